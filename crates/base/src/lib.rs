@@ -1,0 +1,27 @@
+//! Identities, units, and the vocabulary of one-sided memory that every layer shares.
+//!
+//! Promises: no I/O, no clock, no unsafe, no dependency; `no_std` with `alloc`. What stands here
+//! has one meaning everywhere (GLOSSARY.md), so that a `Slot` cannot be added to a `Ballot` and a
+//! count of slots cannot be mistaken for the last of them.
+//!
+//! - [`id`]: who ([`NodeId`], [`Rank`], [`MemberSet`]) and how many of them ([`majority`]).
+//! - [`order`]: where in the replicated order ([`Slot`], [`Prefix`]) and by what right ([`Ballot`]).
+//! - [`verb`]: what one party may do to another's memory ([`Port`]) and what comes back ([`Event`]).
+//! - [`time`]: instants handed to machines that own no clock.
+//! - [`rng`]: randomness that a seed replays.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod id;
+pub mod order;
+pub mod rng;
+pub mod time;
+pub mod verb;
+
+pub use id::{Incarnation, MAX_MEMBERS, MemberSet, NodeId, Rank, majority};
+pub use order::{Ballot, Prefix, Slot};
+pub use rng::Rng;
+pub use time::Instant;
+pub use verb::{At, Event, Inbox, Outcome, Port, Token};

@@ -1,0 +1,78 @@
+//! One-sided memory and message flows behind one small trait.
+//!
+//! A [`Fabric`] is a [`Port`] that can be polled. Two providers stand here: `shm` for processes of
+//! one host and `tcp` for several hosts; the simulator implements the same trait and breaks
+//! everything that is not promised. Nothing above this crate can tell which one it has, but for
+//! [`Capabilities`].
+//!
+//! # Promises (cited by id in code that relies on them; `conformance` tests each provider)
+//! - T1 **Words are whole.** An aligned 8-byte word is never torn.
+//! - T2 **FIFO per link.** Verbs and messages that one node posts to one peer take effect there in
+//!   posting order. Nothing is promised between links, nor between a link and the peer's own CPU
+//!   beyond T1 and T5.
+//! - T3 **Nothing inside a verb.** The words of one WRITE or READ have no order among themselves.
+//! - T4 **One completion.** A verb with a token completes exactly once: with what it did, with
+//!   `Refused`, or, if its link broke, with `Unknown`; after that completion it takes no effect any
+//!   more. Completions of one link come in posting order.
+//! - T5 **Publication.** Who loads a word (acquire) sees everything that its writer's link put into
+//!   that region before it.
+//! - T6 **CAS and FETCH-ADD are atomic** together on every link, and with the owner's CPU if
+//!   [`Capabilities::atomicity`] says so.
+//! - T7 **Messages** arrive whole, once, in order, or the link is reported down.
+//! - T8 **Failures are events.** A broken link is `LinkDown`, a dead process `ProcessFailed`; neither
+//!   panics, blocks, nor is reported for a live peer but as suspicion. Both are hints: safety never
+//!   rests on them. `LinkUp` follows when the peer (or its successor on the same region) is there.
+//! - T9 **No lost wake-up.** After `prepare_sleep`, a `wake` or a message makes `wait_fd` readable.
+//!
+//! Never here: protocol logic.
+#![forbid(unsafe_code)]
+
+pub use base::{At, Event, Inbox, Outcome, Port, Token};
+use std::os::fd::BorrowedFd;
+
+/// A provider, seen by the poll loop that owns it.
+pub trait Fabric: Port {
+    /// What this provider can do beyond the promises.
+    fn capabilities(&self) -> Capabilities;
+
+    /// Sends on its way whatever was posted; few system calls, none on shm but to wake a sleeper.
+    fn flush(&mut self);
+
+    /// Performs what peers ask of this node's memory (where the provider needs its help) and adds
+    /// completions, messages and failures to `inbox`. Never blocks.
+    fn poll(&mut self, inbox: &mut Inbox);
+
+    /// Readable when a poll may bring something, once [`Fabric::prepare_sleep`] was called.
+    fn wait_fd(&self) -> BorrowedFd<'_>;
+
+    /// Tells the peers that this node goes to sleep. The caller then polls and looks at its region
+    /// once more, and blocks on [`Fabric::wait_fd`] only if there was nothing (T9).
+    fn prepare_sleep(&mut self);
+
+    /// Tells the peers that this node is awake.
+    fn awake(&mut self);
+}
+
+/// How a provider differs from the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// `shm`, `tcp`, `sim`.
+    pub name: &'static str,
+    /// A dead process's memory still answers (shm): a dead process is not a dead acceptor.
+    pub memory_outlives_process: bool,
+    /// With what a CAS is atomic.
+    pub atomicity: Atomicity,
+    /// The memory side can refuse a writer ([`Port::permit_writer`]).
+    pub write_permission: bool,
+    /// The peer's CPU performs the verbs, so posting to it wakes it.
+    pub peer_works: bool,
+}
+
+/// With what a fabric's CAS and FETCH-ADD are atomic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Atomicity {
+    /// With one another and with the owner's CPU.
+    WithCpu,
+    /// With one another only: the owner too must come through the fabric.
+    FabricOnly,
+}

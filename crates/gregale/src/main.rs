@@ -1,0 +1,2 @@
+//! The `gregale` command.
+fn main() {}

@@ -1,0 +1,2 @@
+//! Bounded exhaustive exploration of protocols in small worlds.
+#![forbid(unsafe_code)]

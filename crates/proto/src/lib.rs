@@ -1,0 +1,139 @@
+//! Every protocol as a deterministic state machine.
+//!
+//! A machine is handed events and time and acts through a [`Host`]; it contains no clock, thread,
+//! socket, file, randomness, `async`, `unsafe` or hash-map order, so the same code runs in the
+//! simulator, under the model checker, over shared memory and over TCP.
+//!
+//! - [`Replicator`]: what every protocol that replicates a log offers to the runtime.
+//! - `velos`: one-sided Paxos, a log of compare-and-swap words (paper 001).
+//! - `mu`: one-sided writes under a permission (for comparison).
+//! - `omega`: who should lead (the papers' Ω).
+#![forbid(unsafe_code)]
+#![no_std]
+
+extern crate alloc;
+
+use base::{Ballot, Event, Instant, MemberSet, Port, Prefix, Rank, Slot};
+
+/// The world around a machine: its memory, its peers, and the state machine above it.
+pub trait Host: Port {
+    /// `value` is decided for `slot`. Called in slot order, once a slot and life of this node.
+    fn deliver(&mut self, slot: Slot, value: &[u8]);
+
+    /// Something that the runtime should know.
+    fn notify(&mut self, note: Note);
+}
+
+/// What a machine tells the runtime.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// This node leads: it may propose and serve.
+    Leading {
+        /// By which right.
+        ballot: Ballot,
+    },
+    /// This node led, or tried to, and does not any more. What it proposed and has not seen
+    /// delivered may be decided or not: unknown.
+    Deposed {
+        /// The right that it had.
+        ballot: Ballot,
+    },
+    /// A linearizable read may be answered from the state as it is now.
+    ReadReady(Ticket),
+    /// The check could not be made here and now: try again, or ask the leader.
+    ReadRefused(Ticket),
+    /// The next slots are not to be had from anybody's ring: install a state that covers at least
+    /// this prefix ([`Replicator::install`]).
+    NeedState(Prefix),
+}
+
+/// One check for a batch of linearizable reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub u64);
+
+/// Why a value was not taken. Nothing happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// Surely not proposed: this node does not lead.
+    NotLeader,
+    /// The window is full: propose again after the next delivery.
+    Full,
+    /// Longer than [`Replicator::value_bytes_max`].
+    TooLong,
+}
+
+/// What a machine is at the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Serves and proposes.
+    Leader,
+    /// Prepares to lead.
+    Candidate,
+    /// Applies what the leader decides.
+    Follower,
+    /// Applies, but has not the state yet: must serve nobody.
+    Learner,
+}
+
+/// A machine's figures, for `status` and metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// What it is.
+    pub role: Role,
+    /// Its own ballot if it leads or tries to, else the highest it knows to lead.
+    pub ballot: Ballot,
+    /// Every slot below is decided, as far as this node knows.
+    pub committed: Prefix,
+    /// Every slot below has been delivered here.
+    pub applied: Prefix,
+}
+
+/// A protocol that replicates a log under one leader.
+///
+/// The runtime's part of the contract: every event of the fabric goes to [`Replicator::on_event`];
+/// [`Replicator::poll`] is called after each batch of events and not later than
+/// [`Replicator::deadline`]; [`Replicator::lead`] and [`Replicator::follow`] follow the verdicts of
+/// `omega`.
+pub trait Replicator {
+    /// The longest value, in bytes.
+    fn value_bytes_max(&self) -> usize;
+
+    /// Ω trusts this node: try to lead until told otherwise.
+    fn lead<H: Host>(&mut self, now: Instant, host: &mut H);
+
+    /// Ω trusts another, or nobody.
+    fn follow<H: Host>(&mut self, now: Instant, host: &mut H);
+
+    /// Proposes `value` for the next free slot. It will be delivered, here too, unless this node is
+    /// deposed first.
+    ///
+    /// # Errors
+    /// [`Refused`]: nothing was proposed.
+    fn propose<H: Host>(&mut self, value: &[u8], now: Instant, host: &mut H)
+    -> Result<Slot, Refused>;
+
+    /// Starts a linearizability check for every read that has arrived by now; the answer is a
+    /// [`Note`] with the same ticket, perhaps before this returns.
+    fn read<H: Host>(&mut self, ticket: Ticket, now: Instant, host: &mut H);
+
+    /// One event of the fabric.
+    fn on_event<H: Host>(&mut self, event: Event<'_>, now: Instant, host: &mut H);
+
+    /// Looks at the own region and at the time.
+    fn poll<H: Host>(&mut self, now: Instant, host: &mut H);
+
+    /// When [`Replicator::poll`] has something to do even if nothing happens.
+    fn deadline(&self) -> Option<Instant>;
+
+    /// The state machine now holds the state of `applied` (from a live member): continue there.
+    fn install<H: Host>(&mut self, applied: Prefix, now: Instant, host: &mut H);
+
+    /// Its figures.
+    fn status(&self) -> Status;
+
+    /// Members whose state is known to hold at least `prefix` (for WAIT and for metrics).
+    fn holders(&self, prefix: Prefix) -> MemberSet;
+
+    /// The prefix that `member` is known to have applied.
+    fn applied_by(&self, member: Rank) -> Prefix;
+}

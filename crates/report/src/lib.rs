@@ -1,0 +1,2 @@
+//! Results as a table, JSON and a figure.
+#![forbid(unsafe_code)]
