@@ -13,6 +13,8 @@
 
 extern crate alloc;
 
+pub mod velos;
+
 use base::{Ballot, Event, Instant, MemberSet, Port, Prefix, Rank, Slot};
 
 /// The world around a machine: its memory, its peers, and the state machine above it.
@@ -137,3 +139,7 @@ pub trait Replicator {
     /// The prefix that `member` is known to have applied.
     fn applied_by(&self, member: Rank) -> Prefix;
 }
+
+/// The first byte of a message that belongs to the machines here. The runtime's own messages start
+/// with another; it hands on only those that start with this one.
+pub const MESSAGE_CHANNEL: u8 = 0;

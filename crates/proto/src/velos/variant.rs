@@ -1,0 +1,76 @@
+//! Sound Velos, and Velos with one bug planted.
+//!
+//! A [`Variant`] is a zero-sized type whose constants the compiler folds: the shipped protocol pays
+//! nothing for them, and nobody can switch a bug on at run time. The simulator's sweep must catch
+//! each [`mutants`] entry; one that survives shows a check that does not check.
+
+use super::word::Packing;
+
+/// One way to build the machine.
+pub trait Variant: 'static {
+    /// How it is called in reports.
+    const NAME: &'static str;
+    /// The widths of the slot word.
+    const PACKING: Packing = Packing::WIDE;
+
+    /// Accept without having prepared (section 4.2: the promise of a majority is what makes a
+    /// proposal safe).
+    const SKIP_PREPARE: bool = false;
+    /// One acceptor is enough to decide.
+    const IGNORE_MAJORITY: bool = false;
+    /// One promise is enough to propose.
+    const PROMISE_OF_ONE: bool = false;
+    /// Look for accepted values in predicted words, not in those that the prepare returned.
+    const ADOPT_FROM_PREDICTIONS: bool = false;
+    /// Propose an own value although the prepare found an accepted one.
+    const IGNORE_FOUND_VALUE: bool = false;
+    /// Adopt the accepted value with the lowest ballot.
+    const ADOPT_LOWEST: bool = false;
+    /// Count a failed accept as an accept.
+    const COUNT_FAILED_ACCEPTS: bool = false;
+    /// Recycle a slot when it is decided, whoever has applied it.
+    const RECYCLE_EARLY: bool = false;
+    /// Answer reads without looking at a majority.
+    const READ_WITHOUT_CHECK: bool = false;
+    /// Check reads against the next free slot instead of the applied prefix.
+    const READ_CHECKS_NEXT_FREE: bool = false;
+    /// Check reads at one member only.
+    const READ_CHECKS_ONE: bool = false;
+    /// A new leader answers reads before it has applied what it found.
+    const READ_BEFORE_RECOVERY: bool = false;
+    /// Forget the highest proposal number when the process restarts.
+    const FORGET_PROMISE: bool = false;
+    /// Apply the own acceptor's value below the decided prefix whoever proposed it.
+    const APPLY_BARE_INDEX: bool = false;
+    /// Read the leader's two published words in the wrong order.
+    const TORN_FACT: bool = false;
+    /// Take a value out of its area without looking at its label and checksum.
+    const SKIP_CHECKSUM: bool = false;
+    /// Post the CAS before the WRITE of the value that it refers to.
+    const VALUE_AFTER_CAS: bool = false;
+    /// Write a new value into the area that the slot word refers to.
+    const REUSE_AREA: bool = false;
+    /// Fetch a slot from whatever majority answers, although one member has recycled it.
+    const FETCH_ACROSS_GENERATIONS: bool = false;
+    /// Serve as a full member right after a restart, without the state.
+    const SERVE_AS_LEARNER: bool = false;
+    /// After overflow, answer a prepare by message without having sealed the word.
+    const RPC_WITHOUT_SEAL: bool = false;
+}
+
+/// The protocol as it should be.
+#[derive(Clone, Copy, Debug)]
+pub enum Sound {}
+
+impl Variant for Sound {
+    const NAME: &'static str = "sound";
+}
+
+/// The protocol as it should be, with slot words so narrow that a few leader changes overflow them.
+#[derive(Clone, Copy, Debug)]
+pub enum Narrow {}
+
+impl Variant for Narrow {
+    const NAME: &'static str = "narrow";
+    const PACKING: Packing = Packing::new(2, 6);
+}
