@@ -27,6 +27,8 @@
 //! Never here: protocol logic.
 #![forbid(unsafe_code)]
 
+pub mod tcp;
+
 pub use base::{At, Event, Inbox, Outcome, Port, Token};
 use std::os::fd::BorrowedFd;
 

@@ -1,0 +1,5 @@
+//! One-sided memory over TCP.
+
+mod handshake;
+pub mod hello;
+pub mod wire;
