@@ -1,0 +1,246 @@
+//! The command table: what commands exist, what they expect, and what they are allowed to do.
+//!
+//! One table answers four questions: whether a request is well formed (arity), whether it must go
+//! through the log (flags), which keys it touches, and what COMMAND tells a client about it. The
+//! facts are Redis 7.0's; the oracle test compares COMMAND INFO with a real server byte by byte.
+//!
+//! - I1 a command that may change the store is flagged [`flag::WRITE`] and runs through
+//!   `Run::Write`, all others through `Run::Read`, which gets the store by shared reference: by
+//!   type, a read cannot change replicated state. The pairing is checked by
+//!   `i1_flags_agree_with_handlers`.
+//! - I2 names are lower case, unique, and at most [`NAME_BYTES_MAX`] long; lookup ignores case.
+//!   Checked when the index is built, at compile time.
+
+mod arity;
+mod index;
+mod info;
+mod keys;
+mod table;
+
+pub use arity::{resolve, wrong_arity};
+pub use index::{lookup, lookup_subcommand};
+pub use info::command;
+pub use keys::{KeysError, keys_of};
+
+use crate::exec::Run;
+
+/// No name in the table is longer; a longer name in a request is unknown without a search.
+pub const NAME_BYTES_MAX: usize = 16;
+
+/// Arguments of one command, borrowed from the connection's buffer; the first is its name.
+pub type Args<'a> = smallvec::SmallVec<[&'a [u8]; 8]>;
+
+/// What a command may do; bits, in the order in which COMMAND INFO lists them.
+pub mod flag {
+    /// May change the store: goes through the log.
+    pub const WRITE: u32 = 1 << 0;
+    /// Reads the store and never changes it.
+    pub const READONLY: u32 = 1 << 1;
+    /// Refused when the store is over its memory limit.
+    pub const DENYOOM: u32 = 1 << 2;
+    /// An operator's command.
+    pub const ADMIN: u32 = 1 << 3;
+    /// Not for scripts.
+    pub const NOSCRIPT: u32 = 1 << 4;
+    /// Allowed while a server loads its data.
+    pub const LOADING: u32 = 1 << 5;
+    /// Allowed on a replica that is out of date.
+    pub const STALE: u32 = 1 << 6;
+    /// Not in the slow log.
+    pub const SKIP_SLOWLOG: u32 = 1 << 7;
+    /// Constant or logarithmic time.
+    pub const FAST: u32 = 1 << 8;
+    /// Allowed before AUTH.
+    pub const NO_AUTH: u32 = 1 << 9;
+    /// Allowed while a script keeps a server busy.
+    pub const ALLOW_BUSY: u32 = 1 << 10;
+
+    /// Names as COMMAND INFO gives them.
+    pub(super) const NAMES: [(u32, &str); 11] = [
+        (WRITE, "write"),
+        (READONLY, "readonly"),
+        (DENYOOM, "denyoom"),
+        (ADMIN, "admin"),
+        (NOSCRIPT, "noscript"),
+        (LOADING, "loading"),
+        (STALE, "stale"),
+        (SKIP_SLOWLOG, "skip_slowlog"),
+        (FAST, "fast"),
+        (NO_AUTH, "no_auth"),
+        (ALLOW_BUSY, "allow_busy"),
+    ];
+}
+
+/// Where a command's keys stand among its arguments.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KeyRange {
+    /// Index of the first key; 0 when the command has none.
+    pub first: i32,
+    /// Index of the last key; negative counts from the end.
+    pub last: i32,
+    /// From one key to the next.
+    pub step: i32,
+}
+
+/// One group of keys with what the command does to them, as COMMAND INFO describes it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KeySpec {
+    notes: &'static str,
+    flags: &'static [&'static str],
+    begin: i32,
+    last: i32,
+    step: i32,
+}
+
+/// One command of the table.
+#[derive(Debug)]
+pub struct CommandSpec {
+    /// Its name in lower case; a subcommand's is `container|name`.
+    pub name: &'static str,
+    /// Number of arguments, the name included; `-n` means n or more.
+    pub arity: i32,
+    /// Bits of [`flag`].
+    pub flags: u32,
+    /// Where its keys stand.
+    pub keys: KeyRange,
+    /// Redis's group: `string`, `generic`, `connection`, `server`, `transactions`.
+    pub group: &'static str,
+    /// Subcommands, sorted by name; empty for most.
+    pub subcommands: &'static [CommandSpec],
+    since: &'static str,
+    complexity: &'static str,
+    summary: &'static str,
+    deprecated_since: &'static str,
+    replaced_by: &'static str,
+    categories: &'static [&'static str],
+    tips: &'static [&'static str],
+    key_specs: &'static [KeySpec],
+    pub(crate) run: Run,
+}
+
+impl CommandSpec {
+    /// Whether all of these bits of [`flag`] are set.
+    pub const fn is(&self, flags: u32) -> bool {
+        self.flags & flags == flags
+    }
+
+    /// Whether the command may change the store and so must go through the log.
+    pub const fn is_write(&self) -> bool {
+        self.is(flag::WRITE)
+    }
+
+    /// Whether the store executes it; the connection itself executes the others.
+    pub const fn is_for_store(&self) -> bool {
+        !matches!(self.run, Run::Door)
+    }
+
+    /// Whether a request of `len` arguments, the name included, has the right number of them.
+    pub const fn accepts(&self, len: usize) -> bool {
+        let wanted = self.arity.unsigned_abs() as usize;
+        if self.arity < 0 { len >= wanted } else { len == wanted }
+    }
+
+    const fn doc(
+        mut self,
+        group: &'static str,
+        since: &'static str,
+        complexity: &'static str,
+        summary: &'static str,
+    ) -> CommandSpec {
+        self.group = group;
+        self.since = since;
+        self.complexity = complexity;
+        self.summary = summary;
+        self
+    }
+
+    const fn deprecated(mut self, since: &'static str, replaced_by: &'static str) -> CommandSpec {
+        self.deprecated_since = since;
+        self.replaced_by = replaced_by;
+        self
+    }
+
+    const fn categories(mut self, categories: &'static [&'static str]) -> CommandSpec {
+        self.categories = categories;
+        self
+    }
+
+    const fn tips(mut self, tips: &'static [&'static str]) -> CommandSpec {
+        self.tips = tips;
+        self
+    }
+
+    const fn keys(
+        mut self,
+        first: i32,
+        last: i32,
+        step: i32,
+        specs: &'static [KeySpec],
+    ) -> CommandSpec {
+        self.keys = KeyRange { first, last, step };
+        self.key_specs = specs;
+        self
+    }
+
+    const fn subcommands(mut self, subcommands: &'static [CommandSpec]) -> CommandSpec {
+        self.subcommands = subcommands;
+        self
+    }
+
+    const fn run(mut self, run: Run) -> CommandSpec {
+        self.run = run;
+        self
+    }
+}
+
+const fn spec(name: &'static str, arity: i32, flags: u32) -> CommandSpec {
+    CommandSpec {
+        name,
+        arity,
+        flags,
+        keys: KeyRange { first: 0, last: 0, step: 0 },
+        group: "",
+        subcommands: &[],
+        since: "",
+        complexity: "",
+        summary: "",
+        deprecated_since: "",
+        replaced_by: "",
+        categories: &[],
+        tips: &[],
+        key_specs: &[],
+        run: Run::Door,
+    }
+}
+
+const fn key_spec(
+    notes: &'static str,
+    flags: &'static [&'static str],
+    begin: i32,
+    last: i32,
+    step: i32,
+) -> KeySpec {
+    KeySpec { notes, flags, begin, last, step }
+}
+
+/// Every command, in the groups that the table is written in.
+pub fn all() -> impl Iterator<Item = &'static CommandSpec> {
+    table::GROUPS.iter().flat_map(|group| group.iter())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn i1_flags_agree_with_handlers() {
+        for spec in all().flat_map(|spec| std::iter::once(spec).chain(spec.subcommands)) {
+            match spec.run {
+                Run::Write(_) => assert!(spec.is(flag::WRITE), "{}", spec.name),
+                Run::Read(_) => assert!(!spec.is(flag::WRITE), "{}", spec.name),
+                Run::Door => assert!(!spec.is(flag::WRITE), "{}", spec.name),
+            }
+            assert!(!spec.is(flag::WRITE | flag::READONLY), "{}", spec.name);
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! The facts about every command, one entry each, in Redis 7.0's words.
+
+mod door;
+mod keys;
+mod strings;
+
+use super::CommandSpec;
+
+/// All entries; lookups go through the index that is built from these.
+pub(super) static GROUPS: [&[CommandSpec]; 3] = [strings::STRINGS, keys::KEYS, door::DOOR];

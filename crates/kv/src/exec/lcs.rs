@@ -1,0 +1,135 @@
+//! LCS: the longest common subsequence of two values.
+
+use super::{Call, SYNTAX, integer_or_reply};
+use crate::reply::Reply;
+use crate::store::Store;
+
+/// The largest table of lengths that is computed. It bounds the time that one command keeps the
+/// replica busy (a few milliseconds) as well as its memory; Redis bounds only the memory.
+pub const LCS_CELLS_MAX: usize = 4 << 20;
+
+pub(crate) fn lcs(store: &Store, call: &Call<'_>, reply: &mut Reply) {
+    let (mut idx, mut only_len, mut with_match_len, mut match_len_min) = (false, false, false, 0);
+    let mut words = call.args[3..].iter();
+    while let Some(word) = words.next() {
+        let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+        if is("idx") {
+            idx = true;
+        } else if is("len") {
+            only_len = true;
+        } else if is("withmatchlen") {
+            with_match_len = true;
+        } else if is("minmatchlen")
+            && let Some(least) = words.next()
+        {
+            let Some(least) = integer_or_reply(least, reply) else { return };
+            match_len_min = usize::try_from(least).unwrap_or(0);
+        } else {
+            reply.error(SYNTAX);
+            return;
+        }
+    }
+    if idx && only_len {
+        reply.error("ERR If you want both the length and indexes, please just use IDX.");
+        return;
+    }
+    let a = store.value(call.args[1]).unwrap_or_default();
+    let b = store.value(call.args[2]).unwrap_or_default();
+    let Some(lengths) = Lengths::of(a, b) else {
+        reply.error("ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len");
+        return;
+    };
+    let total = lengths.at(a.len(), b.len()) as usize;
+    if only_len {
+        reply.integer(total as i64);
+        return;
+    }
+    let (text, mut matches) = backtrack(a, b, &lengths, total);
+    if !idx {
+        reply.bulk(&text);
+        return;
+    }
+    matches.retain(|found| found.len >= match_len_min);
+    reply.map(2);
+    reply.bulk(b"matches");
+    reply.array(matches.len());
+    for found in &matches {
+        reply.array(if with_match_len { 3 } else { 2 });
+        for start in [found.a_start, found.b_start] {
+            reply.array(2);
+            reply.integer(start as i64);
+            reply.integer((start + found.len - 1) as i64);
+        }
+        if with_match_len {
+            reply.integer(found.len as i64);
+        }
+    }
+    reply.bulk(b"len");
+    reply.integer(total as i64);
+}
+
+/// The lengths of the longest common subsequences of all pairs of prefixes.
+struct Lengths {
+    cells: Vec<u32>,
+    width: usize,
+}
+
+impl Lengths {
+    fn of(a: &[u8], b: &[u8]) -> Option<Lengths> {
+        let width = b.len() + 1;
+        let cells = (a.len() + 1).checked_mul(width).filter(|&cells| cells <= LCS_CELLS_MAX)?;
+        let mut lengths = Lengths { cells: vec![0; cells], width };
+        for i in 1..=a.len() {
+            for j in 1..=b.len() {
+                lengths.cells[i * width + j] = if a[i - 1] == b[j - 1] {
+                    lengths.at(i - 1, j - 1) + 1
+                } else {
+                    lengths.at(i - 1, j).max(lengths.at(i, j - 1))
+                };
+            }
+        }
+        Some(lengths)
+    }
+
+    fn at(&self, i: usize, j: usize) -> u32 {
+        self.cells[i * self.width + j]
+    }
+}
+
+/// A run of bytes that is in both values.
+struct Match {
+    a_start: usize,
+    b_start: usize,
+    len: usize,
+}
+
+/// Walks the table from its end, with Redis's choice where both directions are as good; runs come
+/// last first, as Redis answers them.
+fn backtrack(a: &[u8], b: &[u8], lengths: &Lengths, total: usize) -> (Vec<u8>, Vec<Match>) {
+    let (mut i, mut j) = (a.len(), b.len());
+    let mut text = Vec::with_capacity(total);
+    let mut matches: Vec<Match> = Vec::new();
+    let mut in_run = false;
+    while i > 0 && j > 0 {
+        if a[i - 1] == b[j - 1] {
+            (i, j) = (i - 1, j - 1);
+            text.push(a[i]);
+            match matches.last_mut() {
+                Some(run) if in_run => {
+                    (run.a_start, run.b_start, run.len) = (i, j, run.len + 1);
+                }
+                _ => matches.push(Match { a_start: i, b_start: j, len: 1 }),
+            }
+            in_run = true;
+        } else {
+            if lengths.at(i - 1, j) > lengths.at(i, j - 1) {
+                i -= 1
+            } else {
+                j -= 1
+            }
+            in_run = false;
+        }
+    }
+    text.reverse();
+    (text, matches)
+}

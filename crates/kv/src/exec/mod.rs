@@ -1,0 +1,145 @@
+//! Execution: what every command does to a store, and what it answers.
+//!
+//! One function per command, with Redis 7.0's replies and error texts. A function that reads gets
+//! the store by shared reference, so that reads outside the log cannot change replicated state.
+//!
+//! - I1 the reply and the change are a function of the store, the arguments and the seed. By
+//!   construction: nothing else is reachable from here.
+//! - I2 a command that answers an error has changed nothing. Each function checks before it
+//!   changes; the oracle compares the stores after random commands.
+
+pub(crate) mod expiry;
+mod float;
+mod glob;
+pub(crate) mod keys;
+pub(crate) mod lcs;
+mod number;
+pub(crate) mod numbers;
+pub(crate) mod object;
+pub(crate) mod ranges;
+pub(crate) mod scan;
+pub(crate) mod strings;
+
+pub(crate) use glob::matches as glob_matches;
+pub use lcs::LCS_CELLS_MAX;
+pub(crate) use number::parse as parse_integer;
+
+use crate::command::{CommandSpec, flag, keys_of};
+use crate::reply::Reply;
+use crate::store::{KEY_BYTES_MAX, Store, VALUE_BYTES_MAX};
+
+/// The most arguments of one command.
+pub const ARGS_MAX: usize = 64 << 10;
+
+pub(crate) const SYNTAX: &str = "ERR syntax error";
+pub(crate) const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
+pub(crate) const NO_SUCH_KEY: &str = "ERR no such key";
+pub(crate) const DB_OUT_OF_RANGE: &str = "ERR DB index is out of range";
+/// Redis's error for a command that is refused because the store is over its memory limit.
+pub const OUT_OF_MEMORY: &str = "OOM command not allowed when used memory > 'maxmemory'.";
+
+/// How a command is executed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Run {
+    /// By the connection, not by the store.
+    Door,
+    /// On a store that cannot change.
+    Read(fn(&Store, &Call<'_>, &mut Reply)),
+    /// On a store that may change.
+    Write(fn(&mut Store, &Call<'_>, &mut Reply)),
+}
+
+/// A command to execute.
+pub(crate) struct Call<'a> {
+    pub(crate) spec: &'static CommandSpec,
+    /// All arguments, the name first; their number fits the command.
+    pub(crate) args: &'a [&'a [u8]],
+    /// The only randomness a command may use.
+    pub(crate) seed: u64,
+}
+
+impl Store {
+    /// Executes a command of the store and appends its reply. `args` begins with the name and fits
+    /// the arity of `spec`, as [`resolve`](crate::command::resolve) has checked. `seed` is the only
+    /// randomness that the command may use (RANDOMKEY); for a write it comes with the command.
+    ///
+    /// # Panics
+    /// When `spec` is not for the store ([`CommandSpec::is_for_store`]).
+    pub fn execute(
+        &mut self,
+        spec: &'static CommandSpec,
+        args: &[&[u8]],
+        seed: u64,
+        reply: &mut Reply,
+    ) {
+        let Run::Write(run) = spec.run else {
+            self.query(spec, args, seed, reply);
+            return;
+        };
+        if let Err(refusal) = admit(spec, args) {
+            reply.error(refusal);
+        } else if spec.is(flag::DENYOOM) && self.is_over_memory() {
+            reply.error(OUT_OF_MEMORY);
+        } else {
+            run(self, &Call { spec, args, seed }, reply);
+        }
+    }
+
+    /// Executes a command that only reads.
+    ///
+    /// # Panics
+    /// When `spec` is a write or not for the store.
+    pub fn query(&self, spec: &'static CommandSpec, args: &[&[u8]], seed: u64, reply: &mut Reply) {
+        let Run::Read(run) = spec.run else { panic!("{} is not a read of the store", spec.name) };
+        match admit(spec, args) {
+            Ok(()) => run(self, &Call { spec, args, seed }, reply),
+            Err(refusal) => reply.error(refusal),
+        }
+    }
+}
+
+/// The limits that hold for every command: the door asks before it puts a command into the log.
+///
+/// # Errors
+/// The text of the error reply.
+pub fn admit(spec: &CommandSpec, args: &[&[u8]]) -> Result<(), String> {
+    assert!(spec.accepts(args.len()), "{}: the caller checks the arity", spec.name);
+    if args.len() > ARGS_MAX {
+        return Err(format!("ERR more than {ARGS_MAX} arguments (gregale's limit)"));
+    }
+    if args.iter().any(|arg| arg.len() > KEY_BYTES_MAX) {
+        if args.iter().any(|arg| arg.len() > VALUE_BYTES_MAX) {
+            return Err(value_too_long());
+        }
+        if let Ok(mut keys) = keys_of(spec, args)
+            && keys.any(|at| args[at].len() > KEY_BYTES_MAX)
+        {
+            return Err(format!("ERR key is longer than {KEY_BYTES_MAX} bytes (gregale's limit)"));
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn value_too_long() -> String {
+    format!("ERR value is longer than {VALUE_BYTES_MAX} bytes (gregale's limit for one value)")
+}
+
+/// Parses an integer argument or answers that it is none.
+pub(crate) fn integer_or_reply(arg: &[u8], reply: &mut Reply) -> Option<i64> {
+    let value = number::parse(arg);
+    if value.is_none() {
+        reply.error(NOT_AN_INTEGER);
+    }
+    value
+}
+
+/// Answers a value, or null.
+pub(crate) fn bulk_or_null(value: Option<&[u8]>, reply: &mut Reply) {
+    match value {
+        Some(value) => reply.bulk(value),
+        None => reply.null(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

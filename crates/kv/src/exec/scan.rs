@@ -1,0 +1,114 @@
+//! Walking the keys: KEYS, SCAN, RANDOMKEY.
+//!
+//! A cursor is the top 48 bits of a position, so that every client's integers hold it exactly, and
+//! says "from here on". Positions depend on keys alone: a cursor is good at every replica, across
+//! failovers and restarts, and a key that is there during the whole scan is returned. Keys that
+//! share the 48 bits are returned together, since the cursor cannot stand between them.
+
+use smallvec::SmallVec;
+
+use super::{Call, SYNTAX, glob, integer_or_reply};
+use crate::reply::Reply;
+use crate::store::{Entry, Store};
+
+/// The bits of a position that a cursor leaves out.
+const CURSOR_SHIFT: u32 = 16;
+
+/// Keys looked at by one SCAN without COUNT.
+const SCAN_COUNT_DEFAULT: i64 = 10;
+
+/// RANDOMKEY picks among this many neighbours of a random position: a single neighbour would be
+/// picked in proportion to the gap before it.
+const RANDOM_NEIGHBOURS: u64 = 16;
+
+pub(crate) fn keys(store: &Store, call: &Call<'_>, reply: &mut Reply) {
+    let pattern = call.args[1];
+    let all = pattern == b"*";
+    let found: Vec<&Entry> =
+        store.walk_live(0).filter(|entry| all || glob::matches(pattern, &entry.key)).collect();
+    reply.array(found.len());
+    for entry in found {
+        reply.bulk(&entry.key);
+    }
+}
+
+pub(crate) fn scan(store: &Store, call: &Call<'_>, reply: &mut Reply) {
+    let Some(cursor) = parse_cursor(call.args[1]) else {
+        reply.error("ERR invalid cursor");
+        return;
+    };
+    let (mut count, mut pattern, mut only_type) = (SCAN_COUNT_DEFAULT, None, None);
+    let mut words = call.args[2..].iter();
+    while let Some(word) = words.next() {
+        let Some(value) = words.next() else {
+            reply.error(SYNTAX);
+            return;
+        };
+        if word.eq_ignore_ascii_case(b"count") {
+            let Some(value) = integer_or_reply(value, reply) else { return };
+            if value < 1 {
+                reply.error(SYNTAX);
+                return;
+            }
+            count = value;
+        } else if word.eq_ignore_ascii_case(b"match") {
+            pattern = (*value != b"*").then_some(*value);
+        } else if word.eq_ignore_ascii_case(b"type") {
+            only_type = Some(*value);
+        } else {
+            reply.error(SYNTAX);
+            return;
+        }
+    }
+    let mut found: SmallVec<[&Entry; 16]> = SmallVec::new();
+    let mut next = 0;
+    if cursor >> (64 - CURSOR_SHIFT) == 0 {
+        let mut group = None;
+        for entry in store.walk_live(cursor << CURSOR_SHIFT) {
+            let prefix = entry.position >> CURSOR_SHIFT;
+            if count <= 0 && group != Some(prefix) {
+                // Never 0, which would end the scan: an earlier prefix has been returned.
+                next = prefix;
+                break;
+            }
+            group = Some(prefix);
+            count -= 1;
+            let wanted = pattern.is_none_or(|pattern| glob::matches(pattern, &entry.key));
+            if wanted && only_type.is_none_or(|name| name.eq_ignore_ascii_case(b"string")) {
+                found.push(entry);
+            }
+        }
+    }
+    reply.array(2);
+    reply.bulk_integer(next as i64);
+    reply.array(found.len());
+    for entry in found {
+        reply.bulk(&entry.key);
+    }
+}
+
+/// A cursor as Redis reads it: an unsigned number, or nothing, which is 0.
+fn parse_cursor(text: &[u8]) -> Option<u64> {
+    if text.is_empty() {
+        return Some(0);
+    }
+    // Rust takes a leading `+` too, as C does; a `-`, which C would wrap around, is refused.
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+pub(crate) fn randomkey(store: &Store, call: &Call<'_>, reply: &mut Reply) {
+    // The seed may be a small number; spread it over the positions first.
+    let mut rng = base::Rng::new(call.seed);
+    let (position, neighbour) = (rng.next_u64(), rng.below(RANDOM_NEIGHBOURS) as usize);
+    let picked = store.walk_live(position).nth(neighbour).or_else(|| {
+        // Past the last key the walk begins anew, with the count where it stood.
+        let before_end = store.walk_live(position).count();
+        let len = store.len().max(1);
+        let left = (neighbour - before_end) % len;
+        store.walk_live(0).nth(left).or_else(|| store.walk_live(0).next())
+    });
+    match picked {
+        Some(entry) => reply.bulk(&entry.key),
+        None => reply.null(),
+    }
+}

@@ -1,0 +1,128 @@
+//! Moving a store to another replica: its entries in canonical order, and the counters beside them.
+
+use super::{
+    DELETION_BUCKETS, Entry, KEY_BYTES_MAX, Key, NEVER, Store, VALUE_BYTES_MAX, position_of,
+};
+
+/// The part of a store that is not its entries.
+#[derive(Clone, Copy, Debug)]
+pub struct Counters<'a> {
+    /// State time.
+    pub now_ms: u64,
+    /// The count of changes.
+    pub changes: u64,
+    /// The words that remember deletions, [`DELETION_BUCKETS`] of them.
+    pub deletions: &'a [u64],
+}
+
+/// One entry, live or due.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EntryRef<'a> {
+    /// The key.
+    pub key: &'a [u8],
+    /// Its value.
+    pub value: &'a [u8],
+    /// When it ends, Unix milliseconds.
+    pub expire_at_ms: Option<u64>,
+    /// Its version, for WATCH.
+    pub version: u64,
+}
+
+/// Why something that claims to be a store's content is none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum RestoreError {
+    /// The number of words that remember deletions is another.
+    #[error("a snapshot of {found} deletion words, where {DELETION_BUCKETS} are expected")]
+    Deletions {
+        /// How many there were.
+        found: usize,
+    },
+    /// A key or value is longer than a store holds.
+    #[error("a snapshot entry with a key of {key} bytes and a value of {value} is over the limits")]
+    TooLong {
+        /// Bytes of the key.
+        key: usize,
+        /// Bytes of the value.
+        value: usize,
+    },
+    /// A key is there twice.
+    #[error("a snapshot has one key twice")]
+    Duplicate,
+    /// A version or expiry that no store gives.
+    #[error("a snapshot entry has an impossible version or expiry")]
+    Impossible,
+}
+
+impl Store {
+    /// The counters of a snapshot.
+    pub fn counters(&self) -> Counters<'_> {
+        Counters { now_ms: self.now_ms, changes: self.changes, deletions: &self.deletions }
+    }
+
+    /// Every entry, live or due, in an order that depends on the content alone.
+    pub fn entries(&self) -> impl Iterator<Item = EntryRef<'_>> {
+        self.table.walk(0).map(entry_ref)
+    }
+
+    /// The entries after `key` in that order: a snapshot that is taken piece by piece continues
+    /// here, also when `key` has been deleted meanwhile.
+    pub fn entries_after(&self, key: &[u8]) -> impl Iterator<Item = EntryRef<'_>> {
+        let position = position_of(key);
+        let key = key.to_vec();
+        self.table
+            .walk(position)
+            .skip_while(move |entry| entry.position == position && entry.key[..] <= key[..])
+            .map(entry_ref)
+    }
+
+    /// A store with these counters and no entries yet.
+    ///
+    /// # Errors
+    /// When the deletion words are not as many as they must be.
+    pub fn restore(memory_bytes_max: u64, counters: Counters<'_>) -> Result<Store, RestoreError> {
+        let found = counters.deletions.len();
+        if found != DELETION_BUCKETS {
+            return Err(RestoreError::Deletions { found });
+        }
+        let mut store = Store::new(memory_bytes_max);
+        store.now_ms = counters.now_ms;
+        store.changes = counters.changes;
+        store.deletions.copy_from_slice(counters.deletions);
+        Ok(store)
+    }
+
+    /// Adds an entry to a store that is being restored.
+    ///
+    /// # Errors
+    /// When it cannot be an entry of a store with these counters; the store is unchanged.
+    pub fn restore_entry(&mut self, entry: EntryRef<'_>) -> Result<(), RestoreError> {
+        let EntryRef { key, value, expire_at_ms, version } = entry;
+        if key.len() > KEY_BYTES_MAX || value.len() > VALUE_BYTES_MAX {
+            return Err(RestoreError::TooLong { key: key.len(), value: value.len() });
+        }
+        if version > self.changes || expire_at_ms == Some(NEVER) {
+            return Err(RestoreError::Impossible);
+        }
+        let position = position_of(key);
+        if self.table.find(position, key).is_some() {
+            return Err(RestoreError::Duplicate);
+        }
+        self.add(Entry {
+            position,
+            key: Key::from_slice(key),
+            value: value.to_vec(),
+            expire_at: expire_at_ms.unwrap_or(NEVER),
+            version,
+        });
+        Ok(())
+    }
+}
+
+fn entry_ref(entry: &Entry) -> EntryRef<'_> {
+    EntryRef {
+        key: &entry.key,
+        value: &entry.value,
+        expire_at_ms: (entry.expire_at != NEVER).then_some(entry.expire_at),
+        version: entry.version,
+    }
+}
