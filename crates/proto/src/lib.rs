@@ -13,13 +13,16 @@
 
 extern crate alloc;
 
+pub mod node;
+pub mod omega;
 pub mod velos;
 
 use base::{Ballot, Event, Instant, MemberSet, Port, Prefix, Rank, Slot};
 
 /// The world around a machine: its memory, its peers, and the state machine above it.
 pub trait Host: Port {
-    /// `value` is decided for `slot`. Called in slot order, once a slot and life of this node.
+    /// `value` is decided for `slot`. Called in slot order, once a slot and life of this node. An empty
+    /// value is a no-op of the protocol's own.
     fn deliver(&mut self, slot: Slot, value: &[u8]);
 
     /// Something that the runtime should know.
@@ -111,8 +114,12 @@ pub trait Replicator {
     ///
     /// # Errors
     /// [`Refused`]: nothing was proposed.
-    fn propose<H: Host>(&mut self, value: &[u8], now: Instant, host: &mut H)
-    -> Result<Slot, Refused>;
+    fn propose<H: Host>(
+        &mut self,
+        value: &[u8],
+        now: Instant,
+        host: &mut H,
+    ) -> Result<Slot, Refused>;
 
     /// Starts a linearizability check for every read that has arrived by now; the answer is a
     /// [`Note`] with the same ticket, perhaps before this returns.

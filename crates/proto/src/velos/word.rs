@@ -42,9 +42,7 @@ impl Tag {
         match self.0 {
             0 => None,
             tag => match Rank::new(((tag - 1) / 2) as usize) {
-                Some(rank) => {
-                    Some((rank, if (tag - 1) % 2 == 0 { Area::Even } else { Area::Odd }))
-                }
+                Some(rank) => Some((rank, if (tag - 1) % 2 == 0 { Area::Even } else { Area::Odd })),
                 None => None,
             },
         }

@@ -1,0 +1,189 @@
+//! One member: Ω and a replication machine, put together.
+//!
+//! - I1 The machine is told to lead when and only when Ω trusts this member, and a member without
+//!   the state is never trusted. By construction: [`Node::poll`] is the one place, and `able`
+//!   follows the machine's role.
+//!
+//! Region: Ω's words first, the machine's after them.
+
+use crate::omega::{self, Omega};
+use crate::velos::{self, Machine, variant::Variant};
+use crate::{Host, Refused, Replicator, Role, Status, Ticket};
+use base::{At, Event, Instant, MemberSet, Prefix, Rank, Slot};
+pub use omega::Timing;
+
+/// How a member starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// With a new region, as one of a new cluster's members: the empty state is the state.
+    Bootstrap,
+    /// With the region of an earlier life, and without the state.
+    Reattach,
+}
+
+/// What a member has to be told.
+#[derive(Clone, Copy, Debug)]
+pub struct NodeConfig {
+    /// Which member this is.
+    pub me: Rank,
+    /// How many there are.
+    pub members: usize,
+    /// How it starts.
+    pub start: Start,
+    /// Heartbeats and suspicion.
+    pub timing: Timing,
+    /// The fabric's capability of that name.
+    pub memory_outlives_process: bool,
+    /// The fabric's capability of that name: peers need no waking.
+    pub peer_works: bool,
+}
+
+/// How large a region must be, and what it means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Words of protocol memory.
+    pub n_words: u32,
+    /// Differs if anything about the layout differs.
+    pub fingerprint: u64,
+}
+
+/// The region of a Velos node.
+pub fn velos_layout(members: usize, shape: &velos::Shape) -> Layout {
+    let n_words = velos::Places::new(At(omega::N_WORDS), members, shape).end().0;
+    // The number after the name is the layout's version: raise it when a word changes its meaning.
+    let text = alloc::format!("velos 1 {members} {} {}", shape.ring_slots, shape.value_bytes);
+    Layout { n_words, fingerprint: xxhash_rust::xxh3::xxh3_64(text.as_bytes()) }
+}
+
+/// One member of a replicated log.
+#[derive(Debug)]
+pub struct Node<R> {
+    me: Rank,
+    omega: Omega,
+    machine: R,
+    leads: bool,
+}
+
+impl<V: Variant> Node<Machine<V>> {
+    /// A member that replicates by Velos. `host` is its memory; nothing is posted yet.
+    pub fn velos<H: Host>(config: NodeConfig, shape: &velos::Shape, host: &mut H) -> Self {
+        let machine = Machine::new(&config, At(omega::N_WORDS), shape, host);
+        Node::new(&config, machine)
+    }
+}
+
+impl<R: Replicator> Node<R> {
+    /// Ω's words lie at the region's start, whatever the machine.
+    pub fn new(config: &NodeConfig, machine: R) -> Node<R> {
+        let able = machine.status().role != Role::Learner;
+        let omega = Omega::new(
+            config.me,
+            config.members,
+            At(0),
+            config.timing,
+            config.memory_outlives_process,
+            able,
+        );
+        Node { me: config.me, omega, machine, leads: false }
+    }
+
+    /// One event of the fabric. Messages: only those of [`crate::MESSAGE_CHANNEL`].
+    pub fn on_event<H: Host>(&mut self, event: Event<'_>, now: Instant, host: &mut H) {
+        self.omega.on_event(&event);
+        self.machine.on_event(event, now, host);
+        if matches!(event, Event::ProcessFailed(_)) {
+            self.poll(now, host);
+        }
+    }
+
+    /// Looks at the own region and at the time; after each batch of events.
+    pub fn poll<H: Host>(&mut self, now: Instant, host: &mut H) {
+        self.omega.set_able(self.machine.status().role != Role::Learner);
+        self.omega.poll(now, host);
+        self.follow_omega(now, host);
+        self.machine.poll(now, host);
+    }
+
+    fn follow_omega<H: Host>(&mut self, now: Instant, host: &mut H) {
+        let trusted = self.omega.trusted() == Some(self.me);
+        if trusted != self.leads {
+            self.leads = trusted;
+            if trusted { self.machine.lead(now, host) } else { self.machine.follow(now, host) }
+        }
+    }
+
+    /// When [`Node::poll`] has something to do even if nothing happens.
+    pub fn deadline(&self) -> Instant {
+        let beat = self.omega.deadline();
+        self.machine.deadline().map_or(beat, |at| at.min(beat))
+    }
+
+    /// Hands the lead to somebody else and does not take it again.
+    pub fn resign<H: Host>(&mut self, now: Instant, host: &mut H) {
+        self.omega.resign(now, host);
+        self.follow_omega(now, host);
+    }
+
+    /// See [`Replicator::propose`].
+    ///
+    /// # Errors
+    /// [`Refused`]: nothing was proposed.
+    pub fn propose<H: Host>(
+        &mut self,
+        value: &[u8],
+        now: Instant,
+        host: &mut H,
+    ) -> Result<Slot, Refused> {
+        self.machine.propose(value, now, host)
+    }
+
+    /// See [`Replicator::read`].
+    pub fn read<H: Host>(&mut self, ticket: Ticket, now: Instant, host: &mut H) {
+        self.machine.read(ticket, now, host);
+    }
+
+    /// See [`Replicator::install`].
+    pub fn install<H: Host>(&mut self, applied: Prefix, now: Instant, host: &mut H) {
+        self.machine.install(applied, now, host);
+    }
+
+    /// Whom this member trusts to lead.
+    pub const fn trusted(&self) -> Option<Rank> {
+        self.omega.trusted()
+    }
+
+    /// Members heard lately that hold the state (a live source for a snapshot).
+    pub fn able(&self) -> MemberSet {
+        self.omega.able()
+    }
+
+    /// Members heard lately, this one too.
+    pub const fn heard(&self) -> MemberSet {
+        self.omega.heard()
+    }
+
+    /// The machine's figures.
+    pub fn status(&self) -> Status {
+        self.machine.status()
+    }
+
+    /// The machine, for what only one protocol has.
+    pub const fn machine(&self) -> &R {
+        &self.machine
+    }
+
+    /// See [`Replicator::value_bytes_max`].
+    pub fn value_bytes_max(&self) -> usize {
+        self.machine.value_bytes_max()
+    }
+
+    /// See [`Replicator::holders`].
+    pub fn holders(&self, prefix: Prefix) -> MemberSet {
+        self.machine.holders(prefix)
+    }
+
+    /// See [`Replicator::applied_by`].
+    pub fn applied_by(&self, member: Rank) -> Prefix {
+        self.machine.applied_by(member)
+    }
+}

@@ -1,0 +1,150 @@
+//! Where everything is in a member's region.
+//!
+//! ```text
+//! highest     8 words   the highest ballot that the owner ever used           written by the owner
+//! applied     8 x 7     the prefix that member m has applied                  written by m
+//! facts       8 x 7     (ballot n, decided prefix d), published by leader m   written by m
+//! slots       4 x ring  the slot word, changed by CAS only; and, once it is
+//!                       sealed: min_proposal, accepted word                   written by the owner
+//! areas       ring x members x 2 value areas of (6 + value) words             written by the proposer
+//! ```
+//!
+//! - I1 Every word that is not changed by CAS has exactly one writer, the one named above. By
+//!   construction: the parts do not overlap (test), and each part's writer is in its index.
+
+use super::value::HEADER_WORDS;
+use super::word::Area;
+use base::{At, MAX_MEMBERS, Rank, Slot};
+
+/// One cache line, so that two writers never share one.
+const LINE: u32 = 8;
+/// The slot word and the two words of its sealed state; padded to half a line.
+pub(super) const ENTRY: u32 = 4;
+
+/// The log's measures, the same at every member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// How many slots are kept; a power of two, at least 16.
+    pub ring_slots: u32,
+    /// The longest value, in bytes.
+    pub value_bytes: u32,
+}
+
+impl Default for Shape {
+    fn default() -> Shape {
+        Shape { ring_slots: 512, value_bytes: 8192 }
+    }
+}
+
+/// Places, computed once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Places {
+    base: At,
+    members: u32,
+    ring_mask: u64,
+    pub(super) area_words: u32,
+    slots: At,
+    areas: At,
+    end: At,
+}
+
+impl Places {
+    /// The parts of a log of this `shape`, from `base` on.
+    ///
+    /// # Panics
+    /// If the shape is not one: it comes from our own configuration.
+    pub(crate) fn new(base: At, members: usize, shape: &Shape) -> Places {
+        let ring = shape.ring_slots;
+        assert!(ring.is_power_of_two() && ring >= 16, "ring_slots {ring}");
+        assert!(members >= 1 && members <= MAX_MEMBERS, "{members} members");
+        let area_words = HEADER_WORDS as u32 + shape.value_bytes.div_ceil(8);
+        let slots = base.plus(LINE + 2 * LINE * MAX_MEMBERS as u32);
+        let areas = slots.plus(ENTRY * ring);
+        let end = areas.plus(ring * members as u32 * 2 * area_words);
+        Places {
+            base,
+            members: members as u32,
+            ring_mask: u64::from(ring) - 1,
+            area_words,
+            slots,
+            areas,
+            end,
+        }
+    }
+
+    pub(crate) const fn end(&self) -> At {
+        self.end
+    }
+
+    pub(super) const fn highest(&self) -> At {
+        self.base
+    }
+
+    pub(super) const fn applied(&self, member: Rank) -> At {
+        self.base.plus(LINE + LINE * member.index() as u32)
+    }
+
+    /// The published ballot; the decided prefix is the word after it.
+    pub(super) const fn fact(&self, leader: Rank) -> At {
+        self.base.plus(LINE + LINE * (MAX_MEMBERS + leader.index()) as u32)
+    }
+
+    pub(super) const fn ring_index(&self, slot: Slot) -> usize {
+        (slot.0 & self.ring_mask) as usize
+    }
+
+    pub(super) const fn ring_slots(&self) -> u32 {
+        self.ring_mask as u32 + 1
+    }
+
+    /// The slot word; then the sealed state's two words.
+    pub(super) const fn slot(&self, slot: Slot) -> At {
+        self.slots.plus(ENTRY * self.ring_index(slot) as u32)
+    }
+
+    pub(super) const fn sealed_min(&self, slot: Slot) -> At {
+        self.slot(slot).plus(1)
+    }
+
+    pub(super) const fn sealed_accepted(&self, slot: Slot) -> At {
+        self.slot(slot).plus(2)
+    }
+
+    pub(super) const fn area(&self, slot: Slot, proposer: Rank, area: Area) -> At {
+        let row = self.ring_index(slot) as u32 * self.members + proposer.index() as u32;
+        self.areas.plus((row * 2 + area as u32) * self.area_words)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    #[test]
+    fn i1_no_two_parts_overlap_and_none_sticks_out() {
+        let shape = Shape { ring_slots: 16, value_bytes: 20 };
+        let places = Places::new(At(5), 3, &shape);
+        let mut owners = vec![0u32; places.end().0 as usize];
+        let mut claim = |at: At, words: u32, who: u32| {
+            for word in at.0..at.0 + words {
+                assert_eq!(owners[word as usize], 0, "word {word} has two uses");
+                owners[word as usize] = who;
+            }
+        };
+        claim(places.highest(), 1, 1);
+        for rank in Rank::all(MAX_MEMBERS) {
+            claim(places.applied(rank), 1, 2 + rank.index() as u32);
+            claim(places.fact(rank), 2, 20 + rank.index() as u32);
+        }
+        for slot in (0..16).map(Slot) {
+            claim(places.slot(slot), ENTRY, 40);
+            for rank in Rank::all(3) {
+                for area in [Area::Even, Area::Odd] {
+                    claim(places.area(slot, rank, area), places.area_words, 50);
+                }
+            }
+        }
+        assert_eq!(places.slot(Slot(3)), places.slot(Slot(19)));
+    }
+}

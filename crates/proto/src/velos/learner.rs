@@ -1,0 +1,315 @@
+//! The learner: what is decided, and what was it? (section 5.4, and what the paper left out)
+//!
+//! News comes as facts, (ballot n, decided prefix d): in a leader's two words, or in the label of any
+//! value (piggybacked). A slot below d whose own word was accepted *under n* holds the decided
+//! value: n proposed it, and every ballot from the deciding one on proposes the decided value. A
+//! bare prefix would not do: the own word may hold a dead leader's losing value. Where the own
+//! word does not say, a majority's words do: some of them has the deciding accept, and the highest
+//! accepted ballot among them has the decided value.
+
+use super::word::Age;
+use super::*;
+
+/// How many slots are fetched at once.
+pub(super) const FETCHES_MAX: usize = 8;
+/// How often one slot's value may come back torn or replaced before a state is asked for.
+const TRIES_MAX: u32 = 8;
+/// How often a state is asked for again.
+const STATE_EVERY: Duration = Duration::from_millis(100);
+/// An entry's words: the slot word and its sealed state.
+pub(super) const ENTRY_READ: usize = 3;
+
+/// A decided slot whose value is being found.
+#[derive(Debug)]
+pub(super) struct Fetch {
+    slot: Slot,
+    number: u32,
+    started_at: Instant,
+    tries: u32,
+    asked: MemberSet,
+    answered: MemberSet,
+    words: [SlotWord; MAX_MEMBERS],
+    stage: Stage,
+}
+
+#[derive(Debug)]
+enum Stage {
+    Words,
+    Value { accepted: Ballot },
+    Whole(Vec<u64>),
+    Retry,
+}
+
+impl<V: Variant> Machine<V> {
+    /// Applies whatever is known to be decided, and goes for what is not at hand.
+    pub(super) fn learn<H: Host>(&mut self, host: &mut H) {
+        self.scan_piggybacked(host);
+        if self.learner {
+            return self.ask_for_state(host);
+        }
+        let before = self.applied;
+        loop {
+            let slot = self.applied.next_slot();
+            if !self.decided_known().contains(slot) {
+                break;
+            }
+            if !self.apply_from_own_memory(slot, host) && !self.apply_fetched(slot, host) {
+                self.fetch_missing(host);
+                break;
+            }
+        }
+        if self.applied > before {
+            self.state_requested = false;
+        }
+        if self.state_requested {
+            self.nudge(self.now.plus(STATE_EVERY));
+        }
+    }
+
+    /// Reads the labels of values that have arrived since the last look.
+    fn scan_piggybacked<H: Host>(&mut self, host: &H) {
+        self.scanned = self.scanned.max(self.applied.next_slot());
+        let end = self.applied.next_slot().plus(u64::from(self.places.ring_slots()));
+        while self.scanned < end {
+            let slot = self.scanned;
+            let word = self.own_word(slot, host);
+            if word.generation != V::PACKING.generation_of(slot, self.places.ring_slots()) {
+                return;
+            }
+            let Some((proposer, area)) = word.tag.place() else { return };
+            let mut header = [0; value::HEADER_WORDS];
+            host.load_into(self.places.area(slot, proposer, area), &mut header);
+            let Some(label) = value::label(&header).filter(|label| label.slot == slot) else {
+                return;
+            };
+            let Some(leader) = label.ballot.proposer() else { return };
+            self.counters.facts_piggybacked += 1;
+            if leader != self.me {
+                self.note_fact(leader, Fact { ballot: label.ballot, decided: label.decided });
+            }
+            self.scanned = slot.next();
+        }
+    }
+
+    /// True if the own acceptor holds the decided value of `slot`, which is then delivered.
+    fn apply_from_own_memory<H: Host>(&mut self, slot: Slot, host: &mut H) -> bool {
+        let word = self.own_word(slot, host);
+        if word.generation != V::PACKING.generation_of(slot, self.places.ring_slots()) {
+            return false;
+        }
+        let vouched = |fact: &Fact| {
+            fact.decided.contains(slot)
+                && (word.accepted_proposal == fact.ballot || V::APPLY_BARE_INDEX)
+        };
+        let Some((proposer, area)) = word.tag.place() else { return false };
+        if !self.facts.iter().any(vouched) {
+            return false;
+        }
+        let at = self.places.area(slot, proposer, area);
+        let mut words = core::mem::take(&mut self.scratch);
+        words.clear();
+        words.resize(value::HEADER_WORDS, 0);
+        host.load_into(at, &mut words);
+        let n_words = value::labelled_words(&words, self.places.area_words as usize);
+        if let Some(n_words) = n_words.filter(|n_words| *n_words > words.len()) {
+            words.resize(n_words, 0);
+            host.load_into(at, &mut words);
+        }
+        let whole = value::decode(&words)
+            .is_some_and(|(label, _)| label.slot == slot && label.ballot >= word.accepted_proposal)
+            || V::SKIP_CHECKSUM;
+        // The leader may have recycled the slot for a majority that does not include this node.
+        let unchanged = self.own_word(slot, host).generation == word.generation;
+        if whole && unchanged {
+            self.deliver(slot, &words, host);
+            self.counters.applied_from_own_memory += 1;
+        } else {
+            self.counters.torn_values_rejected += 1;
+        }
+        self.scratch = words;
+        whole && unchanged
+    }
+
+    fn apply_fetched<H: Host>(&mut self, slot: Slot, host: &mut H) -> bool {
+        while self.fetches.front().is_some_and(|fetch| fetch.slot < slot) {
+            self.fetches.pop_front();
+        }
+        match self.fetches.pop_front() {
+            Some(Fetch { slot: fetched, stage: Stage::Whole(words), .. }) if fetched == slot => {
+                self.deliver(slot, &words, host);
+                self.counters.applied_from_fetch += 1;
+                true
+            }
+            Some(other) => {
+                self.fetches.push_front(other);
+                false
+            }
+            None => false,
+        }
+    }
+
+    /// Asks everybody for the words of the next decided slots that are not being fetched yet.
+    fn fetch_missing<H: Host>(&mut self, host: &mut H) {
+        if self.state_requested {
+            return;
+        }
+        for at in 0..self.fetches.len() {
+            if matches!(self.fetches[at].stage, Stage::Retry) {
+                let (slot, tries) = (self.fetches[at].slot, self.fetches[at].tries);
+                if tries >= TRIES_MAX {
+                    return self.request_state(slot.prefix_through(), host);
+                }
+                self.fetches[at] = self.fetch(slot, tries + 1, host);
+            }
+        }
+        let next = self.applied.next_slot();
+        let known = self.fetches.back().map_or(next, |fetch| fetch.slot.next());
+        let decided = self.decided_known();
+        let mut slot = known.max(next);
+        while self.fetches.len() < FETCHES_MAX && decided.contains(slot) {
+            let fetch = self.fetch(slot, 0, host);
+            self.fetches.push_back(fetch);
+            slot = slot.next();
+        }
+        self.nudge(self.now.plus(WAKE_AFTER));
+    }
+
+    fn fetch<H: Host>(&mut self, slot: Slot, tries: u32, host: &mut H) -> Fetch {
+        self.n_fetches = self.n_fetches.wrapping_add(1);
+        let number = self.n_fetches;
+        let token = tokens::make(tokens::FETCH_WORDS, number, slot.0);
+        for rank in self.links.iter() {
+            host.read(rank, self.places.slot(slot), ENTRY_READ, token);
+        }
+        Fetch {
+            slot,
+            number: number & 0xffff,
+            started_at: self.now,
+            tries,
+            asked: self.links,
+            answered: MemberSet::EMPTY,
+            words: [SlotWord::default(); MAX_MEMBERS],
+            stage: Stage::Words,
+        }
+    }
+
+    fn fetch_at(&mut self, slot: Slot, number: u32) -> Option<usize> {
+        self.fetches.iter().position(|fetch| fetch.slot == slot && fetch.number == number)
+    }
+
+    pub(super) fn on_fetched_words<H: Host>(
+        &mut self,
+        from: Rank,
+        slot: Slot,
+        number: u32,
+        outcome: Outcome<'_>,
+        host: &mut H,
+    ) {
+        let Some(at) = self.fetch_at(slot, number) else { return };
+        let quorum = self.quorum();
+        let ring = self.places.ring_slots();
+        let generation = V::PACKING.generation_of(slot, ring);
+        let fetch = &mut self.fetches[at];
+        match outcome {
+            Outcome::Read(words) => {
+                fetch.answered.insert(from);
+                fetch.words[from.index()] = rpc::entry_word(V::PACKING, words);
+            }
+            _ => {
+                fetch.asked.remove(from);
+            }
+        }
+        if !matches!(fetch.stage, Stage::Words) {
+            return;
+        }
+        let age = |rank: Rank| V::PACKING.compare(fetch.words[rank.index()].generation, generation);
+        // A member that has recycled the slot cannot testify: a majority of the others must.
+        let witnesses: MemberSet = fetch
+            .answered
+            .iter()
+            .filter(|rank| age(*rank) != Age::Newer || V::FETCH_ACROSS_GENERATIONS)
+            .collect();
+        if witnesses.len() < quorum {
+            if fetch.answered == fetch.asked && witnesses != fetch.answered {
+                self.request_state(slot.prefix_through(), host);
+            }
+            return;
+        }
+        let best = witnesses
+            .iter()
+            .filter(|rank| age(*rank) == Age::Same)
+            .max_by_key(|rank| fetch.words[rank.index()].accepted_proposal)
+            .map(|rank| (rank, fetch.words[rank.index()]));
+        let place = best.and_then(|(rank, word)| Some((rank, word, word.tag.place()?)));
+        let Some((rank, word, (proposer, area))) = place else {
+            // Decided, so a majority accepted it: these words are older than the news. Again.
+            fetch.stage = Stage::Retry;
+            return;
+        };
+        fetch.stage = Stage::Value { accepted: word.accepted_proposal };
+        let token = tokens::make(tokens::FETCH_VALUE, number, slot.0);
+        let (area_at, n_words) = (self.places.area(slot, proposer, area), self.places.area_words);
+        host.read(rank, area_at, n_words as usize, token);
+    }
+
+    pub(super) fn on_fetched_value(
+        &mut self,
+        from: Rank,
+        slot: Slot,
+        number: u32,
+        outcome: Outcome<'_>,
+    ) {
+        let Some(at) = self.fetch_at(slot, number) else { return };
+        let fetch = &mut self.fetches[at];
+        let Stage::Value { accepted } = fetch.stage else { return };
+        let whole = match outcome {
+            Outcome::Read(words) => value::decode(words)
+                .filter(|(label, _)| label.slot == slot && label.ballot >= accepted)
+                .map(|(_, payload)| {
+                    words[..value::HEADER_WORDS + payload.len().div_ceil(8)].to_vec()
+                }),
+            _ => None,
+        };
+        match whole {
+            Some(words) => {
+                fetch.stage = Stage::Whole(words);
+                self.counters.values_fetched_remotely += u64::from(from != self.me);
+            }
+            None => {
+                fetch.stage = Stage::Retry;
+                self.counters.torn_values_rejected += 1;
+            }
+        }
+    }
+
+    /// A fetch that takes too long is begun anew: a link may have come and gone.
+    pub(super) fn expire_fetches(&mut self) {
+        for fetch in &mut self.fetches {
+            let waits = matches!(fetch.stage, Stage::Words | Stage::Value { .. });
+            if waits && self.now.since(fetch.started_at) >= WAKE_AFTER {
+                fetch.stage = Stage::Retry;
+                // Time is not the acceptor's fault: only torn values count as tries.
+                fetch.tries = fetch.tries.saturating_sub(1);
+            }
+        }
+        if self.state_requested {
+            // Whoever was asked may be gone: ask again.
+            self.state_requested = false;
+        }
+    }
+
+    fn ask_for_state<H: Host>(&mut self, host: &mut H) {
+        let known = self.decided_known();
+        self.request_state(known, host);
+        self.nudge(self.now.plus(STATE_EVERY));
+    }
+
+    /// The ring does not hold these slots any more: a live member's state does.
+    pub(super) fn request_state<H: Host>(&mut self, at_least: Prefix, host: &mut H) {
+        if !self.state_requested {
+            self.state_requested = true;
+            self.counters.states_requested += 1;
+            host.notify(Note::NeedState(at_least));
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Linearizable reads without a slot: one READ of one word at a majority.
+//!
+//! Let a be the applied prefix that the answer is computed from, and slot a the next one. Whoever
+//! had an update acknowledged that the answer lacks had slot a decided before, since slots are
+//! delivered in order. So, for words that were read *after* the request arrived:
+//!
+//! - R1 the leader of ballot n may answer if a majority's words of slot a have min_proposal <= n, and
+//!   slot a is its own to fill: prepared by a majority with nothing found, or filled by itself. A
+//!   later leader would have had to raise one of these words; an earlier one's decision would have
+//!   been found. (Not the next *free* slot: with slots in flight a later leader may have decided a
+//!   without ever touching that one.)
+//! - R2 a follower may answer if no word of a majority holds an accepted value for slot a or a later
+//!   use of its place: nobody can have decided slot a.
+//!
+//! Parent's I7 is R1 or R2. Checks are batched: one serves all requests that have arrived.
+
+use super::leader::Phase;
+use super::word::Age;
+use super::*;
+
+/// How many checks may be under way.
+pub(super) const ROUNDS_MAX: usize = 256;
+/// How long a check may take, or wait for a decision that is under way.
+const ROUND_TIMEOUT: Duration = Duration::from_millis(20);
+
+/// One check.
+#[derive(Debug)]
+pub(super) struct Round {
+    ticket: Ticket,
+    number: u64,
+    began_at: Instant,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Something has to be applied first: tried again when it is.
+    Waiting { applied: Prefix, at: Instant },
+    /// READs of slot `applied` are under way. `leading` under that ballot, or following.
+    Asking { applied: Prefix, leading: Option<Ballot>, agreed: MemberSet },
+}
+
+/// How long to wait before looking again at a slot that was about to be decided.
+const LOOK_AGAIN: Duration = Duration::from_micros(200);
+
+impl<V: Variant> Machine<V> {
+    pub(super) fn start_read<H: Host>(&mut self, ticket: Ticket, host: &mut H) {
+        if self.learner || self.rounds.len() >= ROUNDS_MAX {
+            self.counters.reads_refused += 1;
+            return host.notify(Note::ReadRefused(ticket));
+        }
+        if V::READ_WITHOUT_CHECK {
+            return host.notify(Note::ReadReady(ticket));
+        }
+        if self.term.is_none() {
+            // What has been published is cheaper to apply now than to trip over.
+            self.read_facts(host);
+            self.learn(host);
+        }
+        let state = self.ask(host);
+        let number = self.n_rounds - 1;
+        self.rounds.push_back(Round { ticket, number, began_at: self.now, state });
+    }
+
+    /// Posts the READs of one check, or says what to wait for.
+    fn ask<H: Host>(&mut self, host: &mut H) -> State {
+        let number = self.n_rounds;
+        self.n_rounds += 1;
+        let applied = self.applied;
+        let wait = State::Waiting { applied, at: self.now };
+        let leading = self.term.as_ref().map(|term| term.ballot);
+        let mut slot = applied.next_slot();
+        if leading.is_some() {
+            // R1: slot a must be this term's to fill.
+            let own = match self.phase_of(slot) {
+                Phase::Free => true,
+                Phase::Accepting | Phase::Decided => !self.is_adopted(slot),
+                Phase::Idle | Phase::Preparing | Phase::Fetching => false,
+            };
+            if !own && !V::READ_BEFORE_RECOVERY {
+                self.nudge(self.now.plus(LOOK_AGAIN));
+                return wait;
+            }
+            if V::READ_CHECKS_NEXT_FREE
+                && let Some(term) = &self.term
+            {
+                slot = term.next;
+            }
+        }
+        let token = tokens::make(tokens::READ, 0, number & ((1 << 44) - 1));
+        for rank in self.links.iter() {
+            host.read(rank, self.places.slot(slot), learner::ENTRY_READ, token);
+        }
+        self.nudge(self.now.plus(ROUND_TIMEOUT));
+        State::Asking { applied, leading, agreed: MemberSet::EMPTY }
+    }
+
+    pub(super) fn on_read_words<H: Host>(
+        &mut self,
+        from: Rank,
+        number: u64,
+        outcome: Outcome<'_>,
+        host: &mut H,
+    ) {
+        let Some(at) = self.rounds.iter().position(|round| round.number == number) else { return };
+        let State::Asking { applied, leading, agreed } = &mut self.rounds[at].state else { return };
+        let Outcome::Read(words) = outcome else { return };
+        let word = rpc::entry_word(V::PACKING, words);
+        let generation = V::PACKING.generation_of(applied.next_slot(), self.places.ring_slots());
+        let clear = match *leading {
+            Some(ballot) => word.min_proposal <= ballot,
+            None => match V::PACKING.compare(word.generation, generation) {
+                Age::Newer => false,
+                Age::Same => !word.has_value(),
+                Age::Older => true,
+            },
+        };
+        if !clear {
+            let (applied, at_once) = (*applied, leading.is_some());
+            if at_once {
+                // Somebody has a higher ballot: this term's answers are worth nothing.
+                return self.refuse_round(at, host);
+            }
+            // A decision may be under way: its news will be here soon.
+            self.rounds[at].state = State::Waiting { applied, at: self.now };
+            return self.nudge(self.now.plus(LOOK_AGAIN));
+        }
+        agreed.insert(from);
+        let needed = if V::READ_CHECKS_ONE { 1 } else { majority(self.members) };
+        if agreed.len() < needed {
+            return;
+        }
+        let (led, ballot) = (leading.is_some(), *leading);
+        if led && self.term.as_ref().map(|term| term.ballot) != ballot {
+            return self.refuse_round(at, host);
+        }
+        if led {
+            self.counters.reads_checked_leading += 1;
+        } else {
+            self.counters.reads_checked_following += 1;
+        }
+        if let Some(round) = self.rounds.remove(at) {
+            host.notify(Note::ReadReady(round.ticket));
+        }
+    }
+
+    fn refuse_round<H: Host>(&mut self, at: usize, host: &mut H) {
+        if let Some(round) = self.rounds.remove(at) {
+            self.counters.reads_refused += 1;
+            host.notify(Note::ReadRefused(round.ticket));
+        }
+    }
+
+    /// Goes on with checks that waited, ends those that take too long.
+    pub(super) fn poll_reads<H: Host>(&mut self, host: &mut H) {
+        let mut at = 0;
+        while at < self.rounds.len() {
+            let round = &self.rounds[at];
+            if self.now.since(round.began_at) >= ROUND_TIMEOUT {
+                self.refuse_round(at, host);
+                continue;
+            }
+            if let State::Waiting { applied, at: since } = round.state {
+                if self.applied > applied || self.now.since(since) >= LOOK_AGAIN {
+                    let state = self.ask(host);
+                    let number = self.n_rounds - 1;
+                    let round = &mut self.rounds[at];
+                    (round.state, round.number) = (state, number);
+                } else {
+                    self.nudge(since.plus(LOOK_AGAIN));
+                }
+            }
+            at += 1;
+        }
+        if !self.rounds.is_empty() {
+            self.nudge(self.now.plus(ROUND_TIMEOUT));
+        }
+    }
+}
