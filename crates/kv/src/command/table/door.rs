@@ -3,7 +3,7 @@
 use super::super::{CommandSpec, flag, key_spec, spec};
 
 /// The commands that the connection itself executes: identity, transactions, server.
-pub(super) static DOOR: &[CommandSpec] = &[
+pub(super) static DOOR: [CommandSpec; 17] = [
     spec("auth", -2, flag::NOSCRIPT | flag::LOADING | flag::STALE | flag::FAST | flag::NO_AUTH | flag::ALLOW_BUSY)
         .doc("connection", "1.0.0", "O(N) where N is the number of passwords defined for the user", "Authenticate to the server")
         .categories(&["@fast", "@connection"]),

@@ -4,7 +4,7 @@ use super::super::{CommandSpec, Run, flag, key_spec, spec};
 use crate::exec::{expiry, keys, object, scan};
 
 /// The commands on keys of any type and on expiry.
-pub(super) static KEYS: &[CommandSpec] = &[
+pub(super) static KEYS: [CommandSpec; 24] = [
     spec("copy", -3, flag::WRITE | flag::DENYOOM)
         .doc("generic", "6.2.0", "O(N) worst case for collections, where N is the number of nested items", "Copy a key")
         .categories(&["@keyspace", "@write", "@slow"])

@@ -7,4 +7,4 @@ mod strings;
 use super::CommandSpec;
 
 /// All entries; lookups go through the index that is built from these.
-pub(super) static GROUPS: [&[CommandSpec]; 3] = [strings::STRINGS, keys::KEYS, door::DOOR];
+pub(super) static GROUPS: [&[CommandSpec]; 3] = [&strings::STRINGS, &keys::KEYS, &door::DOOR];

@@ -4,7 +4,7 @@ use super::super::{CommandSpec, Run, flag, key_spec, spec};
 use crate::exec::{lcs, numbers, ranges, strings};
 
 /// The string commands, with what Redis 7.0 answers about them in COMMAND INFO and COMMAND DOCS.
-pub(super) static STRINGS: &[CommandSpec] = &[
+pub(super) static STRINGS: [CommandSpec; 22] = [
     spec("append", 3, flag::WRITE | flag::DENYOOM | flag::FAST)
         .doc("string", "2.0.0", "O(1)", "Append a value to a key")
         .categories(&["@write", "@string", "@fast"])
