@@ -1,2 +1,52 @@
 //! Memory that another party writes, as atomic words; the only unsafe memory.
-#![forbid(unsafe_code)]
+//!
+//! A [`Region`] is a named file on tmpfs that its owner creates once and that outlives the owner's
+//! process: whoever attaches the same region again in the same boot has forgotten nothing that
+//! stands in it. Peers map it and act on its words without the owner's help. `region` promises what
+//! a word holds and who may own a file; it contains no parsing of payloads, no protocol and no
+//! policy (the `fabric` crate has those).
+//!
+//! # Invariants
+//! - I1 **Words only.** Apart from the pthread mutexes of [`robust`], a region is only ever touched
+//!   through [`Words`]: aligned, 8 bytes wide, atomic. No `&[u8]`, `&mut` or plain `&u64` ever
+//!   points into it. By construction: the pointer is private to [`Words`].
+//! - I2 **In bounds.** Every access is checked against the words that the view has; being outside is
+//!   our own bug and panics. Asserted.
+//! - I3 **Whole or absent.** A file gets its name only when memory, header and mutexes are complete,
+//!   and a creation that fails (a full tmpfs, too) leaves nothing behind. By construction: it is
+//!   unnamed (`O_TMPFILE`) and allocated before that.
+//! - I4 **One owner.** At most one process owns a region at a time: an [`Owner`] holds a lock of the
+//!   open file description, which the kernel drops with the process.
+//! - I5 **Lives are counted.** Each owner's [`Owner::life`] is one above its predecessor's.
+//! - I6 **Nobody attaches to a stranger.** Magic, version, cluster, node, layout and boot are compared
+//!   before the first word is touched, and an error names the field that differs.
+//! - I7 **A life is announced under its lock** (see [`robust`]).
+//!
+//! # Orderings (what `fabric` builds its promises T1..T6 on)
+//!
+//! | operation | ordering | what follows |
+//! | --- | --- | --- |
+//! | [`Words::load`] | Acquire | sees all that its writer did before the word's store |
+//! | [`Words::store`] | Release | publishes everything before it |
+//! | [`Words::write_words`] | Release fence, then Relaxed stores | each word publishes everything before the call; the words among themselves have no order (T3) |
+//! | [`Words::load_into`] | Relaxed loads, then Acquire fence | what comes after it is not older than what it read; the words among themselves have no order (T3) |
+//! | [`Words::cas`], [`Words::fetch_add`], [`Words::swap`] | AcqRel | both of the above |
+//!
+//! A store followed by a load of another word is *not* ordered by any of these; who needs that puts
+//! a SeqCst fence between (fabric: a READ behind a WRITE; the sleep flag).
+#![deny(unsafe_code)]
+
+mod boot;
+mod error;
+mod file;
+mod header;
+pub mod layout;
+mod memory;
+pub mod robust;
+mod words;
+
+pub use error::Error;
+pub use file::{Owner, Region, sweep};
+pub use header::Identity;
+pub use layout::Shape;
+pub use words::Words;

@@ -1,0 +1,125 @@
+//! Where everything stands in a region.
+//!
+//! ```text
+//! byte      size          what                                       written by
+//! 0         4096          header page (see `header`)                 owner
+//! 4096      64            beacon line                                owner and peers
+//! 4160      64 x 8        watch slots, one a watcher (see `robust`)  owner, watcher w
+//! 4672      3520          zero, so that the rings start on a page
+//! 8192      R = (128 + ring bytes) x 7: message rings, one a sender
+//!   +0      64              tail line: words ever put in             sender s
+//!   +64     64              head line: words ever taken out          owner
+//!   +128    ring bytes      a power of two; frames of whole words    sender s
+//! 8192 + R  8 x n_words   protocol words; `At(0)` is the first       the protocol
+//! ```
+//!
+//! Beacon line: word 0 is the sleep flag (1: the owner sleeps; whoever swaps it to 0 rings its
+//! bell), word 1 counts arrivals (a peer adds one when it has mapped this region). Both are changed
+//! by atomic read-modify-write wherever two parties may write: every other word has one writer.
+//!
+//! A region without rings (`ring_words` 0, R = 0) serves providers that carry messages otherwise.
+
+use base::MAX_MEMBERS;
+
+/// How many parties can watch one owner: every member, and the owner's sentinel.
+pub const WATCHERS: usize = MAX_MEMBERS + 1;
+
+/// The watcher number that is the sentinel's: members are watchers by their rank.
+pub const SENTINEL: usize = MAX_MEMBERS;
+
+/// What the header page takes.
+pub const HEADER_BYTES: usize = 4096;
+
+pub(crate) const LINE_BYTES: usize = 64;
+pub(crate) const LINE_WORDS: u32 = (LINE_BYTES / 8) as u32;
+
+pub(crate) const BEACON_BYTE: usize = HEADER_BYTES;
+pub(crate) const WATCH_BYTE: usize = BEACON_BYTE + LINE_BYTES;
+pub(crate) const WATCH_BYTES: usize = LINE_BYTES;
+pub(crate) const RINGS_BYTE: usize = 2 * HEADER_BYTES;
+
+/// Words of the beacon line, counted from its start.
+pub mod beacon {
+    /// 1 while the owner sleeps.
+    pub const SLEEPING: u32 = 0;
+    /// How often a peer mapped this region.
+    pub const ARRIVALS: u32 = 1;
+}
+
+/// Words of a ring's control lines and data, counted from the ring's start.
+pub mod ring {
+    use super::LINE_WORDS;
+    /// Words ever put in; only the sender writes it.
+    pub const TAIL: u32 = 0;
+    /// Words ever taken out; only the receiver writes it.
+    pub const HEAD: u32 = LINE_WORDS;
+    /// The first word of the ring itself.
+    pub const FRAMES: u32 = 2 * LINE_WORDS;
+}
+
+const _: () = assert!(WATCH_BYTE + WATCHERS * WATCH_BYTES <= RINGS_BYTE);
+const _: () = assert!(RINGS_BYTE.is_multiple_of(4096), "rings start on a page");
+const _: () = assert!(beacon::ARRIVALS < LINE_WORDS, "the beacon is one cache line");
+const _: () = assert!(ring::FRAMES == 16 && ring::HEAD == 8, "writers share no cache line");
+
+/// The sizes that a region is made with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Words of the protocol.
+    pub n_words: u32,
+    /// Words of each message ring: a power of two, or 0 for a region without rings.
+    pub ring_words: u32,
+}
+
+/// The largest ring: its size in bytes still fits easily into 32 bits.
+pub const RING_WORDS_MAX: u32 = 1 << 24;
+
+impl Shape {
+    /// Whether such a region can be.
+    pub const fn is_valid(self) -> bool {
+        self.ring_words == 0
+            || (self.ring_words.is_power_of_two() && self.ring_words <= RING_WORDS_MAX)
+    }
+
+    pub(crate) const fn ring_stride_bytes(self) -> usize {
+        if self.ring_words == 0 { 0 } else { 2 * LINE_BYTES + self.ring_words as usize * 8 }
+    }
+
+    pub(crate) const fn ring_byte(self, sender: usize) -> usize {
+        RINGS_BYTE + sender * self.ring_stride_bytes()
+    }
+
+    pub(crate) const fn protocol_byte(self) -> usize {
+        RINGS_BYTE + MAX_MEMBERS * self.ring_stride_bytes()
+    }
+
+    /// The size of the file.
+    pub const fn total_bytes(self) -> usize {
+        self.protocol_byte() + self.n_words as usize * 8
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_layout_is_as_it_was_published() {
+        assert_eq!((HEADER_BYTES, BEACON_BYTE, WATCH_BYTE, RINGS_BYTE), (4096, 4096, 4160, 8192));
+        assert_eq!((WATCHERS, SENTINEL, WATCH_BYTES), (8, 7, 64));
+        let shape = Shape { n_words: 1000, ring_words: 1 << 16 };
+        assert_eq!(shape.ring_byte(0), 8192);
+        assert_eq!(shape.ring_byte(1), 8192 + 128 + 524_288);
+        assert_eq!(shape.protocol_byte(), 8192 + 7 * (128 + 524_288));
+        assert_eq!(shape.total_bytes(), 3_679_104 + 8000);
+        let bare = Shape { n_words: 3, ring_words: 0 };
+        assert_eq!((bare.protocol_byte(), bare.total_bytes()), (8192, 8216));
+    }
+
+    #[test]
+    fn a_ring_is_a_power_of_two_or_nothing() {
+        let shape = |ring_words| Shape { n_words: 1, ring_words };
+        assert!(shape(0).is_valid() && shape(1).is_valid() && shape(RING_WORDS_MAX).is_valid());
+        assert!(!shape(3).is_valid() && !shape(RING_WORDS_MAX * 2).is_valid());
+    }
+}

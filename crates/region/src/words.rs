@@ -1,0 +1,206 @@
+//! A stretch of words that anybody may change at any time. Orderings: see the crate's page.
+#![allow(unsafe_code)]
+
+use crate::memory::Memory;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU64, fence};
+
+/// A view of words, counted from its own start. Cheap to clone; keeps the memory alive.
+///
+/// W1: `n_words` words from `base` on are 8-aligned and inside the memory that it holds
+/// (established by [`Words::new`], the only constructor).
+#[derive(Clone, Debug)]
+pub struct Words {
+    base: NonNull<u64>,
+    n_words: u32,
+    /// W1: never read, but what `base` points into lives as long as this does.
+    _memory: Arc<Memory>,
+}
+
+// SAFETY: a `Words` is a shared reference to atomics, with the `Arc` that keeps them alive.
+unsafe impl Send for Words {}
+// SAFETY: as above: every access through `&Words` is atomic.
+unsafe impl Sync for Words {}
+
+#[cold]
+#[inline(never)]
+#[track_caller]
+fn out_of_bounds(at: u32, len: usize, n_words: u32) -> ! {
+    panic!("I2: words {at}+{len} of a view of {n_words}")
+}
+
+impl Words {
+    /// The `n_words` from byte `start` on.
+    pub(crate) fn new(memory: &Arc<Memory>, start: usize, n_words: u32) -> Words {
+        assert!(start.is_multiple_of(8), "W1: {start} is no word's place");
+        let end = start + n_words as usize * 8;
+        assert!(end <= memory.n_bytes(), "W1: {end} is behind {} bytes", memory.n_bytes());
+        // SAFETY: `start` is inside the memory, or one past its end if there are no words.
+        let base = unsafe { memory.base().add(start) };
+        Words { base: base.cast(), n_words, _memory: Arc::clone(memory) }
+    }
+
+    /// How many words there are.
+    pub fn n_words(&self) -> u32 {
+        self.n_words
+    }
+
+    /// # Safety
+    /// `at` is below `n_words`.
+    #[inline]
+    unsafe fn word_unchecked(&self, at: usize) -> &AtomicU64 {
+        // SAFETY: by W1 and the caller's promise this stays inside the memory.
+        let place = unsafe { self.base.add(at) };
+        // SAFETY: W1 gives alignment and life for as long as `self`. Words are only ever touched
+        // here, atomically and 8 bytes wide (I1): no mixed-size or non-atomic conflict.
+        unsafe { AtomicU64::from_ptr(place.as_ptr()) }
+    }
+
+    #[inline]
+    #[track_caller]
+    fn word(&self, at: u32) -> &AtomicU64 {
+        if at >= self.n_words {
+            out_of_bounds(at, 1, self.n_words);
+        }
+        // SAFETY: just checked.
+        unsafe { self.word_unchecked(at as usize) }
+    }
+
+    #[inline]
+    #[track_caller]
+    fn check_range(&self, at: u32, len: usize) {
+        if len > self.n_words as usize || at as usize > self.n_words as usize - len {
+            out_of_bounds(at, len, self.n_words);
+        }
+    }
+
+    /// One word (acquire).
+    #[inline]
+    #[track_caller]
+    pub fn load(&self, at: u32) -> u64 {
+        self.word(at).load(Acquire)
+    }
+
+    /// Sets a word (release).
+    #[inline]
+    #[track_caller]
+    pub fn store(&self, at: u32, word: u64) {
+        self.word(at).store(word, Release);
+    }
+
+    /// Copies words out: each is whole, they may be of different ages.
+    #[inline]
+    #[track_caller]
+    pub fn load_into(&self, at: u32, words: &mut [u64]) {
+        self.check_range(at, words.len());
+        for (i, word) in words.iter_mut().enumerate() {
+            // SAFETY: `at + i` is below `n_words` by `check_range`.
+            *word = unsafe { self.word_unchecked(at as usize + i) }.load(Relaxed);
+        }
+        fence(Acquire);
+    }
+
+    /// Copies words in, behind everything that this thread did before.
+    #[inline]
+    #[track_caller]
+    pub fn write_words(&self, at: u32, words: &[u64]) {
+        self.check_range(at, words.len());
+        fence(Release); // each word below publishes what came before this call: pairs with `load`
+        for (i, word) in words.iter().enumerate() {
+            // SAFETY: `at + i` is below `n_words` by `check_range`.
+            unsafe { self.word_unchecked(at as usize + i) }.store(*word, Relaxed);
+        }
+    }
+
+    /// Sets a word to `desired` if it is `expected`; the word before in any case.
+    #[inline]
+    #[track_caller]
+    pub fn cas(&self, at: u32, expected: u64, desired: u64) -> u64 {
+        match self.word(at).compare_exchange(expected, desired, AcqRel, Acquire) {
+            Ok(before) | Err(before) => before,
+        }
+    }
+
+    /// Adds to a word, wrapping; the word before.
+    #[inline]
+    #[track_caller]
+    pub fn fetch_add(&self, at: u32, add: u64) -> u64 {
+        self.word(at).fetch_add(add, AcqRel)
+    }
+
+    /// Sets a word; the word before.
+    #[inline]
+    #[track_caller]
+    pub fn swap(&self, at: u32, word: u64) -> u64 {
+        self.word(at).swap(word, AcqRel)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(n_words: u32) -> Words {
+        Words::new(&Arc::new(Memory::heap(n_words as usize * 8)), 0, n_words)
+    }
+
+    #[test]
+    fn words_hold_what_was_put_in() {
+        let words = words(8);
+        words.write_words(1, &[1, 2, 3]);
+        let mut copy = [0; 4];
+        words.load_into(0, &mut copy);
+        assert_eq!(copy, [0, 1, 2, 3]);
+        assert_eq!(words.cas(1, 9, 5), 1);
+        assert_eq!(words.cas(1, 1, 5), 1);
+        assert_eq!((words.load(1), words.fetch_add(1, 2), words.swap(1, 0)), (5, 5, 7));
+        words.write_words(8, &[]);
+        words.load_into(8, &mut []);
+    }
+
+    #[test]
+    #[should_panic(expected = "I2")]
+    fn i2_a_load_outside_panics() {
+        words(8).load(8);
+    }
+
+    #[test]
+    #[should_panic(expected = "I2")]
+    fn i2_a_write_across_the_end_panics() {
+        words(8).write_words(7, &[1, 2]);
+    }
+
+    #[test]
+    #[should_panic(expected = "I2")]
+    fn i2_a_read_that_would_wrap_panics() {
+        words(8).load_into(u32::MAX, &mut [0; 2]);
+    }
+
+    /// Message passing: with Relaxed instead of Release (or Acquire) this is a data race on the
+    /// payload's age. On x86 it cannot fail; under Miri, or on ARM, it can.
+    #[test]
+    fn a_guard_publishes_its_payload() {
+        let words = words(5);
+        let rounds = if cfg!(miri) { 50 } else { 20_000 };
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for round in 1..=rounds {
+                    words.write_words(0, &[round; 4]);
+                    words.write_words(4, &[round]);
+                }
+            });
+            let mut seen = 0;
+            while seen < rounds {
+                let guard = words.load(4);
+                assert!(guard >= seen, "T1, T2: a guard never goes back");
+                let mut payload = [0; 4];
+                words.load_into(0, &mut payload);
+                assert!(payload.iter().all(|word| *word >= guard), "T5: {guard} {payload:?}");
+                seen = guard;
+                std::hint::spin_loop();
+            }
+        });
+    }
+}
