@@ -56,7 +56,7 @@ impl Places {
     pub(crate) fn new(base: At, members: usize, shape: &Shape) -> Places {
         let ring = shape.ring_slots;
         assert!(ring.is_power_of_two() && ring >= 16, "ring_slots {ring}");
-        assert!(members >= 1 && members <= MAX_MEMBERS, "{members} members");
+        assert!((1..=MAX_MEMBERS).contains(&members), "{members} members");
         let area_words = HEADER_WORDS as u32 + shape.value_bytes.div_ceil(8);
         let slots = base.plus(LINE + 2 * LINE * MAX_MEMBERS as u32);
         let areas = slots.plus(ENTRY * ring);

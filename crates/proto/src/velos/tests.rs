@@ -1,1 +1,609 @@
-//! Named traps.
+//! The machine over plain memory: verbs take effect when their link is let go, and the traps that
+//! protocol papers leave out, each under its own name. (Time, faults and torn memory: the simulator.)
+
+use super::variant::{Narrow, Sound};
+use super::*;
+use crate::node::Timing;
+use alloc::collections::VecDeque;
+use alloc::vec;
+use base::{Inbox, Port};
+
+const SHAPE: Shape = Shape { ring_slots: 16, value_bytes: 64 };
+
+#[derive(Debug)]
+enum Verb {
+    Write { at: At, words: Vec<u64>, token: Option<Token> },
+    Read { at: At, n_words: usize, token: Token },
+    Cas { at: At, expected: u64, desired: u64, token: Option<Token> },
+    Message(Vec<u8>),
+}
+
+/// Memory and links. A held link keeps what is posted to it, in order.
+struct World {
+    memory: Vec<Vec<u64>>,
+    links: Vec<Vec<VecDeque<Verb>>>,
+    held: Vec<(usize, usize)>,
+    inboxes: Vec<Inbox>,
+    delivered: Vec<Vec<Vec<u8>>>,
+    notes: Vec<Vec<Note>>,
+}
+
+struct View<'w> {
+    world: &'w mut World,
+    me: usize,
+}
+
+impl Port for View<'_> {
+    fn load(&self, at: At) -> u64 {
+        self.world.memory[self.me][at.0 as usize]
+    }
+    fn load_into(&self, at: At, words: &mut [u64]) {
+        let at = at.0 as usize;
+        words.copy_from_slice(&self.world.memory[self.me][at..at + words.len()]);
+    }
+    fn store(&mut self, at: At, word: u64) {
+        self.world.memory[self.me][at.0 as usize] = word;
+    }
+    fn write(&mut self, to: Rank, at: At, words: &[u64], token: Option<Token>) {
+        self.post(to, Verb::Write { at, words: words.to_vec(), token });
+    }
+    fn read(&mut self, to: Rank, at: At, n_words: usize, token: Token) {
+        self.post(to, Verb::Read { at, n_words, token });
+    }
+    fn cas(&mut self, to: Rank, at: At, expected: u64, desired: u64, token: Option<Token>) {
+        self.post(to, Verb::Cas { at, expected, desired, token });
+    }
+    fn fetch_add(&mut self, _: Rank, _: At, _: u64, _: Option<Token>) {
+        unreachable!("Velos has no use for it");
+    }
+    fn send(&mut self, to: Rank, message: &[u8]) -> bool {
+        self.post(to, Verb::Message(message.to_vec()));
+        true
+    }
+    fn wake(&mut self, _: Rank) {}
+    fn permit_writer(&mut self, _: Option<Rank>) -> Result<(), base::verb::Unsupported> {
+        Ok(())
+    }
+}
+
+impl View<'_> {
+    fn post(&mut self, to: Rank, verb: Verb) {
+        self.world.links[self.me][to.index()].push_back(verb);
+        if !self.world.held.contains(&(self.me, to.index())) {
+            self.world.let_through(self.me, to.index(), usize::MAX);
+        }
+    }
+}
+
+impl Host for View<'_> {
+    fn deliver(&mut self, _: Slot, value: &[u8]) {
+        self.world.delivered[self.me].push(value.to_vec());
+    }
+    fn notify(&mut self, note: Note) {
+        self.world.notes[self.me].push(note);
+    }
+}
+
+impl World {
+    fn let_through(&mut self, from: usize, to: usize, n: usize) {
+        for _ in 0..n {
+            let Some(verb) = self.links[from][to].pop_front() else { return };
+            let peer = Rank::at(to);
+            let memory = &mut self.memory[to];
+            let done = |token, outcome| Event::Completed { from: peer, token, outcome };
+            match verb {
+                Verb::Write { at, words, token } => {
+                    let at = at.0 as usize;
+                    memory[at..at + words.len()].copy_from_slice(&words);
+                    if let Some(token) = token {
+                        self.inboxes[from].push(done(token, Outcome::Written));
+                    }
+                }
+                Verb::Read { at, n_words, token } => {
+                    let at = at.0 as usize;
+                    self.inboxes[from].push(done(token, Outcome::Read(&memory[at..at + n_words])));
+                }
+                Verb::Cas { at, expected, desired, token } => {
+                    let word = &mut memory[at.0 as usize];
+                    let before = *word;
+                    if before == expected {
+                        *word = desired;
+                    }
+                    if let Some(token) = token {
+                        self.inboxes[from].push(done(token, Outcome::Before(before)));
+                    }
+                }
+                Verb::Message(bytes) => {
+                    self.inboxes[to].push(Event::Message { from: Rank::at(from), bytes: &bytes });
+                }
+            }
+        }
+    }
+}
+
+/// Three machines, driven by hand: no Ω, so that a test says who leads.
+struct Group<V: Variant> {
+    world: World,
+    machines: Vec<Machine<V>>,
+    now: Instant,
+}
+
+fn config(me: usize, start: Start) -> NodeConfig {
+    NodeConfig {
+        me: Rank::at(me),
+        members: 3,
+        start,
+        timing: Timing::default(),
+        memory_outlives_process: true,
+        peer_works: false,
+    }
+}
+
+impl<V: Variant> Group<V> {
+    fn new() -> Group<V> {
+        let n_words = crate::node::velos_layout(3, &SHAPE).n_words as usize;
+        let mut world = World {
+            memory: vec![vec![0; n_words]; 3],
+            links: (0..3).map(|_| (0..3).map(|_| VecDeque::new()).collect()).collect(),
+            held: Vec::new(),
+            inboxes: (0..3).map(|_| Inbox::new()).collect(),
+            delivered: vec![Vec::new(); 3],
+            notes: vec![Vec::new(); 3],
+        };
+        let machines = (0..3)
+            .map(|me| {
+                let mut view = View { world: &mut world, me };
+                Machine::new(&config(me, Start::Bootstrap), At(0), &SHAPE, &mut view)
+            })
+            .collect();
+        let mut group = Group { world, machines, now: Instant(1) };
+        for me in 0..3 {
+            for peer in Rank::all(3) {
+                group.event(me, Event::LinkUp(peer));
+            }
+        }
+        group
+    }
+
+    fn event(&mut self, me: usize, event: Event<'_>) {
+        let mut view = View { world: &mut self.world, me };
+        self.machines[me].on_event(event, self.now, &mut view);
+    }
+
+    fn step(&mut self, me: usize) -> usize {
+        let inbox = core::mem::take(&mut self.world.inboxes[me]);
+        for at in 0..inbox.len() {
+            self.event(me, inbox.event(at));
+        }
+        let mut view = View { world: &mut self.world, me };
+        self.machines[me].poll(self.now, &mut view);
+        inbox.len()
+    }
+
+    /// Lets the members in `who` run until nothing more comes.
+    fn settle(&mut self, who: &[usize]) {
+        for _ in 0..400 {
+            self.now = self.now.plus(Duration::from_micros(500));
+            let events: usize = who.iter().map(|me| self.step(*me)).sum();
+            let late = self.machines.iter().any(|m| m.nudge_at.is_some() && m.term.is_some());
+            if events == 0 && !late {
+                return;
+            }
+        }
+    }
+
+    fn lead(&mut self, me: usize) {
+        let mut view = View { world: &mut self.world, me };
+        self.machines[me].lead(self.now, &mut view);
+    }
+
+    fn follow(&mut self, me: usize) {
+        let mut view = View { world: &mut self.world, me };
+        self.machines[me].follow(self.now, &mut view);
+    }
+
+    fn propose(&mut self, me: usize, value: &[u8]) -> Result<Slot, Refused> {
+        let mut view = View { world: &mut self.world, me };
+        self.machines[me].propose(value, self.now, &mut view)
+    }
+
+    fn read(&mut self, me: usize, ticket: u64) {
+        let mut view = View { world: &mut self.world, me };
+        self.machines[me].read(Ticket(ticket), self.now, &mut view);
+    }
+
+    fn hold(&mut self, from: usize, to: usize) {
+        self.world.held.push((from, to));
+    }
+
+    fn release(&mut self, from: usize, to: usize) {
+        self.world.held.retain(|link| *link != (from, to));
+        self.world.let_through(from, to, usize::MAX);
+    }
+
+    fn hold_all(&mut self, from: usize) {
+        (0..3).for_each(|to| self.hold(from, to));
+    }
+
+    fn release_all(&mut self, from: usize) {
+        (0..3).for_each(|to| self.release(from, to));
+    }
+
+    fn word(&self, me: usize, slot: u64) -> SlotWord {
+        let at = self.machines[me].places.slot(Slot(slot));
+        V::PACKING.unpack(self.world.memory[me][at.0 as usize])
+    }
+
+    fn values(&self, me: usize) -> Vec<&[u8]> {
+        self.world.delivered[me].iter().map(Vec::as_slice).filter(|v| !v.is_empty()).collect()
+    }
+
+    fn leads(&self, me: usize) -> bool {
+        self.machines[me].status().role == Role::Leader
+    }
+}
+
+const EVERYBODY: [usize; 3] = [0, 1, 2];
+
+#[test]
+fn a_lone_leader_decides_and_everybody_learns() {
+    let mut group = Group::<Sound>::new();
+    group.lead(0);
+    group.settle(&EVERYBODY);
+    assert!(group.leads(0));
+    for n in 0..100u8 {
+        group.propose(0, &[n]).expect("leads and has room");
+        group.settle(&EVERYBODY);
+    }
+    for me in EVERYBODY {
+        let values = group.values(me);
+        assert_eq!(values.len(), 100);
+        assert!(values.iter().enumerate().all(|(n, value)| **value == [n as u8]));
+    }
+    assert!(group.machines[0].counters.slots_recycled >= 84, "the ring has 16 slots");
+}
+
+#[test]
+fn many_slots_are_in_flight_at_once_and_the_window_is_bounded() {
+    let mut group = Group::<Sound>::new();
+    group.lead(0);
+    group.settle(&EVERYBODY);
+    group.hold_all(0);
+    let taken = (0..16u8).take_while(|n| group.propose(0, &[*n]).is_ok()).count();
+    assert_eq!(taken, 2, "half a quarter of the ring is prepared ahead");
+    assert_eq!(group.propose(0, b"more"), Err(Refused::Full));
+    group.release_all(0);
+    group.settle(&EVERYBODY);
+    assert_eq!(group.values(2).len(), taken);
+    assert_eq!(group.propose(1, b"x"), Err(Refused::NotLeader));
+    assert_eq!(group.propose(0, &[0; 65]), Err(Refused::TooLong));
+}
+
+#[test]
+fn a_dead_leaders_undecided_value_is_adopted_from_an_acceptor_that_returned_it() {
+    let mut group = Group::<Sound>::new();
+    group.lead(0);
+    group.settle(&EVERYBODY);
+    // Accepted by member 2 alone: the leader's own memory and member 1 never get it.
+    group.hold(0, 0);
+    group.hold(0, 1);
+    group.propose(0, b"orphan").expect("room");
+    group.step(0);
+    // Its majority is itself and member 2.
+    group.hold(1, 0);
+    group.lead(1);
+    group.settle(&[1, 2]);
+    assert!(group.leads(1));
+    assert_eq!(group.values(1), [b"orphan"]);
+    assert_eq!(group.machines[1].counters.values_fetched_remotely, 1);
+    assert!(group.world.notes[0].iter().all(|note| !matches!(note, Note::Deposed { .. })));
+    group.propose(1, b"next").expect("leads");
+    group.settle(&[1, 2]);
+    assert_eq!(group.values(2), [&b"orphan"[..], b"next"]);
+}
+
+#[test]
+fn leader_change_takes_one_cas_a_slot_by_predicting_the_dead_leaders_prepares() {
+    let mut group = Group::<Sound>::new();
+    group.lead(0);
+    group.settle(&EVERYBODY);
+    for n in 0..5u8 {
+        group.propose(0, &[n]).expect("room");
+        group.settle(&EVERYBODY);
+    }
+    group.lead(1);
+    group.settle(&[1, 2]);
+    assert!(group.leads(1));
+    assert_eq!(group.machines[1].counters.prepares_mispredicted, 0);
+}
+
+#[test]
+fn delayed_cas_of_a_deposed_leader_fails_on_a_recycled_slot() {
+    let mut group = Group::<Sound>::new();
+    group.lead(0);
+    group.settle(&EVERYBODY);
+    group.hold(0, 1);
+    group.hold(0, 2);
+    group.propose(0, b"stale").expect("room");
+    group.step(0);
+    group.lead(1);
+    group.settle(&[1, 2]);
+    for n in 0..64u8 {
+        group.propose(1, &[n]).expect("leads");
+        group.settle(&[1, 2]);
+    }
+    let before = [group.word(1, 0), group.word(2, 0)];
+    group.release(0, 1);
+    group.release(0, 2);
+    assert_eq!([group.word(1, 0), group.word(2, 0)], before, "four generations later");
+    group.settle(&EVERYBODY);
+    assert!(!group.leads(0));
+    assert!(!group.values(1).contains(&&b"stale"[..]) || group.values(1)[0] == b"stale");
+    assert_eq!(group.values(1), group.values(2));
+}
+
+#[test]
+fn a_bare_commit_index_would_apply_a_dead_leaders_losing_value() {
+    let mut group = Group::<Sound>::new();
+    group.lead(0);
+    group.settle(&EVERYBODY);
+    // Member 0's value reaches member 2 only, and is not found by member 1's majority {0, 1}.
+    group.hold(0, 0);
+    group.hold(0, 1);
+    group.propose(0, b"losing").expect("room");
+    group.step(0);
+    group.hold(1, 2);
+    group.lead(1);
+    group.settle(&[1]);
+    assert!(group.leads(1), "0's memory answers for it");
+    group.propose(1, b"winning").expect("leads");
+    group.settle(&[1]);
+    assert_eq!(group.values(1), [b"winning"]);
+    // Only the news reaches member 2, not the CAS: its own word still holds the losing value.
+    let fact = group.machines[1].places.fact(Rank::at(1)).0 as usize;
+    for at in [fact, fact + 1] {
+        group.world.memory[2][at] = group.machines[1].facts[1].decided.0;
+    }
+    group.world.memory[2][fact] = group.machines[1].facts[1].ballot.0;
+    group.settle(&[2]);
+    assert_eq!(group.values(2), [b"winning"]);
+    assert_eq!(group.machines[2].counters.applied_from_fetch, 1);
+}
+
+#[test]
+fn a_lagging_follower_catches_up_by_read_and_by_state_when_the_slots_are_gone() {
+    let mut group = Group::<Sound>::new();
+    group.lead(0);
+    group.settle(&EVERYBODY);
+    group.hold(0, 2);
+    for n in 0..8u8 {
+        group.propose(0, &[n]).expect("room");
+        group.settle(&[0, 1]);
+    }
+    // News without the accepts: the words have to be read elsewhere.
+    let fact = group.machines[0].places.fact(Rank::at(0)).0 as usize;
+    group.world.memory[2][fact] = group.machines[0].facts[0].ballot.0;
+    group.world.memory[2][fact + 1] = 8;
+    group.settle(&[2]);
+    assert_eq!(group.values(2).len(), 8);
+    assert_eq!(group.machines[2].counters.applied_from_fetch, 8);
+    for n in 8..60u8 {
+        group.propose(0, &[n]).expect("room");
+        group.settle(&[0, 1]);
+    }
+    group.world.memory[2][fact + 1] = 60;
+    group.settle(&[2]);
+    assert!(group.world.notes[2].iter().any(|note| matches!(note, Note::NeedState(_))));
+    let mut view = View { world: &mut group.world, me: 2 };
+    group.machines[2].install(Prefix(60), group.now, &mut view);
+    group.release(0, 2);
+    group.propose(0, b"after").expect("room");
+    group.settle(&EVERYBODY);
+    assert_eq!(group.values(2).last(), Some(&&b"after"[..]));
+}
+
+#[test]
+fn a_slot_is_not_recycled_before_a_majority_has_applied_it() {
+    let mut group = Group::<Sound>::new();
+    group.lead(0);
+    group.settle(&[0]);
+    // Nobody else runs: their memory accepts, but nothing is applied there.
+    let mut taken = 0;
+    for n in 0..40u8 {
+        taken += usize::from(group.propose(0, &[n]).is_ok());
+        group.settle(&[0]);
+    }
+    assert_eq!(taken, 16, "one ring, then writes stop");
+    group.settle(&EVERYBODY);
+    group.propose(0, b"goes on").expect("room again");
+    group.settle(&EVERYBODY);
+    assert_eq!(group.values(1).len(), 17);
+}
+
+#[test]
+fn dead_members_do_not_count_as_having_applied() {
+    let mut group = Group::<Sound>::new();
+    group.lead(0);
+    group.settle(&EVERYBODY);
+    for n in 0..4u8 {
+        group.propose(0, &[n]).expect("room");
+        group.settle(&EVERYBODY);
+    }
+    group.event(0, Event::ProcessFailed(Rank::at(1)));
+    group.event(0, Event::ProcessFailed(Rank::at(2)));
+    let mut taken = 0;
+    for n in 0..40u8 {
+        taken += usize::from(group.propose(0, &[n]).is_ok());
+        group.settle(&[0]);
+    }
+    assert!((12..=16).contains(&taken), "one survivor goes on for one ring: {taken}");
+    assert!(group.machines[0].holders(Prefix(1)).contains(Rank::at(0)));
+    assert_eq!(group.machines[0].holders(Prefix(1)).len(), 1);
+}
+
+#[test]
+fn a_deposed_leader_does_not_answer_reads() {
+    let mut group = Group::<Sound>::new();
+    group.lead(0);
+    group.settle(&EVERYBODY);
+    group.propose(0, b"old").expect("room");
+    group.settle(&EVERYBODY);
+    group.lead(1);
+    group.settle(&[1, 2]);
+    group.propose(1, b"new").expect("leads");
+    group.settle(&[1, 2]);
+    // Member 0 was paused: it has not looked at anything yet, and believes that it leads.
+    assert!(group.leads(0));
+    group.read(0, 7);
+    let inbox = core::mem::take(&mut group.world.inboxes[0]);
+    for at in 0..inbox.len() {
+        group.event(0, inbox.event(at));
+    }
+    assert!(!group.world.notes[0].contains(&Note::ReadReady(Ticket(7))));
+    assert!(group.world.notes[0].contains(&Note::ReadRefused(Ticket(7))));
+}
+
+#[test]
+fn a_read_checks_the_slot_after_the_applied_prefix_not_the_next_free_one() {
+    let mut group = Group::<Sound>::new();
+    group.lead(0);
+    group.settle(&EVERYBODY);
+    // Two values in flight at the paused leader, which reach nobody.
+    group.hold_all(0);
+    group.propose(0, b"a").expect("room");
+    group.propose(0, b"b").expect("room");
+    group.lead(1);
+    group.settle(&[1, 2]);
+    group.propose(1, b"winner").expect("leads");
+    group.settle(&[1, 2]);
+    group.read(0, 9);
+    group.release_all(0);
+    let inbox = core::mem::take(&mut group.world.inboxes[0]);
+    for at in 0..inbox.len() {
+        group.event(0, inbox.event(at));
+    }
+    assert!(!group.world.notes[0].contains(&Note::ReadReady(Ticket(9))));
+}
+
+#[test]
+fn a_follower_answers_reads_unless_a_decision_is_under_way() {
+    let mut group = Group::<Sound>::new();
+    group.lead(0);
+    group.settle(&EVERYBODY);
+    group.propose(0, b"one").expect("room");
+    group.settle(&EVERYBODY);
+    group.read(2, 1);
+    group.settle(&EVERYBODY);
+    assert!(group.world.notes[2].contains(&Note::ReadReady(Ticket(1))));
+    // Accepted everywhere, decided by nobody yet: whether it is decided, the follower cannot know.
+    group.propose(0, b"two").expect("room");
+    group.read(2, 2);
+    group.step(2);
+    assert!(!group.world.notes[2].contains(&Note::ReadReady(Ticket(2))));
+    group.settle(&EVERYBODY);
+    assert!(group.world.notes[2].contains(&Note::ReadReady(Ticket(2))));
+    assert_eq!(group.values(2).len(), 2, "and the answer has the value");
+}
+
+#[test]
+fn a_new_leader_answers_no_read_before_it_has_applied_what_it_found() {
+    let mut group = Group::<Sound>::new();
+    group.lead(0);
+    group.settle(&EVERYBODY);
+    group.propose(0, b"acknowledged").expect("room");
+    group.step(0);
+    assert_eq!(group.values(0), [b"acknowledged"], "decided, and its client knows");
+    group.lead(1);
+    group.read(1, 5);
+    let ready = |group: &Group<Sound>| group.world.notes[1].contains(&Note::ReadReady(Ticket(5)));
+    assert!(!ready(&group));
+    for _ in 0..50 {
+        group.now = group.now.plus(Duration::from_micros(300));
+        group.step(1);
+        assert!(!ready(&group) || group.values(1) == [b"acknowledged"]);
+    }
+    assert!(ready(&group));
+}
+
+#[test]
+fn amnesia_a_restarted_member_uses_no_ballot_of_its_earlier_life() {
+    let mut group = Group::<Sound>::new();
+    group.lead(0);
+    group.settle(&EVERYBODY);
+    let before = group.machines[0].status().ballot;
+    let mut view = View { world: &mut group.world, me: 0 };
+    group.machines[0] = Machine::new(&config(0, Start::Reattach), At(0), &SHAPE, &mut view);
+    for peer in Rank::all(3) {
+        group.event(0, Event::LinkUp(peer));
+    }
+    group.lead(0);
+    group.settle(&EVERYBODY);
+    assert_eq!(group.machines[0].status().role, Role::Learner, "no state, no lead");
+    assert!(group.world.notes[0].iter().any(|note| matches!(note, Note::NeedState(_))));
+    assert_eq!(group.world.memory[0][group.machines[0].places.applied(Rank::at(0)).0 as usize], 0);
+    let mut view = View { world: &mut group.world, me: 0 };
+    group.machines[0].install(Prefix(0), group.now, &mut view);
+    group.settle(&EVERYBODY);
+    assert!(group.leads(0));
+    assert!(group.machines[0].status().ballot > before);
+}
+
+#[test]
+fn proposal_numbers_that_overflow_the_word_fall_back_to_messages() {
+    let mut group = Group::<Narrow>::new();
+    let limit = Narrow::PACKING.ballot_limit();
+    let mut n = 0u8;
+    while n < 60 {
+        let me = usize::from(n) % 3;
+        EVERYBODY.iter().filter(|at| **at != me).for_each(|at| group.follow(*at));
+        group.lead(me);
+        group.settle(&EVERYBODY);
+        assert!(group.leads(me), "term {n}: {:?}", group.machines[me].status());
+        group.propose(me, &[n]).expect("leads");
+        group.settle(&EVERYBODY);
+        n += 1;
+    }
+    assert!(group.machines[0].highest > limit, "the test reaches the overflow");
+    for me in EVERYBODY {
+        let values = group.values(me);
+        assert!(values.iter().enumerate().all(|(at, value)| **value == [at as u8]), "{values:?}");
+        assert_eq!(values.len(), 60);
+        assert!(group.machines[me].counters.slots_sealed > 0);
+    }
+}
+
+#[test]
+fn a_link_that_broke_and_came_back_is_made_good() {
+    let mut group = Group::<Sound>::new();
+    group.lead(0);
+    group.settle(&EVERYBODY);
+    group.hold(0, 1);
+    group.propose(0, b"a").expect("room");
+    group.step(0);
+    // The link breaks: what was on it may have taken effect or not. Here: not.
+    group.world.links[0][1].clear();
+    group.event(0, Event::LinkDown(Rank::at(1)));
+    group.settle(&[0, 2]);
+    group.release(0, 1);
+    group.event(0, Event::LinkUp(Rank::at(1)));
+    group.propose(0, b"b").expect("room");
+    group.settle(&EVERYBODY);
+    assert_eq!(group.values(1), [b"a", b"b"]);
+    assert_eq!(group.values(2), [b"a", b"b"]);
+}
+
+#[test]
+fn the_previous_decision_rides_on_the_next_value() {
+    let mut group = Group::<Sound>::new();
+    group.lead(0);
+    group.settle(&EVERYBODY);
+    group.propose(0, b"a").expect("room");
+    group.step(0);
+    // No idle word reaches member 1 from here on, only values.
+    let fact = group.machines[0].places.fact(Rank::at(0)).0 as usize;
+    group.propose(0, b"b").expect("room");
+    (group.world.memory[1][fact], group.world.memory[1][fact + 1]) = (0, 0);
+    group.step(1);
+    assert_eq!(group.values(1), [b"a"], "b's label says that a is decided");
+    assert!(group.machines[1].counters.facts_piggybacked > 0);
+}

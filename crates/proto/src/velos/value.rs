@@ -98,7 +98,6 @@ pub(super) fn payload(words: &[u64]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::vec;
 
     const LABEL: Label = Label { slot: Slot(70_000), ballot: Ballot(17), decided: Prefix(69_990) };
 
@@ -134,7 +133,7 @@ mod tests {
 
     #[test]
     fn an_unwritten_area_holds_nothing() {
-        assert_eq!(decode(&vec![0; 20]), None);
+        assert_eq!(decode(&[0; 20]), None);
         assert_eq!(decode(&[]), None);
         let mut lying = Vec::new();
         encode(&mut lying, LABEL, b"");
