@@ -67,12 +67,14 @@ pub trait Port {
     /// Asks that `to` looks at its region soon, if it sleeps. Costs nothing if it is awake.
     fn wake(&mut self, to: Rank);
 
-    /// From now on only `writer` (and this node itself) may change this node's region: WRITE, CAS
-    /// and FETCH-ADD of others complete as [`Outcome::Refused`]. `None` lets everybody.
+    /// From now on only `writer` (and this node itself) may change this node's region from `from`
+    /// on: WRITE, CAS and FETCH-ADD of others that touch a word there complete as
+    /// [`Outcome::Refused`]. Words below `from` stay open to all. `None` lets everybody. What
+    /// arrived before this call has taken effect, what arrives after it obeys.
     ///
     /// # Errors
     /// [`Unsupported`] where the memory side cannot enforce it (shm: a mapping cannot be revoked).
-    fn permit_writer(&mut self, writer: Option<Rank>) -> Result<(), Unsupported>;
+    fn permit_writer(&mut self, from: At, writer: Option<Rank>) -> Result<(), Unsupported>;
 }
 
 /// The provider cannot do this; its text says why and what can.

@@ -80,7 +80,7 @@ impl Port for View<'_> {
         true
     }
     fn wake(&mut self, _: Rank) {}
-    fn permit_writer(&mut self, _: Option<Rank>) -> Result<(), Unsupported> {
+    fn permit_writer(&mut self, _: At, _: Option<Rank>) -> Result<(), Unsupported> {
         Err(Unsupported("plain memory has no permissions"))
     }
 }

@@ -61,7 +61,7 @@ impl Port for View<'_> {
         true
     }
     fn wake(&mut self, _: Rank) {}
-    fn permit_writer(&mut self, _: Option<Rank>) -> Result<(), base::verb::Unsupported> {
+    fn permit_writer(&mut self, _: At, _: Option<Rank>) -> Result<(), base::verb::Unsupported> {
         Ok(())
     }
 }
