@@ -27,7 +27,12 @@
 //! Never here: protocol logic.
 #![forbid(unsafe_code)]
 
+#[cfg(any(test, feature = "conformance"))]
+pub mod conformance;
+pub mod setup;
 pub mod tcp;
+
+pub use setup::{OpenError, Setup};
 
 pub use base::{At, Event, Inbox, Outcome, Port, Token};
 use std::os::fd::BorrowedFd;
