@@ -1,2 +1,91 @@
 //! A deterministic world that breaks everything that is not promised.
+//!
+//! The same machines that run over shared memory and TCP run here, in virtual time, from one seed:
+//! torn memory, late completions, links that break, processes that die, stop and come back, clocks
+//! that drift and jump; clients that record what they saw; and a file for each checked property
+//! (`checks`). A seed replays everything, byte for byte.
+//!
+//! - [`Subject`]: what is simulated: a member as the runtime sees it.
+//! - [`run`], [`sweep()`], [`replay`]: one seed, many seeds, one seed with its trace.
+//!
+//! Promises: no wall time (but for the sweep's caller-given clock), no thread, no hash-map order.
+//! Never here: protocol logic.
 #![forbid(unsafe_code)]
+
+mod checks;
+mod clients;
+mod clock;
+mod coverage;
+mod faults;
+mod history;
+mod kv;
+mod ledger;
+mod link;
+mod memory;
+mod net;
+mod node;
+mod plan;
+mod queue;
+mod subject;
+pub mod sweep;
+mod trace;
+pub mod velos;
+mod world;
+
+pub use coverage::{Coverage, Mark};
+pub use plan::Config;
+pub(crate) use plan::Weather;
+pub use subject::{Birth, Setup, Shape, Subject};
+pub use sweep::{Finding, Mutant, Report, replay, sweep};
+pub use world::{Outcome, World, run};
+
+use std::fmt;
+
+/// Which promises the simulated fabric gives beyond the common ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Provider {
+    /// A dead process's memory answers; links never break.
+    Shm,
+    /// The peer's process performs the verbs: stopped or dead, nothing happens; links break.
+    Tcp,
+}
+
+/// A checked property.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Property {
+    /// One value for each slot.
+    Agreement,
+    /// Slots in order, once, without gaps.
+    Order,
+    /// Only what was proposed.
+    Validity,
+    /// Equal prefixes, equal states.
+    Digest,
+    /// A word that no CAS changes has one writer.
+    SingleWriter,
+    /// The log respects real time.
+    RealTime,
+    /// The clients' history is linearizable.
+    Linearizable,
+    /// A healed majority serves.
+    Liveness,
+    /// The machine's own assertions.
+    Panic,
+}
+
+/// A property that did not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Virtual time.
+    pub at_ns: u64,
+    /// Which property.
+    pub property: Property,
+    /// What happened.
+    pub detail: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} at {} ms: {}", self.property, self.at_ns / plan::MS, self.detail)
+    }
+}

@@ -1,0 +1,68 @@
+//! Every word that is not changed by CAS or FETCH-ADD has exactly one writer (decisions: a general
+//! invariant).
+//!
+//! Why it matters: two writers of one word can overwrite each other's record without noticing, and
+//! a deposed leader that wakes up is such a second writer. Why no false alarm: the writer is a
+//! member, not one of its lives, and zeroing by the region's creation is nobody's write.
+//!
+//! - I1 A word belongs to whoever wrote it first, or to the atomics; it never changes hands.
+
+use base::Rank;
+
+/// How a word was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// By a store of its owner or a WRITE of a peer.
+    Written(Rank),
+    /// By CAS or FETCH-ADD.
+    Atomic,
+}
+
+const NOBODY: u8 = 0;
+const ATOMIC: u8 = u8::MAX;
+
+/// Who changes each word of one region.
+pub(crate) struct Writers(Vec<u8>);
+
+impl Writers {
+    pub(crate) fn new(n_words: usize) -> Writers {
+        Writers(vec![NOBODY; n_words])
+    }
+
+    /// The word `at` is changed like this.
+    #[inline]
+    pub(crate) fn note(&mut self, at: usize, change: Change) -> Result<(), String> {
+        let mark = match change {
+            Change::Written(rank) => rank.index() as u8 + 1,
+            Change::Atomic => ATOMIC,
+        };
+        let owner = &mut self.0[at];
+        if *owner == NOBODY {
+            *owner = mark;
+        }
+        if *owner == mark {
+            return Ok(());
+        }
+        let name = |mark: u8| match mark {
+            ATOMIC => "the atomics".to_string(),
+            rank => format!("r{}", rank - 1),
+        };
+        Err(format!("word {at} belongs to {} and was changed by {}", name(*owner), name(mark)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn i1_a_word_never_changes_hands() {
+        let mut writers = Writers::new(3);
+        let (a, b) = (Change::Written(Rank::at(0)), Change::Written(Rank::at(1)));
+        assert!(writers.note(0, a).is_ok() && writers.note(0, a).is_ok());
+        assert!(writers.note(0, b).is_err() && writers.note(0, Change::Atomic).is_err());
+        assert!(writers.note(1, b).is_ok(), "each word for itself");
+        assert!(writers.note(2, Change::Atomic).is_ok() && writers.note(2, Change::Atomic).is_ok());
+        assert!(writers.note(2, a).is_err());
+    }
+}

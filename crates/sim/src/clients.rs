@@ -1,0 +1,245 @@
+//! Closed-loop clients: one operation at a time, any node, until an answer or the deadline.
+//!
+//! - I1 An operation whose outcome is unknown is never asked again as another operation: attempts
+//!   of one operation carry one (client, sequence), and a given-up operation stays open for ever.
+
+use crate::Subject;
+use crate::coverage::Mark;
+use crate::history::Operation;
+use crate::kv::{Ask, Command, N_KEYS};
+use crate::ledger::Reply;
+use crate::link::NEVER;
+use crate::node::Request;
+use crate::plan::MS;
+use crate::queue::{Happening, Queue};
+use crate::trace::Topic;
+use crate::world::{Phase, World};
+use base::Rng;
+
+/// How long a client waits for one node's answer before it asks another.
+const ATTEMPT_NS_MAX: u64 = 400 * MS;
+/// After so long it gives up on an operation.
+const OPERATION_NS: u64 = 1500 * MS;
+
+/// An operation under way.
+#[derive(Clone, Copy, Debug)]
+struct Current {
+    command: Command,
+    /// Its index in the history.
+    index: usize,
+    give_up_at: u64,
+}
+
+impl Current {
+    /// The patience that is left.
+    fn left(&self, now: u64) -> u64 {
+        self.give_up_at.saturating_sub(now)
+    }
+}
+
+/// One client.
+pub(crate) struct Client {
+    rng: Rng,
+    armed: u64,
+    sequence: u32,
+    /// Counts requests: an answer to an older one is ignored.
+    attempt: u32,
+    current: Option<Current>,
+    /// Whom it believes to lead.
+    favourite: Option<usize>,
+    /// What it last saw in each register.
+    seen: [u64; N_KEYS],
+    /// Operations asked and answered in the liveness phase.
+    pub(crate) n_live: u32,
+}
+
+impl Client {
+    pub(crate) fn new(rng: Rng) -> Client {
+        Client {
+            rng,
+            armed: NEVER,
+            sequence: 0,
+            attempt: 0,
+            current: None,
+            favourite: None,
+            seen: [0; N_KEYS],
+            n_live: 0,
+        }
+    }
+
+    pub(crate) fn waits(&self) -> bool {
+        self.current.is_some()
+    }
+
+    pub(crate) fn arm(&mut self, queue: &mut Queue, index: usize, at: u64) {
+        self.armed = at.max(queue.now());
+        queue.push(at, Happening::Client(index as u8));
+    }
+}
+
+impl<S: Subject> World<S> {
+    pub(crate) fn on_client(&mut self, index: usize) {
+        let now = self.net.now();
+        let client = &mut self.clients[index];
+        if client.armed != now {
+            return;
+        }
+        client.armed = NEVER;
+        match client.current {
+            None => self.think(index),
+            Some(current) if now >= current.give_up_at => self.give_up(index),
+            Some(_) => {
+                // No answer: somebody else may know. The same (client, sequence), so I1 holds.
+                self.clients[index].favourite = None;
+                self.attempt(index);
+            }
+        }
+    }
+
+    /// Draws an operation and asks for it.
+    fn think(&mut self, index: usize) {
+        let client = &mut self.clients[index];
+        let key = client.rng.below(self.plan.n_keys) as u8;
+        let value = u64::from(client.sequence + 1) << 8 | index as u64;
+        let ask = if client.rng.chance(self.plan.reads, 8) {
+            Ask::Read
+        } else {
+            match client.rng.below(4) {
+                0 => Ask::Write(value),
+                1 => Ask::Cas { expected: client.seen[key as usize], desired: value },
+                _ => Ask::Add(1000 * client.rng.range(1, 9)),
+            }
+        };
+        self.ask(index, key, ask);
+    }
+
+    /// Begins an operation.
+    pub(crate) fn ask(&mut self, index: usize, key: u8, ask: Ask) {
+        let now = self.net.now();
+        let client = &mut self.clients[index];
+        client.sequence += 1;
+        let command = Command { client: index as u8, sequence: client.sequence, key, ask };
+        let give_up_at = now + OPERATION_NS;
+        client.current = Some(Current { command, index: self.ledger.operations.len(), give_up_at });
+        let client = index as u8;
+        self.ledger.operations.push(Operation {
+            client,
+            key,
+            ask,
+            asked_at: now,
+            answered_at: None,
+            answer: None,
+            place: None,
+        });
+        let sequence = u64::from(command.sequence);
+        self.net.trace.record(now, index, Topic::Invoke, sequence, u64::from(key));
+        self.attempt(index);
+    }
+
+    /// Sends the operation under way to some node.
+    fn attempt(&mut self, index: usize) {
+        let members = self.plan.members;
+        let client = &mut self.clients[index];
+        client.attempt += 1;
+        let anywhere = client.rng.chance(self.plan.anywhere, 8);
+        let mut node = match client.favourite {
+            Some(node) if !anywhere => node,
+            _ => client.rng.below(members as u64) as usize,
+        };
+        if self.phase >= Phase::Healing {
+            // Liveness is promised by the core only.
+            let start = node;
+            node = (0..members)
+                .map(|step| (start + step) % members)
+                .find(|node| self.core.contains(base::Rank::at(*node)))
+                .unwrap_or(start);
+        }
+        let client = &mut self.clients[index];
+        let attempt = client.attempt;
+        let patience = client.rng.range(ATTEMPT_NS_MAX / 8, ATTEMPT_NS_MAX);
+        let (now, weather) = (self.net.now(), &self.net.weather);
+        let delay = weather.latency_ns + client.rng.below(weather.jitter_ns + 1);
+        client.arm(&mut self.net.queue, index, now + patience);
+        let request = Happening::Request { node: node as u8, client: index as u8, attempt };
+        self.net.queue.push(now + delay, request);
+    }
+
+    /// A request reaches a node.
+    pub(crate) fn on_request(&mut self, node: usize, client: usize, attempt: u32) {
+        let Some(current) = self.clients[client].current else { return };
+        if self.clients[client].attempt != attempt {
+            // Its sender has gone on to another attempt; to lose a request is always allowed.
+            return;
+        }
+        if !self.net.processes[node].alive {
+            // Nobody listens there: surely not executed.
+            return self.on_answer(client, attempt, Reply::NotLeader(None));
+        }
+        self.shells[node].arrived.push(Request { command: current.command, attempt });
+        self.net.arm_run(node, self.net.now());
+    }
+
+    pub(crate) fn on_answer(&mut self, index: usize, attempt: u32, reply: Reply) {
+        let now = self.net.now();
+        let client = &mut self.clients[index];
+        let Some(current) = client.current.filter(|_| client.attempt == attempt) else { return };
+        match reply {
+            Reply::Done { answer, place } => {
+                let operation = &mut self.ledger.operations[current.index];
+                operation.answered_at = Some(now);
+                operation.answer = Some(answer);
+                operation.place = place;
+                let key = current.command.key as usize;
+                match current.command.ask {
+                    Ask::Cas { .. } => {}
+                    Ask::Read | Ask::Write(_) | Ask::Add(_) => client.seen[key] = answer,
+                }
+                if operation.asked_at >= self.liveness_since {
+                    client.n_live += 1;
+                }
+                self.net.trace.record(now, index, Topic::Answer, answer, place.unwrap_or(0));
+                self.rest(index);
+                self.finish_early();
+            }
+            Reply::NotLeader(hint) => {
+                client.favourite = hint.map(usize::from);
+                let pause = client.rng.range(MS / 10, 10 * MS);
+                client.arm(&mut self.net.queue, index, now + pause.min(current.left(now)));
+                client.attempt += 1;
+            }
+            Reply::Unknown => {
+                client.favourite = None;
+                if client.rng.chance(1, 4) {
+                    return self.give_up(index);
+                }
+                let pause = client.rng.range(MS / 10, 10 * MS);
+                client.arm(&mut self.net.queue, index, now + pause.min(current.left(now)));
+                client.attempt += 1;
+            }
+        }
+    }
+
+    /// The operation stays open for ever (I1).
+    fn give_up(&mut self, index: usize) {
+        let Some(current) = self.clients[index].current else { return };
+        let sequence = u64::from(current.command.sequence);
+        self.net.trace.record(self.net.now(), index, Topic::Unknown, sequence, 0);
+        self.net.coverage.hit(Mark::OutcomeUnknown);
+        self.rest(index);
+    }
+
+    /// Goes idle, and thinks of the next operation later.
+    fn rest(&mut self, index: usize) {
+        let now = self.net.now();
+        let client = &mut self.clients[index];
+        client.current = None;
+        client.attempt += 1;
+        if self.plan.think_ns > 0 {
+            let mut pause = 1 + client.rng.below(2 * self.plan.think_ns);
+            if self.phase == Phase::Liveness {
+                pause = pause.min(4 * MS);
+            }
+            client.arm(&mut self.net.queue, index, now + pause);
+        }
+    }
+}

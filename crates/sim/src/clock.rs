@@ -1,0 +1,74 @@
+//! What a node believes the time to be.
+//!
+//! Each node's clock starts at an origin of its own, runs at a rate of its own and may jump forward;
+//! it never runs backwards (the system's monotonic clock does not either).
+
+use base::Instant;
+
+/// One node's clock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    /// World time of the last change.
+    since: u64,
+    /// What this clock showed then.
+    shown: u64,
+    /// Thousandths of a nanosecond that pass here in one of the world's.
+    rate: u64,
+}
+
+/// A clock that is right.
+pub(crate) const TRUE_RATE: u64 = 1000;
+
+impl Clock {
+    pub(crate) fn new(origin: u64) -> Clock {
+        Clock { since: 0, shown: origin, rate: TRUE_RATE }
+    }
+
+    /// What it shows at world time `now`.
+    pub(crate) fn at(&self, now: u64) -> Instant {
+        Instant(self.shown + (now - self.since) * self.rate / 1000)
+    }
+
+    /// The first world time at which it shows `instant` or later.
+    pub(crate) fn when(&self, instant: Instant) -> u64 {
+        let ahead = instant.0.saturating_sub(self.shown);
+        let wait = (u128::from(ahead) * 1000).div_ceil(u128::from(self.rate));
+        self.since.saturating_add(u64::try_from(wait).unwrap_or(u64::MAX))
+    }
+
+    /// From `now` on it runs at `rate` thousandths.
+    pub(crate) fn run_at(&mut self, now: u64, rate: u64) {
+        *self = Clock { since: now, shown: self.at(now).0, rate };
+    }
+
+    /// At `now` it jumps forward.
+    pub(crate) fn jump(&mut self, now: u64, by: u64) {
+        *self = Clock { since: now, shown: self.at(now).0 + by, rate: self.rate };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_never_runs_backwards_and_when_is_the_inverse_of_at() {
+        let mut rng = base::Rng::new(3);
+        let mut clock = Clock::new(1_000_000);
+        let (mut now, mut last) = (0, clock.at(0));
+        for _ in 0..1000 {
+            now += rng.below(1_000_000);
+            match rng.below(3) {
+                0 => clock.run_at(now, rng.range(900, 1100)),
+                1 => clock.jump(now, rng.below(1_000_000)),
+                _ => {}
+            }
+            assert!(clock.at(now) >= last);
+            last = clock.at(now);
+            let wanted = Instant(last.0 + rng.below(1_000_000));
+            let when = clock.when(wanted);
+            assert!(clock.at(when) >= wanted);
+            assert!(when <= now || clock.at(when - 1) < wanted);
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! `Sometimes` properties: proof that a sweep reaches the interesting cases.
+//!
+//! A sweep that never recycles a slot says nothing about recycling. Each mark is counted over all
+//! seeds; one that stays at zero is reported as missing.
+
+/// An interesting case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Mark {
+    /// A WRITE landed, or a READ was sampled, in two parts with time between.
+    TornVerb,
+    /// A CAS found another word than it expected.
+    FailedCas,
+    /// The same, and its poster believed to lead: a stale leader was fenced.
+    FailedCasOfLeader,
+    /// A connection broke.
+    LinkBroke,
+    /// A process died.
+    Crashed,
+    /// A process was started again.
+    Restarted,
+    /// A leader died.
+    LeaderCrashed,
+    /// A process was stopped and woke up later.
+    Paused,
+    /// A stopped process woke up, believed to lead, and another had taken over.
+    StaleLeaderWoke,
+    /// Two nodes believed to lead at the same time.
+    TwoLeaders,
+    /// Another node became leader while operations were outstanding.
+    LeaderChangedUnderLoad,
+    /// A value was first delivered by another than its proposer, who was dead.
+    AdoptedFromDead,
+    /// A value was first delivered by another than its proposer, who lived.
+    AdoptedFromLiving,
+    /// A slot of the ring was used again.
+    SlotRecycled,
+    /// A state was installed.
+    StateInstalled,
+    /// A node read slots from others' rings and delivered them.
+    CaughtUpByRead,
+    /// A follower answered a read.
+    FollowerRead,
+    /// A leader answered a read.
+    LeaderRead,
+    /// A read's check could not be made.
+    ReadRefused,
+    /// The window was full.
+    WindowFull,
+    /// A command was in the log twice and was executed once.
+    Deduplicated,
+    /// A client never learned what became of its operation.
+    OutcomeUnknown,
+    /// A node that does not lead was asked, and said so.
+    NotLeader,
+    /// A message between machines: the way that a slot word too narrow for its ballot falls back to.
+    MachineMessage,
+    /// A clock jumped.
+    ClockJumped,
+    /// A live process was reported as failed.
+    FalseHint,
+    /// The group was partitioned.
+    Partitioned,
+    /// Several commands shared a slot.
+    Batched,
+}
+
+impl Mark {
+    /// All of them.
+    pub const ALL: [Mark; 28] = [
+        Mark::TornVerb,
+        Mark::FailedCas,
+        Mark::FailedCasOfLeader,
+        Mark::LinkBroke,
+        Mark::Crashed,
+        Mark::Restarted,
+        Mark::LeaderCrashed,
+        Mark::Paused,
+        Mark::StaleLeaderWoke,
+        Mark::TwoLeaders,
+        Mark::LeaderChangedUnderLoad,
+        Mark::AdoptedFromDead,
+        Mark::AdoptedFromLiving,
+        Mark::SlotRecycled,
+        Mark::StateInstalled,
+        Mark::CaughtUpByRead,
+        Mark::FollowerRead,
+        Mark::LeaderRead,
+        Mark::ReadRefused,
+        Mark::WindowFull,
+        Mark::Deduplicated,
+        Mark::OutcomeUnknown,
+        Mark::NotLeader,
+        Mark::MachineMessage,
+        Mark::ClockJumped,
+        Mark::FalseHint,
+        Mark::Partitioned,
+        Mark::Batched,
+    ];
+}
+
+/// How often each case was reached.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Coverage([u64; Mark::ALL.len()]);
+
+impl Coverage {
+    #[inline]
+    pub(crate) fn hit(&mut self, mark: Mark) {
+        self.0[mark as usize] += 1;
+    }
+
+    /// How often `mark` was reached.
+    pub fn count(&self, mark: Mark) -> u64 {
+        self.0[mark as usize]
+    }
+
+    /// Adds what another run reached.
+    pub fn add(&mut self, other: &Coverage) {
+        self.0.iter_mut().zip(other.0).for_each(|(sum, n)| *sum += n);
+    }
+
+    /// What was never reached.
+    pub fn missing(&self) -> impl Iterator<Item = Mark> + '_ {
+        Mark::ALL.into_iter().filter(|mark| self.count(*mark) == 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_mark_is_listed_at_its_own_place() {
+        for (index, mark) in Mark::ALL.into_iter().enumerate() {
+            assert_eq!(mark as usize, index);
+        }
+        let mut coverage = Coverage::default();
+        assert_eq!(coverage.missing().count(), Mark::ALL.len());
+        coverage.hit(Mark::Batched);
+        assert!(coverage.missing().all(|mark| mark != Mark::Batched));
+    }
+}

@@ -1,0 +1,45 @@
+//! What the world knows and no node does: everything proposed, decided, asked and answered.
+
+use crate::checks::agreement::Agreement;
+use crate::checks::digest::Digests;
+use crate::checks::validity::Proposals;
+use crate::history::Operation;
+
+/// What a node answers to a client.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Reply {
+    /// Executed.
+    Done { answer: u64, place: Option<u64> },
+    /// Surely not executed; perhaps this one leads.
+    NotLeader(Option<u8>),
+    /// Perhaps executed, perhaps not, perhaps later.
+    Unknown,
+}
+
+/// All that is recorded of one run.
+pub(crate) struct Ledger {
+    pub(crate) agreement: Agreement,
+    pub(crate) digests: Digests,
+    pub(crate) proposals: Proposals,
+    pub(crate) operations: Vec<Operation>,
+    pub(crate) replies: Vec<Reply>,
+    pub(crate) ring_slots: u64,
+}
+
+impl Ledger {
+    pub(crate) fn new(ring_slots: u32) -> Ledger {
+        Ledger {
+            agreement: Agreement::default(),
+            digests: Digests::default(),
+            proposals: Proposals::default(),
+            operations: Vec::new(),
+            replies: Vec::new(),
+            ring_slots: u64::from(ring_slots),
+        }
+    }
+
+    pub(crate) fn keep(&mut self, reply: Reply) -> u32 {
+        self.replies.push(reply);
+        (self.replies.len() - 1) as u32
+    }
+}

@@ -1,0 +1,183 @@
+//! What one node has posted to one peer and has not seen completed.
+//!
+//! - I1 Verbs of one link take effect in posting order (T2): only the first in the queue ever acts,
+//!   and it leaves the queue when all its words have.
+//! - I2 Completions of one link come in posting order (T4): one queue, times that never fall.
+//! - I3 Nothing is allocated per verb: payloads lie in the same order as the verbs do, in one ring
+//!   of words.
+
+use base::Token;
+use std::collections::VecDeque;
+
+/// What a verb does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Action {
+    Write,
+    Read,
+    Cas {
+        expected: u64,
+        desired: u64,
+    },
+    FetchAdd(u64),
+    /// A message of so many bytes.
+    Message(u32),
+}
+
+/// A verb on its way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Verb {
+    pub(crate) action: Action,
+    pub(crate) at: u32,
+    /// Words that it moves; for a message those that hold its bytes.
+    pub(crate) n_words: u32,
+    pub(crate) token: Option<Token>,
+    /// It takes no effect before.
+    pub(crate) arrives_at: u64,
+}
+
+impl Verb {
+    /// How many words of payload it carries.
+    pub(crate) fn payload(&self) -> usize {
+        match self.action {
+            Action::Write | Action::Message(_) => self.n_words as usize,
+            Action::Read | Action::Cas { .. } | Action::FetchAdd(_) => 0,
+        }
+    }
+}
+
+/// What became of a verb.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Result {
+    Written,
+    Read(u32),
+    Before(u64),
+    Refused,
+    Unknown,
+}
+
+/// A completion on its way back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Done {
+    pub(crate) token: Token,
+    pub(crate) result: Result,
+    pub(crate) ready_at: u64,
+}
+
+/// No event is scheduled.
+pub(crate) const NEVER: u64 = u64::MAX;
+
+/// One direction between two nodes, as its poster sees it.
+pub(crate) struct Link {
+    pub(crate) verbs: VecDeque<Verb>,
+    pub(crate) payload: VecDeque<u64>,
+    pub(crate) done: VecDeque<Done>,
+    pub(crate) done_words: VecDeque<u64>,
+    /// Words of the first verb, a READ, that were sampled already.
+    pub(crate) sample: Vec<u64>,
+    /// Which words of the first verb have taken effect: those whose bit in the repeated pattern is
+    /// set. `None` before it has begun.
+    pub(crate) half: Option<u64>,
+    pub(crate) last_arrival: u64,
+    pub(crate) last_done: u64,
+    /// When the event for the first verb comes: stale events are known by it.
+    pub(crate) verb_armed: u64,
+    pub(crate) done_armed: u64,
+    /// The poster believes that it is connected. If not, what is left in `verbs` is without tokens:
+    /// it was on its way when the link broke and may still take effect, until the next LinkUp.
+    pub(crate) up: bool,
+    /// Nothing that is queued will ever take effect: the process that would do it is gone.
+    pub(crate) dead_end: bool,
+    /// The poster stopped in the middle of posting.
+    pub(crate) frozen: bool,
+}
+
+impl Link {
+    pub(crate) fn new() -> Link {
+        Link {
+            verbs: VecDeque::new(),
+            payload: VecDeque::new(),
+            done: VecDeque::new(),
+            done_words: VecDeque::new(),
+            sample: Vec::new(),
+            half: None,
+            last_arrival: 0,
+            last_done: 0,
+            verb_armed: NEVER,
+            done_armed: NEVER,
+            up: true,
+            dead_end: false,
+            frozen: false,
+        }
+    }
+
+    /// Forgets everything that is on its way, in both directions.
+    pub(crate) fn clear(&mut self) {
+        self.verbs.clear();
+        self.payload.clear();
+        self.done.clear();
+        self.done_words.clear();
+        self.sample.clear();
+        self.half = None;
+        self.verb_armed = NEVER;
+        self.done_armed = NEVER;
+        self.dead_end = false;
+    }
+
+    /// Of what is on its way, only the first `n` verbs may still take effect, and nobody will hear
+    /// of it. What they had to tell is dropped too.
+    pub(crate) fn orphan(&mut self, n: usize) {
+        self.verbs.truncate(n);
+        let payload = self.verbs.iter().map(Verb::payload).sum();
+        self.payload.truncate(payload);
+        self.verbs.iter_mut().for_each(|verb| verb.token = None);
+        if self.verbs.is_empty() {
+            self.half = None;
+            self.sample.clear();
+            self.verb_armed = NEVER;
+        }
+        self.done.clear();
+        self.done_words.clear();
+        self.done_armed = NEVER;
+    }
+
+    /// Takes the first verb and its payload out.
+    pub(crate) fn pop(&mut self) {
+        if let Some(verb) = self.verbs.pop_front() {
+            self.payload.drain(..verb.payload());
+        }
+        self.half = None;
+        self.sample.clear();
+    }
+}
+
+/// Whether the word at `index` belongs to the first half that a torn verb touches.
+pub(crate) fn in_first_half(pattern: u64, index: usize) -> bool {
+    pattern >> (index % 64) & 1 == 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn i1_an_orphaned_link_keeps_a_prefix_and_its_payload() {
+        let mut link = Link::new();
+        for n in 1..=4u32 {
+            link.payload.extend((0..n).map(|word| u64::from(n * 10 + word)));
+            link.verbs.push_back(Verb {
+                action: Action::Write,
+                at: n,
+                n_words: n,
+                token: Some(Token(u64::from(n))),
+                arrives_at: 0,
+            });
+        }
+        link.orphan(2);
+        assert_eq!(link.payload, [10, 20, 21]);
+        assert!(link.verbs.iter().all(|verb| verb.token.is_none()));
+        link.pop();
+        assert_eq!(link.payload, [20, 21]);
+        link.pop();
+        assert!(link.verbs.is_empty() && link.payload.is_empty());
+    }
+}

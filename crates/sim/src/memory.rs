@@ -1,0 +1,58 @@
+//! The nodes' regions: words that their owner and its peers change.
+//!
+//! A region outlives its process. Each word remembers who wrote it, for the check of the
+//! single-writer discipline (`checks::single_writer`).
+
+use crate::checks::single_writer::{Change, Writers};
+use base::Rank;
+
+/// One node's region.
+pub(crate) struct Region {
+    words: Vec<u64>,
+    writers: Writers,
+}
+
+impl Region {
+    pub(crate) fn new(n_words: usize) -> Region {
+        Region { words: vec![0; n_words], writers: Writers::new(n_words) }
+    }
+
+    #[inline]
+    pub(crate) fn load(&self, at: usize) -> u64 {
+        self.words[at]
+    }
+
+    /// A plain store or WRITE by `writer`; the error says who broke the discipline.
+    #[inline]
+    pub(crate) fn write(&mut self, at: usize, word: u64, writer: Rank) -> Result<(), String> {
+        self.words[at] = word;
+        self.writers.note(at, Change::Written(writer))
+    }
+
+    /// An atomic change: returns the word before.
+    #[inline]
+    pub(crate) fn cas(
+        &mut self,
+        at: usize,
+        expected: u64,
+        desired: u64,
+    ) -> (u64, Result<(), String>) {
+        let before = self.words[at];
+        if before != expected {
+            return (before, Ok(()));
+        }
+        self.words[at] = desired;
+        (before, self.writers.note(at, Change::Atomic))
+    }
+
+    /// An atomic addition: returns the word before.
+    pub(crate) fn fetch_add(&mut self, at: usize, add: u64) -> (u64, Result<(), String>) {
+        let before = self.words[at];
+        self.words[at] = before.wrapping_add(add);
+        (before, self.writers.note(at, Change::Atomic))
+    }
+
+    pub(crate) fn n_words(&self) -> usize {
+        self.words.len()
+    }
+}

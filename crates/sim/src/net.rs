@@ -1,0 +1,534 @@
+//! The network and the memory: everything that happens to a verb between its posting and its
+//! completion, and everything bad that the fabric's promises allow.
+//!
+//! What is *not* promised (fabric, T1..T9) is broken here: a WRITE lands in two parts with time
+//! between them, a READ samples its words at two times (T3); links overtake each other; completions
+//! are late; a process is stopped between two of its own posts; a verb that was reported as unknown
+//! still takes effect until its link is up again.
+//!
+//! - I1 What one node posts to one peer takes effect in posting order (T2): see [`Link`].
+//! - I2 After `LinkUp` nothing posted before it takes effect. By construction: the link is cleared.
+//! - I3 A verb with a token completes once (T4). By construction: its completion is made when it
+//!   leaves the queue, by taking effect or by the break.
+
+use crate::clock::Clock;
+use crate::coverage::{Coverage, Mark};
+use crate::link::{Action, Done, Link, NEVER, Result as Fate, Verb, in_first_half};
+use crate::memory::Region;
+use crate::queue::{Happening, Queue};
+use crate::trace::{Topic, Trace};
+use crate::{Property, Provider, Violation, Weather};
+use base::{At, Event, Inbox, Outcome, Rank, Rng, Token};
+
+/// One direction of one wire. Verbs from `x` to `y` and completions for verbs from `y` to `x` both
+/// travel on the wire from `x` to `y`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wire {
+    /// How many faults hold it: it carries at 0.
+    pub(crate) n_holds: u32,
+    /// How many times slower than usual.
+    pub(crate) slowness: u64,
+}
+
+/// One node's process, as the network sees it.
+pub(crate) struct Process {
+    pub(crate) alive: bool,
+    /// How many faults have stopped it: it runs at 0.
+    pub(crate) n_stops: u32,
+    /// Counts its lives.
+    pub(crate) life: u32,
+    pub(crate) clock: Clock,
+    /// Nanoseconds that one run of its loop takes.
+    pub(crate) effort: u64,
+    /// Its processor is taken until then.
+    pub(crate) busy_until: u64,
+    /// When its loop runs next: stale events are known by it.
+    pub(crate) run_armed: u64,
+    pub(crate) inbox: Inbox,
+    /// From which word on only whom may write its region; `None` if everybody may.
+    pub(crate) permitted: Option<(u32, Rank)>,
+    /// What the machine said that it is, for coverage.
+    pub(crate) leads: bool,
+}
+
+impl Process {
+    pub(crate) fn runs(&self) -> bool {
+        self.alive && self.n_stops == 0
+    }
+}
+
+/// The fabric of the whole world.
+pub(crate) struct Net {
+    pub(crate) queue: Queue,
+    pub(crate) trace: Trace,
+    pub(crate) rng: Rng,
+    pub(crate) weather: Weather,
+    pub(crate) members: usize,
+    pub(crate) regions: Vec<Region>,
+    pub(crate) links: Vec<Link>,
+    pub(crate) wires: Vec<Wire>,
+    pub(crate) processes: Vec<Process>,
+    pub(crate) coverage: Coverage,
+    pub(crate) violation: Option<Violation>,
+}
+
+impl Net {
+    pub(crate) fn new(
+        members: usize,
+        n_words: usize,
+        weather: Weather,
+        mut rng: Rng,
+        trace: Trace,
+    ) -> Net {
+        let process = |origin| Process {
+            alive: false,
+            n_stops: 0,
+            life: 0,
+            clock: Clock::new(origin),
+            effort: 500,
+            busy_until: 0,
+            run_armed: NEVER,
+            inbox: Inbox::new(),
+            permitted: None,
+            leads: false,
+        };
+        Net {
+            queue: Queue::default(),
+            trace,
+            weather,
+            members,
+            regions: (0..members).map(|_| Region::new(n_words)).collect(),
+            links: (0..members * members).map(|_| Link::new()).collect(),
+            wires: vec![Wire { n_holds: 0, slowness: 1 }; members * members],
+            processes: (0..members).map(|_| process(rng.below(1 << 40))).collect(),
+            rng,
+            coverage: Coverage::default(),
+            violation: None,
+        }
+    }
+
+    pub(crate) fn now(&self) -> u64 {
+        self.queue.now()
+    }
+
+    pub(crate) fn link_index(&self, from: usize, to: usize) -> usize {
+        from * self.members + to
+    }
+
+    /// The first violation stands; what follows from it would only confuse.
+    pub(crate) fn violate(&mut self, property: Property, detail: String) {
+        if self.violation.is_none() {
+            self.violation = Some(Violation { at_ns: self.now(), property, detail });
+        }
+    }
+
+    fn judge(&mut self, verdict: Result<(), String>, node: usize) {
+        if let Err(detail) = verdict {
+            self.violate(Property::SingleWriter, format!("in the region of r{node}: {detail}"));
+        }
+    }
+
+    /// How long the wire takes this time.
+    fn delay(&mut self, from: usize, to: usize) -> u64 {
+        let weather = &self.weather;
+        let mut delay = weather.latency_ns + self.rng.below(weather.jitter_ns + 1);
+        if from == to {
+            return delay / 4;
+        }
+        if self.rng.chance(1, 64) {
+            delay *= 1 + self.rng.below(weather.spike);
+        }
+        delay * self.wires[from * self.members + to].slowness
+    }
+
+    // ---- posting ----
+
+    pub(crate) fn post(&mut self, from: usize, to: usize, verb: Posting<'_>) {
+        let index = self.link_index(from, to);
+        let delay = self.delay(from, to);
+        let now = self.now();
+        let link = &mut self.links[index];
+        if !link.up {
+            if let Some(token) = verb.token {
+                self.complete(index, token, Fate::Unknown, &[]);
+            }
+            return;
+        }
+        let arrives_at = link.last_arrival.max(now + delay);
+        link.last_arrival = arrives_at;
+        link.payload.extend(verb.payload);
+        link.verbs.push_back(Verb {
+            action: verb.action,
+            at: verb.at.0,
+            n_words: verb.n_words,
+            token: verb.token,
+            arrives_at,
+        });
+        if link.verbs.len() == 1 {
+            self.arm_verb(index, arrives_at);
+        }
+    }
+
+    /// How many verbs and messages are on the way.
+    pub(crate) fn n_posted(&self, from: usize, to: usize) -> usize {
+        self.links[self.link_index(from, to)].verbs.len()
+    }
+
+    fn arm_verb(&mut self, index: usize, at: u64) {
+        self.links[index].verb_armed = at.max(self.queue.now());
+        self.queue.push(at, Happening::Verb(index as u8));
+    }
+
+    /// Whether nothing can take effect on this link now.
+    fn blocked(&self, index: usize) -> bool {
+        let (from, to) = (index / self.members, index % self.members);
+        let link = &self.links[index];
+        let owner = &self.processes[to];
+        link.frozen
+            || link.dead_end
+            || self.wires[index].n_holds > 0
+            || (self.weather.provider == Provider::Tcp && from != to && !owner.runs())
+    }
+
+    // ---- taking effect ----
+
+    pub(crate) fn on_verb(&mut self, index: usize) {
+        if self.links[index].verb_armed != self.now() {
+            return;
+        }
+        self.links[index].verb_armed = NEVER;
+        while let Some(verb) = self.links[index].verbs.front().copied() {
+            if self.blocked(index) {
+                return;
+            }
+            if verb.arrives_at > self.now() {
+                return self.arm_verb(index, verb.arrives_at);
+            }
+            if self.take_effect(index, verb) {
+                self.links[index].pop();
+            } else {
+                let pause = 1 + self.rng.below(self.weather.tear_ns);
+                let at = self.now() + pause;
+                return self.arm_verb(index, at);
+            }
+        }
+    }
+
+    /// True when the verb is through; false after its first half.
+    fn take_effect(&mut self, index: usize, verb: Verb) -> bool {
+        let (from, to) = (index / self.members, index % self.members);
+        let (at, n_words) = (verb.at as usize, verb.n_words as usize);
+        let denied = self.processes[to]
+            .permitted
+            .is_some_and(|(start, rank)| rank.index() != from && verb.at + verb.n_words > start);
+        if denied && from != to && !matches!(verb.action, Action::Read | Action::Message(_)) {
+            self.finish(index, verb, Fate::Refused);
+            return true;
+        }
+        assert!(
+            matches!(verb.action, Action::Message(_)) || at + n_words <= self.regions[to].n_words(),
+            "a verb of r{from} reaches beyond the region of r{to}: words {at}..+{n_words}"
+        );
+        match verb.action {
+            Action::Write | Action::Read => {
+                let half = self.links[index].half;
+                let torn = half.is_none() && n_words > 1 && self.rng.chance(self.weather.tear, 8);
+                let pattern = match half {
+                    // The second half: what the first has left.
+                    Some(pattern) => !pattern,
+                    None if torn => self.rng.next_u64(),
+                    None => u64::MAX,
+                };
+                match verb.action {
+                    Action::Write => self.land(index, verb, pattern),
+                    _ if verb.token.is_some() => self.sample(index, verb, pattern),
+                    _ => {}
+                }
+                if torn {
+                    self.links[index].half = Some(pattern);
+                    self.coverage.hit(Mark::TornVerb);
+                    return false;
+                }
+                match verb.action {
+                    Action::Write => self.finish(index, verb, Fate::Written),
+                    _ => self.finish(index, verb, Fate::Read(verb.n_words)),
+                }
+            }
+            Action::Cas { expected, desired } => {
+                let (before, verdict) = self.regions[to].cas(at, expected, desired);
+                self.judge(verdict, to);
+                if before != expected {
+                    self.coverage.hit(Mark::FailedCas);
+                    if self.processes[from].leads {
+                        self.coverage.hit(Mark::FailedCasOfLeader);
+                    }
+                }
+                let hit = u64::from(before == expected);
+                self.trace.record(
+                    self.queue.now(),
+                    from,
+                    Topic::Cas,
+                    (to as u64) << 32 | u64::from(verb.at),
+                    hit,
+                );
+                self.finish(index, verb, Fate::Before(before));
+            }
+            Action::FetchAdd(add) => {
+                let (before, verdict) = self.regions[to].fetch_add(at, add);
+                self.judge(verdict, to);
+                self.trace.record(
+                    self.queue.now(),
+                    from,
+                    Topic::FetchAdd,
+                    u64::from(verb.at),
+                    before,
+                );
+                self.finish(index, verb, Fate::Before(before));
+            }
+            Action::Message(n_bytes) => {
+                self.trace.record(
+                    self.queue.now(),
+                    from,
+                    Topic::Message,
+                    to as u64,
+                    u64::from(n_bytes),
+                );
+                if self.processes[to].alive {
+                    let payload = &self.links[index].payload;
+                    self.processes[to].inbox.push_message(Rank::at(from), n_bytes as usize, |to| {
+                        for (chunk, word) in to.chunks_mut(8).zip(payload) {
+                            chunk.copy_from_slice(&word.to_le_bytes()[..chunk.len()]);
+                        }
+                    });
+                    self.arm_run(to, self.now());
+                }
+                self.finish(index, verb, Fate::Written);
+            }
+        }
+        if from != to && !matches!(verb.action, Action::Read | Action::Message(_)) {
+            self.attract(to);
+        }
+        true
+    }
+
+    fn land(&mut self, index: usize, verb: Verb, pattern: u64) {
+        let (from, to) = (index / self.members, index % self.members);
+        let n_words = verb.n_words as usize;
+        for word in (0..n_words).filter(|word| in_first_half(pattern, *word)) {
+            let value = self.links[index].payload[word];
+            let verdict = self.regions[to].write(verb.at as usize + word, value, Rank::at(from));
+            self.judge(verdict, to);
+        }
+        let what = (to as u64) << 32 | u64::from(verb.at);
+        self.trace.record(self.queue.now(), from, Topic::Write, what, u64::from(verb.n_words));
+    }
+
+    fn sample(&mut self, index: usize, verb: Verb, pattern: u64) {
+        let (from, to) = (index / self.members, index % self.members);
+        let n_words = verb.n_words as usize;
+        let link = &mut self.links[index];
+        link.sample.resize(n_words, 0);
+        for word in (0..n_words).filter(|word| in_first_half(pattern, *word)) {
+            link.sample[word] = self.regions[to].load(verb.at as usize + word);
+        }
+        let what = (to as u64) << 32 | u64::from(verb.at);
+        self.trace.record(self.queue.now(), from, Topic::Read, what, u64::from(verb.n_words));
+    }
+
+    /// Something changed in the region of `node`: its loop may notice by itself, or not.
+    fn attract(&mut self, node: usize) {
+        match (self.weather.provider, self.weather.notice_ns) {
+            (Provider::Tcp, _) => self.arm_run(node, self.now()),
+            (Provider::Shm, Some(notice)) => {
+                let at = self.now() + self.rng.below(notice + 1);
+                self.arm_run(node, at);
+            }
+            (Provider::Shm, None) => {}
+        }
+    }
+
+    // ---- completing ----
+
+    fn finish(&mut self, index: usize, verb: Verb, fate: Fate) {
+        let Some(token) = verb.token else { return };
+        let sample = std::mem::take(&mut self.links[index].sample);
+        self.complete(index, token, fate, &sample);
+        self.links[index].sample = sample;
+    }
+
+    fn complete(&mut self, index: usize, token: Token, fate: Fate, words: &[u64]) {
+        let (from, to) = (index / self.members, index % self.members);
+        let delay = self.delay(to, from);
+        let now = self.now();
+        let link = &mut self.links[index];
+        let ready_at = link.last_done.max(now + delay);
+        link.last_done = ready_at;
+        link.done.push_back(Done { token, result: fate, ready_at });
+        link.done_words.extend(words);
+        if link.done.len() == 1 {
+            self.arm_done(index, ready_at);
+        }
+    }
+
+    fn arm_done(&mut self, index: usize, at: u64) {
+        self.links[index].done_armed = at.max(self.queue.now());
+        self.queue.push(at, Happening::Completion(index as u8));
+    }
+
+    pub(crate) fn on_completion(&mut self, index: usize) {
+        if self.links[index].done_armed != self.now() {
+            return;
+        }
+        self.links[index].done_armed = NEVER;
+        let (from, to) = (index / self.members, index % self.members);
+        let now = self.now();
+        if self.links[index].up && self.wires[to * self.members + from].n_holds > 0 {
+            return;
+        }
+        while let Some(done) = self.links[index].done.front().copied() {
+            if done.ready_at > now {
+                return self.arm_done(index, done.ready_at);
+            }
+            self.hand_over(index, done);
+            self.links[index].done.pop_front();
+            self.arm_run(from, now);
+        }
+    }
+
+    /// Puts a completion into its poster's inbox.
+    fn hand_over(&mut self, index: usize, done: Done) {
+        let (from, to) = (index / self.members, index % self.members);
+        let (peer, token) = (Rank::at(to), done.token);
+        let link = &mut self.links[index];
+        let inbox = &mut self.processes[from].inbox;
+        let outcome = match done.result {
+            Fate::Read(n_words) => {
+                let words = link.done_words.drain(..n_words as usize);
+                return inbox.push_read(peer, token, n_words as usize, |to| {
+                    to.iter_mut().zip(words).for_each(|(to, word)| *to = word);
+                });
+            }
+            Fate::Written => Outcome::Written,
+            Fate::Before(before) => Outcome::Before(before),
+            Fate::Refused => Outcome::Refused,
+            Fate::Unknown => Outcome::Unknown,
+        };
+        self.trace.record(self.queue.now(), from, Topic::Completed, to as u64, token.0);
+        inbox.push(Event::Completed { from: peer, token, outcome });
+    }
+
+    // ---- links that break and come back ----
+
+    /// The poster finds its link broken: everything outstanding is unknown from now on.
+    pub(crate) fn break_link(&mut self, index: usize) {
+        let (from, to) = (index / self.members, index % self.members);
+        if !self.links[index].up {
+            return;
+        }
+        let strict = !self.weather.late_effects;
+        if self.processes[from].alive {
+            // What already took effect is as unknown as the rest: nobody said so.
+            let done = std::mem::take(&mut self.links[index].done);
+            for lost in done {
+                self.hand_over(index, Done { result: Fate::Unknown, ..lost });
+            }
+            let n_verbs = self.links[index].verbs.len();
+            for position in 0..n_verbs {
+                if let Some(token) = self.links[index].verbs[position].token {
+                    self.hand_over(index, Done { token, result: Fate::Unknown, ready_at: 0 });
+                }
+            }
+            self.processes[from].inbox.push(Event::LinkDown(Rank::at(to)));
+            self.arm_run(from, self.now());
+        }
+        self.trace.record(self.queue.now(), from, Topic::LinkDown, to as u64, 0);
+        self.coverage.hit(Mark::LinkBroke);
+        let n_left = self.links[index].verbs.len() as u64;
+        let survivors = if self.links[index].dead_end { 0 } else { self.rng.below(n_left + 1) };
+        let link = &mut self.links[index];
+        link.orphan(survivors as usize);
+        link.up = false;
+        if strict {
+            // T4 read strictly: after the report nothing happens any more.
+            self.links[index].orphan(0);
+        }
+    }
+
+    /// The link works, from now on; nothing from before does (I2).
+    pub(crate) fn connect(&mut self, index: usize) {
+        let (from, to) = (index / self.members, index % self.members);
+        let link = &mut self.links[index];
+        // What was posted while the link was down is reported before the link is up.
+        let unknown = std::mem::take(&mut link.done);
+        link.clear();
+        link.up = true;
+        link.last_arrival = 0;
+        link.last_done = 0;
+        for done in unknown {
+            self.hand_over(index, done);
+        }
+        self.trace.record(self.queue.now(), from, Topic::LinkUp, to as u64, 0);
+        if from != to {
+            self.processes[from].inbox.push(Event::LinkUp(Rank::at(to)));
+            self.arm_run(from, self.now());
+        }
+    }
+
+    /// Something that held this link may be gone: whatever can go on goes on.
+    pub(crate) fn kick(&mut self, index: usize) {
+        let now = self.now();
+        if let Some(verb) = self.links[index].verbs.front() {
+            let at = verb.arrives_at.max(now);
+            self.arm_verb(index, at);
+        }
+        if let Some(done) = self.links[index].done.front() {
+            let at = done.ready_at.max(now);
+            self.arm_done(index, at);
+        }
+    }
+
+    pub(crate) fn hold(&mut self, wire: usize) {
+        self.wires[wire].n_holds += 1;
+    }
+
+    pub(crate) fn release(&mut self, wire: usize) {
+        let (from, to) = (wire / self.members, wire % self.members);
+        self.wires[wire].n_holds -= 1;
+        if self.wires[wire].n_holds == 0 {
+            self.kick(wire);
+            self.kick(self.link_index(to, from));
+        }
+    }
+
+    // ---- processes ----
+
+    /// The loop of `node` runs at `at`, if it does not run earlier.
+    pub(crate) fn arm_run(&mut self, node: usize, at: u64) {
+        let process = &mut self.processes[node];
+        if !process.runs() {
+            return;
+        }
+        let at = at.max(process.busy_until).max(self.queue.now());
+        if at < process.run_armed {
+            process.run_armed = at;
+            self.queue.push(at, Happening::Run(node as u8));
+        }
+    }
+
+    /// Puts an event about `about` into the inbox of `node`, if it lives.
+    pub(crate) fn tell(&mut self, node: usize, event: Event<'_>) {
+        if self.processes[node].alive {
+            self.processes[node].inbox.push(event);
+            self.arm_run(node, self.now());
+        }
+    }
+}
+
+/// What a node posts.
+pub(crate) struct Posting<'a> {
+    pub(crate) action: Action,
+    pub(crate) at: At,
+    pub(crate) n_words: u32,
+    pub(crate) payload: &'a [u64],
+    pub(crate) token: Option<Token>,
+}

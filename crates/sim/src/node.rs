@@ -1,0 +1,249 @@
+//! One node around its machine: state machine, sessions, requests; and the [`Host`] that the machine
+//! acts through.
+
+use crate::checks::agreement::Delivery;
+use crate::checks::order::Order;
+use crate::checks::real_time::place_of_write;
+use crate::checks::validity::Origin;
+use crate::coverage::Mark;
+use crate::kv::{Applied, Command, Kv, N_CLIENTS, commands};
+use crate::ledger::{Ledger, Reply};
+use crate::link::Action;
+use crate::net::{Net, Posting};
+use crate::queue::Happening;
+use crate::trace::Topic;
+use crate::{Property, Provider};
+use base::{At, Port, Prefix, Rank, Slot, Token, verb::Unsupported};
+use proto::{Host, Note, Ticket};
+
+/// A client's request at a node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request {
+    pub(crate) command: Command,
+    pub(crate) attempt: u32,
+}
+
+/// A write that a client waits for here.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waiting {
+    pub(crate) sequence: u32,
+    pub(crate) attempt: u32,
+    pub(crate) proposed: bool,
+}
+
+/// A life of a node, but for its machine.
+pub(crate) struct Shell {
+    pub(crate) kv: Kv,
+    pub(crate) order: Order,
+    pub(crate) waiting: [Option<Waiting>; N_CLIENTS],
+    /// Requests that arrived since the loop last ran.
+    pub(crate) arrived: Vec<Request>,
+    pub(crate) to_propose: Vec<Request>,
+    pub(crate) to_read: Vec<Request>,
+    /// Reads whose check is under way.
+    pub(crate) checking: Vec<(Ticket, Request)>,
+    pub(crate) next_ticket: u64,
+    pub(crate) notes: Vec<Note>,
+    /// A state of at least this prefix is asked for.
+    pub(crate) needs: Option<Prefix>,
+    /// A state that is on its way here.
+    pub(crate) parcel: Option<(Kv, Prefix)>,
+    pub(crate) n_caught_up: u64,
+}
+
+impl Shell {
+    pub(crate) fn new() -> Shell {
+        Shell {
+            kv: Kv::default(),
+            order: Order::default(),
+            waiting: [None; N_CLIENTS],
+            arrived: Vec::new(),
+            to_propose: Vec::new(),
+            to_read: Vec::new(),
+            checking: Vec::new(),
+            next_ticket: 0,
+            notes: Vec::new(),
+            needs: None,
+            parcel: None,
+            n_caught_up: 0,
+        }
+    }
+}
+
+/// The most verbs and messages on the way to one peer before a message is refused.
+const N_POSTED_MAX: usize = 256;
+
+/// What a machine is given to act through.
+pub(crate) struct NodeHost<'a> {
+    pub(crate) me: Rank,
+    pub(crate) net: &'a mut Net,
+    pub(crate) shell: &'a mut Shell,
+    pub(crate) ledger: &'a mut Ledger,
+    /// Kept from call to call, for the words of messages.
+    pub(crate) scratch: &'a mut Vec<u64>,
+}
+
+impl NodeHost<'_> {
+    fn post(
+        &mut self,
+        to: Rank,
+        action: Action,
+        at: At,
+        words: usize,
+        payload: &[u64],
+        token: Option<Token>,
+    ) {
+        let posting = Posting { action, at, n_words: words as u32, payload, token };
+        self.net.post(self.me.index(), to.index(), posting);
+    }
+
+    /// Sends `reply` on its way to a client.
+    pub(crate) fn reply(&mut self, client: u8, attempt: u32, reply: Reply) {
+        let delay =
+            self.net.weather.latency_ns + self.net.rng.below(self.net.weather.jitter_ns + 1);
+        let index = self.ledger.keep(reply);
+        let answer = Happening::Answer { client, attempt, index };
+        self.net.queue.push(self.net.now() + delay, answer);
+    }
+}
+
+impl Port for NodeHost<'_> {
+    fn load(&self, at: At) -> u64 {
+        self.net.regions[self.me.index()].load(at.0 as usize)
+    }
+
+    fn load_into(&self, at: At, words: &mut [u64]) {
+        let region = &self.net.regions[self.me.index()];
+        for (offset, word) in words.iter_mut().enumerate() {
+            *word = region.load(at.0 as usize + offset);
+        }
+    }
+
+    fn store(&mut self, at: At, word: u64) {
+        let me = self.me.index();
+        if let Err(detail) = self.net.regions[me].write(at.0 as usize, word, self.me) {
+            self.net.violate(Property::SingleWriter, format!("in its own region, r{me}: {detail}"));
+        }
+    }
+
+    fn write(&mut self, to: Rank, at: At, words: &[u64], token: Option<Token>) {
+        self.post(to, Action::Write, at, words.len(), words, token);
+    }
+
+    fn read(&mut self, to: Rank, at: At, n_words: usize, token: Token) {
+        self.post(to, Action::Read, at, n_words, &[], Some(token));
+    }
+
+    fn cas(&mut self, to: Rank, at: At, expected: u64, desired: u64, token: Option<Token>) {
+        self.post(to, Action::Cas { expected, desired }, at, 1, &[], token);
+    }
+
+    fn fetch_add(&mut self, to: Rank, at: At, add: u64, token: Option<Token>) {
+        self.post(to, Action::FetchAdd(add), at, 1, &[], token);
+    }
+
+    fn send(&mut self, to: Rank, message: &[u8]) -> bool {
+        if self.net.n_posted(self.me.index(), to.index()) >= N_POSTED_MAX {
+            return false;
+        }
+        self.net.coverage.hit(Mark::MachineMessage);
+        let mut words = std::mem::take(self.scratch);
+        words.clear();
+        words.extend(message.chunks(8).map(|chunk| {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            u64::from_le_bytes(word)
+        }));
+        self.post(to, Action::Message(message.len() as u32), At(0), words.len(), &words, None);
+        *self.scratch = words;
+        true
+    }
+
+    fn wake(&mut self, to: Rank) {
+        let delay = self.net.weather.latency_ns + self.net.rng.below(10_000);
+        let at = self.net.now() + delay;
+        self.net.arm_run(to.index(), at);
+    }
+
+    fn permit_writer(&mut self, from: At, writer: Option<Rank>) -> Result<(), Unsupported> {
+        match self.net.weather.provider {
+            Provider::Shm => Err(Unsupported("a mapping cannot be revoked; use tcp")),
+            Provider::Tcp => {
+                self.net.processes[self.me.index()].permitted = writer.map(|rank| (from.0, rank));
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Host for NodeHost<'_> {
+    fn deliver(&mut self, slot: Slot, value: &[u8]) {
+        let me = self.me.index();
+        self.net.trace.record(self.net.now(), me, Topic::Deliver, slot.0, crate::kv::hash(value));
+        if let Err(detail) = self.shell.order.delivered(slot) {
+            self.net.violate(Property::Order, format!("at r{me}: {detail}"));
+        }
+        let origin = match self.ledger.proposals.delivered(value) {
+            Ok(origin) => origin,
+            Err(detail) => {
+                // Its bytes mean nothing: going on would only crash on them.
+                return self
+                    .net
+                    .violate(Property::Validity, format!("slot {slot} at r{me}: {detail}"));
+            }
+        };
+        match self.ledger.agreement.delivered(slot, crate::kv::hash(value)) {
+            Ok(Delivery::First) => self.cover(slot, origin),
+            Ok(Delivery::Repeated) => {}
+            Err(detail) => self.net.violate(Property::Agreement, format!("at r{me}: {detail}")),
+        }
+        self.shell.kv.begin(slot, value);
+        if origin.is_some() {
+            for (index, command) in commands(value).enumerate() {
+                self.apply(slot, index, command);
+            }
+        }
+        let digest = self.shell.kv.digest();
+        if let Err(detail) = self.ledger.digests.reached(slot.prefix_through(), digest) {
+            self.net.violate(Property::Digest, format!("at r{me}: {detail}"));
+        }
+    }
+
+    fn notify(&mut self, note: Note) {
+        self.shell.notes.push(note);
+    }
+}
+
+impl NodeHost<'_> {
+    fn apply(&mut self, slot: Slot, index: usize, command: Command) {
+        let (answer, place) = match self.shell.kv.apply(command) {
+            Applied::Now(answer) => (answer, Some(place_of_write(slot.0, index))),
+            Applied::Before(answer) => {
+                self.net.coverage.hit(Mark::Deduplicated);
+                (answer, None)
+            }
+            Applied::Abandoned => return,
+        };
+        let seat = &mut self.shell.waiting[command.client as usize];
+        if let Some(waiting) = seat.filter(|waiting| waiting.sequence == command.sequence) {
+            *seat = None;
+            self.reply(command.client, waiting.attempt, Reply::Done { answer, place });
+        }
+    }
+
+    fn cover(&mut self, slot: Slot, origin: Option<Origin>) {
+        let net = &mut *self.net;
+        if slot.0 >= self.ledger.ring_slots {
+            net.coverage.hit(Mark::SlotRecycled);
+        }
+        let Some(origin) = origin else { return };
+        if origin.node as usize != self.me.index() {
+            let proposer = &net.processes[origin.node as usize];
+            net.coverage.hit(if proposer.alive && proposer.life == origin.life {
+                Mark::AdoptedFromLiving
+            } else {
+                Mark::AdoptedFromDead
+            });
+        }
+    }
+}

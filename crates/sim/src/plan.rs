@@ -1,0 +1,170 @@
+//! What a seed decides before the first event: the group, the weather, the faults, the workload.
+//!
+//! Swarm style: a seed does not draw a little of everything but switches kinds of fault on and off
+//! and draws their intensities; bugs that need one kind undisturbed by another are found that way.
+
+use crate::{Provider, Shape};
+use base::Rng;
+
+/// What the caller fixes for all seeds; what is `None` the seed decides.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// How many members.
+    pub members: Option<usize>,
+    /// Which promises the fabric gives beyond the common ones.
+    pub provider: Option<Provider>,
+    /// Keep the text of the trace.
+    pub trace: bool,
+}
+
+/// The fabric's manners, fixed for a run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Weather {
+    pub(crate) provider: Provider,
+    pub(crate) latency_ns: u64,
+    pub(crate) jitter_ns: u64,
+    /// One verb in 64 takes up to so many times longer.
+    pub(crate) spike: u64,
+    /// So many of 8 verbs of several words are torn...
+    pub(crate) tear: u64,
+    /// ... by up to so much time.
+    pub(crate) tear_ns: u64,
+    /// How long a node may take to notice a change of its region; `None`: it never does by itself.
+    pub(crate) notice_ns: Option<u64>,
+    /// A verb reported as unknown may take effect until its link is up again.
+    pub(crate) late_effects: bool,
+}
+
+/// A kind of fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Crash,
+    CrashLeader,
+    Pause,
+    PauseLeader,
+    Cut,
+    Slow,
+    Sluggish,
+    Partition,
+    Drift,
+    Jump,
+    FalseHint,
+    Reset,
+}
+
+const KINDS: [Kind; 12] = [
+    Kind::Crash,
+    Kind::CrashLeader,
+    Kind::Pause,
+    Kind::PauseLeader,
+    Kind::Cut,
+    Kind::Slow,
+    Kind::Sluggish,
+    Kind::Partition,
+    Kind::Drift,
+    Kind::Jump,
+    Kind::FalseHint,
+    Kind::Reset,
+];
+
+/// A whole run, before it begins.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) members: usize,
+    pub(crate) shape: Shape,
+    pub(crate) weather: Weather,
+    pub(crate) kinds: Vec<Kind>,
+    /// Mean time between two strikes.
+    pub(crate) strike_every_ns: u64,
+    /// The longest that a fault lasts.
+    pub(crate) fault_ns_max: u64,
+    /// So many of 8 deaths are told to the peers in time.
+    pub(crate) hints: u64,
+    pub(crate) n_clients: usize,
+    pub(crate) n_keys: u64,
+    /// Mean time that a client thinks.
+    pub(crate) think_ns: u64,
+    /// So many of 8 operations are reads.
+    pub(crate) reads: u64,
+    /// So many of 8 requests go to any node, the rest to the one that is believed to lead.
+    pub(crate) anywhere: u64,
+    /// How long the safety phase lasts.
+    pub(crate) safety_ns: u64,
+}
+
+pub(crate) const MS: u64 = 1_000_000;
+
+impl Plan {
+    pub(crate) fn draw(config: &Config, rng: &mut Rng) -> Plan {
+        let members = match rng.below(16) {
+            0 => 1,
+            1 => 2,
+            2 => 4,
+            3 | 4 => 5,
+            5 => 7,
+            _ => 3,
+        };
+        let provider = if rng.chance(1, 2) { Provider::Shm } else { Provider::Tcp };
+        let provider = config.provider.unwrap_or(provider);
+        let latency_ns = 100 << rng.below(8);
+        let mut kinds: Vec<Kind> = KINDS.into_iter().filter(|_| rng.chance(1, 2)).collect();
+        if provider == Provider::Shm {
+            kinds.retain(|kind| *kind != Kind::Reset);
+        }
+        Plan {
+            members: config.members.unwrap_or(members),
+            shape: Shape {
+                ring_slots: 16 << rng.below(3),
+                value_bytes: 104 + 24 * rng.below(4) as u32,
+            },
+            weather: Weather {
+                provider,
+                latency_ns,
+                jitter_ns: latency_ns << rng.below(5),
+                spike: 1 << rng.range(1, 8),
+                tear: [0, 1, 4, 8][rng.below(4) as usize],
+                tear_ns: latency_ns << rng.below(6),
+                notice_ns: rng.chance(3, 4).then(|| 1000 << rng.below(8)),
+                late_effects: rng.chance(1, 2),
+            },
+            kinds,
+            strike_every_ns: MS * (20 << rng.below(5)),
+            fault_ns_max: MS * (10 << rng.below(8)),
+            hints: [0, 4, 8][rng.below(3) as usize],
+            n_clients: rng.range(2, 6) as usize,
+            n_keys: rng.range(1, 3),
+            think_ns: MS * (2 << rng.below(5)),
+            reads: rng.range(1, 6),
+            anywhere: rng.range(1, 8),
+            safety_ns: MS * rng.range(2000, 5000),
+        }
+    }
+
+    /// Three members in good weather, no clients, no faults: for scripts.
+    pub(crate) fn calm(members: usize, provider: Provider, shape: Shape) -> Plan {
+        Plan {
+            members,
+            shape,
+            weather: Weather {
+                provider,
+                latency_ns: 1000,
+                jitter_ns: 200,
+                spike: 1,
+                tear: 0,
+                tear_ns: 1,
+                notice_ns: Some(1000),
+                late_effects: false,
+            },
+            kinds: Vec::new(),
+            strike_every_ns: MS,
+            fault_ns_max: MS,
+            hints: 8,
+            n_clients: 0,
+            n_keys: 2,
+            think_ns: MS,
+            reads: 4,
+            anywhere: 4,
+            safety_ns: u64::MAX / 4,
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! What is simulated: a whole member, seen through what the runtime may do with one.
+
+use base::{Event, Instant, Rank};
+use proto::{Host, Refused, Status, Ticket};
+
+/// How a life begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Birth {
+    /// With the group, on zeroed memory, with the empty state.
+    Fresh,
+    /// On the region of an earlier life, without the state.
+    Reattached,
+}
+
+/// The sizes of what a member keeps in its region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Slots in the ring: a power of two.
+    pub ring_slots: u32,
+    /// The longest value, in bytes.
+    pub value_bytes: u32,
+}
+
+/// What a member is told at its start.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup {
+    /// Which member it is.
+    pub me: Rank,
+    /// How many there are.
+    pub members: usize,
+    /// How this life begins.
+    pub birth: Birth,
+    /// The sizes.
+    pub shape: Shape,
+    /// Posting to a peer wakes it (`fabric::Capabilities::peer_works`).
+    pub peer_works: bool,
+    /// A dead process's memory answers.
+    pub memory_outlives_process: bool,
+}
+
+/// A member under test. The world keeps the runtime's part of the contract (`proto::Replicator`).
+pub trait Subject: Sized {
+    /// How it is called in reports.
+    const NAME: &'static str;
+
+    /// How many words its region has.
+    fn n_words(members: usize, shape: &Shape) -> usize;
+
+    /// A life begins.
+    fn start<H: Host>(setup: &Setup, now: Instant, host: &mut H) -> Self;
+
+    /// The longest value, in bytes.
+    fn value_bytes_max(&self) -> usize;
+
+    /// See `proto::Replicator::propose`.
+    ///
+    /// # Errors
+    /// Nothing was proposed.
+    fn propose<H: Host>(
+        &mut self,
+        value: &[u8],
+        now: Instant,
+        host: &mut H,
+    ) -> Result<base::Slot, Refused>;
+
+    /// See `proto::Replicator::read`.
+    fn read<H: Host>(&mut self, ticket: Ticket, now: Instant, host: &mut H);
+
+    /// One event of the fabric.
+    fn on_event<H: Host>(&mut self, event: Event<'_>, now: Instant, host: &mut H);
+
+    /// Looks at the own region and at the time.
+    fn poll<H: Host>(&mut self, now: Instant, host: &mut H);
+
+    /// When `poll` has something to do even if nothing happens.
+    fn deadline(&self) -> Option<Instant>;
+
+    /// The state machine now holds the state of `applied`.
+    fn install<H: Host>(&mut self, applied: base::Prefix, now: Instant, host: &mut H);
+
+    /// Its figures.
+    fn status(&self) -> Status;
+
+    /// Who leads, as far as it knows.
+    fn trusted(&self) -> Option<Rank>;
+
+    /// Slots that it has read from others' rings and delivered, if it counts them.
+    fn n_caught_up(&self) -> u64 {
+        0
+    }
+}

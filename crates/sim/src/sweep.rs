@@ -1,0 +1,134 @@
+//! Many seeds, and the bugs that they must find.
+
+use crate::coverage::Coverage;
+use crate::{Config, Outcome, Property, Subject, Violation, run};
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
+
+/// A seed that broke a property.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Replays it.
+    pub seed: u64,
+    /// What it broke.
+    pub violation: Violation,
+}
+
+/// What a sweep found.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// How many seeds were run.
+    pub n_seeds: u64,
+    /// Those that broke something.
+    pub findings: Vec<Finding>,
+    /// How much virtual time passed, in all.
+    pub virtual_ns: u64,
+    /// Which interesting cases were reached, and how often.
+    pub coverage: Coverage,
+    /// Client operations asked and answered.
+    pub n_asked: u64,
+    /// See `n_asked`.
+    pub n_answered: u64,
+}
+
+impl Report {
+    fn add(&mut self, seed: u64, outcome: Outcome) {
+        self.n_seeds += 1;
+        self.virtual_ns += outcome.virtual_ns;
+        self.coverage.add(&outcome.coverage);
+        self.n_asked += outcome.n_asked as u64;
+        self.n_answered += outcome.n_answered as u64;
+        if let Some(violation) = outcome.violation {
+            self.findings.push(Finding { seed, violation });
+        }
+    }
+}
+
+/// Runs every seed; `progress` hears of each as it ends, and stops the sweep by returning false.
+/// (Wall time is the caller's business: the world has none.)
+pub fn sweep<S: Subject>(
+    config: &Config,
+    seeds: impl IntoIterator<Item = u64>,
+    mut progress: impl FnMut(&Report) -> bool,
+) -> Report {
+    let mut report = Report::default();
+    for seed in seeds {
+        report.add(seed, run_caught::<S>(config, seed));
+        if !progress(&report) {
+            break;
+        }
+    }
+    report
+}
+
+/// One seed with its trace.
+pub fn replay<S: Subject>(config: &Config, seed: u64) -> Outcome {
+    run_caught::<S>(&Config { trace: true, ..config.clone() }, seed)
+}
+
+/// A subject with a planted bug.
+#[derive(Clone, Copy)]
+pub struct Mutant {
+    /// The bug's name.
+    pub name: &'static str,
+    hunt: fn(&Config, u64, u64) -> Option<Finding>,
+}
+
+/// The entry for a subject.
+pub(crate) fn mutant<S: Subject>() -> Mutant {
+    Mutant { name: S::NAME, hunt: hunt::<S> }
+}
+
+impl Mutant {
+    /// Runs up to `n_seeds` seeds from `first`, until one finds the bug.
+    pub fn hunt(&self, config: &Config, first: u64, n_seeds: u64) -> Option<Finding> {
+        (self.hunt)(config, first, n_seeds)
+    }
+}
+
+fn hunt<S: Subject>(config: &Config, first: u64, n_seeds: u64) -> Option<Finding> {
+    quietly(|| {
+        (first..first + n_seeds).find_map(|seed| {
+            let violation = run_caught::<S>(config, seed).violation?;
+            Some(Finding { seed, violation })
+        })
+    })
+}
+
+/// A run whose panics (the machine's own assertions) are findings.
+fn run_caught<S: Subject>(config: &Config, seed: u64) -> Outcome {
+    match catch_unwind(AssertUnwindSafe(|| run::<S>(config, seed))) {
+        Ok(outcome) => outcome,
+        Err(panic) => {
+            let text = panic
+                .downcast_ref::<String>()
+                .cloned()
+                .or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string))
+                .unwrap_or_else(|| "a panic without a text".to_string());
+            let violation = Violation { at_ns: 0, property: Property::Panic, detail: text };
+            Outcome::of_violation(violation)
+        }
+    }
+}
+
+thread_local! {
+    static QUIET: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Panics of this thread print nothing while `act` runs: a mutant is expected to panic.
+fn quietly<T>(act: impl FnOnce() -> T) -> T {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let loud = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            if !QUIET.get() {
+                loud(info);
+            }
+        }));
+    });
+    let before = QUIET.replace(true);
+    let result = act();
+    QUIET.set(before);
+    result
+}

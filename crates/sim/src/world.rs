@@ -1,0 +1,675 @@
+//! The world: nodes, network, clients, faults, and the one loop in which everything happens.
+//!
+//! - I1 Everything follows from the seed: each part draws from a generator of its own, so that one
+//!   part's draws do not move another's. By test: whole traces of two runs are equal.
+//! - I2 A run has three phases: *safety* (faults, checks), *healing* (a chosen core is repaired and
+//!   left alone), *liveness* (each client must get answers from the core, in bounded time).
+
+use crate::checks::{linearizable, real_time};
+use crate::clients::Client;
+use crate::coverage::{Coverage, Mark};
+use crate::faults::Faults;
+use crate::ledger::{Ledger, Reply};
+use crate::net::Net;
+use crate::node::{NodeHost, Request, Shell, Waiting};
+use crate::plan::{MS, Plan};
+use crate::queue::{Fault, Happening};
+use crate::trace::{Topic, Trace};
+use crate::{Birth, Config, Property, Provider, Setup, Subject, Violation, kv};
+use base::{Event, MemberSet, Prefix, Rank, Rng, majority};
+use proto::{Note, Refused, Role, Ticket};
+
+/// In which part of a run the world is (I2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Phase {
+    Safety,
+    Healing,
+    Liveness,
+    Over,
+}
+
+/// How long the core is left alone before it must serve.
+const HEALING_NS: u64 = 3_000 * MS;
+/// How long each client may take in the liveness phase for the operations it must complete.
+const LIVENESS_NS: u64 = 3_000 * MS;
+/// How many operations each client must complete in the liveness phase.
+pub(crate) const N_LIVE_OPERATIONS: u32 = 5;
+/// The longest that a state travels from one node to another.
+const FETCH_NS_MAX: u64 = 5 * MS;
+/// A refused read is tried again so many times before its client hears of it.
+const N_READS_MAX: usize = 64;
+
+/// What a run found.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The first property that did not hold.
+    pub violation: Option<Violation>,
+    /// Which interesting cases were reached.
+    pub coverage: Coverage,
+    /// Equal for two runs if and only if their traces are.
+    pub fingerprint: u64,
+    /// How many records the trace has.
+    pub n_records: u64,
+    /// How much virtual time passed.
+    pub virtual_ns: u64,
+    /// How many operations clients asked for, and how many were answered.
+    pub n_asked: usize,
+    /// See `n_asked`.
+    pub n_answered: usize,
+    /// The text of the trace, if it was kept.
+    pub trace: String,
+}
+
+impl Outcome {
+    /// A run that ended in a violation before it could say anything else.
+    pub(crate) fn of_violation(violation: Violation) -> Outcome {
+        Outcome {
+            violation: Some(violation),
+            coverage: Coverage::default(),
+            fingerprint: 0,
+            n_records: 0,
+            virtual_ns: 0,
+            n_asked: 0,
+            n_answered: 0,
+            trace: String::new(),
+        }
+    }
+}
+
+/// The simulated world around members of kind `S`.
+pub struct World<S> {
+    pub(crate) net: Net,
+    pub(crate) plan: Plan,
+    pub(crate) machines: Vec<Option<S>>,
+    pub(crate) shells: Vec<Shell>,
+    pub(crate) ledger: Ledger,
+    pub(crate) clients: Vec<Client>,
+    pub(crate) faults: Faults,
+    pub(crate) phase: Phase,
+    pub(crate) core: MemberSet,
+    pub(crate) rng: Rng,
+    pub(crate) liveness_since: u64,
+    pub(crate) leader: Option<(usize, u64)>,
+    scratch: Vec<u64>,
+    batch: Vec<kv::Command>,
+    value: Vec<u8>,
+    spare: base::Inbox,
+    notes: Vec<Note>,
+}
+
+/// One seed, from beginning to end.
+pub fn run<S: Subject>(config: &Config, seed: u64) -> Outcome {
+    let mut rng = Rng::new(seed);
+    let plan = Plan::draw(config, &mut rng);
+    let mut world = World::<S>::new(plan, rng, config.trace);
+    world.begin();
+    world.run_to_the_end();
+    world.judge()
+}
+
+impl<S: Subject> World<S> {
+    pub(crate) fn new(plan: Plan, mut rng: Rng, keep_trace: bool) -> World<S> {
+        let members = plan.members;
+        let n_words = S::n_words(members, &plan.shape);
+        let net = Net::new(members, n_words, plan.weather, rng.fork(), Trace::new(keep_trace));
+        World {
+            net,
+            machines: (0..members).map(|_| None).collect(),
+            shells: (0..members).map(|_| Shell::new()).collect(),
+            ledger: Ledger::new(plan.shape.ring_slots),
+            clients: (0..plan.n_clients).map(|_| Client::new(rng.fork())).collect(),
+            faults: Faults::new(rng.fork(), members),
+            phase: Phase::Safety,
+            core: MemberSet::all(members),
+            liveness_since: u64::MAX,
+            leader: None,
+            scratch: Vec::new(),
+            batch: Vec::new(),
+            value: Vec::new(),
+            spare: base::Inbox::new(),
+            notes: Vec::new(),
+            plan,
+            rng,
+        }
+    }
+
+    /// Every member starts, with the empty state.
+    pub(crate) fn begin(&mut self) {
+        for node in 0..self.plan.members {
+            self.be_born(node, Birth::Fresh);
+        }
+        for client in 0..self.clients.len() {
+            let at = 2 * MS * (client as u64 + 1);
+            self.clients[client].arm(&mut self.net.queue, client, at);
+        }
+        self.net.queue.push(self.plan.strike_every_ns, Happening::Strike);
+        self.net.queue.push(self.plan.safety_ns, Happening::Phase);
+    }
+
+    fn run_to_the_end(&mut self) {
+        while self.phase != Phase::Over && self.net.violation.is_none() {
+            match self.net.queue.pop_until(u64::MAX) {
+                Some(what) => self.happen(what),
+                None => break,
+            }
+        }
+    }
+
+    /// What can only be said of a whole history.
+    fn judge(mut self) -> Outcome {
+        if let Err(detail) = real_time::check(&self.ledger.operations) {
+            self.net.violate(Property::RealTime, detail);
+        }
+        if let Err(detail) = linearizable::check(&self.ledger.operations) {
+            self.net.violate(Property::Linearizable, detail);
+        }
+        let operations = &self.ledger.operations;
+        Outcome {
+            violation: self.net.violation.take(),
+            fingerprint: self.net.trace.fingerprint(),
+            n_records: self.net.trace.n_records(),
+            virtual_ns: self.net.queue.now(),
+            n_asked: operations.len(),
+            n_answered: operations.iter().filter(|one| one.answered_at.is_some()).count(),
+            coverage: self.net.coverage,
+            trace: self.net.trace.into_text(),
+        }
+    }
+
+    /// One event.
+    pub(crate) fn happen(&mut self, what: Happening) {
+        match what {
+            Happening::Verb(link) => self.net.on_verb(link as usize),
+            Happening::Completion(link) => self.net.on_completion(link as usize),
+            Happening::Run(node) => self.on_run(node as usize),
+            Happening::Client(client) => self.on_client(client as usize),
+            Happening::Request { node, client, attempt } => {
+                self.on_request(node as usize, client as usize, attempt);
+            }
+            Happening::Answer { client, attempt, index } => {
+                let reply = self.ledger.replies[index as usize];
+                self.on_answer(client as usize, attempt, reply);
+            }
+            Happening::Strike => self.on_strike(),
+            Happening::Mend(fault) => self.mend(fault),
+            Happening::Break(link) => self.on_break(link as usize),
+            Happening::Reconnect(link) => self.on_reconnect(link as usize),
+            Happening::Hint { to, about, life } => self.on_hint(to as usize, about as usize, life),
+            Happening::Fetch { node, life } => self.on_fetch(node as usize, life),
+            Happening::Install { node, life } => self.on_install(node as usize, life),
+            Happening::Phase => self.on_phase(),
+        }
+    }
+
+    // ---- lives ----
+
+    /// A process starts: the first, or one on the region that its predecessor left.
+    pub(crate) fn be_born(&mut self, node: usize, birth: Birth) {
+        let members = self.plan.members;
+        let now = self.net.now();
+        for peer in 0..members {
+            let index = self.net.link_index(node, peer);
+            self.net.links[index].clear();
+            self.net.links[index].up = peer == node;
+        }
+        let process = &mut self.net.processes[node];
+        process.alive = true;
+        process.life += 1;
+        process.busy_until = now;
+        process.inbox.clear();
+        process.permitted = None;
+        process.leads = false;
+        self.shells[node] = Shell::new();
+        let setup = Setup {
+            me: Rank::at(node),
+            members,
+            birth,
+            shape: self.plan.shape,
+            peer_works: self.plan.weather.provider == Provider::Tcp,
+            memory_outlives_process: self.plan.weather.provider == Provider::Shm,
+        };
+        let machine = self.with_host(node, |host, clock| S::start(&setup, clock, host));
+        self.machines[node] = Some(machine);
+        self.net.arm_run(node, now);
+        for peer in (0..members).filter(|peer| *peer != node) {
+            let (out, back) = (self.net.link_index(node, peer), self.net.link_index(peer, node));
+            match (self.plan.weather.provider, birth) {
+                // Everybody maps everybody's region before the first line of protocol runs.
+                (_, Birth::Fresh) => self.net.connect(out),
+                (Provider::Shm, Birth::Reattached) => {
+                    self.net.connect(out);
+                    self.net.tell(peer, Event::LinkUp(Rank::at(node)));
+                    self.net.kick(back);
+                }
+                (Provider::Tcp, Birth::Reattached) => {
+                    let at = now + self.rng.below(10 * MS);
+                    self.net.queue.push(at, Happening::Reconnect(out as u8));
+                }
+            }
+        }
+    }
+
+    /// Lets `node`'s machine act. (The machine is not in its place meanwhile.)
+    fn with_host<T>(
+        &mut self,
+        node: usize,
+        act: impl FnOnce(&mut NodeHost<'_>, base::Instant) -> T,
+    ) -> T {
+        let clock = self.net.processes[node].clock.at(self.net.now());
+        let mut host = NodeHost {
+            me: Rank::at(node),
+            net: &mut self.net,
+            shell: &mut self.shells[node],
+            ledger: &mut self.ledger,
+            scratch: &mut self.scratch,
+        };
+        act(&mut host, clock)
+    }
+
+    /// What the machine of `node` says that it is; nobody has a role when dead.
+    pub(crate) fn role(&self, node: usize) -> Option<Role> {
+        let machine = self.machines[node].as_ref()?;
+        self.net.processes[node].alive.then(|| machine.status().role)
+    }
+
+    /// Whether `node` lives and holds the state.
+    pub(crate) fn holds_state(&self, node: usize) -> bool {
+        self.role(node).is_some_and(|role| role != Role::Learner)
+    }
+
+    // ---- the loop of one node ----
+
+    fn on_run(&mut self, node: usize) {
+        let process = &mut self.net.processes[node];
+        if process.run_armed != self.net.queue.now() || !process.runs() {
+            return;
+        }
+        process.run_armed = crate::link::NEVER;
+        let Some(mut machine) = self.machines[node].take() else { return };
+        std::mem::swap(&mut process.inbox, &mut self.spare);
+        let inbox = std::mem::take(&mut self.spare);
+        let n_events = inbox.len() as u64;
+        self.with_host(node, |host, clock| {
+            inbox.iter().for_each(|event| machine.on_event(event, clock, host));
+            machine.poll(clock, host);
+        });
+        self.spare = inbox;
+        self.spare.clear();
+        self.heed(node, &mut machine);
+        self.serve(node, &mut machine);
+        self.heed(node, &mut machine);
+        let status = machine.status();
+        let now = self.net.now();
+        self.net.trace.record(now, node, Topic::Run, n_events, status.applied.0);
+        let caught_up = machine.n_caught_up();
+        if caught_up > self.shells[node].n_caught_up {
+            self.shells[node].n_caught_up = caught_up;
+            self.net.coverage.hit(Mark::CaughtUpByRead);
+        }
+        if self.shells[node].order.applied() != status.applied {
+            let (said, true_) = (status.applied, self.shells[node].order.applied());
+            self.net.violate(Property::Order, format!("r{node} says {said}, delivered {true_}"));
+        }
+        self.net.processes[node].leads = status.role == Role::Leader;
+        let busy = 1 + self.net.rng.below(2 * self.net.processes[node].effort);
+        self.net.processes[node].busy_until = now + busy;
+        if let Some(deadline) = machine.deadline() {
+            let at = self.net.processes[node].clock.when(deadline);
+            self.net.arm_run(node, at);
+        }
+        self.machines[node] = Some(machine);
+    }
+
+    /// Requests that wait: reads to check, writes to propose.
+    fn serve(&mut self, node: usize, machine: &mut S) {
+        let status = machine.status();
+        let mut arrived = std::mem::take(&mut self.shells[node].arrived);
+        for request in arrived.drain(..) {
+            let shell = &mut self.shells[node];
+            if status.role == Role::Learner {
+                self.turn_away(node, machine, request);
+            } else if request.command.ask == kv::Ask::Read {
+                shell.to_read.push(request);
+            } else if status.role != Role::Leader {
+                self.turn_away(node, machine, request);
+            } else {
+                shell.waiting[request.command.client as usize] = Some(Waiting {
+                    sequence: request.command.sequence,
+                    attempt: request.attempt,
+                    proposed: false,
+                });
+                shell.to_propose.push(request);
+            }
+        }
+        self.shells[node].arrived = arrived;
+        if !self.shells[node].to_read.is_empty() {
+            self.check_reads(node, machine);
+        }
+        while !self.shells[node].to_propose.is_empty() {
+            if !self.propose(node, machine) {
+                break;
+            }
+        }
+    }
+
+    fn check_reads(&mut self, node: usize, machine: &mut S) {
+        let shell = &mut self.shells[node];
+        shell.next_ticket += 1;
+        let ticket = Ticket(shell.next_ticket);
+        shell.checking.extend(shell.to_read.drain(..).map(|request| (ticket, request)));
+        self.with_host(node, |host, clock| machine.read(ticket, clock, host));
+    }
+
+    /// Proposes one batch; false if it has to wait.
+    fn propose(&mut self, node: usize, machine: &mut S) -> bool {
+        let n_max = kv::commands_max(machine.value_bytes_max());
+        let shell = &mut self.shells[node];
+        self.batch.clear();
+        self.batch.extend(shell.to_propose.iter().take(n_max).map(|request| request.command));
+        let number = self.ledger.proposals.next_number();
+        let mut value = std::mem::take(&mut self.value);
+        kv::encode(number, &self.batch, &mut value);
+        let life = self.net.processes[node].life;
+        let origin = crate::checks::validity::Origin { node: node as u8, life };
+        // Noted first: a machine may deliver before it returns.
+        self.ledger.proposals.proposed(&value, origin);
+        for command in &self.batch {
+            if let Some(waiting) = &mut self.shells[node].waiting[command.client as usize] {
+                waiting.proposed = true;
+            }
+        }
+        let proposed = self.with_host(node, |host, clock| machine.propose(&value, clock, host));
+        self.value = value;
+        let now = self.net.now();
+        let n = self.batch.len();
+        match proposed {
+            Ok(slot) => {
+                self.net.trace.record(now, node, Topic::Propose, slot.0, n as u64);
+                if n > 1 {
+                    self.net.coverage.hit(Mark::Batched);
+                }
+                self.shells[node].to_propose.drain(..n);
+                true
+            }
+            Err(Refused::Full) => {
+                self.net.trace.record(now, node, Topic::Refused, 0, n as u64);
+                self.net.coverage.hit(Mark::WindowFull);
+                for command in &self.batch {
+                    if let Some(waiting) = &mut self.shells[node].waiting[command.client as usize] {
+                        waiting.proposed = false;
+                    }
+                }
+                false
+            }
+            Err(Refused::NotLeader) => {
+                let requests = std::mem::take(&mut self.shells[node].to_propose);
+                for request in requests {
+                    self.shells[node].waiting[request.command.client as usize] = None;
+                    self.turn_away(node, machine, request);
+                }
+                false
+            }
+            Err(Refused::TooLong) => {
+                unreachable!("a batch of {} bytes was cut to value_bytes_max", self.value.len())
+            }
+        }
+    }
+
+    fn turn_away(&mut self, node: usize, machine: &S, request: Request) {
+        self.net.coverage.hit(Mark::NotLeader);
+        let hint = machine.trusted().map(|rank| rank.index() as u8).filter(|at| *at != node as u8);
+        let reply = Reply::NotLeader(hint);
+        self.with_host(node, |host, _| host.reply(request.command.client, request.attempt, reply));
+    }
+
+    /// Does what the machine's notes ask for.
+    fn heed(&mut self, node: usize, machine: &mut S) {
+        while !self.shells[node].notes.is_empty() {
+            std::mem::swap(&mut self.notes, &mut self.shells[node].notes);
+            let mut notes = std::mem::take(&mut self.notes);
+            for note in notes.drain(..) {
+                self.on_note(node, machine, note);
+            }
+            self.notes = notes;
+        }
+    }
+
+    fn on_note(&mut self, node: usize, machine: &mut S, note: Note) {
+        let now = self.net.now();
+        match note {
+            Note::Leading { ballot } => {
+                self.net.trace.record(now, node, Topic::Leading, ballot.0, 0);
+                self.cover_leading(node, ballot.0);
+            }
+            Note::Deposed { ballot } => {
+                self.net.trace.record(now, node, Topic::Deposed, ballot.0, 0);
+                // Proposed and not delivered: nobody here knows any more.
+                for client in 0..kv::N_CLIENTS {
+                    let seat = &mut self.shells[node].waiting[client];
+                    if let Some(waiting) = seat.filter(|waiting| waiting.proposed) {
+                        *seat = None;
+                        self.with_host(node, |host, _| {
+                            host.reply(client as u8, waiting.attempt, Reply::Unknown);
+                        });
+                    }
+                }
+            }
+            Note::ReadReady(ticket) => {
+                self.net.trace.record(now, node, Topic::ReadReady, ticket.0, 0);
+                let leads = machine.status().role == Role::Leader;
+                let prefix = self.shells[node].order.applied().0;
+                let place = Some(real_time::place_of_read(prefix));
+                for request in self.take_reads(node, ticket) {
+                    let answer = self.shells[node].kv.read(request.command.key);
+                    let reply = Reply::Done { answer, place };
+                    self.net.coverage.hit(if leads {
+                        Mark::LeaderRead
+                    } else {
+                        Mark::FollowerRead
+                    });
+                    self.with_host(node, |host, _| {
+                        host.reply(request.command.client, request.attempt, reply);
+                    });
+                }
+            }
+            Note::ReadRefused(ticket) => {
+                self.net.trace.record(now, node, Topic::ReadRefused, ticket.0, 0);
+                self.net.coverage.hit(Mark::ReadRefused);
+                for request in self.take_reads(node, ticket) {
+                    self.turn_away(node, machine, request);
+                }
+            }
+            Note::NeedState(prefix) => {
+                self.net.trace.record(now, node, Topic::NeedState, prefix.0, 0);
+                let shell = &mut self.shells[node];
+                let asked = shell.needs.is_some();
+                shell.needs = Some(shell.needs.unwrap_or_default().max(prefix));
+                if !asked {
+                    let life = self.net.processes[node].life;
+                    let at = now + self.rng.below(FETCH_NS_MAX);
+                    self.net.queue.push(at, Happening::Fetch { node: node as u8, life });
+                }
+            }
+        }
+    }
+
+    fn take_reads(&mut self, node: usize, ticket: Ticket) -> Vec<Request> {
+        let checking = &mut self.shells[node].checking;
+        assert!(checking.len() <= N_READS_MAX * kv::N_CLIENTS, "reads that nobody answers pile up");
+        let of_ticket = checking.extract_if(.., |(of, _)| *of == ticket);
+        of_ticket.map(|(_, request)| request).collect()
+    }
+
+    fn cover_leading(&mut self, node: usize, ballot: u64) {
+        let waiting = self.clients.iter().any(Client::waits);
+        if self.leader.is_some_and(|(leader, _)| leader != node) && waiting {
+            self.net.coverage.hit(Mark::LeaderChangedUnderLoad);
+        }
+        let others = (0..self.plan.members).filter(|other| *other != node);
+        if others
+            .into_iter()
+            .any(|other| self.net.processes[other].leads && self.net.processes[other].alive)
+        {
+            self.net.coverage.hit(Mark::TwoLeaders);
+        }
+        self.leader = Some((node, ballot));
+    }
+
+    // ---- states that travel ----
+
+    fn on_fetch(&mut self, node: usize, life: u32) {
+        let process = &self.net.processes[node];
+        if !process.alive || process.life != life {
+            return;
+        }
+        let Some(prefix) = self.shells[node].needs else { return };
+        let members = self.plan.members;
+        let reachable = |peer: usize| {
+            self.net.wires[peer * members + node].n_holds == 0
+                && self.net.wires[node * members + peer].n_holds == 0
+        };
+        let donors: Vec<usize> = (0..members)
+            .filter(|peer| *peer != node && self.net.processes[*peer].runs() && reachable(*peer))
+            .filter(|peer| self.holds_state(*peer))
+            .filter(|peer| self.shells[*peer].order.applied() >= prefix)
+            .collect();
+        let now = self.net.now();
+        let delay = 1 + self.rng.below(FETCH_NS_MAX);
+        if donors.is_empty() {
+            self.net.queue.push(now + delay, Happening::Fetch { node: node as u8, life });
+            return;
+        }
+        let donor = donors[self.rng.below(donors.len() as u64) as usize];
+        let parcel = (self.shells[donor].kv.clone(), self.shells[donor].order.applied());
+        self.shells[node].parcel = Some(parcel);
+        self.net.queue.push(now + delay, Happening::Install { node: node as u8, life });
+    }
+
+    fn on_install(&mut self, node: usize, life: u32) {
+        let process = &self.net.processes[node];
+        if !process.alive || process.life != life {
+            return;
+        }
+        let now = self.net.now();
+        if !process.runs() {
+            // It waits in the process's inbox, so to say.
+            self.net.queue.push(now + MS, Happening::Install { node: node as u8, life });
+            return;
+        }
+        let Some((kv, prefix)) = self.shells[node].parcel.take() else { return };
+        let Some(mut machine) = self.machines[node].take() else { return };
+        let needed = self.shells[node].needs.take();
+        if prefix >= self.shells[node].order.applied() {
+            self.net.coverage.hit(Mark::StateInstalled);
+            self.net.trace.record(now, node, Topic::Install, prefix.0, 0);
+            self.shells[node].kv = kv;
+            self.shells[node].order.installed(prefix);
+            self.with_host(node, |host, clock| machine.install(prefix, clock, host));
+            self.heed(node, &mut machine);
+        }
+        let short = needed.is_some_and(|needed| needed > self.shells[node].order.applied());
+        if short && self.shells[node].needs.is_none() {
+            // More was asked for while this state was under way.
+            self.shells[node].needs = needed;
+            self.net.queue.push(now + MS, Happening::Fetch { node: node as u8, life });
+        }
+        self.machines[node] = Some(machine);
+        self.net.arm_run(node, now);
+    }
+
+    // ---- phases ----
+
+    fn on_phase(&mut self) {
+        let now = self.net.now();
+        self.phase = match self.phase {
+            Phase::Safety => {
+                self.heal();
+                self.net.queue.push(now + HEALING_NS, Happening::Phase);
+                Phase::Healing
+            }
+            Phase::Healing => {
+                self.liveness_since = now;
+                self.net.queue.push(now + LIVENESS_NS, Happening::Phase);
+                Phase::Liveness
+            }
+            Phase::Liveness | Phase::Over => {
+                self.blame();
+                Phase::Over
+            }
+        };
+        self.net.trace.record(now, 0, Topic::Phase, self.phase as u64, u64::from(self.core.bits()));
+    }
+
+    /// A client without its answers at the end of the liveness phase: say who is to blame.
+    fn blame(&mut self) {
+        let stuck = self.clients.iter().position(|client| client.n_live < N_LIVE_OPERATIONS);
+        let Some(client) = stuck else { return };
+        let nodes: Vec<String> = (0..self.plan.members)
+            .map(|node| match &self.machines[node] {
+                Some(machine) if self.net.processes[node].alive => {
+                    let stopped = if self.net.processes[node].runs() { "" } else { " stopped" };
+                    format!(
+                        "r{node}{stopped} {:?} trusts {:?}",
+                        machine.status(),
+                        machine.trusted()
+                    )
+                }
+                _ => format!("r{node} dead"),
+            })
+            .collect();
+        let detail = format!(
+            "client {client} completed {} of {N_LIVE_OPERATIONS} operations in {} ms; core {:?}; {}",
+            self.clients[client].n_live,
+            LIVENESS_NS / MS,
+            self.core,
+            nodes.join("; ")
+        );
+        self.net.violate(Property::Liveness, detail);
+    }
+
+    /// Everybody has what the liveness phase asks for: no need to wait for its end.
+    pub(crate) fn finish_early(&mut self) {
+        if self.phase == Phase::Liveness
+            && self.clients.iter().all(|client| client.n_live >= N_LIVE_OPERATIONS)
+        {
+            self.phase = Phase::Over;
+        }
+    }
+
+    /// Chooses the core and repairs it; the others stay as they are, or worse.
+    fn heal(&mut self) {
+        let members = self.plan.members;
+        // The core holds a majority of the states that live: a minority may be lost, no more.
+        let mut holders: Vec<usize> = (0..members).filter(|node| self.holds_state(*node)).collect();
+        let mut core = MemberSet::EMPTY;
+        while core.len() < majority(members) && !holders.is_empty() {
+            let pick = self.rng.below(holders.len() as u64) as usize;
+            core.insert(Rank::at(holders.swap_remove(pick)));
+        }
+        for node in 0..members {
+            if core.len() < majority(members) || self.rng.chance(1, 3) {
+                core.insert(Rank::at(node));
+            }
+        }
+        self.core = core;
+        self.repair_core();
+    }
+
+    pub(crate) fn in_core(&self, node: usize) -> bool {
+        self.core.contains(Rank::at(node))
+    }
+
+    /// How far `node` has applied.
+    pub(crate) fn applied(&self, node: usize) -> Prefix {
+        self.shells[node].order.applied()
+    }
+
+    pub(crate) fn fault_ends(&mut self, at: u64, fault: Fault) {
+        self.net.queue.push(at, Happening::Mend(fault));
+    }
+
+    /// The first violation so far.
+    pub fn violation(&self) -> Option<&Violation> {
+        self.net.violation.as_ref()
+    }
+}
