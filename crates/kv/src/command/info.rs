@@ -21,7 +21,7 @@ pub fn command(spec: &CommandSpec, args: &[&[u8]], reply: &mut Reply) {
             for name in &args[2..] {
                 match named(name) {
                     Some(spec) => describe(spec, reply),
-                    None => reply.null_array(),
+                    None => reply.null(),
                 }
             }
         }
@@ -198,10 +198,20 @@ fn get_keys(args: &[&[u8]], with_flags: bool, reply: &mut Reply) {
         reply.bulk(request[at]);
         // Of several groups of keys, the last that begins at or before this one.
         let group = spec.key_specs.iter().rfind(|group| group.begin as usize <= at);
-        let flags = group.map_or(&[][..], |group| group.flags);
+        let flags: &[&str] = match group.map_or(&[][..], |group| group.flags) {
+            // SET is the one command that does different things to its key.
+            [.., "variable_flags"] if has_get(request) => &["RW", "access", "update"],
+            [.., "variable_flags"] => &["OW", "update"],
+            flags => flags,
+        };
         reply.set(flags.len());
         flags.iter().for_each(|flag| reply.simple(flag));
     }
+}
+
+/// Whether SET is asked for the old value too.
+fn has_get(request: &[&[u8]]) -> bool {
+    request.iter().skip(3).any(|word| word.eq_ignore_ascii_case(b"get"))
 }
 
 fn help(reply: &mut Reply) {

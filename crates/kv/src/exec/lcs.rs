@@ -36,7 +36,12 @@ pub(crate) fn lcs(store: &Store, call: &Call<'_>, reply: &mut Reply) {
     let a = store.value(call.args[1]).unwrap_or_default();
     let b = store.value(call.args[2]).unwrap_or_default();
     let Some(lengths) = Lengths::of(a, b) else {
-        reply.error("ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len");
+        reply.error_fmt(format_args!(
+            "ERR LCS of values of {} and {} bytes takes more than {LCS_CELLS_MAX} steps (gregale's \
+             limit: it would stop the replica; compare parts of them)",
+            a.len(),
+            b.len(),
+        ));
         return;
     };
     let total = lengths.at(a.len(), b.len()) as usize;
