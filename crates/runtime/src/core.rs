@@ -1,0 +1,299 @@
+//! One member, between its protocol machine and its service: events and frames in, effects out.
+//!
+//! The parts are in files of their own: [`crate::propose`] (commands to the log, or to the leader),
+//! [`crate::reading`] (checks and reads), [`crate::catchup`] (states). Here is what joins them.
+//!
+//! - I1 what a deposed leader had queued of others' commands is refused, from the first refused one
+//!   on, so that a client's later command never overtakes an earlier one. By `Foreign`'s attempts.
+
+use crate::clock::{Stamper, unix_ms};
+use crate::propose::{Batch, Foreign};
+use crate::service::{Answer, ReadAnswer, Service};
+use crate::transfer::{Fetch, Give};
+use crate::wire::Frame;
+use crate::world::World;
+use base::{Event, Instant, MAX_MEMBERS, Prefix, Rank};
+use fabric::Fabric;
+use proto::node::Node;
+use proto::{Note, Replicator, Role};
+use std::time::Duration;
+
+/// How long commands stay where they are after somebody who was believed to lead refused them.
+const REFUSED_PAUSE: Duration = Duration::from_millis(2);
+/// How often deadlines of requests are looked at.
+pub(crate) const SWEEP_EVERY: Duration = Duration::from_millis(50);
+/// The least time between two ticks for keys that are due.
+pub(crate) const TICK_EVERY: Duration = Duration::from_millis(100);
+
+#[derive(Debug)]
+pub(crate) struct Core<F, R, S> {
+    pub(crate) node: Node<R>,
+    pub(crate) world: World<F, S>,
+    pub(crate) batch: Batch,
+    pub(crate) foreign: Foreign,
+    pub(crate) fetch: Fetch,
+    pub(crate) give: Give,
+    pub(crate) stamper: Stamper,
+    /// Whom the undispatched commands go to; `None` while nobody is known to lead.
+    pub(crate) target: Option<Rank>,
+    /// Counts rewinds: see [`Frame::Commands`].
+    pub(crate) attempt: u64,
+    /// Nothing is sent to the target before this.
+    pub(crate) pause_until: Instant,
+    /// Refused rounds of reads are not begun again before this.
+    pub(crate) read_pause_until: Instant,
+    /// A batch with a stamp is wanted, even without commands.
+    pub(crate) tick_wanted: bool,
+    pub(crate) next_tick_at: Instant,
+    pub(crate) next_sweep_at: Instant,
+    /// The newest stamp that the state had when reads were put off for a tick.
+    pub(crate) tick_seen_ms: u64,
+}
+
+impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
+    pub(crate) fn new(node: Node<R>, world: World<F, S>) -> Core<F, R, S> {
+        let origin = world.origin;
+        Core {
+            node,
+            world,
+            batch: Batch::default(),
+            foreign: Foreign::default(),
+            fetch: Fetch::new(origin.rank, origin.life.0),
+            give: Give::default(),
+            stamper: Stamper::default(),
+            target: None,
+            attempt: 0,
+            pause_until: Instant::ZERO,
+            read_pause_until: Instant::ZERO,
+            tick_wanted: false,
+            next_tick_at: Instant::ZERO,
+            next_sweep_at: Instant::ZERO,
+            tick_seen_ms: 0,
+        }
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        self.world.desk.now
+    }
+
+    /// The stamp that a batch built now would have.
+    pub(crate) fn stamp_ms(&mut self) -> u64 {
+        let (state_ms, now) = (self.world.service.state_ms(), self.now());
+        self.stamper.stamp(unix_ms(), state_ms, now)
+    }
+
+    /// One event of the fabric that is not a message of the runtime's channel.
+    pub(crate) fn on_event(&mut self, event: Event<'_>) {
+        let now = self.now();
+        match event {
+            Event::LinkDown(peer) | Event::LinkUp(peer) | Event::ProcessFailed(peer) => {
+                self.world.flows.reset(peer);
+                self.fetch.on_link_down(peer);
+                self.give.on_link_down(peer);
+                if self.target == Some(peer) {
+                    self.send_again();
+                }
+            }
+            Event::Completed { .. } | Event::Message { .. } => {}
+        }
+        self.node.on_event(event, now, &mut self.world);
+    }
+
+    /// One frame of another member's runtime.
+    pub(crate) fn on_frame(&mut self, from: Rank, frame: Frame<'_>) {
+        let own_life = self.world.origin.life.0;
+        match frame {
+            Frame::Commands { life, attempt, items } => {
+                let takes = self.node.trusted() == Some(self.world.origin.rank);
+                if !self.foreign.take(from, life, attempt, items, takes) {
+                    self.world.flows.push(from, &Frame::CommandsRefused { life, attempt });
+                }
+            }
+            Frame::CommandsRefused { life, attempt } => {
+                if life == own_life && attempt == self.attempt {
+                    self.send_again();
+                    self.pause_until = self.now().plus(REFUSED_PAUSE);
+                }
+            }
+            Frame::Answers { life, slot, items } if life == own_life => {
+                for (sequence, reply) in items.iter() {
+                    let sequence = crate::outbox::Sequence(sequence);
+                    if let Some(asker) = self.world.desk.writes.complete(sequence) {
+                        let answer = Answer::Executed(slot, reply);
+                        self.world.service.answer(asker, answer, &mut self.world.desk);
+                    }
+                }
+            }
+            Frame::Reads { life, items } => self.on_reads(from, life, items),
+            Frame::ReadAnswers { life, items } if life == own_life => {
+                for (id, reply) in items.iter() {
+                    let id = crate::outbox::Sequence(id);
+                    if let Some(asker) = self.world.desk.asked.complete(id) {
+                        let answer = ReadAnswer::Forwarded(reply);
+                        self.world.service.answer_read(asker, answer, &mut self.world.desk);
+                    }
+                }
+            }
+            Frame::ReadsRefused { life, .. } if life == own_life => {
+                self.world.desk.asked.rewind();
+                self.read_pause_until = self.now().plus(REFUSED_PAUSE);
+            }
+            Frame::Answers { .. } | Frame::ReadAnswers { .. } | Frame::ReadsRefused { .. } => {
+                // For an earlier life of this member: its clients are gone.
+            }
+            Frame::StateWanted { .. }
+            | Frame::StateTaken { .. }
+            | Frame::ValuesTaken { .. }
+            | Frame::StateRefused { .. }
+            | Frame::StateBegins { .. }
+            | Frame::StateChunk { .. }
+            | Frame::Values { .. } => self.on_state_frame(from, &frame),
+        }
+    }
+
+    /// Takes the machine's notes. True if there was one.
+    pub(crate) fn take_notes(&mut self) -> bool {
+        let mut took = false;
+        while let Some(note) = self.world.notes.pop_front() {
+            took = true;
+            match note {
+                Note::Leading { ballot } => {
+                    self.world.leads = true;
+                    self.world.stats.reigns += 1;
+                    self.batch.begin_reign(ballot);
+                    self.send_again();
+                }
+                Note::Deposed { .. } => self.on_deposed(),
+                Note::ReadReady(ticket) => self.on_read_ready(ticket),
+                Note::ReadRefused(ticket) => self.on_read_refused(ticket),
+                Note::NeedState(_) => self.need_state(),
+            }
+        }
+        took
+    }
+
+    fn on_deposed(&mut self) {
+        self.world.leads = false;
+        self.world.proposed_at.clear();
+        self.batch.end_reign();
+        self.world.service.abandon();
+        let flows = &mut self.world.flows;
+        self.foreign.refuse_all(|rank, life, attempt| {
+            flows.push(rank, &Frame::CommandsRefused { life, attempt });
+        });
+        let desk = &mut self.world.desk;
+        desk.waiting.join(&mut desk.after_tick);
+        self.send_again();
+    }
+
+    /// Everything that has no answer goes out again: to a new leader, or over a new stream.
+    pub(crate) fn send_again(&mut self) {
+        self.attempt += 1;
+        self.world.desk.writes.rewind();
+        self.world.desk.asked.rewind();
+    }
+
+    /// Looks at whom the machine trusts, and copies its figures for the service.
+    pub(crate) fn refresh_view(&mut self) {
+        let me = self.world.origin.rank;
+        let trusted = self.node.trusted();
+        if trusted != self.target {
+            self.target = trusted;
+            self.pause_until = Instant::ZERO;
+            self.send_again();
+            if trusted != Some(me) {
+                let flows = &mut self.world.flows;
+                self.foreign.refuse_all(|rank, life, attempt| {
+                    flows.push(rank, &Frame::CommandsRefused { life, attempt });
+                });
+            }
+        }
+        let status = self.node.status();
+        let executed = self.world.executed();
+        let heard = self.node.heard();
+        let view = &mut self.world.desk.view;
+        view.role = status.role;
+        view.ballot = status.ballot;
+        view.committed = status.committed.max(executed);
+        view.applied = executed;
+        view.trusted = trusted;
+        view.heard = heard;
+        for rank in Rank::all(view.members.min(MAX_MEMBERS)) {
+            view.applied_by[rank.index()] =
+                if rank == me { executed } else { self.node.applied_by(rank) };
+        }
+        let others = heard.difference([me].into_iter().collect());
+        view.data_lost = status.role == Role::Learner
+            && !others.is_empty()
+            && others.len() + 1 >= base::majority(view.members)
+            && others.difference(self.fetch.learners()).is_empty();
+    }
+
+    /// Ends what has waited for too long.
+    pub(crate) fn sweep(&mut self) {
+        let now = self.now();
+        if now < self.next_sweep_at {
+            return;
+        }
+        self.next_sweep_at = now.plus(SWEEP_EVERY);
+        let World { desk, service, stats, .. } = &mut self.world;
+        let mut late: Vec<_> = Vec::new();
+        desk.writes.expire(now, |asker| late.push(asker));
+        stats.commands_unknown += late.len() as u64;
+        for asker in late.drain(..) {
+            service.answer(asker, Answer::Unknown, desk);
+        }
+        desk.asked.expire(now, |asker| late.push(asker));
+        desk.expire_reads(|asker| late.push(asker));
+        for asker in late {
+            service.answer_read(asker, ReadAnswer::Unavailable, desk);
+        }
+    }
+
+    /// Answers the WAITs that have what they wait for, or have waited long enough.
+    pub(crate) fn end_waits(&mut self) -> bool {
+        if self.world.desk.waits.is_empty() {
+            return false;
+        }
+        let now = self.now();
+        let waits = std::mem::take(&mut self.world.desk.waits);
+        let before = waits.len();
+        let mut ended = 0;
+        for wait in waits {
+            let n = self.holders_but_the_leader(wait.prefix);
+            if n >= wait.n || wait.deadline.is_some_and(|deadline| deadline <= now) {
+                ended += 1;
+                self.world.service.answer_wait(wait.asker, n, &mut self.world.desk);
+            } else {
+                self.world.desk.waits.push(wait);
+                self.wake_laggards(wait.prefix);
+            }
+        }
+        debug_assert!(self.world.desk.waits.len() + ended >= before);
+        ended > 0
+    }
+
+    fn holders_but_the_leader(&self, prefix: Prefix) -> usize {
+        let mut holders = self.node.holders(prefix);
+        let me = self.world.origin.rank;
+        if self.world.executed() >= prefix {
+            holders.insert(me);
+        }
+        // Whoever leads decided it, and so has it: Redis counts replicas, not the master.
+        let leader = if self.world.leads { Some(me) } else { self.node.trusted() };
+        if let Some(leader) = leader {
+            holders.remove(leader);
+        }
+        holders.len()
+    }
+
+    /// A follower on shared memory sleeps until it lags; somebody waits for it now.
+    fn wake_laggards(&mut self, prefix: Prefix) {
+        let me = self.world.origin.rank;
+        for rank in Rank::all(self.world.desk.view.members) {
+            if rank != me && self.node.applied_by(rank) < prefix {
+                self.world.fabric.wake(rank);
+            }
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! Where the service lays down what its clients want, and reads how the replica stands.
+//!
+//! - I1 what a client asked is laid down here until it is answered or its deadline passes: no
+//!   request waits longer than [`Desk::patience`]. By the sweep in [`Desk::expire`].
+//! - I2 a read is performed only after a check that began when the read was already here. By
+//!   construction: a round takes what is waiting when it begins, and nothing joins it later.
+
+use crate::outbox::{Outbox, Sequence};
+use crate::service::Asker;
+use base::{Ballot, Instant, MAX_MEMBERS, MemberSet, Prefix, Rank};
+use proto::{Role, Ticket};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// How long a client's request may take before its outcome is called unknown.
+pub const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The most reads that wait here; then the door stops reading its clients.
+pub const READS_MAX: usize = 16_384;
+
+/// The most WAITs at a time.
+pub const WAITS_MAX: usize = 4096;
+
+/// How many checks may be under way at a time.
+const ROUNDS_MAX: usize = 4;
+
+/// How the replica stands, as of the present turn.
+#[derive(Clone, Copy, Debug)]
+pub struct View {
+    /// Which member this is.
+    pub me: Rank,
+    /// How many there are.
+    pub members: usize,
+    /// What it is.
+    pub role: Role,
+    /// Its ballot, or the highest that it knows.
+    pub ballot: Ballot,
+    /// Every slot below is decided, as far as it knows.
+    pub committed: Prefix,
+    /// Every slot below is executed here.
+    pub applied: Prefix,
+    /// Whom it trusts to lead.
+    pub trusted: Option<Rank>,
+    /// Whom it has heard lately.
+    pub heard: MemberSet,
+    /// What each member is known to have executed.
+    pub applied_by: [Prefix; MAX_MEMBERS],
+    /// No live member holds the state: it is lost.
+    pub data_lost: bool,
+}
+
+impl View {
+    /// Before the first turn.
+    pub fn new(me: Rank, members: usize) -> View {
+        View {
+            me,
+            members,
+            role: Role::Learner,
+            ballot: Ballot::NONE,
+            committed: Prefix::ZERO,
+            applied: Prefix::ZERO,
+            trusted: None,
+            heard: MemberSet::EMPTY,
+            applied_by: [Prefix::ZERO; MAX_MEMBERS],
+            data_lost: false,
+        }
+    }
+}
+
+/// Who waits for a read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Reader {
+    /// A client of this member, with its connection's state.
+    Own(Asker),
+    /// A read in words: another member's client's, or an own one that came back. The bytes lie in
+    /// the round's buffer.
+    Described { origin: Rank, life: u64, id: u64, start: usize, len: usize },
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waiting {
+    pub(crate) reader: Reader,
+    pub(crate) deadline: Instant,
+}
+
+/// Reads that share one check.
+#[derive(Debug, Default)]
+pub(crate) struct Round {
+    pub(crate) readers: Vec<Waiting>,
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Round {
+    pub(crate) fn own(&mut self, asker: Asker, deadline: Instant) {
+        self.readers.push(Waiting { reader: Reader::Own(asker), deadline });
+    }
+
+    pub(crate) fn described(
+        &mut self,
+        origin: Rank,
+        life: u64,
+        id: u64,
+        read: &[u8],
+        deadline: Instant,
+    ) {
+        let (start, len) = (self.bytes.len(), read.len());
+        self.bytes.extend_from_slice(read);
+        let reader = Reader::Described { origin, life, id, start, len };
+        self.readers.push(Waiting { reader, deadline });
+    }
+
+    /// Moves everything of `other` behind what is here.
+    pub(crate) fn join(&mut self, other: &mut Round) {
+        let moved_by = self.bytes.len();
+        self.bytes.append(&mut other.bytes);
+        self.readers.extend(other.readers.drain(..).map(|mut waiting| {
+            if let Reader::Described { start, .. } = &mut waiting.reader {
+                *start += moved_by;
+            }
+            waiting
+        }));
+    }
+
+    fn clear(&mut self) {
+        self.readers.clear();
+        self.bytes.clear();
+    }
+}
+
+/// One WAIT.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wait {
+    pub(crate) asker: Asker,
+    pub(crate) prefix: Prefix,
+    pub(crate) n: usize,
+    pub(crate) deadline: Option<Instant>,
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct Desk {
+    pub(crate) now: Instant,
+    pub(crate) view: View,
+    pub(crate) patience: Duration,
+    pub(crate) writes: Outbox,
+    /// Own reads that the leader is asked to perform.
+    pub(crate) asked: Outbox,
+    /// Reads that no check has begun for.
+    pub(crate) waiting: Round,
+    /// Reads that wait until time has been decided.
+    pub(crate) after_tick: Round,
+    pub(crate) waits: Vec<Wait>,
+    rounds: VecDeque<(Ticket, Round)>,
+    spare: Vec<Round>,
+    next_ticket: u64,
+    n_in_rounds: usize,
+}
+
+impl Desk {
+    /// An empty one.
+    pub fn new(view: View, patience: Duration) -> Desk {
+        Desk {
+            now: Instant::ZERO,
+            view,
+            patience,
+            writes: Outbox::default(),
+            asked: Outbox::default(),
+            waiting: Round::default(),
+            after_tick: Round::default(),
+            waits: Vec::new(),
+            rounds: VecDeque::new(),
+            spare: Vec::new(),
+            next_ticket: 0,
+            n_in_rounds: 0,
+        }
+    }
+
+    /// This turn's time.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// How the replica stands.
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// Whether the service may lay down more; if not, it stops reading its clients for this turn.
+    pub fn has_room(&self) -> bool {
+        let n_reads = self.waiting.readers.len() + self.after_tick.readers.len() + self.n_in_rounds;
+        self.writes.has_room() && self.asked.has_room() && n_reads < READS_MAX
+    }
+
+    /// Lays down a command for the log. Its end is [`crate::Service::answer`].
+    pub fn write(&mut self, asker: Asker, command: &[u8]) -> Sequence {
+        self.writes.push(asker, command, self.now.plus(self.patience))
+    }
+
+    /// Lays down a read. Its end is [`crate::Service::perform`] or [`crate::Service::answer_read`].
+    pub fn read(&mut self, asker: Asker) {
+        self.waiting.own(asker, self.now.plus(self.patience));
+    }
+
+    /// Asks to be told when `n` members besides the leader hold `prefix` in memory, or after
+    /// `timeout` (`None`: for ever, as Redis does; a client that leaves is found by the service).
+    /// Its end is [`crate::Service::answer_wait`]. False if there are [`WAITS_MAX`] already.
+    #[must_use]
+    pub fn wait(
+        &mut self,
+        asker: Asker,
+        prefix: Prefix,
+        n: usize,
+        timeout: Option<Duration>,
+    ) -> bool {
+        let room = self.waits.len() < WAITS_MAX;
+        if room {
+            let deadline = timeout.map(|span| self.now.plus(span));
+            self.waits.push(Wait { asker, prefix, n, deadline });
+        }
+        room
+    }
+
+    /// The client is gone: nobody waits any more. (Its commands take their course.)
+    pub fn forget_waits(&mut self, connection: u64) {
+        self.waits.retain(|wait| wait.asker.connection != connection);
+    }
+
+    /// Begins a round of all reads that wait (I2), unless there is none or enough are under way.
+    pub(crate) fn begin_round(&mut self) -> Option<Ticket> {
+        if self.waiting.readers.is_empty() || self.rounds.len() >= ROUNDS_MAX {
+            return None;
+        }
+        let fresh = self.spare.pop().unwrap_or_default();
+        let round = std::mem::replace(&mut self.waiting, fresh);
+        let ticket = Ticket(self.next_ticket);
+        self.next_ticket += 1;
+        self.n_in_rounds += round.readers.len();
+        self.rounds.push_back((ticket, round));
+        Some(ticket)
+    }
+
+    /// The round of `ticket`, if it is not over.
+    pub(crate) fn end_round(&mut self, ticket: Ticket) -> Option<Round> {
+        let at = self.rounds.iter().position(|(of, _)| *of == ticket)?;
+        let (_, round) = self.rounds.remove(at)?;
+        self.n_in_rounds -= round.readers.len();
+        Some(round)
+    }
+
+    /// Gives a round's buffers back.
+    pub(crate) fn recycle(&mut self, mut round: Round) {
+        round.clear();
+        if self.spare.len() < ROUNDS_MAX {
+            self.spare.push(round);
+        }
+    }
+
+    /// Ends the reads whose deadline has passed (I1); for own ones `expired` is told.
+    pub(crate) fn expire_reads(&mut self, mut expired: impl FnMut(Asker)) {
+        let now = self.now;
+        let mut keep = |waiting: &Waiting| {
+            let due = waiting.deadline <= now;
+            if let (true, Reader::Own(asker)) = (due, waiting.reader) {
+                expired(asker);
+            }
+            !due
+        };
+        self.waiting.readers.retain(&mut keep);
+        self.after_tick.readers.retain(&mut keep);
+        for (_, round) in &mut self.rounds {
+            let before = round.readers.len();
+            round.readers.retain(&mut keep);
+            self.n_in_rounds -= before - round.readers.len();
+        }
+        // A round whose readers have all gone would occupy one of the few places for ever.
+        self.rounds.retain(|(_, round)| !round.readers.is_empty());
+    }
+
+    /// Whether any client's request is open here.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.writes.is_empty()
+            && self.asked.is_empty()
+            && self.waiting.readers.is_empty()
+            && self.after_tick.readers.is_empty()
+            && self.rounds.is_empty()
+            && self.waits.is_empty()
+    }
+}

@@ -1,0 +1,273 @@
+//! Frames between two runtimes, over the fabric's messages.
+//!
+//! The fabric's messages are bounded; frames need not be, since a value of half a megabyte is an
+//! answer like any other. So each direction of a pair is a stream of bytes that is cut into
+//! messages. A link that breaks, or a peer that is born again, ends the stream: both sides forget
+//! what was under way and whoever needs an answer asks again.
+//!
+//! ```text
+//! message = channel (1) | position (1: first or later of its stream) | stream (8) | bytes
+//! ```
+//! - I1 a frame is handed up only if every byte of its stream before it was. The first message of a
+//!   stream says so; a stream whose first message was not seen is ignored.
+//! - I2 a stream's name is never used again: a life has one range of names, and lives rise.
+
+use crate::wire::{Frame, Malformed};
+use base::{MAX_MEMBERS, Port, Rank};
+
+/// The first byte of every message that is the runtime's.
+pub const CHANNEL: u8 = 0x52;
+
+/// A message's bytes at most, header included; every provider carries four times as much.
+const MESSAGE_BYTES_MAX: usize = 64 << 10;
+const HEADER_BYTES: usize = 10;
+const FIRST: u8 = 1;
+const LATER: u8 = 0;
+/// How many streams one life can name towards one peer.
+const STREAMS_PER_LIFE: u64 = 1 << 20;
+
+/// How much may wait to be sent to one peer before [`Flows::has_room`] says no.
+pub const OUT_BYTES_SOFT_MAX: usize = 4 << 20;
+
+#[derive(Debug, Default)]
+struct Out {
+    bytes: Vec<u8>,
+    sent: usize,
+    stream: u64,
+    begun: bool,
+}
+
+/// The streams towards the peers.
+#[derive(Debug)]
+pub struct Outgoing {
+    peers: [Out; MAX_MEMBERS],
+    message: Vec<u8>,
+}
+
+impl Outgoing {
+    /// For the process's life `life`, which no earlier process of this member had.
+    pub fn new(life: u64) -> Outgoing {
+        let mut peers: [Out; MAX_MEMBERS] = Default::default();
+        peers.iter_mut().for_each(|peer| peer.stream = life.wrapping_mul(STREAMS_PER_LIFE));
+        Outgoing { peers, message: Vec::with_capacity(MESSAGE_BYTES_MAX) }
+    }
+
+    /// Whether the peer keeps up: if not, put off what can wait.
+    pub fn has_room(&self, to: Rank) -> bool {
+        let peer = &self.peers[to.index()];
+        peer.bytes.len() - peer.sent < OUT_BYTES_SOFT_MAX
+    }
+
+    /// Appends `frame` to the stream towards `to`.
+    pub fn push(&mut self, to: Rank, frame: &Frame<'_>) {
+        frame.encode(&mut self.peers[to.index()].bytes);
+    }
+
+    /// The link broke or came back, or the process at its other end is another: the stream ends,
+    /// with what had not been sent of it (I2).
+    pub fn reset(&mut self, to: Rank) {
+        let peer = &mut self.peers[to.index()];
+        peer.stream += 1;
+        (peer.begun, peer.sent) = (false, 0);
+        peer.bytes.clear();
+    }
+
+    /// Whether something waits to be sent.
+    pub fn is_pending(&self) -> bool {
+        self.peers.iter().any(|peer| !peer.bytes.is_empty())
+    }
+
+    /// Sends what the fabric takes. What it does not take stays for the next time.
+    pub fn send(&mut self, port: &mut impl Port) {
+        for (at, peer) in self.peers.iter_mut().enumerate() {
+            while peer.sent < peer.bytes.len() {
+                let rest = &peer.bytes[peer.sent..];
+                let piece = &rest[..rest.len().min(MESSAGE_BYTES_MAX - HEADER_BYTES)];
+                self.message.clear();
+                self.message.extend_from_slice(&[CHANNEL, if peer.begun { LATER } else { FIRST }]);
+                self.message.extend_from_slice(&peer.stream.to_le_bytes());
+                self.message.extend_from_slice(piece);
+                if !port.send(Rank::at(at), &self.message) {
+                    break;
+                }
+                peer.begun = true;
+                peer.sent += piece.len();
+            }
+            if peer.sent == peer.bytes.len() {
+                peer.bytes.clear();
+                peer.sent = 0;
+            } else if peer.sent * 2 > peer.bytes.len() {
+                peer.bytes.drain(..peer.sent);
+                peer.sent = 0;
+            }
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct In {
+    stream: Option<u64>,
+    partial: Vec<u8>,
+}
+
+/// The streams from the peers.
+#[derive(Debug, Default)]
+pub struct Incoming {
+    peers: [In; MAX_MEMBERS],
+    /// Streams given up because of malformed bytes.
+    pub n_malformed: u64,
+}
+
+impl Incoming {
+    /// As [`Outgoing::reset`], for the other direction.
+    pub fn reset(&mut self, from: Rank) {
+        self.peers[from.index()] = In::default();
+    }
+
+    /// A message of this channel arrived: hands its complete frames to `take`.
+    pub fn on_message(&mut self, from: Rank, message: &[u8], mut take: impl FnMut(Frame<'_>)) {
+        let peer = &mut self.peers[from.index()];
+        let Some((&[_, position, ref stream @ ..], bytes)) =
+            message.split_first_chunk::<HEADER_BYTES>()
+        else {
+            self.n_malformed += 1;
+            return;
+        };
+        let stream = u64::from_le_bytes(*stream);
+        if position == FIRST {
+            (peer.stream, peer.partial) = (Some(stream), Vec::new());
+        } else if peer.stream != Some(stream) {
+            return; // I1: its beginning was not for us
+        }
+        // The usual case is whole frames, parsed where they lie.
+        let taken = if peer.partial.is_empty() {
+            take_all(bytes, &mut take).map(|n| peer.partial.extend_from_slice(&bytes[n..]))
+        } else {
+            peer.partial.extend_from_slice(bytes);
+            take_all(&peer.partial, &mut take).map(|n| drop(peer.partial.drain(..n)))
+        };
+        if let Err(Malformed(_)) = taken {
+            self.n_malformed += 1;
+            *peer = In::default();
+        }
+    }
+}
+
+fn take_all(bytes: &[u8], take: &mut impl FnMut(Frame<'_>)) -> Result<usize, Malformed> {
+    let mut at = 0;
+    while let Some((frame, n_bytes)) = Frame::decode(&bytes[at..])? {
+        take(frame);
+        at += n_bytes;
+    }
+    Ok(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mock::Wire;
+    use crate::wire::Items;
+    use base::Slot;
+
+    const TO: Rank = Rank::at(1);
+    const FROM: Rank = Rank::at(0);
+
+    fn taken(incoming: &mut Incoming, messages: &[Vec<u8>]) -> Vec<u64> {
+        let mut slots = Vec::new();
+        for message in messages {
+            incoming.on_message(FROM, message, |frame| match frame {
+                Frame::ValuesTaken { next, .. } => slots.push(next.0),
+                Frame::StateChunk { offset, bytes, .. } => {
+                    assert!(bytes.iter().all(|byte| *byte == 7));
+                    slots.push(offset);
+                }
+                other => panic!("{other:?}"),
+            });
+        }
+        slots
+    }
+
+    fn number(n: u64) -> Frame<'static> {
+        Frame::ValuesTaken { transfer: 0, next: Slot(n) }
+    }
+
+    #[test]
+    fn frames_longer_than_a_message_arrive_whole_and_in_order() {
+        let (mut outgoing, mut incoming) = (Outgoing::new(1), Incoming::default());
+        let mut wire = Wire::default();
+        let bytes = vec![7; 5 * MESSAGE_BYTES_MAX / 2];
+        outgoing.push(TO, &number(1));
+        outgoing.push(TO, &Frame::StateChunk { transfer: 0, offset: 2, bytes: &bytes });
+        outgoing.push(TO, &number(3));
+        outgoing.send(&mut wire);
+        assert_eq!(taken(&mut incoming, &wire.take(TO)), [1, 2, 3]);
+        assert!(!outgoing.is_pending());
+    }
+
+    #[test]
+    fn what_the_fabric_does_not_take_is_sent_later() {
+        let (mut outgoing, mut incoming) = (Outgoing::new(1), Incoming::default());
+        let mut wire = Wire { room: 1, ..Wire::default() };
+        let bytes = vec![7; 3 * MESSAGE_BYTES_MAX];
+        outgoing.push(TO, &Frame::StateChunk { transfer: 0, offset: 9, bytes: &bytes });
+        let mut slots = Vec::new();
+        for _ in 0..4 {
+            assert!(outgoing.is_pending());
+            outgoing.send(&mut wire);
+            slots.extend(taken(&mut incoming, &wire.take(TO)));
+        }
+        assert_eq!((slots, outgoing.is_pending()), (vec![9], false));
+    }
+
+    #[test]
+    fn i1_the_rest_of_a_stream_whose_beginning_was_lost_is_ignored() {
+        let (mut outgoing, mut incoming) = (Outgoing::new(1), Incoming::default());
+        let mut wire = Wire::default();
+        outgoing.push(TO, &number(1));
+        outgoing.send(&mut wire);
+        wire.take(TO); // lost
+        outgoing.push(TO, &number(2));
+        outgoing.send(&mut wire);
+        assert_eq!(taken(&mut incoming, &wire.take(TO)), []);
+        outgoing.reset(TO);
+        outgoing.push(TO, &number(3));
+        outgoing.send(&mut wire);
+        assert_eq!(taken(&mut incoming, &wire.take(TO)), [3]);
+    }
+
+    #[test]
+    fn i2_no_two_streams_have_one_name() {
+        let mut names = Vec::new();
+        for life in 1..4 {
+            let mut outgoing = Outgoing::new(life);
+            let mut wire = Wire::default();
+            for _ in 0..3 {
+                outgoing.push(TO, &number(0));
+                outgoing.send(&mut wire);
+                names.extend(wire.take(TO).iter().map(|message| message[2..10].to_vec()));
+                outgoing.reset(TO);
+            }
+        }
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), 9);
+    }
+
+    #[test]
+    fn malformed_bytes_end_the_stream_and_nothing_else() {
+        let mut incoming = Incoming::default();
+        let mut message = vec![CHANNEL, FIRST];
+        message.extend_from_slice(&5u64.to_le_bytes());
+        message.extend_from_slice(&[0; 9]);
+        assert_eq!(taken(&mut incoming, &[message, vec![CHANNEL]]), []);
+        assert_eq!(incoming.n_malformed, 2);
+        let mut outgoing = Outgoing::new(1);
+        let mut wire = Wire::default();
+        outgoing.push(TO, &number(4));
+        outgoing.push(TO, &Frame::Reads { life: 0, items: Items::NONE });
+        outgoing.send(&mut wire);
+        let mut n = 0;
+        wire.take(TO).iter().for_each(|m| incoming.on_message(FROM, m, |_| n += 1));
+        assert_eq!(n, 2);
+    }
+}

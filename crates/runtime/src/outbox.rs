@@ -1,0 +1,268 @@
+//! The commands of this node's own clients that have no answer yet, in the order of their arrival.
+//!
+//! A command stays here, with its bytes, until its answer is known, so that it can be handed to the
+//! next leader when one is lost. Handing it over again is safe because the state machine executes a
+//! (origin, sequence) once only.
+//!
+//! - I1 sequences are consecutive, and what goes out goes out in their order: a connection's
+//!   pipelined writes are never swapped. By construction: [`Outbox::dispatch`] has one cursor.
+//! - I2 each command is answered once. By the flag that [`Outbox::complete`] sets.
+//! - I3 the span from the oldest unanswered to the newest is at most [`SPAN_MAX`], so that the state
+//!   machine's window of remembered answers covers every command that may be sent again. Asserted.
+//! - I4 at most [`BYTES_MAX`] bytes wait here, or one command. Full is a named effect:
+//!   [`Outbox::has_room`] turns false and the door stops reading its clients.
+
+use crate::service::Asker;
+use base::Instant;
+use std::collections::VecDeque;
+
+/// The most commands between the oldest without an answer and the newest.
+pub const SPAN_MAX: usize = 4096;
+
+/// The most bytes of commands that wait for answers.
+pub const BYTES_MAX: usize = 32 << 20;
+
+/// A command's number among those of one life of this process, from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Sequence(pub u64);
+
+#[derive(Clone, Copy, Debug)]
+struct Record {
+    asker: Asker,
+    deadline: Instant,
+    start: usize,
+    len: usize,
+    answered: bool,
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct Outbox {
+    /// The sequence of `records[0]`.
+    first: u64,
+    records: VecDeque<Record>,
+    /// The commands' bytes; those before the first record's are garbage.
+    bytes: Vec<u8>,
+    /// The next sequence to go out.
+    cursor: u64,
+}
+
+impl Default for Outbox {
+    fn default() -> Outbox {
+        Outbox { first: 1, records: VecDeque::new(), bytes: Vec::new(), cursor: 1 }
+    }
+}
+
+impl Outbox {
+    /// Whether another command may be pushed (I3, I4).
+    pub fn has_room(&self) -> bool {
+        self.records.len() < SPAN_MAX && self.bytes.len() < BYTES_MAX
+    }
+
+    /// Takes a command of `asker`. Ask [`Outbox::has_room`] first.
+    pub fn push(&mut self, asker: Asker, command: &[u8], deadline: Instant) -> Sequence {
+        assert!(self.records.len() < SPAN_MAX, "I3: pushed without room");
+        let record = Record {
+            asker,
+            deadline,
+            start: self.bytes.len(),
+            len: command.len(),
+            answered: false,
+        };
+        self.bytes.extend_from_slice(command);
+        self.records.push_back(record);
+        Sequence(self.first + self.records.len() as u64 - 1)
+    }
+
+    /// Whether commands wait to go out.
+    pub fn has_undispatched(&self) -> bool {
+        self.cursor < self.first + self.records.len() as u64
+    }
+
+    /// Hands the commands that are to go out to `take`, in order, until it returns false (that one
+    /// and the rest stay for the next time).
+    pub fn dispatch(&mut self, mut take: impl FnMut(Sequence, &[u8]) -> bool) {
+        let end = self.first + self.records.len() as u64;
+        while self.cursor < end {
+            let record = &self.records[(self.cursor - self.first) as usize];
+            let command = &self.bytes[record.start..record.start + record.len];
+            if !record.answered && !take(Sequence(self.cursor), command) {
+                return;
+            }
+            self.cursor += 1;
+        }
+    }
+
+    /// Everything without an answer is to go out again, from the oldest: who had it is not, or may
+    /// not be, the leader any more.
+    pub fn rewind(&mut self) {
+        self.cursor = self.first;
+    }
+
+    /// The answer to `sequence` is known: gives who asked, once (I2).
+    pub fn complete(&mut self, sequence: Sequence) -> Option<Asker> {
+        let at = sequence.0.checked_sub(self.first)?;
+        let record = self.records.get_mut(at as usize)?;
+        if record.answered {
+            return None;
+        }
+        record.answered = true;
+        let asker = record.asker;
+        self.forget_answered();
+        Some(asker)
+    }
+
+    /// Who asked the commands whose deadline has passed at `now`: their answer is "unknown".
+    pub fn expire(&mut self, now: Instant, mut expired: impl FnMut(Asker)) {
+        // All have the same patience, so deadlines rise with the sequence: stop at the first that
+        // is not due.
+        for record in &mut self.records {
+            if record.deadline > now {
+                break;
+            }
+            if !record.answered {
+                record.answered = true;
+                expired(record.asker);
+            }
+        }
+        self.forget_answered();
+    }
+
+    /// The first deadline of a command without an answer.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.records.front().map(|record| record.deadline)
+    }
+
+    /// How many have no answer, counting those between them that have one.
+    pub fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Whether everything is answered.
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    fn forget_answered(&mut self) {
+        while self.records.front().is_some_and(|record| record.answered) {
+            self.records.pop_front();
+            self.first += 1;
+        }
+        self.cursor = self.cursor.max(self.first);
+        let garbage = self.records.front().map_or(self.bytes.len(), |record| record.start);
+        // Moving what is left when at least half is garbage keeps the cost per byte constant.
+        if garbage * 2 >= self.bytes.len() && garbage > 0 {
+            self.bytes.drain(..garbage);
+            self.records.iter_mut().for_each(|record| record.start -= garbage);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn asker(connection: u64) -> Asker {
+        Asker { connection, request: 0 }
+    }
+
+    fn gone_out(outbox: &mut Outbox, most: usize) -> Vec<(u64, Vec<u8>)> {
+        let mut out = Vec::new();
+        outbox.dispatch(|sequence, command| {
+            let room = out.len() < most;
+            if room {
+                out.push((sequence.0, command.to_vec()));
+            }
+            room
+        });
+        out
+    }
+
+    #[test]
+    fn i1_commands_go_out_in_order_and_again_after_a_rewind() {
+        let mut outbox = Outbox::default();
+        for n in 1..=4u8 {
+            outbox.push(asker(u64::from(n) * 10), &[n], Instant(5));
+        }
+        assert_eq!(gone_out(&mut outbox, 3), [(1, vec![1]), (2, vec![2]), (3, vec![3])]);
+        assert_eq!(outbox.complete(Sequence(2)), Some(asker(20)));
+        outbox.rewind();
+        assert_eq!(gone_out(&mut outbox, 9), [(1, vec![1]), (3, vec![3]), (4, vec![4])]);
+        assert!(!outbox.has_undispatched());
+    }
+
+    #[test]
+    fn i2_a_second_answer_is_nobodys() {
+        let mut outbox = Outbox::default();
+        let sequence = outbox.push(asker(3), b"x", Instant(5));
+        outbox.push(asker(4), b"y", Instant(5));
+        assert_eq!(outbox.complete(sequence), Some(asker(3)));
+        assert_eq!(outbox.complete(sequence), None);
+        assert_eq!(outbox.complete(Sequence(0)), None);
+        assert_eq!(outbox.complete(Sequence(99)), None);
+        let mut expired = Vec::new();
+        outbox.expire(Instant(5), |asker| expired.push(asker.connection));
+        assert_eq!(expired, [4]);
+        assert!(outbox.is_empty());
+    }
+
+    #[test]
+    fn i3_room_ends_at_the_span() {
+        let mut outbox = Outbox::default();
+        while outbox.has_room() {
+            outbox.push(asker(0), b"", Instant(1));
+        }
+        assert_eq!(outbox.len(), SPAN_MAX);
+        outbox.complete(Sequence(2));
+        assert!(!outbox.has_room(), "an answer in the middle does not shorten the span");
+        outbox.complete(Sequence(1));
+        assert!(outbox.has_room());
+    }
+
+    #[test]
+    fn i4_room_ends_at_the_bytes() {
+        let mut outbox = Outbox::default();
+        outbox.push(asker(0), &vec![0; BYTES_MAX], Instant(1));
+        assert!(!outbox.has_room());
+        outbox.complete(Sequence(1));
+        assert!(outbox.has_room());
+    }
+
+    proptest! {
+        #[test]
+        fn it_agrees_with_a_plain_list(steps in prop::collection::vec((0u8..4, 0usize..6), 0..200)) {
+            let mut outbox = Outbox::default();
+            let mut twin: Vec<(u64, Vec<u8>)> = Vec::new(); // unanswered, in order
+            let mut next = 1;
+            let mut twin_out: u64 = 1; // what is below went out
+            for (step, n) in steps {
+                match step {
+                    0 => {
+                        let command = vec![next as u8; n];
+                        prop_assert_eq!(outbox.push(asker(next), &command, Instant(next)).0, next);
+                        twin.push((next, command));
+                        next += 1;
+                    }
+                    1 => {
+                        let Some((sequence, _)) = twin.get(n).cloned() else { continue };
+                        prop_assert_eq!(outbox.complete(Sequence(sequence)), Some(asker(sequence)));
+                        twin.remove(n);
+                    }
+                    2 => {
+                        let got = gone_out(&mut outbox, n);
+                        let expected: Vec<_> =
+                            twin.iter().filter(|(s, _)| *s >= twin_out).take(n).cloned().collect();
+                        twin_out = expected.last().map_or(twin_out, |(s, _)| s + 1);
+                        prop_assert_eq!(got, expected);
+                    }
+                    _ => {
+                        outbox.rewind();
+                        twin_out = 1;
+                    }
+                }
+                prop_assert_eq!(outbox.is_empty(), twin.is_empty());
+            }
+        }
+    }
+}

@@ -1,0 +1,326 @@
+//! Commands to the log if this member leads, to the leader if another does.
+//!
+//! - I1 a batch, once built, is proposed as it is or not at all: its place in the reign is in it.
+//! - I2 commands of one origin are proposed in the order of their sequences within an attempt; of a
+//!   refused attempt nothing is taken any more ([`Foreign::take`]).
+//! - I3 at most [`FOREIGN_BYTES_MAX`] of one member's commands wait here; more are refused, and that
+//!   member tries again a little later.
+
+use crate::core::Core;
+use crate::order::{HEADER_BYTES, Place};
+use crate::outbox::Sequence;
+use crate::service::{Appended, Origin, Service};
+use crate::wire::{Frame, ITEM_HEADER_BYTES, Items, push_item};
+use base::{Ballot, Incarnation, MAX_MEMBERS, Rank};
+use fabric::Fabric;
+use proto::{Refused, Replicator};
+
+/// See I3.
+pub(crate) const FOREIGN_BYTES_MAX: usize = 8 << 20;
+/// The bytes of commands in one frame, about.
+const FRAME_BYTES: usize = 128 << 10;
+
+/// The batch that is being built, or waits for room in the window.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    bytes: Vec<u8>,
+    is_built: bool,
+    place: Place,
+    /// Whose command is only half in the batches so far: it goes on before anything else.
+    half: Option<Rank>,
+}
+
+impl Batch {
+    pub(crate) fn begin_reign(&mut self, ballot: Ballot) {
+        if self.place.reign != ballot {
+            self.place = Place { reign: ballot, index: 0 };
+        }
+    }
+
+    pub(crate) fn end_reign(&mut self) {
+        self.is_built = false;
+        self.half = None;
+    }
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    life: u64,
+    attempt: u64,
+    refused: bool,
+    /// Items; those before `head` are proposed.
+    items: Vec<u8>,
+    head: usize,
+}
+
+/// The commands of other members' clients that wait to be proposed.
+#[derive(Debug, Default)]
+pub(crate) struct Foreign {
+    queues: [Queue; MAX_MEMBERS],
+    /// Whose turn it is to be first in a batch.
+    turn: usize,
+}
+
+impl Foreign {
+    /// Takes commands of `from`, if `takes`. False if they are refused: say so to their origin.
+    pub(crate) fn take(
+        &mut self,
+        from: Rank,
+        life: u64,
+        attempt: u64,
+        items: Items<'_>,
+        takes: bool,
+    ) -> bool {
+        let queue = &mut self.queues[from.index()];
+        if (life, attempt) < (queue.life, queue.attempt) {
+            return true; // of a past attempt: its origin has moved on and needs no answer
+        }
+        if (life, attempt) > (queue.life, queue.attempt) {
+            (queue.life, queue.attempt, queue.refused) = (life, attempt, false);
+        }
+        if queue.refused {
+            return true; // it has been told
+        }
+        if !takes || queue.items.len() - queue.head > FOREIGN_BYTES_MAX {
+            queue.refused = true;
+            return false;
+        }
+        items.iter().for_each(|(sequence, command)| push_item(&mut queue.items, sequence, command));
+        true
+    }
+
+    /// Refuses whatever waits, and what comes in the present attempts.
+    pub(crate) fn refuse_all(&mut self, mut tell: impl FnMut(Rank, u64, u64)) {
+        for (at, queue) in self.queues.iter_mut().enumerate() {
+            queue.items.clear();
+            queue.head = 0;
+            if queue.life != 0 && !queue.refused {
+                queue.refused = true;
+                tell(Rank::at(at), queue.life, queue.attempt);
+            }
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queues.iter().all(|queue| queue.items.is_empty())
+    }
+
+    /// Hands the commands of `rank` to `append`, in order, until it does not take one whole.
+    fn drain(
+        &mut self,
+        rank: Rank,
+        mut append: impl FnMut(Origin, Sequence, &[u8]) -> Appended,
+    ) -> (u64, Appended) {
+        let queue = &mut self.queues[rank.index()];
+        let origin = Origin { rank, life: Incarnation(queue.life) };
+        let (mut n_whole, mut last) = (0, Appended::Whole);
+        // What was checked when it arrived parses again.
+        let items = Items::check(&queue.items[queue.head..]).unwrap_or(Items::NONE);
+        for (sequence, command) in items.iter() {
+            last = append(origin, Sequence(sequence), command);
+            if last != Appended::Whole {
+                break;
+            }
+            n_whole += 1;
+            queue.head += ITEM_HEADER_BYTES + command.len();
+        }
+        if queue.head * 2 >= queue.items.len() {
+            queue.items.drain(..queue.head);
+            queue.head = 0;
+        }
+        (n_whole, last)
+    }
+}
+
+impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
+    /// Sends the commands that wait on their way. True if any went.
+    pub(crate) fn dispatch_commands(&mut self) -> bool {
+        if self.world.leads {
+            return self.propose();
+        }
+        match self.target {
+            Some(leader) if leader != self.world.origin.rank => self.forward(leader),
+            _ => false,
+        }
+    }
+
+    /// Builds and proposes batches until nothing waits or the window is full.
+    fn propose(&mut self) -> bool {
+        let now = self.now();
+        let mut worked = false;
+        while self.batch.is_built || self.build() {
+            match self.node.propose(&self.batch.bytes, now, &mut self.world) {
+                Ok(_) => {
+                    worked = true;
+                    self.world.stats.batches_proposed += 1;
+                    self.world.proposed_at.push_back((self.batch.place, now));
+                    self.batch.is_built = false;
+                    self.batch.place.index += 1;
+                }
+                Err(Refused::Full) => break,
+                // Deposed; the note about it is on its way and undoes the rest.
+                Err(Refused::NotLeader) => {
+                    self.batch.is_built = false;
+                    break;
+                }
+                Err(Refused::TooLong) => unreachable!("a batch is built to the machine's measure"),
+            }
+        }
+        worked
+    }
+
+    /// Builds the next batch. False if there is nothing to put into it.
+    fn build(&mut self) -> bool {
+        let half = self.batch.half;
+        let idle = !self.world.desk.writes.has_undispatched() && self.foreign.is_empty();
+        if idle && !self.tick_wanted {
+            return false;
+        }
+        let stamp_ms = self.stamp_ms();
+        let me = self.world.origin;
+        let bytes_max = self.node.value_bytes_max();
+        let Batch { bytes, place, .. } = &mut self.batch;
+        bytes.clear();
+        bytes.extend_from_slice(&place.to_bytes());
+        debug_assert_eq!(bytes.len(), HEADER_BYTES);
+        let service = &mut self.world.service;
+        service.begin(stamp_ms, bytes);
+        self.tick_wanted = false;
+
+        // A half command first, since its parts must follow each other; then own and others' in
+        // turn, so that neither starves.
+        let first = half.map_or(self.foreign.turn % MAX_MEMBERS, Rank::index);
+        self.foreign.turn = self.foreign.turn.wrapping_add(1);
+        let (mut n_whole, mut last, mut half) = (0, Appended::Whole, None);
+        for at in (first..MAX_MEMBERS).chain(0..first) {
+            let rank = Rank::at(at);
+            let mut append = |origin, sequence, command: &[u8]| {
+                service.append(origin, sequence, command, bytes_max, bytes)
+            };
+            if rank == me.rank {
+                self.world.desk.writes.dispatch(|sequence, command| {
+                    last = append(me, sequence, command);
+                    n_whole += u64::from(last == Appended::Whole);
+                    last == Appended::Whole
+                });
+            } else {
+                let (n, end) = self.foreign.drain(rank, append);
+                n_whole += n;
+                last = end;
+            }
+            if last != Appended::Whole {
+                half = (last == Appended::Part).then_some(rank);
+                break;
+            }
+        }
+        self.batch.half = half;
+        self.world.stats.commands_proposed += n_whole;
+        self.batch.is_built = true;
+        true
+    }
+
+    /// Sends own clients' commands to `leader`.
+    fn forward(&mut self, leader: Rank) -> bool {
+        if self.now() < self.pause_until {
+            return false;
+        }
+        let mut worked = false;
+        let (life, attempt) = (self.world.origin.life.0, self.attempt);
+        let mut list = Vec::new();
+        while self.world.desk.writes.has_undispatched() && self.world.flows.has_room(leader) {
+            list.clear();
+            let mut n = 0;
+            self.world.desk.writes.dispatch(|sequence, command| {
+                let fits = list.is_empty() || list.len() + command.len() <= FRAME_BYTES;
+                if fits {
+                    push_item(&mut list, sequence.0, command);
+                    n += 1;
+                }
+                fits
+            });
+            let Ok(items) = Items::check(&list) else { break };
+            if items.is_empty() {
+                break;
+            }
+            self.world.flows.push(leader, &Frame::Commands { life, attempt, items });
+            self.world.stats.commands_forwarded += n;
+            worked = true;
+        }
+        worked
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FROM: Rank = Rank::at(2);
+
+    fn items(sequences: &[u64]) -> Vec<u8> {
+        let mut list = Vec::new();
+        sequences.iter().for_each(|sequence| push_item(&mut list, *sequence, b"set"));
+        list
+    }
+
+    fn take(foreign: &mut Foreign, attempt: u64, sequences: &[u64], takes: bool) -> bool {
+        let list = items(sequences);
+        foreign.take(FROM, 5, attempt, Items::check(&list).unwrap(), takes)
+    }
+
+    fn drained(foreign: &mut Foreign, most: usize) -> Vec<u64> {
+        let mut sequences = Vec::new();
+        foreign.drain(FROM, |origin, sequence, command| {
+            assert_eq!((origin.life, command), (Incarnation(5), &b"set"[..]));
+            if sequences.len() == most {
+                return Appended::Full;
+            }
+            sequences.push(sequence.0);
+            Appended::Whole
+        });
+        sequences
+    }
+
+    #[test]
+    fn i2_after_a_refusal_nothing_of_that_attempt_is_taken() {
+        let mut foreign = Foreign::default();
+        assert!(!take(&mut foreign, 1, &[1, 2], false), "refused, and told");
+        assert!(take(&mut foreign, 1, &[3], true), "dropped in silence although it could be taken");
+        assert!(foreign.is_empty());
+        assert!(take(&mut foreign, 2, &[1, 2, 3], true));
+        assert!(take(&mut foreign, 1, &[9], true), "late");
+        assert_eq!(drained(&mut foreign, 9), [1, 2, 3]);
+    }
+
+    #[test]
+    fn i2_commands_stay_in_order_across_batches() {
+        let mut foreign = Foreign::default();
+        take(&mut foreign, 1, &[1, 2], true);
+        take(&mut foreign, 1, &[3, 4], true);
+        assert_eq!(drained(&mut foreign, 3), [1, 2, 3]);
+        take(&mut foreign, 1, &[5], true);
+        assert_eq!(drained(&mut foreign, 9), [4, 5]);
+        assert!(foreign.is_empty());
+    }
+
+    #[test]
+    fn a_deposed_leader_refuses_each_attempt_once() {
+        let mut foreign = Foreign::default();
+        take(&mut foreign, 3, &[1], true);
+        let mut told = Vec::new();
+        foreign.refuse_all(|rank, life, attempt| told.push((rank, life, attempt)));
+        foreign.refuse_all(|rank, life, attempt| told.push((rank, life, attempt)));
+        assert_eq!(told, [(FROM, 5, 3)]);
+        assert!(foreign.is_empty());
+    }
+
+    #[test]
+    fn i3_more_than_the_bound_is_refused() {
+        let mut foreign = Foreign::default();
+        let big = vec![0; FOREIGN_BYTES_MAX];
+        let mut list = Vec::new();
+        push_item(&mut list, 1, &big);
+        let list = Items::check(&list).unwrap();
+        assert!(foreign.take(FROM, 1, 1, list, true));
+        assert!(!foreign.take(FROM, 1, 1, list, true));
+    }
+}

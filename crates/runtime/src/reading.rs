@@ -1,0 +1,221 @@
+//! Reads: a check, one for many, then the state; or the leader, where the check says no.
+//!
+//! - I1 a read is performed in the turn in which its check succeeded, on the state as it is then: the
+//!   check covered the prefix that the machine had applied, and the state has at least that.
+//! - I2 only the leader decides that time has passed: a read that would see a key expire is put off
+//!   behind a tick there, and sent to the leader from elsewhere.
+
+use crate::core::Core;
+use crate::desk::{Reader, Round};
+use crate::outbox::Sequence;
+use crate::service::{Performed, ReadAnswer, Service};
+use crate::wire::{Frame, Items, push_item};
+use crate::world::World;
+use base::Rank;
+use fabric::Fabric;
+use proto::{Replicator, Role, Ticket};
+use std::time::Duration;
+
+/// How long reads wait after a check was refused at the leader, or by a peer.
+const REFUSED_PAUSE: Duration = Duration::from_micros(500);
+/// The bytes of reads in one frame, about.
+const FRAME_BYTES: usize = 128 << 10;
+
+impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
+    /// Begins a check for the reads that wait, and sends those to the leader that are for it. True
+    /// if anything was begun.
+    pub(crate) fn dispatch_reads(&mut self) -> bool {
+        let mut worked = self.forward_reads();
+        self.readmit_after_tick();
+        match self.world.desk.view.role {
+            Role::Leader | Role::Follower => {}
+            // It leads soon, or another does.
+            Role::Candidate => return worked,
+            // Without the state there is nothing to check: the leader has it.
+            Role::Learner => {
+                let mut round = std::mem::take(&mut self.world.desk.waiting);
+                worked |= !round.readers.is_empty();
+                self.send_to_leader(&mut round);
+                self.world.desk.recycle(round);
+                return worked;
+            }
+        }
+        let now = self.now();
+        if now < self.read_pause_until {
+            return worked;
+        }
+        if let Some(ticket) = self.world.desk.begin_round() {
+            self.node.read(ticket, now, &mut self.world);
+            worked = true;
+        }
+        worked
+    }
+
+    /// Own reads that were refused here go to the leader, in words; if that is this member by now,
+    /// they join those that wait.
+    fn forward_reads(&mut self) -> bool {
+        let Some(leader) = self.target else { return false };
+        if !self.world.desk.asked.has_undispatched() || self.now() < self.read_pause_until {
+            return false;
+        }
+        let me = self.world.origin;
+        let desk = &mut self.world.desk;
+        if leader == me.rank {
+            let deadline = desk.now.plus(desk.patience);
+            let waiting = &mut desk.waiting;
+            desk.asked.dispatch(|id, read| {
+                waiting.described(me.rank, me.life.0, id.0, read, deadline);
+                true
+            });
+            return true;
+        }
+        let mut worked = false;
+        let mut list = Vec::new();
+        while desk.asked.has_undispatched() && self.world.flows.has_room(leader) {
+            list.clear();
+            let mut n = 0;
+            desk.asked.dispatch(|id, read| {
+                let fits = list.is_empty() || list.len() + read.len() <= FRAME_BYTES;
+                if fits {
+                    push_item(&mut list, id.0, read);
+                    n += 1;
+                }
+                fits
+            });
+            let Ok(items) = Items::check(&list) else { break };
+            if items.is_empty() {
+                break;
+            }
+            self.world.flows.push(leader, &Frame::Reads { life: me.life.0, items });
+            self.world.stats.reads_forwarded += n;
+            worked = true;
+        }
+        worked
+    }
+
+    /// Reads of another member's clients.
+    pub(crate) fn on_reads(&mut self, from: Rank, life: u64, items: Items<'_>) {
+        let desk = &mut self.world.desk;
+        // A member that answers slower than it is asked would collect answers without bound.
+        let takes = self.world.leads && desk.has_room() && self.world.flows.has_room(from);
+        if takes {
+            let deadline = desk.now.plus(desk.patience);
+            for (id, read) in items.iter() {
+                desk.waiting.described(from, life, id, read, deadline);
+            }
+        } else {
+            let mut refused = Vec::new();
+            items.iter().for_each(|(id, _)| push_item(&mut refused, id, &[]));
+            if let Ok(items) = Items::check(&refused) {
+                self.world.flows.push(from, &Frame::ReadsRefused { life, items });
+            }
+        }
+    }
+
+    /// The check of this round succeeded.
+    pub(crate) fn on_read_ready(&mut self, ticket: Ticket) {
+        let Some(mut round) = self.world.desk.end_round(ticket) else { return };
+        let stamp_ms = self.stamp_ms();
+        let mut reply = Vec::new();
+        let mut unripe = Round::default();
+        for waiting in round.readers.drain(..) {
+            match waiting.reader {
+                Reader::Own(asker) => {
+                    let world = &mut self.world;
+                    match world.service.perform(asker, stamp_ms, &mut world.desk) {
+                        Performed::Done => world.stats.reads_performed += 1,
+                        Performed::NeedsTick => unripe.own(asker, waiting.deadline),
+                    }
+                }
+                Reader::Described { origin, life, id, start, len } => {
+                    let read = &round.bytes[start..start + len];
+                    reply.clear();
+                    match self.world.service.perform_described(read, stamp_ms, &mut reply) {
+                        Performed::Done => {
+                            self.world.stats.reads_performed += 1;
+                            self.answer_described(origin, life, id, &reply);
+                        }
+                        Performed::NeedsTick => {
+                            unripe.described(origin, life, id, read, waiting.deadline);
+                        }
+                    }
+                }
+            }
+        }
+        self.world.desk.recycle(round);
+        if unripe.readers.is_empty() {
+            return;
+        }
+        if self.world.leads {
+            // I2
+            self.tick_wanted = true;
+            self.tick_seen_ms = self.world.service.state_ms();
+            self.world.desk.after_tick.join(&mut unripe);
+        } else {
+            self.send_to_leader(&mut unripe);
+        }
+    }
+
+    /// The check of this round could not be made here and now.
+    pub(crate) fn on_read_refused(&mut self, ticket: Ticket) {
+        self.world.stats.read_rounds_refused += 1;
+        let Some(mut round) = self.world.desk.end_round(ticket) else { return };
+        if self.world.leads {
+            self.world.desk.waiting.join(&mut round);
+            self.read_pause_until = self.now().plus(REFUSED_PAUSE);
+        } else {
+            self.send_to_leader(&mut round);
+        }
+        self.world.desk.recycle(round);
+    }
+
+    /// Own reads of `round` are put into words for the leader; others' are refused: this member was
+    /// asked as the leader, and is not.
+    fn send_to_leader(&mut self, round: &mut Round) {
+        let mut words = Vec::new();
+        for waiting in round.readers.drain(..) {
+            match waiting.reader {
+                Reader::Own(asker) => {
+                    words.clear();
+                    self.world.service.describe_read(asker, &mut words);
+                    self.world.desk.asked.push(asker, &words, waiting.deadline);
+                }
+                Reader::Described { origin, life, id, .. } => {
+                    if origin == self.world.origin.rank {
+                        self.world.desk.asked.rewind();
+                        continue;
+                    }
+                    words.clear();
+                    push_item(&mut words, id, &[]);
+                    if let Ok(items) = Items::check(&words) {
+                        self.world.flows.push(origin, &Frame::ReadsRefused { life, items });
+                    }
+                }
+            }
+        }
+    }
+
+    fn answer_described(&mut self, origin: Rank, life: u64, id: u64, reply: &[u8]) {
+        let World { desk, service, flows, .. } = &mut self.world;
+        if origin == desk.view.me {
+            if let Some(asker) = desk.asked.complete(Sequence(id)) {
+                service.answer_read(asker, ReadAnswer::Forwarded(reply), desk);
+            }
+            return;
+        }
+        let mut list = Vec::new();
+        push_item(&mut list, id, reply);
+        if let Ok(items) = Items::check(&list) {
+            flows.push(origin, &Frame::ReadAnswers { life, items });
+        }
+    }
+
+    /// Reads that waited for time to be decided join those that wait for a check.
+    fn readmit_after_tick(&mut self) {
+        let desk = &mut self.world.desk;
+        let decided = self.world.service.state_ms() > self.tick_seen_ms;
+        if decided && !desk.after_tick.readers.is_empty() {
+            desk.waiting.join(&mut desk.after_tick);
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! What stands behind the loop: a replicated state machine and the door through which its clients
+//! come.
+//!
+//! The runtime orders commands, checks reads, forwards both, moves states between members, and
+//! waits. It never looks into a command. The service parses, executes and answers; it never looks
+//! at a peer.
+
+use crate::desk::{Desk, View};
+use crate::outbox::Sequence;
+use crate::poller::{Poller, Ready};
+use crate::stats::Stats;
+use base::{Incarnation, Rank, Slot};
+
+/// Who waits for an answer: the service's own names, handed back as they were.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Asker {
+    /// Which client.
+    pub connection: u64,
+    /// Which of its requests.
+    pub request: u64,
+}
+
+/// Whose command: a member, in one life of its process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Origin {
+    /// Which member's client.
+    pub rank: Rank,
+    /// Which life of that member's process; lives rise.
+    pub life: Incarnation,
+}
+
+/// How a command ended, for the client that sent it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer<'a> {
+    /// Executed in this slot, with this reply.
+    Executed(Slot, &'a [u8]),
+    /// The deadline passed: it was executed, or not, or will be.
+    Unknown,
+}
+
+/// How a read ended, for the client that sent it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadAnswer<'a> {
+    /// The leader answered for us.
+    Forwarded(&'a [u8]),
+    /// Nobody could answer in time. A read has no effect, so trying again is safe.
+    Unavailable,
+}
+
+/// What became of a read that was performed on the state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Performed {
+    /// It is answered.
+    Done,
+    /// By the time that was given it would see a key expire that the state has not expired yet:
+    /// time has to be decided first.
+    NeedsTick,
+}
+
+/// How a command fitted into a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Appended {
+    /// All of it.
+    Whole,
+    /// A part; the rest goes into the next batches: append the same command again there.
+    Part,
+    /// Nothing: the batch is full.
+    Full,
+}
+
+/// Collects the answers that applying a value gives.
+#[derive(Debug, Default)]
+pub struct Answers {
+    list: Vec<(Origin, Sequence, usize)>,
+    bytes: Vec<u8>,
+}
+
+impl Answers {
+    /// The answer to the command `sequence` of `origin`.
+    pub fn push(&mut self, origin: Origin, sequence: Sequence, reply: &[u8]) {
+        self.bytes.extend_from_slice(reply);
+        self.list.push((origin, sequence, self.bytes.len()));
+    }
+
+    /// In order.
+    pub fn iter(&self) -> impl Iterator<Item = (Origin, Sequence, &[u8])> {
+        let mut start = 0;
+        self.list.iter().map(move |&(origin, sequence, end)| {
+            let reply = &self.bytes[start..end];
+            start = end;
+            (origin, sequence, reply)
+        })
+    }
+
+    /// Forgets them, keeps the buffers.
+    pub fn clear(&mut self) {
+        self.list.clear();
+        self.bytes.clear();
+    }
+}
+
+/// See the module's text.
+pub trait Service {
+    /// Executes a decided value, as [`Service::append`] made it. A value that does not parse changes
+    /// nothing, on any member alike.
+    fn apply(&mut self, slot: Slot, value: &[u8], answers: &mut Answers);
+
+    /// The newest stamp that was applied, in milliseconds since 1970; 0 if none was.
+    fn state_ms(&self) -> u64;
+
+    /// When the next key expires, likewise.
+    fn next_expiry_ms(&self) -> Option<u64>;
+
+    /// Appends all of the replicated state to `out`.
+    fn save(&mut self, out: &mut Vec<u8>);
+
+    /// Replaces the replicated state by what [`Service::save`] wrote on another member.
+    ///
+    /// # Errors
+    /// What is wrong with the bytes; the state is as it was.
+    fn restore(&mut self, state: &[u8]) -> Result<(), String>;
+
+    /// Begins a batch at the end of `out`, stamped with `stamp_ms`.
+    fn begin(&mut self, stamp_ms: u64, out: &mut Vec<u8>);
+
+    /// Appends a command to the batch that `out` ends with; `out` may grow to `bytes_max`.
+    fn append(
+        &mut self,
+        origin: Origin,
+        sequence: Sequence,
+        command: &[u8],
+        bytes_max: usize,
+        out: &mut Vec<u8>,
+    ) -> Appended;
+
+    /// Forgets the part of a command that was appended last: its leader was deposed.
+    fn abandon(&mut self);
+
+    /// Performs the read that `asker` waits with, and whatever else it can read now. At the time
+    /// `stamp_ms` a key that expires then is gone.
+    fn perform(&mut self, asker: Asker, stamp_ms: u64, desk: &mut Desk) -> Performed;
+
+    /// Appends the read that `asker` waits with to `out`, for the leader.
+    fn describe_read(&mut self, asker: Asker, out: &mut Vec<u8>);
+
+    /// Performs a read that another member's [`Service::describe_read`] described.
+    fn perform_described(&mut self, read: &[u8], stamp_ms: u64, reply: &mut Vec<u8>) -> Performed;
+
+    /// The command that `asker` pushed has ended.
+    fn answer(&mut self, asker: Asker, answer: Answer<'_>, desk: &mut Desk);
+
+    /// The read that `asker` waits with has ended without [`Service::perform`].
+    fn answer_read(&mut self, asker: Asker, answer: ReadAnswer<'_>, desk: &mut Desk);
+
+    /// `n` members besides the leader hold what `asker` waits for; the wait is over.
+    fn answer_wait(&mut self, asker: Asker, n: usize, desk: &mut Desk);
+
+    /// A descriptor that the service put into the poller is ready: bounded work, new commands and
+    /// reads go to the desk.
+    fn on_ready(&mut self, ready: Ready, poller: &Poller, desk: &mut Desk);
+
+    /// Goes on with clients whose earlier requests were answered meanwhile. True if it did anything.
+    fn resume(&mut self, poller: &Poller, desk: &mut Desk) -> bool;
+
+    /// Sends the replies that were made in this turn.
+    fn flush(&mut self, poller: &Poller, desk: &mut Desk);
+
+    /// The replica's figures, for who asks from outside; now and then, and before each long sleep.
+    fn publish(&mut self, view: &View, stats: &Stats);
+}

@@ -1,0 +1,450 @@
+//! What the runtimes of two members say to one another: frames, over a [`crate::flow`].
+//!
+//! ```text
+//! frame   = length of the rest (4, little endian) | kind (1) | body
+//! numbers = 8 bytes, little endian
+//! item    = id (8) | length (4) | bytes            several to a body, up to its end
+//! ```
+//! A peer has proved the cluster's secret, yet nothing here trusts a length: what does not parse is
+//! a [`Malformed`], the flow is given up and counted, and nothing else happens.
+//!
+//! - I1 encoding and decoding are inverse. Tested with arbitrary frames.
+//! - I2 no bytes make the decoder panic or read past its input. Tested with arbitrary bytes.
+
+use base::{Prefix, Slot};
+
+/// The longest frame. An answer that is longer is not sent to a peer but replaced by an error.
+pub const FRAME_BYTES_MAX: usize = 64 << 20;
+
+/// The bytes in front of a body.
+pub const FRAME_HEADER_BYTES: usize = 5;
+
+/// One frame. `life` names the life of the process whose numbers the items bear, so that what was
+/// meant for an earlier life is recognised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Frame<'a> {
+    /// Commands of the sender's clients, for the leader to propose, in order. Ids are sequences.
+    Commands {
+        /// The sender's.
+        life: u64,
+        /// The sender's count of attempts: after a refusal only a higher one is listened to, so
+        /// that a later command never overtakes a refused one.
+        attempt: u64,
+        /// The commands.
+        items: Items<'a>,
+    },
+    /// The addressee's commands of this attempt, from some frame on, were not proposed.
+    CommandsRefused {
+        /// The addressee's.
+        life: u64,
+        /// Of which attempt.
+        attempt: u64,
+    },
+    /// Answers to the addressee's commands. Ids are sequences.
+    Answers {
+        /// The addressee's.
+        life: u64,
+        /// They were executed in this slot (for WAIT).
+        slot: Slot,
+        /// The answers.
+        items: Items<'a>,
+    },
+    /// Reads of the sender's clients. Ids are the sender's.
+    Reads {
+        /// The sender's.
+        life: u64,
+        /// The reads.
+        items: Items<'a>,
+    },
+    /// Answers to the addressee's reads.
+    ReadAnswers {
+        /// The addressee's.
+        life: u64,
+        /// The answers.
+        items: Items<'a>,
+    },
+    /// These reads of the addressee were not performed: their ids stand in items without bytes.
+    ReadsRefused {
+        /// The addressee's.
+        life: u64,
+        /// The reads.
+        items: Items<'a>,
+    },
+    /// The sender has executed `have` and cannot go on by itself. It asks for the values from there,
+    /// or for a state.
+    StateWanted {
+        /// The sender's number for this transfer.
+        transfer: u64,
+        /// What it has executed.
+        have: Prefix,
+    },
+    /// The sender has no state to give, or cannot give it now.
+    StateRefused {
+        /// Which transfer.
+        transfer: u64,
+        /// It has none: it waits for one itself.
+        learner: bool,
+    },
+    /// A state follows, in chunks.
+    StateBegins {
+        /// Which transfer.
+        transfer: u64,
+        /// The slots that it has executed.
+        prefix: Prefix,
+        /// Its length.
+        n_bytes: u64,
+        /// XXH3 of all of it.
+        checksum: u64,
+    },
+    /// The next bytes of the state.
+    StateChunk {
+        /// Which transfer.
+        transfer: u64,
+        /// Where they belong.
+        offset: u64,
+        /// The bytes.
+        bytes: &'a [u8],
+    },
+    /// The state's bytes below `offset` have arrived.
+    StateTaken {
+        /// Which transfer.
+        transfer: u64,
+        /// How many.
+        offset: u64,
+    },
+    /// Values of consecutive slots. Ids are slots.
+    Values {
+        /// Which transfer.
+        transfer: u64,
+        /// These are all that the sender has executed so far.
+        last: bool,
+        /// The values.
+        items: Items<'a>,
+    },
+    /// The slots below `next` have been executed: go on from there.
+    ValuesTaken {
+        /// Which transfer.
+        transfer: u64,
+        /// The first slot that is missing.
+        next: Slot,
+    },
+}
+
+/// Bytes that are not what a member of this version would send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("malformed frame: {0}")]
+pub struct Malformed(pub &'static str);
+
+/// A checked list of (id, bytes).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Items<'a>(&'a [u8]);
+
+impl<'a> Items<'a> {
+    /// No items.
+    pub const NONE: Items<'static> = Items(&[]);
+
+    /// The items that [`push_item`] wrote into `bytes`.
+    ///
+    /// # Errors
+    /// [`Malformed`] if the last of them is cut.
+    pub fn check(bytes: &'a [u8]) -> Result<Items<'a>, Malformed> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let (_, _, behind) = split_item(rest).ok_or(Malformed("a cut item"))?;
+            rest = behind;
+        }
+        Ok(Items(bytes))
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// In order.
+    pub fn iter(self) -> impl Iterator<Item = (u64, &'a [u8])> {
+        let mut rest = self.0;
+        core::iter::from_fn(move || {
+            // `None` at the end only: `check` has walked this way.
+            let (id, bytes, behind) = split_item(rest)?;
+            rest = behind;
+            Some((id, bytes))
+        })
+    }
+}
+
+/// Appends an item to a list.
+pub fn push_item(list: &mut Vec<u8>, id: u64, bytes: &[u8]) {
+    list.extend_from_slice(&id.to_le_bytes());
+    list.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+    list.extend_from_slice(bytes);
+}
+
+/// What an item adds to its bytes.
+pub const ITEM_HEADER_BYTES: usize = 12;
+
+fn split_item(list: &[u8]) -> Option<(u64, &[u8], &[u8])> {
+    let (id, rest) = list.split_first_chunk::<8>()?;
+    let (len, rest) = rest.split_first_chunk::<4>()?;
+    let (bytes, behind) = rest.split_at_checked(u32::from_le_bytes(*len) as usize)?;
+    Some((u64::from_le_bytes(*id), bytes, behind))
+}
+
+const COMMANDS: u8 = 1;
+const COMMANDS_REFUSED: u8 = 2;
+const ANSWERS: u8 = 3;
+const READS: u8 = 4;
+const READ_ANSWERS: u8 = 5;
+const READS_REFUSED: u8 = 6;
+const STATE_WANTED: u8 = 7;
+const STATE_REFUSED: u8 = 8;
+const STATE_BEGINS: u8 = 9;
+const STATE_CHUNK: u8 = 10;
+const STATE_TAKEN: u8 = 11;
+const VALUES: u8 = 12;
+const VALUES_TAKEN: u8 = 13;
+
+impl<'a> Frame<'a> {
+    /// Appends this frame to `out`.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend_from_slice(&[0; FRAME_HEADER_BYTES]);
+        let kind = match *self {
+            Frame::Commands { life, attempt, items } => {
+                numbers(out, &[life, attempt]);
+                out.extend_from_slice(items.0);
+                COMMANDS
+            }
+            Frame::CommandsRefused { life, attempt } => {
+                numbers(out, &[life, attempt]);
+                COMMANDS_REFUSED
+            }
+            Frame::Answers { life, slot, items } => {
+                numbers(out, &[life, slot.0]);
+                out.extend_from_slice(items.0);
+                ANSWERS
+            }
+            Frame::Reads { life, items } => {
+                numbers(out, &[life]);
+                out.extend_from_slice(items.0);
+                READS
+            }
+            Frame::ReadAnswers { life, items } => {
+                numbers(out, &[life]);
+                out.extend_from_slice(items.0);
+                READ_ANSWERS
+            }
+            Frame::ReadsRefused { life, items } => {
+                numbers(out, &[life]);
+                out.extend_from_slice(items.0);
+                READS_REFUSED
+            }
+            Frame::StateWanted { transfer, have } => {
+                numbers(out, &[transfer, have.0]);
+                STATE_WANTED
+            }
+            Frame::StateRefused { transfer, learner } => {
+                numbers(out, &[transfer, u64::from(learner)]);
+                STATE_REFUSED
+            }
+            Frame::StateBegins { transfer, prefix, n_bytes, checksum } => {
+                numbers(out, &[transfer, prefix.0, n_bytes, checksum]);
+                STATE_BEGINS
+            }
+            Frame::StateChunk { transfer, offset, bytes } => {
+                numbers(out, &[transfer, offset]);
+                out.extend_from_slice(bytes);
+                STATE_CHUNK
+            }
+            Frame::StateTaken { transfer, offset } => {
+                numbers(out, &[transfer, offset]);
+                STATE_TAKEN
+            }
+            Frame::Values { transfer, last, items } => {
+                numbers(out, &[transfer, u64::from(last)]);
+                out.extend_from_slice(items.0);
+                VALUES
+            }
+            Frame::ValuesTaken { transfer, next } => {
+                numbers(out, &[transfer, next.0]);
+                VALUES_TAKEN
+            }
+        };
+        let length = out.len() - start - 4;
+        assert!(length <= FRAME_BYTES_MAX, "a frame of {length} bytes");
+        out[start..start + 4].copy_from_slice(&(length as u32).to_le_bytes());
+        out[start + 4] = kind;
+    }
+
+    /// The first frame of `bytes` and how many bytes it takes, or `None` if it is not all there.
+    ///
+    /// # Errors
+    /// [`Malformed`]: nothing after this can be understood.
+    pub fn decode(bytes: &'a [u8]) -> Result<Option<(Frame<'a>, usize)>, Malformed> {
+        let Some((length, rest)) = bytes.split_first_chunk::<4>() else { return Ok(None) };
+        let length = u32::from_le_bytes(*length) as usize;
+        if length == 0 || length > FRAME_BYTES_MAX {
+            return Err(Malformed("an impossible length"));
+        }
+        let Some(frame) = rest.get(..length) else { return Ok(None) };
+        Ok(Some((Frame::of(frame[0], &frame[1..])?, 4 + length)))
+    }
+
+    fn of(kind: u8, body: &'a [u8]) -> Result<Frame<'a>, Malformed> {
+        let mut body = Body(body);
+        let frame = match kind {
+            COMMANDS => Frame::Commands {
+                life: body.number()?,
+                attempt: body.number()?,
+                items: body.items()?,
+            },
+            COMMANDS_REFUSED => {
+                Frame::CommandsRefused { life: body.number()?, attempt: body.number()? }
+            }
+            ANSWERS => Frame::Answers {
+                life: body.number()?,
+                slot: Slot(body.number()?),
+                items: body.items()?,
+            },
+            READS => Frame::Reads { life: body.number()?, items: body.items()? },
+            READ_ANSWERS => Frame::ReadAnswers { life: body.number()?, items: body.items()? },
+            READS_REFUSED => Frame::ReadsRefused { life: body.number()?, items: body.items()? },
+            STATE_WANTED => {
+                Frame::StateWanted { transfer: body.number()?, have: Prefix(body.number()?) }
+            }
+            STATE_REFUSED => {
+                Frame::StateRefused { transfer: body.number()?, learner: body.flag()? }
+            }
+            STATE_BEGINS => Frame::StateBegins {
+                transfer: body.number()?,
+                prefix: Prefix(body.number()?),
+                n_bytes: body.number()?,
+                checksum: body.number()?,
+            },
+            STATE_CHUNK => Frame::StateChunk {
+                transfer: body.number()?,
+                offset: body.number()?,
+                bytes: body.rest(),
+            },
+            STATE_TAKEN => Frame::StateTaken { transfer: body.number()?, offset: body.number()? },
+            VALUES => {
+                Frame::Values { transfer: body.number()?, last: body.flag()?, items: body.items()? }
+            }
+            VALUES_TAKEN => {
+                Frame::ValuesTaken { transfer: body.number()?, next: Slot(body.number()?) }
+            }
+            _ => return Err(Malformed("an unknown kind")),
+        };
+        if body.0.is_empty() { Ok(frame) } else { Err(Malformed("bytes behind the frame")) }
+    }
+}
+
+fn numbers(out: &mut Vec<u8>, numbers: &[u64]) {
+    numbers.iter().for_each(|number| out.extend_from_slice(&number.to_le_bytes()));
+}
+
+struct Body<'a>(&'a [u8]);
+
+impl<'a> Body<'a> {
+    fn number(&mut self) -> Result<u64, Malformed> {
+        let (number, rest) = self.0.split_first_chunk::<8>().ok_or(Malformed("a cut number"))?;
+        self.0 = rest;
+        Ok(u64::from_le_bytes(*number))
+    }
+
+    fn flag(&mut self) -> Result<bool, Malformed> {
+        match self.number()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(Malformed("a flag that is neither")),
+        }
+    }
+
+    fn rest(&mut self) -> &'a [u8] {
+        core::mem::take(&mut self.0)
+    }
+
+    fn items(&mut self) -> Result<Items<'a>, Malformed> {
+        Items::check(self.rest())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn list(items: &[(u64, Vec<u8>)]) -> Vec<u8> {
+        let mut list = Vec::new();
+        items.iter().for_each(|(id, bytes)| push_item(&mut list, *id, bytes));
+        list
+    }
+
+    fn every_kind<'a>(n: [u64; 4], flag: bool, bytes: &'a [u8], list: &'a [u8]) -> Vec<Frame<'a>> {
+        let items = Items::check(list).unwrap();
+        let (life, attempt, transfer) = (n[0], n[1], n[0]);
+        vec![
+            Frame::Commands { life, attempt, items },
+            Frame::CommandsRefused { life, attempt },
+            Frame::Answers { life, slot: Slot(n[1]), items },
+            Frame::Reads { life, items },
+            Frame::ReadAnswers { life, items },
+            Frame::ReadsRefused { life, items },
+            Frame::StateWanted { transfer, have: Prefix(n[1]) },
+            Frame::StateRefused { transfer, learner: flag },
+            Frame::StateBegins { transfer, prefix: Prefix(n[1]), n_bytes: n[2], checksum: n[3] },
+            Frame::StateChunk { transfer, offset: n[1], bytes },
+            Frame::StateTaken { transfer, offset: n[1] },
+            Frame::Values { transfer, last: flag, items },
+            Frame::ValuesTaken { transfer, next: Slot(n[1]) },
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn i1_what_is_encoded_is_decoded(
+            n: [u64; 4],
+            flag: bool,
+            bytes: Vec<u8>,
+            items: Vec<(u64, Vec<u8>)>,
+        ) {
+            let list = list(&items);
+            for frame in every_kind(n, flag, &bytes, &list) {
+                let mut wire = Vec::new();
+                frame.encode(&mut wire);
+                for cut in [0, 3, 4, wire.len() - 1] {
+                    prop_assert_eq!(Frame::decode(&wire[..cut]), Ok(None));
+                }
+                let len = wire.len();
+                wire.push(9);
+                prop_assert_eq!(Frame::decode(&wire), Ok(Some((frame, len))));
+            }
+            prop_assert!(Items::check(&list).unwrap().iter().map(|(id, b)| (id, b.to_vec())).eq(items));
+        }
+
+        #[test]
+        fn i2_no_bytes_hurt_the_decoder(kind in 0u8..16, body: Vec<u8>, raw: Vec<u8>) {
+            if let Ok(Some((frame, _))) = Frame::decode(&raw) {
+                let mut again = Vec::new();
+                frame.encode(&mut again);
+                prop_assert_eq!(&raw[..again.len()], &again[..]);
+            }
+            let _ = Frame::of(kind, &body);
+        }
+    }
+
+    #[test]
+    fn the_bytes_of_a_frame_stay_what_they_are() {
+        let mut wire = Vec::new();
+        let items = list(&[(7, b"ab".to_vec())]);
+        let items = Items::check(&items).unwrap();
+        Frame::Commands { life: 1, attempt: 2, items }.encode(&mut wire);
+        let golden = [
+            &[31, 0, 0, 0, 1][..],
+            &[1, 0, 0, 0, 0, 0, 0, 0],
+            &[2, 0, 0, 0, 0, 0, 0, 0],
+            &[7, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, b'a', b'b'],
+        ];
+        assert_eq!(wire, golden.concat());
+    }
+}

@@ -1,0 +1,197 @@
+//! What a protocol machine sees of this process: the fabric's verbs, and somebody to hand decided
+//! values to.
+//!
+//! - I1 values are executed in slot order, each slot once, whether they come from the protocol or
+//!   from another member's backlog. Asserted in [`World::execute`].
+
+use crate::backlog::Backlog;
+use crate::desk::Desk;
+use crate::flow::Outgoing;
+use crate::order::{Order, Place};
+use crate::outbox::Sequence;
+use crate::service::{Answer, Answers, Origin, Service};
+use crate::stats::Stats;
+use crate::wire::{Frame, Items, push_item};
+use base::verb::Unsupported;
+use base::{At, Instant, MAX_MEMBERS, MemberSet, Port, Prefix, Rank, Slot, Token};
+use fabric::Fabric;
+use proto::{Host, Note};
+use std::collections::VecDeque;
+
+/// The protocol's host: opaque to everybody else. See the module's text.
+#[derive(Debug)]
+pub struct World<F, S> {
+    pub(crate) fabric: F,
+    pub(crate) service: S,
+    pub(crate) desk: Desk,
+    pub(crate) flows: Outgoing,
+    pub(crate) backlog: Backlog,
+    pub(crate) order: Order,
+    pub(crate) stats: Stats,
+    /// Notes of the machine, for the loop to take.
+    pub(crate) notes: VecDeque<Note>,
+    /// This process.
+    pub(crate) origin: Origin,
+    /// This member leads: it answers the origins of the commands that it executes.
+    pub(crate) leads: bool,
+    /// When the batches were proposed that are not executed yet.
+    pub(crate) proposed_at: VecDeque<(Place, Instant)>,
+    answers: Answers,
+    abroad: Abroad,
+}
+
+/// Answers of one slot for other members' clients, as items; a list a member, for one of its lives.
+#[derive(Debug, Default)]
+struct Abroad {
+    lists: [(u64, Vec<u8>); MAX_MEMBERS],
+}
+
+impl Abroad {
+    fn push(
+        &mut self,
+        to: Origin,
+        sequence: Sequence,
+        reply: &[u8],
+        slot: Slot,
+        flows: &mut Outgoing,
+    ) {
+        if self.lists[to.rank.index()].0 != to.life.0 {
+            self.send(to.rank, slot, flows);
+            self.lists[to.rank.index()].0 = to.life.0;
+        }
+        push_item(&mut self.lists[to.rank.index()].1, sequence.0, reply);
+    }
+
+    fn send(&mut self, to: Rank, slot: Slot, flows: &mut Outgoing) {
+        let (life, list) = &mut self.lists[to.index()];
+        if let (false, Ok(items)) = (list.is_empty(), Items::check(list)) {
+            flows.push(to, &Frame::Answers { life: *life, slot, items });
+        }
+        list.clear();
+    }
+}
+
+impl<F, S: Service> World<F, S> {
+    pub(crate) fn new(
+        fabric: F,
+        service: S,
+        desk: Desk,
+        origin: Origin,
+        backlog_bytes: usize,
+    ) -> World<F, S> {
+        World {
+            fabric,
+            service,
+            desk,
+            flows: Outgoing::new(origin.life.0),
+            backlog: Backlog::new(backlog_bytes, Prefix::ZERO),
+            order: Order::START,
+            stats: Stats::new(),
+            notes: VecDeque::new(),
+            origin,
+            leads: false,
+            proposed_at: VecDeque::new(),
+            answers: Answers::default(),
+            abroad: Abroad::default(),
+        }
+    }
+
+    /// Every slot below has been executed here.
+    pub(crate) fn executed(&self) -> Prefix {
+        self.backlog.end()
+    }
+
+    /// Executes the value of the next slot.
+    pub(crate) fn execute(&mut self, slot: Slot, value: &[u8]) {
+        assert_eq!(slot, self.executed().next_slot(), "I1: executed out of turn");
+        self.backlog.push(slot, value);
+        let Some((place, body)) = Place::split(value) else { return }; // a filled slot
+        self.forget_proposed(place);
+        if !self.order.admits(place) {
+            self.stats.values_skipped += 1;
+            return;
+        }
+        self.stats.values_executed += 1;
+        self.answers.clear();
+        self.service.apply(slot, body, &mut self.answers);
+        let mut abroad = MemberSet::EMPTY;
+        for (origin, sequence, reply) in self.answers.iter() {
+            if origin == self.origin {
+                if let Some(asker) = self.desk.writes.complete(sequence) {
+                    self.service.answer(asker, Answer::Executed(slot, reply), &mut self.desk);
+                }
+            } else if self.leads && origin.rank != self.origin.rank {
+                self.abroad.push(origin, sequence, reply, slot, &mut self.flows);
+                abroad.insert(origin.rank);
+            }
+        }
+        abroad.iter().for_each(|rank| self.abroad.send(rank, slot, &mut self.flows));
+    }
+
+    fn forget_proposed(&mut self, place: Place) {
+        while let Some(&(oldest, at)) = self.proposed_at.front() {
+            if oldest > place {
+                return;
+            }
+            self.proposed_at.pop_front();
+            if oldest == place {
+                self.stats.decided_after(self.desk.now.since(at));
+            }
+        }
+    }
+}
+
+impl<F: Fabric, S: Service> Port for World<F, S> {
+    fn load(&self, at: At) -> u64 {
+        self.fabric.load(at)
+    }
+
+    fn load_into(&self, at: At, words: &mut [u64]) {
+        self.fabric.load_into(at, words);
+    }
+
+    fn store(&mut self, at: At, word: u64) {
+        self.fabric.store(at, word);
+    }
+
+    fn write(&mut self, to: Rank, at: At, words: &[u64], token: Option<Token>) {
+        self.fabric.write(to, at, words, token);
+    }
+
+    fn read(&mut self, to: Rank, at: At, n_words: usize, token: Token) {
+        self.fabric.read(to, at, n_words, token);
+    }
+
+    fn cas(&mut self, to: Rank, at: At, expected: u64, desired: u64, token: Option<Token>) {
+        self.fabric.cas(to, at, expected, desired, token);
+    }
+
+    fn fetch_add(&mut self, to: Rank, at: At, add: u64, token: Option<Token>) {
+        self.fabric.fetch_add(to, at, add, token);
+    }
+
+    fn send(&mut self, to: Rank, message: &[u8]) -> bool {
+        self.fabric.send(to, message)
+    }
+
+    fn wake(&mut self, to: Rank) {
+        self.fabric.wake(to);
+    }
+
+    fn permit_writer(&mut self, from: At, writer: Option<Rank>) -> Result<(), Unsupported> {
+        self.fabric.permit_writer(from, writer)
+    }
+}
+
+impl<F: Fabric, S: Service> Host for World<F, S> {
+    fn deliver(&mut self, slot: Slot, value: &[u8]) {
+        // A transfer may have brought it before the protocol could.
+        if !self.executed().contains(slot) {
+            self.execute(slot, value);
+        }
+    }
+
+    fn notify(&mut self, note: Note) {
+        self.notes.push_back(note);
+    }
+}
