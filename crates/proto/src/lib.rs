@@ -13,8 +13,10 @@
 
 extern crate alloc;
 
+pub mod mu;
 pub mod node;
 pub mod omega;
+mod value;
 pub mod velos;
 
 use base::{Ballot, Event, Instant, MemberSet, Port, Prefix, Rank, Slot};

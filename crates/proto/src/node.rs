@@ -6,6 +6,7 @@
 //!
 //! Region: Ω's words first, the machine's after them.
 
+use crate::mu;
 use crate::omega::{self, Omega};
 use crate::velos::{self, Machine, variant::Variant};
 use crate::{Host, Refused, Replicator, Role, Status, Ticket};
@@ -69,6 +70,28 @@ impl<V: Variant> Node<Machine<V>> {
     pub fn velos<H: Host>(config: NodeConfig, shape: &velos::Shape, host: &mut H) -> Self {
         let machine = Machine::new(&config, At(omega::N_WORDS), shape, host);
         Node::new(&config, machine)
+    }
+}
+
+/// The region of a Mu node.
+pub fn mu_layout(members: usize, shape: &velos::Shape) -> Layout {
+    let n_words = mu::Places::new(At(omega::N_WORDS), shape).end().0;
+    let text = alloc::format!("mu 1 {members} {} {}", shape.ring_slots, shape.value_bytes);
+    Layout { n_words, fingerprint: xxhash_rust::xxh3::xxh3_64(text.as_bytes()) }
+}
+
+impl Node<mu::Mu> {
+    /// A member that replicates by Mu. `host` is its memory; nothing is posted yet.
+    ///
+    /// # Errors
+    /// [`base::verb::Unsupported`] where the fabric cannot keep a writer out (shm).
+    pub fn mu<H: Host>(
+        config: NodeConfig,
+        shape: &velos::Shape,
+        host: &mut H,
+    ) -> Result<Self, base::verb::Unsupported> {
+        let machine = mu::Mu::new(&config, At(omega::N_WORDS), shape, host)?;
+        Ok(Node::new(&config, machine))
     }
 }
 

@@ -12,8 +12,8 @@
 //! - I1 Every word that is not changed by CAS has exactly one writer, the one named above. By
 //!   construction: the parts do not overlap (test), and each part's writer is in its index.
 
-use super::value::HEADER_WORDS;
 use super::word::Area;
+use crate::value::HEADER_WORDS;
 use base::{At, MAX_MEMBERS, Rank, Slot};
 
 /// One cache line, so that two writers never share one.

@@ -4,9 +4,9 @@
 //! tried again. Predictions die with the term and with the link. The invariants are the parent's.
 
 use super::rpc::Request;
-use super::value::{self, Label};
 use super::word::{Age, Generation};
 use super::*;
+use crate::value::Label;
 
 /// Where a slot stands at the leader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

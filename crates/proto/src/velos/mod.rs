@@ -48,7 +48,6 @@ mod leader;
 mod learner;
 mod reads;
 mod rpc;
-mod value;
 pub mod variant;
 pub mod word;
 
@@ -59,7 +58,7 @@ pub(crate) use layout::Places;
 pub use layout::Shape;
 
 use crate::node::{NodeConfig, Start};
-use crate::{Host, Note, Refused, Replicator, Role, Status, Ticket};
+use crate::{Host, Note, Refused, Replicator, Role, Status, Ticket, value};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use base::{

@@ -1,4 +1,4 @@
-//! A value in its area: a label, then the bytes (section 5.2's indirection).
+//! A value in its area: a label, then the bytes (Velos, section 5.2: values by indirection).
 //!
 //! ```text
 //! word 0  slot            which slot this is for, in full: no generation wraps here
@@ -25,18 +25,18 @@ use zerocopy::IntoBytes;
 compile_error!("regions hold little-endian words");
 
 /// How many words the label takes.
-pub(super) const HEADER_WORDS: usize = 6;
+pub(crate) const HEADER_WORDS: usize = 6;
 
 /// What stands before the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Label {
-    pub(super) slot: Slot,
-    pub(super) ballot: Ballot,
-    pub(super) decided: Prefix,
+pub(crate) struct Label {
+    pub(crate) slot: Slot,
+    pub(crate) ballot: Ballot,
+    pub(crate) decided: Prefix,
 }
 
 /// Writes label and payload into `words`, which keeps its capacity.
-pub(super) fn encode(words: &mut Vec<u64>, label: Label, payload: &[u8]) {
+pub(crate) fn encode(words: &mut Vec<u64>, label: Label, payload: &[u8]) {
     words.clear();
     words.resize(HEADER_WORDS + payload.len().div_ceil(8), 0);
     words[HEADER_WORDS..].as_mut_bytes()[..payload.len()].copy_from_slice(payload);
@@ -57,7 +57,7 @@ fn payload_sum(words: &[u64]) -> u64 {
 }
 
 /// The label, if these words are one: they may be torn, old, or never written.
-pub(super) fn label(words: &[u64]) -> Option<Label> {
+pub(crate) fn label(words: &[u64]) -> Option<Label> {
     let header = words.get(..HEADER_WORDS)?;
     (header[5] == xxh3_64(header[..5].as_bytes())).then_some(Label {
         slot: Slot(header[0]),
@@ -67,14 +67,14 @@ pub(super) fn label(words: &[u64]) -> Option<Label> {
 }
 
 /// How many words of an area the labelled value takes, if the label is whole and fits.
-pub(super) fn labelled_words(words: &[u64], area_words: usize) -> Option<usize> {
+pub(crate) fn labelled_words(words: &[u64], area_words: usize) -> Option<usize> {
     label(words)?;
     let n_words = HEADER_WORDS.checked_add(usize::try_from(words[2]).ok()?.div_ceil(8))?;
     (n_words <= area_words).then_some(n_words)
 }
 
 /// The label and payload of an area's words (which may be longer than the value), if whole.
-pub(super) fn decode(words: &[u64]) -> Option<(Label, &[u8])> {
+pub(crate) fn decode(words: &[u64]) -> Option<(Label, &[u8])> {
     let n_words = labelled_words(words, words.len())?;
     let words = &words[..n_words];
     (words[4] == payload_sum(words)).then(|| {
@@ -85,13 +85,13 @@ pub(super) fn decode(words: &[u64]) -> Option<(Label, &[u8])> {
 }
 
 /// The payload of an area, whatever it holds: for the variant that looks at nothing.
-pub(super) fn payload_unchecked(words: &[u64]) -> &[u8] {
+pub(crate) fn payload_unchecked(words: &[u64]) -> &[u8] {
     let bytes = words[HEADER_WORDS..].as_bytes();
     &bytes[..(words[2] as usize).min(bytes.len())]
 }
 
 /// The payload of words that this node encoded or has decoded before.
-pub(super) fn payload(words: &[u64]) -> &[u8] {
+pub(crate) fn payload(words: &[u64]) -> &[u8] {
     payload_unchecked(words)
 }
 

@@ -1,0 +1,445 @@
+//! Asking for the logs, recovering what a predecessor left, writing entries.
+
+use super::wire::Message;
+use super::*;
+use crate::value::Label;
+
+/// Where a slot stands at the leader.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Phase {
+    #[default]
+    Idle,
+    /// The granted logs are being read for entries of a predecessor.
+    Reading,
+    /// The entry that has to be proposed is being copied.
+    Fetching,
+    /// The entry is written to the granted logs.
+    Writing,
+    /// A majority of the granted logs hold it.
+    Decided,
+}
+
+/// The leader's book on one slot.
+#[derive(Debug, Default)]
+pub(super) struct Cell {
+    pub(super) slot: Slot,
+    pub(super) term: u32,
+    pub(super) phase: Phase,
+    /// Logs whose entry has been read; and under which ballot it was there.
+    read: MemberSet,
+    found: [Ballot; MAX_MEMBERS],
+    /// Logs that hold this term's entry.
+    held: MemberSet,
+    value: Vec<u64>,
+}
+
+/// One attempt to lead.
+#[derive(Debug)]
+pub(super) struct Term {
+    pub(super) ballot: Ballot,
+    pub(super) granted: MemberSet,
+    /// No entry of a granted majority is for this slot or later. `None` before that majority.
+    recover_until: Option<Slot>,
+    top: Slot,
+    pub(super) next: Slot,
+    pub(super) announced: bool,
+    published: Prefix,
+    introduced: MemberSet,
+}
+
+/// A read's proof that the logs are still this leader's: one WRITE each, refused if not.
+#[derive(Debug)]
+pub(super) struct Probe {
+    pub(super) ticket: Ticket,
+    number: u64,
+    passed: MemberSet,
+}
+
+/// How many probes may be under way.
+const PROBES_MAX: usize = 256;
+
+pub(super) const WRITE: u8 = 1;
+pub(super) const LABEL: u8 = 2;
+pub(super) const ADOPT: u8 = 3;
+pub(super) const PROBE: u8 = 4;
+pub(super) const FETCH_LABEL: u8 = 5;
+pub(super) const FETCH_VALUE: u8 = 6;
+
+/// Kind, attempt (modulo 2^16), slot or number.
+pub(super) const fn token(kind: u8, number: u32, low: u64) -> Token {
+    assert!(low < 1 << 44);
+    Token((kind as u64) << 60 | (number as u64 & 0xffff) << 44 | low)
+}
+
+impl Mu {
+    pub(super) fn start_term<H: Host>(&mut self, host: &mut H) {
+        assert!(self.term.is_none() && !self.learner);
+        self.learn(host);
+        let ballot = Ballot::above(self.highest.max(self.promised), self.me);
+        self.highest = ballot;
+        self.n_terms += 1;
+        let next = self.applied.next_slot();
+        self.term = Some(Term {
+            ballot,
+            granted: MemberSet::EMPTY,
+            recover_until: None,
+            top: next,
+            next,
+            announced: false,
+            published: Prefix::ZERO,
+            introduced: MemberSet::EMPTY,
+        });
+        // The own log is asked like any other, without the fabric.
+        self.on_message(self.me, Message::Request { ballot }, host);
+        for rank in self.links.iter().filter(|rank| *rank != self.me) {
+            let _sent = host.send(rank, &Message::Request { ballot }.encode());
+        }
+        self.nudge(self.now.plus(REPEAT_AFTER));
+    }
+
+    pub(super) fn on_message<H: Host>(&mut self, from: Rank, message: Message, host: &mut H) {
+        match message {
+            Message::Request { ballot } => self.on_request(from, ballot, host),
+            Message::Granted { ballot, top } => self.on_granted(from, ballot, top, host),
+            Message::Denied { ballot, promised } => {
+                self.highest = self.highest.max(promised);
+                if self.term.as_ref().is_some_and(|term| term.ballot == ballot) {
+                    self.depose(host);
+                }
+            }
+        }
+    }
+
+    fn on_request<H: Host>(&mut self, from: Rank, ballot: Ballot, host: &mut H) {
+        let again = ballot == self.promised && ballot.proposer() == Some(from);
+        if ballot.proposer() != Some(from) || (ballot <= self.promised && !again) {
+            let denied = Message::Denied { ballot, promised: self.promised };
+            return self.post(from, denied, host);
+        }
+        assert!(ballot >= self.promised, "M1: a promise never falls");
+        self.promised = ballot;
+        self.highest = self.highest.max(ballot);
+        host.store(self.places.promised(), ballot.0);
+        if self.term.as_ref().is_some_and(|term| term.ballot < ballot) {
+            self.depose(host);
+        }
+        host.permit_writer(self.places.log, Some(from)).expect("it could when this node started");
+        let mut top = Slot::ZERO;
+        let mut label = [0; value::HEADER_WORDS];
+        for at in 0..self.places.ring_slots() {
+            host.load_into(self.places.entry(Slot(at)), &mut label);
+            if let Some(label) = value::label(&label) {
+                top = top.max(label.slot.next());
+            }
+        }
+        self.post(from, Message::Granted { ballot, top }, host);
+    }
+
+    fn post<H: Host>(&mut self, to: Rank, message: Message, host: &mut H) {
+        if to == self.me {
+            self.on_message(to, message, host);
+        } else {
+            // No room is like a loss: whoever asked asks again.
+            let _sent = host.send(to, &message.encode());
+        }
+    }
+
+    fn on_granted<H: Host>(&mut self, from: Rank, ballot: Ballot, top: Slot, host: &mut H) {
+        let quorum = self.quorum();
+        let Some(term) = &mut self.term else { return };
+        if term.ballot != ballot || !term.granted.insert(from) {
+            return;
+        }
+        if term.recover_until.is_some() {
+            // A late grant: what is under way goes there too.
+            return self.write_missing(from, host);
+        }
+        term.top = term.top.max(top);
+        if term.granted.len() >= quorum {
+            term.recover_until = Some(term.top);
+            self.recover(host);
+        }
+    }
+
+    /// Reads the granted logs for what a predecessor may have decided.
+    fn recover<H: Host>(&mut self, host: &mut H) {
+        let Some(term) = &self.term else { return };
+        let (granted, number) = (term.granted, self.n_terms);
+        let until = term.recover_until.unwrap_or(term.next);
+        for slot in (self.applied.0..until.0).map(Slot) {
+            *self.cell(slot) =
+                Cell { slot, term: number, phase: Phase::Reading, ..Cell::default() };
+            let label = token(LABEL, number, slot.0);
+            for rank in granted.iter() {
+                host.read(rank, self.places.entry(slot), value::HEADER_WORDS, label);
+            }
+        }
+    }
+
+    pub(super) fn on_completed<H: Host>(
+        &mut self,
+        from: Rank,
+        token: Token,
+        outcome: Outcome<'_>,
+        host: &mut H,
+    ) {
+        let kind = (token.0 >> 60) as u8;
+        let number = (token.0 >> 44) as u32 & 0xffff;
+        let low = token.0 & ((1 << 44) - 1);
+        match kind {
+            FETCH_LABEL => return self.on_fetched_label(from, number, outcome, host),
+            FETCH_VALUE => return self.on_fetched_value(number, outcome),
+            PROBE => return self.on_probed(from, low, outcome, host),
+            _ => {}
+        }
+        let slot = Slot(low);
+        let (n_terms, leads) = (self.n_terms, self.term.is_some());
+        let cell = self.cell(slot);
+        if !leads || number != n_terms & 0xffff || cell.term != n_terms || cell.slot != slot {
+            return;
+        }
+        match (kind, cell.phase) {
+            (LABEL, Phase::Reading) => self.on_label(from, slot, outcome, host),
+            (ADOPT, Phase::Fetching) => self.on_adopted(slot, outcome, host),
+            (WRITE, Phase::Writing | Phase::Decided) => self.on_written(from, slot, outcome, host),
+            _ => {}
+        }
+    }
+
+    fn on_label<H: Host>(&mut self, from: Rank, slot: Slot, outcome: Outcome<'_>, host: &mut H) {
+        let Outcome::Read(words) = outcome else {
+            // That log is out of reach: the next attempt asks whom it can.
+            return self.depose(host);
+        };
+        let quorum = self.quorum();
+        let label = value::label(words);
+        if label.is_some_and(|label| label.slot > slot) {
+            // Recycled: a majority applied it long ago, and this member did not.
+            self.request_state(slot.prefix_through(), host);
+            return self.depose(host);
+        }
+        let cell = self.cell(slot);
+        cell.read.insert(from);
+        cell.found[from.index()] =
+            label.filter(|label| label.slot == slot).map_or(Ballot::NONE, |label| label.ballot);
+        if cell.read.len() >= quorum {
+            self.resolve(slot, host);
+        }
+    }
+
+    /// The highest entry of a granted majority has to be proposed; if there is none, a no-op (M3).
+    fn resolve<H: Host>(&mut self, slot: Slot, host: &mut H) {
+        let number = self.n_terms;
+        let (at, n_words) = (self.places.entry(slot), self.places.area_words as usize);
+        let cell = self.cell(slot);
+        let best = cell.read.iter().max_by_key(|rank| cell.found[rank.index()]);
+        match best.filter(|rank| cell.found[rank.index()] != Ballot::NONE) {
+            Some(rank) => {
+                cell.phase = Phase::Fetching;
+                host.read(rank, at, n_words, token(ADOPT, number, slot.0));
+            }
+            None => self.begin_write(slot, &[], host),
+        }
+    }
+
+    fn on_adopted<H: Host>(&mut self, slot: Slot, outcome: Outcome<'_>, host: &mut H) {
+        // A grant shut every other writer out before this was read: the entry stands still. If its
+        // payload is not whole, its writer was cut off in the middle, and nobody decided it there.
+        let Outcome::Read(words) = outcome else { return self.depose(host) };
+        let whole = value::decode(words).filter(|(label, _)| label.slot == slot);
+        match whole {
+            Some((_, payload)) => self.begin_write(slot, payload, host),
+            None => {
+                let cell = self.cell(slot);
+                let highest = cell.read.iter().max_by_key(|rank| cell.found[rank.index()]);
+                if let Some(torn) = highest {
+                    cell.found[torn.index()] = Ballot::NONE;
+                }
+                self.resolve(slot, host);
+            }
+        }
+    }
+
+    fn begin_write<H: Host>(&mut self, slot: Slot, payload: &[u8], host: &mut H) {
+        let Some(term) = &mut self.term else { return };
+        let label = Label { slot, ballot: term.ballot, decided: self.applied };
+        let granted = term.granted;
+        term.next = term.next.max(slot.next());
+        let number = self.n_terms;
+        let cell = self.cell(slot);
+        (cell.slot, cell.term, cell.phase) = (slot, number, Phase::Writing);
+        cell.held = MemberSet::EMPTY;
+        value::encode(&mut cell.value, label, payload);
+        granted.iter().for_each(|rank| self.write_to(rank, slot, host));
+    }
+
+    fn write_to<H: Host>(&mut self, to: Rank, slot: Slot, host: &mut H) {
+        let (number, at) = (self.n_terms, self.places.entry(slot));
+        let granted = self.term.as_ref().is_some_and(|term| term.granted.contains(to));
+        assert!(granted, "M2: {to} has not granted its log");
+        let cell = self.cell(slot);
+        host.write(to, at, &cell.value, Some(token(WRITE, number, slot.0)));
+    }
+
+    fn on_written<H: Host>(&mut self, from: Rank, slot: Slot, outcome: Outcome<'_>, host: &mut H) {
+        let quorum = self.quorum();
+        match outcome {
+            Outcome::Written => {
+                let cell = self.cell(slot);
+                cell.held.insert(from);
+                if cell.phase == Phase::Writing && cell.held.len() >= quorum {
+                    cell.phase = Phase::Decided;
+                    self.advance(host);
+                }
+            }
+            Outcome::Refused => self.depose(host),
+            Outcome::Read(_) | Outcome::Before(_) | Outcome::Unknown => {}
+        }
+    }
+
+    pub(super) fn advance<H: Host>(&mut self, host: &mut H) {
+        while self.term.is_some() {
+            let (slot, number) = (self.applied.next_slot(), self.n_terms);
+            let cell = self.cell(slot);
+            if cell.slot != slot || cell.term != number || cell.phase != Phase::Decided {
+                break;
+            }
+            let words = core::mem::take(&mut cell.value);
+            self.deliver(slot, &words, host);
+            self.cell(slot).value = words;
+        }
+        let Some(term) = &mut self.term else { return };
+        let (ballot, decided) = (term.ballot, self.applied);
+        self.facts[self.me.index()] = Fact { ballot, decided };
+        let recovered = term.recover_until.is_some_and(|until| decided.0 >= until.0);
+        if recovered && !term.announced {
+            term.announced = true;
+            term.next = term.next.max(decided.next_slot());
+            host.notify(Note::Leading { ballot });
+        }
+    }
+
+    pub(super) fn propose_value<H: Host>(
+        &mut self,
+        value: &[u8],
+        host: &mut H,
+    ) -> Result<Slot, Refused> {
+        if value.len() > self.value_bytes_max {
+            return Err(Refused::TooLong);
+        }
+        let recyclable = self.applied_by_majority().0 + self.places.ring_slots();
+        let Some(term) = self.term.as_ref().filter(|term| term.announced) else {
+            return Err(Refused::NotLeader);
+        };
+        let slot = term.next;
+        if slot.0 - self.applied.0 >= self.window || slot.0 >= recyclable {
+            return Err(Refused::Full);
+        }
+        self.begin_write(slot, value, host);
+        Ok(slot)
+    }
+
+    pub(super) fn publish<H: Host>(&mut self, host: &mut H) {
+        let decided = self.applied;
+        let at = self.places.fact(self.me);
+        let Some(term) = &mut self.term else { return };
+        if decided > term.published && term.next.0 <= decided.0 {
+            term.published = decided;
+            for rank in Rank::all(self.members).filter(|rank| *rank != self.me) {
+                if term.introduced.insert(rank) {
+                    host.write(rank, at, &[term.ballot.0], None);
+                }
+                host.write(rank, at.plus(1), &[decided.0], None);
+            }
+        }
+    }
+
+    /// What `rank` missed of the entries under way.
+    fn write_missing<H: Host>(&mut self, rank: Rank, host: &mut H) {
+        let Some(term) = &self.term else { return };
+        let (next, number) = (term.next, self.n_terms);
+        for slot in (self.applied.0..next.0).map(Slot) {
+            let cell = self.cell(slot);
+            let ours = cell.slot == slot && cell.term == number;
+            if ours && cell.phase == Phase::Writing && !cell.held.contains(rank) {
+                self.write_to(rank, slot, host);
+            }
+        }
+    }
+
+    pub(super) fn on_link_down(&mut self, rank: Rank) {
+        if let Some(term) = &mut self.term {
+            // Whether its grant outlives the link is its owner's affair: ask again.
+            term.granted.remove(rank);
+        }
+    }
+
+    pub(super) fn on_link_up<H: Host>(&mut self, rank: Rank, host: &mut H) {
+        if let Some(term) = &mut self.term {
+            term.introduced.remove(rank);
+            term.published = Prefix::ZERO;
+            let _sent = host.send(rank, &Message::Request { ballot: term.ballot }.encode());
+        }
+    }
+
+    pub(super) fn repeat_lost<H: Host>(&mut self, host: &mut H) {
+        if let Some(fetch) = &self.fetch
+            && self.now.since(fetch.began_at) >= REPEAT_AFTER
+        {
+            self.fetch = None;
+        }
+        let Some(term) = &self.term else { return };
+        let (ballot, missing) = (term.ballot, self.links.difference(term.granted));
+        if missing.is_empty() {
+            return;
+        }
+        for rank in missing.iter() {
+            let _sent = host.send(rank, &Message::Request { ballot }.encode());
+        }
+        self.nudge(self.now.plus(REPEAT_AFTER));
+    }
+
+    /// A leader may answer reads if, after they arrived, a majority of the logs still took a write
+    /// of its: nobody else can have been let in before that, and nothing it lacks can be decided.
+    pub(super) fn start_probe<H: Host>(&mut self, ticket: Ticket, host: &mut H) {
+        let granted = match &self.term {
+            Some(term) if term.announced && self.probes.len() < PROBES_MAX => term.granted,
+            _ => return host.notify(Note::ReadRefused(ticket)),
+        };
+        self.n_probes += 1;
+        let number = self.n_probes;
+        self.probes.push(Probe { ticket, number, passed: MemberSet::EMPTY });
+        let word = [self.promised.0];
+        for rank in granted.iter() {
+            let token = token(PROBE, 0, number);
+            host.write(rank, self.places.probe(), &word, Some(token));
+        }
+        if granted.len() < self.quorum() {
+            self.refuse_probes(host);
+        }
+    }
+
+    fn on_probed<H: Host>(&mut self, from: Rank, number: u64, outcome: Outcome<'_>, host: &mut H) {
+        match outcome {
+            Outcome::Written => {
+                let quorum = self.quorum();
+                let Some(at) = self.probes.iter().position(|probe| probe.number == number) else {
+                    return;
+                };
+                self.probes[at].passed.insert(from);
+                if self.probes[at].passed.len() >= quorum {
+                    let probe = self.probes.remove(at);
+                    host.notify(Note::ReadReady(probe.ticket));
+                }
+            }
+            Outcome::Refused => self.depose(host),
+            Outcome::Read(_) | Outcome::Before(_) | Outcome::Unknown => self.refuse_probes(host),
+        }
+    }
+
+    fn refuse_probes<H: Host>(&mut self, host: &mut H) {
+        for probe in core::mem::take(&mut self.probes) {
+            host.notify(Note::ReadRefused(probe.ticket));
+        }
+    }
+}

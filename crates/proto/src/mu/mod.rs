@@ -1,0 +1,407 @@
+//! Mu: one-sided writes under a permission, for comparison with Velos.
+//!
+//! **Purpose.** The same log as Velos's, decided in one WRITE round trip instead of one CAS. What
+//! keeps two leaders apart is not a word but the memory's owner: it lets one member at a time write
+//! into its log, and a new leader first asks a majority to let it in.
+//!
+//! **Assumes** T2, T4, T5, T7 and [`Port::permit_writer`]: so it runs on tcp, rdma and in the
+//! simulator; shared memory cannot take a mapping back and refuses.
+//!
+//! **Invariants**
+//! - M1 A member grants its log only to a ballot above every one that it granted before, in this life
+//!   or an earlier one: the promise is stored before the grant leaves, and a member that restarts
+//!   admits nobody until it has granted anew. Asserted in `on_request`.
+//! - M2 A leader writes only into logs that were granted to its ballot, and decides when a majority of
+//!   them hold the entry. By construction: `write_to` needs the grant.
+//! - M3 A new leader proposes, for each slot that a granted majority has an entry for, the entry with
+//!   the highest ballot. By construction: `resolve`.
+//! - M4 Delivery as in Velos (I4 there): a slot below a published decided prefix, from the own entry if
+//!   it carries the publishing ballot, else the highest among a majority's.
+//!
+//! **Cost**: one WRITE to each member a value. Leader change: one message round trip, then one READ and
+//! one WRITE round trip for each slot that the dead leader left (250 us and more on RDMA, where the
+//! permission is a queue pair's; here one message).
+//!
+//! **Differs from the paper** (Mu, OSDI 2020): permission is asked for by message, for the log alone,
+//! so that heartbeats pass; a majority of grants suffices; entries carry their ballot; slots are
+//! recycled when a majority has applied them; followers forward reads, since nothing one-sided shows
+//! them whether an entry is decided.
+
+mod leader;
+mod learner;
+mod wire;
+
+use crate::node::{NodeConfig, Start};
+use crate::value;
+use crate::velos::Shape;
+use crate::{Host, Note, Refused, Replicator, Role, Status, Ticket};
+use alloc::vec::Vec;
+use base::{
+    At, Ballot, Event, Instant, MAX_MEMBERS, MemberSet, Outcome, Prefix, Rank, Slot, Token,
+    majority,
+};
+use core::time::Duration;
+use leader::{Cell, Term};
+use learner::Fetch;
+
+/// How soon what may have been lost is asked for again.
+const REPEAT_AFTER: Duration = Duration::from_millis(5);
+/// How often a state is asked for again.
+const STATE_EVERY: Duration = Duration::from_millis(100);
+
+const LINE: u32 = 8;
+
+/// Where everything is: owner's words, then one line a member for facts and applied prefixes, then
+/// the log. Everything below the log has one writer; the log's writer is whom its owner permits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Places {
+    base: At,
+    ring_mask: u64,
+    area_words: u32,
+    log: At,
+}
+
+impl Places {
+    pub(crate) fn new(base: At, shape: &Shape) -> Places {
+        assert!(shape.ring_slots.is_power_of_two() && shape.ring_slots >= 16);
+        let area_words = value::HEADER_WORDS as u32 + shape.value_bytes.div_ceil(8);
+        let log = base.plus(LINE + 2 * LINE * MAX_MEMBERS as u32);
+        Places { base, ring_mask: u64::from(shape.ring_slots) - 1, area_words, log }
+    }
+
+    pub(crate) const fn end(&self) -> At {
+        // One more line: a leader's proof that it may still write (`probe`).
+        self.probe().plus(LINE)
+    }
+
+    const fn probe(&self) -> At {
+        self.log.plus((self.ring_mask as u32 + 1) * self.area_words)
+    }
+
+    const fn promised(&self) -> At {
+        self.base
+    }
+
+    const fn applied(&self, member: Rank) -> At {
+        self.base.plus(LINE + LINE * member.index() as u32)
+    }
+
+    const fn fact(&self, leader: Rank) -> At {
+        self.base.plus(LINE + LINE * (MAX_MEMBERS + leader.index()) as u32)
+    }
+
+    const fn ring_slots(&self) -> u64 {
+        self.ring_mask + 1
+    }
+
+    const fn entry(&self, slot: Slot) -> At {
+        self.log.plus((slot.0 & self.ring_mask) as u32 * self.area_words)
+    }
+}
+
+/// A leader's published decision, as in Velos.
+#[derive(Clone, Copy, Debug, Default)]
+struct Fact {
+    ballot: Ballot,
+    decided: Prefix,
+}
+
+/// One member of a Mu log.
+#[derive(Debug)]
+pub struct Mu {
+    me: Rank,
+    members: usize,
+    places: Places,
+    value_bytes_max: usize,
+    window: u64,
+    now: Instant,
+
+    learner: bool,
+    trusted: bool,
+    term: Option<Term>,
+    n_terms: u32,
+    retry_at: Option<Instant>,
+    /// The highest ballot that this member's log was granted to, or that it used.
+    promised: Ballot,
+    highest: Ballot,
+
+    applied: Prefix,
+    told_applied: Prefix,
+    applied_by: [Prefix; MAX_MEMBERS],
+    failed: MemberSet,
+    links: MemberSet,
+    facts: [Fact; MAX_MEMBERS],
+    cells: Vec<Cell>,
+    probes: Vec<leader::Probe>,
+    n_probes: u64,
+    fetch: Option<Fetch>,
+    n_fetches: u32,
+    state_asked_at: Option<Instant>,
+    nudge_at: Option<Instant>,
+    scratch: Vec<u64>,
+}
+
+impl Mu {
+    /// A member whose words begin at `base` of its region.
+    ///
+    /// # Errors
+    /// [`base::verb::Unsupported`] where the fabric cannot keep a writer out.
+    pub fn new<H: Host>(
+        config: &NodeConfig,
+        base: At,
+        shape: &Shape,
+        host: &mut H,
+    ) -> Result<Mu, base::verb::Unsupported> {
+        let places = Places::new(base, shape);
+        // M1: whoever this member admitted in an earlier life has to ask again.
+        host.permit_writer(places.log, Some(config.me))?;
+        host.store(places.applied(config.me), 0);
+        host.store(places.fact(config.me).plus(1), 0);
+        let promised = Ballot(host.load(places.promised()));
+        let mut links = MemberSet::EMPTY;
+        links.insert(config.me);
+        Ok(Mu {
+            me: config.me,
+            members: config.members,
+            places,
+            value_bytes_max: shape.value_bytes as usize,
+            window: u64::from(shape.ring_slots / 4),
+            now: Instant::ZERO,
+            learner: config.start == Start::Reattach,
+            trusted: false,
+            term: None,
+            n_terms: 0,
+            retry_at: None,
+            promised,
+            highest: promised,
+            applied: Prefix::ZERO,
+            told_applied: Prefix::ZERO,
+            applied_by: [Prefix::ZERO; MAX_MEMBERS],
+            failed: MemberSet::EMPTY,
+            links,
+            facts: [Fact::default(); MAX_MEMBERS],
+            cells: (0..shape.ring_slots).map(|_| Cell::default()).collect(),
+            probes: Vec::new(),
+            n_probes: 0,
+            fetch: None,
+            n_fetches: 0,
+            state_asked_at: None,
+            nudge_at: None,
+            scratch: Vec::new(),
+        })
+    }
+
+    fn quorum(&self) -> usize {
+        majority(self.members)
+    }
+
+    fn peers(&self) -> impl Iterator<Item = Rank> + use<> {
+        let me = self.me;
+        Rank::all(self.members).filter(move |rank| *rank != me)
+    }
+
+    fn cell(&mut self, slot: Slot) -> &mut Cell {
+        let index = (slot.0 & self.places.ring_mask) as usize;
+        &mut self.cells[index]
+    }
+
+    fn decided_known(&self) -> Prefix {
+        self.facts.iter().map(|fact| fact.decided).max().unwrap_or_default().max(self.applied)
+    }
+
+    fn note_fact(&mut self, of: Rank, ballot: Ballot, decided: Prefix) {
+        let fact = &mut self.facts[of.index()];
+        fact.ballot = fact.ballot.max(ballot);
+        fact.decided = fact.decided.max(decided);
+        self.highest = self.highest.max(ballot);
+    }
+
+    fn read_words_of_peers<H: Host>(&mut self, host: &H) {
+        for rank in self.peers() {
+            // The prefix first, as in Velos: never paired with an older ballot.
+            let decided = Prefix(host.load(self.places.fact(rank).plus(1)));
+            let ballot = Ballot(host.load(self.places.fact(rank)));
+            self.note_fact(rank, ballot, decided);
+            self.applied_by[rank.index()] = Prefix(host.load(self.places.applied(rank)));
+        }
+    }
+
+    fn applied_by_majority(&self) -> Prefix {
+        let mut all = [Prefix::ZERO; MAX_MEMBERS];
+        for rank in Rank::all(self.members) {
+            all[rank.index()] = self.applied_by(rank);
+        }
+        let all = &mut all[..self.members];
+        all.sort_unstable();
+        all[self.members - self.quorum()]
+    }
+
+    fn deliver<H: Host>(&mut self, slot: Slot, words: &[u64], host: &mut H) {
+        assert_eq!(slot, self.applied.next_slot(), "M4: delivered in slot order");
+        host.deliver(slot, value::payload(words));
+        self.applied = slot.prefix_through();
+        self.state_asked_at = None;
+    }
+
+    fn tell_applied<H: Host>(&mut self, host: &mut H) {
+        if self.applied > self.told_applied {
+            self.told_applied = self.applied;
+            let at = self.places.applied(self.me);
+            host.store(at, self.applied.0);
+            for rank in self.peers() {
+                host.write(rank, at, &[self.applied.0], None);
+            }
+        }
+    }
+
+    fn request_state<H: Host>(&mut self, at_least: Prefix, host: &mut H) {
+        let due = self.state_asked_at.is_none_or(|at| self.now.since(at) >= STATE_EVERY);
+        if due {
+            self.state_asked_at = Some(self.now);
+            host.notify(Note::NeedState(at_least));
+        }
+        self.nudge(self.now.plus(STATE_EVERY));
+    }
+
+    fn nudge(&mut self, at: Instant) {
+        self.nudge_at = Some(self.nudge_at.map_or(at, |before| before.min(at)));
+    }
+
+    /// A granted log's owner lets somebody else in: this node's writes are refused there.
+    fn depose<H: Host>(&mut self, host: &mut H) {
+        if let Some(term) = self.term.take() {
+            host.notify(Note::Deposed { ballot: term.ballot });
+            for probe in core::mem::take(&mut self.probes) {
+                host.notify(Note::ReadRefused(probe.ticket));
+            }
+            self.retry_at = Some(self.now.plus(REPEAT_AFTER * (1 + self.me.index() as u32)));
+        }
+    }
+}
+
+impl Replicator for Mu {
+    fn value_bytes_max(&self) -> usize {
+        self.value_bytes_max
+    }
+
+    fn lead<H: Host>(&mut self, now: Instant, host: &mut H) {
+        self.now = now;
+        self.trusted = true;
+        if self.term.is_none() && !self.learner {
+            self.start_term(host);
+        }
+    }
+
+    fn follow<H: Host>(&mut self, now: Instant, host: &mut H) {
+        self.now = now;
+        self.trusted = false;
+        self.depose(host);
+        self.retry_at = None;
+    }
+
+    fn propose<H: Host>(
+        &mut self,
+        value: &[u8],
+        now: Instant,
+        host: &mut H,
+    ) -> Result<Slot, Refused> {
+        self.now = now;
+        self.propose_value(value, host)
+    }
+
+    fn read<H: Host>(&mut self, ticket: Ticket, now: Instant, host: &mut H) {
+        self.now = now;
+        self.start_probe(ticket, host);
+    }
+
+    fn on_event<H: Host>(&mut self, event: Event<'_>, now: Instant, host: &mut H) {
+        self.now = now;
+        match event {
+            Event::Completed { from, token, outcome } => {
+                self.on_completed(from, token, outcome, host);
+            }
+            Event::Message { from, bytes } => {
+                if let Some(message) = wire::Message::decode(bytes) {
+                    self.on_message(from, message, host);
+                }
+            }
+            Event::ProcessFailed(rank) => {
+                self.failed.insert(rank);
+            }
+            Event::LinkDown(rank) => {
+                self.links.remove(rank);
+                self.on_link_down(rank);
+            }
+            Event::LinkUp(rank) => {
+                self.links.insert(rank);
+                self.failed.remove(rank);
+                if rank != self.me {
+                    host.write(rank, self.places.applied(self.me), &[self.applied.0], None);
+                    self.on_link_up(rank, host);
+                }
+            }
+        }
+    }
+
+    fn poll<H: Host>(&mut self, now: Instant, host: &mut H) {
+        self.now = now;
+        self.read_words_of_peers(host);
+        if self.nudge_at.is_some_and(|at| at <= now) {
+            self.nudge_at = None;
+            self.repeat_lost(host);
+        }
+        if self.term.is_none() {
+            self.learn(host);
+            if self.trusted && !self.learner && self.retry_at.is_none_or(|at| at <= now) {
+                self.retry_at = None;
+                self.start_term(host);
+            }
+        }
+        self.advance(host);
+        self.publish(host);
+        self.tell_applied(host);
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        [self.nudge_at, self.retry_at].into_iter().flatten().min()
+    }
+
+    fn install<H: Host>(&mut self, applied: Prefix, now: Instant, host: &mut H) {
+        assert!(applied >= self.applied, "a state is not replaced by an older one");
+        self.learner = false;
+        self.applied = applied;
+        self.fetch = None;
+        self.state_asked_at = None;
+        self.poll(now, host);
+    }
+
+    fn status(&self) -> Status {
+        let role = match &self.term {
+            _ if self.learner => Role::Learner,
+            Some(term) if term.announced => Role::Leader,
+            Some(_) => Role::Candidate,
+            None => Role::Follower,
+        };
+        let published = self.facts.iter().map(|fact| fact.ballot).max().unwrap_or_default();
+        Status {
+            role,
+            ballot: self.term.as_ref().map_or(published, |term| term.ballot),
+            committed: self.decided_known(),
+            applied: self.applied,
+        }
+    }
+
+    fn holders(&self, prefix: Prefix) -> MemberSet {
+        Rank::all(self.members).filter(|rank| self.applied_by(*rank) >= prefix).collect()
+    }
+
+    fn applied_by(&self, member: Rank) -> Prefix {
+        if member == self.me {
+            if self.learner { Prefix::ZERO } else { self.applied }
+        } else if self.failed.contains(member) {
+            Prefix::ZERO
+        } else {
+            self.applied_by[member.index()]
+        }
+    }
+}

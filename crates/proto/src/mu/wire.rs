@@ -1,0 +1,70 @@
+//! The two messages of Mu: may I write into your log, and yes or no.
+
+use crate::MESSAGE_CHANNEL;
+use base::{Ballot, Slot};
+
+/// Little endian: channel, kind, two zero bytes, then two words.
+const BYTES: usize = 20;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Message {
+    /// Let `ballot` write into your log.
+    Request { ballot: Ballot },
+    /// It may, and nobody else does any more. No entry of this log is for `top` or later.
+    Granted { ballot: Ballot, top: Slot },
+    /// It may not: `promised` came before.
+    Denied { ballot: Ballot, promised: Ballot },
+}
+
+impl Message {
+    pub(super) fn encode(self) -> [u8; BYTES] {
+        let (kind, first, second) = match self {
+            Message::Request { ballot } => (1, ballot.0, 0),
+            Message::Granted { ballot, top } => (2, ballot.0, top.0),
+            Message::Denied { ballot, promised } => (3, ballot.0, promised.0),
+        };
+        let mut bytes = [0; BYTES];
+        bytes[..2].copy_from_slice(&[MESSAGE_CHANNEL, kind]);
+        bytes[4..12].copy_from_slice(&first.to_le_bytes());
+        bytes[12..].copy_from_slice(&second.to_le_bytes());
+        bytes
+    }
+
+    /// The one gateway for foreign bytes: anything else is dropped.
+    pub(super) fn decode(bytes: &[u8]) -> Option<Message> {
+        let bytes: &[u8; BYTES] = bytes.try_into().ok()?;
+        if bytes[0] != MESSAGE_CHANNEL {
+            return None;
+        }
+        let wide =
+            |at: usize| bytes[at..at + 8].iter().rev().fold(0, |n, b| n << 8 | u64::from(*b));
+        let ballot = Ballot(wide(4));
+        match bytes[1] {
+            1 => Some(Message::Request { ballot }),
+            2 => Some(Message::Granted { ballot, top: Slot(wide(12)) }),
+            3 => Some(Message::Denied { ballot, promised: Ballot(wide(12)) }),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_come_back_and_anything_else_is_dropped() {
+        let ballot = Ballot(1 << 50);
+        for message in [
+            Message::Request { ballot },
+            Message::Granted { ballot, top: Slot(77) },
+            Message::Denied { ballot, promised: Ballot(9) },
+        ] {
+            let mut bytes = message.encode();
+            assert_eq!(Message::decode(&bytes), Some(message));
+            assert_eq!(Message::decode(&bytes[1..]), None);
+            bytes[1] = 9;
+            assert_eq!(Message::decode(&bytes), None);
+        }
+    }
+}
