@@ -1,1 +1,226 @@
-//! Tests of the store.
+//! Tests of the store, by its invariants.
+
+use super::*;
+use base::Rng;
+
+fn store() -> Store {
+    let mut store = Store::new(0);
+    store.advance_time(1_000);
+    store
+}
+
+#[test]
+fn i1_what_is_due_is_invisible_before_it_is_removed() {
+    let mut store = store();
+    let many = 3 * EXPIRY_BATCH_MAX;
+    for number in 0..many {
+        store.put(number.to_string().as_bytes(), b"v", Expiry::At(2_000));
+    }
+    assert!(store.would_expire(b"7", 2_000));
+    assert!(!store.would_expire(b"7", 1_999));
+    assert!(!store.would_expire(b"absent", 2_000));
+    assert!(store.any_would_expire(2_000));
+    assert!(!store.any_would_expire(1_999));
+    store.advance_time(2_000);
+    assert_eq!(store.len(), many - EXPIRY_BATCH_MAX, "one batch is removed");
+    for number in 0..many {
+        assert!(store.live(number.to_string().as_bytes()).is_none());
+    }
+    assert_eq!(store.walk_live(0).count(), 0);
+    assert!(!store.would_expire(b"7", 3_000), "it is gone already");
+    assert!(!store.any_would_expire(3_000));
+    store.check();
+    // Time goes on, also by stamps that are not later.
+    store.advance_time(1_500);
+    assert_eq!(store.now_ms(), 2_000);
+    store.advance_time(2_001);
+    assert!(store.is_empty());
+    assert_eq!((store.used_bytes(), store.expiring()), (0, 0));
+}
+
+#[test]
+fn i1_writers_find_no_due_key() {
+    let mut store = store();
+    // More are due than one batch removes, so that some stay.
+    let keys: Vec<Vec<u8>> =
+        (0..4 * EXPIRY_BATCH_MAX).map(|n| n.to_string().into_bytes()).collect();
+    for key in &keys {
+        store.put(key, b"old", Expiry::At(2_000));
+    }
+    store.advance_time(2_000);
+    let due: Vec<&Vec<u8>> =
+        keys.iter().filter(|key| store.table.find(position_of(key), key).is_some()).collect();
+    assert!(due.len() >= 3);
+    assert!(store.remove(due[0]).is_none());
+    store.change(due[1], |value| value.extend_from_slice(b"new"));
+    assert_eq!(store.value(due[1]), Some(&b"new"[..]));
+    store.put(due[2], b"new", Expiry::Keep);
+    let entry = store.live(due[2]).unwrap();
+    assert_eq!(entry.expire_at, NEVER, "the expiry of what is gone is not kept");
+    store.check();
+}
+
+#[test]
+fn i2_versions_change() {
+    let mut store = store();
+    let key = b"k";
+    let mut seen = vec![store.version(key)];
+    let mut changed = |store: &Store, what: &str| {
+        let version = store.version(key);
+        assert!(!seen.contains(&version), "I2: {what}");
+        seen.push(version);
+    };
+    store.put(key, b"v", Expiry::Clear);
+    changed(&store, "created");
+    store.put(key, b"v", Expiry::Clear);
+    changed(&store, "written again");
+    store.change(key, |value| value.push(b'x'));
+    changed(&store, "changed in place");
+    store.set_expiry(key, 5_000);
+    changed(&store, "expiry set");
+    store.set_expiry(key, NEVER);
+    changed(&store, "expiry cleared");
+    store.remove(key);
+    changed(&store, "deleted");
+    store.put(key, b"v", Expiry::Clear);
+    store.remove(key);
+    changed(&store, "created and deleted: absent as before, yet not untouched");
+    store.put(key, b"v", Expiry::At(2_000));
+    changed(&store, "created anew");
+    store.advance_time(2_000);
+    changed(&store, "expired");
+    store.put(key, b"v", Expiry::Clear);
+    changed(&store, "created after expiry");
+    store.put(key, b"v", Expiry::At(1));
+    changed(&store, "deleted by an expiry in the past");
+    store.put(key, b"v", Expiry::Clear);
+    changed(&store, "created once more");
+    store.clear();
+    changed(&store, "cleared");
+}
+
+#[test]
+fn i2_a_due_key_that_waits_for_its_removal_has_another_version() {
+    let mut store = store();
+    for number in 0..2 * EXPIRY_BATCH_MAX {
+        store.put(number.to_string().as_bytes(), b"v", Expiry::At(2_000));
+    }
+    let versions: Vec<u64> = (0..2 * EXPIRY_BATCH_MAX)
+        .map(|number| store.version(number.to_string().as_bytes()))
+        .collect();
+    store.advance_time(2_000);
+    for (number, before) in versions.into_iter().enumerate() {
+        assert_ne!(store.version(number.to_string().as_bytes()), before, "I2");
+    }
+}
+
+#[test]
+fn i2_what_is_not_touched_keeps_its_version() {
+    let mut store = store();
+    store.put(b"a", b"1", Expiry::Clear);
+    let (present, absent) = (store.version(b"a"), store.version(b"nobody"));
+    store.put(b"b", b"1", Expiry::Clear);
+    store.change(b"b", |value| value.push(b'2'));
+    assert_ne!(deletion_bucket(position_of(b"b")), deletion_bucket(position_of(b"nobody")));
+    store.remove(b"b");
+    assert_eq!((store.version(b"a"), store.version(b"nobody")), (present, absent));
+    // Nothing was deleted, so nobody is disturbed.
+    store.remove(b"nobody");
+    Store::clear(&mut Store::new(0));
+    assert_eq!(store.version(b"nobody"), absent);
+}
+
+/// One step of a random history.
+fn step(store: &mut Store, rng: &mut Rng) {
+    let key = rng.below(200).to_string().into_bytes();
+    let value = vec![b'v'; rng.below(40) as usize];
+    let expiry = match rng.below(3) {
+        0 => Expiry::Clear,
+        1 => Expiry::Keep,
+        _ => Expiry::At(store.now_ms() + rng.below(50)),
+    };
+    match rng.below(20) {
+        0..10 => store.put(&key, &value, expiry),
+        10..13 => drop(store.remove(&key)),
+        13..15 => store.change(&key, |old| old.extend_from_slice(&value)),
+        15..17 if store.live(&key).is_some() => {
+            let never = rng.chance(1, 2);
+            let at = store.now_ms() + rng.below(30);
+            store.set_expiry(&key, if never { NEVER } else { at });
+        }
+        17 if rng.chance(1, 50) => store.clear(),
+        _ => store.advance_time(store.now_ms() + rng.below(10)),
+    }
+}
+
+fn content(store: &Store) -> Vec<(Vec<u8>, Vec<u8>, Option<u64>, u64)> {
+    let owned = |e: EntryRef<'_>| (e.key.to_vec(), e.value.to_vec(), e.expire_at_ms, e.version);
+    store.entries().map(owned).collect()
+}
+
+#[test]
+fn i3_the_index_and_the_bytes_agree_with_the_entries() {
+    for seed in 0..10 {
+        let (mut store, mut rng) = (store(), Rng::new(seed));
+        for count in 0..3_000 {
+            step(&mut store, &mut rng);
+            if count % 100 == 0 {
+                store.check();
+            }
+        }
+        store.check();
+        for (key, ..) in content(&store) {
+            store.remove(&key);
+        }
+        assert_eq!((store.used_bytes(), store.expiring()), (0, 0), "I3");
+    }
+}
+
+#[test]
+fn a_restored_store_goes_on_as_the_original_would() {
+    for seed in 0..10 {
+        let (mut store, mut rng) = (store(), Rng::new(seed));
+        (0..2_000).for_each(|_| step(&mut store, &mut rng));
+        let mut twin = Store::restore(0, store.counters()).unwrap();
+        // In two pieces, as a snapshot travels.
+        let half: Vec<_> = store.entries().take(store.len() / 2).collect();
+        half.iter().for_each(|entry| twin.restore_entry(*entry).unwrap());
+        let rest = match half.last() {
+            Some(last) => store.entries_after(last.key).collect::<Vec<_>>(),
+            None => store.entries().collect(),
+        };
+        rest.iter().for_each(|entry| twin.restore_entry(*entry).unwrap());
+        let mut rng_twin = rng.clone();
+        for _ in 0..1_000 {
+            step(&mut store, &mut rng);
+            step(&mut twin, &mut rng_twin);
+        }
+        assert_eq!(content(&store), content(&twin));
+        assert_eq!(store.counters().deletions, twin.counters().deletions);
+        assert_eq!(store.counters().changes, twin.counters().changes);
+        assert_eq!(store.used_bytes(), twin.used_bytes());
+        twin.check();
+    }
+}
+
+#[test]
+fn what_cannot_be_a_store_is_not_restored() {
+    let mut source = store();
+    source.put(b"k", b"v", Expiry::Clear);
+    let counters = source.counters();
+    let short = Counters { deletions: &counters.deletions[1..], ..counters };
+    let found = DELETION_BUCKETS - 1;
+    assert_eq!(Store::restore(0, short).unwrap_err(), RestoreError::Deletions { found });
+    let mut store = Store::restore(0, counters).unwrap();
+    let entry = source.entries().next().unwrap();
+    store.restore_entry(entry).unwrap();
+    assert_eq!(store.restore_entry(entry), Err(RestoreError::Duplicate));
+    let newer = EntryRef { key: b"l", version: entry.version + 1, ..entry };
+    assert_eq!(store.restore_entry(newer), Err(RestoreError::Impossible));
+    let long = vec![0; KEY_BYTES_MAX + 1];
+    let (key, value) = (long.len(), 1);
+    let long = EntryRef { key: &long, ..entry };
+    assert_eq!(store.restore_entry(long), Err(RestoreError::TooLong { key, value }));
+    assert_eq!(store.len(), 1);
+    store.check();
+}
