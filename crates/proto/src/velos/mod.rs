@@ -10,7 +10,7 @@
 //! **Invariants**
 //! - I1 A value is proposed for (slot, ballot) only after a majority promised the ballot, and it is
 //!   the value with the highest accepted ballot among those that *completed* prepares returned, or a
-//!   fresh one if they returned none. By construction: [`leader`]'s `resolve` is the only place.
+//!   fresh one if they returned none. By construction: [`slot`]'s `resolve` is the only place.
 //! - I2 One (slot, ballot) never has two values: a proposer stores its ballot in its region before
 //!   the first CAS that uses it and starts above it in its next life. Asserted in `start_term`.
 //! - I3 A slot is recycled only when it is decided and applied at a majority. Asserted in `prepare`.
@@ -48,6 +48,7 @@ mod leader;
 mod learner;
 mod reads;
 mod rpc;
+mod slot;
 pub mod variant;
 pub mod word;
 
@@ -67,9 +68,10 @@ use base::{
 };
 use core::marker::PhantomData;
 use core::time::Duration;
-use leader::{Cell, Term};
+use leader::Term;
 use learner::Fetch;
 use reads::Round;
+use slot::Cell;
 use variant::Variant;
 use word::{Packing, SlotWord, Tag};
 

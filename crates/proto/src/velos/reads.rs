@@ -14,7 +14,7 @@
 //!
 //! Parent's I7 is R1 or R2. Checks are batched: one serves all requests that have arrived.
 
-use super::leader::Phase;
+use super::slot::Phase;
 use super::word::Age;
 use super::*;
 

@@ -249,7 +249,7 @@ impl<V: Variant> Machine<V> {
         let ballot = term.ballot;
         if message.number != self.n_terms
             || message.ballot != ballot
-            || self.phase_of(slot) == leader::Phase::Idle
+            || self.phase_of(slot) == slot::Phase::Idle
         {
             return;
         }

@@ -1,0 +1,420 @@
+//! One slot at the leader: prepare, adopt or take a fresh value, accept, decide.
+//!
+//! Each acceptor's word is *predicted*; a prediction that fails comes back with the truth and is
+//! tried again. Predictions die with the term and with the link. The invariants are the parent's.
+
+use super::rpc::Request;
+use super::word::{Age, Generation};
+use super::*;
+use crate::value::Label;
+
+/// Where a slot stands at the leader.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Not this term's business.
+    #[default]
+    Idle,
+    /// A prepare is under way.
+    Preparing,
+    /// A majority promised and holds no value: any value may be proposed.
+    Free,
+    /// A majority promised; the value that has to be proposed is being read.
+    Fetching,
+    /// The value is proposed.
+    Accepting,
+    /// A majority accepted it.
+    Decided,
+}
+
+/// The leader's book on one place of the ring.
+#[derive(Debug, Default)]
+pub(super) struct Cell {
+    pub(super) slot: Slot,
+    pub(super) term: u32,
+    pub(super) phase: Phase,
+    /// The value was found, not proposed afresh.
+    pub(super) adopted: bool,
+    pub(super) prepared: MemberSet,
+    pub(super) accepted: MemberSet,
+    /// A CAS or a message is under way to these (I6).
+    pub(super) busy: MemberSet,
+    /// What each acceptor's word should be when the next CAS arrives.
+    pub(super) predicted: [SlotWord; MAX_MEMBERS],
+    /// What the CAS under way expects.
+    pub(super) expected: [SlotWord; MAX_MEMBERS],
+    /// What completed prepares returned: accepted ballot and tag.
+    pub(super) found: [(Ballot, Tag); MAX_MEMBERS],
+    /// Label and payload, encoded once a ballot.
+    pub(super) value: Vec<u64>,
+}
+
+impl<V: Variant> Machine<V> {
+    pub(super) fn is_adopted(&mut self, slot: Slot) -> bool {
+        let n_terms = self.n_terms;
+        let cell = self.cell(slot);
+        cell.slot == slot && cell.term == n_terms && cell.adopted
+    }
+
+    /// Where `slot` stands in this term.
+    pub(super) fn phase_of(&mut self, slot: Slot) -> Phase {
+        let n_terms = self.n_terms;
+        let cell = self.cell(slot);
+        if cell.slot == slot && cell.term == n_terms { cell.phase } else { Phase::Idle }
+    }
+
+    fn generation(&self, slot: Slot) -> Generation {
+        V::PACKING.generation_of(slot, self.places.ring_slots())
+    }
+
+    pub(super) fn prepare<H: Host>(&mut self, slot: Slot, host: &mut H) {
+        let ring = u64::from(self.places.ring_slots());
+        let recyclable = slot.0 < self.recyclable.0 + ring;
+        assert!(recyclable, "I3: {slot} would overwrite what a majority has not applied");
+        let own = V::PACKING.unpack(host.load(self.places.slot(slot)));
+        let members = self.members;
+        let (number, n_cells) = (self.n_terms, self.cells.len() as u64);
+        let cell = self.cell(slot);
+        if cell.term != number {
+            // A new term knows nothing of the others' words: they should be like the own.
+            cell.term = number;
+            cell.predicted = [own; MAX_MEMBERS];
+            cell.busy = MemberSet::EMPTY;
+        } else {
+            assert!(cell.slot.0 + n_cells == slot.0, "a place is used again one ring later");
+        }
+        cell.slot = slot;
+        cell.phase = Phase::Preparing;
+        cell.adopted = false;
+        cell.prepared = MemberSet::EMPTY;
+        cell.accepted = MemberSet::EMPTY;
+        cell.found = [(Ballot::NONE, Tag::NONE); MAX_MEMBERS];
+        if slot.0 >= n_cells {
+            self.counters.slots_recycled += 1;
+        }
+        if V::SKIP_PREPARE {
+            let cell = self.cell(slot);
+            cell.prepared = MemberSet::all(members);
+            cell.phase = Phase::Free;
+            return;
+        }
+        for rank in Rank::all(members) {
+            self.post_prepare(rank, slot, host);
+        }
+    }
+
+    pub(super) fn post_prepare<H: Host>(&mut self, to: Rank, slot: Slot, host: &mut H) {
+        let Some(term) = &self.term else { return };
+        let (ballot, number, generation) = (term.ballot, self.n_terms, self.generation(slot));
+        let (linked, by_message) = (self.links.contains(to), self.by_message.contains(to));
+        let at = self.places.slot(slot);
+        let cell = self.cell(slot);
+        if !linked || cell.busy.contains(to) {
+            return;
+        }
+        let word = cell.predicted[to.index()];
+        if by_message || word.is_sealed(V::PACKING) {
+            return self.request(to, Request::Prepare, slot, host);
+        }
+        if word.min_proposal > ballot {
+            return self.depose(word.min_proposal, host);
+        }
+        if V::PACKING.compare(word.generation, generation) == Age::Newer {
+            return self.fall_behind(slot, host);
+        }
+        let desired = word.prepared(generation, ballot);
+        cell.busy.insert(to);
+        cell.expected[to.index()] = word;
+        cell.predicted[to.index()] = desired;
+        let token = tokens::make(tokens::PREPARE, number, slot.0);
+        host.cas(to, at, V::PACKING.pack(word), V::PACKING.pack(desired), Some(token));
+    }
+
+    /// This slot was decided and recycled under a later leader: nothing to lead with here.
+    pub(super) fn fall_behind<H: Host>(&mut self, slot: Slot, host: &mut H) {
+        self.request_state(slot.prefix_through(), host);
+        let highest = self.highest;
+        self.depose(highest, host);
+    }
+
+    /// The cell that a completion is about, unless it is of an earlier term or use.
+    fn current(&mut self, number: u32, slot: Slot) -> Option<&mut Cell> {
+        if self.term.is_none() || number != self.n_terms & 0xffff {
+            return None;
+        }
+        let n_terms = self.n_terms;
+        let cell = self.cell(slot);
+        (cell.slot == slot && cell.term == n_terms).then_some(cell)
+    }
+
+    /// A CAS to `from` has completed (`before`: the word that was there; `None`: unknown). Takes
+    /// its mark away (I6), and if it was about the place's earlier use, starts what waited for it.
+    fn settle<H: Host>(
+        &mut self,
+        from: Rank,
+        number: u32,
+        slot: Slot,
+        before: Option<SlotWord>,
+        host: &mut H,
+    ) {
+        if self.term.is_none() || number != self.n_terms & 0xffff {
+            return;
+        }
+        let n_terms = self.n_terms;
+        let cell = self.cell(slot);
+        if cell.term != n_terms {
+            return;
+        }
+        cell.busy.remove(from);
+        if cell.slot == slot {
+            return;
+        }
+        let (now_for, expected) = (cell.slot, cell.expected[from.index()]);
+        if let Some(before) = before.filter(|before| *before != expected) {
+            cell.predicted[from.index()] = before;
+        }
+        self.post_prepare(from, now_for, host);
+    }
+
+    /// Unknown, or refused: nothing is known of that acceptor's word until its link is back.
+    pub(super) fn on_cas_lost<H: Host>(
+        &mut self,
+        from: Rank,
+        number: u32,
+        slot: Slot,
+        host: &mut H,
+    ) {
+        self.settle(from, number, slot, None, host);
+    }
+
+    pub(super) fn on_prepare_completed<H: Host>(
+        &mut self,
+        from: Rank,
+        number: u32,
+        slot: Slot,
+        before: u64,
+        host: &mut H,
+    ) {
+        let before = V::PACKING.unpack(before);
+        self.settle(from, number, slot, Some(before), host);
+        let Some(cell) = self.current(number, slot) else { return };
+        if before == cell.expected[from.index()] {
+            let predicted = cell.predicted[from.index()];
+            return self.on_promise(from, slot, before, predicted, host);
+        }
+        self.counters.prepares_mispredicted += 1;
+        self.on_mispredicted(from, slot, before, host);
+    }
+
+    /// The acceptor's word was another than expected: nothing happened there, and now it is known.
+    fn on_mispredicted<H: Host>(&mut self, from: Rank, slot: Slot, found: SlotWord, host: &mut H) {
+        self.cell(slot).predicted[from.index()] = found;
+        if found.is_sealed(V::PACKING) {
+            self.by_message.insert(from);
+        }
+        self.post_prepare(from, slot, host);
+    }
+
+    /// `from` has promised the ballot for `slot`; `before` is its word before that.
+    pub(super) fn on_promise<H: Host>(
+        &mut self,
+        from: Rank,
+        slot: Slot,
+        before: SlotWord,
+        after: SlotWord,
+        host: &mut H,
+    ) {
+        let Some(term) = &self.term else { return };
+        let ballot = term.ballot;
+        let same_use = before.generation == self.generation(slot);
+        let needed = if V::PROMISE_OF_ONE { 1 } else { self.quorum() };
+        let own = self.own_word(slot, host);
+        let cell = self.cell(slot);
+        cell.predicted[from.index()] = after;
+        cell.prepared.insert(from);
+        if same_use && before.accepted_proposal == ballot {
+            // A repeated prepare found this ballot's own accept, whose completion was lost.
+            cell.accepted.insert(from);
+            return self.decide_if_accepted(slot, host);
+        }
+        if V::ADOPT_FROM_PREDICTIONS {
+            cell.found[from.index()] = (own.accepted_proposal, own.tag);
+        } else if same_use {
+            cell.found[from.index()] = (before.accepted_proposal, before.tag);
+        }
+        match cell.phase {
+            Phase::Preparing if cell.prepared.len() >= needed => self.resolve(slot, host),
+            // A late promise: the value is known by now.
+            Phase::Accepting | Phase::Decided => self.post_accept(from, slot, host),
+            Phase::Idle | Phase::Preparing | Phase::Free | Phase::Fetching => {}
+        }
+    }
+
+    /// A majority has promised. Either the slot is free, or the value with the highest accepted
+    /// ballot among what the completed prepares returned has to be proposed (I1).
+    fn resolve<H: Host>(&mut self, slot: Slot, host: &mut H) {
+        let (me, number) = (self.me, self.n_terms);
+        let area_words = self.places.area_words as usize;
+        let cell = self.cell(slot);
+        let holders =
+            cell.prepared.iter().filter(|rank| cell.found[rank.index()].0 != Ballot::NONE);
+        let ballot_at = |rank: &Rank| cell.found[rank.index()].0;
+        // The own memory is the nearest, if it returned that ballot.
+        let best = if V::ADOPT_LOWEST {
+            holders.min_by_key(|rank| (ballot_at(rank), *rank != me))
+        } else {
+            holders.max_by_key(|rank| (ballot_at(rank), *rank == me))
+        };
+        let Some(best) = best.filter(|_| !V::IGNORE_FOUND_VALUE) else {
+            cell.phase = Phase::Free;
+            return;
+        };
+        cell.phase = Phase::Fetching;
+        let (_, tag) = cell.found[best.index()];
+        let Some((proposer, area)) = tag.place() else {
+            unreachable!("a word with an accepted ballot has a tag");
+        };
+        let at = self.places.area(slot, proposer, area);
+        // Through the fabric for the own memory too: one path, and it completes at the next poll.
+        host.read(best, at, area_words, tokens::make(tokens::ADOPT, number, slot.0));
+    }
+
+    pub(super) fn on_adopted_value<H: Host>(
+        &mut self,
+        from: Rank,
+        number: u32,
+        slot: Slot,
+        outcome: Outcome<'_>,
+        host: &mut H,
+    ) {
+        let me = self.me;
+        let Some(cell) = self.current(number, slot) else { return };
+        if cell.phase != Phase::Fetching {
+            return;
+        }
+        let wanted = cell.found[from.index()].0;
+        let whole = match outcome {
+            Outcome::Read(words) if V::SKIP_CHECKSUM => Some(value::payload_unchecked(words)),
+            Outcome::Read(words) => value::decode(words)
+                .filter(|(label, _)| label.slot == slot && label.ballot >= wanted)
+                .map(|(_, payload)| payload),
+            _ => None,
+        };
+        if let Some(payload) = whole {
+            self.counters.values_adopted += 1;
+            self.counters.values_fetched_remotely += u64::from(from != me);
+            self.cell(slot).adopted = true;
+            if let Some(term) = &mut self.term {
+                term.recover_until = term.recover_until.max(slot.next());
+            }
+            return self.begin_accept(slot, payload, host);
+        }
+        // That acceptor cannot be asked: do as if it had not promised, and ask it again.
+        cell.phase = Phase::Preparing;
+        cell.prepared.remove(from);
+        cell.found[from.index()] = (Ballot::NONE, Tag::NONE);
+        let enough = cell.prepared.len();
+        self.counters.torn_values_rejected += u64::from(matches!(outcome, Outcome::Read(_)));
+        self.nudge(self.now.plus(RETRY_AFTER));
+        if enough >= self.quorum() {
+            self.resolve(slot, host);
+        }
+    }
+
+    /// Proposes `payload` for `slot`, for which a majority has promised.
+    pub(super) fn begin_accept<H: Host>(&mut self, slot: Slot, payload: &[u8], host: &mut H) {
+        let Some(term) = &self.term else { return };
+        let label = Label { slot, ballot: term.ballot, decided: self.applied };
+        let cell = self.cell(slot);
+        cell.phase = Phase::Accepting;
+        value::encode(&mut cell.value, label, payload);
+        for rank in Rank::all(self.members) {
+            self.post_accept(rank, slot, host);
+        }
+    }
+
+    pub(super) fn post_accept<H: Host>(&mut self, to: Rank, slot: Slot, host: &mut H) {
+        let Some(term) = &self.term else { return };
+        let (ballot, number, generation) = (term.ballot, self.n_terms, self.generation(slot));
+        let (linked, by_message) = (self.links.contains(to), self.by_message.contains(to));
+        let (me, places) = (self.me, self.places);
+        let cell = self.cell(slot);
+        // I5: only after its prepare has completed is the word known, and with it the free area.
+        if !linked || !cell.prepared.contains(to) || cell.busy.contains(to) {
+            return;
+        }
+        if cell.accepted.contains(to) {
+            return;
+        }
+        let word = cell.predicted[to.index()];
+        let free = word.tag.free_area(me);
+        let area = match word.tag.place() {
+            Some((holder, used)) if V::REUSE_AREA && holder == me => used,
+            _ => free,
+        };
+        let area_at = places.area(slot, me, area);
+        if by_message {
+            let cell = self.cell(slot);
+            host.write(to, area_at, &cell.value, None);
+            return self.request(to, Request::Accept(Tag::of(me, area)), slot, host);
+        }
+        let desired = word.accepting(generation, ballot, Tag::of(me, area));
+        cell.busy.insert(to);
+        cell.expected[to.index()] = word;
+        cell.predicted[to.index()] = desired;
+        let token = tokens::make(tokens::ACCEPT, number, slot.0);
+        // T2: the value is there before the word that refers to it.
+        if !V::VALUE_AFTER_CAS {
+            host.write(to, area_at, &cell.value, None);
+        }
+        let (expected, desired) = (V::PACKING.pack(word), V::PACKING.pack(desired));
+        host.cas(to, places.slot(slot), expected, desired, Some(token));
+        if V::VALUE_AFTER_CAS {
+            host.write(to, area_at, &cell.value, None);
+        }
+    }
+
+    pub(super) fn on_accept_completed<H: Host>(
+        &mut self,
+        from: Rank,
+        number: u32,
+        slot: Slot,
+        before: u64,
+        host: &mut H,
+    ) {
+        let before = V::PACKING.unpack(before);
+        self.settle(from, number, slot, Some(before), host);
+        let Some(cell) = self.current(number, slot) else { return };
+        if before == cell.expected[from.index()] || V::COUNT_FAILED_ACCEPTS {
+            cell.accepted.insert(from);
+            return self.decide_if_accepted(slot, host);
+        }
+        // Somebody else has been there since it promised: it must promise again.
+        cell.prepared.remove(from);
+        self.counters.accepts_failed += 1;
+        self.on_mispredicted(from, slot, before, host);
+    }
+
+    pub(super) fn on_accepted<H: Host>(&mut self, from: Rank, slot: Slot, host: &mut H) {
+        self.cell(slot).accepted.insert(from);
+        self.decide_if_accepted(slot, host);
+    }
+
+    fn decide_if_accepted<H: Host>(&mut self, slot: Slot, host: &mut H) {
+        let needed = if V::IGNORE_MAJORITY { 1 } else { self.quorum() };
+        let cell = self.cell(slot);
+        if cell.phase == Phase::Accepting && cell.accepted.len() >= needed {
+            cell.phase = Phase::Decided;
+            self.advance(host);
+        }
+    }
+
+    /// Marks a message under way to `rank` about `slot`, or its end.
+    pub(super) fn set_busy(&mut self, rank: Rank, slot: Slot, busy: bool) {
+        let cell = self.cell(slot);
+        if busy {
+            cell.busy.insert(rank);
+        } else {
+            cell.busy.remove(rank);
+        }
+    }
+}
