@@ -24,6 +24,7 @@
 //!   very exchange. Tested by `nobody_gets_in_without_the_secret`.
 
 use super::hello::{self, Hello, Kind, Refusal, Role, Secret, Side, Versions};
+use crate::Setup;
 use base::{Incarnation, Rank};
 
 /// What this node says about itself, and demands of others.
@@ -81,6 +82,8 @@ enum Phase {
 #[derive(Debug)]
 pub(super) struct Handshake {
     phase: Phase,
+    /// Who the peer says it is (acceptor), or should be (initiator): for the record only.
+    claims: Option<(Rank, Role)>,
     fresh: Fresh,
     hello: Vec<u8>,
     challenge: Vec<u8>,
@@ -92,6 +95,7 @@ impl Handshake {
     /// The side that connects, to `to`, as `role`.
     pub(super) fn initiate(local: &Local, role: Role, to: Rank, fresh: Fresh) -> Handshake {
         let mut handshake = Handshake::new(Phase::AwaitChallenge { to }, fresh);
+        handshake.claims = Some((to, Role::Node));
         local.introduce(role, to, fresh).put(&mut handshake.hello, Kind::Hello);
         handshake.output.clone_from(&handshake.hello);
         handshake
@@ -105,7 +109,7 @@ impl Handshake {
     fn new(phase: Phase, fresh: Fresh) -> Handshake {
         let empty = Vec::new;
         let (hello, challenge, input, output) = (empty(), empty(), empty(), empty());
-        Handshake { phase, fresh, hello, challenge, input, output }
+        Handshake { phase, claims: None, fresh, hello, challenge, input, output }
     }
 
     /// How many bytes to read next, at most (H5). Zero once it is over.
@@ -129,14 +133,9 @@ impl Handshake {
         &mut self.output
     }
 
-    /// Whom the initiator wants to speak to, or whom the acceptor's peer claims to be.
+    /// Who the peer says it is (acceptor), or should be (initiator). Nothing is proved by it.
     pub(super) fn claims(&self) -> Option<(Rank, Role)> {
-        match self.phase {
-            Phase::AwaitProof { peer } => Some((peer.from, peer.role)),
-            Phase::AwaitChallenge { to } => Some((to, Role::Node)),
-            Phase::AwaitWelcome { peer } => Some((peer.from, Role::Node)),
-            Phase::AwaitHello | Phase::Deciding | Phase::Over => None,
-        }
+        self.claims
     }
 
     /// Takes bytes that arrived, not more than were wanted.
@@ -174,6 +173,7 @@ impl Handshake {
         match (self.phase, kind) {
             (Phase::AwaitHello, Kind::Hello) => {
                 let peer = Hello::decode(body, local.versions).map_err(Failure::Ours)?;
+                self.claims = Some((peer.from, peer.role));
                 local.admit(&peer).map_err(Failure::Ours)?;
                 self.hello = message.to_vec();
                 local
@@ -240,6 +240,21 @@ impl Handshake {
 }
 
 impl Local {
+    /// What `setup` says, in this life of the region's owner.
+    pub(super) fn of(setup: &Setup, life: u64) -> Local {
+        Local {
+            versions: Versions::OURS,
+            me: setup.me,
+            members: setup.members,
+            cluster: hello::cluster_fingerprint(&setup.cluster),
+            incarnation: setup.incarnation,
+            life,
+            layout: setup.layout,
+            n_words: setup.n_words,
+            secret: Secret::new(&setup.secret),
+        }
+    }
+
     fn introduce(&self, role: Role, to: Rank, fresh: Fresh) -> Hello {
         Hello {
             versions: self.versions,

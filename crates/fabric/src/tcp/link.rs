@@ -1,0 +1,361 @@
+//! One established connection: bytes out, bytes in, and the verbs that wait for their completion.
+//!
+//! Both sides are posters and owners at once. What arrives is performed at once, in order, by the
+//! owner's poll (T2, T6), and each answer goes behind the answers before it (T4).
+//!
+//! Invariants
+//! - L1 A new connection of a peer is answered only after the one before is closed and what was
+//!   left in it is thrown away. So nothing that was posted on an old connection takes effect once
+//!   either side has seen `LinkUp` for the new one (T4). By construction: `TcpFabric` has one place
+//!   for one link to a peer, and `welcome` is called with that place empty. Tested by
+//!   `nothing_of_an_old_link_takes_effect_after_link_up`.
+//! - L2 Signalled verbs are numbered without gaps and answered in order; an answer with another
+//!   number, or of another kind than the verb, breaks the link. Checked at each answer.
+//! - L3 Bounded: at most [`OUTPUT_BYTES_MAX`] wait to be sent (and one frame over), at most
+//!   [`OUTSTANDING_MAX`] verbs wait to be answered, at most one frame waits to be complete. Who
+//!   exceeds a bound breaks the link, with the reason.
+//! - L4 No allocation in steady state: all buffers keep their capacity.
+
+use super::hello::Hello;
+use super::status::{LinkCounters, LinkError};
+use super::wire::{self, Frame, Request};
+use super::{OUTPUT_BYTES_MAX, OUTSTANDING_MAX, socket};
+use base::{At, Event, Inbox, Outcome, Rank, Token};
+use region::Words;
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::time::Instant;
+
+/// What a read of the socket can bring at once; a longer frame makes the buffer grow for good.
+const INPUT_BYTES: usize = 256 << 10;
+
+/// This node's own memory, as peers may use it.
+#[derive(Debug)]
+pub(super) struct Memory {
+    pub(super) words: Words,
+    /// From where on only one may write, and who, if not everybody.
+    pub(super) permitted: Option<(At, Rank)>,
+    /// Where words stand between the wire and the region.
+    scratch: Vec<u64>,
+}
+
+impl Memory {
+    pub(super) fn new(words: Words) -> Memory {
+        Memory { words, permitted: None, scratch: Vec::new() }
+    }
+
+    /// Whether `writer` may change the `n_words` at `at`.
+    fn permits(&self, writer: Rank, at: At, n_words: usize) -> bool {
+        self.permitted.is_none_or(|(from, permitted)| {
+            writer == permitted || at.0 as u64 + n_words as u64 <= u64::from(from.0)
+        })
+    }
+}
+
+/// What the completion of a verb must look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Expected {
+    /// WRITE.
+    Written,
+    /// READ of so many words.
+    Words(usize),
+    /// CAS and FETCH-ADD.
+    Before,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Outstanding {
+    token: Token,
+    expected: Expected,
+}
+
+/// Signalled verbs that wait for their completion, oldest first (L2).
+#[derive(Debug, Default)]
+struct Ledger {
+    waiting: VecDeque<Outstanding>,
+    oldest: u32,
+}
+
+impl Ledger {
+    fn enter(&mut self, token: Token, expected: Expected) -> Request {
+        let request = Request(self.oldest.wrapping_add(self.waiting.len() as u32));
+        self.waiting.push_back(Outstanding { token, expected });
+        request
+    }
+
+    fn settle(
+        &mut self,
+        request: Request,
+        fits: impl FnOnce(Expected) -> bool,
+    ) -> Result<Token, LinkError> {
+        match self.waiting.front() {
+            Some(first) if request == Request(self.oldest) && fits(first.expected) => {
+                let token = first.token;
+                self.waiting.pop_front();
+                self.oldest = Request(self.oldest).next().0;
+                Ok(token)
+            }
+            Some(_) | None => Err(LinkError::Unexpected("a completion that is not due")),
+        }
+    }
+}
+
+/// Bytes that wait to be sent.
+#[derive(Debug, Default)]
+pub(super) struct Output {
+    bytes: Vec<u8>,
+    sent: usize,
+}
+
+impl Output {
+    /// How many.
+    pub(super) fn pending(&self) -> usize {
+        self.bytes.len() - self.sent
+    }
+
+    /// Where to append more.
+    pub(super) fn buffer(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+
+    /// One send of everything; true if the kernel took all of it.
+    fn flush(&mut self, to: &OwnedFd, counters: &mut LinkCounters) -> Result<bool, LinkError> {
+        let n = socket::send(to, &self.bytes[self.sent..])
+            .map_err(|errno| LinkError::Os { doing: "send", errno })?;
+        counters.sends += 1;
+        counters.sent_bytes += n as u64;
+        self.sent += n;
+        if self.sent == self.bytes.len() {
+            self.bytes.clear();
+            self.sent = 0;
+        } else if self.sent > self.bytes.len() / 2 {
+            // Moves less than was sent, so the moves cost less than the sends.
+            self.bytes.drain(..self.sent);
+            self.sent = 0;
+        }
+        Ok(self.pending() == 0)
+    }
+}
+
+/// Bytes that have arrived: whole frames, and perhaps the start of one.
+#[derive(Debug)]
+pub(super) struct Input {
+    bytes: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+impl Input {
+    pub(super) fn new(n_bytes: usize) -> Input {
+        Input { bytes: vec![0; n_bytes], start: 0, end: 0 }
+    }
+
+    /// What has arrived and was not consumed.
+    pub(super) fn arrived(&self) -> &[u8] {
+        &self.bytes[self.start..self.end]
+    }
+
+    pub(super) fn consume(&mut self, n_bytes: usize) {
+        self.start += n_bytes;
+        assert!(self.start <= self.end, "only what has arrived can be consumed");
+    }
+
+    /// One receive; false if there was nothing.
+    pub(super) fn fill(
+        &mut self,
+        from: &OwnedFd,
+        counters: &mut LinkCounters,
+    ) -> Result<bool, LinkError> {
+        if self.start > 0 {
+            self.bytes.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+        if self.end == self.bytes.len() {
+            // The start of a long frame fills the buffer. W4 has judged its length, so this ends.
+            assert!(self.end < wire::FRAME_BYTES_MAX, "L3: whole frames are consumed first");
+            self.bytes.resize((2 * self.end).min(wire::FRAME_BYTES_MAX), 0);
+        }
+        match socket::receive(from, &mut self.bytes[self.end..]) {
+            Ok(None) => Ok(false),
+            Ok(Some(0)) => Err(LinkError::Closed),
+            Ok(Some(n)) => {
+                counters.receives += 1;
+                counters.received_bytes += n as u64;
+                self.end += n;
+                Ok(true)
+            }
+            Err(errno) => Err(LinkError::Os { doing: "receive", errno }),
+        }
+    }
+}
+
+/// One established connection.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) socket: OwnedFd,
+    /// Tells this connection from others of the same peer in the poller's events.
+    pub(super) serial: u32,
+    /// What the peer said about itself.
+    pub(super) peer: Hello,
+    pub(super) since: Instant,
+    pub(super) output: Output,
+    /// Whether the poller is asked to tell when more can be sent.
+    pub(super) waits_for_room: bool,
+    input: Input,
+    ledger: Ledger,
+}
+
+impl Link {
+    /// A connection whose handshake is done but for `unsent` bytes of it.
+    pub(super) fn new(socket: OwnedFd, serial: u32, peer: Hello, unsent: Vec<u8>) -> Link {
+        Link {
+            socket,
+            serial,
+            peer,
+            since: Instant::now(),
+            output: Output { bytes: unsent, sent: 0 },
+            waits_for_room: false,
+            input: Input::new(INPUT_BYTES),
+            ledger: Ledger::default(),
+        }
+    }
+
+    /// Appends one verb: `put` is given its number if it is signalled.
+    pub(super) fn post(
+        &mut self,
+        signalled: Option<(Token, Expected)>,
+        put: impl FnOnce(&mut Vec<u8>, Option<Request>),
+    ) -> Result<(), LinkError> {
+        let request = signalled.map(|(token, expected)| self.ledger.enter(token, expected));
+        put(self.output.buffer(), request);
+        if self.output.pending() > OUTPUT_BYTES_MAX {
+            return Err(LinkError::OutputFull);
+        }
+        if self.ledger.waiting.len() > OUTSTANDING_MAX {
+            return Err(LinkError::OutstandingFull);
+        }
+        Ok(())
+    }
+
+    /// Sends what waits; true if nothing waits any more.
+    pub(super) fn flush(&mut self, counters: &mut LinkCounters) -> Result<bool, LinkError> {
+        self.output.flush(&self.socket, counters)
+    }
+
+    /// Receives once and performs every whole frame.
+    pub(super) fn receive(
+        &mut self,
+        memory: &mut Memory,
+        counters: &mut LinkCounters,
+        inbox: &mut Inbox,
+    ) -> Result<(), LinkError> {
+        if !self.input.fill(&self.socket, counters)? {
+            return Ok(());
+        }
+        let from = self.peer.from;
+        let Link { input, output, ledger, .. } = self;
+        let mut consumed = 0;
+        while let Some((frame, length)) =
+            wire::decode(&input.arrived()[consumed..], memory.words.n_words())?
+        {
+            consumed += length;
+            perform(frame, from, memory, output.buffer(), ledger, counters, inbox)?;
+            if output.pending() > OUTPUT_BYTES_MAX {
+                return Err(LinkError::OutputFull);
+            }
+        }
+        input.consume(consumed);
+        Ok(())
+    }
+
+    /// Completes everything that waits, as unknown, in order (T4).
+    pub(super) fn give_up(&mut self, inbox: &mut Inbox) {
+        let from = self.peer.from;
+        for Outstanding { token, .. } in self.ledger.waiting.drain(..) {
+            inbox.push(Event::Completed { from, token, outcome: Outcome::Unknown });
+        }
+    }
+}
+
+/// Performs one frame of `from`: a verb on the own memory, or the completion of an own verb.
+fn perform(
+    frame: Frame<'_>,
+    from: Rank,
+    memory: &mut Memory,
+    out: &mut Vec<u8>,
+    ledger: &mut Ledger,
+    counters: &mut LinkCounters,
+    inbox: &mut Inbox,
+) -> Result<(), LinkError> {
+    let mut completed =
+        |token, outcome: Outcome<'_>| inbox.push(Event::Completed { from, token, outcome });
+    let changes = match frame {
+        Frame::Write { at, words, request } => Some((at, words.len(), request)),
+        Frame::Cas { at, request, .. } | Frame::FetchAdd { at, request, .. } => {
+            Some((at, 1, request))
+        }
+        _ => None,
+    };
+    if let Some((at, n_words, request)) = changes
+        && !memory.permits(from, at, n_words)
+    {
+        counters.refused_verbs += 1;
+        if let Some(request) = request {
+            wire::put_refused(out, request);
+        }
+        return Ok(());
+    }
+    match frame {
+        Frame::Write { at, words, request } => {
+            memory.scratch.resize(words.len(), 0);
+            words.copy_to(&mut memory.scratch);
+            memory.words.write_words(at.0, &memory.scratch);
+            if let Some(request) = request {
+                wire::put_written(out, request);
+            }
+        }
+        Frame::Read { at, n_words, request } => {
+            memory.scratch.resize(n_words as usize, 0);
+            memory.words.load_into(at.0, &mut memory.scratch);
+            wire::put_words_read(out, request, &memory.scratch);
+        }
+        Frame::Cas { at, expected, desired, request } => {
+            let before = memory.words.cas(at.0, expected, desired);
+            if let Some(request) = request {
+                wire::put_before(out, request, before);
+            }
+        }
+        Frame::FetchAdd { at, add, request } => {
+            let before = memory.words.fetch_add(at.0, add);
+            if let Some(request) = request {
+                wire::put_before(out, request, before);
+            }
+        }
+        Frame::Written { request } => {
+            let token = ledger.settle(request, |expected| expected == Expected::Written)?;
+            completed(token, Outcome::Written);
+        }
+        Frame::Words { request, words } => {
+            let n_words = words.len();
+            let token = ledger.settle(request, |expected| expected == Expected::Words(n_words))?;
+            inbox.push_read(from, token, n_words, |to| words.copy_to(to));
+        }
+        Frame::Before { request, word } => {
+            let token = ledger.settle(request, |expected| expected == Expected::Before)?;
+            completed(token, Outcome::Before(word));
+        }
+        Frame::Refused { request } => {
+            let may_be_refused =
+                |expected| matches!(expected, Expected::Written | Expected::Before);
+            let token = ledger.settle(request, may_be_refused)?;
+            completed(token, Outcome::Refused);
+        }
+        Frame::Message(bytes) => inbox.push(Event::Message { from, bytes }),
+        // Its arrival has made the descriptor readable: that was its work.
+        Frame::Wake => {}
+        Frame::ProcessFailed { .. } => {
+            return Err(LinkError::Unexpected("the news of a death, on a node's own link"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,210 @@
+//! What this node knows about one other: its link, its sentinel, its lives, and when to try again.
+
+use super::attempt::Attempt;
+use super::hello::Hello;
+use super::link::{Input, Link};
+use super::status::{LinkCounters, LinkError, LinkState, LinkStatus};
+use super::wire::{self, Frame};
+use super::{RETRY_MAX, RETRY_MIN, STEADY_AFTER, hello, socket};
+use base::{Event, Inbox, Incarnation, Rank, Rng};
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+/// One member, as this node sees it.
+#[derive(Debug)]
+pub(super) struct Peer {
+    pub(super) rank: Rank,
+    pub(super) address: SocketAddr,
+    pub(super) state: State,
+    pub(super) sentinel: Option<Vigil>,
+    pub(super) counters: LinkCounters,
+    pub(super) last_error: Option<LinkError>,
+    /// The latest life that was here with a link.
+    pub(super) newest: Option<Life>,
+    /// The latest life whose death was reported.
+    mourned: Option<Life>,
+    retry_after: Duration,
+}
+
+/// One life of a node's process. Later ones are greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Life {
+    incarnation: Incarnation,
+    life: u64,
+}
+
+impl Life {
+    pub(super) fn of(peer: &Hello) -> Life {
+        Life { incarnation: peer.incarnation, life: peer.life }
+    }
+}
+
+/// What the link to a peer is at the moment.
+#[derive(Debug)]
+pub(super) enum State {
+    /// The peer is this node.
+    Own,
+    /// The peer is to connect.
+    Awaited,
+    /// This node connects again then.
+    Retrying(Instant),
+    /// This node is connecting.
+    Opening(Attempt),
+    /// The link is there.
+    Up(Link),
+}
+
+impl Peer {
+    pub(super) fn new(rank: Rank, address: SocketAddr, state: State) -> Peer {
+        Peer {
+            rank,
+            address,
+            state,
+            sentinel: None,
+            counters: LinkCounters::default(),
+            last_error: None,
+            newest: None,
+            mourned: None,
+            retry_after: RETRY_MIN,
+        }
+    }
+
+    /// Whether `peer`, who has proved itself, may be here. Everybody may but those who were
+    /// replaced: a higher incarnation was here, or a later connection of the same node is up.
+    pub(super) fn admit(&self, peer: &Hello) -> Result<(), hello::Refusal> {
+        let node = self.rank.member();
+        if let Some(newest) = self.newest
+            && newest.incarnation > peer.incarnation
+        {
+            let (theirs, known) = (peer.incarnation.0, newest.incarnation.0);
+            return Err(hello::Refusal::Replaced { node, theirs, known });
+        }
+        let overtaken = |up: &Hello| (up.incarnation, up.epoch) > (peer.incarnation, peer.epoch);
+        match (&self.state, &self.sentinel) {
+            (State::Up(link), _) if peer.role == hello::Role::Node && overtaken(&link.peer) => {
+                Err(hello::Refusal::Overtaken(node))
+            }
+            (_, Some(vigil)) if peer.role == hello::Role::Sentinel && overtaken(&vigil.peer) => {
+                Err(hello::Refusal::Overtaken(node))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The link is there. What was in its place has been closed before (L1).
+    pub(super) fn link_up(&mut self, link: Link, inbox: &mut Inbox) {
+        assert!(!matches!(self.state, State::Own | State::Up(_)), "L1: one link to a peer");
+        self.newest = self.newest.max(Some(Life::of(&link.peer)));
+        self.last_error = None;
+        self.counters.ups += 1;
+        self.state = State::Up(link);
+        inbox.push(Event::LinkUp(self.rank));
+    }
+
+    /// The link breaks, if there is one: everything that waits completes as unknown, then the link
+    /// is reported down, and only the socket's close can still bring anything to the peer.
+    pub(super) fn break_link(
+        &mut self,
+        error: LinkError,
+        next: State,
+        epoll: &OwnedFd,
+        inbox: &mut Inbox,
+    ) {
+        let State::Up(link) = &mut self.state else {
+            return;
+        };
+        link.give_up(inbox);
+        inbox.push(Event::LinkDown(self.rank));
+        socket::abandon(&link.socket);
+        socket::forget(epoll, &link.socket);
+        if link.since.elapsed() >= STEADY_AFTER {
+            self.retry_after = RETRY_MIN;
+        }
+        self.counters.downs += 1;
+        self.last_error = Some(error);
+        self.state = next;
+    }
+
+    /// When to connect again: later each time, and not at the same moment as others.
+    pub(super) fn next_retry(&mut self, rng: &mut Rng) -> State {
+        let span = self.retry_after.as_micros() as u64;
+        let jitter = Duration::from_micros(rng.below(span / 2 + 1));
+        self.retry_after = (2 * self.retry_after).min(RETRY_MAX);
+        State::Retrying(Instant::now() + Duration::from_micros(span) + jitter)
+    }
+
+    /// The next time to connect is as late as it gets.
+    pub(super) fn retry_slowly(&mut self) {
+        self.retry_after = RETRY_MAX;
+    }
+
+    /// Its sentinel says that this life is over. True if that was news.
+    ///
+    /// A sentinel that is late, or wrong about a life that was followed by another, does no harm:
+    /// a death is reported once, and never after a later life was here.
+    pub(super) fn mourn(&mut self, life: Life, inbox: &mut Inbox) -> bool {
+        let news = Some(life) > self.mourned && Some(life) >= self.newest;
+        if news {
+            self.mourned = Some(life);
+            inbox.push(Event::ProcessFailed(self.rank));
+        }
+        news
+    }
+
+    pub(super) fn status(&self) -> LinkStatus {
+        let state = match &self.state {
+            State::Own => LinkState::Own,
+            State::Awaited => LinkState::Awaited,
+            State::Retrying(_) => LinkState::Retrying,
+            State::Opening(_) => LinkState::Opening,
+            State::Up(_) => LinkState::Up,
+        };
+        LinkStatus {
+            rank: self.rank,
+            address: self.address,
+            state,
+            incarnation: self.newest.map(|life| life.incarnation),
+            sentinel: self.sentinel.is_some(),
+            last_error: self.last_error.clone(),
+            counters: self.counters,
+        }
+    }
+}
+
+/// The connection of a peer's sentinel. It brings one frame in its life.
+#[derive(Debug)]
+pub(super) struct Vigil {
+    pub(super) socket: OwnedFd,
+    pub(super) serial: u32,
+    pub(super) peer: Hello,
+    input: Input,
+}
+
+/// Enough for the one frame that a sentinel sends.
+const VIGIL_BYTES: usize = 64;
+
+impl Vigil {
+    pub(super) fn new(socket: OwnedFd, serial: u32, peer: Hello) -> Vigil {
+        Vigil { socket, serial, peer, input: Input::new(VIGIL_BYTES) }
+    }
+
+    /// The death that it reports, if it does.
+    ///
+    /// # Errors
+    /// The connection is over, or no sentinel speaks like this.
+    pub(super) fn receive(&mut self) -> Result<Option<Life>, LinkError> {
+        let mut unused = LinkCounters::default();
+        if !self.input.fill(&self.socket, &mut unused)? {
+            return Ok(None);
+        }
+        match wire::decode(self.input.arrived(), 0)? {
+            None if self.input.arrived().len() < VIGIL_BYTES => Ok(None),
+            Some((Frame::ProcessFailed { incarnation, life }, length)) => {
+                self.input.consume(length);
+                Ok(Some(Life { incarnation, life }))
+            }
+            None | Some(_) => Err(LinkError::Unexpected("what no sentinel sends")),
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! What this provider asks of a TCP socket, and of the kernel's clocks and dice.
+
+use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
+use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, sockopt};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+/// After this long without any sign of life the kernel gives a connection up. Heartbeats above
+/// suspect a peer much earlier; this only clears away what they no longer care about.
+const USER_TIMEOUT: Duration = Duration::from_secs(6);
+const KEEPALIVE_EVERY: Duration = Duration::from_secs(1);
+const KEEPALIVE_PROBES: u32 = 5;
+
+/// Starts to connect. The socket becomes writable when that has succeeded or failed.
+pub(super) fn connect(to: SocketAddr) -> Result<OwnedFd, Errno> {
+    let family = match to {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = net::socket_with(family, SocketType::STREAM, flags, None)?;
+    prepare(&socket)?;
+    match net::connect(&socket, &to) {
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Takes the next connection, if there is one.
+pub(super) fn accept(listener: impl AsFd) -> Result<Option<OwnedFd>, Errno> {
+    match net::accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+        Ok(socket) => {
+            // A connection that is already gone refuses its options: its first read will tell.
+            let _gone = prepare(&socket);
+            Ok(Some(socket))
+        }
+        // Linux hands out what happened to connections in the queue; the others are still there.
+        Err(Errno::WOULDBLOCK | Errno::INTR | Errno::CONNABORTED | Errno::PROTO) => Ok(None),
+        Err(errno) => Err(errno),
+    }
+}
+
+fn prepare(socket: &OwnedFd) -> Result<(), Errno> {
+    sockopt::set_tcp_nodelay(socket, true)?;
+    sockopt::set_socket_keepalive(socket, true)?;
+    sockopt::set_tcp_keepidle(socket, KEEPALIVE_EVERY)?;
+    sockopt::set_tcp_keepintvl(socket, KEEPALIVE_EVERY)?;
+    sockopt::set_tcp_keepcnt(socket, KEEPALIVE_PROBES)?;
+    sockopt::set_tcp_user_timeout(socket, USER_TIMEOUT.as_millis() as u32)
+}
+
+/// Makes the coming close throw away what was not sent yet, and tell the peer at once, instead of
+/// letting the kernel deliver verbs that were already reported as unknown.
+pub(super) fn abandon(socket: &OwnedFd) {
+    // If it fails the kernel delivers what it has: allowed until the next LinkUp (T4).
+    let _kept = sockopt::set_socket_linger(socket, Some(Duration::ZERO));
+}
+
+/// Sends what the kernel takes now: `Ok(0)` if it takes nothing.
+pub(super) fn send(socket: &OwnedFd, bytes: &[u8]) -> Result<usize, Errno> {
+    match net::send(socket, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+        Err(Errno::WOULDBLOCK | Errno::INTR) => Ok(0),
+        sent => sent,
+    }
+}
+
+/// Receives what is there now: `None` if nothing is, `Some(0)` if nothing will come any more.
+pub(super) fn receive(socket: &OwnedFd, room: &mut [u8]) -> Result<Option<usize>, Errno> {
+    assert!(!room.is_empty(), "an empty room would look like the end of the connection");
+    match net::recv(socket, room, RecvFlags::DONTWAIT) {
+        Ok((n, _)) => Ok(Some(n)),
+        Err(Errno::WOULDBLOCK | Errno::INTR) => Ok(None),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Whether a connection that became writable was made.
+pub(super) fn connected(socket: &OwnedFd) -> Result<(), Errno> {
+    sockopt::socket_error(socket)?
+}
+
+/// Stops watching `socket`, which is about to be closed: a copy of it in a child that was just
+/// forked would otherwise keep it in the set.
+pub(super) fn forget(epoll: &OwnedFd, socket: &OwnedFd) {
+    // It can only fail if the socket is not in the set, which is what is wanted.
+    let _absent = epoll::delete(epoll, socket);
+}
+
+/// Nanoseconds since this host booted, asleep or not: later processes see higher numbers.
+pub(super) fn boottime_ns() -> u64 {
+    let Timespec { tv_sec, tv_nsec } = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    tv_sec as u64 * 1_000_000_000 + tv_nsec as u64
+}
+
+/// Bytes that nobody can guess.
+pub(super) fn nonce() -> [u8; 32] {
+    let mut nonce = [0; 32];
+    let n = rustix::rand::getrandom(&mut nonce, rustix::rand::GetRandomFlags::empty());
+    // Up to 256 bytes come whole and uninterrupted, once the kernel has booted; every kernel that
+    // has epoll_pwait2's time has the call. Without them no proof would be worth anything.
+    assert_eq!(n, Ok(nonce.len()), "the kernel has no randomness to give");
+    nonce
+}

@@ -1,0 +1,129 @@
+//! What a link is doing and why it last broke, for `status` and metrics.
+
+use super::hello::Refusal;
+use super::wire::WireError;
+use super::{HANDSHAKE_MAX, OUTPUT_BYTES_MAX, OUTSTANDING_MAX};
+use base::{Incarnation, Rank};
+use rustix::io::Errno;
+use std::net::SocketAddr;
+
+/// Why a link broke, or does not come up. Each text is one line that names the cause and, where
+/// somebody can do something, the mend.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LinkError {
+    /// The peer's kernel says that the connection is over.
+    #[error("the peer closed the connection: its process has ended or dropped the link")]
+    Closed,
+    /// The network, or the local kernel, says no.
+    #[error("{doing}: {errno}")]
+    Os {
+        /// During what.
+        doing: &'static str,
+        /// What it says.
+        errno: Errno,
+    },
+    /// The peer sent what is no frame.
+    #[error("the peer sent {0}: it is broken, or of another version")]
+    Wire(#[from] WireError),
+    /// The peer answered what was not asked, or sent what its role does not send.
+    #[error("the peer sent {0}: it is broken, or of another version")]
+    Unexpected(&'static str),
+    /// The peer reads too slowly, or not at all.
+    #[error("{OUTPUT_BYTES_MAX} bytes wait for a peer that does not read: it hangs or is overrun")]
+    OutputFull,
+    /// The peer does not answer.
+    #[error("{OUTSTANDING_MAX} verbs wait for a peer that does not answer: it hangs")]
+    OutstandingFull,
+    /// This node refused the peer.
+    #[error("refused: {0}")]
+    Refused(#[from] Refusal),
+    /// The peer refused this node.
+    #[error("the peer refuses (reason {code}): {text}")]
+    RefusedByPeer {
+        /// The number of its reason.
+        code: u8,
+        /// Its words.
+        text: String,
+    },
+    /// No handshake in time.
+    #[error(
+        "no handshake within {HANDSHAKE_MAX:?}: the peer hangs, or something between drops packets"
+    )]
+    HandshakeTimeout,
+    /// The peer connected anew; the link is only as old as that connection.
+    #[error("the peer opened a new connection: its process, or the network between, restarted")]
+    Reconnected,
+}
+
+/// What a link is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkState {
+    /// This node itself: always there.
+    Own,
+    /// Connected and proven.
+    Up,
+    /// This node is connecting, or shaking hands.
+    Opening,
+    /// This node will connect again soon.
+    Retrying,
+    /// The peer has the higher rank: it is the one to connect.
+    Awaited,
+}
+
+/// Totals of one link since this process started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkCounters {
+    /// How often it came up.
+    pub ups: u64,
+    /// How often it broke.
+    pub downs: u64,
+    /// System calls that sent.
+    pub sends: u64,
+    /// System calls that received something.
+    pub receives: u64,
+    /// Bytes handed to the kernel.
+    pub sent_bytes: u64,
+    /// Bytes taken from the kernel.
+    pub received_bytes: u64,
+    /// Writing verbs of the peer that were not performed, for want of permission.
+    pub refused_verbs: u64,
+}
+
+/// One row of [`super::TcpFabric::links`].
+#[derive(Clone, Debug)]
+pub struct LinkStatus {
+    /// To whom.
+    pub rank: Rank,
+    /// Where it is looked for.
+    pub address: SocketAddr,
+    /// What it is doing.
+    pub state: LinkState,
+    /// The peer's incarnation, if it was ever here.
+    pub incarnation: Option<Incarnation>,
+    /// Whether the peer's sentinel is connected: without it a death shows only when the kernel has
+    /// taken the dead process apart.
+    pub sentinel: bool,
+    /// Why it last broke or did not come up.
+    pub last_error: Option<LinkError>,
+    /// Its totals.
+    pub counters: LinkCounters,
+}
+
+/// What happened at the listening socket and belongs to no link (yet).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DoorCounters {
+    /// Connections taken.
+    pub accepted: u64,
+    /// Connections refused, for whatever reason.
+    pub refused: u64,
+    /// Connections that were no gregale node's.
+    pub garbage: u64,
+    /// Connections dropped because they did not finish the handshake in time.
+    pub timed_out: u64,
+    /// Connections dropped to make room for newer ones.
+    pub crowded_out: u64,
+    /// Times that the kernel had no descriptor or memory for a connection.
+    pub starved: u64,
+    /// Why somebody was last refused.
+    pub last_refusal: Option<Refusal>,
+}

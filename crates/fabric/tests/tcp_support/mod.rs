@@ -1,0 +1,189 @@
+//! Members of one group over TCP, in one thread: what every test of this provider starts with.
+#![allow(dead_code, unreachable_pub)] // each test program uses a part of it
+
+use base::{At, Event, Inbox, Incarnation, Outcome, Port, Rank, Token};
+use fabric::tcp::{LinkStatus, TcpFabric};
+use fabric::{Fabric, Setup};
+use std::collections::VecDeque;
+use std::net::{SocketAddr, TcpListener};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// How long to wait for something that must happen.
+pub const DEADLINE: Duration = Duration::from_secs(20);
+
+pub const N_WORDS: u32 = 1 << 12;
+
+/// An owned [`Event`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Happening {
+    Written(Token),
+    Read(Token, Vec<u64>),
+    Before(Token, u64),
+    Refused(Token),
+    Unknown(Token),
+    Message(Rank, Vec<u8>),
+    Failed(Rank),
+    Down(Rank),
+    Up(Rank),
+}
+
+impl Happening {
+    fn of(event: Event<'_>) -> Happening {
+        match event {
+            Event::Completed { token, outcome, .. } => match outcome {
+                Outcome::Written => Happening::Written(token),
+                Outcome::Read(words) => Happening::Read(token, words.to_vec()),
+                Outcome::Before(word) => Happening::Before(token, word),
+                Outcome::Refused => Happening::Refused(token),
+                Outcome::Unknown => Happening::Unknown(token),
+            },
+            Event::Message { from, bytes } => Happening::Message(from, bytes.to_vec()),
+            Event::ProcessFailed(rank) => Happening::Failed(rank),
+            Event::LinkDown(rank) => Happening::Down(rank),
+            Event::LinkUp(rank) => Happening::Up(rank),
+        }
+    }
+}
+
+/// One member: its fabric, and what it has reported and nobody has taken yet.
+pub struct Member {
+    pub fabric: TcpFabric,
+    pub log: VecDeque<Happening>,
+    inbox: Inbox,
+}
+
+impl Member {
+    pub fn new(fabric: TcpFabric) -> Member {
+        Member { fabric, log: VecDeque::new(), inbox: Inbox::new() }
+    }
+
+    pub fn poll(&mut self) {
+        self.inbox.clear();
+        self.fabric.poll(&mut self.inbox);
+        self.log.extend(self.inbox.iter().map(Happening::of));
+    }
+
+    pub fn link(&self, rank: Rank) -> LinkStatus {
+        self.fabric.links().nth(rank.index()).expect("one row a member")
+    }
+
+    /// Takes everything that was reported so far.
+    pub fn take(&mut self) -> Vec<Happening> {
+        self.log.drain(..).collect()
+    }
+}
+
+/// Where a group lives: its regions are removed with it.
+pub struct Place {
+    pub directory: TempDir,
+    pub listeners: Vec<TcpListener>,
+    /// Where each member is looked for.
+    pub addresses: Vec<SocketAddr>,
+}
+
+impl Place {
+    pub fn new(members: usize) -> Place {
+        let listeners: Vec<_> =
+            (0..members).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+        let addresses = listeners.iter().map(|listener| listener.local_addr().unwrap()).collect();
+        Place { directory: tempfile::tempdir_in("/dev/shm").unwrap(), listeners, addresses }
+    }
+
+    pub fn setup(&self, me: usize) -> Setup {
+        Setup {
+            cluster: "tcp-test".into(),
+            secret: b"a secret of the test".to_vec(),
+            me: Rank::at(me),
+            members: self.addresses.len(),
+            incarnation: Incarnation(1),
+            directory: self.directory.path().to_owned(),
+            layout: 7,
+            n_words: N_WORDS,
+        }
+    }
+
+    /// The listening socket of `me`: the test keeps one too, as `gregale up` does, so that the
+    /// address survives the member.
+    pub fn listener(&self, me: usize) -> TcpListener {
+        self.listeners[me].try_clone().unwrap()
+    }
+
+    pub fn create_as(&self, setup: &Setup) -> Member {
+        let listener = self.listener(setup.me.index());
+        Member::new(TcpFabric::create(setup, listener, &self.addresses).unwrap())
+    }
+
+    pub fn create(&self, me: usize) -> Member {
+        self.create_as(&self.setup(me))
+    }
+
+    /// Again, with the memory that the last life left.
+    pub fn attach(&self, me: usize) -> Member {
+        let listener = self.listener(me);
+        Member::new(TcpFabric::attach(&self.setup(me), listener, &self.addresses).unwrap())
+    }
+}
+
+/// Polls all of them until `done`, or panics with what they know.
+#[track_caller]
+pub fn until(
+    members: &mut [&mut Member],
+    what: &str,
+    mut done: impl FnMut(&[&mut Member]) -> bool,
+) {
+    let end = Instant::now() + DEADLINE;
+    loop {
+        members.iter_mut().for_each(|member| member.poll());
+        if done(members) {
+            return;
+        }
+        if Instant::now() > end {
+            let logs: Vec<_> = members.iter().map(|m| (&m.fabric, &m.log)).collect();
+            panic!("not within {DEADLINE:?}: {what}; {logs:#?}");
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// Polls both until each has reported the link to the other, and takes these reports.
+#[track_caller]
+pub fn meet(a: &mut Member, b: &mut Member) {
+    let ranks = (me(a), me(b));
+    until(&mut [a, b], "the link", |members| {
+        members[0].log.contains(&Happening::Up(ranks.1))
+            && members[1].log.contains(&Happening::Up(ranks.0))
+    });
+    a.log.retain(|happening| *happening != Happening::Up(ranks.1));
+    b.log.retain(|happening| *happening != Happening::Up(ranks.0));
+}
+
+pub fn me(member: &Member) -> Rank {
+    let own = member.fabric.links().find(|link| link.state == fabric::tcp::LinkState::Own);
+    own.expect("everybody is somebody").rank
+}
+
+pub fn rank(position: usize) -> Rank {
+    Rank::at(position)
+}
+
+/// Some verbs of every kind, and what they must bring, for words 0 to 9 of `to`, from a poster
+/// whose tokens start at `token`.
+pub fn post_some(member: &mut Member, to: Rank, token: u64, seed: u64) -> Vec<Happening> {
+    let t = |n| Token(token + n);
+    let fabric = &mut member.fabric;
+    fabric.write(to, At(0), &[seed, seed + 1, seed + 2], Some(t(0)));
+    fabric.cas(to, At(1), seed + 1, seed + 9, Some(t(1)));
+    fabric.cas(to, At(2), seed, 0, Some(t(2)));
+    fabric.write(to, At(3), &[seed], None);
+    fabric.fetch_add(to, At(3), 5, Some(t(3)));
+    fabric.fetch_add(to, At(3), 6, None);
+    fabric.read(to, At(0), 4, t(4));
+    vec![
+        Happening::Written(t(0)),
+        Happening::Before(t(1), seed + 1),
+        Happening::Before(t(2), seed + 2),
+        Happening::Before(t(3), seed),
+        Happening::Read(t(4), vec![seed, seed + 9, seed + 2, seed + 11]),
+    ]
+}
