@@ -1,0 +1,181 @@
+//! The protocol core alone: three machines in one thread over plain memory, no fabric.
+//!
+//! What is measured: framing a batch of entries, proposing it, the WRITEs and CASes at three
+//! acceptors and their completions, the delivery at the leader, the learning and delivery at both
+//! followers, and walking over the delivered entries at all three. This is what a library such as
+//! `omnipaxos` does when its three replicas live in one thread.
+
+mod entry;
+mod memory;
+
+use crate::figures::median;
+use base::{Event, Inbox, Instant, Rank};
+use memory::{MEMBERS, Memory, View};
+use proto::node::{Node, NodeConfig, Start, Timing, velos_layout};
+use proto::velos::{Shape, Velos};
+use proto::{Refused, Role};
+use std::cell::RefCell;
+use std::time::Duration;
+
+/// The size of one entry's value, in bytes: the same at every rival.
+pub const VALUE_BYTES: usize = 32;
+
+/// Three machines, and the memory that they share.
+pub struct Core {
+    memory: RefCell<Memory>,
+    nodes: Vec<Node<Velos>>,
+    spare: Inbox,
+    batch: entry::Batch,
+    now: Instant,
+    leader: usize,
+}
+
+impl std::fmt::Debug for Core {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Core").finish_non_exhaustive()
+    }
+}
+
+impl Core {
+    /// A group in which somebody leads.
+    ///
+    /// # Panics
+    /// If it does not come to lead: the protocol is broken.
+    pub fn new(shape: &Shape) -> Core {
+        let memory = RefCell::new(Memory::new(velos_layout(MEMBERS, shape).n_words as usize));
+        let nodes: Vec<Node<Velos>> = (0..MEMBERS)
+            .map(|me| {
+                let config = NodeConfig {
+                    me: Rank::at(me),
+                    members: MEMBERS,
+                    start: Start::Bootstrap,
+                    timing: Timing::default(),
+                    memory_outlives_process: true,
+                    peer_works: false,
+                };
+                Node::velos(config, shape, &mut View { memory: &memory, me })
+            })
+            .collect();
+        let batch = entry::Batch::new(nodes[0].value_bytes_max());
+        let now = Instant(1);
+        let mut core = Core { memory, nodes, spare: Inbox::new(), batch, now, leader: 0 };
+        for me in 0..MEMBERS {
+            for peer in Rank::all(MEMBERS) {
+                let view = &mut View { memory: &core.memory, me };
+                core.nodes[me].on_event(Event::LinkUp(peer), core.now, view);
+            }
+        }
+        for _ in 0..1000 {
+            core.now = core.now.plus(Duration::from_millis(1));
+            (0..MEMBERS).for_each(|me| core.step(me));
+        }
+        let leads = |node: &Node<Velos>| node.status().role == Role::Leader;
+        core.leader = core.nodes.iter().position(leads).expect("somebody leads");
+        core
+    }
+
+    fn step(&mut self, me: usize) {
+        std::mem::swap(&mut self.spare, &mut self.memory.borrow_mut().inboxes[me]);
+        for at in 0..self.spare.len() {
+            let view = &mut View { memory: &self.memory, me };
+            self.nodes[me].on_event(self.spare.event(at), self.now, view);
+        }
+        self.spare.clear();
+        self.nodes[me].poll(self.now, &mut View { memory: &self.memory, me });
+    }
+
+    /// Has `entries` copies of `value` decided and delivered at all three, in as few slots as they
+    /// fit into.
+    ///
+    /// # Panics
+    /// If they are not: the protocol is broken.
+    pub fn decide(&mut self, value: &[u8], entries: usize) {
+        // Virtual time: the machines ask for the time only to wait, and nobody waits here.
+        self.now = Instant(self.now.0 + 1000);
+        let before = self.memory.borrow().delivered;
+        self.batch.clear();
+        for _ in 0..entries {
+            if !self.batch.push(value) {
+                self.propose();
+                assert!(self.batch.push(value), "an empty batch takes one entry");
+            }
+        }
+        self.propose();
+        let leader = self.leader;
+        self.step(leader);
+        (0..MEMBERS).filter(|at| *at != leader).for_each(|at| self.step(at));
+        let after = self.memory.borrow().delivered;
+        let all = (0..MEMBERS).all(|me| after[me] == before[me] + entries as u64);
+        assert!(all, "{entries} entries: {before:?} became {after:?}");
+    }
+
+    fn propose(&mut self) {
+        let me = self.leader;
+        let view = &mut View { memory: &self.memory, me };
+        match self.nodes[me].propose(self.batch.bytes(), self.now, view) {
+            Ok(_) => self.batch.clear(),
+            Err(Refused::Full | Refused::NotLeader | Refused::TooLong) => {
+                panic!("a batch is far smaller than the window")
+            }
+        }
+    }
+}
+
+/// How much to measure.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Entries a batch, one row each.
+    pub batches: Vec<usize>,
+    /// How long one run of one row takes, roughly.
+    pub run: Duration,
+    /// How many runs there are of each; their median is reported.
+    pub runs: usize,
+}
+
+/// One row.
+#[derive(Clone, Copy, Debug)]
+pub struct Figure {
+    /// Entries a batch.
+    pub batch: usize,
+    /// Entries a second.
+    pub per_s: f64,
+    /// The time that a batch takes from propose to delivery at all three.
+    pub batch_ns: f64,
+}
+
+/// Measures one batch size.
+pub fn measure(batch: usize, plan: &Plan) -> Figure {
+    let value = [7; VALUE_BYTES];
+    let mut ns_per_batch: Vec<f64> = (0..plan.runs).map(|_| run(batch, &value, plan.run)).collect();
+    let batch_ns = median(&mut ns_per_batch);
+    Figure { batch, per_s: batch as f64 * 1e9 / batch_ns, batch_ns }
+}
+
+/// A fresh group each time, so that no run inherits another's lucky memory.
+fn run(batch: usize, value: &[u8], span: Duration) -> f64 {
+    let mut core = Core::new(&Shape::default());
+    // Twice around the ring: every slot has been recycled, every page is there.
+    let warm_up = 2 * Shape::default().ring_slots;
+    (0..warm_up).for_each(|_| core.decide(value, batch));
+    let began = std::time::Instant::now();
+    let mut batches = 0;
+    // The clock is read once in a while only: it costs a good part of a decision.
+    while began.elapsed() < span {
+        (0..64).for_each(|_| core.decide(value, batch));
+        batches += 64;
+    }
+    began.elapsed().as_nanos() as f64 / f64::from(batches)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_larger_than_a_slot_is_delivered_whole() {
+        let mut core = Core::new(&Shape::default());
+        for entries in [1, 64, 512, 1] {
+            core.decide(&[7; VALUE_BYTES], entries);
+        }
+    }
+}
