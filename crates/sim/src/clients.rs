@@ -8,10 +8,9 @@ use crate::coverage::Mark;
 use crate::history::Operation;
 use crate::kv::{Ask, Command, N_KEYS};
 use crate::ledger::Reply;
-use crate::link::NEVER;
 use crate::node::Request;
 use crate::plan::MS;
-use crate::queue::{Happening, Queue};
+use crate::queue::Happening;
 use crate::trace::Topic;
 use crate::world::{Phase, World};
 use base::Rng;
@@ -40,7 +39,6 @@ impl Current {
 /// One client.
 pub(crate) struct Client {
     rng: Rng,
-    armed: u64,
     sequence: u32,
     /// Counts requests: an answer to an older one is ignored.
     attempt: u32,
@@ -57,7 +55,6 @@ impl Client {
     pub(crate) fn new(rng: Rng) -> Client {
         Client {
             rng,
-            armed: NEVER,
             sequence: 0,
             attempt: 0,
             current: None,
@@ -70,22 +67,12 @@ impl Client {
     pub(crate) fn waits(&self) -> bool {
         self.current.is_some()
     }
-
-    pub(crate) fn arm(&mut self, queue: &mut Queue, index: usize, at: u64) {
-        self.armed = at.max(queue.now());
-        queue.push(at, Happening::Client(index as u8));
-    }
 }
 
 impl<S: Subject> World<S> {
     pub(crate) fn on_client(&mut self, index: usize) {
         let now = self.net.now();
-        let client = &mut self.clients[index];
-        if client.armed != now {
-            return;
-        }
-        client.armed = NEVER;
-        match client.current {
+        match self.clients[index].current {
             None => self.think(index),
             Some(current) if now >= current.give_up_at => self.give_up(index),
             Some(_) => {
@@ -142,24 +129,22 @@ impl<S: Subject> World<S> {
         let client = &mut self.clients[index];
         client.attempt += 1;
         let anywhere = client.rng.chance(self.plan.anywhere, 8);
-        let mut node = match client.favourite {
+        let node = match client.favourite.take() {
             Some(node) if !anywhere => node,
-            _ => client.rng.below(members as u64) as usize,
+            _ => {
+                // Liveness is promised by the core only; whom it trusts may stand outside.
+                let some = client.rng.below(members as u64) as usize;
+                let core = self.core;
+                let is_asked = |node: &usize| core.contains(base::Rank::at(*node));
+                (some..members).chain(0..some).find(is_asked).unwrap_or(some)
+            }
         };
-        if self.phase >= Phase::Healing {
-            // Liveness is promised by the core only.
-            let start = node;
-            node = (0..members)
-                .map(|step| (start + step) % members)
-                .find(|node| self.core.contains(base::Rank::at(*node)))
-                .unwrap_or(start);
-        }
         let client = &mut self.clients[index];
         let attempt = client.attempt;
         let patience = client.rng.range(ATTEMPT_NS_MAX / 8, ATTEMPT_NS_MAX);
         let (now, weather) = (self.net.now(), &self.net.weather);
         let delay = weather.latency_ns + client.rng.below(weather.jitter_ns + 1);
-        client.arm(&mut self.net.queue, index, now + patience);
+        self.net.queue.set_client(index, now + patience);
         let request = Happening::Request { node: node as u8, client: index as u8, attempt };
         self.net.queue.push(now + delay, request);
     }
@@ -204,7 +189,7 @@ impl<S: Subject> World<S> {
             Reply::NotLeader(hint) => {
                 client.favourite = hint.map(usize::from);
                 let pause = client.rng.range(MS / 10, 10 * MS);
-                client.arm(&mut self.net.queue, index, now + pause.min(current.left(now)));
+                self.net.queue.set_client(index, now + pause.min(current.left(now)));
                 client.attempt += 1;
             }
             Reply::Unknown => {
@@ -213,7 +198,7 @@ impl<S: Subject> World<S> {
                     return self.give_up(index);
                 }
                 let pause = client.rng.range(MS / 10, 10 * MS);
-                client.arm(&mut self.net.queue, index, now + pause.min(current.left(now)));
+                self.net.queue.set_client(index, now + pause.min(current.left(now)));
                 client.attempt += 1;
             }
         }
@@ -239,7 +224,7 @@ impl<S: Subject> World<S> {
             if self.phase == Phase::Liveness {
                 pause = pause.min(4 * MS);
             }
-            client.arm(&mut self.net.queue, index, now + pause);
+            self.net.queue.set_client(index, now + pause);
         }
     }
 }

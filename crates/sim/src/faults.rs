@@ -6,7 +6,7 @@
 
 use crate::coverage::Mark;
 use crate::plan::{Kind, MS};
-use crate::queue::{Fault, Happening};
+use crate::queue::{Fault, Happening, NEVER};
 use crate::trace::Topic;
 use crate::world::{Phase, World};
 use crate::{Birth, Provider, Subject};
@@ -153,9 +153,9 @@ impl<S: Subject> World<S> {
         let process = &mut self.net.processes[node];
         process.alive = false;
         process.leads = false;
-        process.run_armed = crate::link::NEVER;
         process.inbox.clear();
         let life = process.life;
+        self.net.queue.set_run(node, NEVER);
         self.machines[node] = None;
         self.shells[node].arrived.clear();
         let tcp = self.plan.weather.provider == Provider::Tcp;
@@ -206,7 +206,7 @@ impl<S: Subject> World<S> {
         self.net.trace.record(self.net.now(), node, Topic::Pause, 0, 0);
         self.faults.paused[node] = true;
         self.net.processes[node].n_stops += 1;
-        self.net.processes[node].run_armed = crate::link::NEVER;
+        self.net.queue.set_run(node, NEVER);
         let tcp = self.plan.weather.provider == Provider::Tcp;
         for peer in 0..self.plan.members {
             let out = self.net.link_index(node, peer);

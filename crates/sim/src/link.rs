@@ -63,9 +63,6 @@ pub(crate) struct Done {
     pub(crate) ready_at: u64,
 }
 
-/// No event is scheduled.
-pub(crate) const NEVER: u64 = u64::MAX;
-
 /// One direction between two nodes, as its poster sees it.
 pub(crate) struct Link {
     pub(crate) verbs: VecDeque<Verb>,
@@ -79,9 +76,6 @@ pub(crate) struct Link {
     pub(crate) half: Option<u64>,
     pub(crate) last_arrival: u64,
     pub(crate) last_done: u64,
-    /// When the event for the first verb comes: stale events are known by it.
-    pub(crate) verb_armed: u64,
-    pub(crate) done_armed: u64,
     /// The poster believes that it is connected. If not, what is left in `verbs` is without tokens:
     /// it was on its way when the link broke and may still take effect, until the next LinkUp.
     pub(crate) up: bool,
@@ -102,8 +96,6 @@ impl Link {
             half: None,
             last_arrival: 0,
             last_done: 0,
-            verb_armed: NEVER,
-            done_armed: NEVER,
             up: true,
             dead_end: false,
             frozen: false,
@@ -118,8 +110,6 @@ impl Link {
         self.done_words.clear();
         self.sample.clear();
         self.half = None;
-        self.verb_armed = NEVER;
-        self.done_armed = NEVER;
         self.dead_end = false;
     }
 
@@ -133,11 +123,9 @@ impl Link {
         if self.verbs.is_empty() {
             self.half = None;
             self.sample.clear();
-            self.verb_armed = NEVER;
         }
         self.done.clear();
         self.done_words.clear();
-        self.done_armed = NEVER;
     }
 
     /// Takes the first verb and its payload out.

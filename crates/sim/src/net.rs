@@ -13,9 +13,9 @@
 
 use crate::clock::Clock;
 use crate::coverage::{Coverage, Mark};
-use crate::link::{Action, Done, Link, NEVER, Result as Fate, Verb, in_first_half};
+use crate::link::{Action, Done, Link, Result as Fate, Verb, in_first_half};
 use crate::memory::Region;
-use crate::queue::{Happening, Queue};
+use crate::queue::Queue;
 use crate::trace::{Topic, Trace};
 use crate::{Property, Provider, Violation, Weather};
 use base::{At, Event, Inbox, Outcome, Rank, Rng, Token};
@@ -42,8 +42,6 @@ pub(crate) struct Process {
     pub(crate) effort: u64,
     /// Its processor is taken until then.
     pub(crate) busy_until: u64,
-    /// When its loop runs next: stale events are known by it.
-    pub(crate) run_armed: u64,
     pub(crate) inbox: Inbox,
     /// From which word on only whom may write its region; `None` if everybody may.
     pub(crate) permitted: Option<(u32, Rank)>,
@@ -75,6 +73,7 @@ pub(crate) struct Net {
 impl Net {
     pub(crate) fn new(
         members: usize,
+        n_clients: usize,
         n_words: usize,
         weather: Weather,
         mut rng: Rng,
@@ -87,13 +86,12 @@ impl Net {
             clock: Clock::new(origin),
             effort: 500,
             busy_until: 0,
-            run_armed: NEVER,
             inbox: Inbox::new(),
             permitted: None,
             leads: false,
         };
         Net {
-            queue: Queue::default(),
+            queue: Queue::new(members, n_clients),
             trace,
             weather,
             members,
@@ -175,8 +173,7 @@ impl Net {
     }
 
     fn arm_verb(&mut self, index: usize, at: u64) {
-        self.links[index].verb_armed = at.max(self.queue.now());
-        self.queue.push(at, Happening::Verb(index as u8));
+        self.queue.set_verb(index, at);
     }
 
     /// Whether nothing can take effect on this link now.
@@ -193,10 +190,6 @@ impl Net {
     // ---- taking effect ----
 
     pub(crate) fn on_verb(&mut self, index: usize) {
-        if self.links[index].verb_armed != self.now() {
-            return;
-        }
-        self.links[index].verb_armed = NEVER;
         while let Some(verb) = self.links[index].verbs.front().copied() {
             if self.blocked(index) {
                 return;
@@ -338,11 +331,11 @@ impl Net {
     /// Something changed in the region of `node`: its loop may notice by itself, or not.
     fn attract(&mut self, node: usize) {
         match (self.weather.provider, self.weather.notice_ns) {
-            (Provider::Tcp, _) => self.arm_run(node, self.now()),
-            (Provider::Shm, Some(notice)) => {
+            (_, Some(notice)) => {
                 let at = self.now() + self.rng.below(notice + 1);
                 self.arm_run(node, at);
             }
+            (Provider::Tcp, None) => self.arm_run(node, self.now()),
             (Provider::Shm, None) => {}
         }
     }
@@ -371,15 +364,10 @@ impl Net {
     }
 
     fn arm_done(&mut self, index: usize, at: u64) {
-        self.links[index].done_armed = at.max(self.queue.now());
-        self.queue.push(at, Happening::Completion(index as u8));
+        self.queue.set_completion(index, at);
     }
 
     pub(crate) fn on_completion(&mut self, index: usize) {
-        if self.links[index].done_armed != self.now() {
-            return;
-        }
-        self.links[index].done_armed = NEVER;
         let (from, to) = (index / self.members, index % self.members);
         let now = self.now();
         if self.links[index].up && self.wires[to * self.members + from].n_holds > 0 {
@@ -504,14 +492,13 @@ impl Net {
 
     /// The loop of `node` runs at `at`, if it does not run earlier.
     pub(crate) fn arm_run(&mut self, node: usize, at: u64) {
-        let process = &mut self.processes[node];
+        let process = &self.processes[node];
         if !process.runs() {
             return;
         }
-        let at = at.max(process.busy_until).max(self.queue.now());
-        if at < process.run_armed {
-            process.run_armed = at;
-            self.queue.push(at, Happening::Run(node as u8));
+        let at = at.max(process.busy_until);
+        if at < self.queue.run_at(node) {
+            self.queue.set_run(node, at);
         }
     }
 

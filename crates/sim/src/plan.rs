@@ -133,7 +133,7 @@ impl Plan {
             hints: [0, 4, 8][rng.below(3) as usize],
             n_clients: rng.range(2, 6) as usize,
             n_keys: rng.range(1, 3),
-            think_ns: MS * (2 << rng.below(5)),
+            think_ns: MS * (4 << rng.below(5)),
             reads: rng.range(1, 6),
             anywhere: rng.range(1, 8),
             safety_ns: MS * rng.range(2000, 5000),

@@ -1,7 +1,8 @@
 //! What happens next.
 //!
-//! - I1 The order is total and depends on nothing but the pushes: by time, then by order of
-//!   pushing. By construction: the key is (time, sequence) and no two sequences are equal.
+//! - I1 The order is total and depends on nothing but what was pushed and set: by time; at one time
+//!   what was pushed, in order of pushing, then the timers, in order of their index. By
+//!   construction: no two keys are equal.
 //! - I2 Time never runs backwards: asserted when an event is pushed.
 
 use std::cmp::Ordering;
@@ -116,15 +117,83 @@ impl Ord for Entry {
     }
 }
 
+/// The recurring events, of which each has at most one time: a link's next verb and completion, a
+/// node's next run, a client's next look. A winner tree: setting costs a walk to the root, the
+/// earliest stands there.
+struct Timers {
+    /// When; `NEVER` if not at all. As many as leaves: a power of two.
+    at: Vec<u64>,
+    /// The earliest of each subtree; the root is at 1. Ties go to the lower index.
+    winners: Vec<u16>,
+    /// What each is.
+    what: Vec<Happening>,
+}
+
+/// Not scheduled.
+pub(crate) const NEVER: u64 = u64::MAX;
+
+impl Timers {
+    fn new(what: Vec<Happening>) -> Timers {
+        let n_leaves = what.len().next_power_of_two().max(2);
+        let mut timers = Timers { at: vec![NEVER; n_leaves], winners: vec![0; n_leaves], what };
+        (0..n_leaves).step_by(2).for_each(|leaf| timers.set(leaf, NEVER));
+        timers
+    }
+
+    #[inline]
+    fn set(&mut self, timer: usize, at: u64) {
+        self.at[timer] = at;
+        let n_leaves = self.at.len();
+        let mut node = (n_leaves + timer) / 2;
+        let first = (timer & !1) as u16;
+        let mut winner = self.earlier(first, first + 1);
+        self.winners[node] = winner;
+        while node > 1 {
+            let other = self.winners[node ^ 1];
+            winner = self.earlier(winner.min(other), winner.max(other));
+            node /= 2;
+            self.winners[node] = winner;
+        }
+    }
+
+    /// Of two timers, `low` having the lower index.
+    #[inline]
+    fn earlier(&self, low: u16, high: u16) -> u16 {
+        if self.at[high as usize] < self.at[low as usize] { high } else { low }
+    }
+
+    fn first(&self) -> (u64, usize) {
+        let timer = self.winners[1] as usize;
+        (self.at[timer], timer)
+    }
+}
+
 /// The events to come.
-#[derive(Default)]
 pub(crate) struct Queue {
     heap: BinaryHeap<Entry>,
+    timers: Timers,
+    members: usize,
     pushed: u64,
     now: u64,
 }
 
 impl Queue {
+    pub(crate) fn new(members: usize, n_clients: usize) -> Queue {
+        let links = members * members;
+        let what = (0..links)
+            .map(|link| Happening::Verb(link as u8))
+            .chain((0..links).map(|link| Happening::Completion(link as u8)))
+            .chain((0..members).map(|node| Happening::Run(node as u8)))
+            .chain((0..n_clients).map(|client| Happening::Client(client as u8)));
+        Queue {
+            heap: BinaryHeap::new(),
+            timers: Timers::new(what.collect()),
+            members,
+            pushed: 0,
+            now: 0,
+        }
+    }
+
     pub(crate) fn now(&self) -> u64 {
         self.now
     }
@@ -135,15 +204,50 @@ impl Queue {
         self.heap.push(Entry { at: at.max(self.now), sequence: self.pushed, what });
     }
 
+    fn set(&mut self, timer: usize, at: u64) {
+        self.timers.set(timer, at.max(self.now));
+    }
+
+    /// When the first verb of `link` goes on; replaces what was set before.
+    pub(crate) fn set_verb(&mut self, link: usize, at: u64) {
+        self.set(link, at);
+    }
+
+    /// When the first completion of `link` arrives.
+    pub(crate) fn set_completion(&mut self, link: usize, at: u64) {
+        self.set(self.members * self.members + link, at);
+    }
+
+    /// When `node`'s loop runs.
+    pub(crate) fn set_run(&mut self, node: usize, at: u64) {
+        self.set(2 * self.members * self.members + node, at);
+    }
+
+    /// When `node`'s loop is set to run.
+    pub(crate) fn run_at(&self, node: usize) -> u64 {
+        self.timers.at[2 * self.members * self.members + node]
+    }
+
+    /// When `client` looks at what it waits for.
+    pub(crate) fn set_client(&mut self, client: usize, at: u64) {
+        self.set(2 * self.members * self.members + self.members + client, at);
+    }
+
     /// The next event, if it is not later than `limit`; time moves to it.
     pub(crate) fn pop_until(&mut self, limit: u64) -> Option<Happening> {
-        if self.heap.peek()?.at > limit {
+        let (at, timer) = self.timers.first();
+        let once = self.heap.peek().map_or(NEVER, |entry| entry.at);
+        let next = at.min(once);
+        if next == NEVER || next > limit {
             return None;
         }
-        let entry = self.heap.pop()?;
-        assert!(entry.at >= self.now, "I2: time never runs backwards");
-        self.now = entry.at;
-        Some(entry.what)
+        assert!(next >= self.now, "I2: time never runs backwards");
+        self.now = next;
+        if once <= at {
+            return self.heap.pop().map(|entry| entry.what);
+        }
+        self.timers.set(timer, NEVER);
+        Some(self.timers.what[timer])
     }
 
     /// Nothing happens until `at`.
@@ -158,26 +262,50 @@ mod tests {
 
     #[test]
     fn i1_events_of_one_time_come_in_order_of_pushing() {
-        let mut queue = Queue::default();
-        queue.push(7, Happening::Run(1));
-        queue.push(5, Happening::Run(2));
-        queue.push(7, Happening::Run(3));
-        queue.push(5, Happening::Run(4));
+        let mut queue = Queue::new(3, 0);
+        queue.push(7, Happening::Reconnect(1));
+        queue.push(5, Happening::Reconnect(2));
+        queue.push(7, Happening::Reconnect(3));
+        queue.push(5, Happening::Reconnect(4));
         let mut order = Vec::new();
-        while let Some(Happening::Run(node)) = queue.pop_until(10) {
-            order.push(node);
+        while let Some(Happening::Reconnect(link)) = queue.pop_until(10) {
+            order.push(link);
         }
         assert_eq!(order, [2, 4, 1, 3]);
     }
 
     #[test]
     fn i2_what_is_late_happens_now() {
-        let mut queue = Queue::default();
+        let mut queue = Queue::new(1, 0);
         queue.push(5, Happening::Phase);
         assert_eq!(queue.pop_until(4), None);
         assert_eq!(queue.pop_until(5), Some(Happening::Phase));
         queue.push(1, Happening::Strike);
         assert_eq!(queue.pop_until(9), Some(Happening::Strike));
         assert_eq!(queue.now(), 5);
+        queue.set_run(0, 2);
+        assert_eq!(queue.pop_until(9), Some(Happening::Run(0)));
+        assert_eq!(queue.now(), 5);
+    }
+
+    #[test]
+    fn a_timer_has_one_time_and_the_earliest_comes_first() {
+        let mut rng = base::Rng::new(4);
+        let mut queue = Queue::new(3, 5);
+        let mut twin = vec![NEVER; 26];
+        for _ in 0..5000 {
+            let timer = rng.below(26) as usize;
+            if rng.chance(3, 4) {
+                twin[timer] = queue.now() + rng.below(50);
+                queue.set(timer, twin[timer]);
+            } else if let Some(what) = queue.pop_until(NEVER - 1) {
+                let first = *twin.iter().min().expect("26 timers");
+                let timer = twin.iter().position(|at| *at == first).expect("it is one of them");
+                assert_eq!((queue.now(), what), (first, queue.timers.what[timer]));
+                twin[timer] = NEVER;
+            } else {
+                assert!(twin.iter().all(|at| *at == NEVER));
+            }
+        }
     }
 }

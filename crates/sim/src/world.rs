@@ -80,7 +80,8 @@ impl Outcome {
 pub struct World<S> {
     pub(crate) net: Net,
     pub(crate) plan: Plan,
-    pub(crate) machines: Vec<Option<S>>,
+    /// Boxed: each run takes the machine out of its place and puts it back.
+    pub(crate) machines: Vec<Option<Box<S>>>,
     pub(crate) shells: Vec<Shell>,
     pub(crate) ledger: Ledger,
     pub(crate) clients: Vec<Client>,
@@ -111,7 +112,14 @@ impl<S: Subject> World<S> {
     pub(crate) fn new(plan: Plan, mut rng: Rng, keep_trace: bool) -> World<S> {
         let members = plan.members;
         let n_words = S::n_words(members, &plan.shape);
-        let net = Net::new(members, n_words, plan.weather, rng.fork(), Trace::new(keep_trace));
+        let net = Net::new(
+            members,
+            plan.n_clients,
+            n_words,
+            plan.weather,
+            rng.fork(),
+            Trace::new(keep_trace),
+        );
         World {
             net,
             machines: (0..members).map(|_| None).collect(),
@@ -140,7 +148,7 @@ impl<S: Subject> World<S> {
         }
         for client in 0..self.clients.len() {
             let at = 2 * MS * (client as u64 + 1);
-            self.clients[client].arm(&mut self.net.queue, client, at);
+            self.net.queue.set_client(client, at);
         }
         self.net.queue.push(self.plan.strike_every_ns, Happening::Strike);
         self.net.queue.push(self.plan.safety_ns, Happening::Phase);
@@ -229,7 +237,7 @@ impl<S: Subject> World<S> {
             memory_outlives_process: self.plan.weather.provider == Provider::Shm,
         };
         let machine = self.with_host(node, |host, clock| S::start(&setup, clock, host));
-        self.machines[node] = Some(machine);
+        self.machines[node] = Some(Box::new(machine));
         self.net.arm_run(node, now);
         for peer in (0..members).filter(|peer| *peer != node) {
             let (out, back) = (self.net.link_index(node, peer), self.net.link_index(peer, node));
@@ -281,10 +289,9 @@ impl<S: Subject> World<S> {
 
     fn on_run(&mut self, node: usize) {
         let process = &mut self.net.processes[node];
-        if process.run_armed != self.net.queue.now() || !process.runs() {
+        if !process.runs() {
             return;
         }
-        process.run_armed = crate::link::NEVER;
         let Some(mut machine) = self.machines[node].take() else { return };
         std::mem::swap(&mut process.inbox, &mut self.spare);
         let inbox = std::mem::take(&mut self.spare);
