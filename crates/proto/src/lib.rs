@@ -5,9 +5,11 @@
 //! simulator, under the model checker, over shared memory and over TCP.
 //!
 //! - [`Replicator`]: what every protocol that replicates a log offers to the runtime.
-//! - `velos`: one-sided Paxos, a log of compare-and-swap words (paper 001).
-//! - `mu`: one-sided writes under a permission (for comparison).
-//! - `omega`: who should lead (the papers' Ω).
+//! - [`velos`]: one-sided Paxos, a log of compare-and-swap words (paper 001).
+//! - [`mu`]: one-sided writes under a permission (for comparison).
+//! - [`omega`]: who should lead (the papers' Ω).
+//! - [`node`]: one member, the two together.
+//! - [`table`]: what each protocol promises, as data.
 #![forbid(unsafe_code)]
 #![no_std]
 
@@ -16,6 +18,7 @@ extern crate alloc;
 pub mod mu;
 pub mod node;
 pub mod omega;
+pub mod table;
 mod value;
 pub mod velos;
 

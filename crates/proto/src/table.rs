@@ -1,0 +1,90 @@
+//! What each protocol orders, promises and survives, as data: the documentation and
+//! `gregale protocols` print it from here (Odyssey, tables 1 and 2).
+
+/// One protocol's row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// Where it is described.
+    pub source: &'static str,
+    /// Who orders.
+    pub ordering: Ordering,
+    /// What a client sees.
+    pub consistency: &'static str,
+    /// Which crashes it survives without losing an acknowledged update.
+    pub survives: &'static str,
+    /// What a write costs when nothing fails.
+    pub write_cost: &'static str,
+    /// What a linearizable read costs.
+    pub read_cost: &'static str,
+    /// What happens when the leader dies.
+    pub leader_change: &'static str,
+    /// The fabrics that it runs on.
+    pub fabrics: &'static [&'static str],
+    /// The durability modes that it can give.
+    pub durability: &'static [&'static str],
+}
+
+/// Who orders, and how much of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ordering {
+    /// A leader orders all updates.
+    LeaderTotal,
+}
+
+impl Ordering {
+    /// As the paper's taxonomy calls it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Ordering::LeaderTotal => "leader, total order",
+        }
+    }
+}
+
+/// Every protocol that can be chosen.
+pub const PROTOCOLS: &[Row] = &[
+    Row {
+        name: "velos",
+        source: "Velos, sections 4 and 5",
+        ordering: Ordering::LeaderTotal,
+        consistency: "linearizable",
+        survives: "the crash of any minority",
+        write_cost: "one WRITE and one CAS round trip to a majority",
+        read_cost: "one READ round trip to a majority, at any member, batched",
+        leader_change: "one CAS round trip, then the undecided slots",
+        fabrics: &["shm", "tcp", "sim"],
+        durability: &["memory-quorum"],
+    },
+    Row {
+        name: "mu",
+        source: "Mu (OSDI 2020), as Velos compares with it",
+        ordering: Ordering::LeaderTotal,
+        consistency: "linearizable",
+        survives: "the crash of any minority",
+        write_cost: "one WRITE round trip to a majority",
+        read_cost: "one WRITE round trip to a majority, at the leader, batched",
+        leader_change: "one message round trip for permissions, one READ, one WRITE",
+        fabrics: &["tcp", "sim"],
+        durability: &["memory-quorum"],
+    },
+];
+
+/// The row of `name`.
+pub fn protocol(name: &str) -> Option<&'static Row> {
+    PROTOCOLS.iter().find(|row| row.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_found() {
+        for (at, row) in PROTOCOLS.iter().enumerate() {
+            assert_eq!(protocol(row.name), Some(row));
+            assert!(PROTOCOLS[..at].iter().all(|other| other.name != row.name));
+        }
+        assert_eq!(protocol("paxos"), None);
+    }
+}
