@@ -4,7 +4,7 @@
 //! keeps two leaders apart is not a word but the memory's owner: it lets one member at a time write
 //! into its log, and a new leader first asks a majority to let it in.
 //!
-//! **Assumes** T2, T4, T5, T7 and [`Port::permit_writer`]: so it runs on tcp, rdma and in the
+//! **Assumes** T2, T4, T5, T7 and [`base::Port::permit_writer`]: so it runs on tcp, rdma and in the
 //! simulator; shared memory cannot take a mapping back and refuses.
 //!
 //! **Invariants**

@@ -1,5 +1,5 @@
 //! The proposer: a term from its ballot to its end, the window of prepared slots, the news for the
-//! followers, and making good what broke (section 5.1). One slot's way through it: [`slot`].
+//! followers, and making good what broke (section 5.1). One slot's way through it: `slot`.
 
 use super::slot::Phase;
 use super::*;

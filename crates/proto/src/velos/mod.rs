@@ -10,11 +10,11 @@
 //! **Invariants**
 //! - I1 A value is proposed for (slot, ballot) only after a majority promised the ballot, and it is
 //!   the value with the highest accepted ballot among those that *completed* prepares returned, or a
-//!   fresh one if they returned none. By construction: [`slot`]'s `resolve` is the only place.
+//!   fresh one if they returned none. By construction: `slot`'s `resolve` is the only place.
 //! - I2 One (slot, ballot) never has two values: a proposer stores its ballot in its region before
 //!   the first CAS that uses it and starts above it in its next life. Asserted in `start_term`.
 //! - I3 A slot is recycled only when it is decided and applied at a majority. Asserted in `prepare`.
-//! - I4 Whatever is delivered is decided, and delivered in slot order. By construction: [`learner`]
+//! - I4 Whatever is delivered is decided, and delivered in slot order. By construction: `learner`
 //!   delivers only a slot below a published decided prefix whose word was accepted under the ballot
 //!   that published it, or the majority's highest; a leader only what a majority accepted.
 //! - I5 A value area that some acceptor's word may refer to is not overwritten: a value goes to the
@@ -23,7 +23,7 @@
 //!   `post_accept` needs the acceptor's prepare to have completed.
 //! - I6 At most one CAS of this node is under way to one acceptor's word. Asserted when posting.
 //! - I7 A read is answered only if, after it arrived, a majority's words of the slot equal to the
-//!   applied prefix show that nobody can have decided it without this node knowing. [`reads`].
+//!   applied prefix show that nobody can have decided it without this node knowing. `reads`.
 //!
 //! **Global** (simulator): agreement, order, validity, integrity, linearizability, one writer a word.
 //! **Liveness**: a lone trusted member that reaches a majority decides; a lagging one catches up.
@@ -41,7 +41,7 @@
 //! (slot, proposer); slots are recycled (the paper's log is unbounded); decisions are piggybacked in
 //! the value's label (5.4, which the paper did not implement) and written alone when idle; a
 //! minority of failed CASes does not abort; once proposal numbers overflow, slots are sealed and
-//! spoken to by messages ([`rpc`], 5.2's fall-back).
+//! spoken to by messages (`rpc`, 5.2's fall-back).
 
 mod layout;
 mod leader;

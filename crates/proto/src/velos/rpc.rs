@@ -1,6 +1,6 @@
 //! The fall-back when proposal numbers outgrow the slot word (section 5.2).
 //!
-//! A ballot of [`Packing::ballot_limit`] or more does not fit. Its proposer sends prepares and accepts
+//! A ballot of `Packing::ballot_limit` or more does not fit. Its proposer sends prepares and accepts
 //! as messages. The acceptor first *seals* the slot word by CAS (its `min_proposal` field becomes
 //! all ones, so that every CAS of the old protocol fails from then on and tells its proposer), and
 //! keeps the state in two words beside it, wide enough for ever, which only it writes.

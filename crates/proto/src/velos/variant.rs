@@ -2,7 +2,7 @@
 //!
 //! A [`Variant`] is a zero-sized type whose constants the compiler folds: the shipped protocol pays
 //! nothing for them, and nobody can switch a bug on at run time. The simulator's sweep must catch
-//! each [`mutants`] entry; one that survives shows a check that does not check.
+//! each one; one that survives shows a check that does not check.
 
 use super::word::Packing;
 
