@@ -52,16 +52,18 @@ impl Backlog {
             self.head = 0;
             return;
         }
+        // An empty value too has a place of its own, or it would hide the one behind it.
+        let space = value.len().max(1);
         let mut start = self.head;
-        if start + value.len() > self.ring.len() {
+        if start + space > self.ring.len() {
             // Values lie in one piece: skip the rest of the ring, and whoever lies there goes.
             self.forget_between(start, self.ring.len());
             start = 0;
         }
-        self.forget_between(start, start + value.len());
+        self.forget_between(start, start + space);
         self.ring[start..start + value.len()].copy_from_slice(value);
         self.kept.push_back(Kept { start, len: value.len() });
-        self.head = start + value.len();
+        self.head = start + space;
     }
 
     /// Starts again after a state was installed: `executed` slots done, nothing kept.

@@ -5,7 +5,7 @@ use base::{At, MAX_MEMBERS, Port, Rank, Token};
 
 #[derive(Debug)]
 pub(crate) struct Wire {
-    sent: [Vec<Vec<u8>>; MAX_MEMBERS],
+    pub(crate) sent: [Vec<Vec<u8>>; MAX_MEMBERS],
     /// How many messages fit between two takes.
     pub(crate) room: usize,
 }
