@@ -215,7 +215,7 @@ pub(crate) fn getex(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
 }
 
 pub(crate) fn mset(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
-    if call.args.len() % 2 == 0 {
+    if call.args.len().is_multiple_of(2) {
         wrong_arity(call.spec, reply);
         return;
     }
@@ -224,7 +224,7 @@ pub(crate) fn mset(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
 }
 
 pub(crate) fn msetnx(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
-    if call.args.len() % 2 == 0 {
+    if call.args.len().is_multiple_of(2) {
         wrong_arity(call.spec, reply);
         return;
     }

@@ -263,6 +263,10 @@ impl Parser {
         input: &[u8],
         too_long: ProtocolError,
     ) -> Result<Option<Option<i64>>, ProtocolError> {
+        if let Some((number, end)) = short_number(&input[self.at..]) {
+            self.at += end;
+            return Ok(Some(Some(number)));
+        }
         let Some(line) = line(input, self.at, b'\r', too_long)? else { return Ok(None) };
         // The line feed must have arrived, but it is not looked at.
         if line.end + 1 >= input.len() {
@@ -271,6 +275,23 @@ impl Parser {
         self.at = line.end + 2;
         Ok(Some(parse_integer(input[line].get(1..).unwrap_or_default())))
     }
+}
+
+/// The fast path for what nearly every head is: a byte, a few digits, the line end. Also where the
+/// line ends; `None` leaves the judgement to the general path.
+fn short_number(head: &[u8]) -> Option<(i64, usize)> {
+    const DIGITS_MAX: usize = 6;
+    let mut number = 0;
+    for (at, &byte) in head.iter().enumerate().take(DIGITS_MAX + 2).skip(1) {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            let one_spelling = at == 2 || (at > 2 && head[1] != b'0');
+            let ends = byte == b'\r' && at + 1 < head.len();
+            return (one_spelling && ends).then_some((number, at + 2));
+        }
+        number = number * 10 + i64::from(digit);
+    }
+    None
 }
 
 /// The line at `at` up to its end mark, when that has arrived.

@@ -5,8 +5,8 @@
 //! randomness (a command that needs some brings a seed) and no order that a hash map chose.
 //!
 //! - I1 a key is *live* while its expiry is above state time. A key that is due but still there is
-//!   invisible to every command. By construction: commands reach entries through `live`, and
-//!   writers through `entry_for_write`, which removes what is due first.
+//!   invisible to every command. By construction: commands reach entries through `live`,
+//!   and a writer that meets a due entry treats it as absent. Tests `i1_...`.
 //! - I2 [`Store::version`] of a key changes whenever the key is created, changed, deleted or
 //!   expires. Versions are values of one counter that only grows; a deleted key leaves its value in
 //!   one of [`DELETION_BUCKETS`] words, so an absent key that was there in between differs too. A
@@ -224,13 +224,15 @@ impl Store {
 
     /// Changes the value of a live key in place, or that of a new, empty key; keeps the expiry.
     pub(crate) fn change<T>(&mut self, key: &[u8], change: impl FnOnce(&mut Vec<u8>) -> T) -> T {
-        if self.live(key).is_none() {
+        let position = position_of(key);
+        let now_ms = self.now_ms;
+        let live = |entry: &Entry| entry.expire_at > now_ms;
+        if !self.table.find(position, key).is_some_and(live) {
             self.put(key, b"", Expiry::Clear);
-        } else {
-            self.changes += 1;
         }
+        self.changes += 1;
         let version = self.changes;
-        let entry = self.table.find_mut(position_of(key), key).expect("live, or just created");
+        let entry = self.table.find_mut(position, key).expect("live, or just created");
         let len = entry.value.len() as u64;
         let result = change(&mut entry.value);
         assert!(entry.value.len() <= VALUE_BYTES_MAX, "checked before");

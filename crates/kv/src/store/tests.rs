@@ -153,7 +153,10 @@ fn step(store: &mut Store, rng: &mut Rng) {
     }
 }
 
-fn content(store: &Store) -> Vec<(Vec<u8>, Vec<u8>, Option<u64>, u64)> {
+/// Key, value, expiry, version.
+type Owned = (Vec<u8>, Vec<u8>, Option<u64>, u64);
+
+fn content(store: &Store) -> Vec<Owned> {
     let owned = |e: EntryRef<'_>| (e.key.to_vec(), e.value.to_vec(), e.expire_at_ms, e.version);
     store.entries().map(owned).collect()
 }
