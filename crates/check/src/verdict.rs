@@ -1,7 +1,7 @@
 //! The verdict on a history, its budget, and the evidence.
 //!
 //! - I1 A history is called linearizable only after the order that was found has been replayed with
-//!   the plain [`model`](crate::model), against every answer and against real time.
+//!   the plain [`model`], against every answer and against real time.
 //! - I7 A violation names an operation such that everything answered before it can be explained and
 //!   nothing that was known at its answer explains it, so who reads the explanation need not look
 //!   at anything later.

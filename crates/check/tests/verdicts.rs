@@ -263,7 +263,7 @@ fn i2_the_same_history_is_judged_the_same_twice() {
         clients: 8,
         keys: 3,
         values: 4,
-        unknown_permille: 30,
+        unknown_permille: 10,
         failed_permille: 0,
         txn_permille: 20,
         actions: ALL,
