@@ -52,12 +52,19 @@ impl Attempt {
         self.handshake.claims()
     }
 
+    /// Whether the kernel has finished connecting: from then on, wait for input.
+    pub(super) fn is_connected(&self) -> bool {
+        self.connected
+    }
+
     /// Does what the socket allows now.
     pub(super) fn look(&mut self, local: &Local) -> Result<Look, LinkError> {
         if !self.connected {
-            socket::connected(&self.socket)
-                .map_err(|errno| LinkError::Os { doing: "connect", errno })?;
-            self.connected = true;
+            let failed = |errno| LinkError::Os { doing: "connect", errno };
+            self.connected = socket::connected(&self.socket).map_err(failed)?;
+            if !self.connected {
+                return Ok(Look::Continue);
+            }
             self.send()?;
             return Ok(Look::Connected);
         }

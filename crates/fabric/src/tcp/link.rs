@@ -30,7 +30,6 @@ use std::time::Instant;
 const INPUT_BYTES: usize = 256 << 10;
 
 /// This node's own memory, as peers may use it.
-#[derive(Debug)]
 pub(super) struct Memory {
     pub(super) words: Words,
     /// From where on only one may write, and who, if not everybody.
@@ -63,14 +62,14 @@ pub(super) enum Expected {
     Before,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 struct Outstanding {
     token: Token,
     expected: Expected,
 }
 
 /// Signalled verbs that wait for their completion, oldest first (L2).
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Ledger {
     waiting: VecDeque<Outstanding>,
     oldest: u32,
@@ -101,7 +100,7 @@ impl Ledger {
 }
 
 /// Bytes that wait to be sent.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Output {
     bytes: Vec<u8>,
     sent: usize,
@@ -138,7 +137,6 @@ impl Output {
 }
 
 /// Bytes that have arrived: whole frames, and perhaps the start of one.
-#[derive(Debug)]
 pub(super) struct Input {
     bytes: Vec<u8>,
     start: usize,
@@ -190,7 +188,6 @@ impl Input {
 }
 
 /// One established connection.
-#[derive(Debug)]
 pub(super) struct Link {
     pub(super) socket: OwnedFd,
     /// Tells this connection from others of the same peer in the poller's events.

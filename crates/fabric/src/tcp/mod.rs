@@ -7,6 +7,7 @@ mod link;
 mod peer;
 mod port;
 mod provider;
+pub mod sentinel;
 mod socket;
 mod status;
 pub mod wire;

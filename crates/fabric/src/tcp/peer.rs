@@ -12,7 +12,6 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 /// One member, as this node sees it.
-#[derive(Debug)]
 pub(super) struct Peer {
     pub(super) rank: Rank,
     pub(super) address: SocketAddr,
@@ -41,7 +40,6 @@ impl Life {
 }
 
 /// What the link to a peer is at the moment.
-#[derive(Debug)]
 pub(super) enum State {
     /// The peer is this node.
     Own,
@@ -173,7 +171,6 @@ impl Peer {
 }
 
 /// The connection of a peer's sentinel. It brings one frame in its life.
-#[derive(Debug)]
 pub(super) struct Vigil {
     pub(super) socket: OwnedFd,
     pub(super) serial: u32,

@@ -549,7 +549,7 @@ impl std::fmt::Debug for TcpFabric {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("TcpFabric")
             .field("me", &self.local.me)
-            .field("peers", &self.peers)
+            .field("links", &self.links().collect::<Vec<_>>())
             .field("incoming", &self.incoming.len())
             .field("door", &self.door)
             .finish_non_exhaustive()

@@ -76,9 +76,14 @@ pub(super) fn receive(socket: &OwnedFd, room: &mut [u8]) -> Result<Option<usize>
     }
 }
 
-/// Whether a connection that became writable was made.
-pub(super) fn connected(socket: &OwnedFd) -> Result<(), Errno> {
-    sockopt::socket_error(socket)?
+/// Whether the connection is made; false while the kernel is still trying.
+pub(super) fn connected(socket: &OwnedFd) -> Result<bool, Errno> {
+    sockopt::socket_error(socket)??;
+    match net::getpeername(socket) {
+        Ok(_) => Ok(true),
+        Err(Errno::NOTCONN) => Ok(false),
+        Err(errno) => Err(errno),
+    }
 }
 
 /// Stops watching `socket`, which is about to be closed: a copy of it in a child that was just

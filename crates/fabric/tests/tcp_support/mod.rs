@@ -2,10 +2,14 @@
 #![allow(dead_code, unreachable_pub)] // each test program uses a part of it
 
 use base::{At, Event, Inbox, Incarnation, Outcome, Port, Rank, Token};
+use fabric::conformance::child::{self, Child};
 use fabric::tcp::{LinkStatus, TcpFabric};
 use fabric::{Fabric, Setup};
+use region::Region;
 use std::collections::VecDeque;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::path::Path;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -77,36 +81,31 @@ impl Member {
 /// Where a group lives: its regions are removed with it.
 pub struct Place {
     pub directory: TempDir,
-    pub listeners: Vec<TcpListener>,
+    /// The listening sockets of the members that live in this process: the test keeps them, as
+    /// `gregale up` does, so that an address survives its member.
+    listeners: Vec<Option<TcpListener>>,
     /// Where each member is looked for.
     pub addresses: Vec<SocketAddr>,
 }
 
 impl Place {
     pub fn new(members: usize) -> Place {
-        let listeners: Vec<_> =
-            (0..members).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-        let addresses = listeners.iter().map(|listener| listener.local_addr().unwrap()).collect();
-        Place { directory: tempfile::tempdir_in("/dev/shm").unwrap(), listeners, addresses }
-    }
-
-    pub fn setup(&self, me: usize) -> Setup {
-        Setup {
-            cluster: "tcp-test".into(),
-            secret: b"a secret of the test".to_vec(),
-            me: Rank::at(me),
-            members: self.addresses.len(),
-            incarnation: Incarnation(1),
-            directory: self.directory.path().to_owned(),
-            layout: 7,
-            n_words: N_WORDS,
+        let address = own_loopback_address();
+        let bind = |_| TcpListener::bind((address, 0)).unwrap();
+        let listeners: Vec<_> = (0..members).map(bind).collect();
+        Place {
+            directory: tempfile::tempdir_in("/dev/shm").unwrap(),
+            addresses: listeners.iter().map(|listener| listener.local_addr().unwrap()).collect(),
+            listeners: listeners.into_iter().map(Some).collect(),
         }
     }
 
-    /// The listening socket of `me`: the test keeps one too, as `gregale up` does, so that the
-    /// address survives the member.
+    pub fn setup(&self, me: usize) -> Setup {
+        setup(self.directory.path(), me, self.addresses.len())
+    }
+
     pub fn listener(&self, me: usize) -> TcpListener {
-        self.listeners[me].try_clone().unwrap()
+        self.listeners[me].as_ref().expect("a member of this process").try_clone().unwrap()
     }
 
     pub fn create_as(&self, setup: &Setup) -> Member {
@@ -123,6 +122,58 @@ impl Place {
         let listener = self.listener(me);
         Member::new(TcpFabric::attach(&self.setup(me), listener, &self.addresses).unwrap())
     }
+
+    /// Starts member `me` in a process of its own: this test program again, with only the test
+    /// named `test`, which must start with [`serve_if_child`].
+    pub fn spawn(&mut self, me: usize, test: &str) -> Child {
+        self.listeners[me] = None;
+        let addresses: Vec<_> = self.addresses.iter().map(SocketAddr::to_string).collect();
+        let directory = self.directory.path().to_str().expect("a plain path");
+        Child::of_this_program(test, &format!("{directory} {me} {}", addresses.join(" ")))
+    }
+}
+
+/// Serves until killed, and does not return, if this process was started by [`Place::spawn`].
+pub fn serve_if_child() {
+    let Some(place) = child::place() else { return };
+    let mut parts = place.split(' ');
+    let directory = parts.next().unwrap();
+    let me: usize = parts.next().unwrap().parse().unwrap();
+    let addresses: Vec<SocketAddr> = parts.map(|address| address.parse().unwrap()).collect();
+    let setup = setup(Path::new(directory), me, addresses.len());
+    let listener = TcpListener::bind(addresses[me]).unwrap();
+    let fabric = match Region::attach(Path::new(directory), &setup.identity_of(setup.me, 0)) {
+        Ok(owner) => {
+            drop(owner);
+            TcpFabric::attach(&setup, listener, &addresses).unwrap()
+        }
+        Err(_) => TcpFabric::create(&setup, listener, &addresses).unwrap(),
+    };
+    child::serve(fabric);
+    std::process::exit(0);
+}
+
+fn setup(directory: &Path, me: usize, members: usize) -> Setup {
+    Setup {
+        cluster: "tcp-test".into(),
+        secret: b"a secret of the test".to_vec(),
+        me: Rank::at(me),
+        members,
+        incarnation: Incarnation(1),
+        directory: directory.to_owned(),
+        layout: 7,
+        n_words: N_WORDS,
+    }
+}
+
+/// An address of this host that no other test uses, so that a port can be given up and bound again
+/// by a child without anybody taking it in between.
+fn own_loopback_address() -> IpAddr {
+    static NEXT: AtomicU8 = AtomicU8::new(1);
+    let pid = std::process::id();
+    let last = NEXT.fetch_add(1, Ordering::Relaxed);
+    assert_ne!(last, 0, "more places than one program has addresses for");
+    IpAddr::V4(Ipv4Addr::new(127, 1 + (pid >> 8) as u8 % 250, pid as u8, last))
 }
 
 /// Polls all of them until `done`, or panics with what they know.
