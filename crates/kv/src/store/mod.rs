@@ -153,6 +153,11 @@ impl Store {
             && self.expiries.range((self.now_ms + 1, 0)..=(unix_ms, u64::MAX)).next().is_some()
     }
 
+    /// The Unix time in milliseconds at which the first key expires, which may have passed.
+    pub fn next_expiry_ms(&self) -> Option<u64> {
+        self.expiries.first().map(|&(expire_at, _)| expire_at)
+    }
+
     /// The version of a key, for WATCH: equal versions mean that nothing happened to it (I2).
     pub fn version(&self, key: &[u8]) -> u64 {
         let position = position_of(key);
