@@ -1,0 +1,164 @@
+//! Many samples and many runs into few numbers.
+
+use crate::{Row, Value};
+use hdrhistogram::Histogram;
+use std::time::Duration;
+
+/// The longest time that is told apart from longer ones, in nanoseconds: ten minutes.
+const LONGEST_NS: u64 = 600_000_000_000;
+
+/// Times, kept with three significant digits in a fixed amount of memory.
+#[derive(Clone, Debug)]
+pub struct Latency {
+    times: Histogram<u64>,
+}
+
+impl Default for Latency {
+    fn default() -> Latency {
+        Latency::new()
+    }
+}
+
+impl Latency {
+    /// No times yet.
+    pub fn new() -> Latency {
+        let times = Histogram::new_with_bounds(1, LONGEST_NS, 3);
+        Latency { times: times.unwrap_or_else(|e| panic!("constant bounds are valid: {e}")) }
+    }
+
+    /// Adds a time in nanoseconds; longer ones than ten minutes count as ten minutes. Allocates
+    /// nothing.
+    pub fn record_ns(&mut self, time_ns: u64) {
+        self.times.saturating_record(time_ns);
+    }
+
+    /// Adds a time.
+    pub fn record(&mut self, time: Duration) {
+        self.record_ns(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+    }
+
+    /// Adds another's times.
+    pub fn add(&mut self, other: &Latency) {
+        if let Err(e) = self.times.add(&other.times) {
+            panic!("all have the same bounds: {e}");
+        }
+    }
+
+    /// How many times.
+    pub fn count(&self) -> u64 {
+        self.times.len()
+    }
+
+    /// The time that `percent` of all did not exceed, in nanoseconds; 0 without any.
+    pub fn percentile_ns(&self, percent: f64) -> u64 {
+        self.times.value_at_percentile(percent)
+    }
+
+    /// The median.
+    pub fn p50_ns(&self) -> u64 {
+        self.percentile_ns(50.0)
+    }
+
+    /// What one in a hundred exceeds.
+    pub fn p99_ns(&self) -> u64 {
+        self.percentile_ns(99.0)
+    }
+
+    /// The longest.
+    pub fn max_ns(&self) -> u64 {
+        self.times.max()
+    }
+
+    /// The mean.
+    pub fn mean_ns(&self) -> f64 {
+        self.times.mean()
+    }
+
+    /// Adds `samples`, `p50_ns`, `p99_ns`, `p999_ns` and `max_ns` to a row.
+    #[must_use]
+    pub fn fields(&self, row: Row) -> Row {
+        row.with("samples", self.count())
+            .with("p50_ns", self.p50_ns())
+            .with("p99_ns", self.p99_ns())
+            .with("p999_ns", self.percentile_ns(99.9))
+            .with("max_ns", self.max_ns())
+    }
+}
+
+/// The middle of `values`, or the mean of the two middle ones; `None` without any.
+pub fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    match sorted.len() {
+        0 => None,
+        n if n % 2 == 1 => Some(sorted[middle]),
+        _ => Some(f64::midpoint(sorted[middle - 1], sorted[middle])),
+    }
+}
+
+/// One set of rows out of several runs of one benchmark: for each number of each case the median of
+/// the runs that have it. Rows are matched by their place among those of the same case.
+pub fn median_rows(runs: &[Vec<Row>]) -> Vec<Row> {
+    let Some((first, rest)) = runs.split_first() else { return vec![] };
+    let nth_of_case = |rows: &[Row], at: usize| {
+        rows[..at].iter().filter(|row| row.case() == rows[at].case()).count()
+    };
+    let mut rows = first.clone();
+    for (at, row) in rows.iter_mut().enumerate() {
+        let nth = nth_of_case(first, at);
+        let twins: Vec<&Row> = rest
+            .iter()
+            .filter_map(|run| run.iter().filter(|twin| twin.case() == row.case()).nth(nth))
+            .collect();
+        let names: Vec<String> = row.fields().map(|(name, _)| name.to_owned()).collect();
+        for name in names {
+            let Some(own) = row.number(&name) else { continue };
+            let mut values = vec![own];
+            values.extend(twins.iter().filter_map(|twin| twin.number(&name)));
+            let was_count = matches!(row.get(&name), Some(Value::Count(_)));
+            match median(&values) {
+                Some(middle) if was_count && middle.fract() == 0.0 => {
+                    row.set(&name, middle as u64);
+                }
+                Some(middle) => row.set(&name, middle),
+                None => {}
+            }
+        }
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_median_is_in_the_middle() {
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
+    }
+
+    #[test]
+    fn percentiles_count_from_below() {
+        let mut latency = Latency::new();
+        (1..=1000).for_each(|ns| latency.record_ns(ns));
+        assert_eq!((latency.p50_ns(), latency.p99_ns(), latency.max_ns()), (500, 990, 1000));
+        latency.record(Duration::from_secs(4000));
+        assert!(latency.max_ns() >= LONGEST_NS, "saturates: {}", latency.max_ns());
+    }
+
+    #[test]
+    fn runs_are_matched_by_case_and_place() {
+        let run = |a: f64, b: f64, clients: u64| {
+            vec![
+                Row::new("x").with("clients", clients).with("per_s", a),
+                Row::new("x").with("clients", 2u64).with("per_s", b),
+            ]
+        };
+        let rows = median_rows(&[run(1.0, 10.0, 1), run(3.0, 30.0, 1), run(2.0, 20.0, 1)]);
+        assert_eq!(rows, run(2.0, 20.0, 1));
+        assert_eq!(median_rows(&[]), []);
+    }
+}
