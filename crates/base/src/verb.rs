@@ -100,7 +100,8 @@ pub enum Outcome<'a> {
     Before(u64),
     /// The peer's memory forbids this poster to write: nothing changed.
     Refused,
-    /// The link broke: it may have taken effect, or not, and will not any more.
+    /// The link broke: it may have taken effect, or not. It will not any more once `LinkUp` is
+    /// reported for that peer.
     Unknown,
 }
 

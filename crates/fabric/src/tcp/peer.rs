@@ -205,3 +205,45 @@ impl Vigil {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn life(incarnation: u64, life: u64) -> Life {
+        Life { incarnation: Incarnation(incarnation), life }
+    }
+
+    #[test]
+    fn a_death_is_news_once_and_only_until_a_later_life_is_here() {
+        let address = SocketAddr::from(([127, 0, 0, 1], 1));
+        let mut peer = Peer::new(Rank::at(1), address, State::Awaited);
+        let mut inbox = Inbox::new();
+        assert!(peer.mourn(life(1, 3), &mut inbox), "never met, but told by who has proved itself");
+        assert!(!peer.mourn(life(1, 3), &mut inbox), "told twice");
+        assert!(!peer.mourn(life(1, 2), &mut inbox), "told late");
+        peer.newest = Some(life(1, 4));
+        assert!(peer.mourn(life(1, 4), &mut inbox));
+        peer.newest = Some(life(1, 6));
+        assert!(!peer.mourn(life(1, 5), &mut inbox), "its successor is here");
+        peer.newest = Some(life(2, 1));
+        assert!(!peer.mourn(life(1, 6), &mut inbox), "a later incarnation is here");
+        assert!(peer.mourn(life(2, 1), &mut inbox));
+        let failed = Event::ProcessFailed(Rank::at(1));
+        assert!(inbox.iter().eq([failed; 3]));
+    }
+
+    #[test]
+    fn retries_slow_down_and_are_bounded() {
+        let address = SocketAddr::from(([127, 0, 0, 1], 1));
+        let mut peer = Peer::new(Rank::at(0), address, State::Awaited);
+        let mut rng = Rng::new(1);
+        let mut spans = Vec::new();
+        for _ in 0..20 {
+            spans.push(peer.retry_after);
+            let State::Retrying(due) = peer.next_retry(&mut rng) else { unreachable!() };
+            assert!(due <= Instant::now() + RETRY_MAX + RETRY_MAX / 2);
+        }
+        assert!(spans.is_sorted() && spans[0] == RETRY_MIN && spans[19] == RETRY_MAX);
+    }
+}
