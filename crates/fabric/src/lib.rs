@@ -12,8 +12,9 @@
 //!   beyond T1 and T5.
 //! - T3 **Nothing inside a verb.** The words of one WRITE or READ have no order among themselves.
 //! - T4 **One completion.** A verb with a token completes exactly once: with what it did, with
-//!   `Refused`, or, if its link broke, with `Unknown`; after that completion it takes no effect any
-//!   more. Completions of one link come in posting order.
+//!   `Refused`, or, if its link broke, with `Unknown`. An unknown verb may have taken effect, or
+//!   still take effect until the next `LinkUp` of that peer, and not after. Completions of one link
+//!   come in posting order.
 //! - T5 **Publication.** Who loads a word (acquire) sees everything that its writer's link put into
 //!   that region before it.
 //! - T6 **CAS and FETCH-ADD are atomic** together on every link, and with the owner's CPU if
@@ -30,6 +31,7 @@
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 pub mod setup;
+pub mod shm;
 pub mod tcp;
 
 pub use setup::{OpenError, Setup};

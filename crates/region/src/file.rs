@@ -20,6 +20,8 @@ use std::sync::Arc;
 pub struct Region {
     header: Header,
     shape: Shape,
+    /// Device and inode; `None` on the heap.
+    file: Option<(u64, u64)>,
     memory: Arc<Memory>,
 }
 
@@ -94,26 +96,27 @@ impl Region {
 
     /// A region of this process only, for tests and for whoever needs no peers.
     pub fn heap(identity: &Identity, incarnation: Incarnation) -> Owner {
-        let region = Region::of(Memory::heap(identity.shape.total_bytes()), identity.shape);
+        let region = Region::of(Memory::heap(identity.shape.total_bytes()), identity.shape, None);
         region.header.init(identity, incarnation, 0);
         robust::init(&region);
         let life = region.header.begin_life();
         Owner { region, life, file: None }
     }
 
-    fn of(memory: Memory, shape: Shape) -> Region {
+    fn of(memory: Memory, shape: Shape, file: Option<(u64, u64)>) -> Region {
         let memory = Arc::new(memory);
-        Region { header: Header::of(&memory), shape, memory }
+        Region { header: Header::of(&memory), shape, file, memory }
     }
 
     fn map(file: &File, path: &Path, identity: &Identity) -> Result<Region, Error> {
-        let bytes = metadata(file, path)?.len();
+        let metadata = metadata(file, path)?;
+        let bytes = metadata.len();
         if bytes < HEADER_BYTES as u64 {
             return Err(Error::NotARegion { path: path.to_owned() });
         }
         let memory = Memory::map(file, bytes as usize, path)?;
         // The views below are of `identity.shape`, and `validate` compares the file with it (I6).
-        let region = Region::of(memory, identity.shape);
+        let region = Region::of(memory, identity.shape, Some((metadata.dev(), metadata.ino())));
         region.header.validate(path, bytes, identity, boot::fingerprint()?)?;
         Ok(region)
     }
@@ -153,7 +156,7 @@ impl Region {
         self.header.pid()
     }
 
-    /// How many owners it has had so far.
+    /// The life of its last owner (I5).
     pub fn life(&self) -> u64 {
         self.header.life()
     }
@@ -161,6 +164,12 @@ impl Region {
     /// Whether its owner has removed it: what is written here now is lost.
     pub fn is_retired(&self) -> bool {
         self.header.is_retired()
+    }
+
+    /// Whether the file that is mapped here still has this name, and not another file by now.
+    pub fn is_named(&self, directory: &Path, identity: &Identity) -> bool {
+        std::fs::symlink_metadata(path_of(directory, identity.node))
+            .is_ok_and(|there| self.file == Some((there.dev(), there.ino())))
     }
 
     pub(crate) fn memory(&self) -> &Arc<Memory> {
@@ -174,7 +183,7 @@ impl Owner {
         &self.region
     }
 
-    /// Which owner this is, from 1 (I5).
+    /// Which life of the node this is (I5); never 0.
     pub fn life(&self) -> u64 {
         self.life
     }
@@ -243,7 +252,9 @@ fn create_file(
         Err(source) => return Err(Error::os("allocate", path, source)),
     }
     lock(&file, path)?;
-    let region = Region::of(Memory::map(&file, bytes as usize, path)?, identity.shape);
+    let memory = Memory::map(&file, bytes as usize, path)?;
+    let metadata = metadata(&file, path)?;
+    let region = Region::of(memory, identity.shape, Some((metadata.dev(), metadata.ino())));
     region.header.init(identity, incarnation, boot::fingerprint()?);
     robust::init(&region);
     let life = region.header.begin_life();
@@ -307,7 +318,8 @@ fn is_file_at(file: &File, path: &Path) -> Result<bool, Error> {
     }
 }
 
-/// Removes every region in `directory` that nobody owns, and says which: leftovers of a cluster
+/// Removes every region in `directory` that nobody owns, with the doorbell (`node-<id>.bell`) beside
+/// it, and says which: leftovers of a cluster
 /// that was killed as a whole and that its operator does not want back.
 ///
 /// # Errors
@@ -334,6 +346,8 @@ pub fn sweep(directory: &Path) -> Result<Vec<PathBuf>, Error> {
         }
         if is_file_at(&file, &path)? {
             std::fs::remove_file(&path).map_err(|source| Error::os("remove", &path, source))?;
+            // Not every provider has one.
+            let _ = std::fs::remove_file(path.with_extension("bell"));
             swept.push(path);
         }
     }

@@ -6,7 +6,7 @@
 //! 1     format version                          8     words of the protocol
 //! 2     bytes of the file                       9     words of a ring
 //! 3     fingerprint of cluster and secret       10    process id of the owner   (for error texts)
-//! 4     node id                                 11    life: how many owners so far
+//! 4     node id                                 11    life of the last owner
 //! 5     incarnation                             12    retired: 1 once the owner removed the file
 //! 6     fingerprint of the boot
 //! ```
@@ -147,7 +147,9 @@ impl Header {
 
     /// I5: a new owner, while it holds the file's lock.
     pub(crate) fn begin_life(&self) -> u64 {
-        let life = self.life() + 1;
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        let now = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
+        let life = now.max(self.life() + 1);
         self.0.store(word::PID, u64::from(std::process::id()));
         self.0.store(word::LIFE, life);
         life
@@ -179,13 +181,15 @@ mod tests {
         let memory = Arc::new(Memory::heap(IDENTITY.shape.total_bytes()));
         let header = Header::of(&memory);
         header.init(&IDENTITY, Incarnation(7), 0xb0);
-        header.begin_life();
+        let life = header.begin_life();
+        assert!(header.begin_life() > life, "I5");
+        let life = header.life();
         header.retire();
         let mut words = [0; 14];
         header.0.load_into(0, &mut words);
         let pid = u64::from(std::process::id());
         let magic = 0x0065_6c61_6765_7267;
-        assert_eq!(words, [magic, 1, 8320, 0xc1, 3, 7, 0xb0, 0x1a, 16, 0, pid, 1, 1, 0]);
+        assert_eq!(words, [magic, 1, 8320, 0xc1, 3, 7, 0xb0, 0x1a, 16, 0, pid, life, 1, 0]);
     }
 
     #[test]

@@ -17,7 +17,9 @@
 //!   unnamed (`O_TMPFILE`) and allocated before that.
 //! - I4 **One owner.** At most one process owns a region at a time: an [`Owner`] holds a lock of the
 //!   open file description, which the kernel drops with the process.
-//! - I5 **Lives are counted.** Each owner's [`Owner::life`] is one above its predecessor's.
+//! - I5 **Lives are ordered.** Each owner's [`Owner::life`] is above those of all earlier owners of
+//!   this node's memory in this boot, also across a replacement of the file: it is the monotonic
+//!   clock's reading when it began, and above the last one that stands in the region.
 //! - I6 **Nobody attaches to a stranger.** Magic, version, cluster, node, layout and boot are compared
 //!   before the first word is touched, and an error names the field that differs.
 //! - I7 **A life is announced under its lock** (see [`robust`]).

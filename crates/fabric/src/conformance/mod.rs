@@ -2,23 +2,34 @@
 //!
 //! A provider's test file says how to make a [`Group`] and calls [`litmus_tests!`]; each litmus is a
 //! function from a fresh group to a verdict, which names the promise that was broken. So that a green
-//! run means something, a wrapper puts one fault at a time into a provider, and the same litmus must
+//! run means something, [`broken`] wraps a provider in one fault at a time, and the same litmus must
 //! then fail (`the_suite_catches_...`).
 //!
 //! A litmus waits for conditions with a deadline ([`DEADLINE`]); it never judges how long anything
 //! took.
 
+pub mod broken;
 pub mod child;
+mod failures;
+mod messages;
 mod node;
+mod order;
+mod sleep;
+mod verbs;
 
+pub use failures::*;
+pub use messages::*;
 pub use node::{Happening, Node, Party, Reply};
+pub use order::*;
+pub use sleep::*;
+pub use verbs::*;
 
 use crate::Fabric;
 use base::Rank;
 use std::fmt;
 use std::time::Duration;
 
-/// How long a litmus waits for something that is promised.
+/// How long a litmus waits for something that is promised, if its group does not say otherwise.
 pub const DEADLINE: Duration = Duration::from_secs(20);
 
 /// The words that each region of a group must have at least.
@@ -33,6 +44,11 @@ pub trait Group: Sync {
 
     /// How many members.
     fn members(&self) -> usize;
+
+    /// How long a litmus waits for something that is promised.
+    fn deadline(&self) -> Duration {
+        DEADLINE
+    }
 
     /// Opens member `me`, on the thread that will poll it: for the first time, or again after a
     /// [`Group::withdraw`], with new and zeroed memory, else with the memory that its last life left.
@@ -76,6 +92,25 @@ pub(crate) fn broken_promise<T>(
 macro_rules! litmus_tests {
     ($make:expr) => {
         $crate::litmus_tests!($make;
+            words_are_whole 2,
+            a_guard_publishes_its_payload 3,
+            a_torn_record_is_never_accepted 2,
+            a_read_never_overtakes_a_write 2,
+            every_verb_completes_once_and_in_order 3,
+            a_stale_cas_changes_nothing 2,
+            cas_is_atomic_with_the_owner 2,
+            concurrent_fetch_adds_sum_up 3,
+            messages_arrive_whole_once_and_in_order 2,
+            a_message_arrives_behind_the_writes_before_it 2,
+            a_message_to_oneself_arrives 2,
+            no_wake_up_by_message_is_lost 2,
+            no_wake_up_after_a_write_is_lost 2,
+            a_sleeper_in_another_process_is_woken 2,
+            the_death_of_a_process_is_an_event 2,
+            the_death_of_a_process_wakes_a_sleeper 2,
+            a_process_that_restarts_is_back 2,
+            the_loss_of_a_member_is_an_event 3,
+            what_is_unknown_takes_no_effect_later 2,
         );
     };
     ($make:expr; $($litmus:ident $members:literal),* $(,)?) => {$(

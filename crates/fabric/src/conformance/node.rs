@@ -1,10 +1,10 @@
 //! Members under test: a fabric, what it has reported, and waiting with a deadline.
 
-use super::{DEADLINE, Group, Violation, broken_promise};
+use super::{Group, Violation, broken_promise};
 use crate::{Event, Fabric, Inbox, Outcome, Token};
 use base::Rank;
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// An owned [`Outcome`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,6 +90,8 @@ pub struct Node<F> {
     pub fabric: F,
     /// What it reported and nobody has taken yet, in order.
     pub log: VecDeque<Happening>,
+    /// How long it waits for what is promised.
+    pub deadline: Duration,
     inbox: Inbox,
     tokens: u64,
 }
@@ -98,7 +100,7 @@ impl<F: Fabric> Node<F> {
     /// Opens `me`.
     pub fn open<G: Group<Fabric = F>>(group: &G, me: Rank) -> Node<F> {
         let (log, inbox) = (VecDeque::new(), Inbox::new());
-        Node { me, fabric: group.open(me), log, inbox, tokens: 0 }
+        Node { me, fabric: group.open(me), log, deadline: group.deadline(), inbox, tokens: 0 }
     }
 
     /// Opens `me` on this thread and waits for the links to all the others, which open elsewhere.
@@ -138,14 +140,15 @@ impl<F: Fabric> Node<F> {
         what: &str,
         mut done: impl FnMut(&mut Node<F>) -> Option<T>,
     ) -> Result<T, Violation> {
-        let until = Instant::now() + DEADLINE;
+        let until = Instant::now() + self.deadline;
         loop {
             self.poll();
             if let Some(found) = done(self) {
                 return Ok(found);
             }
             if Instant::now() > until {
-                return broken_promise(promise, format!("{what}: nothing in {DEADLINE:?}"));
+                let what = format!("{what}: nothing in {:?}", self.deadline);
+                return broken_promise(promise, what);
             }
             // The machine may have fewer cores than the group has members.
             std::thread::yield_now();
@@ -270,6 +273,7 @@ impl<F: Fabric> Node<F> {
 pub struct Party<F> {
     /// By rank.
     pub nodes: Vec<Node<F>>,
+    deadline: Duration,
 }
 
 impl<F: Fabric> Party<F> {
@@ -279,7 +283,10 @@ impl<F: Fabric> Party<F> {
     /// T8, if a link does not come up.
     pub fn open<G: Group<Fabric = F>>(group: &G) -> Result<Party<F>, Violation> {
         let ranks = Rank::all(group.members());
-        let mut party = Party { nodes: ranks.clone().map(|me| Node::open(group, me)).collect() };
+        let mut party = Party {
+            nodes: ranks.clone().map(|me| Node::open(group, me)).collect(),
+            deadline: group.deadline(),
+        };
         for me in ranks.clone() {
             for peer in ranks.clone().filter(|peer| *peer != me) {
                 party.until("T8", &format!("{me} waits for the link to {peer}"), |party| {
@@ -301,7 +308,7 @@ impl<F: Fabric> Party<F> {
         what: &str,
         mut done: impl FnMut(&mut Party<F>) -> Option<T>,
     ) -> Result<T, Violation> {
-        let until = Instant::now() + DEADLINE;
+        let until = Instant::now() + self.deadline;
         loop {
             self.nodes.iter_mut().for_each(|node| {
                 node.poll();
@@ -310,7 +317,8 @@ impl<F: Fabric> Party<F> {
                 return Ok(found);
             }
             if Instant::now() > until {
-                return broken_promise(promise, format!("{what}: nothing in {DEADLINE:?}"));
+                let what = format!("{what}: nothing in {:?}", self.deadline);
+                return broken_promise(promise, what);
             }
         }
     }

@@ -1,0 +1,183 @@
+//! Litmus tests of failure: T8 events, and T4 for verbs whose link broke.
+
+use super::child::sleep_until_readable;
+use super::verbs::{OTHER, OWNER};
+use super::{Group, Happening, Node, Party, Reply, Verdict, broken_promise};
+use crate::{At, Fabric, Port};
+use base::Rank;
+use std::time::Instant;
+
+const AT: At = At(3);
+
+/// What must be reported of a dead process: a provider whose memory outlives it has to tell the two
+/// kinds of failure apart.
+fn tells_of_death<F: Fabric>(node: &mut Node<F>, peer: Rank) -> Option<()> {
+    let link = node.fabric.capabilities().memory_outlives_process;
+    node.take(|event| match event {
+        Happening::ProcessFailed(rank) => *rank == peer,
+        Happening::LinkDown(rank) => *rank == peer && !link,
+        _ => false,
+    })
+    .map(|_| ())
+}
+
+/// T8, T4: SIGKILL of a peer's process is reported, and what is posted to it completes: with the
+/// truth where the memory outlives the process.
+///
+/// # Errors
+/// What was missing.
+pub fn the_death_of_a_process_is_an_event<G: Group>(group: &G) -> Verdict {
+    let mut child = group.spawn(OTHER);
+    let mut node = Node::join(group, OWNER)?;
+    let sum = node.fetch_add(OTHER, AT, 5)? + 5;
+    node.saw_no_failure()?;
+    child.kill();
+    node.until("T8", "waiting to hear of a death", |node| tells_of_death(node, OTHER))?;
+    for _ in 0..100 {
+        let token = node.token();
+        node.fabric.fetch_add(OTHER, AT, 0, Some(token));
+        let reply = node.reply(token)?;
+        let allowed = match node.fabric.capabilities().memory_outlives_process {
+            true => reply == Reply::Before(sum),
+            false => matches!(reply, Reply::Unknown | Reply::Before(_)),
+        };
+        if !allowed {
+            return broken_promise("T4", format!("a verb to a dead process gave {reply:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// T8, T9: a sleeper is woken by the news of a death.
+///
+/// # Errors
+/// If it sleeps on.
+pub fn the_death_of_a_process_wakes_a_sleeper<G: Group>(group: &G) -> Verdict {
+    let mut child = group.spawn(OTHER);
+    let mut node = Node::join(group, OWNER)?;
+    let until = Instant::now() + node.deadline;
+    let mut told = None;
+    while told.is_none() {
+        node.fabric.prepare_sleep();
+        if node.poll() == 0 {
+            child.kill();
+            if !sleep_until_readable(&node.fabric, node.deadline) || Instant::now() > until {
+                return broken_promise("T9", "a sleeper was not woken by a death");
+            }
+        }
+        node.fabric.awake();
+        node.poll();
+        told = tells_of_death(&mut node, OTHER);
+    }
+    Ok(())
+}
+
+/// T8: a process that comes back on the memory that it left is reported, again and again; nothing is
+/// forgotten, and messages flow again.
+///
+/// # Errors
+/// What was missing.
+pub fn a_process_that_restarts_is_back<G: Group>(group: &G) -> Verdict {
+    const LIVES: u64 = 5;
+    let mut child = group.spawn(OTHER);
+    let mut node = Node::join(group, OWNER)?;
+    for life in 0..LIVES {
+        let before = node.fetch_add(OTHER, AT, 1)?;
+        if before != life {
+            return broken_promise("T8", format!("life {life} remembers {before}"));
+        }
+        node.send(OTHER, &life.to_le_bytes())?;
+        let got = node.message()?;
+        if got != (OTHER, life.to_le_bytes().to_vec()) {
+            return broken_promise("T7", format!("life {life} sent {got:?}"));
+        }
+        child.kill();
+        drop(child);
+        child = group.spawn(OTHER);
+        node.until("T8", "waiting to hear of a death", |node| tells_of_death(node, OTHER))?;
+        node.link_up(OTHER)?;
+    }
+    Ok(())
+}
+
+/// T8, T4: a member that goes with its memory takes the link down, and what is posted to it is
+/// unknown; links to others do not care, and it may come back.
+///
+/// # Errors
+/// What was missing.
+pub fn the_loss_of_a_member_is_an_event<G: Group>(group: &G) -> Verdict {
+    let third = Rank::at(2);
+    let mut party = Party::open(group)?;
+    let token = party.nodes[OWNER.index()].token();
+    party.nodes[OWNER.index()].fabric.fetch_add(third, AT, 9, Some(token));
+    party.reply(OWNER, token)?;
+    party.saw_no_failure()?;
+    let lost = party.nodes.remove(third.index());
+    group.withdraw(third, lost.fabric);
+    party.until("T8", "waiting for the link to go down", |party| {
+        let told = |node: &Node<_>| node.log.contains(&Happening::LinkDown(third));
+        party.nodes.iter().all(told).then_some(())
+    })?;
+    for node in &mut party.nodes {
+        node.log.retain(|event| *event != Happening::LinkDown(third));
+    }
+    for (to, known) in [(third, false), (OTHER, true), (OWNER, true)] {
+        let token = party.nodes[OWNER.index()].token();
+        party.nodes[OWNER.index()].fabric.fetch_add(to, AT, 1, Some(token));
+        let reply = party.reply(OWNER, token)?;
+        if (reply == Reply::Unknown) == known {
+            return broken_promise("T4", format!("a verb to {to} gave {reply:?}"));
+        }
+    }
+    party.nodes.push(Node::open(group, third));
+    party.until("T8", "waiting for the link to come up", |party| {
+        let told = |node: &Node<_>| node.log.contains(&Happening::LinkUp(third));
+        party.nodes[..2].iter().all(told).then_some(())
+    })
+}
+
+/// T4: what completed as unknown takes no effect after the link is up again.
+///
+/// # Errors
+/// What did.
+pub fn what_is_unknown_takes_no_effect_later<G: Group>(group: &G) -> Verdict {
+    const POSTED: u64 = 200;
+    let mut party = Party::open(group)?;
+    // An effect of before is lost with the memory, so whatever is there afterwards came later.
+    let lost = party.nodes.remove(OTHER.index());
+    group.withdraw(OTHER, lost.fabric);
+    party.until("T8", "waiting for the link to go down", |party| {
+        party.nodes[0].take(|event| *event == Happening::LinkDown(OTHER)).map(|_| ())
+    })?;
+    for _ in 0..POSTED {
+        let token = party.nodes[0].token();
+        party.nodes[0].fabric.fetch_add(OTHER, AT, 1, Some(token));
+        let token = party.nodes[0].token();
+        party.nodes[0].fabric.cas(OTHER, AT, 0, 99, Some(token));
+    }
+    let mut unknown = 0;
+    party.until("T4", "waiting for the verbs to be unknown", |party| {
+        while let Some(Happening::Completed(_, _, reply)) =
+            party.nodes[0].take(|event| matches!(event, Happening::Completed(..)))
+        {
+            if reply != Reply::Unknown {
+                return Some(broken_promise("T4", format!("without a link it gave {reply:?}")));
+            }
+            unknown += 1;
+        }
+        (unknown == 2 * POSTED).then_some(Ok(()))
+    })??;
+    party.nodes.push(Node::open(group, OTHER));
+    party.until("T8", "waiting for the link to come up", |party| {
+        party.nodes[0].take(|event| *event == Happening::LinkUp(OTHER)).map(|_| ())
+    })?;
+    for round in 0..50 {
+        let token = party.nodes[0].token();
+        party.nodes[0].fabric.fetch_add(OTHER, AT, 1 << 32, Some(token));
+        let reply = party.reply(OWNER, token)?;
+        if reply != Reply::Before(round << 32) {
+            return broken_promise("T4", format!("after LinkUp the word gave {reply:?}"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,130 @@
+//! Litmus tests of sleeping: T9.
+
+use super::child::sleep_until_readable;
+use super::verbs::{OTHER, OWNER, everybody};
+use super::{Group, Happening, Node, Verdict, Violation, broken_promise};
+use crate::{At, Fabric, Port};
+use base::Rng;
+
+/// Waits for `done` as a poll loop does: looks a few times, then says that it sleeps, looks once more,
+/// and blocks. That it blocks for a good part of the deadline, far longer than any wake-up takes, is a
+/// lost wake-up: in these litmus tests something always comes.
+fn sleepily<F: Fabric, T>(
+    node: &mut Node<F>,
+    looks: u64,
+    what: &str,
+    mut done: impl FnMut(&mut Node<F>) -> Option<T>,
+) -> Result<T, Violation> {
+    for _ in 0..looks {
+        node.poll();
+        if let Some(found) = done(node) {
+            return Ok(found);
+        }
+    }
+    let sleep_max = node.deadline / 3;
+    // Bells of what was seen already may end a sleep early; they do so once each.
+    for _ in 0..10_000 {
+        node.fabric.prepare_sleep();
+        let looked = node.poll();
+        if let Some(found) = done(node) {
+            node.fabric.awake();
+            return Ok(found);
+        }
+        let woken = looked > 0 || sleep_until_readable(&node.fabric, sleep_max);
+        node.fabric.awake();
+        node.poll();
+        let found = done(node);
+        if !woken {
+            return broken_promise("T9", format!("{} slept {sleep_max:?} over {what}", node.me));
+        }
+        if let Some(found) = found {
+            return Ok(found);
+        }
+    }
+    broken_promise("T9", format!("{} is woken all the time, not for {what}", node.me))
+}
+
+fn next_message<F: Fabric>(node: &mut Node<F>) -> Option<Vec<u8>> {
+    match node.take(|event| matches!(event, Happening::Message(..))) {
+        Some(Happening::Message(_, bytes)) => Some(bytes),
+        _ => None,
+    }
+}
+
+/// T9: two members play ball with a message; each sleeps when it does not have the ball.
+///
+/// # Errors
+/// If one sleeps on although the ball is there.
+pub fn no_wake_up_by_message_is_lost<G: Group>(group: &G) -> Verdict {
+    const ROUNDS: u64 = 3000;
+    everybody(group, |node| {
+        let other = if node.me == OWNER { OTHER } else { OWNER };
+        let mut rng = Rng::new(90 + node.me.index() as u64);
+        for round in 0..ROUNDS {
+            if node.me == OWNER {
+                node.send(other, &round.to_le_bytes())?;
+                node.fabric.flush();
+            }
+            // Sometimes at once, sometimes just when the ball comes.
+            let ball = sleepily(node, rng.below(40), "a message", next_message)?;
+            if ball != round.to_le_bytes() {
+                return broken_promise("T7", format!("ball {round} came as {ball:?}"));
+            }
+            if node.me == OTHER {
+                node.send(other, &ball)?;
+                node.fabric.flush();
+            }
+        }
+        node.saw_no_failure()
+    })
+}
+
+/// T9: the same with a word: WRITE, then `wake`.
+///
+/// # Errors
+/// If one sleeps on although the word is there.
+pub fn no_wake_up_after_a_write_is_lost<G: Group>(group: &G) -> Verdict {
+    const ROUNDS: u64 = 3000;
+    const BALL: At = At(77);
+    everybody(group, |node| {
+        let other = if node.me == OWNER { OTHER } else { OWNER };
+        let mut rng = Rng::new(95 + node.me.index() as u64);
+        for round in 1..=ROUNDS {
+            let throw = |node: &mut Node<G::Fabric>| {
+                node.fabric.write(other, BALL, &[round], None);
+                node.fabric.wake(other);
+                node.fabric.flush();
+            };
+            if node.me == OWNER {
+                throw(node);
+            }
+            sleepily(node, rng.below(40), "a written word", |node| {
+                (node.fabric.load(BALL) >= round).then_some(())
+            })?;
+            if node.me == OTHER {
+                throw(node);
+            }
+        }
+        node.saw_no_failure()
+    })
+}
+
+/// T9: between processes that share nothing but the fabric.
+///
+/// # Errors
+/// If a message is slept over on either side.
+pub fn a_sleeper_in_another_process_is_woken<G: Group>(group: &G) -> Verdict {
+    const ROUNDS: u64 = 1000;
+    let _child = group.spawn(OTHER);
+    let mut node = Node::join(group, OWNER)?;
+    let mut rng = Rng::new(99);
+    for round in 0..ROUNDS {
+        node.send(OTHER, &round.to_le_bytes())?;
+        node.fabric.flush();
+        let ball = sleepily(&mut node, rng.below(40), "an answer", next_message)?;
+        if ball != round.to_le_bytes() {
+            return broken_promise("T7", format!("ball {round} came as {ball:?}"));
+        }
+    }
+    node.saw_no_failure()
+}

@@ -1,0 +1,271 @@
+//! One peer: its mapped region, its life, and what has become of it.
+//!
+//! ```text
+//!          mapped, and a life is announced                  a later life is announced
+//!   Down ------------------------------------> Up <---------------------------------- Failed
+//!     ^               (LinkUp)                  |                 (LinkUp)               ^ |
+//!     |                                         +---- that life ended (ProcessFailed) ---+ |
+//!     +---- the region was removed or replaced, or its ring is garbled (LinkDown) ---------+
+//! ```
+//!
+//! - L1 Verbs are performed in `Up` and `Failed` (the memory outlives the process), else `Unknown`.
+//! - L2 What a life has sent is delivered before its end is reported; nothing of a later life before
+//!   its `LinkUp`.
+//! - L3 `life` never falls: lives are ordered across restarts and replacements of a node (`region`, I5).
+
+use super::bell::Bell;
+use super::ring::{Consumer, Producer, Received};
+use super::watch::{Alarm, Watcher};
+use base::{Event, Inbox, Incarnation, Rank};
+use region::layout::beacon;
+use region::{Identity, Owner, Region, Words};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{Ordering::SeqCst, fence};
+
+/// The most messages that one poll takes from one peer: the rest has its turn at the next.
+const MESSAGES_PER_POLL: usize = 256;
+
+/// How a link is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkState {
+    /// The peer's memory is not mapped: it was never made, or was removed.
+    Down,
+    /// The peer's process lives.
+    Up,
+    /// The peer's process has died; its memory answers.
+    Failed,
+}
+
+/// One link, for `status`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkReport {
+    /// To whom.
+    pub peer: Rank,
+    /// How it is.
+    pub state: LinkState,
+    /// Which life of the peer's memory is mapped.
+    pub incarnation: Option<Incarnation>,
+    /// The process that owned that memory last.
+    pub pid: Option<u64>,
+    /// Why the link is not what it could be: cause and mend.
+    pub trouble: Option<String>,
+    /// Messages that were dropped since they could not be for the living.
+    pub dropped: u64,
+}
+
+#[derive(Debug)]
+struct Mapped {
+    region: Region,
+    beacon: Words,
+    producer: Producer,
+    bell: Option<Bell>,
+    watcher: Option<Watcher>,
+}
+
+#[derive(Debug)]
+pub(super) struct Link {
+    peer: Rank,
+    me: Rank,
+    my_life: u64,
+    state: LinkState,
+    /// The last life of the peer that was reported up; 0 if none was.
+    life: u64,
+    mapped: Option<Mapped>,
+    consumer: Option<Consumer>,
+    garbled: bool,
+    trouble: Option<String>,
+    dropped: u64,
+}
+
+impl Link {
+    pub(super) fn new(peer: Rank, me: Rank, my_life: u64, owner: &Owner) -> Link {
+        Link {
+            peer,
+            me,
+            my_life,
+            state: LinkState::Down,
+            life: 0,
+            mapped: None,
+            consumer: (peer != me).then(|| Consumer::new(owner.ring(peer.index()))),
+            garbled: false,
+            trouble: None,
+            dropped: 0,
+        }
+    }
+
+    pub(super) fn peer(&self) -> Rank {
+        self.peer
+    }
+
+    /// Where verbs go (L1).
+    pub(super) fn memory(&self) -> Option<Words> {
+        match self.state {
+            LinkState::Down => None,
+            LinkState::Up | LinkState::Failed => self.mapped.as_ref().map(|m| m.region.words()),
+        }
+    }
+
+    pub(super) fn is_mapped(&self) -> bool {
+        self.mapped.is_some()
+    }
+
+    /// Whether a later look may find more.
+    pub(super) fn is_missing(&self) -> bool {
+        self.state == LinkState::Down || self.trouble.is_some()
+    }
+
+    pub(super) fn report(&self) -> LinkReport {
+        LinkReport {
+            peer: self.peer,
+            state: self.state,
+            incarnation: self.mapped.as_ref().map(|mapped| mapped.region.incarnation()),
+            pid: self.mapped.as_ref().map(|mapped| mapped.region.owner_pid()),
+            trouble: self.trouble.clone(),
+            dropped: self.dropped,
+        }
+    }
+
+    /// Looks at the peer's file, life and death, and reports every step of the way.
+    pub(super) fn attend(
+        &mut self,
+        directory: &Path,
+        identity: &Identity,
+        alarm: &Arc<Alarm>,
+        inbox: &mut Inbox,
+    ) {
+        let gone = |m: &Mapped| m.region.is_retired() || !m.region.is_named(directory, identity);
+        if self.mapped.as_ref().is_some_and(|mapped| self.garbled || gone(mapped)) {
+            self.unmap(inbox);
+        }
+        self.trouble = None;
+        if self.mapped.is_none() {
+            match Region::open_peer(directory, identity) {
+                Ok(region) => self.map(region),
+                Err(error) => self.trouble = Some(error.to_string()),
+            }
+        }
+        let Some(mapped) = &mut self.mapped else { return };
+        if mapped.bell.is_none() {
+            match Bell::open(directory, self.peer) {
+                Ok(bell) => mapped.bell = Some(bell),
+                Err(error) => self.trouble = Some(format!("cannot open its doorbell: {error}")),
+            }
+        }
+        if mapped.watcher.is_none() {
+            mapped.watcher = Watcher::start(&mapped.region, self.me, alarm);
+            if mapped.watcher.is_none() {
+                self.trouble = Some("no thread to watch it: raise the process limit".into());
+            }
+        }
+        let (Some(watcher), Some(_)) = (&mapped.watcher, &mapped.bell) else { return };
+        let (held, ended) = (mapped.region.held_life(self.me.index()), watcher.ended());
+        if self.state == LinkState::Up && (held > self.life || ended >= self.life) {
+            self.fail(inbox);
+        }
+        let is_news = held > self.life || (self.state == LinkState::Down && held == self.life);
+        if self.state != LinkState::Up && held > 0 && is_news {
+            self.life = held;
+            self.state = LinkState::Up;
+            inbox.push(Event::LinkUp(self.peer));
+            if let Some(watcher) = self.mapped.as_ref().and_then(|m| m.watcher.as_ref()) {
+                watcher.again();
+            }
+            // Its memory is there even if it died before it was met.
+            if ended >= held {
+                self.fail(inbox);
+            }
+        }
+    }
+
+    fn map(&mut self, region: Region) {
+        let beacon = region.beacon();
+        let producer = Producer::new(region.ring(self.me.index()));
+        self.mapped = Some(Mapped { region, beacon, producer, bell: None, watcher: None });
+    }
+
+    /// Tells the peer that this node is there: it looks at its links at its next poll.
+    pub(super) fn announce(&self) {
+        if let Some(mapped) = &self.mapped {
+            mapped.beacon.fetch_add(beacon::ARRIVALS, 1);
+            fence(SeqCst); // pairs with `prepare_sleep`: the count, then the flag
+            self.ring_if_asleep();
+        }
+    }
+
+    /// Behind a SeqCst fence of the caller's.
+    #[inline]
+    pub(super) fn ring_if_asleep(&self) {
+        if let Some(Mapped { beacon, bell: Some(bell), .. }) = &self.mapped
+            && beacon.load(beacon::SLEEPING) != 0
+            && beacon.swap(beacon::SLEEPING, 0) != 0
+        {
+            bell.ring(); // S2: the swap is won once a sleep
+        }
+    }
+
+    fn fail(&mut self, inbox: &mut Inbox) {
+        self.drain(inbox); // L2
+        self.state = LinkState::Failed;
+        inbox.push(Event::ProcessFailed(self.peer));
+    }
+
+    fn unmap(&mut self, inbox: &mut Inbox) {
+        self.drain(inbox); // L2
+        self.mapped = None;
+        self.garbled = false;
+        if std::mem::replace(&mut self.state, LinkState::Down) != LinkState::Down {
+            inbox.push(Event::LinkDown(self.peer));
+        }
+    }
+
+    fn drain(&mut self, inbox: &mut Inbox) {
+        while self.receive(inbox) == MESSAGES_PER_POLL {}
+    }
+
+    /// Takes messages out of the peer's ring; how many frames it took.
+    #[inline]
+    pub(super) fn receive(&mut self, inbox: &mut Inbox) -> usize {
+        match &self.consumer {
+            Some(consumer) if !consumer.is_empty() => self.receive_some(inbox),
+            _ => 0,
+        }
+    }
+
+    fn receive_some(&mut self, inbox: &mut Inbox) -> usize {
+        let Some(consumer) = &mut self.consumer else { return 0 };
+        for taken in 0..MESSAGES_PER_POLL {
+            match consumer.next(self.peer, self.life, self.my_life, inbox) {
+                Received::Message => {}
+                Received::Stale => self.dropped += 1,
+                // Its arrival, or its late announcement, brings the next look at the link.
+                Received::Empty | Received::Later => return taken,
+                Received::Garbled => {
+                    self.garbled = true;
+                    return taken;
+                }
+            }
+        }
+        MESSAGES_PER_POLL
+    }
+
+    /// Whether the next poll must look at this link.
+    #[inline]
+    pub(super) fn is_garbled(&self) -> bool {
+        self.garbled
+    }
+
+    /// Sends; false if there is no room. To the dead it is lost, as it would be on its way.
+    #[inline]
+    pub(super) fn send(&mut self, message: &[u8]) -> bool {
+        match &mut self.mapped {
+            Some(mapped) if self.state == LinkState::Up => {
+                mapped.producer.send(self.my_life, self.life, message)
+            }
+            _ => {
+                self.dropped += 1;
+                true
+            }
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! One-sided memory between processes of one host.
+//!
+//! A verb is an atomic operation on the peer's mapped region ([`region`]): performed at once by the
+//! poster's CPU, with no system call and no help from the peer. Its completion waits in an inbox
+//! for the next poll. Messages go through one ring a (sender, receiver) in the receiver's region.
+//! A peer that sleeps has said so in its region, and is woken through a named FIFO beside it.
+//!
+//! # How the promises are kept
+//! - T1, T6 by the CPU: aligned 8-byte atomics, one's own region like any other.
+//! - T2 every store publishes what was stored before it (release), every READ is followed by an
+//!   acquire fence, and a READ behind a modification is preceded by a SeqCst fence (S1): a later
+//!   READ cannot overtake the store buffer.
+//! - T4 a verb is performed within the call that posts it or not at all; completions are queued in
+//!   the order of the calls.
+//! - T5 by release and acquire, see `region`.
+//! - T7 see [`ring`]; a frame names the sender's and the receiver's life, so nothing crosses a restart.
+//! - T8 the robust mutexes of `region::robust`, waited on by one thread a peer ([`watch`]); a region
+//!   that its owner removed says so.
+//! - T9 the sleeper sets its flag, then looks; the waker writes, then looks at the flag: with a SeqCst
+//!   fence on both sides at least one sees the other ([`ShmFabric::wake`], S2).
+//!
+//! # Invariants
+//! - S1 `unfenced` names every region that this node has modified since its last SeqCst fence.
+//! - S2 whoever finds the sleep flag set takes it down (swap), so a sleep costs one bell.
+//! - S3 a peer is `Up` or `Failed` exactly if its memory is mapped and verbs are performed; see [`link`].
+//! - S4 arrivals make a slow look unnecessary: whoever maps a region adds one to its arrival count
+//!   *after* its own region has a name, so of two members that start together at least one finds
+//!   the other, and tells it.
+//!
+//! A poll that finds nothing new costs a few loads of cached words; files are only looked at after an
+//! arrival, an alarm of a watch, or a sleep, and every [`RETRY`] while a link is missing.
+
+mod bell;
+mod link;
+mod ring;
+mod verbs;
+mod watch;
+
+use crate::setup::{OpenError, Setup};
+use crate::{Atomicity, Capabilities, Fabric};
+use base::{Inbox, MAX_MEMBERS, MemberSet, Rank};
+use bell::Bell;
+use link::Link;
+use region::layout::beacon;
+use region::robust::Held;
+use region::{Identity, Owner, Region, Words};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::atomic::{Ordering::SeqCst, fence};
+use std::time::{Duration, Instant};
+use watch::Alarm;
+
+pub use link::{LinkReport, LinkState};
+pub use ring::MESSAGE_BYTES_MAX;
+
+/// The words of each message ring: 512 KiB, twice the longest message.
+pub const RING_WORDS: u32 = 1 << 16;
+
+/// How often a missing peer is looked for, though it would announce itself.
+pub const RETRY: Duration = Duration::from_millis(10);
+
+/// A poll looks at the clock once in so many, while a link is missing.
+const POLLS_PER_CLOCK: u32 = 64;
+
+/// How long the start waits for watchers that are just learning of the last life's end.
+const HOLD_PATIENCE: Duration = Duration::from_millis(20);
+
+/// One member's end of a group on one host. Not `Send`: the kernel reports the end of the thread that
+/// opened it, so that thread must poll it.
+#[derive(Debug)]
+pub struct ShmFabric {
+    /// By rank: where verbs go. The own region by loop-back; `None` while a link is down.
+    memory: [Option<Words>; MAX_MEMBERS],
+    /// S1.
+    unfenced: MemberSet,
+    /// What has completed since the last poll.
+    done: Inbox,
+    me: Rank,
+    members: usize,
+    own: Words,
+    beacon: Words,
+    /// How many arrivals and alarms the last look has taken in.
+    arrivals: u64,
+    alarms: u64,
+    alarm: Arc<Alarm>,
+    bell: Bell,
+    asleep: bool,
+    /// Something is missing, or was found that the next poll should see to.
+    look_again: bool,
+    missing: bool,
+    polls: u32,
+    retry_at: Instant,
+    links: Vec<Link>,
+    setup: Setup,
+    // Let go before the region: fields drop in this order.
+    held: Held,
+    owner: Owner,
+}
+
+impl ShmFabric {
+    /// Makes this member's region and opens its end: for a new cluster, or a replaced member.
+    ///
+    /// # Errors
+    /// [`OpenError`]; nothing is left behind.
+    pub fn create(setup: &Setup) -> Result<ShmFabric, OpenError> {
+        setup.validate()?;
+        let identity = setup.identity_of(setup.me, RING_WORDS);
+        let owner = Region::create(&setup.directory, &identity, setup.incarnation)?;
+        // Whoever maps the region before the bell is there tries again for it when it rings.
+        match Bell::make(&setup.directory, setup.me) {
+            Ok(bell) => Ok(ShmFabric::start(setup, owner, bell)),
+            Err(error) => {
+                // The first error is the one to tell; a second one here has the same cause.
+                let _ = owner.remove();
+                Err(error)
+            }
+        }
+    }
+
+    /// Opens the end of a member whose region outlived its last process, in the same boot.
+    ///
+    /// # Errors
+    /// [`OpenError`]; nothing is changed.
+    pub fn attach(setup: &Setup) -> Result<ShmFabric, OpenError> {
+        setup.validate()?;
+        let identity = setup.identity_of(setup.me, RING_WORDS);
+        let owner = Region::attach(&setup.directory, &identity)?;
+        let bell = Bell::make(&setup.directory, setup.me)?;
+        Ok(ShmFabric::start(setup, owner, bell))
+    }
+
+    fn start(setup: &Setup, owner: Owner, bell: Bell) -> ShmFabric {
+        let (me, members) = (setup.me, setup.members);
+        let beacon = owner.beacon();
+        beacon.store(beacon::SLEEPING, 0);
+        let links =
+            Rank::all(members).map(|peer| Link::new(peer, me, owner.life(), &owner)).collect();
+        let alarm = Arc::new(Alarm::new(bell.clone()));
+        // Last: from here on peers learn of this life, and of its end.
+        let held = Held::hold(&owner, HOLD_PATIENCE);
+        let mut fabric = ShmFabric {
+            memory: std::array::from_fn(|_| None),
+            unfenced: MemberSet::EMPTY,
+            done: Inbox::new(),
+            me,
+            members,
+            own: owner.words(),
+            arrivals: beacon.load(beacon::ARRIVALS),
+            alarms: 0,
+            beacon,
+            alarm,
+            bell,
+            asleep: false,
+            look_again: true,
+            missing: true,
+            polls: 0,
+            retry_at: Instant::now(),
+            links,
+            setup: setup.clone(),
+            held,
+            owner,
+        };
+        fabric.memory[me.index()] = Some(fabric.own.clone());
+        fabric
+    }
+
+    /// Stops for good and removes the region: peers see the link go down. The memory is lost.
+    ///
+    /// # Errors
+    /// [`OpenError::Region`] if the file could not be removed.
+    pub fn remove(self) -> Result<(), OpenError> {
+        let ShmFabric { bell, held, owner, setup, .. } = self;
+        bell.remove(&setup.directory, setup.me);
+        // Retired before the locks are let go, so that no peer takes this for a crash.
+        owner.remove()?;
+        drop(held);
+        Ok(())
+    }
+
+    /// How each link is, and why a missing one is missing.
+    pub fn links(&self) -> impl Iterator<Item = LinkReport> + '_ {
+        self.links.iter().filter(|link| link.peer() != self.me).map(Link::report)
+    }
+
+    /// This node's own region.
+    pub fn region(&self) -> &Region {
+        self.owner.region()
+    }
+
+    fn identity_of(&self, peer: Rank) -> Identity {
+        self.setup.identity_of(peer, RING_WORDS)
+    }
+
+    /// What a poll does when something about the links may have changed.
+    #[cold]
+    #[inline(never)]
+    fn attend(&mut self, inbox: &mut Inbox) {
+        // Counted before looking: what comes meanwhile is looked at next time.
+        self.alarms = self.alarm.count();
+        self.arrivals = self.beacon.load(beacon::ARRIVALS);
+        self.look_again = false;
+        let was_complete = self.held.is_complete();
+        self.missing = !self.held.retry();
+        self.bell.drain();
+        for peer in Rank::all(self.members) {
+            if peer == self.me {
+                continue;
+            }
+            let identity = self.identity_of(peer);
+            let link = &mut self.links[peer.index()];
+            let was_mapped = link.is_mapped();
+            link.attend(&self.setup.directory, &identity, &self.alarm, inbox);
+            if (link.is_mapped() && !was_mapped) || !was_complete {
+                link.announce(); // S4; and once more for a life that was announced late
+            }
+            self.missing |= link.is_missing();
+            self.memory[peer.index()] = link.memory();
+        }
+        self.retry_at = Instant::now() + RETRY;
+    }
+
+    #[inline]
+    fn is_retry_due(&mut self) -> bool {
+        self.polls = self.polls.wrapping_add(1);
+        self.missing
+            && self.polls.is_multiple_of(POLLS_PER_CLOCK)
+            && Instant::now() >= self.retry_at
+    }
+
+    /// Rings the bell of `to` if it sleeps (T9).
+    #[inline]
+    fn ring(&mut self, to: Rank) {
+        fence(SeqCst); // pairs with the one in `prepare_sleep`: what was posted, then the flag
+        self.unfenced = MemberSet::EMPTY;
+        self.links[to.index()].ring_if_asleep();
+    }
+}
+
+impl Fabric for ShmFabric {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            name: "shm",
+            memory_outlives_process: true,
+            atomicity: Atomicity::WithCpu,
+            write_permission: false,
+            peer_works: false,
+        }
+    }
+
+    #[inline]
+    fn flush(&mut self) {}
+
+    fn poll(&mut self, inbox: &mut Inbox) {
+        if inbox.is_empty() {
+            std::mem::swap(&mut self.done, inbox);
+        } else {
+            self.done.iter().for_each(|event| inbox.push(event));
+        }
+        self.done.clear();
+        if self.look_again
+            || self.alarm.count() != self.alarms
+            || self.beacon.load(beacon::ARRIVALS) != self.arrivals
+            || self.is_retry_due()
+        {
+            self.attend(inbox);
+        }
+        for link in &mut self.links {
+            link.receive(inbox);
+            self.look_again |= link.is_garbled();
+        }
+    }
+
+    fn wait_fd(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+
+    fn prepare_sleep(&mut self) {
+        self.asleep = true;
+        self.beacon.store(beacon::SLEEPING, 1);
+        fence(SeqCst); // pairs with the one in `ring`: the flag, then the caller's look around
+        self.unfenced = MemberSet::EMPTY;
+    }
+
+    fn awake(&mut self) {
+        if std::mem::take(&mut self.asleep) {
+            self.beacon.swap(beacon::SLEEPING, 0);
+            self.bell.drain();
+            self.look_again = true;
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! The verbs: performed at once, by this CPU, on whichever memory they are for.
+
+use super::ShmFabric;
+use super::ring::MESSAGE_BYTES_MAX;
+use base::verb::Unsupported;
+use base::{At, Event, Outcome, Port, Rank, Token};
+use std::sync::atomic::{Ordering::SeqCst, fence};
+
+impl ShmFabric {
+    #[inline]
+    fn complete(&mut self, from: Rank, token: Option<Token>, outcome: Outcome<'_>) {
+        if let Some(token) = token {
+            self.done.push(Event::Completed { from, token, outcome });
+        }
+    }
+}
+
+impl Port for ShmFabric {
+    #[inline]
+    fn load(&self, at: At) -> u64 {
+        self.own.load(at.0)
+    }
+
+    #[inline]
+    fn load_into(&self, at: At, words: &mut [u64]) {
+        self.own.load_into(at.0, words);
+    }
+
+    #[inline]
+    fn store(&mut self, at: At, word: u64) {
+        self.own.store(at.0, word);
+    }
+
+    #[inline]
+    fn write(&mut self, to: Rank, at: At, words: &[u64], token: Option<Token>) {
+        let outcome = match &self.memory[to.index()] {
+            Some(memory) => {
+                memory.write_words(at.0, words);
+                Outcome::Written
+            }
+            None => Outcome::Unknown,
+        };
+        self.unfenced.insert(to);
+        self.complete(to, token, outcome);
+    }
+
+    #[inline]
+    fn read(&mut self, to: Rank, at: At, n_words: usize, token: Token) {
+        if self.unfenced.contains(to) {
+            // T2, S1: without it this load may pass what was stored before in the store buffer,
+            // and two nodes that each WRITE and then READ could both miss the other's word.
+            fence(SeqCst);
+            self.unfenced = base::MemberSet::EMPTY;
+        }
+        match &self.memory[to.index()] {
+            Some(memory) => {
+                self.done.push_read(to, token, n_words, |words| memory.load_into(at.0, words));
+            }
+            None => self.complete(to, Some(token), Outcome::Unknown),
+        }
+    }
+
+    #[inline]
+    fn cas(&mut self, to: Rank, at: At, expected: u64, desired: u64, token: Option<Token>) {
+        let outcome = match &self.memory[to.index()] {
+            Some(memory) => Outcome::Before(memory.cas(at.0, expected, desired)),
+            None => Outcome::Unknown,
+        };
+        self.unfenced.insert(to);
+        self.complete(to, token, outcome);
+    }
+
+    #[inline]
+    fn fetch_add(&mut self, to: Rank, at: At, add: u64, token: Option<Token>) {
+        let outcome = match &self.memory[to.index()] {
+            Some(memory) => Outcome::Before(memory.fetch_add(at.0, add)),
+            None => Outcome::Unknown,
+        };
+        self.unfenced.insert(to);
+        self.complete(to, token, outcome);
+    }
+
+    fn send(&mut self, to: Rank, message: &[u8]) -> bool {
+        if to == self.me {
+            assert!(
+                message.len() <= MESSAGE_BYTES_MAX,
+                "a message of {} bytes: the longest is {MESSAGE_BYTES_MAX}",
+                message.len()
+            );
+            self.done.push(Event::Message { from: to, bytes: message });
+            return true;
+        }
+        let sent = self.links[to.index()].send(message);
+        if sent {
+            self.ring(to);
+        }
+        sent
+    }
+
+    #[inline]
+    fn wake(&mut self, to: Rank) {
+        if to != self.me {
+            self.ring(to);
+        }
+    }
+
+    fn permit_writer(&mut self, _from: At, _writer: Option<Rank>) -> Result<(), Unsupported> {
+        Err(Unsupported("shared memory cannot revoke another process's mapping; use --fabric tcp"))
+    }
+}
