@@ -133,6 +133,9 @@ pub trait Replicator {
     /// One event of the fabric.
     fn on_event<H: Host>(&mut self, event: Event<'_>, now: Instant, host: &mut H);
 
+    /// These members have been heard lately: whoever was reported dead among them lives.
+    fn heard(&mut self, members: MemberSet);
+
     /// Looks at the own region and at the time.
     fn poll<H: Host>(&mut self, now: Instant, host: &mut H);
 

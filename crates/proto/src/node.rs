@@ -123,6 +123,7 @@ impl<R: Replicator> Node<R> {
     pub fn poll<H: Host>(&mut self, now: Instant, host: &mut H) {
         self.omega.set_able(self.machine.status().role != Role::Learner);
         self.omega.poll(now, host);
+        self.machine.heard(self.omega.heard());
         self.follow_omega(now, host);
         self.machine.poll(now, host);
     }

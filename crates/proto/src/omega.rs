@@ -226,10 +226,16 @@ impl Omega {
         self.own.hears.contains(rank) && beat.able && !beat.resigned && self.is_connected(rank)
     }
 
+    /// Whether `rank` says that it leads.
+    fn claims(&self, rank: Rank) -> bool {
+        self.beat_of(rank).trusted == Some(rank)
+    }
+
     /// Whether to stay with the leader we have.
     fn keeps(&self, leader: Rank) -> bool {
         if self.own.hears.contains(leader) {
-            return self.is_electable(leader);
+            // One that trusts another does not lead: two that trust each other would wait for ever.
+            return self.is_electable(leader) && self.claims(leader);
         }
         // I2: we alone may have lost sight of it. Only a majority's suspicion unseats a leader.
         if self.peers[leader.index()].failed.is_some() {
@@ -255,15 +261,13 @@ impl Omega {
             Rank::all(self.members).filter(|rank| self.is_electable(*rank)).collect();
         let established = electable.iter().find(|rank| {
             // It must claim the lead itself, or two old opinions could hold each other up.
-            self.beat_of(*rank).trusted == Some(*rank)
-                && supporters(*rank) >= base::majority(self.members)
+            self.claims(*rank) && supporters(*rank) >= base::majority(self.members)
         });
         let kept = self.own.trusted.filter(|leader| self.keeps(*leader));
         self.own.trusted = established.or(kept).or_else(|| {
-            let claims = |rank: &Rank| self.beat_of(*rank).trusted == Some(*rank);
             electable
                 .iter()
-                .filter(claims)
+                .filter(|rank| self.claims(*rank))
                 .max_by_key(|rank| (supporters(*rank), MAX_MEMBERS - rank.index()))
                 .or_else(|| electable.iter().next())
         });

@@ -343,6 +343,10 @@ impl Replicator for Mu {
         }
     }
 
+    fn heard(&mut self, members: MemberSet) {
+        self.failed = self.failed.difference(members);
+    }
+
     fn poll<H: Host>(&mut self, now: Instant, host: &mut H) {
         self.now = now;
         self.read_words_of_peers(host);

@@ -84,7 +84,10 @@ impl<V: Variant> Machine<V> {
     pub(super) fn depose<H: Host>(&mut self, by: Ballot, host: &mut H) {
         self.highest = self.highest.max(by);
         self.step_down(host);
-        self.retry_at = Some(self.now.plus(RETRY_AFTER * (1 + self.me.index() as u32)));
+        let doublings = self.n_futile.min(DOUBLINGS_MAX);
+        self.n_futile += 1;
+        let pause = BACK_OFF * (1 + self.me.index() as u32) * (1 << doublings);
+        self.retry_at = Some(self.now.plus(pause));
     }
 
     /// Prepares up to `n` more slots, as far as the window and the ring allow (I3).
@@ -113,6 +116,7 @@ impl<V: Variant> Machine<V> {
             let words = core::mem::take(&mut cell.value);
             self.deliver(slot, &words, host);
             self.cell(slot).value = words;
+            self.n_futile = 0;
         }
         let applied = self.applied.next_slot();
         let Some(term) = &mut self.term else { return };

@@ -80,9 +80,13 @@ use word::{Packing, SlotWord, Tag};
 const WAKE_AFTER: Duration = Duration::from_millis(5);
 /// How seldom a member tells the others its applied prefix while little happens.
 const TELL_EVERY: Duration = Duration::from_millis(2);
-/// How long a deposed but trusted leader waits, and longer the higher its rank, so that two that
-/// both feel trusted do not depose each other for ever.
+/// How soon a value that could not be copied is asked for again.
 const RETRY_AFTER: Duration = Duration::from_millis(1);
+/// How long a deposed but trusted leader waits: longer the higher its rank and each time it decided
+/// nothing in between, so that two that both feel trusted do not depose each other for ever.
+const BACK_OFF: Duration = Duration::from_millis(2);
+/// How often the back-off doubles at most.
+const DOUBLINGS_MAX: u32 = 5;
 
 /// The protocol as it should be.
 pub type Velos = Machine<variant::Sound>;
@@ -139,6 +143,8 @@ pub struct Machine<V: Variant> {
     n_terms: u32,
     /// When a trusted but deposed node tries again.
     retry_at: Option<Instant>,
+    /// Terms that ended without a decision since the last one that had one.
+    n_futile: u32,
     /// The highest ballot heard of.
     highest: Ballot,
 
@@ -201,6 +207,7 @@ impl<V: Variant> Machine<V> {
             term: None,
             n_terms: 0,
             retry_at: None,
+            n_futile: 0,
             highest: if V::FORGET_PROMISE { Ballot::NONE } else { highest },
             applied: Prefix::ZERO,
             told_applied: Prefix::ZERO,
@@ -438,6 +445,10 @@ impl<V: Variant> Replicator for Machine<V> {
             }
             Event::LinkUp(rank) => self.on_link_up(rank, host),
         }
+    }
+
+    fn heard(&mut self, members: MemberSet) {
+        self.failed = self.failed.difference(members);
     }
 
     fn poll<H: Host>(&mut self, now: Instant, host: &mut H) {
