@@ -4,7 +4,14 @@
 //! test depends on one.
 //!
 //! - [`core`]: the protocol alone, in one thread.
+//! - [`decide`], [`verbs`]: real processes over a real fabric. [`group`] is their parent's
+//!   side, [`worker`] their own, [`member`] the loop of a worker that decides.
 #![forbid(unsafe_code)]
 
+pub mod clock;
 pub mod core;
-pub mod figures;
+pub mod decide;
+pub mod group;
+pub mod member;
+pub mod run;
+pub mod worker;

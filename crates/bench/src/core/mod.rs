@@ -8,12 +8,12 @@
 mod entry;
 mod memory;
 
-use crate::figures::median;
 use base::{Event, Inbox, Instant, Rank};
 use memory::{MEMBERS, Memory, View};
 use proto::node::{Node, NodeConfig, Start, Timing, velos_layout};
 use proto::velos::{Shape, Velos};
 use proto::{Refused, Role};
+use report::Row;
 use std::cell::RefCell;
 use std::time::Duration;
 
@@ -121,34 +121,16 @@ impl Core {
     }
 }
 
-/// How much to measure.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    /// Entries a batch, one row each.
-    pub batches: Vec<usize>,
-    /// How long one run of one row takes, roughly.
-    pub run: Duration,
-    /// How many runs there are of each; their median is reported.
-    pub runs: usize,
-}
-
-/// One row.
-#[derive(Clone, Copy, Debug)]
-pub struct Figure {
-    /// Entries a batch.
-    pub batch: usize,
-    /// Entries a second.
-    pub per_s: f64,
-    /// The time that a batch takes from propose to delivery at all three.
-    pub batch_ns: f64,
-}
-
-/// Measures one batch size.
-pub fn measure(batch: usize, plan: &Plan) -> Figure {
-    let value = [7; VALUE_BYTES];
-    let mut ns_per_batch: Vec<f64> = (0..plan.runs).map(|_| run(batch, &value, plan.run)).collect();
-    let batch_ns = median(&mut ns_per_batch);
-    Figure { batch, per_s: batch as f64 * 1e9 / batch_ns, batch_ns }
+/// One run of one batch size.
+pub fn measure(batch: usize, span: Duration) -> Row {
+    let batch_ns = run(batch, &[7; VALUE_BYTES], span);
+    Row::new(format!("batch of {batch}"))
+        .with("members", MEMBERS)
+        .with("value_bytes", VALUE_BYTES)
+        .with("batch", batch)
+        .with("per_s", batch as f64 * 1e9 / batch_ns)
+        .with("ns_per_entry", batch_ns / batch as f64)
+        .with("ns_per_batch", batch_ns)
 }
 
 /// A fresh group each time, so that no run inherits another's lucky memory.

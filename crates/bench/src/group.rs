@@ -1,0 +1,301 @@
+//! A group of real processes, from the parent's side.
+
+use crate::member::Wait;
+use crate::worker::order::{Answer, FabricKind, Order, Part, Spec};
+use std::ffi::OsString;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+/// What goes wrong with a group.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The operating system refused.
+    #[error("cannot {doing}: {source}")]
+    Os {
+        /// What was tried.
+        doing: String,
+        /// Its answer.
+        source: std::io::Error,
+    },
+    /// A worker gave up.
+    #[error("member {member} of the group under measurement failed: {cause}")]
+    Worker {
+        /// From 1.
+        member: usize,
+        /// In its words.
+        cause: String,
+    },
+    /// Something took far too long.
+    #[error("{0} within {PATIENCE_S} s: is the machine overloaded?")]
+    Late(String),
+    /// A peer program cannot be run or measured.
+    #[error("{0}")]
+    Peer(String),
+}
+
+impl Error {
+    /// `doing` reads behind "cannot".
+    pub fn os(doing: impl Into<String>, source: impl Into<std::io::Error>) -> Error {
+        Error::Os { doing: doing.into(), source: source.into() }
+    }
+}
+
+/// How long anything but a measurement may take.
+const PATIENCE_S: u64 = 30;
+const PATIENCE: Duration = Duration::from_secs(PATIENCE_S);
+
+/// How to start a worker: a program that calls [`crate::worker::run`] when it is given these.
+#[derive(Clone, Debug)]
+pub struct Launcher {
+    /// The program.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// Variables of its environment.
+    pub environment: Vec<(OsString, OsString)>,
+}
+
+impl Launcher {
+    /// This program itself, with one argument.
+    ///
+    /// # Errors
+    /// The kernel does not tell where this program is.
+    pub fn this_program(argument: &str) -> Result<Launcher, Error> {
+        let program = std::env::current_exe()
+            .map_err(|source| Error::os("find the program that runs", source))?;
+        Ok(Launcher { program, arguments: vec![argument.into()], environment: Vec::new() })
+    }
+}
+
+/// One worker process.
+#[derive(Debug)]
+pub struct Worker {
+    member: usize,
+    child: Child,
+    input: ChildStdin,
+    answers: Receiver<Answer>,
+    /// As it said last.
+    pub leads: bool,
+    /// As it said last.
+    pub links: usize,
+}
+
+impl Worker {
+    fn start(launcher: &Launcher, spec: &Spec) -> Result<Worker, Error> {
+        let member = spec.me + 1;
+        let mut child = Command::new(&launcher.program)
+            .args(&launcher.arguments)
+            .envs(launcher.environment.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|source| Error::os(format!("start {}", launcher.program.display()), source))?;
+        let input = child.stdin.take().expect("it was piped");
+        let output = BufReader::new(child.stdout.take().expect("it was piped"));
+        let (to, answers) = channel();
+        std::thread::spawn(move || {
+            // Lines that are no answers are a test harness's own.
+            let lines = output.lines().map_while(Result::ok);
+            for answer in lines.filter_map(|line| serde_json::from_str(&line).ok()) {
+                if to.send(answer).is_err() {
+                    break;
+                }
+            }
+        });
+        let mut worker = Worker { member, child, input, answers, leads: false, links: 0 };
+        worker.write(spec)?;
+        Ok(worker)
+    }
+
+    fn write(&mut self, what: &impl serde::Serialize) -> Result<(), Error> {
+        let mut line = serde_json::to_string(what).expect("it is plain data");
+        line.push('\n');
+        let written = self.input.write_all(line.as_bytes()).and_then(|()| self.input.flush());
+        written.map_err(|source| Error::os(format!("talk to member {}", self.member), source))
+    }
+
+    /// Gives an order.
+    ///
+    /// # Errors
+    /// It is gone.
+    pub fn order(&mut self, order: &Order) -> Result<(), Error> {
+        self.write(order)
+    }
+
+    /// The next answer that is not about how it stands.
+    ///
+    /// # Errors
+    /// It failed, or says nothing for `patience`.
+    pub fn answer(&mut self, patience: Duration) -> Result<Answer, Error> {
+        let until = Instant::now() + patience;
+        loop {
+            match self.hear(until.saturating_duration_since(Instant::now()))? {
+                None => {
+                    return Err(Error::Late(format!("member {} did not answer", self.member)));
+                }
+                Some(Answer::Stands { .. }) => {}
+                Some(answer) => return Ok(answer),
+            }
+        }
+    }
+
+    fn hear(&mut self, patience: Duration) -> Result<Option<Answer>, Error> {
+        let failed = |cause: String| Error::Worker { member: self.member, cause };
+        match self.answers.recv_timeout(patience) {
+            Ok(Answer::Failed(cause)) => Err(failed(cause)),
+            Ok(answer) => {
+                if let Answer::Stands { leads, links } = &answer {
+                    (self.leads, self.links) = (*leads, *links);
+                }
+                Ok(Some(answer))
+            }
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => Err(failed("it has ended".into())),
+        }
+    }
+
+    /// Gives an order and waits until it is carried out.
+    ///
+    /// # Errors
+    /// As of [`Worker::answer`].
+    pub fn ask(&mut self, order: &Order, takes: Duration) -> Result<Answer, Error> {
+        self.order(order)?;
+        self.answer(PATIENCE + takes)
+    }
+
+    /// The error for an answer that does not belong to the question.
+    pub fn misspoke(&self, answer: &Answer) -> Error {
+        Error::Worker { member: self.member, cause: format!("it answered {answer:?}") }
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> rustix::process::Pid {
+        rustix::process::Pid::from_child(&self.child)
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // It may be dead already, and that is what is wanted.
+        let _dead = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}
+
+/// All workers of one group, and their files.
+#[derive(Debug)]
+pub struct Group {
+    /// The members by rank.
+    pub members: Vec<Worker>,
+    sentinels: Vec<Worker>,
+    // After the workers: fields drop in this order.
+    directory: Directory,
+}
+
+#[derive(Debug)]
+struct Directory(PathBuf);
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        // Only what this process made is there; if it cannot be removed, the next sweep does.
+        let _swept = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What a group is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// The provider.
+    pub fabric: FabricKind,
+    /// What its processes do.
+    pub part: Part,
+    /// How many members.
+    pub members: usize,
+    /// How a member waits that has nothing to do.
+    pub wait: Wait,
+}
+
+impl Group {
+    /// Starts a group and waits until all members are linked and, if they decide, one leads.
+    ///
+    /// # Errors
+    /// [`Error`]; nothing is left behind.
+    pub fn start(launcher: &Launcher, plan: &Plan) -> Result<Group, Error> {
+        static GROUPS: AtomicU32 = AtomicU32::new(0);
+        let number = GROUPS.fetch_add(1, Ordering::Relaxed);
+        let cluster = format!("bench-{}-{number}", std::process::id());
+        let path = Path::new("/dev/shm").join(format!("gregale-{cluster}"));
+        fs::create_dir(&path).map_err(|source| {
+            Error::os(format!("make the directory {}", path.display()), source)
+        })?;
+        let directory = Directory(path.clone());
+        let mut group = Group { members: Vec::new(), sentinels: Vec::new(), directory };
+        let spec = |me: usize, part: Part| Spec {
+            part,
+            fabric: plan.fabric,
+            me,
+            members: plan.members,
+            cluster: cluster.clone(),
+            directory: path.clone(),
+            wait: plan.wait,
+        };
+        for me in 0..plan.members {
+            group.members.push(Worker::start(launcher, &spec(me, plan.part))?);
+        }
+        if plan.fabric == FabricKind::Tcp {
+            let addresses = group.addresses()?;
+            for worker in &mut group.members {
+                worker.order(&Order::Peers(addresses.clone()))?;
+            }
+        }
+        group.settle(plan)?;
+        Ok(group)
+    }
+
+    fn addresses(&mut self) -> Result<Vec<SocketAddr>, Error> {
+        self.members
+            .iter_mut()
+            .map(|worker| match worker.answer(PATIENCE)? {
+                Answer::Listening(address) => Ok(address),
+                other => {
+                    let cause = format!("it said {other:?} instead of where it listens");
+                    Err(Error::Worker { member: worker.member, cause })
+                }
+            })
+            .collect()
+    }
+
+    fn settle(&mut self, plan: &Plan) -> Result<(), Error> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let linked = self.members.iter().all(|worker| worker.links + 1 == plan.members);
+            let led = plan.part != Part::Member || self.leader().is_some();
+            if linked && led {
+                return Ok(());
+            }
+            if Instant::now() >= until {
+                return Err(Error::Late("the group did not come together".into()));
+            }
+            for worker in &mut self.members {
+                worker.hear(Duration::from_millis(1))?;
+            }
+        }
+    }
+
+    /// Who leads, if exactly one says so.
+    pub fn leader(&self) -> Option<usize> {
+        let mut leaders = (0..self.members.len()).filter(|at| self.members[*at].leads);
+        leaders.next().filter(|_| leaders.next().is_none())
+    }
+
+    /// Where its files are.
+    pub fn directory(&self) -> &Path {
+        &self.directory.0
+    }
+}

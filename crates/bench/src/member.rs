@@ -1,0 +1,179 @@
+//! One member of a real group: a fabric, a machine, and a loop that spins or sleeps.
+//!
+//! The product's loop is `runtime`; it also serves clients. This one does nothing but decide, so
+//! that what is measured is the protocol over the fabric.
+
+use crate::clock::Cheap;
+use base::verb::Unsupported;
+use base::{At, Event, Inbox, Port, Rank, Slot, Token};
+use fabric::Fabric;
+use proto::node::{Node, NodeConfig, Start, Timing};
+use proto::velos::{Shape, Velos};
+use proto::{Host, Note, Refused};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// How a loop waits for something to happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Wait {
+    /// Looks again and again.
+    Spin,
+    /// Sleeps until it is woken.
+    Sleep,
+}
+
+/// What a benchmark wants to know as it happens.
+pub trait Witness {
+    /// A value was delivered here.
+    fn delivered(&mut self, slot: Slot, value: &[u8]);
+
+    /// The machine says something.
+    fn noted(&mut self, note: Note);
+
+    /// The fabric brought something.
+    fn brought(&mut self, event: &Event<'_>);
+}
+
+/// The machine's host.
+#[derive(Debug)]
+struct World<F, W> {
+    fabric: F,
+    witness: W,
+}
+
+/// One member.
+#[derive(Debug)]
+pub struct Member<F, W> {
+    world: World<F, W>,
+    node: Node<Velos>,
+    inbox: Inbox,
+    clock: Cheap,
+}
+
+/// The longest sleep: orders for a worker are looked for that often.
+const SLEEP_MAX: Duration = Duration::from_millis(20);
+
+impl<F: Fabric, W: Witness> Member<F, W> {
+    /// A member of a new group.
+    pub fn new(fabric: F, me: Rank, members: usize, shape: &Shape, witness: W) -> Member<F, W> {
+        let capabilities = fabric.capabilities();
+        let config = NodeConfig {
+            me,
+            members,
+            start: Start::Bootstrap,
+            timing: Timing::default(),
+            memory_outlives_process: capabilities.memory_outlives_process,
+            peer_works: capabilities.peer_works,
+        };
+        let mut world = World { fabric, witness };
+        let node = Node::velos(config, shape, &mut world);
+        Member { world, node, inbox: Inbox::new(), clock: Cheap::new() }
+    }
+
+    /// Who watches.
+    pub fn witness(&mut self) -> &mut W {
+        &mut self.world.witness
+    }
+
+    /// Its clock.
+    pub fn clock(&self) -> &Cheap {
+        &self.clock
+    }
+
+    /// Looks once at everything. True if something happened: an event.
+    pub fn turn(&mut self) -> bool {
+        self.inbox.clear();
+        self.world.fabric.poll(&mut self.inbox);
+        let now = self.clock.now();
+        for event in self.inbox.iter() {
+            self.world.witness.brought(&event);
+            self.node.on_event(event, now, &mut self.world);
+        }
+        self.node.poll(now, &mut self.world);
+        self.world.fabric.flush();
+        !self.inbox.is_empty()
+    }
+
+    /// Sleeps until something happens, the machine has something to do, or a moment has passed.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn sleep(&mut self) -> rustix::io::Result<()> {
+        self.world.fabric.prepare_sleep();
+        // T9: after having said so, and before blocking, once more.
+        if !self.turn() {
+            let left = self.node.deadline().since(self.clock.now()).min(SLEEP_MAX);
+            let timeout = Timespec { tv_sec: 0, tv_nsec: left.subsec_nanos().into() };
+            let fd = self.world.fabric.wait_fd();
+            match poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)], Some(&timeout)) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.world.fabric.awake();
+        Ok(())
+    }
+
+    /// Proposes `value` and sends it on its way.
+    ///
+    /// # Errors
+    /// [`Refused`]: nothing was proposed.
+    pub fn propose(&mut self, value: &[u8]) -> Result<Slot, Refused> {
+        let slot = self.node.propose(value, self.clock.now(), &mut self.world)?;
+        self.world.fabric.flush();
+        Ok(slot)
+    }
+}
+
+impl<F: Fabric, W: Witness> Host for World<F, W> {
+    fn deliver(&mut self, slot: Slot, value: &[u8]) {
+        self.witness.delivered(slot, value);
+    }
+
+    fn notify(&mut self, note: Note) {
+        self.witness.noted(note);
+    }
+}
+
+impl<F: Fabric, W> Port for World<F, W> {
+    fn load(&self, at: At) -> u64 {
+        self.fabric.load(at)
+    }
+
+    fn load_into(&self, at: At, words: &mut [u64]) {
+        self.fabric.load_into(at, words);
+    }
+
+    fn store(&mut self, at: At, word: u64) {
+        self.fabric.store(at, word);
+    }
+
+    fn write(&mut self, to: Rank, at: At, words: &[u64], token: Option<Token>) {
+        self.fabric.write(to, at, words, token);
+    }
+
+    fn read(&mut self, to: Rank, at: At, n_words: usize, token: Token) {
+        self.fabric.read(to, at, n_words, token);
+    }
+
+    fn cas(&mut self, to: Rank, at: At, expected: u64, desired: u64, token: Option<Token>) {
+        self.fabric.cas(to, at, expected, desired, token);
+    }
+
+    fn fetch_add(&mut self, to: Rank, at: At, add: u64, token: Option<Token>) {
+        self.fabric.fetch_add(to, at, add, token);
+    }
+
+    fn send(&mut self, to: Rank, message: &[u8]) -> bool {
+        self.fabric.send(to, message)
+    }
+
+    fn wake(&mut self, to: Rank) {
+        self.fabric.wake(to);
+    }
+
+    fn permit_writer(&mut self, from: At, writer: Option<Rank>) -> Result<(), Unsupported> {
+        self.fabric.permit_writer(from, writer)
+    }
+}

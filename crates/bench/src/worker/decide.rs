@@ -1,0 +1,81 @@
+//! One value after the other at the leader, each timed.
+
+use super::member::Watch;
+use super::order::Answer;
+use crate::member::{Member, Wait};
+use fabric::Fabric;
+use proto::Refused;
+use report::{Latency, Row};
+use std::time::Duration;
+
+/// From the call of `propose` to the end of the turn that delivered the value at the leader: what the
+/// turn does besides (telling followers, recycling slots) is part of it.
+pub(super) fn run<F: Fabric>(
+    member: &mut Member<F, Watch>,
+    value_bytes: usize,
+    warm_up: Duration,
+    span: Duration,
+    wait: Wait,
+) -> Result<Answer, Box<dyn std::error::Error>> {
+    let value = vec![0; value_bytes];
+    let clock = member.clock().clone();
+    let mut times = Latency::new();
+    let mut decide = |times: &mut Latency, span: Duration| {
+        let began = clock.raw();
+        let mut n = 0u64;
+        loop {
+            let at = clock.raw();
+            one(member, &value, wait)?;
+            let done = clock.raw();
+            times.record_ns(clock.between(at, done));
+            n += 1;
+            let so_far = clock.between(began, done);
+            if u128::from(so_far) >= span.as_nanos() {
+                return Ok::<f64, Box<dyn std::error::Error>>(n as f64 * 1e9 / so_far as f64);
+            }
+        }
+    };
+    decide(&mut times, warm_up)?;
+    times = Latency::new();
+    let per_s = decide(&mut times, span)?;
+    let row = Row::new("decide").with("value_bytes", value_bytes);
+    let row = times.fields(row).with("per_s", per_s);
+    Ok(Answer::Took(row.with("floor_clock_ns", clock.cost_ns())))
+}
+
+fn one<F: Fabric>(
+    member: &mut Member<F, Watch>,
+    value: &[u8],
+    wait: Wait,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let delivered = member.witness().delivered;
+    loop {
+        match member.propose(value) {
+            Ok(_) => break,
+            Err(Refused::Full) => turn(member, wait)?,
+            Err(refused) => return Err(format!("the leader cannot propose: {refused:?}").into()),
+        }
+    }
+    while member.witness().delivered == delivered {
+        turn(member, wait)?;
+        if !member.witness().leads {
+            return Err("the leader was deposed: is the machine overloaded?".into());
+        }
+    }
+    Ok(())
+}
+
+fn turn<F: Fabric>(member: &mut Member<F, Watch>, wait: Wait) -> rustix::io::Result<()> {
+    match wait {
+        Wait::Spin => {
+            member.turn();
+            Ok(())
+        }
+        Wait::Sleep => {
+            if member.turn() {
+                return Ok(());
+            }
+            member.sleep()
+        }
+    }
+}

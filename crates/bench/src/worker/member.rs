@@ -1,0 +1,192 @@
+//! A worker that decides.
+
+use super::order::{Answer, Order, Spec, Story};
+use super::{Mail, decide, say, shape};
+use crate::clock::shared_ns;
+use crate::member::{Member, Wait, Witness};
+use base::{Event, MAX_MEMBERS, MemberSet, Rank, Slot};
+use fabric::Fabric;
+use proto::{Note, Refused};
+use std::time::{Duration, Instant};
+
+/// Deliveries whose times are kept: half a second's, roughly.
+const STAMPS: usize = 1 << 20;
+
+/// How long to look before sleeping, as the product's loop does.
+const SPIN: Duration = Duration::from_micros(20);
+
+/// What happened here, and when.
+pub(super) struct Watch {
+    me: Rank,
+    links: MemberSet,
+    pub(super) leads: bool,
+    /// Own values delivered so far.
+    pub(super) delivered: u64,
+    /// Take times: only while somebody may die, since reading the shared clock costs.
+    stamp: bool,
+    story: Story,
+    stamps: Vec<u64>,
+    n_stamps: usize,
+}
+
+impl Witness for Watch {
+    fn delivered(&mut self, _: Slot, value: &[u8]) {
+        self.delivered += 1;
+        if !self.stamp {
+            return;
+        }
+        let now = shared_ns();
+        self.stamps[self.n_stamps % STAMPS] = now;
+        self.n_stamps += 1;
+        // The first byte of every value says who proposed it; a no-op has none.
+        if let Some(first) = value.first().and_then(|rank| Rank::new((*rank).into())) {
+            let seen = &mut self.story.first_seen_at[first.index()];
+            if *seen == 0 {
+                *seen = now;
+            }
+        }
+    }
+
+    fn noted(&mut self, note: Note) {
+        match note {
+            Note::Leading { .. } => {
+                self.leads = true;
+                self.story.leading_at = shared_ns();
+            }
+            Note::Deposed { .. } => self.leads = false,
+            Note::ReadReady(_) | Note::ReadRefused(_) | Note::NeedState(_) => {}
+        }
+    }
+
+    fn brought(&mut self, event: &Event<'_>) {
+        match event {
+            Event::LinkUp(rank) if *rank != self.me => {
+                self.links.insert(*rank);
+            }
+            Event::LinkDown(rank) => {
+                self.links.remove(*rank);
+            }
+            Event::ProcessFailed(rank) => {
+                let at = &mut self.story.failed_at[rank.index()];
+                if *at == 0 {
+                    *at = shared_ns();
+                }
+            }
+            Event::LinkUp(_) | Event::Completed { .. } | Event::Message { .. } => {}
+        }
+    }
+}
+
+impl Watch {
+    fn tell(&self, from_ns: u64, bin_ns: u64, n_bins: usize) -> Story {
+        let mut bins = vec![0; n_bins];
+        let kept = self.n_stamps.min(STAMPS);
+        for stamp in &self.stamps[..kept] {
+            let bin = stamp.checked_sub(from_ns).map(|after| (after / bin_ns) as usize);
+            if let Some(count) = bin.and_then(|bin| bins.get_mut(bin)) {
+                *count += 1;
+            }
+        }
+        Story { bins, ..self.story.clone() }
+    }
+}
+
+/// One value after the other, as long as this member leads.
+struct Load {
+    value: Vec<u8>,
+    propose: bool,
+    /// The value under way will be delivered as this one.
+    awaited: Option<u64>,
+}
+
+pub(super) fn run<F: Fabric>(
+    fabric: F,
+    spec: &Spec,
+    mail: &Mail,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let me = Rank::at(spec.me);
+    let watch = Watch {
+        me,
+        links: MemberSet::EMPTY,
+        leads: false,
+        delivered: 0,
+        stamp: false,
+        story: Story { failed_at: [0; MAX_MEMBERS], ..Story::default() },
+        stamps: Vec::new(),
+        n_stamps: 0,
+    };
+    let mut member = Member::new(fabric, me, spec.members, &shape(), watch);
+    let mut load: Option<Load> = None;
+    let mut ballast = Vec::new();
+    let mut stands = (false, 0);
+    let mut busy_at = Instant::now();
+    loop {
+        match mail.next() {
+            None => {}
+            Some(Order::Ballast(bytes)) => {
+                ballast.push(touched(bytes));
+                say(&Answer::Done);
+            }
+            Some(Order::Load { value_bytes, propose }) => {
+                let mut value = vec![7; value_bytes.max(1)];
+                value[0] = spec.me as u8;
+                let watch = member.witness();
+                watch.stamp = true;
+                watch.stamps.resize(STAMPS, 0);
+                load = Some(Load { value, propose, awaited: None });
+                say(&Answer::Done);
+            }
+            Some(Order::Decide { value_bytes, wait, warm_up, span }) => {
+                say(&decide::run(&mut member, value_bytes, warm_up, span, wait)?);
+            }
+            Some(Order::Tell { from_ns, bin_ns, bins }) => {
+                say(&Answer::Story(member.witness().tell(from_ns, bin_ns, bins)));
+            }
+            Some(order @ (Order::Peers(_) | Order::Verbs { .. })) => {
+                return Err(format!("no order for a member: {order:?}").into());
+            }
+        }
+        let loaded = load.as_mut().is_some_and(|load| drive(&mut member, load));
+        let busy = member.turn();
+        let watch = member.witness();
+        let now = (watch.leads, watch.links.len());
+        if now != stands {
+            stands = now;
+            say(&Answer::Stands { leads: now.0, links: now.1 });
+        }
+        if loaded || spec.wait == Wait::Spin {
+            continue;
+        }
+        if busy {
+            busy_at = Instant::now();
+        } else if busy_at.elapsed() > SPIN {
+            member.sleep()?;
+        }
+    }
+}
+
+/// Proposes if it is time to. True if this member is under load.
+fn drive<F: Fabric>(member: &mut Member<F, Watch>, load: &mut Load) -> bool {
+    let watch = member.witness();
+    if !load.propose || !watch.leads {
+        load.awaited = None;
+        return false;
+    }
+    let delivered = watch.delivered;
+    if load.awaited.is_none_or(|awaited| delivered >= awaited) {
+        match member.propose(&load.value) {
+            Ok(_) => load.awaited = Some(delivered + 1),
+            Err(Refused::Full | Refused::NotLeader) => {}
+            Err(Refused::TooLong) => unreachable!("the parent asks for values that fit"),
+        }
+    }
+    true
+}
+
+/// Memory that is really there.
+fn touched(bytes: u64) -> Vec<u8> {
+    const PAGE: usize = 4096;
+    let mut memory = vec![0; bytes as usize];
+    memory.iter_mut().step_by(PAGE).for_each(|byte| *byte = 1);
+    std::hint::black_box(memory)
+}
