@@ -16,8 +16,6 @@ pub struct Parser {
     start: usize,
     /// Where parsing goes on.
     at: usize,
-    /// Bytes of the current request that have been removed from the input already.
-    skipped: usize,
     state: State,
     /// Where the arguments lie, in the input or in `words`.
     ranges: Vec<Range<u32>>,
@@ -110,7 +108,6 @@ impl Parser {
         Parser {
             start: 0,
             at: 0,
-            skipped: 0,
             state: State::Idle,
             ranges: Vec::new(),
             words: Vec::new(),
@@ -157,7 +154,6 @@ impl Parser {
                 continue;
             }
             if std::mem::take(&mut self.skipping) {
-                self.skipped = 0;
                 return Ok(Parse::TooLong { consumed: std::mem::take(&mut self.at) });
             }
             // Empty lines and arrays are no requests and get no reply.
@@ -172,7 +168,6 @@ impl Parser {
     /// What can be removed from the input while the current request is not complete.
     fn wait(&mut self) -> usize {
         if self.skipping {
-            self.skipped += self.at - self.start;
             self.start = self.at;
         }
         let consumed = std::mem::take(&mut self.start);
@@ -231,7 +226,7 @@ impl Parser {
         }
         // The two bytes after an argument are skipped unseen, as Redis does.
         let bytes = bytes as usize + 2;
-        if self.skipped + (self.at - self.start) + bytes > REQUEST_BYTES_MAX {
+        if self.at - self.start + bytes > REQUEST_BYTES_MAX {
             self.skipping = true;
             self.ranges.clear();
         }

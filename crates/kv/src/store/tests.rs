@@ -227,3 +227,46 @@ fn what_cannot_be_a_store_is_not_restored() {
     assert_eq!(store.len(), 1);
     store.check();
 }
+
+/// Adds a key at a position of the test's choice, since nobody finds keys that collide in 64 bits.
+fn add_at(store: &mut Store, position: u64, key: &str, expire_at: u64) {
+    store.changes += 1;
+    let (key, version) = (Key::from_slice(key.as_bytes()), store.changes);
+    store.add(Entry { position, key, value: vec![], expire_at, version });
+}
+
+#[test]
+fn i3_keys_of_one_position_expire_one_by_one_and_together() {
+    let mut store = store();
+    for (key, expire_at) in [("a", 2_000), ("b", 2_000), ("c", 3_000), ("d", NEVER)] {
+        add_at(&mut store, 7, key, expire_at);
+    }
+    store.check();
+    // One of two that share an element of the index goes before its time.
+    store.discard(7, b"a");
+    store.check();
+    add_at(&mut store, 7, "e", 2_000);
+    store.advance_time(2_000);
+    store.check();
+    let left = |store: &Store| content(store).into_iter().map(|(key, ..)| key).collect::<Vec<_>>();
+    assert_eq!(left(&store), [b"c", b"d"]);
+    store.advance_time(3_000);
+    store.check();
+    assert_eq!(left(&store), [b"d"]);
+}
+
+#[test]
+fn keys_that_a_cursor_cannot_tell_apart_are_scanned_together() {
+    let mut store = store();
+    for number in 0..5u64 {
+        add_at(&mut store, (1 << 40) + number, &number.to_string(), NEVER);
+    }
+    add_at(&mut store, 1 << 50, "last", NEVER);
+    let args: [&[u8]; 4] = [b"SCAN", b"0", b"COUNT", b"2"];
+    let mut reply = crate::Reply::default();
+    store.execute(crate::lookup(b"SCAN").unwrap(), &args, 0, &mut reply);
+    let next = ((1u64 << 50) >> 16).to_string();
+    let mut expected = format!("*2\r\n${}\r\n{next}\r\n*5\r\n", next.len());
+    (0..5).for_each(|number| expected += &format!("$1\r\n{number}\r\n"));
+    assert_eq!(String::from_utf8_lossy(reply.as_bytes()), expected);
+}
