@@ -23,7 +23,7 @@ fn sentinel_stands(members: &mut [&mut Member], watched: usize) {
 #[test]
 fn a_killed_process_is_reported_to_all_peers_by_its_sentinel() {
     serve_if_child();
-    let mut place = Place::new(3);
+    let place = Place::new(3);
     let (mut a, mut c) = (place.create(0), place.create(2));
     let mut told = MemberSet::EMPTY;
     told.insert(rank(0));

@@ -5,18 +5,18 @@ use base::{At, Event, Inbox, Incarnation, Outcome, Port, Rank, Token};
 use fabric::conformance::child::{self, Child};
 use fabric::tcp::{LinkStatus, TcpFabric};
 use fabric::{Fabric, Setup};
-use region::Region;
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// How long to wait for something that must happen.
 pub const DEADLINE: Duration = Duration::from_secs(20);
 
-pub const N_WORDS: u32 = 1 << 12;
+pub const N_WORDS: u32 = fabric::conformance::N_WORDS;
 
 /// An owned [`Event`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,7 +83,9 @@ pub struct Place {
     pub directory: TempDir,
     /// The listening sockets of the members that live in this process: the test keeps them, as
     /// `gregale up` does, so that an address survives its member.
-    listeners: Vec<Option<TcpListener>>,
+    listeners: Vec<Mutex<Option<TcpListener>>>,
+    /// By rank: counts the memories that each has had.
+    incarnations: Vec<AtomicU64>,
     /// Where each member is looked for.
     pub addresses: Vec<SocketAddr>,
 }
@@ -96,16 +98,24 @@ impl Place {
         Place {
             directory: tempfile::tempdir_in("/dev/shm").unwrap(),
             addresses: listeners.iter().map(|listener| listener.local_addr().unwrap()).collect(),
-            listeners: listeners.into_iter().map(Some).collect(),
+            listeners: listeners.into_iter().map(|listener| Mutex::new(Some(listener))).collect(),
+            incarnations: (0..members).map(|_| AtomicU64::new(1)).collect(),
         }
     }
 
     pub fn setup(&self, me: usize) -> Setup {
-        setup(self.directory.path(), me, self.addresses.len())
+        let incarnation = self.incarnations[me].load(Ordering::SeqCst);
+        setup(self.directory.path(), me, self.addresses.len(), incarnation)
+    }
+
+    /// From now on `me` has new memory.
+    pub fn reincarnate(&self, me: usize) {
+        self.incarnations[me].fetch_add(1, Ordering::SeqCst);
     }
 
     pub fn listener(&self, me: usize) -> TcpListener {
-        self.listeners[me].as_ref().expect("a member of this process").try_clone().unwrap()
+        let listener = self.listeners[me].lock().unwrap();
+        listener.as_ref().expect("a member of this process").try_clone().unwrap()
     }
 
     pub fn create_as(&self, setup: &Setup) -> Member {
@@ -125,11 +135,13 @@ impl Place {
 
     /// Starts member `me` in a process of its own: this test program again, with only the test
     /// named `test`, which must start with [`serve_if_child`].
-    pub fn spawn(&mut self, me: usize, test: &str) -> Child {
-        self.listeners[me] = None;
+    pub fn spawn(&self, me: usize, test: &str) -> Child {
+        *self.listeners[me].lock().unwrap() = None;
         let addresses: Vec<_> = self.addresses.iter().map(SocketAddr::to_string).collect();
         let directory = self.directory.path().to_str().expect("a plain path");
-        Child::of_this_program(test, &format!("{directory} {me} {}", addresses.join(" ")))
+        let incarnation = self.setup(me).incarnation.0;
+        let place = format!("{directory} {me} {incarnation} {}", addresses.join(" "));
+        Child::of_this_program(test, &place)
     }
 }
 
@@ -139,27 +151,27 @@ pub fn serve_if_child() {
     let mut parts = place.split(' ');
     let directory = parts.next().unwrap();
     let me: usize = parts.next().unwrap().parse().unwrap();
+    let incarnation: u64 = parts.next().unwrap().parse().unwrap();
     let addresses: Vec<SocketAddr> = parts.map(|address| address.parse().unwrap()).collect();
-    let setup = setup(Path::new(directory), me, addresses.len());
-    let listener = TcpListener::bind(addresses[me]).unwrap();
-    let fabric = match Region::attach(Path::new(directory), &setup.identity_of(setup.me, 0)) {
-        Ok(owner) => {
-            drop(owner);
-            TcpFabric::attach(&setup, listener, &addresses).unwrap()
-        }
-        Err(_) => TcpFabric::create(&setup, listener, &addresses).unwrap(),
-    };
-    child::serve(fabric);
+    let setup = setup(Path::new(directory), me, addresses.len(), incarnation);
+    child::serve(open(&setup, TcpListener::bind(addresses[me]).unwrap(), &addresses));
     std::process::exit(0);
 }
 
-fn setup(directory: &Path, me: usize, members: usize) -> Setup {
+/// With the memory that an earlier life left, if there is any.
+pub fn open(setup: &Setup, listener: TcpListener, addresses: &[SocketAddr]) -> TcpFabric {
+    let region = setup.directory.join(format!("node-{}.region", setup.me.member()));
+    let open = if region.exists() { TcpFabric::attach } else { TcpFabric::create };
+    open(setup, listener, addresses).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn setup(directory: &Path, me: usize, members: usize, incarnation: u64) -> Setup {
     Setup {
         cluster: "tcp-test".into(),
         secret: b"a secret of the test".to_vec(),
         me: Rank::at(me),
         members,
-        incarnation: Incarnation(1),
+        incarnation: Incarnation(incarnation),
         directory: directory.to_owned(),
         layout: 7,
         n_words: N_WORDS,
@@ -169,7 +181,7 @@ fn setup(directory: &Path, me: usize, members: usize) -> Setup {
 /// An address of this host that no other test uses, so that a port can be given up and bound again
 /// by a child without anybody taking it in between.
 fn own_loopback_address() -> IpAddr {
-    static NEXT: AtomicU8 = AtomicU8::new(1);
+    static NEXT: AtomicU8 = AtomicU8::new(1); // 0 after 255 places
     let pid = std::process::id();
     let last = NEXT.fetch_add(1, Ordering::Relaxed);
     assert_ne!(last, 0, "more places than one program has addresses for");

@@ -1,0 +1,68 @@
+//! The tcp provider keeps every promise; some faults must be noticed here as they are on shm.
+
+mod tcp_support;
+
+use base::Rank;
+use fabric::conformance::broken::{Fault, expect_caught};
+use fabric::conformance::child::Child;
+use fabric::conformance::{self, Group};
+use fabric::tcp::TcpFabric;
+use tcp_support::{Place, open, serve_if_child};
+
+fabric::litmus_tests!(TcpGroup::new);
+
+struct TcpGroup(Place);
+
+impl TcpGroup {
+    fn new(members: usize) -> TcpGroup {
+        TcpGroup(Place::new(members))
+    }
+}
+
+impl Group for TcpGroup {
+    type Fabric = TcpFabric;
+
+    fn members(&self) -> usize {
+        self.0.addresses.len()
+    }
+
+    fn open(&self, me: Rank) -> TcpFabric {
+        let me = me.index();
+        open(&self.0.setup(me), self.0.listener(me), &self.0.addresses)
+    }
+
+    fn withdraw(&self, me: Rank, fabric: TcpFabric) {
+        self.0.reincarnate(me.index());
+        fabric.remove().unwrap();
+    }
+
+    fn spawn(&self, me: Rank) -> Child {
+        self.0.spawn(me.index(), "child_process")
+    }
+}
+
+/// Where a child process of the litmus tests starts; nothing to test otherwise.
+#[test]
+fn child_process() {
+    serve_if_child();
+}
+
+macro_rules! canaries {
+    ($($name:ident: $fault:ident breaks $promise:literal in $litmus:ident of $members:literal;)*) => {$(
+        #[test]
+        fn $name() {
+            let group = TcpGroup::new($members);
+            expect_caught(group, Fault::$fault, $promise, conformance::$litmus);
+        }
+    )*};
+}
+
+// What a provider with frames, numbers and reconnections could get wrong.
+canaries! {
+    the_suite_catches_a_message_that_overtakes: OvertakenWrite breaks "T2" in a_message_arrives_behind_the_writes_before_it of 2;
+    the_suite_catches_a_second_completion: CompletedTwice breaks "T4" in every_verb_completes_once_and_in_order of 3;
+    the_suite_catches_a_lost_completion: CompletionLost breaks "T4" in every_verb_completes_once_and_in_order of 3;
+    the_suite_catches_a_late_effect: TriedAgain breaks "T4" in what_is_unknown_takes_no_effect_later of 2;
+    the_suite_catches_a_cut_message: MessageCut breaks "T7" in messages_arrive_whole_once_and_in_order of 2;
+    the_suite_catches_a_silent_loss: Silent breaks "T8" in the_loss_of_a_member_is_an_event of 3;
+}
