@@ -6,13 +6,21 @@
 //!
 //! - [`resp`]: requests from bytes; [`reply`]: replies to bytes.
 //! - [`command`]: which commands there are; [`store`]: what they act on; [`exec`]: what they do.
+//! - [`entry`]: commands as bytes of the log; [`machine`]: what every replica makes of them, with
+//!   [`sessions`], so that none is executed twice, and [`snapshot`], for who has missed them.
+//! - [`text`]: what clients hear when the cluster is the reason.
 #![forbid(unsafe_code)]
 
 pub mod command;
+pub mod entry;
 pub mod exec;
+pub mod machine;
 pub mod reply;
 pub mod resp;
+pub mod sessions;
+pub mod snapshot;
 pub mod store;
+pub mod text;
 
 pub use command::{Args, CommandSpec, lookup, resolve};
 pub use reply::{Protocol, Reply};

@@ -1,0 +1,298 @@
+//! Batches: written by a leader, read by everybody.
+
+use base::{Incarnation, Rank};
+
+use super::varint::{self, put, take, take_bytes};
+use super::{
+    BATCH_BYTES_MIN, BATCH_HEADER_BYTES, COMMAND_BYTES_MAX, EntryError, FORMAT, FRAGMENT_BYTES_MIN,
+    Origin, Sequence,
+};
+
+/// The frame is of the origin of the frame before, with the next sequence.
+const SAME: u8 = 1;
+/// The frame holds a part of a command.
+const FRAGMENT: u8 = 2;
+
+const IDENTITY_BYTES: usize = 17;
+
+/// How a command fitted into a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Appended {
+    /// All of it, or its last part.
+    Whole,
+    /// A part: append the same command to the next batch, before anything else.
+    Part,
+    /// Nothing: the batch is full.
+    Full,
+}
+
+/// Writes batches into the caller's buffers.
+#[derive(Clone, Debug, Default)]
+pub struct BatchWriter {
+    /// Where the batch begins in the buffer.
+    start: usize,
+    /// The identity of the last frame of this batch.
+    last: Option<(Origin, Sequence)>,
+    /// The command of which a part is written.
+    part: Option<Part>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    origin: Origin,
+    sequence: Sequence,
+    /// How many of its bytes are written.
+    offset: usize,
+}
+
+impl BatchWriter {
+    /// A writer that has written nothing.
+    pub fn new() -> BatchWriter {
+        BatchWriter::default()
+    }
+
+    /// Begins a batch at the end of `out`, stamped with `stamp_ms`.
+    pub fn begin(&mut self, stamp_ms: u64, out: &mut Vec<u8>) {
+        self.start = out.len();
+        self.last = None;
+        out.push(FORMAT);
+        out.extend_from_slice(&stamp_ms.to_le_bytes());
+    }
+
+    /// Appends a command to the batch that `out` ends with; `out` may grow to `bytes_max` (I3).
+    ///
+    /// # Panics
+    /// When another command is pending in part (I4), or `bytes_max` leaves a batch less than
+    /// [`BATCH_BYTES_MIN`].
+    pub fn append(
+        &mut self,
+        origin: Origin,
+        sequence: Sequence,
+        command: &[u8],
+        bytes_max: usize,
+        out: &mut Vec<u8>,
+    ) -> Appended {
+        assert!(bytes_max >= self.start + BATCH_BYTES_MIN, "a batch needs room");
+        // Our own door refuses a longer one. From another member it would be that member's bug:
+        // the command is executed as what it is, malformed, and its origin gets an answer.
+        let command = if command.len() > COMMAND_BYTES_MAX { &[] } else { command };
+        let appended = match self.part {
+            Some(part) => {
+                assert!((part.origin, part.sequence) == (origin, sequence), "I4");
+                self.append_part(origin, sequence, command, part.offset, bytes_max, out)
+            }
+            None => self.append_first(origin, sequence, command, bytes_max, out),
+        };
+        assert!(out.len() <= bytes_max, "I3");
+        appended
+    }
+
+    fn append_first(
+        &mut self,
+        origin: Origin,
+        sequence: Sequence,
+        command: &[u8],
+        bytes_max: usize,
+        out: &mut Vec<u8>,
+    ) -> Appended {
+        let same = self.is_next(origin, sequence);
+        let identity = if same { 0 } else { IDENTITY_BYTES };
+        let body = varint::len(command.len() as u64) + command.len();
+        if out.len() + 1 + identity + body <= bytes_max {
+            self.put_frame_head(origin, sequence, 0, out);
+            varint::put_counted(command, out);
+            return Appended::Whole;
+        }
+        let is_empty = self.last.is_none();
+        let fits_alone = self.start + BATCH_HEADER_BYTES + 1 + IDENTITY_BYTES + body <= bytes_max;
+        let room = fragment_room(out.len(), bytes_max);
+        if !is_empty && (fits_alone || room < FRAGMENT_BYTES_MIN) {
+            return Appended::Full;
+        }
+        self.append_part(origin, sequence, command, 0, bytes_max, out)
+    }
+
+    /// Appends what fits of `command` from `offset` on.
+    fn append_part(
+        &mut self,
+        origin: Origin,
+        sequence: Sequence,
+        command: &[u8],
+        offset: usize,
+        bytes_max: usize,
+        out: &mut Vec<u8>,
+    ) -> Appended {
+        let rest = &command[offset..];
+        let piece = &rest[..rest.len().min(fragment_room(out.len(), bytes_max))];
+        if piece.is_empty() {
+            // Asked again for the same batch, which its first part has filled.
+            return Appended::Full;
+        }
+        self.put_frame_head(origin, sequence, FRAGMENT, out);
+        put(offset as u64, out);
+        put(command.len() as u64, out);
+        varint::put_counted(piece, out);
+        let offset = offset + piece.len();
+        if offset == command.len() {
+            self.part = None;
+            Appended::Whole
+        } else {
+            self.part = Some(Part { origin, sequence, offset });
+            Appended::Part
+        }
+    }
+
+    /// Forgets the part that was written last: its rest will not be proposed.
+    pub fn abandon(&mut self) {
+        self.part = None;
+    }
+
+    fn is_next(&self, origin: Origin, sequence: Sequence) -> bool {
+        self.last.is_some_and(|(last, number)| {
+            last == origin && number.0.checked_add(1) == Some(sequence.0)
+        })
+    }
+
+    fn put_frame_head(&mut self, origin: Origin, sequence: Sequence, tag: u8, out: &mut Vec<u8>) {
+        if self.is_next(origin, sequence) {
+            out.push(tag | SAME);
+        } else {
+            out.push(tag);
+            out.push(origin.rank.index() as u8);
+            out.extend_from_slice(&origin.incarnation.0.to_le_bytes());
+            out.extend_from_slice(&sequence.0.to_le_bytes());
+        }
+        self.last = Some((origin, sequence));
+    }
+}
+
+/// How many bytes of a command a fragment can hold at least, in a batch of `len` bytes so far.
+fn fragment_room(len: usize, bytes_max: usize) -> usize {
+    const NUMBER_BYTES: usize = 3;
+    const _: () = assert!(COMMAND_BYTES_MAX < 1 << (7 * NUMBER_BYTES));
+    bytes_max.saturating_sub(len + 1 + IDENTITY_BYTES + 3 * NUMBER_BYTES)
+}
+
+/// A batch whose every frame has been checked.
+#[derive(Clone, Copy, Debug)]
+pub struct Batch<'a> {
+    /// The leader's clock when it built the batch, Unix milliseconds.
+    pub stamp_ms: u64,
+    frames: &'a [u8],
+}
+
+impl<'a> Batch<'a> {
+    /// Checks the bytes of a batch.
+    ///
+    /// # Errors
+    /// When they are none.
+    pub fn check(bytes: &'a [u8]) -> Result<Batch<'a>, EntryError> {
+        let (&format, rest) = bytes.split_first().ok_or(EntryError::Truncated { at: 0 })?;
+        if format != FORMAT {
+            return Err(EntryError::Format { found: format });
+        }
+        let (stamp, rest) = rest.split_first_chunk().ok_or(EntryError::Truncated { at: 1 })?;
+        let batch = Batch { stamp_ms: u64::from_le_bytes(*stamp), frames: rest };
+        let mut frames = batch.frames();
+        while frames.step()?.is_some() {}
+        Ok(batch)
+    }
+
+    /// Its frames, in order.
+    pub fn frames(&self) -> Frames<'a> {
+        Frames { len: self.frames.len(), rest: self.frames, last: None }
+    }
+}
+
+/// A command, or a part of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame<'a> {
+    /// Whose command.
+    pub origin: Origin,
+    /// Which of them.
+    pub sequence: Sequence,
+    /// Where `bytes` stand in a command that is cut; `None` if they are all of it.
+    pub place: Option<Place>,
+    /// The command's bytes.
+    pub bytes: &'a [u8],
+}
+
+/// Where the bytes of a fragment stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// So many bytes of the command come before.
+    pub offset: usize,
+    /// So many bytes the command has; at most [`COMMAND_BYTES_MAX`].
+    pub total: usize,
+}
+
+/// The frames of a batch.
+#[derive(Clone, Debug)]
+pub struct Frames<'a> {
+    /// Bytes of all frames, to say where an error is.
+    len: usize,
+    rest: &'a [u8],
+    last: Option<(Origin, Sequence)>,
+}
+
+impl<'a> Frames<'a> {
+    fn step(&mut self) -> Result<Option<Frame<'a>>, EntryError> {
+        let Some((&tag, rest)) = self.rest.split_first() else { return Ok(None) };
+        let at = BATCH_HEADER_BYTES + self.len - self.rest.len();
+        let truncated = EntryError::Truncated { at };
+        self.rest = rest;
+        if tag & !(SAME | FRAGMENT) != 0 {
+            return Err(EntryError::Tag { found: tag });
+        }
+        let (origin, sequence) = if tag & SAME == 0 {
+            self.identity(truncated)?
+        } else {
+            let (origin, last) = self.last.ok_or(EntryError::NothingBefore)?;
+            (origin, Sequence(last.0.checked_add(1).ok_or(EntryError::NothingBefore)?))
+        };
+        self.last = Some((origin, sequence));
+        let place = if tag & FRAGMENT == 0 {
+            None
+        } else {
+            let offset = take(&mut self.rest).ok_or(truncated)?;
+            Some((offset, take(&mut self.rest).ok_or(truncated)?))
+        };
+        let len = take(&mut self.rest).ok_or(truncated)?;
+        let (offset, total) = place.unwrap_or((0, len));
+        let end = offset.saturating_add(len);
+        let is_within = end <= total && total <= COMMAND_BYTES_MAX as u64;
+        if !is_within || (place.is_some() && len == 0) {
+            return Err(EntryError::Length { offset, end, total });
+        }
+        let bytes = take_bytes(&mut self.rest, len).ok_or(truncated)?;
+        let place = place.map(|_| Place { offset: offset as usize, total: total as usize });
+        Ok(Some(Frame { origin, sequence, place, bytes }))
+    }
+
+    fn identity(&mut self, truncated: EntryError) -> Result<(Origin, Sequence), EntryError> {
+        let (head, rest) = self.rest.split_first_chunk::<IDENTITY_BYTES>().ok_or(truncated)?;
+        self.rest = rest;
+        let [rank, numbers @ ..] = *head;
+        let (incarnation, sequence) = numbers.split_at(8);
+        let number = |bytes: &[u8]| {
+            bytes.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
+        };
+        let origin = Origin {
+            rank: Rank::new(rank.into()).ok_or(EntryError::Rank { found: rank })?,
+            incarnation: Incarnation(number(incarnation)),
+        };
+        match number(sequence) {
+            0 => Err(EntryError::SequenceZero),
+            sequence => Ok((origin, Sequence(sequence))),
+        }
+    }
+}
+
+impl<'a> Iterator for Frames<'a> {
+    type Item = Frame<'a>;
+
+    fn next(&mut self) -> Option<Frame<'a>> {
+        // `Batch::check` has seen every step succeed.
+        self.step().ok().flatten()
+    }
+}

@@ -1,0 +1,258 @@
+//! One command as bytes: what the door encodes, the leader copies, and every replica executes.
+//!
+//! ```text
+//! command     = kind (low bits: 0 plain, 1 transaction, 2 versions; bit 7: reply in RESP3) | body
+//! plain       = argv
+//! transaction = guards (varint) | guard* | items (varint) | item*
+//! versions    = argv: the keys whose versions a watcher wants; a read, never in the log
+//! argv        = count (varint, not 0) | (length (varint) | bytes)*
+//! guard       = length (varint) | key | version (8, little endian)
+//! item        = argv, or 0 | length (varint) | a reply that the door has encoded already
+//! ```
+//! The protocol of the reply travels with the command because the reply is recorded, and every
+//! replica must record the same one.
+
+use super::varint::{put, put_counted, take, take_bytes, take_counted};
+use crate::command::Args;
+use crate::exec::ARGS_MAX;
+use crate::reply::Protocol;
+
+const PLAIN: u8 = 0;
+const TRANSACTION: u8 = 1;
+const VERSIONS: u8 = 2;
+const RESP3: u8 = 0x80;
+
+/// Bytes that are no command: the fault of the member that encoded them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CommandError {
+    /// A kind that this version does not know.
+    #[error("a command of the unknown kind {0:#04x}")]
+    Kind(u8),
+    /// The bytes end too early, go on too long, or count what is not there.
+    #[error("a command with a malformed body")]
+    Malformed,
+}
+
+/// A decoded command, borrowed from its bytes.
+#[derive(Clone, Debug)]
+pub enum Command<'a> {
+    /// One command of the store.
+    Plain {
+        /// What its reply is encoded in.
+        protocol: Protocol,
+        /// Name and arguments; not empty.
+        args: Args<'a>,
+    },
+    /// EXEC: all of it at one point of the order, if the guards hold.
+    Transaction {
+        /// What its reply is encoded in.
+        protocol: Protocol,
+        /// The watched keys with the versions that the watcher saw.
+        guards: Guards<'a>,
+        /// What was queued.
+        items: Items<'a>,
+    },
+    /// WATCH: the versions of some keys.
+    Versions {
+        /// The keys; not empty.
+        keys: Args<'a>,
+    },
+}
+
+impl<'a> Command<'a> {
+    /// Reads a command. All of it is checked here; iterating guards and items cannot fail later.
+    ///
+    /// # Errors
+    /// When the bytes are no command.
+    pub fn decode(bytes: &'a [u8]) -> Result<Command<'a>, CommandError> {
+        let (&kind, mut rest) = bytes.split_first().ok_or(CommandError::Malformed)?;
+        let protocol = if kind & RESP3 == 0 { Protocol::Resp2 } else { Protocol::Resp3 };
+        let command = match kind & !RESP3 {
+            PLAIN => argv(&mut rest).map(|args| Command::Plain { protocol, args }),
+            TRANSACTION => transaction(&mut rest).map(|(guards, items)| Command::Transaction {
+                protocol,
+                guards,
+                items,
+            }),
+            VERSIONS => argv(&mut rest).map(|keys| Command::Versions { keys }),
+            _ => return Err(CommandError::Kind(kind)),
+        };
+        command.filter(|_| rest.is_empty()).ok_or(CommandError::Malformed)
+    }
+}
+
+fn transaction<'a>(rest: &mut &'a [u8]) -> Option<(Guards<'a>, Items<'a>)> {
+    let n = take(rest)?;
+    let guards = Guards { left: n, rest };
+    for _ in 0..n {
+        guard(rest)?;
+    }
+    let n = usize::try_from(take(rest)?).ok()?;
+    let items = Items { left: n, rest };
+    for _ in 0..n {
+        item(rest)?;
+    }
+    Some((guards, items))
+}
+
+/// At least one argument.
+fn argv<'a>(rest: &mut &'a [u8]) -> Option<Args<'a>> {
+    let count = take(rest)?;
+    counted_args(count, rest)
+}
+
+fn counted_args<'a>(count: u64, rest: &mut &'a [u8]) -> Option<Args<'a>> {
+    if count == 0 || count > ARGS_MAX as u64 {
+        return None;
+    }
+    let mut args = Args::new();
+    for _ in 0..count {
+        args.push(take_counted(rest)?);
+    }
+    Some(args)
+}
+
+fn guard<'a>(rest: &mut &'a [u8]) -> Option<(&'a [u8], u64)> {
+    let key = take_counted(rest)?;
+    let version = take_bytes(rest, 8)?.try_into().ok()?;
+    Some((key, u64::from_le_bytes(version)))
+}
+
+fn item<'a>(rest: &mut &'a [u8]) -> Option<Item<'a>> {
+    match take(rest)? {
+        0 => Some(Item::Answered(take_counted(rest)?)),
+        count => Some(Item::Execute(counted_args(count, rest)?)),
+    }
+}
+
+/// The watched keys of a transaction.
+#[derive(Clone, Debug)]
+pub struct Guards<'a> {
+    left: u64,
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for Guards<'a> {
+    type Item = (&'a [u8], u64);
+
+    fn next(&mut self) -> Option<(&'a [u8], u64)> {
+        self.left = self.left.checked_sub(1)?;
+        guard(&mut self.rest)
+    }
+}
+
+/// One step of a transaction.
+#[derive(Clone, Debug)]
+pub enum Item<'a> {
+    /// A command of the store.
+    Execute(Args<'a>),
+    /// A command of the door, with the reply that it has given.
+    Answered(&'a [u8]),
+}
+
+/// The steps of a transaction.
+#[derive(Clone, Debug)]
+pub struct Items<'a> {
+    left: usize,
+    rest: &'a [u8],
+}
+
+impl<'a> Items<'a> {
+    /// How many are to come.
+    pub fn len(&self) -> usize {
+        self.left
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.left == 0
+    }
+}
+
+impl<'a> Iterator for Items<'a> {
+    type Item = Item<'a>;
+
+    fn next(&mut self) -> Option<Item<'a>> {
+        self.left = self.left.checked_sub(1)?;
+        item(&mut self.rest)
+    }
+}
+
+fn put_kind(kind: u8, protocol: Protocol, out: &mut Vec<u8>) {
+    out.push(match protocol {
+        Protocol::Resp2 => kind,
+        Protocol::Resp3 => kind | RESP3,
+    });
+}
+
+fn put_args(args: &[&[u8]], out: &mut Vec<u8>) {
+    assert!(!args.is_empty() && args.len() <= ARGS_MAX, "the parser lets no other request pass");
+    put(args.len() as u64, out);
+    args.iter().for_each(|arg| put_counted(arg, out));
+}
+
+/// Appends a command of the store, to be answered in `protocol`.
+pub fn put_plain(args: &[&[u8]], protocol: Protocol, out: &mut Vec<u8>) {
+    put_kind(PLAIN, protocol, out);
+    put_args(args, out);
+}
+
+/// Appends the read that WATCH needs.
+pub fn put_versions(keys: &[&[u8]], out: &mut Vec<u8>) {
+    put_kind(VERSIONS, Protocol::Resp2, out);
+    put_args(keys, out);
+}
+
+/// The steps of a transaction while they are queued.
+#[derive(Clone, Debug, Default)]
+pub struct Queued {
+    len: usize,
+    bytes: Vec<u8>,
+}
+
+impl Queued {
+    /// Queues a command of the store.
+    pub fn push(&mut self, args: &[&[u8]]) {
+        put_args(args, &mut self.bytes);
+        self.len += 1;
+    }
+
+    /// Queues the reply of a command of the door.
+    pub fn push_answered(&mut self, reply: &[u8]) {
+        put(0, &mut self.bytes);
+        put_counted(reply, &mut self.bytes);
+        self.len += 1;
+    }
+
+    /// How many are queued.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Bytes that they take.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+/// Appends a transaction, to be answered in `protocol`.
+pub fn put_transaction<'a>(
+    guards: impl ExactSizeIterator<Item = (&'a [u8], u64)>,
+    queued: &Queued,
+    protocol: Protocol,
+    out: &mut Vec<u8>,
+) {
+    put_kind(TRANSACTION, protocol, out);
+    put(guards.len() as u64, out);
+    for (key, version) in guards {
+        put_counted(key, out);
+        out.extend_from_slice(&version.to_le_bytes());
+    }
+    put(queued.len as u64, out);
+    out.extend_from_slice(&queued.bytes);
+}

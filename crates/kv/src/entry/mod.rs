@@ -1,0 +1,115 @@
+//! Entries: the bytes of one value of the log.
+//!
+//! A value is a *batch*: the leader's time stamp and the commands that arrived while the value
+//! before it was on its way. A command travels as opaque bytes ([`command`]), which a follower
+//! encodes and a leader only copies; the batch adds whose it is, so that the state machine can
+//! execute it once although it may be decided twice.
+//!
+//! ```text
+//! batch     = format (1) | stamp, Unix ms (8, little endian) | frame*
+//! frame     = tag (1) | identity, unless tag has SAME | place, if tag has FRAGMENT
+//!             | length (varint) | bytes
+//! identity  = rank (1) | incarnation (8) | sequence (8), little endian
+//! place     = offset (varint) | total (varint)
+//! ```
+//! SAME: the origin of the frame before and its sequence plus one. A batch without frames is a
+//! *tick*: it only lets time pass. An empty value is nobody's: a new leader's way to fill a slot.
+//!
+//! A command that is longer than one value is cut into **fragments** over consecutive values. A
+//! fragment names its place by byte offset rather than by number: the bytes of (origin, sequence)
+//! are the same whoever proposes them, so pieces that two leaders cut at different places can never
+//! be put together wrongly.
+//!
+//! - I1 reading any bytes gives frames or an error, never a panic, and a frame's bytes lie inside
+//!   the batch. Property test `i1_any_bytes_are_read_or_refused`.
+//! - I2 what a writer wrote, a reader reads. Property test `i2_what_was_written_is_read`.
+//! - I3 a batch never grows beyond the bytes that its writer was given. Asserted in
+//!   [`BatchWriter::append`].
+//! - I4 the fragments of a command are the last frame of a batch, all of the next ones, and the
+//!   first of the last. By [`BatchWriter::append`]: while a part is pending nothing else is taken.
+
+mod batch;
+pub mod command;
+pub(crate) mod varint;
+
+pub use batch::{Appended, Batch, BatchWriter, Frame, Frames, Place};
+pub use command::{Command, CommandError};
+
+use base::{Incarnation, Rank};
+
+/// The only format of batches so far.
+pub const FORMAT: u8 = 1;
+
+/// Format and stamp.
+pub const BATCH_HEADER_BYTES: usize = 9;
+
+/// The longest command, in its encoded form. An encoded request is never longer than the request
+/// was on the wire, so what the parser lets pass, the log takes.
+pub const COMMAND_BYTES_MAX: usize = crate::resp::REQUEST_BYTES_MAX;
+
+/// A command's part of a batch is not worth a frame below this size: it waits for the next batch.
+pub const FRAGMENT_BYTES_MIN: usize = 256;
+
+/// The smallest limit that a batch can be given.
+pub const BATCH_BYTES_MIN: usize = BATCH_HEADER_BYTES + 64;
+
+/// Whose command it is: a member, in one life of its process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Origin {
+    /// The member that a client sent the command to.
+    pub rank: Rank,
+    /// The life of that member's process; lives rise.
+    pub incarnation: Incarnation,
+}
+
+/// A command's number among those of its origin, from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Sequence(pub u64);
+
+/// Why bytes are no batch. The fault is the proposer's; nothing of the batch is executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EntryError {
+    /// The bytes end inside a header or a frame.
+    #[error("a batch ends inside the header or frame at byte {at}")]
+    Truncated {
+        /// Where that begins.
+        at: usize,
+    },
+    /// Another version's batch.
+    #[error("a batch of format {found}, where {FORMAT} is the only one known")]
+    Format {
+        /// The format byte.
+        found: u8,
+    },
+    /// Bits that no frame has.
+    #[error("a frame with the unknown tag {found:#04x}")]
+    Tag {
+        /// The tag byte.
+        found: u8,
+    },
+    /// The first frame refers to a frame before it, or the sequence has no successor.
+    #[error("a frame continues where there is nothing to continue")]
+    NothingBefore,
+    /// No member has this rank.
+    #[error("a frame of rank {found}, which no member has")]
+    Rank {
+        /// The rank byte.
+        found: u8,
+    },
+    /// Sequences begin at 1.
+    #[error("a frame with the sequence 0")]
+    SequenceZero,
+    /// A command that no door lets into the log, or a fragment outside of its command.
+    #[error("a frame with bytes {offset}..{end} of a command of {total}")]
+    Length {
+        /// Where the frame's bytes begin in their command.
+        offset: u64,
+        /// Where they end.
+        end: u64,
+        /// How long the command claims to be.
+        total: u64,
+    },
+}
+
+#[cfg(test)]
+mod tests;

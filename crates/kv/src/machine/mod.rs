@@ -1,0 +1,214 @@
+//! The replicated state machine: a store, what was executed for whom, and how far the log is
+//! applied.
+//!
+//! Every replica applies the same values in the same order and holds the same state.
+//!
+//! - M1 the state after a value is a function of the state before it and the value's bytes. There is
+//!   no clock, no randomness and no order of chance in here; [`Machine::digest`] compares replicas.
+//! - M2 a (origin, sequence) is executed at most once, whatever the log repeats, and every
+//!   repetition gets the recorded reply. By [`Sessions`]; test `m2_a_counter_counts_each_command_once`.
+//! - M3 state time never falls: it is the largest stamp applied. By [`Store::advance_time`].
+//! - M4 a transaction is executed whole or, if one guard fails, not at all. By construction: one
+//!   frame, checked to its end before its first command runs. As in Redis, a command in it that
+//!   answers an error does not undo the others.
+//! - M5 slots rise. Asserted. They need not be adjacent: the caller may skip values that count as
+//!   never proposed.
+//! - M6 a command that is cut is executed when its last fragment is applied and every fragment
+//!   before it was, one directly after the other. Any frame that is not the continuation drops what
+//!   was collected, on every replica alike: its leader has died, and its origin sends it again.
+//!   Test `m6_a_leader_that_dies_between_fragments_executes_nothing`.
+//! - M7 a value that is no batch changes nothing but the prefix.
+//!
+//! Reads outside of the log are in [`read`](Machine::read): by type they cannot change the state.
+
+mod assembly;
+mod read;
+
+pub(crate) use assembly::{Assembly, Pending};
+pub use read::ReadOutcome;
+
+use base::{Prefix, Slot};
+
+use crate::command::{Args, resolve};
+use crate::entry::command::{Item, Items};
+use crate::entry::{Batch, Command, EntryError, Origin, Sequence};
+use crate::reply::{Protocol, Reply};
+use crate::sessions::{Sessions, Verdict};
+use crate::store::Store;
+use crate::text;
+
+/// See the module's text.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    pub(crate) store: Store,
+    pub(crate) sessions: Sessions,
+    pub(crate) assembly: Assembly,
+    /// Every slot below is applied.
+    pub(crate) prefix: Prefix,
+    /// Room for the reply that is being made; not part of the state.
+    reply: Reply,
+}
+
+impl Machine {
+    /// The state before the first value. `memory_bytes_max` (zero: none) is the store's limit and
+    /// must be the same at every replica.
+    pub fn new(memory_bytes_max: u64) -> Machine {
+        Machine::from_parts(
+            Store::new(memory_bytes_max),
+            Sessions::new(),
+            Assembly::default(),
+            Prefix::ZERO,
+        )
+    }
+
+    pub(crate) fn from_parts(
+        store: Store,
+        sessions: Sessions,
+        assembly: Assembly,
+        prefix: Prefix,
+    ) -> Machine {
+        Machine { store, sessions, assembly, prefix, reply: Reply::default() }
+    }
+
+    /// The keys and values.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// What was executed for whom.
+    pub fn sessions(&self) -> &Sessions {
+        &self.sessions
+    }
+
+    /// Every slot below is applied.
+    pub fn prefix(&self) -> Prefix {
+        self.prefix
+    }
+
+    /// State time: the largest stamp applied, Unix milliseconds; 0 before the first.
+    pub fn state_ms(&self) -> u64 {
+        self.store.now_ms()
+    }
+
+    /// A hash of all of the state: equal at replicas that applied the same values. It looks at
+    /// everything, so it is for tests, the simulator and audits.
+    pub fn digest(&self) -> u64 {
+        crate::snapshot::digest(self)
+    }
+
+    /// Executes the value that was decided for `slot`, and gives each of its commands' replies to
+    /// `sink`, also those of commands that had been executed before. An empty value changes nothing.
+    ///
+    /// # Errors
+    /// When the value is no batch: a bug of who proposed it. The state has not changed (M7).
+    ///
+    /// # Panics
+    /// When `slot` is below the prefix (M5).
+    pub fn apply(
+        &mut self,
+        slot: Slot,
+        value: &[u8],
+        sink: &mut impl FnMut(Origin, Sequence, &[u8]),
+    ) -> Result<(), EntryError> {
+        assert!(!self.prefix.contains(slot), "M5: {slot:?} is below {:?}", self.prefix);
+        self.prefix = slot.prefix_through();
+        if value.is_empty() {
+            return Ok(());
+        }
+        let batch = Batch::check(value)?;
+        self.store.advance_time(batch.stamp_ms);
+        for (at, frame) in batch.frames().enumerate() {
+            // The only randomness in the log, and everybody's is the same.
+            let seed = slot.0.rotate_left(20) ^ at as u64;
+            let Some(place) = frame.place else {
+                self.assembly.drop_it();
+                self.execute_once(frame.origin, frame.sequence, frame.bytes, seed, sink);
+                continue;
+            };
+            if let Some(command) =
+                self.assembly.add(frame.origin, frame.sequence, place, frame.bytes)
+            {
+                self.execute_once(frame.origin, frame.sequence, &command, seed, sink);
+            }
+        }
+        Ok(())
+    }
+
+    /// M2: the only way from a frame to the store.
+    fn execute_once(
+        &mut self,
+        origin: Origin,
+        sequence: Sequence,
+        command: &[u8],
+        seed: u64,
+        sink: &mut impl FnMut(Origin, Sequence, &[u8]),
+    ) {
+        let definite = match self.sessions.judge(origin, sequence) {
+            Verdict::Fresh => {
+                self.reply.clear();
+                execute(&mut self.store, command, seed, &mut self.reply);
+                self.sessions.record(origin, sequence, self.reply.as_bytes());
+                sink(origin, sequence, self.reply.as_bytes());
+                return;
+            }
+            Verdict::Answered(reply) => {
+                sink(origin, sequence, reply);
+                return;
+            }
+            Verdict::Forgotten => text::UNKNOWN_REPLY,
+            Verdict::BelowWindow => text::UNKNOWN_TOO_OLD,
+            Verdict::PastLife => text::UNKNOWN_PAST_LIFE,
+        };
+        self.reply.clear();
+        self.reply.error(definite);
+        sink(origin, sequence, self.reply.as_bytes());
+    }
+}
+
+/// Executes the bytes of one command and appends exactly one reply.
+fn execute(store: &mut Store, command: &[u8], seed: u64, reply: &mut Reply) {
+    match Command::decode(command) {
+        Ok(Command::Plain { protocol, args }) => {
+            reply.set_protocol(protocol);
+            execute_args(store, &args, seed, reply);
+        }
+        Ok(Command::Transaction { protocol, guards, items }) => {
+            reply.set_protocol(protocol);
+            let mut guards = guards;
+            if guards.all(|(key, version)| store.version(key) == version) {
+                execute_all(store, items, seed, reply);
+            } else {
+                reply.null_array();
+            }
+        }
+        // A read has no place in the log, so it is as malformed as any other bytes.
+        Ok(Command::Versions { .. }) | Err(_) => {
+            reply.set_protocol(Protocol::Resp2);
+            reply.error(text::MALFORMED);
+        }
+    }
+}
+
+fn execute_all(store: &mut Store, items: Items<'_>, seed: u64, reply: &mut Reply) {
+    reply.array(items.len());
+    for (at, item) in items.enumerate() {
+        match item {
+            Item::Execute(args) => {
+                execute_args(store, &args, seed.rotate_left(32) ^ at as u64, reply);
+            }
+            Item::Answered(answer) => reply.raw(answer),
+        }
+    }
+}
+
+fn execute_args(store: &mut Store, args: &Args<'_>, seed: u64, reply: &mut Reply) {
+    // The door has resolved it too; here it answers, should the door be of another version.
+    match resolve(args, reply) {
+        Some(spec) if spec.is_for_store() => store.execute(spec, args, seed, reply),
+        Some(_) => reply.error(text::MALFORMED),
+        None => {}
+    }
+}
+
+#[cfg(test)]
+mod tests;

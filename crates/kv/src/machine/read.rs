@@ -1,0 +1,89 @@
+//! Reads outside of the log, on the state as it is.
+//!
+//! The caller has made sure that the state is recent enough (a linearizable read check). What is
+//! left to see to is time: the state's clock stands still while nothing is written, so a read that
+//! would find a key expired by now first has a tick decided. The replica that answers never decides
+//! by its own clock that a key is gone: another would still show it, and time would run backwards.
+
+use super::Machine;
+use crate::command::{Args, CommandSpec, keys_of, resolve};
+use crate::entry::Command;
+use crate::reply::Reply;
+use crate::store::NEVER;
+use crate::text;
+
+/// What became of a read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadOutcome {
+    /// Exactly one reply was appended.
+    Done,
+    /// Nothing was appended: at the time that was given, it would see a key expire that the state
+    /// has not expired yet. Have a tick with that stamp decided, then read again.
+    NeedsTick,
+}
+
+impl Machine {
+    /// Answers a read that the door has encoded. `stamp_ms` is the time that a tick would be given
+    /// now; `seed` the randomness of RANDOMKEY.
+    ///
+    /// The versions that WATCH asks for are answered as an array of integers, for the door.
+    pub fn read(&self, command: &[u8], stamp_ms: u64, seed: u64, reply: &mut Reply) -> ReadOutcome {
+        match Command::decode(command) {
+            Ok(Command::Plain { protocol, args }) => {
+                reply.set_protocol(protocol);
+                let Some(spec) = resolve(&args, reply) else { return ReadOutcome::Done };
+                if !spec.is_for_store() || spec.is_write() {
+                    reply.error(text::MALFORMED);
+                    return ReadOutcome::Done;
+                }
+                if self.sees_an_expiry(spec, &args, stamp_ms) {
+                    return ReadOutcome::NeedsTick;
+                }
+                if !self.time_to_live(spec, &args, stamp_ms, reply) {
+                    self.store.query(spec, &args, seed, reply);
+                }
+            }
+            Ok(Command::Versions { keys }) => {
+                if keys.iter().any(|key| self.store.would_expire(key, stamp_ms)) {
+                    return ReadOutcome::NeedsTick;
+                }
+                reply.array(keys.len());
+                keys.iter().for_each(|key| reply.integer(self.store.version(key) as i64));
+            }
+            Ok(Command::Transaction { .. }) | Err(_) => reply.error(text::MALFORMED),
+        }
+        ReadOutcome::Done
+    }
+
+    fn sees_an_expiry(&self, spec: &CommandSpec, args: &Args<'_>, stamp_ms: u64) -> bool {
+        if stamp_ms <= self.store.now_ms() || self.store.expiring() == 0 {
+            return false;
+        }
+        match keys_of(spec, args) {
+            Ok(mut keys) => keys.any(|at| self.store.would_expire(args[at], stamp_ms)),
+            Err(_) => self.store.any_would_expire(stamp_ms),
+        }
+    }
+
+    /// TTL and PTTL of a key that will expire; false for anything else. They count from the time of
+    /// the read: from state time a key would seem not to age while nothing is written.
+    fn time_to_live(
+        &self,
+        spec: &CommandSpec,
+        args: &Args<'_>,
+        stamp_ms: u64,
+        reply: &mut Reply,
+    ) -> bool {
+        let in_seconds = match spec.name {
+            "ttl" => true,
+            "pttl" => false,
+            _ => return false,
+        };
+        let Some(entry) = self.store.live(args[1]).filter(|entry| entry.expire_at != NEVER) else {
+            return false;
+        };
+        let ms = entry.expire_at.saturating_sub(stamp_ms.max(self.store.now_ms()));
+        reply.integer(if in_seconds { (ms + 500) / 1000 } else { ms } as i64);
+        true
+    }
+}

@@ -1,0 +1,312 @@
+//! Reading a snapshot, in pieces of any size.
+
+use base::{Incarnation, Prefix, Rank};
+
+use super::{CHECK_BYTES, CHUNK_BYTES_MAX, CHUNK_HEAD_BYTES, Kind, MAGIC, VERSION, check_of};
+use crate::entry::{COMMAND_BYTES_MAX, Origin, Sequence, varint};
+use crate::machine::{Assembly, Machine, Pending};
+use crate::sessions::{Executed, ImpossibleRecord, Sessions};
+use crate::store::{Counters, DELETION_BUCKETS, EntryRef, RestoreError, Store};
+
+/// Why bytes are no snapshot that can be installed. Nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SnapshotError {
+    /// The bytes begin otherwise.
+    #[error("these bytes are no snapshot of a key-value store")]
+    NotASnapshot,
+    /// Another version's snapshot.
+    #[error("a snapshot of format {found}, where {VERSION} is the only one known: upgrade first")]
+    Version {
+        /// Its version.
+        found: u32,
+    },
+    /// The bytes end before the snapshot does.
+    #[error("the snapshot ends too early: fetch it again")]
+    Truncated,
+    /// The snapshot ends before the bytes do.
+    #[error("bytes follow the end of the snapshot")]
+    Trailing,
+    /// A chunk is damaged, missing, repeated or out of place.
+    #[error("chunk {chunk} of the snapshot is damaged or out of place: fetch it again")]
+    Check {
+        /// Which, from 0.
+        chunk: u64,
+    },
+    /// A chunk whose bytes are as they were written, but which no saver writes.
+    #[error("chunk {chunk} of the snapshot is malformed")]
+    Malformed {
+        /// Which, from 0.
+        chunk: u64,
+    },
+    /// The members of the cluster are configured with different limits.
+    #[error("the snapshot is of a cluster with maxmemory {theirs}, this replica has {ours}")]
+    MemoryLimit {
+        /// The limit in the snapshot.
+        theirs: u64,
+        /// The limit here.
+        ours: u64,
+    },
+    /// The entries are not those of a store.
+    #[error(transparent)]
+    Store(#[from] RestoreError),
+    /// The sessions are impossible.
+    #[error(transparent)]
+    Sessions(#[from] ImpossibleRecord),
+}
+
+/// Builds a machine from the bytes of a snapshot.
+#[derive(Debug)]
+pub struct Installer {
+    memory_bytes_max: u64,
+    /// What has arrived of the next chunk.
+    pub(super) buffer: Vec<u8>,
+    /// The first error, which is final.
+    failed: Option<SnapshotError>,
+    begun: bool,
+    check: u64,
+    n_chunks: u64,
+    /// The kind of the last chunk.
+    last: Option<Kind>,
+    head: Head,
+    store: Option<Store>,
+    sessions: Sessions,
+    assembly: Assembly,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Head {
+    prefix: u64,
+    now_ms: u64,
+    changes: u64,
+}
+
+impl Installer {
+    /// An installer that has been given nothing. `memory_bytes_max` must be that of the cluster.
+    pub fn new(memory_bytes_max: u64) -> Installer {
+        Installer {
+            memory_bytes_max,
+            buffer: Vec::new(),
+            failed: None,
+            begun: false,
+            check: 0,
+            n_chunks: 0,
+            last: None,
+            head: Head::default(),
+            store: None,
+            sessions: Sessions::new(),
+            assembly: Assembly::default(),
+        }
+    }
+
+    /// Takes the next bytes.
+    ///
+    /// # Errors
+    /// When they cannot go on in a snapshot; every later call gives the same error.
+    pub fn feed(&mut self, mut bytes: &[u8]) -> Result<(), SnapshotError> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        // A chunk's worth at a time, so that the buffer holds no more than two (P2).
+        while !bytes.is_empty() {
+            let (piece, rest) = bytes.split_at(bytes.len().min(CHUNK_BYTES_MAX));
+            bytes = rest;
+            self.buffer.extend_from_slice(piece);
+            let result = self.chunks();
+            if let Err(error) = result {
+                self.failed = Some(error);
+                return result;
+            }
+        }
+        Ok(())
+    }
+
+    /// The machine, when all of the snapshot has been fed.
+    ///
+    /// # Errors
+    /// When it has not, or was none.
+    pub fn finish(self) -> Result<Machine, SnapshotError> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        match (self.last, self.store) {
+            (Some(Kind::End), Some(store)) => Ok(Machine::from_parts(
+                store,
+                self.sessions,
+                self.assembly,
+                Prefix(self.head.prefix),
+            )),
+            _ => Err(SnapshotError::Truncated),
+        }
+    }
+
+    /// Reads the complete chunks of the buffer.
+    fn chunks(&mut self) -> Result<(), SnapshotError> {
+        let buffer = std::mem::take(&mut self.buffer);
+        let mut rest = &buffer[..];
+        let result = self.chunks_of(&mut rest);
+        let consumed = buffer.len() - rest.len();
+        self.buffer = buffer;
+        self.buffer.drain(..consumed);
+        result
+    }
+
+    fn chunks_of(&mut self, rest: &mut &[u8]) -> Result<(), SnapshotError> {
+        if !self.begun {
+            let Some((start, tail)) = rest.split_first_chunk::<12>() else {
+                let seen = rest.len().min(MAGIC.len());
+                return if rest[..seen] == MAGIC[..seen] {
+                    Ok(())
+                } else {
+                    Err(SnapshotError::NotASnapshot)
+                };
+            };
+            if start[..8] != MAGIC {
+                return Err(SnapshotError::NotASnapshot);
+            }
+            let found = u32::from_le_bytes([start[8], start[9], start[10], start[11]]);
+            if found != VERSION {
+                return Err(SnapshotError::Version { found });
+            }
+            self.begun = true;
+            *rest = tail;
+        }
+        loop {
+            if self.last == Some(Kind::End) {
+                return if rest.is_empty() { Ok(()) } else { Err(SnapshotError::Trailing) };
+            }
+            let Some(head) = rest.first_chunk::<CHUNK_HEAD_BYTES>() else { return Ok(()) };
+            let len = u32::from_le_bytes([head[0], head[1], head[2], head[3]]) as usize;
+            if len > CHUNK_BYTES_MAX {
+                return Err(SnapshotError::Check { chunk: self.n_chunks });
+            }
+            let checked = CHUNK_HEAD_BYTES + len;
+            let Some((chunk, tail)) = rest.split_at_checked(checked + CHECK_BYTES) else {
+                return Ok(());
+            };
+            let (chunk, check) = chunk.split_at(checked);
+            self.check = check_of(chunk, self.check);
+            if self.check.to_le_bytes() != *check {
+                return Err(SnapshotError::Check { chunk: self.n_chunks });
+            }
+            let malformed = SnapshotError::Malformed { chunk: self.n_chunks };
+            let kind = Kind::from_byte(head[4]).ok_or(malformed)?;
+            self.chunk(kind, &chunk[CHUNK_HEAD_BYTES..], malformed)?;
+            self.last = Some(kind);
+            self.n_chunks += 1;
+            *rest = tail;
+        }
+    }
+
+    /// Reads one chunk, whose bytes are as some saver wrote them.
+    fn chunk(
+        &mut self,
+        kind: Kind,
+        mut payload: &[u8],
+        malformed: SnapshotError,
+    ) -> Result<(), SnapshotError> {
+        let repeats = matches!(kind, Kind::Entries | Kind::Session);
+        let in_order = match self.last {
+            None => kind == Kind::Head,
+            Some(Kind::Head) => kind == Kind::Deletions,
+            Some(last) => kind > last || repeats && kind == last,
+        };
+        if !in_order {
+            return Err(malformed);
+        }
+        let rest = &mut payload;
+        match kind {
+            Kind::Head => {
+                let [prefix, theirs, now_ms, changes] = numbers(rest).ok_or(malformed)?;
+                if theirs != self.memory_bytes_max {
+                    let ours = self.memory_bytes_max;
+                    return Err(SnapshotError::MemoryLimit { theirs, ours });
+                }
+                self.head = Head { prefix, now_ms, changes };
+            }
+            Kind::Deletions => {
+                let mut deletions = Vec::with_capacity(DELETION_BUCKETS);
+                while !rest.is_empty() {
+                    deletions.push(varint::take(rest).ok_or(malformed)?);
+                }
+                let Head { now_ms, changes, .. } = self.head;
+                let counters = Counters { now_ms, changes, deletions: &deletions };
+                self.store = Some(Store::restore(self.memory_bytes_max, counters)?);
+            }
+            Kind::Entries => {
+                let store = self.store.as_mut().ok_or(malformed)?;
+                while !rest.is_empty() {
+                    store.restore_entry(entry(rest).ok_or(malformed)?)?;
+                }
+            }
+            Kind::Session => {
+                let origin = origin(rest).ok_or(malformed)?;
+                if self.sessions.lives().all(|life| life != origin) {
+                    self.sessions.restore_life(origin)?;
+                }
+                while !rest.is_empty() {
+                    self.sessions.restore(record(origin, rest).ok_or(malformed)?)?;
+                }
+            }
+            Kind::Assembly => {
+                let pending = pending(rest).ok_or(malformed)?;
+                self.assembly = Assembly { pending: Some(pending) };
+            }
+            Kind::End => {
+                let [n_entries] = numbers(rest).ok_or(malformed)?;
+                let held = self.store.as_ref().map(|store| store.len() as u64);
+                if held != Some(n_entries) {
+                    return Err(malformed);
+                }
+            }
+        }
+        if rest.is_empty() { Ok(()) } else { Err(malformed) }
+    }
+}
+
+fn numbers<const N: usize>(rest: &mut &[u8]) -> Option<[u64; N]> {
+    let mut numbers = [0; N];
+    for number in &mut numbers {
+        let (bytes, tail) = rest.split_first_chunk()?;
+        *number = u64::from_le_bytes(*bytes);
+        *rest = tail;
+    }
+    Some(numbers)
+}
+
+fn origin(rest: &mut &[u8]) -> Option<Origin> {
+    let (&rank, tail) = rest.split_first()?;
+    *rest = tail;
+    let [incarnation] = numbers(rest)?;
+    Some(Origin { rank: Rank::new(rank.into())?, incarnation: Incarnation(incarnation) })
+}
+
+fn entry<'a>(rest: &mut &'a [u8]) -> Option<EntryRef<'a>> {
+    let key = varint::take_counted(rest)?;
+    let value = varint::take_counted(rest)?;
+    let expire_at_ms = varint::take(rest)?.checked_sub(1);
+    Some(EntryRef { key, value, expire_at_ms, version: varint::take(rest)? })
+}
+
+fn record<'a>(origin: Origin, rest: &mut &'a [u8]) -> Option<Executed<'a>> {
+    let sequence = Sequence(varint::take(rest)?);
+    let reply = match varint::take(rest)?.checked_sub(1) {
+        None => None,
+        Some(len) => Some(varint::take_bytes(rest, len)?),
+    };
+    Some(Executed { origin, sequence, reply })
+}
+
+fn pending(rest: &mut &[u8]) -> Option<Pending> {
+    let origin = origin(rest)?;
+    let [sequence] = numbers(rest)?;
+    let (total, tail) = rest.split_first_chunk()?;
+    let total = u32::from_le_bytes(*total) as usize;
+    let bytes = tail.to_vec();
+    *rest = &[];
+    (sequence != 0 && bytes.len() < total && total <= COMMAND_BYTES_MAX).then_some(Pending {
+        origin,
+        sequence: Sequence(sequence),
+        total,
+        bytes,
+    })
+}

@@ -1,0 +1,109 @@
+//! Snapshots: all of a machine's state as bytes, for a replica that has missed too much of the log.
+//!
+//! ```text
+//! snapshot = "gregalkv" | version (4) | chunk+                    all numbers little endian
+//! chunk    = payload length (4) | kind (1) | payload | check (8)
+//! kinds, in this order:
+//!   1 head       prefix (8) | memory limit (8) | state time (8) | count of changes (8)
+//!   2 deletions  version (varint) * DELETION_BUCKETS
+//!   3 entries*   (key, value: length (varint) | bytes; expiry + 1 or 0 (varint); version (varint))*
+//!   4 session*   rank (1) | incarnation (8) | (sequence (varint) | 0, or length + 1 | reply)*
+//!   5 assembly?  rank (1) | incarnation (8) | sequence (8) | total (4) | bytes
+//!   6 end        count of entries (8)
+//! ```
+//! A chunk's check is a hash of its other bytes, seeded with the check of the chunk before it: so a
+//! chunk that is changed, missing, repeated or out of place is noticed at once, and the last check
+//! is a digest of all.
+//!
+//! - P1 machines with equal state give equal snapshots, whatever their history. Entries are walked in
+//!   the store's canonical order. Property test `p1_p3_a_restored_machine_is_the_same`.
+//! - P2 no chunk is longer than [`CHUNK_BYTES_MAX`]; both sides hold one chunk at a time. Asserted in
+//!   [`Saver::chunk`], checked by [`Installer::feed`] before it waits for more.
+//! - P3 installing gives a machine that is equal to the one that was saved, to its digest.
+//! - P4 nothing is half installed: [`Installer::finish`] gives a whole machine or an error, and
+//!   touches no other. By construction.
+//! - P5 bytes that no saver wrote give an error, never a panic. Property tests
+//!   `p5_a_flipped_bit_is_noticed` and `p5_any_end_is_too_early`.
+
+mod install;
+mod save;
+
+pub use install::{Installer, SnapshotError};
+pub use save::{Changed, Saver};
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::entry::COMMAND_BYTES_MAX;
+use crate::machine::Machine;
+use crate::store::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+
+const MAGIC: [u8; 8] = *b"gregalkv";
+
+/// The version of the format that is written; the only one that is read so far.
+pub const VERSION: u32 = 1;
+
+/// The longest chunk.
+pub const CHUNK_BYTES_MAX: usize = 1 << 20;
+
+/// A chunk of entries ends with the entry that makes it this long.
+const CHUNK_BYTES: usize = 64 << 10;
+
+const _: () = assert!(CHUNK_BYTES + KEY_BYTES_MAX + VALUE_BYTES_MAX + 100 < CHUNK_BYTES_MAX);
+const _: () = assert!(COMMAND_BYTES_MAX + 100 < CHUNK_BYTES_MAX);
+const _: () = assert!(CHUNK_BYTES + crate::sessions::REPLY_BYTES_MAX + 100 < CHUNK_BYTES_MAX);
+
+const CHUNK_HEAD_BYTES: usize = 5;
+const CHECK_BYTES: usize = 8;
+
+/// What a chunk holds, in the order in which they come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Head = 1,
+    Deletions = 2,
+    Entries = 3,
+    Session = 4,
+    Assembly = 5,
+    End = 6,
+}
+
+impl Kind {
+    fn from_byte(byte: u8) -> Option<Kind> {
+        use Kind::*;
+        [Head, Deletions, Entries, Session, Assembly, End]
+            .into_iter()
+            .find(|kind| *kind as u8 == byte)
+    }
+}
+
+fn check_of(chunk: &[u8], before: u64) -> u64 {
+    xxh3_64_with_seed(chunk, before)
+}
+
+/// Appends a snapshot of `machine` to `out`.
+pub fn save(machine: &Machine, out: &mut Vec<u8>) {
+    let mut saver = Saver::new(machine);
+    while saver.chunk(machine, out).expect("the machine is borrowed, so it stands still") {}
+}
+
+/// The machine that `bytes` are a snapshot of. `memory_bytes_max` must be that of the cluster.
+///
+/// # Errors
+/// When they are none, or not all of one.
+pub fn restore(bytes: &[u8], memory_bytes_max: u64) -> Result<Machine, SnapshotError> {
+    let mut installer = Installer::new(memory_bytes_max);
+    installer.feed(bytes)?;
+    installer.finish()
+}
+
+/// The last check of the machine's snapshot.
+pub(crate) fn digest(machine: &Machine) -> u64 {
+    let mut saver = Saver::new(machine);
+    let mut chunk = Vec::with_capacity(2 * CHUNK_BYTES);
+    while saver.chunk(machine, &mut chunk).expect("the machine is borrowed, so it stands still") {
+        chunk.clear();
+    }
+    saver.check()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,173 @@
+//! Writing a snapshot, a chunk at a time.
+
+use base::Prefix;
+
+use super::{CHUNK_BYTES, CHUNK_BYTES_MAX, CHUNK_HEAD_BYTES, Kind, MAGIC, VERSION, check_of};
+use crate::entry::{Origin, Sequence, varint};
+use crate::machine::Machine;
+
+/// Writes the snapshot of one machine, which must stand still meanwhile: a machine that goes on
+/// serving is cloned first, or saved in one go.
+#[derive(Clone, Debug)]
+pub struct Saver {
+    prefix: Prefix,
+    next: Next,
+    /// The check of the last chunk.
+    check: u64,
+    n_entries: u64,
+}
+
+/// What the next chunk holds.
+#[derive(Clone, Debug)]
+enum Next {
+    Head,
+    Deletions,
+    /// The entries after this key.
+    Entries(Option<Vec<u8>>),
+    /// The records of a life from a sequence on.
+    Session(Origin, Sequence),
+    Assembly,
+    End,
+    Nothing,
+}
+
+/// The machine has applied a value since the snapshot was begun: begin anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the state has changed since the snapshot was begun")]
+pub struct Changed;
+
+impl Saver {
+    /// Begins a snapshot of `machine`.
+    pub fn new(machine: &Machine) -> Saver {
+        Saver { prefix: machine.prefix, next: Next::Head, check: 0, n_entries: 0 }
+    }
+
+    /// The check of the last chunk: after the last one, the digest of the machine.
+    pub(super) fn check(&self) -> u64 {
+        self.check
+    }
+
+    /// Appends the next chunk to `out`. False when it was the last; from then on, nothing is.
+    ///
+    /// # Errors
+    /// When the machine has changed; nothing was appended, and the snapshot cannot be completed.
+    pub fn chunk(&mut self, machine: &Machine, out: &mut Vec<u8>) -> Result<bool, Changed> {
+        if machine.prefix != self.prefix {
+            return Err(Changed);
+        }
+        if let Next::Head = self.next {
+            out.extend_from_slice(&MAGIC);
+            out.extend_from_slice(&VERSION.to_le_bytes());
+        }
+        let start = out.len();
+        out.extend_from_slice(&[0; CHUNK_HEAD_BYTES]);
+        let Some((kind, next)) = self.payload(machine, out) else {
+            out.truncate(start);
+            return Ok(false);
+        };
+        let len = out.len() - start - CHUNK_HEAD_BYTES;
+        assert!(len <= CHUNK_BYTES_MAX, "P2");
+        out[start..start + 4].copy_from_slice(&(len as u32).to_le_bytes());
+        out[start + 4] = kind as u8;
+        self.check = check_of(&out[start..], self.check);
+        out.extend_from_slice(&self.check.to_le_bytes());
+        self.next = next;
+        Ok(!matches!(self.next, Next::Nothing))
+    }
+
+    /// Appends a payload; which kind it is, and what comes next.
+    fn payload(&mut self, machine: &Machine, out: &mut Vec<u8>) -> Option<(Kind, Next)> {
+        let start = out.len();
+        let store = &machine.store;
+        match std::mem::replace(&mut self.next, Next::Nothing) {
+            Next::Head => {
+                let counters = store.counters();
+                let limit = store.memory_bytes_max();
+                for number in [self.prefix.0, limit, counters.now_ms, counters.changes] {
+                    out.extend_from_slice(&number.to_le_bytes());
+                }
+                Some((Kind::Head, Next::Deletions))
+            }
+            Next::Deletions => {
+                store.counters().deletions.iter().for_each(|version| varint::put(*version, out));
+                let is_empty = store.is_empty();
+                let next = if is_empty { first_session(machine) } else { Next::Entries(None) };
+                Some((Kind::Deletions, next))
+            }
+            Next::Entries(after) => {
+                let mut entries: Box<dyn Iterator<Item = _>> = match &after {
+                    None => Box::new(store.entries()),
+                    Some(key) => Box::new(store.entries_after(key)),
+                };
+                let mut last = None;
+                for entry in entries.by_ref() {
+                    varint::put_counted(entry.key, out);
+                    varint::put_counted(entry.value, out);
+                    // A stored expiry is below the largest number, which stands for "never".
+                    varint::put(entry.expire_at_ms.map_or(0, |at| at + 1), out);
+                    varint::put(entry.version, out);
+                    self.n_entries += 1;
+                    last = Some(entry.key);
+                    if out.len() - start >= CHUNK_BYTES {
+                        break;
+                    }
+                }
+                let next = match last {
+                    Some(key) if entries.next().is_some() => Next::Entries(Some(key.to_vec())),
+                    _ => first_session(machine),
+                };
+                Some((Kind::Entries, next))
+            }
+            Next::Session(origin, from) => {
+                out.push(origin.rank.index() as u8);
+                out.extend_from_slice(&origin.incarnation.0.to_le_bytes());
+                let mut records = machine.sessions.executed(origin, from);
+                for record in records.by_ref() {
+                    varint::put(record.sequence.0, out);
+                    match record.reply {
+                        None => varint::put(0, out),
+                        Some(reply) => {
+                            varint::put(reply.len() as u64 + 1, out);
+                            out.extend_from_slice(reply);
+                        }
+                    }
+                    if out.len() - start >= CHUNK_BYTES {
+                        break;
+                    }
+                }
+                let next = match records.next() {
+                    Some(record) => Next::Session(origin, record.sequence),
+                    None => next_session(machine, Some(origin)),
+                };
+                Some((Kind::Session, next))
+            }
+            Next::Assembly => {
+                let pending = machine.assembly.pending.as_ref().expect("seen when it was chosen");
+                out.push(pending.origin.rank.index() as u8);
+                out.extend_from_slice(&pending.origin.incarnation.0.to_le_bytes());
+                out.extend_from_slice(&pending.sequence.0.to_le_bytes());
+                out.extend_from_slice(&(pending.total as u32).to_le_bytes());
+                out.extend_from_slice(&pending.bytes);
+                Some((Kind::Assembly, Next::End))
+            }
+            Next::End => {
+                out.extend_from_slice(&self.n_entries.to_le_bytes());
+                Some((Kind::End, Next::Nothing))
+            }
+            Next::Nothing => None,
+        }
+    }
+}
+
+fn first_session(machine: &Machine) -> Next {
+    next_session(machine, None)
+}
+
+fn next_session(machine: &Machine, after: Option<Origin>) -> Next {
+    let mut lives = machine.sessions.lives();
+    match lives.find(|life| after.is_none_or(|after| life.rank > after.rank)) {
+        Some(life) => Next::Session(life, Sequence(0)),
+        None if machine.assembly.pending.is_some() => Next::Assembly,
+        None => Next::End,
+    }
+}

@@ -1,0 +1,229 @@
+//! Tests of snapshots.
+
+use base::{Incarnation, Rank, Rng, Slot};
+use proptest::prelude::*;
+
+use super::*;
+use crate::entry::command::put_plain;
+use crate::entry::{BatchWriter, Origin, Sequence};
+use crate::reply::Protocol;
+
+const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/snapshot/golden-v1.bin");
+
+/// A machine with something of everything: keys, expiries, deletions, two lives, short, long and
+/// forgotten replies, and the beginning of a command in pieces.
+fn machine(seed: u64, n_keys: u64, value_bytes: u64) -> Machine {
+    machine_with(seed, n_keys, value_bytes, 100_000)
+}
+
+fn machine_with(seed: u64, n_keys: u64, value_bytes: u64, long_bytes: usize) -> Machine {
+    let mut rng = Rng::new(seed);
+    let mut machine = Machine::new(0);
+    let (mut slot, mut value) = (Slot::ZERO, Vec::new());
+    let mut writer = BatchWriter::new();
+    let mut call = |rank: usize, life: u64, sequence: u64, line: &str, bytes_max: usize| {
+        let origin = Origin { rank: Rank::at(rank), incarnation: Incarnation(life) };
+        let (mut command, args) = (Vec::new(), line.split(' ').map(str::as_bytes));
+        put_plain(&args.collect::<Vec<_>>(), Protocol::Resp2, &mut command);
+        value.clear();
+        writer.begin(1_700_000_000_000, &mut value);
+        writer.append(origin, Sequence(sequence), &command, bytes_max, &mut value);
+        writer.abandon();
+        machine.apply(slot, &value, &mut |_, _, _| {}).unwrap();
+        slot = slot.next();
+    };
+    for number in 0..n_keys {
+        let bytes = "x".repeat(rng.below(value_bytes) as usize);
+        call(0, 7, number + 1, &format!("SET key:{number} {bytes}"), 1 << 20);
+        if rng.chance(1, 3) {
+            let at = 1_700_000_000_000 + rng.below(1 << 40) + 1;
+            call(1, 2, number + 1, &format!("PEXPIREAT key:{number} {at}"), 1 << 20);
+        }
+    }
+    call(2, 1, 5, "SET gone x", 4096);
+    call(2, 1, 6, "GETDEL gone", 4096);
+    call(2, 1, 9, &format!("SETRANGE long 0 {}", "y".repeat(long_bytes)), 1 << 20);
+    call(2, 1, 10, "GETRANGE long 0 40000", 4096);
+    call(2, 1, 11, "GETRANGE long 0 -1", 4096);
+    call(4, 1, 1, &format!("SET pieces {}", "z".repeat(5000)), 4096);
+    machine
+}
+
+fn bytes_of(machine: &Machine) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    save(machine, &mut bytes);
+    bytes
+}
+
+/// Recomputes the checks after the chunks' bytes have been tampered with.
+fn reseal(bytes: &mut [u8]) {
+    let (mut at, mut check) = (12, 0);
+    while at < bytes.len() {
+        let len = u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
+        let end = at + CHUNK_HEAD_BYTES + len;
+        check = check_of(&bytes[at..end], check);
+        bytes[end..end + 8].copy_from_slice(&check.to_le_bytes());
+        at = end + 8;
+    }
+}
+
+#[test]
+fn golden_bytes_of_version_1_are_written_and_read() {
+    let machine = machine_with(1, 20, 60, 50);
+    let bytes = bytes_of(&machine);
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(GOLDEN, &bytes).unwrap();
+    }
+    let golden = std::fs::read(GOLDEN).unwrap();
+    assert!(bytes == golden, "the format has changed: raise VERSION and keep reading the old one");
+    assert_eq!(restore(&golden, 0).unwrap().digest(), machine.digest());
+}
+
+#[test]
+fn p2_no_chunk_is_longer_than_the_bound() {
+    let machine = machine(3, 40, 500_000);
+    let mut saver = Saver::new(&machine);
+    let mut installer = Installer::new(0);
+    let (mut chunk, mut n_chunks) = (Vec::new(), 0);
+    loop {
+        let more = saver.chunk(&machine, &mut chunk).unwrap();
+        assert!(chunk.len() <= CHUNK_BYTES_MAX + 25);
+        installer.feed(&chunk).unwrap();
+        assert!(installer.buffer.is_empty(), "a chunk is used up when it is there");
+        chunk.clear();
+        n_chunks += 1;
+        if !more {
+            break;
+        }
+    }
+    assert!(n_chunks > 20, "{n_chunks}");
+    assert_eq!(saver.chunk(&machine, &mut chunk), Ok(false), "and nothing follows");
+    assert!(chunk.is_empty());
+    assert_eq!(installer.finish().unwrap().digest(), machine.digest());
+}
+
+#[test]
+fn a_machine_that_moves_on_is_noticed() {
+    let mut machine = machine(4, 20, 10);
+    let mut saver = Saver::new(&machine);
+    let mut out = Vec::new();
+    assert_eq!(saver.chunk(&machine, &mut out), Ok(true));
+    machine.apply(machine.prefix().next_slot(), b"", &mut |_, _, _| {}).unwrap();
+    let len = out.len();
+    assert_eq!(saver.chunk(&machine, &mut out), Err(Changed));
+    assert_eq!(out.len(), len);
+}
+
+#[test]
+fn p4_p5_each_malformation_has_its_name() {
+    let bytes = bytes_of(&machine(5, 3, 10));
+    let error = |bytes: &[u8]| restore(bytes, 0).map(|_| ()).unwrap_err();
+    assert_eq!(error(b""), SnapshotError::Truncated);
+    assert_eq!(error(b"grega"), SnapshotError::Truncated);
+    assert_eq!(error(b"REDIS0011 and so on"), SnapshotError::NotASnapshot);
+    assert_eq!(error(b"RE"), SnapshotError::NotASnapshot);
+    let mut newer = bytes.clone();
+    newer[8] = 2;
+    assert_eq!(error(&newer), SnapshotError::Version { found: 2 });
+    assert_eq!(error(&[&bytes[..], b"x"].concat()), SnapshotError::Trailing);
+    let mut long = bytes.clone();
+    long[15] = 0xff;
+    assert_eq!(error(&long), SnapshotError::Check { chunk: 0 });
+    assert_eq!(
+        restore(&bytes, 9).map(|_| ()).unwrap_err(),
+        SnapshotError::MemoryLimit { theirs: 0, ours: 9 }
+    );
+    // Chunks out of place, and bytes that are resealed but wrong.
+    let head_end = 12 + CHUNK_HEAD_BYTES + 32 + CHECK_BYTES;
+    let (head, tail) = bytes.split_at(head_end);
+    assert_eq!(error(&[head, &head[12..]].concat()), SnapshotError::Check { chunk: 1 });
+    let mut twice = [head, &head[12..]].concat();
+    reseal(&mut twice);
+    assert_eq!(error(&twice), SnapshotError::Malformed { chunk: 1 });
+    let mut headless = [&head[..12], tail].concat();
+    reseal(&mut headless);
+    assert_eq!(error(&headless), SnapshotError::Malformed { chunk: 0 });
+    let mut kind = bytes.clone();
+    kind[16] = 9;
+    reseal(&mut kind);
+    assert_eq!(error(&kind), SnapshotError::Malformed { chunk: 0 });
+    let mut count = bytes.clone();
+    let at = count.len() - CHECK_BYTES - 8;
+    count[at] += 1;
+    reseal(&mut count);
+    assert!(matches!(error(&count), SnapshotError::Malformed { .. }));
+    // An error is final.
+    let mut installer = Installer::new(0);
+    assert!(installer.feed(b"nonsense").is_err());
+    assert_eq!(installer.feed(&bytes), Err(SnapshotError::NotASnapshot));
+    assert_eq!(installer.finish().map(|_| ()).unwrap_err(), SnapshotError::NotASnapshot);
+}
+
+#[test]
+fn an_empty_machine_has_a_snapshot() {
+    let machine = Machine::new(77);
+    let restored = restore(&bytes_of(&machine), 77).unwrap();
+    assert_eq!(restored.digest(), machine.digest());
+    assert_eq!(restored.store().memory_bytes_max(), 77);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(16))]
+
+    #[test]
+    fn p1_p3_a_restored_machine_is_the_same(
+        seed: u64,
+        n_keys in 0..300u64,
+        pieces in prop::collection::vec(1..5000usize, 1..20),
+    ) {
+        let machine = machine(seed, n_keys, 2000);
+        let bytes = bytes_of(&machine);
+        let mut installer = Installer::new(0);
+        let (mut rest, mut pieces) = (&bytes[..], pieces.iter().cycle());
+        while !rest.is_empty() {
+            let (piece, tail) = rest.split_at((*pieces.next().unwrap()).min(rest.len()));
+            installer.feed(piece).unwrap();
+            rest = tail;
+        }
+        let restored = installer.finish().unwrap();
+        restored.store().check();
+        prop_assert_eq!(restored.digest(), machine.digest());
+        prop_assert_eq!(bytes_of(&restored), bytes, "P1");
+        prop_assert_eq!(restored.prefix(), machine.prefix());
+    }
+
+    #[test]
+    fn p5_a_flipped_bit_is_noticed(at in 0.0..1.0f64, bit in 0..8u32) {
+        let mut bytes = bytes_of(&machine(6, 50, 100));
+        let at = (at * bytes.len() as f64) as usize;
+        bytes[at] ^= 1 << bit;
+        prop_assert!(restore(&bytes, 0).is_err());
+        // Even if whoever flipped it made the checks fit, nothing panics.
+        if at >= 17 && at < bytes.len() - CHECK_BYTES {
+            let intact = bytes_of(&machine(6, 50, 100));
+            if lengths(&intact) == lengths(&bytes) {
+                reseal(&mut bytes);
+                drop(restore(&bytes, 0));
+            }
+        }
+    }
+
+    #[test]
+    fn p5_any_end_is_too_early(end in 0.0..1.0f64) {
+        let bytes = bytes_of(&machine(7, 50, 100));
+        let end = (end * bytes.len() as f64) as usize;
+        let error = restore(&bytes[..end], 0).map(|_| ()).unwrap_err();
+        prop_assert_eq!(error, SnapshotError::Truncated);
+    }
+}
+
+/// The lengths of the chunks, as far as they make sense.
+fn lengths(bytes: &[u8]) -> Vec<usize> {
+    let (mut at, mut lengths) = (12, Vec::new());
+    while let Some(len) = bytes.get(at..at + 4) {
+        let len = u32::from_le_bytes(len.try_into().unwrap()) as usize;
+        lengths.push(len);
+        at += CHUNK_HEAD_BYTES + len + CHECK_BYTES;
+    }
+    lengths
+}

@@ -1,0 +1,64 @@
+//! What a client hears when the cluster, rather than its command, is the reason.
+//!
+//! Each text says what became of the command: executed, surely not, or unknown. Clients act on the
+//! first word, so it is Redis's own where Redis has one.
+
+/// The deadline passed, or the leader died, before the outcome was known.
+pub const UNKNOWN_OUTCOME: &str = "UNKNOWN the outcome of this write is not known: it was executed, or not, or will be; read \
+     before you write again";
+
+/// A retry of a command so old that nothing is remembered of it.
+pub const UNKNOWN_TOO_OLD: &str = "UNKNOWN this write is too old to be remembered: it was executed, or not; read before you \
+     write again";
+
+/// A retry of a command that was executed, but whose reply is not remembered.
+pub const UNKNOWN_REPLY: &str =
+    "UNKNOWN this write was executed, but its reply was too long to be kept; do not send it again";
+
+/// A command of a process that has since been restarted.
+pub const UNKNOWN_PAST_LIFE: &str = "UNKNOWN the replica that took this write has been restarted: it was executed, or not; read \
+     before you write again";
+
+/// A read that nobody could answer in time.
+pub const TRY_AGAIN: &str =
+    "TRYAGAIN no replica could answer in time; nothing was changed, send the command again";
+
+/// A write that nobody took.
+pub const NOT_LEADER: &str =
+    "TRYAGAIN no leader took this write; it was not executed and will not be, send it again";
+
+/// A replica that has yet to receive the state.
+pub const LOADING: &str =
+    "LOADING this replica is receiving the state from another; use another member or try again";
+
+/// Bytes in the log that are no command.
+pub const MALFORMED: &str = "ERR a replica has put a malformed command into the log (a bug)";
+
+/// One client too many.
+pub const TOO_MANY_CLIENTS: &str = "ERR max number of clients reached";
+
+pub use crate::exec::OUT_OF_MEMORY;
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_text_is_one_line_that_begins_with_a_code() {
+        use super::*;
+        for text in [
+            UNKNOWN_OUTCOME,
+            UNKNOWN_TOO_OLD,
+            UNKNOWN_REPLY,
+            UNKNOWN_PAST_LIFE,
+            TRY_AGAIN,
+            NOT_LEADER,
+            LOADING,
+            MALFORMED,
+            TOO_MANY_CLIENTS,
+            OUT_OF_MEMORY,
+        ] {
+            let code = text.split(' ').next().unwrap();
+            assert!(code.bytes().all(|byte| byte.is_ascii_uppercase()), "{text}");
+            assert!(!text.contains(['\r', '\n']) && !text.contains("  "), "{text}");
+        }
+    }
+}
