@@ -107,11 +107,6 @@ impl Store {
         self.expiries.len()
     }
 
-    /// When the next key is due; it may be already.
-    pub fn next_expiry_ms(&self) -> Option<u64> {
-        self.expiries.first().map(|&(expire_at, _)| expire_at)
-    }
-
     /// The bytes that the memory limit counts.
     pub fn used_bytes(&self) -> u64 {
         self.used_bytes
