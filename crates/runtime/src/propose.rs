@@ -26,8 +26,8 @@ pub(crate) struct Batch {
     bytes: Vec<u8>,
     is_built: bool,
     place: Place,
-    /// Whose command is only half in the batches so far: it goes on before anything else.
-    half: Option<Rank>,
+    /// Which command is only half in the batches so far: it goes on before anything else.
+    half: Option<(Rank, Sequence)>,
 }
 
 impl Batch {
@@ -171,7 +171,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
 
     /// Builds the next batch. False if there is nothing to put into it.
     fn build(&mut self) -> bool {
-        let half = self.batch.half;
+        let mut half = self.batch.half;
         let idle = !self.world.desk.writes.has_undispatched() && self.foreign.is_empty();
         if idle && !self.tick_wanted {
             return false;
@@ -189,13 +189,19 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
 
         // A half command first, since its parts must follow each other; then own and others' in
         // turn, so that neither starves.
-        let first = half.map_or(self.foreign.turn % MAX_MEMBERS, Rank::index);
+        let first = half.map_or(self.foreign.turn % MAX_MEMBERS, |(rank, _)| rank.index());
         self.foreign.turn = self.foreign.turn.wrapping_add(1);
-        let (mut n_whole, mut last, mut half) = (0, Appended::Whole, None);
+        let (mut n_whole, mut last) = (0, Appended::Whole);
         for at in (first..MAX_MEMBERS).chain(0..first) {
             let rank = Rank::at(at);
-            let mut append = |origin, sequence, command: &[u8]| {
-                service.append(origin, sequence, command, bytes_max, bytes)
+            let mut append = |origin: Origin, sequence, command: &[u8]| {
+                if half.take().is_some_and(|half| half != (origin.rank, sequence)) {
+                    // Its deadline passed, or its origin moved on: the rest will not come.
+                    service.abandon();
+                }
+                let appended = service.append(origin, sequence, command, bytes_max, bytes);
+                half = (appended == Appended::Part).then_some((origin.rank, sequence));
+                appended
             };
             if rank == me.rank {
                 self.world.desk.writes.dispatch(|sequence, command| {
@@ -209,7 +215,6 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
                 last = end;
             }
             if last != Appended::Whole {
-                half = (last == Appended::Part).then_some(rank);
                 break;
             }
         }

@@ -20,6 +20,7 @@ use crate::flow::{CHANNEL, Incoming};
 use crate::poller::{Interest, Poller, Ready};
 use crate::service::{Origin, Service};
 use crate::world::World;
+use base::verb::Unsupported;
 use base::{Event, Inbox, Instant};
 use fabric::Fabric;
 use proto::node::Node;
@@ -88,18 +89,18 @@ impl<F: Fabric, R: Replicator, S: Service> Replica<F, R, S> {
     /// Puts fabric, machine and service together. `node` makes the machine.
     ///
     /// # Errors
-    /// No descriptors left.
+    /// No descriptors left, or the protocol cannot run on this fabric.
     pub fn new(
         config: Config,
         fabric: F,
         service: S,
-        node: impl FnOnce(&mut Memory<F, S>) -> Node<R>,
+        node: impl FnOnce(&mut Memory<F, S>) -> Result<Node<R>, Unsupported>,
     ) -> io::Result<Replica<F, R, S>> {
         let poller = Poller::new()?;
         poller.add(fabric.wait_fd(), KEY_FABRIC, Interest::Read)?;
         let desk = Desk::new(View::new(config.origin.rank, config.members), config.patience);
         let mut world = World::new(fabric, service, desk, config.origin, config.backlog_bytes);
-        let node = node(&mut world);
+        let node = node(&mut world).map_err(io::Error::other)?;
         Ok(Replica {
             core: Core::new(node, world),
             incoming: Incoming::default(),
@@ -160,6 +161,23 @@ impl<F: Fabric, R: Replicator, S: Service> Replica<F, R, S> {
                 return Ok(());
             }
         }
+    }
+
+    /// Goes on serving until nothing is open, or for `at_most`.
+    ///
+    /// # Errors
+    /// The kernel's, of the waiting itself.
+    pub fn finish(&mut self, at_most: Duration) -> io::Result<()> {
+        let end = self.clock.now().plus(at_most);
+        while !self.core.world.desk.is_idle() && self.clock.now() < end {
+            self.turn()?;
+        }
+        Ok(())
+    }
+
+    /// Ends the replica; its fabric can then be closed in the way that is wanted.
+    pub fn into_fabric(self) -> F {
+        self.core.world.fabric
     }
 
     fn tell_time(&mut self) -> Instant {

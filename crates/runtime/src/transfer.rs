@@ -342,3 +342,167 @@ impl Give {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flow::Incoming;
+    use crate::mock::Wire;
+
+    const LACKS: Rank = Rank::at(0);
+    const HAS: Rank = Rank::at(1);
+
+    /// Both sides of a transfer, joined by real flows.
+    struct Pair {
+        fetch: Fetch,
+        give: Give,
+        backlog: Backlog,
+        state: Vec<u8>,
+        executed: Vec<u64>,
+        installed: Option<Prefix>,
+        done: bool,
+        flows: [Outgoing; 2],
+        incoming: [Incoming; 2],
+        wire: Wire,
+        longest_under_way: usize,
+    }
+
+    impl Pair {
+        /// The giving side has executed `n` slots and keeps `backlog_bytes` of 8 bytes each.
+        fn new(n: u64, backlog_bytes: usize, state_bytes: usize) -> Pair {
+            let mut backlog = Backlog::new(backlog_bytes, Prefix::ZERO);
+            (0..n).for_each(|slot| backlog.push(Slot(slot), &slot.to_le_bytes()));
+            Pair {
+                fetch: Fetch::new(LACKS, 1),
+                give: Give::default(),
+                backlog,
+                state: (0..state_bytes).map(|n| n as u8).collect(),
+                executed: Vec::new(),
+                installed: None,
+                done: false,
+                flows: [Outgoing::new(1), Outgoing::new(2)],
+                incoming: Default::default(),
+                wire: Wire::default(),
+                longest_under_way: 0,
+            }
+        }
+
+        fn ask(&mut self, have: Prefix) {
+            let sources = [HAS].into_iter().collect();
+            self.fetch.start(have, sources, Instant(0), &mut self.flows[0]);
+        }
+
+        /// Carries frames until nothing moves. `spoil` may change a message on its way.
+        fn run(&mut self, mut spoil: impl FnMut(&mut Vec<u8>)) {
+            loop {
+                self.flows[0].send(&mut self.wire);
+                let asked = self.wire.take(HAS);
+                for message in &asked {
+                    let Pair { give, backlog, flows, state, incoming, .. } = self;
+                    incoming[1].on_message(LACKS, message, |frame| match frame {
+                        Frame::StateWanted { transfer, have } => {
+                            give.begin(LACKS, transfer, have, backlog, &mut flows[1], |out| {
+                                out.extend_from_slice(state);
+                            });
+                        }
+                        frame => give.on_frame(LACKS, &frame, backlog, &mut flows[1]),
+                    });
+                }
+                self.flows[1].send(&mut self.wire);
+                let mut given = self.wire.take(LACKS);
+                let under_way = given.iter().map(Vec::len).sum();
+                self.longest_under_way = self.longest_under_way.max(under_way);
+                for message in &mut given {
+                    spoil(message);
+                    let Pair { fetch, flows, executed, installed, done, incoming, .. } = self;
+                    incoming[0].on_message(HAS, message, |frame| {
+                        let last = matches!(frame, Frame::Values { last: true, .. });
+                        match fetch.on_frame(HAS, &frame, Instant(0), &mut flows[0]) {
+                            Step::Nothing => {}
+                            Step::Install(prefix, _) => {
+                                *installed = Some(prefix);
+                                fetch.installed(true, Instant(0));
+                            }
+                            Step::Execute(items) => {
+                                executed.extend(items.iter().map(|(slot, value)| {
+                                    assert_eq!(value, slot.to_le_bytes());
+                                    slot
+                                }));
+                                let next = executed.last().map_or(0, |slot| slot + 1);
+                                *done |= fetch.executed(Slot(next), last, &mut flows[0]);
+                            }
+                        }
+                    });
+                }
+                if asked.is_empty() && given.is_empty() {
+                    return;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn values_that_are_kept_need_no_state() {
+        let mut pair = Pair::new(100_000, 1 << 20, 10);
+        pair.ask(Prefix(3));
+        pair.run(|_| {});
+        assert!(pair.done && pair.installed.is_none());
+        assert!(pair.executed.iter().copied().eq(3..100_000), "I2: in order, none twice");
+    }
+
+    #[test]
+    fn i3_a_state_travels_in_a_window_and_the_values_follow() {
+        let state_bytes = 5 * WINDOW_BYTES as usize;
+        let mut pair = Pair::new(1000, 8 * 100, state_bytes);
+        pair.ask(Prefix(3));
+        pair.run(|_| {});
+        assert_eq!((pair.done, pair.installed), (true, Some(Prefix(1000))));
+        assert_eq!(pair.fetch.n_bytes, state_bytes as u64);
+        assert!(pair.longest_under_way < 2 * WINDOW_BYTES as usize, "{}", pair.longest_under_way);
+        assert!(!pair.fetch.is_active());
+    }
+
+    #[test]
+    fn i1_a_damaged_state_is_not_installed() {
+        let mut pair = Pair::new(1000, 8, 300_000);
+        pair.ask(Prefix(3));
+        let mut n = 0;
+        pair.run(|message| {
+            n += 1;
+            if n == 3 {
+                *message.last_mut().unwrap() ^= 1;
+            }
+        });
+        assert_eq!((pair.done, pair.installed), (false, None));
+        assert!(pair.fetch.is_overdue(Instant(0)), "another is asked at once");
+    }
+
+    #[test]
+    fn i4_a_silent_source_is_given_up_and_the_next_is_asked() {
+        let mut fetch = Fetch::new(LACKS, 1);
+        let mut flows = Outgoing::new(1);
+        let sources: MemberSet = [HAS, Rank::at(2)].into_iter().collect();
+        fetch.start(Prefix::ZERO, sources, Instant(0), &mut flows);
+        assert_eq!((fetch.from, fetch.is_overdue(Instant(1))), (Some(HAS), false));
+        let later = Instant(0).plus(PATIENCE);
+        assert!(fetch.is_overdue(later));
+        fetch.start(Prefix::ZERO, sources, later, &mut flows);
+        assert_eq!(fetch.from, Some(Rank::at(2)));
+        fetch.on_link_down(Rank::at(2));
+        assert!(fetch.is_overdue(later), "a broken link is not waited for");
+        fetch.start(Prefix::ZERO, sources, later, &mut flows);
+        assert_eq!(fetch.from, Some(HAS));
+    }
+
+    #[test]
+    fn i5_frames_of_another_transfer_are_dropped() {
+        let mut fetch = Fetch::new(LACKS, 1);
+        let mut flows = Outgoing::new(1);
+        fetch.start(Prefix::ZERO, [HAS].into_iter().collect(), Instant(0), &mut flows);
+        let old = Frame::Values { transfer: 1, last: true, items: Items::NONE };
+        assert_eq!(fetch.on_frame(HAS, &old, Instant(0), &mut flows), Step::Nothing);
+        let refused = Frame::StateRefused { transfer: fetch.transfer, learner: true };
+        fetch.on_frame(HAS, &refused, Instant(0), &mut flows);
+        assert!(fetch.learners().contains(HAS) && fetch.is_active());
+    }
+}
