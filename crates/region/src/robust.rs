@@ -198,7 +198,7 @@ impl Drop for Held {
     }
 }
 
-/// The watcher's side. Blocks, so it wants a thread of its own.
+/// The watcher's side. Several of one number may watch at once: each learns of every end by itself.
 #[derive(Debug)]
 pub struct Watch {
     slot: Slot,
@@ -239,12 +239,27 @@ impl Region {
 }
 
 impl Watch {
-    /// Waits until the owner's life ends, not longer than `timeout`.
+    /// The last life of the owner that this watcher would learn the end of; 0 if none yet.
+    pub fn life(&self) -> u64 {
+        self.slot.life()
+    }
+
+    /// Waits until the owner's life ends, not longer than `timeout`: for a thread of its own.
     pub fn wait(&mut self, timeout: Duration) -> Seen {
+        self.see(|slot| slot.lock_within(timeout))
+    }
+
+    /// Looks whether the owner's life has ended: for a loop that is awake anyway and should not
+    /// depend on when the scheduler lets another thread run.
+    pub fn look(&mut self) -> Seen {
+        self.see(Slot::try_lock)
+    }
+
+    fn see(&mut self, lock: impl FnOnce(&Slot) -> Locked) -> Seen {
         if self.slot.life() <= self.ended {
             return Seen::NobodyThere;
         }
-        match self.slot.lock_within(timeout) {
+        match lock(&self.slot) {
             Locked::Busy => Seen::Alive,
             Locked::Broken => Seen::Broken,
             Locked::Yes => {
@@ -293,6 +308,7 @@ mod tests {
             });
             told.recv().unwrap();
             assert_eq!(watches[2].wait(TICK), Seen::Alive);
+            assert_eq!(watches[2].look(), Seen::Alive);
             let waiting: Vec<_> =
                 watches.iter_mut().map(|watch| scope.spawn(move || watch.wait(LONG))).collect();
             drop(end);
@@ -309,9 +325,8 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| std::mem::forget(Held::hold(&owner, LONG)));
         });
-        for _ in 0..2 {
-            assert_eq!(owner.watch(3).wait(LONG), Seen::Ended(owner.life()));
-        }
+        assert_eq!(owner.watch(3).look(), Seen::Ended(owner.life()));
+        assert_eq!(owner.watch(3).wait(LONG), Seen::Ended(owner.life()));
     }
 
     #[test]

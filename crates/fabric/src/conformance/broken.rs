@@ -123,9 +123,9 @@ impl<F: Fabric> Broken<F> {
     }
 
     fn filter(&mut self, happening: &Happening, inbox: &mut Inbox) {
-        let mut times = 1;
+        let (mut times, fault) = (1, self.fault);
         match happening {
-            Happening::Completed(_, token, reply) => match { self.fault } {
+            Happening::Completed(_, token, reply) => match fault {
                 Fault::CompletedTwice if self.nth() => times = 2,
                 Fault::CompletionLost if self.nth() => times = 0,
                 Fault::SplitFetchAdd if token.0 & INTERNAL != 0 => {
@@ -233,7 +233,8 @@ impl<F: Fabric> Port for Broken<F> {
     }
 
     fn send(&mut self, to: Rank, message: &[u8]) -> bool {
-        let sent = match { self.fault } {
+        let fault = self.fault;
+        let sent = match fault {
             Fault::MessageLost if self.nth() => true,
             Fault::MessageCut => self.inner.send(to, &message[..message.len().saturating_sub(1)]),
             _ => self.inner.send(to, message),

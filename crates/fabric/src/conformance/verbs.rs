@@ -31,14 +31,15 @@ pub(super) fn everybody<G: Group>(
         }
         let leaving = Leaving(working);
         let mut node = Node::join(group, me)?;
-        work(&mut node)?;
+        let verdict = work(&mut node);
         drop(leaving);
+        // Also after a violation: leaving now would look like a failure to the others.
         let until = Instant::now() + node.deadline;
         while working.load(SeqCst) > 0 && Instant::now() < until {
             node.poll();
             std::thread::yield_now();
         }
-        Ok(())
+        verdict
     };
     let verdicts: Vec<Verdict> = scope(|scope| {
         let threads = Rank::all(group.members()).map(|me| scope.spawn(move || member(me)));

@@ -18,6 +18,7 @@ use super::ring::{Consumer, Producer, Received};
 use super::watch::{Alarm, Watcher};
 use base::{Event, Inbox, Incarnation, Rank};
 use region::layout::beacon;
+use region::robust::{Seen, Watch};
 use region::{Identity, Owner, Region, Words};
 use std::path::Path;
 use std::sync::Arc;
@@ -61,6 +62,9 @@ struct Mapped {
     producer: Producer,
     bell: Option<Bell>,
     watcher: Option<Watcher>,
+    /// The poll loop's own look, and the last life that it has seen ended.
+    watch: Watch,
+    ended: u64,
 }
 
 #[derive(Debug)]
@@ -98,7 +102,7 @@ impl Link {
         self.peer
     }
 
-    /// Where verbs go (L1).
+    /// Where verbs go (L1, S3).
     pub(super) fn memory(&self) -> Option<Words> {
         match self.state {
             LinkState::Down => None,
@@ -145,6 +149,7 @@ impl Link {
                 Err(error) => self.trouble = Some(error.to_string()),
             }
         }
+        self.glance();
         let Some(mapped) = &mut self.mapped else { return };
         if mapped.bell.is_none() {
             match Bell::open(directory, self.peer) {
@@ -159,7 +164,7 @@ impl Link {
             }
         }
         let (Some(watcher), Some(_)) = (&mapped.watcher, &mapped.bell) else { return };
-        let (held, ended) = (mapped.region.held_life(self.me.index()), watcher.ended());
+        let (held, ended) = (mapped.watch.life(), watcher.ended().max(mapped.ended));
         if self.state == LinkState::Up && (held > self.life || ended >= self.life) {
             self.fail(inbox);
         }
@@ -181,7 +186,25 @@ impl Link {
     fn map(&mut self, region: Region) {
         let beacon = region.beacon();
         let producer = Producer::new(region.ring(self.me.index()));
-        self.mapped = Some(Mapped { region, beacon, producer, bell: None, watcher: None });
+        let watch = region.watch(self.me.index());
+        let (bell, watcher) = (None, None);
+        self.mapped = Some(Mapped { region, beacon, producer, bell, watcher, watch, ended: 0 });
+    }
+
+    /// Looks whether the peer's process has died: true if so, and the link wants attention.
+    ///
+    /// The watching thread learns it too, but a loop that spins may keep that thread off the CPU.
+    pub(super) fn glance(&mut self) -> bool {
+        match &mut self.mapped {
+            Some(mapped) if self.state == LinkState::Up => match mapped.watch.look() {
+                Seen::Ended(life) => {
+                    mapped.ended = life;
+                    true
+                }
+                Seen::NobodyThere | Seen::Alive | Seen::Broken => false,
+            },
+            _ => false,
+        }
     }
 
     /// Tells the peer that this node is there: it looks at its links at its next poll.

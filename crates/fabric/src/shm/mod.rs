@@ -28,7 +28,7 @@
 //!   the other, and tells it.
 //!
 //! A poll that finds nothing new costs a few loads of cached words; files are only looked at after an
-//! arrival, an alarm of a watch, or a sleep, and every [`RETRY`] while a link is missing.
+//! arrival or an alarm of a watch, and while a link is missing: every [`RETRY`] and after a sleep.
 
 mod bell;
 mod link;
@@ -59,8 +59,9 @@ pub const RING_WORDS: u32 = 1 << 16;
 /// How often a missing peer is looked for, though it would announce itself.
 pub const RETRY: Duration = Duration::from_millis(10);
 
-/// A poll looks at the clock once in so many, while a link is missing.
-const POLLS_PER_CLOCK: u32 = 64;
+/// One poll in so many looks whether a peer has died, and at the clock while a link is missing: what
+/// is too dear for every poll.
+const POLLS_PER_GLANCE: u32 = 64;
 
 /// How long the start waits for watchers that are just learning of the last life's end.
 const HOLD_PATIENCE: Duration = Duration::from_millis(20);
@@ -120,7 +121,7 @@ impl ShmFabric {
     /// Opens the end of a member whose region outlived its last process, in the same boot.
     ///
     /// # Errors
-    /// [`OpenError`]; nothing is changed.
+    /// [`OpenError`]; the region keeps what it holds.
     pub fn attach(setup: &Setup) -> Result<ShmFabric, OpenError> {
         setup.validate()?;
         let identity = setup.identity_of(setup.me, RING_WORDS);
@@ -151,7 +152,7 @@ impl ShmFabric {
             alarm,
             bell,
             asleep: false,
-            look_again: true,
+            look_again: false,
             missing: true,
             polls: 0,
             retry_at: Instant::now(),
@@ -161,6 +162,10 @@ impl ShmFabric {
             owner,
         };
         fabric.memory[me.index()] = Some(fabric.own.clone());
+        // The first look, so that the peers know from here on; its news are for the first poll.
+        let mut news = Inbox::new();
+        fabric.attend(&mut news);
+        fabric.done = news;
         fabric
     }
 
@@ -219,12 +224,16 @@ impl ShmFabric {
         self.retry_at = Instant::now() + RETRY;
     }
 
+    /// Now and then: true if the links want attention though nobody has said so.
     #[inline]
-    fn is_retry_due(&mut self) -> bool {
+    fn glance(&mut self) -> bool {
         self.polls = self.polls.wrapping_add(1);
-        self.missing
-            && self.polls.is_multiple_of(POLLS_PER_CLOCK)
-            && Instant::now() >= self.retry_at
+        self.polls.is_multiple_of(POLLS_PER_GLANCE) && self.glance_now()
+    }
+
+    fn glance_now(&mut self) -> bool {
+        // The look at the links that follows a death glances at all of them.
+        self.links.iter_mut().any(Link::glance) || (self.missing && Instant::now() >= self.retry_at)
     }
 
     /// Rings the bell of `to` if it sleeps (T9).
@@ -260,7 +269,7 @@ impl Fabric for ShmFabric {
         if self.look_again
             || self.alarm.count() != self.alarms
             || self.beacon.load(beacon::ARRIVALS) != self.arrivals
-            || self.is_retry_due()
+            || self.glance()
         {
             self.attend(inbox);
         }
@@ -285,7 +294,8 @@ impl Fabric for ShmFabric {
         if std::mem::take(&mut self.asleep) {
             self.beacon.swap(beacon::SLEEPING, 0);
             self.bell.drain();
-            self.look_again = true;
+            // News of links is counted; only what is missing must be looked for.
+            self.look_again |= self.missing;
         }
     }
 }
