@@ -1,2 +1,16 @@
 //! Bounded exhaustive exploration of protocols in small worlds.
+//!
+//! What the simulator samples, this crate walks whole: every order in which the verbs of a small
+//! world can take effect and their completions can arrive. Small worlds only: the number of states
+//! explodes, and what a bound leaves out is said where the bound stands.
+//!
+//! - [`explore()`]: a depth-first walk over hashed states.
+//! - [`single`]: one slot of Velos (Algorithm 5), with proposers that stop at any point.
+//!
+//! Never here: randomness, time.
 #![forbid(unsafe_code)]
+
+mod explore;
+pub mod single;
+
+pub use explore::{Explored, Violation, World, explore};

@@ -128,8 +128,8 @@ impl<S: Subject> World<S> {
         let members = self.plan.members;
         let client = &mut self.clients[index];
         client.attempt += 1;
-        let anywhere = client.rng.chance(self.plan.anywhere, 8);
-        let node = match client.favourite.take() {
+        let anywhere = client.rng.chance(self.plan.anywhere, 8) && self.phase == Phase::Safety;
+        let node = match client.favourite {
             Some(node) if !anywhere => node,
             _ => {
                 // Liveness is promised by the core only; whom it trusts may stand outside.

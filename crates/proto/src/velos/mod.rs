@@ -22,6 +22,12 @@
 //!   cannot change before this proposer's next CAS but by another proposer. By construction:
 //!   `post_accept` needs the acceptor's prepare to have completed.
 //! - I6 At most one CAS of this node is under way to one acceptor's word. Asserted when posting.
+//! - I8 A promise counts for a slot only if the word was of that use of its place or an earlier one,
+//!   however far this node lags and however often the generation has wrapped. A leader shows each
+//!   acceptor a *horizon*, below which all its slots stay, before it prepares them; a candidate
+//!   freezes a word (its ballot, nothing else) and reads the horizons after that (T2). Once a slot
+//!   was free under its ballot, no lower ballot can go a ring beyond it. Asserted: `is_recycled`
+//!   guards every use; mutant `SKIP_SURVEY`.
 //! - I7 A read is answered only if, after it arrived, a majority's words of the slot equal to the
 //!   applied prefix show that nobody can have decided it without this node knowing. `reads`.
 //!
@@ -48,6 +54,7 @@ mod leader;
 mod learner;
 mod reads;
 mod rpc;
+pub mod single;
 mod slot;
 pub mod variant;
 pub mod word;
@@ -385,10 +392,13 @@ impl<V: Variant> Machine<V> {
                     self.on_accept_completed(from, number, Slot(low), before, host);
                 }
             }
+            tokens::SURVEY => self.on_surveyed(from, number, Slot(low), outcome, host),
             tokens::ADOPT => self.on_adopted_value(from, number, Slot(low), outcome, host),
-            tokens::FETCH_WORDS => self.on_fetched_words(from, Slot(low), number, outcome, host),
+            tokens::FETCH_WORDS => self.on_fetched_words(from, Slot(low), number, outcome),
             tokens::FETCH_VALUE => self.on_fetched_value(from, Slot(low), number, outcome),
-            tokens::READ => self.on_read_words(from, low, outcome, host),
+            tokens::FETCH_HORIZONS => self.on_fetched_horizons(from, Slot(low), number, outcome, host),
+            tokens::READ => self.on_read_words(from, low, outcome),
+            tokens::READ_HORIZONS => self.on_read_horizons(from, low, outcome, host),
             tokens::SEAL => self.on_sealed(Slot(low), outcome, host),
             _ => unreachable!("a token that this machine never made"),
         }
@@ -537,6 +547,9 @@ mod tokens {
     pub(super) const FETCH_VALUE: u8 = 5;
     pub(super) const READ: u8 = 6;
     pub(super) const SEAL: u8 = 7;
+    pub(super) const SURVEY: u8 = 8;
+    pub(super) const FETCH_HORIZONS: u8 = 9;
+    pub(super) const READ_HORIZONS: u8 = 10;
 
     const LOW_BITS: u32 = 44;
     const NUMBER_BITS: u32 = 16;

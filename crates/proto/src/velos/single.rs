@@ -193,17 +193,10 @@ impl<V: Variant> Single<V> {
     fn accept(&mut self, tag: u8, post: &mut impl FnMut(Rank, Cas)) {
         let ballot = self.ballot;
         self.phase = Phase::Accepting { tag };
-        self.post_all(
-            |word| word.accepting(Generation(0), ballot, Tag::from_bits(tag)),
-            post,
-        );
+        self.post_all(|word| word.accepting(Generation(0), ballot, Tag::from_bits(tag)), post);
     }
 
-    fn post_all(
-        &mut self,
-        next: impl Fn(SlotWord) -> SlotWord,
-        post: &mut impl FnMut(Rank, Cas),
-    ) {
+    fn post_all(&mut self, next: impl Fn(SlotWord) -> SlotWord, post: &mut impl FnMut(Rank, Cas)) {
         for rank in Rank::all(self.members as usize) {
             let seat = &mut self.seats[rank.index()];
             let expected = seat.predicted;
@@ -290,7 +283,7 @@ impl<V: Variant> Single<V> {
     /// The accepted value with the highest ballot among what `look` shows of each acceptor.
     fn found(&self, look: impl Fn(&Seat) -> Option<u64>) -> Option<u8> {
         let words = self.seats[..self.members as usize].iter().filter_map(look);
-        let accepted = words.map(|raw| V::PACKING.unpack(raw)).filter(SlotWord::has_value);
+        let accepted = words.map(|raw| V::PACKING.unpack(raw)).filter(|word| word.has_value());
         let best = if V::ADOPT_LOWEST {
             accepted.min_by_key(|word| word.accepted_proposal)
         } else {
