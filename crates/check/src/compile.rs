@@ -3,8 +3,9 @@
 //!
 //! - I5 A completed operation with `observer` leaves every state in which its answer is right as it
 //!   was. By construction: `keeps_state` lists the answers of which that is true.
-//! - I6 `needs` and `makes` err on the safe side: a need is listed only if the answer is right in no
-//!   other state of the key, and whatever an operation may leave behind is listed, or `Anything`.
+//! - I6 `needs` and `makes` err on the safe side: a need is listed only if the answer is right in
+//!   no other state of the key, and whatever an operation may leave behind is listed, or
+//!   `Anything`.
 
 use crate::model;
 use crate::partition::Part;

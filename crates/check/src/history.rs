@@ -8,8 +8,8 @@
 //! - *unknown*: it may take effect at any time from its call on, or never. So ends an operation
 //!   whose connection broke, whose deadline passed, or that was in flight when the recording ended.
 //!
-//! Calling an unknown operation failed hides lost writes as well as it invents them; a recorder that
-//! is not sure says unknown.
+//! Calling an unknown operation failed hides lost writes as well as it invents them; a recorder
+//! that is not sure says unknown.
 
 use std::fmt;
 use thiserror::Error;

@@ -11,13 +11,13 @@
 //! - *Observers at once*: an answered operation that changes nothing in any state in which its
 //!   answer is right is placed as soon as it fits. Moving it to the front of any successful rest
 //!   keeps every other answer and real time.
-//! - *Unknown ones last, fewest first*: they never have to be placed, so a configuration is given up
-//!   if one that differs only in having used fewer of them was visited.
-//! - *Look ahead*: a step that overwrites a value which an unplaced operation still needs, and which
-//!   none can make again, is not taken.
+//! - *Unknown ones last, fewest first*: they never have to be placed, so a configuration is given
+//!   up if one that differs only in having used fewer of them was visited.
+//! - *Look ahead*: a step that overwrites a value which an unplaced operation still needs, and
+//!   which none can make again, is not taken.
 //!
-//! - I1 The order that is found obeys real time and explains each answer: the caller replays it with
-//!   the plain model before it says so (`verdict::replay`).
+//! - I1 The order that is found obeys real time and explains each answer: the caller replays it
+//!   with the plain model before it says so (`verdict::replay`).
 //! - I2 The result depends on the history and the budget only: no clock, no order of a hash map.
 //! - I3 `ahead` is ascending and holds only operations beyond `low`. Asserted where one is made.
 //! - I4 Only what cannot succeed is cut: the brute-force twin in the tests agrees.

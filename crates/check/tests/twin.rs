@@ -97,8 +97,12 @@ fn cut(history: &History, keys: &[Vec<u8>], until: u64, but: Option<usize>) -> H
     known
 }
 
+fn cases() -> ProptestConfig {
+    ProptestConfig { cases: 20_000, failure_persistence: None, ..ProptestConfig::default() }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 20_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(cases())]
 
     #[test]
     fn i4_the_judge_says_what_every_order_says(

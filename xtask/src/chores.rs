@@ -1,0 +1,74 @@
+//! Chores that write, or that take long.
+
+use crate::run::{cargo, cargo_proxy, output, succeed, works};
+use crate::tidy::{Ratchet, Tree};
+use crate::verify::{gregale, has_subcommand};
+use anyhow::{Context, Result, bail};
+use std::fs;
+
+/// The benchmarks whose results stand in docs/benchmarks.md.
+const BENCHES: [&str; 6] = ["fabric", "core", "decide", "failover", "kv", "idle"];
+
+pub(crate) fn fix() -> Result<()> {
+    let args = ["clippy", "--fix", "--allow-dirty", "--allow-staged", "--workspace"];
+    succeed(cargo(&args).arg("--all-targets"))?;
+    succeed(&mut cargo(&["fmt", "--all"]))?;
+    let root = crate::root();
+    for (path, text) in Tree::read(&root)?.wrapped() {
+        fs::write(root.join(path), text).with_context(|| format!("cannot write {path}"))?;
+        println!("broke wide comments in {path}");
+    }
+    if let Some(text) = Ratchet::read(&root)?.lowered(&Tree::read(&root)?) {
+        Ratchet::write(&text, &root)?;
+        println!("lowered numbers in xtask/tidy.toml");
+    }
+    Ok(())
+}
+
+pub(crate) fn sim(protocol: &str, seeds: u64) -> Result<()> {
+    if !has_subcommand("sim")? {
+        bail!("`gregale sim` does not exist yet");
+    }
+    let seeds = seeds.to_string();
+    succeed(&mut gregale(&["sim", "--protocol", protocol, "--seeds", &seeds, "--mutants"]))
+}
+
+pub(crate) fn fuzz(seconds: u64) -> Result<()> {
+    if !crate::root().join("fuzz/Cargo.toml").exists() {
+        bail!("there is no fuzz/ with targets yet");
+    }
+    if !works(&mut cargo_proxy(&["+nightly", "fuzz", "--version"])) {
+        bail!(
+            "cargo-fuzz is missing: `cargo install cargo-fuzz --locked`, and a nightly toolchain"
+        );
+    }
+    let targets = output(&mut cargo_proxy(&["+nightly", "fuzz", "list"]))?;
+    for target in targets.lines() {
+        println!("--- fuzz {target}");
+        let limit = format!("-max_total_time={seconds}");
+        succeed(&mut cargo_proxy(&["+nightly", "fuzz", "run", target, "--", &limit]))?;
+    }
+    Ok(())
+}
+
+pub(crate) fn bench() -> Result<()> {
+    if !has_subcommand("bench")? {
+        bail!("`gregale bench` does not exist yet");
+    }
+    let out = crate::root().join("bench-out");
+    fs::create_dir_all(&out).with_context(|| format!("cannot create {}", out.display()))?;
+    for bench in BENCHES {
+        println!("--- bench {bench}");
+        let json = output(&mut gregale(&["bench", bench, "--format", "json"]))?;
+        let path = out.join(format!("{bench}.json"));
+        fs::write(&path, json).with_context(|| format!("cannot write {}", path.display()))?;
+        println!("{}", path.display());
+    }
+    println!("--- rivals");
+    let rivals = ["run", "--release", "--locked", "--manifest-path", "bench/rivals/Cargo.toml"];
+    let json = output(&mut cargo(&rivals))?;
+    let path = out.join("rivals.json");
+    fs::write(&path, json).with_context(|| format!("cannot write {}", path.display()))?;
+    println!("{}", path.display());
+    Ok(())
+}

@@ -1,0 +1,58 @@
+//! Running other programs, and saying which.
+
+use crate::root;
+use anyhow::{Context, Result, bail};
+use std::ffi::OsString;
+use std::process::{Command, Stdio};
+
+/// `cargo` as the caller's cargo is, in the root of the workspace.
+pub(crate) fn cargo(args: &[&str]) -> Command {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+    let mut command = Command::new(cargo);
+    command.args(args).current_dir(root()).stdin(Stdio::null());
+    command
+}
+
+/// `cargo` of whichever toolchain the arguments name: the proxy of rustup, not one toolchain's own.
+pub(crate) fn cargo_proxy(args: &[&str]) -> Command {
+    let mut command = Command::new("cargo");
+    command.args(args).current_dir(root()).stdin(Stdio::null());
+    command.env_remove("CARGO").env_remove("RUSTC").env_remove("RUSTUP_TOOLCHAIN");
+    command
+}
+
+/// Runs `command` with its output going where ours goes.
+pub(crate) fn succeed(command: &mut Command) -> Result<()> {
+    let shown = show(command);
+    let status = command.status().with_context(|| format!("cannot run `{shown}`"))?;
+    if !status.success() {
+        bail!("`{shown}` failed ({status})");
+    }
+    Ok(())
+}
+
+/// What `command` prints, if it succeeds.
+pub(crate) fn output(command: &mut Command) -> Result<String> {
+    let shown = show(command);
+    let output = command
+        .stderr(Stdio::inherit())
+        .output()
+        .with_context(|| format!("cannot run `{shown}`"))?;
+    if !output.status.success() {
+        bail!("`{shown}` failed ({})", output.status);
+    }
+    String::from_utf8(output.stdout).with_context(|| format!("`{shown}` printed no text"))
+}
+
+/// Whether `command` can be run at all and succeeds; prints nothing.
+pub(crate) fn works(command: &mut Command) -> bool {
+    let quiet = command.stdout(Stdio::null()).stderr(Stdio::null());
+    quiet.status().is_ok_and(|status| status.success())
+}
+
+pub(crate) fn show(command: &Command) -> String {
+    let program = command.get_program().to_string_lossy();
+    let name = program.rsplit('/').next().unwrap_or(&program).to_owned();
+    let args = command.get_args().map(|arg| arg.to_string_lossy().into_owned());
+    std::iter::once(name).chain(args).collect::<Vec<_>>().join(" ")
+}

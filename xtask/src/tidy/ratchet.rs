@@ -1,0 +1,181 @@
+//! Numbers that may only fall, in `xtask/tidy.toml`: lengths of files that are too long, and how
+//! often `unsafe` stands where it may stand.
+//!
+//! A number that is too high is as wrong as one that is too low: it would let the next change climb
+//! back. `cargo xtask fix` lowers them; raising one is a change to the file that a reviewer sees.
+
+use super::source::has_word;
+use super::trust::UNSAFE_CRATES;
+use super::{Finding, Tree};
+use anyhow::{Context, Result};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+/// Lines of a Rust file that need no exception.
+const LINES_MAX: usize = 600;
+
+const FILE: &str = "xtask/tidy.toml";
+
+/// The committed numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Ratchet {
+    /// Files that are longer than [`LINES_MAX`], and how long.
+    #[serde(default)]
+    lines: BTreeMap<String, usize>,
+    /// Crates that contain `unsafe`, and how often.
+    #[serde(default, rename = "unsafe")]
+    unsafes: BTreeMap<String, usize>,
+}
+
+impl Ratchet {
+    pub(crate) fn read(root: &Path) -> Result<Ratchet> {
+        let path = root.join(FILE);
+        let text = fs::read_to_string(&path)
+            .with_context(|| format!("cannot read {}: restore it from git", path.display()))?;
+        toml::from_str(&text).with_context(|| format!("{} is damaged", path.display()))
+    }
+
+    /// What the numbers are now.
+    fn measure(tree: &Tree) -> Ratchet {
+        let mut now = Ratchet::default();
+        for (file, source) in tree.rust() {
+            let lines = file.text.lines().count();
+            if lines > LINES_MAX {
+                now.lines.insert(file.path.clone(), lines);
+            }
+            let Some(dir) = file.crate_dir().filter(|dir| UNSAFE_CRATES.contains(dir)) else {
+                continue;
+            };
+            let count = source.code.lines().filter(|line| has_word(line, "unsafe")).count();
+            *now.unsafes.entry(dir.to_owned()).or_default() += count;
+        }
+        now.unsafes.retain(|_, count| *count > 0);
+        now
+    }
+
+    pub(super) fn check(&self, tree: &Tree, findings: &mut Vec<Finding>) {
+        let now = Ratchet::measure(tree);
+        compare(&self.lines, &now.lines, findings, |now| {
+            format!("{now} lines, at most {LINES_MAX} are allowed: split the file by concern")
+        });
+        compare(&self.unsafes, &now.unsafes, findings, |now| {
+            format!(
+                "{now} lines with `unsafe`, more than {FILE} allows: do without, or raise the \
+                 number there and say why in the commit"
+            )
+        });
+    }
+
+    /// The text of the file with every number lowered to what it is now; none is raised or added.
+    pub(crate) fn lowered(&self, tree: &Tree) -> Option<String> {
+        let now = Ratchet::measure(tree);
+        let lower = |old: &BTreeMap<String, usize>, now: &BTreeMap<String, usize>| {
+            let kept = old
+                .iter()
+                .filter_map(|(key, old)| now.get(key).map(|now| (key.clone(), *now.min(old))));
+            kept.collect::<BTreeMap<String, usize>>()
+        };
+        let lowered = Ratchet {
+            lines: lower(&self.lines, &now.lines),
+            unsafes: lower(&self.unsafes, &now.unsafes),
+        };
+        (lowered != *self).then(|| lowered.to_text())
+    }
+
+    pub(crate) fn write(text: &str, root: &Path) -> Result<()> {
+        let path = root.join(FILE);
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    fn to_text(&self) -> String {
+        let section = |numbers: &BTreeMap<String, usize>| -> String {
+            numbers.iter().map(|(key, number)| format!("\"{key}\" = {number}\n")).collect()
+        };
+        format!(
+            "# Numbers that may only fall; `cargo xtask fix` lowers them.\n\n\
+             # Rust files of more than {LINES_MAX} lines.\n[lines]\n{}\n\
+             # Lines with `unsafe`, by crate. Each new one needs a reason in its commit.\n\
+             [unsafe]\n{}",
+            section(&self.lines),
+            section(&self.unsafes)
+        )
+    }
+}
+
+fn compare(
+    allowed: &BTreeMap<String, usize>,
+    now: &BTreeMap<String, usize>,
+    findings: &mut Vec<Finding>,
+    too_high: impl Fn(usize) -> String,
+) {
+    for (path, now) in now {
+        if *now > allowed.get(path).copied().unwrap_or(0) {
+            findings.push(Finding::new(path, 0, too_high(*now)));
+        }
+    }
+    for (path, allowed) in allowed {
+        let now = now.get(path).copied().unwrap_or(0);
+        if now < *allowed {
+            let what = format!("{path}: {allowed} is more than needed now: run `cargo xtask fix`");
+            findings.push(Finding::new(FILE, 0, what));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(ratchet: &str, path: &str, text: &str) -> Vec<String> {
+        let ratchet: Ratchet = toml::from_str(ratchet).expect("valid");
+        let mut findings = Vec::new();
+        ratchet.check(&Tree::made_up(&[(path, text)]), &mut findings);
+        findings.iter().map(Finding::to_string).collect()
+    }
+
+    const LONG: &str = "crates/kv/src/long.rs";
+
+    #[test]
+    fn canary_a_file_that_is_too_long_is_found() {
+        assert_eq!(found("", LONG, &"//\n".repeat(600)), Vec::<String>::new());
+        assert!(found("", LONG, &"//\n".repeat(601))[0].contains("601 lines"));
+        let exception = format!("[lines]\n\"{LONG}\" = 650\n");
+        assert!(found(&exception, LONG, &"//\n".repeat(651))[0].contains("651 lines"));
+        assert_eq!(found(&exception, LONG, &"//\n".repeat(650)), Vec::<String>::new());
+    }
+
+    #[test]
+    fn canary_an_exception_that_is_not_needed_any_more_is_found() {
+        let exception = format!("[lines]\n\"{LONG}\" = 650\n");
+        for lines in [649, 10] {
+            let found = found(&exception, LONG, &"//\n".repeat(lines));
+            assert!(found.len() == 1 && found[0].contains("cargo xtask fix"), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn canary_more_unsafe_than_committed_is_found() {
+        let text = "//! A.\n// unsafe in words\nunsafe { a() }\nunsafe { b() }\n";
+        let path = "crates/region/src/x.rs";
+        assert!(found("[unsafe]\n\"crates/region\" = 1\n", path, text)[0].contains("2 lines"));
+        let enough = "[unsafe]\n\"crates/region\" = 2\n";
+        assert_eq!(found(enough, path, text), Vec::<String>::new());
+        assert_eq!(found("[unsafe]\n\"crates/region\" = 3\n", path, text).len(), 1);
+    }
+
+    #[test]
+    fn lowering_never_raises_and_drops_what_is_not_needed() {
+        let ratchet: Ratchet =
+            toml::from_str(&format!("[lines]\n\"{LONG}\" = 700\n\"gone.rs\" = 800\n[unsafe]\n"))
+                .expect("valid");
+        let shorter = Tree::made_up(&[(LONG, &"//\n".repeat(650))]);
+        let text = ratchet.lowered(&shorter).expect("lower");
+        let lowered: Ratchet = toml::from_str(&text).expect("own text");
+        assert_eq!(lowered.lines, BTreeMap::from([(LONG.to_owned(), 650)]));
+        let longer = Tree::made_up(&[(LONG, &"//\n".repeat(900))]);
+        assert_eq!(lowered.lowered(&longer), None);
+    }
+}

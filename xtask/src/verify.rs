@@ -1,0 +1,132 @@
+//! `cargo xtask verify`: what must hold before a change is merged, cheapest first.
+//!
+//! Nothing in the tree is changed, and nothing is asked of the network beyond crates of Cargo.lock
+//! that this machine has not yet. Every step runs even if an earlier one failed, so that one run
+//! tells everything.
+
+use crate::run::{cargo, cargo_proxy, output, show, succeed, works};
+use crate::tidy::{self, Ratchet, Tree};
+use anyhow::{Result, bail};
+use std::process::Command;
+use std::time::Instant;
+
+/// How a step ended.
+enum Outcome {
+    Passed,
+    Skipped(String),
+}
+
+type Step = (&'static str, fn() -> Result<Outcome>);
+
+const STEPS: [Step; 9] = [
+    ("fmt", || passed(&mut cargo(&["fmt", "--all", "--check"]))),
+    ("tidy", tidy),
+    ("clippy", || {
+        let args = ["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"];
+        passed(&mut cargo(&args))
+    }),
+    ("test", || passed(&mut cargo(&["test", "--locked", "--workspace"]))),
+    ("doc", || {
+        let mut doc = cargo(&["doc", "--locked", "--workspace", "--no-deps"]);
+        passed(doc.env("RUSTDOCFLAGS", "-D warnings"))
+    }),
+    ("sim", sim),
+    ("deny", deny),
+    ("miri", miri),
+    ("bare target", bare_target),
+];
+
+pub(crate) fn verify(skip_tests: bool) -> Result<()> {
+    let (mut failed, mut lines) = (Vec::new(), Vec::new());
+    for (name, step) in STEPS {
+        println!("--- {name}");
+        let start = Instant::now();
+        let outcome = match (name, skip_tests) {
+            ("test", true) => Ok(Outcome::Skipped("--skip-tests".to_owned())),
+            _ => step(),
+        };
+        let verdict = match outcome {
+            Ok(Outcome::Passed) => format!("passed ({} s)", start.elapsed().as_secs()),
+            Ok(Outcome::Skipped(why)) => format!("skipped: {why}"),
+            Err(e) => {
+                failed.push(name);
+                format!("FAILED: {e:#}")
+            }
+        };
+        println!("{verdict}");
+        lines.push(format!("{name:<12} {verdict}"));
+    }
+    println!("--- verify\n{}", lines.join("\n"));
+    if !failed.is_empty() {
+        bail!("{} failed; `cargo xtask fix` mends some of it", failed.join(", "));
+    }
+    Ok(())
+}
+
+fn passed(command: &mut Command) -> Result<Outcome> {
+    println!("{}", show(command));
+    succeed(command)?;
+    Ok(Outcome::Passed)
+}
+
+fn tidy() -> Result<Outcome> {
+    let root = crate::root();
+    let findings = tidy::check(&Tree::read(&root)?, &Ratchet::read(&root)?);
+    findings.iter().for_each(|finding| println!("{finding}"));
+    if !findings.is_empty() {
+        bail!("{} findings", findings.len());
+    }
+    Ok(Outcome::Passed)
+}
+
+/// `gregale` as users run it. A release build: the simulator is meant to be fast.
+pub(crate) fn gregale(args: &[&str]) -> Command {
+    let mut whole = vec!["run", "--quiet", "--locked", "--release", "--package", "gregale", "--"];
+    whole.extend(args);
+    cargo(&whole)
+}
+
+/// Whether `gregale --help` lists `command`.
+pub(crate) fn has_subcommand(command: &str) -> Result<bool> {
+    let help = output(&mut gregale(&["--help"]))?;
+    Ok(help.lines().any(|line| line.split_whitespace().next() == Some(command)))
+}
+
+fn sim() -> Result<Outcome> {
+    if !has_subcommand("sim")? {
+        return Ok(Outcome::Skipped("`gregale sim` does not exist yet".to_owned()));
+    }
+    let args = ["sim", "--protocol", "velos", "--seeds", "60", "--mutants", "--format", "json"];
+    passed(&mut gregale(&args))
+}
+
+fn deny() -> Result<Outcome> {
+    if !works(&mut cargo(&["deny", "--version"])) {
+        let why = "cargo-deny is missing (`cargo install cargo-deny --locked`)";
+        return Ok(Outcome::Skipped(why.to_owned()));
+    }
+    // Advisories need the network; licences, bans and sources do not.
+    passed(&mut cargo(&["deny", "--offline", "check", "licenses", "bans", "sources"]))
+}
+
+fn miri() -> Result<Outcome> {
+    if !works(&mut cargo_proxy(&["+nightly", "miri", "--version"])) {
+        let why = "Miri is missing (`rustup +nightly component add miri rust-src`)";
+        return Ok(Outcome::Skipped(why.to_owned()));
+    }
+    // The vocabulary and the state machines; mapped memory and sockets are beyond Miri.
+    let packages = ["--package", "gregale-base", "--package", "gregale-proto"];
+    let args = [&["+nightly", "miri", "test", "--lib"][..], &packages[..]].concat();
+    passed(&mut cargo_proxy(&args))
+}
+
+/// What runs without an operating system cannot have called one.
+fn bare_target() -> Result<Outcome> {
+    const TARGET: &str = "x86_64-unknown-none";
+    let installed = output(Command::new("rustup").args(["target", "list", "--installed"]));
+    if !installed.is_ok_and(|targets| targets.lines().any(|target| target == TARGET)) {
+        let why = format!("the target is missing (`rustup target add {TARGET}`)");
+        return Ok(Outcome::Skipped(why));
+    }
+    passed(&mut cargo(&["build", "--locked", "--package", "gregale-proto", "--target", TARGET]))
+}
