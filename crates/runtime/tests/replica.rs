@@ -1,0 +1,395 @@
+//! Whole replicas in threads, over shared memory, with a small service of their own.
+//!
+//! A thread that ends without a word is a process that dies: its region stays, its locks are let go
+//! by the kernel, and its peers learn of it as they would of a process.
+
+use base::{Incarnation, Rank, Slot};
+use fabric::Setup;
+use fabric::shm::ShmFabric;
+use proto::node::{self, Node, NodeConfig, Start};
+use proto::velos::{Shape, Velos};
+use runtime::replica::{Config, Replica};
+use runtime::{
+    Answer, Answers, Appended, Asker, Desk, Interest, Origin, Performed, Poller, ReadAnswer, Ready,
+    Sequence, Service, Stats, View,
+};
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+const SHAPE: Shape = Shape { ring_slots: 32, value_bytes: 512 };
+
+/// A list that commands append words to: the order of execution is the state.
+#[derive(Default)]
+struct Journal {
+    words: Vec<u64>,
+    done: BTreeMap<(Rank, Incarnation, u64), u64>,
+    inbox: Option<Receiver<(Ask, Sender<Told>)>>,
+    bell: Option<UnixStream>,
+    open: BTreeMap<u64, (Ask, Sender<Told>)>,
+    next: u64,
+    stop: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Ask {
+    Append(u64),
+    Length,
+    Wait(u64, usize),
+    Stop,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Told {
+    Number(u64),
+    Unknown,
+    Unavailable,
+}
+
+impl Journal {
+    fn take_in(&mut self, desk: &mut Desk) -> bool {
+        let mut took = false;
+        while desk.has_room() {
+            let Some(Ok((ask, teller))) = self.inbox.as_ref().map(Receiver::try_recv) else {
+                break;
+            };
+            took = true;
+            self.next += 1;
+            let asker = Asker { connection: self.next, request: 0 };
+            self.open.insert(self.next, (ask, teller));
+            match ask {
+                Ask::Append(word) => drop(desk.write(asker, &word.to_le_bytes())),
+                Ask::Length => desk.read(asker),
+                Ask::Wait(prefix, n) => {
+                    assert!(desk.wait(asker, base::Prefix(prefix), n, Some(PATIENCE)));
+                }
+                Ask::Stop => self.stop = true,
+            }
+        }
+        took
+    }
+
+    fn tell(&mut self, asker: Asker, told: Told) {
+        if let Some((_, teller)) = self.open.remove(&asker.connection) {
+            let _ = teller.send(told);
+        }
+    }
+}
+
+impl Service for Journal {
+    fn apply(&mut self, _: Slot, value: &[u8], answers: &mut Answers) {
+        let (_, mut rest) = value.split_at(8);
+        while let Some((frame, behind)) = rest.split_first_chunk::<25>() {
+            rest = behind;
+            let number = |at: usize| u64::from_le_bytes(frame[at..at + 8].try_into().unwrap());
+            let origin = Origin { rank: Rank::at(frame[0].into()), life: Incarnation(number(1)) };
+            let key = (origin.rank, origin.life, number(9));
+            let words = &mut self.words;
+            let length = *self.done.entry(key).or_insert_with(|| {
+                words.push(number(17));
+                words.len() as u64
+            });
+            answers.push(origin, Sequence(number(9)), &length.to_le_bytes());
+        }
+    }
+
+    fn state_ms(&self) -> u64 {
+        0
+    }
+
+    fn next_expiry_ms(&self) -> Option<u64> {
+        None
+    }
+
+    fn save(&mut self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&(self.words.len() as u64).to_le_bytes());
+        self.words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
+        for ((rank, life, sequence), length) in &self.done {
+            for number in [rank.index() as u64, life.0, *sequence, *length] {
+                out.extend_from_slice(&number.to_le_bytes());
+            }
+        }
+    }
+
+    fn restore(&mut self, state: &[u8]) -> Result<(), String> {
+        let numbers: Vec<u64> =
+            state.chunks_exact(8).map(|n| u64::from_le_bytes(n.try_into().unwrap())).collect();
+        let (words, done) = numbers[1..].split_at(numbers[0] as usize);
+        self.words = words.to_vec();
+        self.done = done
+            .chunks_exact(4)
+            .map(|n| ((Rank::at(n[0] as usize), Incarnation(n[1]), n[2]), n[3]))
+            .collect();
+        Ok(())
+    }
+
+    fn begin(&mut self, stamp_ms: u64, out: &mut Vec<u8>) {
+        out.extend_from_slice(&stamp_ms.to_le_bytes());
+    }
+
+    fn append(
+        &mut self,
+        origin: Origin,
+        sequence: Sequence,
+        command: &[u8],
+        bytes_max: usize,
+        out: &mut Vec<u8>,
+    ) -> Appended {
+        if out.len() + 25 > bytes_max {
+            return Appended::Full;
+        }
+        out.push(origin.rank.index() as u8);
+        out.extend_from_slice(&origin.life.0.to_le_bytes());
+        out.extend_from_slice(&sequence.0.to_le_bytes());
+        out.extend_from_slice(command);
+        Appended::Whole
+    }
+
+    fn abandon(&mut self) {}
+
+    fn perform(&mut self, asker: Asker, _: u64, _: &mut Desk) -> Performed {
+        self.tell(asker, Told::Number(self.words.len() as u64));
+        Performed::Done
+    }
+
+    fn describe_read(&mut self, _: Asker, _: &mut Vec<u8>) {}
+
+    fn perform_described(&mut self, _: &[u8], _: u64, reply: &mut Vec<u8>) -> Performed {
+        reply.extend_from_slice(&(self.words.len() as u64).to_le_bytes());
+        Performed::Done
+    }
+
+    fn answer(&mut self, asker: Asker, answer: Answer<'_>, _: &mut Desk) {
+        let told = match answer {
+            Answer::Executed(_, reply) => {
+                Told::Number(u64::from_le_bytes(reply.try_into().unwrap()))
+            }
+            Answer::Unknown => Told::Unknown,
+        };
+        self.tell(asker, told);
+    }
+
+    fn answer_read(&mut self, asker: Asker, answer: ReadAnswer<'_>, _: &mut Desk) {
+        let told = match answer {
+            ReadAnswer::Forwarded(reply) => {
+                Told::Number(u64::from_le_bytes(reply.try_into().unwrap()))
+            }
+            ReadAnswer::Unavailable => Told::Unavailable,
+        };
+        self.tell(asker, told);
+    }
+
+    fn answer_wait(&mut self, asker: Asker, n: usize, _: &mut Desk) {
+        self.tell(asker, Told::Number(n as u64));
+    }
+
+    fn on_ready(&mut self, _: Ready, _: &Poller, desk: &mut Desk) {
+        while matches!(self.bell.as_ref().map(|mut bell| bell.read(&mut [0; 64])), Some(Ok(n)) if n > 0)
+        {
+        }
+        self.take_in(desk);
+    }
+
+    fn resume(&mut self, _: &Poller, desk: &mut Desk) -> bool {
+        self.take_in(desk)
+    }
+
+    fn flush(&mut self, _: &Poller, _: &mut Desk) {}
+
+    fn publish(&mut self, _: &View, _: &Stats) {}
+}
+
+struct Member {
+    thread: Option<JoinHandle<Vec<u64>>>,
+    sender: Sender<(Ask, Sender<Told>)>,
+    bell: UnixStream,
+}
+
+impl Member {
+    fn start(directory: &std::path::Path, me: usize, life: u64) -> Member {
+        let layout = node::velos_layout(3, &SHAPE);
+        let setup = Setup {
+            cluster: "replicas".into(),
+            secret: b"a secret of tests".to_vec(),
+            me: Rank::at(me),
+            members: 3,
+            incarnation: Incarnation(1),
+            directory: directory.to_path_buf(),
+            layout: layout.fingerprint,
+            n_words: layout.n_words,
+        };
+        let (sender, inbox) = channel();
+        let (bell, far) = UnixStream::pair().unwrap();
+        far.set_nonblocking(true).unwrap();
+        let run = move || {
+            let founds = life == 1;
+            let fabric =
+                if founds { ShmFabric::create(&setup) } else { ShmFabric::attach(&setup) }.unwrap();
+            let config = NodeConfig {
+                me: setup.me,
+                members: 3,
+                start: if founds { Start::Bootstrap } else { Start::Reattach },
+                timing: node::Timing::default(),
+                memory_outlives_process: true,
+                peer_works: false,
+            };
+            let origin = Origin { rank: setup.me, life: Incarnation(life) };
+            let watched = far.try_clone().unwrap();
+            let journal = Journal { inbox: Some(inbox), bell: Some(far), ..Journal::default() };
+            let loop_config = Config { backlog_bytes: 4096, ..Config::new(origin, 3) };
+            let mut replica = Replica::new(loop_config, fabric, journal, |memory| {
+                Ok(Node::<Velos>::velos(config, &SHAPE, memory))
+            })
+            .unwrap();
+            replica.poller().add(&watched, 1, Interest::Read).unwrap();
+            replica.run(|journal| journal.stop).unwrap();
+            std::mem::take(&mut replica.service().words)
+        };
+        let thread = Some(std::thread::spawn(run));
+        Member { thread, sender, bell }
+    }
+
+    fn ask(&self, ask: Ask) -> Receiver<Told> {
+        let (teller, told) = channel();
+        self.sender.send((ask, teller)).unwrap();
+        (&self.bell).write_all(&[1]).unwrap();
+        told
+    }
+
+    fn call(&self, ask: Ask) -> Told {
+        self.ask(ask).recv_timeout(PATIENCE).expect("an answer in time")
+    }
+
+    fn number(&self, ask: Ask) -> u64 {
+        match self.call(ask) {
+            Told::Number(number) => number,
+            other => panic!("{ask:?}: {other:?}"),
+        }
+    }
+
+    /// Ends the thread: to its peers, a death.
+    fn die(&mut self) -> Vec<u64> {
+        drop(self.ask(Ask::Stop));
+        self.thread.take().unwrap().join().unwrap()
+    }
+}
+
+struct Group {
+    directory: tempfile::TempDir,
+    members: Vec<Member>,
+    lives: [u64; 3],
+}
+
+impl Group {
+    fn start() -> Group {
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let members = (0..3).map(|me| Member::start(directory.path(), me, 1)).collect();
+        Group { directory, members, lives: [1; 3] }
+    }
+
+    fn restart(&mut self, me: usize) {
+        self.lives[me] += 1;
+        self.members[me] = Member::start(self.directory.path(), me, self.lives[me]);
+    }
+
+    /// The words that all members agree on in the end.
+    fn end(mut self) -> Vec<u64> {
+        let length = self.members[0].number(Ask::Length);
+        for member in &self.members {
+            assert_eq!(member.number(Ask::Length), length, "a read sees all that was answered");
+        }
+        // All must have executed it before they stop: a death loses what a member had not.
+        let end = Instant::now() + PATIENCE;
+        while self.members.iter().any(|member| member.number(Ask::Length) < length) {
+            assert!(Instant::now() < end);
+        }
+        let states: Vec<Vec<u64>> = self.members.iter_mut().map(Member::die).collect();
+        let longest = states.iter().max_by_key(|state| state.len()).unwrap().clone();
+        for state in &states {
+            assert_eq!(state[..], longest[..state.len()], "states differ");
+        }
+        assert_eq!(longest.len() as u64, length);
+        longest
+    }
+}
+
+#[test]
+fn every_member_takes_writes_and_reads() {
+    let group = Group::start();
+    let mut expected = Vec::new();
+    for n in 0..300u64 {
+        let member = &group.members[(n % 3) as usize];
+        assert_eq!(member.number(Ask::Append(n)), n + 1);
+        expected.push(n);
+        let reader = &group.members[(n / 2 % 3) as usize];
+        assert_eq!(reader.number(Ask::Length), n + 1, "a stale read");
+    }
+    assert_eq!(group.end(), expected);
+}
+
+#[test]
+fn pipelined_commands_stay_in_order_at_every_member() {
+    let group = Group::start();
+    let told: Vec<_> =
+        (0..3000u64).map(|n| group.members[(n % 3) as usize].ask(Ask::Append(n))).collect();
+    for told in told {
+        assert!(matches!(told.recv_timeout(PATIENCE), Ok(Told::Number(_))));
+    }
+    let words = group.end();
+    for member in 0..3 {
+        let own: Vec<u64> = words.iter().copied().filter(|n| n % 3 == member).collect();
+        assert!(own.is_sorted() && own.len() == 1000, "member {member}");
+    }
+}
+
+#[test]
+fn pipelined_commands_survive_deaths_once_and_in_order() {
+    for victim in 0..3 {
+        let mut group = Group::start();
+        let survivor = (victim + 1) % 3;
+        group.members[survivor].number(Ask::Append(0));
+        let told: Vec<_> =
+            (1..=1500u64).map(|n| group.members[survivor].ask(Ask::Append(n))).collect();
+        // In the middle of them:
+        told[100].recv_timeout(PATIENCE).unwrap();
+        group.members[victim].die();
+        for told in &told[101..] {
+            assert!(matches!(told.recv_timeout(PATIENCE), Ok(Told::Number(_))));
+        }
+        group.restart(victim);
+        assert_eq!(group.members[victim].number(Ask::Length), 1501, "the state came back");
+        let words = group.end();
+        assert!(words.iter().copied().eq(0..=1500), "none lost, none twice, none swapped");
+    }
+}
+
+#[test]
+fn a_member_that_missed_more_than_everything_kept_gets_a_state() {
+    let mut group = Group::start();
+    group.members[0].number(Ask::Append(0));
+    group.members[1].die();
+    // Far more than a ring of 32 slots and a backlog of 4 KiB hold.
+    for n in 1..400u64 {
+        assert_eq!(group.members[2].number(Ask::Append(n)), n + 1);
+    }
+    group.restart(1);
+    assert_eq!(group.members[1].number(Ask::Length), 400);
+    assert_eq!(group.members[1].number(Ask::Append(400)), 401);
+    assert!(group.end().iter().copied().eq(0..=400));
+}
+
+#[test]
+fn wait_is_answered_when_all_others_hold_it() {
+    let group = Group::start();
+    for n in 0..20 {
+        group.members[0].number(Ask::Append(n));
+    }
+    for member in &group.members {
+        assert_eq!(member.number(Ask::Wait(20, 2)), 2);
+    }
+    group.end();
+}
