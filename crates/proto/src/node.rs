@@ -52,7 +52,7 @@ pub struct Layout {
 pub fn velos_layout(members: usize, shape: &velos::Shape) -> Layout {
     let n_words = velos::Places::new(At(omega::N_WORDS), members, shape).end().0;
     // The number after the name is the layout's version: raise it when a word changes its meaning.
-    let text = alloc::format!("velos 1 {members} {} {}", shape.ring_slots, shape.value_bytes);
+    let text = alloc::format!("velos 2 {members} {} {}", shape.ring_slots, shape.value_bytes);
     Layout { n_words, fingerprint: xxhash_rust::xxh3::xxh3_64(text.as_bytes()) }
 }
 

@@ -4,6 +4,7 @@
 //! highest     8 words   the highest ballot that the owner ever used           written by the owner
 //! applied     8 x 7     the prefix that member m has applied                  written by m
 //! facts       8 x 7     (ballot n, decided prefix d), published by leader m   written by m
+//! horizons    8         no slot from here on was ever prepared here by m      written by m
 //! slots       4 x ring  the slot word, changed by CAS only; and, once it is
 //!                       sealed: min_proposal, accepted word                   written by the owner
 //! areas       ring x members x 2 value areas of (6 + value) words             written by the proposer
@@ -58,7 +59,7 @@ impl Places {
         assert!(ring.is_power_of_two() && ring >= 16, "ring_slots {ring}");
         assert!((1..=MAX_MEMBERS).contains(&members), "{members} members");
         let area_words = HEADER_WORDS as u32 + shape.value_bytes.div_ceil(8);
-        let slots = base.plus(LINE + 2 * LINE * MAX_MEMBERS as u32);
+        let slots = base.plus(2 * LINE + 2 * LINE * MAX_MEMBERS as u32);
         let areas = slots.plus(ENTRY * ring);
         let end = areas.plus(ring * members as u32 * 2 * area_words);
         Places {
@@ -87,6 +88,11 @@ impl Places {
     /// The published ballot; the decided prefix is the word after it.
     pub(super) const fn fact(&self, leader: Rank) -> At {
         self.base.plus(LINE + LINE * (MAX_MEMBERS + leader.index()) as u32)
+    }
+
+    /// The words of all members, side by side.
+    pub(super) const fn horizons(&self) -> At {
+        self.base.plus(LINE + 2 * LINE * MAX_MEMBERS as u32)
     }
 
     pub(super) const fn ring_index(&self, slot: Slot) -> usize {
@@ -137,6 +143,7 @@ mod tests {
             claim(places.applied(rank), 1, 2 + rank.index() as u32);
             claim(places.fact(rank), 2, 20 + rank.index() as u32);
         }
+        claim(places.horizons(), MAX_MEMBERS as u32, 30);
         for slot in (0..16).map(Slot) {
             claim(places.slot(slot), ENTRY, 40);
             for rank in Rank::all(3) {

@@ -14,6 +14,10 @@ pub(super) struct Term {
     prepared_until: Slot,
     /// Some slot just below was found to have an accepted value: all below have to be filled.
     pub(super) recover_until: Slot,
+    /// No slot from here on is prepared before the acceptors' horizon words say so (I8).
+    horizon: Slot,
+    /// When an acceptor was last asked by message.
+    pub(super) asked_at: Instant,
     /// [`Note::Leading`] was given.
     pub(super) announced: bool,
     /// The decided prefix that was last written into the peers' fact words.
@@ -24,6 +28,8 @@ pub(super) struct Term {
     first_news: bool,
 }
 
+/// How long an acceptor may take to answer a message before it is asked again.
+const ASK_AGAIN_AFTER: Duration = Duration::from_millis(100);
 /// How many slots beyond those that need recovery are prepared first.
 const HEADROOM: u64 = 8;
 
@@ -63,6 +69,8 @@ impl<V: Variant> Machine<V> {
             next: first,
             prepared_until: first,
             recover_until,
+            horizon: first,
+            asked_at: self.now,
             announced: false,
             published: Prefix::ZERO,
             introduced: MemberSet::EMPTY,
@@ -100,7 +108,23 @@ impl<V: Variant> Machine<V> {
                 return;
             }
             term.prepared_until = slot.next();
+            if slot >= term.horizon {
+                // T2: before the first CAS that needs it; in steps, so that it costs next to nothing.
+                let step = u64::from(self.places.ring_slots() / 8);
+                term.horizon = Slot((slot.0 + step).min(recycled_below));
+                self.show_horizon(host);
+            }
             self.prepare(slot, host);
+        }
+    }
+
+    fn show_horizon<H: Host>(&mut self, host: &mut H) {
+        let at = self.places.horizons().plus(self.me.index() as u32);
+        let Some(term) = &self.term else { return };
+        let horizon = term.horizon.0.max(host.load(at));
+        host.store(at, horizon);
+        for rank in self.peers() {
+            host.write(rank, at, &[horizon], None);
         }
     }
 
@@ -235,27 +259,35 @@ impl<V: Variant> Machine<V> {
         term.introduced.remove(rank);
         term.published = Prefix::ZERO;
         let (from, until) = (self.applied.next_slot(), term.prepared_until);
+        self.show_horizon(host);
         for slot in (from.0..until.0).map(Slot) {
             if self.phase_of(slot) == Phase::Idle {
                 continue;
             }
             let cell = self.cell(slot);
             cell.busy.remove(rank);
-            let promised = cell.phase == Phase::Free && cell.prepared.contains(rank);
+            let promised = cell.phase == Phase::Free && cell.vouched.contains(rank);
             if !cell.accepted.contains(rank) && !promised {
                 // Whether a CAS took effect there is unknown: a prepare tells.
                 cell.prepared.remove(rank);
+                cell.vouched.remove(rank);
                 self.post_prepare(rank, slot, host);
             }
         }
     }
 
-    /// What may have been lost or overslept: messages, fetches, sleepers.
+    /// What may have been lost or overslept: messages, values that could not be copied, sleepers.
     pub(super) fn repeat_lost<H: Host>(&mut self, host: &mut H) {
-        self.expire_fetches();
         let Some(term) = &self.term else { return };
         let (from, until) = (self.applied.next_slot(), term.prepared_until);
+        let forgive = self.now.since(term.asked_at) >= ASK_AGAIN_AFTER;
         for slot in (from.0..until.0).map(Slot) {
+            if forgive {
+                // An acceptor that restarted may have lost what it was asked; asking twice is harmless.
+                let by_message = self.by_message;
+                let cell = self.cell(slot);
+                cell.busy = cell.busy.difference(by_message);
+            }
             if matches!(self.phase_of(slot), Phase::Preparing | Phase::Accepting) {
                 for rank in Rank::all(self.members) {
                     self.repeat_one(rank, slot, host);
@@ -271,13 +303,8 @@ impl<V: Variant> Machine<V> {
     }
 
     fn repeat_one<H: Host>(&mut self, rank: Rank, slot: Slot, host: &mut H) {
-        let by_message = self.by_message.contains(rank);
         let cell = self.cell(slot);
-        if by_message {
-            // A message may be lost with its link only, or find no room; asking twice is harmless.
-            cell.busy.remove(rank);
-        }
-        if cell.prepared.contains(rank) {
+        if cell.vouched.contains(rank) {
             if cell.phase == Phase::Accepting {
                 self.post_accept(rank, slot, host);
             }

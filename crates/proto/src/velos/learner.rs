@@ -7,7 +7,7 @@
 //! word does not say, a majority's words do: some of them has the deciding accept, and the highest
 //! accepted ballot among them has the decided value.
 
-use super::word::Age;
+use super::slot::is_recycled;
 use super::*;
 
 /// How many slots are fetched at once.
@@ -24,10 +24,10 @@ pub(super) const ENTRY_READ: usize = 3;
 pub(super) struct Fetch {
     slot: Slot,
     number: u32,
-    started_at: Instant,
     tries: u32,
     asked: MemberSet,
     answered: MemberSet,
+    witnesses: MemberSet,
     words: [SlotWord; MAX_MEMBERS],
     stage: Stage,
 }
@@ -59,9 +59,17 @@ impl<V: Variant> Machine<V> {
             }
         }
         if self.applied > before {
-            self.state_requested = false;
+            self.state_asked_at = None;
         }
-        if self.state_requested {
+        self.repeat_state_request();
+    }
+
+    /// Whoever was asked for a state may be gone: it is asked for again now and then.
+    fn repeat_state_request(&mut self) {
+        if let Some(at) = self.state_asked_at {
+            if self.now.since(at) >= STATE_EVERY {
+                self.state_asked_at = None;
+            }
             self.nudge(self.now.plus(STATE_EVERY));
         }
     }
@@ -150,7 +158,7 @@ impl<V: Variant> Machine<V> {
 
     /// Asks everybody for the words of the next decided slots that are not being fetched yet.
     fn fetch_missing<H: Host>(&mut self, host: &mut H) {
-        if self.state_requested {
+        if self.state_asked_at.is_some() {
             return;
         }
         for at in 0..self.fetches.len() {
@@ -171,23 +179,25 @@ impl<V: Variant> Machine<V> {
             self.fetches.push_back(fetch);
             slot = slot.next();
         }
-        self.nudge(self.now.plus(WAKE_AFTER));
     }
 
     fn fetch<H: Host>(&mut self, slot: Slot, tries: u32, host: &mut H) -> Fetch {
         self.n_fetches = self.n_fetches.wrapping_add(1);
         let number = self.n_fetches;
         let token = tokens::make(tokens::FETCH_WORDS, number, slot.0);
+        let horizons = tokens::make(tokens::FETCH_HORIZONS, number, slot.0);
         for rank in self.links.iter() {
             host.read(rank, self.places.slot(slot), ENTRY_READ, token);
+            // T2: after the word, so that a later use of the place shows.
+            host.read(rank, self.places.horizons(), MAX_MEMBERS, horizons);
         }
         Fetch {
             slot,
             number: number & 0xffff,
-            started_at: self.now,
             tries,
             asked: self.links,
             answered: MemberSet::EMPTY,
+            witnesses: MemberSet::EMPTY,
             words: [SlotWord::default(); MAX_MEMBERS],
             stage: Stage::Words,
         }
@@ -197,7 +207,21 @@ impl<V: Variant> Machine<V> {
         self.fetches.iter().position(|fetch| fetch.slot == slot && fetch.number == number)
     }
 
-    pub(super) fn on_fetched_words<H: Host>(
+    pub(super) fn on_fetched_words(
+        &mut self,
+        from: Rank,
+        slot: Slot,
+        number: u32,
+        outcome: Outcome<'_>,
+    ) {
+        let Some(at) = self.fetch_at(slot, number) else { return };
+        if let Outcome::Read(words) = outcome {
+            // It counts when the horizons have come, too.
+            self.fetches[at].words[from.index()] = rpc::entry_word(V::PACKING, words);
+        }
+    }
+
+    pub(super) fn on_fetched_horizons<H: Host>(
         &mut self,
         from: Rank,
         slot: Slot,
@@ -211,9 +235,12 @@ impl<V: Variant> Machine<V> {
         let generation = V::PACKING.generation_of(slot, ring);
         let fetch = &mut self.fetches[at];
         match outcome {
-            Outcome::Read(words) => {
+            Outcome::Read(horizons) => {
                 fetch.answered.insert(from);
-                fetch.words[from.index()] = rpc::entry_word(V::PACKING, words);
+                // A member that may have recycled the slot cannot testify (I8).
+                if !is_recycled(slot, u64::from(ring), horizons) || V::FETCH_ACROSS_GENERATIONS {
+                    fetch.witnesses.insert(from);
+                }
             }
             _ => {
                 fetch.asked.remove(from);
@@ -222,13 +249,7 @@ impl<V: Variant> Machine<V> {
         if !matches!(fetch.stage, Stage::Words) {
             return;
         }
-        let age = |rank: Rank| V::PACKING.compare(fetch.words[rank.index()].generation, generation);
-        // A member that has recycled the slot cannot testify: a majority of the others must.
-        let witnesses: MemberSet = fetch
-            .answered
-            .iter()
-            .filter(|rank| age(*rank) != Age::Newer || V::FETCH_ACROSS_GENERATIONS)
-            .collect();
+        let witnesses = fetch.witnesses;
         if witnesses.len() < quorum {
             if fetch.answered == fetch.asked && witnesses != fetch.answered {
                 self.request_state(slot.prefix_through(), host);
@@ -237,7 +258,7 @@ impl<V: Variant> Machine<V> {
         }
         let best = witnesses
             .iter()
-            .filter(|rank| age(*rank) == Age::Same)
+            .filter(|rank| fetch.words[rank.index()].generation == generation)
             .max_by_key(|rank| fetch.words[rank.index()].accepted_proposal)
             .map(|rank| (rank, fetch.words[rank.index()]));
         let place = best.and_then(|(rank, word)| Some((rank, word, word.tag.place()?)));
@@ -282,32 +303,27 @@ impl<V: Variant> Machine<V> {
         }
     }
 
-    /// A fetch that takes too long is begun anew: a link may have come and gone.
-    pub(super) fn expire_fetches(&mut self) {
+    /// There is somebody more to ask. (No fetch is repeated for taking long: its verbs complete, T4,
+    /// and repeating them would only make a slow link slower.)
+    pub(super) fn restart_fetches(&mut self) {
         for fetch in &mut self.fetches {
-            let waits = matches!(fetch.stage, Stage::Words | Stage::Value { .. });
-            if waits && self.now.since(fetch.started_at) >= WAKE_AFTER {
+            if matches!(fetch.stage, Stage::Words) {
                 fetch.stage = Stage::Retry;
-                // Time is not the acceptor's fault: only torn values count as tries.
-                fetch.tries = fetch.tries.saturating_sub(1);
             }
-        }
-        if self.state_requested {
-            // Whoever was asked may be gone: ask again.
-            self.state_requested = false;
         }
     }
 
     fn ask_for_state<H: Host>(&mut self, host: &mut H) {
+        self.repeat_state_request();
         let known = self.decided_known();
         self.request_state(known, host);
-        self.nudge(self.now.plus(STATE_EVERY));
     }
 
     /// The ring does not hold these slots any more: a live member's state does.
     pub(super) fn request_state<H: Host>(&mut self, at_least: Prefix, host: &mut H) {
-        if !self.state_requested {
-            self.state_requested = true;
+        if self.state_asked_at.is_none() {
+            self.state_asked_at = Some(self.now);
+            self.nudge(self.now.plus(STATE_EVERY));
             self.counters.states_requested += 1;
             host.notify(Note::NeedState(at_least));
         }

@@ -172,7 +172,7 @@ pub struct Machine<V: Variant> {
     by_message: MemberSet,
     fetches: VecDeque<Fetch>,
     n_fetches: u32,
-    state_requested: bool,
+    state_asked_at: Option<Instant>,
     rounds: VecDeque<Round>,
     n_rounds: u64,
     /// A lower bound of what a majority has applied, as of the last look (I3).
@@ -228,7 +228,7 @@ impl<V: Variant> Machine<V> {
             by_message: MemberSet::EMPTY,
             fetches: VecDeque::with_capacity(learner::FETCHES_MAX),
             n_fetches: 0,
-            state_requested: false,
+            state_asked_at: None,
             rounds: VecDeque::with_capacity(reads::ROUNDS_MAX),
             n_rounds: 0,
             recyclable: Prefix::ZERO,
@@ -370,6 +370,7 @@ impl<V: Variant> Machine<V> {
         }
         self.failed.remove(rank);
         host.write(rank, self.places.applied(self.me), &[self.applied.0], None);
+        self.restart_fetches();
         self.repost(rank, host);
     }
 
@@ -396,7 +397,9 @@ impl<V: Variant> Machine<V> {
             tokens::ADOPT => self.on_adopted_value(from, number, Slot(low), outcome, host),
             tokens::FETCH_WORDS => self.on_fetched_words(from, Slot(low), number, outcome),
             tokens::FETCH_VALUE => self.on_fetched_value(from, Slot(low), number, outcome),
-            tokens::FETCH_HORIZONS => self.on_fetched_horizons(from, Slot(low), number, outcome, host),
+            tokens::FETCH_HORIZONS => {
+                self.on_fetched_horizons(from, Slot(low), number, outcome, host)
+            }
             tokens::READ => self.on_read_words(from, low, outcome),
             tokens::READ_HORIZONS => self.on_read_horizons(from, low, outcome, host),
             tokens::SEAL => self.on_sealed(Slot(low), outcome, host),
@@ -501,7 +504,7 @@ impl<V: Variant> Replicator for Machine<V> {
         self.applied = applied;
         self.scanned = self.scanned.max(applied.next_slot());
         self.fetches.clear();
-        self.state_requested = false;
+        self.state_asked_at = None;
         self.poll(now, host);
     }
 

@@ -9,13 +9,12 @@
 //!   later leader would have had to raise one of these words; an earlier one's decision would have
 //!   been found. (Not the next *free* slot: with slots in flight a later leader may have decided a
 //!   without ever touching that one.)
-//! - R2 a follower may answer if no word of a majority holds an accepted value for slot a or a later
-//!   use of its place: nobody can have decided slot a.
+//! - R2 a follower may answer if a majority's words hold no accepted value for slot a, and its
+//!   horizons, read after them, show no later use of its place (I8): nobody can have decided slot a.
 //!
 //! Parent's I7 is R1 or R2. Checks are batched: one serves all requests that have arrived.
 
-use super::slot::Phase;
-use super::word::Age;
+use super::slot::{Phase, is_recycled};
 use super::*;
 
 /// How many checks may be under way.
@@ -29,15 +28,22 @@ pub(super) struct Round {
     ticket: Ticket,
     number: u64,
     began_at: Instant,
+    /// How long it waits next before it looks again without having applied anything.
+    patience: Duration,
     state: State,
 }
 
 #[derive(Debug)]
 enum State {
     /// Something has to be applied first: tried again when it is.
-    Waiting { applied: Prefix, at: Instant },
+    Waiting { applied: Prefix, until: Instant },
     /// READs of slot `applied` are under way. `leading` under that ballot, or following.
-    Asking { applied: Prefix, leading: Option<Ballot>, agreed: MemberSet },
+    Asking {
+        applied: Prefix,
+        leading: Option<Ballot>,
+        words: [Option<SlotWord>; MAX_MEMBERS],
+        agreed: MemberSet,
+    },
 }
 
 /// How long to wait before looking again at a slot that was about to be decided.
@@ -57,17 +63,19 @@ impl<V: Variant> Machine<V> {
             self.read_facts(host);
             self.learn(host);
         }
-        let state = self.ask(host);
+        let state = self.ask(LOOK_AGAIN, host);
         let number = self.n_rounds - 1;
-        self.rounds.push_back(Round { ticket, number, began_at: self.now, state });
+        let patience = LOOK_AGAIN * 2;
+        self.rounds.push_back(Round { ticket, number, began_at: self.now, patience, state });
     }
 
     /// Posts the READs of one check, or says what to wait for.
-    fn ask<H: Host>(&mut self, host: &mut H) -> State {
+    fn ask<H: Host>(&mut self, patience: Duration, host: &mut H) -> State {
         let number = self.n_rounds;
         self.n_rounds += 1;
         let applied = self.applied;
-        let wait = State::Waiting { applied, at: self.now };
+        let until = self.now.plus(patience);
+        let wait = State::Waiting { applied, until };
         let leading = self.term.as_ref().map(|term| term.ballot);
         let mut slot = applied.next_slot();
         if leading.is_some() {
@@ -78,7 +86,7 @@ impl<V: Variant> Machine<V> {
                 Phase::Idle | Phase::Preparing | Phase::Fetching => false,
             };
             if !own && !V::READ_BEFORE_RECOVERY {
-                self.nudge(self.now.plus(LOOK_AGAIN));
+                self.nudge(until);
                 return wait;
             }
             if V::READ_CHECKS_NEXT_FREE
@@ -87,15 +95,38 @@ impl<V: Variant> Machine<V> {
                 slot = term.next;
             }
         }
+        if leading.is_none() && self.own_word_has_value(slot, host) {
+            // Perhaps decided: nobody else need be asked to know that the answer is not at hand.
+            self.nudge(until);
+            return wait;
+        }
         let token = tokens::make(tokens::READ, 0, number & ((1 << 44) - 1));
+        let horizons = tokens::make(tokens::READ_HORIZONS, 0, number & ((1 << 44) - 1));
         for rank in self.links.iter() {
             host.read(rank, self.places.slot(slot), learner::ENTRY_READ, token);
+            host.read(rank, self.places.horizons(), MAX_MEMBERS, horizons);
         }
         self.nudge(self.now.plus(ROUND_TIMEOUT));
-        State::Asking { applied, leading, agreed: MemberSet::EMPTY }
+        State::Asking { applied, leading, words: [None; MAX_MEMBERS], agreed: MemberSet::EMPTY }
     }
 
-    pub(super) fn on_read_words<H: Host>(
+    fn own_word_has_value<H: Host>(&self, slot: Slot, host: &H) -> bool {
+        let word = self.own_word(slot, host);
+        let generation = V::PACKING.generation_of(slot, self.places.ring_slots());
+        word.generation == generation && word.has_value() && !V::READ_CHECKS_ONE
+    }
+
+    /// A member's word of the slot: it counts when the horizons have come, too.
+    pub(super) fn on_read_words(&mut self, from: Rank, number: u64, outcome: Outcome<'_>) {
+        let Some(round) = self.rounds.iter_mut().find(|round| round.number == number) else {
+            return;
+        };
+        if let (State::Asking { words, .. }, Outcome::Read(entry)) = (&mut round.state, outcome) {
+            words[from.index()] = Some(rpc::entry_word(V::PACKING, entry));
+        }
+    }
+
+    pub(super) fn on_read_horizons<H: Host>(
         &mut self,
         from: Rank,
         number: u64,
@@ -103,17 +134,18 @@ impl<V: Variant> Machine<V> {
         host: &mut H,
     ) {
         let Some(at) = self.rounds.iter().position(|round| round.number == number) else { return };
-        let State::Asking { applied, leading, agreed } = &mut self.rounds[at].state else { return };
-        let Outcome::Read(words) = outcome else { return };
-        let word = rpc::entry_word(V::PACKING, words);
-        let generation = V::PACKING.generation_of(applied.next_slot(), self.places.ring_slots());
+        let State::Asking { applied, leading, words, agreed } = &mut self.rounds[at].state else {
+            return;
+        };
+        let (Outcome::Read(horizons), Some(word)) = (outcome, words[from.index()]) else { return };
+        let (slot, ring) = (applied.next_slot(), self.places.ring_slots());
+        let generation = V::PACKING.generation_of(slot, ring);
         let clear = match *leading {
             Some(ballot) => word.min_proposal <= ballot,
-            None => match V::PACKING.compare(word.generation, generation) {
-                Age::Newer => false,
-                Age::Same => !word.has_value(),
-                Age::Older => true,
-            },
+            None => {
+                !is_recycled(slot, u64::from(ring), horizons)
+                    && !(word.generation == generation && word.has_value())
+            }
         };
         if !clear {
             let (applied, at_once) = (*applied, leading.is_some());
@@ -122,8 +154,9 @@ impl<V: Variant> Machine<V> {
                 return self.refuse_round(at, host);
             }
             // A decision may be under way: its news will be here soon.
-            self.rounds[at].state = State::Waiting { applied, at: self.now };
-            return self.nudge(self.now.plus(LOOK_AGAIN));
+            let until = self.now.plus(self.rounds[at].patience);
+            self.rounds[at].state = State::Waiting { applied, until };
+            return self.nudge(until);
         }
         agreed.insert(from);
         let needed = if V::READ_CHECKS_ONE { 1 } else { majority(self.members) };
@@ -160,14 +193,16 @@ impl<V: Variant> Machine<V> {
                 self.refuse_round(at, host);
                 continue;
             }
-            if let State::Waiting { applied, at: since } = round.state {
-                if self.applied > applied || self.now.since(since) >= LOOK_AGAIN {
-                    let state = self.ask(host);
+            if let State::Waiting { applied, until } = round.state {
+                if self.applied > applied || self.now >= until {
+                    let patience = round.patience;
+                    let state = self.ask(patience, host);
                     let number = self.n_rounds - 1;
                     let round = &mut self.rounds[at];
-                    (round.state, round.number) = (state, number);
+                    // Twice as long each time: asking more often would not make a slow link faster.
+                    (round.state, round.number, round.patience) = (state, number, patience * 2);
                 } else {
-                    self.nudge(since.plus(LOOK_AGAIN));
+                    self.nudge(until);
                 }
             }
             at += 1;

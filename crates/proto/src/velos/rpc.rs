@@ -18,7 +18,8 @@
 //!
 //! Values travel as before: a WRITE to the area, then, on the same link (T2), the message.
 
-use super::word::{Age, Generation};
+use super::slot::is_recycled;
+use super::word::Generation;
 use super::*;
 use crate::MESSAGE_CHANNEL;
 
@@ -161,18 +162,22 @@ impl<V: Variant> Machine<V> {
         self.by_message.insert(to);
         self.counters.rpcs_sent += 1;
         self.set_busy(to, slot, true);
+        if let Some(term) = &mut self.term {
+            term.asked_at = self.now;
+        }
+        if !self.post_message(to, message, host) {
+            self.set_busy(to, slot, false);
+        }
         self.nudge(self.now.plus(WAKE_AFTER));
-        self.post_message(to, message, host);
     }
 
-    /// Loop-back needs no fabric.
-    fn post_message<H: Host>(&mut self, to: Rank, message: Message, host: &mut H) {
+    /// Loop-back needs no fabric. False if there is no room now.
+    fn post_message<H: Host>(&mut self, to: Rank, message: Message, host: &mut H) -> bool {
         if to == self.me {
             self.on_message_of(to, message, host);
-        } else {
-            // No room is like a loss: the proposer repeats what is not answered.
-            let _sent = host.send(to, &message.encode());
+            return true;
         }
+        host.send(to, &message.encode())
     }
 
     pub(super) fn on_message<H: Host>(&mut self, from: Rank, bytes: &[u8], host: &mut H) {
@@ -228,8 +233,10 @@ impl<V: Variant> Machine<V> {
         let Message { slot, ballot, .. } = message;
         let before = self.own_word(slot, host);
         let generation = V::PACKING.generation_of(slot, self.places.ring_slots());
-        let ok = ballot >= before.min_proposal
-            && V::PACKING.compare(before.generation, generation) != Age::Newer;
+        let mut horizons = [0; MAX_MEMBERS];
+        host.load_into(self.places.horizons(), &mut horizons);
+        let ring = u64::from(self.places.ring_slots());
+        let ok = ballot >= before.min_proposal && !is_recycled(slot, ring, &horizons);
         let kind = if message.kind == Kind::Prepare { Kind::Prepared } else { Kind::Accepted };
         if ok {
             let after = match message.kind {
@@ -240,7 +247,8 @@ impl<V: Variant> Machine<V> {
             host.store(self.places.sealed_min(slot), after.min_proposal.0);
             host.store(self.places.sealed_accepted(slot), pack_accepted(after));
         }
-        self.post_message(from, Message { kind, ok, word: before, ..message }, host);
+        // Without room the answer is lost; the proposer asks again.
+        let _sent = self.post_message(from, Message { kind, ok, word: before, ..message }, host);
     }
 
     fn on_reply<H: Host>(&mut self, from: Rank, message: Message, host: &mut H) {

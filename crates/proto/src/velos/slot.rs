@@ -4,7 +4,7 @@
 //! tried again. Predictions die with the term and with the link. The invariants are the parent's.
 
 use super::rpc::Request;
-use super::word::{Age, Generation};
+use super::word::Generation;
 use super::*;
 use crate::value::Label;
 
@@ -35,6 +35,8 @@ pub(super) struct Cell {
     /// The value was found, not proposed afresh.
     pub(super) adopted: bool,
     pub(super) prepared: MemberSet,
+    /// Of these, those whose word is known to be of this use of the place or an earlier one (I8).
+    pub(super) vouched: MemberSet,
     pub(super) accepted: MemberSet,
     /// A CAS or a message is under way to these (I6).
     pub(super) busy: MemberSet,
@@ -46,6 +48,11 @@ pub(super) struct Cell {
     pub(super) found: [(Ballot, Tag); MAX_MEMBERS],
     /// Label and payload, encoded once a ballot.
     pub(super) value: Vec<u64>,
+}
+
+/// Whether a member whose region shows these horizons may have used the place of `slot` again (I8).
+pub(super) fn is_recycled(slot: Slot, ring_slots: u64, horizons: &[u64]) -> bool {
+    horizons.iter().any(|horizon| *horizon > slot.0 + ring_slots)
 }
 
 impl<V: Variant> Machine<V> {
@@ -86,6 +93,7 @@ impl<V: Variant> Machine<V> {
         cell.phase = Phase::Preparing;
         cell.adopted = false;
         cell.prepared = MemberSet::EMPTY;
+        cell.vouched = MemberSet::EMPTY;
         cell.accepted = MemberSet::EMPTY;
         cell.found = [(Ballot::NONE, Tag::NONE); MAX_MEMBERS];
         if slot.0 >= n_cells {
@@ -93,7 +101,7 @@ impl<V: Variant> Machine<V> {
         }
         if V::SKIP_PREPARE {
             let cell = self.cell(slot);
-            cell.prepared = MemberSet::all(members);
+            (cell.prepared, cell.vouched) = (MemberSet::all(members), MemberSet::all(members));
             cell.phase = Phase::Free;
             return;
         }
@@ -105,8 +113,9 @@ impl<V: Variant> Machine<V> {
     pub(super) fn post_prepare<H: Host>(&mut self, to: Rank, slot: Slot, host: &mut H) {
         let Some(term) = &self.term else { return };
         let (ballot, number, generation) = (term.ballot, self.n_terms, self.generation(slot));
+        let announced = term.announced;
         let (linked, by_message) = (self.links.contains(to), self.by_message.contains(to));
-        let at = self.places.slot(slot);
+        let places = self.places;
         let cell = self.cell(slot);
         if !linked || cell.busy.contains(to) {
             return;
@@ -118,15 +127,46 @@ impl<V: Variant> Machine<V> {
         if word.min_proposal > ballot {
             return self.depose(word.min_proposal, host);
         }
-        if V::PACKING.compare(word.generation, generation) == Age::Newer {
-            return self.fall_behind(slot, host);
-        }
-        let desired = word.prepared(generation, ballot);
+        // I8: a word that this ballot has not frozen is frozen first and recycled later, by the
+        // accept; one that it has, in a term that is announced, is this leader's own to recycle.
+        let desired = if announced && word.min_proposal == ballot {
+            word.prepared(generation, ballot)
+        } else {
+            word.promised(ballot)
+        };
+        assert!(!cell.busy.contains(to), "I6: one CAS at a time");
         cell.busy.insert(to);
         cell.expected[to.index()] = word;
         cell.predicted[to.index()] = desired;
         let token = tokens::make(tokens::PREPARE, number, slot.0);
-        host.cas(to, at, V::PACKING.pack(word), V::PACKING.pack(desired), Some(token));
+        let (expected, desired) = (V::PACKING.pack(word), V::PACKING.pack(desired));
+        host.cas(to, places.slot(slot), expected, desired, Some(token));
+        if !announced {
+            // T2: read after the word is frozen.
+            let survey = tokens::make(tokens::SURVEY, number, slot.0);
+            host.read(to, places.horizons(), MAX_MEMBERS, survey);
+        }
+    }
+
+    /// The horizons at `from`, read after its word for `slot` was frozen (I8).
+    pub(super) fn on_surveyed<H: Host>(
+        &mut self,
+        from: Rank,
+        number: u32,
+        slot: Slot,
+        outcome: Outcome<'_>,
+        host: &mut H,
+    ) {
+        let ring = u64::from(self.places.ring_slots());
+        let Some(cell) = self.current(number, slot) else { return };
+        let Outcome::Read(horizons) = outcome else { return };
+        if !cell.prepared.contains(from) || cell.vouched.contains(from) {
+            return;
+        }
+        if is_recycled(slot, ring, horizons) && !V::SKIP_SURVEY {
+            return self.fall_behind(slot, host);
+        }
+        self.vouch(from, slot, host);
     }
 
     /// This slot was decided and recycled under a later leader: nothing to lead with here.
@@ -224,25 +264,41 @@ impl<V: Variant> Machine<V> {
         host: &mut H,
     ) {
         let Some(term) = &self.term else { return };
-        let ballot = term.ballot;
+        let announced = term.announced;
         let same_use = before.generation == self.generation(slot);
-        let needed = if V::PROMISE_OF_ONE { 1 } else { self.quorum() };
         let own = self.own_word(slot, host);
         let cell = self.cell(slot);
         cell.predicted[from.index()] = after;
         cell.prepared.insert(from);
-        if same_use && before.accepted_proposal == ballot {
-            // A repeated prepare found this ballot's own accept, whose completion was lost.
-            cell.accepted.insert(from);
-            return self.decide_if_accepted(slot, host);
-        }
-        if V::ADOPT_FROM_PREDICTIONS {
-            cell.found[from.index()] = (own.accepted_proposal, own.tag);
+        let found = if V::ADOPT_FROM_PREDICTIONS {
+            (own.accepted_proposal, own.tag)
         } else if same_use {
-            cell.found[from.index()] = (before.accepted_proposal, before.tag);
+            (before.accepted_proposal, before.tag)
+        } else {
+            (Ballot::NONE, Tag::NONE)
+        };
+        cell.found[from.index()] = found;
+        if announced || self.by_message.contains(from) {
+            // Once a slot was free under this ballot, nobody with a lower one can have gone a ring
+            // beyond it; and an acceptor that is spoken to looks at its horizons itself.
+            self.vouch(from, slot, host);
+        }
+    }
+
+    /// The promise of `from` counts: its word was of this use of the place, or an earlier one.
+    fn vouch<H: Host>(&mut self, from: Rank, slot: Slot, host: &mut H) {
+        let Some(term) = &self.term else { return };
+        let ballot = term.ballot;
+        let needed = if V::PROMISE_OF_ONE { 1 } else { self.quorum() };
+        let cell = self.cell(slot);
+        cell.vouched.insert(from);
+        let (accepted, _) = cell.found[from.index()];
+        if accepted == ballot && matches!(cell.phase, Phase::Accepting | Phase::Decided) {
+            // A repeated prepare found this ballot's own accept, whose completion was lost.
+            return self.on_accepted(from, slot, host);
         }
         match cell.phase {
-            Phase::Preparing if cell.prepared.len() >= needed => self.resolve(slot, host),
+            Phase::Preparing if cell.vouched.len() >= needed => self.resolve(slot, host),
             // A late promise: the value is known by now.
             Phase::Accepting | Phase::Decided => self.post_accept(from, slot, host),
             Phase::Idle | Phase::Preparing | Phase::Free | Phase::Fetching => {}
@@ -292,6 +348,13 @@ impl<V: Variant> Machine<V> {
             return;
         }
         let wanted = cell.found[from.index()].0;
+        // The generation wrapped: the word is of a much earlier use (it cannot be of a later one, I8).
+        let foreign = match outcome {
+            Outcome::Read(words) => {
+                value::decode(words).is_some_and(|(label, _)| label.slot != slot)
+            }
+            _ => false,
+        };
         let whole = match outcome {
             Outcome::Read(words) if V::SKIP_CHECKSUM => Some(value::payload_unchecked(words)),
             Outcome::Read(words) => value::decode(words)
@@ -310,9 +373,12 @@ impl<V: Variant> Machine<V> {
         }
         // That acceptor cannot be asked: do as if it had not promised, and ask it again.
         cell.phase = Phase::Preparing;
-        cell.prepared.remove(from);
         cell.found[from.index()] = (Ballot::NONE, Tag::NONE);
-        let enough = cell.prepared.len();
+        if !foreign {
+            cell.prepared.remove(from);
+            cell.vouched.remove(from);
+        }
+        let enough = cell.vouched.len();
         self.counters.torn_values_rejected += u64::from(matches!(outcome, Outcome::Read(_)));
         self.nudge(self.now.plus(RETRY_AFTER));
         if enough >= self.quorum() {
@@ -339,7 +405,7 @@ impl<V: Variant> Machine<V> {
         let (me, places) = (self.me, self.places);
         let cell = self.cell(slot);
         // I5: only after its prepare has completed is the word known, and with it the free area.
-        if !linked || !cell.prepared.contains(to) || cell.busy.contains(to) {
+        if !linked || !cell.vouched.contains(to) || cell.busy.contains(to) {
             return;
         }
         if cell.accepted.contains(to) {
@@ -390,6 +456,7 @@ impl<V: Variant> Machine<V> {
         }
         // Somebody else has been there since it promised: it must promise again.
         cell.prepared.remove(from);
+        cell.vouched.remove(from);
         self.counters.accepts_failed += 1;
         self.on_mispredicted(from, slot, before, host);
     }

@@ -52,6 +52,8 @@ pub trait Variant: 'static {
     const REUSE_AREA: bool = false;
     /// Fetch a slot from whatever majority answers, although one member has recycled it.
     const FETCH_ACROSS_GENERATIONS: bool = false;
+    /// Believe a word's generation without looking at the horizons.
+    const SKIP_SURVEY: bool = false;
     /// Serve as a full member right after a restart, without the state.
     const SERVE_AS_LEARNER: bool = false;
     /// After overflow, answer a prepare by message without having sealed the word.

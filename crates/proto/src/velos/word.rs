@@ -11,8 +11,8 @@
 //!   test over all widths.
 //! - I2 `min_proposal` never falls, not even when the slot is recycled: so no stale expectation of
 //!   a deposed proposer can ever match again, even after the generation wraps. By construction:
-//!   every successor of a word is made by [`SlotWord::prepared`], [`SlotWord::accepting`] or
-//!   [`SlotWord::sealed`], which assert it.
+//!   every successor of a word is made by [`SlotWord::promised`], [`SlotWord::prepared`],
+//!   [`SlotWord::accepting`] or [`SlotWord::sealed`], which assert it.
 //!
 //! **Differs from the paper.** The paper packs 31 + 31 + 2 bits and has no generation; two bits of
 //! tag leave room for three proposers. Here the widths are parameters, so that tests can shrink
@@ -92,10 +92,10 @@ impl Packing {
     /// [`Tag::BITS`].
     ///
     /// # Panics
-    /// If they do not fit into 64 bits, or are too small to mean anything (2 bits of generation
-    /// tell older from newer; 5 bits of proposal hold one round below the limit).
+    /// If they do not fit into 64 bits, or are too small to mean anything (5 bits of proposal hold
+    /// one round below the limit).
     pub const fn new(generation_bits: u32, proposal_bits: u32) -> Packing {
-        assert!(generation_bits >= 2 && proposal_bits >= 5);
+        assert!(generation_bits >= 1 && proposal_bits >= 5);
         assert!(generation_bits + 2 * proposal_bits + Tag::BITS <= 64);
         Packing { generation_bits, proposal_bits }
     }
@@ -114,19 +114,6 @@ impl Packing {
     /// word can say.
     pub const fn generation_of(self, slot: Slot, ring_slots: u32) -> Generation {
         Generation(((slot.0 / ring_slots as u64) & ((1 << self.generation_bits) - 1)) as u32)
-    }
-
-    /// How `found` stands to `expected`, half the number space in each direction.
-    pub const fn compare(self, found: Generation, expected: Generation) -> Age {
-        let mask = (1u32 << self.generation_bits) - 1;
-        let ahead = found.0.wrapping_sub(expected.0) & mask;
-        if ahead == 0 {
-            Age::Same
-        } else if ahead <= mask / 2 {
-            Age::Newer
-        } else {
-            Age::Older
-        }
     }
 
     /// The word of these fields.
@@ -164,17 +151,6 @@ impl Packing {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Generation(pub u32);
 
-/// How one generation stands to another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Age {
-    /// An earlier use of the slot.
-    Older,
-    /// The same use.
-    Same,
-    /// A later use: what the slot held before is decided, and has to be fetched elsewhere.
-    Newer,
-}
-
 /// An acceptor's state for one slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SlotWord {
@@ -204,6 +180,14 @@ impl SlotWord {
                 tag: Tag::NONE,
             }
         }
+    }
+
+    /// After a promise of `ballot` alone, whatever use of the place this is: from now on nobody with
+    /// a lower ballot can change the word.
+    #[must_use]
+    pub const fn promised(self, ballot: Ballot) -> SlotWord {
+        assert!(ballot.0 >= self.min_proposal.0, "I2: min_proposal never falls");
+        SlotWord { min_proposal: ballot, ..self }
     }
 
     /// After an accept by `ballot` for `generation`.
@@ -271,18 +255,6 @@ mod tests {
             }
         }
         assert_eq!(Tag::from_bits(15).place(), None);
-    }
-
-    #[test]
-    fn generations_compare_across_the_wrap() {
-        let packing = Packing::new(2, 5);
-        let g = |slot| packing.generation_of(Slot(slot), 4);
-        for use_ in 0..9u64 {
-            let here = g(use_ * 4);
-            assert_eq!(packing.compare(here, g(use_ * 4 + 3)), Age::Same);
-            assert_eq!(packing.compare(g((use_ + 1) * 4), here), Age::Newer);
-            assert_eq!(packing.compare(here, g((use_ + 1) * 4)), Age::Older);
-        }
     }
 
     #[test]
