@@ -193,6 +193,9 @@ impl Drop for Worker {
 pub struct Group {
     /// The members by rank.
     pub members: Vec<Worker>,
+    /// Where the members of a tcp group listen.
+    addresses: Vec<SocketAddr>,
+    /// One beside each member of a tcp group that decides; they outlive their members.
     sentinels: Vec<Worker>,
     // After the workers: fields drop in this order.
     directory: Directory,
@@ -235,7 +238,8 @@ impl Group {
             Error::os(format!("make the directory {}", path.display()), source)
         })?;
         let directory = Directory(path.clone());
-        let mut group = Group { members: Vec::new(), sentinels: Vec::new(), directory };
+        let mut group =
+            Group { members: Vec::new(), addresses: Vec::new(), sentinels: Vec::new(), directory };
         let spec = |me: usize, part: Part| Spec {
             part,
             fabric: plan.fabric,
@@ -249,16 +253,24 @@ impl Group {
             group.members.push(Worker::start(launcher, &spec(me, plan.part))?);
         }
         if plan.fabric == FabricKind::Tcp {
-            let addresses = group.addresses()?;
+            group.addresses = group.heard_addresses()?;
             for worker in &mut group.members {
-                worker.order(&Order::Peers(addresses.clone()))?;
+                worker.order(&Order::Peers(group.addresses.clone()))?;
             }
         }
         group.settle(plan)?;
+        if plan.fabric == FabricKind::Tcp && plan.part == Part::Member {
+            let addresses = std::mem::take(&mut group.addresses);
+            for me in 0..plan.members {
+                let mut sentinel = Worker::start(launcher, &spec(me, Part::Sentinel))?;
+                sentinel.order(&Order::Peers(addresses.clone()))?;
+                group.sentinels.push(sentinel);
+            }
+        }
         Ok(group)
     }
 
-    fn addresses(&mut self) -> Result<Vec<SocketAddr>, Error> {
+    fn heard_addresses(&mut self) -> Result<Vec<SocketAddr>, Error> {
         self.members
             .iter_mut()
             .map(|worker| match worker.answer(PATIENCE)? {
@@ -286,6 +298,17 @@ impl Group {
                 worker.hear(Duration::from_millis(1))?;
             }
         }
+    }
+
+    /// Takes in what the members have said about how they stand.
+    ///
+    /// # Errors
+    /// One of them failed.
+    pub fn catch_up(&mut self) -> Result<(), Error> {
+        for worker in &mut self.members {
+            while worker.hear(Duration::ZERO)?.is_some() {}
+        }
+        Ok(())
     }
 
     /// Who leads, if exactly one says so.

@@ -4,13 +4,14 @@
 //! test depends on one.
 //!
 //! - [`core`]: the protocol alone, in one thread.
-//! - [`decide`], [`verbs`]: real processes over a real fabric. [`group`] is their parent's
+//! - [`decide`], [`failover`], [`verbs`]: real processes over a real fabric. [`group`] is their parent's
 //!   side, [`worker`] their own, [`member`] the loop of a worker that decides.
 #![forbid(unsafe_code)]
 
 pub mod clock;
 pub mod core;
 pub mod decide;
+pub mod failover;
 pub mod group;
 pub mod member;
 pub mod run;

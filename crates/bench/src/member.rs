@@ -1,15 +1,16 @@
 //! One member of a real group: a fabric, a machine, and a loop that spins or sleeps.
 //!
 //! The product's loop is `runtime`; it also serves clients. This one does nothing but decide, so
-//! that what is measured is the protocol over the fabric.
+//! that what is measured is the protocol over the fabric. Its state machine counts: a state to hand
+//! to a member that fell behind the ring is the applied prefix and nothing else.
 
 use crate::clock::Cheap;
 use base::verb::Unsupported;
-use base::{At, Event, Inbox, Port, Rank, Slot, Token};
+use base::{At, Event, Inbox, Port, Prefix, Rank, Slot, Token};
 use fabric::Fabric;
 use proto::node::{Node, NodeConfig, Start, Timing};
 use proto::velos::{Shape, Velos};
-use proto::{Host, Note, Refused};
+use proto::{Host, Note, Refused, Role};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -31,6 +32,9 @@ pub trait Witness {
     /// The machine says something.
     fn noted(&mut self, note: Note);
 
+    /// Values were passed over: a state that has them was installed.
+    fn skipped(&mut self);
+
     /// The fabric brought something.
     fn brought(&mut self, event: &Event<'_>);
 }
@@ -40,12 +44,15 @@ pub trait Witness {
 struct World<F, W> {
     fabric: F,
     witness: W,
+    /// The machine asks for a state of at least this prefix.
+    wanted: Option<Prefix>,
 }
 
 /// One member.
 #[derive(Debug)]
 pub struct Member<F, W> {
     world: World<F, W>,
+    me: Rank,
     node: Node<Velos>,
     inbox: Inbox,
     clock: Cheap,
@@ -66,9 +73,9 @@ impl<F: Fabric, W: Witness> Member<F, W> {
             memory_outlives_process: capabilities.memory_outlives_process,
             peer_works: capabilities.peer_works,
         };
-        let mut world = World { fabric, witness };
+        let mut world = World { fabric, witness, wanted: None };
         let node = Node::velos(config, shape, &mut world);
-        Member { world, node, inbox: Inbox::new(), clock: Cheap::new() }
+        Member { world, me, node, inbox: Inbox::new(), clock: Cheap::new() }
     }
 
     /// Who watches.
@@ -88,9 +95,29 @@ impl<F: Fabric, W: Witness> Member<F, W> {
         let now = self.clock.now();
         for event in self.inbox.iter() {
             self.world.witness.brought(&event);
-            self.node.on_event(event, now, &mut self.world);
+            match StateMessage::parse(&event) {
+                None => self.node.on_event(event, now, &mut self.world),
+                Some((from, StateMessage::Want(prefix))) => {
+                    let status = self.node.status();
+                    if status.role != Role::Learner && status.applied >= prefix {
+                        self.world.tell(from, StateMessage::Have(status.applied));
+                    }
+                }
+                Some((_, StateMessage::Have(prefix))) => {
+                    if prefix > self.node.status().applied {
+                        self.world.witness.skipped();
+                        self.node.install(prefix, now, &mut self.world);
+                    }
+                }
+            }
         }
         self.node.poll(now, &mut self.world);
+        if let Some(prefix) = self.world.wanted.take() {
+            // The machine asks again if nobody answers.
+            for peer in self.node.able().iter().filter(|peer| *peer != self.me) {
+                self.world.tell(peer, StateMessage::Want(prefix));
+            }
+        }
         self.world.fabric.flush();
         !self.inbox.is_empty()
     }
@@ -132,7 +159,53 @@ impl<F: Fabric, W: Witness> Host for World<F, W> {
     }
 
     fn notify(&mut self, note: Note) {
+        if let Note::NeedState(prefix) = note {
+            self.wanted = Some(prefix);
+        }
         self.witness.noted(note);
+    }
+}
+
+impl<F: Fabric, W> World<F, W> {
+    fn tell(&mut self, to: Rank, message: StateMessage) {
+        // Without room now, the next question brings another answer.
+        let _room = self.fabric.send(to, &message.bytes());
+    }
+}
+
+/// How a member that fell behind gets the state: by messages of their own channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StateMessage {
+    /// Who has at least this?
+    Want(Prefix),
+    /// This is the state.
+    Have(Prefix),
+}
+
+/// The first byte of these messages: not [`proto::MESSAGE_CHANNEL`].
+const CHANNEL: u8 = 1;
+
+impl StateMessage {
+    fn bytes(self) -> [u8; 10] {
+        let (kind, prefix) = match self {
+            StateMessage::Want(prefix) => (0, prefix),
+            StateMessage::Have(prefix) => (1, prefix),
+        };
+        let mut bytes = [CHANNEL, kind, 0, 0, 0, 0, 0, 0, 0, 0];
+        bytes[2..].copy_from_slice(&prefix.0.to_le_bytes());
+        bytes
+    }
+
+    fn parse(event: &Event<'_>) -> Option<(Rank, StateMessage)> {
+        let Event::Message { from, bytes: [CHANNEL, kind, prefix @ ..] } = event else {
+            return None;
+        };
+        let prefix = Prefix(u64::from_le_bytes((*prefix).try_into().ok()?));
+        match kind {
+            0 => Some((*from, StateMessage::Want(prefix))),
+            1 => Some((*from, StateMessage::Have(prefix))),
+            _ => None,
+        }
     }
 }
 
@@ -175,5 +248,21 @@ impl<F: Fabric, W> Port for World<F, W> {
 
     fn permit_writer(&mut self, from: At, writer: Option<Rank>) -> Result<(), Unsupported> {
         self.fabric.permit_writer(from, writer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_message_is_read_as_it_was_written() {
+        let from = Rank::at(2);
+        for message in [StateMessage::Want(Prefix(7)), StateMessage::Have(Prefix(u64::MAX))] {
+            let event = Event::Message { from, bytes: &message.bytes() };
+            assert_eq!(StateMessage::parse(&event), Some((from, message)));
+        }
+        let other = Event::Message { from, bytes: &[proto::MESSAGE_CHANNEL, 0, 0] };
+        assert_eq!(StateMessage::parse(&other), None);
     }
 }

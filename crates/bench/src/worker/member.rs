@@ -25,7 +25,7 @@ pub(super) struct Watch {
     /// Take times: only while somebody may die, since reading the shared clock costs.
     stamp: bool,
     story: Story,
-    stamps: Vec<u64>,
+    stamps: Vec<(u64, Option<Rank>)>,
     n_stamps: usize,
 }
 
@@ -35,16 +35,10 @@ impl Witness for Watch {
         if !self.stamp {
             return;
         }
-        let now = shared_ns();
-        self.stamps[self.n_stamps % STAMPS] = now;
-        self.n_stamps += 1;
         // The first byte of every value says who proposed it; a no-op has none.
-        if let Some(first) = value.first().and_then(|rank| Rank::new((*rank).into())) {
-            let seen = &mut self.story.first_seen_at[first.index()];
-            if *seen == 0 {
-                *seen = now;
-            }
-        }
+        let proposer = value.first().and_then(|rank| Rank::new((*rank).into()));
+        self.stamps[self.n_stamps % STAMPS] = (shared_ns(), proposer);
+        self.n_stamps += 1;
     }
 
     fn noted(&mut self, note: Note) {
@@ -56,6 +50,10 @@ impl Witness for Watch {
             Note::Deposed { .. } => self.leads = false,
             Note::ReadReady(_) | Note::ReadRefused(_) | Note::NeedState(_) => {}
         }
+    }
+
+    fn skipped(&mut self) {
+        self.story.states_installed += 1;
     }
 
     fn brought(&mut self, event: &Event<'_>) {
@@ -78,16 +76,21 @@ impl Witness for Watch {
 }
 
 impl Watch {
-    fn tell(&self, from_ns: u64, bin_ns: u64, n_bins: usize) -> Story {
+    fn tell(&self, since_ns: u64, from_ns: u64, bin_ns: u64, n_bins: usize) -> Story {
         let mut bins = vec![0; n_bins];
+        let mut first_seen_at = [0; MAX_MEMBERS];
         let kept = self.n_stamps.min(STAMPS);
-        for stamp in &self.stamps[..kept] {
-            let bin = stamp.checked_sub(from_ns).map(|after| (after / bin_ns) as usize);
+        for (at, proposer) in &self.stamps[..kept] {
+            if let Some(proposer) = proposer.filter(|_| *at > since_ns) {
+                let first = &mut first_seen_at[proposer.index()];
+                *first = if *first == 0 { *at } else { *at.min(first) };
+            }
+            let bin = at.checked_sub(from_ns).map(|after| (after / bin_ns) as usize);
             if let Some(count) = bin.and_then(|bin| bins.get_mut(bin)) {
                 *count += 1;
             }
         }
-        Story { bins, ..self.story.clone() }
+        Story { bins, first_seen_at, ..self.story.clone() }
     }
 }
 
@@ -117,34 +120,36 @@ pub(super) fn run<F: Fabric>(
     };
     let mut member = Member::new(fabric, me, spec.members, &shape(), watch);
     let mut load: Option<Load> = None;
-    let mut ballast = Vec::new();
+    let mut ballast = Ballast::default();
     let mut stands = (false, 0);
     let mut busy_at = Instant::now();
     loop {
         match mail.next() {
             None => {}
             Some(Order::Ballast(bytes)) => {
-                ballast.push(touched(bytes));
-                say(&Answer::Done);
+                ballast.wanted = bytes;
             }
             Some(Order::Load { value_bytes, propose }) => {
                 let mut value = vec![7; value_bytes.max(1)];
                 value[0] = spec.me as u8;
                 let watch = member.witness();
                 watch.stamp = true;
-                watch.stamps.resize(STAMPS, 0);
+                watch.stamps.resize(STAMPS, (0, None));
                 load = Some(Load { value, propose, awaited: None });
                 say(&Answer::Done);
             }
             Some(Order::Decide { value_bytes, wait, warm_up, span }) => {
                 say(&decide::run(&mut member, value_bytes, warm_up, span, wait)?);
             }
-            Some(Order::Tell { from_ns, bin_ns, bins }) => {
-                say(&Answer::Story(member.witness().tell(from_ns, bin_ns, bins)));
+            Some(Order::Tell { since_ns, from_ns, bin_ns, bins }) => {
+                say(&Answer::Story(member.witness().tell(since_ns, from_ns, bin_ns, bins)));
             }
             Some(order @ (Order::Peers(_) | Order::Verbs { .. })) => {
                 return Err(format!("no order for a member: {order:?}").into());
             }
+        }
+        if ballast.grow() {
+            say(&Answer::Done);
         }
         let loaded = load.as_mut().is_some_and(|load| drive(&mut member, load));
         let busy = member.turn();
@@ -154,7 +159,7 @@ pub(super) fn run<F: Fabric>(
             stands = now;
             say(&Answer::Stands { leads: now.0, links: now.1 });
         }
-        if loaded || spec.wait == Wait::Spin {
+        if loaded || ballast.grows() || spec.wait == Wait::Spin {
             continue;
         }
         if busy {
@@ -183,10 +188,30 @@ fn drive<F: Fabric>(member: &mut Member<F, Watch>, load: &mut Load) -> bool {
     true
 }
 
-/// Memory that is really there.
-fn touched(bytes: u64) -> Vec<u8> {
-    const PAGE: usize = 4096;
-    let mut memory = vec![0; bytes as usize];
-    memory.iter_mut().step_by(PAGE).for_each(|byte| *byte = 1);
-    std::hint::black_box(memory)
+/// Memory that is really there. Grown piece by piece, so that a leader's heart goes on beating.
+#[derive(Default)]
+struct Ballast {
+    wanted: u64,
+    held: u64,
+    pieces: Vec<Vec<u8>>,
+}
+
+impl Ballast {
+    const PIECE: u64 = 1 << 20;
+
+    fn grows(&self) -> bool {
+        self.held < self.wanted
+    }
+
+    /// True when all of it is there, once.
+    fn grow(&mut self) -> bool {
+        if !self.grows() {
+            return false;
+        }
+        let bytes = Ballast::PIECE.min(self.wanted - self.held);
+        // Not zero: the pages are touched.
+        self.pieces.push(vec![1; bytes as usize]);
+        self.held += bytes;
+        !self.grows()
+    }
 }

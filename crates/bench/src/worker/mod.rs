@@ -9,7 +9,7 @@ pub mod order;
 mod verbs;
 
 use base::{Incarnation, Rank};
-use fabric::tcp::TcpFabric;
+use fabric::tcp::{TcpFabric, sentinel};
 use fabric::{Setup, shm::ShmFabric};
 use order::{Answer, FabricKind, Order, Part, Spec};
 use proto::node::{Layout, velos_layout};
@@ -95,6 +95,11 @@ fn start() -> Result<(), Box<dyn std::error::Error>> {
     let spec: Spec = serde_json::from_str(&line)?;
     let mail = Mail::start();
     let setup = setup_of(&spec);
+    if spec.part == Part::Sentinel {
+        let Some(addresses) = peers(&mail)? else { return Ok(()) };
+        let _verdict = sentinel::run(&setup, &addresses)?;
+        return Ok(());
+    }
     match spec.fabric {
         FabricKind::Shm => play(ShmFabric::create(&setup)?, &spec, &mail),
         FabricKind::Tcp => {

@@ -85,7 +85,9 @@ pub enum Order {
     },
     /// Tell what was seen.
     Tell {
-        /// Count deliveries from here on (shared clock) ...
+        /// What was seen first after this moment (shared clock).
+        since_ns: u64,
+        /// Count deliveries from here on ...
         from_ns: u64,
         /// ... in bins of this width ...
         bin_ns: u64,
@@ -162,8 +164,10 @@ pub struct Story {
     pub failed_at: [u64; MAX_MEMBERS],
     /// When this member came to lead last.
     pub leading_at: u64,
-    /// When the first value of each proposer was delivered here.
+    /// When the first value of each proposer was delivered here, since the moment asked about.
     pub first_seen_at: [u64; MAX_MEMBERS],
+    /// How often it fell so far behind that it needed a state.
+    pub states_installed: u64,
     /// Deliveries a bin.
     pub bins: Vec<u32>,
 }
