@@ -195,7 +195,8 @@ fn frames_cut_at_every_byte_arrive_whole() {
             && members[1].log.contains(&Happening::Up(rank(1)))
     });
     let mut pipe = pipe.unwrap();
-    (owner.take(), poster.take());
+    owner.take();
+    poster.take();
     let message: Vec<u8> = (0..50).collect();
     let mut length = usize::MAX;
     let mut cut = 1;
@@ -241,6 +242,20 @@ fn garbage_on_an_established_link_breaks_it_and_is_named() {
     assert!(matches!(error, LinkError::Wire(_)), "{error}");
     drop(pipe);
     meet_through(&proxy, &mut poster, &mut owner);
+}
+
+/// Only a sentinel may tell of a death, and only on its own connection.
+#[test]
+fn the_news_of_a_death_on_a_link_breaks_it() {
+    let mut place = Place::new(2);
+    let proxy = Proxy::before(&mut place, 0);
+    let (mut owner, mut poster) = (place.create(0), place.create(1));
+    let mut pipe = meet_through(&proxy, &mut poster, &mut owner);
+    wire::put_process_failed(&mut pipe.held, base::Incarnation(1), 1);
+    pipe.release(usize::MAX);
+    until(&mut [&mut owner], "the loss", |members| !members[0].log.is_empty());
+    assert_eq!(owner.take(), [Happening::Down(rank(1))]);
+    assert!(matches!(owner.link(rank(1)).last_error, Some(LinkError::Unexpected(_))));
 }
 
 /// A completion that nobody waits for is a broken peer, not a panic.

@@ -2,10 +2,17 @@
 
 mod tcp_support;
 
-use base::MemberSet;
+use base::{At, Incarnation, MemberSet, Port};
+use fabric::tcp::hello::{self, Hello, Kind, Role, Secret, Side, Versions};
 use fabric::tcp::sentinel::{self, Verdict};
+use fabric::tcp::wire;
+use region::Region;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::thread::{self, JoinHandle};
-use tcp_support::{Happening, Member, Place, me, meet, rank, serve_if_child, until};
+use tcp_support::{
+    Happening, Member, N_WORDS, Place, me, meet, post_some, rank, serve_if_child, until,
+};
 
 fn start_sentinel(place: &Place, me: usize) -> JoinHandle<Verdict> {
     let (setup, addresses) = (place.setup(me), place.addresses.clone());
@@ -37,7 +44,8 @@ fn a_killed_process_is_reported_to_all_peers_by_its_sentinel() {
         });
         let sentinel = start_sentinel(&place, 1);
         sentinel_stands(&mut [&mut a, &mut c], 1);
-        (a.take(), c.take());
+        a.take();
+        c.take();
         child.kill();
         until(&mut [&mut a, &mut c], "the death and the loss", |members| {
             members.iter().all(|member| member.log.len() == 2)
@@ -95,4 +103,86 @@ fn a_sentinel_of_nobody_ends_by_itself() {
     until(&mut [&mut b], "the news", |members| {
         members[0].log.contains(&Happening::Failed(rank(0)))
     });
+}
+
+/// Somebody who knows the secret and says to be the sentinel of member 1.
+fn impostor(member: &mut Member, place: &Place, life: u64) -> TcpStream {
+    let mut stream = TcpStream::connect(place.addresses[0]).unwrap();
+    let hello = Hello {
+        versions: Versions::OURS,
+        role: Role::Sentinel,
+        from: rank(1),
+        to: rank(0),
+        members: 2,
+        cluster: hello::cluster_fingerprint("tcp-test"),
+        incarnation: Incarnation(1),
+        life,
+        layout: 7,
+        n_words: N_WORDS,
+        epoch: life,
+        nonce: [9; 32],
+    };
+    let (mut ours, mut theirs) = (Vec::new(), vec![0; 96]);
+    hello.put(&mut ours, Kind::Hello);
+    stream.write_all(&ours).unwrap();
+    exchange(member, &mut stream, &mut theirs);
+    let secret = Secret::new(&place.setup(1).secret);
+    let mut proof = Vec::new();
+    let mac = secret.prove(Side::Initiator, &ours, &theirs);
+    hello::put_proof(&mut proof, Kind::Proof, mac);
+    stream.write_all(&proof).unwrap();
+    let mut welcome = vec![0; 40];
+    exchange(member, &mut stream, &mut welcome);
+    assert!(secret.verify(Side::Acceptor, &ours, &theirs, &welcome[8..]));
+    stream
+}
+
+fn exchange(member: &mut Member, stream: &mut TcpStream, into: &mut [u8]) {
+    stream.set_nonblocking(true).unwrap();
+    let mut got = 0;
+    until(&mut [member], "an answer", |_| {
+        got += stream.read(&mut into[got..]).unwrap_or(0);
+        got == into.len()
+    });
+}
+
+/// A false alarm costs a suspicion, and nothing else: the link and its verbs do not care.
+#[test]
+fn a_false_alarm_is_reported_once_and_harms_nothing() {
+    let place = Place::new(2);
+    let (mut a, mut b) = (place.create(0), place.create(1));
+    meet(&mut a, &mut b);
+    let setup = place.setup(0); // seen from here, the other region is a peer's
+    let region = Region::open_peer(&setup.directory, &setup.identity_of(rank(1), 0)).unwrap();
+    let life = region.life();
+    let mut liar = impostor(&mut a, &place, life);
+    let mut lie = Vec::new();
+    wire::put_process_failed(&mut lie, Incarnation(1), life);
+    wire::put_process_failed(&mut lie, Incarnation(1), life);
+    liar.write_all(&lie).unwrap();
+    until(&mut [&mut a, &mut b], "the alarm", |members| !members[0].log.is_empty());
+    let mut expected = vec![Happening::Failed(rank(1))];
+    expected.extend(post_some(&mut a, rank(1), 0, 7));
+    until(&mut [&mut a, &mut b], "the completions", |members| members[0].log.len() == 6);
+    assert_eq!(a.take(), expected);
+    assert!(a.link(rank(1)).sentinel, "it stays connected");
+}
+
+/// A sentinel's connection carries one kind of frame: with it nobody can touch the memory.
+#[test]
+fn a_sentinel_that_posts_verbs_is_dismissed() {
+    let place = Place::new(2);
+    let mut a = place.create(0);
+    for verb in 0..2 {
+        let mut liar = impostor(&mut a, &place, 1 + verb);
+        let mut frame = Vec::new();
+        match verb {
+            0 => wire::put_write(&mut frame, At(0), &[1], None),
+            // The start of something long.
+            _ => wire::put_message(&mut frame, &[1; 200]),
+        }
+        liar.write_all(&frame[..frame.len().min(100)]).unwrap();
+        until(&mut [&mut a], "its dismissal", |members| !members[0].link(rank(1)).sentinel);
+    }
+    assert_eq!((a.fabric.load(At(0)), a.take()), (0, vec![]));
 }

@@ -49,9 +49,11 @@
 //! them, and they also find the peer that hangs), encryption (a tunnel or TLS, later).
 
 mod attempt;
+mod door;
 mod handshake;
 pub mod hello;
 mod link;
+mod open;
 mod peer;
 mod port;
 mod provider;

@@ -186,7 +186,7 @@ impl Vigil {
         Vigil { socket, serial, peer, input: Input::new(VIGIL_BYTES) }
     }
 
-    /// The death that it reports, if it does.
+    /// The latest death that it reports, if it does.
     ///
     /// # Errors
     /// The connection is over, or no sentinel speaks like this.
@@ -195,13 +195,16 @@ impl Vigil {
         if !self.input.fill(&self.socket, &mut unused)? {
             return Ok(None);
         }
-        match wire::decode(self.input.arrived(), 0)? {
-            None if self.input.arrived().len() < VIGIL_BYTES => Ok(None),
-            Some((Frame::ProcessFailed { incarnation, life }, length)) => {
-                self.input.consume(length);
-                Ok(Some(Life { incarnation, life }))
+        let mut latest = None;
+        loop {
+            match wire::decode(self.input.arrived(), 0)? {
+                None if self.input.arrived().len() < VIGIL_BYTES => return Ok(latest),
+                Some((Frame::ProcessFailed { incarnation, life }, length)) => {
+                    latest = latest.max(Some(Life { incarnation, life }));
+                    self.input.consume(length);
+                }
+                None | Some(_) => return Err(LinkError::Unexpected("what no sentinel sends")),
             }
-            None | Some(_) => Err(LinkError::Unexpected("what no sentinel sends")),
         }
     }
 }

@@ -2,15 +2,15 @@
 
 use super::attempt::{Attempt, Look};
 use super::handshake::{Fresh, Handshake, Local};
-use super::hello::{Hello, Refusal, Role};
+use super::hello::Role;
 use super::link::{Link, Memory};
-use super::peer::{Peer, State, Vigil};
+use super::peer::{Peer, State};
 use super::status::{DoorCounters, LinkError, LinkStatus};
-use super::{INCOMING_MAX, RETRY_MAX, socket};
-use crate::{Atomicity, Capabilities, Fabric, OpenError, Setup};
+use super::{RETRY_MAX, socket};
+use crate::{Atomicity, Capabilities, Fabric};
 use base::{Inbox, Rank, Rng};
 use region::robust::Held;
-use region::{Owner, Region, Words};
+use region::{Owner, Words};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags};
@@ -20,12 +20,6 @@ use std::time::{Duration, Instant};
 
 /// Events that one poll takes from the kernel. What is left over is there at the next one.
 const EVENTS_MAX: usize = 32;
-
-/// How long new connections wait when the kernel has no descriptor or memory for them.
-const STARVED_FOR: Duration = Duration::from_millis(100);
-
-/// How long to wait for a watcher that holds a lock for a moment: see [`Held::hold`].
-const HOLD_FOR: Duration = Duration::from_millis(10);
 
 const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
@@ -37,29 +31,29 @@ pub struct TcpFabric {
     pub(super) peers: Vec<Peer>,
     /// What happened outside of a poll, for the next one.
     pub(super) ready: Inbox,
-    listener: TcpListener,
+    pub(super) listener: TcpListener,
     /// While the kernel is starved: when to look at the listener again.
-    listen_again: Option<Instant>,
+    pub(super) listen_again: Option<Instant>,
     /// Handshakes of others with us, oldest first.
-    incoming: Vec<Attempt>,
-    door: DoorCounters,
-    epoll: OwnedFd,
+    pub(super) incoming: Vec<Attempt>,
+    pub(super) door: DoorCounters,
+    pub(super) epoll: OwnedFd,
     timer: OwnedFd,
     /// When the next retry or the end of a handshake is due; exact unless `unsettled`.
     deadline: Option<Instant>,
-    unsettled: bool,
+    pub(super) unsettled: bool,
     serials: u32,
     last_epoch: u64,
     rng: Rng,
     events: Vec<epoll::Event>,
     /// The right to this memory, and the locks by which watchers learn of this thread's end.
-    owned: Option<(Owner, Held)>,
+    pub(super) owned: Option<(Owner, Held)>,
 }
 
 /// What made the poller's descriptor readable. The serial tells a closed connection's last events
 /// from its successor's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Source {
+pub(super) enum Source {
     Listener,
     Timer,
     Peer(Rank, u32),
@@ -68,7 +62,7 @@ enum Source {
 }
 
 impl Source {
-    fn encode(self) -> epoll::EventData {
+    pub(super) fn encode(self) -> epoll::EventData {
         let (kind, rank, serial) = match self {
             Source::Listener => (0, 0, 0),
             Source::Timer => (1, 0, 0),
@@ -94,69 +88,6 @@ impl Source {
 }
 
 impl TcpFabric {
-    /// Makes this member's region, which must not exist yet, and opens its end of the group.
-    ///
-    /// Only for an explicit bootstrap or replacement: see [`region::Region::create`]. `listener`
-    /// is bound to the address that the peers know; `addresses` are those of all members by rank
-    /// (the own one is not used). The calling thread must be the one that polls: it is the end of
-    /// this thread that sentinels report.
-    ///
-    /// # Errors
-    /// [`OpenError`]; nothing is left behind.
-    pub fn create(
-        setup: &Setup,
-        listener: TcpListener,
-        addresses: &[SocketAddr],
-    ) -> Result<TcpFabric, OpenError> {
-        check(setup, addresses)?;
-        let owner =
-            Region::create(&setup.directory, &setup.identity_of(setup.me, 0), setup.incarnation)?;
-        let words = owner.words();
-        match TcpFabric::start(Local::of(setup, owner.life()), words, listener, addresses) {
-            Ok(fabric) => Ok(fabric.owning(owner)),
-            Err(errno) => {
-                // The first error is the one to report; a file that stays is named by the next try.
-                let _stays = owner.remove();
-                Err(OpenError::os("prepare to poll the network", errno))
-            }
-        }
-    }
-
-    /// Like [`TcpFabric::create`] with the region that an earlier process of this member left.
-    ///
-    /// # Errors
-    /// [`OpenError`]; the region is unchanged.
-    pub fn attach(
-        setup: &Setup,
-        listener: TcpListener,
-        addresses: &[SocketAddr],
-    ) -> Result<TcpFabric, OpenError> {
-        check(setup, addresses)?;
-        let owner = Region::attach(&setup.directory, &setup.identity_of(setup.me, 0))?;
-        let words = owner.words();
-        TcpFabric::start(Local::of(setup, owner.life()), words, listener, addresses)
-            .map(|fabric| fabric.owning(owner))
-            .map_err(|errno| OpenError::os("prepare to poll the network", errno))
-    }
-
-    /// Stops this member for good: its region is removed, and its sentinel stays silent.
-    ///
-    /// # Errors
-    /// [`OpenError`] if the region's file could not be removed.
-    pub fn remove(self) -> Result<(), OpenError> {
-        let Some((owner, held)) = self.owned else { return Ok(()) };
-        // The sentinel looks for the mark of a removed region when the locks are let go.
-        owner.remove()?;
-        drop(held);
-        Ok(())
-    }
-
-    fn owning(mut self, owner: Owner) -> TcpFabric {
-        let held = Held::hold(&owner, HOLD_FOR);
-        self.owned = Some((owner, held));
-        self
-    }
-
     /// A provider over `words`, listening on `listener`, with the members at `addresses` (by rank).
     pub(super) fn start(
         local: Local,
@@ -296,146 +227,6 @@ impl TcpFabric {
         }
     }
 
-    fn on_listener(&mut self) {
-        self.unsettled = true;
-        for _ in 0..INCOMING_MAX {
-            match socket::accept(&self.listener) {
-                Ok(Some(socket)) => self.let_knock(socket),
-                Ok(None) => return,
-                Err(_starved) => {
-                    // Left alone, a listener that nobody can accept from would keep us awake.
-                    self.door.starved += 1;
-                    self.listen(epoll::EventFlags::empty());
-                    self.listen_again = Some(Instant::now() + STARVED_FOR);
-                    return;
-                }
-            }
-        }
-    }
-
-    fn listen(&mut self, flags: epoll::EventFlags) {
-        epoll::modify(&self.epoll, &self.listener, Source::Listener.encode(), flags)
-            .expect("the listener was added at the start and is never taken out");
-    }
-
-    fn let_knock(&mut self, socket: OwnedFd) {
-        self.door.accepted += 1;
-        if self.incoming.len() == INCOMING_MAX {
-            // Who is slow makes room for who may be fast: an honest handshake takes two round
-            // trips, so a crowd of idle connections cannot keep members out.
-            self.door.crowded_out += 1;
-            let oldest = self.incoming.remove(0);
-            socket::forget(&self.epoll, &oldest.socket);
-        }
-        let (serial, fresh) = (self.next_serial(), self.fresh());
-        let source = Source::Incoming(serial);
-        if epoll::add(&self.epoll, &socket, source.encode(), epoll::EventFlags::IN).is_err() {
-            self.door.starved += 1;
-            return;
-        }
-        self.incoming.push(Attempt::accepted(socket, serial, Handshake::accept(fresh)));
-    }
-
-    fn on_incoming(&mut self, serial: u32, inbox: &mut Inbox) {
-        let Some(at) = self.incoming.iter().position(|attempt| attempt.serial == serial) else {
-            return; // crowded out earlier in this poll
-        };
-        match self.incoming[at].look(&self.local) {
-            Ok(Look::Continue) => {}
-            Ok(Look::Proven(peer)) => {
-                let attempt = self.incoming.remove(at);
-                self.on_proven(attempt, peer, inbox);
-                self.unsettled = true;
-            }
-            Ok(Look::Connected | Look::Welcomed(_)) => unreachable!("we are the acceptor"),
-            Err(error) => {
-                let attempt = self.incoming.remove(at);
-                socket::forget(&self.epoll, &attempt.socket);
-                self.record_refusal(attempt.claims(), error);
-                self.unsettled = true;
-            }
-        }
-    }
-
-    /// A member, or its sentinel, has proved itself: it takes the place of its predecessor.
-    fn on_proven(&mut self, attempt: Attempt, peer: Hello, inbox: &mut Inbox) {
-        let rank = peer.from;
-        if let Err(refusal) = self.peers[rank.index()].admit(&peer) {
-            socket::forget(&self.epoll, &attempt.socket);
-            attempt.refuse(refusal);
-            self.record_refusal(Some((rank, peer.role)), LinkError::Refused(refusal));
-            return;
-        }
-        let serial = attempt.serial;
-        // L1: the old connection is closed, with what is left in it, before the new one is
-        // answered.
-        let source = match peer.role {
-            Role::Node => {
-                self.lose(rank, LinkError::Reconnected, inbox);
-                Source::Peer(rank, serial)
-            }
-            Role::Sentinel => {
-                self.dismiss(rank);
-                Source::Sentinel(rank, serial)
-            }
-        };
-        let (socket, unsent) = attempt.welcome(&self.local);
-        let flags = epoll::EventFlags::IN;
-        if epoll::modify(&self.epoll, &socket, source.encode(), flags).is_err() {
-            return; // closed unanswered: the peer tries again
-        }
-        let entry = &mut self.peers[rank.index()];
-        match peer.role {
-            Role::Node => entry.link_up(Link::new(socket, serial, peer, unsent), inbox),
-            Role::Sentinel => {
-                // It fits: nothing but CHALLENGE was sent here before. If it does not arrive, the
-                // sentinel's deadline passes and it tries again.
-                let _unsent = socket::send(&socket, &unsent);
-                entry.sentinel = Some(Vigil::new(socket, serial, peer));
-            }
-        }
-    }
-
-    fn on_sentinel(&mut self, rank: Rank, serial: u32, inbox: &mut Inbox) {
-        let peer = &mut self.peers[rank.index()];
-        let Some(vigil) = peer.sentinel.as_mut().filter(|vigil| vigil.serial == serial) else {
-            return;
-        };
-        match vigil.receive() {
-            Ok(None) => {}
-            Ok(Some(life)) => {
-                peer.mourn(life, inbox);
-            }
-            Err(_over) => self.dismiss(rank),
-        }
-    }
-
-    fn dismiss(&mut self, rank: Rank) {
-        if let Some(vigil) = self.peers[rank.index()].sentinel.take() {
-            socket::forget(&self.epoll, &vigil.socket);
-        }
-    }
-
-    fn record_refusal(&mut self, claims: Option<(Rank, Role)>, error: LinkError) {
-        match &error {
-            LinkError::Refused(Refusal::Malformed) => self.door.garbage += 1,
-            LinkError::Refused(refusal) => {
-                self.door.refused += 1;
-                self.door.last_refusal = Some(*refusal);
-            }
-            LinkError::HandshakeTimeout => self.door.timed_out += 1,
-            // It went away, or was told to by its own checks.
-            _ => {}
-        }
-        // Nothing was proved, so it may not touch what a living link reports.
-        if let Some((rank, Role::Node)) = claims
-            && let Some(peer) = self.peers.get_mut(rank.index())
-            && matches!(peer.state, State::Awaited)
-        {
-            peer.last_error = Some(error);
-        }
-    }
-
     fn open(&mut self, rank: Rank) {
         let (serial, fresh) = (self.next_serial(), self.fresh());
         let peer = &mut self.peers[rank.index()];
@@ -533,13 +324,13 @@ impl TcpFabric {
         peers.chain(incoming).chain(self.listen_again).min()
     }
 
-    fn next_serial(&mut self) -> u32 {
+    pub(super) fn next_serial(&mut self) -> u32 {
         self.serials = self.serials.wrapping_add(1);
         self.serials
     }
 
     /// Later connections have higher epochs, also those of later lives: the clock is the host's.
-    fn fresh(&mut self) -> Fresh {
+    pub(super) fn fresh(&mut self) -> Fresh {
         self.last_epoch = socket::boottime_ns().max(self.last_epoch + 1);
         Fresh { epoch: self.last_epoch, nonce: socket::nonce() }
     }
@@ -554,21 +345,6 @@ impl std::fmt::Debug for TcpFabric {
             .field("door", &self.door)
             .finish_non_exhaustive()
     }
-}
-
-/// What no connection could work with.
-pub(super) fn check(setup: &Setup, addresses: &[SocketAddr]) -> Result<(), OpenError> {
-    setup.validate()?;
-    let (members, given) = (setup.members, addresses.len());
-    if given != members {
-        let text = format!("{given} peer addresses for {members} members: give one for each");
-        return Err(OpenError::Setup(text));
-    }
-    if setup.secret.is_empty() {
-        let text = "an empty cluster secret proves nothing: give every member the same secret";
-        return Err(OpenError::Setup(text.to_owned()));
-    }
-    Ok(())
 }
 
 impl Fabric for TcpFabric {
