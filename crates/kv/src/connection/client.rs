@@ -1,0 +1,180 @@
+//! CLIENT: the connection about itself, and about the others.
+
+use base::Instant;
+
+use super::Connection;
+use super::door::{Door, Kind};
+use crate::command::CommandSpec;
+use crate::exec::{NOT_AN_INTEGER, SYNTAX, parse_integer};
+use crate::reply::Protocol;
+
+/// Which connections CLIENT LIST is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClientFilter {
+    /// Only these, if any are named.
+    ids: Vec<u64>,
+    /// A kind of connection that does not exist here: those of other Redis servers, or subscribers.
+    is_other_type: bool,
+}
+
+impl ClientFilter {
+    /// Whether the list is to have this connection.
+    pub fn accepts(&self, connection: &Connection) -> bool {
+        let id = connection.id();
+        !self.is_other_type && (self.ids.is_empty() || self.ids.contains(&id))
+    }
+}
+
+impl Door {
+    pub(super) fn client(&mut self, spec: &'static CommandSpec, args: &[&[u8]]) {
+        let is = |at: usize, word: &str| args[at].eq_ignore_ascii_case(word.as_bytes());
+        let reply = &mut self.reply;
+        match spec.name {
+            "client|id" => reply.integer(self.identity.id as i64),
+            "client|getname" if self.name.is_empty() => reply.null(),
+            "client|getname" => reply.bulk(&self.name),
+            "client|setname" => {
+                if self.set_name(args[2]) {
+                    self.reply.ok();
+                }
+            }
+            "client|info" => {
+                let line = self.describe(self.last_input, 0, 0);
+                self.reply.verbatim(&(line + "\n"));
+            }
+            "client|list" => self.list(args),
+            "client|reply" if is(2, "on") => {
+                self.is_muted = false;
+                self.break_silence();
+                self.reply.ok();
+            }
+            // The command itself is silent, too.
+            "client|reply" if is(2, "off") => self.is_muted = true,
+            "client|reply" if is(2, "skip") => self.skips_next = !self.is_muted,
+            // There is no eviction of clients that the flag could turn off.
+            "client|no-evict" if is(2, "on") || is(2, "off") => reply.ok(),
+            "client|reply" | "client|no-evict" => reply.error(SYNTAX),
+            // Nothing ever blocks or pauses a client here but WAIT, which has a deadline.
+            "client|unblock" => match parse_integer(args[2]) {
+                Some(_) => reply.integer(0),
+                None => reply.error(NOT_AN_INTEGER),
+            },
+            "client|unpause" => reply.ok(),
+            "client|tracking" if is(2, "off") => reply.ok(),
+            "client|tracking" if is(2, "on") => {
+                reply.error("ERR gregale does not track what clients have read");
+            }
+            "client|tracking" => reply.error(SYNTAX),
+            "client|trackinginfo" => {
+                reply.map(3);
+                reply.bulk(b"flags");
+                reply.set(1);
+                reply.bulk(b"off");
+                reply.bulk(b"redirect");
+                reply.integer(-1);
+                reply.bulk(b"prefixes");
+                reply.array(0);
+            }
+            "client|getredir" => reply.integer(-1),
+            "client|caching" => reply.error(
+                "ERR CLIENT CACHING can be called only when the client is in tracking mode with \
+                 OPTIN or OPTOUT mode enabled",
+            ),
+            "client|help" => help(reply),
+            other => {
+                let name = other.replace('|', " ").to_ascii_uppercase();
+                reply.error_fmt(format_args!("ERR gregale does not support {name}"));
+            }
+        }
+    }
+
+    /// CLIENT LIST [TYPE type] [ID id ...]
+    fn list(&mut self, args: &[&[u8]]) {
+        self.filter = ClientFilter::default();
+        match args[2..] {
+            [] => {}
+            [option, name] if option.eq_ignore_ascii_case(b"type") => {
+                let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
+                if !["normal", "master", "replica", "slave", "pubsub"].iter().any(|known| is(known))
+                {
+                    let mut text = b"ERR Unknown client type '".to_vec();
+                    text.extend_from_slice(name);
+                    text.push(b'\'');
+                    self.reply.error(text);
+                    return;
+                }
+                self.filter.is_other_type = !is("normal");
+            }
+            [option, ref ids @ ..] if option.eq_ignore_ascii_case(b"id") && !ids.is_empty() => {
+                for id in ids {
+                    let Some(id) = parse_integer(id) else {
+                        self.reply.error("ERR Invalid client ID");
+                        return;
+                    };
+                    // No connection has the number 0.
+                    self.filter.ids.push(u64::try_from(id).unwrap_or(0));
+                }
+            }
+            _ => {
+                self.reply.error(SYNTAX);
+                return;
+            }
+        }
+        self.held = Some(Kind::Clients);
+    }
+
+    /// The line of CLIENT LIST, with Redis's fields. What does not exist here is zero.
+    pub(super) fn describe(&self, now: Instant, n_input: usize, n_room: usize) -> String {
+        let multi = self.transaction.as_ref().map(|transaction| transaction.queued.len() as i64);
+        let flags = match (&self.transaction, self.is_closing) {
+            (Some(transaction), _) if transaction.is_dirty => "xd",
+            (Some(_), _) => "x",
+            (None, true) => "c",
+            (None, false) => "N",
+        };
+        format!(
+            "id={id} addr={addr} laddr={laddr} fd=0 name={name} age={age} idle={idle} \
+             flags={flags} db=0 sub=0 psub=0 ssub=0 multi={multi} qbuf={n_input} \
+             qbuf-free={n_room} argv-mem=0 multi-mem={multi_bytes} rbs=0 rbp=0 obl={n_output} \
+             oll={n_waiting} omem=0 tot-mem={total} events=r cmd={cmd} user=default redir=-1 \
+             resp={resp}",
+            id = self.identity.id,
+            addr = self.identity.address,
+            laddr = self.identity.local_address,
+            name = String::from_utf8_lossy(&self.name),
+            age = now.since(self.created).as_secs(),
+            idle = now.since(self.last_input).as_secs(),
+            multi = multi.unwrap_or(-1),
+            multi_bytes = self.transaction.as_ref().map_or(0, |open| open.queued.bytes()),
+            n_output = self.replies.output().len(),
+            n_waiting = self.replies.n_waiting(),
+            total = n_input + n_room + self.replies.output().len(),
+            cmd = self.last_command,
+            resp = if self.protocol == Protocol::Resp3 { 3 } else { 2 },
+        )
+    }
+}
+
+fn help(reply: &mut crate::reply::Reply) {
+    const LINES: [&str; 17] = [
+        "CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        "GETNAME",
+        "    Return the name of the current connection.",
+        "ID",
+        "    Return the ID of the current connection.",
+        "INFO",
+        "    Return information about the current client connection.",
+        "LIST [TYPE NORMAL | ID <id> [<id> ...]]",
+        "    Return information about client connections.",
+        "NO-EVICT (ON|OFF)",
+        "    Accepted; connections are never evicted.",
+        "REPLY (ON|OFF|SKIP)",
+        "    Control the replies sent to the current connection.",
+        "SETNAME <name>",
+        "    Assign the name <name> to the current connection.",
+        "HELP",
+        "    Prints this help.",
+    ];
+    reply.array(LINES.len());
+    LINES.iter().for_each(|line| reply.simple(line));
+}

@@ -1,0 +1,442 @@
+//! What the connection decides about each request.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::{Instant, Prefix};
+
+use super::queue::{Manner, Replies, Waiting};
+use super::transaction::{QUEUED_BYTES_MAX, Transaction, Watched};
+use super::{ClientFilter, Config, Identity, OUTPUT_BYTES_MAX, RequestId};
+use crate::command::{self, CommandSpec, flag, resolve};
+use crate::entry::command::{put_plain, put_transaction, put_versions};
+use crate::exec::{DB_OUT_OF_RANGE, NOT_AN_INTEGER, admit, parse_integer};
+use crate::reply::{Protocol, Reply};
+
+/// What the owner is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Write,
+    Exec,
+    Read,
+    Watch,
+    Wait { members: u64, timeout: Option<Duration> },
+    Info,
+    Clients,
+}
+
+/// Everything of a connection but its input.
+#[derive(Debug)]
+pub(super) struct Door {
+    pub(super) config: Arc<Config>,
+    pub(super) identity: Identity,
+    pub(super) replies: Replies,
+    /// The reply that is being made.
+    pub(super) reply: Reply,
+    pub(super) protocol: Protocol,
+    pub(super) is_authenticated: bool,
+    pub(super) is_closing: bool,
+    pub(super) name: Vec<u8>,
+    pub(super) transaction: Option<Transaction>,
+    pub(super) watched: Watched,
+    /// The request that is next to be asked for, when its turn has come (C2).
+    pub(super) held: Option<Kind>,
+    /// The bytes of the held command.
+    pub(super) command: Vec<u8>,
+    pub(super) sections: Vec<String>,
+    pub(super) filter: ClientFilter,
+    /// Covers every write that was executed for this connection.
+    pub(super) written: Prefix,
+    /// CLIENT REPLY OFF.
+    pub(super) is_muted: bool,
+    /// CLIENT REPLY SKIP: the next command is silent.
+    pub(super) skips_next: bool,
+    /// The present command is silent.
+    is_silent: bool,
+    pub(super) last_command: &'static str,
+    pub(super) created: Instant,
+    pub(super) last_input: Instant,
+}
+
+const NO_AUTH: &str = "NOAUTH Authentication required.";
+const NOT_IN_A_TRANSACTION: &str = "ERR Command not allowed inside a transaction";
+const NOT_AN_INT: &str = "ERR value is out of range, value must between -2147483648 and 2147483647";
+const EXEC_ABORT: &str = "EXECABORT Transaction discarded because of previous errors.";
+
+/// Commands that a client may expect of Redis, and for which "unknown command" would be a riddle.
+const PUBLISH_AND_SUBSCRIBE: [&str; 9] = [
+    "subscribe",
+    "psubscribe",
+    "ssubscribe",
+    "unsubscribe",
+    "punsubscribe",
+    "sunsubscribe",
+    "publish",
+    "spublish",
+    "pubsub",
+];
+
+impl Door {
+    pub(super) fn new(config: Arc<Config>, identity: Identity, now: Instant) -> Door {
+        Door {
+            is_authenticated: config.requirepass.is_none(),
+            config,
+            identity,
+            replies: Replies::default(),
+            reply: Reply::default(),
+            protocol: Protocol::Resp2,
+            is_closing: false,
+            name: Vec::new(),
+            transaction: None,
+            watched: Watched::default(),
+            held: None,
+            command: Vec::new(),
+            sections: Vec::new(),
+            filter: ClientFilter::default(),
+            written: Prefix::ZERO,
+            is_muted: false,
+            skips_next: false,
+            is_silent: false,
+            last_command: "NULL",
+            created: now,
+            last_input: now,
+        }
+    }
+
+    /// Whether another request may be taken (C3).
+    pub(super) fn has_room(&self) -> bool {
+        self.replies.has_place() && self.replies.output().len() < OUTPUT_BYTES_MAX
+    }
+
+    /// Whether a request is without an answer that nothing may overtake: WAIT above all, which in
+    /// Redis blocks the client.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.replies.n_waiting() > self.replies.n_writes() + self.replies.n_reads()
+    }
+
+    fn manner(&self) -> Manner {
+        Manner { protocol: self.protocol, is_silent: self.is_silent }
+    }
+
+    /// Answers bytes that are no request with an error.
+    pub(super) fn refuse(&mut self, text: &[u8]) {
+        self.begin();
+        self.error(text);
+        self.finish();
+    }
+
+    /// Decides about one request: either its reply is in the queue afterwards, or it is held.
+    pub(super) fn handle(&mut self, args: &[&[u8]]) {
+        self.begin();
+        self.dispatch(args);
+        self.finish();
+    }
+
+    fn begin(&mut self) {
+        self.is_silent = std::mem::take(&mut self.skips_next) || self.is_muted;
+        self.reply.clear();
+        self.reply.set_protocol(self.protocol);
+    }
+
+    fn finish(&mut self) {
+        // HELLO and RESET have changed it; CLIENT REPLY ON has ended the silence.
+        if self.held.is_none() && !self.reply.is_empty() {
+            self.replies.append(self.reply.as_bytes(), self.manner());
+        }
+    }
+
+    pub(super) fn break_silence(&mut self) {
+        self.is_silent = false;
+    }
+
+    /// An error that spoils the open transaction, as everything does that is refused before it is
+    /// queued.
+    fn error(&mut self, text: impl AsRef<[u8]>) {
+        self.spoil();
+        self.reply.error(text);
+    }
+
+    fn spoil(&mut self) {
+        if let Some(transaction) = &mut self.transaction {
+            transaction.is_dirty = true;
+        }
+    }
+
+    fn dispatch(&mut self, args: &[&[u8]]) {
+        // Redis looks for QUIT before anything else, whatever follows it.
+        if args[0].eq_ignore_ascii_case(b"quit") {
+            self.reply.ok();
+            self.is_closing = true;
+            return;
+        }
+        let Some(spec) = resolve(args, &mut self.reply) else {
+            self.spoil();
+            if args[0].eq_ignore_ascii_case(b"exec") {
+                self.abort("wrong number of arguments for 'exec' command");
+            } else if is_publish_or_subscribe(args[0]) {
+                self.reply.clear();
+                self.reply.error("ERR gregale has no publish and subscribe");
+            }
+            return;
+        };
+        // C6
+        if !self.is_authenticated && !spec.is(flag::NO_AUTH) {
+            match spec.name {
+                "exec" => self.abort(NO_AUTH),
+                _ => self.error(NO_AUTH),
+            }
+            return;
+        }
+        self.last_command = spec.name;
+        let is_about_transactions =
+            matches!(spec.name, "multi" | "exec" | "discard" | "watch" | "reset");
+        if self.transaction.is_some() && !is_about_transactions {
+            self.queue(spec, args);
+        } else if !spec.is_for_store() {
+            self.own(spec, args);
+        } else if let Err(refusal) = admit(spec, args) {
+            self.reply.error(refusal);
+        } else {
+            self.command.clear();
+            put_plain(args, self.protocol, &mut self.command);
+            self.held = Some(if spec.is_write() { Kind::Write } else { Kind::Read });
+        }
+    }
+
+    fn queue(&mut self, spec: &'static CommandSpec, args: &[&[u8]]) {
+        let mut answered = Reply::new(self.protocol);
+        if spec.is_for_store() {
+            if let Err(refusal) = admit(spec, args) {
+                self.error(refusal);
+                return;
+            }
+        } else {
+            // These neither change the connection nor depend on when they are answered.
+            match spec.name {
+                "ping" | "echo" | "select" | "client|id" | "client|getname" | "command|count" => {
+                    std::mem::swap(&mut self.reply, &mut answered);
+                    self.own(spec, args);
+                    std::mem::swap(&mut self.reply, &mut answered);
+                }
+                // EXEC forgets the keys before its commands run, so nothing is left to do.
+                "unwatch" => answered.ok(),
+                _ => {
+                    self.error(NOT_IN_A_TRANSACTION);
+                    return;
+                }
+            }
+        }
+        let Some(transaction) = &mut self.transaction else { return };
+        let bytes: usize = args.iter().map(|arg| arg.len() + 4).sum::<usize>() + answered.len() + 8;
+        if transaction.queued.bytes() + bytes > QUEUED_BYTES_MAX {
+            self.error(format!(
+                "ERR the transaction is longer than {QUEUED_BYTES_MAX} bytes (gregale's limit)"
+            ));
+            return;
+        }
+        if answered.is_empty() {
+            transaction.queued.push(args);
+        } else {
+            transaction.queued.push_answered(answered.as_bytes());
+        }
+        self.reply.simple("QUEUED");
+    }
+
+    /// Commands of the connection itself. One reply, or the request is held.
+    fn own(&mut self, spec: &'static CommandSpec, args: &[&[u8]]) {
+        let reply = &mut self.reply;
+        match spec.name {
+            "ping" => match args {
+                [_] => reply.simple("PONG"),
+                [_, text] => reply.bulk(text),
+                _ => command::wrong_arity(spec, reply),
+            },
+            "echo" => reply.bulk(args[1]),
+            "select" => match parse_integer(args[1]).map(i32::try_from) {
+                Some(Ok(0)) => reply.ok(),
+                Some(Ok(_)) => reply.error(DB_OUT_OF_RANGE),
+                Some(Err(_)) => reply.error(NOT_AN_INT),
+                None => reply.error(NOT_AN_INTEGER),
+            },
+            "auth" => self.auth(args),
+            "hello" => self.hello(args),
+            "reset" => self.reset(),
+            "multi" if self.transaction.is_some() => {
+                reply.error("ERR MULTI calls can not be nested");
+            }
+            "multi" => {
+                self.transaction = Some(Transaction::default());
+                reply.ok();
+            }
+            "exec" => self.exec(),
+            "discard" => match self.transaction.take() {
+                None => reply.error("ERR DISCARD without MULTI"),
+                Some(_) => {
+                    self.watched.clear();
+                    reply.ok();
+                }
+            },
+            "watch" if self.transaction.is_some() => {
+                reply.error("ERR WATCH inside MULTI is not allowed");
+            }
+            "watch" => self.watch(spec, args),
+            "unwatch" => {
+                self.watched.clear();
+                reply.ok();
+            }
+            "wait" => self.wait(args),
+            "info" => {
+                let lower = |arg: &&[u8]| String::from_utf8_lossy(arg).to_ascii_lowercase();
+                self.sections = args[1..].iter().map(lower).collect();
+                self.held = Some(Kind::Info);
+            }
+            name if name.starts_with("client|") => self.client(spec, args),
+            name if name.starts_with("config|") => {
+                super::config::config(&self.config, spec, args, reply);
+            }
+            _ => command::command(spec, args, reply),
+        }
+    }
+
+    fn watch(&mut self, spec: &'static CommandSpec, args: &[&[u8]]) {
+        if let Err(refusal) = admit(spec, args) {
+            self.watched.is_broken = true;
+            self.reply.error(refusal);
+        } else if !self.watched.admit(&args[1..]) {
+            self.reply.error_fmt(format_args!(
+                "ERR the watched keys are longer than {} bytes (gregale's limit); EXEC will abort",
+                super::WATCHED_BYTES_MAX
+            ));
+        } else {
+            self.command.clear();
+            put_versions(&args[1..], &mut self.command);
+            self.held = Some(Kind::Watch);
+        }
+    }
+
+    /// EXEC itself is refused, which ends the transaction.
+    fn abort(&mut self, reason: &str) {
+        self.transaction = None;
+        self.watched.clear();
+        self.reply.clear();
+        self.reply.error_fmt(format_args!("EXECABORT Transaction discarded because of: {reason}"));
+    }
+
+    fn exec(&mut self) {
+        match &self.transaction {
+            None => self.reply.error("ERR EXEC without MULTI"),
+            Some(transaction) if transaction.is_dirty => {
+                self.transaction = None;
+                self.watched.clear();
+                self.reply.error(EXEC_ABORT);
+            }
+            Some(_) => self.held = Some(Kind::Exec),
+        }
+    }
+
+    fn wait(&mut self, args: &[&[u8]]) {
+        let Some(members) = parse_integer(args[1]) else {
+            self.reply.error(NOT_AN_INTEGER);
+            return;
+        };
+        let Some(ms) = parse_integer(args[2]) else {
+            self.reply.error("ERR timeout is not an integer or out of range");
+            return;
+        };
+        let Ok(ms) = u64::try_from(ms) else {
+            self.reply.error("ERR timeout is negative");
+            return;
+        };
+        let members = u64::try_from(members).unwrap_or(0);
+        let timeout = (ms != 0).then(|| Duration::from_millis(ms));
+        self.held = Some(Kind::Wait { members, timeout });
+    }
+
+    fn reset(&mut self) {
+        self.transaction = None;
+        self.watched.clear();
+        self.protocol = Protocol::Resp2;
+        self.name.clear();
+        self.is_muted = false;
+        self.break_silence();
+        self.is_authenticated = self.config.requirepass.is_none();
+        self.reply.set_protocol(self.protocol);
+        self.reply.simple("RESET");
+    }
+
+    /// Whether the held request may be asked for now (C2).
+    fn may_go(&self, kind: Kind) -> bool {
+        let (n_writes, n_reads) = (self.replies.n_writes(), self.replies.n_reads());
+        match kind {
+            Kind::Write | Kind::Exec => n_reads == 0,
+            Kind::Read | Kind::Watch => n_writes == 0,
+            // What these answer must tell of the writes before them.
+            Kind::Wait { .. } | Kind::Info | Kind::Clients => n_reads == 0 && n_writes == 0,
+        }
+    }
+
+    /// Asks for the held request if its turn has come.
+    pub(super) fn release(&mut self) -> Option<(RequestId, Kind)> {
+        let kind = self.held.filter(|&kind| self.may_go(kind))?;
+        self.held = None;
+        if kind == Kind::Exec && !self.encode_transaction() {
+            return None;
+        }
+        let waiting = match kind {
+            Kind::Write | Kind::Exec => Waiting::Write,
+            Kind::Read | Kind::Watch => Waiting::Read {
+                command: self.command.as_slice().into(),
+                watch: (kind == Kind::Watch).then_some(self.watched.generation),
+            },
+            Kind::Wait { .. } | Kind::Info | Kind::Clients => Waiting::Other,
+        };
+        Some((self.replies.reserve(waiting, self.manner()), kind))
+    }
+
+    /// Encodes the open transaction, which ends here. False if it is answered already: a WATCH had
+    /// failed (C5).
+    fn encode_transaction(&mut self) -> bool {
+        let transaction = self.transaction.take().unwrap_or_default();
+        let is_broken = self.watched.is_broken;
+        if is_broken {
+            self.reply.clear();
+            self.reply.null_array();
+            self.replies.append(self.reply.as_bytes(), self.manner());
+        } else {
+            self.command.clear();
+            let guards = self.watched.guards.iter().map(|(key, version)| (&key[..], *version));
+            put_transaction(guards, &transaction.queued, self.protocol, &mut self.command);
+        }
+        self.watched.clear();
+        !is_broken
+    }
+
+    /// The owner's answer to `id`.
+    pub(super) fn answer(&mut self, id: RequestId, reply: &[u8]) -> bool {
+        if let Some((Waiting::Read { command, watch: Some(generation) }, _)) =
+            self.replies.waiting(id)
+        {
+            let is_good = self.watched.saw(*generation, command, reply);
+            // The client hears OK, or the error that came in place of versions.
+            let heard = if is_good || !reply.starts_with(b"-") { &b"+OK\r\n"[..] } else { reply };
+            return self.replies.fill(id, heard).is_some();
+        }
+        self.replies.fill(id, reply).is_some()
+    }
+
+    /// The same, with a reply that is encoded in the protocol of the request.
+    pub(super) fn answer_with(&mut self, id: RequestId, encode: impl FnOnce(&mut Reply)) -> bool {
+        let Some((_, protocol)) = self.replies.waiting(id) else { return false };
+        let mut reply = std::mem::take(&mut self.reply);
+        reply.clear();
+        reply.set_protocol(protocol);
+        encode(&mut reply);
+        let was_waiting = self.answer(id, reply.as_bytes());
+        self.reply = reply;
+        was_waiting
+    }
+}
+
+fn is_publish_or_subscribe(name: &[u8]) -> bool {
+    PUBLISH_AND_SUBSCRIBE.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
+}

@@ -1,0 +1,336 @@
+//! A client's connection, without its socket: bytes in, requests out, replies back in order.
+//!
+//! The connection answers what concerns itself (PING, HELLO, MULTI ...) and asks its owner for the
+//! rest: a write, which must go through the log; a read, which must be linearizable; WAIT, INFO and
+//! CLIENT LIST, which know more than one connection. The owner may answer in any order.
+//!
+//! - C1 replies leave in the order of the requests. By construction: [`queue::Replies`] reserves a
+//!   place for each request and lets bytes out from the front only.
+//! - C2 a connection sees its own order: a read is not asked for while writes before it are without
+//!   an answer, and a write is not while reads before it are. Reads overlap reads, and writes, which
+//!   their owner keeps in order, overlap writes. By `Door::may_go`; test
+//!   `c2_a_connection_sees_its_own_order`.
+//! - C3 what a client can make this hold is bounded: input by [`INPUT_BYTES_MAX`] and one feeding,
+//!   requests without an answer by [`PIPELINE_DEPTH_MAX`], a transaction by [`QUEUED_BYTES_MAX`],
+//!   watched keys by [`WATCHED_BYTES_MAX`]. At a bound, and while a client does not read
+//!   [`OUTPUT_BYTES_MAX`] of replies, nothing more is taken from it: [`Connection::wants_input`].
+//! - C4 each request is answered once; an answer to what is not waiting is ignored and told so.
+//! - C5 EXEC executes only if every watched key is as WATCH saw it. A WATCH that fails, or is too
+//!   large, makes the next EXEC abort: a client that ignored that error must not lose its guard.
+//! - C6 a client that has not given the password reaches nothing but AUTH, HELLO, RESET and QUIT.
+//!
+//! Differs from Redis: a transaction takes commands of the store and a few of the connection's
+//! (PING, ECHO, SELECT, UNWATCH, CLIENT ID and GETNAME, COMMAND COUNT); there is no publish and
+//! subscribe; CONFIG SET changes nothing.
+
+mod auth;
+mod client;
+mod config;
+mod door;
+mod queue;
+mod transaction;
+
+pub use client::ClientFilter;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::{Instant, Prefix, Slot};
+
+use crate::reply::Protocol;
+use crate::resp::{INPUT_BYTES_MAX, Parse, Parser, too_long};
+use crate::text;
+use door::{Door, Kind};
+use queue::Waiting;
+
+pub use transaction::{QUEUED_BYTES_MAX, WATCHED_BYTES_MAX};
+
+/// Requests of one connection that may be without an answer.
+pub const PIPELINE_DEPTH_MAX: usize = 1024;
+
+/// Replies that a client has not read: beyond, no more of its requests are executed.
+pub const OUTPUT_BYTES_MAX: usize = 1 << 20;
+
+/// Connections of one replica, unless configured otherwise; the same as Redis.
+pub const CONNECTIONS_MAX: usize = 10_000;
+
+/// Buffers that have grown beyond this are given back when they are empty.
+const BUFFER_BYTES_KEPT: usize = 256 << 10;
+
+/// The version of Redis that clients are told: what the commands, replies and errors are those of.
+pub const REDIS_VERSION: &str = "7.0.15";
+
+/// What all connections of a replica share.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The password that clients must give; `None` lets everybody in.
+    pub requirepass: Option<String>,
+    /// The store's memory limit in bytes, for CONFIG GET; zero means none.
+    pub memory_bytes_max: u64,
+    /// How many connections the owner accepts, for CONFIG GET.
+    pub connections_max: usize,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config { requirepass: None, memory_bytes_max: 0, connections_max: CONNECTIONS_MAX }
+    }
+}
+
+/// What CLIENT LIST tells about the socket.
+#[derive(Clone, Debug, Default)]
+pub struct Identity {
+    /// A number that this replica gives once.
+    pub id: u64,
+    /// The client's address.
+    pub address: String,
+    /// The address that it connected to.
+    pub local_address: String,
+}
+
+/// Names a request of one connection. Later requests have larger names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub u64);
+
+/// What the connection asks of its owner. Each is to be answered once, by its `id`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Request<'a> {
+    /// Execute this command ([`entry::command`](crate::entry::command)) through the log, after those
+    /// asked for before. Answer with [`Connection::executed`] or [`Connection::fail`].
+    Write {
+        /// The name to answer by.
+        id: RequestId,
+        /// The command's bytes.
+        command: &'a [u8],
+    },
+    /// Answer this command from a state that is recent enough, with
+    /// [`Machine::read`](crate::machine::Machine::read) here or at another member. The bytes stay
+    /// available in [`Connection::read_command`]. Answer with [`Connection::answer`] or
+    /// [`Connection::fail`].
+    Read {
+        /// The name to answer by.
+        id: RequestId,
+        /// The command's bytes.
+        command: &'a [u8],
+    },
+    /// Wait until so many members other than the leader hold `after`, or the time is over. Answer
+    /// with [`Connection::answer_integer`].
+    Wait {
+        /// The name to answer by.
+        id: RequestId,
+        /// How many members; may be none.
+        members: u64,
+        /// `None` for as long as the owner allows.
+        timeout: Option<Duration>,
+        /// Covers all writes of this connection.
+        after: Prefix,
+    },
+    /// Say how the replica stands. Answer with [`Connection::answer_text`].
+    Info {
+        /// The name to answer by.
+        id: RequestId,
+        /// The sections asked for, in lower case; none means the default ones.
+        sections: &'a [String],
+    },
+    /// Describe the connections that the filter accepts, one [`Connection::describe`] a line. Answer
+    /// with [`Connection::answer_text`].
+    Clients {
+        /// The name to answer by.
+        id: RequestId,
+        /// Which connections.
+        filter: &'a ClientFilter,
+    },
+}
+
+/// What has arrived and is not yet parsed.
+#[derive(Debug, Default)]
+struct Intake {
+    input: Vec<u8>,
+    /// Input before this has been used.
+    at: usize,
+    parser: Parser,
+    /// Nothing more will arrive.
+    has_ended: bool,
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct Connection {
+    intake: Intake,
+    door: Door,
+}
+
+impl Connection {
+    /// A connection that has just been accepted.
+    pub fn new(config: Arc<Config>, identity: Identity, now: Instant) -> Connection {
+        let parser = Parser::new(config.requirepass.is_none());
+        let intake = Intake { parser, ..Intake::default() };
+        Connection { intake, door: Door::new(config, identity, now) }
+    }
+
+    /// Takes bytes that have arrived. Ask [`Connection::wants_input`] first.
+    pub fn feed(&mut self, bytes: &[u8], now: Instant) {
+        self.door.last_input = now;
+        let Intake { input, at, .. } = &mut self.intake;
+        if self.door.is_closing {
+            return; // what follows the end of a conversation is not read, as in Redis
+        }
+        if *at == input.len() {
+            input.clear();
+            if input.capacity() > BUFFER_BYTES_KEPT {
+                input.shrink_to(0);
+            }
+        } else {
+            input.drain(..*at);
+        }
+        *at = 0;
+        input.extend_from_slice(bytes);
+    }
+
+    /// Whether to read more from the client (C3).
+    pub fn wants_input(&self) -> bool {
+        !self.door.is_closing
+            && !self.intake.has_ended
+            && self.intake.input.len() - self.intake.at < INPUT_BYTES_MAX
+            && self.door.has_room()
+    }
+
+    /// The next thing that the owner must do for this client; `None` until there is more input, or
+    /// more answers.
+    pub fn next_request(&mut self) -> Option<Request<'_>> {
+        let (id, kind) = self.advance()?;
+        let door = &self.door;
+        Some(match kind {
+            Kind::Write | Kind::Exec => Request::Write { id, command: &door.command },
+            Kind::Read | Kind::Watch => Request::Read { id, command: &door.command },
+            Kind::Wait { members, timeout } => {
+                Request::Wait { id, members, timeout, after: door.written }
+            }
+            Kind::Info => Request::Info { id, sections: &door.sections },
+            Kind::Clients => Request::Clients { id, filter: &door.filter },
+        })
+    }
+
+    fn advance(&mut self) -> Option<(RequestId, Kind)> {
+        let Connection { intake, door } = self;
+        loop {
+            if door.held.is_some() {
+                if let Some(request) = door.release() {
+                    return Some(request);
+                }
+                // Released without asking anybody, or still held.
+                if door.held.is_some() {
+                    return None;
+                }
+            }
+            if door.is_closing || door.is_waiting() || !door.has_room() {
+                return None;
+            }
+            match intake.parser.parse(&intake.input[intake.at..]) {
+                Ok(Parse::Request(request)) => {
+                    door.handle(&request.args());
+                    intake.at += request.consumed();
+                    intake.parser.set_authenticated(door.is_authenticated);
+                }
+                Ok(Parse::TooLong { consumed }) => {
+                    intake.at += consumed;
+                    door.refuse(too_long().as_bytes());
+                }
+                Ok(Parse::More { consumed }) => {
+                    intake.at += consumed;
+                    door.is_closing |= intake.has_ended;
+                    return None;
+                }
+                Err(error) => {
+                    door.refuse(&error.reply());
+                    door.is_closing = true;
+                }
+            }
+        }
+    }
+
+    /// The bytes of a read that is waiting; `None` once it is answered.
+    pub fn read_command(&self, id: RequestId) -> Option<&[u8]> {
+        self.door.replies.read_command(id)
+    }
+
+    /// The write `id` was executed in `slot` and answered `reply`. False if it was not waiting (C4).
+    pub fn executed(&mut self, id: RequestId, slot: Slot, reply: &[u8]) -> bool {
+        self.door.written = self.door.written.max(slot.prefix_through());
+        self.answer(id, reply)
+    }
+
+    /// `reply`, a complete reply in RESP, is the answer to `id`. False if it was not waiting (C4).
+    pub fn answer(&mut self, id: RequestId, reply: &[u8]) -> bool {
+        self.door.answer(id, reply)
+    }
+
+    /// `id` has failed: `text`, one of [`text`](crate::text), says what became of it. False if it
+    /// was not waiting (C4).
+    pub fn fail(&mut self, id: RequestId, text: &str) -> bool {
+        self.door.answer_with(id, |reply| reply.error(text))
+    }
+
+    /// The answer to `id` is a number. False if it was not waiting (C4).
+    pub fn answer_integer(&mut self, id: RequestId, value: u64) -> bool {
+        self.door.answer_with(id, |reply| reply.integer(value as i64))
+    }
+
+    /// The answer to `id` is a text to be shown as it is. False if it was not waiting (C4).
+    pub fn answer_text(&mut self, id: RequestId, text: &str) -> bool {
+        self.door.answer_with(id, |reply| reply.verbatim(text))
+    }
+
+    /// Every request without an answer fails: the owner has lost them. Writes are then unknown, and
+    /// reads had no effect.
+    pub fn fail_all(&mut self) {
+        while let Some((id, waiting)) = self.door.replies.first_waiting() {
+            let text = match waiting {
+                Waiting::Write => text::UNKNOWN_OUTCOME,
+                Waiting::Read { .. } | Waiting::Other => text::TRY_AGAIN,
+            };
+            self.fail(id, text);
+        }
+    }
+
+    /// Replies to send.
+    pub fn output(&self) -> &[u8] {
+        self.door.replies.output()
+    }
+
+    /// The first `n` bytes of the output have been sent.
+    pub fn sent(&mut self, n: usize) {
+        self.door.replies.sent(n);
+    }
+
+    /// Whether requests are without an answer.
+    pub fn is_busy(&self) -> bool {
+        self.door.replies.n_waiting() > 0 || self.door.held.is_some()
+    }
+
+    /// Whether to close the socket: the conversation is over and everything has been sent.
+    pub fn is_finished(&self) -> bool {
+        self.door.is_closing && !self.is_busy() && self.output().is_empty()
+    }
+
+    /// The client will send nothing more. What it has sent is still executed and answered.
+    pub fn end_of_input(&mut self) {
+        self.intake.has_ended = true;
+    }
+
+    /// The number of the connection, as CLIENT ID tells it.
+    pub fn id(&self) -> u64 {
+        self.door.identity.id
+    }
+
+    /// The protocol that the client has chosen.
+    pub fn protocol(&self) -> Protocol {
+        self.door.protocol
+    }
+
+    /// The line that CLIENT LIST shows, without its end.
+    pub fn describe(&self, now: Instant) -> String {
+        let Intake { input, at, .. } = &self.intake;
+        self.door.describe(now, input.len() - at, input.capacity() - (input.len() - at))
+    }
+}

@@ -1,0 +1,184 @@
+//! Replies in the order of their requests, although they are made in any order (C1).
+
+use std::collections::VecDeque;
+
+use smallvec::SmallVec;
+
+use super::{BUFFER_BYTES_KEPT, PIPELINE_DEPTH_MAX, RequestId};
+use crate::reply::Protocol;
+
+/// What a request without an answer waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Waiting {
+    /// The log.
+    Write,
+    /// A state that is recent enough.
+    Read {
+        /// The command's bytes.
+        command: SmallVec<[u8; 64]>,
+        /// If it is a WATCH: of which generation of watched keys.
+        watch: Option<u64>,
+    },
+    /// Something that its owner knows.
+    Other,
+}
+
+#[derive(Debug)]
+enum Content {
+    Waiting(Waiting),
+    /// A reply that others before it hold up.
+    Reply(Vec<u8>),
+}
+
+#[derive(Debug)]
+struct Place {
+    content: Content,
+    protocol: Protocol,
+    /// CLIENT REPLY has silenced it.
+    is_silent: bool,
+}
+
+/// How a place is taken.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Manner {
+    /// The protocol to answer in.
+    pub(super) protocol: Protocol,
+    /// Whether the reply is not sent.
+    pub(super) is_silent: bool,
+}
+
+/// The replies of one connection.
+#[derive(Debug, Default)]
+pub(super) struct Replies {
+    /// The name of the first place.
+    first: u64,
+    /// The front waits for its answer, by construction: an answer at the front goes out at once.
+    places: VecDeque<Place>,
+    output: Vec<u8>,
+    sent: usize,
+    n_writes: usize,
+    n_reads: usize,
+    n_others: usize,
+}
+
+impl Replies {
+    /// Whether another request may be taken (C3).
+    pub(super) fn has_place(&self) -> bool {
+        self.places.len() < PIPELINE_DEPTH_MAX
+    }
+
+    /// Takes the next place, for an answer that comes later.
+    pub(super) fn reserve(&mut self, waiting: Waiting, manner: Manner) -> RequestId {
+        assert!(self.has_place(), "C3: a request was taken without a place for its reply");
+        *self.count(&waiting) += 1;
+        let id = RequestId(self.first + self.places.len() as u64);
+        self.push(Content::Waiting(waiting), manner);
+        id
+    }
+
+    /// Takes the next place for a reply that is there.
+    pub(super) fn append(&mut self, reply: &[u8], manner: Manner) {
+        if !self.places.is_empty() {
+            let kept = if manner.is_silent { Vec::new() } else { reply.to_vec() };
+            self.push(Content::Reply(kept), manner);
+            return;
+        }
+        self.first += 1;
+        if !manner.is_silent {
+            self.output.extend_from_slice(reply);
+        }
+    }
+
+    /// What `id` waits for, and the protocol of its answer.
+    pub(super) fn waiting(&self, id: RequestId) -> Option<(&Waiting, Protocol)> {
+        let place = self.places.get(usize::try_from(id.0.checked_sub(self.first)?).ok()?)?;
+        match &place.content {
+            Content::Waiting(waiting) => Some((waiting, place.protocol)),
+            Content::Reply(_) => None,
+        }
+    }
+
+    /// The oldest request without an answer.
+    pub(super) fn first_waiting(&self) -> Option<(RequestId, &Waiting)> {
+        let front = RequestId(self.first);
+        self.waiting(front).map(|(waiting, _)| (front, waiting))
+    }
+
+    pub(super) fn read_command(&self, id: RequestId) -> Option<&[u8]> {
+        match self.waiting(id)?.0 {
+            Waiting::Read { command, .. } => Some(command),
+            Waiting::Write | Waiting::Other => None,
+        }
+    }
+
+    /// Puts the reply into its place, and gives what the place waited for. `None` if it did not (C4).
+    pub(super) fn fill(&mut self, id: RequestId, reply: &[u8]) -> Option<Waiting> {
+        let at = usize::try_from(id.0.checked_sub(self.first)?).ok()?;
+        let place = self.places.get_mut(at)?;
+        if let Content::Reply(_) = place.content {
+            return None;
+        }
+        // The common case is the front: its bytes are copied once, into the output.
+        let kept = if at == 0 || place.is_silent { Vec::new() } else { reply.to_vec() };
+        let is_silent = place.is_silent;
+        let content = std::mem::replace(&mut place.content, Content::Reply(kept));
+        let Content::Waiting(waiting) = content else { return None };
+        *self.count(&waiting) -= 1;
+        if at == 0 {
+            if !is_silent {
+                self.output.extend_from_slice(reply);
+            }
+            while let Some(Place { content: Content::Reply(reply), .. }) = self.places.front() {
+                self.output.extend_from_slice(reply);
+                self.places.pop_front();
+                self.first += 1;
+            }
+        }
+        Some(waiting)
+    }
+
+    pub(super) fn n_writes(&self) -> usize {
+        self.n_writes
+    }
+
+    pub(super) fn n_reads(&self) -> usize {
+        self.n_reads
+    }
+
+    pub(super) fn n_waiting(&self) -> usize {
+        self.n_writes + self.n_reads + self.n_others
+    }
+
+    /// Replies that nothing holds up.
+    pub(super) fn output(&self) -> &[u8] {
+        &self.output[self.sent..]
+    }
+
+    pub(super) fn sent(&mut self, n: usize) {
+        self.sent += n;
+        assert!(self.sent <= self.output.len(), "no more was sent than there was");
+        if self.sent == self.output.len() {
+            self.output.clear();
+            self.sent = 0;
+            if self.output.capacity() > BUFFER_BYTES_KEPT {
+                self.output.shrink_to(0);
+            }
+        } else if self.sent > self.output.len() / 2 {
+            self.output.drain(..self.sent);
+            self.sent = 0;
+        }
+    }
+
+    fn push(&mut self, content: Content, manner: Manner) {
+        let Manner { protocol, is_silent } = manner;
+        self.places.push_back(Place { content, protocol, is_silent });
+    }
+
+    fn count(&mut self, waiting: &Waiting) -> &mut usize {
+        match waiting {
+            Waiting::Write => &mut self.n_writes,
+            Waiting::Read { .. } => &mut self.n_reads,
+            Waiting::Other => &mut self.n_others,
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! MULTI, EXEC, DISCARD, WATCH, UNWATCH.
+//!
+//! Commands are queued here, already encoded; EXEC sends them all as one command of the log, with
+//! the watched keys and the versions that WATCH saw as guards. So the decision whether a watched key
+//! has changed is made in the log, at every replica alike, and not here.
+
+use crate::entry::command::Queued;
+use crate::entry::{COMMAND_BYTES_MAX, Command};
+
+/// The most bytes of one transaction's commands. Room for one value of any length.
+pub const QUEUED_BYTES_MAX: usize = COMMAND_BYTES_MAX - WATCHED_BYTES_MAX - 64;
+
+/// The most bytes of the watched keys of one connection, counting [`GUARD_BYTES`] for each.
+pub const WATCHED_BYTES_MAX: usize = 64 << 10;
+
+/// What a guard takes beside its key, at most.
+const GUARD_BYTES: usize = 13;
+
+const _: () = assert!(
+    QUEUED_BYTES_MAX > crate::store::VALUE_BYTES_MAX + crate::store::KEY_BYTES_MAX + 1024,
+    "a transaction has room for any SET"
+);
+
+/// An open MULTI.
+#[derive(Debug, Default)]
+pub(super) struct Transaction {
+    pub(super) queued: Queued,
+    /// A command was refused, so EXEC must discard the rest.
+    pub(super) is_dirty: bool,
+}
+
+/// The watched keys.
+#[derive(Debug, Default)]
+pub(super) struct Watched {
+    pub(super) guards: Vec<(Vec<u8>, u64)>,
+    /// What the guards, and the keys whose versions are being read, take.
+    bytes: usize,
+    /// A WATCH has failed: the next EXEC aborts (C5).
+    pub(super) is_broken: bool,
+    /// Raised by whatever forgets the keys, so that a read that was under way adds none.
+    pub(super) generation: u64,
+}
+
+impl Watched {
+    /// Makes room for keys to watch; if there is none, the guard is broken (C5).
+    pub(super) fn admit(&mut self, keys: &[&[u8]]) -> bool {
+        let bytes: usize = keys.iter().map(|key| key.len() + GUARD_BYTES).sum();
+        let fits = self.bytes + bytes <= WATCHED_BYTES_MAX;
+        if fits {
+            self.bytes += bytes;
+        } else {
+            self.is_broken = true;
+        }
+        fits
+    }
+
+    /// The read of `command`, which a WATCH of `generation` asked for, was answered `reply`.
+    /// Whether that was good.
+    pub(super) fn saw(&mut self, generation: u64, command: &[u8], reply: &[u8]) -> bool {
+        if generation != self.generation {
+            return true; // forgotten meanwhile
+        }
+        match (Command::decode(command), versions(reply)) {
+            (Ok(Command::Versions { keys }), Some(versions)) if keys.len() == versions.len() => {
+                let keys = keys.iter().map(|key| key.to_vec());
+                self.guards.extend(keys.zip(versions));
+                true
+            }
+            _ => {
+                self.is_broken = true;
+                false
+            }
+        }
+    }
+
+    /// Watches nothing any more.
+    pub(super) fn clear(&mut self) {
+        let generation = self.generation + 1;
+        *self = Watched { generation, ..Watched::default() };
+    }
+}
+
+/// The array of integers that a machine answers to a read of versions.
+fn versions(reply: &[u8]) -> Option<Vec<u64>> {
+    let text = std::str::from_utf8(reply).ok()?;
+    let mut lines = text.strip_suffix("\r\n")?.split("\r\n");
+    let len: usize = lines.next()?.strip_prefix('*')?.parse().ok()?;
+    let versions: Option<Vec<u64>> = lines
+        .map(|line| line.strip_prefix(':')?.parse::<i64>().ok().map(|version| version as u64))
+        .collect();
+    versions.filter(|versions| versions.len() == len)
+}

@@ -1,0 +1,149 @@
+//! C3: what a client can make a connection hold.
+
+use base::{Instant, Slot};
+use kv::connection::{
+    Config, OUTPUT_BYTES_MAX, PIPELINE_DEPTH_MAX, QUEUED_BYTES_MAX, Request, WATCHED_BYTES_MAX,
+};
+use kv::entry::COMMAND_BYTES_MAX;
+use kv::resp::INPUT_BYTES_MAX;
+use kv::store::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+
+use crate::driver::{Driver, drain, encode};
+
+#[test]
+fn c3_a_pipeline_is_taken_up_to_its_depth_and_continued_as_it_is_answered() {
+    let mut connection = Driver::new(Config::default()).connect();
+    connection.feed(&b"INCR n\r\n".repeat(PIPELINE_DEPTH_MAX + 10), Instant::ZERO);
+    let mut ids = Vec::new();
+    while let Some(Request::Write { id, .. }) = connection.next_request() {
+        ids.push(id);
+    }
+    assert_eq!(ids.len(), PIPELINE_DEPTH_MAX);
+    assert!(!connection.wants_input());
+    // An answer out of order frees no place; one at the front does.
+    connection.executed(ids[1], Slot(1), b":2\r\n");
+    assert!(connection.next_request().is_none());
+    connection.executed(ids[0], Slot(0), b":1\r\n");
+    assert!(connection.wants_input());
+    assert!(connection.next_request().is_some());
+    assert!(connection.next_request().is_some());
+    assert!(connection.next_request().is_none());
+}
+
+#[test]
+fn c3_a_client_that_does_not_read_is_not_served() {
+    let mut driver = Driver::new(Config::default());
+    let mut connection = driver.connect();
+    let value = vec![b'x'; 100_000];
+    driver.call(&mut connection, &[b"SET", b"k", &value]);
+    connection.feed(&b"GET k\r\n".repeat(100), Instant::ZERO);
+    while let Some(asked) = driver.ask(&mut connection) {
+        driver.answer(&mut connection, &asked);
+    }
+    let held = connection.output().len();
+    assert!((OUTPUT_BYTES_MAX..OUTPUT_BYTES_MAX + 2 * value.len()).contains(&held), "{held}");
+    assert!(!connection.wants_input());
+    let mut read = drain(&mut connection).len();
+    assert!(connection.wants_input());
+    while let Some(asked) = driver.ask(&mut connection) {
+        driver.answer(&mut connection, &asked);
+        read += drain(&mut connection).len();
+    }
+    assert_eq!(read, 100 * (value.len() + b"$100000\r\n\r\n".len()), "and nothing is lost");
+}
+
+#[test]
+fn c3_input_is_bounded() {
+    let mut connection = Driver::new(Config::default()).connect();
+    // A write that is not answered holds up the read behind it, and all the input.
+    connection.feed(b"SET k 1\r\nGET k\r\n", Instant::ZERO);
+    assert!(connection.next_request().is_some());
+    let mut fed = 0;
+    while connection.wants_input() {
+        connection.feed(&[b'\n'; 60_000], Instant::ZERO);
+        assert!(connection.next_request().is_none());
+        fed += 60_000;
+        assert!(fed < INPUT_BYTES_MAX + 70_000);
+    }
+}
+
+#[test]
+fn c3_a_request_over_the_limit_is_refused_and_spoils_a_transaction() {
+    let mut driver = Driver::new(Config::default());
+    let mut connection = driver.connect();
+    let long = vec![b'x'; COMMAND_BYTES_MAX];
+    driver.call(&mut connection, &[b"MULTI"]);
+    let refused = driver.call(&mut connection, &[b"SET", b"k", &long]);
+    assert!(refused.starts_with(b"-ERR request is longer than"));
+    let aborted = driver.call(&mut connection, &[b"EXEC"]);
+    assert!(aborted.starts_with(b"-EXECABORT "));
+    let value = vec![b'x'; VALUE_BYTES_MAX + 1];
+    let refused = driver.call(&mut connection, &[b"SET", b"k", &value]);
+    assert!(refused.starts_with(b"-ERR value is longer than"));
+    let refused = driver.call(&mut connection, &[b"GET", &value[..KEY_BYTES_MAX + 1]]);
+    assert!(refused.starts_with(b"-ERR key is longer than"));
+}
+
+#[test]
+fn c3_a_transaction_is_bounded_and_takes_the_largest_value() {
+    let mut driver = Driver::new(Config::default());
+    let mut connection = driver.connect();
+    let (key, value) = (vec![b'k'; KEY_BYTES_MAX], vec![b'v'; VALUE_BYTES_MAX]);
+    driver.call(&mut connection, &[b"WATCH", &key]);
+    driver.call(&mut connection, &[b"MULTI"]);
+    assert_eq!(driver.call(&mut connection, &[b"SET", &key, &value]), b"+QUEUED\r\n");
+    connection.feed(&encode(&[b"EXEC"]), Instant::ZERO);
+    let exec = driver.ask(&mut connection).unwrap();
+    let crate::driver::Asked::Write(_, command) = &exec else { panic!("{exec:?}") };
+    assert!(command.len() <= COMMAND_BYTES_MAX);
+    driver.answer(&mut connection, &exec);
+    assert_eq!(drain(&mut connection), b"*1\r\n+OK\r\n");
+    // One more does not fit.
+    driver.call(&mut connection, &[b"MULTI"]);
+    driver.call(&mut connection, &[b"SET", &key, &value]);
+    let refused = driver.call(&mut connection, &[b"SET", &key, &value]);
+    let expected = format!("-ERR the transaction is longer than {QUEUED_BYTES_MAX} bytes");
+    assert!(refused.starts_with(expected.as_bytes()));
+    assert!(driver.call(&mut connection, &[b"EXEC"]).starts_with(b"-EXECABORT "));
+}
+
+#[test]
+fn c3_c5_watching_too_much_aborts_the_transaction() {
+    let mut driver = Driver::new(Config::default());
+    let mut connection = driver.connect();
+    let n = WATCHED_BYTES_MAX / KEY_BYTES_MAX;
+    for number in 0..n {
+        let mut key = vec![b'k'; KEY_BYTES_MAX];
+        key[0] = number as u8;
+        let reply = driver.call(&mut connection, &[b"WATCH", &key]);
+        let fits = number + 1 < n;
+        assert_eq!(reply == b"+OK\r\n", fits, "{number}");
+    }
+    driver.call(&mut connection, &[b"MULTI"]);
+    driver.call(&mut connection, &[b"SET", b"k", b"v"]);
+    assert_eq!(driver.call(&mut connection, &[b"EXEC"]), b"*-1\r\n");
+    // And a key that is too long to exist.
+    let long = vec![b'k'; KEY_BYTES_MAX + 1];
+    let refused = driver.call(&mut connection, &[b"WATCH", &long]);
+    assert!(refused.starts_with(b"-ERR key is longer than"));
+    driver.call(&mut connection, &[b"MULTI"]);
+    assert_eq!(driver.call(&mut connection, &[b"EXEC"]), b"*-1\r\n");
+    driver.call(&mut connection, &[b"MULTI"]);
+    assert_eq!(driver.call(&mut connection, &[b"EXEC"]), b"*0\r\n");
+}
+
+#[test]
+fn what_a_client_sent_before_it_hung_up_is_executed() {
+    let mut driver = Driver::new(Config::default());
+    let mut connection = driver.connect();
+    connection.feed(b"INCR n\r\nGET n\r\nINCR n\r\nINCR", Instant::ZERO);
+    connection.end_of_input();
+    assert!(!connection.wants_input());
+    while let Some(asked) = driver.ask(&mut connection) {
+        assert!(!connection.is_finished());
+        driver.answer(&mut connection, &asked);
+    }
+    assert!(!connection.is_finished(), "its replies are not sent");
+    assert_eq!(drain(&mut connection), b":1\r\n$1\r\n1\r\n:2\r\n");
+    assert!(connection.is_finished());
+}

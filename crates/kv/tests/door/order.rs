@@ -1,0 +1,197 @@
+//! C1 and C2: whatever the owner's pace, a client hears what it would have heard at once.
+
+use base::{Instant, Rng, Slot};
+use kv::connection::{Config, Connection, Request, RequestId};
+use kv::text;
+use proptest::prelude::*;
+
+use crate::driver::{Driver, drain, encode};
+
+/// A pipeline of what clients send.
+fn pipeline(seed: u64) -> Vec<u8> {
+    let mut rng = Rng::new(seed);
+    let mut input = Vec::new();
+    for _ in 0..rng.below(60) {
+        let key = format!("k{}", rng.below(3)).into_bytes();
+        let key = &key[..];
+        let request: Vec<&[u8]> = match rng.below(17) {
+            0..=2 => vec![b"INCR", key],
+            3..=5 => vec![b"GET", key],
+            6 => vec![b"PING"],
+            7 => vec![b"MULTI"],
+            8 => vec![b"EXEC"],
+            9 => vec![b"WATCH", key],
+            10 => vec![b"nosuch"],
+            11 => vec![b"DEL", key],
+            12 => vec![b"HELLO", if rng.chance(1, 2) { b"2" } else { b"3" }],
+            13 => vec![b"CLIENT", b"REPLY", if rng.chance(1, 2) { b"SKIP" } else { b"ON" }],
+            14 => vec![b"WAIT", b"0", b"1"],
+            15 => vec![b"MGET", b"k0", b"k1", b"k2"],
+            _ => vec![b"UNWATCH"],
+        };
+        input.extend_from_slice(&encode(&request));
+    }
+    input
+}
+
+proptest! {
+    #[test]
+    fn c1_replies_leave_in_order_at_any_pace(seed: u64, pace: u64) {
+        let input = pipeline(seed);
+        let mut at_once = Driver::new(Config::default());
+        let mut connection = at_once.connect();
+        let expected = at_once.feed(&mut connection, &input);
+        let mut late = Driver::new(Config::default());
+        let mut connection = late.connect();
+        let found = late.feed_late(&mut connection, &input, &mut Rng::new(pace));
+        prop_assert_eq!(
+            String::from_utf8_lossy(&found),
+            String::from_utf8_lossy(&expected)
+        );
+        prop_assert!(!connection.is_busy());
+        prop_assert_eq!(late.machine.digest(), at_once.machine.digest());
+    }
+}
+
+fn connection() -> Connection {
+    Driver::new(Config::default()).connect()
+}
+
+fn write(connection: &mut Connection) -> Option<RequestId> {
+    match connection.next_request()? {
+        Request::Write { id, .. } => Some(id),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn read(connection: &mut Connection) -> Option<RequestId> {
+    match connection.next_request()? {
+        Request::Read { id, .. } => Some(id),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn c2_a_connection_sees_its_own_order() {
+    let mut connection = connection();
+    connection.feed(b"SET k 1\r\nSET k 2\r\nGET k\r\nGET l\r\nSET k 3\r\nGET k\r\n", Instant::ZERO);
+    let (first, second) = (write(&mut connection).unwrap(), write(&mut connection).unwrap());
+    assert!(read(&mut connection).is_none(), "the reads wait for the writes");
+    assert!(connection.executed(first, Slot(0), b"+OK\r\n"));
+    assert!(read(&mut connection).is_none());
+    assert!(connection.executed(second, Slot(1), b"+OK\r\n"));
+    let (first, second) = (read(&mut connection).unwrap(), read(&mut connection).unwrap());
+    assert!(write(&mut connection).is_none(), "the write waits for the reads");
+    // The second read is answered first; its reply stays behind the first's.
+    assert!(connection.answer(second, b"$-1\r\n"));
+    assert_eq!(drain(&mut connection), b"+OK\r\n+OK\r\n");
+    assert!(connection.answer(first, b"$1\r\n2\r\n"));
+    assert_eq!(drain(&mut connection), b"$1\r\n2\r\n$-1\r\n");
+    let third = write(&mut connection).unwrap();
+    assert!(connection.fail(third, text::UNKNOWN_OUTCOME));
+    assert!(drain(&mut connection).starts_with(b"-UNKNOWN "));
+    assert!(read(&mut connection).is_some());
+}
+
+#[test]
+fn c2_wait_covers_the_writes_before_it_and_holds_up_what_follows() {
+    let mut connection = connection();
+    connection.feed(b"SET k 1\r\nWAIT 2 100\r\nPING\r\n", Instant::ZERO);
+    let id = write(&mut connection).unwrap();
+    assert!(connection.next_request().is_none());
+    connection.executed(id, Slot(41), b"+OK\r\n");
+    let Some(Request::Wait { id, members, timeout, after }) = connection.next_request() else {
+        panic!("WAIT");
+    };
+    assert_eq!((members, timeout.unwrap().as_millis(), after.0), (2, 100, 42));
+    assert!(connection.next_request().is_none());
+    assert_eq!(drain(&mut connection), b"+OK\r\n", "PING is not answered yet");
+    connection.answer_integer(id, 1);
+    assert!(connection.next_request().is_none());
+    assert_eq!(drain(&mut connection), b":1\r\n+PONG\r\n");
+}
+
+#[test]
+fn c4_an_answer_to_what_is_not_waiting_is_ignored() {
+    let mut connection = connection();
+    connection.feed(b"PING\r\nGET k\r\nGET l\r\n", Instant::ZERO);
+    let (first, second) = (read(&mut connection).unwrap(), read(&mut connection).unwrap());
+    assert!(connection.answer(second, b"$1\r\n2\r\n"));
+    assert!(!connection.answer(second, b"$1\r\n3\r\n"), "answered twice");
+    assert!(connection.answer(first, b"$1\r\n1\r\n"));
+    for id in [first, second, RequestId(0), RequestId(u64::MAX)] {
+        assert!(!connection.answer(id, b"+OK\r\n"));
+        assert!(!connection.fail(id, text::TRY_AGAIN));
+        assert_eq!(connection.read_command(id), None);
+    }
+    assert_eq!(drain(&mut connection), b"+PONG\r\n$1\r\n1\r\n$1\r\n2\r\n");
+}
+
+#[test]
+fn c5_a_watch_that_failed_aborts_the_transaction() {
+    let mut connection = connection();
+    connection.feed(b"WATCH k\r\nMULTI\r\nSET k 1\r\nEXEC\r\nMULTI\r\nEXEC\r\n", Instant::ZERO);
+    let id = read(&mut connection).unwrap();
+    assert!(connection.next_request().is_none(), "EXEC waits for the versions");
+    connection.fail(id, text::TRY_AGAIN);
+    let id = write(&mut connection).expect("the second EXEC");
+    connection.executed(id, Slot(0), b"*0\r\n");
+    let output = drain(&mut connection);
+    let tail = b"+OK\r\n+QUEUED\r\n*-1\r\n+OK\r\n*0\r\n";
+    assert!(output.starts_with(b"-TRYAGAIN ") && output.ends_with(tail));
+}
+
+#[test]
+fn c5_the_versions_of_a_forgotten_watch_guard_nothing() {
+    let mut driver = Driver::new(Config::default());
+    let mut connection = driver.connect();
+    connection.feed(b"WATCH k\r\nUNWATCH\r\nMULTI\r\nPING\r\nEXEC\r\n", Instant::ZERO);
+    let id = read(&mut connection).unwrap();
+    assert!(connection.next_request().is_none());
+    connection.answer(id, b"*1\r\n:77\r\n");
+    let exec = driver.ask(&mut connection).unwrap();
+    driver.answer(&mut connection, &exec);
+    assert_eq!(drain(&mut connection), b"+OK\r\n+OK\r\n+OK\r\n+QUEUED\r\n*1\r\n+PONG\r\n");
+}
+
+#[test]
+fn an_owner_that_gives_up_says_which_outcomes_are_unknown() {
+    let mut connection = connection();
+    connection.feed(b"SET k 1\r\nINCR k\r\n", Instant::ZERO);
+    write(&mut connection).unwrap();
+    write(&mut connection).unwrap();
+    connection.fail_all();
+    let output = String::from_utf8(drain(&mut connection)).unwrap();
+    assert_eq!(output.matches("-UNKNOWN ").count(), 2);
+    connection.feed(b"GET k\r\n", Instant::ZERO);
+    read(&mut connection).unwrap();
+    connection.fail_all();
+    assert!(drain(&mut connection).starts_with(b"-TRYAGAIN "));
+    assert!(!connection.is_busy());
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_answered_or_end_the_conversation(
+        seed: u64,
+        noise in prop::collection::vec((any::<u16>(), any::<u8>()), 0..8),
+        pace: u64,
+    ) {
+        let mut input = pipeline(seed);
+        for (at, byte) in noise {
+            if !input.is_empty() {
+                let at = at as usize % input.len();
+                input[at] = byte;
+            }
+        }
+        let mut at_once = Driver::new(Config::default());
+        let mut connection = at_once.connect();
+        let expected = at_once.feed(&mut connection, &input);
+        // However it is cut and whatever the pace, the same bytes come back.
+        let mut late = Driver::new(Config::default());
+        let mut other = late.connect();
+        let found = late.feed_late(&mut other, &input, &mut Rng::new(pace));
+        prop_assert_eq!(found, expected);
+        prop_assert_eq!(other.is_finished(), connection.is_finished());
+    }
+}
