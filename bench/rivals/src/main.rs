@@ -1,9 +1,10 @@
 //! The peers of `gregale bench core`: other crates' replication cores under the same load.
 //!
 //! Three replicas in one thread, storage in memory, messages handed over in vectors, values of 32
-//! bytes, batches of 1, 64 and 512; every replica hands every entry to a state machine that looks at
-//! it. Each crate is used in the form that is cheapest for it. A run starts afresh and is warmed up;
-//! the result is the median of five. Prints the JSON of every other benchmark (`--table` for people).
+//! bytes, batches of 1, 64 and 512; every replica hands every entry to a state machine that looks
+//! at it. Each crate is used in the form that is cheapest for it. A run starts afresh and is warmed
+//! up; the result is the median of five. Prints the JSON of every other benchmark (`--table` for
+//! people).
 
 mod omni;
 mod tikv;
