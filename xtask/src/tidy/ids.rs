@@ -15,6 +15,10 @@ const CROSSING: [char; 2] = ['T', 'W'];
 /// Families whose citations must lead somewhere. Others (P1, L1) are also words of the trade.
 const CHECKED: [char; 4] = ['I', 'G', 'T', 'W'];
 
+/// What is promised in `proto` is checked here, globally and under faults: these crates keep its
+/// promises and cite them.
+const WATCHES: (&str, [&str; 2]) = ("crates/proto", ["crates/sim", "crates/model"]);
+
 /// The tests of these rules are made of ids that lead nowhere.
 const EXEMPT: &str = "xtask/";
 
@@ -43,7 +47,9 @@ pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
         for (line, id) in citations(file, source) {
             let family = id.chars().next().unwrap_or(' ');
             let is_promised = promised.contains(&(dir.to_owned(), id.clone()))
-                || CROSSING.contains(&family) && everywhere.contains(&id);
+                || CROSSING.contains(&family) && everywhere.contains(&id)
+                || WATCHES.1.contains(&dir)
+                    && promised.contains(&(WATCHES.0.to_owned(), id.clone()));
             if CHECKED.contains(&family) && !is_promised {
                 let what = format!(
                     "{id} is cited, but no module of {dir} promises it: add a line `- {id} ...` to \
@@ -116,8 +122,12 @@ fn is_cited(tree: &Tree, promising: &File, id: &str) -> bool {
     let folder = promising.path.rsplit_once('/').map_or("", |(folder, _)| folder);
     let dir = promising.crate_dir().unwrap_or("");
     let crosses = id.starts_with(CROSSING);
+    let watches = |file: &File| {
+        dir == WATCHES.0 && file.crate_dir().is_some_and(|dir| WATCHES.1.contains(&dir))
+    };
     tree.rust().any(|(file, source)| {
         let is_near = crosses
+            || watches(file)
             || file.path.starts_with(&format!("{folder}/"))
             || file.path.starts_with(&format!("{dir}/tests/"));
         is_near && citations(file, source).iter().any(|(_, cited)| cited == id)
@@ -186,6 +196,15 @@ mod tests {
             Vec::<String>::new()
         );
         assert_eq!(found(&[fabric, (LIB, "//! A.\n// I1 makes it whole.\n")]).len(), 1);
+    }
+
+    #[test]
+    fn the_simulator_keeps_promises_of_protocols() {
+        let proto = ("crates/proto/src/x.rs", "//! X.\n//! - G1 same.\n");
+        let check = ("crates/sim/src/checks.rs", "//! C.\n// G1: the same everywhere.\n");
+        assert_eq!(found(&[proto]).len(), 1);
+        assert_eq!(found(&[proto, check]), Vec::<String>::new());
+        assert_eq!(found(&[check]).len(), 1);
     }
 
     #[test]
