@@ -8,7 +8,7 @@ use super::{Finding, Tree};
 /// Crates whose runs a seed replays, and what would break that.
 const REPLAYS: [&str; 3] = ["crates/proto", "crates/sim", "crates/model"];
 const NOT_REPLAYED: [(&str, &str); 9] = [
-    ("std::time", "time is handed in: use base::Instant"),
+    ("std::time", "time is handed in: use base::Instant, and core::time::Duration for spans"),
     ("SystemTime", "time is handed in: use base::Instant"),
     ("HashMap", "its order is random: use BTreeMap"),
     ("HashSet", "its order is random: use BTreeSet"),
