@@ -318,8 +318,8 @@ fn is_file_at(file: &File, path: &Path) -> Result<bool, Error> {
     }
 }
 
-/// Removes every region in `directory` that nobody owns, with the doorbell (`node-<id>.bell`) beside
-/// it, and says which: leftovers of a cluster
+/// Removes every region in `directory` that nobody owns, with the doorbell (`node-<id>.bell`)
+/// beside it, and says which: leftovers of a cluster
 /// that was killed as a whole and that its operator does not want back.
 ///
 /// # Errors

@@ -10,18 +10,18 @@
 //! - I1 **Words only.** Apart from the pthread mutexes of [`robust`], a region is only ever touched
 //!   through [`Words`]: aligned, 8 bytes wide, atomic. No `&[u8]`, `&mut` or plain `&u64` ever
 //!   points into it. By construction: the pointer is private to [`Words`].
-//! - I2 **In bounds.** Every access is checked against the words that the view has; being outside is
-//!   our own bug and panics. Asserted.
-//! - I3 **Whole or absent.** A file gets its name only when memory, header and mutexes are complete,
-//!   and a creation that fails (a full tmpfs, too) leaves nothing behind. By construction: it is
-//!   unnamed (`O_TMPFILE`) and allocated before that.
-//! - I4 **One owner.** At most one process owns a region at a time: an [`Owner`] holds a lock of the
-//!   open file description, which the kernel drops with the process.
+//! - I2 **In bounds.** Every access is checked against the words that the view has; being outside
+//!   is our own bug and panics. Asserted.
+//! - I3 **Whole or absent.** A file gets its name only when memory, header and mutexes are
+//!   complete, and a creation that fails (a full tmpfs, too) leaves nothing behind. By
+//!   construction: it is unnamed (`O_TMPFILE`) and allocated before that.
+//! - I4 **One owner.** At most one process owns a region at a time: an [`Owner`] holds a lock of
+//!   the open file description, which the kernel drops with the process.
 //! - I5 **Lives are ordered.** Each owner's [`Owner::life`] is above those of all earlier owners of
 //!   this node's memory in this boot, also across a replacement of the file: it is the monotonic
 //!   clock's reading when it began, and above the last one that stands in the region.
-//! - I6 **Nobody attaches to a stranger.** Magic, version, cluster, node, layout and boot are compared
-//!   before the first word is touched, and an error names the field that differs.
+//! - I6 **Nobody attaches to a stranger.** Magic, version, cluster, node, layout and boot are
+//!   compared before the first word is touched, and an error names the field that differs.
 //! - I7 **A life is announced under its lock** (see [`robust`]).
 //!
 //! # Orderings (what `fabric` builds its promises T1..T6 on)
@@ -30,10 +30,11 @@
 //! | --- | --- | --- |
 //! | [`Words::load`] | Acquire | sees all that its writer did before the word's store |
 //! | [`Words::store`] | Release | publishes everything before it |
-//! | [`Words::write_words`] | Release fence, then Relaxed stores | each word publishes everything before the call; the words among themselves have no order (T3) |
-//! | [`Words::load_into`] | Relaxed loads, then Acquire fence | what comes after it is not older than what it read; the words among themselves have no order (T3) |
+//! | [`Words::write_words`] | Release fence, Relaxed stores | each publishes what was before (T3) |
+//! | [`Words::load_into`] | Relaxed loads, Acquire fence | what comes after is not older (T3) |
 //! | [`Words::cas`], [`Words::fetch_add`], [`Words::swap`] | AcqRel | both of the above |
 //!
+//! The words of one `write_words` or `load_into` have no order among themselves (T3).
 //! A store followed by a load of another word is *not* ordered by any of these; who needs that puts
 //! a SeqCst fence between (fabric: a READ behind a WRITE; the sleep flag).
 #![deny(unsafe_code)]

@@ -2,9 +2,9 @@
 //!
 //! An owner's poll-loop thread holds one process-shared robust mutex for each watcher ([`Held`]);
 //! each watcher blocks on its own ([`Watch`]). When the thread ends, by SIGKILL too, the kernel
-//! walks its list of robust mutexes *before* it tears down the process's memory and wakes one waiter
-//! of each: that is why there is one mutex a watcher, and why this is fast even for a process of
-//! many gigabytes. What is learned is a hint: no safety rests on it.
+//! walks its list of robust mutexes *before* it tears down the process's memory and wakes one
+//! waiter of each: that is why there is one mutex a watcher, and why this is fast even for a
+//! process of many gigabytes. What is learned is a hint: no safety rests on it.
 //!
 //! ```text
 //! watch slot (64 bytes, one a watcher)
@@ -14,13 +14,14 @@
 //! ```
 //!
 //! # Invariants
-//! - I7 **A life is announced under its lock.** `life` is written only by who holds the slot's mutex,
-//!   and an owner writes its own life there before it lets go. So a watcher that gets the mutex and
-//!   reads `life = n` knows that life n has ended, however it got the mutex: whether the kernel
-//!   said `EOWNERDEAD`, an earlier watcher had cleaned up before, or the owner let go itself.
-//! - I8 **Mutexes are never made again.** After a death they are handed on in the way that POSIX has
-//!   for it (`pthread_mutex_consistent`), so there is no moment at which one party initialises what
-//!   another blocks on. By construction: `init` runs before the file has a name.
+//! - I7 **A life is announced under its lock.** `life` is written only by who holds the slot's
+//!   mutex, and an owner writes its own life there before it lets go. So a watcher that gets the
+//!   mutex and reads `life = n` knows that life n has ended, however it got the mutex: whether the
+//!   kernel said `EOWNERDEAD`, an earlier watcher had cleaned up before, or the owner let go
+//!   itself.
+//! - I8 **Mutexes are never made again.** After a death they are handed on in the way that POSIX
+//!   has for it (`pthread_mutex_consistent`), so there is no moment at which one party initialises
+//!   what another blocks on. By construction: `init` runs before the file has a name.
 //! - I9 **Nobody waits without a deadline**, neither for a slow watcher ([`Held::retry`]) nor for a
 //!   healthy owner ([`Watch::wait`]).
 #![allow(unsafe_code)]
@@ -158,8 +159,8 @@ pub struct Held {
 impl Held {
     /// Takes the locks of all watchers for this life of the owner, with this thread.
     ///
-    /// A watcher that is just being told of the previous death may hold its lock for a moment: those
-    /// are waited for up to `patience` in all, and after that with [`Held::retry`].
+    /// A watcher that is just being told of the previous death may hold its lock for a moment:
+    /// those are waited for up to `patience` in all, and after that with [`Held::retry`].
     pub fn hold(owner: &crate::Owner, patience: Duration) -> Held {
         let slots = (0..WATCHERS).map(|watcher| (Slot::of(owner.region(), watcher), false));
         let mut held = Held { slots: slots.collect(), life: owner.life(), not_send: PhantomData };

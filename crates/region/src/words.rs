@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, fence};
 /// A view of words, counted from its own start. Cheap to clone; keeps the memory alive.
 ///
 /// W1: `n_words` words from `base` on are 8-aligned and inside the memory that it holds
-/// (established by [`Words::new`], the only constructor).
+/// (established by `Words::new`, the only constructor).
 #[derive(Clone, Debug)]
 pub struct Words {
     base: NonNull<u64>,

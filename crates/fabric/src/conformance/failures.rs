@@ -72,8 +72,8 @@ pub fn the_death_of_a_process_wakes_a_sleeper<G: Group>(group: &G) -> Verdict {
     Ok(())
 }
 
-/// T8: a process that comes back on the memory that it left is reported, again and again; nothing is
-/// forgotten, and messages flow again.
+/// T8: a process that comes back on the memory that it left is reported, again and again; nothing
+/// is forgotten, and messages flow again.
 ///
 /// # Errors
 /// What was missing.

@@ -29,7 +29,8 @@ fn length(rng: &mut Rng) -> usize {
     }
 }
 
-/// T7: flows of both directions, with much more than any buffer holds, arrive whole, once, in order.
+/// T7: flows of both directions, with much more than any buffer holds, arrive whole, once, in
+/// order.
 ///
 /// # Errors
 /// Which message did not.

@@ -1,9 +1,9 @@
 //! Litmus tests of the promises T1..T9, for every provider.
 //!
-//! A provider's test file says how to make a [`Group`] and calls [`litmus_tests!`]; each litmus is a
-//! function from a fresh group to a verdict, which names the promise that was broken. So that a green
-//! run means something, [`broken`] wraps a provider in one fault at a time, and the same litmus must
-//! then fail (`the_suite_catches_...`).
+//! A provider's test file says how to make a [`Group`] and calls [`litmus_tests!`]; each litmus is
+//! a function from a fresh group to a verdict, which names the promise that was broken. So that a
+//! green run means something, [`broken`] wraps a provider in one fault at a time, and the same
+//! litmus must then fail (`the_suite_catches_...`).
 //!
 //! A litmus waits for conditions with a deadline ([`DEADLINE`]); it never judges how long anything
 //! took.
@@ -51,7 +51,8 @@ pub trait Group: Sync {
     }
 
     /// Opens member `me`, on the thread that will poll it: for the first time, or again after a
-    /// [`Group::withdraw`], with new and zeroed memory, else with the memory that its last life left.
+    /// [`Group::withdraw`], with new and zeroed memory, else with the memory that its last life
+    /// left.
     fn open(&self, me: Rank) -> Self::Fabric;
 
     /// Ends a member together with its memory: the next [`Group::open`] makes a new one.
@@ -105,6 +106,7 @@ macro_rules! litmus_tests {
             a_message_to_oneself_arrives 2,
             no_wake_up_by_message_is_lost 2,
             no_wake_up_after_a_write_is_lost 2,
+            a_message_that_crosses_a_falling_asleep_wakes 2,
             a_sleeper_in_another_process_is_woken 2,
             the_death_of_a_process_is_an_event 2,
             the_death_of_a_process_wakes_a_sleeper 2,

@@ -210,6 +210,18 @@ impl<F: Fabric> Node<F> {
         Ok(())
     }
 
+    /// Sends at once if there is room, without a poll before.
+    ///
+    /// # Errors
+    /// T7, if there is none until the deadline.
+    pub fn send_now(&mut self, to: Rank, message: &[u8]) -> Result<(), Violation> {
+        if self.fabric.send(to, message) {
+            self.fabric.flush();
+            return Ok(());
+        }
+        self.send(to, message)
+    }
+
     /// FETCH-ADD, with its answer.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 use super::verbs::{OTHER, OWNER, everybody};
 use super::{Group, Happening, Party, Reply, Verdict, broken_promise};
 use crate::{At, Fabric, Port};
+use base::Rng;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 const ROUNDS: u64 = 10_000;
@@ -108,21 +109,24 @@ pub fn a_torn_record_is_never_accepted<G: Group>(group: &G) -> Verdict {
 /// # Errors
 /// If both missed it.
 pub fn a_read_never_overtakes_a_write<G: Group>(group: &G) -> Verdict {
-    const EACH: u64 = 2000;
+    const EACH: u64 = 3000;
     let arrived = AtomicU64::new(0);
     everybody(group, |node| {
-        let mine = node.me.index() as u32;
+        let mine = 8 * node.me.index() as u32; // a cache line each
+        let mut rng = Rng::new(20 + u64::from(mine));
         for round in 0..EACH {
-            // Both start a round together.
+            // Both start a round together, as closely as can be: the window is a store buffer's.
             arrived.fetch_add(1, SeqCst);
-            node.until("T4", "waiting for the other's round", |_| {
-                (arrived.load(SeqCst) >= 2 * (round + 1)).then_some(())
-            })?;
-            let words = At(8 * round as u32);
+            let here = || (arrived.load(SeqCst) >= 2 * (round + 1)).then_some(());
+            if (0..2000).find_map(|_| here()).is_none() {
+                node.until("T4", "waiting for the other's round", |_| here())?;
+            }
+            (0..rng.below(16)).for_each(|_| std::hint::spin_loop());
+            let words = At(16 * round as u32);
             node.fabric.write(OWNER, words.plus(mine), &[1], None);
-            let saw = node.read(OWNER, words.plus(1 - mine), 1)?[0];
+            let saw = node.read(OWNER, words.plus(8 - mine), 1)?[0];
             // Low half: how many saw the other's word; high half: how many have reported.
-            let report = At(20_000 + round as u32);
+            let report = At(50_000 + round as u32);
             let before = node.fetch_add(OWNER, report, 1 << 32 | saw)?;
             if before == 1 << 32 && saw == 0 {
                 let what = format!("round {round}: both READs overtook the WRITEs before them");

@@ -5,10 +5,11 @@ use super::verbs::{OTHER, OWNER, everybody};
 use super::{Group, Happening, Node, Verdict, Violation, broken_promise};
 use crate::{At, Fabric, Port};
 use base::Rng;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// Waits for `done` as a poll loop does: looks a few times, then says that it sleeps, looks once more,
-/// and blocks. That it blocks for a good part of the deadline, far longer than any wake-up takes, is a
-/// lost wake-up: in these litmus tests something always comes.
+/// Waits for `done` as a poll loop does: looks a few times, then says that it sleeps, looks once
+/// more, and blocks. That it blocks for a good part of the deadline, far longer than any wake-up
+/// takes, is a lost wake-up: in these litmus tests something always comes.
 fn sleepily<F: Fabric, T>(
     node: &mut Node<F>,
     looks: u64,
@@ -44,6 +45,12 @@ fn sleepily<F: Fabric, T>(
     broken_promise("T9", format!("{} is woken all the time, not for {what}", node.me))
 }
 
+/// How often to look before going to sleep: about as long as an answer takes from somebody who is
+/// awake, so that the last look and the ball cross; now and then much longer, so that somebody is.
+fn looks(rng: &mut Rng) -> u64 {
+    if rng.chance(1, 2) { rng.below(40) } else { rng.below(2000) }
+}
+
 fn next_message<F: Fabric>(node: &mut Node<F>) -> Option<Vec<u8>> {
     match node.take(|event| matches!(event, Happening::Message(..))) {
         Some(Happening::Message(_, bytes)) => Some(bytes),
@@ -56,7 +63,7 @@ fn next_message<F: Fabric>(node: &mut Node<F>) -> Option<Vec<u8>> {
 /// # Errors
 /// If one sleeps on although the ball is there.
 pub fn no_wake_up_by_message_is_lost<G: Group>(group: &G) -> Verdict {
-    const ROUNDS: u64 = 3000;
+    const ROUNDS: u64 = 5000;
     everybody(group, |node| {
         let other = if node.me == OWNER { OTHER } else { OWNER };
         let mut rng = Rng::new(90 + node.me.index() as u64);
@@ -65,8 +72,7 @@ pub fn no_wake_up_by_message_is_lost<G: Group>(group: &G) -> Verdict {
                 node.send(other, &round.to_le_bytes())?;
                 node.fabric.flush();
             }
-            // Sometimes at once, sometimes just when the ball comes.
-            let ball = sleepily(node, rng.below(40), "a message", next_message)?;
+            let ball = sleepily(node, looks(&mut rng), "a message", next_message)?;
             if ball != round.to_le_bytes() {
                 return broken_promise("T7", format!("ball {round} came as {ball:?}"));
             }
@@ -84,7 +90,7 @@ pub fn no_wake_up_by_message_is_lost<G: Group>(group: &G) -> Verdict {
 /// # Errors
 /// If one sleeps on although the word is there.
 pub fn no_wake_up_after_a_write_is_lost<G: Group>(group: &G) -> Verdict {
-    const ROUNDS: u64 = 3000;
+    const ROUNDS: u64 = 5000;
     const BALL: At = At(77);
     everybody(group, |node| {
         let other = if node.me == OWNER { OTHER } else { OWNER };
@@ -98,11 +104,40 @@ pub fn no_wake_up_after_a_write_is_lost<G: Group>(group: &G) -> Verdict {
             if node.me == OWNER {
                 throw(node);
             }
-            sleepily(node, rng.below(40), "a written word", |node| {
+            sleepily(node, looks(&mut rng), "a written word", |node| {
                 (node.fabric.load(BALL) >= round).then_some(())
             })?;
             if node.me == OTHER {
                 throw(node);
+            }
+        }
+        node.saw_no_failure()
+    })
+}
+
+/// T9: one member goes to sleep at the very moment at which the other sends.
+///
+/// # Errors
+/// If it neither sees the message in its last look nor is woken.
+pub fn a_message_that_crosses_a_falling_asleep_wakes<G: Group>(group: &G) -> Verdict {
+    const ROUNDS: u64 = 5000;
+    let arrived = AtomicU64::new(0);
+    everybody(group, |node| {
+        let mut rng = Rng::new(80 + node.me.index() as u64);
+        for round in 0..ROUNDS {
+            arrived.fetch_add(1, SeqCst);
+            let here = || (arrived.load(SeqCst) >= 2 * (round + 1)).then_some(());
+            if (0..2000).find_map(|_| here()).is_none() {
+                node.until("T4", "waiting for the other's round", |_| here())?;
+            }
+            (0..rng.below(64)).for_each(|_| std::hint::spin_loop());
+            if node.me == OTHER {
+                node.send_now(OWNER, &round.to_le_bytes())?;
+                continue;
+            }
+            let ball = sleepily(node, 0, "a message", next_message)?;
+            if ball != round.to_le_bytes() {
+                return broken_promise("T7", format!("ball {round} came as {ball:?}"));
             }
         }
         node.saw_no_failure()
@@ -121,7 +156,7 @@ pub fn a_sleeper_in_another_process_is_woken<G: Group>(group: &G) -> Verdict {
     for round in 0..ROUNDS {
         node.send(OTHER, &round.to_le_bytes())?;
         node.fabric.flush();
-        let ball = sleepily(&mut node, rng.below(40), "an answer", next_message)?;
+        let ball = sleepily(&mut node, looks(&mut rng), "an answer", next_message)?;
         if ball != round.to_le_bytes() {
             return broken_promise("T7", format!("ball {round} came as {ball:?}"));
         }

@@ -9,8 +9,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// One end of a doorbell. Both sides open it for reading and writing, so that neither the end of the
-/// other (SIGPIPE, end of file) nor its absence (ENXIO) ever shows.
+/// One end of a doorbell. Both sides open it for reading and writing, so that neither the end of
+/// the other (SIGPIPE, end of file) nor its absence (ENXIO) ever shows.
 #[derive(Clone, Debug)]
 pub(super) struct Bell(Arc<OwnedFd>);
 

@@ -13,22 +13,25 @@
 //! - T4 a verb is performed within the call that posts it or not at all; completions are queued in
 //!   the order of the calls.
 //! - T5 by release and acquire, see `region`.
-//! - T7 see [`ring`]; a frame names the sender's and the receiver's life, so nothing crosses a restart.
-//! - T8 the robust mutexes of `region::robust`, waited on by one thread a peer ([`watch`]); a region
-//!   that its owner removed says so.
-//! - T9 the sleeper sets its flag, then looks; the waker writes, then looks at the flag: with a SeqCst
-//!   fence on both sides at least one sees the other ([`ShmFabric::wake`], S2).
+//! - T7 see `ring.rs`; a frame names the sender's and the receiver's life, so nothing crosses a
+//!   restart.
+//! - T8 the robust mutexes of `region::robust`, waited on by one thread a peer (`watch.rs`), and
+//!   tried now and then by a loop that spins; a region that its owner removed says so.
+//! - T9 the sleeper sets its flag, then looks; the waker writes, then looks at the flag: with a
+//!   SeqCst fence on both sides at least one sees the other (`ShmFabric::ring`, S2).
 //!
 //! # Invariants
 //! - S1 `unfenced` names every region that this node has modified since its last SeqCst fence.
 //! - S2 whoever finds the sleep flag set takes it down (swap), so a sleep costs one bell.
-//! - S3 a peer is `Up` or `Failed` exactly if its memory is mapped and verbs are performed; see [`link`].
+//! - S3 a peer is `Up` or `Failed` exactly if its memory is mapped and verbs are performed; see
+//!   `link.rs`.
 //! - S4 arrivals make a slow look unnecessary: whoever maps a region adds one to its arrival count
 //!   *after* its own region has a name, so of two members that start together at least one finds
 //!   the other, and tells it.
 //!
-//! A poll that finds nothing new costs a few loads of cached words; files are only looked at after an
-//! arrival or an alarm of a watch, and while a link is missing: every [`RETRY`] and after a sleep.
+//! A poll that finds nothing new costs a few loads of cached words; files are only looked at after
+//! an arrival or an alarm of a watch, and while a link is missing: every [`RETRY`] and after a
+//! sleep.
 
 mod bell;
 mod link;
@@ -59,15 +62,15 @@ pub const RING_WORDS: u32 = 1 << 16;
 /// How often a missing peer is looked for, though it would announce itself.
 pub const RETRY: Duration = Duration::from_millis(10);
 
-/// One poll in so many looks whether a peer has died, and at the clock while a link is missing: what
-/// is too dear for every poll.
+/// One poll in so many looks whether a peer has died, and at the clock while a link is missing:
+/// what is too dear for every poll.
 const POLLS_PER_GLANCE: u32 = 64;
 
 /// How long the start waits for watchers that are just learning of the last life's end.
 const HOLD_PATIENCE: Duration = Duration::from_millis(20);
 
-/// One member's end of a group on one host. Not `Send`: the kernel reports the end of the thread that
-/// opened it, so that thread must poll it.
+/// One member's end of a group on one host. Not `Send`: the kernel reports the end of the thread
+/// that opened it, so that thread must poll it.
 #[derive(Debug)]
 pub struct ShmFabric {
     /// By rank: where verbs go. The own region by loop-back; `None` while a link is down.

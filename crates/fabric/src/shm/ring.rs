@@ -8,13 +8,15 @@
 //! ```
 //!
 //! # Invariants
-//! - Q1 `tail` has one writer, the sender; `head` one, the receiver; `head <= tail <= head + words`.
-//!   Both count words and never wrap.
-//! - Q2 a frame is complete before `tail` covers it (release), and read only after `tail` was (acquire):
-//!   a sender that dies in the middle has sent nothing.
+//! - Q1 `tail` has one writer, the sender; `head` one, the receiver; `head <= tail <= head +
+//!   words`. Both count words and never wrap.
+//! - Q2 a frame is complete before `tail` covers it (release), and read only after `tail` was
+//!   (acquire): a sender that dies in the middle has sent nothing.
 //! - Q3 a frame from a life of the sender that the receiver has not met yet stays in the ring; one
-//!   meant for an earlier life of the receiver, or left by an earlier one of the sender, is dropped.
-//! - Q4 nothing that another process wrote is trusted: a frame that cannot be is an error of the link.
+//!   meant for an earlier life of the receiver, or left by an earlier one of the sender, is
+//!   dropped.
+//! - Q4 nothing that another process wrote is trusted: a frame that cannot be is an error of the
+//!   link.
 
 use base::{Inbox, Rank};
 use region::Words;
