@@ -46,7 +46,8 @@ fn caught<V: Variant>(bounds: Bounds) -> Option<String> {
 }
 
 macro_rules! bug {
-    ($test:ident, $name:ident, $flag:ident, $bounds:expr) => {
+    ($(#[$attribute:meta])* $test:ident, $name:ident, $flag:ident, $bounds:expr) => {
+        $(#[$attribute])*
         #[test]
         fn $test() {
             #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -64,7 +65,13 @@ macro_rules! bug {
 bug!(the_printed_test_is_found, PrintedTest, PRINTED_TEST, bounds(&[1, 1], true));
 bug!(adopting_before_the_prepares_return_is_found, AdoptEarly, ADOPT_EARLY, bounds(&[1, 2], false));
 bug!(ignoring_a_found_value_is_found, IgnoreFound, IGNORE_FOUND_VALUE, bounds(&[2, 1], false));
-bug!(adopting_the_lowest_is_found, AdoptLowest, ADOPT_LOWEST, bounds(&[2, 1], false));
+bug!(
+    #[ignore = "needs two proposals each: minutes; cargo test --release -- --ignored"]
+    adopting_the_lowest_is_found,
+    AdoptLowest,
+    ADOPT_LOWEST,
+    bounds(&[2, 2], false)
+);
 bug!(ignoring_the_majority_is_found, IgnoreMajority, IGNORE_MAJORITY, bounds(&[1, 1], false));
 bug!(counting_failed_cas_is_found, CountFailed, COUNT_FAILED, bounds(&[1, 1], false));
 

@@ -64,6 +64,12 @@ impl Client {
         }
     }
 
+    /// It asks `node` first.
+    pub(crate) fn prefer(&mut self, node: usize) {
+        assert!(self.current.is_none(), "one operation at a time");
+        self.favourite = Some(node);
+    }
+
     pub(crate) fn waits(&self) -> bool {
         self.current.is_some()
     }

@@ -21,6 +21,8 @@ pub(crate) struct Faults {
     paused: Vec<bool>,
     /// Wires between the two sides of the partition, if there is one.
     partition: Vec<usize>,
+    /// The leader's next proposal is waited for; what happens then lasts so long.
+    ambush: Option<u64>,
     /// A pair of nodes that tries to connect again.
     reconnecting: Vec<bool>,
 }
@@ -32,6 +34,7 @@ impl Faults {
             cut: vec![false; members * members],
             paused: vec![false; members],
             partition: Vec::new(),
+            ambush: None,
             reconnecting: vec![false; members * members],
         }
     }
@@ -62,7 +65,7 @@ impl<S: Subject> World<S> {
     fn strike(&mut self, kind: Kind, lasts: u64) {
         let members = self.plan.members as u64;
         let node = match kind {
-            Kind::CrashLeader | Kind::PauseLeader => {
+            Kind::CrashLeader | Kind::PauseLeader | Kind::Desert => {
                 let leader = (0..self.plan.members).find(|at| self.role(*at) == Some(Role::Leader));
                 let Some(leader) = leader else { return };
                 leader
@@ -79,6 +82,17 @@ impl<S: Subject> World<S> {
             Kind::Pause | Kind::PauseLeader if !self.faults.paused[node] => {
                 self.pause(node);
                 self.fault_ends(until, Fault::Pause(node as u8));
+            }
+            Kind::Ambush => self.faults.ambush = Some(lasts),
+            Kind::Desert => {
+                for other in (0..self.plan.members).filter(|other| *other != node) {
+                    if !self.faults.paused[other] {
+                        self.pause(other);
+                        self.fault_ends(until, Fault::Pause(other as u8));
+                    }
+                }
+                let at = self.net.now() + lasts / 4 * 3;
+                self.net.queue.push(at, Happening::Spring(node as u8));
             }
             Kind::Cut if !self.is_loop(wire) && !self.faults.cut[wire] => {
                 self.cut(wire);
@@ -127,6 +141,30 @@ impl<S: Subject> World<S> {
             | Kind::Slow
             | Kind::Partition
             | Kind::Reset => {}
+        }
+    }
+
+    /// `node` proposes: if that was waited for, something happens to it within a verb's time.
+    pub(crate) fn lay_ambush(&mut self, node: usize) {
+        if self.phase == Phase::Safety && self.faults.ambush.is_some() {
+            let weather = &self.plan.weather;
+            let soon = self.faults.rng.below(4 * (weather.latency_ns + weather.jitter_ns));
+            self.net.queue.push(self.net.now() + soon, Happening::Spring(node as u8));
+        }
+    }
+
+    pub(crate) fn on_spring(&mut self, node: usize) {
+        if self.phase != Phase::Safety {
+            return;
+        }
+        let lasts = self.faults.ambush.take().unwrap_or(self.plan.fault_ns_max / 2).max(1);
+        let until = self.net.now() + lasts;
+        if self.may_die(node) && self.faults.rng.chance(3, 4) {
+            self.crash(node);
+            self.fault_ends(until, Fault::Crash(node as u8));
+        } else if !self.faults.paused[node] {
+            self.pause(node);
+            self.fault_ends(until, Fault::Pause(node as u8));
         }
     }
 

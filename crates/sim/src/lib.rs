@@ -7,8 +7,9 @@
 //!
 //! - [`Subject`]: what is simulated: a member as the runtime sees it.
 //! - [`run`], [`sweep()`], [`replay`]: one seed, many seeds, one seed with its trace.
+//! - [`script::Script`]: a world that a test steps by hand.
 //!
-//! Promises: no wall time (but for the sweep's caller-given clock), no thread, no hash-map order.
+//! Promises: no wall time , no thread, no hash-map order.
 //! Never here: protocol logic.
 #![forbid(unsafe_code)]
 
@@ -26,6 +27,7 @@ mod net;
 mod node;
 mod plan;
 mod queue;
+pub mod script;
 mod subject;
 pub mod sweep;
 mod trace;
@@ -61,6 +63,8 @@ pub enum Property {
     Validity,
     /// Equal prefixes, equal states.
     Digest,
+    /// Who comes back without the state serves nobody.
+    Learner,
     /// A word that no CAS changes has one writer.
     SingleWriter,
     /// The log respects real time.

@@ -42,6 +42,10 @@ pub(crate) enum Kind {
     CrashLeader,
     Pause,
     PauseLeader,
+    /// The leader dies or stops in the middle of its next proposal.
+    Ambush,
+    /// Everybody but the leader stops; it goes on alone (where memory works by itself), and dies.
+    Desert,
     Cut,
     Slow,
     Sluggish,
@@ -52,11 +56,13 @@ pub(crate) enum Kind {
     Reset,
 }
 
-const KINDS: [Kind; 12] = [
+const KINDS: [Kind; 14] = [
     Kind::Crash,
     Kind::CrashLeader,
     Kind::Pause,
     Kind::PauseLeader,
+    Kind::Ambush,
+    Kind::Desert,
     Kind::Cut,
     Kind::Slow,
     Kind::Sluggish,
@@ -111,6 +117,8 @@ impl Plan {
         if provider == Provider::Shm {
             kinds.retain(|kind| *kind != Kind::Reset);
         }
+        // One run in eight is short and busy: its ring turns over in a few milliseconds.
+        let busy = rng.chance(1, 8);
         Plan {
             members: config.members.unwrap_or(members),
             shape: Shape {
@@ -128,15 +136,15 @@ impl Plan {
                 late_effects: rng.chance(1, 2),
             },
             kinds,
-            strike_every_ns: MS * (20 << rng.below(5)),
-            fault_ns_max: MS * (10 << rng.below(8)),
+            strike_every_ns: MS * (if busy { 5 } else { 20 << rng.below(5) }),
+            fault_ns_max: MS * (if busy { 20 } else { 10 << rng.below(8) }),
             hints: [0, 4, 8][rng.below(3) as usize],
             n_clients: rng.range(2, 6) as usize,
             n_keys: rng.range(1, 3),
-            think_ns: MS * (4 << rng.below(5)),
+            think_ns: if busy { MS / 4 } else { MS * (4 << rng.below(5)) },
             reads: rng.range(1, 6),
             anywhere: rng.range(1, 8),
-            safety_ns: MS * rng.range(2000, 5000),
+            safety_ns: if busy { 400 * MS } else { MS * rng.range(2000, 5000) },
         }
     }
 
@@ -163,7 +171,7 @@ impl Plan {
             n_keys: 2,
             think_ns: MS,
             reads: 4,
-            anywhere: 4,
+            anywhere: 0,
             safety_ns: u64::MAX / 4,
         }
     }

@@ -39,6 +39,8 @@ pub(crate) enum Happening {
     },
     /// The fault planner strikes.
     Strike,
+    /// An ambush for this node springs.
+    Spring(u8),
     /// A fault that lasts comes to its end.
     Mend(Fault),
     /// One direction of a connection finds out that it is broken.

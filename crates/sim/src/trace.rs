@@ -42,7 +42,6 @@ pub(crate) enum Topic {
     LinkUp,
     Hint,
     Phase,
-    Lost,
 }
 
 /// The record of a run.

@@ -124,6 +124,7 @@ mutants! {
     ValueAfterCas: VALUE_AFTER_CAS,
     ReuseArea: REUSE_AREA,
     FetchAcrossGenerations: FETCH_ACROSS_GENERATIONS,
+    SkipSurvey: SKIP_SURVEY,
     ServeAsLearner: SERVE_AS_LEARNER,
 }
 

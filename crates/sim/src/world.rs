@@ -34,6 +34,8 @@ const HEALING_NS: u64 = 3_000 * MS;
 const LIVENESS_NS: u64 = 3_000 * MS;
 /// How many operations each client must complete in the liveness phase.
 pub(crate) const N_LIVE_OPERATIONS: u32 = 5;
+/// A run of a few seconds has some ten thousand records; this many mean a storm without progress.
+const N_RECORDS_MAX: u64 = 3_000_000;
 /// The longest that a state travels from one node to another.
 const FETCH_NS_MAX: u64 = 5 * MS;
 /// A refused read is tried again so many times before its client hears of it.
@@ -160,11 +162,15 @@ impl<S: Subject> World<S> {
                 Some(what) => self.happen(what),
                 None => break,
             }
+            if self.net.trace.n_records() > N_RECORDS_MAX {
+                let detail = format!("{N_RECORDS_MAX} records and no end: something spins");
+                self.net.violate(Property::Liveness, detail);
+            }
         }
     }
 
     /// What can only be said of a whole history.
-    fn judge(mut self) -> Outcome {
+    pub(crate) fn judge(mut self) -> Outcome {
         if let Err(detail) = real_time::check(&self.ledger.operations) {
             self.net.violate(Property::RealTime, detail);
         }
@@ -199,6 +205,7 @@ impl<S: Subject> World<S> {
                 self.on_answer(client as usize, attempt, reply);
             }
             Happening::Strike => self.on_strike(),
+            Happening::Spring(node) => self.on_spring(node as usize),
             Happening::Mend(fault) => self.mend(fault),
             Happening::Break(link) => self.on_break(link as usize),
             Happening::Reconnect(link) => self.on_reconnect(link as usize),
@@ -237,6 +244,13 @@ impl<S: Subject> World<S> {
             memory_outlives_process: self.plan.weather.provider == Provider::Shm,
         };
         let machine = self.with_host(node, |host, clock| S::start(&setup, clock, host));
+        let role = machine.status().role;
+        if birth == Birth::Reattached && role != Role::Learner {
+            // A contract of its own: no later property need catch what it may do by that right.
+            let detail =
+                format!("r{node} is a {role:?} right after its restart, without the state");
+            self.net.violate(Property::Learner, detail);
+        }
         self.machines[node] = Some(Box::new(machine));
         self.net.arm_run(node, now);
         for peer in (0..members).filter(|peer| *peer != node) {
@@ -396,6 +410,7 @@ impl<S: Subject> World<S> {
                     self.net.coverage.hit(Mark::Batched);
                 }
                 self.shells[node].to_propose.drain(..n);
+                self.lay_ambush(node);
                 true
             }
             Err(Refused::Full) => {

@@ -1,0 +1,163 @@
+//! Velos in bad weather, and named traps stepped by hand.
+
+use proto::velos::variant::{Narrow, Sound};
+use sim::script::{Operation, PATIENCE, Script};
+use sim::velos::{Velos, mutants};
+use sim::{Config, Mark, Provider, Report, Shape, Subject, sweep};
+use std::time::Duration;
+
+const SHAPE: Shape = Shape { ring_slots: 16, value_bytes: 128 };
+
+fn clean<S: Subject>(seeds: std::ops::Range<u64>) -> Report {
+    let report = sweep::<S>(&Config::default(), seeds, |_| true);
+    for finding in &report.findings {
+        println!("{}: seed {}: {}", S::NAME, finding.seed, finding.violation);
+    }
+    assert!(report.findings.is_empty());
+    report
+}
+
+#[test]
+fn sound_velos_survives_a_sweep_that_reaches_the_interesting_cases() {
+    let report = clean::<Velos<Sound>>(0..120);
+    let missing: Vec<Mark> =
+        report.coverage.missing().filter(|mark| *mark != Mark::MachineMessage).collect();
+    assert!(missing.is_empty(), "never reached: {missing:?}");
+}
+
+#[test]
+fn narrow_words_fall_back_to_messages_and_stay_safe() {
+    let report = clean::<Velos<Narrow>>(0..40);
+    assert!(report.coverage.count(Mark::MachineMessage) > 0);
+}
+
+/// The bugs that a short sweep finds; `gregale sim --mutants` hunts all of them for longer.
+#[test]
+fn a_short_sweep_finds_most_planted_bugs() {
+    let caught: Vec<&str> = mutants()
+        .iter()
+        .filter(|mutant| mutant.hunt(&Config::default(), 0, 30).is_some())
+        .map(|mutant| mutant.name)
+        .collect();
+    for name in ["SKIP_PREPARE", "IGNORE_FOUND_VALUE", "READ_WITHOUT_CHECK", "SERVE_AS_LEARNER"] {
+        assert!(caught.contains(&name), "{name} survived; caught: {caught:?}");
+    }
+    assert!(caught.len() >= 10, "only {caught:?}");
+}
+
+fn settled(provider: Provider) -> (Script<Velos<Sound>>, usize) {
+    let mut script = Script::new(3, provider, SHAPE, 3);
+    assert!(script.run_until(PATIENCE, |script| script.leaders().len() == 1), "nobody leads");
+    let leader = script.leaders()[0];
+    (script, leader)
+}
+
+fn write(script: &mut Script<Velos<Sound>>, client: usize, node: usize, value: u64) {
+    script.ask(client, node, 0, Operation::Write(value));
+    let answered = script.run_until(PATIENCE, |script| script.answer(client) == Some(value));
+    assert!(answered, "no answer to the write of {value}");
+}
+
+#[test]
+fn a_write_is_answered_and_every_member_reads_it() {
+    for provider in [Provider::Shm, Provider::Tcp] {
+        let (mut script, leader) = settled(provider);
+        write(&mut script, 0, leader, 7);
+        for node in 0..3 {
+            script.ask(1, node, 0, Operation::Read);
+            let seen = script.run_until(PATIENCE, |script| script.answer(1).is_some());
+            assert!(seen && script.answer(1) == Some(7), "through r{node}");
+        }
+        script.check().expect("nothing is wrong");
+    }
+}
+
+/// The trap of recycled slots: a deposed leader's CAS, held back on its wires until the ring has
+/// turned over several times, must not succeed on the new use of its slot.
+#[test]
+fn delayed_cas_of_a_deposed_leader_fails_on_a_recycled_slot() {
+    let (mut script, old) = settled(Provider::Shm);
+    write(&mut script, 0, old, 1);
+    let others: Vec<usize> = (0..3).filter(|node| *node != old).collect();
+    for other in &others {
+        script.hold(old, *other);
+    }
+    // The old leader proposes into its held wires; the others hear nothing from it any more.
+    script.ask(1, old, 0, Operation::Write(666));
+    let deposed = script
+        .run_until(PATIENCE, |script| others.iter().any(|other| script.leaders().contains(other)));
+    assert!(deposed, "nobody took over");
+    let new = others.iter().copied().find(|other| script.leaders().contains(other));
+    let new = new.expect("just seen");
+    // Several turns of a ring of 16 slots.
+    for value in 10..90 {
+        write(&mut script, 2, new, value);
+    }
+    for other in &others {
+        script.release(old, *other);
+    }
+    script.run_for(Duration::from_millis(500));
+    script.ask(0, new, 0, Operation::Read);
+    let seen = script.run_until(PATIENCE, |script| script.answer(0).is_some());
+    assert!(seen);
+    script.check().expect("agreement, order and linearizability hold");
+}
+
+/// A leader that was stopped for longer than any time-out acts on what it believed.
+#[test]
+fn a_leader_that_wakes_up_after_its_successor_served_answers_no_stale_read() {
+    let (mut script, old) = settled(Provider::Shm);
+    write(&mut script, 0, old, 1);
+    script.pause(old);
+    let taken = script.run_until(PATIENCE, |script| script.leaders().iter().any(|at| *at != old));
+    assert!(taken, "nobody took over");
+    let new = script.leaders().into_iter().find(|at| *at != old).expect("just seen");
+    write(&mut script, 1, new, 2);
+    script.ask(2, old, 0, Operation::Read);
+    script.run_for(Duration::from_millis(1));
+    script.resume(old);
+    let seen = script.run_until(PATIENCE, |script| script.answer(2).is_some());
+    assert!(seen && script.answer(2) == Some(2), "{:?}", script.answer(2));
+    script.check().expect("nothing is wrong");
+}
+
+#[test]
+fn a_restarted_member_serves_again_once_it_has_the_state() {
+    let (mut script, leader) = settled(Provider::Shm);
+    for value in 1..60 {
+        write(&mut script, 0, leader, value);
+    }
+    let dead = (leader + 1) % 3;
+    script.crash(dead);
+    write(&mut script, 0, leader, 60);
+    script.restart(dead);
+    assert_eq!(script.status(dead).map(|status| status.role), Some(proto::Role::Learner));
+    let back = script.run_until(PATIENCE, |script| {
+        script.status(dead).is_some_and(|status| status.role == proto::Role::Follower)
+            && script.applied(dead) == script.applied(leader)
+    });
+    assert!(back, "{:?}", script.status(dead));
+    script.check().expect("nothing is wrong");
+}
+
+/// Memory-quorum does not survive the death of all processes: nobody may pretend that it did.
+#[test]
+fn when_every_state_is_lost_nobody_serves() {
+    let (mut script, leader) = settled(Provider::Shm);
+    for value in 1..60 {
+        write(&mut script, 0, leader, value);
+    }
+    for node in 0..3 {
+        script.crash(node);
+    }
+    for node in 0..3 {
+        script.restart(node);
+    }
+    script.ask(1, leader, 0, Operation::Read);
+    script.run_for(Duration::from_secs(3));
+    assert_eq!(script.answer(1), None, "an answer from nothing");
+    for node in 0..3 {
+        assert_eq!(script.status(node).map(|status| status.role), Some(proto::Role::Learner));
+    }
+    script.check().expect("to refuse is not a violation");
+}
