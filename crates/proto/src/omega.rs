@@ -8,8 +8,8 @@
 //! - I2 While a leader lives, is heard by a majority and hears a majority, nobody who can be elected
 //!   replaces it: a returning member, or one that alone lost sight of it, follows. By the order of
 //!   rules in `Omega::elect`; test `a_one_way_cut_does_not_unseat_a_leader`.
-//! - L1 When links and speeds settle, all who hear a majority trust one and the same able member.
-//!   Simulated: the liveness phase.
+//! - L1 (simulated, and `all_come_to_trust_one_…` below) When links and speeds settle, all who hear a majority trust one and
+//!   the same able member. The simulator's liveness phase demands it.
 //!
 //! **Differs from the paper.** The paper patches the kernel to learn of a crash; here the fabric
 //! reports it (`ProcessFailed`), from a robust futex or a sentinel.
@@ -378,6 +378,7 @@ mod tests {
         assert_eq!(Beat::unpack(Beat::default().pack()), Beat::default());
     }
 
+    // L1
     #[test]
     fn all_come_to_trust_one_and_a_lone_member_trusts_nobody() {
         let mut group = Group::new();

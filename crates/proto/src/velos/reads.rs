@@ -141,7 +141,9 @@ impl<V: Variant> Machine<V> {
         let (slot, ring) = (applied.next_slot(), self.places.ring_slots());
         let generation = V::PACKING.generation_of(slot, ring);
         let clear = match *leading {
+            // R1
             Some(ballot) => word.min_proposal <= ballot,
+            // R2
             None => {
                 !is_recycled(slot, u64::from(ring), horizons)
                     && !(word.generation == generation && word.has_value())
@@ -172,6 +174,7 @@ impl<V: Variant> Machine<V> {
         } else {
             self.counters.reads_checked_following += 1;
         }
+        // I7: a majority agreed, after the request arrived.
         if let Some(round) = self.rounds.remove(at) {
             host.notify(Note::ReadReady(round.ticket));
         }
