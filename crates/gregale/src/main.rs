@@ -1,2 +1,30 @@
 //! The `gregale` command.
-fn main() {}
+//!
+//! One file a subcommand; [`cli`] says what there is, [`failure`] how it ends. Exit codes: 0 done,
+//! 1 a negative answer (a check that failed), 2 refused: the input or the machine does not allow it,
+//! and one line on standard error names the cause and the mend.
+#![forbid(unsafe_code)]
+
+mod channel;
+mod cli;
+mod config;
+mod control;
+mod door;
+mod failure;
+mod protocols;
+mod serve;
+mod status;
+mod up;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match cli::Cli::parse().command.run() {
+        Ok(code) => code,
+        Err(failure) => {
+            eprintln!("gregale: {failure}");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -46,8 +46,8 @@ pub(crate) struct Core<F, R, S> {
     pub(crate) tick_wanted: bool,
     pub(crate) next_tick_at: Instant,
     pub(crate) next_sweep_at: Instant,
-    /// The newest stamp that the state had when reads were put off for a tick.
-    pub(crate) tick_seen_ms: u64,
+    /// How many values were executed when reads were put off for a tick.
+    pub(crate) executed_at_tick: u64,
 }
 
 impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
@@ -68,7 +68,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
             tick_wanted: false,
             next_tick_at: Instant::ZERO,
             next_sweep_at: Instant::ZERO,
-            tick_seen_ms: 0,
+            executed_at_tick: 0,
         }
     }
 

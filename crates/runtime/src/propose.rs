@@ -27,7 +27,7 @@ pub(crate) struct Batch {
     is_built: bool,
     place: Place,
     /// Which command is only half in the batches so far: it goes on before anything else.
-    half: Option<(Rank, Sequence)>,
+    half: Option<(Origin, Sequence)>,
 }
 
 impl Batch {
@@ -74,6 +74,11 @@ impl Foreign {
         let queue = &mut self.queues[from.index()];
         if (life, attempt) < (queue.life, queue.attempt) {
             return true; // of a past attempt: its origin has moved on and needs no answer
+        }
+        if life > queue.life {
+            // What an earlier life left here would be taken for this one's: nobody waits for it.
+            queue.items.clear();
+            queue.head = 0;
         }
         if (life, attempt) > (queue.life, queue.attempt) {
             (queue.life, queue.attempt, queue.refused) = (life, attempt, false);
@@ -189,18 +194,18 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
 
         // A half command first, since its parts must follow each other; then own and others' in
         // turn, so that neither starves.
-        let first = half.map_or(self.foreign.turn % MAX_MEMBERS, |(rank, _)| rank.index());
+        let first = half.map_or(self.foreign.turn % MAX_MEMBERS, |(origin, _)| origin.rank.index());
         self.foreign.turn = self.foreign.turn.wrapping_add(1);
         let (mut n_whole, mut last) = (0, Appended::Whole);
         for at in (first..MAX_MEMBERS).chain(0..first) {
             let rank = Rank::at(at);
             let mut append = |origin: Origin, sequence, command: &[u8]| {
-                if half.take().is_some_and(|half| half != (origin.rank, sequence)) {
+                if half.take().is_some_and(|half| half != (origin, sequence)) {
                     // Its deadline passed, or its origin moved on: the rest will not come.
                     service.abandon();
                 }
                 let appended = service.append(origin, sequence, command, bytes_max, bytes);
-                half = (appended == Appended::Part).then_some((origin.rank, sequence));
+                half = (appended == Appended::Part).then_some((origin, sequence));
                 appended
             };
             if rank == me.rank {
@@ -305,6 +310,20 @@ mod tests {
         take(&mut foreign, 1, &[5], true);
         assert_eq!(drained(&mut foreign, 9), [4, 5]);
         assert!(foreign.is_empty());
+    }
+
+    #[test]
+    fn what_an_earlier_life_left_is_not_taken_for_the_next_ones() {
+        let mut foreign = Foreign::default();
+        take(&mut foreign, 7, &[1, 2], true);
+        let list = items(&[1]);
+        assert!(foreign.take(FROM, 6, 1, Items::check(&list).unwrap(), true));
+        let mut drained = Vec::new();
+        foreign.drain(FROM, |origin, sequence, _| {
+            drained.push((origin.life.0, sequence.0));
+            Appended::Whole
+        });
+        assert_eq!(drained, [(6, 1)]);
     }
 
     #[test]

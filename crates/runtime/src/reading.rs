@@ -8,7 +8,7 @@
 use crate::core::Core;
 use crate::desk::{Reader, Round};
 use crate::outbox::Sequence;
-use crate::service::{Performed, ReadAnswer, Service};
+use crate::service::{ANSWER_BYTES_MAX, Performed, ReadAnswer, Service};
 use crate::wire::{Frame, Items, push_item};
 use crate::world::World;
 use base::Rank;
@@ -149,7 +149,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
         if self.world.leads {
             // I2
             self.tick_wanted = true;
-            self.tick_seen_ms = self.world.service.state_ms();
+            self.executed_at_tick = self.world.stats.values_executed;
             self.world.desk.after_tick.join(&mut unripe);
         } else {
             self.send_to_leader(&mut unripe);
@@ -175,6 +175,11 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
         let mut words = Vec::new();
         for waiting in round.readers.drain(..) {
             match waiting.reader {
+                Reader::Own(asker) if !self.world.desk.asked.has_room() => {
+                    // Enough are on their way: this one is tried again when they are back.
+                    self.world.desk.waiting.own(asker, waiting.deadline);
+                    self.read_pause_until = self.world.desk.now.plus(REFUSED_PAUSE);
+                }
                 Reader::Own(asker) => {
                     words.clear();
                     self.world.service.describe_read(asker, &mut words);
@@ -203,6 +208,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
             }
             return;
         }
+        let reply = if reply.len() > ANSWER_BYTES_MAX { service.oversized() } else { reply };
         let mut list = Vec::new();
         push_item(&mut list, id, reply);
         if let Ok(items) = Items::check(&list) {
@@ -213,7 +219,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
     /// Reads that waited for time to be decided join those that wait for a check.
     fn readmit_after_tick(&mut self) {
         let desk = &mut self.world.desk;
-        let decided = self.world.service.state_ms() > self.tick_seen_ms;
+        let decided = self.world.stats.values_executed > self.executed_at_tick;
         if decided && !desk.after_tick.readers.is_empty() {
             desk.waiting.join(&mut desk.after_tick);
         }

@@ -29,6 +29,10 @@ pub struct Origin {
     pub life: Incarnation,
 }
 
+/// The longest answer that is sent from the leader to another member.
+pub const ANSWER_BYTES_MAX: usize = 16 << 20;
+const _: () = assert!(ANSWER_BYTES_MAX * 2 < crate::wire::FRAME_BYTES_MAX);
+
 /// How a command ended, for the client that sent it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer<'a> {
@@ -154,6 +158,10 @@ pub trait Service {
 
     /// `n` members besides the leader hold what `asker` waits for; the wait is over.
     fn answer_wait(&mut self, asker: Asker, n: usize, desk: &mut Desk);
+
+    /// The answer in place of one that is longer than [`ANSWER_BYTES_MAX`] and asked for by another
+    /// member's client.
+    fn oversized(&self) -> &'static [u8];
 
     /// A descriptor that the service put into the poller is ready: bounded work, new commands and
     /// reads go to the desk.

@@ -108,7 +108,7 @@ impl Fetch {
     }
 
     /// What this member has executed (`have`) is not enough: asks one of `sources`, those that are
-    /// believed to hold the state, in turn. With no source, tries again after [`PATIENCE`].
+    /// believed to hold the state, in turn. With no source, looks again soon.
     pub fn start(&mut self, have: Prefix, sources: MemberSet, now: Instant, flows: &mut Outgoing) {
         let next = self.from.map_or(0, |rank| rank.index() + 1);
         let order = (next..MAX_MEMBERS).chain(0..next).map(Rank::at);
@@ -116,7 +116,7 @@ impl Fetch {
         self.transfer += 1;
         self.bytes = Vec::new();
         self.phase = Phase::Asked;
-        self.give_up_at = now.plus(PATIENCE);
+        self.give_up_at = now.plus(if self.from.is_some() { PATIENCE } else { PATIENCE / 100 });
         if let Some(from) = self.from {
             flows.push(from, &Frame::StateWanted { transfer: self.transfer, have });
         }
@@ -125,7 +125,7 @@ impl Fetch {
     /// True if the one who was asked has been silent for too long, or its link broke: start again.
     pub fn is_overdue(&mut self, now: Instant) -> bool {
         let overdue = self.is_active() && self.give_up_at <= now;
-        self.n_given_up += u64::from(overdue);
+        self.n_given_up += u64::from(overdue && self.from.is_some());
         overdue
     }
 

@@ -9,7 +9,7 @@ use crate::desk::Desk;
 use crate::flow::Outgoing;
 use crate::order::{Order, Place};
 use crate::outbox::Sequence;
-use crate::service::{Answer, Answers, Origin, Service};
+use crate::service::{ANSWER_BYTES_MAX, Answer, Answers, Origin, Service};
 use crate::stats::Stats;
 use crate::wire::{Frame, Items, push_item};
 use base::verb::Unsupported;
@@ -46,6 +46,9 @@ struct Abroad {
     lists: [(u64, Vec<u8>); MAX_MEMBERS],
 }
 
+/// About how long a frame of answers may become before another is begun.
+const LIST_BYTES: usize = 256 << 10;
+
 impl Abroad {
     fn push(
         &mut self,
@@ -55,7 +58,8 @@ impl Abroad {
         slot: Slot,
         flows: &mut Outgoing,
     ) {
-        if self.lists[to.rank.index()].0 != to.life.0 {
+        let (life, list) = &self.lists[to.rank.index()];
+        if *life != to.life.0 || list.len() > LIST_BYTES {
             self.send(to.rank, slot, flows);
             self.lists[to.rank.index()].0 = to.life.0;
         }
@@ -121,6 +125,8 @@ impl<F, S: Service> World<F, S> {
                     self.service.answer(asker, Answer::Executed(slot, reply), &mut self.desk);
                 }
             } else if self.leads && origin.rank != self.origin.rank {
+                let long = reply.len() > ANSWER_BYTES_MAX;
+                let reply = if long { self.service.oversized() } else { reply };
                 self.abroad.push(origin, sequence, reply, slot, &mut self.flows);
                 abroad.insert(origin.rank);
             }

@@ -1,0 +1,185 @@
+//! What can be said on the command line.
+//!
+//! Precedence everywhere: flag, environment (`GREGALE_*`), configuration file, default.
+
+use crate::config::{Durability, FabricKind, Protocol};
+use crate::failure::Outcome;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+/// Strongly consistent replication at memory speed.
+#[derive(Debug, Parser)]
+#[command(name = "gregale", version, about, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a whole cluster on this machine, one process a replica, until Ctrl-C.
+    Up(UpArgs),
+    /// Run one replica, as a configuration file says.
+    Serve(ServeArgs),
+    /// Show the members of a running cluster.
+    Status(StatusArgs),
+    /// Show what each protocol orders, promises and survives.
+    Protocols(ProtocolsArgs),
+    /// Watch over one replica's process and tell the others when it dies (started by `serve`).
+    #[command(hide = true)]
+    Sentinel(ServeArgs),
+}
+
+impl Command {
+    /// Does it.
+    pub(crate) fn run(self) -> Outcome {
+        match self {
+            Command::Up(args) => crate::up::run(&args),
+            Command::Serve(args) => crate::serve::run(&args),
+            Command::Status(args) => crate::status::run(&args),
+            Command::Protocols(args) => crate::protocols::run(&args),
+            Command::Sentinel(args) => crate::serve::sentinel::run(&args),
+        }
+    }
+}
+
+/// How results are printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people.
+    #[default]
+    Table,
+    /// For programs; its names are an interface.
+    Json,
+}
+
+/// `gregale up`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    gregale up                                three replicas over shared memory, ports 7000 to 7002\n  \
+    gregale up --fabric tcp --port 7100       the same over TCP, ports 7100 to 7102\n  \
+    redis-cli -p 7000 SET greeting hello      any replica takes any command")]
+pub(crate) struct UpArgs {
+    /// How many replicas: 1 to 7. A majority of them has to live.
+    #[arg(long, env = "GREGALE_NODES", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=base::MAX_MEMBERS as i64))]
+    pub(crate) nodes: u8,
+    /// How replicas reach each other's memory.
+    #[arg(long, env = "GREGALE_FABRIC", value_enum, default_value_t = FabricKind::Shm)]
+    pub(crate) fabric: FabricKind,
+    /// How the order is agreed upon; see `gregale protocols`.
+    #[arg(long, env = "GREGALE_PROTOCOL", value_enum, default_value_t = Protocol::Velos)]
+    pub(crate) protocol: Protocol,
+    /// What an acknowledged update survives. memory-quorum: the crash of any minority of processes,
+    /// not a power cut of all.
+    #[arg(long, env = "GREGALE_DURABILITY", value_enum, default_value_t = Durability::MemoryQuorum)]
+    pub(crate) durability: Durability,
+    /// The first replica's client port; the others' follow it.
+    #[arg(long, env = "GREGALE_PORT", default_value_t = 7000)]
+    pub(crate) port: u16,
+    /// The address to serve clients on. Other than loopback only with --requirepass.
+    #[arg(long, env = "GREGALE_BIND", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    pub(crate) bind: IpAddr,
+    /// The cluster's name; with the port it names the directory below /dev/shm.
+    #[arg(long, env = "GREGALE_CLUSTER", default_value = "local")]
+    pub(crate) cluster: String,
+    /// A tmpfs for the replicas' memory.
+    #[arg(long, env = "GREGALE_DIRECTORY", default_value = "/dev/shm")]
+    pub(crate) directory: PathBuf,
+    /// The password that clients have to give (AUTH).
+    #[arg(long, env = "GREGALE_REQUIREPASS", hide_env_values = true)]
+    pub(crate) requirepass: Option<String>,
+    /// The memory that keys and values may take, as 100mb or 2gb; 0 for no limit.
+    #[arg(long, env = "GREGALE_MAXMEMORY", default_value = "0", value_parser = crate::config::parse_bytes)]
+    pub(crate) maxmemory: u64,
+    /// The most clients of one replica at a time.
+    #[arg(long, env = "GREGALE_MAXCLIENTS", default_value_t = crate::config::CLIENTS_MAX)]
+    pub(crate) maxclients: u32,
+    /// Where durable modes keep their logs. Not for memory-quorum, which keeps nothing on disk.
+    #[arg(long, env = "GREGALE_DATA")]
+    pub(crate) data: Option<PathBuf>,
+    /// Leave a replica dead that died.
+    #[arg(long)]
+    pub(crate) no_restart: bool,
+    /// How to print what is going on.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(crate) format: Format,
+}
+
+/// `gregale serve`
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  gregale serve --config member-1.toml\n\n\
+    The file:\n  \
+    cluster = \"demo\"\n  \
+    member = 1\n  \
+    fabric = \"tcp\"\n  \
+    start = \"bootstrap\"            # \"reattach\" in every later life\n  \
+    directory = \"/dev/shm/gregale-demo\"\n  \
+    secret_file = \"/etc/gregale/secret\"\n\n  \
+    [[members]]\n  \
+    id = 1\n  \
+    client = \"127.0.0.1:7000\"\n  \
+    control = \"127.0.0.1:7200\"\n  \
+    fabric = \"127.0.0.1:7100\"\n  \
+    # ... one for each member")]
+pub(crate) struct ServeArgs {
+    /// The configuration file.
+    #[arg(long, env = "GREGALE_CONFIG")]
+    pub(crate) config: PathBuf,
+    /// Instead of the file's `requirepass`.
+    #[arg(long, env = "GREGALE_REQUIREPASS", hide_env_values = true)]
+    pub(crate) requirepass: Option<String>,
+    /// Instead of the file's `maxmemory`.
+    #[arg(long, env = "GREGALE_MAXMEMORY", value_parser = crate::config::parse_bytes)]
+    pub(crate) maxmemory: Option<u64>,
+    /// Instead of the file's `maxclients`.
+    #[arg(long, env = "GREGALE_MAXCLIENTS")]
+    pub(crate) maxclients: Option<u32>,
+    /// Standard input is a socket to a supervisor, which passes the listening sockets.
+    #[arg(long, hide = true)]
+    pub(crate) supervised: bool,
+}
+
+/// `gregale status`
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  gregale status --connect 127.0.0.1:7000 --format json")]
+pub(crate) struct StatusArgs {
+    /// Any live member's client address.
+    #[arg(long, env = "GREGALE_CONNECT", default_value = "127.0.0.1:7000")]
+    pub(crate) connect: SocketAddr,
+    /// The password, if the cluster wants one.
+    #[arg(long, env = "GREGALE_REQUIREPASS", hide_env_values = true)]
+    pub(crate) password: Option<String>,
+    /// How to print it.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(crate) format: Format,
+}
+
+/// `gregale protocols`
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  gregale protocols --format json")]
+pub(crate) struct ProtocolsArgs {
+    /// How to print it.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(crate) format: Format,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_subcommand_shows_an_example() {
+        for command in Cli::command().get_subcommands().filter(|command| !command.is_hide_set()) {
+            let help = command.get_after_help().map(|text| text.to_string()).unwrap_or_default();
+            assert!(help.contains("gregale "), "{} has no example", command.get_name());
+        }
+    }
+}

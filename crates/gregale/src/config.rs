@@ -1,0 +1,359 @@
+//! What a replica is told by its configuration file.
+//!
+//! An unknown key is an error, never ignored: a misspelt limit would be no limit.
+
+use crate::cli::ServeArgs;
+use crate::failure::{Failure, Outcome};
+use base::{MAX_MEMBERS, NodeId, Rank};
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+/// The most clients of one replica at a time, if nobody says otherwise.
+pub(crate) const CLIENTS_MAX: u32 = 10_000;
+
+/// How replicas reach each other's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum FabricKind {
+    /// Shared memory, for the processes of one host.
+    Shm,
+    /// TCP, for several hosts.
+    Tcp,
+}
+
+impl FabricKind {
+    /// As it is written.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            FabricKind::Shm => "shm",
+            FabricKind::Tcp => "tcp",
+        }
+    }
+}
+
+/// How the order is agreed upon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Protocol {
+    /// One-sided Paxos.
+    Velos,
+    /// One-sided writes under a permission; tcp only.
+    Mu,
+}
+
+impl Protocol {
+    /// As it is written.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Protocol::Velos => "velos",
+            Protocol::Mu => "mu",
+        }
+    }
+}
+
+/// What an acknowledged update survives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Durability {
+    /// The crash of any minority of processes, not a power cut of all.
+    MemoryQuorum,
+    /// A power cut of all, then the loss of a minority of disks.
+    DiskQuorum,
+    /// A power cut of all, then the loss of all disks but one.
+    DiskAll,
+}
+
+impl Durability {
+    /// As it is written.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Durability::MemoryQuorum => "memory-quorum",
+            Durability::DiskQuorum => "disk-quorum",
+            Durability::DiskAll => "disk-all",
+        }
+    }
+}
+
+/// How this life begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Start {
+    /// As a founding member, with a new region. Once in a cluster's life.
+    Bootstrap,
+    /// With the region of an earlier life.
+    Reattach,
+}
+
+/// One member, as all members know it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Member {
+    /// From 1.
+    pub(crate) id: u16,
+    /// Where it serves clients.
+    pub(crate) client: SocketAddr,
+    /// Where it answers HTTP: /status and /metrics.
+    pub(crate) control: SocketAddr,
+    /// Where it takes part in the fabric (tcp).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) fabric: Option<SocketAddr>,
+}
+
+/// A replica's configuration.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Config {
+    /// The cluster's name.
+    pub(crate) cluster: String,
+    /// Which member this is.
+    pub(crate) member: u16,
+    #[serde(default = "shm")]
+    pub(crate) fabric: FabricKind,
+    #[serde(default = "velos")]
+    pub(crate) protocol: Protocol,
+    #[serde(default = "memory_quorum")]
+    pub(crate) durability: Durability,
+    /// How this life begins.
+    pub(crate) start: Start,
+    /// Where the regions are: on a tmpfs.
+    pub(crate) directory: PathBuf,
+    /// What all members know and nobody else does.
+    pub(crate) secret_file: PathBuf,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) requirepass: Option<String>,
+    /// Bytes; 0 for no limit. The same at all members.
+    #[serde(default)]
+    pub(crate) maxmemory: u64,
+    #[serde(default = "clients_max")]
+    pub(crate) maxclients: u32,
+    /// All of them, in order.
+    pub(crate) members: Vec<Member>,
+}
+
+fn shm() -> FabricKind {
+    FabricKind::Shm
+}
+
+fn velos() -> Protocol {
+    Protocol::Velos
+}
+
+fn memory_quorum() -> Durability {
+    Durability::MemoryQuorum
+}
+
+fn clients_max() -> u32 {
+    CLIENTS_MAX
+}
+
+impl Config {
+    /// From the file, with what flags and environment say instead.
+    pub(crate) fn load(args: &ServeArgs) -> Outcome<Config> {
+        let path = &args.config;
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| Failure::os(format_args!("read {}", path.display()), error))?;
+        let mut config = Config::parse(&text, path)?;
+        config.requirepass = args.requirepass.clone().or(config.requirepass);
+        config.maxmemory = args.maxmemory.unwrap_or(config.maxmemory);
+        config.maxclients = args.maxclients.unwrap_or(config.maxclients);
+        config.validate()?;
+        Ok(config)
+    }
+
+    fn parse(text: &str, path: &Path) -> Outcome<Config> {
+        toml::from_str(text).map_err(|error| {
+            let line = error.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
+            Failure::new(format_args!("{} line {line}: {}", path.display(), error.message()))
+        })
+    }
+
+    /// Refuses what contradicts itself.
+    pub(crate) fn validate(&self) -> Outcome<()> {
+        let n = self.members.len();
+        if n == 0 || n > MAX_MEMBERS {
+            return Err(Failure::new(format_args!("{n} members: list 1 to {MAX_MEMBERS}")));
+        }
+        if let Some((at, member)) =
+            self.members.iter().enumerate().find(|(at, member)| usize::from(member.id) != at + 1)
+        {
+            let want = at + 1;
+            return Err(Failure::new(format_args!(
+                "member {} is listed where {want} is expected: list members in order, from 1",
+                member.id
+            )));
+        }
+        if usize::from(self.member) > n || self.member == 0 {
+            return Err(Failure::new(format_args!(
+                "member = {}, but only 1 to {n} are listed",
+                self.member
+            )));
+        }
+        if self.fabric == FabricKind::Tcp
+            && let Some(member) = self.members.iter().find(|member| member.fabric.is_none())
+        {
+            return Err(Failure::new(format_args!(
+                "member {} has no `fabric` address, which fabric = \"tcp\" needs",
+                member.id
+            )));
+        }
+        check_choices(self.protocol, self.fabric, self.durability)?;
+        check_open(self.own().client.ip(), self.requirepass.as_deref())?;
+        if !self.own().control.ip().is_loopback() {
+            return Err(Failure::new(format_args!(
+                "the control port at {} asks no password: bind it to loopback",
+                self.own().control
+            )));
+        }
+        Ok(())
+    }
+
+    /// This member's entry.
+    pub(crate) fn own(&self) -> &Member {
+        &self.members[usize::from(self.member) - 1]
+    }
+
+    /// This member's rank.
+    pub(crate) fn rank(&self) -> Rank {
+        // Validated: listed, hence below MAX_MEMBERS.
+        Rank::of_member(NodeId(self.member)).expect("a validated member")
+    }
+
+    /// The cluster's secret.
+    pub(crate) fn secret(&self) -> Outcome<Vec<u8>> {
+        let path = &self.secret_file;
+        let secret = std::fs::read(path)
+            .map_err(|error| Failure::os(format_args!("read {}", path.display()), error))?;
+        if secret.trim_ascii().len() < SECRET_BYTES_MIN {
+            return Err(Failure::new(format_args!(
+                "the secret in {} has less than {SECRET_BYTES_MIN} bytes: \
+                 `head -c 32 /dev/urandom | base64 > {}` makes one",
+                path.display(),
+                path.display()
+            )));
+        }
+        Ok(secret.trim_ascii().to_vec())
+    }
+}
+
+/// A shorter secret could be guessed.
+const SECRET_BYTES_MIN: usize = 16;
+
+/// Refuses combinations that do not exist.
+pub(crate) fn check_choices(
+    protocol: Protocol,
+    fabric: FabricKind,
+    durability: Durability,
+) -> Outcome<()> {
+    if durability != Durability::MemoryQuorum {
+        return Err(Failure::new(format_args!(
+            "{} is not built yet: updates cannot survive a power cut of all members; \
+             use --durability memory-quorum",
+            durability.name()
+        )));
+    }
+    if (protocol, fabric) == (Protocol::Mu, FabricKind::Shm) {
+        return Err(Failure::new(
+            "mu needs memory that can refuse a writer, and shared memory cannot: \
+             use --fabric tcp, or --protocol velos",
+        ));
+    }
+    Ok(())
+}
+
+/// Refuses to serve strangers without a password.
+pub(crate) fn check_open(ip: std::net::IpAddr, requirepass: Option<&str>) -> Outcome<()> {
+    if !ip.is_loopback() && requirepass.is_none_or(str::is_empty) {
+        return Err(Failure::new(format_args!(
+            "{ip} is not loopback: set --requirepass, or bind to 127.0.0.1"
+        )));
+    }
+    Ok(())
+}
+
+/// Bytes as Redis writes them: 100, 64k, 100mb, 2gb.
+pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
+    let lower = text.to_ascii_lowercase();
+    let digits = lower.find(|c: char| !c.is_ascii_digit()).unwrap_or(lower.len());
+    let unit: u64 = match &lower[digits..] {
+        "" | "b" => 1,
+        "k" => 1000,
+        "kb" => 1 << 10,
+        "m" => 1_000_000,
+        "mb" => 1 << 20,
+        "g" => 1_000_000_000,
+        "gb" => 1 << 30,
+        _ => return Err(format!("{text:?} is no amount of bytes: write 100mb or 2gb")),
+    };
+    let number = lower[..digits].parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
+    number.ok_or_else(|| format!("{text:?} is no amount of bytes: write 100mb or 2gb"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = r#"
+cluster = "demo"
+member = 2
+start = "bootstrap"
+directory = "/dev/shm/x"
+secret_file = "/dev/shm/x/secret"
+
+[[members]]
+id = 1
+client = "127.0.0.1:7000"
+control = "127.0.0.1:7200"
+
+[[members]]
+id = 2
+client = "127.0.0.1:7001"
+control = "127.0.0.1:7201"
+"#;
+
+    fn load(text: &str) -> Outcome<Config> {
+        let config = Config::parse(text, Path::new("f.toml"))?;
+        config.validate()?;
+        Ok(config)
+    }
+
+    fn refused(text: &str) -> String {
+        load(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_file_is_read_and_written_alike() {
+        let config = load(FILE).unwrap();
+        assert_eq!((config.own().client.port(), config.rank()), (7001, Rank::at(1)));
+        let again = load(&toml::to_string(&config).unwrap()).unwrap();
+        assert_eq!(again.members, config.members);
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused_with_its_line() {
+        let text = refused(&FILE.replace("member = 2", "member = 2\nmaxmemry = 5"));
+        assert!(text.starts_with("f.toml line 4:") && text.contains("maxmemry"), "{text}");
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_refused() {
+        let with = |from: &str, to: &str| refused(&FILE.replace(from, to));
+        assert!(with("member = 2", "member = 3").contains("only 1 to 2"));
+        assert!(with("id = 2", "id = 3").contains("in order"));
+        assert!(with("member = 2", "member = 2\nfabric = \"tcp\"").contains("`fabric` address"));
+        assert!(with("member = 2", "member = 2\nprotocol = \"mu\"").contains("--fabric tcp"));
+        let disk = with("member = 2", "member = 2\ndurability = \"disk-quorum\"");
+        assert!(disk.contains("disk-quorum is not built yet"), "{disk}");
+        assert!(with("127.0.0.1:7001", "0.0.0.0:7001").contains("--requirepass"));
+        assert!(with("127.0.0.1:7201", "0.0.0.0:7201").contains("control port"));
+    }
+
+    #[test]
+    fn bytes_are_written_as_redis_writes_them() {
+        assert_eq!(parse_bytes("100"), Ok(100));
+        assert_eq!(parse_bytes("1kb"), Ok(1024));
+        assert_eq!(parse_bytes("2GB"), Ok(2 << 30));
+        assert!(parse_bytes("2 gb").is_err() && parse_bytes("99999999999gb").is_err());
+    }
+}

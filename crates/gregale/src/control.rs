@@ -1,0 +1,348 @@
+//! The control port: a few HTTP/1.0 answers, by threads beside the loop.
+//!
+//! ```text
+//! GET /status    the cluster, as JSON (see status.rs); asks the other members' /card
+//! GET /card      this member alone, as JSON
+//! GET /metrics   Prometheus text
+//! ```
+//! Loopback only, no password: it changes nothing and shows no data.
+//!
+//! - I1 the loop never waits for a thread here: it leaves a copy of its figures on the [`Board`] now
+//!   and then, and the lock is held for the copy alone.
+//! - I2 at most [`CLIENTS_MAX`] are answered at a time, each for [`PATIENCE`]: one more is turned away.
+//! - I3 who did not leave figures for [`STALE_AFTER`] is down, also if its threads still answer.
+
+use crate::config::Config;
+use crate::failure::{Failure, Outcome};
+use crate::serve::life;
+use crate::status::{ClusterStatus, MemberStatus};
+use proto::Role;
+use runtime::{Stats, View};
+use serde::{Deserialize, Serialize};
+use std::fmt::Write as _;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// See I2.
+const CLIENTS_MAX: usize = 16;
+/// How long a client of this port may take.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How long another member may take to show its card.
+const CARD_WITHIN: Duration = Duration::from_millis(250);
+/// See I3.
+const STALE_AFTER: Duration = Duration::from_secs(1);
+/// The longest request and the longest card.
+const BYTES_MAX: u64 = 64 << 10;
+
+/// One member, as it says itself.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Card {
+    pub(crate) id: u16,
+    pub(crate) pid: u32,
+    pub(crate) role: String,
+    pub(crate) ballot: u64,
+    pub(crate) committed: u64,
+    pub(crate) applied: u64,
+    /// Which member it trusts to lead; 0 for none.
+    pub(crate) leader: u16,
+    /// No live member holds the state.
+    pub(crate) data_lost: bool,
+}
+
+/// What the service adds to the figures.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ServiceFigures {
+    pub(crate) clients: u64,
+    pub(crate) clients_refused: u64,
+    pub(crate) commands: u64,
+    pub(crate) keys: u64,
+    pub(crate) memory_bytes: u64,
+}
+
+/// Figures that the loop leaves for the threads.
+#[derive(Debug)]
+struct Latest {
+    at: Instant,
+    view: View,
+    stats: Stats,
+    service: ServiceFigures,
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub(crate) struct Board {
+    config: Config,
+    /// Which life of this member's process, from 1.
+    life_count: u64,
+    latest: Mutex<Option<Latest>>,
+    n_clients: AtomicUsize,
+    /// The pids that the others had when they were last heard, to name the dead.
+    pids: Mutex<[u32; base::MAX_MEMBERS]>,
+}
+
+impl Board {
+    pub(crate) fn new(config: &Config, life_count: u64) -> Arc<Board> {
+        Arc::new(Board {
+            config: config.clone(),
+            life_count,
+            latest: Mutex::new(None),
+            n_clients: AtomicUsize::new(0),
+            pids: Mutex::new([0; base::MAX_MEMBERS]),
+        })
+    }
+
+    /// The loop's figures (I1).
+    pub(crate) fn leave(&self, view: &View, stats: &Stats, service: ServiceFigures) {
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut *latest {
+            // Into the buffers that are there: the histogram is some kilobytes.
+            Some(latest) => {
+                (latest.at, latest.view, latest.service) = (Instant::now(), *view, service);
+                latest.stats.clone_from(stats);
+            }
+            None => {
+                let (view, stats) = (*view, stats.clone());
+                *latest = Some(Latest { at: Instant::now(), view, stats, service });
+            }
+        }
+    }
+
+    /// This member's card; "down" if the loop stands still (I3).
+    pub(crate) fn card(&self) -> Card {
+        let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        let (id, pid) = (self.config.member, std::process::id());
+        let Some(latest) = &*latest else {
+            let role = "learner".into();
+            return Card {
+                id,
+                pid,
+                role,
+                ballot: 0,
+                committed: 0,
+                applied: 0,
+                leader: 0,
+                data_lost: false,
+            };
+        };
+        let view = &latest.view;
+        let fresh = latest.at.elapsed() < STALE_AFTER;
+        Card {
+            id,
+            pid,
+            role: if fresh { role_name(view.role).into() } else { "down".into() },
+            ballot: view.ballot.0,
+            committed: view.committed.0,
+            applied: view.applied.0,
+            leader: view.trusted.map_or(0, |rank| rank.member().0),
+            data_lost: view.data_lost,
+        }
+    }
+
+    /// The cluster: every other member is asked for its card.
+    pub(crate) fn cluster(&self) -> ClusterStatus {
+        let own = self.card();
+        let others: Vec<Option<Card>> = std::thread::scope(|scope| {
+            let asked: Vec<_> = self
+                .config
+                .members
+                .iter()
+                .map(|member| {
+                    let is_own = member.id == own.id;
+                    (!is_own).then(|| scope.spawn(|| fetch_card(member.control)))
+                })
+                .collect();
+            // A thread that panicked has no card to show.
+            asked.into_iter().map(|thread| thread.and_then(|t| t.join().ok().flatten())).collect()
+        });
+        let known = others.iter().flatten().map(|card| card.ballot);
+        let ballot = known.max().unwrap_or(0).max(own.ballot);
+        let mut pids = self.pids.lock().unwrap_or_else(PoisonError::into_inner);
+        let members: Vec<MemberStatus> = self
+            .config
+            .members
+            .iter()
+            .zip(others)
+            .map(|(member, card)| {
+                let card = if member.id == own.id { Some(own.clone()) } else { card };
+                let at = usize::from(member.id) - 1;
+                if let Some(card) = &card {
+                    pids[at] = card.pid;
+                } else if let Some(pid) = life::last_pid(&self.config.directory, member.id) {
+                    pids[at] = pid;
+                }
+                MemberStatus {
+                    id: member.id,
+                    pid: pids[at],
+                    client: member.client.to_string(),
+                    role: card.as_ref().map_or_else(|| "down".into(), |card| card.role.clone()),
+                    committed: card.as_ref().map_or(0, |card| card.committed),
+                    applied: card.as_ref().map_or(0, |card| card.applied),
+                }
+            })
+            .collect();
+        ClusterStatus {
+            cluster: self.config.cluster.clone(),
+            engine: "one-sided".into(),
+            protocol: self.config.protocol.name().into(),
+            durability: self.config.durability.name().into(),
+            fabric: self.config.fabric.name().into(),
+            view: 1,
+            ballot,
+            members,
+        }
+    }
+
+    fn metrics(&self) -> String {
+        let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(Latest { view, stats, service, .. }) = &*latest else { return String::new() };
+        let mut text = String::new();
+        let mut put = |name: &str, kind: &str, help: &str, value: f64| {
+            // Writing to a string cannot fail.
+            let _ = write!(
+                text,
+                "# HELP gregale_{name} {help}\n# TYPE gregale_{name} {kind}\ngregale_{name} {value}\n"
+            );
+        };
+        let leads = f64::from(u8::from(view.role == Role::Leader));
+        put("leads", "gauge", "Whether this member leads.", leads);
+        let leader = view.trusted.map_or(0, |rank| rank.member().0);
+        put("leader", "gauge", "The member that it trusts to lead; 0 for none.", leader.into());
+        put("ballot", "gauge", "The ballot that it knows.", view.ballot.0 as f64);
+        put("committed", "gauge", "Slots that it knows to be decided.", view.committed.0 as f64);
+        put("applied", "gauge", "Slots that it has executed.", view.applied.0 as f64);
+        let lost = f64::from(u8::from(view.data_lost));
+        put("data_lost", "gauge", "Whether no live member holds the state.", lost);
+        let restarts = self.life_count.saturating_sub(1) as f64;
+        put("restarts_total", "counter", "Restarts of this member's process.", restarts);
+        put("clients", "gauge", "Connected clients.", service.clients as f64);
+        let refused = service.clients_refused as f64;
+        put("clients_refused_total", "counter", "Clients over the limit.", refused);
+        put("commands_total", "counter", "Commands of clients.", service.commands as f64);
+        put("keys", "gauge", "Keys.", service.keys as f64);
+        put("memory_bytes", "gauge", "Memory of keys and values.", service.memory_bytes as f64);
+        for (name, help, value) in stats.counters() {
+            put(&format!("{name}_total"), "counter", help.trim(), value as f64);
+        }
+        let _ = write!(
+            text,
+            "# HELP gregale_decision_seconds From proposing to executing, at the leader.\n\
+             # TYPE gregale_decision_seconds summary\n"
+        );
+        for quantile in [0.5, 0.9, 0.99, 0.999] {
+            let seconds = stats.decision_ns.value_at_quantile(quantile) as f64 / 1e9;
+            let _ = writeln!(text, "gregale_decision_seconds{{quantile=\"{quantile}\"}} {seconds}");
+        }
+        let n = stats.decision_ns.len();
+        let sum = stats.decision_ns.mean() * n as f64 / 1e9;
+        let _ = write!(
+            text,
+            "gregale_decision_seconds_sum {sum}\ngregale_decision_seconds_count {n}\n"
+        );
+        text
+    }
+
+    fn answer(&self, path: &str) -> Option<(&'static str, String)> {
+        // Plain structures of strings and numbers always serialise.
+        match path {
+            "/card" => Some((JSON, serde_json::to_string(&self.card()).unwrap_or_default())),
+            "/status" => Some((JSON, serde_json::to_string(&self.cluster()).unwrap_or_default())),
+            "/metrics" => Some(("text/plain; version=0.0.4", self.metrics())),
+            _ => None,
+        }
+    }
+}
+
+const JSON: &str = "application/json";
+
+/// As `status` prints it.
+pub(crate) fn role_name(role: Role) -> &'static str {
+    match role {
+        Role::Leader => "leader",
+        Role::Candidate => "candidate",
+        Role::Follower => "follower",
+        Role::Learner => "learner",
+    }
+}
+
+/// Answers on `listener` until the process ends.
+pub(crate) fn serve(board: &Arc<Board>, listener: TcpListener) -> Outcome<()> {
+    let board = Arc::clone(board);
+    let accept = move || {
+        for stream in listener.incoming() {
+            let Ok(stream) = stream else {
+                // No descriptors left: others will be closed; a loop that spins would not help.
+                std::thread::sleep(PATIENCE / 10);
+                continue;
+            };
+            let Some(place) = Place::take(&board) else { continue }; // I2: closed
+            // Whoever hangs up early wanted no answer; a thread that cannot be started gives none.
+            let talk = move || drop(converse(&place.0, &stream));
+            drop(std::thread::Builder::new().name("control-client".into()).spawn(talk));
+        }
+    };
+    std::thread::Builder::new()
+        .name("control".into())
+        .spawn(accept)
+        .map_err(|error| Failure::os("start the control thread", error))?;
+    Ok(())
+}
+
+/// One of the [`CLIENTS_MAX`] places (I2); free again when dropped.
+struct Place(Arc<Board>);
+
+impl Place {
+    fn take(board: &Arc<Board>) -> Option<Place> {
+        let place = Place(Arc::clone(board));
+        (board.n_clients.fetch_add(1, Ordering::Relaxed) < CLIENTS_MAX).then_some(place)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.n_clients.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn converse(board: &Board, mut stream: &TcpStream) -> std::io::Result<()> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut request = Vec::new();
+    let mut byte = [0; 512];
+    while !request.windows(4).any(|end| end == b"\r\n\r\n") && request.len() < BYTES_MAX as usize {
+        match stream.read(&mut byte)? {
+            0 => break,
+            n => request.extend_from_slice(&byte[..n]),
+        }
+    }
+    let line = request.split(|byte| *byte == b'\r').next().unwrap_or_default();
+    let line = String::from_utf8_lossy(line);
+    let mut words = line.split(' ');
+    let answer = match (words.next(), words.next()) {
+        (Some("GET"), Some(path)) => board.answer(path),
+        _ => None,
+    };
+    let (code, kind, body) = match answer {
+        Some((kind, body)) => ("200 OK", kind, body),
+        None => ("404 Not Found", "text/plain", "GET /status, /card or /metrics\n".into()),
+    };
+    let head = format!(
+        "HTTP/1.0 {code}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes())?;
+    stream.write_all(body.as_bytes())
+}
+
+/// Another member's card, or nothing if it does not show one in time.
+fn fetch_card(address: SocketAddr) -> Option<Card> {
+    let mut stream = TcpStream::connect_timeout(&address, CARD_WITHIN).ok()?;
+    stream.set_read_timeout(Some(CARD_WITHIN)).ok()?;
+    stream.write_all(b"GET /card HTTP/1.0\r\n\r\n").ok()?;
+    let mut answer = Vec::new();
+    stream.take(BYTES_MAX).read_to_end(&mut answer).ok()?;
+    let body = answer.windows(4).position(|end| end == b"\r\n\r\n")? + 4;
+    serde_json::from_slice(&answer[body..]).ok()
+}

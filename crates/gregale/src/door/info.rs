@@ -1,0 +1,174 @@
+//! The text of INFO: Redis's sections and field names where clients look for them, and one of our
+//! own.
+
+use crate::config::Config;
+use crate::control::{ServiceFigures, role_name};
+use kv::connection::REDIS_VERSION;
+use proto::Role;
+use runtime::View;
+use std::fmt::Write;
+
+/// What a client hears, and the log says, when the state is gone.
+pub(super) const DATA_LOST: &str = "ERR data lost: no live member holds the state, and memory-quorum \
+    does not survive the death of all; unless a member is only paused, start the cluster anew";
+
+/// What INFO tells about.
+pub(super) struct Facts<'a> {
+    pub(super) config: &'a Config,
+    pub(super) view: &'a View,
+    pub(super) figures: ServiceFigures,
+    pub(super) expiring: u64,
+    pub(super) uptime_s: u64,
+}
+
+type Section = (&'static str, fn(&Facts<'_>, &mut String) -> std::fmt::Result);
+
+const SECTIONS: [Section; 9] = [
+    ("server", server),
+    ("clients", clients),
+    ("memory", memory),
+    ("persistence", persistence),
+    ("stats", stats),
+    ("replication", replication),
+    ("cluster", cluster),
+    ("keyspace", keyspace),
+    ("gregale", gregale),
+];
+
+/// The sections that `wanted` names; all of them for none, `default`, `all` and `everything`.
+pub(super) fn text(facts: &Facts<'_>, wanted: &[&str]) -> String {
+    let is_all = |name: &&str| ["default", "all", "everything"].contains(name);
+    let all = wanted.is_empty() || wanted.iter().any(is_all);
+    let mut text = String::new();
+    for (name, write) in SECTIONS {
+        if all || wanted.contains(&name) {
+            if !text.is_empty() {
+                text.push_str("\r\n");
+            }
+            let title = name[..1].to_ascii_uppercase() + &name[1..];
+            // Writing to a string cannot fail.
+            let _ = write!(text, "# {title}\r\n");
+            let _ = write(facts, &mut text);
+        }
+    }
+    text
+}
+
+fn server(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
+    let version = env!("CARGO_PKG_VERSION");
+    write!(out, "redis_version:{REDIS_VERSION}\r\ngregale_version:{version}\r\n")?;
+    write!(out, "redis_mode:standalone\r\nos:{}\r\n", std::env::consts::OS)?;
+    write!(out, "arch_bits:{}\r\nmultiplexing_api:epoll\r\n", usize::BITS)?;
+    write!(out, "process_id:{}\r\n", std::process::id())?;
+    write!(out, "tcp_port:{}\r\n", facts.config.own().client.port())?;
+    let days = facts.uptime_s / 86_400;
+    write!(out, "uptime_in_seconds:{}\r\nuptime_in_days:{days}\r\n", facts.uptime_s)
+}
+
+fn clients(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
+    write!(out, "connected_clients:{}\r\n", facts.figures.clients)?;
+    write!(out, "maxclients:{}\r\nblocked_clients:0\r\n", facts.config.maxclients)
+}
+
+fn memory(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
+    write!(out, "used_memory:{}\r\n", facts.figures.memory_bytes)?;
+    write!(out, "maxmemory:{}\r\nmaxmemory_policy:noeviction\r\n", facts.config.maxmemory)
+}
+
+/// There is none, and clients that look for it should see so.
+fn persistence(_: &Facts<'_>, out: &mut String) -> std::fmt::Result {
+    write!(out, "loading:0\r\nrdb_bgsave_in_progress:0\r\naof_enabled:0\r\n")
+}
+
+fn stats(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
+    write!(out, "total_commands_processed:{}\r\n", facts.figures.commands)?;
+    write!(out, "rejected_connections:{}\r\n", facts.figures.clients_refused)
+}
+
+/// Every member takes every command, so to a Redis client every member is a master.
+fn replication(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
+    let others = facts.view.heard.len().saturating_sub(1);
+    write!(
+        out,
+        "role:master\r\nconnected_slaves:{others}\r\nmaster_failover_state:no-failover\r\n"
+    )?;
+    write!(out, "master_repl_offset:{}\r\n", facts.view.applied.0)
+}
+
+fn cluster(_: &Facts<'_>, out: &mut String) -> std::fmt::Result {
+    write!(out, "cluster_enabled:0\r\n")
+}
+
+fn keyspace(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
+    if facts.figures.keys == 0 {
+        return Ok(());
+    }
+    write!(out, "db0:keys={},expires={},avg_ttl=0\r\n", facts.figures.keys, facts.expiring)
+}
+
+fn gregale(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
+    let Facts { config, view, .. } = facts;
+    write!(out, "gregale_cluster:{}\r\ngregale_engine:one-sided\r\n", config.cluster)?;
+    write!(out, "gregale_protocol:{}\r\n", config.protocol.name())?;
+    write!(out, "gregale_durability:{}\r\n", config.durability.name())?;
+    write!(out, "gregale_fabric:{}\r\n", config.fabric.name())?;
+    write!(out, "gregale_member:{}\r\n", config.member)?;
+    write!(out, "gregale_role:{}\r\n", role_name(view.role))?;
+    let leader = if view.role == Role::Leader { Some(view.me) } else { view.trusted };
+    write!(out, "gregale_leader:{}\r\n", leader.map_or(0, |rank| rank.member().0))?;
+    write!(out, "gregale_view:1\r\ngregale_ballot:{}\r\n", view.ballot.0)?;
+    write!(out, "gregale_committed:{}\r\n", view.committed.0)?;
+    write!(out, "gregale_applied:{}\r\n", view.applied.0)?;
+    write!(out, "gregale_data_lost:{}\r\n", u8::from(view.data_lost))?;
+    write!(out, "gregale_members:{}\r\n", config.members.len())?;
+    for (at, member) in config.members.iter().enumerate() {
+        let rank = base::Rank::at(at);
+        let heard = if view.heard.contains(rank) { "up" } else { "down" };
+        let applied = view.applied_by[at].0;
+        write!(
+            out,
+            "gregale_member{}:client={},state={heard},applied={applied}\r\n",
+            member.id, member.client
+        )?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::Rank;
+
+    fn info(wanted: &[&str]) -> String {
+        let file = r#"
+            cluster = "demo"
+            member = 1
+            start = "bootstrap"
+            directory = "/x"
+            secret_file = "/x/secret"
+            members = [{ id = 1, client = "127.0.0.1:7000", control = "127.0.0.1:7200" }]
+        "#;
+        let config: Config = toml::from_str(file).unwrap();
+        let view = View::new(Rank::at(0), 1);
+        let figures = ServiceFigures { keys: 3, ..ServiceFigures::default() };
+        let facts = Facts { config: &config, view: &view, figures, expiring: 1, uptime_s: 5 };
+        text(&facts, wanted)
+    }
+
+    #[test]
+    fn sections_look_as_redis_writes_them() {
+        let all = info(&[]);
+        assert!(all.starts_with("# Server\r\nredis_version:7.0"), "{all}");
+        assert!(all.contains("\r\n\r\n# Replication\r\nrole:master\r\n"), "{all}");
+        assert!(all.contains("db0:keys=3,expires=1,"), "{all}");
+        assert_eq!(all, info(&["everything"]));
+    }
+
+    #[test]
+    fn one_section_can_be_asked_for() {
+        let text = info(&["gregale"]);
+        assert!(text.starts_with("# Gregale\r\n") && text.matches('#').count() == 1);
+        assert!(text.contains("gregale_durability:memory-quorum\r\n"));
+        assert_eq!(info(&["nonsense"]), "");
+    }
+}

@@ -1,0 +1,240 @@
+//! The key-value door: Redis clients on one side, the replica's desk on the other.
+//!
+//! `kv` knows RESP, commands and the state; the runtime knows leaders and logs. What is left here are
+//! sockets, and carrying requests and answers between the two.
+//!
+//! - I1 a turn reads at most [`clients`]'s `READ_BYTES` from each client, and writes each client's
+//!   replies with one system call.
+//! - I2 replies leave in the order of the requests: `kv`'s connection sees to it.
+//! - I3 an answer reaches the client that asked: a client's name is never used twice in a life.
+
+mod clients;
+mod info;
+mod state;
+mod statuses;
+
+use crate::channel::{ReplicaEnd, Report};
+use crate::config::Config;
+use crate::control::{Board, ServiceFigures};
+use crate::failure::{Failure, Outcome};
+use crate::serve::Signals;
+use base::Slot;
+use clients::Clients;
+pub(crate) use clients::STATUS_SECTION;
+use proto::Role;
+use runtime::{
+    Answer, Answers, Appended, Asker, Desk, Interest, Origin, Performed, Poller, ReadAnswer, Ready,
+    Sequence, Service, Stats, View,
+};
+use state::State;
+use std::io::Read;
+use std::net::TcpListener;
+use std::sync::Arc;
+
+/// Keys of descriptors in the poller; those of clients are below.
+const KEY_LISTENER: u64 = runtime::replica::SERVICE_KEYS - 1;
+const KEY_SIGNALS: u64 = runtime::replica::SERVICE_KEYS - 2;
+const KEY_CHANNEL: u64 = runtime::replica::SERVICE_KEYS - 3;
+const KEY_STATUS: u64 = runtime::replica::SERVICE_KEYS - 4;
+
+/// How the replica was told to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// This process alone: others go on, and its next life does.
+    HandOver,
+    /// The whole cluster: nothing is kept.
+    Remove,
+}
+
+/// See the module's text.
+pub(crate) struct Door {
+    state: State,
+    clients: Clients,
+    board: Arc<Board>,
+    signals: Option<Signals>,
+    channel: Option<Arc<ReplicaEnd>>,
+    stop: Option<Stop>,
+    /// The supervisor knows that this member serves.
+    reported: bool,
+    warned_lost: bool,
+}
+
+impl Door {
+    /// Behind `listener`, which is bound.
+    pub(crate) fn new(config: &Config, listener: TcpListener, board: Arc<Board>) -> Outcome<Door> {
+        Ok(Door {
+            state: State::new(config.maxmemory),
+            clients: Clients::new(config, listener, &board)?,
+            board,
+            signals: None,
+            channel: None,
+            stop: None,
+            reported: false,
+            warned_lost: false,
+        })
+    }
+
+    /// Puts what it listens to into the loop's set.
+    pub(crate) fn register(
+        &mut self,
+        poller: &Poller,
+        signals: Signals,
+        channel: Option<Arc<ReplicaEnd>>,
+    ) -> Outcome<()> {
+        let mut watch = || {
+            poller.add(&signals.pipe, KEY_SIGNALS, Interest::Read)?;
+            if let Some(channel) = &channel {
+                poller.add(channel.as_fd(), KEY_CHANNEL, Interest::Read)?;
+            }
+            self.clients.register(poller)
+        };
+        watch().map_err(|error| Failure::os("watch a descriptor", error))?;
+        self.signals = Some(signals);
+        self.channel = channel;
+        Ok(())
+    }
+
+    /// From now on reads and writes are answered with this error.
+    pub(crate) fn refuse_all(&mut self, why: &'static str) {
+        self.clients.refuse_all(why);
+    }
+
+    /// Whether it was told to stop, and how.
+    pub(crate) fn stop(&self) -> Option<Stop> {
+        self.stop
+    }
+
+    fn on_signal(&mut self) {
+        if let Some(signals) = &self.signals {
+            // How many came does not matter.
+            let _ = (&signals.pipe).read(&mut [0; 64]);
+        }
+        self.stop = Some(Stop::HandOver);
+    }
+
+    fn on_channel(&mut self) {
+        if self.channel.as_ref().is_some_and(|channel| channel.asks_to_stop()) {
+            self.stop = Some(Stop::Remove);
+        }
+    }
+
+    /// Tells the supervisor once that clients are answered, and says when they cannot be.
+    fn report(&mut self, view: &View) {
+        let serves = match view.role {
+            Role::Leader => true,
+            Role::Follower => view.trusted.is_some_and(|leader| view.heard.contains(leader)),
+            Role::Candidate | Role::Learner => false,
+        };
+        if serves && !self.reported {
+            self.reported = true;
+            if let Some(channel) = &self.channel {
+                channel.report(&Report::Serving);
+            }
+        }
+        if view.data_lost && !self.warned_lost {
+            self.warned_lost = true;
+            let member = view.me.member();
+            eprintln!("gregale: member {member}: {}", info::DATA_LOST);
+        }
+    }
+}
+
+impl Service for Door {
+    fn apply(&mut self, slot: Slot, value: &[u8], answers: &mut Answers) {
+        self.state.apply(slot, value, answers);
+    }
+
+    fn state_ms(&self) -> u64 {
+        self.state.machine.state_ms()
+    }
+
+    fn next_expiry_ms(&self) -> Option<u64> {
+        self.state.machine.store().next_expiry_ms()
+    }
+
+    fn save(&mut self, out: &mut Vec<u8>) {
+        self.state.save(out);
+    }
+
+    fn restore(&mut self, state: &[u8]) -> Result<(), String> {
+        self.state.restore(state)
+    }
+
+    fn begin(&mut self, stamp_ms: u64, out: &mut Vec<u8>) {
+        self.state.begin(stamp_ms, out);
+    }
+
+    fn append(
+        &mut self,
+        origin: Origin,
+        sequence: Sequence,
+        command: &[u8],
+        bytes_max: usize,
+        out: &mut Vec<u8>,
+    ) -> Appended {
+        self.state.append(origin, sequence, command, bytes_max, out)
+    }
+
+    fn abandon(&mut self) {
+        self.state.abandon();
+    }
+
+    fn perform(&mut self, asker: Asker, stamp_ms: u64, _desk: &mut Desk) -> Performed {
+        self.clients.perform(asker, stamp_ms, &mut self.state)
+    }
+
+    fn describe_read(&mut self, asker: Asker, out: &mut Vec<u8>) {
+        self.clients.describe_read(asker, out);
+    }
+
+    fn perform_described(&mut self, read: &[u8], stamp_ms: u64, reply: &mut Vec<u8>) -> Performed {
+        self.state.read(read, stamp_ms, reply)
+    }
+
+    fn answer(&mut self, asker: Asker, answer: Answer<'_>, _desk: &mut Desk) {
+        self.clients.answer(asker, answer);
+    }
+
+    fn answer_read(&mut self, asker: Asker, answer: ReadAnswer<'_>, _desk: &mut Desk) {
+        self.clients.answer_read(asker, answer);
+    }
+
+    fn answer_wait(&mut self, asker: Asker, n: usize, _desk: &mut Desk) {
+        self.clients.answer_wait(asker, n);
+    }
+
+    fn oversized(&self) -> &'static [u8] {
+        b"-ERR the reply is too long to be passed on by another member; ask the leader itself (see \
+          INFO gregale)\r\n"
+    }
+
+    fn on_ready(&mut self, ready: Ready, poller: &Poller, desk: &mut Desk) {
+        match ready.key {
+            KEY_LISTENER => self.clients.accept(poller, desk),
+            KEY_SIGNALS => self.on_signal(),
+            KEY_CHANNEL => self.on_channel(),
+            KEY_STATUS => self.clients.take_statuses(),
+            _ => self.clients.on_ready(ready, poller, &self.state, desk),
+        }
+    }
+
+    fn resume(&mut self, _poller: &Poller, desk: &mut Desk) -> bool {
+        self.clients.resume(&self.state, desk)
+    }
+
+    fn flush(&mut self, poller: &Poller, desk: &mut Desk) {
+        self.clients.listen_again(poller);
+        self.clients.flush(poller, desk);
+    }
+
+    fn publish(&mut self, view: &View, stats: &Stats) {
+        self.report(view);
+        let store = self.state.machine.store();
+        let figures = ServiceFigures {
+            keys: store.len() as u64,
+            memory_bytes: store.used_bytes(),
+            ..self.clients.figures()
+        };
+        self.board.leave(view, stats, figures);
+    }
+}

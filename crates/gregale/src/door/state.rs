@@ -1,0 +1,94 @@
+//! The replicated state behind the door: `kv`'s machine, in the runtime's terms.
+
+use base::{Incarnation, Slot};
+use kv::entry::{self, BatchWriter};
+use kv::machine::{Machine, ReadOutcome};
+use kv::{Reply, snapshot};
+use runtime::{Answers, Appended, Origin, Performed, Sequence};
+
+/// See the module's text.
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) machine: Machine,
+    writer: BatchWriter,
+    reply: Reply,
+    /// Reads so far: the only randomness that RANDOMKEY needs outside the log.
+    n_reads: u64,
+}
+
+fn to_kv(origin: Origin) -> entry::Origin {
+    entry::Origin { rank: origin.rank, incarnation: origin.life }
+}
+
+fn from_kv(origin: entry::Origin) -> Origin {
+    Origin { rank: origin.rank, life: Incarnation(origin.incarnation.0) }
+}
+
+impl State {
+    pub(super) fn new(memory_bytes_max: u64) -> State {
+        State {
+            machine: Machine::new(memory_bytes_max),
+            writer: BatchWriter::new(),
+            reply: Reply::default(),
+            n_reads: runtime::unix_ms(),
+        }
+    }
+
+    pub(super) fn apply(&mut self, slot: Slot, value: &[u8], answers: &mut Answers) {
+        let mut sink = |origin, sequence: entry::Sequence, reply: &[u8]| {
+            answers.push(from_kv(origin), Sequence(sequence.0), reply);
+        };
+        if let Err(error) = self.machine.apply(slot, value, &mut sink) {
+            // Every member sees the same bytes and skips them; its commands are sent again.
+            eprintln!("gregale: the value of slot {slot} is no batch and was skipped: {error}");
+        }
+    }
+
+    pub(super) fn save(&self, out: &mut Vec<u8>) {
+        snapshot::save(&self.machine, out);
+    }
+
+    pub(super) fn restore(&mut self, state: &[u8]) -> Result<(), String> {
+        let limit = self.machine.store().memory_bytes_max();
+        self.machine = snapshot::restore(state, limit).map_err(|error| error.to_string())?;
+        self.writer.abandon();
+        Ok(())
+    }
+
+    pub(super) fn begin(&mut self, stamp_ms: u64, out: &mut Vec<u8>) {
+        self.writer.begin(stamp_ms, out);
+    }
+
+    pub(super) fn append(
+        &mut self,
+        origin: Origin,
+        sequence: Sequence,
+        command: &[u8],
+        bytes_max: usize,
+        out: &mut Vec<u8>,
+    ) -> Appended {
+        let sequence = entry::Sequence(sequence.0);
+        match self.writer.append(to_kv(origin), sequence, command, bytes_max, out) {
+            entry::Appended::Whole => Appended::Whole,
+            entry::Appended::Part => Appended::Part,
+            entry::Appended::Full => Appended::Full,
+        }
+    }
+
+    pub(super) fn abandon(&mut self) {
+        self.writer.abandon();
+    }
+
+    /// Performs an encoded read; its reply is appended to `out`.
+    pub(super) fn read(&mut self, command: &[u8], stamp_ms: u64, out: &mut Vec<u8>) -> Performed {
+        self.n_reads = self.n_reads.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        self.reply.clear();
+        match self.machine.read(command, stamp_ms, self.n_reads, &mut self.reply) {
+            ReadOutcome::Done => {
+                out.extend_from_slice(self.reply.as_bytes());
+                Performed::Done
+            }
+            ReadOutcome::NeedsTick => Performed::NeedsTick,
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! `gregale protocols`: the table that the protocols declare about themselves.
+
+use crate::cli::{Format, ProtocolsArgs};
+use crate::failure::Outcome;
+use proto::table::{PROTOCOLS, Row};
+use serde_json::{Value, json};
+use std::process::ExitCode;
+
+pub(crate) fn run(args: &ProtocolsArgs) -> Outcome {
+    match args.format {
+        Format::Json => {
+            let rows: Vec<Value> = PROTOCOLS.iter().map(as_json).collect();
+            println!("{}", json!({ "protocols": rows }));
+        }
+        Format::Table => PROTOCOLS.iter().for_each(|row| print!("{}", as_text(row))),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn as_json(row: &Row) -> Value {
+    json!({
+        "protocol": row.name,
+        "source": row.source,
+        "ordering": row.ordering.name(),
+        "consistency": row.consistency,
+        "survives": row.survives,
+        "write_cost": row.write_cost,
+        "read_cost": row.read_cost,
+        "leader_change": row.leader_change,
+        "fabrics": row.fabrics,
+        "durability": row.durability,
+    })
+}
+
+/// One block a protocol: the sentences are too long for columns.
+fn as_text(row: &Row) -> String {
+    let lines = [
+        ("source", row.source.to_owned()),
+        ("ordering", row.ordering.name().to_owned()),
+        ("consistency", row.consistency.to_owned()),
+        ("survives", row.survives.to_owned()),
+        ("a write costs", row.write_cost.to_owned()),
+        ("a read costs", row.read_cost.to_owned()),
+        ("leader change", row.leader_change.to_owned()),
+        ("fabrics", row.fabrics.join(", ")),
+        ("durability", row.durability.join(", ")),
+    ];
+    let body: String = lines.iter().map(|(name, text)| format!("  {name:<15}{text}\n")).collect();
+    format!("{}\n{body}\n", row.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Protocol;
+    use clap::ValueEnum;
+
+    #[test]
+    fn what_can_be_chosen_is_in_the_table_and_the_reverse() {
+        let listed: Vec<&str> = PROTOCOLS.iter().map(|row| row.name).collect();
+        let choices: Vec<&str> = Protocol::value_variants().iter().map(|p| p.name()).collect();
+        assert_eq!(listed, choices);
+    }
+}

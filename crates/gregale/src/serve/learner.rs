@@ -1,0 +1,58 @@
+//! A member whose memory is gone.
+//!
+//! It has forgotten what it promised, so it takes part in no quorum, and it has no way to learn from
+//! the others, since their memory knows its old self. It answers for the cluster's status, and tells
+//! clients why it cannot do more, until it is replaced.
+
+use crate::channel::{ReplicaEnd, Report};
+use crate::config::Config;
+use crate::control::Board;
+use crate::door::Door;
+use crate::failure::{Failure, Outcome};
+use crate::serve::Signals;
+use runtime::desk::PATIENCE;
+use runtime::{Desk, Poller, Service, Stats, View};
+use std::net::TcpListener;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often it shows that it is there.
+const PUBLISH_EVERY: Duration = Duration::from_millis(100);
+
+const REFUSAL: &str = "LOADING this member lost its memory and votes in no quorum: use another \
+    member; replacing a member is not built yet, so restart the cluster when convenient";
+
+/// Runs until it is told to stop. `why` says what became of the memory.
+pub(super) fn run(
+    why: &str,
+    config: &Config,
+    clients: TcpListener,
+    board: &Arc<Board>,
+    signals: Signals,
+    channel: Option<Arc<ReplicaEnd>>,
+) -> Outcome {
+    let failed = |error| Failure::os("run a learner's loop", error);
+    eprintln!("gregale: member {} is a learner: {why}", config.member);
+    if let Some(channel) = &channel {
+        channel.report(&Report::Learner(why.to_owned()));
+    }
+    let mut poller = Poller::new().map_err(failed)?;
+    let mut door = Door::new(config, clients, Arc::clone(board))?;
+    door.refuse_all(REFUSAL);
+    door.register(&poller, signals, channel)?;
+    let view = View::new(config.rank(), config.members.len());
+    let mut desk = Desk::new(view, PATIENCE);
+    let (stats, mut ready) = (Stats::new(), Vec::new());
+    while door.stop().is_none() {
+        poller.wait(Some(PUBLISH_EVERY), &mut ready).map_err(failed)?;
+        for event in &ready {
+            door.on_ready(*event, &poller, &mut desk);
+        }
+        // Nothing is laid on the desk, so this ends.
+        while door.resume(&poller, &mut desk) {}
+        door.flush(&poller, &mut desk);
+        door.publish(&view, &stats);
+    }
+    Ok(ExitCode::SUCCESS)
+}

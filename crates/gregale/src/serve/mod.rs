@@ -1,0 +1,283 @@
+//! `gregale serve`: one replica.
+//!
+//! - I1 a region is created by an explicit bootstrap only; any other start attaches to the one that
+//!   is there. A member whose region is gone or of another boot has forgotten promises: it runs as a
+//!   learner that takes part in no quorum, and says so.
+//! - I2 SIGTERM hands leadership over first and keeps the region, so that the next life goes on;
+//!   the supervisor's word to stop removes it.
+
+mod learner;
+pub(crate) mod life;
+pub(crate) mod sentinel;
+
+use crate::channel::{ReplicaEnd, Report, Sockets};
+use crate::cli::ServeArgs;
+use crate::config::{Config, FabricKind, Protocol, Start};
+use crate::control::{self, Board};
+use crate::door::{Door, Stop};
+use crate::failure::{Failure, Outcome};
+use base::Incarnation;
+use base::verb::Unsupported;
+use fabric::shm::ShmFabric;
+use fabric::tcp::TcpFabric;
+use fabric::{Fabric, OpenError, Setup};
+use life::Life;
+use proto::Replicator;
+use proto::node::{self, Layout, Node, NodeConfig};
+use proto::velos::{Shape, Velos};
+use runtime::replica::Memory;
+use runtime::{Config as LoopConfig, Origin, Replica};
+use rustix::process::{Resource, Signal, getrlimit, setrlimit};
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixStream;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a replica that was told to go may take to hand over and to answer what is open.
+const HAND_OVER_WITHIN: Duration = Duration::from_millis(500);
+const FINISH_WITHIN: Duration = Duration::from_millis(200);
+
+/// Runs the replica until it is told to stop.
+pub(crate) fn run(args: &ServeArgs) -> Outcome {
+    if !args.supervised {
+        let config = Config::load(args)?;
+        let sockets = listen(&config)?;
+        return replicate(args, &config, sockets, None);
+    }
+    die_with_parent()?;
+    let (channel, sockets) = ReplicaEnd::take()?;
+    let channel = Arc::new(channel);
+    let outcome = Config::load(args)
+        .and_then(|config| replicate(args, &config, sockets, Some(Arc::clone(&channel))));
+    match outcome {
+        Ok(code) => Ok(code),
+        Err(failure) => {
+            // The supervisor says it, once.
+            channel.report(&Report::Refused(failure.to_string()));
+            Ok(ExitCode::from(2))
+        }
+    }
+}
+
+fn listen(config: &Config) -> Outcome<Sockets> {
+    let bind = |address: SocketAddr| {
+        TcpListener::bind(address)
+            .map_err(|error| Failure::os(format_args!("listen on {address}"), error))
+    };
+    let own = config.own();
+    let fabric = match config.fabric {
+        FabricKind::Shm => None,
+        FabricKind::Tcp => own.fabric.map(bind).transpose()?,
+    };
+    Ok(Sockets { client: bind(own.client)?, control: bind(own.control)?, fabric })
+}
+
+/// The supervisor restarts nobody after its own death, so nobody may survive it.
+fn die_with_parent() -> Outcome<()> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::TERM))
+        .map_err(|error| Failure::os("ask for a signal at the supervisor's death", error))?;
+    // It may have died before that; then this process has been handed to process 1 or a reaper.
+    // Its end of the channel is closed in that case, which ends the loop at once.
+    Ok(())
+}
+
+/// What a fabric is opened with.
+pub(crate) struct Opened {
+    setup: Setup,
+    addresses: Vec<SocketAddr>,
+}
+
+fn shape() -> Shape {
+    Shape::default()
+}
+
+/// From the configuration: who takes part, and the layout of everybody's memory.
+pub(crate) fn open(config: &Config) -> Outcome<Opened> {
+    let layout: Layout = match config.protocol {
+        Protocol::Velos => node::velos_layout(config.members.len(), &shape()),
+        Protocol::Mu => node::mu_layout(config.members.len(), &shape()),
+    };
+    let setup = Setup {
+        cluster: config.cluster.clone(),
+        secret: config.secret()?,
+        me: config.rank(),
+        members: config.members.len(),
+        // Members are replaced by reconfiguration only; until then each has its first memory.
+        incarnation: Incarnation(1),
+        directory: config.directory.clone(),
+        layout: layout.fingerprint,
+        n_words: layout.n_words,
+    };
+    setup.validate().map_err(Failure::new)?;
+    let addresses = config.members.iter().filter_map(|member| member.fabric).collect();
+    Ok(Opened { setup, addresses })
+}
+
+fn replicate(
+    args: &ServeArgs,
+    config: &Config,
+    sockets: Sockets,
+    channel: Option<Arc<ReplicaEnd>>,
+) -> Outcome {
+    raise_descriptor_limit();
+    let Opened { setup, addresses } = open(config)?;
+    std::fs::create_dir_all(&config.directory)
+        .map_err(|error| Failure::os(format_args!("make {}", config.directory.display()), error))?;
+    let life = life::begin(&config.directory, config.member)?;
+    let signals = Signals::new()?;
+    let replica = Process { config, life, channel, signals };
+    let Sockets { client, control, fabric: listener } = sockets;
+    let board = Board::new(config, life.count);
+    control::serve(&board, control)?;
+    let founds = config.start == Start::Bootstrap;
+    match config.fabric {
+        FabricKind::Shm => {
+            let opened = if founds { ShmFabric::create(&setup) } else { ShmFabric::attach(&setup) };
+            match opened {
+                Ok(fabric) => replica.run(fabric, client, &board, ShmFabric::remove),
+                Err(error) => replica.without_memory(error, client, &board),
+            }
+        }
+        FabricKind::Tcp => {
+            let Some(listener) = listener else {
+                return Err(Failure::new("no socket for the fabric was passed"));
+            };
+            let opened = if founds {
+                TcpFabric::create(&setup, listener, &addresses)
+            } else {
+                TcpFabric::attach(&setup, listener, &addresses)
+            };
+            match opened {
+                Ok(fabric) => {
+                    sentinel::start(args)?;
+                    replica.run(fabric, client, &board, TcpFabric::remove)
+                }
+                Err(error) => replica.without_memory(error, client, &board),
+            }
+        }
+    }
+}
+
+/// Clients need descriptors; the soft limit is often 1024 where the hard one is far higher.
+fn raise_descriptor_limit() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // If not: `accept` says when there are none left.
+    let _ = setrlimit(Resource::Nofile, limit);
+}
+
+/// SIGTERM and SIGINT, as something to poll.
+pub(crate) struct Signals {
+    pub(crate) pipe: UnixStream,
+}
+
+impl Signals {
+    fn new() -> Outcome<Signals> {
+        let (pipe, write) =
+            UnixStream::pair().map_err(|error| Failure::os("make a pipe for signals", error))?;
+        pipe.set_nonblocking(true)
+            .map_err(|error| Failure::os("make a pipe for signals", error))?;
+        // SIGINT comes to the whole process group of a terminal: under a supervisor it is the
+        // supervisor's, which then says what to do. Here it is only kept from killing.
+        for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
+            let write = write.try_clone().map_err(|error| Failure::os("copy a pipe", error))?;
+            let pipe = SignalPipe { write, signal };
+            pipe.register()?;
+        }
+        Ok(Signals { pipe })
+    }
+}
+
+struct SignalPipe {
+    write: UnixStream,
+    signal: i32,
+}
+
+impl SignalPipe {
+    fn register(self) -> Outcome<()> {
+        signal_hook::low_level::pipe::register(self.signal, self.write)
+            .map(drop)
+            .map_err(|error| Failure::os("wait for signals", error))
+    }
+}
+
+/// This process, with everything but its fabric.
+struct Process<'a> {
+    config: &'a Config,
+    life: Life,
+    channel: Option<Arc<ReplicaEnd>>,
+    signals: Signals,
+}
+
+impl Process<'_> {
+    fn run<F: Fabric>(
+        self,
+        fabric: F,
+        clients: TcpListener,
+        board: &Arc<Board>,
+        remove: impl FnOnce(F) -> Result<(), OpenError>,
+    ) -> Outcome {
+        let capabilities = fabric.capabilities();
+        let node = NodeConfig {
+            me: self.config.rank(),
+            members: self.config.members.len(),
+            start: match self.config.start {
+                Start::Bootstrap => node::Start::Bootstrap,
+                Start::Reattach => node::Start::Reattach,
+            },
+            timing: node::Timing::default(),
+            memory_outlives_process: capabilities.memory_outlives_process,
+            peer_works: capabilities.peer_works,
+        };
+        match self.config.protocol {
+            Protocol::Velos => self.run_with(fabric, clients, board, remove, |memory| {
+                Ok(Node::<Velos>::velos(node, &shape(), memory))
+            }),
+            Protocol::Mu => self.run_with(fabric, clients, board, remove, |memory| {
+                Node::<proto::mu::Mu>::mu(node, &shape(), memory)
+            }),
+        }
+    }
+
+    fn run_with<F: Fabric, R: Replicator>(
+        self,
+        fabric: F,
+        clients: TcpListener,
+        board: &Arc<Board>,
+        remove: impl FnOnce(F) -> Result<(), OpenError>,
+        make: impl FnOnce(&mut Memory<F, Door>) -> Result<Node<R>, Unsupported>,
+    ) -> Outcome {
+        let loop_error = |error| Failure::os("run the replica's loop", error);
+        let origin = Origin { rank: self.config.rank(), life: self.life.number };
+        let door = Door::new(self.config, clients, Arc::clone(board))?;
+        let config = LoopConfig::new(origin, self.config.members.len());
+        let mut replica = Replica::new(config, fabric, door, make).map_err(loop_error)?;
+        let (door, poller) = replica.service_and_poller();
+        door.register(poller, self.signals, self.channel)?;
+        replica.run(|door| door.stop().is_some()).map_err(loop_error)?;
+        match replica.service().stop() {
+            Some(Stop::HandOver) | None => {
+                replica.hand_over(HAND_OVER_WITHIN).map_err(loop_error)?;
+            }
+            Some(Stop::Remove) => {
+                replica.finish(FINISH_WITHIN).map_err(loop_error)?;
+                remove(replica.into_fabric()).map_err(Failure::new)?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// I1: what is missing is not made again.
+    fn without_memory(self, error: OpenError, clients: TcpListener, board: &Arc<Board>) -> Outcome {
+        let OpenError::Region(region::Error::Missing { .. } | region::Error::StaleBoot { .. }) =
+            &error
+        else {
+            return Err(Failure::new(error));
+        };
+        if self.config.start == Start::Bootstrap {
+            return Err(Failure::new(error));
+        }
+        learner::run(&error.to_string(), self.config, clients, board, self.signals, self.channel)
+    }
+}

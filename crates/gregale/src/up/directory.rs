@@ -1,0 +1,157 @@
+//! The cluster's directory on tmpfs: regions, configurations, the secret.
+//!
+//! - I1 it goes when this value is dropped. What a supervisor that was killed left behind is known
+//!   by its lock, which nobody holds any more, and is swept.
+
+use crate::config::Config;
+use crate::failure::{Failure, Outcome};
+use rustix::fs::{FlockOperation, flock};
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+const LOCK: &str = "supervisor.lock";
+const PREFIX: &str = "gregale-";
+
+/// See the module's text.
+#[derive(Debug)]
+pub(super) struct Directory {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl Directory {
+    /// Makes it below `base`, which is a tmpfs, after sweeping what nobody owns any more.
+    pub(super) fn create(base: &Path, cluster: &str, port: u16) -> Outcome<Directory> {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if cluster.is_empty() || cluster.len() > 64 || !cluster.chars().all(plain) {
+            return Err(Failure::new(format_args!(
+                "--cluster {cluster:?} is no plain word: use up to 64 letters, digits, - _ ."
+            )));
+        }
+        sweep(base);
+        let path = base.join(format!("{PREFIX}{cluster}-{port}"));
+        DirBuilder::new().mode(0o700).create(&path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::AlreadyExists => Failure::new(format_args!(
+                "{} is there and in use: another cluster of this name and port runs; \
+                 stop it or choose another --cluster",
+                path.display()
+            )),
+            _ => Failure::os(format_args!("make {}", path.display()), error),
+        })?;
+        Directory::found(path.clone()).inspect_err(|_| {
+            let _ = std::fs::remove_dir_all(&path);
+        })
+    }
+
+    fn found(path: PathBuf) -> Outcome<Directory> {
+        let lock = write_private(&path.join(LOCK), b"")?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive)
+            .map_err(|error| Failure::os(format_args!("lock {}", path.display()), error))?;
+        let directory = Directory { path, _lock: lock };
+        let mut random = [0u8; 32];
+        File::open("/dev/urandom")
+            .and_then(|mut source| source.read_exact(&mut random))
+            .map_err(|error| Failure::os("read /dev/urandom", error))?;
+        let secret: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        write_private(&directory.secret_file(), secret.as_bytes())?;
+        Ok(directory)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn secret_file(&self) -> PathBuf {
+        self.path.join("secret")
+    }
+
+    /// Writes a member's configuration and says where.
+    pub(super) fn write_config(&self, config: &Config) -> Outcome<PathBuf> {
+        let path = self.path.join(format!("member-{}.toml", config.member));
+        let text = toml::to_string(config)
+            .map_err(|error| Failure::new(format_args!("cannot write a configuration: {error}")))?;
+        write_private(&path, text.as_bytes())?;
+        Ok(path)
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.path) {
+            eprintln!("gregale: cannot remove {}: {error}; remove it by hand", self.path.display());
+        }
+    }
+}
+
+fn write_private(path: &Path, bytes: &[u8]) -> Outcome<File> {
+    let write = || {
+        let mut options = OpenOptions::new();
+        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        file.write_all(bytes)?;
+        Ok(file)
+    };
+    write().map_err(|error: std::io::Error| {
+        Failure::os(format_args!("write {}", path.display()), error)
+    })
+}
+
+/// Removes the directories of supervisors that died without doing so. What cannot be removed, or is
+/// not ours, is left alone.
+fn sweep(base: &Path) {
+    let Ok(entries) = std::fs::read_dir(base) else { return };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
+            continue;
+        }
+        // Only what an `up` has made has this file; only a live one holds its lock.
+        let Ok(lock) = File::open(path.join(LOCK)) else { continue };
+        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            let _ = std::fs::remove_dir_all(&path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn i1_nothing_is_left_when_it_goes() {
+        let base = tempfile::tempdir().unwrap();
+        let directory = Directory::create(base.path(), "x", 7000).unwrap();
+        assert!(directory.secret_file().exists());
+        drop(directory);
+        assert_eq!(std::fs::read_dir(base.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn i1_orphans_are_swept_and_the_living_are_not() {
+        let base = tempfile::tempdir().unwrap();
+        let living = Directory::create(base.path(), "living", 1).unwrap();
+        let orphan = base.path().join("gregale-orphan-2");
+        std::fs::create_dir(&orphan).unwrap();
+        std::fs::write(orphan.join(LOCK), b"").unwrap();
+        let foreign = base.path().join("gregale-foreign");
+        std::fs::create_dir(&foreign).unwrap();
+        let _new = Directory::create(base.path(), "new", 3).unwrap();
+        assert!(living.path().exists() && foreign.exists() && !orphan.exists());
+    }
+
+    #[test]
+    fn a_running_cluster_of_the_same_name_is_not_disturbed() {
+        let base = tempfile::tempdir().unwrap();
+        let first = Directory::create(base.path(), "x", 7000).unwrap();
+        let second = Directory::create(base.path(), "x", 7000).unwrap_err().to_string();
+        assert!(second.contains("another cluster"), "{second}");
+        assert!(first.secret_file().exists());
+    }
+
+    #[test]
+    fn a_name_that_leads_elsewhere_is_refused() {
+        let base = tempfile::tempdir().unwrap();
+        assert!(Directory::create(base.path(), "../x", 1).is_err());
+    }
+}

@@ -1,0 +1,195 @@
+//! One replica, as its supervisor sees it.
+
+use super::directory::Directory;
+use crate::channel::{Report, Sockets, SupervisorEnd};
+use crate::config::{Config, Start};
+use crate::failure::{Failure, Outcome};
+use runtime::{Interest, Poller};
+use rustix::fd::OwnedFd;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// What a replica is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// It was started and has said nothing yet.
+    Starting,
+    /// It answers clients.
+    Serving,
+    /// It runs without the memory that it had, and serves no quorum.
+    Learner,
+    /// It is dead and stays so.
+    Dead,
+    /// It is dead until then.
+    Waiting(Instant),
+}
+
+struct Running {
+    child: Child,
+    channel: SupervisorEnd,
+    /// Readable once the process has ended.
+    pidfd: OwnedFd,
+}
+
+/// See the module's text.
+pub(super) struct Member {
+    pub(super) config: Config,
+    pub(super) state: State,
+    /// Its last life refused to run.
+    pub(super) refused: bool,
+    sockets: Sockets,
+    running: Option<Running>,
+    last_pid: u32,
+    pause: Duration,
+}
+
+impl Member {
+    pub(super) fn new(config: Config, sockets: Sockets) -> Member {
+        Member {
+            config,
+            state: State::Starting,
+            refused: false,
+            sockets,
+            running: None,
+            last_pid: 0,
+            pause: Duration::ZERO,
+        }
+    }
+
+    /// Its process's id, or the last one it had.
+    pub(super) fn pid(&self) -> u32 {
+        self.last_pid
+    }
+
+    /// Any later life begins with the region of this one.
+    pub(super) fn founded(&mut self) {
+        self.config.start = Start::Reattach;
+    }
+
+    pub(super) fn restart_at(&self) -> Option<Instant> {
+        match self.state {
+            State::Waiting(at) => Some(at),
+            State::Starting | State::Serving | State::Learner | State::Dead => None,
+        }
+    }
+
+    /// Starts its process and passes the sockets.
+    pub(super) fn spawn(&mut self, directory: &Directory) -> Outcome<()> {
+        let path = directory.write_config(&self.config)?;
+        let program =
+            std::env::current_exe().map_err(|error| Failure::os("find this program", error))?;
+        let (near, far) =
+            UnixStream::pair().map_err(|error| Failure::os("make a socket pair", error))?;
+        let mut command = Command::new(program);
+        command.arg("serve").arg("--supervised").arg("--config").arg(path);
+        command.stdin(Stdio::from(OwnedFd::from(far)));
+        // What the environment says is in the file already.
+        for (key, _) in std::env::vars_os() {
+            if key.to_string_lossy().starts_with("GREGALE_") {
+                command.env_remove(key);
+            }
+        }
+        let child = command.spawn().map_err(|error| Failure::os("start a replica", error))?;
+        // The command holds the other end's copy: without it the end of the stream would not show.
+        drop(command);
+        let channel = SupervisorEnd::new(near)?;
+        channel.pass(&self.sockets)?;
+        self.last_pid = child.id();
+        let pid = Pid::from_child(&child);
+        let pidfd = pidfd_open(pid, PidfdFlags::NONBLOCK)
+            .map_err(|error| Failure::os("watch a replica", error))?;
+        self.running = Some(Running { child, channel, pidfd });
+        self.state = State::Starting;
+        self.refused = false;
+        Ok(())
+    }
+
+    /// Watches channel and process under the keys `key` and `key + 1`.
+    pub(super) fn watch(&self, poller: &Poller, key: u64) -> Outcome<()> {
+        let Some(running) = &self.running else { return Ok(()) };
+        poller
+            .add(running.channel.as_fd(), key, Interest::Read)
+            .and_then(|()| poller.add(&running.pidfd, key + 1, Interest::Read))
+            .map_err(|error| Failure::os("watch a replica", error))
+    }
+
+    /// What it has said, and how it died if it did.
+    pub(super) fn hear(&mut self) -> Outcome<(Vec<Report>, Option<ExitStatus>)> {
+        let Some(running) = &mut self.running else { return Ok((Vec::new(), None)) };
+        let status =
+            running.child.try_wait().map_err(|error| Failure::os("wait for a replica", error))?;
+        let mut reports = Vec::new();
+        match running.channel.reports() {
+            Some(said) => reports = said,
+            // It closed its end without having died yet: it is about to. Not readable any more, or
+            // the end of its stream would be reported again and again.
+            None if status.is_none() => {
+                let status = running
+                    .child
+                    .wait()
+                    .map_err(|error| Failure::os("wait for a replica", error))?;
+                self.running = None;
+                return Ok((reports, Some(status)));
+            }
+            None => {}
+        }
+        if status.is_some() {
+            self.running = None;
+        }
+        Ok((reports, status))
+    }
+
+    /// It is dead; it lives again after the pause that this returns, if any. Each refusal doubles
+    /// the pause.
+    pub(super) fn died(
+        &mut self,
+        restarts: bool,
+        pause_min: Duration,
+        pause_max: Duration,
+    ) -> Option<Duration> {
+        if !restarts {
+            self.state = State::Dead;
+            return None;
+        }
+        self.pause = if self.refused { (self.pause * 2).min(pause_max) } else { pause_min };
+        self.pause = self.pause.max(pause_min);
+        self.state = State::Waiting(Instant::now() + self.pause);
+        Some(self.pause)
+    }
+
+    pub(super) fn ask_to_stop(&mut self) {
+        if let Some(running) = &self.running {
+            running.channel.stop();
+        }
+    }
+
+    /// Whether no process of it is left.
+    pub(super) fn is_gone(&mut self) -> bool {
+        self.running.is_none()
+    }
+
+    /// Kills what did not stop.
+    pub(super) fn kill(&mut self) {
+        if let Some(mut running) = self.running.take() {
+            // A dead one cannot be killed again, and there is nothing else to do about an error.
+            let _ = running.child.kill();
+            let _ = running.child.wait();
+        }
+    }
+}
+
+/// How a process ended, for people.
+pub(super) fn how(status: &ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit code {code}"),
+        (None, Some(9)) => "signal 9, SIGKILL".into(),
+        (None, Some(11)) => "signal 11, SIGSEGV".into(),
+        (None, Some(6)) => "signal 6, SIGABRT".into(),
+        (None, Some(7)) => "signal 7, SIGBUS".into(),
+        (None, Some(signal)) => format!("signal {signal}"),
+        (None, None) => "unknown".into(),
+    }
+}

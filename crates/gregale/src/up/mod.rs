@@ -1,0 +1,274 @@
+//! `gregale up`: a whole cluster on this machine, one process a replica.
+//!
+//! The supervisor holds the listening sockets and the cluster's directory on tmpfs; replicas come
+//! and go. It restarts one that dies, after a second, with the region that outlived it.
+//!
+//! - I1 nothing is left behind: the directory goes when the supervisor ends, however its start went,
+//!   and what a killed supervisor left is swept by the next. Tests `nothing_is_left_*`.
+//! - I2 no replica outlives its supervisor: each asks the kernel for a signal at its parent's death.
+//! - I3 a founding member has a new region, any later life the old one: `bootstrap` is said once a
+//!   member.
+
+mod directory;
+mod member;
+mod say;
+
+use crate::channel::{Report, Sockets};
+use crate::cli::UpArgs;
+use crate::config::{self, Config, FabricKind, Start};
+use crate::failure::{Failure, Outcome};
+use directory::Directory;
+use member::{Member, State};
+use runtime::{Interest, Poller};
+use say::Say;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::io::Read;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::os::unix::net::UnixStream;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// How long a dead replica stays dead.
+const RESTART_AFTER: Duration = Duration::from_secs(1);
+/// The longest pause between attempts to restart a replica that refuses to run.
+const RESTART_AFTER_MAX: Duration = Duration::from_secs(30);
+/// How long the members have until they all serve.
+const READY_WITHIN: Duration = Duration::from_secs(30);
+/// How long a replica has to stop before it is killed.
+const STOP_WITHIN: Duration = Duration::from_secs(3);
+
+const KEY_SIGNAL: u64 = u64::MAX;
+
+/// Runs the cluster until a signal.
+pub(crate) fn run(args: &UpArgs) -> Outcome {
+    config::check_choices(args.protocol, args.fabric, args.durability)?;
+    config::check_open(args.bind, args.requirepass.as_deref())?;
+    if let Some(data) = &args.data {
+        return Err(Failure::new(format_args!(
+            "--data {}: {} keeps nothing on disk, and modes that do are not built yet; leave --data out",
+            data.display(),
+            args.durability.name()
+        )));
+    }
+    if u32::from(args.port) + u32::from(args.nodes) > 1 << 16 {
+        return Err(Failure::new(format_args!(
+            "--port {} leaves no room for {} ports: choose a lower one",
+            args.port, args.nodes
+        )));
+    }
+    // Ports first: a second `up` of the same cluster ends here, before it touches anything.
+    let sockets = listen(args)?;
+    let directory = Directory::create(&args.directory, &args.cluster, args.port)?;
+    let mut supervisor = Supervisor::new(args, &directory, sockets)?;
+    let outcome = supervisor.run();
+    supervisor.stop();
+    outcome
+}
+
+fn listen(args: &UpArgs) -> Outcome<Vec<Sockets>> {
+    let bind = |ip: IpAddr, port: u16| {
+        let address = SocketAddr::new(ip, port);
+        TcpListener::bind(address)
+            .map_err(|error| Failure::os(format_args!("listen on {address}"), error))
+    };
+    let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    (0..u16::from(args.nodes))
+        .map(|at| {
+            let fabric = match args.fabric {
+                FabricKind::Shm => None,
+                FabricKind::Tcp => Some(bind(loopback, 0)?),
+            };
+            let client = bind(args.bind, args.port + at)?;
+            Ok(Sockets { client, control: bind(loopback, 0)?, fabric })
+        })
+        .collect()
+}
+
+fn address_of(listener: &TcpListener) -> Outcome<SocketAddr> {
+    listener.local_addr().map_err(|error| Failure::os("name a listening socket", error))
+}
+
+struct Supervisor<'a> {
+    args: &'a UpArgs,
+    directory: &'a Directory,
+    say: Say,
+    poller: Poller,
+    signals: UnixStream,
+    members: Vec<Member>,
+    is_ready: bool,
+    ready_by: Instant,
+}
+
+impl<'a> Supervisor<'a> {
+    fn new(
+        args: &'a UpArgs,
+        directory: &'a Directory,
+        sockets: Vec<Sockets>,
+    ) -> Outcome<Supervisor<'a>> {
+        let (signals, pipe) =
+            UnixStream::pair().map_err(|error| Failure::os("make a pipe for signals", error))?;
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            let pipe = pipe.try_clone().map_err(|error| Failure::os("copy a pipe", error))?;
+            signal_hook::low_level::pipe::register(signal, pipe)
+                .map_err(|error| Failure::os("wait for signals", error))?;
+        }
+        let poller = Poller::new().map_err(|error| Failure::os("make an epoll set", error))?;
+        poller
+            .add(&signals, KEY_SIGNAL, Interest::Read)
+            .map_err(|error| Failure::os("wait for signals", error))?;
+
+        let mut listed = Vec::new();
+        for (at, sockets) in sockets.iter().enumerate() {
+            listed.push(config::Member {
+                id: at as u16 + 1,
+                client: address_of(&sockets.client)?,
+                control: address_of(&sockets.control)?,
+                fabric: sockets.fabric.as_ref().map(address_of).transpose()?,
+            });
+        }
+        let members = sockets
+            .into_iter()
+            .enumerate()
+            .map(|(at, sockets)| {
+                let config = Config {
+                    cluster: args.cluster.clone(),
+                    member: at as u16 + 1,
+                    fabric: args.fabric,
+                    protocol: args.protocol,
+                    durability: args.durability,
+                    start: Start::Bootstrap,
+                    directory: directory.path().to_path_buf(),
+                    secret_file: directory.secret_file(),
+                    requirepass: args.requirepass.clone(),
+                    maxmemory: args.maxmemory,
+                    maxclients: args.maxclients,
+                    members: listed.clone(),
+                };
+                Member::new(config, sockets)
+            })
+            .collect();
+        Ok(Supervisor {
+            args,
+            directory,
+            say: Say::new(args.format),
+            poller,
+            signals,
+            members,
+            is_ready: false,
+            ready_by: Instant::now() + READY_WITHIN,
+        })
+    }
+
+    fn run(&mut self) -> Outcome {
+        self.say.starting(self.args, env!("CARGO_PKG_VERSION"));
+        for at in 0..self.members.len() {
+            self.spawn(at)?;
+        }
+        let members = self.members.iter().map(|member| (&member.config, member.pid()));
+        self.say.members(members);
+        let mut ready = Vec::new();
+        loop {
+            let timeout =
+                self.next_deadline().map(|at| at.saturating_duration_since(Instant::now()));
+            self.poller
+                .wait(timeout, &mut ready)
+                .map_err(|error| Failure::os("wait for the replicas", error))?;
+            for event in &ready {
+                if event.key == KEY_SIGNAL {
+                    let _ = (&self.signals).read(&mut [0; 16]);
+                    self.say.stopping();
+                    return Ok(ExitCode::SUCCESS);
+                }
+                self.hear((event.key / 2) as usize)?;
+            }
+            self.restart_due()?;
+            if !self.is_ready && Instant::now() >= self.ready_by {
+                return Err(Failure::new(format_args!(
+                    "the members do not serve after {} s; what they said stands above",
+                    READY_WITHIN.as_secs()
+                )));
+            }
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        let restarts = self.members.iter().filter_map(Member::restart_at);
+        restarts.chain((!self.is_ready).then_some(self.ready_by)).min()
+    }
+
+    fn spawn(&mut self, at: usize) -> Outcome<()> {
+        self.members[at].spawn(self.directory)?;
+        self.members[at].watch(&self.poller, 2 * at as u64)
+    }
+
+    /// A replica said something, or died.
+    fn hear(&mut self, at: usize) -> Outcome<()> {
+        let member = &mut self.members[at];
+        let (reports, death) = member.hear()?;
+        let id = member.config.member;
+        for report in reports {
+            match report {
+                Report::Serving => {
+                    let again = member.config.start == Start::Reattach;
+                    member.state = State::Serving;
+                    member.founded();
+                    if again {
+                        self.say.serves_again(id, member.pid());
+                    }
+                }
+                Report::Learner(why) => {
+                    member.state = State::Learner;
+                    self.say.learner(id, &why);
+                }
+                Report::Refused(why) => {
+                    if !self.is_ready {
+                        return Err(Failure::new(format_args!("member {id}: {why}")));
+                    }
+                    self.say.refused(id, &why);
+                    member.refused = true;
+                }
+            }
+        }
+        if let Some(how) = death {
+            // Whatever it got to do, it may have been part of the cluster: its region counts (I3).
+            member.founded();
+            let restarts = !self.args.no_restart;
+            let pause = member.died(restarts, RESTART_AFTER, RESTART_AFTER_MAX);
+            self.say.died(id, &how, pause);
+        }
+        if !self.is_ready && self.members.iter().all(|member| member.state == State::Serving) {
+            self.is_ready = true;
+            self.say.ready();
+        }
+        Ok(())
+    }
+
+    fn restart_due(&mut self) -> Outcome<()> {
+        let now = Instant::now();
+        for at in 0..self.members.len() {
+            if self.members[at].restart_at().is_some_and(|due| due <= now) {
+                self.spawn(at)?;
+                self.say.restarted(self.members[at].config.member, self.members[at].pid());
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends every replica: asks, waits, kills.
+    fn stop(&mut self) {
+        self.members.iter_mut().for_each(Member::ask_to_stop);
+        let end = Instant::now() + STOP_WITHIN;
+        let mut ready = Vec::new();
+        while self.members.iter_mut().any(|member| !member.is_gone()) {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.poller.wait(Some(left), &mut ready).is_err() {
+                break;
+            }
+            for event in ready.iter().filter(|event| event.key != KEY_SIGNAL) {
+                // Whatever it still says, it is stopping.
+                let _ = self.members[(event.key / 2) as usize].hear();
+            }
+        }
+        self.members.iter_mut().for_each(Member::kill);
+    }
+}

@@ -1,0 +1,120 @@
+//! What `up` tells its user: lines for people, or JSON objects, one a line.
+
+use super::member::how;
+use crate::cli::{Format, UpArgs};
+use crate::config::Config;
+use serde_json::json;
+use std::io::Write;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+/// See the module's text.
+pub(super) struct Say {
+    format: Format,
+}
+
+impl Say {
+    pub(super) fn new(format: Format) -> Say {
+        Say { format }
+    }
+
+    /// Standard output may be closed (`up | head`): the cluster runs on.
+    fn print(&self, text: impl FnOnce() -> String, json: impl FnOnce() -> serde_json::Value) {
+        let line = match self.format {
+            Format::Table => text(),
+            Format::Json => json().to_string(),
+        };
+        let mut out = std::io::stdout().lock();
+        let _ = writeln!(out, "{line}");
+        let _ = out.flush();
+    }
+
+    pub(super) fn starting(&self, args: &UpArgs, version: &str) {
+        let (protocol, fabric) = (args.protocol.name(), args.fabric.name());
+        let durability = args.durability.name();
+        self.print(
+            || {
+                format!(
+                    "gregale {version}: cluster {:?}, {} members, {protocol} over {fabric}, {durability}\n\
+                     (an acknowledged update survives the crash of any minority of processes, \
+                     not a power cut of all)",
+                    args.cluster, args.nodes
+                )
+            },
+            || {
+                json!({"event": "starting", "version": version, "cluster": args.cluster,
+                       "nodes": args.nodes, "protocol": protocol, "fabric": fabric,
+                       "durability": durability})
+            },
+        );
+    }
+
+    pub(super) fn members<'a>(&self, members: impl Iterator<Item = (&'a Config, u32)>) {
+        for (config, pid) in members {
+            let (id, own) = (config.member, config.own());
+            let control = own.control;
+            self.print(
+                || {
+                    let (ip, port) = (own.client.ip(), own.client.port());
+                    let host = if ip.is_loopback() { String::new() } else { format!("-h {ip} ") };
+                    format!("member {id}: pid {pid}, redis-cli {host}-p {port}, http://{control}/metrics")
+                },
+                || {
+                    json!({"event": "started", "id": id, "pid": pid,
+                           "client": own.client.to_string(), "control": control.to_string()})
+                },
+            );
+        }
+    }
+
+    pub(super) fn ready(&self) {
+        self.print(|| "ready".into(), || json!({"event": "ready"}));
+    }
+
+    pub(super) fn died(&self, id: u16, status: &ExitStatus, pause: Option<Duration>) {
+        let how = how(status);
+        let then = match pause {
+            Some(pause) => format!("restarting in {} s", pause.as_secs()),
+            None => "it stays dead (--no-restart)".into(),
+        };
+        self.print(
+            || format!("member {id} died ({how}); {then}"),
+            || {
+                json!({"event": "died", "id": id, "how": how,
+                       "restart_after_s": pause.map(|pause| pause.as_secs())})
+            },
+        );
+    }
+
+    pub(super) fn restarted(&self, id: u16, pid: u32) {
+        self.print(
+            || format!("member {id} restarted: pid {pid}"),
+            || json!({"event": "restarted", "id": id, "pid": pid}),
+        );
+    }
+
+    pub(super) fn serves_again(&self, id: u16, pid: u32) {
+        self.print(
+            || format!("member {id} serves again: pid {pid}"),
+            || json!({"event": "serving", "id": id, "pid": pid}),
+        );
+    }
+
+    pub(super) fn learner(&self, id: u16, why: &str) {
+        self.print(
+            || format!("member {id} runs as a learner and serves no quorum: {why}"),
+            || json!({"event": "learner", "id": id, "why": why}),
+        );
+    }
+
+    pub(super) fn refused(&self, id: u16, why: &str) {
+        self.print(
+            || format!("member {id} cannot run: {why}"),
+            || json!({"event": "refused", "id": id, "why": why}),
+        );
+    }
+
+    pub(super) fn stopping(&self) {
+        self.print(|| "stopping".into(), || json!({"event": "stopping"}));
+    }
+}

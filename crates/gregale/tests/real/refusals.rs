@@ -1,0 +1,134 @@
+//! Bad input and a machine that does not allow it: one line, exit code 2, nothing left behind.
+
+use crate::support::{Cluster, GREGALE, free_ports, gregale, refused};
+use std::net::TcpListener;
+use std::process::Command;
+
+fn up(flags: &[&str]) -> String {
+    let port = free_ports(3).to_string();
+    let name = format!("refused{}-{port}", std::process::id());
+    let mut words = vec!["up", "--cluster", &name, "--port", &port];
+    words.extend_from_slice(flags);
+    let text = refused(&gregale(&words));
+    let directory = format!("/dev/shm/gregale-{name}-{port}");
+    assert!(!std::path::Path::new(&directory).exists(), "{directory} is left");
+    text
+}
+
+#[test]
+fn durability_that_is_not_built_is_refused() {
+    let text = up(&["--durability", "disk-quorum"]);
+    assert!(
+        text.contains("disk-quorum is not built yet") && text.contains("memory-quorum"),
+        "{text}"
+    );
+    assert!(up(&["--data", "/tmp/x"]).contains("--data"));
+}
+
+#[test]
+fn a_protocol_that_the_fabric_cannot_carry_is_refused() {
+    let text = up(&["--protocol", "mu"]);
+    assert!(text.contains("mu") && text.contains("--fabric tcp"), "{text}");
+}
+
+#[test]
+fn strangers_are_not_served_without_a_password() {
+    let text = up(&["--bind", "0.0.0.0"]);
+    assert!(text.contains("not loopback") && text.contains("--requirepass"), "{text}");
+}
+
+#[test]
+fn a_port_in_use_is_named() {
+    let port = free_ports(3);
+    let _taken = TcpListener::bind(("127.0.0.1", port + 1)).unwrap();
+    let text = refused(&gregale(&["up", "--cluster", "taken", "--port", &port.to_string()]));
+    assert!(!std::path::Path::new(&format!("/dev/shm/gregale-taken-{port}")).exists());
+    assert!(text.contains(&format!("127.0.0.1:{}", port + 1)) && text.contains("--port"), "{text}");
+}
+
+#[test]
+fn an_unknown_key_is_named_with_its_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("member.toml");
+    std::fs::write(&path, "cluster = \"x\"\nmember = 1\nmaxmemry = 5\n").unwrap();
+    let text = refused(&gregale(&["serve", "--config", path.to_str().unwrap()]));
+    assert!(text.contains("line 3") && text.contains("maxmemry"), "{text}");
+    let text = refused(&gregale(&["serve", "--config", "/nowhere.toml"]));
+    assert!(text.contains("/nowhere.toml"), "{text}");
+}
+
+#[test]
+fn an_unknown_flag_is_a_usage_error() {
+    let output = gregale(&["up", "--colour"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("--colour"));
+}
+
+#[test]
+fn status_without_a_cluster_says_what_to_do() {
+    let port = free_ports(1);
+    let text = refused(&gregale(&["status", "--connect", &format!("127.0.0.1:{port}")]));
+    assert!(text.contains("no answer") && text.contains("--connect"), "{text}");
+}
+
+#[test]
+fn a_full_file_system_is_named() {
+    let mount = tempfile::tempdir().unwrap();
+    let path = mount.path().to_str().unwrap();
+    let mounted =
+        Command::new("mount").args(["-t", "tmpfs", "-o", "size=1m", "none", path]).status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        // Mounting is root's; CI runs as root.
+        println!("skipped: cannot mount a small tmpfs (not root?)");
+        return;
+    }
+    let text = up(&["--directory", path]);
+    let left = std::fs::read_dir(mount.path()).unwrap().count();
+    let unmounted = Command::new("umount").arg(path).status().unwrap();
+    assert!(unmounted.success());
+    assert!(text.contains("no room") || text.contains("full"), "{text}");
+    assert_eq!(left, 0, "something is left");
+}
+
+#[test]
+fn descriptors_that_ran_out_are_named() {
+    let port = free_ports(3).to_string();
+    let name = format!("fds{}", std::process::id());
+    let script = format!("ulimit -n 12; exec {GREGALE} up --cluster {name} --port {port}");
+    let output = Command::new("bash").args(["-c", &script]).output().unwrap();
+    let text = refused(&output);
+    assert!(text.contains("ulimit -n"), "{text}");
+    assert!(!std::path::Path::new(&format!("/dev/shm/gregale-{name}-{port}")).exists());
+}
+
+#[test]
+fn a_member_with_another_secret_is_refused() {
+    let cluster = Cluster::start();
+    let directory = tempfile::tempdir().unwrap();
+    let original = cluster.directory().join("member-1.toml");
+    let secret = directory.path().join("secret");
+    std::fs::write(&secret, "0123456789abcdef0123456789abcdef").unwrap();
+    let ports = free_ports(2);
+    let mut config: toml::Table =
+        toml::from_str(&std::fs::read_to_string(original).unwrap()).unwrap();
+    config["secret_file"] = secret.to_str().unwrap().into();
+    config["start"] = "reattach".into();
+    let own = config["members"].as_array_mut().unwrap()[0].as_table_mut().unwrap();
+    own["client"] = format!("127.0.0.1:{ports}").into();
+    own["control"] = format!("127.0.0.1:{}", ports + 1).into();
+    let path = directory.path().join("member.toml");
+    std::fs::write(&path, toml::to_string(&config).unwrap()).unwrap();
+    let text = refused(&gregale(&["serve", "--config", path.to_str().unwrap()]));
+    assert!(text.contains("another cluster") || text.contains("owned by process"), "{text}");
+}
+
+#[test]
+fn every_subcommand_has_help_with_an_example() {
+    for command in ["up", "serve", "status", "protocols"] {
+        let output = gregale(&[command, "--help"]);
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success() && text.contains("Example"), "{command}: {text}");
+    }
+    let output = gregale(&["protocols"]);
+    assert!(String::from_utf8(output.stdout).unwrap().contains("velos"));
+}

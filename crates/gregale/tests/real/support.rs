@@ -1,0 +1,270 @@
+//! Clusters for tests: started, watched, and surely ended.
+
+use std::io::{BufRead, BufReader};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+/// The binary under test.
+pub(crate) const GREGALE: &str = env!("CARGO_BIN_EXE_gregale");
+
+/// How long anything may take that takes milliseconds when the machine is idle.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A cluster of its own; its end is the guard's.
+pub(crate) struct Cluster {
+    supervisor: Child,
+    lines: Receiver<String>,
+    pub(crate) port: u16,
+    pub(crate) nodes: u16,
+    directory: PathBuf,
+    password: Option<String>,
+}
+
+impl Cluster {
+    /// Three members over shared memory.
+    pub(crate) fn start() -> Cluster {
+        Cluster::start_with(&[])
+    }
+
+    /// With more flags.
+    pub(crate) fn start_with(flags: &[&str]) -> Cluster {
+        let value_of = |flag: &str| {
+            flags.iter().position(|word| *word == flag).map(|at| flags[at + 1].to_owned())
+        };
+        let nodes: u16 = value_of("--nodes").map_or(3, |text| text.parse().unwrap());
+        // Somebody may take a free port before `up` does: then try others.
+        for _ in 0..5 {
+            let port = free_ports(nodes);
+            let name = format!("test{}", std::process::id());
+            let mut supervisor = Command::new(GREGALE)
+                .args(["up", "--cluster", &name, "--port", &port.to_string()])
+                .args(flags)
+                .stdin(Stdio::null())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::inherit())
+                .spawn()
+                .unwrap();
+            let stdout = supervisor.stdout.take().unwrap();
+            let (sender, lines) = channel();
+            std::thread::spawn(move || {
+                for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                    if sender.send(line).is_err() {
+                        break;
+                    }
+                }
+            });
+            let directory = PathBuf::from(format!("/dev/shm/gregale-{name}-{port}"));
+            let password = value_of("--requirepass");
+            let mut cluster = Cluster { supervisor, lines, port, nodes, directory, password };
+            if cluster.try_wait_for("ready") {
+                return cluster;
+            }
+            assert_eq!(
+                cluster.supervisor.wait().unwrap().code(),
+                Some(2),
+                "a cluster that does not come up says why"
+            );
+        }
+        panic!("no cluster came up; its reasons stand above");
+    }
+
+    /// Waits for a line of the supervisor that contains `text`.
+    pub(crate) fn wait_for(&mut self, text: &str) -> String {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            match self.lines.recv_timeout(left) {
+                Ok(line) if line.contains(text) => return line,
+                Ok(_) => {}
+                Err(error) => panic!("no line with {text:?}: {error}"),
+            }
+        }
+    }
+
+    fn try_wait_for(&mut self, text: &str) -> bool {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            match self.lines.recv_timeout(left) {
+                Ok(line) if line == text => return true,
+                Ok(_) => {}
+                Err(RecvTimeoutError::Disconnected) => return false,
+                Err(RecvTimeoutError::Timeout) => panic!("the cluster is not ready in time"),
+            }
+        }
+    }
+
+    /// The client port of member `id`.
+    pub(crate) fn port_of(&self, id: u16) -> u16 {
+        self.port + id - 1
+    }
+
+    /// A connection to member `id`.
+    pub(crate) fn connect(&self, id: u16) -> redis::Connection {
+        let port = self.port_of(id);
+        let password = self.password.as_ref().map_or(String::new(), |word| format!(":{word}@"));
+        let client = redis::Client::open(format!("redis://{password}127.0.0.1:{port}")).unwrap();
+        let connection = client.get_connection_with_timeout(PATIENCE).unwrap();
+        connection.set_read_timeout(Some(PATIENCE)).unwrap();
+        connection
+    }
+
+    /// `redis-cli` at member `id`, its output without the line break.
+    pub(crate) fn cli(&self, id: u16, words: &[&str]) -> String {
+        let port = self.port_of(id).to_string();
+        let output = Command::new("redis-cli")
+            .args(["-p", &port])
+            .args(words)
+            .output()
+            .expect("redis-cli is needed: apt-get install redis-tools");
+        String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+    }
+
+    /// What `gregale status` says at member `id`.
+    pub(crate) fn status_at(&self, id: u16) -> serde_json::Value {
+        let address = format!("127.0.0.1:{}", self.port_of(id));
+        let mut command = Command::new(GREGALE);
+        command.args(["status", "--connect", &address, "--format", "json"]);
+        if let Some(password) = &self.password {
+            command.args(["--password", password]);
+        }
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    /// Waits until member `at` says that member `id` has one of `roles`.
+    pub(crate) fn wait_for_role(&self, at: u16, id: u16, roles: &[&str]) {
+        wait_until(&format!("member {id} to be {roles:?}"), || {
+            roles.contains(&role(&self.status_at(at), id).as_str())
+        });
+    }
+
+    /// The leader's id.
+    pub(crate) fn leader(&self) -> u16 {
+        self.leader_seen_by(1)
+    }
+
+    /// The leader's id, as member `at` says.
+    pub(crate) fn leader_seen_by(&self, at: u16) -> u16 {
+        let mut found = 0;
+        wait_until("a leader", || {
+            let status = self.status_at(at);
+            let leads = (1..=self.nodes).find(|id| role(&status, *id) == "leader");
+            found = leads.unwrap_or(0);
+            leads.is_some()
+        });
+        found
+    }
+
+    /// The process of member `id`.
+    pub(crate) fn pid_of(&self, id: u16) -> u32 {
+        let other = if id == 1 { 2.min(self.nodes) } else { 1 };
+        let status = self.status_at(other);
+        status["members"][usize::from(id) - 1]["pid"].as_u64().unwrap() as u32
+    }
+
+    /// The supervisor's process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.supervisor.id()
+    }
+
+    /// Where its memory is.
+    pub(crate) fn directory(&self) -> &PathBuf {
+        &self.directory
+    }
+
+    /// SIGTERM to the supervisor, and its exit code.
+    pub(crate) fn stop(&mut self) -> Option<i32> {
+        signal(self.supervisor.id(), "TERM");
+        self.wait_for_end()
+    }
+
+    /// The supervisor's exit code.
+    pub(crate) fn wait_for_end(&mut self) -> Option<i32> {
+        let mut code = None;
+        wait_until("the supervisor to end", || match self.supervisor.try_wait().unwrap() {
+            Some(status) => {
+                code = status.code();
+                true
+            }
+            None => false,
+        });
+        code
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if let Ok(None) = self.supervisor.try_wait() {
+            signal(self.supervisor.id(), "TERM");
+            let end = Instant::now() + PATIENCE;
+            while matches!(self.supervisor.try_wait(), Ok(None)) && Instant::now() < end {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            let _ = self.supervisor.kill();
+            let _ = self.supervisor.wait();
+        }
+        if !std::thread::panicking() {
+            assert!(!self.directory.exists(), "{} is left behind", self.directory.display());
+        }
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// A member's role in a status.
+pub(crate) fn role(status: &serde_json::Value, id: u16) -> String {
+    status["members"][usize::from(id) - 1]["role"].as_str().unwrap().to_owned()
+}
+
+/// Polls a condition until it holds; fails after [`PATIENCE`].
+pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < end, "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Sends a signal.
+pub(crate) fn signal(pid: u32, name: &str) {
+    let sent = Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status();
+    assert!(sent.unwrap().success(), "kill -{name} {pid}");
+}
+
+/// Whether a process is there and not a zombie.
+pub(crate) fn is_alive(pid: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat"))
+        .is_ok_and(|stat| !stat.rsplit(") ").next().unwrap_or("Z").starts_with('Z'))
+}
+
+/// The first of `n` consecutive ports that nobody listens on.
+pub(crate) fn free_ports(n: u16) -> u16 {
+    // Below the range from which the kernel takes ports by itself.
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    loop {
+        let block = NEXT.fetch_add(1, Ordering::Relaxed);
+        let start = 10_000 + (std::process::id() % 97) as u16 * 200 + (block * 8) % 200;
+        let free = |port| TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).is_ok();
+        if (start..start + n).all(free) {
+            return start;
+        }
+    }
+}
+
+/// Runs the binary to its end.
+pub(crate) fn gregale(words: &[&str]) -> Output {
+    Command::new(GREGALE).args(words).stdin(Stdio::null()).output().unwrap()
+}
+
+/// It must refuse: exit code 2, one line on standard error, which this returns.
+pub(crate) fn refused(output: &Output) -> String {
+    let text = String::from_utf8(output.stderr.clone()).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert_eq!(text.trim_end().lines().count(), 1, "{text}");
+    text.trim_end().to_owned()
+}
