@@ -4,6 +4,7 @@
 
 use crate::config::{Durability, FabricKind, Protocol};
 use crate::failure::Outcome;
+use clap::builder::TypedValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -27,6 +28,15 @@ pub(crate) enum Command {
     Status(StatusArgs),
     /// Show what each protocol orders, promises and survives.
     Protocols(ProtocolsArgs),
+    /// Measure: verbs, the core, decisions, failover, commands, idleness.
+    Bench(crate::bench::BenchArgs),
+    /// One process of a benchmark (started by `bench`).
+    #[command(hide = true, name = crate::bench::WORKER)]
+    BenchWorker,
+    /// Run seeds of a protocol under faults in the simulator; a failing seed replays everything.
+    Sim(SimArgs),
+    /// Judge a recorded history of client operations for linearizability.
+    Check(CheckArgs),
     /// Watch over one replica's process and tell the others when it dies (started by `serve`).
     #[command(hide = true)]
     Sentinel(ServeArgs),
@@ -40,6 +50,10 @@ impl Command {
             Command::Serve(args) => crate::serve::run(&args),
             Command::Status(args) => crate::status::run(&args),
             Command::Protocols(args) => crate::protocols::run(&args),
+            Command::Bench(args) => crate::bench::run(&args),
+            Command::BenchWorker => crate::bench::worker(),
+            Command::Sim(args) => crate::sim::run(&args),
+            Command::Check(args) => crate::check::run(&args),
             Command::Sentinel(args) => crate::serve::sentinel::run(&args),
         }
     }
@@ -105,6 +119,68 @@ pub(crate) struct UpArgs {
     /// How to print what is going on.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(crate) format: Format,
+}
+
+/// What `gregale sim` can simulate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SimProtocol {
+    /// One-sided Paxos.
+    Velos,
+    /// The same with slot words so narrow that generations wrap and ballots overflow.
+    VelosNarrow,
+}
+
+impl SimProtocol {
+    /// As it is called on the command line and in JSON.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            SimProtocol::Velos => "velos",
+            SimProtocol::VelosNarrow => "velos-narrow",
+        }
+    }
+}
+
+/// `gregale sim`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    gregale sim --protocol velos --seeds 1000          a sweep\n  \
+    gregale sim --protocol velos --seeds 100 --mutants  and every planted bug must be caught\n  \
+    gregale sim --protocol velos --seed 42 --trace      one seed, whole")]
+pub(crate) struct SimArgs {
+    /// What to simulate.
+    #[arg(long, value_enum, default_value_t = SimProtocol::Velos)]
+    pub(crate) protocol: SimProtocol,
+    /// How many seeds.
+    #[arg(long, default_value_t = 1000)]
+    pub(crate) seeds: u64,
+    /// The first of them.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) first: u64,
+    /// One seed alone.
+    #[arg(long, conflicts_with_all = ["seeds", "first", "mutants"])]
+    pub(crate) seed: Option<u64>,
+    /// With --seed: print every step.
+    #[arg(long, requires = "seed")]
+    pub(crate) trace: bool,
+    /// How many members; without it each seed decides.
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=base::MAX_MEMBERS as i64).map(usize::from))]
+    pub(crate) members: Option<usize>,
+    /// Also run the planted bugs; one that survives fails the command.
+    #[arg(long)]
+    pub(crate) mutants: bool,
+    /// How to print the result.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(crate) format: Format,
+}
+
+/// `gregale check`
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  gregale check history.jsonl\n\n\
+    Exit code 0: linearizable; 1: not, and the first answer that nothing explains; 2: not known within\n\
+    the limits, or not a history.")]
+pub(crate) struct CheckArgs {
+    /// The history, one JSON object a line; - for standard input.
+    pub(crate) file: PathBuf,
 }
 
 /// `gregale serve`

@@ -5,7 +5,9 @@
 //! and one line on standard error names the cause and the mend.
 #![forbid(unsafe_code)]
 
+mod bench;
 mod channel;
+mod check;
 mod cli;
 mod config;
 mod control;
@@ -13,6 +15,7 @@ mod door;
 mod failure;
 mod protocols;
 mod serve;
+mod sim;
 mod status;
 mod up;
 

@@ -1,0 +1,308 @@
+//! `gregale bench`: measures, prints a table or JSON, and writes both with a figure if asked to.
+
+use crate::cli::Format;
+use crate::failure::{Failure, Outcome};
+use bench::failover::Setting;
+use bench::group::Launcher;
+use bench::member::Wait;
+use bench::run::Effort;
+use bench::worker::order::FabricKind;
+use clap::{Args, Subcommand, ValueEnum};
+use report::Report;
+use std::fmt::Display;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// The hidden subcommand that a benchmark starts this program with.
+pub(crate) const WORKER: &str = "bench-worker";
+
+/// `gregale bench`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    gregale bench decide --fabric shm                       what a decision takes\n  \
+    gregale bench failover --kills 200 --out results        kill -9 of 200 leaders, with a figure\n  \
+    gregale bench kv --against redis,redis-wait2,etcd       beside what people use today\n\n\
+    Measure on a quiet machine: a figure of a busy one is a figure of the other programs.")]
+pub(crate) struct BenchArgs {
+    #[command(subcommand)]
+    what: What,
+    #[command(flatten)]
+    how: How,
+}
+
+/// What all benchmarks are told.
+#[derive(Debug, Args)]
+struct How {
+    /// How often everything is measured; medians are reported.
+    #[arg(long, global = true)]
+    runs: Option<u32>,
+    /// One short run: to see that it works.
+    #[arg(long, global = true)]
+    quick: bool,
+    /// How to print the result.
+    #[arg(long, global = true, value_enum, default_value_t = Format::Table)]
+    format: Format,
+    /// Also write the result as JSON and as a figure (SVG) into this directory.
+    #[arg(long, global = true, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Each verb's time over a fabric, beside the machine's floors.
+    #[command(after_help = "Example:\n  gregale bench fabric --fabric tcp --wait spin")]
+    Fabric {
+        /// Which provider.
+        #[arg(long, value_enum, default_value_t = OneFabric::Shm)]
+        fabric: OneFabric,
+        /// How both sides wait: shm completes at once and needs it for messages only.
+        #[arg(long, value_enum, default_value_t = Waiting::Spin)]
+        wait: Waiting,
+    },
+    /// The protocol alone: three replicas in one thread, beside other crates.
+    #[command(after_help = "Example:\n  gregale bench core --against omnipaxos,raft\n\n\
+        The rivals are built from bench/rivals: run it in the repository.")]
+    Core {
+        /// Crates to run beside it.
+        #[arg(long, value_enum, value_delimiter = ',')]
+        against: Vec<Rival>,
+    },
+    /// What a decision takes at the leader of three processes.
+    #[command(after_help = "Example:\n  gregale bench decide --fabric shm --format json")]
+    Decide {
+        /// Which provider.
+        #[arg(long, value_enum, default_value_t = OneFabric::Shm)]
+        fabric: OneFabric,
+    },
+    /// From kill -9 of the leader to the next value at a surviving follower.
+    #[command(
+        after_help = "Example:\n  gregale bench failover --fabric shm --kills 200 --out results\n  \
+        gregale bench failover --fabric tcp --resident 1GiB --asleep"
+    )]
+    Failover {
+        /// Which provider.
+        #[arg(long, value_enum, default_value_t = OneFabric::Shm)]
+        fabric: OneFabric,
+        /// How many leaders are killed for each row.
+        #[arg(long, default_value_t = 200)]
+        kills: u32,
+        /// Also with a leader that holds so much memory, as 512MiB or 1GiB.
+        #[arg(long, value_parser = parse_bytes)]
+        resident: Option<u64>,
+        /// Also with a leader that has nothing to do and sleeps.
+        #[arg(long)]
+        asleep: bool,
+        /// Also with followers that spin: for machines with a core for each.
+        #[arg(long)]
+        spin: bool,
+    },
+    /// SET and GET by redis-benchmark on a cluster of three, beside other servers.
+    #[command(after_help = "Example:\n  gregale bench kv --against redis,redis-wait2,etcd\n\n\
+        Needs redis-benchmark (Debian: redis-tools), and the servers that it is run against.")]
+    Kv {
+        /// Which providers.
+        #[arg(long, value_enum, value_delimiter = ',', default_values_t = [OneFabric::Shm, OneFabric::Tcp])]
+        fabric: Vec<OneFabric>,
+        /// Servers to run in turn with it.
+        #[arg(long, value_enum, value_delimiter = ',')]
+        against: Vec<Server>,
+    },
+    /// Processor time of an idle cluster of three.
+    #[command(after_help = "Example:\n  gregale bench idle --seconds 10")]
+    Idle {
+        /// Which providers.
+        #[arg(long, value_enum, value_delimiter = ',', default_values_t = [OneFabric::Shm, OneFabric::Tcp])]
+        fabric: Vec<OneFabric>,
+        /// How long one run looks.
+        #[arg(long, default_value_t = 10)]
+        seconds: u64,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum OneFabric {
+    Shm,
+    Tcp,
+}
+
+impl From<OneFabric> for FabricKind {
+    fn from(fabric: OneFabric) -> FabricKind {
+        match fabric {
+            OneFabric::Shm => FabricKind::Shm,
+            OneFabric::Tcp => FabricKind::Tcp,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Waiting {
+    Spin,
+    Sleep,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Rival {
+    Omnipaxos,
+    Raft,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Server {
+    Redis,
+    #[value(name = "redis-wait2")]
+    RedisWait2,
+    Etcd,
+}
+
+impl How {
+    fn effort(&self) -> Effort {
+        let effort = if self.quick { Effort::QUICK } else { Effort::FULL };
+        Effort { runs: self.runs.unwrap_or(effort.runs).max(1), ..effort }
+    }
+
+    fn tell(&self, report: &Report, name: &str, figure: &str) -> Outcome {
+        match self.format {
+            Format::Table => print!("{}", report.table()),
+            Format::Json => println!("{}", report.to_json()),
+        }
+        if let Some(directory) = &self.out {
+            let write = |extension: &str, text: &str| {
+                let path = directory.join(format!("{name}.{extension}"));
+                std::fs::write(&path, text)
+                    .map_err(|error| Failure::os(format_args!("write {}", path.display()), error))
+            };
+            std::fs::create_dir_all(directory).map_err(|error| {
+                Failure::os(format_args!("make {}", directory.display()), error)
+            })?;
+            write("json", &report.to_json())?;
+            write("svg", figure)?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// As everywhere, and also with the unit's full name: 1GiB.
+fn parse_bytes(text: &str) -> Result<u64, String> {
+    crate::config::parse_bytes(&text.to_ascii_lowercase().replace("ib", "b"))
+}
+
+/// Runs the benchmark.
+pub(crate) fn run(args: &BenchArgs) -> Outcome {
+    let how = &args.how;
+    let effort = how.effort();
+    let launcher = Launcher::this_program(WORKER).map_err(Failure::new)?;
+    let (name, report) = match &args.what {
+        What::Fabric { fabric, wait } => {
+            let wait = match wait {
+                Waiting::Spin => Wait::Spin,
+                Waiting::Sleep => Wait::Sleep,
+            };
+            let fabric = (*fabric).into();
+            (
+                with(&["fabric", name_of(fabric)]),
+                done(bench::verbs::report(&launcher, fabric, wait, &effort))?,
+            )
+        }
+        What::Core { against } => ("core".to_owned(), core(against, &effort)?),
+        What::Decide { fabric } => {
+            let fabric = (*fabric).into();
+            (
+                with(&["decide", name_of(fabric)]),
+                done(bench::decide::report(&launcher, fabric, &effort))?,
+            )
+        }
+        What::Failover { fabric, kills, resident, asleep, spin } => {
+            let fabric = (*fabric).into();
+            let kills = if how.quick { (*kills).min(5) } else { *kills };
+            let settings = settings(fabric, kills, *resident, *asleep, *spin);
+            let outcome = done(bench::failover::report(&launcher, &settings))?;
+            let figure = outcome.figure().map_err(Failure::new)?;
+            return how.tell(&outcome.report, &with(&["failover", name_of(fabric)]), &figure);
+        }
+        What::Kv { fabric, against } => {
+            let setting = bench::kv::Setting {
+                gregale: launcher.program,
+                fabrics: fabric.iter().map(|fabric| (*fabric).into()).collect(),
+                against: against.iter().map(|server| peer(*server)).collect(),
+            };
+            ("kv".to_owned(), done(bench::kv::report(&setting, &effort))?)
+        }
+        What::Idle { fabric, seconds } => {
+            let fabrics: Vec<FabricKind> = fabric.iter().map(|fabric| (*fabric).into()).collect();
+            let span = Duration::from_secs(if how.quick { 2 } else { (*seconds).max(1) });
+            // Ten seconds are long enough to be their own average.
+            let runs = how.runs.unwrap_or(1).max(1);
+            ("idle".to_owned(), done(bench::idle::report(&launcher.program, &fabrics, span, runs))?)
+        }
+    };
+    let figure = bench::pictures::of(&report).map_err(Failure::new)?;
+    how.tell(&report, &name, &figure)
+}
+
+/// Runs a worker of a benchmark, until its parent is done with it.
+pub(crate) fn worker() -> Outcome {
+    bench::worker::run();
+    Ok(ExitCode::SUCCESS)
+}
+
+fn done<T, E: Display>(result: Result<T, E>) -> Outcome<T> {
+    result.map_err(Failure::new)
+}
+
+fn with(parts: &[&str]) -> String {
+    parts.join("-")
+}
+
+fn name_of(fabric: FabricKind) -> &'static str {
+    fabric.name()
+}
+
+fn peer(server: Server) -> bench::kv::Peer {
+    match server {
+        Server::Redis => bench::kv::Peer::Redis,
+        Server::RedisWait2 => bench::kv::Peer::RedisWait2,
+        Server::Etcd => bench::kv::Peer::Etcd,
+    }
+}
+
+fn core(against: &[Rival], effort: &Effort) -> Outcome<Report> {
+    let rivals = if against.is_empty() {
+        None
+    } else {
+        let mut rivals = done(bench::rivals::measure())?;
+        let wanted = |name: &str| {
+            against.iter().any(|rival| match rival {
+                Rival::Omnipaxos => name.contains("omnipaxos"),
+                Rival::Raft => name.contains("raft"),
+            })
+        };
+        rivals.rows.retain(
+            |row| matches!(row.get("peer"), Some(report::Value::Text(name)) if wanted(name)),
+        );
+        Some(rivals)
+    };
+    Ok(bench::core::report(effort, rivals.as_ref()))
+}
+
+/// Under load first; then what was asked for besides.
+fn settings(
+    fabric: FabricKind,
+    kills: u32,
+    resident: Option<u64>,
+    asleep: bool,
+    spin: bool,
+) -> Vec<Setting> {
+    let plain = Setting { fabric, resident_bytes: 0, asleep: false, followers: Wait::Sleep, kills };
+    let mut settings = vec![plain];
+    if let Some(resident_bytes) = resident {
+        settings.push(Setting { resident_bytes, ..plain });
+    }
+    if asleep {
+        settings.push(Setting { asleep, ..plain });
+    }
+    if spin {
+        settings.push(Setting { followers: Wait::Spin, ..plain });
+    }
+    settings
+}

@@ -1,0 +1,178 @@
+//! `gregale sim`: seeds of a protocol under faults, and the bugs that the sweep must find.
+
+use crate::cli::{Format, SimArgs, SimProtocol};
+use crate::failure::{Failure, Outcome};
+use ::sim::velos::Velos;
+use ::sim::{Config, Finding, Report};
+use proto::velos::variant::{Narrow, Sound};
+use report::Progress;
+use serde_json::{Value, json};
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// How many seeds a mutant gets at most before it counts as survived.
+const MUTANT_SEEDS_MAX: u64 = 4000;
+
+pub(crate) fn run(args: &SimArgs) -> Outcome {
+    let config = Config { members: args.members, ..Config::default() };
+    if let Some(seed) = args.seed {
+        return Ok(replay(args, &config, seed));
+    }
+    if args.seeds == 0 {
+        return Err(Failure::new("no seeds to run: --seeds takes 1 or more"));
+    }
+    let swept = sweep(args, &config);
+    let mutants = args.mutants.then(|| hunt(args.protocol, &config));
+    match args.format {
+        Format::Json => println!("{}", as_json(args, &swept, mutants.as_deref())),
+        Format::Table => print_table(args, &swept, mutants.as_deref()),
+    }
+    let survived = mutants.iter().flatten().any(|hunted| hunted.found.is_none());
+    let good = swept.report.findings.is_empty() && !survived;
+    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// One seed, whole.
+fn replay(args: &SimArgs, config: &Config, seed: u64) -> ExitCode {
+    let outcome = match args.protocol {
+        SimProtocol::Velos => ::sim::replay::<Velos<Sound>>(config, seed),
+        SimProtocol::VelosNarrow => ::sim::replay::<Velos<Narrow>>(config, seed),
+    };
+    if args.trace {
+        print!("{}", outcome.trace);
+    }
+    match outcome.violation {
+        None => {
+            println!("seed {seed}: no violation in {} ms of virtual time", outcome.virtual_ns / MS);
+            ExitCode::SUCCESS
+        }
+        Some(violation) => {
+            println!("seed {seed}: {violation}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+const MS: u64 = 1_000_000;
+
+struct Swept {
+    report: Report,
+    wall_s: f64,
+}
+
+fn sweep(args: &SimArgs, config: &Config) -> Swept {
+    let seeds = args.first..args.first.saturating_add(args.seeds);
+    let mut progress = Progress::new("seeds", args.seeds);
+    let began = Instant::now();
+    let mut tell = |report: &Report| {
+        progress.set(report.n_seeds, "");
+        true
+    };
+    let report = match args.protocol {
+        SimProtocol::Velos => ::sim::sweep::<Velos<Sound>>(config, seeds, &mut tell),
+        SimProtocol::VelosNarrow => ::sim::sweep::<Velos<Narrow>>(config, seeds, &mut tell),
+    };
+    Swept { report, wall_s: began.elapsed().as_secs_f64().max(1e-9) }
+}
+
+struct Hunted {
+    name: &'static str,
+    found: Option<Finding>,
+}
+
+fn hunt(protocol: SimProtocol, config: &Config) -> Vec<Hunted> {
+    let mutants = match protocol {
+        SimProtocol::Velos | SimProtocol::VelosNarrow => ::sim::velos::mutants(),
+    };
+    let mut progress = Progress::new("mutants", mutants.len() as u64);
+    let mut hunted = Vec::new();
+    for mutant in mutants {
+        hunted.push(Hunted { name: mutant.name, found: mutant.hunt(config, 0, MUTANT_SEEDS_MAX) });
+        progress.set(hunted.len() as u64, mutant.name);
+    }
+    hunted
+}
+
+impl Swept {
+    fn seeds_per_s(&self) -> f64 {
+        self.report.n_seeds as f64 / self.wall_s
+    }
+
+    fn virtual_per_wall(&self) -> f64 {
+        self.report.virtual_ns as f64 / 1e9 / self.wall_s
+    }
+}
+
+fn as_json(args: &SimArgs, swept: &Swept, mutants: Option<&[Hunted]>) -> Value {
+    let report = &swept.report;
+    let mut row = json!({
+        "case": args.protocol.name(),
+        "protocol": args.protocol.name(),
+        "seeds": report.n_seeds,
+        "violations": report.findings.len(),
+        "seeds_per_s": swept.seeds_per_s(),
+        "virtual_per_wall": swept.virtual_per_wall(),
+        "operations": report.n_asked,
+        "failing_seeds": report.findings.iter().map(|f| json!({
+            "seed": f.seed,
+            "violation": f.violation.to_string(),
+            "replay": replay_line(args, f.seed),
+        })).collect::<Vec<_>>(),
+        "never_reached": report.coverage.missing().map(|mark| format!("{mark:?}"))
+            .collect::<Vec<_>>(),
+    });
+    if let Some(mutants) = mutants {
+        row["mutants_total"] = json!(mutants.len());
+        row["mutants_caught"] = json!(mutants.iter().filter(|m| m.found.is_some()).count());
+        row["mutants"] = json!(
+            mutants
+                .iter()
+                .map(|m| json!({
+                    "mutant": m.name,
+                    "seed": m.found.as_ref().map(|found| found.seed),
+                    "violation": m.found.as_ref().map(|found| found.violation.to_string()),
+                }))
+                .collect::<Vec<_>>()
+        );
+    }
+    json!({ "bench": "sim", "runs": 1, "rows": [row] })
+}
+
+fn replay_line(args: &SimArgs, seed: u64) -> String {
+    let members = args.members.map_or_else(String::new, |n| format!(" --members {n}"));
+    format!("gregale sim --protocol {} --seed {seed}{members} --trace", args.protocol.name())
+}
+
+fn print_table(args: &SimArgs, swept: &Swept, mutants: Option<&[Hunted]>) {
+    let report = &swept.report;
+    println!(
+        "{}: {} seeds, {} violations; {:.0} seeds/s, {:.0} virtual seconds a wall second, {} \
+         operations",
+        args.protocol.name(),
+        report.n_seeds,
+        report.findings.len(),
+        swept.seeds_per_s(),
+        swept.virtual_per_wall(),
+        report.n_asked,
+    );
+    for finding in &report.findings {
+        println!("  seed {}: {}", finding.seed, finding.violation);
+        println!("    {}", replay_line(args, finding.seed));
+    }
+    let missing: Vec<String> = report.coverage.missing().map(|m| format!("{m:?}")).collect();
+    if !missing.is_empty() {
+        println!("  never reached: {}", missing.join(", "));
+    }
+    let Some(mutants) = mutants else { return };
+    let caught = mutants.iter().filter(|mutant| mutant.found.is_some()).count();
+    println!("planted bugs: {caught} of {} caught", mutants.len());
+    for Hunted { name, found } in mutants {
+        match found {
+            Some(finding) => {
+                let text: String = finding.violation.to_string().chars().take(90).collect();
+                println!("  {name:<26} seed {:<5} {text}", finding.seed);
+            }
+            None => println!("  {name:<26} SURVIVED {MUTANT_SEEDS_MAX} seeds"),
+        }
+    }
+}
