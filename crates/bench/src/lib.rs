@@ -3,16 +3,25 @@
 //! Promises: a figure is printed as it was measured, with what it was measured for beside it. No
 //! test depends on one.
 //!
-//! - [`core`]: the protocol alone, in one thread.
+//! - [`core`]: the protocol alone, in one thread, beside [`rivals`].
 //! - [`decide`], [`failover`], [`verbs`]: real processes over a real fabric. [`group`] is their parent's
 //!   side, [`worker`] their own, [`member`] the loop of a worker that decides.
+//! - [`kv`], [`idle`]: a real [`cluster`], beside the servers that people use today.
+//! - [`run`]: how often, and what becomes of it.
 #![forbid(unsafe_code)]
 
 pub mod clock;
+pub mod cluster;
 pub mod core;
 pub mod decide;
 pub mod failover;
 pub mod group;
+pub mod idle;
+pub mod kv;
 pub mod member;
+pub mod pictures;
+pub mod process;
+pub mod rivals;
 pub mod run;
+pub mod verbs;
 pub mod worker;

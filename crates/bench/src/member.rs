@@ -24,6 +24,16 @@ pub enum Wait {
     Sleep,
 }
 
+impl Wait {
+    /// As in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Wait::Spin => "spin",
+            Wait::Sleep => "sleep",
+        }
+    }
+}
+
 /// What a benchmark wants to know as it happens.
 pub trait Witness {
     /// A value was delivered here.

@@ -1,22 +1,31 @@
-//! Entries in a value, framed as a door frames them, so that batching is paid for honestly.
+//! Entries in a value, framed and read back as the kv door does it, so that batching is paid for
+//! honestly.
 
-/// Bytes before each entry: its length.
-const FRAME_BYTES: usize = 4;
+use base::{Incarnation, Rank};
+use kv::entry::{self, Appended, BatchWriter, Origin, Sequence};
 
 /// A value under construction.
 #[derive(Debug)]
 pub(super) struct Batch {
+    writer: BatchWriter,
     bytes: Vec<u8>,
     bytes_max: usize,
+    origin: Origin,
+    /// The next one; they count from 1.
+    sequence: u64,
 }
 
 impl Batch {
     pub(super) fn new(bytes_max: usize) -> Batch {
-        Batch { bytes: Vec::with_capacity(bytes_max), bytes_max }
+        let origin = Origin { rank: Rank::at(0), incarnation: Incarnation(1) };
+        let bytes = Vec::with_capacity(bytes_max);
+        Batch { writer: BatchWriter::new(), bytes, bytes_max, origin, sequence: 1 }
     }
 
-    pub(super) fn clear(&mut self) {
+    /// Starts with no entry.
+    pub(super) fn begin(&mut self) {
         self.bytes.clear();
+        self.writer.begin(0, &mut self.bytes);
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
@@ -25,21 +34,21 @@ impl Batch {
 
     /// False if it is full: nothing was added.
     pub(super) fn push(&mut self, entry: &[u8]) -> bool {
-        if self.bytes.len() + FRAME_BYTES + entry.len() > self.bytes_max {
-            return false;
+        let sequence = Sequence(self.sequence);
+        match self.writer.append(self.origin, sequence, entry, self.bytes_max, &mut self.bytes) {
+            Appended::Whole => {
+                self.sequence += 1;
+                true
+            }
+            Appended::Full => false,
+            Appended::Part => unreachable!("an entry is far shorter than a value"),
         }
-        self.bytes.extend_from_slice(&(entry.len() as u32).to_le_bytes());
-        self.bytes.extend_from_slice(entry);
-        true
     }
 }
 
-/// How many entries `value` has.
-pub(super) fn count(mut value: &[u8]) -> u64 {
-    let mut entries = 0;
-    while let Some((len, rest)) = value.split_first_chunk::<FRAME_BYTES>() {
-        value = &rest[u32::from_le_bytes(*len) as usize..];
-        entries += 1;
-    }
-    entries
+/// Looks at every entry of `value`: how many there are, and the sum of their first bytes.
+pub(super) fn read(value: &[u8]) -> (u64, u64) {
+    let batch = entry::Batch::check(value).expect("what was written is read");
+    let firsts = batch.frames().map(|frame| u64::from(frame.bytes[0]));
+    firsts.fold((0, 0), |(n, sum), first| (n + 1, sum + first))
 }

@@ -8,17 +8,21 @@
 mod entry;
 mod memory;
 
+use crate::run::{Effort, repeat};
 use base::{Event, Inbox, Instant, Rank};
 use memory::{MEMBERS, Memory, View};
 use proto::node::{Node, NodeConfig, Start, Timing, velos_layout};
 use proto::velos::{Shape, Velos};
 use proto::{Refused, Role};
-use report::Row;
+use report::{Report, Row};
 use std::cell::RefCell;
+use std::convert::Infallible;
 use std::time::Duration;
 
 /// The size of one entry's value, in bytes: the same at every rival.
 pub const VALUE_BYTES: usize = 32;
+/// Entries a batch: the same as of the rivals.
+const BATCHES: [usize; 3] = [1, 64, 512];
 
 /// Three machines, and the memory that they share.
 pub struct Core {
@@ -93,7 +97,7 @@ impl Core {
         // Virtual time: the machines ask for the time only to wait, and nobody waits here.
         self.now = Instant(self.now.0 + 1000);
         let before = self.memory.borrow().delivered;
-        self.batch.clear();
+        self.batch.begin();
         for _ in 0..entries {
             if !self.batch.push(value) {
                 self.propose();
@@ -113,7 +117,7 @@ impl Core {
         let me = self.leader;
         let view = &mut View { memory: &self.memory, me };
         match self.nodes[me].propose(self.batch.bytes(), self.now, view) {
-            Ok(_) => self.batch.clear(),
+            Ok(_) => self.batch.begin(),
             Err(Refused::Full | Refused::NotLeader | Refused::TooLong) => {
                 panic!("a batch is far smaller than the window")
             }
@@ -133,6 +137,32 @@ pub fn measure(batch: usize, span: Duration) -> Row {
         .with("ns_per_batch", batch_ns)
 }
 
+/// The report: a row a batch size, or one a batch size and rival if there are rivals' rows.
+pub fn report(effort: &Effort, rivals: Option<&Report>) -> Report {
+    let span = effort.span / 2;
+    let own =
+        repeat("core", effort, &BATCHES, |batch| Ok::<Row, Infallible>(measure(*batch, span)));
+    let Ok(mut report) = own;
+    let Some(rivals) = rivals else { return report };
+    report.rows = report.rows.iter().flat_map(|row| beside(row, &rivals.rows)).collect();
+    report
+}
+
+fn beside(ours: &Row, rivals: &[Row]) -> Vec<Row> {
+    let number = |row: &Row, name: &str| row.number(name).unwrap_or(f64::NAN);
+    let same = |row: &&Row| row.number("batch") == ours.number("batch");
+    let compared = rivals.iter().filter(same).filter_map(|theirs| {
+        let per_s = number(theirs, "per_s");
+        Some(
+            ours.clone()
+                .with("peer", theirs.get("peer")?.clone())
+                .with("peer_per_s", per_s)
+                .with("ratio", number(ours, "per_s") / per_s),
+        )
+    });
+    compared.collect()
+}
+
 /// A fresh group each time, so that no run inherits another's lucky memory.
 fn run(batch: usize, value: &[u8], span: Duration) -> f64 {
     let mut core = Core::new(&Shape::default());
@@ -146,12 +176,25 @@ fn run(batch: usize, value: &[u8], span: Duration) -> f64 {
         (0..64).for_each(|_| core.decide(value, batch));
         batches += 64;
     }
-    began.elapsed().as_nanos() as f64 / f64::from(batches)
+    let ns = began.elapsed().as_nanos() as f64 / f64::from(batches);
+    assert!(core.memory.borrow().sum > 0, "the state machines saw the values");
+    ns
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_rival_stands_beside_the_batch_of_its_size() {
+        let ours = Row::new("batch of 64").with("batch", 64u64).with("per_s", 30.0);
+        let theirs = |batch: u64, per_s: f64| {
+            Row::new("x").with("peer", "omnipaxos").with("batch", batch).with("per_s", per_s)
+        };
+        let rows = beside(&ours, &[theirs(1, 5.0), theirs(64, 10.0)]);
+        assert_eq!(rows.len(), 1);
+        assert_eq!(rows[0].number("ratio"), Some(3.0));
+    }
 
     #[test]
     fn a_batch_larger_than_a_slot_is_delivered_whole() {

@@ -1,0 +1,183 @@
+//! Load on a server that speaks RESP: redis-benchmark, and a client that waits for replicas.
+
+use crate::group::Error;
+use report::Latency;
+use rustix::event::{Timespec, epoll};
+use std::fmt::Write as _;
+use std::io::{ErrorKind, Read, Write as _};
+use std::net::{Ipv4Addr, TcpStream};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// Connections at a time.
+pub(super) const CLIENTS: usize = 50;
+/// The size of values.
+pub(super) const VALUE_BYTES: usize = 32;
+
+/// What one run tells.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Told {
+    /// Commands a second.
+    pub(super) per_s: f64,
+    /// Half of the requests took no longer.
+    pub(super) p50_ns: f64,
+    /// 99 of a hundred.
+    pub(super) p99_ns: f64,
+}
+
+/// Runs `redis-benchmark` with so many requests.
+///
+/// # Errors
+/// It is not installed, or the server fails it.
+pub(super) fn redis_benchmark(
+    port: u16,
+    op: &str,
+    pipeline: usize,
+    requests: u64,
+) -> Result<Told, Error> {
+    let arguments = [
+        ("-p", port.to_string()),
+        ("-t", op.to_ascii_lowercase()),
+        ("-c", CLIENTS.to_string()),
+        ("-d", VALUE_BYTES.to_string()),
+        ("-P", pipeline.to_string()),
+        ("-n", requests.to_string()),
+    ];
+    let mut command = Command::new("redis-benchmark");
+    command.arg("--csv").args(arguments.iter().flat_map(|(flag, value)| [*flag, value.as_str()]));
+    let output = command.output().map_err(|source| match source.kind() {
+        ErrorKind::NotFound => {
+            Error::Peer("redis-benchmark is not installed: install redis-tools (Debian)".to_owned())
+        }
+        _ => Error::os("run redis-benchmark", source),
+    })?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    parse_csv(&text).ok_or_else(|| {
+        let errors = String::from_utf8_lossy(&output.stderr);
+        Error::Peer(format!("redis-benchmark printed no result: {text} {errors}"))
+    })
+}
+
+/// The line behind the heading.
+fn parse_csv(text: &str) -> Option<Told> {
+    let mut lines = text.lines().map(|line| line.split(',').map(|cell| cell.trim_matches('"')));
+    let heading: Vec<&str> = lines.next()?.collect();
+    let cells: Vec<&str> = lines.next()?.collect();
+    let cell = |name: &str| {
+        let at = heading.iter().position(|found| *found == name)?;
+        cells.get(at)?.parse::<f64>().ok()
+    };
+    Some(Told {
+        per_s: cell("rps")?,
+        p50_ns: cell("p50_latency_ms")? * 1e6,
+        p99_ns: cell("p99_latency_ms")? * 1e6,
+    })
+}
+
+/// SETs in batches of `pipeline`, each batch with a WAIT behind it: what a client of Redis has to do
+/// for an answer that says that `replicas` hold the write too.
+///
+/// # Errors
+/// The server is not there, or answers with an error or with fewer replicas.
+pub(super) fn set_and_wait(
+    port: u16,
+    pipeline: usize,
+    replicas: usize,
+    span: Duration,
+) -> Result<Told, Error> {
+    let mut request = String::new();
+    for _ in 0..pipeline {
+        let value = "x".repeat(VALUE_BYTES);
+        let _infallible =
+            write!(request, "*3\r\n$3\r\nSET\r\n$7\r\nbench:k\r\n${VALUE_BYTES}\r\n{value}\r\n");
+    }
+    let digits = replicas.to_string();
+    let _infallible =
+        write!(request, "*3\r\n$4\r\nWAIT\r\n${}\r\n{digits}\r\n$1\r\n0\r\n", digits.len());
+    let reply = format!("{}:{replicas}\r\n", "+OK\r\n".repeat(pipeline));
+    let io = |source: std::io::Error| Error::os(format!("talk to port {port}"), source);
+    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|errno| io(errno.into()))?;
+    let mut clients = Vec::new();
+    for at in 0..CLIENTS {
+        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).map_err(io)?;
+        stream.set_nodelay(true).map_err(io)?;
+        stream.set_nonblocking(true).map_err(io)?;
+        let data = epoll::EventData::new_u64(at as u64);
+        epoll::add(&epoll, &stream, data, epoll::EventFlags::IN)
+            .map_err(|errno| io(errno.into()))?;
+        clients.push(Client { stream, heard: Vec::new(), asked_at: Instant::now() });
+    }
+    let mut latency = Latency::new();
+    let (began, mut sets) = (Instant::now(), 0u64);
+    for client in &mut clients {
+        client.ask(&request).map_err(io)?;
+    }
+    let mut ready = Vec::with_capacity(CLIENTS);
+    while began.elapsed() < span {
+        ready.clear();
+        let patience = Timespec { tv_sec: 10, tv_nsec: 0 };
+        epoll::wait(&epoll, rustix::buffer::spare_capacity(&mut ready), Some(&patience))
+            .map_err(|errno| io(errno.into()))?;
+        if ready.is_empty() {
+            return Err(Error::Peer(format!("port {port} does not answer for 10 s")));
+        }
+        for event in &ready {
+            let client = &mut clients[event.data.u64() as usize];
+            if client.hear(reply.as_bytes()).map_err(io)? {
+                latency.record(client.asked_at.elapsed());
+                sets += pipeline as u64;
+                client.ask(&request).map_err(io)?;
+            }
+        }
+    }
+    let per_s = sets as f64 / began.elapsed().as_secs_f64();
+    let (p50_ns, p99_ns) = (latency.p50_ns() as f64, latency.p99_ns() as f64);
+    Ok(Told { per_s, p50_ns, p99_ns })
+}
+
+struct Client {
+    stream: TcpStream,
+    heard: Vec<u8>,
+    asked_at: Instant,
+}
+
+impl Client {
+    /// A request is far smaller than a socket's buffer, and the one before is answered.
+    fn ask(&mut self, request: &str) -> std::io::Result<()> {
+        self.heard.clear();
+        self.asked_at = Instant::now();
+        self.stream.write_all(request.as_bytes())
+    }
+
+    /// True if all of `reply` is there.
+    fn hear(&mut self, reply: &[u8]) -> std::io::Result<bool> {
+        let mut buffer = [0; 4096];
+        match self.stream.read(&mut buffer) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(n) => self.heard.extend_from_slice(&buffer[..n]),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+            Err(error) => return Err(error),
+        }
+        if reply.starts_with(&self.heard) {
+            return Ok(self.heard.len() == reply.len());
+        }
+        let heard = String::from_utf8_lossy(&self.heard);
+        Err(std::io::Error::other(format!("an unexpected reply: {heard:?}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_is_read_by_its_heading() {
+        let text = "\"test\",\"rps\",\"avg_latency_ms\",\"min_latency_ms\",\"p50_latency_ms\",\
+                    \"p95_latency_ms\",\"p99_latency_ms\",\"max_latency_ms\"\n\
+                    \"SET\",\"105263.16\",\"0.319\",\"0.096\",\"0.271\",\"0.391\",\"2.775\",\"7.7\"\n";
+        let told = parse_csv(text).expect("as redis-benchmark prints it");
+        assert_eq!(told.per_s, 105_263.16);
+        assert_eq!((told.p50_ns.round(), told.p99_ns.round()), (271_000.0, 2_775_000.0));
+        assert_eq!(parse_csv("WARNING\n"), None);
+    }
+}

@@ -1,0 +1,233 @@
+//! SET and GET as a client sees them: a real `gregale up` and its peers, in turn, never at once.
+
+mod load;
+mod server;
+
+pub use server::Peer;
+
+use crate::cluster::{Cluster, Fabric};
+use crate::group::Error;
+use crate::run::{self, Effort};
+use load::{CLIENTS, Told, VALUE_BYTES};
+use report::figure::{Axis, FigureError};
+use report::{Progress, Report, Row, figure, median_rows};
+use server::{Etcd, Redis, build_etcdload, port_of};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Requests of one client that are on their way at once.
+const PIPELINES: [usize; 2] = [1, 16];
+const OPS: [&str; 2] = ["SET", "GET"];
+/// etcd is fastest with about so many clients here; it is measured with as many as the others, too.
+const ETCD_CLIENTS: [usize; 2] = [CLIENTS, 256];
+/// Roughly what a fast server does, to turn a time into a number of requests.
+const PER_S_GUESS: [u64; 2] = [100_000, 500_000];
+
+/// What is compared.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// The `gregale` to start.
+    pub gregale: PathBuf,
+    /// Our own fabrics.
+    pub fabrics: Vec<Fabric>,
+    /// The peers.
+    pub against: Vec<Peer>,
+}
+
+/// Measures everything, with all servers in turn in every run.
+///
+/// # Errors
+/// [`Error`].
+pub fn report(setting: &Setting, effort: &Effort) -> Result<Report, Error> {
+    let etcdload = setting.against.contains(&Peer::Etcd).then(build_etcdload).transpose()?;
+    let turns = setting.fabrics.len() + setting.against.len();
+    let mut progress = Progress::new("kv", u64::from(effort.runs) * turns as u64);
+    let mut done = 0;
+    let mut turn = |name: &str| {
+        progress.set(done, name);
+        done += 1;
+    };
+    let mut runs = Vec::new();
+    for _ in 0..effort.runs {
+        let mut rows = Vec::new();
+        for fabric in &setting.fabrics {
+            turn(fabric.name());
+            rows.extend(ours(&setting.gregale, *fabric, effort.span)?);
+        }
+        for peer in &setting.against {
+            turn(peer.name());
+            rows.extend(theirs(*peer, etcdload.as_deref(), effort.span)?);
+        }
+        runs.push(rows);
+    }
+    let rows = median_rows(&runs);
+    Ok(run::report("kv", effort.runs, compare(&rows)))
+}
+
+fn row(server: &str, op: &str, pipeline: usize, clients: usize, told: &Told) -> Row {
+    Row::new(format!("{op} -P {pipeline}"))
+        .with("server", server)
+        .with("op", op)
+        .with("clients", clients)
+        .with("pipeline", pipeline)
+        .with("value_bytes", VALUE_BYTES)
+        .with("per_s", told.per_s)
+        .with("p50_ns", told.p50_ns)
+        .with("p99_ns", told.p99_ns)
+}
+
+fn benchmark(server: &str, port: u16, ops: &[&str], span: Duration) -> Result<Vec<Row>, Error> {
+    let mut rows = Vec::new();
+    for (pipeline, guess) in PIPELINES.into_iter().zip(PER_S_GUESS) {
+        for op in ops {
+            let requests = (guess as f64 * span.as_secs_f64()) as u64;
+            // The first one of a fresh server is not counted.
+            load::redis_benchmark(port, op, pipeline, requests / 10)?;
+            let told = load::redis_benchmark(port, op, pipeline, requests)?;
+            rows.push(row(server, op, pipeline, CLIENTS, &told));
+        }
+    }
+    Ok(rows)
+}
+
+fn ours(gregale: &Path, fabric: Fabric, span: Duration) -> Result<Vec<Row>, Error> {
+    let cluster = Cluster::start(gregale, fabric)?;
+    let mut rows = Vec::new();
+    for (leader, name) in [(true, "gregale"), (false, "gregale, via a follower")] {
+        for row in benchmark(name, port_of(&cluster, leader)?, &OPS, span)? {
+            rows.push(
+                row.with("fabric", fabric.name())
+                    .with("protocol", "velos")
+                    .with("durability", "memory-quorum")
+                    .with("members", cluster.members()),
+            );
+        }
+    }
+    Ok(rows)
+}
+
+fn theirs(peer: Peer, etcdload: Option<&Path>, span: Duration) -> Result<Vec<Row>, Error> {
+    let mut rows = Vec::new();
+    match peer {
+        Peer::Redis => rows = benchmark(peer.name(), Redis::start(0)?.port, &OPS, span)?,
+        Peer::RedisWait2 => {
+            let redis = Redis::start(2)?;
+            for pipeline in PIPELINES {
+                load::set_and_wait(redis.port, pipeline, 2, span / 10)?;
+                let told = load::set_and_wait(redis.port, pipeline, 2, span)?;
+                rows.push(row(peer.name(), "SET", pipeline, CLIENTS, &told));
+            }
+        }
+        Peer::Etcd => {
+            let etcd = Etcd::start()?;
+            let tool = etcdload.expect("it was built for this peer");
+            for clients in ETCD_CLIENTS {
+                for (op, name) in [("put", "SET"), ("get", "GET")] {
+                    let told = etcd.load(tool, op, clients, VALUE_BYTES, span)?;
+                    rows.push(row(peer.name(), name, 1, clients, &told));
+                }
+            }
+        }
+    }
+    Ok(rows)
+}
+
+/// Our rows, each beside each peer that did the same; and the peers' own, for whoever wants them.
+fn compare(rows: &[Row]) -> Vec<Row> {
+    let text = |row: &Row, name: &str| row.get(name).cloned();
+    let is_ours = |row: &&Row| row.get("fabric").is_some();
+    let mut out = Vec::new();
+    for ours in rows.iter().filter(is_ours) {
+        let same_op = |peer: &&Row| text(peer, "op") == text(ours, "op");
+        let mut compared = false;
+        for peer in rows.iter().filter(|row| !is_ours(row)).filter(same_op) {
+            let is_etcd = text(peer, "server") == Some("etcd".into());
+            // etcd has no pipelines: it is compared with -P 1, whatever its number of clients.
+            if text(peer, "pipeline") != text(ours, "pipeline") {
+                continue;
+            }
+            compared = true;
+            let mut row = ours.clone();
+            let server = match (text(peer, "server"), peer.number("clients")) {
+                (Some(report::Value::Text(name)), Some(clients)) if is_etcd => {
+                    format!("{name}, {clients} clients")
+                }
+                (Some(report::Value::Text(name)), _) => name,
+                _ => String::new(),
+            };
+            row.set("peer", server);
+            let per_s = |row: &Row| row.number("per_s").unwrap_or(f64::NAN);
+            row.set("peer_per_s", per_s(peer));
+            row.set("peer_p50_ns", peer.number("p50_ns").unwrap_or(f64::NAN));
+            row.set("peer_p99_ns", peer.number("p99_ns").unwrap_or(f64::NAN));
+            row.set("ratio", per_s(ours) / per_s(peer));
+            out.push(row);
+        }
+        if !compared {
+            out.push(ours.clone());
+        }
+    }
+    out
+}
+
+/// Throughput of everybody, in groups by command and pipeline.
+///
+/// # Errors
+/// [`FigureError`].
+pub fn picture(report: &Report) -> Result<String, FigureError> {
+    let text = |row: &Row, name: &str| match row.get(name) {
+        Some(report::Value::Text(text)) => text.clone(),
+        _ => String::new(),
+    };
+    let mut groups: Vec<String> = Vec::new();
+    let mut series: Vec<(String, Vec<(String, f64)>)> = Vec::new();
+    let mut put = |name: String, group: &str, per_s: Option<f64>| {
+        let Some(per_s) = per_s else { return };
+        if !groups.iter().any(|present| present == group) {
+            groups.push(group.to_owned());
+        }
+        let at = series.iter().position(|(present, _)| *present == name).unwrap_or_else(|| {
+            series.push((name, Vec::new()));
+            series.len() - 1
+        });
+        series[at].1.push((group.to_owned(), per_s));
+    };
+    for row in &report.rows {
+        let ours = format!("{} {}", text(row, "server"), text(row, "fabric"));
+        put(ours, row.case(), row.number("per_s"));
+        put(text(row, "peer"), row.case(), row.number("peer_per_s"));
+    }
+    let bars: Vec<(String, Vec<f64>)> = series
+        .into_iter()
+        .map(|(name, points)| {
+            let of = |group: &String| points.iter().find(|(at, _)| at == group);
+            let heights = groups.iter().map(|group| of(group).map_or(f64::NAN, |(_, n)| *n));
+            (name, heights.collect())
+        })
+        .collect();
+    let title = format!("{CLIENTS} clients, {VALUE_BYTES} B values");
+    figure::bars(&title, &Axis::log("commands per s"), &groups, &bars)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_of_ours_stands_beside_each_peer_that_did_the_same() {
+        let told = |per_s| Told { per_s, p50_ns: 1.0, p99_ns: 2.0 };
+        let ours = row("gregale", "SET", 1, 50, &told(80.0)).with("fabric", "shm");
+        let piped = row("gregale", "SET", 16, 50, &told(500.0)).with("fabric", "shm");
+        let rows = [
+            ours,
+            piped,
+            row("redis", "SET", 1, 50, &told(100.0)),
+            row("etcd", "SET", 1, 256, &told(10.0)),
+            row("redis", "GET", 1, 50, &told(100.0)),
+        ];
+        let compared = compare(&rows);
+        let ratios: Vec<_> = compared.iter().map(|row| row.number("ratio")).collect();
+        assert_eq!(ratios, [Some(0.8), Some(8.0), None]);
+        assert_eq!(compared[1].get("peer"), Some(&"etcd, 256 clients".into()));
+    }
+}

@@ -1,0 +1,124 @@
+//! Figures of reports: bars, a group for what was measured, a bar for each number of interest.
+
+use report::figure::{Axis, FigureError};
+use report::{Report, Row, Value, figure};
+
+/// Bars of `fields` (legend, name), in groups that `group` names; rows of one group are merged, the
+/// first number counts.
+fn bars(
+    report: &Report,
+    title: &str,
+    y: &Axis,
+    group: impl Fn(&Row) -> String,
+    fields: &[(&str, &str)],
+) -> Result<String, FigureError> {
+    let mut groups: Vec<(String, &Row)> = Vec::new();
+    for row in &report.rows {
+        let name = group(row);
+        if !groups.iter().any(|(present, _)| *present == name) {
+            groups.push((name, row));
+        }
+    }
+    let series: Vec<(String, Vec<f64>)> = fields
+        .iter()
+        .map(|(legend, field)| {
+            let number = |(_, row): &(String, &Row)| row.number(field).unwrap_or(f64::NAN);
+            ((*legend).to_owned(), groups.iter().map(number).collect())
+        })
+        .collect();
+    let names: Vec<String> = groups.into_iter().map(|(name, _)| name).collect();
+    figure::bars(title, y, &names, &series)
+}
+
+fn text(row: &Row, name: &str) -> String {
+    match row.get(name) {
+        Some(Value::Text(text)) => text.clone(),
+        Some(Value::Count(count)) => count.to_string(),
+        Some(Value::Number(number)) => number.to_string(),
+        Some(Value::Flag(flag)) => flag.to_string(),
+        None => String::new(),
+    }
+}
+
+/// The figure of a report of any benchmark but `failover`, which draws its own.
+///
+/// # Errors
+/// [`FigureError`].
+pub fn of(report: &Report) -> Result<String, FigureError> {
+    let ns = Axis::log("time (ns)");
+    match report.bench.as_str() {
+        "core" => core(report),
+        "decide" => bars(
+            report,
+            "Decision latency at the leader",
+            &ns,
+            |row| match row.case() {
+                "decide" => format!("{} B", text(row, "value_bytes")),
+                _ => format!("{} B, asleep", text(row, "value_bytes")),
+            },
+            &[("p50", "p50_ns"), ("p99", "p99_ns"), ("p99.9", "p999_ns")],
+        ),
+        "fabric" => bars(
+            report,
+            "Verbs, one at a time and 64 at a time",
+            &ns,
+            |row| {
+                let many = if row.number("pipeline") == Some(1.0) { "" } else { " x64" };
+                format!("{} {} B{many}", row.case(), text(row, "message_bytes"))
+            },
+            &[("p50", "p50_ns"), ("p99", "p99_ns")],
+        ),
+        "kv" => crate::kv::picture(report),
+        _ => bars(
+            report,
+            "Processor time of an idle cluster",
+            &Axis::linear("percent of one core"),
+            |row| text(row, "fabric"),
+            &[("cpu", "cpu_percent")],
+        ),
+    }
+}
+
+/// Ours first, then each rival, in groups by batch.
+fn core(report: &Report) -> Result<String, FigureError> {
+    let mut names: Vec<String> = Vec::new();
+    let mut series = vec![("gregale".to_owned(), Vec::new())];
+    for row in &report.rows {
+        if !names.iter().any(|name| name == row.case()) {
+            names.push(row.case().to_owned());
+            series[0].1.push(row.number("per_s").unwrap_or(f64::NAN));
+        }
+        let peer = text(row, "peer");
+        if let Some(per_s) = row.number("peer_per_s") {
+            match series.iter_mut().find(|(name, _)| *name == peer) {
+                Some((_, heights)) => heights.push(per_s),
+                None => series.push((peer, vec![per_s])),
+            }
+        }
+    }
+    let title = "Three replicas in one thread, 32 B values";
+    figure::bars(title, &Axis::log("entries per s"), &names, &series)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::report;
+
+    #[test]
+    fn every_report_has_its_figure() {
+        let times = |row: Row| row.with("p50_ns", 480.0).with("p99_ns", 900.0).with("p999_ns", 2e4);
+        let rates = |row: Row| row.with("per_s", 1e6).with("peer_per_s", 5e5);
+        let cases = [
+            ("core", rates(Row::new("batch of 1").with("peer", "omnipaxos")), "omnipaxos"),
+            ("decide", times(Row::new("decide").with("value_bytes", 64u64)), "64 B"),
+            ("fabric", times(Row::new("cas").with("message_bytes", 8u64)), "cas 8 B"),
+            ("kv", rates(Row::new("SET -P 1").with("peer", "redis")), "redis"),
+            ("idle", Row::new("idle").with("fabric", "shm").with("cpu_percent", 1.5), "shm"),
+        ];
+        for (bench, row, expected) in cases {
+            let svg = of(&report(bench, 1, vec![row])).expect("drawn");
+            assert!(svg.contains(expected), "{bench}: {expected} is missing");
+        }
+    }
+}

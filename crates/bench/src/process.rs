@@ -1,0 +1,187 @@
+//! Programs under measurement: started, waited for, and stopped whatever happens.
+
+use crate::group::Error;
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead, BufReader};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+/// How long a program may take to stop before it is killed.
+const STOP_PATIENCE: Duration = Duration::from_secs(5);
+
+/// A program that runs; stopped when dropped.
+#[derive(Debug)]
+pub struct Running {
+    name: String,
+    child: Child,
+    lines: Receiver<String>,
+    /// What it has printed so far, for error messages.
+    heard: Vec<String>,
+}
+
+impl Running {
+    /// Starts it, with its two outputs read.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn start(command: &mut Command) -> Result<Running, Error> {
+        let name = command.get_program().to_string_lossy().into_owned();
+        let spawned =
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let mut child = spawned.map_err(|source| match source.kind() {
+            std::io::ErrorKind::NotFound => Error::Peer(format!(
+                "{name} is not installed: install it (Debian: redis-server, redis-tools, \
+                 etcd-server), or leave it out of --against"
+            )),
+            _ => Error::os(format!("start {name}"), source),
+        })?;
+        let (to, lines) = channel();
+        let output = child.stdout.take().map(|out| Box::new(out) as Box<dyn std::io::Read + Send>);
+        let errors = child.stderr.take().map(|err| Box::new(err) as Box<dyn std::io::Read + Send>);
+        for stream in [output, errors].into_iter().flatten() {
+            let to = to.clone();
+            std::thread::spawn(move || {
+                for line in BufReader::new(stream).lines().map_while(Result::ok) {
+                    // Read on although nobody listens, or the program would block.
+                    let _unheard = to.send(line);
+                }
+            });
+        }
+        Ok(Running { name, child, lines, heard: Vec::new() })
+    }
+
+    /// Waits until it prints a line that has `text` in it.
+    ///
+    /// # Errors
+    /// It does not.
+    pub fn wait_for(&mut self, text: &str, patience: Duration) -> Result<(), Error> {
+        let until = Instant::now() + patience;
+        loop {
+            match self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(line) => {
+                    let found = line.contains(text);
+                    self.heard.push(line);
+                    if found {
+                        return Ok(());
+                    }
+                }
+                Err(error) => {
+                    let what = match error {
+                        RecvTimeoutError::Timeout => format!("is not {text} in {patience:?}"),
+                        RecvTimeoutError::Disconnected => "has ended".to_owned(),
+                    };
+                    let said = self.heard.join(" | ");
+                    return Err(Error::Peer(format!("{} {what}; it said: {said}", self.name)));
+                }
+            }
+        }
+    }
+
+    /// Waits until somebody listens on `port`.
+    ///
+    /// # Errors
+    /// Nobody does.
+    pub fn wait_for_port(&mut self, port: u16, patience: Duration) -> Result<(), Error> {
+        let until = Instant::now() + patience;
+        while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
+            if Instant::now() >= until {
+                self.heard.extend(self.lines.try_iter());
+                let (name, said) = (&self.name, self.heard.join(" | "));
+                let text = format!("{name} does not listen on {port}; it said: {said}");
+                return Err(Error::Peer(text));
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+
+    /// Its process and all that descend from it.
+    pub fn family(&self) -> Vec<u32> {
+        let mut pids = vec![self.child.id()];
+        let mut at = 0;
+        while at < pids.len() {
+            pids.extend(children(pids[at]));
+            at += 1;
+        }
+        pids
+    }
+}
+
+/// The processes that `pid` started and that are still there.
+fn children(pid: u32) -> Vec<u32> {
+    let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    let lists = tasks
+        .flatten()
+        .filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
+    lists.flat_map(|list| numbers(&list)).collect()
+}
+
+fn numbers(list: &str) -> Vec<u32> {
+    list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended already; then there is nothing to stop.
+        let _ended = kill_process(Pid::from_child(&self.child), Signal::TERM);
+        let until = Instant::now() + STOP_PATIENCE;
+        while matches!(self.child.try_wait(), Ok(None)) {
+            if Instant::now() >= until {
+                let _ended = self.child.kill();
+                let _reaped = self.child.wait();
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// The first of `n` consecutive ports that nobody listens on now.
+///
+/// # Errors
+/// There are none.
+pub fn free_ports(n: usize) -> Result<u16, Error> {
+    const FIRST: u16 = 17_000;
+    const LAST: u16 = 27_000;
+    // Below the ports that the kernel gives to outgoing connections, and not the same for two
+    // benchmarks at a time.
+    let start = FIRST + (std::process::id() % 400) as u16 * 20;
+    let mut candidates = (start..LAST).chain(FIRST..start).step_by(20);
+    let free = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
+    candidates
+        .find(|first| (0..n as u16).all(|at| free(first + at)))
+        .ok_or_else(|| Error::Peer(format!("no {n} free ports between {FIRST} and {LAST}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_ends_early_is_told_with_its_words() {
+        let mut command = Command::new("sh");
+        let mut shell = Running::start(command.args(["-c", "echo no luck"])).expect("sh is there");
+        let error = shell.wait_for("ready", Duration::from_secs(10)).expect_err("it ends");
+        assert!(error.to_string().contains("no luck"), "{error}");
+    }
+
+    #[test]
+    fn a_program_is_stopped_with_its_children() {
+        let mut command = Command::new("sh");
+        let script = "trap 'kill $!; exit' TERM; sleep 1000 & echo ready; wait";
+        let mut shell = Running::start(command.args(["-c", script])).expect("sh is there");
+        shell.wait_for("ready", Duration::from_secs(10)).expect("it says so");
+        let family = shell.family();
+        assert_eq!(family.len(), 2, "{family:?}");
+        drop(shell);
+        assert!(!std::path::Path::new(&format!("/proc/{}/task", family[0])).exists());
+    }
+
+    #[test]
+    fn a_missing_program_is_named_with_the_mend() {
+        let error = Running::start(&mut Command::new("no-such-server")).expect_err("missing");
+        assert!(error.to_string().contains("--against"), "{error}");
+    }
+}
