@@ -23,6 +23,10 @@ pub(crate) struct Faults {
     partition: Vec<usize>,
     /// The leader's next proposal is waited for; what happens then lasts so long.
     ambush: Option<u64>,
+    /// The same, for the next candidate.
+    usurp: Option<u64>,
+    /// How long what an ambush does lasts.
+    spring_lasts: u64,
     /// A pair of nodes that tries to connect again.
     reconnecting: Vec<bool>,
 }
@@ -35,6 +39,8 @@ impl Faults {
             paused: vec![false; members],
             partition: Vec::new(),
             ambush: None,
+            usurp: None,
+            spring_lasts: MS,
             reconnecting: vec![false; members * members],
         }
     }
@@ -84,6 +90,7 @@ impl<S: Subject> World<S> {
                 self.fault_ends(until, Fault::Pause(node as u8));
             }
             Kind::Ambush => self.faults.ambush = Some(lasts),
+            Kind::Usurp => self.faults.usurp = Some(lasts),
             Kind::Desert => {
                 for other in (0..self.plan.members).filter(|other| *other != node) {
                     if !self.faults.paused[other] {
@@ -146,18 +153,30 @@ impl<S: Subject> World<S> {
 
     /// `node` proposes: if that was waited for, something happens to it within a verb's time.
     pub(crate) fn lay_ambush(&mut self, node: usize) {
-        if self.phase == Phase::Safety && self.faults.ambush.is_some() {
-            let weather = &self.plan.weather;
-            let soon = self.faults.rng.below(4 * (weather.latency_ns + weather.jitter_ns));
-            self.net.queue.push(self.net.now() + soon, Happening::Spring(node as u8));
+        if let Some(lasts) = self.faults.ambush.take() {
+            self.spring_soon(node, lasts);
         }
+    }
+
+    /// `node` tries to lead: the same.
+    pub(crate) fn lay_ambush_for_candidate(&mut self, node: usize) {
+        if let Some(lasts) = self.faults.usurp.take() {
+            self.spring_soon(node, lasts);
+        }
+    }
+
+    fn spring_soon(&mut self, node: usize, lasts: u64) {
+        let weather = &self.plan.weather;
+        let soon = self.faults.rng.below(6 * (weather.latency_ns + weather.jitter_ns));
+        self.faults.spring_lasts = lasts;
+        self.net.queue.push(self.net.now() + soon, Happening::Spring(node as u8));
     }
 
     pub(crate) fn on_spring(&mut self, node: usize) {
         if self.phase != Phase::Safety {
             return;
         }
-        let lasts = self.faults.ambush.take().unwrap_or(self.plan.fault_ns_max / 2).max(1);
+        let lasts = self.faults.spring_lasts;
         let until = self.net.now() + lasts;
         if self.may_die(node) && self.faults.rng.chance(3, 4) {
             self.crash(node);

@@ -44,6 +44,8 @@ pub(crate) enum Kind {
     PauseLeader,
     /// The leader dies or stops in the middle of its next proposal.
     Ambush,
+    /// The next candidate dies or stops in the middle of its recovery.
+    Usurp,
     /// Everybody but the leader stops; it goes on alone (where memory works by itself), and dies.
     Desert,
     Cut,
@@ -56,12 +58,13 @@ pub(crate) enum Kind {
     Reset,
 }
 
-const KINDS: [Kind; 14] = [
+const KINDS: [Kind; 15] = [
     Kind::Crash,
     Kind::CrashLeader,
     Kind::Pause,
     Kind::PauseLeader,
     Kind::Ambush,
+    Kind::Usurp,
     Kind::Desert,
     Kind::Cut,
     Kind::Slow,
@@ -141,9 +144,9 @@ impl Plan {
             hints: [0, 4, 8][rng.below(3) as usize],
             n_clients: rng.range(2, 6) as usize,
             n_keys: rng.range(1, 3),
-            think_ns: if busy { MS / 4 } else { MS * (4 << rng.below(5)) },
+            think_ns: if busy { MS / 4 } else { MS * (8 << rng.below(5)) },
             reads: rng.range(1, 6),
-            anywhere: rng.range(1, 8),
+            anywhere: [0, 0, 1, 2, 4, 8][rng.below(6) as usize],
             safety_ns: if busy { 400 * MS } else { MS * rng.range(2000, 5000) },
         }
     }

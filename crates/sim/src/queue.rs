@@ -138,7 +138,12 @@ impl Timers {
     fn new(what: Vec<Happening>) -> Timers {
         let n_leaves = what.len().next_power_of_two().max(2);
         let mut timers = Timers { at: vec![NEVER; n_leaves], winners: vec![0; n_leaves], what };
-        (0..n_leaves).step_by(2).for_each(|leaf| timers.set(leaf, NEVER));
+        // All at the same time: the lowest index of each subtree wins.
+        for node in (1..n_leaves).rev() {
+            let left = 2 * node;
+            timers.winners[node] =
+                if left < n_leaves { timers.winners[left] } else { (left - n_leaves) as u16 };
+        }
         timers
     }
 
@@ -149,12 +154,15 @@ impl Timers {
         let mut node = (n_leaves + timer) / 2;
         let first = (timer & !1) as u16;
         let mut winner = self.earlier(first, first + 1);
-        self.winners[node] = winner;
-        while node > 1 {
+        // Whoever won here before and still does, with its time unchanged, still wins above.
+        while self.winners[node] != winner || winner as usize == timer {
+            self.winners[node] = winner;
+            if node == 1 {
+                return;
+            }
             let other = self.winners[node ^ 1];
             winner = self.earlier(winner.min(other), winner.max(other));
             node /= 2;
-            self.winners[node] = winner;
         }
     }
 

@@ -26,6 +26,8 @@ pub struct Report {
     pub virtual_ns: u64,
     /// Which interesting cases were reached, and how often.
     pub coverage: Coverage,
+    /// Runs whose history the judge of linearizability did not finish within its budget.
+    pub n_unjudged: u64,
     /// Client operations asked and answered.
     pub n_asked: u64,
     /// See `n_asked`.
@@ -37,6 +39,7 @@ impl Report {
         self.n_seeds += 1;
         self.virtual_ns += outcome.virtual_ns;
         self.coverage.add(&outcome.coverage);
+        self.n_unjudged += u64::from(!outcome.is_judged);
         self.n_asked += outcome.n_asked as u64;
         self.n_answered += outcome.n_answered as u64;
         if let Some(violation) = outcome.violation {
@@ -75,23 +78,26 @@ pub struct Mutant {
     hunt: fn(&Config, u64, u64) -> Option<Finding>,
 }
 
-/// The entry for a subject.
-pub(crate) fn mutant<S: Subject>() -> Mutant {
-    Mutant { name: S::NAME, hunt: hunt::<S> }
+/// The entry for a subject, and the sound one that it was made from.
+pub(crate) fn mutant<S: Subject, Sound: Subject>() -> Mutant {
+    Mutant { name: S::NAME, hunt: hunt::<S, Sound> }
 }
 
 impl Mutant {
-    /// Runs up to `n_seeds` seeds from `first`, until one finds the bug.
+    /// Runs up to `n_seeds` seeds from `first`, until one finds the bug: it breaks a property with
+    /// the bug, and none without it.
     pub fn hunt(&self, config: &Config, first: u64, n_seeds: u64) -> Option<Finding> {
         (self.hunt)(config, first, n_seeds)
     }
 }
 
-fn hunt<S: Subject>(config: &Config, first: u64, n_seeds: u64) -> Option<Finding> {
+fn hunt<S: Subject, Sound: Subject>(config: &Config, first: u64, n_seeds: u64) -> Option<Finding> {
     quietly(|| {
         (first..first + n_seeds).find_map(|seed| {
             let violation = run_caught::<S>(config, seed).violation?;
-            Some(Finding { seed, violation })
+            // What breaks without the bug too says nothing about the bug.
+            let is_sound = run_caught::<Sound>(config, seed).violation.is_none();
+            is_sound.then_some(Finding { seed, violation })
         })
     })
 }

@@ -99,9 +99,58 @@ macro_rules! mutants {
 
         /// Every planted bug, by name.
         pub fn mutants() -> Vec<Mutant> {
-            vec![$(mutant::<Velos<$name>>()),*, mutant::<Velos<RpcWithoutSeal>>()]
+            vec![
+                $(mutant::<Velos<$name>, Velos<variant::Sound>>(),)*
+                mutant::<Velos<RpcWithoutSeal>, Velos<variant::Narrow>>(),
+            ]
         }
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Provider;
+    use crate::script::{Operation, PATIENCE, Script};
+    use std::time::Duration;
+
+    /// How many of 100 writes a leader answers while everybody else is stopped.
+    fn alone<V: Variant>() -> (Script<Velos<V>>, usize, u64) {
+        let shape = Shape { ring_slots: 16, value_bytes: 128 };
+        let mut script = Script::<Velos<V>>::new(3, Provider::Shm, shape, 2);
+        assert!(script.run_until(PATIENCE, |script| script.leaders().len() == 1));
+        let leader = script.leaders()[0];
+        (0..3).filter(|node| *node != leader).for_each(|node| script.pause(node));
+        let mut n_answered = 0;
+        for value in 1..=100 {
+            script.ask(0, leader, 0, Operation::Write(value));
+            let answered = |script: &Script<_>| script.answer(0) == Some(value);
+            if !script.run_until(Duration::from_millis(2), answered) {
+                break;
+            }
+            n_answered += 1;
+        }
+        (script, leader, n_answered)
+    }
+
+    /// Memory answers for the stopped, but what they have not applied is not recycled (I3).
+    #[test]
+    fn a_leader_alone_goes_on_for_one_ring_and_no_further() {
+        let (script, _, n_answered) = alone::<variant::Sound>();
+        assert!((4..=16).contains(&n_answered), "{n_answered} writes in a ring of 16");
+        script.check().expect("nothing is wrong");
+    }
+
+    #[test]
+    fn recycling_early_loses_what_only_the_leader_had_applied() {
+        let (mut script, leader, n_answered) = alone::<RecycleEarly>();
+        assert_eq!(n_answered, 100, "the bug lets it go on");
+        script.crash(leader);
+        (0..3).filter(|node| *node != leader).for_each(|node| script.resume(node));
+        script.ask(1, (leader + 1) % 3, 0, Operation::Read);
+        script.run_for(Duration::from_secs(2));
+        assert_eq!(script.answer(1), None, "nobody has the state any more");
+    }
 }
 
 mutants! {

@@ -54,6 +54,8 @@ pub struct Outcome {
     pub n_records: u64,
     /// How much virtual time passed.
     pub virtual_ns: u64,
+    /// The judge of linearizability came to a verdict (it has a budget).
+    pub is_judged: bool,
     /// How many operations clients asked for, and how many were answered.
     pub n_asked: usize,
     /// See `n_asked`.
@@ -71,6 +73,7 @@ impl Outcome {
             fingerprint: 0,
             n_records: 0,
             virtual_ns: 0,
+            is_judged: false,
             n_asked: 0,
             n_answered: 0,
             trace: String::new(),
@@ -174,7 +177,9 @@ impl<S: Subject> World<S> {
         if let Err(detail) = real_time::check(&self.ledger.operations) {
             self.net.violate(Property::RealTime, detail);
         }
-        if let Err(detail) = linearizable::check(&self.ledger.operations) {
+        let verdict = linearizable::check(&self.ledger.operations);
+        let is_judged = verdict == Ok(linearizable::Judged::Whole);
+        if let Err(detail) = verdict {
             self.net.violate(Property::Linearizable, detail);
         }
         let operations = &self.ledger.operations;
@@ -183,6 +188,7 @@ impl<S: Subject> World<S> {
             fingerprint: self.net.trace.fingerprint(),
             n_records: self.net.trace.n_records(),
             virtual_ns: self.net.queue.now(),
+            is_judged,
             n_asked: operations.len(),
             n_answered: operations.iter().filter(|one| one.answered_at.is_some()).count(),
             coverage: self.net.coverage,
@@ -332,6 +338,9 @@ impl<S: Subject> World<S> {
             self.net.violate(Property::Order, format!("r{node} says {said}, delivered {true_}"));
         }
         self.net.processes[node].leads = status.role == Role::Leader;
+        if status.role == Role::Candidate {
+            self.lay_ambush_for_candidate(node);
+        }
         let busy = 1 + self.net.rng.below(2 * self.net.processes[node].effort);
         self.net.processes[node].busy_until = now + busy;
         if let Some(deadline) = machine.deadline() {
