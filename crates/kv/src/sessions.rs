@@ -316,6 +316,8 @@ mod tests {
         sessions.record(me, Sequence(2 * WINDOW + 4), b"+OK\r\n");
         assert_eq!(sessions.judge(me, Sequence(WINDOW + 5)), Verdict::Fresh, "the ring's old mark");
         assert_eq!(sessions.judge(me, Sequence(WINDOW + 4)), Verdict::BelowWindow);
+        // Its mark is still in the ring, but a replica restored from a snapshot has none (S5).
+        assert_eq!(sessions.judge(me, Sequence(5)), Verdict::BelowWindow);
         assert_eq!(sessions.executed(me, Sequence(1)).count(), 1);
     }
 

@@ -265,7 +265,7 @@ impl Connection {
         self.door.answer(id, reply)
     }
 
-    /// `id` has failed: `text`, one of [`text`](crate::text), says what became of it. False if it
+    /// `id` has failed: `text`, one of [`crate::text`], says what became of it. False if it
     /// was not waiting (C4).
     pub fn fail(&mut self, id: RequestId, text: &str) -> bool {
         self.door.answer_with(id, |reply| reply.error(text))

@@ -123,10 +123,11 @@ fn i4_a_pending_part_lets_nothing_pass() {
 #[test]
 fn a_command_that_fits_alone_is_not_cut() {
     let (mut writer, mut out) = (BatchWriter::new(), Vec::new());
-    let (some, more) = (vec![b'a'; 300], vec![b'b'; 400]);
+    let (some, more) = (vec![b'a'; 300], vec![b'b'; 800]);
     writer.begin(0, &mut out);
-    assert_eq!(writer.append(origin(0, 1), Sequence(1), &some, 600, &mut out), Appended::Whole);
-    assert_eq!(writer.append(origin(0, 1), Sequence(2), &more, 600, &mut out), Appended::Full);
+    assert_eq!(writer.append(origin(0, 1), Sequence(1), &some, 1000, &mut out), Appended::Whole);
+    assert!(1000 - out.len() > 2 * FRAGMENT_BYTES_MIN, "there is room for a part");
+    assert_eq!(writer.append(origin(0, 1), Sequence(2), &more, 1000, &mut out), Appended::Full);
 }
 
 #[test]

@@ -18,12 +18,18 @@ pub(crate) fn len(value: u64) -> usize {
 }
 
 /// Takes a number off the front; `None` if there is no complete one, or one over 64 bits.
+#[inline]
 pub(crate) fn take(rest: &mut &[u8]) -> Option<u64> {
     // Nearly every number is a length below 128.
-    if let Some((&byte @ ..0x80, tail)) = rest.split_first() {
+    if let [byte @ ..0x80, tail @ ..] = *rest {
         *rest = tail;
-        return Some(u64::from(byte));
+        return Some(u64::from(*byte));
     }
+    take_long(rest)
+}
+
+#[inline(never)]
+fn take_long(rest: &mut &[u8]) -> Option<u64> {
     let mut value = 0;
     for (at, &byte) in rest.iter().enumerate().take(BYTES_MAX) {
         let bits = u64::from(byte & 0x7f);
@@ -41,6 +47,7 @@ pub(crate) fn take(rest: &mut &[u8]) -> Option<u64> {
 }
 
 /// Takes `len` bytes off the front, if they are there.
+#[inline]
 pub(crate) fn take_bytes<'a>(rest: &mut &'a [u8], len: u64) -> Option<&'a [u8]> {
     let (bytes, tail) = rest.split_at_checked(usize::try_from(len).ok()?)?;
     *rest = tail;
@@ -48,6 +55,7 @@ pub(crate) fn take_bytes<'a>(rest: &mut &'a [u8], len: u64) -> Option<&'a [u8]> 
 }
 
 /// Takes a length and that many bytes off the front, if they are there.
+#[inline]
 pub(crate) fn take_counted<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let len = take(rest)?;
     take_bytes(rest, len)
