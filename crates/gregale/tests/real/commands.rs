@@ -21,6 +21,32 @@ fn what_is_written_at_one_member_is_read_at_every_other() {
 }
 
 #[test]
+fn the_same_holds_over_tcp_and_by_mu() {
+    for flags in
+        [["--fabric", "tcp", "--protocol", "velos"], ["--fabric", "tcp", "--protocol", "mu"]]
+    {
+        let cluster = Cluster::start_with(&flags);
+        let mut members: Vec<_> = (1..=3).map(|id| cluster.connect(id)).collect();
+        for round in 0..30 {
+            let _: () = members[round % 3].set("k", round).unwrap();
+            for member in &mut members {
+                assert_eq!(member.get::<_, usize>("k").unwrap(), round, "{flags:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn one_five_and_seven_members_serve_too() {
+    for nodes in ["1", "5", "7"] {
+        let cluster = Cluster::start_with(&["--nodes", nodes]);
+        let n: u16 = nodes.parse().unwrap();
+        let _: () = cluster.connect(n).set("k", n).unwrap();
+        assert_eq!(cluster.connect(1).get::<_, u16>("k").unwrap(), n);
+    }
+}
+
+#[test]
 fn redis_cli_works_at_every_member() {
     let cluster = Cluster::start();
     assert_eq!(cluster.cli(1, &["SET", "greeting", "hello"]), "OK");

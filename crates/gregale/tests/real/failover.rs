@@ -3,9 +3,36 @@
 use crate::support::{Cluster, is_alive, role, signal, wait_until};
 use redis::{Commands, RedisResult};
 
-#[test]
-fn the_next_command_after_the_leaders_death_just_works() {
-    let mut cluster = Cluster::start();
+/// Each claim holds over each fabric.
+macro_rules! over_both_fabrics {
+    ($($claim:ident)*) => {
+        mod over_shm {
+            $(#[test] fn $claim() { super::$claim(&["--fabric", "shm"]); })*
+        }
+        mod over_tcp {
+            $(#[test] fn $claim() { super::$claim(&["--fabric", "tcp"]); })*
+        }
+    };
+}
+
+over_both_fabrics! {
+    the_next_command_after_the_leaders_death_just_works
+    every_member_can_die_in_turn
+    a_dead_members_port_answers_again_by_itself
+    without_restarts_the_dead_stay_dead_and_status_says_so
+    a_paused_leader_is_replaced_and_never_serves_stale_reads
+    a_write_at_a_paused_member_is_executed_at_most_once
+    a_terminated_leader_hands_over_first
+    a_member_that_missed_more_than_a_ring_catches_up
+    a_member_whose_memory_is_gone_takes_part_in_no_quorum
+    when_all_have_died_the_loss_is_named
+    nothing_is_left_when_the_supervisor_is_interrupted
+    nothing_is_left_when_the_supervisor_is_killed
+    a_paused_replica_does_not_keep_the_cluster_from_stopping
+}
+
+fn the_next_command_after_the_leaders_death_just_works(flags: &[&str]) {
+    let mut cluster = Cluster::start_with(flags);
     let leader = cluster.leader();
     let follower = leader % 3 + 1;
     let mut connection = cluster.connect(follower);
@@ -22,9 +49,8 @@ fn the_next_command_after_the_leaders_death_just_works() {
     assert_eq!(read, "after", "the restarted member has the state");
 }
 
-#[test]
-fn every_member_can_die_in_turn() {
-    let mut cluster = Cluster::start();
+fn every_member_can_die_in_turn(flags: &[&str]) {
+    let mut cluster = Cluster::start_with(flags);
     for round in 0..4i64 {
         for victim in 1..=3 {
             signal(cluster.pid_of(victim), "KILL");
@@ -37,9 +63,8 @@ fn every_member_can_die_in_turn() {
     }
 }
 
-#[test]
-fn a_dead_members_port_answers_again_by_itself() {
-    let mut cluster = Cluster::start();
+fn a_dead_members_port_answers_again_by_itself(flags: &[&str]) {
+    let mut cluster = Cluster::start_with(flags);
     signal(cluster.pid_of(2), "KILL");
     // The supervisor holds the listening socket: this connection waits for the next life.
     let mut connection = cluster.connect(2);
@@ -47,9 +72,8 @@ fn a_dead_members_port_answers_again_by_itself() {
     cluster.wait_for("member 2 serves again");
 }
 
-#[test]
-fn without_restarts_the_dead_stay_dead_and_status_says_so() {
-    let mut cluster = Cluster::start_with(&["--no-restart"]);
+fn without_restarts_the_dead_stay_dead_and_status_says_so(flags: &[&str]) {
+    let mut cluster = Cluster::start_with(&[flags, &["--no-restart"]].concat());
     let leader = cluster.leader();
     let pid = cluster.pid_of(leader);
     signal(pid, "KILL");
@@ -66,9 +90,8 @@ fn without_restarts_the_dead_stay_dead_and_status_says_so() {
     assert_eq!(cluster.stop(), Some(0));
 }
 
-#[test]
-fn a_paused_leader_is_replaced_and_never_serves_stale_reads() {
-    let cluster = Cluster::start();
+fn a_paused_leader_is_replaced_and_never_serves_stale_reads(flags: &[&str]) {
+    let cluster = Cluster::start_with(flags);
     let leader = cluster.leader();
     let follower = leader % 3 + 1;
     let mut old = cluster.connect(leader);
@@ -91,9 +114,8 @@ fn a_paused_leader_is_replaced_and_never_serves_stale_reads() {
     });
 }
 
-#[test]
-fn a_write_at_a_paused_member_is_executed_at_most_once() {
-    let cluster = Cluster::start();
+fn a_write_at_a_paused_member_is_executed_at_most_once(flags: &[&str]) {
+    let cluster = Cluster::start_with(flags);
     let leader = cluster.leader();
     let follower = leader % 3 + 1;
     let pid = cluster.pid_of(follower);
@@ -113,9 +135,8 @@ fn a_write_at_a_paused_member_is_executed_at_most_once() {
     assert_eq!(n, 6);
 }
 
-#[test]
-fn a_terminated_leader_hands_over_first() {
-    let mut cluster = Cluster::start();
+fn a_terminated_leader_hands_over_first(flags: &[&str]) {
+    let mut cluster = Cluster::start_with(flags);
     let leader = cluster.leader();
     let follower = leader % 3 + 1;
     let mut connection = cluster.connect(follower);
@@ -128,9 +149,8 @@ fn a_terminated_leader_hands_over_first() {
     cluster.wait_for(&format!("member {leader} serves again"));
 }
 
-#[test]
-fn a_member_that_missed_more_than_a_ring_catches_up() {
-    let mut cluster = Cluster::start();
+fn a_member_that_missed_more_than_a_ring_catches_up(flags: &[&str]) {
+    let mut cluster = Cluster::start_with(flags);
     let leader = cluster.leader();
     let (follower, other) = (leader % 3 + 1, (leader + 1) % 3 + 1);
     let pid = cluster.pid_of(follower);
@@ -146,9 +166,8 @@ fn a_member_that_missed_more_than_a_ring_catches_up() {
     assert_eq!(cluster.stop(), Some(0));
 }
 
-#[test]
-fn a_member_whose_memory_is_gone_takes_part_in_no_quorum() {
-    let mut cluster = Cluster::start();
+fn a_member_whose_memory_is_gone_takes_part_in_no_quorum(flags: &[&str]) {
+    let mut cluster = Cluster::start_with(flags);
     let leader = cluster.leader();
     let follower = leader % 3 + 1;
     let region = cluster.directory().join(format!("node-{follower}.region"));
@@ -165,9 +184,8 @@ fn a_member_whose_memory_is_gone_takes_part_in_no_quorum() {
     let _: () = cluster.connect(leader).set("k", 1).unwrap();
 }
 
-#[test]
-fn when_all_have_died_the_loss_is_named() {
-    let mut cluster = Cluster::start();
+fn when_all_have_died_the_loss_is_named(flags: &[&str]) {
+    let mut cluster = Cluster::start_with(flags);
     let _: () = cluster.connect(1).set("k", 1).unwrap();
     let pids: Vec<u32> = (1..=3).map(|id| cluster.pid_of(id)).collect();
     pids.iter().for_each(|pid| signal(*pid, "STOP"));
@@ -182,9 +200,8 @@ fn when_all_have_died_the_loss_is_named() {
     });
 }
 
-#[test]
-fn nothing_is_left_when_the_supervisor_is_interrupted() {
-    let mut cluster = Cluster::start();
+fn nothing_is_left_when_the_supervisor_is_interrupted(flags: &[&str]) {
+    let mut cluster = Cluster::start_with(flags);
     let pids: Vec<u32> = (1..=3).map(|id| cluster.pid_of(id)).collect();
     signal(cluster.pid(), "INT");
     assert_eq!(cluster.wait_for_end(), Some(0));
@@ -192,9 +209,8 @@ fn nothing_is_left_when_the_supervisor_is_interrupted() {
     assert!(!pids.iter().any(|pid| is_alive(*pid)));
 }
 
-#[test]
-fn nothing_is_left_when_the_supervisor_is_killed() {
-    let mut cluster = Cluster::start();
+fn nothing_is_left_when_the_supervisor_is_killed(flags: &[&str]) {
+    let mut cluster = Cluster::start_with(flags);
     let pids: Vec<u32> = (1..=3).map(|id| cluster.pid_of(id)).collect();
     signal(cluster.pid(), "KILL");
     cluster.wait_for_end();
@@ -202,14 +218,13 @@ fn nothing_is_left_when_the_supervisor_is_killed() {
         !pids.iter().any(|pid| is_alive(*pid))
     });
     assert!(cluster.directory().exists(), "nobody was there to remove it");
-    let next = Cluster::start();
+    let next = Cluster::start_with(flags);
     assert!(!cluster.directory().exists(), "the next `up` sweeps it");
     drop(next);
 }
 
-#[test]
-fn a_paused_replica_does_not_keep_the_cluster_from_stopping() {
-    let mut cluster = Cluster::start();
+fn a_paused_replica_does_not_keep_the_cluster_from_stopping(flags: &[&str]) {
+    let mut cluster = Cluster::start_with(flags);
     let pid = cluster.pid_of(2);
     signal(pid, "STOP");
     assert_eq!(cluster.stop(), Some(0));
