@@ -4,7 +4,7 @@
 //! rest: a write, which must go through the log; a read, which must be linearizable; WAIT, INFO and
 //! CLIENT LIST, which know more than one connection. The owner may answer in any order.
 //!
-//! - C1 replies leave in the order of the requests. By construction: [`queue::Replies`] reserves a
+//! - C1 replies leave in the order of the requests. By construction: `queue::Replies` reserves a
 //!   place for each request and lets bytes out from the front only.
 //! - C2 a connection sees its own order: a read is not asked for while writes before it are without
 //!   an answer, and a write is not while reads before it are. Reads overlap reads, and writes, which

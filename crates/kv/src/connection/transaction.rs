@@ -10,7 +10,7 @@ use crate::entry::{COMMAND_BYTES_MAX, Command};
 /// The most bytes of one transaction's commands. Room for one value of any length.
 pub const QUEUED_BYTES_MAX: usize = COMMAND_BYTES_MAX - WATCHED_BYTES_MAX - 64;
 
-/// The most bytes of the watched keys of one connection, counting [`GUARD_BYTES`] for each.
+/// The most bytes of the watched keys of one connection, counting a few bytes for each version.
 pub const WATCHED_BYTES_MAX: usize = 64 << 10;
 
 /// What a guard takes beside its key, at most.
