@@ -8,4 +8,5 @@ mod support;
 mod clients;
 mod commands;
 mod failover;
+mod linearizable;
 mod refusals;
