@@ -49,6 +49,8 @@ impl Error {
 /// How long anything but a measurement may take.
 const PATIENCE_S: u64 = 30;
 const PATIENCE: Duration = Duration::from_secs(PATIENCE_S);
+/// A lead that has lasted for three heartbeats is taken to be settled.
+const LASTING: Duration = Duration::from_millis(60);
 
 /// How to start a worker: a program that calls [`crate::worker::run`] when it is given these.
 #[derive(Clone, Debug)]
@@ -285,10 +287,16 @@ impl Group {
 
     fn settle(&mut self, plan: &Plan) -> Result<(), Error> {
         let until = Instant::now() + PATIENCE;
+        let (mut led_by, mut led_since) = (None, Instant::now());
         loop {
             let linked = self.members.iter().all(|worker| worker.links + 1 == plan.members);
-            let led = plan.part != Part::Member || self.leader().is_some();
-            if linked && led {
+            let leader = self.leader();
+            if leader != led_by {
+                (led_by, led_since) = (leader, Instant::now());
+            }
+            // Members that start at different moments may first trust different ones.
+            let led = leader.is_some() && led_since.elapsed() >= LASTING;
+            if linked && (led || plan.part != Part::Member) {
                 return Ok(());
             }
             if Instant::now() >= until {

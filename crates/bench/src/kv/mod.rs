@@ -21,7 +21,7 @@ const OPS: [&str; 2] = ["SET", "GET"];
 /// etcd is fastest with about so many clients here; it is measured with as many as the others, too.
 const ETCD_CLIENTS: [usize; 2] = [CLIENTS, 256];
 /// Roughly what a fast server does, to turn a time into a number of requests.
-const PER_S_GUESS: [u64; 2] = [100_000, 500_000];
+const PER_S_GUESS: [u64; 2] = [100_000, 1_000_000];
 
 /// What is compared.
 #[derive(Clone, Debug)]
@@ -67,7 +67,6 @@ pub fn report(setting: &Setting, effort: &Effort) -> Result<Report, Error> {
 fn row(server: &str, op: &str, pipeline: usize, clients: usize, told: &Told) -> Row {
     Row::new(format!("{op} -P {pipeline}"))
         .with("server", server)
-        .with("op", op)
         .with("clients", clients)
         .with("pipeline", pipeline)
         .with("value_bytes", VALUE_BYTES)
@@ -93,8 +92,8 @@ fn benchmark(server: &str, port: u16, ops: &[&str], span: Duration) -> Result<Ve
 fn ours(gregale: &Path, fabric: Fabric, span: Duration) -> Result<Vec<Row>, Error> {
     let cluster = Cluster::start(gregale, fabric)?;
     let mut rows = Vec::new();
-    for (leader, name) in [(true, "gregale"), (false, "gregale, via a follower")] {
-        for row in benchmark(name, port_of(&cluster, leader)?, &OPS, span)? {
+    for (leader, server) in [(true, "the leader"), (false, "a follower")] {
+        for row in benchmark(server, port_of(&cluster, leader)?, &OPS, span)? {
             rows.push(
                 row.with("fabric", fabric.name())
                     .with("protocol", "velos")
@@ -138,14 +137,10 @@ fn compare(rows: &[Row]) -> Vec<Row> {
     let is_ours = |row: &&Row| row.get("fabric").is_some();
     let mut out = Vec::new();
     for ours in rows.iter().filter(is_ours) {
-        let same_op = |peer: &&Row| text(peer, "op") == text(ours, "op");
+        let same = |peer: &&Row| peer.case() == ours.case();
         let mut compared = false;
-        for peer in rows.iter().filter(|row| !is_ours(row)).filter(same_op) {
+        for peer in rows.iter().filter(|row| !is_ours(row)).filter(same) {
             let is_etcd = text(peer, "server") == Some("etcd".into());
-            // etcd has no pipelines: it is compared with -P 1, whatever its number of clients.
-            if text(peer, "pipeline") != text(ours, "pipeline") {
-                continue;
-            }
             compared = true;
             let mut row = ours.clone();
             let server = match (text(peer, "server"), peer.number("clients")) {
@@ -193,7 +188,7 @@ pub fn picture(report: &Report) -> Result<String, FigureError> {
         series[at].1.push((group.to_owned(), per_s));
     };
     for row in &report.rows {
-        let ours = format!("{} {}", text(row, "server"), text(row, "fabric"));
+        let ours = format!("{}, {}", text(row, "fabric"), text(row, "server"));
         put(ours, row.case(), row.number("per_s"));
         put(text(row, "peer"), row.case(), row.number("peer_per_s"));
     }
@@ -216,8 +211,8 @@ mod tests {
     #[test]
     fn each_of_ours_stands_beside_each_peer_that_did_the_same() {
         let told = |per_s| Told { per_s, p50_ns: 1.0, p99_ns: 2.0 };
-        let ours = row("gregale", "SET", 1, 50, &told(80.0)).with("fabric", "shm");
-        let piped = row("gregale", "SET", 16, 50, &told(500.0)).with("fabric", "shm");
+        let ours = row("the leader", "SET", 1, 50, &told(80.0)).with("fabric", "shm");
+        let piped = row("the leader", "SET", 16, 50, &told(500.0)).with("fabric", "shm");
         let rows = [
             ours,
             piped,

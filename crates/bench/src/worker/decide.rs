@@ -8,6 +8,17 @@ use proto::Refused;
 use report::{Latency, Row};
 use std::time::Duration;
 
+/// Why a measurement ended early.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Stop {
+    /// Somebody else leads.
+    #[error("the leader was deposed")]
+    Deposed,
+    /// The kernel.
+    #[error("cannot wait: {0}")]
+    Wait(#[from] rustix::io::Errno),
+}
+
 /// From the call of `propose` to the end of the turn that delivered the value at the leader: what the
 /// turn does besides (telling followers, recycling slots) is part of it.
 pub(super) fn run<F: Fabric>(
@@ -16,7 +27,7 @@ pub(super) fn run<F: Fabric>(
     warm_up: Duration,
     span: Duration,
     wait: Wait,
-) -> Result<Answer, Box<dyn std::error::Error>> {
+) -> Result<Answer, Stop> {
     let value = vec![0; value_bytes];
     let clock = member.clock().clone();
     let mut times = Latency::new();
@@ -31,7 +42,7 @@ pub(super) fn run<F: Fabric>(
             n += 1;
             let so_far = clock.between(began, done);
             if u128::from(so_far) >= span.as_nanos() {
-                return Ok::<f64, Box<dyn std::error::Error>>(n as f64 * 1e9 / so_far as f64);
+                return Ok::<f64, Stop>(n as f64 * 1e9 / so_far as f64);
             }
         }
     };
@@ -43,23 +54,20 @@ pub(super) fn run<F: Fabric>(
     Ok(Answer::Took(row.with("floor_clock_ns", clock.cost_ns())))
 }
 
-fn one<F: Fabric>(
-    member: &mut Member<F, Watch>,
-    value: &[u8],
-    wait: Wait,
-) -> Result<(), Box<dyn std::error::Error>> {
+fn one<F: Fabric>(member: &mut Member<F, Watch>, value: &[u8], wait: Wait) -> Result<(), Stop> {
     let delivered = member.witness().delivered;
     loop {
         match member.propose(value) {
             Ok(_) => break,
             Err(Refused::Full) => turn(member, wait)?,
-            Err(refused) => return Err(format!("the leader cannot propose: {refused:?}").into()),
+            Err(Refused::NotLeader) => return Err(Stop::Deposed),
+            Err(Refused::TooLong) => unreachable!("the parent asks for values that fit"),
         }
     }
     while member.witness().delivered == delivered {
         turn(member, wait)?;
         if !member.witness().leads {
-            return Err("the leader was deposed: is the machine overloaded?".into());
+            return Err(Stop::Deposed);
         }
     }
     Ok(())

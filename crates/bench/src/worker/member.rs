@@ -139,7 +139,11 @@ pub(super) fn run<F: Fabric>(
                 say(&Answer::Done);
             }
             Some(Order::Decide { value_bytes, wait, warm_up, span }) => {
-                say(&decide::run(&mut member, value_bytes, warm_up, span, wait)?);
+                match decide::run(&mut member, value_bytes, warm_up, span, wait) {
+                    Ok(took) => say(&took),
+                    Err(decide::Stop::Deposed) => say(&Answer::Deposed),
+                    Err(stop @ decide::Stop::Wait(_)) => return Err(stop.into()),
+                }
             }
             Some(Order::Tell { since_ns, from_ns, bin_ns, bins }) => {
                 say(&Answer::Story(member.witness().tell(since_ns, from_ns, bin_ns, bins)));

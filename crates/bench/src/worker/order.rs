@@ -151,6 +151,8 @@ pub enum Answer {
     Done,
     /// To [`Order::Decide`] and [`Order::Verbs`]: times, their rate, and what reading the clock cost.
     Took(Row),
+    /// To [`Order::Decide`]: somebody else leads.
+    Deposed,
     /// To [`Order::Tell`].
     Story(Story),
     /// It cannot go on.

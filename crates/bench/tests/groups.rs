@@ -1,0 +1,89 @@
+//! Groups of real processes: they come together, are measured, lose their leader, and leave nothing.
+//!
+//! A worker is this test's own binary, told by its environment to be one.
+
+use bench::failover::{self, Setting};
+use bench::group::{Group, Launcher, Plan};
+use bench::member::Wait;
+use bench::run::Effort;
+use bench::worker::order::{FabricKind, Part};
+use bench::{decide, verbs};
+use report::Report;
+use std::time::Duration;
+
+const WORKER: &str = "GREGALE_BENCH_TEST_WORKER";
+
+/// Not a test but the workers' way in; run as a test it does nothing.
+#[test]
+fn worker() {
+    if std::env::var_os(WORKER).is_some() {
+        bench::worker::run();
+    }
+}
+
+fn launcher() -> Launcher {
+    Launcher {
+        program: std::env::current_exe().expect("this test has a file"),
+        arguments: ["worker", "--exact", "--nocapture"].map(Into::into).to_vec(),
+        environment: vec![(WORKER.into(), "1".into())],
+    }
+}
+
+const BRIEF: Effort = Effort { runs: 1, span: Duration::from_millis(20) };
+
+fn every_row_has(report: &Report, names: &[&str]) {
+    assert!(!report.rows.is_empty());
+    for row in &report.rows {
+        for name in names {
+            assert!(row.number(name).is_some_and(|n| n > 0.0), "{name} of {row:?}");
+        }
+    }
+}
+
+#[test]
+fn decisions_over_shared_memory_are_timed_beside_their_floors() {
+    let report = decide::report(&launcher(), FabricKind::Shm, &BRIEF).expect("measured");
+    every_row_has(&report, &["p50_ns", "p99_ns", "p999_ns", "per_s", "floor_cas_ns"]);
+}
+
+#[test]
+fn decisions_over_tcp_are_timed_beside_their_floors() {
+    let report = decide::report(&launcher(), FabricKind::Tcp, &BRIEF).expect("measured");
+    every_row_has(&report, &["p50_ns", "p99_ns", "p50_over_floor"]);
+}
+
+#[test]
+fn every_verb_is_timed_over_both_fabrics() {
+    for fabric in [FabricKind::Shm, FabricKind::Tcp] {
+        let report = verbs::report(&launcher(), fabric, Wait::Sleep, &BRIEF).expect("measured");
+        every_row_has(&report, &["p50_ns", "per_s", "bytes_per_s"]);
+    }
+}
+
+#[test]
+fn a_killed_leaders_successor_reaches_the_other_survivor() {
+    for fabric in [FabricKind::Shm, FabricKind::Tcp] {
+        let plain =
+            Setting { fabric, resident_bytes: 0, asleep: false, followers: Wait::Sleep, kills: 2 };
+        let settings = [plain, Setting { asleep: true, resident_bytes: 8 << 20, ..plain }];
+        let outcome = failover::report(&launcher(), &settings).expect("measured");
+        every_row_has(&outcome.report, &["p50_ns", "detection_p50_ns", "takeover_p50_ns"]);
+        assert!(outcome.figure().expect("drawn").contains("values per 100 us"));
+    }
+}
+
+#[test]
+fn a_group_leaves_nothing_behind() {
+    for fabric in [FabricKind::Shm, FabricKind::Tcp] {
+        let plan = Plan { fabric, part: Part::Member, members: 3, wait: Wait::Sleep };
+        let group = Group::start(&launcher(), &plan).expect("it comes together");
+        let directory = group.directory().to_owned();
+        let pids: Vec<_> = group.members.iter().map(|worker| worker.pid()).collect();
+        assert!(directory.exists());
+        drop(group);
+        assert!(!directory.exists(), "{directory:?}");
+        for pid in pids {
+            assert!(rustix::process::test_kill_process(pid).is_err(), "{pid:?} still runs");
+        }
+    }
+}
