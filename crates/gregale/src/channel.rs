@@ -164,8 +164,9 @@ impl ReplicaEnd {
 
     /// Whether the supervisor asked to stop, or is gone.
     pub(crate) fn asks_to_stop(&self) -> bool {
-        match (&self.socket).read(&mut [0; 16]) {
-            Ok(_) => true,
+        let mut bytes = [0; 16];
+        match (&self.socket).read(&mut bytes) {
+            Ok(n) => n == 0 || bytes[..n].contains(&STOP),
             Err(error) => error.kind() != std::io::ErrorKind::WouldBlock,
         }
     }

@@ -72,9 +72,9 @@ pub(crate) enum Format {
 /// `gregale up`
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
-    gregale up                                three replicas over shared memory, ports 7000 to 7002\n  \
-    gregale up --fabric tcp --port 7100       the same over TCP, ports 7100 to 7102\n  \
-    redis-cli -p 7000 SET greeting hello      any replica takes any command")]
+    gregale up                             three replicas over shared memory\n  \
+    gregale up --fabric tcp --port 7100    the same over TCP, ports 7100 to 7102\n  \
+    redis-cli -p 7000 SET greeting hello   any replica takes any command")]
 pub(crate) struct UpArgs {
     /// How many replicas: 1 to 7. A majority of them has to live.
     #[arg(long, env = "GREGALE_NODES", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=base::MAX_MEMBERS as i64))]

@@ -7,9 +7,10 @@
 //! ```
 //! Loopback only, no password: it changes nothing and shows no data.
 //!
-//! - I1 the loop never waits for a thread here: it leaves a copy of its figures on the [`Board`] now
-//!   and then, and the lock is held for the copy alone.
-//! - I2 at most [`CLIENTS_MAX`] are answered at a time, each for [`PATIENCE`]: one more is turned away.
+//! - I1 the loop never waits for a thread here: it leaves a copy of its figures on the [`Board`]
+//!   now and then, and the lock is held for the copy alone.
+//! - I2 at most [`CLIENTS_MAX`] are answered at a time, each for [`PATIENCE`]: one more is turned
+//!   away.
 //! - I3 who did not leave figures for [`STALE_AFTER`] is down, also if its threads still answer.
 
 use crate::config::Config;

@@ -1,8 +1,8 @@
 //! The `gregale` command.
 //!
 //! One file a subcommand; [`cli`] says what there is, [`failure`] how it ends. Exit codes: 0 done,
-//! 1 a negative answer (a check that failed), 2 refused: the input or the machine does not allow it,
-//! and one line on standard error names the cause and the mend.
+//! 1 a negative answer (a check that failed), 2 refused: the input or the machine does not allow
+//! it, and one line on standard error names the cause and the mend.
 #![forbid(unsafe_code)]
 
 mod bench;

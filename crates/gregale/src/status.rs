@@ -113,7 +113,8 @@ fn read_line(reader: &mut impl BufRead) -> std::io::Result<String> {
     Ok(line.trim_end().to_owned())
 }
 
-/// For people. A member's lag is what the most advanced member has committed and it has not applied.
+/// For people. A member's lag is what the most advanced member has committed and it has not
+/// applied.
 fn table(status: &ClusterStatus) -> String {
     let newest = status.members.iter().map(|member| member.committed).max().unwrap_or(0);
     let mut text = format!(

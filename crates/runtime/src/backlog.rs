@@ -89,8 +89,8 @@ impl Backlog {
         Some(&self.ring[kept.start..kept.start + kept.len])
     }
 
-    /// Drops the oldest while they overlap `start..end` of the ring (I2). The oldest lie first after
-    /// the head, so nothing else can be in the way.
+    /// Drops the oldest while they overlap `start..end` of the ring (I2). The oldest lie first
+    /// after the head, so nothing else can be in the way.
     fn forget_between(&mut self, start: usize, end: usize) {
         while let Some(oldest) = self.kept.front() {
             let in_the_way = oldest.start < end && start < oldest.start + oldest.len.max(1);
@@ -109,7 +109,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn i1_i2_it_holds_the_newest_values_unharmed(lens in prop::collection::vec(0usize..40, 1..200)) {
+        fn i1_i2_it_holds_the_newest_values_unharmed(
+            lens in prop::collection::vec(0usize..40, 1..200),
+        ) {
             let mut backlog = Backlog::new(64, Prefix(10));
             let value = |slot: u64, len: usize| vec![slot as u8; len];
             for (n, len) in lens.iter().enumerate() {

@@ -1,9 +1,9 @@
 //! The poll loop of a replica: feeds events to a protocol, performs its effects, waits.
 //!
-//! Promises: one thread a replica; no lock, no system call and no allocation per command between the
-//! queue and the decision while everyone is awake; no wait without a deadline and no queue without a
-//! bound; nobody sleeps on work. Contains no protocol decision and looks into no command: those are
-//! the business of `proto` below and of a [`Service`] above.
+//! Promises: one thread a replica; no lock, no system call and no allocation per command between
+//! the queue and the decision while everyone is awake; no wait without a deadline and no queue
+//! without a bound; nobody sleeps on work. Contains no protocol decision and looks into no command:
+//! those are the business of `proto` below and of a [`Service`] above.
 //!
 //! - [`replica`]: the loop. [`service`]: what stands behind it. [`desk`]: where the two meet.
 //! - [`outbox`], [`wire`], [`flow`]: commands and reads on their way to the leader and back.

@@ -7,8 +7,9 @@
 //! - I1 sequences are consecutive, and what goes out goes out in their order: a connection's
 //!   pipelined writes are never swapped. By construction: [`Outbox::dispatch`] has one cursor.
 //! - I2 each command is answered once. By the flag that [`Outbox::complete`] sets.
-//! - I3 the span from the oldest unanswered to the newest is at most [`SPAN_MAX`], so that the state
-//!   machine's window of remembered answers covers every command that may be sent again. Asserted.
+//! - I3 the span from the oldest unanswered to the newest is at most [`SPAN_MAX`], so that the
+//!   state machine's window of remembered answers covers every command that may be sent again.
+//!   Asserted.
 //! - I4 at most [`BYTES_MAX`] bytes wait here, or one command. Full is a named effect:
 //!   [`Outbox::has_room`] turns false and the door stops reading its clients.
 
@@ -231,7 +232,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_agrees_with_a_plain_list(steps in prop::collection::vec((0u8..4, 0usize..6), 0..200)) {
+        fn it_agrees_with_a_plain_list(
+            steps in prop::collection::vec((0u8..4, 0usize..6), 0..200),
+        ) {
             let mut outbox = Outbox::default();
             let mut twin: Vec<(u64, Vec<u8>)> = Vec::new(); // unanswered, in order
             let mut next = 1;

@@ -3,8 +3,8 @@
 //! - I1 a batch, once built, is proposed as it is or not at all: its place in the reign is in it.
 //! - I2 commands of one origin are proposed in the order of their sequences within an attempt; of a
 //!   refused attempt nothing is taken any more ([`Foreign::take`]).
-//! - I3 at most [`FOREIGN_BYTES_MAX`] of one member's commands wait here; more are refused, and that
-//!   member tries again a little later.
+//! - I3 at most [`FOREIGN_BYTES_MAX`] of one member's commands wait here; more are refused, and
+//!   that member tries again a little later.
 
 use crate::core::Core;
 use crate::order::{HEADER_BYTES, Place};

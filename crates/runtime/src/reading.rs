@@ -1,7 +1,7 @@
 //! Reads: a check, one for many, then the state; or the leader, where the check says no.
 //!
-//! - I1 a read is performed in the turn in which its check succeeded, on the state as it is then: the
-//!   check covered the prefix that the machine had applied, and the state has at least that.
+//! - I1 a read is performed in the turn in which its check succeeded, on the state as it is then:
+//!   the check covered the prefix that the machine had applied, and the state has at least that.
 //! - I2 only the leader decides that time has passed: a read that would see a key expire is put off
 //!   behind a tick there, and sent to the leader from elsewhere.
 

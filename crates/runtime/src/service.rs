@@ -105,8 +105,8 @@ impl Answers {
 
 /// See the module's text.
 pub trait Service {
-    /// Executes a decided value, as [`Service::append`] made it. A value that does not parse changes
-    /// nothing, on any member alike.
+    /// Executes a decided value, as [`Service::append`] made it. A value that does not parse
+    /// changes nothing, on any member alike.
     fn apply(&mut self, slot: Slot, value: &[u8], answers: &mut Answers);
 
     /// The newest stamp that was applied, in milliseconds since 1970; 0 if none was.
@@ -167,7 +167,8 @@ pub trait Service {
     /// reads go to the desk.
     fn on_ready(&mut self, ready: Ready, poller: &Poller, desk: &mut Desk);
 
-    /// Goes on with clients whose earlier requests were answered meanwhile. True if it did anything.
+    /// Goes on with clients whose earlier requests were answered meanwhile. True if it did
+    /// anything.
     fn resume(&mut self, poller: &Poller, desk: &mut Desk) -> bool;
 
     /// Sends the replies that were made in this turn.

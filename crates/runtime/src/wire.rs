@@ -70,8 +70,8 @@ pub enum Frame<'a> {
         /// The reads.
         items: Items<'a>,
     },
-    /// The sender has executed `have` and cannot go on by itself. It asks for the values from there,
-    /// or for a state.
+    /// The sender has executed `have` and cannot go on by itself. It asks for the values from
+    /// there, or for a state.
     StateWanted {
         /// The sender's number for this transfer.
         transfer: u64,
@@ -419,7 +419,8 @@ mod tests {
                 wire.push(9);
                 prop_assert_eq!(Frame::decode(&wire), Ok(Some((frame, len))));
             }
-            prop_assert!(Items::check(&list).unwrap().iter().map(|(id, b)| (id, b.to_vec())).eq(items));
+            let back = Items::check(&list).unwrap().iter().map(|(id, b)| (id, b.to_vec()));
+            prop_assert!(back.eq(items));
         }
 
         #[test]

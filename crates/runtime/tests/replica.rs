@@ -192,9 +192,8 @@ impl Service for Journal {
     }
 
     fn on_ready(&mut self, _: Ready, _: &Poller, desk: &mut Desk) {
-        while matches!(self.bell.as_ref().map(|mut bell| bell.read(&mut [0; 64])), Some(Ok(n)) if n > 0)
-        {
-        }
+        let mut bell = self.bell.as_ref().unwrap();
+        while matches!(bell.read(&mut [0; 64]), Ok(n) if n > 0) {}
         self.take_in(desk);
     }
 

@@ -2,7 +2,8 @@
 //!
 //! - I1 a client that does not take its replies is not read from: its connection says when
 //!   ([`Connection::wants_input`]).
-//! - I2 a request is taken from a connection only if the desk has room for it. By [`Clients::pump`].
+//! - I2 a request is taken from a connection only if the desk has room for it. By
+//!   [`Clients::pump`].
 //! - I3 a client's name (`key`) is made of a count that only rises, so an answer that is late finds
 //!   nobody rather than somebody else.
 
@@ -224,6 +225,7 @@ impl Clients {
             return self.close(key, poller, desk);
         }
         if !client.connection.wants_input() {
+            // I1
             return self.refresh_interest(key, poller, desk);
         }
         match client.stream.read(scratch) {

@@ -1,10 +1,10 @@
 //! The key-value door: Redis clients on one side, the replica's desk on the other.
 //!
-//! `kv` knows RESP, commands and the state; the runtime knows leaders and logs. What is left here are
-//! sockets, and carrying requests and answers between the two.
+//! `kv` knows RESP, commands and the state; the runtime knows leaders and logs. What is left here
+//! are sockets, and carrying requests and answers between the two.
 //!
-//! - I1 a turn reads at most [`clients`]'s `READ_BYTES` from each client, and writes each client's
-//!   replies with one system call.
+//! - I1 by construction, a turn reads at most [`clients`]'s `READ_BYTES` from each client, and
+//!   writes each client's replies with one system call.
 //! - I2 replies leave in the order of the requests: `kv`'s connection sees to it.
 //! - I3 an answer reaches the client that asked: a client's name is never used twice in a life.
 

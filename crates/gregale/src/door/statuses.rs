@@ -1,4 +1,5 @@
-//! The cluster's status for a client: the answer needs the other members, so a thread asks them while the loop goes on.
+//! The cluster's status for a client: the answer needs the other members, so a thread asks them
+//! while the loop goes on.
 //!
 //! - I1 at most one thread is out at a time; who asks meanwhile shares the next answer.
 
@@ -50,6 +51,7 @@ impl Statuses {
     }
 
     fn send_out(&mut self) {
+        // I1
         if !self.asked.is_empty() || self.waiting.is_empty() {
             return;
         }

@@ -1,8 +1,8 @@
 //! A member whose memory is gone.
 //!
-//! It has forgotten what it promised, so it takes part in no quorum, and it has no way to learn from
-//! the others, since their memory knows its old self. It answers for the cluster's status, and tells
-//! clients why it cannot do more, until it is replaced.
+//! It has forgotten what it promised, so it takes part in no quorum, and it has no way to learn
+//! from the others, since their memory knows its old self. It answers for the cluster's status, and
+//! tells clients why it cannot do more, until it is replaced.
 
 use crate::channel::{ReplicaEnd, Report};
 use crate::config::Config;

@@ -1,10 +1,10 @@
 //! Which life of this member's process this is.
 //!
-//! Commands carry the life that sent them, and a replica refuses those of a past one, so each life's
-//! number must be above all earlier ones. A file beside the region counts; where the file is gone,
-//! the wall clock in milliseconds, which the file follows too, is above whatever was counted before
-//! unless the clock was set back by more than the time since. It also holds the process, to name
-//! the dead.
+//! Commands carry the life that sent them, and a replica refuses those of a past one, so each
+//! life's number must be above all earlier ones. A file beside the region counts; where the file is
+//! gone, the wall clock in milliseconds, which the file follows too, is above whatever was counted
+//! before unless the clock was set back by more than the time since. It also holds the process, to
+//! name the dead.
 
 use crate::failure::{Failure, Outcome};
 use base::Incarnation;

@@ -1,8 +1,8 @@
 //! `gregale serve`: one replica.
 //!
 //! - I1 a region is created by an explicit bootstrap only; any other start attaches to the one that
-//!   is there. A member whose region is gone or of another boot has forgotten promises: it runs as a
-//!   learner that takes part in no quorum, and says so.
+//!   is there. A member whose region is gone or of another boot has forgotten promises: it runs as
+//!   a learner that takes part in no quorum, and says so.
 //! - I2 SIGTERM hands leadership over first and keeps the region, so that the next life goes on;
 //!   the supervisor's word to stop removes it.
 
@@ -73,7 +73,7 @@ fn listen(config: &Config) -> Outcome<Sockets> {
     Ok(Sockets { client: bind(own.client)?, control: bind(own.control)?, fabric })
 }
 
-/// The supervisor restarts nobody after its own death, so nobody may survive it.
+/// The supervisor restarts nobody after its own death, so nobody may survive it (`up`'s I2).
 fn die_with_parent() -> Outcome<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::TERM))
         .map_err(|error| Failure::os("ask for a signal at the supervisor's death", error))?;
@@ -256,6 +256,7 @@ impl Process<'_> {
         let (door, poller) = replica.service_and_poller();
         door.register(poller, self.signals, self.channel)?;
         replica.run(|door| door.stop().is_some()).map_err(loop_error)?;
+        // I2
         match replica.service().stop() {
             Some(Stop::HandOver) | None => {
                 replica.hand_over(HAND_OVER_WITHIN).map_err(loop_error)?;

@@ -1,5 +1,6 @@
-//! `gregale sentinel`: a small process beside a replica on tcp. It learns of the replica's death from
-//! the kernel, before the memory is torn down and the sockets close, and tells the other members.
+//! `gregale sentinel`: a small process beside a replica on tcp. It learns of the replica's death
+//! from the kernel, before the memory is torn down and the sockets close, and tells the other
+//! members.
 
 use super::{Opened, open};
 use crate::cli::ServeArgs;

@@ -84,6 +84,7 @@ impl Member {
         let (near, far) =
             UnixStream::pair().map_err(|error| Failure::os("make a socket pair", error))?;
         let mut command = Command::new(program);
+        // I2: whoever is supervised asks for a signal at this process's death.
         command.arg("serve").arg("--supervised").arg("--config").arg(path);
         command.stdin(Stdio::from(OwnedFd::from(far)));
         // What the environment says is in the file already.

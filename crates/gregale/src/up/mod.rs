@@ -3,9 +3,10 @@
 //! The supervisor holds the listening sockets and the cluster's directory on tmpfs; replicas come
 //! and go. It restarts one that dies, after a second, with the region that outlived it.
 //!
-//! - I1 nothing is left behind: the directory goes when the supervisor ends, however its start went,
-//!   and what a killed supervisor left is swept by the next. Tests `nothing_is_left_*`.
-//! - I2 no replica outlives its supervisor: each asks the kernel for a signal at its parent's death.
+//! - I1 nothing is left behind: the directory goes when the supervisor ends, however its start
+//!   went, and what a killed supervisor left is swept by the next. Tests `nothing_is_left_*`.
+//! - I2 no replica outlives its supervisor: each asks the kernel for a signal at its parent's
+//!   death.
 //! - I3 a founding member has a new region, any later life the old one: `bootstrap` is said once a
 //!   member.
 

@@ -1,7 +1,7 @@
 //! The real binary, real sockets, real signals: what the simulator cannot show.
 //!
-//! Every test has a cluster of its own, with its own ports and its own directory on tmpfs, and checks
-//! that nothing of it is left.
+//! Every test has a cluster of its own, with its own ports and its own directory on tmpfs, and
+//! checks that nothing of it is left.
 
 mod support;
 
