@@ -80,6 +80,8 @@ impl Beat {
 #[derive(Clone, Copy, Debug, Default)]
 struct Peer {
     beat: Beat,
+    /// The beat as it was read.
+    word: u64,
     /// When its counter was last seen to move; `None` before that.
     moved_at: Option<Instant>,
     /// Reported dead; how often its counter has moved since. One write may have been under way when
@@ -99,6 +101,9 @@ pub struct Omega {
     peers: [Peer; MAX_MEMBERS],
     next_beat_at: Instant,
     polled_at: Option<Instant>,
+    /// Until then the opinion stands, unless a beat moves or the fabric reports a failure: polls
+    /// are far more frequent than news.
+    settled_until: Instant,
 }
 
 impl Omega {
@@ -121,6 +126,7 @@ impl Omega {
             peers: [Peer::default(); MAX_MEMBERS],
             next_beat_at: Instant::ZERO,
             polled_at: None,
+            settled_until: Instant::ZERO,
         }
     }
 
@@ -146,12 +152,16 @@ impl Omega {
 
     /// Whether this member holds the state, so that others may trust it.
     pub const fn set_able(&mut self, able: bool) {
-        self.own.able = able;
+        if self.own.able != able {
+            self.own.able = able;
+            self.settled_until = Instant::ZERO;
+        }
     }
 
     /// Asks the others to trust somebody else, at once.
     pub fn resign<P: Port>(&mut self, now: Instant, port: &mut P) {
         self.own.resigned = true;
+        self.settled_until = Instant::ZERO;
         self.elect();
         self.beat(now, port);
         for rank in Rank::all(self.members).filter(|rank| *rank != self.me) {
@@ -170,19 +180,26 @@ impl Omega {
             && *rank != self.me
         {
             self.peers[rank.index()].failed = Some(0);
+            self.settled_until = Instant::ZERO;
         }
     }
 
     /// Looks at the others' beats, forms an opinion, writes the own beat when it is due or when the
     /// opinion changed.
     pub fn poll<P: Port>(&mut self, now: Instant, port: &mut P) {
+        if now < self.settled_until && !self.any_beat_moved(port) {
+            self.polled_at = Some(now);
+            return;
+        }
         // Whoever slept longer than a suspicion takes has no right to one: its peers' beats may be
         // on their way. Everybody gets a fresh start.
         let slept = self.polled_at.is_some_and(|at| now.since(at) > self.timing.suspect_after / 2);
         self.polled_at = Some(now);
         for rank in Rank::all(self.members).filter(|rank| *rank != self.me) {
-            let beat = Beat::unpack(port.load(self.place(rank)));
+            let word = port.load(self.place(rank));
+            let beat = Beat::unpack(word);
             let peer = &mut self.peers[rank.index()];
+            peer.word = word;
             let moved = beat.counter != peer.beat.counter;
             if moved && let Some(moves) = peer.failed {
                 peer.failed = if moves == 0 { Some(1) } else { None };
@@ -200,6 +217,23 @@ impl Omega {
         if self.own.trusted != before || now >= self.next_beat_at {
             self.beat(now, port);
         }
+        // A new opinion may lead to another; a settled one changes with time only at these moments.
+        self.settled_until = if self.own.trusted == before {
+            let suspicions = self.own.hears.iter().filter_map(|rank| {
+                let moved_at = self.peers[rank.index()].moved_at?;
+                Some(moved_at.plus(self.timing.suspect_after))
+            });
+            let oversleeping = now.plus(self.timing.suspect_after / 2);
+            suspicions.fold(self.next_beat_at.min(oversleeping), Instant::min)
+        } else {
+            Instant::ZERO
+        };
+    }
+
+    fn any_beat_moved<P: Port>(&self, port: &P) -> bool {
+        Rank::all(self.members)
+            .filter(|rank| *rank != self.me)
+            .any(|rank| port.load(self.place(rank)) != self.peers[rank.index()].word)
     }
 
     fn hears(&self, rank: Rank, now: Instant) -> bool {
