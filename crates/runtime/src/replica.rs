@@ -133,8 +133,8 @@ impl<F: Fabric, R: Replicator, S: Service> Replica<F, R, S> {
     ///
     /// # Errors
     /// The kernel's, of the waiting itself.
-    pub fn run(&mut self, mut stop: impl FnMut(&mut S) -> bool) -> io::Result<()> {
-        while !stop(&mut self.core.world.service) {
+    pub fn run(&mut self, mut stop: impl FnMut(&mut S, &mut F) -> bool) -> io::Result<()> {
+        while !stop(&mut self.core.world.service, &mut self.core.world.fabric) {
             self.turn()?;
         }
         Ok(())

@@ -249,7 +249,7 @@ impl Member {
             })
             .unwrap();
             replica.poller().add(&watched, 1, Interest::Read).unwrap();
-            replica.run(|journal| journal.stop).unwrap();
+            replica.run(|journal, _| journal.stop).unwrap();
             std::mem::take(&mut replica.service().words)
         };
         let thread = Some(std::thread::spawn(run));

@@ -104,6 +104,11 @@ impl Door {
         self.stop
     }
 
+    /// Whether this member was ever able to answer clients in this life.
+    pub(crate) fn has_served(&self) -> bool {
+        self.reported
+    }
+
     fn on_signal(&mut self) {
         if let Some(signals) = &self.signals {
             // How many came does not matter.

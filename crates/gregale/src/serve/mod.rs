@@ -8,6 +8,7 @@
 
 mod learner;
 pub(crate) mod life;
+mod links;
 pub(crate) mod sentinel;
 
 use crate::channel::{ReplicaEnd, Report, Sockets};
@@ -20,8 +21,9 @@ use base::Incarnation;
 use base::verb::Unsupported;
 use fabric::shm::ShmFabric;
 use fabric::tcp::TcpFabric;
-use fabric::{Fabric, OpenError, Setup};
+use fabric::{OpenError, Setup};
 use life::Life;
+use links::{Links, Lookout};
 use proto::Replicator;
 use proto::node::{self, Layout, Node, NodeConfig};
 use proto::velos::{Shape, Velos};
@@ -211,7 +213,7 @@ struct Process<'a> {
 }
 
 impl Process<'_> {
-    fn run<F: Fabric>(
+    fn run<F: Links>(
         self,
         fabric: F,
         clients: TcpListener,
@@ -240,7 +242,7 @@ impl Process<'_> {
         }
     }
 
-    fn run_with<F: Fabric, R: Replicator>(
+    fn run_with<F: Links, R: Replicator>(
         self,
         fabric: F,
         clients: TcpListener,
@@ -255,7 +257,20 @@ impl Process<'_> {
         let mut replica = Replica::new(config, fabric, door, make).map_err(loop_error)?;
         let (door, poller) = replica.service_and_poller();
         door.register(poller, self.signals, self.channel)?;
-        replica.run(|door| door.stop().is_some()).map_err(loop_error)?;
+        let mut lookout = Lookout::new(self.config.members.len());
+        let mut hopeless = None;
+        let stop = |door: &mut Door, fabric: &mut F| {
+            hopeless = lookout.look(fabric, door.has_served());
+            door.stop().is_some() || hopeless.is_some()
+        };
+        replica.run(stop).map_err(loop_error)?;
+        if let Some(line) = hopeless {
+            if self.config.start == Start::Bootstrap {
+                // Nothing was promised to anybody with the region that was just made.
+                remove(replica.into_fabric()).map_err(Failure::new)?;
+            }
+            return Err(Failure::new(line));
+        }
         // I2
         match replica.service().stop() {
             Some(Stop::HandOver) | None => {

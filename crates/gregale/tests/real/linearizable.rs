@@ -17,14 +17,19 @@ const FAULTS: u64 = 8;
 /// operations than two judges can look at.
 const PAUSE_US_MAX: u64 = 4000;
 
+/// A longer look: `LINEARIZABLE_RUNS=20 cargo test -p gregale --test real one_order`.
+fn runs() -> u64 {
+    std::env::var("LINEARIZABLE_RUNS").map_or(1, |text| text.parse().unwrap())
+}
+
 #[test]
 fn over_shm_clients_see_one_order() {
-    run("shm", 1);
+    (0..runs()).for_each(|n| run("shm", 1 + 2 * n));
 }
 
 #[test]
 fn over_tcp_clients_see_one_order() {
-    run("tcp", 2);
+    (0..runs()).for_each(|n| run("tcp", 2 + 2 * n));
 }
 
 fn run(fabric: &str, seed: u64) {

@@ -123,6 +123,29 @@ fn a_member_with_another_secret_is_refused() {
 }
 
 #[test]
+fn a_peer_of_another_cluster_is_refused_over_tcp() {
+    let cluster = Cluster::start_with(&["--fabric", "tcp"]);
+    let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let secret = directory.path().join("secret");
+    std::fs::write(&secret, "0123456789abcdef0123456789abcdef").unwrap();
+    let original = std::fs::read_to_string(cluster.directory().join("member-3.toml")).unwrap();
+    let mut config: toml::Table = toml::from_str(&original).unwrap();
+    config["secret_file"] = secret.to_str().unwrap().into();
+    config["directory"] = directory.path().to_str().unwrap().into();
+    config["start"] = "bootstrap".into();
+    let ports = free_ports(3);
+    let own = config["members"].as_array_mut().unwrap()[2].as_table_mut().unwrap();
+    for (at, name) in ["client", "control", "fabric"].into_iter().enumerate() {
+        own[name] = format!("127.0.0.1:{}", ports + at as u16).into();
+    }
+    let path = directory.path().join("member.toml");
+    std::fs::write(&path, toml::to_string(&config).unwrap()).unwrap();
+    let text = refused(&gregale(&["serve", "--config", path.to_str().unwrap()]));
+    assert!(text.contains("secret"), "{text}");
+    assert!(!directory.path().join("node-3.region").exists(), "a region is left");
+}
+
+#[test]
 fn every_subcommand_has_help_with_an_example() {
     for command in ["up", "serve", "status", "protocols"] {
         let output = gregale(&[command, "--help"]);

@@ -1,0 +1,93 @@
+//! What the fabric says about peers that it cannot reach: told once each, and fatal for a member
+//! that never served and is refused by so many that it never will.
+//!
+//! A member of another cluster, or with another secret, would otherwise wait for ever, and nobody
+//! would know for what.
+
+use base::majority;
+use fabric::Fabric;
+use fabric::shm::ShmFabric;
+use fabric::tcp::{LinkError, TcpFabric};
+use std::time::{Duration, Instant};
+
+/// How often it is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// One peer that is not reached.
+pub(super) struct Trouble {
+    /// Which member.
+    pub(super) id: u16,
+    /// Cause and mend.
+    pub(super) text: String,
+    /// One of the two refuses the other; waiting does not help.
+    pub(super) is_refusal: bool,
+}
+
+/// A provider that can say how its links are.
+pub(super) trait Links: Fabric {
+    /// The links that are not what they should be.
+    fn troubles(&self) -> Vec<Trouble>;
+}
+
+impl Links for ShmFabric {
+    fn troubles(&self) -> Vec<Trouble> {
+        let trouble = |link: fabric::shm::LinkReport| {
+            let id = link.peer.member().0;
+            Some(Trouble { id, text: link.trouble?, is_refusal: false })
+        };
+        self.links().filter_map(trouble).collect()
+    }
+}
+
+impl Links for TcpFabric {
+    fn troubles(&self) -> Vec<Trouble> {
+        let trouble = |link: fabric::tcp::LinkStatus| match link.last_error? {
+            error @ (LinkError::Refused(_) | LinkError::RefusedByPeer { .. }) => {
+                let id = link.rank.member().0;
+                Some(Trouble { id, text: error.to_string(), is_refusal: true })
+            }
+            // A peer that is not there yet, or not any more: the heartbeats see that too.
+            _ => None,
+        };
+        self.links().filter_map(trouble).collect()
+    }
+}
+
+/// Looks at the links now and then.
+pub(super) struct Lookout {
+    members: usize,
+    next_look: Instant,
+    told: Vec<(u16, String)>,
+}
+
+impl Lookout {
+    pub(super) fn new(members: usize) -> Lookout {
+        // Peers start at their own time: what is missing at once is no trouble yet.
+        Lookout { members, next_look: Instant::now() + LOOK_EVERY, told: Vec::new() }
+    }
+
+    /// Tells what is new. The line to end with, if this member, which has never `served`, cannot
+    /// ever.
+    pub(super) fn look(&mut self, fabric: &impl Links, served: bool) -> Option<String> {
+        let now = Instant::now();
+        if now < self.next_look {
+            return None;
+        }
+        self.next_look = now + LOOK_EVERY;
+        let troubles = fabric.troubles();
+        let n_refusals = troubles.iter().filter(|trouble| trouble.is_refusal).count();
+        // Whoever is left, and this member, are no majority.
+        let is_hopeless = self.members - n_refusals < majority(self.members);
+        if let (false, true, Some(first)) = (served, is_hopeless, troubles.first()) {
+            return Some(format!("member {} is not a peer: {}", first.id, first.text));
+        }
+        for Trouble { id, text, .. } in troubles {
+            if !self.told.contains(&(id, text.clone())) {
+                eprintln!("gregale: the link to member {id}: {text}");
+                self.told.retain(|(told, _)| *told != id);
+                self.told.push((id, text));
+            }
+        }
+        None
+    }
+}

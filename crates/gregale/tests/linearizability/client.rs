@@ -1,0 +1,341 @@
+//! A client: it asks this member and that, records each call, and never guesses how one ended.
+//!
+//! - I1 `Failed` is recorded only if the service said that nothing was changed, or if the command
+//!   that would have changed something was never sent. A lost connection, a reply that is late and
+//!   `-UNKNOWN` are recorded as unknown.
+//! - I2 every value written is written once in a run, so a read names the write that it saw.
+
+use crate::wire::{Heard, Wire};
+use base::Rng;
+use check::{Action, Command, End, History, Op, Reply};
+use redis::{Cmd, Value, cmd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Members of every cluster here.
+pub(crate) const MEMBERS: usize = 3;
+/// Keys that hold one value each.
+const REGISTERS: u64 = 5;
+/// Keys that grow by APPEND.
+const TEXTS: u64 = 2;
+/// Keys that count.
+const COUNTERS: u64 = 2;
+/// Keys that are mostly written and read together.
+const PAIR: [&str; 2] = ["pair0", "pair1"];
+/// The most commands that a client has in flight.
+const BURST_MAX: u64 = 12;
+/// The longest pause between two calls. It keeps a run to as many operations as two judges can look
+/// at; without any, a few seconds would already be too much.
+const PAUSE_US_MAX: u64 = 9000;
+
+/// What the threads of one run share.
+pub(crate) struct Shared {
+    /// The members' client ports.
+    pub(crate) ports: [u16; MEMBERS],
+    /// The clock of all records; `Instant` is CLOCK_MONOTONIC.
+    pub(crate) start: Instant,
+    /// Set when clients are to stop.
+    pub(crate) is_over: AtomicBool,
+    /// Writes that were acknowledged so far.
+    pub(crate) n_acknowledged_writes: AtomicU64,
+    /// Answers so far, by member.
+    pub(crate) n_answered_by: [AtomicU64; MEMBERS],
+}
+
+impl Shared {
+    pub(crate) fn new(ports: [u16; MEMBERS]) -> Shared {
+        Shared {
+            ports,
+            start: Instant::now(),
+            is_over: AtomicBool::new(false),
+            n_acknowledged_writes: AtomicU64::new(0),
+            n_answered_by: [const { AtomicU64::new(0) }; MEMBERS],
+        }
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.start.elapsed().as_nanos() as u64
+    }
+}
+
+/// Every key that a client may use.
+pub(crate) fn keys() -> Vec<String> {
+    let numbered = |name: &'static str, n: u64| (0..n).map(move |i| format!("{name}{i}"));
+    let pair = PAIR.into_iter().map(str::to_owned);
+    numbered("register", REGISTERS)
+        .chain(numbered("text", TEXTS))
+        .chain(numbered("counter", COUNTERS))
+        .chain(pair)
+        .collect()
+}
+
+/// See the module's text.
+pub(crate) struct Client<'a> {
+    id: u64,
+    shared: &'a Shared,
+    rng: Rng,
+    patience: Duration,
+    wires: [Option<Wire>; MEMBERS],
+    n_written: u64,
+    history: History,
+}
+
+impl<'a> Client<'a> {
+    /// One that waits `patience` for a reply, and then goes elsewhere.
+    pub(crate) fn new(id: u64, seed: u64, patience: Duration, shared: &'a Shared) -> Client<'a> {
+        let rng = Rng::new(seed << 32 | id);
+        let wires = [const { None }; MEMBERS];
+        Client { id, shared, rng, patience, wires, n_written: 0, history: History::new() }
+    }
+
+    /// Asks until the run is over; what it saw.
+    pub(crate) fn run(mut self) -> History {
+        while !self.shared.is_over.load(Ordering::Relaxed) {
+            // A member at random for each step: what one has answered, the next must know.
+            let member = self.rng.below(MEMBERS as u64) as usize;
+            let wire = self.wires[member].take();
+            let wire =
+                wire.or_else(|| Wire::connect(self.shared.ports[member], self.patience).ok());
+            if let Some(wire) = wire {
+                self.wires[member] = self.step(wire, member);
+            }
+            std::thread::sleep(Duration::from_micros(self.rng.below(PAUSE_US_MAX)));
+        }
+        self.history
+    }
+
+    /// Reads every key at `member` (from 0), for the record too.
+    pub(crate) fn read_all(mut self, member: usize) -> (Vec<Reply>, History) {
+        let mut wire = Wire::connect(self.shared.ports[member], self.patience).unwrap();
+        let mut replies = Vec::new();
+        for key in keys() {
+            let connected = self.commands(wire, member, vec![Command::new(key, Action::Get)]);
+            wire = connected.expect("a healed cluster answers a read");
+            match &self.history.ops.last().expect("just recorded").end {
+                End::Answered { replies: [reply], .. } => replies.push(reply.clone()),
+                end => panic!("a read at member {} of a healed cluster: {end:?}", member + 1),
+            }
+        }
+        (replies, self.history)
+    }
+
+    /// One call, or several at once. Returns the wire if it is still good.
+    fn step(&mut self, wire: Wire, member: usize) -> Option<Wire> {
+        match self.rng.below(20) {
+            0 => {
+                let n = self.rng.range(2, BURST_MAX);
+                let commands = (0..n).map(|_| self.command()).collect();
+                self.commands(wire, member, commands)
+            }
+            1..4 => self.both(wire, member),
+            4 | 5 => self.compare_and_set(wire, member),
+            _ => {
+                let command = self.command();
+                self.commands(wire, member, vec![command])
+            }
+        }
+    }
+
+    /// I2
+    fn fresh(&mut self) -> Vec<u8> {
+        self.n_written += 1;
+        format!("{}.{};", self.id, self.n_written).into_bytes()
+    }
+
+    fn key(&mut self, name: &str, n: u64) -> String {
+        format!("{name}{}", self.rng.below(n))
+    }
+
+    fn command(&mut self) -> Command {
+        match self.rng.below(10) {
+            0..5 => {
+                let key = self.key("register", REGISTERS);
+                Command::new(key, self.register_action())
+            }
+            5 | 6 => {
+                let key = self.key("text", TEXTS);
+                let action = match self.rng.below(16) {
+                    0..8 => Action::Get,
+                    8..15 => Action::Append(self.fresh()),
+                    // Now and then, so that it does not grow without end.
+                    _ => Action::Swap(self.fresh()),
+                };
+                Command::new(key, action)
+            }
+            7 | 8 => {
+                let key = self.key("counter", COUNTERS);
+                let by = self.rng.range(1, 3) as i64;
+                let action = if self.rng.chance(1, 3) { Action::Get } else { Action::Incr(by) };
+                Command::new(key, action)
+            }
+            _ => {
+                let key = PAIR[self.rng.below(2) as usize];
+                let action =
+                    if self.rng.chance(2, 3) { Action::Get } else { Action::Set(self.fresh()) };
+                Command::new(key, action)
+            }
+        }
+    }
+
+    fn register_action(&mut self) -> Action {
+        match self.rng.below(12) {
+            0..6 => Action::Get,
+            6..9 => Action::Set(self.fresh()),
+            9 => Action::Swap(self.fresh()),
+            10 => Action::Cas { expect: None, value: self.fresh() },
+            _ => Action::Delete,
+        }
+    }
+
+    /// Commands in flight together, each recorded by itself.
+    fn commands(&mut self, mut wire: Wire, member: usize, commands: Vec<Command>) -> Option<Wire> {
+        let requests: Vec<Cmd> = commands.iter().map(request).collect();
+        let invoke_ns = self.shared.now_ns();
+        let mut is_lost = wire.send(&requests).is_err();
+        for command in commands {
+            let heard = if is_lost { Heard::Lost } else { wire.receive() };
+            is_lost |= matches!(heard, Heard::Lost);
+            let replies = match heard {
+                Heard::Reply(value) => Ok(vec![reply(&command.action, value)]),
+                other => Err(other),
+            };
+            self.record(member, invoke_ns, vec![command], replies);
+        }
+        (!is_lost).then_some(wire)
+    }
+
+    /// Both keys of the pair as one, by a command of several keys or by a transaction.
+    fn both(&mut self, wire: Wire, member: usize) -> Option<Wire> {
+        let is_read = self.rng.chance(1, 2);
+        let actions = match is_read {
+            true => [Action::Get, Action::Get],
+            false => [Action::Set(self.fresh()), Action::Set(self.fresh())],
+        };
+        let commands: Vec<Command> =
+            PAIR.into_iter().zip(actions).map(|(key, action)| Command::new(key, action)).collect();
+        if self.rng.chance(1, 2) {
+            return self.transaction(wire, member, commands);
+        }
+        let mut request = cmd(if is_read { "MGET" } else { "MSET" });
+        for Command { key, action } in &commands {
+            request.arg(key);
+            if let Action::Set(value) = action {
+                request.arg(value);
+            }
+        }
+        self.as_one(wire, member, &[request], commands)
+    }
+
+    fn transaction(&mut self, wire: Wire, member: usize, commands: Vec<Command>) -> Option<Wire> {
+        let mut requests = vec![cmd("MULTI")];
+        requests.extend(commands.iter().map(request));
+        requests.push(cmd("EXEC"));
+        self.as_one(wire, member, &requests, commands)
+    }
+
+    /// Sends `requests`, of which the last executes all `commands` at once, and records its reply.
+    fn as_one(
+        &mut self,
+        mut wire: Wire,
+        member: usize,
+        requests: &[Cmd],
+        commands: Vec<Command>,
+    ) -> Option<Wire> {
+        let invoke_ns = self.shared.now_ns();
+        let heard = wire.ask(requests);
+        let is_lost = matches!(heard, Heard::Lost);
+        let replies = match heard {
+            Heard::Reply(Value::Array(values)) => {
+                let each = commands.iter().zip(values);
+                Ok(each.map(|(command, value)| reply(&command.action, value)).collect())
+            }
+            // MSET has one reply for all.
+            Heard::Reply(Value::Okay) => Ok(vec![Reply::Ok; commands.len()]),
+            other => Err(other),
+        };
+        self.record(member, invoke_ns, commands, replies);
+        (!is_lost).then_some(wire)
+    }
+
+    /// WATCH, GET, and a write that happens only if the value is still the one read.
+    fn compare_and_set(&mut self, mut wire: Wire, member: usize) -> Option<Wire> {
+        let key = self.key("register", REGISTERS);
+        let read = Command::new(key.clone(), Action::Get);
+        let invoke_ns = self.shared.now_ns();
+        let heard = wire.ask(&[cmd("WATCH").arg(&key).to_owned(), request(&read)]);
+        let Heard::Reply(value) = heard else {
+            self.record(member, invoke_ns, vec![read], Err(heard));
+            // The connection goes, and the WATCH that it may have with it.
+            return None;
+        };
+        let seen = reply(&read.action, value);
+        self.record(member, invoke_ns, vec![read], Ok(vec![seen.clone()]));
+        let Reply::Value(expect) = seen else { panic!("a read answered {seen}") };
+
+        let value = self.fresh();
+        let write = request(&Command::new(key.clone(), Action::Set(value.clone())));
+        let cas = Command::new(key, Action::Cas { expect, value });
+        let invoke_ns = self.shared.now_ns();
+        let heard = wire.ask(&[cmd("MULTI"), write, cmd("EXEC")]);
+        let is_lost = matches!(heard, Heard::Lost);
+        let replies = match heard {
+            Heard::Reply(Value::Array(_)) => Ok(vec![Reply::Done(true)]),
+            // Not executed. That another write of this key prevented it is no promise: watched keys
+            // may share a version.
+            Heard::Reply(Value::Nil) => Err(Heard::Refused),
+            other => Err(other),
+        };
+        self.record(member, invoke_ns, vec![cas], replies);
+        (!is_lost).then_some(wire)
+    }
+
+    /// I1
+    fn record(
+        &mut self,
+        member: usize,
+        invoke_ns: u64,
+        commands: Vec<Command>,
+        replies: Result<Vec<Reply>, Heard>,
+    ) {
+        let at_ns = self.shared.now_ns();
+        let end = match replies {
+            Ok(replies) => {
+                self.shared.n_answered_by[member].fetch_add(1, Ordering::Relaxed);
+                if commands.iter().any(|command| command.action != Action::Get) {
+                    self.shared.n_acknowledged_writes.fetch_add(1, Ordering::Relaxed);
+                }
+                End::Answered { at_ns, replies }
+            }
+            Err(Heard::Refused) => End::Failed { at_ns },
+            Err(Heard::Unknown | Heard::Lost) => End::Unknown,
+            Err(Heard::Reply(value)) => panic!("{commands:?} answered {value:?}"),
+        };
+        self.history.push(Op { client: self.id, invoke_ns, commands, end });
+    }
+}
+
+fn request(Command { key, action }: &Command) -> Cmd {
+    let mut request = Cmd::new();
+    match action {
+        Action::Get => request.arg("GET").arg(key),
+        Action::Set(value) => request.arg("SET").arg(key).arg(value),
+        Action::Swap(value) => request.arg("SET").arg(key).arg(value).arg("GET"),
+        Action::Cas { expect: None, value } => request.arg("SETNX").arg(key).arg(value),
+        Action::Cas { expect: Some(_), .. } => panic!("only by WATCH"),
+        Action::Delete => request.arg("DEL").arg(key),
+        Action::Incr(by) => request.arg("INCRBY").arg(key).arg(*by),
+        Action::Append(value) => request.arg("APPEND").arg(key).arg(value),
+    };
+    request
+}
+
+fn reply(action: &Action, value: Value) -> Reply {
+    match (action, value) {
+        (Action::Get | Action::Swap(_), Value::Nil) => Reply::Value(None),
+        (Action::Get | Action::Swap(_), Value::BulkString(bytes)) => Reply::Value(Some(bytes)),
+        (Action::Set(_), Value::Okay) => Reply::Ok,
+        (Action::Cas { .. } | Action::Delete, Value::Int(n)) => Reply::Done(n == 1),
+        (Action::Incr(_) | Action::Append(_), Value::Int(n)) => Reply::Number(n),
+        (action, value) => panic!("{action:?} answered {value:?}"),
+    }
+}

@@ -1,0 +1,57 @@
+//! A real cluster, real clients, real signals: whatever its clients see while members are killed
+//! and paused must be explained by one order that respects real time.
+//!
+//! One run is a [`scenario`]: a cluster of its own under `gregale up`; [`client`]s that talk to
+//! every member over [`wire`]s and record each call with its instants and its outcome; a
+//! [`nemesis`] that kills the leader and followers with SIGKILL and pauses them with SIGSTOP. Then
+//! two [`judges`] that share no code look at the record.
+//!
+//! A run proves something only if something happened in it, so it fails also if too few writes were
+//! acknowledged, leadership changed too seldom, a member answered too little, or a replica died
+//! that nobody killed. And a judge proves something only if it can object, so each run ends with a
+//! forged record that both must reject.
+//!
+//! `GREGALE_LINEARIZABILITY_SEED=N` chooses other faults and operations than the usual ones. A seed
+//! fixes what is attempted, not how the machine schedules it.
+
+mod client;
+mod judges;
+mod nemesis;
+mod scenario;
+#[allow(
+    dead_code,
+    reason = "the harness of the other tests of real clusters, which use more of it"
+)]
+#[path = "../real/support.rs"]
+mod support;
+mod wire;
+
+use scenario::{Scenario, run};
+
+#[test]
+fn over_shm_clients_see_one_order_while_members_die_and_hang() {
+    judge_a_run("shm");
+}
+
+#[test]
+fn over_tcp_clients_see_one_order_while_members_die_and_hang() {
+    judge_a_run("tcp");
+}
+
+fn judge_a_run(fabric: &str) {
+    let seed = std::env::var("GREGALE_LINEARIZABILITY_SEED")
+        .map_or(1, |text| text.parse().expect("GREGALE_LINEARIZABILITY_SEED is a number"));
+    let record = run(&Scenario { fabric, seed, n_clients: 9, n_rounds: 1 });
+    println!("{fabric}, seed {seed}: {record}");
+
+    assert!(record.n_acknowledged_writes >= 200, "too little happened to be judged: {record}");
+    assert!(record.n_leader_changes >= 2, "the leaders were left in peace: {record}");
+    let per_member = record.n_answered_by;
+    assert!(per_member.iter().all(|n| *n >= 50), "some member answered hardly anyone: {record}");
+
+    let name = format!("{fabric}-{seed}");
+    judges::both_accept(&record.history, &name);
+    let forged =
+        judges::forge(&record.history).expect("some key was read before and after a write");
+    judges::both_reject(&forged, &name);
+}

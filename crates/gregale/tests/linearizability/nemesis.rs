@@ -1,0 +1,197 @@
+//! Whoever kills and pauses members while clients go on.
+//!
+//! - I1 at most one member is without state at any time: a member is killed only when the last one
+//!   killed serves again. The death of more loses data by the definition of memory-quorum, and
+//!   would show nothing.
+//! - I2 no member dies but by this hand: a replica that fell over by itself (an assertion, say) and
+//!   was restarted fails the run, however well the clients were served.
+
+use crate::client::{MEMBERS, Shared};
+use crate::support::{Cluster, role, signal, wait_until};
+use base::Rng;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Writes that are acknowledged between two faults, so that each hits a cluster at work.
+const WRITES_BETWEEN: u64 = 100;
+/// The longest pause of a member that is hung for a random time; suspicion takes less.
+const HANG_MS_MAX: u64 = 900;
+
+/// What is done to the members.
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    /// SIGKILL.
+    KillLeader,
+    /// SIGKILL.
+    KillFollower,
+    /// SIGSTOP until another one leads. When it wakes, it still believes that it leads.
+    HangLeaderUntilReplaced,
+    /// SIGSTOP, for a time that others may notice or not.
+    HangLeader,
+    /// SIGSTOP, for a time that others may notice or not.
+    HangFollower,
+    /// The successor has to be the other one, or has to be waited for.
+    KillLeaderWhileAFollowerHangs,
+    /// The hung leader wakes to one living follower, or to none yet.
+    KillFollowerWhileTheLeaderHangs,
+}
+
+/// One round has each of them; the leader's replacement twice.
+const ROUND: [Fault; 8] = [
+    Fault::KillLeader,
+    Fault::KillFollower,
+    Fault::HangLeaderUntilReplaced,
+    Fault::HangLeader,
+    Fault::HangFollower,
+    Fault::KillLeaderWhileAFollowerHangs,
+    Fault::KillFollowerWhileTheLeaderHangs,
+    Fault::HangLeaderUntilReplaced,
+];
+
+/// See the module's text.
+pub(crate) struct Nemesis<'a> {
+    cluster: &'a mut Cluster,
+    shared: &'a Shared,
+    rng: Rng,
+    /// I2: the processes that ought to be there.
+    pids: [u32; MEMBERS],
+    /// Members that were seen leading, each time that it was another one.
+    leaders: Vec<u16>,
+}
+
+impl<'a> Nemesis<'a> {
+    pub(crate) fn new(cluster: &'a mut Cluster, shared: &'a Shared, seed: u64) -> Nemesis<'a> {
+        let pids = [1, 2, 3].map(|id| cluster.pid_of(id));
+        Nemesis { cluster, shared, rng: Rng::new(seed), pids, leaders: Vec::new() }
+    }
+
+    /// Commits all faults, in an order of its own; how often the leader changed.
+    pub(crate) fn run(mut self, n_rounds: u32) -> usize {
+        for _ in 0..n_rounds {
+            let mut faults = ROUND;
+            for n in (1..faults.len()).rev() {
+                faults.swap(n, self.rng.below(n as u64 + 1) as usize);
+            }
+            for fault in faults {
+                self.wait_for_writes(&format!("{fault:?}"));
+                self.commit(fault);
+            }
+        }
+        self.wait_for_writes("the end");
+        self.leader_seen_by(1);
+        self.leaders.len() - 1
+    }
+
+    fn commit(&mut self, fault: Fault) {
+        let leader = self.leader_seen_by(1);
+        // One of the two, at random.
+        let follower = self.other_than(leader);
+        let third = 6 - leader - follower;
+        match fault {
+            Fault::KillLeader => {
+                self.kill(leader);
+                self.wait_for_another_leader(follower, leader);
+                self.wait_for_return(leader);
+            }
+            Fault::KillFollower => {
+                self.kill(follower);
+                self.wait_for_return(follower);
+            }
+            Fault::HangLeaderUntilReplaced => {
+                self.hang(leader);
+                self.wait_for_another_leader(follower, leader);
+                self.pause();
+                self.wake(leader);
+            }
+            Fault::HangLeader => {
+                self.hang(leader);
+                self.pause();
+                self.wake(leader);
+            }
+            Fault::HangFollower => {
+                self.hang(follower);
+                self.pause();
+                self.wake(follower);
+            }
+            Fault::KillLeaderWhileAFollowerHangs => {
+                self.hang(follower);
+                self.pause();
+                self.kill(leader);
+                self.pause();
+                self.wake(follower);
+                self.wait_for_another_leader(third, leader);
+                self.wait_for_return(leader);
+            }
+            Fault::KillFollowerWhileTheLeaderHangs => {
+                self.hang(leader);
+                self.pause();
+                self.kill(follower);
+                self.pause();
+                self.wake(leader);
+                self.wait_for_return(follower);
+            }
+        }
+        // I2
+        for id in 1..=MEMBERS as u16 {
+            let (pid, expected) = (self.cluster.pid_of(id), self.pids[usize::from(id) - 1]);
+            assert_eq!(pid, expected, "after {fault:?}, member {id} has another process");
+        }
+    }
+
+    fn wait_for_writes(&self, before: &str) {
+        let count = || self.shared.n_acknowledged_writes.load(Ordering::Relaxed);
+        let enough = count() + WRITES_BETWEEN;
+        wait_until(&format!("writes to be acknowledged before {before}"), || count() >= enough);
+    }
+
+    /// How long a fault lasts is part of the fault: it decides who notices. Nothing waits for it.
+    fn pause(&mut self) {
+        std::thread::sleep(Duration::from_millis(self.rng.below(HANG_MS_MAX)));
+    }
+
+    fn other_than(&mut self, id: u16) -> u16 {
+        let by = self.rng.range(1, MEMBERS as u64 - 1) as u16;
+        (id - 1 + by) % MEMBERS as u16 + 1
+    }
+
+    fn leader_seen_by(&mut self, at: u16) -> u16 {
+        let leader = self.cluster.leader_seen_by(at);
+        self.note(leader);
+        leader
+    }
+
+    fn note(&mut self, leader: u16) {
+        if self.leaders.last() != Some(&leader) {
+            self.leaders.push(leader);
+        }
+    }
+
+    fn wait_for_another_leader(&mut self, at: u16, old: u16) {
+        let mut new = 0;
+        wait_until(&format!("another leader than member {old}"), || {
+            let status = self.cluster.status_at(at);
+            let leads = |id: &u16| *id != old && role(&status, *id) == "leader";
+            new = (1..=MEMBERS as u16).find(leads).unwrap_or(0);
+            new != 0
+        });
+        self.note(new);
+    }
+
+    fn hang(&self, id: u16) {
+        signal(self.pids[usize::from(id) - 1], "STOP");
+    }
+
+    fn wake(&self, id: u16) {
+        signal(self.pids[usize::from(id) - 1], "CONT");
+    }
+
+    /// I1: whoever calls this waits for the return before anything else dies.
+    fn kill(&self, id: u16) {
+        signal(self.pids[usize::from(id) - 1], "KILL");
+    }
+
+    fn wait_for_return(&mut self, id: u16) {
+        self.cluster.wait_for(&format!("member {id} serves again"));
+        self.pids[usize::from(id) - 1] = self.cluster.pid_of(id);
+    }
+}

@@ -1,0 +1,111 @@
+//! One run: a cluster, its clients, its nemesis, and the record of it.
+
+use crate::client::{Client, MEMBERS, Shared, keys};
+use crate::nemesis::Nemesis;
+use crate::support::{Cluster, PATIENCE};
+use check::{End, History};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::ScopedJoinHandle;
+use std::time::Duration;
+
+/// How long an impatient client waits for a reply: shorter than members hang, so that its commands
+/// are carried out, if at all, when it is gone.
+const IMPATIENCE: Duration = Duration::from_millis(400);
+
+/// What is run.
+pub(crate) struct Scenario<'a> {
+    /// Between the members.
+    pub(crate) fabric: &'a str,
+    /// Chooses operations and faults.
+    pub(crate) seed: u64,
+    /// Every third is impatient; the others wait longer than the service's own deadline.
+    pub(crate) n_clients: u64,
+    /// How often each fault is committed.
+    pub(crate) n_rounds: u32,
+}
+
+/// What happened.
+pub(crate) struct Record {
+    /// What the clients saw, and what each member answered at the end.
+    pub(crate) history: History,
+    /// Writes that were acknowledged while faults were committed.
+    pub(crate) n_acknowledged_writes: u64,
+    /// Answers while faults were committed, by member.
+    pub(crate) n_answered_by: [u64; MEMBERS],
+    /// How often another member was seen leading than before.
+    pub(crate) n_leader_changes: usize,
+}
+
+impl fmt::Display for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ops = &self.history.ops;
+        let count = |wanted: fn(&End) -> bool| ops.iter().filter(|op| wanted(&op.end)).count();
+        write!(
+            f,
+            "{} operations ({} refused, {} of unknown outcome), {} writes acknowledged, answers by \
+             member {:?}, {} changes of the leader",
+            ops.len(),
+            count(|end| matches!(end, End::Failed { .. })),
+            count(|end| matches!(end, End::Unknown)),
+            self.n_acknowledged_writes,
+            self.n_answered_by,
+            self.n_leader_changes,
+        )
+    }
+}
+
+/// Ends the clients' loops however the nemesis ends: its panic must not leave them running.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Runs it, and checks on the way that all members agree in the end.
+pub(crate) fn run(scenario: &Scenario<'_>) -> Record {
+    let mut cluster = Cluster::start_with(&["--fabric", scenario.fabric]);
+    let shared = Shared::new([1, 2, 3].map(|id| cluster.port_of(id)));
+    let mut history = History::new();
+    let mut n_leader_changes = 0;
+    std::thread::scope(|scope| {
+        let clients: Vec<ScopedJoinHandle<'_, History>> = (0..scenario.n_clients)
+            .map(|id| {
+                let patience = if id % 3 == 0 { IMPATIENCE } else { PATIENCE };
+                let client = Client::new(id, scenario.seed, patience, &shared);
+                scope.spawn(move || client.run())
+            })
+            .collect();
+        {
+            let _ends = Ends(&shared.is_over);
+            let nemesis = Nemesis::new(&mut cluster, &shared, scenario.seed);
+            n_leader_changes = nemesis.run(scenario.n_rounds);
+        }
+        for client in clients {
+            history.ops.extend(client.join().expect("its own message stands above").ops);
+        }
+    });
+    let load = |n: &std::sync::atomic::AtomicU64| n.load(Ordering::Relaxed);
+    let n_acknowledged_writes = load(&shared.n_acknowledged_writes);
+    let n_answered_by = shared.n_answered_by.each_ref().map(load);
+
+    // Nobody writes any more, but for commands of clients that went away: their connections are
+    // served to the end before a later one of the same member, or not at all.
+    let mut last = Vec::new();
+    for member in 0..MEMBERS {
+        let id = scenario.n_clients + member as u64;
+        let reader = Client::new(id, scenario.seed, PATIENCE, &shared);
+        let (replies, seen) = reader.read_all(member);
+        history.ops.extend(seen.ops);
+        last.push(replies);
+    }
+    for (member, replies) in last.iter().enumerate() {
+        for ((key, reply), first) in keys().iter().zip(replies).zip(&last[0]) {
+            assert_eq!(reply, first, "{key} at member {} and at member 1", member + 1);
+        }
+    }
+    assert_eq!(cluster.stop(), Some(0), "a healed cluster stops in order");
+    Record { history, n_acknowledged_writes, n_answered_by, n_leader_changes }
+}
