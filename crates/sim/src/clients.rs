@@ -15,8 +15,6 @@ use crate::trace::Topic;
 use crate::world::{Phase, World};
 use base::Rng;
 
-/// How long a client waits for one node's answer before it asks another.
-const ATTEMPT_NS_MAX: u64 = 400 * MS;
 /// After so long it gives up on an operation.
 const OPERATION_NS: u64 = 1500 * MS;
 
@@ -147,7 +145,7 @@ impl<S: Subject> World<S> {
         };
         let client = &mut self.clients[index];
         let attempt = client.attempt;
-        let patience = client.rng.range(ATTEMPT_NS_MAX / 8, ATTEMPT_NS_MAX);
+        let patience = client.rng.range(self.plan.patience_ns / 8, self.plan.patience_ns);
         let (now, weather) = (self.net.now(), &self.net.weather);
         let delay = weather.latency_ns + client.rng.below(weather.jitter_ns + 1);
         self.net.queue.set_client(index, now + patience);
@@ -194,7 +192,7 @@ impl<S: Subject> World<S> {
             }
             Reply::NotLeader(hint) => {
                 client.favourite = hint.map(usize::from);
-                let pause = client.rng.range(MS / 10, 10 * MS);
+                let pause = client.rng.range(MS / 10, self.plan.patience_ns / 40);
                 self.net.queue.set_client(index, now + pause.min(current.left(now)));
                 client.attempt += 1;
             }
@@ -203,7 +201,7 @@ impl<S: Subject> World<S> {
                 if client.rng.chance(1, 4) {
                     return self.give_up(index);
                 }
-                let pause = client.rng.range(MS / 10, 10 * MS);
+                let pause = client.rng.range(MS / 10, self.plan.patience_ns / 40);
                 self.net.queue.set_client(index, now + pause.min(current.left(now)));
                 client.attempt += 1;
             }

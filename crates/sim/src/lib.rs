@@ -25,12 +25,14 @@ mod link;
 mod memory;
 mod net;
 mod node;
+mod phases;
 mod plan;
 mod queue;
 pub mod script;
 mod subject;
 pub mod sweep;
 mod trace;
+mod travel;
 pub mod velos;
 mod world;
 

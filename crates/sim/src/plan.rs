@@ -93,6 +93,8 @@ pub(crate) struct Plan {
     pub(crate) n_keys: u64,
     /// Mean time that a client thinks.
     pub(crate) think_ns: u64,
+    /// How long a client waits at most for one node's answer before it asks another.
+    pub(crate) patience_ns: u64,
     /// So many of 8 operations are reads.
     pub(crate) reads: u64,
     /// So many of 8 requests go to any node, the rest to the one that is believed to lead.
@@ -139,15 +141,16 @@ impl Plan {
                 late_effects: rng.chance(1, 2),
             },
             kinds,
-            strike_every_ns: MS * (if busy { 5 } else { 20 << rng.below(5) }),
-            fault_ns_max: MS * (if busy { 20 } else { 10 << rng.below(8) }),
+            strike_every_ns: MS * (if busy { 15 } else { 20 << rng.below(5) }),
+            fault_ns_max: MS * (if busy { 80 } else { 10 << rng.below(8) }),
             hints: [0, 4, 8][rng.below(3) as usize],
             n_clients: rng.range(2, 6) as usize,
             n_keys: rng.range(1, 3),
-            think_ns: if busy { MS / 4 } else { MS * (8 << rng.below(5)) },
+            think_ns: if busy { MS } else { MS * (8 << rng.below(5)) },
+            patience_ns: MS * if busy { 10 } else { 400 },
             reads: rng.range(1, 6),
             anywhere: [0, 0, 1, 2, 4, 8][rng.below(6) as usize],
-            safety_ns: if busy { 400 * MS } else { MS * rng.range(2000, 5000) },
+            safety_ns: if busy { 600 * MS } else { MS * rng.range(2000, 5000) },
         }
     }
 
@@ -173,6 +176,7 @@ impl Plan {
             n_clients: 0,
             n_keys: 2,
             think_ns: MS,
+            patience_ns: 400 * MS,
             reads: 4,
             anywhere: 0,
             safety_ns: u64::MAX / 4,

@@ -107,6 +107,39 @@ macro_rules! mutants {
     };
 }
 
+mutants! {
+    SkipPrepare: SKIP_PREPARE,
+    IgnoreMajority: IGNORE_MAJORITY,
+    PromiseOfOne: PROMISE_OF_ONE,
+    AdoptFromPredictions: ADOPT_FROM_PREDICTIONS,
+    IgnoreFoundValue: IGNORE_FOUND_VALUE,
+    AdoptLowest: ADOPT_LOWEST,
+    CountFailedAccepts: COUNT_FAILED_ACCEPTS,
+    RecycleEarly: RECYCLE_EARLY,
+    ReadWithoutCheck: READ_WITHOUT_CHECK,
+    ReadChecksNextFree: READ_CHECKS_NEXT_FREE,
+    ReadChecksOne: READ_CHECKS_ONE,
+    ReadBeforeRecovery: READ_BEFORE_RECOVERY,
+    ForgetPromise: FORGET_PROMISE,
+    ApplyBareIndex: APPLY_BARE_INDEX,
+    TornFact: TORN_FACT,
+    SkipChecksum: SKIP_CHECKSUM,
+    ValueAfterCas: VALUE_AFTER_CAS,
+    ReuseArea: REUSE_AREA,
+    FetchAcrossGenerations: FETCH_ACROSS_GENERATIONS,
+    SkipSurvey: SKIP_SURVEY,
+    ServeAsLearner: SERVE_AS_LEARNER,
+}
+
+/// Needs narrow words: only then are there messages at all.
+enum RpcWithoutSeal {}
+
+impl Variant for RpcWithoutSeal {
+    const NAME: &'static str = "RPC_WITHOUT_SEAL";
+    const PACKING: proto::velos::word::Packing = variant::Narrow::PACKING;
+    const RPC_WITHOUT_SEAL: bool = true;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -151,37 +184,4 @@ mod tests {
         script.run_for(Duration::from_secs(2));
         assert_eq!(script.answer(1), None, "nobody has the state any more");
     }
-}
-
-mutants! {
-    SkipPrepare: SKIP_PREPARE,
-    IgnoreMajority: IGNORE_MAJORITY,
-    PromiseOfOne: PROMISE_OF_ONE,
-    AdoptFromPredictions: ADOPT_FROM_PREDICTIONS,
-    IgnoreFoundValue: IGNORE_FOUND_VALUE,
-    AdoptLowest: ADOPT_LOWEST,
-    CountFailedAccepts: COUNT_FAILED_ACCEPTS,
-    RecycleEarly: RECYCLE_EARLY,
-    ReadWithoutCheck: READ_WITHOUT_CHECK,
-    ReadChecksNextFree: READ_CHECKS_NEXT_FREE,
-    ReadChecksOne: READ_CHECKS_ONE,
-    ReadBeforeRecovery: READ_BEFORE_RECOVERY,
-    ForgetPromise: FORGET_PROMISE,
-    ApplyBareIndex: APPLY_BARE_INDEX,
-    TornFact: TORN_FACT,
-    SkipChecksum: SKIP_CHECKSUM,
-    ValueAfterCas: VALUE_AFTER_CAS,
-    ReuseArea: REUSE_AREA,
-    FetchAcrossGenerations: FETCH_ACROSS_GENERATIONS,
-    SkipSurvey: SKIP_SURVEY,
-    ServeAsLearner: SERVE_AS_LEARNER,
-}
-
-/// Needs narrow words: only then are there messages at all.
-enum RpcWithoutSeal {}
-
-impl Variant for RpcWithoutSeal {
-    const NAME: &'static str = "RPC_WITHOUT_SEAL";
-    const PACKING: proto::velos::word::Packing = variant::Narrow::PACKING;
-    const RPC_WITHOUT_SEAL: bool = true;
 }

@@ -16,7 +16,7 @@ use crate::plan::{MS, Plan};
 use crate::queue::{Fault, Happening};
 use crate::trace::{Topic, Trace};
 use crate::{Birth, Config, Property, Provider, Setup, Subject, Violation, kv};
-use base::{Event, MemberSet, Prefix, Rank, Rng, majority};
+use base::{Event, MemberSet, Prefix, Rank, Rng};
 use proto::{Note, Refused, Role, Ticket};
 
 /// In which part of a run the world is (I2).
@@ -28,16 +28,12 @@ pub(crate) enum Phase {
     Over,
 }
 
-/// How long the core is left alone before it must serve.
-const HEALING_NS: u64 = 3_000 * MS;
-/// How long each client may take in the liveness phase for the operations it must complete.
-const LIVENESS_NS: u64 = 3_000 * MS;
 /// How many operations each client must complete in the liveness phase.
 pub(crate) const N_LIVE_OPERATIONS: u32 = 5;
 /// A run of a few seconds has some ten thousand records; this many mean a storm without progress.
 const N_RECORDS_MAX: u64 = 3_000_000;
 /// The longest that a state travels from one node to another.
-const FETCH_NS_MAX: u64 = 5 * MS;
+pub(crate) const FETCH_NS_MAX: u64 = 5 * MS;
 /// A refused read is tried again so many times before its client hears of it.
 const N_READS_MAX: usize = 64;
 
@@ -278,7 +274,7 @@ impl<S: Subject> World<S> {
     }
 
     /// Lets `node`'s machine act. (The machine is not in its place meanwhile.)
-    fn with_host<T>(
+    pub(crate) fn with_host<T>(
         &mut self,
         node: usize,
         act: impl FnOnce(&mut NodeHost<'_>, base::Instant) -> T,
@@ -454,7 +450,7 @@ impl<S: Subject> World<S> {
     }
 
     /// Does what the machine's notes ask for.
-    fn heed(&mut self, node: usize, machine: &mut S) {
+    pub(crate) fn heed(&mut self, node: usize, machine: &mut S) {
         while !self.shells[node].notes.is_empty() {
             std::mem::swap(&mut self.notes, &mut self.shells[node].notes);
             let mut notes = std::mem::take(&mut self.notes);
@@ -544,146 +540,6 @@ impl<S: Subject> World<S> {
             self.net.coverage.hit(Mark::TwoLeaders);
         }
         self.leader = Some((node, ballot));
-    }
-
-    // ---- states that travel ----
-
-    fn on_fetch(&mut self, node: usize, life: u32) {
-        let process = &self.net.processes[node];
-        if !process.alive || process.life != life {
-            return;
-        }
-        let Some(prefix) = self.shells[node].needs else { return };
-        let members = self.plan.members;
-        let reachable = |peer: usize| {
-            self.net.wires[peer * members + node].n_holds == 0
-                && self.net.wires[node * members + peer].n_holds == 0
-        };
-        let donors: Vec<usize> = (0..members)
-            .filter(|peer| *peer != node && self.net.processes[*peer].runs() && reachable(*peer))
-            .filter(|peer| self.holds_state(*peer))
-            .filter(|peer| self.shells[*peer].order.applied() >= prefix)
-            .collect();
-        let now = self.net.now();
-        let delay = 1 + self.rng.below(FETCH_NS_MAX);
-        if donors.is_empty() {
-            self.net.queue.push(now + delay, Happening::Fetch { node: node as u8, life });
-            return;
-        }
-        let donor = donors[self.rng.below(donors.len() as u64) as usize];
-        let parcel = (self.shells[donor].kv.clone(), self.shells[donor].order.applied());
-        self.shells[node].parcel = Some(parcel);
-        self.net.queue.push(now + delay, Happening::Install { node: node as u8, life });
-    }
-
-    fn on_install(&mut self, node: usize, life: u32) {
-        let process = &self.net.processes[node];
-        if !process.alive || process.life != life {
-            return;
-        }
-        let now = self.net.now();
-        if !process.runs() {
-            // It waits in the process's inbox, so to say.
-            self.net.queue.push(now + MS, Happening::Install { node: node as u8, life });
-            return;
-        }
-        let Some((kv, prefix)) = self.shells[node].parcel.take() else { return };
-        let Some(mut machine) = self.machines[node].take() else { return };
-        let needed = self.shells[node].needs.take();
-        if prefix >= self.shells[node].order.applied() {
-            self.net.coverage.hit(Mark::StateInstalled);
-            self.net.trace.record(now, node, Topic::Install, prefix.0, 0);
-            self.shells[node].kv = kv;
-            self.shells[node].order.installed(prefix);
-            self.with_host(node, |host, clock| machine.install(prefix, clock, host));
-            self.heed(node, &mut machine);
-        }
-        let short = needed.is_some_and(|needed| needed > self.shells[node].order.applied());
-        if short && self.shells[node].needs.is_none() {
-            // More was asked for while this state was under way.
-            self.shells[node].needs = needed;
-            self.net.queue.push(now + MS, Happening::Fetch { node: node as u8, life });
-        }
-        self.machines[node] = Some(machine);
-        self.net.arm_run(node, now);
-    }
-
-    // ---- phases ----
-
-    fn on_phase(&mut self) {
-        let now = self.net.now();
-        self.phase = match self.phase {
-            Phase::Safety => {
-                self.heal();
-                self.net.queue.push(now + HEALING_NS, Happening::Phase);
-                Phase::Healing
-            }
-            Phase::Healing => {
-                self.liveness_since = now;
-                self.net.queue.push(now + LIVENESS_NS, Happening::Phase);
-                Phase::Liveness
-            }
-            Phase::Liveness | Phase::Over => {
-                self.blame();
-                Phase::Over
-            }
-        };
-        self.net.trace.record(now, 0, Topic::Phase, self.phase as u64, u64::from(self.core.bits()));
-    }
-
-    /// A client without its answers at the end of the liveness phase: say who is to blame.
-    fn blame(&mut self) {
-        let stuck = self.clients.iter().position(|client| client.n_live < N_LIVE_OPERATIONS);
-        let Some(client) = stuck else { return };
-        let nodes: Vec<String> = (0..self.plan.members)
-            .map(|node| match &self.machines[node] {
-                Some(machine) if self.net.processes[node].alive => {
-                    let stopped = if self.net.processes[node].runs() { "" } else { " stopped" };
-                    format!(
-                        "r{node}{stopped} {:?} trusts {:?}",
-                        machine.status(),
-                        machine.trusted()
-                    )
-                }
-                _ => format!("r{node} dead"),
-            })
-            .collect();
-        let detail = format!(
-            "client {client} completed {} of {N_LIVE_OPERATIONS} operations in {} ms; core {:?}; {}",
-            self.clients[client].n_live,
-            LIVENESS_NS / MS,
-            self.core,
-            nodes.join("; ")
-        );
-        self.net.violate(Property::Liveness, detail);
-    }
-
-    /// Everybody has what the liveness phase asks for: no need to wait for its end.
-    pub(crate) fn finish_early(&mut self) {
-        if self.phase == Phase::Liveness
-            && self.clients.iter().all(|client| client.n_live >= N_LIVE_OPERATIONS)
-        {
-            self.phase = Phase::Over;
-        }
-    }
-
-    /// Chooses the core and repairs it; the others stay as they are, or worse.
-    fn heal(&mut self) {
-        let members = self.plan.members;
-        // The core holds a majority of the states that live: a minority may be lost, no more.
-        let mut holders: Vec<usize> = (0..members).filter(|node| self.holds_state(*node)).collect();
-        let mut core = MemberSet::EMPTY;
-        while core.len() < majority(members) && !holders.is_empty() {
-            let pick = self.rng.below(holders.len() as u64) as usize;
-            core.insert(Rank::at(holders.swap_remove(pick)));
-        }
-        for node in 0..members {
-            if core.len() < majority(members) || self.rng.chance(1, 3) {
-                core.insert(Rank::at(node));
-            }
-        }
-        self.core = core;
-        self.repair_core();
     }
 
     pub(crate) fn in_core(&self, node: usize) -> bool {

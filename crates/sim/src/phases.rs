@@ -1,0 +1,95 @@
+//! The three phases of a run: safety, healing, liveness.
+//!
+//! - I1 The core holds a majority of the states that live: what is outside it, together with who has
+//!   lost the state, is never more than memory-quorum survives. So a core that cannot serve is a
+//!   violation.
+
+use crate::plan::MS;
+use crate::queue::Happening;
+use crate::trace::Topic;
+use crate::world::{N_LIVE_OPERATIONS, Phase, World};
+use crate::{Property, Subject};
+use base::{MemberSet, Rank, majority};
+
+/// How long the core is left alone before it must serve.
+const HEALING_NS: u64 = 3_000 * MS;
+/// How long each client may take in the liveness phase for the operations it must complete.
+const LIVENESS_NS: u64 = 3_000 * MS;
+
+impl<S: Subject> World<S> {
+    pub(crate) fn on_phase(&mut self) {
+        let now = self.net.now();
+        self.phase = match self.phase {
+            Phase::Safety => {
+                self.heal();
+                self.net.queue.push(now + HEALING_NS, Happening::Phase);
+                Phase::Healing
+            }
+            Phase::Healing => {
+                self.liveness_since = now;
+                self.net.queue.push(now + LIVENESS_NS, Happening::Phase);
+                Phase::Liveness
+            }
+            Phase::Liveness | Phase::Over => {
+                self.blame();
+                Phase::Over
+            }
+        };
+        self.net.trace.record(now, 0, Topic::Phase, self.phase as u64, u64::from(self.core.bits()));
+    }
+
+    /// A client without its answers at the end of the liveness phase: say who is to blame.
+    fn blame(&mut self) {
+        let stuck = self.clients.iter().position(|client| client.n_live < N_LIVE_OPERATIONS);
+        let Some(client) = stuck else { return };
+        let nodes: Vec<String> = (0..self.plan.members)
+            .map(|node| match &self.machines[node] {
+                Some(machine) if self.net.processes[node].alive => {
+                    let stopped = if self.net.processes[node].runs() { "" } else { " stopped" };
+                    format!(
+                        "r{node}{stopped} {:?} trusts {:?}",
+                        machine.status(),
+                        machine.trusted()
+                    )
+                }
+                _ => format!("r{node} dead"),
+            })
+            .collect();
+        let detail = format!(
+            "client {client} completed {} of {N_LIVE_OPERATIONS} operations in {} ms; core {:?}; {}",
+            self.clients[client].n_live,
+            LIVENESS_NS / MS,
+            self.core,
+            nodes.join("; ")
+        );
+        self.net.violate(Property::Liveness, detail);
+    }
+
+    /// Everybody has what the liveness phase asks for: no need to wait for its end.
+    pub(crate) fn finish_early(&mut self) {
+        if self.phase == Phase::Liveness
+            && self.clients.iter().all(|client| client.n_live >= N_LIVE_OPERATIONS)
+        {
+            self.phase = Phase::Over;
+        }
+    }
+
+    /// Chooses the core and repairs it; the others stay as they are, or worse.
+    fn heal(&mut self) {
+        let members = self.plan.members;
+        // The core holds a majority of the states that live: a minority may be lost, no more.
+        let mut holders: Vec<usize> = (0..members).filter(|node| self.holds_state(*node)).collect();
+        let mut core = MemberSet::EMPTY;
+        while core.len() < majority(members) && !holders.is_empty() {
+            let pick = self.rng.below(holders.len() as u64) as usize;
+            core.insert(Rank::at(holders.swap_remove(pick)));
+        }
+        for node in 0..members {
+            if core.len() < majority(members) || self.rng.chance(1, 3) {
+                core.insert(Rank::at(node));
+            }
+        }
+        self.core = core;
+        self.repair_core();
+    }
+}

@@ -1,0 +1,73 @@
+//! States that travel: the runtime's answer to `NeedState`.
+//!
+//! - I1 A donor lives, runs, is reachable, holds a state, and covers what was asked for: a learner
+//!   gives nothing away. By construction: `on_fetch` looks at all of it at one instant.
+
+use crate::Subject;
+use crate::coverage::Mark;
+use crate::plan::MS;
+use crate::queue::Happening;
+use crate::trace::Topic;
+use crate::world::{FETCH_NS_MAX, World};
+
+impl<S: Subject> World<S> {
+    pub(crate) fn on_fetch(&mut self, node: usize, life: u32) {
+        let process = &self.net.processes[node];
+        if !process.alive || process.life != life {
+            return;
+        }
+        let Some(prefix) = self.shells[node].needs else { return };
+        let members = self.plan.members;
+        let reachable = |peer: usize| {
+            self.net.wires[peer * members + node].n_holds == 0
+                && self.net.wires[node * members + peer].n_holds == 0
+        };
+        let donors: Vec<usize> = (0..members)
+            .filter(|peer| *peer != node && self.net.processes[*peer].runs() && reachable(*peer))
+            .filter(|peer| self.holds_state(*peer))
+            .filter(|peer| self.shells[*peer].order.applied() >= prefix)
+            .collect();
+        let now = self.net.now();
+        let delay = 1 + self.rng.below(FETCH_NS_MAX);
+        if donors.is_empty() {
+            self.net.queue.push(now + delay, Happening::Fetch { node: node as u8, life });
+            return;
+        }
+        let donor = donors[self.rng.below(donors.len() as u64) as usize];
+        let parcel = (self.shells[donor].kv.clone(), self.shells[donor].order.applied());
+        self.shells[node].parcel = Some(parcel);
+        self.net.queue.push(now + delay, Happening::Install { node: node as u8, life });
+    }
+
+    pub(crate) fn on_install(&mut self, node: usize, life: u32) {
+        let process = &self.net.processes[node];
+        if !process.alive || process.life != life {
+            return;
+        }
+        let now = self.net.now();
+        if !process.runs() {
+            // It waits in the process's inbox, so to say.
+            self.net.queue.push(now + MS, Happening::Install { node: node as u8, life });
+            return;
+        }
+        let Some((kv, prefix)) = self.shells[node].parcel.take() else { return };
+        let Some(mut machine) = self.machines[node].take() else { return };
+        let needed = self.shells[node].needs.take();
+        if prefix >= self.shells[node].order.applied() {
+            self.net.coverage.hit(Mark::StateInstalled);
+            self.net.trace.record(now, node, Topic::Install, prefix.0, 0);
+            self.shells[node].kv = kv;
+            self.shells[node].order.installed(prefix);
+            self.with_host(node, |host, clock| machine.install(prefix, clock, host));
+            self.heed(node, &mut machine);
+        }
+        let short = needed.is_some_and(|needed| needed > self.shells[node].order.applied());
+        if short && self.shells[node].needs.is_none() {
+            // More was asked for while this state was under way.
+            self.shells[node].needs = needed;
+            self.net.queue.push(now + MS, Happening::Fetch { node: node as u8, life });
+        }
+        self.machines[node] = Some(machine);
+        self.net.arm_run(node, now);
+    }
+}
