@@ -44,6 +44,8 @@ pub(super) struct Cell {
     pub(super) predicted: [SlotWord; MAX_MEMBERS],
     /// What the CAS under way expects.
     pub(super) expected: [SlotWord; MAX_MEMBERS],
+    /// The tag of the accept that was last posted to each, in this use of the place.
+    offered: [Tag; MAX_MEMBERS],
     /// What completed prepares returned: accepted ballot and tag.
     pub(super) found: [(Ballot, Tag); MAX_MEMBERS],
     /// Label and payload, encoded once a ballot.
@@ -95,6 +97,7 @@ impl<V: Variant> Machine<V> {
         cell.prepared = MemberSet::EMPTY;
         cell.vouched = MemberSet::EMPTY;
         cell.accepted = MemberSet::EMPTY;
+        cell.offered = [Tag::NONE; MAX_MEMBERS];
         cell.found = [(Ballot::NONE, Tag::NONE); MAX_MEMBERS];
         if slot.0 >= n_cells {
             self.counters.slots_recycled += 1;
@@ -292,9 +295,14 @@ impl<V: Variant> Machine<V> {
         let needed = if V::PROMISE_OF_ONE { 1 } else { self.quorum() };
         let cell = self.cell(slot);
         cell.vouched.insert(from);
-        let (accepted, _) = cell.found[from.index()];
-        if accepted == ballot && matches!(cell.phase, Phase::Accepting | Phase::Decided) {
-            // A repeated prepare found this ballot's own accept, whose completion was lost.
+        let (accepted, tag) = cell.found[from.index()];
+        // I8: with the tag that was offered for this slot. Under the same ballot, a link that was
+        // down while the generation wrapped shows what was accepted here long ago; an offer always
+        // goes to the other area than the word's (I5).
+        let offered = tag != Tag::NONE && tag == cell.offered[from.index()];
+        if accepted == ballot && offered && matches!(cell.phase, Phase::Accepting | Phase::Decided)
+        {
+            // A repeated prepare found this slot's own accept, whose completion was lost.
             return self.on_accepted(from, slot, host);
         }
         match cell.phase {
@@ -418,8 +426,8 @@ impl<V: Variant> Machine<V> {
             _ => free,
         };
         let area_at = places.area(slot, me, area);
+        cell.offered[to.index()] = Tag::of(me, area);
         if by_message {
-            let cell = self.cell(slot);
             host.write(to, area_at, &cell.value, None);
             return self.request(to, Request::Accept(Tag::of(me, area)), slot, host);
         }

@@ -528,3 +528,39 @@ fn i8_a_candidate_that_slept_through_a_wrapped_generation_recycles_nothing() {
         assert_eq!(group.values(1).len(), decided);
     }
 }
+
+#[test]
+fn i8_an_accept_of_an_earlier_use_with_the_same_generation_is_not_counted() {
+    // Two bits of generation: what one ballot accepted four rings ago looks like an accept of now.
+    let mut group = Group::<Narrow>::new();
+    group.lead(0);
+    group.settle(&EVERYBODY);
+    for n in 0..20u8 {
+        group.propose(0, &[n]).expect("room");
+        group.settle(&EVERYBODY);
+    }
+    group.event(0, Event::LinkDown(Rank::at(1)));
+    for n in 20..74u8 {
+        group.propose(0, &[n]).expect("room");
+        group.settle(&[0, 2]);
+    }
+    // Slot 74 lies where slot 10 did. Nobody but the leader's own acceptor gets its value.
+    let slot = group.machines[0].term.as_ref().expect("leads").next;
+    let old = group.word(1, slot.0);
+    let generation = Narrow::PACKING.generation_of(slot, SHAPE.ring_slots);
+    assert!(old.has_value() && old.generation == generation, "the trap is set: {old:?}");
+    group.hold_all(0);
+    group.propose(0, b"lone").expect("room");
+    // One acceptor has it: the leader's own.
+    group.release(0, 0);
+    group.event(0, Event::LinkUp(Rank::at(1)));
+    // Member 1 answers the prepares, and takes no accept.
+    let posted = group.world.links[0][1].len();
+    group.world.let_through(0, 1, posted);
+    group.step(0);
+    assert_eq!(group.word(1, slot.0), old, "it accepted nothing meanwhile");
+    assert!(!group.values(0).contains(&&b"lone"[..]), "decided by one acceptor");
+    group.release(0, 1);
+    group.settle(&[0, 1]);
+    assert!(group.values(0).contains(&&b"lone"[..]), "and decided once there are two");
+}
