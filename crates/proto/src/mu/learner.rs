@@ -125,8 +125,12 @@ impl Mu {
         match outcome {
             Outcome::Read(words) => {
                 fetch.answered.insert(from);
-                let label = value::label(words).map(|label| (label.slot, label.ballot));
-                fetch.labels[from.index()] = label.unwrap_or_default();
+                // T3: an entry that is being overwritten hides what it held. Such a log is no witness,
+                // unlike one that was never written.
+                let unwritten = words.iter().all(|word| *word == 0);
+                let none = if unwritten { Slot::ZERO } else { Slot(u64::MAX) };
+                fetch.labels[from.index()] = value::label(words)
+                    .map_or((none, Ballot::NONE), |label| (label.slot, label.ballot));
             }
             _ => {
                 fetch.asked.remove(from);
@@ -136,7 +140,7 @@ impl Mu {
             return;
         }
         let label = |rank: Rank| fetch.labels[rank.index()];
-        // A log that has recycled the slot cannot testify.
+        // A log that has recycled the slot, or is just being written, cannot testify.
         let witnesses = fetch.answered.iter().filter(|rank| label(*rank).0 <= slot);
         let witnesses: MemberSet = witnesses.collect();
         if witnesses.len() < quorum {

@@ -372,6 +372,12 @@ impl Replicator for Mu {
 
     fn install<H: Host>(&mut self, applied: Prefix, now: Instant, host: &mut H) {
         assert!(applied >= self.applied, "a state is not replaced by an older one");
+        self.now = now;
+        if applied > self.applied {
+            // M4: a later ballot may have decided these slots; this one must not vouch for what it
+            // wrote there, nor go on where it was.
+            self.depose(host);
+        }
         self.learner = false;
         self.applied = applied;
         self.fetch = None;

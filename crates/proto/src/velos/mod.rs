@@ -500,6 +500,11 @@ impl<V: Variant> Replicator for Machine<V> {
     fn install<H: Host>(&mut self, applied: Prefix, now: Instant, host: &mut H) {
         self.now = now;
         assert!(applied >= self.applied, "a state is not replaced by an older one");
+        if applied > self.applied {
+            // I4: a later ballot may have decided these slots. This one may have proposed for them,
+            // and must not vouch for what it proposed; a new one has not.
+            self.step_down(host);
+        }
         self.learner = false;
         self.applied = applied;
         self.scanned = self.scanned.max(applied.next_slot());

@@ -564,3 +564,30 @@ fn i8_an_accept_of_an_earlier_use_with_the_same_generation_is_not_counted() {
     group.settle(&[0, 1]);
     assert!(group.values(0).contains(&&b"lone"[..]), "and decided once there are two");
 }
+
+#[test]
+fn i4_a_state_that_arrives_in_the_middle_of_a_term_ends_the_term() {
+    let mut group = Group::<Sound>::new();
+    group.lead(0);
+    group.settle(&EVERYBODY);
+    // Accepted by member 2 alone, and by nobody ever after.
+    group.hold(0, 0);
+    group.hold(0, 1);
+    group.propose(0, b"losing").expect("room");
+    group.step(0);
+    // Member 1 decides another value with 0's memory; member 0 has not heard of it.
+    group.hold(1, 2);
+    group.lead(1);
+    group.settle(&[1]);
+    assert!(group.leads(1) && group.leads(0));
+    group.propose(1, b"winning").expect("leads");
+    group.settle(&[1]);
+    assert_eq!(group.values(1), [b"winning"]);
+    let fact = group.machines[1].places.fact(Rank::at(1)).0 as usize;
+    group.world.memory[0][fact..fact + 2].fill(0);
+    // A state that member 0 asked for before it led comes from member 1.
+    let mut view = View { world: &mut group.world, me: 0 };
+    group.machines[0].install(Prefix(1), group.now, &mut view);
+    group.settle(&[0, 2]);
+    assert!(!group.values(2).contains(&&b"losing"[..]), "vouched for by a ballot that lost");
+}
