@@ -19,8 +19,11 @@ use super::*;
 
 /// How many checks may be under way.
 pub(super) const ROUNDS_MAX: usize = 256;
-/// How long a check may take, or wait for a decision that is under way.
+/// How long a check may wait for a decision that is under way.
 const ROUND_TIMEOUT: Duration = Duration::from_millis(20);
+/// How long a majority's words may be under way: more than a round trip takes anywhere, or no read
+/// would ever succeed. (A link that breaks ends the wait earlier, T4.)
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// One check.
 #[derive(Debug)]
@@ -41,6 +44,8 @@ enum State {
     Asking {
         applied: Prefix,
         leading: Option<Ballot>,
+        /// Whose words have come or may still come.
+        asked: MemberSet,
         words: [Option<SlotWord>; MAX_MEMBERS],
         agreed: MemberSet,
     },
@@ -100,6 +105,10 @@ impl<V: Variant> Machine<V> {
             self.nudge(until);
             return wait;
         }
+        if self.links.len() < self.quorum() {
+            self.nudge(until);
+            return wait;
+        }
         let token = tokens::make(tokens::READ, 0, number & ((1 << 44) - 1));
         let horizons = tokens::make(tokens::READ_HORIZONS, 0, number & ((1 << 44) - 1));
         for rank in self.links.iter() {
@@ -107,7 +116,8 @@ impl<V: Variant> Machine<V> {
             host.read(rank, self.places.horizons(), MAX_MEMBERS, horizons);
         }
         self.nudge(self.now.plus(ROUND_TIMEOUT));
-        State::Asking { applied, leading, words: [None; MAX_MEMBERS], agreed: MemberSet::EMPTY }
+        let (asked, words) = (self.links, [None; MAX_MEMBERS]);
+        State::Asking { applied, leading, asked, words, agreed: MemberSet::EMPTY }
     }
 
     fn own_word_has_value<H: Host>(&self, slot: Slot, host: &H) -> bool {
@@ -134,10 +144,19 @@ impl<V: Variant> Machine<V> {
         host: &mut H,
     ) {
         let Some(at) = self.rounds.iter().position(|round| round.number == number) else { return };
-        let State::Asking { applied, leading, words, agreed } = &mut self.rounds[at].state else {
+        let needed = if V::READ_CHECKS_ONE { 1 } else { majority(self.members) };
+        let State::Asking { applied, leading, asked, words, agreed } = &mut self.rounds[at].state
+        else {
             return;
         };
-        let (Outcome::Read(horizons), Some(word)) = (outcome, words[from.index()]) else { return };
+        let (Outcome::Read(horizons), Some(word)) = (outcome, words[from.index()]) else {
+            asked.remove(from);
+            let hopeless = asked.len() < needed;
+            if hopeless {
+                self.refuse_round(at, host);
+            }
+            return;
+        };
         let (slot, ring) = (applied.next_slot(), self.places.ring_slots());
         let generation = V::PACKING.generation_of(slot, ring);
         let clear = match *leading {
@@ -161,7 +180,6 @@ impl<V: Variant> Machine<V> {
             return self.nudge(until);
         }
         agreed.insert(from);
-        let needed = if V::READ_CHECKS_ONE { 1 } else { majority(self.members) };
         if agreed.len() < needed {
             return;
         }
@@ -192,7 +210,11 @@ impl<V: Variant> Machine<V> {
         let mut at = 0;
         while at < self.rounds.len() {
             let round = &self.rounds[at];
-            if self.now.since(round.began_at) >= ROUND_TIMEOUT {
+            let timeout = match round.state {
+                State::Waiting { .. } => ROUND_TIMEOUT,
+                State::Asking { .. } => ANSWER_TIMEOUT,
+            };
+            if self.now.since(round.began_at) >= timeout {
                 self.refuse_round(at, host);
                 continue;
             }

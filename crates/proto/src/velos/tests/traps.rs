@@ -1,0 +1,124 @@
+//! Traps that a reviewer set: wrapped generations, states that come at a bad time, slow links.
+
+use super::world::Verb;
+use super::*;
+
+#[test]
+fn i8_a_candidate_that_slept_through_a_wrapped_generation_recycles_nothing() {
+    // Two bits of generation: four rings later a word looks as if nothing had happened.
+    for rings in 1..=9u64 {
+        let mut group = Group::<Narrow>::new();
+        group.lead(0);
+        group.settle(&EVERYBODY);
+        group.hold(0, 2);
+        for n in 0..rings * 16 + 3 {
+            group.propose(0, &[n as u8]).expect("room");
+            group.settle(&[0, 1]);
+        }
+        let before = group.world.memory[1].clone();
+        let decided = group.values(1).len();
+        // Member 2 saw none of it, and is told to lead.
+        group.lead(2);
+        group.settle(&[2]);
+        assert!(!group.leads(2), "{rings} rings behind");
+        assert!(group.world.notes[2].iter().any(|note| matches!(note, Note::NeedState(_))));
+        for slot in 0..16 {
+            let at = group.machines[1].places.slot(Slot(slot)).0 as usize;
+            let (was, is) = (before[at], group.world.memory[1][at]);
+            let (was, is) = (Narrow::PACKING.unpack(was), Narrow::PACKING.unpack(is));
+            assert_eq!((was.generation, was.tag), (is.generation, is.tag), "I8: slot {slot}");
+        }
+        assert_eq!(group.values(1).len(), decided);
+    }
+}
+
+#[test]
+fn i8_an_accept_of_an_earlier_use_with_the_same_generation_is_not_counted() {
+    // Two bits of generation: what one ballot accepted four rings ago looks like an accept of now.
+    let mut group = Group::<Narrow>::new();
+    group.lead(0);
+    group.settle(&EVERYBODY);
+    for n in 0..20u8 {
+        group.propose(0, &[n]).expect("room");
+        group.settle(&EVERYBODY);
+    }
+    group.event(0, Event::LinkDown(Rank::at(1)));
+    for n in 20..74u8 {
+        group.propose(0, &[n]).expect("room");
+        group.settle(&[0, 2]);
+    }
+    // Slot 74 lies where slot 10 did. Nobody but the leader's own acceptor gets its value.
+    let slot = group.machines[0].term.as_ref().expect("leads").next;
+    let old = group.word(1, slot.0);
+    let generation = Narrow::PACKING.generation_of(slot, SHAPE.ring_slots);
+    assert!(old.has_value() && old.generation == generation, "the trap is set: {old:?}");
+    group.hold_all(0);
+    group.propose(0, b"lone").expect("room");
+    // One acceptor has it: the leader's own.
+    group.release(0, 0);
+    group.event(0, Event::LinkUp(Rank::at(1)));
+    // Member 1 answers the prepares, and takes no accept.
+    let posted = group.world.links[0][1].len();
+    group.world.let_through(0, 1, posted);
+    group.step(0);
+    assert_eq!(group.word(1, slot.0), old, "it accepted nothing meanwhile");
+    assert!(!group.values(0).contains(&&b"lone"[..]), "decided by one acceptor");
+    group.release(0, 1);
+    group.settle(&[0, 1]);
+    assert!(group.values(0).contains(&&b"lone"[..]), "and decided once there are two");
+}
+
+#[test]
+fn i4_a_state_that_arrives_in_the_middle_of_a_term_ends_the_term() {
+    let mut group = Group::<Sound>::new();
+    group.lead(0);
+    group.settle(&EVERYBODY);
+    // Accepted by member 2 alone, and by nobody ever after.
+    group.hold(0, 0);
+    group.hold(0, 1);
+    group.propose(0, b"losing").expect("room");
+    group.step(0);
+    // Member 1 decides another value with 0's memory; member 0 has not heard of it.
+    group.hold(1, 2);
+    group.lead(1);
+    group.settle(&[1]);
+    assert!(group.leads(1) && group.leads(0));
+    group.propose(1, b"winning").expect("leads");
+    group.settle(&[1]);
+    assert_eq!(group.values(1), [b"winning"]);
+    let fact = group.machines[1].places.fact(Rank::at(1)).0 as usize;
+    group.world.memory[0][fact..fact + 2].fill(0);
+    // A state that member 0 asked for before it led comes from member 1.
+    let mut view = View { world: &mut group.world, me: 0 };
+    group.machines[0].install(Prefix(1), group.now, &mut view);
+    group.settle(&[0, 2]);
+    assert!(!group.values(2).contains(&&b"losing"[..]), "vouched for by a ballot that lost");
+}
+
+#[test]
+fn a_read_may_take_as_long_as_a_round_trip_and_ends_with_the_links() {
+    let mut group = Group::<Sound>::new();
+    group.lead(0);
+    group.settle(&EVERYBODY);
+    for me in [0, 2] {
+        // Tens of milliseconds are usual between distant hosts.
+        group.hold_all(me);
+        group.read(me, 7);
+        group.now = group.now.plus(Duration::from_millis(60));
+        group.step(me);
+        group.release_all(me);
+        group.step(me);
+        assert!(group.world.notes[me].contains(&Note::ReadReady(Ticket(7))), "at {me}");
+    }
+    group.hold_all(0);
+    group.read(0, 8);
+    for to in [1, 2] {
+        for verb in core::mem::take(&mut group.world.links[0][to]) {
+            if let Verb::Read { token, .. } = verb {
+                let (from, outcome) = (Rank::at(to), Outcome::Unknown);
+                group.event(0, Event::Completed { from, token, outcome });
+            }
+        }
+    }
+    assert!(group.world.notes[0].contains(&Note::ReadRefused(Ticket(8))));
+}
