@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 /// How often it is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// How long a peer may take to start before its absence is worth a word.
+const START_WITHIN: Duration = Duration::from_secs(3);
 
 /// One peer that is not reached.
 pub(super) struct Trouble {
@@ -57,13 +59,15 @@ impl Links for TcpFabric {
 pub(super) struct Lookout {
     members: usize,
     next_look: Instant,
+    quiet_until: Instant,
     told: Vec<(u16, String)>,
 }
 
 impl Lookout {
     pub(super) fn new(members: usize) -> Lookout {
-        // Peers start at their own time: what is missing at once is no trouble yet.
-        Lookout { members, next_look: Instant::now() + LOOK_EVERY, told: Vec::new() }
+        let now = Instant::now();
+        let (next_look, quiet_until) = (now + LOOK_EVERY, now + START_WITHIN);
+        Lookout { members, next_look, quiet_until, told: Vec::new() }
     }
 
     /// Tells what is new. The line to end with, if this member, which has never `served`, cannot
@@ -81,8 +85,9 @@ impl Lookout {
         if let (false, true, Some(first)) = (served, is_hopeless, troubles.first()) {
             return Some(format!("member {} is not a peer: {}", first.id, first.text));
         }
-        for Trouble { id, text, .. } in troubles {
-            if !self.told.contains(&(id, text.clone())) {
+        for Trouble { id, text, is_refusal } in troubles {
+            let is_new = is_refusal || now >= self.quiet_until;
+            if is_new && !self.told.contains(&(id, text.clone())) {
                 eprintln!("gregale: the link to member {id}: {text}");
                 self.told.retain(|(told, _)| *told != id);
                 self.told.push((id, text));
