@@ -128,6 +128,8 @@ pub(crate) enum SimProtocol {
     Velos,
     /// The same with slot words so narrow that generations wrap and ballots overflow.
     VelosNarrow,
+    /// Writes under a permission, for comparison.
+    Mu,
 }
 
 impl SimProtocol {
@@ -136,6 +138,7 @@ impl SimProtocol {
         match self {
             SimProtocol::Velos => "velos",
             SimProtocol::VelosNarrow => "velos-narrow",
+            SimProtocol::Mu => "mu",
         }
     }
 }

@@ -2,8 +2,9 @@
 
 use crate::cli::{Format, SimArgs, SimProtocol};
 use crate::failure::{Failure, Outcome};
+use ::sim::mu::Mu;
 use ::sim::velos::Velos;
-use ::sim::{Config, Finding, Report};
+use ::sim::{Config, Finding, Provider, Report};
 use proto::velos::variant::{Narrow, Sound};
 use report::Progress;
 use serde_json::{Value, json};
@@ -14,7 +15,9 @@ use std::time::Instant;
 const MUTANT_SEEDS_MAX: u64 = 4000;
 
 pub(crate) fn run(args: &SimArgs) -> Outcome {
-    let config = Config { members: args.members, ..Config::default() };
+    // Mu needs memory that can keep a writer out.
+    let provider = (args.protocol == SimProtocol::Mu).then_some(Provider::Tcp);
+    let config = Config { members: args.members, provider, ..Config::default() };
     if let Some(seed) = args.seed {
         return Ok(replay(args, &config, seed));
     }
@@ -37,6 +40,7 @@ fn replay(args: &SimArgs, config: &Config, seed: u64) -> ExitCode {
     let outcome = match args.protocol {
         SimProtocol::Velos => ::sim::replay::<Velos<Sound>>(config, seed),
         SimProtocol::VelosNarrow => ::sim::replay::<Velos<Narrow>>(config, seed),
+        SimProtocol::Mu => ::sim::replay::<Mu>(config, seed),
     };
     if args.trace {
         print!("{}", outcome.trace);
@@ -71,6 +75,7 @@ fn sweep(args: &SimArgs, config: &Config) -> Swept {
     let report = match args.protocol {
         SimProtocol::Velos => ::sim::sweep::<Velos<Sound>>(config, seeds, &mut tell),
         SimProtocol::VelosNarrow => ::sim::sweep::<Velos<Narrow>>(config, seeds, &mut tell),
+        SimProtocol::Mu => ::sim::sweep::<Mu>(config, seeds, &mut tell),
     };
     Swept { report, wall_s: began.elapsed().as_secs_f64().max(1e-9) }
 }
@@ -83,6 +88,7 @@ struct Hunted {
 fn hunt(protocol: SimProtocol, config: &Config) -> Vec<Hunted> {
     let mutants = match protocol {
         SimProtocol::Velos | SimProtocol::VelosNarrow => ::sim::velos::mutants(),
+        SimProtocol::Mu => Vec::new(),
     };
     let mut progress = Progress::new("mutants", mutants.len() as u64);
     let mut hunted = Vec::new();

@@ -10,11 +10,17 @@ use base::Rank;
 pub(crate) struct Region {
     words: Vec<u64>,
     writers: Writers,
+    /// From here on its owner admits one writer at a time: the words change hands with the permission.
+    exclusive_from: usize,
 }
 
 impl Region {
     pub(crate) fn new(n_words: usize) -> Region {
-        Region { words: vec![0; n_words], writers: Writers::new(n_words) }
+        Region {
+            words: vec![0; n_words],
+            writers: Writers::new(n_words),
+            exclusive_from: usize::MAX,
+        }
     }
 
     #[inline]
@@ -26,6 +32,9 @@ impl Region {
     #[inline]
     pub(crate) fn write(&mut self, at: usize, word: u64, writer: Rank) -> Result<(), String> {
         self.words[at] = word;
+        if at >= self.exclusive_from {
+            return Ok(());
+        }
         self.writers.note(at, Change::Written(writer))
     }
 
@@ -50,6 +59,11 @@ impl Region {
         let before = self.words[at];
         self.words[at] = before.wrapping_add(add);
         (before, self.writers.note(at, Change::Atomic))
+    }
+
+    /// The owner keeps all writers but one out from `from` on.
+    pub(crate) fn set_exclusive(&mut self, from: usize) {
+        self.exclusive_from = from;
     }
 
     pub(crate) fn n_words(&self) -> usize {

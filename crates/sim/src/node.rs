@@ -169,7 +169,9 @@ impl Port for NodeHost<'_> {
         match self.net.weather.provider {
             Provider::Shm => Err(Unsupported("a mapping cannot be revoked; use tcp")),
             Provider::Tcp => {
-                self.net.processes[self.me.index()].permitted = writer.map(|rank| (from.0, rank));
+                let me = self.me.index();
+                self.net.regions[me].set_exclusive(from.0 as usize);
+                self.net.processes[me].permitted = writer.map(|rank| (from.0, rank));
                 Ok(())
             }
         }

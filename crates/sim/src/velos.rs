@@ -1,87 +1,40 @@
 //! Velos as a subject, and the bugs that the sweep must find in it.
 
+use crate::member::{self, Member};
 use crate::sweep::{Mutant, mutant};
-use crate::{Birth, Setup, Shape, Subject};
-use base::{Event, Instant, Prefix, Rank, Slot};
-use proto::node::{Node, NodeConfig, Start, Timing, velos_layout};
+use core::marker::PhantomData;
+use proto::Host;
+use proto::node::{Layout, Node, NodeConfig, velos_layout};
 use proto::velos::{
     Machine,
     variant::{self, Variant},
 };
-use proto::{Host, Refused, Status, Ticket};
 
 /// A member that replicates by (this variant of) Velos.
-pub struct Velos<V: Variant>(Node<Machine<V>>);
+pub type Velos<V> = Member<Kind<V>>;
 
-fn shape_of(shape: &Shape) -> proto::velos::Shape {
-    proto::velos::Shape { ring_slots: shape.ring_slots, value_bytes: shape.value_bytes }
-}
+/// Velos, as a kind of member.
+#[derive(Debug)]
+pub struct Kind<V: Variant>(PhantomData<V>);
 
-impl<V: Variant> Subject for Velos<V> {
+impl<V: Variant> member::Kind for Kind<V> {
     const NAME: &'static str = V::NAME;
+    type Machine = Machine<V>;
 
-    fn n_words(members: usize, shape: &Shape) -> usize {
-        velos_layout(members, &shape_of(shape)).n_words as usize
+    fn layout(members: usize, shape: &proto::velos::Shape) -> Layout {
+        velos_layout(members, shape)
     }
 
-    fn start<H: Host>(setup: &Setup, _now: Instant, host: &mut H) -> Self {
-        let config = NodeConfig {
-            me: setup.me,
-            members: setup.members,
-            start: match setup.birth {
-                Birth::Fresh => Start::Bootstrap,
-                Birth::Reattached => Start::Reattach,
-            },
-            timing: Timing::default(),
-            memory_outlives_process: setup.memory_outlives_process,
-            peer_works: setup.peer_works,
-        };
-        Velos(Node::velos(config, &shape_of(&setup.shape), host))
-    }
-
-    fn value_bytes_max(&self) -> usize {
-        self.0.value_bytes_max()
-    }
-
-    fn propose<H: Host>(
-        &mut self,
-        value: &[u8],
-        now: Instant,
+    fn node<H: Host>(
+        config: NodeConfig,
+        shape: &proto::velos::Shape,
         host: &mut H,
-    ) -> Result<Slot, Refused> {
-        self.0.propose(value, now, host)
+    ) -> Node<Machine<V>> {
+        Node::velos(config, shape, host)
     }
 
-    fn read<H: Host>(&mut self, ticket: Ticket, now: Instant, host: &mut H) {
-        self.0.read(ticket, now, host);
-    }
-
-    fn on_event<H: Host>(&mut self, event: Event<'_>, now: Instant, host: &mut H) {
-        self.0.on_event(event, now, host);
-    }
-
-    fn poll<H: Host>(&mut self, now: Instant, host: &mut H) {
-        self.0.poll(now, host);
-    }
-
-    fn deadline(&self) -> Option<Instant> {
-        Some(self.0.deadline())
-    }
-
-    fn install<H: Host>(&mut self, applied: Prefix, now: Instant, host: &mut H) {
-        self.0.install(applied, now, host);
-    }
-
-    fn status(&self) -> Status {
-        self.0.status()
-    }
-
-    fn trusted(&self) -> Option<Rank> {
-        self.0.trusted()
-    }
-
-    fn n_caught_up(&self) -> u64 {
-        self.0.machine().counters().applied_from_fetch
+    fn n_caught_up(machine: &Machine<V>) -> u64 {
+        machine.counters().applied_from_fetch
     }
 }
 
@@ -102,6 +55,7 @@ macro_rules! mutants {
             vec![
                 $(mutant::<Velos<$name>, Velos<variant::Sound>>(),)*
                 mutant::<Velos<RpcWithoutSeal>, Velos<variant::Narrow>>(),
+                mutant::<Velos<SkipSurvey>, Velos<variant::Narrow>>(),
             ]
         }
     };
@@ -127,7 +81,6 @@ mutants! {
     ValueAfterCas: VALUE_AFTER_CAS,
     ReuseArea: REUSE_AREA,
     FetchAcrossGenerations: FETCH_ACROSS_GENERATIONS,
-    SkipSurvey: SKIP_SURVEY,
     ServeAsLearner: SERVE_AS_LEARNER,
 }
 
@@ -140,12 +93,22 @@ impl Variant for RpcWithoutSeal {
     const RPC_WITHOUT_SEAL: bool = true;
 }
 
+/// Needs narrow words: only then do generations wrap within a run.
+enum SkipSurvey {}
+
+impl Variant for SkipSurvey {
+    const NAME: &'static str = "SKIP_SURVEY";
+    const PACKING: proto::velos::word::Packing = variant::Narrow::PACKING;
+    const SKIP_SURVEY: bool = true;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Provider;
+    use crate::Shape;
     use crate::script::{Operation, PATIENCE, Script};
-    use std::time::Duration;
+    use core::time::Duration;
 
     /// How many of 100 writes a leader answers while everybody else is stopped.
     fn alone<V: Variant>() -> (Script<Velos<V>>, usize, u64) {

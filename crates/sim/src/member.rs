@@ -1,0 +1,104 @@
+//! A member as the simulator runs it: a `proto` node of some protocol.
+
+use crate::{Birth, Setup, Shape, Subject};
+use base::{Event, Instant, Prefix, Rank, Slot};
+use proto::node::{Layout, Node, NodeConfig, Start, Timing};
+use proto::{Host, Refused, Replicator, Status, Ticket};
+
+/// A protocol that can be simulated.
+pub trait Kind: 'static {
+    /// How it is called in reports.
+    const NAME: &'static str;
+    /// Its machine.
+    type Machine: Replicator;
+
+    /// The region of a member.
+    fn layout(members: usize, shape: &proto::velos::Shape) -> Layout;
+
+    /// A member at the beginning of a life.
+    fn node<H: Host>(
+        config: NodeConfig,
+        shape: &proto::velos::Shape,
+        host: &mut H,
+    ) -> Node<Self::Machine>;
+
+    /// Slots that it has read from others' rings and delivered, if it counts them.
+    fn n_caught_up(_machine: &Self::Machine) -> u64 {
+        0
+    }
+}
+
+/// A member that replicates by this kind of protocol.
+pub struct Member<K: Kind>(Node<K::Machine>);
+
+fn shape_of(shape: &Shape) -> proto::velos::Shape {
+    proto::velos::Shape { ring_slots: shape.ring_slots, value_bytes: shape.value_bytes }
+}
+
+impl<K: Kind> Subject for Member<K> {
+    const NAME: &'static str = K::NAME;
+
+    fn n_words(members: usize, shape: &Shape) -> usize {
+        K::layout(members, &shape_of(shape)).n_words as usize
+    }
+
+    fn start<H: Host>(setup: &Setup, _now: Instant, host: &mut H) -> Self {
+        let config = NodeConfig {
+            me: setup.me,
+            members: setup.members,
+            start: match setup.birth {
+                Birth::Fresh => Start::Bootstrap,
+                Birth::Reattached => Start::Reattach,
+            },
+            timing: Timing::default(),
+            memory_outlives_process: setup.memory_outlives_process,
+            peer_works: setup.peer_works,
+        };
+        Member(K::node(config, &shape_of(&setup.shape), host))
+    }
+
+    fn value_bytes_max(&self) -> usize {
+        self.0.value_bytes_max()
+    }
+
+    fn propose<H: Host>(
+        &mut self,
+        value: &[u8],
+        now: Instant,
+        host: &mut H,
+    ) -> Result<Slot, Refused> {
+        self.0.propose(value, now, host)
+    }
+
+    fn read<H: Host>(&mut self, ticket: Ticket, now: Instant, host: &mut H) {
+        self.0.read(ticket, now, host);
+    }
+
+    fn on_event<H: Host>(&mut self, event: Event<'_>, now: Instant, host: &mut H) {
+        self.0.on_event(event, now, host);
+    }
+
+    fn poll<H: Host>(&mut self, now: Instant, host: &mut H) {
+        self.0.poll(now, host);
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        Some(self.0.deadline())
+    }
+
+    fn install<H: Host>(&mut self, applied: Prefix, now: Instant, host: &mut H) {
+        self.0.install(applied, now, host);
+    }
+
+    fn status(&self) -> Status {
+        self.0.status()
+    }
+
+    fn trusted(&self) -> Option<Rank> {
+        self.0.trusted()
+    }
+
+    fn n_caught_up(&self) -> u64 {
+        K::n_caught_up(self.0.machine())
+    }
+}
