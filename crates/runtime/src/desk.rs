@@ -1,7 +1,7 @@
 //! Where the service lays down what its clients want, and reads how the replica stands.
 //!
 //! - I1 what a client asked is laid down here until it is answered or its deadline passes: no
-//!   request waits longer than [`Desk::patience`]. By the sweep in [`Desk::expire`].
+//!   request waits longer than its patience. By `Core::sweep`.
 //! - I2 a read is performed only after a check that began when the read was already here. By
 //!   construction: a round takes what is waiting when it begins, and nothing joins it later.
 

@@ -26,7 +26,7 @@ const LATER: u8 = 0;
 /// How many streams one life can name towards one peer.
 const STREAMS_PER_LIFE: u64 = 1 << 20;
 
-/// How much may wait to be sent to one peer before [`Flows::has_room`] says no.
+/// How much may wait to be sent to one peer before [`Outgoing::has_room`] says no.
 pub const OUT_BYTES_SOFT_MAX: usize = 4 << 20;
 
 #[derive(Debug, Default)]

@@ -9,7 +9,7 @@
 //! idle:  spin a little; say that we sleep; look once more; wait
 //! ```
 //! - I1 work per turn is bounded: a wait reports a bounded number of descriptors, the service reads
-//!   a bounded number of bytes from each, and a turn repeats at most [`REPEATS_MAX`] times.
+//!   a bounded number of bytes from each, and a turn repeats at most `REPEATS_MAX` times.
 //! - I2 nobody sleeps on work: between `prepare_sleep` and the wait everything is looked at once
 //!   more (fabric T9), and the wait ends at the first deadline of anybody.
 

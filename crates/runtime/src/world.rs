@@ -2,7 +2,7 @@
 //! values to.
 //!
 //! - I1 values are executed in slot order, each slot once, whether they come from the protocol or
-//!   from another member's backlog. Asserted in [`World::execute`].
+//!   from another member's backlog. Asserted in `World::execute`.
 
 use crate::backlog::Backlog;
 use crate::desk::Desk;
