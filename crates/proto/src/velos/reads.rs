@@ -33,6 +33,10 @@ pub(super) struct Round {
     began_at: Instant,
     /// How long it waits next before it looks again without having applied anything.
     patience: Duration,
+    /// Whose words have come or may still come, while it is asking.
+    asked: MemberSet,
+    /// What has come.
+    words: [Option<SlotWord>; MAX_MEMBERS],
     state: State,
 }
 
@@ -41,14 +45,7 @@ enum State {
     /// Something has to be applied first: tried again when it is.
     Waiting { applied: Prefix, until: Instant },
     /// READs of slot `applied` are under way. `leading` under that ballot, or following.
-    Asking {
-        applied: Prefix,
-        leading: Option<Ballot>,
-        /// Whose words have come or may still come.
-        asked: MemberSet,
-        words: [Option<SlotWord>; MAX_MEMBERS],
-        agreed: MemberSet,
-    },
+    Asking { applied: Prefix, leading: Option<Ballot>, agreed: MemberSet },
 }
 
 /// How long to wait before looking again at a slot that was about to be decided.
@@ -71,7 +68,8 @@ impl<V: Variant> Machine<V> {
         let state = self.ask(LOOK_AGAIN, host);
         let number = self.n_rounds - 1;
         let patience = LOOK_AGAIN * 2;
-        self.rounds.push_back(Round { ticket, number, began_at: self.now, patience, state });
+        let (began_at, asked, words) = (self.now, self.links, [None; MAX_MEMBERS]);
+        self.rounds.push_back(Round { ticket, number, began_at, patience, asked, words, state });
     }
 
     /// Posts the READs of one check, or says what to wait for.
@@ -116,8 +114,7 @@ impl<V: Variant> Machine<V> {
             host.read(rank, self.places.horizons(), MAX_MEMBERS, horizons);
         }
         self.nudge(self.now.plus(ROUND_TIMEOUT));
-        let (asked, words) = (self.links, [None; MAX_MEMBERS]);
-        State::Asking { applied, leading, asked, words, agreed: MemberSet::EMPTY }
+        State::Asking { applied, leading, agreed: MemberSet::EMPTY }
     }
 
     fn own_word_has_value<H: Host>(&self, slot: Slot, host: &H) -> bool {
@@ -131,8 +128,8 @@ impl<V: Variant> Machine<V> {
         let Some(round) = self.rounds.iter_mut().find(|round| round.number == number) else {
             return;
         };
-        if let (State::Asking { words, .. }, Outcome::Read(entry)) = (&mut round.state, outcome) {
-            words[from.index()] = Some(rpc::entry_word(V::PACKING, entry));
+        if let Outcome::Read(entry) = outcome {
+            round.words[from.index()] = Some(rpc::entry_word(V::PACKING, entry));
         }
     }
 
@@ -145,14 +142,11 @@ impl<V: Variant> Machine<V> {
     ) {
         let Some(at) = self.rounds.iter().position(|round| round.number == number) else { return };
         let needed = if V::READ_CHECKS_ONE { 1 } else { majority(self.members) };
-        let State::Asking { applied, leading, asked, words, agreed } = &mut self.rounds[at].state
-        else {
-            return;
-        };
-        let (Outcome::Read(horizons), Some(word)) = (outcome, words[from.index()]) else {
-            asked.remove(from);
-            let hopeless = asked.len() < needed;
-            if hopeless {
+        let round = &mut self.rounds[at];
+        let State::Asking { applied, leading, agreed } = &mut round.state else { return };
+        let (Outcome::Read(horizons), Some(word)) = (outcome, round.words[from.index()]) else {
+            round.asked.remove(from);
+            if round.asked.len() < needed {
                 self.refuse_round(at, host);
             }
             return;
@@ -164,8 +158,8 @@ impl<V: Variant> Machine<V> {
             Some(ballot) => word.min_proposal <= ballot,
             // R2
             None => {
-                !is_recycled(slot, u64::from(ring), horizons)
-                    && !(word.generation == generation && word.has_value())
+                let accepted = word.generation == generation && word.has_value();
+                !accepted && !is_recycled(slot, u64::from(ring), horizons)
             }
         };
         if !clear {
@@ -222,10 +216,11 @@ impl<V: Variant> Machine<V> {
                 if self.applied > applied || self.now >= until {
                     let patience = round.patience;
                     let state = self.ask(patience, host);
-                    let number = self.n_rounds - 1;
+                    let (number, asked) = (self.n_rounds - 1, self.links);
                     let round = &mut self.rounds[at];
                     // Twice as long each time: asking more often would not make a slow link faster.
                     (round.state, round.number, round.patience) = (state, number, patience * 2);
+                    (round.asked, round.words) = (asked, [None; MAX_MEMBERS]);
                 } else {
                     self.nudge(until);
                 }
