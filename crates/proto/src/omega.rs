@@ -297,7 +297,13 @@ impl Omega {
             // It must claim the lead itself, or two old opinions could hold each other up.
             self.claims(*rank) && supporters(*rank) >= base::majority(self.members)
         });
-        let kept = self.own.trusted.filter(|leader| self.keeps(*leader));
+        // Two that claim the lead, and nobody else to settle it: the lower one has it.
+        let contested = |leader: Rank| {
+            leader == self.me
+                && supporters(leader) + 1 < base::majority(self.members)
+                && electable.iter().any(|rank| rank < leader && self.claims(rank))
+        };
+        let kept = self.own.trusted.filter(|at| self.keeps(*at) && !contested(*at));
         self.own.trusted = established.or(kept).or_else(|| {
             electable
                 .iter()
@@ -473,6 +479,20 @@ mod tests {
         assert_eq!(group.members[old].trusted(), Some(Rank::at(old)));
         group.run(&[0, 1, 2]);
         assert_eq!(group.leader(), new.index());
+    }
+
+    #[test]
+    fn of_two_that_claim_the_lead_with_nobody_to_settle_it_the_lower_one_has_it() {
+        let mut group = Group::new();
+        group.run(&[0, 1, 2]);
+        group.run(&[0, 1]);
+        // Both were alone with member 2 for a while; now it is gone.
+        for me in [0, 1] {
+            group.members[me].own.trusted = Some(Rank::at(me));
+        }
+        group.run(&[0, 1]);
+        assert_eq!(group.members[0].trusted(), Some(Rank::at(0)));
+        assert_eq!(group.members[1].trusted(), Some(Rank::at(0)));
     }
 
     #[test]

@@ -84,15 +84,9 @@ pub(crate) fn decode(words: &[u64]) -> Option<(Label, &[u8])> {
     })
 }
 
-/// The payload of an area, whatever it holds: for the variant that looks at nothing.
-pub(crate) fn payload_unchecked(words: &[u64]) -> &[u8] {
-    let bytes = words[HEADER_WORDS..].as_bytes();
-    &bytes[..(words[2] as usize).min(bytes.len())]
-}
-
 /// The payload of words that this node encoded or has decoded before.
 pub(crate) fn payload(words: &[u64]) -> &[u8] {
-    payload_unchecked(words)
+    &words[HEADER_WORDS..].as_bytes()[..words[2] as usize]
 }
 
 #[cfg(test)]

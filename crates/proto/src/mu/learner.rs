@@ -21,7 +21,7 @@ pub(super) struct Fetch {
 impl Mu {
     pub(super) fn learn<H: Host>(&mut self, host: &mut H) {
         if self.learner {
-            return self.request_state(self.decided_known(), host);
+            return self.request_state(self.decided_known().max(self.claimed), host);
         }
         loop {
             let slot = self.applied.next_slot();

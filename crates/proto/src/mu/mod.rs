@@ -117,6 +117,8 @@ pub struct Mu {
     now: Instant,
 
     learner: bool,
+    /// What an earlier life said that it had applied.
+    claimed: Prefix,
     trusted: bool,
     term: Option<Term>,
     n_terms: u32,
@@ -155,7 +157,8 @@ impl Mu {
         let places = Places::new(base, shape);
         // M1: whoever this member admitted in an earlier life has to ask again.
         host.permit_writer(places.log, Some(config.me))?;
-        host.store(places.applied(config.me), 0);
+        // What an earlier life claimed this one owes, as in Velos.
+        let claimed = Prefix(host.load(places.applied(config.me)));
         host.store(places.fact(config.me).plus(1), 0);
         let promised = Ballot(host.load(places.promised()));
         let mut links = MemberSet::EMPTY;
@@ -168,6 +171,7 @@ impl Mu {
             window: u64::from(shape.ring_slots / 4),
             now: Instant::ZERO,
             learner: config.start == Start::Reattach,
+            claimed,
             trusted: false,
             term: None,
             n_terms: 0,
@@ -244,7 +248,7 @@ impl Mu {
     }
 
     fn tell_applied<H: Host>(&mut self, host: &mut H) {
-        if self.applied > self.told_applied {
+        if self.applied > self.told_applied && !self.learner {
             self.told_applied = self.applied;
             let at = self.places.applied(self.me);
             host.store(at, self.applied.0);
@@ -336,7 +340,8 @@ impl Replicator for Mu {
                 self.links.insert(rank);
                 self.failed.remove(rank);
                 if rank != self.me {
-                    host.write(rank, self.places.applied(self.me), &[self.applied.0], None);
+                    let held = if self.learner { 0 } else { self.applied.0 };
+                    host.write(rank, self.places.applied(self.me), &[held], None);
                     self.on_link_up(rank, host);
                 }
             }
@@ -350,6 +355,9 @@ impl Replicator for Mu {
     fn poll<H: Host>(&mut self, now: Instant, host: &mut H) {
         self.now = now;
         self.read_words_of_peers(host);
+        if !self.learner {
+            host.store(self.places.applied(self.me), self.applied.0);
+        }
         if self.nudge_at.is_some_and(|at| at <= now) {
             self.nudge_at = None;
             self.repeat_lost(host);
@@ -378,7 +386,7 @@ impl Replicator for Mu {
             // wrote there, nor go on where it was.
             self.depose(host);
         }
-        self.learner = false;
+        self.learner = applied < self.claimed;
         self.applied = applied;
         self.fetch = None;
         self.state_asked_at = None;

@@ -35,7 +35,7 @@ const HEADROOM: u64 = 8;
 
 impl<V: Variant> Machine<V> {
     pub(super) fn start_term<H: Host>(&mut self, host: &mut H) {
-        assert!(self.term.is_none() && !self.learner);
+        assert!(self.term.is_none() && !self.is_learner());
         self.read_facts(host);
         self.learn(host);
         let first = self.applied.next_slot();
@@ -287,6 +287,9 @@ impl<V: Variant> Machine<V> {
                 let by_message = self.by_message;
                 let cell = self.cell(slot);
                 cell.busy = cell.busy.difference(by_message);
+            }
+            if self.phase_of(slot) == Phase::Fetching {
+                self.give_up_source(slot, host);
             }
             if matches!(self.phase_of(slot), Phase::Preparing | Phase::Accepting) {
                 for rank in Rank::all(self.members) {

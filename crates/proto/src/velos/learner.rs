@@ -7,7 +7,7 @@
 //! word does not say, a majority's words do: some of them has the deciding accept, and the highest
 //! accepted ballot among them has the decided value.
 
-use super::slot::is_recycled;
+use super::slot::{SOURCE_PATIENCE, is_recycled};
 use super::*;
 
 /// How many slots are fetched at once.
@@ -35,7 +35,7 @@ pub(super) struct Fetch {
 #[derive(Debug)]
 enum Stage {
     Words,
-    Value { accepted: Ballot },
+    Value { accepted: Ballot, since: Instant },
     Whole(Vec<u64>),
     Retry,
 }
@@ -44,7 +44,7 @@ impl<V: Variant> Machine<V> {
     /// Applies whatever is known to be decided, and goes for what is not at hand.
     pub(super) fn learn<H: Host>(&mut self, host: &mut H) {
         self.scan_piggybacked(host);
-        if self.learner {
+        if self.stateless {
             return self.ask_for_state(host);
         }
         let before = self.applied;
@@ -124,8 +124,7 @@ impl<V: Variant> Machine<V> {
             host.load_into(at, &mut words);
         }
         let whole = value::decode(&words)
-            .is_some_and(|(label, _)| label.slot == slot && label.ballot >= word.accepted_proposal)
-            || V::SKIP_CHECKSUM;
+            .is_some_and(|(label, _)| label.slot == slot && label.ballot >= word.accepted_proposal);
         // The leader may have recycled the slot for a majority that does not include this node.
         let unchanged = self.own_word(slot, host).generation == word.generation;
         if whole && unchanged {
@@ -162,6 +161,14 @@ impl<V: Variant> Machine<V> {
             return;
         }
         for at in 0..self.fetches.len() {
+            if let Stage::Value { since, .. } = self.fetches[at].stage {
+                // Who was asked is paused, and will not be a witness the next time.
+                if self.now.since(since) >= SOURCE_PATIENCE {
+                    self.fetches[at].stage = Stage::Retry;
+                } else {
+                    self.nudge(since.plus(SOURCE_PATIENCE));
+                }
+            }
             if matches!(self.fetches[at].stage, Stage::Retry) {
                 let (slot, tries) = (self.fetches[at].slot, self.fetches[at].tries);
                 if tries >= TRIES_MAX {
@@ -230,7 +237,7 @@ impl<V: Variant> Machine<V> {
         host: &mut H,
     ) {
         let Some(at) = self.fetch_at(slot, number) else { return };
-        let quorum = self.quorum();
+        let (now, quorum) = (self.now, self.quorum());
         let ring = self.places.ring_slots();
         let generation = V::PACKING.generation_of(slot, ring);
         let fetch = &mut self.fetches[at];
@@ -267,7 +274,7 @@ impl<V: Variant> Machine<V> {
             fetch.stage = Stage::Retry;
             return;
         };
-        fetch.stage = Stage::Value { accepted: word.accepted_proposal };
+        fetch.stage = Stage::Value { accepted: word.accepted_proposal, since: now };
         let token = tokens::make(tokens::FETCH_VALUE, number, slot.0);
         let (area_at, n_words) = (self.places.area(slot, proposer, area), self.places.area_words);
         host.read(rank, area_at, n_words as usize, token);
@@ -282,7 +289,7 @@ impl<V: Variant> Machine<V> {
     ) {
         let Some(at) = self.fetch_at(slot, number) else { return };
         let fetch = &mut self.fetches[at];
-        let Stage::Value { accepted } = fetch.stage else { return };
+        let Stage::Value { accepted, .. } = fetch.stage else { return };
         let whole = match outcome {
             Outcome::Read(words) => value::decode(words)
                 .filter(|(label, _)| label.slot == slot && label.ballot >= accepted)
@@ -315,7 +322,7 @@ impl<V: Variant> Machine<V> {
 
     fn ask_for_state<H: Host>(&mut self, host: &mut H) {
         self.repeat_state_request();
-        let known = self.decided_known();
+        let known = self.decided_known().max(self.claimed);
         self.request_state(known, host);
     }
 

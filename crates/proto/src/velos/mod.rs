@@ -142,7 +142,10 @@ pub struct Machine<V: Variant> {
     peer_works: bool,
     now: Instant,
 
-    learner: bool,
+    /// Not even the empty state: its process died and forgot it.
+    stateless: bool,
+    /// What an earlier life of this member said that it had applied.
+    claimed: Prefix,
     trusted: bool,
     /// Some while this node leads or tries to.
     term: Option<Term>,
@@ -197,8 +200,9 @@ impl<V: Variant> Machine<V> {
         let places = Places::new(base, config.members, shape);
         let mut links = MemberSet::EMPTY;
         links.insert(config.me);
-        // What this life has not applied it must not claim (the region may remember more).
-        host.store(places.applied(config.me), 0);
+        // What an earlier life claimed to have applied was perhaps recycled on its word: until this
+        // one has applied as much, it holds nothing (the word stays, a next life must know it too).
+        let claimed = Prefix(host.load(places.applied(config.me)));
         host.store(places.fact(config.me).plus(1), 0);
         let highest = Ballot(host.load(places.highest()));
         Machine {
@@ -209,7 +213,8 @@ impl<V: Variant> Machine<V> {
             window: u64::from(shape.ring_slots / 4),
             peer_works: config.peer_works,
             now: Instant::ZERO,
-            learner: config.start == Start::Reattach && !V::SERVE_AS_LEARNER,
+            stateless: config.start == Start::Reattach && !V::SERVE_AS_LEARNER,
+            claimed: if V::SERVE_AS_LEARNER { Prefix::ZERO } else { claimed },
             trusted: false,
             term: None,
             n_terms: 0,
@@ -252,6 +257,11 @@ impl<V: Variant> Machine<V> {
     fn peers(&self) -> impl Iterator<Item = Rank> + use<V> {
         let me = self.me;
         Rank::all(self.members).filter(move |rank| *rank != me)
+    }
+
+    /// Whether it lacks what it ought to hold: then it serves, leads and vouches for nothing.
+    fn is_learner(&self) -> bool {
+        self.stateless || self.applied < self.claimed
     }
 
     fn cell(&mut self, slot: Slot) -> &mut Cell {
@@ -342,7 +352,7 @@ impl<V: Variant> Machine<V> {
     /// Publishes the applied prefix: at once when much has been applied, else now and then.
     fn tell_applied<H: Host>(&mut self, host: &mut H) {
         let lag = self.applied.ahead_of(self.told_applied);
-        if lag == 0 {
+        if lag == 0 || self.is_learner() {
             return;
         }
         let due = self.told_at.plus(TELL_EVERY);
@@ -369,7 +379,8 @@ impl<V: Variant> Machine<V> {
             return;
         }
         self.failed.remove(rank);
-        host.write(rank, self.places.applied(self.me), &[self.applied.0], None);
+        let held = if self.is_learner() { 0 } else { self.applied.0 };
+        host.write(rank, self.places.applied(self.me), &[held], None);
         self.restart_fetches();
         self.repost(rank, host);
     }
@@ -416,7 +427,7 @@ impl<V: Variant> Replicator for Machine<V> {
     fn lead<H: Host>(&mut self, now: Instant, host: &mut H) {
         self.now = now;
         self.trusted = true;
-        if self.term.is_none() && !self.learner {
+        if self.term.is_none() && !self.is_learner() {
             self.start_term(host);
         }
     }
@@ -468,6 +479,10 @@ impl<V: Variant> Replicator for Machine<V> {
         self.now = now;
         self.read_facts(host);
         self.read_applied(host);
+        if !self.is_learner() {
+            // Before anything is recycled on the strength of it.
+            host.store(self.places.applied(self.me), self.applied.0);
+        }
         self.recyclable = self.applied_by_majority();
         let newer = self.facts.iter().map(|fact| fact.ballot).max().unwrap_or_default();
         if self.term.as_ref().is_some_and(|term| newer > term.ballot) {
@@ -479,7 +494,7 @@ impl<V: Variant> Replicator for Machine<V> {
         }
         if self.term.is_none() {
             self.learn(host);
-            if self.trusted && !self.learner && self.retry_at.is_none_or(|at| at <= now) {
+            if self.trusted && !self.is_learner() && self.retry_at.is_none_or(|at| at <= now) {
                 self.retry_at = None;
                 self.start_term(host);
             }
@@ -505,7 +520,7 @@ impl<V: Variant> Replicator for Machine<V> {
             // and must not vouch for what it proposed; a new one has not.
             self.step_down(host);
         }
-        self.learner = false;
+        self.stateless = false;
         self.applied = applied;
         self.scanned = self.scanned.max(applied.next_slot());
         self.fetches.clear();
@@ -515,7 +530,7 @@ impl<V: Variant> Replicator for Machine<V> {
 
     fn status(&self) -> Status {
         let role = match &self.term {
-            _ if self.learner => Role::Learner,
+            _ if self.is_learner() => Role::Learner,
             Some(term) if term.announced => Role::Leader,
             Some(_) => Role::Candidate,
             None => Role::Follower,
@@ -535,7 +550,7 @@ impl<V: Variant> Replicator for Machine<V> {
 
     fn applied_by(&self, member: Rank) -> Prefix {
         if member == self.me {
-            if self.learner { Prefix::ZERO } else { self.applied }
+            if self.is_learner() { Prefix::ZERO } else { self.applied }
         } else if self.failed.contains(member) {
             Prefix::ZERO
         } else {

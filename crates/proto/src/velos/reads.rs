@@ -53,7 +53,7 @@ const LOOK_AGAIN: Duration = Duration::from_micros(200);
 
 impl<V: Variant> Machine<V> {
     pub(super) fn start_read<H: Host>(&mut self, ticket: Ticket, host: &mut H) {
-        if self.learner || self.rounds.len() >= ROUNDS_MAX {
+        if self.is_learner() || self.rounds.len() >= ROUNDS_MAX {
             self.counters.reads_refused += 1;
             return host.notify(Note::ReadRefused(ticket));
         }
@@ -80,7 +80,7 @@ impl<V: Variant> Machine<V> {
         let until = self.now.plus(patience);
         let wait = State::Waiting { applied, until };
         let leading = self.term.as_ref().map(|term| term.ballot);
-        let mut slot = applied.next_slot();
+        let slot = applied.next_slot();
         if leading.is_some() {
             // R1: slot a must be this term's to fill.
             let own = match self.phase_of(slot) {
@@ -91,11 +91,6 @@ impl<V: Variant> Machine<V> {
             if !own && !V::READ_BEFORE_RECOVERY {
                 self.nudge(until);
                 return wait;
-            }
-            if V::READ_CHECKS_NEXT_FREE
-                && let Some(term) = &self.term
-            {
-                slot = term.next;
             }
         }
         if leading.is_none() && self.own_word_has_value(slot, host) {

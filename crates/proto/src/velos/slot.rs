@@ -48,9 +48,15 @@ pub(super) struct Cell {
     offered: [Tag; MAX_MEMBERS],
     /// What completed prepares returned: accepted ballot and tag.
     pub(super) found: [(Ballot, Tag); MAX_MEMBERS],
+    /// Whose value is being fetched, and since when.
+    source: Option<(Rank, Instant)>,
     /// Label and payload, encoded once a ballot.
     pub(super) value: Vec<u64>,
 }
+
+/// How long a value may take to come before another acceptor is asked for it: more than a round
+/// trip.
+pub(super) const SOURCE_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Whether a member whose region shows these horizons may have used the place of `slot` again (I8).
 pub(super) fn is_recycled(slot: Slot, ring_slots: u64, horizons: &[u64]) -> bool {
@@ -316,7 +322,7 @@ impl<V: Variant> Machine<V> {
     /// A majority has promised. Either the slot is free, or the value with the highest accepted
     /// ballot among what the completed prepares returned has to be proposed (I1).
     fn resolve<H: Host>(&mut self, slot: Slot, host: &mut H) {
-        let (me, number) = (self.me, self.n_terms);
+        let (me, number, now) = (self.me, self.n_terms, self.now);
         let area_words = self.places.area_words as usize;
         let cell = self.cell(slot);
         let holders =
@@ -333,6 +339,7 @@ impl<V: Variant> Machine<V> {
             return;
         };
         cell.phase = Phase::Fetching;
+        cell.source = Some((best, now));
         let (_, tag) = cell.found[best.index()];
         let Some((proposer, area)) = tag.place() else {
             unreachable!("a word with an accepted ballot has a tag");
@@ -340,6 +347,28 @@ impl<V: Variant> Machine<V> {
         let at = self.places.area(slot, proposer, area);
         // Through the fabric for the own memory too: one path, and it completes at the next poll.
         host.read(best, at, area_words, tokens::make(tokens::ADOPT, number, slot.0));
+        self.nudge(now.plus(SOURCE_PATIENCE));
+    }
+
+    /// A source that is paused answers when it goes on, perhaps never; others may have the value.
+    pub(super) fn give_up_source<H: Host>(&mut self, slot: Slot, host: &mut H) {
+        let (now, quorum) = (self.now, self.quorum());
+        let cell = self.cell(slot);
+        let Some((from, since)) = cell.source.filter(|_| cell.phase == Phase::Fetching) else {
+            return;
+        };
+        let due = since.plus(SOURCE_PATIENCE);
+        if now < due {
+            return self.nudge(due);
+        }
+        cell.phase = Phase::Preparing;
+        cell.source = None;
+        cell.found[from.index()] = (Ballot::NONE, Tag::NONE);
+        cell.prepared.remove(from);
+        cell.vouched.remove(from);
+        if cell.vouched.len() >= quorum {
+            self.resolve(slot, host);
+        }
     }
 
     pub(super) fn on_adopted_value<H: Host>(
@@ -352,7 +381,7 @@ impl<V: Variant> Machine<V> {
     ) {
         let me = self.me;
         let Some(cell) = self.current(number, slot) else { return };
-        if cell.phase != Phase::Fetching {
+        if cell.phase != Phase::Fetching || cell.source.is_none_or(|(asked, _)| asked != from) {
             return;
         }
         let wanted = cell.found[from.index()].0;
@@ -364,7 +393,6 @@ impl<V: Variant> Machine<V> {
             _ => false,
         };
         let whole = match outcome {
-            Outcome::Read(words) if V::SKIP_CHECKSUM => Some(value::payload_unchecked(words)),
             Outcome::Read(words) => value::decode(words)
                 .filter(|(label, _)| label.slot == slot && label.ballot >= wanted)
                 .map(|(_, payload)| payload),
@@ -420,11 +448,7 @@ impl<V: Variant> Machine<V> {
             return;
         }
         let word = cell.predicted[to.index()];
-        let free = word.tag.free_area(me);
-        let area = match word.tag.place() {
-            Some((holder, used)) if V::REUSE_AREA && holder == me => used,
-            _ => free,
-        };
+        let area = word.tag.free_area(me);
         let area_at = places.area(slot, me, area);
         cell.offered[to.index()] = Tag::of(me, area);
         if by_message {

@@ -433,7 +433,6 @@ fn amnesia_a_restarted_member_uses_no_ballot_of_its_earlier_life() {
     group.settle(&EVERYBODY);
     assert_eq!(group.machines[0].status().role, Role::Learner, "no state, no lead");
     assert!(group.world.notes[0].iter().any(|note| matches!(note, Note::NeedState(_))));
-    assert_eq!(group.world.memory[0][group.machines[0].places.applied(Rank::at(0)).0 as usize], 0);
     let mut view = View { world: &mut group.world, me: 0 };
     group.machines[0].install(Prefix(0), group.now, &mut view);
     group.settle(&EVERYBODY);
@@ -499,4 +498,32 @@ fn the_previous_decision_rides_on_the_next_value() {
     group.step(1);
     assert_eq!(group.values(1), [b"a"], "b's label says that a is decided");
     assert!(group.machines[1].counters.facts_piggybacked > 0);
+}
+
+#[test]
+fn a_restarted_member_is_no_holder_before_it_has_what_its_earlier_life_claimed() {
+    let mut group = Group::<Sound>::new();
+    group.lead(0);
+    group.settle(&EVERYBODY);
+    // Member 2 sleeps; the leader recycles on its own and member 1's word.
+    for n in 0..40u8 {
+        group.propose(0, &[n]).expect("room");
+        group.settle(&[0, 1]);
+    }
+    assert_eq!(group.values(1).len(), 40);
+    let mut view = View { world: &mut group.world, me: 1 };
+    group.machines[1] = Machine::new(&config(1, Start::Reattach), At(0), &SHAPE, &mut view);
+    for peer in Rank::all(3) {
+        group.event(1, Event::LinkUp(peer));
+    }
+    // The state of somebody who has applied less does not make it whole.
+    let mut view = View { world: &mut group.world, me: 1 };
+    group.machines[1].install(Prefix(3), group.now, &mut view);
+    assert_eq!(group.machines[1].status().role, Role::Learner);
+    assert!(!group.machines[1].holders(Prefix(1)).contains(Rank::at(1)));
+    group.step(0);
+    assert!(!group.machines[0].holders(Prefix(4)).contains(Rank::at(1)), "its word was taken back");
+    let mut view = View { world: &mut group.world, me: 1 };
+    group.machines[1].install(Prefix(40), group.now, &mut view);
+    assert_eq!(group.machines[1].status().role, Role::Follower);
 }

@@ -3,6 +3,13 @@
 //! A [`Variant`] is a zero-sized type whose constants the compiler folds: the shipped protocol pays
 //! nothing for them, and nobody can switch a bug on at run time. The simulator's sweep must catch
 //! each one; one that survives shows a check that does not check.
+//!
+//! Three that were planted once are not bugs, and were taken out again. *Check a leader's reads
+//! against the next free slot*: its accepts and that READ share FIFO links, so the accepts'
+//! completions, which depose it, come first. *Write into the area that the word refers to*: the label
+//! then carries a higher ballot, whose value is as good. *Skip the checksum*: an area is whole while a
+//! word refers to it, and a slot's full number catches the rest. The three rules stay as a second
+//! line of defence.
 
 use super::word::Packing;
 
@@ -32,8 +39,6 @@ pub trait Variant: 'static {
     const RECYCLE_EARLY: bool = false;
     /// Answer reads without looking at a majority.
     const READ_WITHOUT_CHECK: bool = false;
-    /// Check reads against the next free slot instead of the applied prefix.
-    const READ_CHECKS_NEXT_FREE: bool = false;
     /// Check reads at one member only.
     const READ_CHECKS_ONE: bool = false;
     /// A new leader answers reads before it has applied what it found.
@@ -44,12 +49,8 @@ pub trait Variant: 'static {
     const APPLY_BARE_INDEX: bool = false;
     /// Read the leader's two published words in the wrong order.
     const TORN_FACT: bool = false;
-    /// Take a value out of its area without looking at its label and checksum.
-    const SKIP_CHECKSUM: bool = false;
     /// Post the CAS before the WRITE of the value that it refers to.
     const VALUE_AFTER_CAS: bool = false;
-    /// Write a new value into the area that the slot word refers to.
-    const REUSE_AREA: bool = false;
     /// Fetch a slot from whatever majority answers, although one member has recycled it.
     const FETCH_ACROSS_GENERATIONS: bool = false;
     /// Believe a word's generation without looking at the horizons.

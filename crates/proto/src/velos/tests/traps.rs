@@ -122,3 +122,29 @@ fn a_read_may_take_as_long_as_a_round_trip_and_ends_with_the_links() {
     }
     assert!(group.world.notes[0].contains(&Note::ReadRefused(Ticket(8))));
 }
+
+#[test]
+fn a_paused_member_that_holds_the_value_does_not_hold_up_the_others() {
+    let mut group = Group::<Sound>::new();
+    group.lead(0);
+    group.settle(&EVERYBODY);
+    // Accepted by 0 and 1; 2 has neither the value nor the news, and is to lead.
+    group.hold(0, 2);
+    group.propose(0, b"kept").expect("room");
+    group.step(0);
+    group.lead(2);
+    // Member 1 has promised, and answers nothing from here on: its link stands.
+    group.hold(2, 1);
+    group.step(2);
+    assert!(!group.world.links[2][1].is_empty(), "the trap is set: 1 is asked for the value");
+    for _ in 0..20 {
+        group.now = group.now.plus(Duration::from_millis(50));
+        group.step(2);
+    }
+    assert!(group.leads(2));
+    assert_eq!(group.values(2), [b"kept"]);
+    // What comes late changes nothing.
+    group.release(2, 1);
+    group.settle(&[1, 2]);
+    assert_eq!(group.values(1), [b"kept"]);
+}
