@@ -24,8 +24,8 @@ pub(super) struct Term {
     published: Prefix,
     /// Peers that have the ballot in their fact words.
     introduced: MemberSet,
-    /// Nobody was woken yet to see this term's first decision.
-    first_news: bool,
+    /// Sleepers were not woken yet for this term's first decision: the first at or above this slot.
+    first_news: Option<Slot>,
 }
 
 /// How long an acceptor may take to answer a message before it is asked again.
@@ -74,7 +74,7 @@ impl<V: Variant> Machine<V> {
             announced: false,
             published: Prefix::ZERO,
             introduced: MemberSet::EMPTY,
-            first_news: true,
+            first_news: Some(first),
         });
         // The undecided slots first; the window is extended by the polls that follow.
         self.extend_window(recover_until.0 - first.0 + HEADROOM, host);
@@ -96,6 +96,15 @@ impl<V: Variant> Machine<V> {
         self.n_futile += 1;
         let pause = BACK_OFF * (1 + self.me.index() as u32) * (1 << doublings);
         self.retry_at = Some(self.now.plus(pause));
+    }
+
+    /// A candidate prepares what it needs to serve and nothing else; a leader the rest, in steps, so
+    /// that the first value does not wait for the whole window.
+    pub(super) fn extend_window_at_poll<H: Host>(&mut self, host: &mut H) {
+        let Some(term) = &self.term else { return };
+        let needed = term.recover_until.0 + HEADROOM;
+        let n = if term.announced { HEADROOM } else { 0 };
+        self.extend_window(n.max(needed.saturating_sub(term.prepared_until.0)), host);
     }
 
     /// Prepares up to `n` more slots, as far as the window and the ring allow (I3).
@@ -237,8 +246,8 @@ impl<V: Variant> Machine<V> {
         if self.peer_works {
             return;
         }
-        let first = term.first_news && decided.0 > 0 && term.published == decided;
-        term.first_news &= !first;
+        let decided_anew = |slot| decided.contains(slot) && term.published == decided;
+        let first = term.first_news.take_if(|slot| decided_anew(*slot)).is_some();
         let next = term.next;
         let mut lagging = false;
         for rank in self.peers() {

@@ -500,7 +500,7 @@ impl<V: Variant> Replicator for Machine<V> {
             }
         }
         if self.term.is_some() {
-            self.extend_window(u64::MAX, host);
+            self.extend_window_at_poll(host);
             self.advance(host);
             self.publish(host);
         }
