@@ -5,8 +5,10 @@
 //! count of slots cannot be mistaken for the last of them.
 //!
 //! - [`id`]: who ([`NodeId`], [`Rank`], [`MemberSet`]) and how many of them ([`majority`]).
-//! - [`order`]: where in the replicated order ([`Slot`], [`Prefix`]) and by what right ([`Ballot`]).
-//! - [`verb`]: what one party may do to another's memory ([`Port`]) and what comes back ([`Event`]).
+//! - [`order`]: where in the replicated order ([`Slot`], [`Prefix`]) and by what right
+//!   ([`Ballot`]).
+//! - [`verb`]: what one party may do to another's memory ([`Port`]) and what comes back
+//!   ([`Event`]).
 //! - [`time`]: instants handed to machines that own no clock.
 //! - [`rng`]: randomness that a seed replays.
 #![no_std]

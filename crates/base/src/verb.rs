@@ -7,7 +7,8 @@
 //! - T1 an aligned word is never torn;
 //! - T2 what one node posts to one peer (verbs and messages) takes effect there in posting order;
 //! - T3 nothing is promised *inside* one write or read of several words;
-//! - T4 every verb with a token completes exactly once, with [`Outcome::Unknown`] if its link broke.
+//! - T4 every verb with a token completes exactly once, with [`Outcome::Unknown`] if its link
+//!   broke.
 
 use crate::Rank;
 use alloc::vec::Vec;

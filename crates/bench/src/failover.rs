@@ -26,7 +26,8 @@ const BEFORE_NS: u64 = 1_000_000;
 const BIN_NS: u64 = 100_000;
 /// ... so many of them.
 const BINS: usize = 40;
-/// Groups whose leader was replaced before the kill are not counted; more than so many are an error.
+/// Groups whose leader was replaced before the kill are not counted; more than so many are an
+/// error.
 const VOIDED_MAX: u32 = 20;
 /// A successor that takes longer is none.
 const PATIENCE: Duration = Duration::from_secs(20);

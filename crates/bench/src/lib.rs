@@ -4,8 +4,8 @@
 //! test depends on one.
 //!
 //! - [`core`]: the protocol alone, in one thread, beside [`rivals`].
-//! - [`decide`], [`failover`], [`verbs`]: real processes over a real fabric. [`group`] is their parent's
-//!   side, [`worker`] their own, [`member`] the loop of a worker that decides.
+//! - [`decide`], [`failover`], [`verbs`]: real processes over a real fabric. [`group`] is their
+//!   parent's side, [`worker`] their own, [`member`] the loop of a worker that decides.
 //! - [`kv`], [`idle`]: a real [`cluster`], beside the servers that people use today.
 //! - [`run`]: how often, and what becomes of it.
 #![forbid(unsafe_code)]

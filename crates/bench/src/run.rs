@@ -19,8 +19,8 @@ impl Effort {
     pub const QUICK: Effort = Effort { runs: 1, span: Duration::from_millis(200) };
 }
 
-/// Measures all cases in turn, `effort.runs` times: a disturbance of a second hits different cases of
-/// one run, not all runs of one case.
+/// Measures all cases in turn, `effort.runs` times: a disturbance of a second hits different cases
+/// of one run, not all runs of one case.
 ///
 /// # Errors
 /// The first of any case.

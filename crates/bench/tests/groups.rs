@@ -1,4 +1,5 @@
-//! Groups of real processes: they come together, are measured, lose their leader, and leave nothing.
+//! Groups of real processes: they come together, are measured, lose their leader, and leave
+//! nothing.
 //!
 //! A worker is this test's own binary, told by its environment to be one.
 

@@ -20,9 +20,10 @@
 //! - T6 **CAS and FETCH-ADD are atomic** together on every link, and with the owner's CPU if
 //!   [`Capabilities::atomicity`] says so.
 //! - T7 **Messages** arrive whole, once, in order, or the link is reported down.
-//! - T8 **Failures are events.** A broken link is `LinkDown`, a dead process `ProcessFailed`; neither
-//!   panics, blocks, nor is reported for a live peer but as suspicion. Both are hints: safety never
-//!   rests on them. `LinkUp` follows when the peer (or its successor on the same region) is there.
+//! - T8 **Failures are events.** A broken link is `LinkDown`, a dead process `ProcessFailed`;
+//!   neither panics, blocks, nor is reported for a live peer but as suspicion. Both are hints:
+//!   safety never rests on them. `LinkUp` follows when the peer (or its successor on the same
+//!   region) is there.
 //! - T9 **No lost wake-up.** After `prepare_sleep`, a `wake` or a message makes `wait_fd` readable.
 //!
 //! Never here: protocol logic.

@@ -1,4 +1,5 @@
-//! What a connection may still do when it is over: T4 and L1, through a proxy that holds bytes back.
+//! What a connection may still do when it is over: T4 and L1, through a proxy that holds bytes
+//! back.
 
 mod tcp_support;
 

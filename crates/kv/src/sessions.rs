@@ -9,8 +9,8 @@
 //! it can still hand over again is remembered. A sequence below the window is refused with a
 //! definite "unknown": it may have been executed long ago.
 //!
-//! - S1 a (origin, sequence) is [`Verdict::Fresh`] at most once. By construction: `record` marks it,
-//!   the mark stays while the sequence is in the window, and below the window nothing is fresh.
+//! - S1 a (origin, sequence) is [`Verdict::Fresh`] at most once. By construction: `record` marks
+//!   it, the mark stays while the sequence is in the window, and below the window nothing is fresh.
 //! - S2 sequences within the window may come in any order, and each is fresh once. Property test
 //!   `s2_any_order_within_the_window`.
 //! - S3 a life that is not the latest of its member is refused. By comparison in `judge`.

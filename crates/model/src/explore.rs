@@ -3,8 +3,8 @@
 //! - I1 Each state is expanded once. States are told apart by 64 bits of a hash: with n states the
 //!   chance that two share one, and one of them is skipped, is about n^2 / 2^65 (a few in a million
 //!   for ten million states).
-//! - I2 The walk is complete, or says that it is not: it ends with every state expanded, at the first
-//!   violation, or at the caller's bound, and [`Explored`] says which.
+//! - I2 The walk is complete, or says that it is not: it ends with every state expanded, at the
+//!   first violation, or at the caller's bound, and [`Explored`] says which.
 
 /// A system with all its possible next steps.
 pub trait World: Clone {

@@ -1,22 +1,22 @@
 //! Single-slot Velos, whole: every interleaving of a few proposals at a few acceptors.
 //!
 //! The world runs the code of `proto::velos::single`. Each CAS takes effect at one instant, at any
-//! time after its posting and in posting order on its link; its completion arrives at any later time,
-//! in order too.
+//! time after its posting and in posting order on its link; its completion arrives at any later
+//! time, in order too.
 //!
 //! - G1 *Agreement*: all decisions are of one value.
 //! - G2 *Validity*: that value is some proposer's own.
 //! - G3 *Integrity*: a proposer decides once at most.
-//! - G4 *A lone proposer decides*: from every reachable state, if the others stop for ever, with what
-//!   they posted never taking effect, a proposer that goes on proposing with any majority of the
-//!   acceptors decides, within [`N_LONE_ATTEMPTS`] further proposals.
+//! - G4 *A lone proposer decides*: from every reachable state, if the others stop for ever, with
+//!   what they posted never taking effect, a proposer that goes on proposing with any majority of
+//!   the acceptors decides, within [`N_LONE_ATTEMPTS`] further proposals.
 //!
 //! A proposer's crash needs no step of its own: to crash is never to act again, every prefix of a
 //! run is walked, and G4 lets each survivor go on from every state. CASes that a dead proposer had
 //! posted still take effect in the runs in which they do.
 //!
-//! **Bounds**: members, and proposals a proposer ([`Bounds`]). States that differ by the names of the
-//! acceptors only are one state: the machine treats them alike.
+//! **Bounds**: members, and proposals a proposer ([`Bounds`]). States that differ by the names of
+//! the acceptors only are one state: the machine treats them alike.
 
 use crate::World;
 use base::{Rank, majority};

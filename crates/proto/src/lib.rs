@@ -26,8 +26,8 @@ use base::{Ballot, Event, Instant, MemberSet, Port, Prefix, Rank, Slot};
 
 /// The world around a machine: its memory, its peers, and the state machine above it.
 pub trait Host: Port {
-    /// `value` is decided for `slot`. Called in slot order, once a slot and life of this node. An empty
-    /// value is a no-op of the protocol's own.
+    /// `value` is decided for `slot`. Called in slot order, once a slot and life of this node. An
+    /// empty value is a no-op of the protocol's own.
     fn deliver(&mut self, slot: Slot, value: &[u8]);
 
     /// Something that the runtime should know.

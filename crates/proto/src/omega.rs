@@ -1,15 +1,15 @@
 //! Ω: who should lead. A hint, on which no safety rests (section 3.4 of paper 001).
 //!
-//! Every member writes a *beat* into every other's region: a counter, whom it hears, whom it trusts.
-//! A member whose beat stands still is suspected; one whose death the kernel reported is suspected
-//! at once. Of those left, everybody trusts the same.
+//! Every member writes a *beat* into every other's region: a counter, whom it hears, whom it
+//! trusts. A member whose beat stands still is suspected; one whose death the kernel reported is
+//! suspected at once. Of those left, everybody trusts the same.
 //!
 //! - I1 A beat word has one writer, the member whose beat it is. By construction: its place.
-//! - I2 While a leader lives, is heard by a majority and hears a majority, nobody who can be elected
-//!   replaces it: a returning member, or one that alone lost sight of it, follows. By the order of
-//!   rules in `Omega::elect`; test `a_one_way_cut_does_not_unseat_a_leader`.
-//! - L1 (simulated, and `all_come_to_trust_one_…` below) When links and speeds settle, all who hear a majority trust one and
-//!   the same able member. The simulator's liveness phase demands it.
+//! - I2 While a leader lives, is heard by a majority and hears a majority, nobody who can be
+//!   elected replaces it: a returning member, or one that alone lost sight of it, follows. By the
+//!   order of rules in `Omega::elect`; test `a_one_way_cut_does_not_unseat_a_leader`.
+//! - L1 (simulated, and `all_come_to_trust_one_…` below) When links and speeds settle, all who hear
+//!   a majority trust one and the same able member. The simulator's liveness phase demands it.
 //!
 //! **Differs from the paper.** The paper patches the kernel to learn of a crash; here the fabric
 //! reports it (`ProcessFailed`), from a robust futex or a sentinel.

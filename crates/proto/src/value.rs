@@ -11,8 +11,8 @@
 //! word 6… payload, padded with zeros
 //! ```
 //!
-//! - I1 Bytes come out of an area only if slot, ballot, length and both sums agree: a torn, older or
-//!   foreign value is recognised, never delivered. By type: [`decode`] is the one way out.
+//! - I1 Bytes come out of an area only if slot, ballot, length and both sums agree: a torn, older
+//!   or foreign value is recognised, never delivered. By type: [`decode`] is the one way out.
 //! - I2 One (slot, ballot) never labels two different values. By construction: a proposer encodes
 //!   once when it begins to propose, and sends that buffer ever after.
 

@@ -1,7 +1,7 @@
 //! What a node believes the time to be.
 //!
-//! Each node's clock starts at an origin of its own, runs at a rate of its own and may jump forward;
-//! it never runs backwards (the system's monotonic clock does not either).
+//! Each node's clock starts at an origin of its own, runs at a rate of its own and may jump
+//! forward; it never runs backwards (the system's monotonic clock does not either).
 
 use base::Instant;
 

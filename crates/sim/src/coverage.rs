@@ -53,7 +53,8 @@ pub enum Mark {
     OutcomeUnknown,
     /// A node that does not lead was asked, and said so.
     NotLeader,
-    /// A message between machines: the way that a slot word too narrow for its ballot falls back to.
+    /// A message between machines: the way that a slot word too narrow for its ballot falls back
+    /// to.
     MachineMessage,
     /// A clock jumped.
     ClockJumped,

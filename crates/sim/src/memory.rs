@@ -10,7 +10,8 @@ use base::Rank;
 pub(crate) struct Region {
     words: Vec<u64>,
     writers: Writers,
-    /// From here on its owner admits one writer at a time: the words change hands with the permission.
+    /// From here on its owner admits one writer at a time: the words change hands with the
+    /// permission.
     exclusive_from: usize,
 }
 

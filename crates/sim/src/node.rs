@@ -1,5 +1,5 @@
-//! One node around its machine: state machine, sessions, requests; and the [`Host`] that the machine
-//! acts through.
+//! One node around its machine: state machine, sessions, requests; and the [`Host`] that the
+//! machine acts through.
 
 use crate::checks::agreement::Delivery;
 use crate::checks::order::Order;

@@ -1,8 +1,8 @@
 //! The three phases of a run: safety, healing, liveness.
 //!
-//! - I1 The core holds a majority of the states that live: what is outside it, together with who has
-//!   lost the state, is never more than memory-quorum survives. So a core that cannot serve is a
-//!   violation.
+//! - I1 The core holds a majority of the states that live: what is outside it, together with who
+//!   has lost the state, is never more than memory-quorum survives. So a core that cannot serve is
+//!   a violation.
 
 use crate::plan::MS;
 use crate::queue::Happening;

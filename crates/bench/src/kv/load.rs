@@ -74,8 +74,8 @@ fn parse_csv(text: &str) -> Option<Told> {
     })
 }
 
-/// SETs in batches of `pipeline`, each batch with a WAIT behind it: what a client of Redis has to do
-/// for an answer that says that `replicas` hold the write too.
+/// SETs in batches of `pipeline`, each batch with a WAIT behind it: what a client of Redis has to
+/// do for an answer that says that `replicas` hold the write too.
 ///
 /// # Errors
 /// The server is not there, or answers with an error or with fewer replicas.

@@ -19,8 +19,8 @@ pub(super) enum Stop {
     Wait(#[from] rustix::io::Errno),
 }
 
-/// From the call of `propose` to the end of the turn that delivered the value at the leader: what the
-/// turn does besides (telling followers, recycling slots) is part of it.
+/// From the call of `propose` to the end of the turn that delivered the value at the leader: what
+/// the turn does besides (telling followers, recycling slots) is part of it.
 pub(super) fn run<F: Fabric>(
     member: &mut Member<F, Watch>,
     value_bytes: usize,

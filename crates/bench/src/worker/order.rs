@@ -149,7 +149,8 @@ pub enum Answer {
     },
     /// What was ordered is done.
     Done,
-    /// To [`Order::Decide`] and [`Order::Verbs`]: times, their rate, and what reading the clock cost.
+    /// To [`Order::Decide`] and [`Order::Verbs`]: times, their rate, and what reading the clock
+    /// cost.
     Took(Row),
     /// To [`Order::Decide`]: somebody else leads.
     Deposed,

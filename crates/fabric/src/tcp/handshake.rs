@@ -53,7 +53,8 @@ pub(super) struct Fresh {
 pub(super) enum Step {
     /// Nothing to decide yet; there may be output.
     Continue,
-    /// The acceptor's peer has proved itself: [`Handshake::welcome`] it or [`Handshake::refuse`] it.
+    /// The acceptor's peer has proved itself: [`Handshake::welcome`] it or [`Handshake::refuse`]
+    /// it.
     Proven(Hello),
     /// The initiator is let in: the link is there.
     Welcomed(Hello),

@@ -41,8 +41,8 @@
 //!
 //! # Cost
 //! A verb is bytes in a buffer; [`crate::Fabric::flush`] sends each link's buffer with one system
-//! call. A poll asks the kernel once, receives once from each link that has something, performs what
-//! came, and sends all answers to a peer with one system call. No allocation in steady state.
+//! call. A poll asks the kernel once, receives once from each link that has something, performs
+//! what came, and sends all answers to a peer with one system call. No allocation in steady state.
 //!
 //! # Absent on purpose
 //! Threads, blocking calls, per-frame checksums (TCP has one), heartbeats (the layer above has

@@ -16,17 +16,18 @@ use std::time::{Duration, Instant};
 pub(crate) const MEMBERS: usize = 3;
 /// Keys that hold one value each.
 const REGISTERS: u64 = 5;
-/// Keys that grow by APPEND.
-const TEXTS: u64 = 2;
+/// Keys that grow by APPEND. Many: a judge has to try every order of the appends of unknown outcome
+/// to one key, as each order makes another value.
+const TEXTS: u64 = 12;
 /// Keys that count.
-const COUNTERS: u64 = 2;
+const COUNTERS: u64 = 4;
 /// Keys that are mostly written and read together.
 const PAIR: [&str; 2] = ["pair0", "pair1"];
 /// The most commands that a client has in flight.
 const BURST_MAX: u64 = 12;
 /// The longest pause between two calls. It keeps a run to as many operations as two judges can look
 /// at; without any, a few seconds would already be too much.
-const PAUSE_US_MAX: u64 = 9000;
+const PAUSE_US_MAX: u64 = 2500;
 
 /// What the threads of one run share.
 pub(crate) struct Shared {

@@ -13,7 +13,8 @@ fn workplace() -> &'static Path {
     Path::new(env!("CARGO_TARGET_TMPDIR"))
 }
 
-/// Both judges find an order that explains the record. If not, it is kept, and the panic says where.
+/// Both judges find an order that explains the record. If not, it is kept, and the panic says
+/// where.
 pub(crate) fn both_accept(history: &History, name: &str) {
     let path = write(history, name);
     match check::judge(history, Limits::default()).expect("our recorder writes what can be") {

@@ -108,7 +108,8 @@ fn describe_keys(keys: &KeySpec, reply: &mut Reply) {
     }
 }
 
-/// What a client shows as help. The grammar of arguments is not given: Redis allows to leave it out.
+/// What a client shows as help. The grammar of arguments is not given: Redis allows to leave it
+/// out.
 fn document(spec: &CommandSpec, reply: &mut Reply) {
     let deprecated = !spec.deprecated_since.is_empty();
     let extra = if deprecated { 3 } else { 0 } + usize::from(!spec.subcommands.is_empty());

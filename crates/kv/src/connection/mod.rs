@@ -7,8 +7,8 @@
 //! - C1 replies leave in the order of the requests. By construction: `queue::Replies` reserves a
 //!   place for each request and lets bytes out from the front only.
 //! - C2 a connection sees its own order: a read is not asked for while writes before it are without
-//!   an answer, and a write is not while reads before it are. Reads overlap reads, and writes, which
-//!   their owner keeps in order, overlap writes. By `Door::may_go`; test
+//!   an answer, and a write is not while reads before it are. Reads overlap reads, and writes,
+//!   which their owner keeps in order, overlap writes. By `Door::may_go`; test
 //!   `c2_a_connection_sees_its_own_order`.
 //! - C3 what a client can make this hold is bounded: input by [`INPUT_BYTES_MAX`] and one feeding,
 //!   requests without an answer by [`PIPELINE_DEPTH_MAX`], a transaction by [`QUEUED_BYTES_MAX`],
@@ -95,8 +95,8 @@ pub struct RequestId(pub u64);
 /// What the connection asks of its owner. Each is to be answered once, by its `id`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request<'a> {
-    /// Execute this command ([`entry::command`](crate::entry::command)) through the log, after those
-    /// asked for before. Answer with [`Connection::executed`] or [`Connection::fail`].
+    /// Execute this command ([`entry::command`](crate::entry::command)) through the log, after
+    /// those asked for before. Answer with [`Connection::executed`] or [`Connection::fail`].
     Write {
         /// The name to answer by.
         id: RequestId,
@@ -132,8 +132,8 @@ pub enum Request<'a> {
         /// The sections asked for, in lower case; none means the default ones.
         sections: &'a [String],
     },
-    /// Describe the connections that the filter accepts, one [`Connection::describe`] a line. Answer
-    /// with [`Connection::answer_text`].
+    /// Describe the connections that the filter accepts, one [`Connection::describe`] a line.
+    /// Answer with [`Connection::answer_text`].
     Clients {
         /// The name to answer by.
         id: RequestId,
@@ -254,7 +254,8 @@ impl Connection {
         self.door.replies.read_command(id)
     }
 
-    /// The write `id` was executed in `slot` and answered `reply`. False if it was not waiting (C4).
+    /// The write `id` was executed in `slot` and answered `reply`. False if it was not waiting
+    /// (C4).
     pub fn executed(&mut self, id: RequestId, slot: Slot, reply: &[u8]) -> bool {
         self.door.written = self.door.written.max(slot.prefix_through());
         self.answer(id, reply)

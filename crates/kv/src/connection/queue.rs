@@ -111,7 +111,8 @@ impl Replies {
         }
     }
 
-    /// Puts the reply into its place, and gives what the place waited for. `None` if it did not (C4).
+    /// Puts the reply into its place, and gives what the place waited for. `None` if it did not
+    /// (C4).
     pub(super) fn fill(&mut self, id: RequestId, reply: &[u8]) -> Option<Waiting> {
         let at = usize::try_from(id.0.checked_sub(self.first)?).ok()?;
         let place = self.places.get_mut(at)?;

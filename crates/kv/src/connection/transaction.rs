@@ -1,8 +1,8 @@
 //! MULTI, EXEC, DISCARD, WATCH, UNWATCH.
 //!
 //! Commands are queued here, already encoded; EXEC sends them all as one command of the log, with
-//! the watched keys and the versions that WATCH saw as guards. So the decision whether a watched key
-//! has changed is made in the log, at every replica alike, and not here.
+//! the watched keys and the versions that WATCH saw as guards. So the decision whether a watched
+//! key has changed is made in the log, at every replica alike, and not here.
 
 use crate::entry::command::Queued;
 use crate::entry::{COMMAND_BYTES_MAX, Command};

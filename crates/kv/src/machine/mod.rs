@@ -3,10 +3,12 @@
 //!
 //! Every replica applies the same values in the same order and holds the same state.
 //!
-//! - M1 the state after a value is a function of the state before it and the value's bytes. There is
-//!   no clock, no randomness and no order of chance in here; [`Machine::digest`] compares replicas.
+//! - M1 the state after a value is a function of the state before it and the value's bytes. There
+//!   is no clock, no randomness and no order of chance in here; [`Machine::digest`] compares
+//!   replicas.
 //! - M2 a (origin, sequence) is executed at most once, whatever the log repeats, and every
-//!   repetition gets the recorded reply. By [`Sessions`]; test `m2_a_counter_counts_each_command_once`.
+//!   repetition gets the recorded reply. By [`Sessions`]; test
+//!   `m2_a_counter_counts_each_command_once`.
 //! - M3 state time never falls: it is the largest stamp applied. By [`Store::advance_time`].
 //! - M4 a transaction is executed whole or, if one guard fails, not at all. By construction: one
 //!   frame, checked to its end before its first command runs. As in Redis, a command in it that
@@ -97,7 +99,8 @@ impl Machine {
     }
 
     /// Executes the value that was decided for `slot`, and gives each of its commands' replies to
-    /// `sink`, also those of commands that had been executed before. An empty value changes nothing.
+    /// `sink`, also those of commands that had been executed before. An empty value changes
+    /// nothing.
     ///
     /// # Errors
     /// When the value is no batch: a bug of who proposed it. The state has not changed (M7).

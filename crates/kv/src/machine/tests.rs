@@ -1,4 +1,5 @@
-//! Tests of the machine: one log, several replicas, and everything that may be repeated, lost or cut.
+//! Tests of the machine: one log, several replicas, and everything that may be repeated, lost or
+//! cut.
 
 use base::{Incarnation, Rank, Rng, Slot};
 use proptest::prelude::*;

@@ -15,9 +15,10 @@
 //! chunk that is changed, missing, repeated or out of place is noticed at once, and the last check
 //! is a digest of all.
 //!
-//! - P1 machines with equal state give equal snapshots, whatever their history. Entries are walked in
-//!   the store's canonical order. Property test `p1_p3_a_restored_machine_is_the_same`.
-//! - P2 no chunk is longer than [`CHUNK_BYTES_MAX`]; both sides hold one chunk at a time. Asserted in
+//! - P1 machines with equal state give equal snapshots, whatever their history. Entries are walked
+//!   in the store's canonical order. Property test `p1_p3_a_restored_machine_is_the_same`.
+//! - P2 no chunk is longer than [`CHUNK_BYTES_MAX`]; both sides hold one chunk at a time. Asserted
+//!   in
 //!   [`Saver::chunk`], checked by [`Installer::feed`] before it waits for more.
 //! - P3 installing gives a machine that is equal to the one that was saved, to its digest.
 //! - P4 nothing is half installed: [`Installer::finish`] gives a whole machine or an error, and

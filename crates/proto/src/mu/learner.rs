@@ -125,8 +125,8 @@ impl Mu {
         match outcome {
             Outcome::Read(words) => {
                 fetch.answered.insert(from);
-                // T3: an entry that is being overwritten hides what it held. Such a log is no witness,
-                // unlike one that was never written.
+                // T3: an entry that is being overwritten hides what it held. Such a log is no
+                // witness, unlike one that was never written.
                 let unwritten = words.iter().all(|word| *word == 0);
                 let none = if unwritten { Slot::ZERO } else { Slot(u64::MAX) };
                 fetch.labels[from.index()] = value::label(words)

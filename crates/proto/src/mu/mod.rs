@@ -8,24 +8,24 @@
 //! simulator; shared memory cannot take a mapping back and refuses.
 //!
 //! **Invariants**
-//! - M1 A member grants its log only to a ballot above every one that it granted before, in this life
-//!   or an earlier one: the promise is stored before the grant leaves, and a member that restarts
-//!   admits nobody until it has granted anew. Asserted in `on_request`.
-//! - M2 A leader writes only into logs that were granted to its ballot, and decides when a majority of
-//!   them hold the entry. By construction: `write_to` needs the grant.
-//! - M3 A new leader proposes, for each slot that a granted majority has an entry for, the entry with
-//!   the highest ballot. By construction: `resolve`.
-//! - M4 Delivery as in Velos (I4 there): a slot below a published decided prefix, from the own entry if
-//!   it carries the publishing ballot, else the highest among a majority's.
+//! - M1 A member grants its log only to a ballot above every one that it granted before, in this
+//!   life or an earlier one: the promise is stored before the grant leaves, and a member that
+//!   restarts admits nobody until it has granted anew. Asserted in `on_request`.
+//! - M2 A leader writes only into logs that were granted to its ballot, and decides when a majority
+//!   of them hold the entry. By construction: `write_to` needs the grant.
+//! - M3 A new leader proposes, for each slot that a granted majority has an entry for, the entry
+//!   with the highest ballot. By construction: `resolve`.
+//! - M4 Delivery as in Velos (I4 there): a slot below a published decided prefix, from the own
+//!   entry if it carries the publishing ballot, else the highest among a majority's.
 //!
-//! **Cost**: one WRITE to each member a value. Leader change: one message round trip, then one READ and
-//! one WRITE round trip for each slot that the dead leader left (250 us and more on RDMA, where the
-//! permission is a queue pair's; here one message).
+//! **Cost**: one WRITE to each member a value. Leader change: one message round trip, then one READ
+//! and one WRITE round trip for each slot that the dead leader left (250 us and more on RDMA, where
+//! the permission is a queue pair's; here one message).
 //!
-//! **Differs from the paper** (Mu, OSDI 2020): permission is asked for by message, for the log alone,
-//! so that heartbeats pass; a majority of grants suffices; entries carry their ballot; slots are
-//! recycled when a majority has applied them; followers forward reads, since nothing one-sided shows
-//! them whether an entry is decided.
+//! **Differs from the paper** (Mu, OSDI 2020): permission is asked for by message, for the log
+//! alone, so that heartbeats pass; a majority of grants suffices; entries carry their ballot; slots
+//! are recycled when a majority has applied them; followers forward reads, since nothing one-sided
+//! shows them whether an entry is decided.
 
 mod leader;
 mod learner;

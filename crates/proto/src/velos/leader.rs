@@ -98,8 +98,8 @@ impl<V: Variant> Machine<V> {
         self.retry_at = Some(self.now.plus(pause));
     }
 
-    /// A candidate prepares what it needs to serve and nothing else; a leader the rest, in steps, so
-    /// that the first value does not wait for the whole window.
+    /// A candidate prepares what it needs to serve and nothing else; a leader the rest, in steps,
+    /// so that the first value does not wait for the whole window.
     pub(super) fn extend_window_at_poll<H: Host>(&mut self, host: &mut H) {
         let Some(term) = &self.term else { return };
         let needed = term.recover_until.0 + HEADROOM;
@@ -118,7 +118,8 @@ impl<V: Variant> Machine<V> {
             }
             term.prepared_until = slot.next();
             if slot >= term.horizon {
-                // T2: before the first CAS that needs it; in steps, so that it costs next to nothing.
+                // T2: before the first CAS that needs it; in steps, so that it costs next to
+                // nothing.
                 let step = u64::from(self.places.ring_slots() / 8);
                 term.horizon = Slot((slot.0 + step).min(recycled_below));
                 self.show_horizon(host);
@@ -292,7 +293,8 @@ impl<V: Variant> Machine<V> {
         let forgive = self.now.since(term.asked_at) >= ASK_AGAIN_AFTER;
         for slot in (from.0..until.0).map(Slot) {
             if forgive {
-                // An acceptor that restarted may have lost what it was asked; asking twice is harmless.
+                // An acceptor that restarted may have lost what it was asked; asking twice is
+                // harmless.
                 let by_message = self.by_message;
                 let cell = self.cell(slot);
                 cell.busy = cell.busy.difference(by_message);

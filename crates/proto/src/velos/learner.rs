@@ -1,7 +1,7 @@
 //! The learner: what is decided, and what was it? (section 5.4, and what the paper left out)
 //!
-//! News comes as facts, (ballot n, decided prefix d): in a leader's two words, or in the label of any
-//! value (piggybacked). A slot below d whose own word was accepted *under n* holds the decided
+//! News comes as facts, (ballot n, decided prefix d): in a leader's two words, or in the label of
+//! any value (piggybacked). A slot below d whose own word was accepted *under n* holds the decided
 //! value: n proposed it, and every ballot from the deciding one on proposes the decided value. A
 //! bare prefix would not do: the own word may hold a dead leader's losing value. Where the own
 //! word does not say, a majority's words do: some of them has the deciding accept, and the highest
@@ -310,8 +310,8 @@ impl<V: Variant> Machine<V> {
         }
     }
 
-    /// There is somebody more to ask. (No fetch is repeated for taking long: its verbs complete, T4,
-    /// and repeating them would only make a slow link slower.)
+    /// There is somebody more to ask. (No fetch is repeated for taking long: its verbs complete,
+    /// T4, and repeating them would only make a slow link slower.)
     pub(super) fn restart_fetches(&mut self) {
         for fetch in &mut self.fetches {
             if matches!(fetch.stage, Stage::Words) {

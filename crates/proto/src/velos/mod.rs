@@ -1,19 +1,20 @@
 //! Velos: a replicated log of compare-and-swap words, one-sided Paxos (paper 001).
 //!
-//! **Purpose.** A leader decides a value in one CAS round trip to a majority's memory; nobody else's
-//! processor takes part. After a leader's death its successor prepares the undecided slots with one
-//! CAS each and goes on.
+//! **Purpose.** A leader decides a value in one CAS round trip to a majority's memory; nobody
+//! else's processor takes part. After a leader's death its successor prepares the undecided slots
+//! with one CAS each and goes on.
 //!
 //! **Assumes** crash failures, T1, T2, T4, T5, T6 of the fabric, and that a member comes back under
 //! its identity only with the region that it had. Failure detection is only a hint.
 //!
 //! **Invariants**
 //! - I1 A value is proposed for (slot, ballot) only after a majority promised the ballot, and it is
-//!   the value with the highest accepted ballot among those that *completed* prepares returned, or a
-//!   fresh one if they returned none. By construction: `slot`'s `resolve` is the only place.
+//!   the value with the highest accepted ballot among those that *completed* prepares returned, or
+//!   a fresh one if they returned none. By construction: `slot`'s `resolve` is the only place.
 //! - I2 One (slot, ballot) never has two values: a proposer stores its ballot in its region before
 //!   the first CAS that uses it and starts above it in its next life. Asserted in `start_term`.
-//! - I3 A slot is recycled only when it is decided and applied at a majority. Asserted in `prepare`.
+//! - I3 A slot is recycled only when it is decided and applied at a majority. Asserted in
+//!   `prepare`.
 //! - I4 Whatever is delivered is decided, and delivered in slot order. By construction: `learner`
 //!   delivers only a slot below a published decided prefix whose word was accepted under the ballot
 //!   that published it, or the majority's highest; a leader only what a majority accepted.
@@ -22,17 +23,18 @@
 //!   cannot change before this proposer's next CAS but by another proposer. By construction:
 //!   `post_accept` needs the acceptor's prepare to have completed.
 //! - I6 At most one CAS of this node is under way to one acceptor's word. Asserted when posting.
-//! - I8 A promise counts for a slot only if the word was of that use of its place or an earlier one,
-//!   however far this node lags and however often the generation has wrapped. A leader shows each
-//!   acceptor a *horizon*, below which all its slots stay, before it prepares them; a candidate
-//!   freezes a word (its ballot, nothing else) and reads the horizons after that (T2). Once a slot
-//!   was free under its ballot, no lower ballot can go a ring beyond it. Asserted: `is_recycled`
-//!   guards every use; mutant `SKIP_SURVEY`.
+//! - I8 A promise counts for a slot only if the word was of that use of its place or an earlier
+//!   one, however far this node lags and however often the generation has wrapped. A leader shows
+//!   each acceptor a *horizon*, below which all its slots stay, before it prepares them; a
+//!   candidate freezes a word (its ballot, nothing else) and reads the horizons after that (T2).
+//!   Once a slot was free under its ballot, no lower ballot can go a ring beyond it. Asserted:
+//!   `is_recycled` guards every use; mutant `SKIP_SURVEY`.
 //! - I7 A read is answered only if, after it arrived, a majority's words of the slot equal to the
 //!   applied prefix show that nobody can have decided it without this node knowing. `reads`.
 //!
-//! **Global** (simulator): agreement, order, validity, integrity, linearizability, one writer a word.
-//! **Liveness**: a lone trusted member that reaches a majority decides; a lagging one catches up.
+//! **Global** (simulator): agreement, order, validity, integrity, linearizability, one writer a
+//! word. **Liveness**: a lone trusted member that reaches a majority decides; a lagging one catches
+//! up.
 //!
 //! ```text
 //! slot at the leader:  Idle -prepare-> Preparing -majority-> Free -propose-> Accepting -majority-> Decided
@@ -40,12 +42,12 @@
 //!                                          +-- found a value -> Fetching ------+
 //! ```
 //!
-//! **Cost** in the good case: one WRITE and one CAS to each acceptor a value; one more CAS each, off
-//! the critical path, recycles and prepares the slot for its next use.
+//! **Cost** in the good case: one WRITE and one CAS to each acceptor a value; one more CAS each,
+//! off the critical path, recycles and prepares the slot for its next use.
 //!
-//! **Differs from the paper** (section 5): values always by indirection, also short ones; two areas a
-//! (slot, proposer); slots are recycled (the paper's log is unbounded); decisions are piggybacked in
-//! the value's label (5.4, which the paper did not implement) and written alone when idle; a
+//! **Differs from the paper** (section 5): values always by indirection, also short ones; two areas
+//! a (slot, proposer); slots are recycled (the paper's log is unbounded); decisions are piggybacked
+//! in the value's label (5.4, which the paper did not implement) and written alone when idle; a
 //! minority of failed CASes does not abort; once proposal numbers overflow, slots are sealed and
 //! spoken to by messages (`rpc`, 5.2's fall-back).
 

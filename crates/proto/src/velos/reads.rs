@@ -4,13 +4,14 @@
 //! had an update acknowledged that the answer lacks had slot a decided before, since slots are
 //! delivered in order. So, for words that were read *after* the request arrived:
 //!
-//! - R1 the leader of ballot n may answer if a majority's words of slot a have min_proposal <= n, and
-//!   slot a is its own to fill: prepared by a majority with nothing found, or filled by itself. A
-//!   later leader would have had to raise one of these words; an earlier one's decision would have
-//!   been found. (Not the next *free* slot: with slots in flight a later leader may have decided a
-//!   without ever touching that one.)
+//! - R1 the leader of ballot n may answer if a majority's words of slot a have min_proposal <= n,
+//!   and slot a is its own to fill: prepared by a majority with nothing found, or filled by itself.
+//!   A later leader would have had to raise one of these words; an earlier one's decision would
+//!   have been found. (Not the next *free* slot: with slots in flight a later leader may have
+//!   decided a without ever touching that one.)
 //! - R2 a follower may answer if a majority's words hold no accepted value for slot a, and its
-//!   horizons, read after them, show no later use of its place (I8): nobody can have decided slot a.
+//!   horizons, read after them, show no later use of its place (I8): nobody can have decided slot
+//!   a.
 //!
 //! Parent's I7 is R1 or R2. Checks are batched: one serves all requests that have arrived.
 

@@ -1,9 +1,10 @@
 //! The fall-back when proposal numbers outgrow the slot word (section 5.2).
 //!
-//! A ballot of `Packing::ballot_limit` or more does not fit. Its proposer sends prepares and accepts
-//! as messages. The acceptor first *seals* the slot word by CAS (its `min_proposal` field becomes
-//! all ones, so that every CAS of the old protocol fails from then on and tells its proposer), and
-//! keeps the state in two words beside it, wide enough for ever, which only it writes.
+//! A ballot of `Packing::ballot_limit` or more does not fit. Its proposer sends prepares and
+//! accepts as messages. The acceptor first *seals* the slot word by CAS (its `min_proposal` field
+//! becomes all ones, so that every CAS of the old protocol fails from then on and tells its
+//! proposer), and keeps the state in two words beside it, wide enough for ever, which only it
+//! writes.
 //!
 //! ```text
 //! sealed_min       64 bits            the promise; never less than what the CAS protocol could promise
@@ -12,8 +13,8 @@
 //!
 //! - P1 A word is sealed before the first answer by message. By construction: `serve` is reached
 //!   from `on_request` only when the loaded word is sealed, or from the seal's own completion.
-//! - P2 Each of the two words changes atomically and the promise first, so a crash in between leaves a
-//!   state in which no accepted value is lost and no promise forgotten.
+//! - P2 Each of the two words changes atomically and the promise first, so a crash in between
+//!   leaves a state in which no accepted value is lost and no promise forgotten.
 //! - P3 While `sealed_accepted` is not valid, the sealed word itself tells the accepted value.
 //!
 //! Values travel as before: a WRITE to the area, then, on the same link (T2), the message.

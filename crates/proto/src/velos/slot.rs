@@ -385,7 +385,8 @@ impl<V: Variant> Machine<V> {
             return;
         }
         let wanted = cell.found[from.index()].0;
-        // The generation wrapped: the word is of a much earlier use (it cannot be of a later one, I8).
+        // The generation wrapped: the word is of a much earlier use (it cannot be of a later one,
+        // I8).
         let foreign = match outcome {
             Outcome::Read(words) => {
                 value::decode(words).is_some_and(|(label, _)| label.slot != slot)

@@ -1,5 +1,6 @@
 //! The machine over plain memory: verbs take effect when their link is let go, and the traps that
-//! protocol papers leave out, each under its own name. (Time, faults and torn memory: the simulator.)
+//! protocol papers leave out, each under its own name. (Time, faults and torn memory: the
+//! simulator.)
 
 mod traps;
 mod world;

@@ -6,10 +6,10 @@
 //!
 //! Three that were planted once are not bugs, and were taken out again. *Check a leader's reads
 //! against the next free slot*: its accepts and that READ share FIFO links, so the accepts'
-//! completions, which depose it, come first. *Write into the area that the word refers to*: the label
-//! then carries a higher ballot, whose value is as good. *Skip the checksum*: an area is whole while a
-//! word refers to it, and a slot's full number catches the rest. The three rules stay as a second
-//! line of defence.
+//! completions, which depose it, come first. *Write into the area that the word refers to*: the
+//! label then carries a higher ballot, whose value is as good. *Skip the checksum*: an area is
+//! whole while a word refers to it, and a slot's full number catches the rest. The three rules stay
+//! as a second line of defence.
 
 use super::word::Packing;
 

@@ -182,8 +182,8 @@ impl SlotWord {
         }
     }
 
-    /// After a promise of `ballot` alone, whatever use of the place this is: from now on nobody with
-    /// a lower ballot can change the word.
+    /// After a promise of `ballot` alone, whatever use of the place this is: from now on nobody
+    /// with a lower ballot can change the word.
     #[must_use]
     pub const fn promised(self, ballot: Ballot) -> SlotWord {
         assert!(ballot.0 >= self.min_proposal.0, "I2: min_proposal never falls");

@@ -1,7 +1,7 @@
 //! Agreement: no two nodes, in any of their lives, deliver different values for one slot.
 //!
-//! Why no false alarm: the first delivery fixes the value, and a decided value never changes. Values
-//! are compared by a hash of 64 bits: a collision would hide a violation, never invent one.
+//! Why no false alarm: the first delivery fixes the value, and a decided value never changes.
+//! Values are compared by a hash of 64 bits: a collision would hide a violation, never invent one.
 
 use base::Slot;
 

@@ -2,8 +2,8 @@
 //! its question and its answer. Judged by the `check` crate, which knows nothing of logs.
 //!
 //! Why no false alarm: an operation without an answer may have taken effect at any later time, or
-//! never, and is recorded so. A register is nothing until it is first changed; the clients never set
-//! it to 0, so 0 stands for that.
+//! never, and is recorded so. A register is nothing until it is first changed; the clients never
+//! set it to 0, so 0 stands for that.
 
 use crate::history::Operation;
 use crate::kv::Ask;

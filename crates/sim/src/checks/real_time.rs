@@ -2,8 +2,8 @@
 //!
 //! Every write has a place in the log, every read the prefix that it was answered from. Formula: if
 //! operation a was answered before b was asked, then place(a) <= place(b). Together with `digest`
-//! (the log, replayed, gives the answers that were given) this implies linearizability, and it finds
-//! a stale read even when the value happens to be the same.
+//! (the log, replayed, gives the answers that were given) this implies linearizability, and it
+//! finds a stale read even when the value happens to be the same.
 //!
 //! Why no false alarm: a linearizable *service* might answer from an older prefix whose registers
 //! are equal; ours promises not to (its check covers a prefix, not a value).
