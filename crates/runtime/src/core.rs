@@ -86,7 +86,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
     pub(crate) fn on_event(&mut self, event: Event<'_>) {
         let now = self.now();
         match event {
-            Event::LinkDown(peer) | Event::LinkUp(peer) | Event::ProcessFailed(peer) => {
+            Event::LinkDown(peer) | Event::LinkUp(peer) => {
                 self.world.flows.reset(peer);
                 self.fetch.on_link_down(peer);
                 self.give.on_link_down(peer);
@@ -94,6 +94,8 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
                     self.send_again();
                 }
             }
+            // A hint (T8): ask somebody else for the state; streams end with the link alone.
+            Event::ProcessFailed(peer) => self.fetch.on_link_down(peer),
             Event::Completed { .. } | Event::Message { .. } => {}
         }
         self.node.on_event(event, now, &mut self.world);

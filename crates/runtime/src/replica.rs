@@ -248,11 +248,14 @@ impl<F: Fabric, R: Replicator, S: Service> Replica<F, R, S> {
                 Event::Message { from, bytes } if bytes.first() == Some(&CHANNEL) => {
                     self.incoming.on_message(from, bytes, |frame| core.on_frame(from, frame));
                 }
-                Event::LinkDown(peer) | Event::LinkUp(peer) | Event::ProcessFailed(peer) => {
+                Event::LinkDown(peer) | Event::LinkUp(peer) => {
                     self.incoming.reset(peer);
                     core.on_event(event);
                 }
-                Event::Completed { .. } | Event::Message { .. } => core.on_event(event),
+                // A suspicion ends no stream: were it false, the peer would not begin a new one.
+                Event::ProcessFailed(_) | Event::Completed { .. } | Event::Message { .. } => {
+                    core.on_event(event);
+                }
             }
         }
         let before = core.world.executed();
