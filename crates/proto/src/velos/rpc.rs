@@ -268,6 +268,10 @@ impl<V: Variant> Machine<V> {
             if word.min_proposal > ballot {
                 return self.depose(word.min_proposal, host);
             }
+            if self.applied.contains(slot) {
+                // This node's own horizon has overtaken a late acceptor: nobody is behind.
+                return;
+            }
             return self.fall_behind(slot, host);
         }
         match message.kind {

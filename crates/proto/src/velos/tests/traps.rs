@@ -151,3 +151,23 @@ fn a_paused_member_that_holds_the_value_does_not_hold_up_the_others() {
     group.settle(&[1, 2]);
     assert_eq!(group.values(1), [b"kept"]);
 }
+
+#[test]
+fn a_late_acceptors_refusal_of_what_is_long_applied_deposes_nobody() {
+    // After overflow, acceptors answer by message and look at the leader's horizon when they do.
+    for n in 1..40u8 {
+        let mut group = Group::<Narrow>::new();
+        group.machines[0].highest = Narrow::PACKING.ballot_limit();
+        group.lead(0);
+        group.settle(&EVERYBODY);
+        group.hold(0, 1);
+        for value in 0..n {
+            group.propose(0, &[value]).expect("room");
+            group.settle(&[0, 2]);
+        }
+        group.release(0, 1);
+        group.settle(&EVERYBODY);
+        assert_eq!(group.machines[0].counters.deposed, 0, "member 1 was {n} values late");
+        assert!(group.leads(0));
+    }
+}
