@@ -190,8 +190,11 @@ fn when_all_have_died_the_loss_is_named(flags: &[&str]) {
     let pids: Vec<u32> = (1..=3).map(|id| cluster.pid_of(id)).collect();
     pids.iter().for_each(|pid| signal(*pid, "STOP"));
     pids.iter().for_each(|pid| signal(*pid, "KILL"));
-    for id in 1..=3 {
-        cluster.wait_for(&format!("member {id} restarted"));
+    // In whatever order they come.
+    let mut missing: Vec<String> = (1..=3).map(|id| format!("member {id} restarted")).collect();
+    while !missing.is_empty() {
+        let line = cluster.wait_for("restarted");
+        missing.retain(|text| !line.contains(text));
     }
     wait_until("the loss to be named", || {
         let mut connection = cluster.connect(1);
