@@ -48,7 +48,9 @@ fn child_process() {
 }
 
 macro_rules! canaries {
-    ($($name:ident: $fault:ident breaks $promise:literal in $litmus:ident of $members:literal;)*) => {$(
+    ($(
+        $name:ident: $fault:ident breaks $promise:literal in $litmus:ident of $members:literal;
+    )*) => {$(
         #[test]
         fn $name() {
             let group = TcpGroup::new($members);

@@ -21,7 +21,7 @@ pub(crate) const WORKER: &str = "bench-worker";
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     gregale bench decide --fabric shm                       what a decision takes\n  \
-    gregale bench failover --kills 200 --out results        kill -9 of 200 leaders, with a figure\n  \
+    gregale bench failover --kills 200 --out results   kill -9 of 200 leaders, with a figure\n  \
     gregale bench kv --against redis,redis-wait2,etcd       beside what people use today\n\n\
     Measure on a quiet machine: a figure of a busy one is a figure of the other programs.")]
 pub(crate) struct BenchArgs {
@@ -102,7 +102,8 @@ enum What {
         Needs redis-benchmark (Debian: redis-tools), and the servers that it is run against.")]
     Kv {
         /// Which providers.
-        #[arg(long, value_enum, value_delimiter = ',', default_values_t = [OneFabric::Shm, OneFabric::Tcp])]
+        #[arg(long, value_enum, value_delimiter = ',')]
+        #[arg(default_values_t = [OneFabric::Shm, OneFabric::Tcp])]
         fabric: Vec<OneFabric>,
         /// Servers to run in turn with it.
         #[arg(long, value_enum, value_delimiter = ',')]
@@ -112,7 +113,8 @@ enum What {
     #[command(after_help = "Example:\n  gregale bench idle --seconds 10")]
     Idle {
         /// Which providers.
-        #[arg(long, value_enum, value_delimiter = ',', default_values_t = [OneFabric::Shm, OneFabric::Tcp])]
+        #[arg(long, value_enum, value_delimiter = ',')]
+        #[arg(default_values_t = [OneFabric::Shm, OneFabric::Tcp])]
         fabric: Vec<OneFabric>,
         /// How long one run looks.
         #[arg(long, default_value_t = 10)]

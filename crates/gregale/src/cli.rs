@@ -4,7 +4,6 @@
 
 use crate::config::{Durability, FabricKind, Protocol};
 use crate::failure::Outcome;
-use clap::builder::TypedValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -166,8 +165,8 @@ pub(crate) struct SimArgs {
     #[arg(long, requires = "seed")]
     pub(crate) trace: bool,
     /// How many members; without it each seed decides.
-    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=base::MAX_MEMBERS as i64).map(usize::from))]
-    pub(crate) members: Option<usize>,
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=base::MAX_MEMBERS as i64))]
+    pub(crate) members: Option<u8>,
     /// Also run the planted bugs; one that survives fails the command.
     #[arg(long)]
     pub(crate) mutants: bool,
@@ -179,8 +178,8 @@ pub(crate) struct SimArgs {
 /// `gregale check`
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  gregale check history.jsonl\n\n\
-    Exit code 0: linearizable; 1: not, and the first answer that nothing explains; 2: not known within\n\
-    the limits, or not a history.")]
+    Exit code 0: linearizable; 1: not, and the first answer that nothing explains; 2: not known\n\
+    within the limits, or not a history.")]
 pub(crate) struct CheckArgs {
     /// The history, one JSON object a line; - for standard input.
     pub(crate) file: PathBuf,

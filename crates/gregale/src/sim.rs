@@ -17,7 +17,7 @@ const MUTANT_SEEDS_MAX: u64 = 1000;
 pub(crate) fn run(args: &SimArgs) -> Outcome {
     // Mu needs memory that can keep a writer out.
     let provider = (args.protocol == SimProtocol::Mu).then_some(Provider::Tcp);
-    let config = Config { members: args.members, provider, ..Config::default() };
+    let config = Config { members: args.members.map(usize::from), provider, ..Config::default() };
     if let Some(seed) = args.seed {
         return Ok(replay(args, &config, seed));
     }

@@ -10,8 +10,8 @@ use crate::plan::{MS, Plan};
 use crate::world::World;
 use crate::{Birth, Config, Provider, Shape, Subject, Violation};
 use base::{Event, Prefix, Rank, Rng};
+use core::time::Duration;
 use proto::Status;
-use std::time::Duration;
 
 /// A world under a test's control.
 pub struct Script<S>(World<S>);

@@ -11,8 +11,8 @@
 //! - L1 Verbs are performed in `Up` and `Failed` (the memory outlives the process), else `Unknown`.
 //! - L2 What a life has sent is delivered before its end is reported; nothing of a later life
 //!   before its `LinkUp`.
-//! - L3 `life` never falls: lives are ordered across restarts and replacements of a node (`region`,
-//!   I5).
+//! - L3 `life` never falls: lives are ordered across restarts and replacements of a node. By
+//!   construction of `region` (I5 there).
 
 use super::bell::Bell;
 use super::ring::{Consumer, Producer, Received};

@@ -538,7 +538,10 @@ mod tests {
     proptest! {
         /// H1.
         #[test]
-        fn smoke_noise(header: [u8; HEADER_BYTES], body in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn smoke_noise(
+            header: [u8; HEADER_BYTES],
+            body in proptest::collection::vec(any::<u8>(), 0..200),
+        ) {
             let _ = decode_header(&header);
             let _ = Hello::decode(&body, Versions::OURS);
             let _ = decode_refused(&body);

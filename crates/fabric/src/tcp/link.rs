@@ -14,7 +14,7 @@
 //! - L3 Bounded: at most [`OUTPUT_BYTES_MAX`] wait to be sent (and one frame over), at most
 //!   [`OUTSTANDING_MAX`] verbs wait to be answered, at most one frame waits to be complete. Who
 //!   exceeds a bound breaks the link, with the reason.
-//! - L4 No allocation in steady state: all buffers keep their capacity.
+//! - L4 No allocation in steady state, by construction: all buffers keep their capacity.
 
 use super::hello::Hello;
 use super::status::{LinkCounters, LinkError};

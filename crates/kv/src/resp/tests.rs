@@ -85,7 +85,8 @@ proptest! {
         authenticated: bool,
     ) {
         let input = pieces.concat();
-        let mut cuts: Vec<usize> = places.iter().map(|place| place.index(input.len() + 1)).collect();
+        let n_places = input.len() + 1;
+        let mut cuts: Vec<usize> = places.iter().map(|place| place.index(n_places)).collect();
         cuts.sort_unstable();
         let (expected, _) = feed(&input, &[], authenticated);
         prop_assert_eq!(&feed(&input, &cuts, authenticated).0, &expected);

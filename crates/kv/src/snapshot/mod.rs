@@ -6,7 +6,7 @@
 //! kinds, in this order:
 //!   1 head       prefix (8) | memory limit (8) | state time (8) | count of changes (8)
 //!   2 deletions  version (varint) * DELETION_BUCKETS
-//!   3 entries*   (key, value: length (varint) | bytes; expiry + 1 or 0 (varint); version (varint))*
+//!   3 entries*   (key, value: length (varint) | bytes; expiry + 1 or 0; version: varints)*
 //!   4 session*   rank (1) | incarnation (8) | (sequence (varint) | 0, or length + 1 | reply)*
 //!   5 assembly?  rank (1) | incarnation (8) | sequence (8) | total (4) | bytes
 //!   6 end        count of entries (8)
@@ -20,7 +20,8 @@
 //! - P2 no chunk is longer than [`CHUNK_BYTES_MAX`]; both sides hold one chunk at a time. Asserted
 //!   in
 //!   [`Saver::chunk`], checked by [`Installer::feed`] before it waits for more.
-//! - P3 installing gives a machine that is equal to the one that was saved, to its digest.
+//! - P3 installing gives a machine that is equal to the one that was saved, to its digest. By
+//!   construction of the last chunk's check, which is the digest, and by test.
 //! - P4 nothing is half installed: [`Installer::finish`] gives a whole machine or an error, and
 //!   touches no other. By construction.
 //! - P5 bytes that no saver wrote give an error, never a panic. Property tests

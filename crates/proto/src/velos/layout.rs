@@ -7,7 +7,7 @@
 //! horizons    8         no slot from here on was ever prepared here by m      written by m
 //! slots       4 x ring  the slot word, changed by CAS only; and, once it is
 //!                       sealed: min_proposal, accepted word                   written by the owner
-//! areas       ring x members x 2 value areas of (6 + value) words             written by the proposer
+//! areas       ring x members x 2 areas of (6 + value) words               written by the proposer
 //! ```
 //!
 //! - I1 Every word that is not changed by CAS has exactly one writer, the one named above. By

@@ -37,9 +37,9 @@
 //! up.
 //!
 //! ```text
-//! slot at the leader:  Idle -prepare-> Preparing -majority-> Free -propose-> Accepting -majority-> Decided
-//!                                          |                                   ^
-//!                                          +-- found a value -> Fetching ------+
+//! a slot:  Idle -prepare-> Preparing -majority-> Free -propose-> Accepting -majority-> Decided
+//!                              |                                   ^
+//!                              +-- found a value -> Fetching ------+
 //! ```
 //!
 //! **Cost** in the good case: one WRITE and one CAS to each acceptor a value; one more CAS each,

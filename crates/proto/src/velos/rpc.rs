@@ -7,7 +7,7 @@
 //! writes.
 //!
 //! ```text
-//! sealed_min       64 bits            the promise; never less than what the CAS protocol could promise
+//! sealed_min       64 bits            the promise; at least what the CAS protocol could promise
 //! sealed_accepted  1 : 12 : 47 : 4    valid : generation : accepted_proposal : tag
 //! ```
 //!
