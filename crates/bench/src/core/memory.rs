@@ -4,7 +4,6 @@ use super::entry;
 use base::verb::Unsupported;
 use base::{At, Event, Inbox, Outcome, Port, Rank, Slot, Token};
 use proto::{Host, Note};
-use std::cell::RefCell;
 
 /// How many replicas there are: what the rivals are measured with, too.
 pub(super) const MEMBERS: usize = 3;
@@ -33,23 +32,23 @@ impl Memory {
 
 /// One member's port and state machine.
 pub(super) struct View<'m> {
-    pub(super) memory: &'m RefCell<Memory>,
+    pub(super) memory: &'m mut Memory,
     pub(super) me: usize,
 }
 
 impl Port for View<'_> {
     fn load(&self, at: At) -> u64 {
-        self.memory.borrow().regions[self.me][at.0 as usize]
+        self.memory.regions[self.me][at.0 as usize]
     }
     fn load_into(&self, at: At, words: &mut [u64]) {
         let at = at.0 as usize;
-        words.copy_from_slice(&self.memory.borrow().regions[self.me][at..at + words.len()]);
+        words.copy_from_slice(&self.memory.regions[self.me][at..at + words.len()]);
     }
     fn store(&mut self, at: At, word: u64) {
-        self.memory.borrow_mut().regions[self.me][at.0 as usize] = word;
+        self.memory.regions[self.me][at.0 as usize] = word;
     }
     fn write(&mut self, to: Rank, at: At, words: &[u64], token: Option<Token>) {
-        let memory = &mut *self.memory.borrow_mut();
+        let memory = &mut *self.memory;
         let at = at.0 as usize;
         memory.regions[to.index()][at..at + words.len()].copy_from_slice(words);
         if let Some(token) = token {
@@ -58,14 +57,14 @@ impl Port for View<'_> {
         }
     }
     fn read(&mut self, to: Rank, at: At, n_words: usize, token: Token) {
-        let Memory { regions, inboxes, .. } = &mut *self.memory.borrow_mut();
+        let Memory { regions, inboxes, .. } = &mut *self.memory;
         let at = at.0 as usize;
         inboxes[self.me].push_read(to, token, n_words, |words| {
             words.copy_from_slice(&regions[to.index()][at..at + n_words]);
         });
     }
     fn cas(&mut self, to: Rank, at: At, expected: u64, desired: u64, token: Option<Token>) {
-        let memory = &mut *self.memory.borrow_mut();
+        let memory = &mut *self.memory;
         let word = &mut memory.regions[to.index()][at.0 as usize];
         let before = *word;
         if before == expected {
@@ -77,7 +76,7 @@ impl Port for View<'_> {
         }
     }
     fn fetch_add(&mut self, to: Rank, at: At, add: u64, token: Option<Token>) {
-        let memory = &mut *self.memory.borrow_mut();
+        let memory = &mut *self.memory;
         let word = &mut memory.regions[to.index()][at.0 as usize];
         let before = *word;
         *word = before.wrapping_add(add);
@@ -89,7 +88,7 @@ impl Port for View<'_> {
     fn send(&mut self, to: Rank, message: &[u8]) -> bool {
         let from = Rank::at(self.me);
         let event = Event::Message { from, bytes: message };
-        self.memory.borrow_mut().inboxes[to.index()].push(event);
+        self.memory.inboxes[to.index()].push(event);
         true
     }
     fn wake(&mut self, _: Rank) {}
@@ -103,7 +102,7 @@ impl Host for View<'_> {
         // A no-op of the protocol's own has no entries.
         if !value.is_empty() {
             let (entries, sum) = entry::read(value);
-            let memory = &mut *self.memory.borrow_mut();
+            let memory = &mut *self.memory;
             memory.delivered[self.me] += entries;
             memory.sum = memory.sum.wrapping_add(sum);
         }

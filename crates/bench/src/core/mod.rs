@@ -15,7 +15,6 @@ use proto::node::{Node, NodeConfig, Start, Timing, velos_layout};
 use proto::velos::{Shape, Velos};
 use proto::{Refused, Role};
 use report::{Report, Row};
-use std::cell::RefCell;
 use std::convert::Infallible;
 use std::time::Duration;
 
@@ -26,7 +25,7 @@ const BATCHES: [usize; 3] = [1, 64, 512];
 
 /// Three machines, and the memory that they share.
 pub struct Core {
-    memory: RefCell<Memory>,
+    memory: Memory,
     nodes: Vec<Node<Velos>>,
     spare: Inbox,
     batch: entry::Batch,
@@ -46,7 +45,7 @@ impl Core {
     /// # Panics
     /// If it does not come to lead: the protocol is broken.
     pub fn new(shape: &Shape) -> Core {
-        let memory = RefCell::new(Memory::new(velos_layout(MEMBERS, shape).n_words as usize));
+        let mut memory = Memory::new(velos_layout(MEMBERS, shape).n_words as usize);
         let nodes: Vec<Node<Velos>> = (0..MEMBERS)
             .map(|me| {
                 let config = NodeConfig {
@@ -57,7 +56,7 @@ impl Core {
                     memory_outlives_process: true,
                     peer_works: false,
                 };
-                Node::velos(config, shape, &mut View { memory: &memory, me })
+                Node::velos(config, shape, &mut View { memory: &mut memory, me })
             })
             .collect();
         let batch = entry::Batch::new(nodes[0].value_bytes_max());
@@ -65,7 +64,7 @@ impl Core {
         let mut core = Core { memory, nodes, spare: Inbox::new(), batch, now, leader: 0 };
         for me in 0..MEMBERS {
             for peer in Rank::all(MEMBERS) {
-                let view = &mut View { memory: &core.memory, me };
+                let view = &mut View { memory: &mut core.memory, me };
                 core.nodes[me].on_event(Event::LinkUp(peer), core.now, view);
             }
         }
@@ -79,13 +78,13 @@ impl Core {
     }
 
     fn step(&mut self, me: usize) {
-        std::mem::swap(&mut self.spare, &mut self.memory.borrow_mut().inboxes[me]);
+        std::mem::swap(&mut self.spare, &mut self.memory.inboxes[me]);
         for at in 0..self.spare.len() {
-            let view = &mut View { memory: &self.memory, me };
+            let view = &mut View { memory: &mut self.memory, me };
             self.nodes[me].on_event(self.spare.event(at), self.now, view);
         }
         self.spare.clear();
-        self.nodes[me].poll(self.now, &mut View { memory: &self.memory, me });
+        self.nodes[me].poll(self.now, &mut View { memory: &mut self.memory, me });
     }
 
     /// Has `entries` copies of `value` decided and delivered at all three, in as few slots as they
@@ -96,7 +95,7 @@ impl Core {
     pub fn decide(&mut self, value: &[u8], entries: usize) {
         // Virtual time: the machines ask for the time only to wait, and nobody waits here.
         self.now = Instant(self.now.0 + 1000);
-        let before = self.memory.borrow().delivered;
+        let before = self.memory.delivered;
         self.batch.begin();
         for _ in 0..entries {
             if !self.batch.push(value) {
@@ -108,14 +107,14 @@ impl Core {
         let leader = self.leader;
         self.step(leader);
         (0..MEMBERS).filter(|at| *at != leader).for_each(|at| self.step(at));
-        let after = self.memory.borrow().delivered;
+        let after = self.memory.delivered;
         let all = (0..MEMBERS).all(|me| after[me] == before[me] + entries as u64);
         assert!(all, "{entries} entries: {before:?} became {after:?}");
     }
 
     fn propose(&mut self) {
         let me = self.leader;
-        let view = &mut View { memory: &self.memory, me };
+        let view = &mut View { memory: &mut self.memory, me };
         match self.nodes[me].propose(self.batch.bytes(), self.now, view) {
             Ok(_) => self.batch.begin(),
             Err(Refused::Full | Refused::NotLeader | Refused::TooLong) => {
@@ -177,7 +176,7 @@ fn run(batch: usize, value: &[u8], span: Duration) -> f64 {
         batches += 64;
     }
     let ns = began.elapsed().as_nanos() as f64 / f64::from(batches);
-    assert!(core.memory.borrow().sum > 0, "the state machines saw the values");
+    assert!(core.memory.sum > 0, "the state machines saw the values");
     ns
 }
 
