@@ -234,7 +234,9 @@ impl<V: Variant> Machine<V> {
         let decided = self.applied;
         let idle = term.next.0 <= decided.0;
         let fact_at = self.places.fact(self.me);
-        if decided > term.published && idle {
+        // The first decision of a term is not left to the next value's label: it ends an outage.
+        let news = term.first_news.take_if(|slot| decided.contains(*slot)).is_some();
+        if decided > term.published && (idle || news) {
             term.published = decided;
             for rank in Rank::all(self.members).filter(|rank| *rank != self.me) {
                 if term.introduced.insert(rank) {
@@ -247,13 +249,11 @@ impl<V: Variant> Machine<V> {
         if self.peer_works {
             return;
         }
-        let decided_anew = |slot| decided.contains(slot) && term.published == decided;
-        let first = term.first_news.take_if(|slot| decided_anew(*slot)).is_some();
         let next = term.next;
         let mut lagging = false;
         for rank in self.peers() {
             let lag = next.0.saturating_sub(self.applied_by[rank.index()].0);
-            if first || lag >= u64::from(self.places.ring_slots() / 4) {
+            if news || lag >= u64::from(self.places.ring_slots() / 4) {
                 host.wake(rank);
             }
             lagging |= lag > 0 && !self.failed.contains(rank);
