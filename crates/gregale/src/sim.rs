@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 /// How many seeds a mutant gets at most before it counts as survived.
-const MUTANT_SEEDS_MAX: u64 = 1000;
+const MUTANT_SEEDS_MAX: u64 = 3000;
 
 pub(crate) fn run(args: &SimArgs) -> Outcome {
     // Mu needs memory that can keep a writer out.

@@ -55,7 +55,6 @@ macro_rules! mutants {
             vec![
                 $(mutant::<Velos<$name>, Velos<variant::Sound>>(),)*
                 mutant::<Velos<RpcWithoutSeal>, Velos<variant::Narrow>>(),
-                mutant::<Velos<SkipSurvey>, Velos<variant::Narrow>>(),
             ]
         }
     };
@@ -88,15 +87,6 @@ impl Variant for RpcWithoutSeal {
     const NAME: &'static str = "RPC_WITHOUT_SEAL";
     const PACKING: proto::velos::word::Packing = variant::Narrow::PACKING;
     const RPC_WITHOUT_SEAL: bool = true;
-}
-
-/// Needs narrow words: only then do generations wrap within a run.
-enum SkipSurvey {}
-
-impl Variant for SkipSurvey {
-    const NAME: &'static str = "SKIP_SURVEY";
-    const PACKING: proto::velos::word::Packing = variant::Narrow::PACKING;
-    const SKIP_SURVEY: bool = true;
 }
 
 #[cfg(test)]

@@ -528,3 +528,30 @@ fn a_restarted_member_is_no_holder_before_it_has_what_its_earlier_life_claimed()
     group.machines[1].install(Prefix(40), group.now, &mut view);
     assert_eq!(group.machines[1].status().role, Role::Follower);
 }
+
+/// The check above is one: with the bug planted, the sleeper leads.
+#[test]
+fn i8_without_the_survey_the_sleeper_would_lead() {
+    enum Trusting {}
+
+    impl Variant for Trusting {
+        const NAME: &'static str = "SKIP_SURVEY";
+        const PACKING: Packing = Narrow::PACKING;
+        const SKIP_SURVEY: bool = true;
+    }
+
+    let misled = (1..=9u64).any(|rings| {
+        let mut group = Group::<Trusting>::new();
+        group.lead(0);
+        group.settle(&EVERYBODY);
+        group.hold(0, 2);
+        for n in 0..rings * 16 + 3 {
+            group.propose(0, &[n as u8]).expect("room");
+            group.settle(&[0, 1]);
+        }
+        group.lead(2);
+        group.settle(&[2]);
+        group.leads(2)
+    });
+    assert!(misled);
+}
