@@ -96,7 +96,7 @@ fn sim() -> Result<Outcome> {
     if !has_subcommand("sim")? {
         return Ok(Outcome::Skipped("`gregale sim` does not exist yet".to_owned()));
     }
-    // The test suite hunts the planted bugs that a short sweep finds; `cargo xtask sim` all of them.
+    // The tests hunt the planted bugs that a short sweep finds; `cargo xtask sim` all of them.
     let args = ["sim", "--protocol", "velos", "--seeds", "60", "--format", "json"];
     passed(&mut gregale(&args))
 }
