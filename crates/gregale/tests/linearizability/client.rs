@@ -5,6 +5,7 @@
 //!   `-UNKNOWN` are recorded as unknown.
 //! - I2 every value written is written once in a run, so a read names the write that it saw.
 
+use crate::support::PATIENCE;
 use crate::wire::{Heard, Wire};
 use base::Rng;
 use check::{Action, Command, End, History, Op, Reply};
@@ -39,6 +40,8 @@ pub(crate) struct Shared {
     pub(crate) is_over: AtomicBool,
     /// Writes that were acknowledged so far.
     pub(crate) n_acknowledged_writes: AtomicU64,
+    /// Outcomes that the service itself called unknown so far.
+    pub(crate) n_called_unknown: AtomicU64,
     /// Answers so far, by member.
     pub(crate) n_answered_by: [AtomicU64; MEMBERS],
 }
@@ -50,6 +53,7 @@ impl Shared {
             start: Instant::now(),
             is_over: AtomicBool::new(false),
             n_acknowledged_writes: AtomicU64::new(0),
+            n_called_unknown: AtomicU64::new(0),
             n_answered_by: [const { AtomicU64::new(0) }; MEMBERS],
         }
     }
@@ -70,33 +74,56 @@ pub(crate) fn keys() -> Vec<String> {
         .collect()
 }
 
+/// How a client behaves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Manner {
+    /// It asks a member at random for each step, and waits longer than the service's own deadline:
+    /// what one member has answered, the next must know.
+    Roaming,
+    /// It roams, and is gone before a hung member wakes to carry out what it asked for.
+    Impatient,
+    /// It asks this member only (from 0), and waits.
+    Loyal(usize),
+}
+
+/// How long an impatient client waits for a reply: less than members hang.
+const IMPATIENCE: Duration = Duration::from_millis(400);
+
 /// See the module's text.
 pub(crate) struct Client<'a> {
     id: u64,
     shared: &'a Shared,
     rng: Rng,
-    patience: Duration,
+    manner: Manner,
     wires: [Option<Wire>; MEMBERS],
     n_written: u64,
     history: History,
 }
 
 impl<'a> Client<'a> {
-    /// One that waits `patience` for a reply, and then goes elsewhere.
-    pub(crate) fn new(id: u64, seed: u64, patience: Duration, shared: &'a Shared) -> Client<'a> {
+    /// One of these manners.
+    pub(crate) fn new(id: u64, seed: u64, manner: Manner, shared: &'a Shared) -> Client<'a> {
         let rng = Rng::new(seed << 32 | id);
         let wires = [const { None }; MEMBERS];
-        Client { id, shared, rng, patience, wires, n_written: 0, history: History::new() }
+        Client { id, shared, rng, manner, wires, n_written: 0, history: History::new() }
+    }
+
+    fn connect(&self, member: usize) -> std::io::Result<Wire> {
+        let patience = match self.manner {
+            Manner::Impatient => IMPATIENCE,
+            Manner::Roaming | Manner::Loyal(_) => PATIENCE,
+        };
+        Wire::connect(self.shared.ports[member], patience)
     }
 
     /// Asks until the run is over; what it saw.
     pub(crate) fn run(mut self) -> History {
         while !self.shared.is_over.load(Ordering::Relaxed) {
-            // A member at random for each step: what one has answered, the next must know.
-            let member = self.rng.below(MEMBERS as u64) as usize;
-            let wire = self.wires[member].take();
-            let wire =
-                wire.or_else(|| Wire::connect(self.shared.ports[member], self.patience).ok());
+            let member = match self.manner {
+                Manner::Roaming | Manner::Impatient => self.rng.below(MEMBERS as u64) as usize,
+                Manner::Loyal(member) => member,
+            };
+            let wire = self.wires[member].take().or_else(|| self.connect(member).ok());
             if let Some(wire) = wire {
                 self.wires[member] = self.step(wire, member);
             }
@@ -107,7 +134,7 @@ impl<'a> Client<'a> {
 
     /// Reads every key at `member` (from 0), for the record too.
     pub(crate) fn read_all(mut self, member: usize) -> (Vec<Reply>, History) {
-        let mut wire = Wire::connect(self.shared.ports[member], self.patience).unwrap();
+        let mut wire = self.connect(member).expect("a healed cluster takes connections");
         let mut replies = Vec::new();
         for key in keys() {
             let connected = self.commands(wire, member, vec![Command::new(key, Action::Get)]);
@@ -308,7 +335,11 @@ impl<'a> Client<'a> {
                 End::Answered { at_ns, replies }
             }
             Err(Heard::Refused) => End::Failed { at_ns },
-            Err(Heard::Unknown | Heard::Lost) => End::Unknown,
+            Err(Heard::Unknown) => {
+                self.shared.n_called_unknown.fetch_add(1, Ordering::Relaxed);
+                End::Unknown
+            }
+            Err(Heard::Lost) => End::Unknown,
             Err(Heard::Reply(value)) => panic!("{commands:?} answered {value:?}"),
         };
         self.history.push(Op { client: self.id, invoke_ns, commands, end });

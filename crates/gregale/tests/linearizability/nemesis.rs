@@ -10,12 +10,15 @@ use crate::client::{MEMBERS, Shared};
 use crate::support::{Cluster, role, signal, wait_until};
 use base::Rng;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Writes that are acknowledged between two faults, so that each hits a cluster at work.
 const WRITES_BETWEEN: u64 = 100;
 /// The longest pause of a member that is hung for a random time; suspicion takes less.
 const HANG_MS_MAX: u64 = 900;
+
+/// Longer than the service's own deadline, by default 5 s.
+const SURVIVOR_WITHIN: Duration = Duration::from_millis(6500);
 
 /// What is done to the members.
 #[derive(Clone, Copy, Debug)]
@@ -34,10 +37,14 @@ enum Fault {
     KillLeaderWhileAFollowerHangs,
     /// The hung leader wakes to one living follower, or to none yet.
     KillFollowerWhileTheLeaderHangs,
+    /// SIGSTOP for two, until the third goes on without their help (it can where a process's memory
+    /// outlives it) or has told a client that an outcome is not known: what it has begun may take
+    /// effect after they wake.
+    HangAMajority,
 }
 
 /// One round has each of them; the leader's replacement twice.
-const ROUND: [Fault; 8] = [
+const ROUND: [Fault; 9] = [
     Fault::KillLeader,
     Fault::KillFollower,
     Fault::HangLeaderUntilReplaced,
@@ -46,6 +53,7 @@ const ROUND: [Fault; 8] = [
     Fault::KillLeaderWhileAFollowerHangs,
     Fault::KillFollowerWhileTheLeaderHangs,
     Fault::HangLeaderUntilReplaced,
+    Fault::HangAMajority,
 ];
 
 /// See the module's text.
@@ -130,6 +138,14 @@ impl<'a> Nemesis<'a> {
                 self.wake(leader);
                 self.wait_for_return(follower);
             }
+            Fault::HangAMajority => {
+                // Whoever leads, or not.
+                let survivor = self.rng.range(1, MEMBERS as u64) as u16;
+                let hung: Vec<u16> = (1..=MEMBERS as u16).filter(|id| *id != survivor).collect();
+                hung.iter().for_each(|id| self.hang(*id));
+                self.wait_for_the_survivor();
+                hung.iter().for_each(|id| self.wake(*id));
+            }
         }
         // I2
         for id in 1..=MEMBERS as u16 {
@@ -147,6 +163,21 @@ impl<'a> Nemesis<'a> {
     /// How long a fault lasts is part of the fault: it decides who notices. Nothing waits for it.
     fn pause(&mut self) {
         std::thread::sleep(Duration::from_millis(self.rng.below(HANG_MS_MAX)));
+    }
+
+    /// Until it has made progress, or has given an answer up. Neither is promised: whether a client
+    /// has a write there to be given up is a matter of luck.
+    fn wait_for_the_survivor(&self) {
+        let n_writes = &self.shared.n_acknowledged_writes;
+        let n_unknown = &self.shared.n_called_unknown;
+        let before = [n_writes, n_unknown].map(|n| n.load(Ordering::Relaxed));
+        let end = Instant::now() + SURVIVOR_WITHIN;
+        while n_writes.load(Ordering::Relaxed) < before[0] + WRITES_BETWEEN
+            && n_unknown.load(Ordering::Relaxed) == before[1]
+            && Instant::now() < end
+        {
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     fn other_than(&mut self, id: u16) -> u16 {
