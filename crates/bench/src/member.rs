@@ -164,6 +164,8 @@ impl<F: Fabric, W: Witness> Member<F, W> {
 }
 
 impl<F: Fabric, W: Witness> Host for World<F, W> {
+    type Disk = proto::disk::NoDisk;
+
     fn deliver(&mut self, slot: Slot, value: &[u8]) {
         self.witness.delivered(slot, value);
     }

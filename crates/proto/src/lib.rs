@@ -7,6 +7,7 @@
 //! - [`Replicator`]: what every protocol that replicates a log offers to the runtime.
 //! - [`velos`]: one-sided Paxos, a log of compare-and-swap words (paper 001).
 //! - [`mu`]: one-sided writes under a permission (for comparison).
+//! - [`disk`]: stable storage, as a machine sees it.
 //! - [`omega`]: who should lead (the papers' Ω).
 //! - [`node`]: one member, the two together.
 //! - [`table`]: what each protocol promises, as data.
@@ -15,6 +16,7 @@
 
 extern crate alloc;
 
+pub mod disk;
 pub mod mu;
 pub mod node;
 pub mod omega;
@@ -26,6 +28,14 @@ use base::{Ballot, Event, Instant, MemberSet, Port, Prefix, Rank, Slot};
 
 /// The world around a machine: its memory, its peers, and the state machine above it.
 pub trait Host: Port {
+    /// Its stable storage; [`disk::NoDisk`] where there is none.
+    type Disk: disk::Disk;
+
+    /// Its stable storage, if it has any.
+    fn disk(&mut self) -> Option<&mut Self::Disk> {
+        None
+    }
+
     /// `value` is decided for `slot`. Called in slot order, once a slot and life of this node. An
     /// empty value is a no-op of the protocol's own.
     fn deliver(&mut self, slot: Slot, value: &[u8]);
@@ -132,6 +142,14 @@ pub trait Replicator {
 
     /// One event of the fabric.
     fn on_event<H: Host>(&mut self, event: Event<'_>, now: Instant, host: &mut H);
+
+    /// One event of the disk. Only protocols that have asked something of one need it.
+    fn on_disk<H: Host>(&mut self, _event: disk::DiskEvent, _now: Instant, _host: &mut H) {}
+
+    /// Whether Ω may trust this node: who lacks the state, for one, cannot lead.
+    fn can_lead(&self) -> bool {
+        self.status().role != Role::Learner
+    }
 
     /// These members have been heard lately: whoever was reported dead among them lives.
     fn heard(&mut self, members: MemberSet);

@@ -6,10 +6,11 @@
 //!
 //! Region: Ω's words first, the machine's after them.
 
+use crate::disk::DiskEvent;
 use crate::mu;
 use crate::omega::{self, Omega};
 use crate::velos::{self, Machine, variant::Variant};
-use crate::{Host, Refused, Replicator, Role, Status, Ticket};
+use crate::{Host, Refused, Replicator, Status, Ticket};
 use base::{At, Event, Instant, MemberSet, Prefix, Rank, Slot};
 pub use omega::Timing;
 
@@ -98,7 +99,7 @@ impl Node<mu::Mu> {
 impl<R: Replicator> Node<R> {
     /// Ω's words lie at the region's start, whatever the machine.
     pub fn new(config: &NodeConfig, machine: R) -> Node<R> {
-        let able = machine.status().role != Role::Learner;
+        let able = machine.can_lead();
         let omega = Omega::new(
             config.me,
             config.members,
@@ -119,9 +120,14 @@ impl<R: Replicator> Node<R> {
         }
     }
 
+    /// One event of the disk.
+    pub fn on_disk<H: Host>(&mut self, event: DiskEvent, now: Instant, host: &mut H) {
+        self.machine.on_disk(event, now, host);
+    }
+
     /// Looks at the own region and at the time; after each batch of events.
     pub fn poll<H: Host>(&mut self, now: Instant, host: &mut H) {
-        self.omega.set_able(self.machine.status().role != Role::Learner);
+        self.omega.set_able(self.machine.can_lead());
         self.omega.poll(now, host);
         self.machine.heard(self.omega.heard());
         self.follow_omega(now, host);

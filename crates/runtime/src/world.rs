@@ -190,6 +190,8 @@ impl<F: Fabric, S: Service> Port for World<F, S> {
 }
 
 impl<F: Fabric, S: Service> Host for World<F, S> {
+    type Disk = proto::disk::NoDisk;
+
     fn deliver(&mut self, slot: Slot, value: &[u8]) {
         // A transfer may have brought it before the protocol could.
         if !self.executed().contains(slot) {

@@ -179,6 +179,8 @@ impl Port for NodeHost<'_> {
 }
 
 impl Host for NodeHost<'_> {
+    type Disk = proto::disk::NoDisk;
+
     fn deliver(&mut self, slot: Slot, value: &[u8]) {
         let me = self.me.index();
         self.net.trace.record(self.net.now(), me, Topic::Deliver, slot.0, crate::kv::hash(value));

@@ -98,6 +98,8 @@ impl Port for View<'_> {
 }
 
 impl Host for View<'_> {
+    type Disk = proto::disk::NoDisk;
+
     fn deliver(&mut self, _: Slot, value: &[u8]) {
         // A no-op of the protocol's own has no entries.
         if !value.is_empty() {

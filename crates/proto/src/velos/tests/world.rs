@@ -68,6 +68,8 @@ impl View<'_> {
 }
 
 impl Host for View<'_> {
+    type Disk = crate::disk::NoDisk;
+
     fn deliver(&mut self, _: Slot, value: &[u8]) {
         self.world.delivered[self.me].push(value.to_vec());
     }
