@@ -171,8 +171,11 @@ impl<F: Fabric, W: Witness> Host for World<F, W> {
     }
 
     fn notify(&mut self, note: Note) {
-        if let Note::NeedState(prefix) = note {
-            self.wanted = Some(prefix);
+        match note {
+            Note::NeedState(prefix) => self.wanted = Some(prefix),
+            Note::Leading { .. } => drop(region::schedule::usual()),
+            Note::Deposed { .. } => drop(region::schedule::brief()),
+            Note::ReadReady(_) | Note::ReadRefused(_) => {}
         }
         self.witness.noted(note);
     }

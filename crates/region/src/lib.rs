@@ -46,6 +46,7 @@ mod header;
 pub mod layout;
 mod memory;
 pub mod robust;
+pub mod schedule;
 mod words;
 
 pub use error::Error;

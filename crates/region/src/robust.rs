@@ -162,7 +162,10 @@ impl Held {
     /// A watcher that is just being told of the previous death may hold its lock for a moment:
     /// those are waited for up to `patience` in all, and after that with [`Held::retry`].
     pub fn hold(owner: &crate::Owner, patience: Duration) -> Held {
-        let slots = (0..WATCHERS).map(|watcher| (Slot::of(owner.region(), watcher), false));
+        crate::schedule::brief();
+        // The kernel tells first who was locked last: the first ranks, which are the likely
+        // successors, and which therefore come last here.
+        let slots = (0..WATCHERS).rev().map(|watcher| (Slot::of(owner.region(), watcher), false));
         let mut held = Held { slots: slots.collect(), life: owner.life(), not_send: PhantomData };
         let until = Instant::now() + patience;
         while !held.retry() && Instant::now() < until {

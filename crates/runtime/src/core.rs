@@ -161,6 +161,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
             match note {
                 Note::Leading { ballot } => {
                     self.world.leads = true;
+                    region::schedule::usual();
                     self.world.stats.reigns += 1;
                     self.batch.begin_reign(ballot);
                     self.send_again();
@@ -176,6 +177,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
 
     fn on_deposed(&mut self) {
         self.world.leads = false;
+        region::schedule::brief();
         self.world.proposed_at.clear();
         self.batch.end_reign();
         self.world.service.abandon();

@@ -14,6 +14,8 @@ const STAMPS: usize = 1 << 20;
 
 /// How long to look before sleeping, as the product's loop does.
 const SPIN: Duration = Duration::from_micros(20);
+/// How long a member under load keeps to itself that it leads, or not any more.
+const TELL_AFTER: Duration = Duration::from_millis(2);
 
 /// What happened here, and when.
 pub(super) struct Watch {
@@ -123,6 +125,7 @@ pub(super) fn run<F: Fabric>(
     let mut ballast = Ballast::default();
     let mut stands = (false, 0);
     let mut busy_at = Instant::now();
+    let mut changed_at = None;
     loop {
         match mail.next() {
             None => {}
@@ -159,7 +162,11 @@ pub(super) fn run<F: Fabric>(
         let busy = member.turn();
         let watch = member.witness();
         let now = (watch.leads, watch.links.len());
-        if now != stands {
+        // Under load a line to the parent would cost what is measured: it waits a little.
+        let told_at =
+            if now == stands { None } else { Some(*changed_at.get_or_insert_with(Instant::now)) };
+        if told_at.is_some_and(|at| !loaded || at.elapsed() > TELL_AFTER) {
+            changed_at = None;
             stands = now;
             say(&Answer::Stands { leads: now.0, links: now.1 });
         }

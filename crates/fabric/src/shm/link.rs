@@ -150,7 +150,7 @@ impl Link {
                 Err(error) => self.trouble = Some(error.to_string()),
             }
         }
-        self.glance();
+        self.notice_end(inbox);
         let Some(mapped) = &mut self.mapped else { return };
         if mapped.bell.is_none() {
             match Bell::open(directory, self.peer) {
@@ -182,6 +182,18 @@ impl Link {
                 self.fail(inbox);
             }
         }
+    }
+
+    /// Reports the end of the peer's process if it has ended; true if so.
+    pub(super) fn notice_end(&mut self, inbox: &mut Inbox) -> bool {
+        self.glance();
+        let Some(mapped) = &self.mapped else { return false };
+        let seen = mapped.watcher.as_ref().map_or(0, Watcher::ended).max(mapped.ended);
+        let ended = self.state == LinkState::Up && seen >= self.life;
+        if ended {
+            self.fail(inbox);
+        }
+        ended
     }
 
     fn map(&mut self, region: Region) {

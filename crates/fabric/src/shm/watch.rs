@@ -60,6 +60,7 @@ impl Watcher {
             .name("watch".into())
             .stack_size(64 << 10)
             .spawn(move || {
+                region::schedule::urgent();
                 while !ours.unwanted.load(Relaxed) {
                     match watch.wait(LOOK_UP) {
                         Seen::Alive => {}

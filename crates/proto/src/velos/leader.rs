@@ -24,7 +24,8 @@ pub(super) struct Term {
     published: Prefix,
     /// Peers that have the ballot in their fact words.
     introduced: MemberSet,
-    /// Sleepers were not woken yet for this term's first decision: the first at or above this slot.
+    /// Sleepers were not woken yet for the decision of this slot: of this term's first, then of its
+    /// first own.
     first_news: Option<Slot>,
 }
 
@@ -234,8 +235,11 @@ impl<V: Variant> Machine<V> {
         let decided = self.applied;
         let idle = term.next.0 <= decided.0;
         let fact_at = self.places.fact(self.me);
-        // The first decision of a term is not left to the next value's label: it ends an outage.
+        // The first decisions of a term are not left to the next value's label: they end an outage.
         let news = term.first_news.take_if(|slot| decided.contains(*slot)).is_some();
+        if news && !decided.contains(term.recover_until) {
+            term.first_news = Some(term.recover_until);
+        }
         if decided > term.published && (idle || news) {
             term.published = decided;
             for rank in Rank::all(self.members).filter(|rank| *rank != self.me) {
