@@ -5,8 +5,10 @@
 //! simulator, under the model checker, over shared memory and over TCP.
 //!
 //! - [`Replicator`]: what every protocol that replicates a log offers to the runtime.
+//! - [`amcast`]: atomic multicast to any set of groups (paper 004).
 //! - [`velos`]: one-sided Paxos, a log of compare-and-swap words (paper 001).
 //! - [`mu`]: one-sided writes under a permission (for comparison).
+//! - [`durable`]: Falcon's Paxos over one-sided writes, on disk before it is acknowledged (003).
 //! - [`disk`]: stable storage, as a machine sees it.
 //! - [`omega`]: who should lead (the papers' Ω).
 //! - [`node`]: one member, the two together.
@@ -17,6 +19,8 @@
 extern crate alloc;
 
 pub mod disk;
+pub mod durable;
+pub mod amcast;
 pub mod mu;
 pub mod node;
 pub mod omega;

@@ -7,11 +7,12 @@
 //! Region: Ω's words first, the machine's after them.
 
 use crate::disk::DiskEvent;
+use crate::durable::{self, Durable};
 use crate::mu;
 use crate::omega::{self, Omega};
 use crate::velos::{self, Machine, variant::Variant};
 use crate::{Host, Refused, Replicator, Status, Ticket};
-use base::{At, Event, Instant, MemberSet, Prefix, Rank, Slot};
+use base::{At, Event, Incarnation, Instant, MemberSet, Prefix, Rank, Slot};
 pub use omega::Timing;
 
 /// How a member starts.
@@ -21,6 +22,17 @@ pub enum Start {
     Bootstrap,
     /// With the region of an earlier life, and without the state.
     Reattach,
+    /// With the disk of an earlier life, and with the state of `applied` from its last snapshot.
+    Recovered {
+        /// What that state covers; zero if there was no snapshot.
+        applied: Prefix,
+    },
+    /// With an empty disk, on a seat of a cluster that is there already: it learns, and counts only
+    /// when the members' configuration names it.
+    Join {
+        /// Above that of whatever sat there before.
+        incarnation: Incarnation,
+    },
 }
 
 /// What a member has to be told.
@@ -93,6 +105,47 @@ impl Node<mu::Mu> {
     ) -> Result<Self, base::verb::Unsupported> {
         let machine = mu::Mu::new(&config, At(omega::N_WORDS), shape, host)?;
         Ok(Node::new(&config, machine))
+    }
+}
+
+/// The region of a Durable node: memory that outlives nothing.
+pub fn durable_layout(members: usize, shape: &velos::Shape) -> Layout {
+    let n_words = durable::Places::new(At(omega::N_WORDS), members, shape).end().0;
+    let text = alloc::format!("durable 1 {members} {} {}", shape.ring_slots, shape.value_bytes);
+    Layout { n_words, fingerprint: xxhash_rust::xxh3::xxh3_64(text.as_bytes()) }
+}
+
+impl<V: durable::variant::Variant> Node<Durable<V>> {
+    /// A member that replicates by Durable. `host` is its memory and its disk; nothing is posted
+    /// yet.
+    ///
+    /// # Errors
+    /// [`durable::Unusable`]: without a disk, or with one that does not fit how this life starts.
+    pub fn durable<H: Host>(
+        config: NodeConfig,
+        shape: &velos::Shape,
+        host: &mut H,
+    ) -> Result<Self, durable::Unusable> {
+        let machine = Durable::new(&config, At(omega::N_WORDS), shape, host)?;
+        Ok(Node::new(&config, machine))
+    }
+
+    /// See [`Durable::change`].
+    ///
+    /// # Errors
+    /// [`durable::ChangeRefused`]: nothing changes.
+    pub fn change<H: Host>(
+        &mut self,
+        change: durable::Change,
+        now: Instant,
+        host: &mut H,
+    ) -> Result<Slot, durable::ChangeRefused> {
+        self.machine.change(change, now, host)
+    }
+
+    /// See [`Durable::snapshotted`].
+    pub fn snapshotted<H: Host>(&mut self, prefix: Prefix, host: &mut H) {
+        self.machine.snapshotted(prefix, host);
     }
 }
 

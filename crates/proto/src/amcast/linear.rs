@@ -1,0 +1,298 @@
+//! Real-time order across groups: three rules, over any protocol that can report clocks.
+//! (docs/protocols/linearizable-multicast.md has the argument.)
+//!
+//! A message that is multicast after another was delivered anywhere must come after it in the
+//! order, even if the two share no group (the thesis's *atomic global order*, 5.2.2). Timestamp
+//! protocols do not give this by themselves, and algorithm 4 of the thesis gives it for two
+//! partitions only: between two messages that share no group stands a *chain* of undelivered ones.
+//!
+//! - `Past(h, x)`: no message that is multicast from now on can be decided in group h with a local
+//!   timestamp of x or less. Evidence comes from the protocol ([`Horizon::raise`]).
+//! - A call c is *settled* if `Past(k, final timestamp of c)` holds for every destination k of c.
+//! - LR1 under [`Rule::Hop`] m is delivered when, for every other destination h, `Past(h, m)` holds
+//!   and each undelivered message that h's primary listed before m has a level of groups - 3.
+//!   Asserted: nowhere, it is the delivery condition; global: sim checker `realtime`.
+//! - LR2 under [`Rule::AllGroups`] m with several destinations waits for `Past(h, m)` of every
+//!   group h. Global: the same checker.
+//! - LR3 under [`Rule::CommitWait`] m waits until every attested clock has passed its timestamp.
+//!   Global: the same checker.
+
+use super::variant::Variant;
+use super::wire::{self, Malformed, Reader, Wire};
+use super::{GroupId, GroupSet, Layout, MessageId, Place, RealClock, Timestamp};
+use alloc::vec::Vec;
+use core::marker::PhantomData;
+
+/// Which order across groups.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rule {
+    /// Global total order only: acyclic, but blind to real time.
+    #[default]
+    Plain,
+    /// Atomic global order; genuine.
+    Hop,
+    /// Atomic global order; every group takes part in every message with several destinations.
+    AllGroups,
+    /// Atomic global order out of synchronized clocks; without an attested clock a process falls
+    /// back to asking all groups.
+    CommitWait,
+}
+
+impl Rule {
+    /// As it is called on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Rule::Plain => "plain",
+            Rule::Hop => "hop",
+            Rule::AllGroups => "all-groups",
+            Rule::CommitWait => "commit-wait",
+        }
+    }
+}
+
+/// How far an undelivered message is from being harmless: 0 nothing is known of it, 1 it is
+/// settled, j + 1 it is settled and so is every chain of j further hops below it.
+///
+/// (The literature's level j is our j + 1, so that no negative number travels.)
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Level(pub u8);
+
+impl Level {
+    /// What a blocker needs before nobody has to wait for it: chains without shortcuts have at most
+    /// groups - 2 links.
+    pub const fn needed(n_groups: usize) -> Level {
+        Level(n_groups.saturating_sub(2) as u8)
+    }
+}
+
+/// One undelivered proposal of a group, as its primary tells others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Its final timestamp is not below this.
+    pub bound: Timestamp,
+    /// Its name.
+    pub id: MessageId,
+    /// Its destinations.
+    pub dest: GroupSet,
+    /// How harmless it is.
+    pub level: Level,
+}
+
+impl Listed {
+    /// Whether a destination outside `group` that delivers only `dest` has to look at it: what is
+    /// addressed to the own group stands in the own log, and what stays within the same
+    /// destinations can only prolong a chain that has a shortcut.
+    pub const fn matters_to(&self, group: GroupId, dest: GroupSet) -> bool {
+        !self.dest.contains(group) && !self.dest.is_within(dest)
+    }
+}
+
+impl Wire for Listed {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.bound.encode(out);
+        self.id.encode(out);
+        self.dest.encode(out);
+        out.push(self.level.0);
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Listed {
+            bound: Timestamp::decode(from)?,
+            id: MessageId::decode(from)?,
+            dest: GroupSet::decode(from)?,
+            level: Level(from.byte()?),
+        })
+    }
+}
+
+/// Appends a list of them.
+pub fn encode_listed(listed: &[Listed], out: &mut Vec<u8>) {
+    wire::list(listed, out, |one, out| one.encode(out));
+}
+
+/// What one group's primary said last.
+#[derive(Clone, Debug, Default)]
+struct Told {
+    /// Its clock when it said so: what it listed covers everything up to here.
+    clock: Timestamp,
+    listed: Vec<Listed>,
+}
+
+/// What one process knows of all groups' pasts.
+#[derive(Clone, Debug)]
+pub struct Horizon<V> {
+    own: GroupId,
+    n_groups: usize,
+    /// Largest x with `Past(h, x)`, for each group. Never falls.
+    past: Vec<Timestamp>,
+    told: Vec<Told>,
+    variant: PhantomData<V>,
+}
+
+impl<V: Variant> Horizon<V> {
+    /// Nothing is known.
+    pub fn new(own: GroupId, layout: &Layout) -> Horizon<V> {
+        let n_groups = layout.n_groups();
+        Horizon {
+            own,
+            n_groups,
+            past: alloc::vec![Timestamp::ZERO; n_groups],
+            told: alloc::vec![Told::default(); n_groups],
+            variant: PhantomData,
+        }
+    }
+
+    /// There is evidence for `Past(group, through)`.
+    pub fn raise(&mut self, group: GroupId, through: Timestamp) {
+        let past = &mut self.past[group.index()];
+        *past = through.max(*past);
+    }
+
+    /// The primary of `group` listed its undelivered proposals when its clock was `clock`. The
+    /// caller lets only the newest primary's words through, in the order in which they were said.
+    pub fn tell(&mut self, group: GroupId, clock: Timestamp, listed: &[Listed]) {
+        let told = &mut self.told[group.index()];
+        told.clock = clock;
+        told.listed.clear();
+        told.listed.extend_from_slice(listed);
+    }
+
+    /// Largest x with `Past(group, x)`.
+    pub fn past(&self, group: GroupId) -> Timestamp {
+        self.past[group.index()]
+    }
+
+    /// The groups of `dest` other than the own one: those that a message waits for.
+    fn others(&self, dest: GroupSet) -> impl Iterator<Item = GroupId> + use<V> {
+        let others = dest.without(self.own);
+        others.iter().skip(usize::from(V::SKIP_ONE_DESTINATION))
+    }
+
+    /// How harmless an undelivered message of the own group is, its final place being known.
+    ///
+    /// Capped at [`Level::needed`]: beyond it nobody asks, and every change would be a message.
+    pub fn level(&self, place: Place, dest: GroupSet) -> Level {
+        let needed = Level::needed(self.n_groups);
+        let is_settled = dest.iter().all(|group| self.past(group) >= place.0)
+            && dest.without(self.own).iter().all(|group| self.covers(group, place));
+        if !is_settled {
+            return Level(0);
+        }
+        let below = self.blockers(place, dest).map(|blocker| blocker.level.0).min();
+        below.map_or(needed, |lowest| Level(lowest.saturating_add(1)).min(needed))
+    }
+
+    /// Whether what `group` listed is complete up to `place`.
+    fn covers(&self, group: GroupId, place: Place) -> bool {
+        self.told[group.index()].clock >= place.0
+    }
+
+    /// What other destinations listed before `place`, as far as it can prolong a chain.
+    fn blockers(&self, place: Place, dest: GroupSet) -> impl Iterator<Item = &Listed> {
+        self.others(dest)
+            .flat_map(|group| self.told[group.index()].listed.iter())
+            .filter(move |one| one.matters_to(self.own, dest) && (one.bound, one.id) < place)
+    }
+
+    /// LR1: whether a message that is deliverable otherwise may be delivered.
+    pub fn admits_by_hop(&self, place: Place, dest: GroupSet) -> bool {
+        let needed = Level::needed(self.n_groups).0.saturating_sub(V::HOP_LEVELS_MISSING);
+        self.others(dest).all(|group| self.past(group) >= place.0 && self.covers(group, place))
+            && self.blockers(place, dest).all(|blocker| blocker.level.0 >= needed)
+    }
+
+    /// LR2: whether no group can decide anything new before `place`. A message to one group needs
+    /// no more than its own group's word, which plain delivery has.
+    pub fn admits_by_all(&self, place: Place, dest: GroupSet) -> bool {
+        dest.len() == 1
+            || self.others(GroupSet::all(self.n_groups)).all(|group| self.past(group) >= place.0)
+    }
+}
+
+/// LR3: whether every attested clock has passed `at`, seen from here; else how long until then.
+///
+/// # Errors
+/// The nanoseconds to wait.
+pub fn admits_by_clock<V: Variant>(clock: RealClock, at: Timestamp) -> Result<(), u64> {
+    // Mine is ahead of true time by `error` at most, another's behind it by as much.
+    let errors = if V::WAIT_WITHOUT_ERROR { 0 } else { 2 };
+    let open_from = at.0.saturating_add(clock.error.saturating_mul(errors)).saturating_add(1);
+    if clock.now >= open_from { Ok(()) } else { Err(open_from - clock.now) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::variant::Sound;
+    use super::*;
+
+    fn id(sequence: u64) -> MessageId {
+        MessageId { sender: 1, sequence }
+    }
+
+    fn set(groups: &[usize]) -> GroupSet {
+        groups.iter().map(|group| GroupId::at(*group)).collect()
+    }
+
+    fn horizon(n_groups: usize) -> Horizon<Sound> {
+        Horizon::new(GroupId::at(0), &Layout::new(&alloc::vec![1; n_groups]))
+    }
+
+    #[test]
+    fn lr1_waits_for_the_past_and_for_unsettled_blockers() {
+        let mut horizon = horizon(3);
+        let (place, dest) = ((Timestamp(5), id(9)), set(&[0, 1]));
+        assert!(!horizon.admits_by_hop(place, dest));
+        horizon.raise(GroupId::at(1), Timestamp(5));
+        let blocker = |bound, level, groups: &[usize]| Listed {
+            bound: Timestamp(bound),
+            id: id(1),
+            dest: set(groups),
+            level: Level(level),
+        };
+        horizon.tell(GroupId::at(1), Timestamp(6), &[blocker(4, 0, &[1, 2])]);
+        assert!(!horizon.admits_by_hop(place, dest), "an unsettled call is before it");
+        horizon.tell(GroupId::at(1), Timestamp(6), &[blocker(4, 1, &[1, 2])]);
+        assert!(horizon.admits_by_hop(place, dest), "settled is enough among three groups");
+        for harmless in [blocker(6, 0, &[1, 2]), blocker(4, 0, &[1]), blocker(4, 0, &[0, 1, 2])] {
+            horizon.tell(GroupId::at(1), Timestamp(6), &[harmless]);
+            assert!(horizon.admits_by_hop(place, dest), "{harmless:?}");
+        }
+        horizon.tell(GroupId::at(1), Timestamp(4), &[]);
+        assert!(!horizon.admits_by_hop(place, dest), "a list that ends before m says nothing");
+    }
+
+    #[test]
+    fn a_level_counts_the_settled_hops_below() {
+        let mut horizon = horizon(5);
+        let (place, dest) = ((Timestamp(5), id(9)), set(&[0, 1]));
+        assert_eq!(horizon.level(place, dest), Level(0));
+        horizon.raise(GroupId::at(0), Timestamp(5));
+        horizon.raise(GroupId::at(1), Timestamp(5));
+        horizon.tell(GroupId::at(1), Timestamp(5), &[]);
+        assert_eq!(horizon.level(place, dest), Level(3), "nothing below it: as good as delivered");
+        for level in 0..3 {
+            let listed =
+                Listed { bound: Timestamp(2), id: id(1), dest: set(&[1, 2]), level: Level(level) };
+            horizon.tell(GroupId::at(1), Timestamp(5), &[listed]);
+            assert_eq!(horizon.level(place, dest), Level(level + 1));
+        }
+    }
+
+    #[test]
+    fn lr2_asks_every_group_for_messages_with_several_destinations() {
+        let mut horizon = horizon(3);
+        let place = (Timestamp(5), id(9));
+        assert!(horizon.admits_by_all(place, set(&[0])));
+        horizon.raise(GroupId::at(1), Timestamp(5));
+        assert!(!horizon.admits_by_all(place, set(&[0, 1])));
+        horizon.raise(GroupId::at(2), Timestamp(7));
+        assert!(horizon.admits_by_all(place, set(&[0, 1])));
+    }
+
+    #[test]
+    fn lr3_waits_out_both_errors() {
+        let clock = |now| RealClock { now, error: 10 };
+        assert_eq!(admits_by_clock::<Sound>(clock(100), Timestamp(80)), Err(1));
+        assert_eq!(admits_by_clock::<Sound>(clock(101), Timestamp(80)), Ok(()));
+    }
+}

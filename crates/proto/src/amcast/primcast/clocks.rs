@@ -1,0 +1,154 @@
+//! What one group's members said about their clocks (lines 15 to 18), and what follows from it.
+//!
+//! - P5 Of one member, epochs and clocks never fall: links are FIFO (T1) and both only rise at
+//!   their owner. What says otherwise is dropped by [`Clocks::hear`].
+
+use crate::amcast::variant::Variant;
+use crate::amcast::{GroupId, Layout, Timestamp};
+use alloc::vec::Vec;
+use base::{Ballot, Rank};
+
+/// The clocks of one group's members, as one process knows them.
+#[derive(Clone, Debug)]
+pub(super) struct Clocks {
+    /// Of each member: the last clock under each promise that is still of interest, in order.
+    members: Vec<Vec<(Ballot, Timestamp)>>,
+    /// What leaders reported *as primaries*, in order of epochs.
+    primaries: Vec<(Ballot, Timestamp)>,
+    quorum: usize,
+}
+
+impl Clocks {
+    pub(super) fn new(group: GroupId, layout: &Layout) -> Clocks {
+        Clocks {
+            members: alloc::vec![Vec::new(); layout.members(group)],
+            primaries: Vec::new(),
+            quorum: layout.quorum(group),
+        }
+    }
+
+    /// Member `rank`, which has promised `epoch`, has this clock; `as_primary` of that epoch or
+    /// not.
+    pub(super) fn hear(&mut self, rank: Rank, epoch: Ballot, clock: Timestamp, as_primary: bool) {
+        if let Some(heard) = self.members.get_mut(rank.index()) {
+            raise(heard, epoch, clock);
+        }
+        // A candidate's clock proves nothing: it may never lead, and who leads instead may start
+        // below it.
+        if as_primary && epoch.proposer() == Some(rank) {
+            raise(&mut self.primaries, epoch, clock);
+        }
+    }
+
+    /// Line 15: the member's highest clock under `epoch` or an earlier promise.
+    pub(super) fn min_clock<V: Variant>(&self, rank: Rank, epoch: Ballot) -> Timestamp {
+        let Some(heard) = self.members.get(rank.index()) else { return Timestamp::ZERO };
+        let known = heard.iter().rev().find(|(promised, _)| {
+            V::CLOCKS_OF_LATER_EPOCHS || *promised <= epoch
+        });
+        known.map_or(Timestamp::ZERO, |(_, clock)| *clock)
+    }
+
+    /// Line 17: what a quorum's clocks have reached, and hence where every epoch above `epoch`
+    /// begins.
+    pub(super) fn quorum_clock<V: Variant>(&self, epoch: Ballot, quorum: usize) -> Timestamp {
+        let mut clocks: [Timestamp; base::MAX_MEMBERS] = Default::default();
+        for rank in Rank::all(self.members.len()) {
+            clocks[rank.index()] = self.min_clock::<V>(rank, epoch);
+        }
+        clocks.sort_unstable_by(|a, b| b.cmp(a));
+        clocks[quorum.max(1) - 1]
+    }
+
+    /// Line 17 with the group's quorum.
+    pub(super) fn quorum_clock_of<V: Variant>(&self, epoch: Ballot) -> Timestamp {
+        self.quorum_clock::<V>(epoch, self.quorum)
+    }
+
+    /// The largest x such that no message that is multicast from now on can be decided in this
+    /// group with a local timestamp of x or less.
+    ///
+    /// For some epoch E: its leader, as primary of E, has passed x (nothing new in E), and a quorum
+    /// that had promised nothing above E has passed x (nothing new in any later epoch). In an
+    /// earlier epoch nothing new is decided, since a quorum has promised E before it had a primary.
+    pub(super) fn past<V: Variant>(&self) -> Timestamp {
+        let quorum = self.quorum - usize::from(V::PAST_QUORUM_MINUS_ONE && self.quorum > 1);
+        let of_epoch = |&(epoch, clock): &(Ballot, Timestamp)| {
+            let upto = if V::PAST_IN_ANY_EPOCH { Ballot(u64::MAX) } else { epoch };
+            match (V::PAST_WITHOUT_PRIMARY, V::PAST_WITHOUT_QUORUM) {
+                (true, _) => self.quorum_clock::<V>(upto, quorum),
+                (_, true) => clock,
+                _ => clock.min(self.quorum_clock::<V>(upto, quorum)),
+            }
+        };
+        self.primaries.iter().map(of_epoch).max().unwrap_or_default()
+    }
+
+    /// The newest epoch whose primary spoke.
+    pub(super) fn newest_primary(&self) -> Ballot {
+        self.primaries.last().map_or(Ballot::NONE, |(epoch, _)| *epoch)
+    }
+
+    /// Nobody will ask about epochs before `epoch` any more.
+    pub(super) fn forget_before(&mut self, epoch: Ballot) {
+        for heard in &mut self.members {
+            let newest = heard.iter().rposition(|(promised, _)| *promised <= epoch);
+            heard.drain(..newest.unwrap_or(0));
+        }
+        self.primaries.retain(|(of, _)| *of >= epoch);
+    }
+}
+
+/// P5: the only writer.
+fn raise(heard: &mut Vec<(Ballot, Timestamp)>, epoch: Ballot, clock: Timestamp) {
+    match heard.last_mut() {
+        Some((last, known)) if *last == epoch => *known = clock.max(*known),
+        Some((last, _)) if *last > epoch => {}
+        _ => heard.push((epoch, clock)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::amcast::variant::Sound;
+
+    const FIRST: Ballot = Ballot(1);
+    const SECOND: Ballot = Ballot(2);
+
+    fn clocks() -> Clocks {
+        Clocks::new(GroupId::at(0), &Layout::new(&[3]))
+    }
+
+    #[test]
+    fn p5_nothing_falls() {
+        let mut clocks = clocks();
+        clocks.hear(Rank::at(1), SECOND, Timestamp(7), false);
+        clocks.hear(Rank::at(1), SECOND, Timestamp(3), false);
+        clocks.hear(Rank::at(1), FIRST, Timestamp(9), false);
+        assert_eq!(clocks.min_clock::<Sound>(Rank::at(1), SECOND), Timestamp(7));
+        assert_eq!(clocks.min_clock::<Sound>(Rank::at(1), FIRST), Timestamp::ZERO);
+    }
+
+    #[test]
+    fn the_quorum_clock_is_what_a_quorum_has_reached() {
+        let mut clocks = clocks();
+        for (rank, clock) in [(0, 9), (1, 4), (2, 6)] {
+            clocks.hear(Rank::at(rank), FIRST, Timestamp(clock), rank == 0);
+        }
+        assert_eq!(clocks.quorum_clock_of::<Sound>(FIRST), Timestamp(6));
+        assert_eq!(clocks.past::<Sound>(), Timestamp(6));
+        clocks.hear(Rank::at(2), SECOND, Timestamp(8), false);
+        assert_eq!(clocks.quorum_clock_of::<Sound>(FIRST), Timestamp(6), "promised elsewhere");
+    }
+
+    #[test]
+    fn a_candidates_clock_is_no_past() {
+        let mut clocks = clocks();
+        clocks.hear(Rank::at(1), SECOND, Timestamp(8), false);
+        clocks.hear(Rank::at(2), SECOND, Timestamp(8), false);
+        assert_eq!(clocks.past::<Sound>(), Timestamp::ZERO);
+        clocks.hear(Rank::at(1), SECOND, Timestamp(8), true);
+        assert_eq!(clocks.past::<Sound>(), Timestamp(8));
+    }
+}

@@ -1,0 +1,217 @@
+//! Algorithm 3: how a group changes its primary.
+
+use super::{Logged, Machine, Phase, PrimcastWire, Promise};
+use crate::amcast::variant::Variant;
+use crate::amcast::{Host, Pid, Timestamp, To};
+use alloc::vec::Vec;
+use base::{Ballot, Instant, MemberSet, Rank};
+use core::mem;
+
+impl<V: Variant> Machine<V> {
+    /// Lines 57 to 60: Ω names this process.
+    pub(super) fn stand<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
+        let leads = matches!(self.phase, Phase::Primary | Phase::Candidate);
+        if self.trusted != Some(self.me.rank) || leads {
+            return;
+        }
+        self.enter(Phase::Candidate, now);
+        let epoch = Ballot::above(self.promised, self.me.rank);
+        self.promises.clear();
+        self.promised = epoch;
+        host.send(To::Groups(self.me.group.alone()), &PrimcastWire::NewEpoch(epoch));
+        let promise = self.promise();
+        self.on_promise(self.me.rank, epoch, promise, now, host);
+    }
+
+    fn promise(&self) -> Promise {
+        let log = self.log.iter().map(|id| {
+            let record = &self.records[id];
+            let (epoch, ts) = record.tuple.expect("it stands in the log");
+            let message = record.body.clone().expect("P2: what stands in the log is here");
+            Logged { epoch, ts, message }
+        });
+        Promise {
+            clock: self.clock,
+            current: self.current,
+            length: self.log_length,
+            log: log.collect(),
+        }
+    }
+
+    /// Lines 61 to 64.
+    pub(super) fn on_new_epoch<H: Host<PrimcastWire>>(
+        &mut self,
+        from: Pid,
+        epoch: Ballot,
+        now: Instant,
+        host: &mut H,
+    ) {
+        let Some(leader) = epoch.proposer() else { return };
+        if epoch < self.promised {
+            // Its candidate would wait for ever: the higher epoch's may be dead.
+            host.send(To::One(from), &PrimcastWire::NewEpoch(self.promised));
+            return;
+        }
+        if epoch == self.promised || leader == self.me.rank {
+            return;
+        }
+        self.enter(Phase::Promised, now);
+        self.promised = epoch;
+        let Promise { clock, current, length, log } = self.promise();
+        let to = Pid { group: self.me.group, rank: leader };
+        host.send(To::One(to), &PrimcastWire::Promise { epoch, clock, current, length, log });
+    }
+
+    /// Lines 65 to 69.
+    pub(super) fn on_promise<H: Host<PrimcastWire>>(
+        &mut self,
+        from: Rank,
+        epoch: Ballot,
+        promise: Promise,
+        now: Instant,
+        host: &mut H,
+    ) {
+        let is_awaited = self.phase == Phase::Candidate
+            && epoch == self.promised
+            && self.current < self.promised;
+        if !is_awaited {
+            return;
+        }
+        self.promises.insert(from, promise);
+        if self.promises.len() < self.config.layout.quorum(self.me.group) {
+            return;
+        }
+        let promises = mem::take(&mut self.promises);
+        let clock = if V::OWN_CLOCK_ONLY {
+            self.clock
+        } else {
+            promises.values().map(|promise| promise.clock).max().unwrap_or_default()
+        };
+        let rank_of = |promise: &Promise| {
+            let epoch = if V::ANY_EPOCH_STATE { Ballot::NONE } else { promise.current };
+            let length = if V::SHORTEST_STATE { u64::MAX - promise.length } else { promise.length };
+            (epoch, length)
+        };
+        let newest = promises.into_values().max_by_key(rank_of);
+        let Promise { length, log, .. } = newest.expect("a quorum is not empty");
+        let state = PrimcastWire::NewState { epoch, length, log: log.clone(), clock };
+        host.send(To::Groups(self.me.group.alone()), &state);
+        self.on_new_state(epoch, length, &log, clock, now, host);
+    }
+
+    /// Lines 70 to 74.
+    pub(super) fn on_new_state<H: Host<PrimcastWire>>(
+        &mut self,
+        epoch: Ballot,
+        length: u64,
+        log: &[Logged],
+        clock: Timestamp,
+        now: Instant,
+        host: &mut H,
+    ) {
+        if epoch != self.promised || epoch <= self.current {
+            return;
+        }
+        self.current = epoch;
+        self.clock = self.clock.max(clock);
+        self.install(length, log, now);
+        self.clocks[self.me.group.index()].forget_before(epoch);
+        let group = self.me.group.alone();
+        let report = if V::SILENT_ACCEPT {
+            super::Report { epoch, clock: Timestamp::ZERO, as_primary: false, listed: Vec::new() }
+        } else {
+            self.report(group)
+        };
+        host.send(To::Groups(group), &PrimcastWire::Accept { epoch, report });
+        self.on_accept(self.me.rank, epoch, now, host);
+    }
+
+    /// The log is replaced; whatever follows from it is made anew.
+    fn install(&mut self, length: u64, log: &[Logged], now: Instant) {
+        let group = self.me.group;
+        self.waiting.clear();
+        self.pending.clear();
+        for record in self.records.values_mut() {
+            record.tuple = None;
+            record.bound = None;
+        }
+        self.log.clear();
+        self.log_length = length;
+        for Logged { epoch, ts, message } in log {
+            let record = self.record(message.id, message.dest, now);
+            record.body.get_or_insert_with(|| message.clone());
+            record.tuple = Some((*epoch, *ts));
+            self.log.push(message.id);
+            self.expect(message.id, *ts);
+        }
+        let is_unproposed = |record: &super::Record| {
+            record.body.is_some()
+                && record.tuple.is_none()
+                && record.local(group).is_none()
+                && !record.is_delivered
+        };
+        self.unproposed = self
+            .records
+            .iter()
+            .filter(|(_, record)| is_unproposed(record))
+            .map(|(id, _)| *id)
+            .collect();
+    }
+
+    /// Lines 75 to 81.
+    pub(super) fn on_accept<H: Host<PrimcastWire>>(
+        &mut self,
+        from: Rank,
+        epoch: Ballot,
+        now: Instant,
+        host: &mut H,
+    ) {
+        self.accepts.entry(epoch).or_default().insert(from);
+        self.accepts = self.accepts.split_off(&self.promised);
+        let accepted = self.accepts.get(&self.current).copied().unwrap_or(MemberSet::EMPTY);
+        let members = self.config.layout.members(self.me.group);
+        let is_begun = accepted.is_majority_of(members)
+            || V::LEAD_WITHOUT_ACCEPTS && self.phase == Phase::Candidate;
+        if self.current != self.promised || !is_begun {
+            return;
+        }
+        match self.phase {
+            Phase::Promised => self.enter(Phase::Follower, now),
+            Phase::Candidate => self.enter(Phase::Primary, now),
+            Phase::Primary | Phase::Follower => return,
+        }
+        for id in self.log.clone() {
+            let record = &self.records[&id];
+            let tuple = record.tuple.expect("it stands in the log");
+            if record.acked != Some(tuple.0) {
+                self.acknowledge(id, host);
+            }
+            if self.phase == Phase::Primary && !self.records[&id].is_delivered {
+                self.ask_all_groups(id, tuple.1, host);
+            }
+        }
+        if self.phase == Phase::Primary && !V::NO_REPORT_OF_NEW_PRIMARY {
+            // What it said as a candidate proved nothing to other groups.
+            self.report_to(self.audience.union(self.me.group.alone()), host);
+        }
+    }
+
+    /// An epoch that does not come to its beginning, or a choice of Ω that was overtaken.
+    pub(super) fn mend_epoch<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
+        if self.phase_since.plus(self.config.patience) > now {
+            return;
+        }
+        match self.phase {
+            Phase::Primary => {}
+            Phase::Follower => self.stand(now, host),
+            Phase::Promised | Phase::Candidate => {
+                self.phase_since = now;
+                self.stand(now, host);
+                if let Some(leader) = self.trusted.filter(|leader| *leader != self.me.rank) {
+                    let to = Pid { group: self.me.group, rank: leader };
+                    host.send(To::One(to), &PrimcastWire::NewEpoch(self.promised));
+                }
+            }
+        }
+    }
+}

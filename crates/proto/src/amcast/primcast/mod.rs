@@ -1,0 +1,377 @@
+//! PrimCast: genuine atomic multicast in three communication steps to every destination
+//! (paper 004, chapter 4; docs/protocols/primcast.md).
+//!
+//! Assumes: crash-stop processes, a quorum of each group lives; T1, T2 of [`crate::amcast`]; Ω of
+//! each group settles.
+//!
+//! Invariants:
+//! - P1 A process delivers in the order of (final timestamp, name). Asserted at each delivery.
+//! - P2 Whoever acknowledges a proposal holds its message, so a decided timestamp never waits for a
+//!   message that died with its sender. By construction: [`Machine::drain`] stops at the first
+//!   proposal without one; asserted in [`Machine::acknowledge`].
+//! - P3 `current <= promised`, and a primary or follower has them equal. Asserted after each event.
+//! - P4 Proposals of an epoch enter the log in the primary's order. By construction: one queue.
+//! - P5 Reported clocks never fall ([`clocks`]).
+//!
+//! Global: validity, integrity, uniform agreement, total order, prefix order, genuineness, and with
+//! a rule of [`linear`](crate::amcast::linear) atomic global order: a checker each in the simulator.
+//! Liveness: every message of a sender that lives is delivered once faults stop and Ω settles.
+//!
+//! ```text
+//! sender      START ─┬────────────────┐
+//! primary g          └ ACK ─┬─────────│───┐          1 START, 2 the primaries' ACKs,
+//! follower g                └ ACK ────│───┤ deliver  3 the followers' ACKs and clocks:
+//! primary h                     ┌ ACK ┘───┤          everybody knows all it needs
+//! follower h                    └ ACK ────┘
+//! ```
+//!
+//! Cost in messages: (processes addressed)², each of some twenty bytes; the payload travels once
+//! from the sender to each destination process.
+//!
+//! Differs from the listings (algorithms 1 to 3), each rule with a test or a planted bug:
+//! - Line 42: a proposal that arrives between NEW-STATE and the quorum of ACCEPTs is kept.
+//! - Line 47: an ACK carries the destinations; who lacks the message pulls it after a while.
+//! - Lines 48 to 50: a process tracks the last clock that it *reported* to each group.
+//! - Line 64: the promise goes to the epoch's leader. Line 81: a tuple keeps its epoch.
+//! - Line 73: ACCEPT carries the clock. Line 78: a new primary reports again.
+//! - Who is asked to promise less than it has promised says so, and who waits too long for an epoch
+//!   to begin tells Ω's choice (the listings leave that to the agreement of r-multicast).
+//! - One report of the sender's clock, under its promise, travels with every message to a group.
+
+mod clocks;
+mod epoch;
+mod order;
+mod record;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+pub use wire::{Logged, PrimcastWire, Report};
+
+use super::linear::{Horizon, Listed, Rule};
+use super::variant::{Sound, Variant};
+use super::wire::is_addressable;
+use super::{About, Config, GroupSet, Host, Message, MessageId, Multicast, Pid, Place, Timestamp};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use base::{Ballot, Instant, MemberSet, Rank};
+use clocks::Clocks;
+use record::Record;
+
+/// What a process is in its group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Primary,
+    Follower,
+    Candidate,
+    Promised,
+}
+
+/// A promise as its candidate keeps it.
+#[derive(Clone, Debug)]
+struct Promise {
+    clock: Timestamp,
+    current: Ballot,
+    length: u64,
+    log: Vec<Logged>,
+}
+
+/// How many undelivered messages one tick asks about: the rest wait for the next.
+const PULLS_MAX: usize = 64;
+
+/// One process.
+#[derive(Clone, Debug)]
+pub struct Machine<V: Variant = Sound> {
+    me: Pid,
+    config: Config,
+    phase: Phase,
+    /// The epoch that the log belongs to.
+    current: Ballot,
+    /// The highest epoch promised.
+    promised: Ballot,
+    clock: Timestamp,
+    records: BTreeMap<MessageId, Record>,
+    /// The proposals of the own group, in order (the listings' T).
+    log: Vec<MessageId>,
+    /// How many the log ever had.
+    log_length: u64,
+    /// Proposals of `current`'s primary that cannot enter the log yet (P4).
+    waiting: VecDeque<(MessageId, Timestamp)>,
+    /// Messages that the own group has still to propose.
+    unproposed: BTreeSet<MessageId>,
+    /// Proposed and undelivered, by lower bound of the final timestamp.
+    pending: BTreeSet<Place>,
+    /// Undelivered ones that may need something from others, oldest question first is not kept:
+    /// each has its own time.
+    undelivered: BTreeSet<MessageId>,
+    /// What is known of each group's clocks.
+    clocks: Vec<Clocks>,
+    horizon: Horizon<V>,
+    /// The last clock said to each group.
+    reported: Vec<Timestamp>,
+    /// Groups that were ever told a clock: a new primary tells them again.
+    audience: GroupSet,
+    /// What was listed to each group last (`hop`).
+    listed: Vec<Vec<Listed>>,
+    last: Place,
+    trusted: Option<Rank>,
+    promises: BTreeMap<Rank, Promise>,
+    accepts: BTreeMap<Ballot, MemberSet>,
+    /// When the present phase began.
+    phase_since: Instant,
+    wake_at: Option<Instant>,
+}
+
+impl<V: Variant> Machine<V> {
+    /// Every message with a final timestamp up to here that is addressed to this group has been
+    /// delivered (4.4.2, one lower than the listing, whose value can equal a pending timestamp).
+    pub fn safe_ts(&self) -> Timestamp {
+        let (primary, quorum) = self.own_clocks();
+        let pending = self.pending.first().map_or(Timestamp(u64::MAX), |(bound, _)| bound.before());
+        match self.phase {
+            Phase::Primary | Phase::Follower => primary.min(quorum).min(pending),
+            // The log may be about to change.
+            Phase::Candidate | Phase::Promised => self.last.0.before(),
+        }
+    }
+
+    /// Lines 28 and 29: what the primary's clock and a quorum's clocks have passed.
+    fn own_clocks(&self) -> (Timestamp, Timestamp) {
+        let clocks = &self.clocks[self.me.group.index()];
+        let leader = self.current.proposer().expect("an epoch has a leader");
+        let primary = clocks.min_clock::<V>(leader, self.current);
+        (primary, clocks.quorum_clock_of::<V>(self.current))
+    }
+
+    fn record(&mut self, id: MessageId, dest: GroupSet, now: Instant) -> &mut Record {
+        let undelivered = &mut self.undelivered;
+        self.records.entry(id).or_insert_with(|| {
+            undelivered.insert(id);
+            Record::new(dest, now)
+        })
+    }
+
+    fn enter(&mut self, phase: Phase, now: Instant) {
+        self.phase = phase;
+        self.phase_since = now;
+    }
+
+    /// What follows from whatever has just happened.
+    fn advance<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
+        if self.phase == Phase::Primary {
+            self.propose_all(now, host);
+        }
+        self.drain(host);
+        self.try_deliver(now, host);
+        self.list_again(host);
+        assert!(self.current <= self.promised, "P3");
+        if matches!(self.phase, Phase::Primary | Phase::Follower) {
+            assert_eq!(self.current, self.promised, "P3");
+        }
+    }
+
+    /// The present report, addressed to `to`; it counts here at once if the own group is among
+    /// them.
+    fn report(&mut self, to: GroupSet) -> Report {
+        let is_primary = self.phase == Phase::Primary
+            || V::CANDIDATE_COUNTS && self.phase == Phase::Candidate;
+        let epoch = if V::REPORT_CURRENT_EPOCH { self.current } else { self.promised };
+        to.iter().for_each(|group| self.reported[group.index()] = self.clock);
+        self.audience = self.audience.union(to);
+        if to.contains(self.me.group) {
+            self.hear(self.me, epoch, self.clock, is_primary, &[]);
+        }
+        let listed = if is_primary { self.list(to) } else { Vec::new() };
+        Report { epoch, clock: self.clock, as_primary: is_primary, listed }
+    }
+
+    /// Takes in what a process says about its clock.
+    fn hear(
+        &mut self,
+        from: Pid,
+        epoch: Ballot,
+        clock: Timestamp,
+        as_primary: bool,
+        listed: &[Listed],
+    ) {
+        let group = from.group.index();
+        let clocks = &mut self.clocks[group];
+        let is_newest = as_primary && epoch >= clocks.newest_primary();
+        clocks.hear(from.rank, epoch, clock, as_primary);
+        if self.config.rule == Rule::Plain {
+            return;
+        }
+        self.horizon.raise(from.group, clocks.past::<V>());
+        if is_newest {
+            self.horizon.tell(from.group, clock, listed);
+        }
+        if from.group != self.me.group {
+            let newest = self.clocks[group].newest_primary();
+            self.clocks[group].forget_before(newest);
+        }
+    }
+
+    fn hear_report(&mut self, from: Pid, report: &Report) {
+        self.hear(from, report.epoch, report.clock, report.as_primary, &report.listed);
+    }
+}
+
+impl<V: Variant> Multicast for Machine<V> {
+    type Wire = PrimcastWire;
+
+    fn new(config: &Config, me: Pid) -> Machine<V> {
+        let layout = &config.layout;
+        let n_groups = layout.n_groups();
+        let epoch = Ballot::above(Ballot::NONE, Rank::at(0));
+        let is_leader = epoch.proposer() == Some(me.rank);
+        Machine {
+            me,
+            config: config.clone(),
+            phase: if is_leader { Phase::Primary } else { Phase::Follower },
+            current: epoch,
+            promised: epoch,
+            clock: Timestamp::ZERO,
+            records: BTreeMap::new(),
+            log: Vec::new(),
+            log_length: 0,
+            waiting: VecDeque::new(),
+            unproposed: BTreeSet::new(),
+            pending: BTreeSet::new(),
+            undelivered: BTreeSet::new(),
+            clocks: layout.groups().iter().map(|group| Clocks::new(group, layout)).collect(),
+            horizon: Horizon::new(me.group, layout),
+            reported: alloc::vec![Timestamp::ZERO; n_groups],
+            audience: GroupSet::EMPTY,
+            listed: alloc::vec![Vec::new(); n_groups],
+            last: Place::default(),
+            trusted: None,
+            promises: BTreeMap::new(),
+            accepts: BTreeMap::new(),
+            phase_since: Instant::ZERO,
+            wake_at: None,
+        }
+    }
+
+    fn on_start<H: Host<PrimcastWire>>(
+        &mut self,
+        message: &Arc<Message>,
+        now: Instant,
+        host: &mut H,
+    ) {
+        let is_ours = message.dest.contains(self.me.group);
+        if is_ours && is_addressable(message.dest, &self.config.layout) {
+            self.learn(message, now);
+            self.advance(now, host);
+        }
+    }
+
+    fn on_wire<H: Host<PrimcastWire>>(
+        &mut self,
+        from: Pid,
+        wire: &PrimcastWire,
+        now: Instant,
+        host: &mut H,
+    ) {
+        if !self.config.layout.has(from) || from == self.me {
+            return;
+        }
+        let is_own = from.group == self.me.group;
+        match wire {
+            PrimcastWire::Ack { id, dest, epoch, ts, report } => {
+                let is_ours = dest.contains(self.me.group) && dest.contains(from.group);
+                if is_ours && is_addressable(*dest, &self.config.layout) {
+                    self.hear_report(from, report);
+                    self.on_ack(from, (*id, *dest), (*epoch, *ts), now, host);
+                }
+            }
+            PrimcastWire::Clock(report) => self.hear_report(from, report),
+            PrimcastWire::Raise { ts, to } => self.on_raise(*ts, *to, host),
+            PrimcastWire::Pull { id, dest, body } => {
+                if dest.contains(self.me.group) && is_addressable(*dest, &self.config.layout) {
+                    self.on_pull(from, *id, *body, host);
+                }
+            }
+            PrimcastWire::Body(message) => {
+                // Only what was asked for: its destinations are known already.
+                if self.records.contains_key(&message.id) {
+                    self.learn(message, now);
+                }
+            }
+            PrimcastWire::NewEpoch(epoch) if is_own => self.on_new_epoch(from, *epoch, now, host),
+            PrimcastWire::Promise { epoch, clock, current, length, log } if is_own => {
+                let promise = Promise {
+                    clock: *clock,
+                    current: *current,
+                    length: *length,
+                    log: log.clone(),
+                };
+                self.on_promise(from.rank, *epoch, promise, now, host);
+            }
+            PrimcastWire::NewState { epoch, length, log, clock } if is_own => {
+                self.on_new_state(*epoch, *length, log, *clock, now, host);
+            }
+            PrimcastWire::Accept { epoch, report } if is_own => {
+                if !V::SILENT_ACCEPT {
+                    self.hear_report(from, report);
+                }
+                self.on_accept(from.rank, *epoch, now, host);
+            }
+            // A group's epochs are nobody else's business.
+            PrimcastWire::NewEpoch(_)
+            | PrimcastWire::Promise { .. }
+            | PrimcastWire::NewState { .. }
+            | PrimcastWire::Accept { .. } => {}
+        }
+        self.advance(now, host);
+    }
+
+    fn trust<H: Host<PrimcastWire>>(&mut self, leader: Rank, now: Instant, host: &mut H) {
+        let is_news = self.trusted != Some(leader);
+        self.trusted = Some(leader);
+        // Said again, it changes nothing: a contest of two candidates is repeated by the clock.
+        if is_news {
+            self.stand(now, host);
+            self.advance(now, host);
+        }
+    }
+
+    fn tick<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
+        if self.wake_at.is_some_and(|at| at <= now) {
+            self.wake_at = None;
+        }
+        self.ask_for_what_is_missing(now, host);
+        self.mend_epoch(now, host);
+        self.advance(now, host);
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        let patience = self.config.patience;
+        let is_unsettled = !matches!(self.phase, Phase::Primary | Phase::Follower)
+            || self.phase == Phase::Follower && self.trusted == Some(self.me.rank);
+        let phase = is_unsettled.then(|| self.phase_since.plus(patience));
+        let pull = self
+            .undelivered
+            .iter()
+            .take(PULLS_MAX)
+            .map(|id| self.records[id].asked_at.plus(patience))
+            .min();
+        [phase, pull, self.wake_at].into_iter().flatten().min()
+    }
+
+    fn is_primary(&self) -> bool {
+        self.phase == Phase::Primary
+    }
+
+    fn about(wire: &PrimcastWire) -> About {
+        match wire {
+            PrimcastWire::Ack { id, .. } | PrimcastWire::Pull { id, .. } => About::Message(*id),
+            PrimcastWire::Body(message) => About::Message(message.id),
+            PrimcastWire::Clock(_) | PrimcastWire::Raise { .. } => About::Clock,
+            PrimcastWire::NewEpoch(_)
+            | PrimcastWire::Promise { .. }
+            | PrimcastWire::NewState { .. }
+            | PrimcastWire::Accept { .. } => About::Group,
+        }
+    }
+}

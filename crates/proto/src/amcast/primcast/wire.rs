@@ -1,0 +1,238 @@
+//! What travels between PrimCast's processes.
+
+use crate::amcast::linear::{Listed, encode_listed};
+use crate::amcast::wire::{Malformed, Reader, Wire, list, number};
+use crate::amcast::{GroupSet, Message, MessageId, Timestamp};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use base::Ballot;
+
+/// What a process says about its clock, alone or with something else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// What it has promised: from there on its clock says nothing about earlier epochs.
+    pub epoch: Ballot,
+    /// Its clock.
+    pub clock: Timestamp,
+    /// It is the primary of that epoch.
+    pub as_primary: bool,
+    /// If so, and if the rule is `hop`: its undelivered proposals that concern others.
+    pub listed: Vec<Listed>,
+}
+
+/// One tuple of a log (the listings' T), with its message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Logged {
+    /// In which epoch it was proposed.
+    pub epoch: Ballot,
+    /// The local timestamp.
+    pub ts: Timestamp,
+    /// For which message.
+    pub message: Arc<Message>,
+}
+
+/// Between processes of PrimCast.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PrimcastWire {
+    /// The sender's group gives a message this local timestamp; from the primary it is a proposal.
+    Ack {
+        /// The message.
+        id: MessageId,
+        /// Its destinations: whoever does not know the message yet learns here that it exists.
+        dest: GroupSet,
+        /// In which epoch the timestamp was proposed.
+        epoch: Ballot,
+        /// The timestamp.
+        ts: Timestamp,
+        /// The sender's clock.
+        report: Report,
+    },
+    /// The sender's clock (the listings' BUMP).
+    Clock(Report),
+    /// Raise your clock to `ts` and report it to these groups (`all-groups` only).
+    Raise {
+        /// Up to where.
+        ts: Timestamp,
+        /// Who waits for it.
+        to: GroupSet,
+    },
+    /// Tell me (again) what you know of this message.
+    Pull {
+        /// Which.
+        id: MessageId,
+        /// Its destinations.
+        dest: GroupSet,
+        /// Send the message too.
+        body: bool,
+    },
+    /// The message that was asked for.
+    Body(Arc<Message>),
+    /// Promise this epoch to its leader.
+    NewEpoch(Ballot),
+    /// The epoch is promised.
+    Promise {
+        /// Which.
+        epoch: Ballot,
+        /// The promiser's clock.
+        clock: Timestamp,
+        /// The epoch that its log belongs to.
+        current: Ballot,
+        /// How many tuples its log ever had.
+        length: u64,
+        /// Those that it still holds.
+        log: Vec<Logged>,
+    },
+    /// The epoch begins here.
+    NewState {
+        /// Which.
+        epoch: Ballot,
+        /// How many tuples the log ever had.
+        length: u64,
+        /// Those that are left.
+        log: Vec<Logged>,
+        /// No clock of this epoch is below.
+        clock: Timestamp,
+    },
+    /// The sender is in this epoch. It counts as a report, since NEW-STATE may have raised the
+    /// clock.
+    Accept {
+        /// Which.
+        epoch: Ballot,
+        /// The sender's clock.
+        report: Report,
+    },
+}
+
+impl Wire for Report {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.epoch.encode(out);
+        self.clock.encode(out);
+        out.push(u8::from(self.as_primary));
+        encode_listed(&self.listed, out);
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Report {
+            epoch: Ballot::decode(from)?,
+            clock: Timestamp::decode(from)?,
+            as_primary: from.flag()?,
+            listed: from.list(Listed::decode)?,
+        })
+    }
+}
+
+impl Wire for Logged {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.epoch.encode(out);
+        self.ts.encode(out);
+        self.message.encode(out);
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Logged {
+            epoch: Ballot::decode(from)?,
+            ts: Timestamp::decode(from)?,
+            message: Wire::decode(from)?,
+        })
+    }
+}
+
+impl Wire for PrimcastWire {
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            PrimcastWire::Ack { id, dest, epoch, ts, report } => {
+                out.push(0);
+                id.encode(out);
+                dest.encode(out);
+                epoch.encode(out);
+                ts.encode(out);
+                report.encode(out);
+            }
+            PrimcastWire::Clock(report) => {
+                out.push(1);
+                report.encode(out);
+            }
+            PrimcastWire::Raise { ts, to } => {
+                out.push(2);
+                ts.encode(out);
+                to.encode(out);
+            }
+            PrimcastWire::Pull { id, dest, body } => {
+                out.push(3);
+                id.encode(out);
+                dest.encode(out);
+                out.push(u8::from(*body));
+            }
+            PrimcastWire::Body(message) => {
+                out.push(4);
+                message.encode(out);
+            }
+            PrimcastWire::NewEpoch(epoch) => {
+                out.push(5);
+                epoch.encode(out);
+            }
+            PrimcastWire::Promise { epoch, clock, current, length, log } => {
+                out.push(6);
+                epoch.encode(out);
+                clock.encode(out);
+                current.encode(out);
+                number(*length, out);
+                list(log, out, Wire::encode);
+            }
+            PrimcastWire::NewState { epoch, length, log, clock } => {
+                out.push(7);
+                epoch.encode(out);
+                number(*length, out);
+                list(log, out, Wire::encode);
+                clock.encode(out);
+            }
+            PrimcastWire::Accept { epoch, report } => {
+                out.push(8);
+                epoch.encode(out);
+                report.encode(out);
+            }
+        }
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(match from.byte()? {
+            0 => PrimcastWire::Ack {
+                id: MessageId::decode(from)?,
+                dest: GroupSet::decode(from)?,
+                epoch: Ballot::decode(from)?,
+                ts: Timestamp::decode(from)?,
+                report: Report::decode(from)?,
+            },
+            1 => PrimcastWire::Clock(Report::decode(from)?),
+            2 => PrimcastWire::Raise {
+                ts: Timestamp::decode(from)?,
+                to: GroupSet::decode(from)?,
+            },
+            3 => PrimcastWire::Pull {
+                id: MessageId::decode(from)?,
+                dest: GroupSet::decode(from)?,
+                body: from.flag()?,
+            },
+            4 => PrimcastWire::Body(Wire::decode(from)?),
+            5 => PrimcastWire::NewEpoch(Ballot::decode(from)?),
+            6 => PrimcastWire::Promise {
+                epoch: Ballot::decode(from)?,
+                clock: Timestamp::decode(from)?,
+                current: Ballot::decode(from)?,
+                length: from.number()?,
+                log: from.list(Logged::decode)?,
+            },
+            7 => PrimcastWire::NewState {
+                epoch: Ballot::decode(from)?,
+                length: from.number()?,
+                log: from.list(Logged::decode)?,
+                clock: Timestamp::decode(from)?,
+            },
+            8 => PrimcastWire::Accept {
+                epoch: Ballot::decode(from)?,
+                report: Report::decode(from)?,
+            },
+            _ => return Err(Malformed),
+        })
+    }
+}

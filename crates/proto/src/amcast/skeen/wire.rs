@@ -1,0 +1,123 @@
+//! What travels between Skeen's processes.
+
+use crate::amcast::linear::{Listed, encode_listed};
+use crate::amcast::wire::{Malformed, Reader, Wire};
+use crate::amcast::{GroupSet, MessageId, Timestamp};
+use alloc::vec::Vec;
+
+/// Between processes of Skeen's protocol.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SkeenWire {
+    /// The sender's local timestamp (LOCAL-TS).
+    Local {
+        /// For which message.
+        id: MessageId,
+        /// Its destinations.
+        dest: GroupSet,
+        /// The timestamp.
+        ts: Timestamp,
+        /// The sender's clock.
+        clock: Timestamp,
+        /// `hop`: its undelivered messages that concern others.
+        listed: Vec<Listed>,
+    },
+    /// Algorithm 4: the sender knows the final timestamp and its clock has passed it (ACK).
+    Done {
+        /// Of which message.
+        id: MessageId,
+        /// Its destinations.
+        dest: GroupSet,
+    },
+    /// The sender's clock.
+    Clock {
+        /// How late it is.
+        clock: Timestamp,
+        /// As in `Local`.
+        listed: Vec<Listed>,
+    },
+    /// Raise your clock to `ts` and report it to these groups.
+    Raise {
+        /// Up to where.
+        ts: Timestamp,
+        /// Who waits for it.
+        to: GroupSet,
+    },
+}
+
+impl Wire for SkeenWire {
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            SkeenWire::Local { id, dest, ts, clock, listed } => {
+                out.push(0);
+                id.encode(out);
+                dest.encode(out);
+                ts.encode(out);
+                clock.encode(out);
+                encode_listed(listed, out);
+            }
+            SkeenWire::Done { id, dest } => {
+                out.push(1);
+                id.encode(out);
+                dest.encode(out);
+            }
+            SkeenWire::Clock { clock, listed } => {
+                out.push(2);
+                clock.encode(out);
+                encode_listed(listed, out);
+            }
+            SkeenWire::Raise { ts, to } => {
+                out.push(3);
+                ts.encode(out);
+                to.encode(out);
+            }
+        }
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(match from.byte()? {
+            0 => SkeenWire::Local {
+                id: MessageId::decode(from)?,
+                dest: GroupSet::decode(from)?,
+                ts: Timestamp::decode(from)?,
+                clock: Timestamp::decode(from)?,
+                listed: from.list(Listed::decode)?,
+            },
+            1 => SkeenWire::Done { id: MessageId::decode(from)?, dest: GroupSet::decode(from)? },
+            2 => SkeenWire::Clock {
+                clock: Timestamp::decode(from)?,
+                listed: from.list(Listed::decode)?,
+            },
+            3 => SkeenWire::Raise { ts: Timestamp::decode(from)?, to: GroupSet::decode(from)? },
+            _ => return Err(Malformed),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::GroupId;
+    use super::*;
+    use crate::amcast::linear::Level;
+    use crate::amcast::wire::round_trip;
+
+    #[test]
+    fn what_travels_comes_back() {
+        let id = MessageId { sender: 3, sequence: 900 };
+        let dest = GroupSet::all(3).without(GroupId::at(1));
+        let listed = Listed { bound: Timestamp(7), id, dest, level: Level(1) };
+        for wire in [
+            SkeenWire::Local {
+                id,
+                dest,
+                ts: Timestamp(5),
+                clock: Timestamp(6),
+                listed: alloc::vec![listed],
+            },
+            SkeenWire::Done { id, dest },
+            SkeenWire::Clock { clock: Timestamp(1 << 50), listed: Vec::new() },
+            SkeenWire::Raise { ts: Timestamp(9), to: dest },
+        ] {
+            assert_eq!(round_trip(&wire), wire);
+        }
+    }
+}

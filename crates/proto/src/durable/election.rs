@@ -1,0 +1,228 @@
+//! Ballots: promises, votes, and who gets a majority of them (I4, I8).
+
+use super::leader::Term;
+use super::*;
+use base::MAX_MEMBERS;
+
+/// An attempt to lead.
+#[derive(Debug)]
+pub(super) struct Candidacy {
+    pub(super) ballot: Ballot,
+    /// The own promise is durable, and the others were asked.
+    has_asked: bool,
+    votes: [Option<Incarnation>; MAX_MEMBERS],
+    /// Whose logs are newer.
+    denied: MemberSet,
+    began_at: Instant,
+}
+
+/// A vote that leaves when the promise is durable.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Owed {
+    ballot: Ballot,
+    to: Rank,
+}
+
+impl<V: Variant> Durable<V> {
+    /// Begins an election, if this node may be elected.
+    pub(super) fn campaign<H: Host>(&mut self, host: &mut H) {
+        if !self.trusted || !self.can_lead() || !matches!(self.office, Office::None) {
+            return;
+        }
+        let ballot = Ballot::above(self.highest.max(self.log.promised()), self.me);
+        self.raise(ballot, host);
+        self.office = Office::Candidate(Candidacy {
+            ballot,
+            has_asked: false,
+            votes: [None; MAX_MEMBERS],
+            denied: MemberSet::EMPTY,
+            began_at: self.now,
+        });
+        self.flush(host);
+        if V::VOTE_BEFORE_SYNC {
+            self.pay_votes(host);
+        }
+        self.nudge(REPEAT_AFTER);
+    }
+
+    /// Promises `ballot`: whatever this node did by the right of a lower one has ended (I5).
+    pub(super) fn raise<H: Host>(&mut self, ballot: Ballot, host: &mut H) {
+        self.depose(host);
+        self.highest = self.highest.max(ballot);
+        self.log.promise(ballot, disk(host));
+        if V::ACCEPT_OLDER_BALLOT {
+            return;
+        }
+        if let Some(before) = self.following.take() {
+            let denied = Message::Denied { ballot: before.ballot, promised: ballot, older: false };
+            self.post(before.leader, &denied, host);
+        }
+    }
+
+    pub(super) fn on_request_vote<H: Host>(
+        &mut self,
+        from: Rank,
+        ballot: Ballot,
+        log: (Ballot, Prefix),
+        host: &mut H,
+    ) {
+        if ballot.proposer() != Some(from) {
+            return;
+        }
+        let promised = self.log.promised();
+        self.highest = self.highest.max(ballot);
+        if ballot < promised {
+            let denied = Message::Denied { ballot, promised, older: false };
+            return self.post(from, &denied, host);
+        }
+        if ballot > promised {
+            let older = log < (self.log.last_ballot(), self.log.end());
+            if older && !V::ELECT_OLDER_LOG {
+                let denied = Message::Denied { ballot, promised, older };
+                return self.post(from, &denied, host);
+            }
+            if !self.is_well() {
+                // The vote could not leave for long: better that the present leader keeps us.
+                return;
+            }
+            self.raise(ballot, host);
+        }
+        self.vote_owed = Some(Owed { ballot, to: from });
+        self.flush(host);
+        self.pay_votes(host);
+    }
+
+    /// Sends what may leave now that the promise is durable: the own candidacy, or a vote (I4).
+    pub(super) fn pay_votes<H: Host>(&mut self, host: &mut H) {
+        if !self.log.promise_is_durable() && !V::VOTE_BEFORE_SYNC {
+            return;
+        }
+        let (promised, incarnation) = (self.log.promised(), self.log.incarnation());
+        // I11: readers see the promise before anybody can count on the vote.
+        host.store(self.places.promised(), places::publish_promise(promised));
+        if let Some(Owed { to, .. }) = self.vote_owed.take_if(|owed| owed.ballot == promised) {
+            self.post(to, &Message::Vote { ballot: promised, incarnation }, host);
+        }
+        if let Office::Candidate(candidacy) = &mut self.office
+            && candidacy.ballot == promised
+            && !candidacy.has_asked
+        {
+            candidacy.has_asked = true;
+            candidacy.votes[self.me.index()] = Some(incarnation);
+            self.request_votes(host);
+            self.count_votes(host);
+        }
+    }
+
+    fn request_votes<H: Host>(&mut self, host: &mut H) {
+        let Office::Candidate(candidacy) = &self.office else { return };
+        let request = Message::RequestVote {
+            ballot: candidacy.ballot,
+            incarnation: self.log.incarnation(),
+            last: self.log.last_ballot(),
+            end: self.log.end(),
+        };
+        let missing: MemberSet = self
+            .electorate()
+            .iter()
+            .filter(|rank| candidacy.votes[rank.index()].is_none())
+            .collect();
+        missing.iter().for_each(|rank| self.post(rank, &request, host));
+        self.nudge(REPEAT_AFTER);
+    }
+
+    /// Everybody whose vote may count.
+    fn electorate(&self) -> MemberSet {
+        let voters = self.log.governing(self.committed).map(|(_, members)| members.voters);
+        voters.fold(MemberSet::EMPTY, MemberSet::union)
+    }
+
+    pub(super) fn on_vote<H: Host>(
+        &mut self,
+        from: Rank,
+        ballot: Ballot,
+        incarnation: Incarnation,
+        host: &mut H,
+    ) {
+        if let Office::Candidate(candidacy) = &mut self.office
+            && candidacy.ballot == ballot
+        {
+            candidacy.votes[from.index()] = Some(incarnation);
+            self.count_votes(host);
+        }
+    }
+
+    /// I8: a majority of every configuration that governs a slot that may be undecided.
+    fn count_votes<H: Host>(&mut self, host: &mut H) {
+        let Office::Candidate(candidacy) = &self.office else { return };
+        let counts = |members: &Members, rank: &Rank| {
+            candidacy.votes[rank.index()].is_some_and(|incarnation| {
+                V::ANY_INCARNATION || incarnation == members.incarnation(*rank)
+            })
+        };
+        let elected = self.log.governing(self.committed).all(|(_, members)| {
+            let votes: MemberSet = members.voters.iter().filter(|r| counts(members, r)).collect();
+            members.has_quorum(votes) || V::ELECT_BY_ONE
+        });
+        if elected && candidacy.has_asked {
+            let ballot = candidacy.ballot;
+            self.office = Office::Leader(Term::new(ballot, self.log.end().next_slot()));
+            self.begin_term(host);
+        }
+    }
+
+    pub(super) fn on_denied<H: Host>(
+        &mut self,
+        from: Rank,
+        ballot: Ballot,
+        promised: Ballot,
+        older: bool,
+        host: &mut H,
+    ) {
+        self.highest = self.highest.max(promised);
+        match &mut self.office {
+            Office::Candidate(candidacy) if candidacy.ballot == ballot => {
+                if older {
+                    candidacy.denied.insert(from);
+                    if self.cannot_win() {
+                        self.stand_aside(host);
+                    }
+                } else if promised > ballot {
+                    self.depose(host);
+                }
+            }
+            Office::Leader(term) if term.ballot == ballot && promised > ballot => {
+                self.depose(host);
+            }
+            Office::None | Office::Candidate(_) | Office::Leader(_) => {}
+        }
+    }
+
+    /// Those that have not refused make no majority.
+    fn cannot_win(&self) -> bool {
+        let Office::Candidate(candidacy) = &self.office else { return false };
+        self.log.governing(self.committed).any(|(_, members)| {
+            !members.has_quorum(members.voters.difference(candidacy.denied))
+        })
+    }
+
+    /// L1: somebody with a newer log has to lead.
+    fn stand_aside<H: Host>(&mut self, host: &mut H) {
+        self.depose(host);
+        self.retry_at = None;
+        self.aside_until = Some(self.now.plus(ASIDE_FOR));
+    }
+
+    pub(super) fn repeat_requests<H: Host>(&mut self, host: &mut H) {
+        let Office::Candidate(candidacy) = &self.office else { return };
+        if !candidacy.has_asked {
+            return self.nudge(REPEAT_AFTER);
+        }
+        let waits = self.now.since(candidacy.began_at) >= REPEAT_AFTER * 4;
+        if waits && !candidacy.denied.is_empty() {
+            // Those that could still agree are silent; one that has refused is not.
+            return self.stand_aside(host);
+        }
+        self.request_votes(host);
+    }
+}

@@ -1,0 +1,253 @@
+//! Followers: comparing logs, taking entries out of the ring, acknowledging (I4, I5, I6, I9).
+
+use super::log::Log;
+use super::places::{ACK_WORDS, Ack, record};
+use super::wire::Begin;
+use super::*;
+
+/// Whose log this node copies.
+#[derive(Clone, Debug)]
+pub(super) struct Following {
+    pub(super) ballot: Ballot,
+    pub(super) leader: Rank,
+    stream: u64,
+    /// Words of the stream that were taken out of the ring.
+    position: u64,
+    /// I6: up to here the own log is the leader's.
+    verified: Prefix,
+    /// The leader's commit point.
+    committed: Prefix,
+    /// The leader's log begins only here.
+    needs: Prefix,
+    told: Option<Ack>,
+}
+
+impl<V: Variant> Durable<V> {
+    pub(super) fn on_begin<H: Host>(&mut self, from: Rank, begin: Begin, host: &mut H) {
+        let ballot = begin.ballot;
+        if ballot.proposer() != Some(from) {
+            return;
+        }
+        let promised = self.log.promised();
+        if ballot < promised {
+            let denied = Message::Denied { ballot, promised, older: false };
+            return self.post(from, &denied, host);
+        }
+        if ballot > promised {
+            if !self.is_well() {
+                return;
+            }
+            self.raise(ballot, host);
+        }
+        self.aside_until = None;
+        let before = self.following.take_if(|before| before.ballot == ballot);
+        if let Some(before) = before.as_ref().filter(|before| {
+            before.stream > begin.stream || before.stream == begin.stream && before.position > 0
+        }) {
+            // Late, or asked twice.
+            debug_assert!(before.ballot == ballot);
+            self.following = Some(before.clone());
+            return;
+        }
+        // What is decided is in the leader's log (I8); so is what was compared before.
+        let known = before.map_or(self.committed, |before| before.verified.max(self.committed));
+        let agreed = self.log.agreement(&begin.runs, begin.end);
+        let mut verified = known.max(agreed);
+        if V::SKIP_LOG_MATCH {
+            verified = verified.max(self.log.end().min(begin.end));
+        }
+        if verified > begin.end {
+            // No leader's log is shorter than what is decided: these bytes are not a leader's.
+            return;
+        }
+        self.log.learn_members(begin.members, disk(host));
+        self.following = Some(Following {
+            ballot,
+            leader: from,
+            stream: begin.stream,
+            position: 0,
+            verified,
+            committed: begin.committed,
+            needs: Prefix::ZERO,
+            told: None,
+        });
+        self.flush(host);
+        self.note_commit(host);
+        self.say_ready(host);
+    }
+
+    fn say_ready<H: Host>(&mut self, host: &mut H) {
+        let Some(following) = &self.following else { return };
+        let Following { ballot, leader, stream, verified, .. } = *following;
+        let incarnation = self.log.incarnation();
+        self.post(leader, &Message::Ready { ballot, stream, verified, incarnation }, host);
+    }
+
+    /// The leader's log begins later than the own one ends.
+    pub(super) fn on_behind<H: Host>(&mut self, ballot: Ballot, start: Prefix, host: &mut H) {
+        if let Some(following) = self.following.as_mut().filter(|of| of.ballot == ballot)
+            && following.verified < start
+        {
+            following.needs = start;
+            self.ask_for_state(host);
+        }
+    }
+
+    pub(super) fn ask_for_state<H: Host>(&mut self, host: &mut H) {
+        let needs = self.following.as_ref().map_or(Prefix::ZERO, |following| following.needs);
+        let needs = needs.max(self.lacks.unwrap_or_default());
+        if needs > self.applied {
+            self.request_state(needs, host);
+        }
+    }
+
+    /// A state was installed: the leader can go on from there.
+    pub(super) fn go_on_after<H: Host>(&mut self, applied: Prefix, host: &mut H) {
+        if let Some(following) = &mut self.following
+            && following.position == 0
+            && following.verified < applied
+        {
+            following.verified = applied;
+            self.say_ready(host);
+        }
+        self.note_commit(host);
+    }
+
+    /// A follower applies up to the leader's commit point what it holds of the leader's log.
+    fn note_commit<H: Host>(&mut self, host: &mut H) {
+        if let Some(following) = &self.following {
+            let end = if V::APPLY_UNVERIFIED { self.log.end() } else { following.verified };
+            self.committed = self.committed.max(following.committed.min(end));
+        }
+        self.deliver(host);
+    }
+
+    /// Takes what is whole out of the leader's ring.
+    pub(super) fn consume<H: Host>(&mut self, host: &mut H) {
+        let mut words = core::mem::take(&mut self.record);
+        // On a full disk the ring keeps it: the leader stops at the ring's end.
+        while !self.trouble.is_full
+            && let Some(head) = self.next_record(&mut words, host)
+        {
+            let Some(payload) = record::payload(&words, &head) else { break };
+            let n_words = words.len() as u64;
+            let taken = match head.kind {
+                record::Kind::Entry => self.take_entry(&head, payload, host),
+                record::Kind::Commit => true,
+            };
+            let Some(following) = self.following.as_mut().filter(|_| taken) else {
+                // The leader finds that nothing moves, and begins anew (L1).
+                self.following = None;
+                break;
+            };
+            following.position += n_words;
+            following.committed = following.committed.max(head.committed);
+        }
+        self.record = words;
+        self.note_commit(host);
+    }
+
+    /// Copies the record at the own position, if it is all there (I10).
+    fn next_record<H: Host>(&self, words: &mut Vec<u64>, host: &H) -> Option<record::Head> {
+        let following = self.following.as_ref()?;
+        let Following { leader, stream, position, .. } = *following;
+        let (at, _) = self.places.in_ring(leader, position);
+        if host.load(at) != record::tag(stream, position) {
+            return None;
+        }
+        let mut first = [0; record::HEAD_WORDS];
+        self.load_ring(leader, position, &mut first, host);
+        let head = record::Head::decode(&first)?;
+        let n_words = record::n_words(head.payload_bytes as usize);
+        if n_words as u64 > self.places.ring_words() / 4 {
+            return None;
+        }
+        words.clear();
+        words.resize(n_words, 0);
+        self.load_ring(leader, position, words, host);
+        if !record::is_whole(words, stream, position) && !V::TORN_RECORD {
+            return None;
+        }
+        // What was checked, not what was there a moment before.
+        record::Head::decode(words.first_chunk()?)
+    }
+
+    fn load_ring<H: Host>(&self, writer: Rank, position: u64, words: &mut [u64], host: &H) {
+        let (at, left) = self.places.in_ring(writer, position);
+        let (first, second) = words.split_at_mut(left.min(words.len()));
+        host.load_into(at, first);
+        if !second.is_empty() {
+            let (at, _) = self.places.in_ring(writer, position + left as u64);
+            host.load_into(at, second);
+        }
+    }
+
+    /// False if this record does not continue what was compared: the stream is not to be trusted.
+    fn take_entry<H: Host>(
+        &mut self,
+        head: &record::Head,
+        payload: &[u8],
+        host: &mut H,
+    ) -> bool {
+        let Some(following) = &mut self.following else { return false };
+        let slot = head.slot;
+        let before = self.log.ballot_before(slot);
+        let continues = slot == following.verified.next_slot()
+            && (before == head.previous || before == Ballot::NONE || head.previous == Ballot::NONE);
+        if head.ballot != following.ballot || !(continues || V::SKIP_LOG_MATCH) {
+            return false;
+        }
+        if self.log.end().contains(slot) && self.log.ballot_at(slot) != Some(head.entry_ballot) {
+            // Another leader's, and never decided.
+            assert!(!self.committed.contains(slot), "I9: {slot} is decided and differs");
+            self.log.cut::<V, _>(slot.prefix_before(), disk(host));
+        }
+        if !self.log.end().contains(slot) {
+            if slot != self.log.end().next_slot() {
+                return false;
+            }
+            let entry = Log::head(slot, head.entry_ballot, head.view);
+            self.log.append(entry, payload, disk(host));
+        }
+        following.verified = slot.prefix_through();
+        true
+    }
+
+    /// Tells the leader what is durable here of its log, and how much of the ring is free (I4).
+    pub(super) fn acknowledge<H: Host>(&mut self, host: &mut H) {
+        let Some(following) = &mut self.following else { return };
+        let promise_holds = following.ballot == self.log.promised()
+            && (self.log.promise_is_durable() || V::ACK_BEFORE_SYNC);
+        if !promise_holds && !V::ACCEPT_OLDER_BALLOT {
+            return;
+        }
+        let durable = if V::ACK_BEFORE_SYNC { self.log.end() } else { self.log.durable() };
+        let compared = if V::ACK_UNVERIFIED { self.log.end() } else { following.verified };
+        let ack = Ack {
+            ballot: following.ballot,
+            incarnation: self.log.incarnation().0,
+            durable: durable.min(compared),
+            stream: following.stream,
+            consumed: following.position,
+        };
+        let is_news = following.told.is_none_or(|told| {
+            told.durable != ack.durable
+                || ack.consumed - told.consumed >= self.places.ring_words() / 4
+        });
+        if is_news {
+            following.told = Some(ack);
+            let leader = following.leader;
+            let words: [u64; ACK_WORDS] = ack.encode();
+            host.write(leader, self.places.ack(self.me), &words, None);
+            self.to_wake.insert(leader);
+        }
+    }
+
+    /// What was told over the old link may be lost.
+    pub(super) fn tell_anew<H: Host>(&mut self, rank: Rank, host: &mut H) {
+        if let Some(following) = self.following.as_mut().filter(|of| of.leader == rank) {
+            following.told = None;
+            self.acknowledge(host);
+        }
+    }
+}

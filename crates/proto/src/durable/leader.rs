@@ -1,0 +1,546 @@
+//! The leader: streams of records, acknowledgements, what is decided, who takes part (I7, I12).
+
+use super::log::{IS_CONFIGURATION, Log};
+use super::places::{ACK_WORDS, Ack, record};
+use super::wire::Begin;
+use super::*;
+use base::{MAX_MEMBERS, majority};
+
+/// How long a stream that does not move is waited for, at first and at most.
+const PATIENCE: Duration = Duration::from_millis(50);
+const PATIENCE_MAX: Duration = Duration::from_millis(800);
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    /// The link is down.
+    #[default]
+    Closed,
+    /// The follower compares the logs, or gets a state first.
+    Asked,
+    /// It reads.
+    Ready,
+}
+
+/// What one follower is sent.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stream {
+    state: State,
+    number: u64,
+    /// Words written, and words that the follower took out.
+    written: u64,
+    consumed: u64,
+    /// What is written next.
+    next: Prefix,
+    /// What it acknowledged in this ballot.
+    durable: Prefix,
+    told_commit: Prefix,
+    /// When something last moved, and how long that may be ago.
+    moved_at: Instant,
+    patience: Duration,
+    /// The last word of the last acknowledgement that was read.
+    seen: u64,
+}
+
+/// A leader's book.
+#[derive(Debug)]
+pub(super) struct Term {
+    pub(super) ballot: Ballot,
+    /// The first slot of this ballot: its no-op.
+    first: Slot,
+    pub(super) announced: bool,
+    /// Who is sent the log.
+    peers: MemberSet,
+    streams: [Stream; MAX_MEMBERS],
+    n_streams: u64,
+    /// The record that lies laid out in the machine's buffer: its slot and commit point.
+    encoded: Option<(Slot, Prefix)>,
+}
+
+impl Term {
+    pub(super) fn new(ballot: Ballot, first: Slot) -> Term {
+        Term {
+            ballot,
+            first,
+            announced: false,
+            peers: MemberSet::EMPTY,
+            streams: [Stream::default(); MAX_MEMBERS],
+            n_streams: 0,
+            encoded: None,
+        }
+    }
+
+    pub(super) fn durable_at(&self, member: Rank) -> Prefix {
+        self.streams[member.index()].durable
+    }
+
+    pub(super) fn slowest(&self) -> Prefix {
+        let all = self.peers.iter().map(|rank| self.durable_at(rank));
+        all.min().unwrap_or(Prefix(u64::MAX))
+    }
+}
+
+/// A change of the members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// This incarnation is sent the log from now on, and does not vote.
+    Add(Rank, Incarnation),
+    /// A learner that has caught up votes from now on.
+    Promote(Rank),
+    /// It takes part no more.
+    Remove(Rank),
+    /// What sat there takes part no more; this incarnation learns.
+    Replace(Rank, Incarnation),
+}
+
+/// Why the members stay as they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangeRefused {
+    /// This node does not lead.
+    NotLeader,
+    /// The last change is not decided yet.
+    Pending,
+    /// It sits there already, or nobody does.
+    NoSuchMember,
+    /// It has not the log yet: wait.
+    LagsBehind,
+    /// Without it nothing could be decided: make it somebody else's first.
+    Needed,
+}
+
+impl<V: Variant> Durable<V> {
+    pub(super) fn begin_term<H: Host>(&mut self, host: &mut H) {
+        self.append_own(&[], 0, host);
+        if V::SERVE_EARLY {
+            self.announce(host);
+        }
+        self.follow_members(host);
+        self.flush(host);
+        self.advance(host);
+    }
+
+    fn announce<H: Host>(&mut self, host: &mut H) {
+        if let Office::Leader(term) = &mut self.office
+            && !term.announced
+        {
+            term.announced = true;
+            host.notify(Note::Leading { ballot: term.ballot });
+        }
+    }
+
+    /// Opens a stream to whoever has none.
+    fn follow_members<H: Host>(&mut self, host: &mut H) {
+        let Some((_, members)) = self.log.members().copied() else { return };
+        let Office::Leader(term) = &mut self.office else { return };
+        let mut others = members.all().difference(term.peers);
+        others.remove(self.me);
+        term.peers = term.peers.union(others);
+        others.iter().for_each(|rank| self.open_stream(rank, PATIENCE, host));
+    }
+
+    /// Asks `rank` how far its log agrees; what was written before does not count any more.
+    fn open_stream<H: Host>(&mut self, rank: Rank, patience: Duration, host: &mut H) {
+        let committed = self.committed;
+        let Some(members) = self.log.governing(committed).next().copied() else { return };
+        let Office::Leader(term) = &mut self.office else { return };
+        term.n_streams += 1;
+        assert!(term.n_streams < 1 << 16, "a term of so many broken links");
+        // Unique over all lives: no ballot is used twice.
+        let number = term.ballot.0 << 16 | term.n_streams;
+        let stream = &mut term.streams[rank.index()];
+        let durable = stream.durable;
+        *stream = Stream {
+            state: State::Asked,
+            number,
+            durable,
+            moved_at: self.now,
+            patience,
+            ..Stream::default()
+        };
+        let begin = Message::Begin(Begin {
+            ballot: term.ballot,
+            stream: number,
+            committed,
+            end: self.log.end(),
+            members,
+            runs: self.log.last_runs(),
+        });
+        self.post(rank, &begin, host);
+        self.nudge(patience);
+    }
+
+    pub(super) fn on_ready<H: Host>(
+        &mut self,
+        from: Rank,
+        (ballot, number): (Ballot, u64),
+        verified: Prefix,
+        incarnation: Incarnation,
+        host: &mut H,
+    ) {
+        let Office::Leader(term) = &mut self.office else { return };
+        let expected = self.log.members().map(|(_, members)| members.incarnation(from));
+        let stream = &mut term.streams[from.index()];
+        let known = expected == Some(incarnation) || V::ANY_INCARNATION;
+        if term.ballot != ballot
+            || stream.number != number
+            || stream.state != State::Asked
+            || verified > self.log.end()
+            || !known
+        {
+            return;
+        }
+        stream.moved_at = self.now;
+        if verified < self.log.start() {
+            let start = self.log.start();
+            return self.post(from, &Message::Behind { ballot, start }, host);
+        }
+        stream.state = State::Ready;
+        stream.next = verified;
+        self.feed(from, host);
+    }
+
+    pub(super) fn on_link_down(&mut self, rank: Rank) {
+        if let Office::Leader(term) = &mut self.office {
+            term.streams[rank.index()].state = State::Closed;
+        }
+    }
+
+    pub(super) fn on_link_up<H: Host>(&mut self, rank: Rank, host: &mut H) {
+        if let Office::Leader(term) = &self.office
+            && term.peers.contains(rank)
+        {
+            self.open_stream(rank, PATIENCE, host);
+        }
+        self.repeat_requests(host);
+        self.tell_anew(rank, host);
+    }
+
+    /// What stands still is begun anew (L1).
+    pub(super) fn begin_stalled_streams<H: Host>(&mut self, host: &mut H) {
+        let Office::Leader(term) = &self.office else { return };
+        let (end, now) = (self.log.end(), self.now);
+        let mut stalled = [None; MAX_MEMBERS];
+        let mut waits = false;
+        for rank in term.peers.iter() {
+            let stream = &term.streams[rank.index()];
+            let owes = match stream.state {
+                State::Closed => false,
+                State::Asked => true,
+                State::Ready => stream.durable < end,
+            };
+            waits |= owes;
+            if owes && now.since(stream.moved_at) >= stream.patience {
+                stalled[rank.index()] = Some((stream.patience * 2).min(PATIENCE_MAX));
+            }
+        }
+        if waits {
+            self.nudge(PATIENCE);
+        }
+        for (rank, patience) in (0..).map(Rank::at).zip(stalled) {
+            if let Some(patience) = patience {
+                self.open_stream(rank, patience, host);
+            }
+        }
+    }
+
+    // ---- entries ----
+
+    fn append_own<H: Host>(&mut self, payload: &[u8], view_flag: u64, host: &mut H) -> Slot {
+        let slot = self.log.end().next_slot();
+        let Office::Leader(Term { ballot, .. }) = &self.office else {
+            unreachable!("only leaders append");
+        };
+        let view = self.log.members().map_or(0, |(at, _)| at.0) | view_flag;
+        let head = Log::head(slot, *ballot, view);
+        self.log.append(head, payload, disk(host));
+        slot
+    }
+
+    pub(super) fn propose_value<H: Host>(
+        &mut self,
+        value: &[u8],
+        host: &mut H,
+    ) -> Result<Slot, Refused> {
+        if value.len() > self.value_bytes_max {
+            return Err(Refused::TooLong);
+        }
+        let Office::Leader(Term { announced: true, peers, .. }) = &self.office else {
+            return Err(Refused::NotLeader);
+        };
+        let peers = *peers;
+        if self.log.end().ahead_of(self.committed) >= self.window {
+            return Err(Refused::Full);
+        }
+        let slot = self.append_own(value, 0, host);
+        peers.iter().for_each(|rank| self.feed(rank, host));
+        self.flush(host);
+        Ok(slot)
+    }
+
+    /// Writes into the ring of `rank` what it lacks and what fits.
+    fn feed<H: Host>(&mut self, rank: Rank, host: &mut H) {
+        let Office::Leader(term) = &mut self.office else { return };
+        let stream = &mut term.streams[rank.index()];
+        let ring_words = self.places.ring_words();
+        let mut scratch = core::mem::take(&mut self.scratch);
+        let before = stream.written;
+        while stream.state == State::Ready && stream.next < self.log.end() {
+            let slot = stream.next.next_slot();
+            if !self.log.start().contains(slot)
+                && let Some((head, payload)) = self.log.payload(slot, disk(host), &mut scratch)
+            {
+                let n_words = record::n_words(payload.len()) as u64;
+                if stream.written + n_words - stream.consumed > ring_words {
+                    break;
+                }
+                if term.encoded != Some((slot, self.committed)) {
+                    term.encoded = Some((slot, self.committed));
+                    let head = record::Head {
+                        kind: record::Kind::Entry,
+                        payload_bytes: payload.len() as u32,
+                        ballot: term.ballot,
+                        slot,
+                        entry_ballot: head.ballot,
+                        previous: self.log.ballot_before(slot),
+                        view: head.view,
+                        committed: self.committed,
+                    };
+                    record::encode(&mut self.record, head, payload);
+                }
+                if stream.durable >= stream.next {
+                    stream.moved_at = self.now;
+                }
+                stream.put(&mut self.record, &self.places, self.me, rank, host);
+                stream.next = slot.prefix_through();
+                stream.told_commit = self.committed;
+            } else {
+                // Given back meanwhile: begun anew it hears that it needs a state.
+                stream.state = State::Asked;
+                stream.moved_at = Instant::ZERO;
+            }
+        }
+        // When idle the commit point goes alone.
+        let is_told = stream.told_commit >= self.committed || stream.next < self.log.end();
+        let room = ring_words - (stream.written - stream.consumed);
+        if stream.state == State::Ready
+            && !is_told
+            && self.committed == self.log.end()
+            && room >= record::n_words(0) as u64
+        {
+            term.encoded = None;
+            let head = record::Head {
+                kind: record::Kind::Commit,
+                payload_bytes: 0,
+                ballot: term.ballot,
+                slot: Slot::ZERO,
+                entry_ballot: Ballot::NONE,
+                previous: Ballot::NONE,
+                view: 0,
+                committed: self.committed,
+            };
+            record::encode(&mut self.record, head, &[]);
+            stream.put(&mut self.record, &self.places, self.me, rank, host);
+            stream.told_commit = self.committed;
+        }
+        if stream.written > before {
+            self.to_wake.insert(rank);
+            self.nudge(PATIENCE);
+        }
+        self.scratch = scratch;
+    }
+
+    pub(super) fn feed_all<H: Host>(&mut self, host: &mut H) {
+        let Office::Leader(term) = &self.office else { return };
+        let peers = term.peers;
+        peers.iter().for_each(|rank| self.feed(rank, host));
+    }
+
+    // ---- acknowledgements ----
+
+    pub(super) fn read_acks<H: Host>(&mut self, host: &mut H) {
+        let Office::Leader(term) = &mut self.office else { return };
+        let Some((_, members)) = self.log.members() else { return };
+        let mut above = None;
+        for rank in term.peers.iter() {
+            let stream = &mut term.streams[rank.index()];
+            let at = self.places.ack(rank);
+            if host.load(at.plus(ACK_WORDS as u32 - 1)) == stream.seen && !V::TORN_ACK {
+                continue;
+            }
+            let mut words = [0; ACK_WORDS];
+            host.load_into(at, &mut words);
+            let Some(ack) = Ack::decode(&words, V::TORN_ACK) else { continue };
+            stream.seen = words[ACK_WORDS - 1];
+            let known = ack.by() == members.incarnation(rank) || V::ANY_INCARNATION;
+            if ack.ballot > term.ballot {
+                above = above.max(Some(ack.ballot));
+            } else if ack.ballot == term.ballot && known {
+                if ack.durable > stream.durable {
+                    stream.durable = ack.durable.min(self.log.end());
+                    stream.moved_at = self.now;
+                    stream.patience = PATIENCE;
+                }
+                if ack.stream == stream.number && ack.consumed <= stream.written {
+                    stream.consumed = stream.consumed.max(ack.consumed);
+                }
+            }
+        }
+        if let Some(ballot) = above {
+            self.highest = self.highest.max(ballot);
+            self.depose(host);
+        }
+    }
+
+    /// What a majority of the voters holds durably, through an entry of this ballot, is decided
+    /// (I7).
+    pub(super) fn advance<H: Host>(&mut self, host: &mut H) {
+        let Office::Leader(term) = &self.office else { return };
+        let Some((at, members)) = self.log.members() else { return };
+        let own = if V::COUNT_SELF_EARLY { self.log.end() } else { self.log.durable() };
+        let mut counted = members.voters;
+        if V::COUNT_REMOVED {
+            counted = counted.union(term.peers);
+            counted.insert(self.me);
+        }
+        let mut all = [Prefix::ZERO; MAX_MEMBERS];
+        for (to, rank) in all.iter_mut().zip(counted.iter()) {
+            *to = if rank == self.me { own } else { term.durable_at(rank) };
+        }
+        let all = &mut all[..counted.len()];
+        all.sort_unstable();
+        let n_needed = if V::COMMIT_AT_ONE { 1 } else { majority(members.voters.len()) };
+        let Some(held) = all.len().checked_sub(n_needed).map(|at| all[at]) else { return };
+        let is_own = held.contains(term.first) || V::COMMIT_OLDER_BALLOT;
+        if held <= self.committed || !is_own {
+            return;
+        }
+        let (leaves, first) = (*at <= held && !self.is_voter(), term.first);
+        self.committed = held;
+        self.deliver(host);
+        if held.contains(first) {
+            self.announce(host);
+        }
+        if leaves {
+            // It has removed itself, and that is decided: the others elect one of theirs.
+            self.feed_all(host);
+            return self.depose(host);
+        }
+        self.part_from_removed();
+    }
+
+    /// Who was removed and knows it is sent nothing more.
+    fn part_from_removed(&mut self) {
+        let Some((at, members)) = self.log.members().copied() else { return };
+        let Office::Leader(term) = &mut self.office else { return };
+        let streams = &term.streams;
+        let knows = |rank: &Rank| streams[rank.index()].told_commit >= at;
+        let gone: MemberSet =
+            term.peers.difference(members.all()).iter().filter(knows).collect();
+        if at <= self.committed {
+            term.peers = term.peers.difference(gone);
+        }
+    }
+
+    // ---- members ----
+
+    /// Begins a change of the members. It governs at once, and is decided like any entry (I12).
+    ///
+    /// # Errors
+    /// [`ChangeRefused`]: nothing changes.
+    pub fn change<H: Host>(
+        &mut self,
+        change: Change,
+        now: Instant,
+        host: &mut H,
+    ) -> Result<Slot, ChangeRefused> {
+        self.now = now;
+        let Office::Leader(term) = &self.office else { return Err(ChangeRefused::NotLeader) };
+        let Some((at, before)) = self.log.members().copied() else {
+            return Err(ChangeRefused::NotLeader);
+        };
+        if !term.announced {
+            return Err(ChangeRefused::NotLeader);
+        }
+        if at > self.committed && !V::TWO_CHANGES {
+            return Err(ChangeRefused::Pending);
+        }
+        let mut after = before;
+        match change {
+            Change::Add(rank, incarnation) => {
+                if before.all().contains(rank) {
+                    return Err(ChangeRefused::NoSuchMember);
+                }
+                after.learners.insert(rank);
+                after.incarnations[rank.index()] = incarnation.0;
+            }
+            Change::Promote(rank) => {
+                if !before.learners.contains(rank) {
+                    return Err(ChangeRefused::NoSuchMember);
+                }
+                if term.durable_at(rank) < self.committed {
+                    return Err(ChangeRefused::LagsBehind);
+                }
+                after.learners.remove(rank);
+                after.voters.insert(rank);
+            }
+            Change::Remove(rank) | Change::Replace(rank, _) => {
+                if !before.all().contains(rank) {
+                    return Err(ChangeRefused::NoSuchMember);
+                }
+                after.voters.remove(rank);
+                after.learners.remove(rank);
+                if after.voters.is_empty() {
+                    return Err(ChangeRefused::Needed);
+                }
+                if let Change::Replace(_, incarnation) = change {
+                    if rank == self.me {
+                        return Err(ChangeRefused::Needed);
+                    }
+                    after.learners.insert(rank);
+                    after.incarnations[rank.index()] = incarnation.0;
+                }
+            }
+        }
+        Ok(self.adopt_members(change, &after, host))
+    }
+
+    fn adopt_members<H: Host>(&mut self, change: Change, after: &Members, host: &mut H) -> Slot {
+        let slot = self.append_own(&after.encode(), IS_CONFIGURATION, host);
+        if let (Change::Replace(rank, _) | Change::Add(rank, _), Office::Leader(term)) =
+            (change, &mut self.office)
+        {
+            // Another disk sits there: what was acknowledged from that seat is not its own.
+            term.peers.remove(rank);
+            if !V::ANY_INCARNATION {
+                term.streams[rank.index()] = Stream::default();
+            }
+        }
+        self.follow_members(host);
+        self.feed_all(host);
+        self.flush(host);
+        self.advance(host);
+        self.wake(host);
+        slot
+    }
+}
+
+impl Stream {
+    /// Writes the record that lies in `words` as the stream's next.
+    fn put<H: Host>(
+        &mut self,
+        words: &mut [u64],
+        places: &Places,
+        me: Rank,
+        to: Rank,
+        host: &mut H,
+    ) {
+        record::seal(words, self.number, self.written);
+        let (at, left) = places.in_ring(me, self.written);
+        let (first, second) = words.split_at(left.min(words.len()));
+        host.write(to, at, first, None);
+        if !second.is_empty() {
+            let (at, _) = places.in_ring(me, self.written + left as u64);
+            host.write(to, at, second, None);
+        }
+        self.written += words.len() as u64;
+    }
+}

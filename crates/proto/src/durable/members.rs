@@ -1,0 +1,95 @@
+//! Who takes part, as an entry of the log says it.
+
+use base::{Incarnation, MAX_MEMBERS, MemberSet, Rank, majority};
+
+/// Voters, learners, and which incarnation of each.
+///
+/// A rank is a seat; the incarnation says which disk sits on it. A wiped disk comes back as another
+/// incarnation, and what its predecessor promised does not bind it, so it counts only when a
+/// configuration names it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Members {
+    /// Whose votes and durable copies count.
+    pub voters: MemberSet,
+    /// Who is sent the log and does not count.
+    pub learners: MemberSet,
+    /// Which incarnation of each.
+    pub incarnations: [u64; MAX_MEMBERS],
+}
+
+/// An encoded configuration: voters, learners, six zero bytes, the incarnations.
+pub(super) const MEMBERS_BYTES: usize = 8 + 8 * MAX_MEMBERS;
+
+impl Members {
+    /// The members of a new cluster: all vote, in their first incarnation.
+    pub(super) fn first(members: usize) -> Members {
+        let voters = MemberSet::all(members);
+        let mut incarnations = [0; MAX_MEMBERS];
+        voters.iter().for_each(|rank| incarnations[rank.index()] = FIRST.0);
+        Members { voters, learners: MemberSet::EMPTY, incarnations }
+    }
+
+    /// Everybody who is sent the log.
+    pub fn all(&self) -> MemberSet {
+        self.voters.union(self.learners)
+    }
+
+    /// Whether `set` holds a majority of the voters.
+    pub fn has_quorum(&self, set: MemberSet) -> bool {
+        set.intersection(self.voters).len() >= majority(self.voters.len())
+    }
+
+    /// Which incarnation sits at `rank`.
+    pub fn incarnation(&self, rank: Rank) -> Incarnation {
+        Incarnation(self.incarnations[rank.index()])
+    }
+
+    pub(super) fn encode(&self) -> [u8; MEMBERS_BYTES] {
+        let mut bytes = [0; MEMBERS_BYTES];
+        bytes[0] = self.voters.bits();
+        bytes[1] = self.learners.bits();
+        for (at, incarnation) in self.incarnations.iter().enumerate() {
+            bytes[8 + 8 * at..16 + 8 * at].copy_from_slice(&incarnation.to_le_bytes());
+        }
+        bytes
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Option<Members> {
+        let bytes: &[u8; MEMBERS_BYTES] = bytes.try_into().ok()?;
+        let mut incarnations = [0; MAX_MEMBERS];
+        for (at, incarnation) in incarnations.iter_mut().enumerate() {
+            *incarnation = super::wire::word(&bytes[8 + 8 * at..]);
+        }
+        Some(Members {
+            voters: MemberSet::from_bits(bytes[0]),
+            learners: MemberSet::from_bits(bytes[1]),
+            incarnations,
+        })
+    }
+}
+
+/// The incarnation of a new cluster's members.
+pub(super) const FIRST: Incarnation = Incarnation(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_configuration_survives_encoding() {
+        let mut members = Members::first(3);
+        members.learners.insert(Rank::at(3));
+        members.incarnations[3] = u64::MAX;
+        assert_eq!(Members::decode(&members.encode()), Some(members));
+        assert_eq!(Members::decode(&members.encode()[1..]), None);
+    }
+
+    #[test]
+    fn learners_and_strangers_make_no_quorum() {
+        let mut members = Members::first(3);
+        members.learners.insert(Rank::at(3));
+        let set = |ranks: &[usize]| ranks.iter().map(|rank| Rank::at(*rank)).collect();
+        assert!(members.has_quorum(set(&[0, 2])));
+        assert!(!members.has_quorum(set(&[0, 3, 4])));
+    }
+}

@@ -1,0 +1,504 @@
+//! Durable: Falcon's Paxos over one-sided writes, with every promise and copy on disk first.
+//!
+//! **Purpose.** A log of values that survives the crash, or the loss of power, of every member: what
+//! a leader reports as decided is on the disks of a majority.
+//!
+//! **Assumes** T1, T2, T4, T5, T7 of the fabric and D1, D2 of [`crate::disk`]. Memory of a region is
+//! never trusted over a restart: all that a machine knows then comes from its disk.
+//!
+//! **Invariants**
+//! - I1, I2, I3 What counts as durable: see [`log`].
+//! - I4 A vote and an acknowledgement leave when the promise of their ballot is durable; an
+//!   acknowledgement covers only what is durable *and* was compared with that leader's log in that
+//!   ballot. By construction: `pay_votes`, `acknowledge`. Simulated (mutants `VOTE_BEFORE_SYNC`,
+//!   `ACK_BEFORE_SYNC`, `ACK_UNVERIFIED`).
+//! - I5 A member accepts entries of a ballot only while that is its promise. By construction: a
+//!   higher promise ends `following`. Simulated (`ACCEPT_OLDER_BALLOT`).
+//! - I6 A follower's log up to `verified` is the leader's: it starts at an entry of the same slot and
+//!   ballot (or at what is decided), and each record names the ballot before it. By construction in
+//!   `on_begin`, `take_entry`. Simulated (`SKIP_LOG_MATCH`).
+//! - I7 A leader commits what a majority of the latest configuration holds durably, through an entry
+//!   of its own ballot, and counts itself as it counts the others. By construction: `advance`.
+//!   Simulated (`COMMIT_OLDER_BALLOT`, `COUNT_SELF_EARLY`, `COMMIT_AT_ONE`).
+//! - I8 Who is elected holds every committed entry: a voter refuses a log older than its own, and a
+//!   candidate needs a majority of every configuration that governs a slot that it does not know to
+//!   be committed. By construction: `on_request_vote`, `count_votes`. Simulated (`ELECT_OLDER_LOG`,
+//!   `ELECT_BY_ONE`).
+//! - I9 Nothing that was delivered is ever cut. Asserted in `take_entry`.
+//! - I10 Nothing torn, old or foreign is believed: see [`places`].
+//! - I11 A leader answers reads from a state that holds everything acknowledged before they came: it
+//!   serves once an entry of its own ballot is committed, and a majority's *published* promises,
+//!   READ after the reads came, are not above its ballot. A promise is published before its vote
+//!   leaves. Simulated (`SERVE_EARLY`, `READ_WITHOUT_CHECK`, `READ_CHECKS_ONE`).
+//! - I12 Configurations change by one voter at a time, each committed before the next, and count
+//!   incarnations, not seats. By construction: `change`. Simulated (`COUNT_REMOVED`, `TWO_CHANGES`).
+//!
+//! **Liveness** L1 Under a stable Ω, working links and disks that sync, a value is decided in
+//! bounded time: what is lost with a link is asked for again, a stream that stands still is begun
+//! anew, and a candidate whose log is too old steps aside for another.
+//!
+//! ```text
+//! leader        disk ============sync===>|
+//!   |-- record --> ring of follower      | own copy counts
+//!   |              copy, compare, append, ====sync===>|
+//!   |<------------------------------------ ack -------|   majority: decided
+//! ```
+//!
+//! **Cost**: one WRITE to each follower and one back; two syncs, one after the other in time only by
+//! the WRITE between. Leader change: one sync at the voters, one message round trip, then one round
+//! trip to compare logs and one decision (the no-op).
+//!
+//! **Differs from the paper** (Falcon, sections 2 and 4; it leaves elections out). One ring for each
+//! pair of writer and follower, so a deposed leader can overwrite nobody's but its own; a checksum
+//! for a canary, since a WRITE has no order within (T3); one cumulative acknowledgement for an array
+//! of them; the follower acknowledges after its sync, the leader counts itself after its own.
+
+mod election;
+mod follower;
+mod leader;
+mod log;
+mod members;
+mod places;
+mod reads;
+
+pub mod variant;
+mod wire;
+
+pub use log::Unusable;
+pub use leader::{Change, ChangeRefused};
+pub use members::Members;
+pub(crate) use places::Places;
+
+use crate::disk::DiskEvent;
+use crate::node::{NodeConfig, Start};
+use crate::velos::Shape;
+use crate::{Host, Note, Refused, Replicator, Role, Status, Ticket};
+use alloc::vec::Vec;
+use base::{At, Ballot, Event, Incarnation, Instant, MemberSet, Prefix, Rank, Slot};
+use core::marker::PhantomData;
+use core::time::Duration;
+use election::{Candidacy, Owed};
+use follower::Following;
+use leader::Term;
+use log::Log;
+use reads::Probe;
+use variant::{Sound, Variant};
+use wire::Message;
+
+/// How soon what may have been lost is asked for again.
+const REPEAT_AFTER: Duration = Duration::from_millis(10);
+/// How often a state is asked for again.
+const STATE_EVERY: Duration = Duration::from_millis(100);
+/// How long a candidate whose log is too old stands aside.
+const ASIDE_FOR: Duration = Duration::from_millis(150);
+
+/// By what right this node acts.
+#[derive(Debug)]
+enum Office {
+    None,
+    Candidate(Candidacy),
+    Leader(Term),
+}
+
+/// What is wrong with the disk.
+#[derive(Clone, Copy, Debug, Default)]
+struct Trouble {
+    is_full: bool,
+    is_stalled: bool,
+}
+
+/// One member of a durable log.
+#[derive(Debug)]
+pub struct Durable<V: Variant = Sound> {
+    me: Rank,
+    places: Places,
+    value_bytes_max: usize,
+    window: u64,
+    /// How many slots below a snapshot are kept for those that lag.
+    keep: u64,
+    peer_works: bool,
+    now: Instant,
+
+    log: Log,
+    applied: Prefix,
+    /// Every slot below is decided, and the own log holds it.
+    committed: Prefix,
+    /// The state of this prefix is missing: nothing can be delivered.
+    lacks: Option<Prefix>,
+    office: Office,
+    following: Option<Following>,
+    vote_owed: Option<Owed>,
+    trusted: bool,
+    /// The highest ballot heard of.
+    highest: Ballot,
+    trouble: Trouble,
+    aside_until: Option<Instant>,
+    retry_at: Option<Instant>,
+    nudge_at: Option<Instant>,
+    state_asked_at: Option<Instant>,
+    probes: Vec<Probe>,
+    n_probes: u64,
+    /// Whose processors have something to do since the last post.
+    to_wake: MemberSet,
+    scratch: Vec<u8>,
+    record: Vec<u64>,
+    variant: PhantomData<V>,
+}
+
+fn disk<H: Host>(host: &mut H) -> &mut H::Disk {
+    host.disk().expect("a host keeps the disk that it had when the machine was made")
+}
+
+impl<V: Variant> Durable<V> {
+    /// A member whose words begin at `base` of its region.
+    ///
+    /// # Errors
+    /// [`Unusable`]: the host has no disk, or one that does not fit how this life starts.
+    pub fn new<H: Host>(
+        config: &NodeConfig,
+        base: At,
+        shape: &Shape,
+        host: &mut H,
+    ) -> Result<Durable<V>, Unusable> {
+        let tail_max = shape.ring_slots as usize * 2;
+        let disk = host.disk().ok_or(Unusable::NoDisk)?;
+        let (log, applied) = match config.start {
+            Start::Bootstrap => {
+                let first = Members::first(config.members);
+                (Log::create(members::FIRST, Some(first), tail_max, disk)?, Prefix::ZERO)
+            }
+            Start::Join { incarnation } => {
+                (Log::create(incarnation, None, tail_max, disk)?, Prefix::ZERO)
+            }
+            Start::Recovered { applied } => {
+                let mut log = Log::recover::<V, _>(tail_max, disk)?;
+                if applied > log.end() {
+                    log.begin_at(applied, disk);
+                }
+                (log, applied)
+            }
+            // The region holds nothing that counts here.
+            Start::Reattach => return Err(Unusable::Empty),
+        };
+        let places = Places::new(base, config.members, shape);
+        // I11: whatever readers may have seen here, it was not above this.
+        host.store(places.promised(), places::publish_promise(log.promised()));
+        let lacks = (applied < log.start()).then_some(log.start());
+        let mut node = Durable {
+            me: config.me,
+            places,
+            value_bytes_max: shape.value_bytes as usize,
+            window: u64::from(shape.ring_slots),
+            keep: u64::from(shape.ring_slots) * 4,
+            peer_works: config.peer_works,
+            now: Instant::ZERO,
+            highest: log.promised(),
+            committed: applied.max(log.start()),
+            log,
+            applied,
+            lacks,
+            office: Office::None,
+            following: None,
+            vote_owed: None,
+            trusted: false,
+            trouble: Trouble::default(),
+            aside_until: None,
+            retry_at: None,
+            nudge_at: None,
+            state_asked_at: None,
+            probes: Vec::new(),
+            n_probes: 0,
+            to_wake: MemberSet::EMPTY,
+            scratch: Vec::new(),
+            record: Vec::new(),
+            variant: PhantomData,
+        };
+        node.flush(host);
+        Ok(node)
+    }
+
+    /// Who takes part, as far as this node's log goes, and whether that is decided.
+    pub fn members(&self) -> Option<(Members, bool)> {
+        self.log.members().map(|(at, members)| (*members, *at <= self.committed))
+    }
+
+    /// Which life of this seat's disk this is.
+    pub const fn incarnation(&self) -> Incarnation {
+        self.log.incarnation()
+    }
+
+    /// A durable state covers everything below `prefix`: the log may give that space back, but for
+    /// what those that lag may still ask for.
+    pub fn snapshotted<H: Host>(&mut self, prefix: Prefix, host: &mut H) {
+        assert!(prefix <= self.applied, "a state covers what was applied");
+        let mut low = prefix;
+        if let Office::Leader(term) = &self.office {
+            let bound = Prefix(prefix.0.saturating_sub(self.keep));
+            low = low.min(term.slowest().max(bound));
+        }
+        self.log.free_below(low.min(self.log.durable()), disk(host));
+        self.flush(host);
+    }
+
+    fn flush<H: Host>(&mut self, host: &mut H) {
+        self.log.flush(disk(host));
+    }
+
+    fn is_voter(&self) -> bool {
+        let member = |(_, members): &log::Placed| {
+            members.voters.contains(self.me)
+                && members.incarnation(self.me) == self.log.incarnation()
+        };
+        self.log.members().is_some_and(member)
+    }
+
+    fn is_well(&self) -> bool {
+        !self.trouble.is_full && !self.trouble.is_stalled
+    }
+
+    /// Delivers what is committed.
+    fn deliver<H: Host>(&mut self, host: &mut H) {
+        let mut scratch = core::mem::take(&mut self.scratch);
+        while self.lacks.is_none() && self.applied < self.committed {
+            let slot = self.applied.next_slot();
+            let (head, payload) = self
+                .log
+                .payload(slot, disk(host), &mut scratch)
+                .expect("I9: what is committed and not applied is in the log");
+            let is_value = head.view & log::IS_CONFIGURATION == 0;
+            host.deliver(slot, if is_value { payload } else { &[] });
+            self.applied = slot.prefix_through();
+        }
+        self.scratch = scratch;
+    }
+
+    fn request_state<H: Host>(&mut self, at_least: Prefix, host: &mut H) {
+        if self.state_asked_at.is_none_or(|at| self.now.since(at) >= STATE_EVERY) {
+            self.state_asked_at = Some(self.now);
+            host.notify(Note::NeedState(at_least));
+        }
+        self.nudge(STATE_EVERY);
+    }
+
+    fn nudge(&mut self, after: Duration) {
+        let at = self.now.plus(after);
+        self.nudge_at = Some(self.nudge_at.map_or(at, |before| before.min(at)));
+    }
+
+    fn post<H: Host>(&mut self, to: Rank, message: &Message, host: &mut H) {
+        // No room is like a loss: whoever waits asks again.
+        let _sent = host.send(to, &message.encode());
+        self.to_wake.insert(to);
+    }
+
+    /// T9 is the fabric's; that a sleeper looks at its ring is ours.
+    fn wake<H: Host>(&mut self, host: &mut H) {
+        let to_wake = core::mem::take(&mut self.to_wake);
+        if !self.peer_works {
+            to_wake.iter().for_each(|rank| host.wake(rank));
+        }
+    }
+
+    /// This node neither leads nor tries to any more.
+    fn depose<H: Host>(&mut self, host: &mut H) {
+        let ballot = match core::mem::replace(&mut self.office, Office::None) {
+            Office::None => return,
+            Office::Candidate(candidacy) => candidacy.ballot,
+            Office::Leader(term) => term.ballot,
+        };
+        host.notify(Note::Deposed { ballot });
+        for probe in core::mem::take(&mut self.probes) {
+            host.notify(Note::ReadRefused(probe.ticket));
+        }
+        self.retry_at = Some(self.now.plus(REPEAT_AFTER * (1 + self.me.index() as u32)));
+    }
+
+    /// Whatever follows from a change of what is durable.
+    fn after_sync<H: Host>(&mut self, host: &mut H) {
+        if self.log.promise_is_durable() {
+            host.store(self.places.promised(), places::publish_promise(self.log.promised()));
+        }
+        self.pay_votes(host);
+        self.advance(host);
+        self.acknowledge(host);
+    }
+
+    fn on_message<H: Host>(&mut self, from: Rank, message: Message, host: &mut H) {
+        match message {
+            Message::RequestVote { ballot, last, end, .. } => {
+                self.on_request_vote(from, ballot, (last, end), host);
+            }
+            Message::Vote { ballot, incarnation } => self.on_vote(from, ballot, incarnation, host),
+            Message::Denied { ballot, promised, older } => {
+                self.on_denied(from, ballot, promised, older, host);
+            }
+            Message::Begin(begin) => self.on_begin(from, begin, host),
+            Message::Ready { ballot, stream, verified, incarnation } => {
+                self.on_ready(from, (ballot, stream), verified, incarnation, host);
+            }
+            Message::Behind { ballot, start } => self.on_behind(ballot, start, host),
+        }
+    }
+
+    fn on_nudge<H: Host>(&mut self, host: &mut H) {
+        self.repeat_requests(host);
+        self.begin_stalled_streams(host);
+        self.repeat_probes(host);
+        self.ask_for_state(host);
+    }
+}
+
+impl<V: Variant> Replicator for Durable<V> {
+    fn value_bytes_max(&self) -> usize {
+        self.value_bytes_max
+    }
+
+    fn lead<H: Host>(&mut self, now: Instant, host: &mut H) {
+        self.now = now;
+        self.trusted = true;
+        self.campaign(host);
+        self.wake(host);
+    }
+
+    fn follow<H: Host>(&mut self, now: Instant, host: &mut H) {
+        self.now = now;
+        self.trusted = false;
+        self.depose(host);
+        self.retry_at = None;
+    }
+
+    fn propose<H: Host>(
+        &mut self,
+        value: &[u8],
+        now: Instant,
+        host: &mut H,
+    ) -> Result<Slot, Refused> {
+        self.now = now;
+        let slot = self.propose_value(value, host);
+        self.wake(host);
+        slot
+    }
+
+    fn read<H: Host>(&mut self, ticket: Ticket, now: Instant, host: &mut H) {
+        self.now = now;
+        self.start_probe(ticket, host);
+    }
+
+    fn on_event<H: Host>(&mut self, event: Event<'_>, now: Instant, host: &mut H) {
+        self.now = now;
+        match event {
+            Event::Completed { from, token, outcome } => {
+                self.on_probed(from, token, outcome, host);
+            }
+            Event::Message { from, bytes } => {
+                if let Some(message) = Message::decode(bytes) {
+                    self.on_message(from, message, host);
+                }
+            }
+            Event::LinkDown(rank) => self.on_link_down(rank),
+            Event::LinkUp(rank) => self.on_link_up(rank, host),
+            // A hint (T8), and Ω's: nobody counts here who has not acknowledged.
+            Event::ProcessFailed(_) => {}
+        }
+        self.wake(host);
+    }
+
+    fn on_disk<H: Host>(&mut self, event: DiskEvent, now: Instant, host: &mut H) {
+        self.now = now;
+        match event {
+            DiskEvent::Synced(flush) => self.log.synced::<V, _>(flush, disk(host)),
+            DiskEvent::Full => self.trouble.is_full = true,
+            DiskEvent::Room => self.trouble.is_full = false,
+            DiskEvent::Stalled => self.trouble.is_stalled = true,
+            DiskEvent::Flowing => self.trouble.is_stalled = false,
+        }
+        if !self.is_well() {
+            // Others can decide without this disk; with it as a leader's they would wait for it.
+            self.depose(host);
+        }
+        self.after_sync(host);
+        self.wake(host);
+    }
+
+    fn can_lead(&self) -> bool {
+        self.lacks.is_none()
+            && self.is_well()
+            && self.is_voter()
+            && self.log.knows_members(self.committed)
+            && self.aside_until.is_none()
+    }
+
+    fn heard(&mut self, _: MemberSet) {}
+
+    fn poll<H: Host>(&mut self, now: Instant, host: &mut H) {
+        self.now = now;
+        if self.aside_until.is_some_and(|at| at <= now) {
+            self.aside_until = None;
+        }
+        if self.retry_at.is_some_and(|at| at <= now) {
+            self.retry_at = None;
+            self.campaign(host);
+        }
+        if self.nudge_at.is_some_and(|at| at <= now) {
+            self.nudge_at = None;
+            self.on_nudge(host);
+        }
+        self.consume(host);
+        self.read_acks(host);
+        self.advance(host);
+        self.flush(host);
+        self.acknowledge(host);
+        self.feed_all(host);
+        self.wake(host);
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        [self.nudge_at, self.retry_at, self.aside_until].into_iter().flatten().min()
+    }
+
+    fn install<H: Host>(&mut self, applied: Prefix, now: Instant, host: &mut H) {
+        assert!(applied >= self.applied, "a state is not replaced by an older one");
+        self.now = now;
+        if applied > self.committed {
+            // It is not known here that the own log agrees with the state.
+            self.depose(host);
+        }
+        if applied > self.log.end() {
+            self.log.begin_at(applied, disk(host));
+        }
+        self.applied = applied;
+        self.committed = self.committed.max(applied);
+        self.lacks = self.lacks.filter(|lacks| applied < *lacks);
+        self.state_asked_at = None;
+        self.flush(host);
+        self.go_on_after(applied, host);
+        self.wake(host);
+    }
+
+    fn status(&self) -> Status {
+        let known = self.following.as_ref().map_or(self.log.promised(), |of| of.ballot);
+        let (role, ballot) = match &self.office {
+            _ if self.lacks.is_some() => (Role::Learner, known),
+            Office::Leader(term) if term.announced => (Role::Leader, term.ballot),
+            Office::Leader(Term { ballot, .. }) | Office::Candidate(Candidacy { ballot, .. }) => {
+                (Role::Candidate, *ballot)
+            }
+            Office::None => (Role::Follower, known),
+        };
+        Status { role, ballot, committed: self.committed, applied: self.applied }
+    }
+
+    fn holders(&self, prefix: Prefix) -> MemberSet {
+        let all = self.log.members().map(|(_, members)| members.all()).unwrap_or_default();
+        all.iter().filter(|rank| self.applied_by(*rank) >= prefix).collect()
+    }
+
+    /// What `member` is known to hold on its disk: this protocol hears of nothing else.
+    fn applied_by(&self, member: Rank) -> Prefix {
+        match &self.office {
+            _ if member == self.me => self.log.durable().min(self.committed),
+            Office::Leader(term) => term.durable_at(member),
+            Office::None | Office::Candidate(_) => Prefix::ZERO,
+        }
+    }
+}

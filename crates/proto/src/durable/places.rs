@@ -1,0 +1,302 @@
+//! Where everything is in a region, and the two things that peers write there: records into a ring,
+//! and acknowledgements.
+//!
+//! ```text
+//! promised    one line: the owner's promise, for readers. 0 until it is known (a region that was
+//!             just made is no witness)
+//! ack         one line a follower, which writes it: see [`Ack`]
+//! rings       one a writer, `ring_words` each: see [`record`]
+//! ```
+//!
+//! - I10 Nothing is believed that is not whole: an acknowledgement carries a sum of its words, a
+//!   record's last word is a sum of its head, which holds a sum of its payload and names the stream
+//!   and its place in it. By type: [`Ack::decode`] and [`record::Head::decode`] are the ways in.
+
+use crate::velos::Shape;
+use base::{At, Ballot, Incarnation, MAX_MEMBERS, Prefix, Rank};
+use xxhash_rust::xxh3::xxh3_64;
+use zerocopy::IntoBytes;
+
+const LINE: u32 = 8;
+
+/// The map of a region.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Places {
+    base: At,
+    members: u32,
+    ring_words: u32,
+}
+
+impl Places {
+    pub(crate) fn new(base: At, members: usize, shape: &Shape) -> Places {
+        assert!(shape.ring_slots >= 16, "a record must fit four times into a ring");
+        let record_words = (record::HEAD_WORDS + 1) as u32 + shape.value_bytes.div_ceil(8);
+        let ring_words = (shape.ring_slots * record_words).next_multiple_of(LINE);
+        Places { base, members: members as u32, ring_words }
+    }
+
+    pub(crate) const fn end(&self) -> At {
+        self.rings().plus(self.members * self.ring_words)
+    }
+
+    pub(super) const fn promised(&self) -> At {
+        self.base
+    }
+
+    /// Where `follower` acknowledges.
+    pub(super) const fn ack(&self, follower: Rank) -> At {
+        self.base.plus(LINE + LINE * follower.index() as u32)
+    }
+
+    const fn rings(&self) -> At {
+        self.base.plus(LINE + LINE * MAX_MEMBERS as u32)
+    }
+
+    /// A place in the ring that `writer` writes, `position` words after its stream's beginning, and
+    /// how many words are left from there to the ring's end.
+    pub(super) const fn in_ring(&self, writer: Rank, position: u64) -> (At, usize) {
+        let offset = (position % self.ring_words as u64) as u32;
+        let at = self.rings().plus(writer.index() as u32 * self.ring_words + offset);
+        (at, (self.ring_words - offset) as usize)
+    }
+
+    pub(super) const fn ring_words(&self) -> u64 {
+        self.ring_words as u64
+    }
+}
+
+/// The promise as readers see it: never 0.
+pub(super) const fn publish_promise(ballot: Ballot) -> u64 {
+    ballot.0 << 1 | 1
+}
+
+/// What a published promise says; `None` if its region is new.
+pub(super) const fn published_promise(word: u64) -> Option<Ballot> {
+    if word & 1 == 0 { None } else { Some(Ballot(word >> 1)) }
+}
+
+/// A follower's one cumulative acknowledgement, in the leader's region.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Ack {
+    /// Whose log this follower's agrees with, up to `durable`.
+    pub(super) ballot: Ballot,
+    /// Whose disk it is.
+    pub(super) incarnation: u64,
+    /// On that disk.
+    pub(super) durable: Prefix,
+    /// Which stream, and how many words of it were taken out of the ring.
+    pub(super) stream: u64,
+    pub(super) consumed: u64,
+}
+
+pub(super) const ACK_WORDS: usize = 8;
+
+impl Ack {
+    pub(super) fn encode(self) -> [u64; ACK_WORDS] {
+        let Ack { ballot, incarnation, durable, stream, consumed } = self;
+        let mut words = [ballot.0, incarnation, durable.0, stream, consumed, 0, 0, 0];
+        words[7] = sum(&words[..7]);
+        words
+    }
+
+    /// `None` if these words are of different ages, or were never written.
+    pub(super) fn decode(words: &[u64; ACK_WORDS], trusting: bool) -> Option<Ack> {
+        (trusting || words[7] == sum(&words[..7])).then_some(Ack {
+            ballot: Ballot(words[0]),
+            incarnation: words[1],
+            durable: Prefix(words[2]),
+            stream: words[3],
+            consumed: words[4],
+        })
+    }
+
+    pub(super) const fn by(&self) -> Incarnation {
+        Incarnation(self.incarnation)
+    }
+}
+
+/// A sum that is never 0, so that words that were never written have none.
+fn sum(words: &[u64]) -> u64 {
+    xxh3_64(words.as_bytes()) | 1
+}
+
+/// Records in a ring.
+///
+/// ```text
+/// word 0  tag             stream and place: what a reader waits for
+/// word 1  kind, length    of the payload, in bytes
+/// word 2  ballot          of the leader that writes
+/// word 3  slot
+/// word 4  entry's ballot  of the leader that made the entry
+/// word 5  previous        ballot of the entry before this one; 0 if that is not known
+/// word 6  view            the entry's
+/// word 7  committed       every slot below is decided
+/// word 8  payload sum
+/// word 9… payload, padded with zeros
+/// last    guard           sum of words 0..9
+/// ```
+///
+/// A record may run over the ring's end and go on at its beginning.
+pub(super) mod record {
+    use super::sum;
+    use alloc::vec::Vec;
+    use base::{Ballot, Prefix, Slot};
+    use zerocopy::IntoBytes;
+
+    pub(in super::super) const HEAD_WORDS: usize = 9;
+
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(in super::super) enum Kind {
+        Entry,
+        /// Nothing but the commit point.
+        Commit,
+    }
+
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(in super::super) struct Head {
+        pub(in super::super) kind: Kind,
+        pub(in super::super) payload_bytes: u32,
+        pub(in super::super) ballot: Ballot,
+        pub(in super::super) slot: Slot,
+        pub(in super::super) entry_ballot: Ballot,
+        pub(in super::super) previous: Ballot,
+        pub(in super::super) view: u64,
+        pub(in super::super) committed: Prefix,
+    }
+
+    /// The first word of the record at `position` of `stream`: odd, so never that of a new region.
+    pub(in super::super) const fn tag(stream: u64, position: u64) -> u64 {
+        (stream.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ position.rotate_left(20)) | 1
+    }
+
+    /// How many words a record of so many bytes takes.
+    pub(in super::super) const fn n_words(payload_bytes: usize) -> usize {
+        HEAD_WORDS + payload_bytes.div_ceil(8) + 1
+    }
+
+    /// Lays a record out, but for its tag and guard.
+    pub(in super::super) fn encode(words: &mut Vec<u64>, head: Head, payload: &[u8]) {
+        words.clear();
+        words.resize(n_words(payload.len()), 0);
+        let end = words.len() - 1;
+        words[HEAD_WORDS..end].as_mut_bytes()[..payload.len()].copy_from_slice(payload);
+        let kind = match head.kind {
+            Kind::Entry => 1,
+            Kind::Commit => 2,
+        };
+        words[1] = kind << 32 | payload.len() as u64;
+        words[2] = head.ballot.0;
+        words[3] = head.slot.0;
+        words[4] = head.entry_ballot.0;
+        words[5] = head.previous.0;
+        words[6] = head.view;
+        words[7] = head.committed.0;
+        words[8] = sum(&words[HEAD_WORDS..end]);
+    }
+
+    /// Makes it the record at `position` of `stream`.
+    pub(in super::super) fn seal(words: &mut [u64], stream: u64, position: u64) {
+        words[0] = tag(stream, position);
+        if let [head @ .., guard] = words {
+            *guard = sum(&head[..HEAD_WORDS]);
+        }
+    }
+
+    impl Head {
+        /// What a record's first words say. They may be torn: see [`is_whole`].
+        pub(in super::super) fn decode(words: &[u64; HEAD_WORDS]) -> Option<Head> {
+            let kind = match words[1] >> 32 {
+                1 => Kind::Entry,
+                2 => Kind::Commit,
+                _ => return None,
+            };
+            Some(Head {
+                kind,
+                payload_bytes: words[1] as u32,
+                ballot: Ballot(words[2]),
+                slot: Slot(words[3]),
+                entry_ballot: Ballot(words[4]),
+                previous: Ballot(words[5]),
+                view: words[6],
+                committed: Prefix(words[7]),
+            })
+        }
+    }
+
+    /// Whether all words of the record at `position` of `stream` are there.
+    pub(in super::super) fn is_whole(words: &[u64], stream: u64, position: u64) -> bool {
+        let Some((guard, words)) = words.split_last() else { return false };
+        let Some((head, payload)) = words.split_at_checked(HEAD_WORDS) else { return false };
+        head[0] == tag(stream, position) && *guard == sum(head) && head[8] == sum(payload)
+    }
+
+    /// The payload of a whole record.
+    pub(in super::super) fn payload<'a>(words: &'a [u64], head: &Head) -> Option<&'a [u8]> {
+        words.get(HEAD_WORDS..)?.as_bytes().get(..head.payload_bytes as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+    use base::Slot;
+
+    const ACK: Ack =
+        Ack { ballot: Ballot(9), incarnation: 1, durable: Prefix(44), stream: 3, consumed: 800 };
+
+    // I10
+    #[test]
+    fn torn_acknowledgement_is_never_believed() {
+        let before = ACK.encode();
+        let after = Ack { durable: Prefix(45), consumed: 900, ballot: Ballot(17), ..ACK }.encode();
+        for torn in 1..(1u32 << ACK_WORDS) - 1 {
+            let mut mixed = before;
+            for at in (0..ACK_WORDS).filter(|at| torn & (1 << at) != 0) {
+                mixed[at] = after[at];
+            }
+            let whole = mixed == before || mixed == after;
+            assert_eq!(Ack::decode(&mixed, false).is_some(), whole, "{torn:b}");
+        }
+        assert_eq!(Ack::decode(&[0; ACK_WORDS], false), None, "nobody has acknowledged anything");
+    }
+
+    #[test]
+    fn a_new_region_is_no_witness_of_a_promise() {
+        assert_eq!(published_promise(0), None);
+        for ballot in [Ballot::NONE, Ballot(1), Ballot(1 << 40)] {
+            assert_eq!(published_promise(publish_promise(ballot)), Some(ballot));
+        }
+    }
+
+    // I10
+    #[test]
+    fn torn_record_is_never_believed_nor_one_of_another_stream_or_place() {
+        let head = |n: u64| record::Head {
+            kind: record::Kind::Entry,
+            payload_bytes: 20,
+            ballot: Ballot(9 + n),
+            slot: Slot(5),
+            entry_ballot: Ballot(9 + n),
+            previous: Ballot(1),
+            view: 0,
+            committed: Prefix(4),
+        };
+        let (mut old, mut new) = (Vec::new(), Vec::new());
+        record::encode(&mut old, head(0), b"twenty bytes of this");
+        record::seal(&mut old, 1, 64);
+        record::encode(&mut new, head(8), b"twenty bytes of that");
+        record::seal(&mut new, 2, 64);
+        for torn in 0..1u32 << new.len() {
+            let mixed: Vec<u64> = (0..new.len())
+                .map(|at| if torn & (1 << at) != 0 { new[at] } else { old[at] })
+                .collect();
+            assert_eq!(record::is_whole(&mixed, 2, 64), mixed == new, "{torn:b}");
+        }
+        assert!(!record::is_whole(&new, 2, 65) && !record::is_whole(&new, 3, 64));
+        let first = new[..record::HEAD_WORDS].try_into().expect("long enough");
+        let found = record::Head::decode(first).expect("it is one");
+        assert_eq!(found, head(8));
+        assert_eq!(record::payload(&new, &found), Some(&b"twenty bytes of that"[..]));
+    }
+}

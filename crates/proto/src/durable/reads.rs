@@ -1,0 +1,84 @@
+//! Linearizable reads: nobody was promised a later ballot by a majority when the reads came (I11).
+
+use super::*;
+use base::{Outcome, Token};
+
+/// One check, for the reads of one ticket.
+#[derive(Debug)]
+pub(super) struct Probe {
+    pub(super) ticket: Ticket,
+    number: u64,
+    passed: MemberSet,
+}
+
+/// How many checks may be under way.
+const PROBES_MAX: usize = 256;
+
+impl<V: Variant> Durable<V> {
+    pub(super) fn start_probe<H: Host>(&mut self, ticket: Ticket, host: &mut H) {
+        // Followers refuse: their log's end says nothing of what was decided since.
+        let leads = matches!(&self.office, Office::Leader(term) if term.announced);
+        if !leads || self.probes.len() >= PROBES_MAX {
+            return host.notify(Note::ReadRefused(ticket));
+        }
+        self.n_probes += 1;
+        let mut passed = MemberSet::EMPTY;
+        passed.insert(self.me);
+        let number = self.n_probes;
+        self.probes.push(Probe { ticket, number, passed });
+        self.ask(number, passed, host);
+        self.end_probes(host);
+    }
+
+    fn ask<H: Host>(&mut self, number: u64, passed: MemberSet, host: &mut H) {
+        let Some((_, members)) = self.log.members() else { return };
+        for rank in members.voters.difference(passed).iter() {
+            host.read(rank, self.places.promised(), 1, Token(number));
+        }
+        self.nudge(REPEAT_AFTER);
+    }
+
+    /// What was lost with a link is asked for again.
+    pub(super) fn repeat_probes<H: Host>(&mut self, host: &mut H) {
+        if let Some(probe) = self.probes.last_mut() {
+            // The answer of the newest serves all before it.
+            let (number, passed) = (probe.number, probe.passed);
+            self.ask(number, passed, host);
+        }
+    }
+
+    pub(super) fn on_probed<H: Host>(
+        &mut self,
+        from: Rank,
+        token: Token,
+        outcome: Outcome<'_>,
+        host: &mut H,
+    ) {
+        let Office::Leader(term) = &self.office else { return };
+        let Outcome::Read([word]) = outcome else { return };
+        // A region that was made a moment ago is no witness.
+        let Some(promised) = places::published_promise(*word) else { return };
+        if promised > term.ballot {
+            self.highest = self.highest.max(promised);
+            return self.depose(host);
+        }
+        for probe in self.probes.iter_mut().filter(|probe| probe.number <= token.0) {
+            probe.passed.insert(from);
+        }
+        self.end_probes(host);
+    }
+
+    fn end_probes<H: Host>(&mut self, host: &mut H) {
+        let Some((_, members)) = self.log.members().copied() else { return };
+        let done = |passed: MemberSet| {
+            V::READ_WITHOUT_CHECK
+                || members.has_quorum(passed)
+                || V::READ_CHECKS_ONE && passed.len() > 1
+        };
+        // Later checks see no more than earlier ones, so those that are done come first.
+        let n_done = self.probes.iter().take_while(|probe| done(probe.passed)).count();
+        for probe in self.probes.drain(..n_done) {
+            host.notify(Note::ReadReady(probe.ticket));
+        }
+    }
+}

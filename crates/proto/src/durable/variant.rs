@@ -1,0 +1,63 @@
+//! Sound Durable, and Durable with one bug planted.
+//!
+//! As in Velos: a zero-sized type whose constants the compiler folds, so nobody can switch a bug on
+//! at run time, and the simulator's sweep must catch each one.
+
+/// One way to build the machine.
+pub trait Variant: 'static {
+    /// How it is called in reports.
+    const NAME: &'static str;
+
+    /// Acknowledge what was appended, not what was synced.
+    const ACK_BEFORE_SYNC: bool = false;
+    /// Let a vote leave before the promise is on disk.
+    const VOTE_BEFORE_SYNC: bool = false;
+    /// A leader counts itself before its own sync.
+    const COUNT_SELF_EARLY: bool = false;
+    /// Go on accepting from a leader after a promise to a later ballot.
+    const ACCEPT_OLDER_BALLOT: bool = false;
+    /// Take it for granted that the own log continues the leader's.
+    const SKIP_LOG_MATCH: bool = false;
+    /// Acknowledge the own log's whole durable prefix, the part that was not compared too.
+    const ACK_UNVERIFIED: bool = false;
+    /// Apply up to the leader's commit point what was not compared with the leader's log.
+    const APPLY_UNVERIFIED: bool = false;
+    /// Commit an entry of an older ballot because a majority holds it.
+    const COMMIT_OLDER_BALLOT: bool = false;
+    /// Vote for whoever asks first in a ballot, however old its log.
+    const ELECT_OLDER_LOG: bool = false;
+    /// One vote is enough.
+    const ELECT_BY_ONE: bool = false;
+    /// One durable copy is enough.
+    const COMMIT_AT_ONE: bool = false;
+    /// What a sync covers is not shortened by a cut that was asked for meanwhile.
+    const CUT_DURING_SYNC: bool = false;
+    /// What an earlier life left is taken for durable without a sync.
+    const TRUST_RECOVERED: bool = false;
+    /// Forget the promise when the process restarts.
+    const FORGET_PROMISE: bool = false;
+    /// Believe an acknowledgement without its checksum.
+    const TORN_ACK: bool = false;
+    /// Believe a record as soon as its first word is there.
+    const TORN_RECORD: bool = false;
+    /// Answer reads without looking at a majority's promises.
+    const READ_WITHOUT_CHECK: bool = false;
+    /// Look at one member's promise only.
+    const READ_CHECKS_ONE: bool = false;
+    /// Serve before an entry of the own ballot is committed.
+    const SERVE_EARLY: bool = false;
+    /// Count members that a configuration has removed.
+    const COUNT_REMOVED: bool = false;
+    /// Begin a change of members before the last one is committed.
+    const TWO_CHANGES: bool = false;
+    /// Take acknowledgements and votes of another incarnation for the member's.
+    const ANY_INCARNATION: bool = false;
+}
+
+/// The protocol as it should be.
+#[derive(Clone, Copy, Debug)]
+pub enum Sound {}
+
+impl Variant for Sound {
+    const NAME: &'static str = "durable";
+}

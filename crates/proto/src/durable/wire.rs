@@ -1,0 +1,180 @@
+//! The messages of leader changes. Entries, commit points and acknowledgements go one-sided.
+//!
+//! Any of them may be lost with its link, or for want of room: whoever waits asks again.
+
+use super::members::{MEMBERS_BYTES, Members};
+use crate::MESSAGE_CHANNEL;
+use alloc::vec::Vec;
+use base::{Ballot, Incarnation, Prefix, Slot};
+
+/// From `first` on, until the next run, entries were made under `ballot`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Run {
+    pub(super) first: Slot,
+    pub(super) ballot: Ballot,
+}
+
+/// How many runs a [`Begin`] carries at most.
+pub(super) const RUNS_MAX: usize = 32;
+
+/// A leader opens a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Begin {
+    pub(super) ballot: Ballot,
+    pub(super) stream: u64,
+    pub(super) committed: Prefix,
+    /// One past the leader's last entry.
+    pub(super) end: Prefix,
+    /// The last configuration below `committed`, and one past where it stands.
+    pub(super) members: (Prefix, Members),
+    /// Under which ballots the leader's last entries were made.
+    pub(super) runs: Vec<Run>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Message {
+    /// Give me your vote in `ballot`: this is how new my log is.
+    RequestVote { ballot: Ballot, incarnation: Incarnation, last: Ballot, end: Prefix },
+    /// It is yours, and the promise is on disk.
+    Vote { ballot: Ballot, incarnation: Incarnation },
+    /// No: `promised` came before, or (`older`) your log is older than mine.
+    Denied { ballot: Ballot, promised: Ballot, older: bool },
+    /// I lead; here is what my log looks like.
+    Begin(Begin),
+    /// I follow, and agree with your log up to here: write from there on.
+    Ready { ballot: Ballot, stream: u64, verified: Prefix, incarnation: Incarnation },
+    /// My log begins only here: you need a state.
+    Behind { ballot: Ballot, start: Prefix },
+}
+
+pub(super) fn word(bytes: &[u8]) -> u64 {
+    bytes.iter().take(8).rev().fold(0, |n, byte| n << 8 | u64::from(*byte))
+}
+
+/// Reads words off the front.
+struct Words<'a>(&'a [u8]);
+
+impl Words<'_> {
+    fn next(&mut self) -> Option<u64> {
+        let (first, rest) = self.0.split_at_checked(8)?;
+        self.0 = rest;
+        Some(word(first))
+    }
+}
+
+impl Message {
+    /// Little endian: channel, kind, six zero bytes; then words.
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let (kind, words): (u8, [u64; 4]) = match self {
+            Message::RequestVote { ballot, incarnation, last, end } => {
+                (1, [ballot.0, incarnation.0, last.0, end.0])
+            }
+            Message::Vote { ballot, incarnation } => (2, [ballot.0, incarnation.0, 0, 0]),
+            Message::Denied { ballot, promised, older } => {
+                (3, [ballot.0, promised.0, u64::from(*older), 0])
+            }
+            Message::Begin(begin) => {
+                (4, [begin.ballot.0, begin.stream, begin.committed.0, begin.end.0])
+            }
+            Message::Ready { ballot, stream, verified, incarnation } => {
+                (5, [ballot.0, *stream, verified.0, incarnation.0])
+            }
+            Message::Behind { ballot, start } => (6, [ballot.0, start.0, 0, 0]),
+        };
+        let mut bytes = Vec::with_capacity(40);
+        bytes.extend_from_slice(&[MESSAGE_CHANNEL, kind, 0, 0, 0, 0, 0, 0]);
+        words.iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
+        if let Message::Begin(begin) = self {
+            bytes.extend_from_slice(&begin.members.0.0.to_le_bytes());
+            bytes.extend_from_slice(&begin.members.1.encode());
+            for run in &begin.runs {
+                bytes.extend_from_slice(&run.first.0.to_le_bytes());
+                bytes.extend_from_slice(&run.ballot.0.to_le_bytes());
+            }
+        }
+        bytes
+    }
+
+    /// The one gateway for foreign bytes: anything else is dropped.
+    pub(super) fn decode(bytes: &[u8]) -> Option<Message> {
+        let (head, rest) = bytes.split_at_checked(8)?;
+        if head[0] != MESSAGE_CHANNEL {
+            return None;
+        }
+        let mut words = Words(rest);
+        let ballot = Ballot(words.next()?);
+        let (a, b, c) = (words.next()?, words.next()?, words.next()?);
+        let message = match head[1] {
+            1 => Message::RequestVote {
+                ballot,
+                incarnation: Incarnation(a),
+                last: Ballot(b),
+                end: Prefix(c),
+            },
+            2 => Message::Vote { ballot, incarnation: Incarnation(a) },
+            3 => Message::Denied { ballot, promised: Ballot(a), older: b != 0 },
+            4 => {
+                let at = Prefix(words.next()?);
+                let (members, rest) = words.0.split_at_checked(MEMBERS_BYTES)?;
+                let members = (at, Members::decode(members)?);
+                words.0 = rest;
+                let mut runs = Vec::new();
+                while !words.0.is_empty() {
+                    let first = Slot(words.next()?);
+                    runs.push(Run { first, ballot: Ballot(words.next()?) });
+                }
+                if runs.len() > RUNS_MAX {
+                    return None;
+                }
+                let (stream, committed, end) = (a, Prefix(b), Prefix(c));
+                Message::Begin(Begin { ballot, stream, committed, end, members, runs })
+            }
+            5 => Message::Ready {
+                ballot,
+                stream: a,
+                verified: Prefix(b),
+                incarnation: Incarnation(c),
+            },
+            6 => Message::Behind { ballot, start: Prefix(a) },
+            _ => return None,
+        };
+        words.0.is_empty().then_some(message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    #[test]
+    fn messages_come_back_and_anything_else_is_dropped() {
+        let ballot = Ballot(1 << 50);
+        let incarnation = Incarnation(7);
+        for message in [
+            Message::RequestVote { ballot, incarnation, last: Ballot(3), end: Prefix(9) },
+            Message::Vote { ballot, incarnation },
+            Message::Denied { ballot, promised: Ballot(9), older: true },
+            Message::Begin(Begin {
+                ballot,
+                stream: 5,
+                committed: Prefix(2),
+                end: Prefix(12),
+                members: (Prefix(1), Members::first(3)),
+                runs: vec![
+                    Run { first: Slot(0), ballot: Ballot(1) },
+                    Run { first: Slot(7), ballot: Ballot(9) },
+                ],
+            }),
+            Message::Ready { ballot, stream: 5, verified: Prefix(8), incarnation },
+            Message::Behind { ballot, start: Prefix(77) },
+        ] {
+            let mut bytes = message.encode();
+            assert_eq!(Message::decode(&bytes), Some(message.clone()));
+            assert_eq!(Message::decode(&bytes[1..]), None);
+            assert_eq!(Message::decode(&bytes[..bytes.len() - 1]), None);
+            bytes[1] = 99;
+            assert_eq!(Message::decode(&bytes), None);
+        }
+    }
+}
