@@ -74,21 +74,20 @@ fn floors(row: Row, fabric: FabricKind, wait: Wait) -> Result<Row, Error> {
         let rounds = floor::tcp_round_trip(wait, 64, 5000);
         rounds.map_err(|source| Error::os("measure a round trip over loopback", source))
     };
-    let (row, floor) = match (fabric, wait) {
-        (FabricKind::Shm, _) => {
-            let line = floor::line_round_trip_ns().unwrap_or(f64::NAN);
-            let row = row.with("floor_cas_ns", floor::cas_ns());
-            return Ok(row.with("floor_line_round_trip_ns", line));
-        }
-        (FabricKind::Tcp, Wait::Sleep) => {
-            let floor = round_trip(floor::Wait::Epoll)?.p50_ns();
-            (row.with("floor_tcp_epoll_ns", floor), floor)
-        }
-        (FabricKind::Tcp, Wait::Spin) => {
-            let floor = round_trip(floor::Wait::BusyEpoll)?.p50_ns();
-            (row.with("floor_tcp_busy_epoll_ns", floor), floor)
-        }
-    };
+    if fabric == FabricKind::Shm {
+        let line = floor::line_round_trip_ns().unwrap_or(f64::NAN);
+        let row = row.with("floor_cas_ns", floor::cas_ns());
+        return Ok(row.with("floor_line_round_trip_ns", line));
+    }
+    // Whether the leader spins or not, its followers sleep: the bar is a round trip that sleeps.
+    let floor = round_trip(floor::Wait::Epoll)?.p50_ns();
     let p50 = row.number("p50_ns").unwrap_or(f64::NAN);
-    Ok(row.with("p50_over_floor", p50 / floor as f64))
+    let row = row.with("floor_tcp_epoll_ns", floor).with("p50_over_floor", p50 / floor as f64);
+    Ok(match wait {
+        Wait::Sleep => row,
+        Wait::Spin => {
+            let busy = round_trip(floor::Wait::BusyEpoll)?.p50_ns();
+            row.with("floor_tcp_busy_epoll_ns", busy)
+        }
+    })
 }
