@@ -7,10 +7,11 @@ use super::{Finding, Tree};
 
 /// (crate, crates of this workspace that it may depend on). A crate that is not listed may not
 /// exist.
-const ALLOWED: [(&str, &[&str]); 13] = [
+const ALLOWED: [(&str, &[&str]); 14] = [
     ("base", &[]),
     ("region", &["base"]),
     ("proto", &["base"]),
+    ("storage", &["base"]),
     ("check", &[]),
     ("report", &[]),
     ("fabric", &["base", "region"]),

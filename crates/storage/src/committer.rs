@@ -1,0 +1,292 @@
+//! The thread that writes and syncs what the poll loop hands over.
+//!
+//! The poll loop fills one batch while the disk works on another; it never waits. [`Committer::pump`]
+//! hands over and learns what is done; the thread calls `wake` when there is something to learn.
+//!
+//! - I1 **Bounded.** At most [`IN_FLIGHT_MAX`] batches are handed over; the log's own bound
+//!   ([`Options::unsynced_bytes`](crate::Options)) holds for the rest.
+//! - I2 **A full disk holds what it cannot take.** The batch stays with the thread, which tries
+//!   again when segments are given back and every [`RETRY`]; nothing is lost or reordered.
+//! - I3 **A failed disk ends it.** After a fatal error nothing more is written, and every later
+//!   [`Committer::pump`] returns the error.
+
+use crate::log::{Batch, Flush, Log, Position, Prepared, WriteError, Writer};
+use crate::media::Media;
+use base::Instant;
+use std::collections::VecDeque;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Batches that the thread may have.
+pub const IN_FLIGHT_MAX: usize = 2;
+/// A second batch is handed over only when it has this size: a small one gains more by waiting for
+/// companions than the disk loses by idling for the time of one hand-over.
+const SECOND_BYTES: usize = 64 * 1024;
+/// How often a full disk is tried again.
+pub const RETRY: Duration = Duration::from_millis(100);
+/// A batch that takes longer is reported as [`Report::Stalled`].
+pub const STALLED_AFTER: Duration = Duration::from_millis(500);
+
+/// What [`Committer::pump`] tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Report {
+    /// Everything asked for by this request and earlier ones is durable.
+    Synced(Flush),
+    /// The disk is full: there is room in the current segment at most. The text names the directory.
+    Full(String),
+    /// The disk has room again.
+    Room,
+    /// A batch has been with the disk for longer than [`STALLED_AFTER`].
+    Stalled,
+    /// That batch is done.
+    Flowing,
+}
+
+enum Job {
+    Write(Arc<Batch>),
+    Release(u32),
+}
+
+/// What the thread has to tell: cumulative, so it needs no queue.
+#[derive(Default)]
+struct News {
+    done: Option<Position>,
+    n_done: usize,
+    full: Option<String>,
+    fatal: Option<String>,
+}
+
+/// The poll loop's end of the thread.
+#[derive(Debug)]
+pub struct Committer {
+    /// `None` only while it is dropped.
+    jobs: Option<Sender<Job>>,
+    news: Arc<Mutex<News>>,
+    thread: Option<JoinHandle<()>>,
+    n_in_flight: usize,
+    /// When the oldest batch that the thread has was last known to make progress.
+    since: Instant,
+    is_full: bool,
+    is_stalled: bool,
+}
+
+impl std::fmt::Debug for News {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("News").field("done", &self.done).finish_non_exhaustive()
+    }
+}
+
+/// The disk failed for good: the process must stop.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Fatal(pub String);
+
+impl Committer {
+    /// Starts the thread. `wake` is called from it, and must not block.
+    pub fn start<M>(
+        writer: Writer<M>,
+        wake: impl Fn() + Send + 'static,
+    ) -> std::io::Result<Committer>
+    where
+        M: Media + Send + 'static,
+        M::File: Send,
+    {
+        let (jobs, inbox) = channel();
+        let news = Arc::new(Mutex::new(News::default()));
+        let mut worker = Worker {
+            writer,
+            inbox,
+            pending: VecDeque::new(),
+            news: Arc::clone(&news),
+            wake: Box::new(wake),
+            is_full: false,
+        };
+        let builder = std::thread::Builder::new().name("committer".to_owned());
+        let thread = builder.spawn(move || worker.run())?;
+        Ok(Committer {
+            jobs: Some(jobs),
+            news,
+            thread: Some(thread),
+            n_in_flight: 0,
+            since: Instant::ZERO,
+            is_full: false,
+            is_stalled: false,
+        })
+    }
+
+    /// Hands over what the log wants written, and appends what there is to tell. Call it after each
+    /// turn in which something was asked of the log, and when woken.
+    pub fn pump<M: Media>(
+        &mut self,
+        log: &mut Log<M>,
+        now: Instant,
+        out: &mut Vec<Report>,
+    ) -> Result<(), Fatal> {
+        let (done, n_done, full, fatal) = {
+            let mut news = locked(&self.news);
+            let n_done = std::mem::take(&mut news.n_done);
+            (news.done.take(), n_done, news.full.clone(), news.fatal.clone())
+        };
+        if let Some(fatal) = fatal {
+            return Err(Fatal(fatal));
+        }
+        if let Some(end) = done {
+            log.done(end);
+            self.n_in_flight -= n_done;
+            self.since = now;
+            if std::mem::take(&mut self.is_stalled) {
+                out.push(Report::Flowing);
+            }
+        }
+        out.extend(log.flushed().map(Report::Synced));
+        if full.is_some() != self.is_full {
+            self.is_full = full.is_some();
+            out.push(full.map_or(Report::Room, Report::Full));
+        }
+        if let Some(oldest) = log.take_release() {
+            self.send(Job::Release(oldest))?;
+        }
+        // I1.
+        while self.n_in_flight < IN_FLIGHT_MAX
+            && (self.n_in_flight == 0 || log.n_wanted() >= SECOND_BYTES)
+            && let Some(batch) = log.take()
+        {
+            if self.n_in_flight == 0 {
+                self.since = now;
+            }
+            self.n_in_flight += 1;
+            self.send(Job::Write(batch))?;
+        }
+        let waits = self.n_in_flight > 0 && now.since(self.since) > STALLED_AFTER;
+        // A batch that waits for space is no news about the disk's speed.
+        if waits && !self.is_stalled && !self.is_full {
+            self.is_stalled = true;
+            out.push(Report::Stalled);
+        }
+        Ok(())
+    }
+
+    /// Batches that the thread has.
+    pub fn n_in_flight(&self) -> usize {
+        self.n_in_flight
+    }
+
+    fn send(&self, job: Job) -> Result<(), Fatal> {
+        let jobs = self.jobs.as_ref().expect("it is not being dropped");
+        jobs.send(job).map_err(|_| Fatal("the committer thread has ended".to_owned()))
+    }
+}
+
+impl Drop for Committer {
+    /// Waits for the batch that the disk is working on; the rest was not promised to anybody.
+    fn drop(&mut self) {
+        self.jobs = None;
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+            && !std::thread::panicking()
+        {
+            panic!("the committer thread panicked");
+        }
+    }
+}
+
+fn locked(news: &Mutex<News>) -> MutexGuard<'_, News> {
+    // Each field is valid by itself whatever happened to the other side.
+    news.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+struct Worker<M: Media> {
+    writer: Writer<M>,
+    inbox: Receiver<Job>,
+    pending: VecDeque<Arc<Batch>>,
+    news: Arc<Mutex<News>>,
+    wake: Box<dyn Fn() + Send>,
+    is_full: bool,
+}
+
+impl<M: Media> Worker<M> {
+    fn run(&mut self) {
+        while let Some(job) = self.next() {
+            let done = match job {
+                Some(Job::Write(batch)) => {
+                    self.pending.push_back(batch);
+                    self.work()
+                }
+                Some(Job::Release(oldest)) => {
+                    self.writer.release(oldest).and_then(|()| self.work())
+                }
+                // Only when no job waits: a step of preparation would hold it up.
+                None => self.work().and_then(|()| self.prepare()),
+            };
+            if let Err(error) = done {
+                // I3: the thread ends here.
+                locked(&self.news).fatal = Some(error.to_string());
+                (self.wake)();
+                return;
+            }
+        }
+    }
+
+    /// The next job; `Some(None)` if there is other work; `None` if nobody will send any more.
+    fn next(&self) -> Option<Option<Job>> {
+        if self.is_full {
+            // I2: try again from time to time.
+            return match self.inbox.recv_timeout(RETRY) {
+                Ok(job) => Some(Some(job)),
+                Err(RecvTimeoutError::Timeout) => Some(None),
+                Err(RecvTimeoutError::Disconnected) => None,
+            };
+        }
+        if self.writer.wants_preparation() {
+            return match self.inbox.try_recv() {
+                Ok(job) => Some(Some(job)),
+                Err(TryRecvError::Empty) => Some(None),
+                Err(TryRecvError::Disconnected) => None,
+            };
+        }
+        self.inbox.recv().ok().map(Some)
+    }
+
+    /// Writes what is pending, as far as there is space.
+    fn work(&mut self) -> Result<(), WriteError> {
+        while let Some(batch) = self.pending.front() {
+            match self.writer.write(batch) {
+                Ok(()) => {}
+                Err(WriteError::Full { .. }) if self.is_full => return Ok(()),
+                Err(e @ WriteError::Full { .. }) => {
+                    self.full(Some(e.to_string()));
+                    return Ok(());
+                }
+                Err(e @ WriteError::Fatal { .. }) => return Err(e),
+            }
+            {
+                let mut news = locked(&self.news);
+                news.done = Some(batch.end());
+                news.n_done += 1;
+            }
+            (self.wake)();
+            self.pending.pop_front();
+        }
+        Ok(())
+    }
+
+    /// Does a step towards the next segment; whether that works is what tells full from roomy.
+    fn prepare(&mut self) -> Result<(), WriteError> {
+        match self.writer.prepare() {
+            Ok(Prepared::More | Prepared::Ready) if self.is_full => self.full(None),
+            Ok(Prepared::More | Prepared::Ready) => {}
+            Err(WriteError::Full { .. }) if self.is_full => {}
+            Err(e @ WriteError::Full { .. }) => self.full(Some(e.to_string())),
+            Err(e @ WriteError::Fatal { .. }) => return Err(e),
+        }
+        Ok(())
+    }
+
+    fn full(&mut self, full: Option<String>) {
+        self.is_full = full.is_some();
+        locked(&self.news).full = full;
+        (self.wake)();
+    }
+}

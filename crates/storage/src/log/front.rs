@@ -1,0 +1,392 @@
+//! The poll loop's part: lays out records, groups them into batches, reads them back.
+
+use super::index::Index;
+use super::record::{self, HEADER, Head, Kind, Position};
+use super::{AppendError, Damage, META_MAX, Options, segment};
+use crate::media::Media;
+use base::{Ballot, Slot};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// Open files for reading old segments. One follower that catches up reads in one of them.
+const READERS_MAX: usize = 4;
+
+/// A request that all before it become durable; later ones cover earlier ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Flush(pub u64);
+
+/// An entry without its payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EntryHead {
+    /// Its place in the replicated order.
+    pub slot: Slot,
+    /// The ballot that it was appended with.
+    pub ballot: Ballot,
+    /// The view that it was appended with.
+    pub view: u64,
+}
+
+/// Records that become durable together: bytes for one file.
+#[derive(Debug)]
+pub struct Batch {
+    /// Where the bytes go.
+    pub(super) start: Position,
+    /// Where the next batch begins.
+    pub(super) end: Position,
+    pub(super) bytes: Vec<u8>,
+}
+
+impl Batch {
+    /// Its size on disk.
+    pub fn n_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Where the next batch begins: what [`Log::done`] wants to hear.
+    pub fn end(&self) -> Position {
+        self.end
+    }
+}
+
+/// What the log ends with, as recovery found it.
+#[derive(Debug)]
+pub(super) struct End {
+    pub(super) index: Index,
+    pub(super) meta: Vec<u8>,
+    pub(super) tail: Position,
+    pub(super) link: u64,
+    pub(super) oldest: u32,
+}
+
+/// See the module above.
+#[derive(Debug)]
+pub struct Log<M: Media> {
+    media: M,
+    options: Options,
+    salt: u32,
+    index: Index,
+    meta: Vec<u8>,
+    /// Where the next record goes.
+    tail: Position,
+    /// Hash of the last record that is complete.
+    link: u64,
+    /// The batch under construction, and where it begins.
+    open: Vec<u8>,
+    open_start: Position,
+    /// Where in `open` its last record begins: not complete until its padding is known.
+    last: Option<usize>,
+    /// Complete batches that nobody has taken.
+    closed: VecDeque<Arc<Batch>>,
+    /// Batches not yet durable, and durable ones as far as the cache reaches; by position.
+    recent: VecDeque<Arc<Batch>>,
+    recent_bytes: usize,
+    unsynced_bytes: usize,
+    /// Everything below is durable.
+    synced: Position,
+    /// Position that must be durable before entries that were cut or skipped may be given back.
+    loosened: Position,
+    n_flushes: u64,
+    flushes: VecDeque<(Flush, Position)>,
+    /// Segments below were given back.
+    oldest: u32,
+    readers: BTreeMap<u32, M::File>,
+}
+
+impl<M: Media> Log<M> {
+    pub(super) fn new(media: M, options: Options, log: u64, end: End) -> Log<M> {
+        Log {
+            media,
+            options,
+            salt: segment::salt(log),
+            index: end.index,
+            meta: end.meta,
+            tail: end.tail,
+            link: end.link,
+            open: Vec::new(),
+            open_start: end.tail,
+            last: None,
+            closed: VecDeque::new(),
+            recent: VecDeque::new(),
+            recent_bytes: 0,
+            unsynced_bytes: 0,
+            synced: end.tail,
+            loosened: end.tail,
+            n_flushes: 0,
+            flushes: VecDeque::new(),
+            oldest: end.oldest,
+            readers: BTreeMap::new(),
+        }
+    }
+
+    /// The first entry held.
+    pub fn start(&self) -> Slot {
+        self.index.first()
+    }
+
+    /// One past the last entry.
+    pub fn end(&self) -> Slot {
+        self.index.end()
+    }
+
+    /// The metadata in force; empty before the first.
+    pub fn meta(&self) -> &[u8] {
+        &self.meta
+    }
+
+    /// The sizes.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Bytes that are not durable.
+    pub fn n_unsynced(&self) -> usize {
+        self.unsynced_bytes + self.open.len()
+    }
+
+    /// Appends the entry of slot [`Log::end`].
+    pub fn append(
+        &mut self,
+        slot: Slot,
+        ballot: Ballot,
+        view: u64,
+        payload: &[u8],
+    ) -> Result<(), AppendError> {
+        assert_eq!(slot, self.end(), "entries are appended in order");
+        let max = self.options.payload_max();
+        if payload.len() > max {
+            return Err(AppendError::TooLong { bytes: payload.len(), max });
+        }
+        let bytes = self.n_unsynced();
+        if bytes + payload.len() > self.options.unsynced_bytes {
+            return Err(AppendError::Backlog { bytes });
+        }
+        self.put(Kind::Entry, slot, ballot, view, payload);
+        Ok(())
+    }
+
+    /// Entries at `end` and above are no more.
+    pub fn cut(&mut self, end: Slot) {
+        assert!(self.start() <= end && end <= self.end(), "{end:?} is outside the log");
+        if end < self.end() {
+            self.put(Kind::Cut, end, Ballot::NONE, 0, &[]);
+            self.loosened = self.tail;
+        }
+    }
+
+    /// Replaces the metadata, of at most [`META_MAX`] bytes.
+    pub fn put_meta(&mut self, meta: &[u8]) {
+        assert!(meta.len() <= META_MAX, "{} bytes of metadata", meta.len());
+        self.put(Kind::Meta, Slot::ZERO, Ballot::NONE, 0, meta);
+        self.meta.clear();
+        self.meta.extend_from_slice(meta);
+    }
+
+    /// A snapshot covers all below `slot`, durably: entries there are not needed any more. A slot
+    /// above the end empties the log and makes `slot` the next one.
+    pub fn free_below(&mut self, slot: Slot) {
+        if slot > self.end() {
+            self.put(Kind::Skip, slot, Ballot::NONE, 0, &[]);
+            self.loosened = self.tail;
+        } else {
+            self.index.free_below(slot);
+        }
+    }
+
+    /// Asks that everything so far become durable; answered by [`Log::flushed`].
+    pub fn sync(&mut self) -> Flush {
+        self.n_flushes += 1;
+        let flush = Flush(self.n_flushes);
+        // One waiting answer per position: a later request at the same place replaces it.
+        self.flushes.pop_back_if(|(_, upto)| *upto == self.tail);
+        self.flushes.push_back((flush, self.tail));
+        flush
+    }
+
+    /// The newest request that has become durable since the last call.
+    pub fn flushed(&mut self) -> Option<Flush> {
+        let mut newest = None;
+        while let Some((flush, _)) = self.flushes.pop_front_if(|(_, upto)| *upto <= self.synced) {
+            newest = Some(flush);
+        }
+        newest
+    }
+
+    /// Bytes that [`Log::take`] would hand over.
+    pub fn n_wanted(&self) -> usize {
+        let closed: usize = self.closed.iter().map(|batch| batch.n_bytes()).sum();
+        closed + if self.is_open_wanted() { self.open.len() } else { 0 }
+    }
+
+    /// Whether a request covers a part of the batch under construction.
+    fn is_open_wanted(&self) -> bool {
+        let (open, newest) = (self.open_start, self.flushes.back());
+        !self.open.is_empty() && newest.is_some_and(|&(_, upto)| upto > open)
+    }
+
+    /// The next batch for the writer, if a request waits for one. Batches are written in the order
+    /// in which they are taken.
+    pub fn take(&mut self) -> Option<Arc<Batch>> {
+        if self.closed.is_empty() && self.is_open_wanted() {
+            self.close(self.tail.segment());
+        }
+        self.closed.pop_front()
+    }
+
+    /// The batch that ends at `end` is durable.
+    pub fn done(&mut self, end: Position) {
+        assert!(end >= self.synced && end <= self.open_start, "{end} was not taken");
+        let finished = self.recent.iter().filter(|b| b.start >= self.synced && b.start < end);
+        self.unsynced_bytes -= finished.map(|batch| batch.n_bytes()).sum::<usize>();
+        self.synced = end;
+        while self.recent_bytes > self.options.cache_bytes
+            && let Some(oldest) = self.recent.pop_front_if(|batch| batch.end <= self.synced)
+        {
+            self.recent_bytes -= oldest.n_bytes();
+        }
+    }
+
+    /// Segments below this one are not needed any more, if there are any (once each).
+    pub fn take_release(&mut self) -> Option<u32> {
+        if self.synced < self.loosened {
+            return None;
+        }
+        let mut durable = self.synced.segment();
+        if self.synced <= segment::first(durable) {
+            // I8: its first record is not durable yet, so the segment before it is needed.
+            durable = durable.saturating_sub(1);
+        }
+        let needed = self.index.oldest().unwrap_or(durable).min(durable);
+        if needed <= self.oldest {
+            return None;
+        }
+        self.oldest = needed;
+        self.readers = self.readers.split_off(&needed);
+        Some(needed)
+    }
+
+    /// Copies the payload of an entry, durable or not; `None` if the log does not hold it.
+    pub fn read(&mut self, slot: Slot, into: &mut Vec<u8>) -> Result<Option<EntryHead>, Damage> {
+        into.clear();
+        let Some(at) = self.index.at(slot) else { return Ok(None) };
+        let in_memory = if at >= self.open_start {
+            Some((&self.open[..], self.open_start))
+        } else {
+            let after = self.recent.partition_point(|batch| batch.start <= at);
+            let batch = after.checked_sub(1).and_then(|n| self.recent.get(n));
+            batch.map(|batch| (&batch.bytes[..], batch.start))
+        };
+        let head = match in_memory {
+            Some((bytes, start)) if at.segment() == start.segment() => {
+                let bytes = &bytes[(at.offset() - start.offset()) as usize..];
+                let head = Head::parse(bytes).expect("the index leads to records");
+                into.extend_from_slice(&bytes[HEADER..HEADER + head.payload as usize]);
+                head
+            }
+            Some(_) | None => self.read_file(at, into).map_err(|why| Damage {
+                place: self.media.place(),
+                file: segment::name(at.segment()),
+                offset: u64::from(at.offset()),
+                slot,
+                why,
+            })?,
+        };
+        assert_eq!((head.kind, head.slot), (Kind::Entry, slot), "the index is right");
+        Ok(Some(EntryHead { slot, ballot: head.ballot, view: head.view }))
+    }
+
+    fn read_file(&mut self, at: Position, into: &mut Vec<u8>) -> Result<Head, String> {
+        let segment = at.segment();
+        if !self.readers.contains_key(&segment) {
+            if self.readers.len() >= READERS_MAX {
+                self.readers.pop_first();
+            }
+            let file = self.media.open(&segment::name(segment)).map_err(|e| e.to_string())?;
+            self.readers.insert(segment, file);
+        }
+        let file = &self.readers[&segment];
+        let mut header = [0; HEADER];
+        let offset = u64::from(at.offset());
+        self.media.read_at(file, offset, &mut header).map_err(|e| e.to_string())?;
+        let head = Head::parse(&header).ok_or(record::Flaw::NoRecord).map_err(|f| f.to_string())?;
+        if head.total > self.options.segment_bytes.max(1 << 30) {
+            return Err(record::Flaw::TooLong.to_string());
+        }
+        into.resize(head.total as usize, 0);
+        self.media.read_at(file, offset, into).map_err(|e| e.to_string())?;
+        record::verify_alone(into, at, self.salt).map_err(|flaw| flaw.to_string())?;
+        into.drain(..HEADER);
+        into.truncate(head.payload as usize);
+        Ok(head)
+    }
+
+    /// Puts a record into the batch under construction, in this segment or the next.
+    fn put(&mut self, kind: Kind, slot: Slot, ballot: Ballot, view: u64, payload: &[u8]) {
+        let first = segment::first(self.tail.segment());
+        let begin = if self.tail == first { record::size(self.meta.len()) } else { 0 };
+        if !self.fits(begin + record::size(payload.len())) {
+            assert!(self.tail > first, "a record that is accepted fits into an empty segment");
+            self.push(Kind::Seal, Slot::ZERO, Ballot::NONE, 0, &[]);
+            self.close(self.tail.segment() + 1);
+        }
+        if self.tail == segment::first(self.tail.segment()) {
+            let meta = std::mem::take(&mut self.meta);
+            self.push(Kind::Begin, self.end(), Ballot::NONE, 0, &meta);
+            self.meta = meta;
+        }
+        self.push(kind, slot, ballot, view, payload);
+    }
+
+    /// Whether so many bytes leave room for the padding of the batch and for a Seal behind it.
+    fn fits(&self, bytes: usize) -> bool {
+        let align = self.options.align as usize;
+        let end = (self.tail.offset() as usize + bytes).next_multiple_of(align);
+        end + align <= self.options.segment_bytes as usize
+    }
+
+    fn push(&mut self, kind: Kind, slot: Slot, ballot: Ballot, view: u64, payload: &[u8]) {
+        self.complete();
+        let head = Head {
+            kind,
+            total: record::size(payload.len()) as u32,
+            payload: payload.len() as u32,
+            position: self.tail,
+            // By I1 this batch is written when everything before it is durable, not earlier.
+            synced_upto: self.open_start,
+            link: self.link,
+            slot,
+            ballot,
+            view,
+        };
+        self.last = Some(self.open.len());
+        head.put(payload, &mut self.open);
+        self.tail = self.tail.plus(head.total);
+        self.index.apply(&head, false).expect("our own records make sense");
+    }
+
+    /// Completes the last record: nothing is added to it any more.
+    fn complete(&mut self) {
+        if let Some(last) = self.last.take() {
+            record::seal(&mut self.open[last..], self.salt);
+            self.link = record::link(&self.open[last..]);
+        }
+    }
+
+    /// Ends the batch under construction; the next one begins in segment `next`.
+    fn close(&mut self, next: u32) {
+        // I2: the last record covers the padding, so every byte of the batch has a checksum.
+        let padding = self.tail.offset().next_multiple_of(self.options.align) - self.tail.offset();
+        self.tail = self.tail.plus(padding);
+        self.open.resize(self.open.len() + padding as usize, 0);
+        self.complete();
+        if next != self.tail.segment() {
+            self.tail = segment::first(next);
+        }
+        let bytes = std::mem::take(&mut self.open);
+        self.unsynced_bytes += bytes.len();
+        self.recent_bytes += bytes.len();
+        let batch = Arc::new(Batch { start: self.open_start, end: self.tail, bytes });
+        self.open_start = self.tail;
+        self.recent.push_back(Arc::clone(&batch));
+        self.closed.push_back(batch);
+    }
+}

@@ -1,0 +1,195 @@
+//! The disk's part: writes batches, and makes, gives back and reuses segments.
+
+use super::record::{HEADER, Position};
+use super::segment::{self, SPARE, UNBORN};
+use super::{Batch, Options, WriteError};
+use crate::media::{Media, is_full};
+use std::io;
+
+/// Bytes of zeros that one step of [`Writer::prepare`] writes and syncs: a batch that arrives
+/// meanwhile waits for no more than that.
+const STEP: usize = 1 << 20;
+
+/// The segment that comes after the current one.
+#[derive(Debug)]
+enum Next<F> {
+    Missing,
+    /// Allocated, and zeros below `n_zeros`.
+    Unborn {
+        file: F,
+        n_zeros: u64,
+    },
+    Ready(F),
+}
+
+/// What a step of preparation came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Prepared {
+    /// Call again.
+    More,
+    /// The next segment is there.
+    Ready,
+}
+
+/// See the module above.
+#[derive(Debug)]
+pub struct Writer<M: Media> {
+    media: M,
+    options: Options,
+    log: u64,
+    /// The segment being written, unless it is full and sealed.
+    current: Option<M::File>,
+    next: Next<M::File>,
+    /// Everything below is durable; what comes next begins there.
+    synced: Position,
+    /// The oldest segment that has a name.
+    oldest: u32,
+    has_spare: bool,
+    zeros: Vec<u8>,
+}
+
+/// How recovery leaves the files.
+#[derive(Debug)]
+pub(super) struct Files<F> {
+    /// The file of `synced.segment()`, if it exists.
+    pub(super) current: Option<F>,
+    pub(super) synced: Position,
+    pub(super) oldest: u32,
+    pub(super) has_spare: bool,
+}
+
+impl<M: Media> Writer<M> {
+    pub(super) fn new(media: M, options: Options, log: u64, files: Files<M::File>) -> Writer<M> {
+        let Files { current, synced, oldest, has_spare } = files;
+        let (next, zeros) = (Next::Missing, Vec::new());
+        Writer { media, options, log, current, next, synced, oldest, has_spare, zeros }
+    }
+
+    /// Everything below is durable.
+    pub fn synced(&self) -> Position {
+        self.synced
+    }
+
+    /// Writes a batch and makes it durable. After [`WriteError::Full`] it can be called again with
+    /// the same batch.
+    pub fn write(&mut self, batch: &Batch) -> Result<(), WriteError> {
+        assert_eq!(batch.start, self.synced, "I1: all before a batch is durable");
+        let sector = crate::media::SECTOR as u32;
+        assert!(batch.start.offset().is_multiple_of(sector), "I2: no synced sector is touched");
+        assert!(batch.bytes.len() >= HEADER, "a batch has a record");
+        if self.current.is_none() {
+            while self.prepare()? == Prepared::More {}
+            if let Next::Ready(file) = std::mem::replace(&mut self.next, Next::Missing) {
+                self.current = Some(file);
+            }
+        }
+        let file = self.current.as_ref().expect("`prepare` is ready only with a next segment");
+        let done = self
+            .media
+            .write_at(file, u64::from(batch.start.offset()), &batch.bytes)
+            .and_then(|()| self.media.sync(file));
+        // Blocks were allocated before, so a full disk here is an error like any other: I9.
+        done.map_err(|e| self.fatal("writing the log", e))?;
+        self.synced = batch.end;
+        if batch.end.segment() != batch.start.segment() {
+            self.current = None;
+        }
+        Ok(())
+    }
+
+    /// Whether [`Writer::prepare`] has something to do.
+    pub fn wants_preparation(&self) -> bool {
+        !matches!(self.next, Next::Ready(_))
+    }
+
+    /// Does one bounded step towards the next segment: call it when no batch waits. I9: an error
+    /// changes nothing, and the call can be repeated.
+    pub fn prepare(&mut self) -> Result<Prepared, WriteError> {
+        let len = u64::from(self.options.segment_bytes);
+        match std::mem::replace(&mut self.next, Next::Missing) {
+            Next::Ready(file) => {
+                self.next = Next::Ready(file);
+                return Ok(Prepared::Ready);
+            }
+            Next::Missing if self.has_spare => {
+                let file = self.media.open(SPARE).map_err(|e| self.fatal("a spare segment", e))?;
+                self.name(&file, SPARE)?;
+                self.has_spare = false;
+                self.next = Next::Ready(file);
+            }
+            Next::Missing => {
+                let file = self.media.create(UNBORN, len).map_err(|error| {
+                    if is_full(&error) {
+                        WriteError::Full { place: self.media.place(), error }
+                    } else {
+                        self.fatal("making a segment", error)
+                    }
+                })?;
+                self.next = Next::Unborn { file, n_zeros: 0 };
+            }
+            Next::Unborn { file, n_zeros } if n_zeros < len => {
+                // Written, not only allocated: else each first write of a block would journal that
+                // it is in use from now on, which costs a second flush.
+                let n = (len - n_zeros).min(STEP as u64);
+                self.zeros.resize(n as usize, 0);
+                match self.media.write_at(&file, n_zeros, &self.zeros) {
+                    Ok(()) => {}
+                    // File systems that copy on write may find only now that they are full.
+                    Err(error) if is_full(&error) => {
+                        self.next = Next::Unborn { file, n_zeros };
+                        return Err(WriteError::Full { place: self.media.place(), error });
+                    }
+                    Err(e) => return Err(self.fatal("filling a segment with zeros", e)),
+                }
+                let done = self.media.sync(&file);
+                done.map_err(|e| self.fatal("filling a segment with zeros", e))?;
+                self.next = Next::Unborn { file, n_zeros: n_zeros + n };
+            }
+            Next::Unborn { file, n_zeros: _ } => {
+                self.zeros = Vec::new();
+                self.name(&file, UNBORN)?;
+                self.next = Next::Ready(file);
+            }
+        }
+        Ok(if self.wants_preparation() { Prepared::More } else { Prepared::Ready })
+    }
+
+    /// Makes the file called `from` the segment after the current one. I7: its name is durable
+    /// before anything is written behind it, and its first block before its name.
+    fn name(&self, file: &M::File, from: &str) -> Result<(), WriteError> {
+        let number = match self.current {
+            Some(_) => self.synced.segment() + 1,
+            None => self.synced.segment(),
+        };
+        let block = segment::first_block(self.log, number, self.options.segment_bytes);
+        self.media
+            .write_at(file, 0, &block)
+            .and_then(|()| self.media.sync(file))
+            .and_then(|()| self.media.rename(from, &segment::name(number)))
+            .and_then(|()| self.media.sync_dir())
+            .map_err(|e| self.fatal("naming a segment", e))
+    }
+
+    /// Gives back the segments below `oldest`: one is kept for reuse, which saves writing zeros.
+    pub fn release(&mut self, oldest: u32) -> Result<(), WriteError> {
+        assert!(oldest <= self.synced.segment(), "a segment in use is not given back");
+        while self.oldest < oldest {
+            let name = segment::name(self.oldest);
+            let len = self.media.open(&name).and_then(|file| self.media.len(&file));
+            let len = len.map_err(|e| self.fatal("looking at an old segment", e))?;
+            let is_kept = !self.has_spare && len == u64::from(self.options.segment_bytes);
+            let gone =
+                if is_kept { self.media.rename(&name, SPARE) } else { self.media.remove(&name) };
+            // I7: one name at a time, so that a power cut leaves no hole.
+            gone.and_then(|()| self.media.sync_dir())
+                .map_err(|e| self.fatal("giving back a segment", e))?;
+            self.has_spare |= is_kept;
+            self.oldest += 1;
+        }
+        Ok(())
+    }
+
+    fn fatal(&self, what: &str, error: io::Error) -> WriteError {
+        WriteError::Fatal { what: what.to_owned(), place: self.media.place(), error }
+    }
+}

@@ -1,0 +1,58 @@
+//! The few operations on files that storage is built from, and what each promises.
+//!
+//! One [`Media`] is one flat directory. [`Os`] is a directory of the operating system,
+//! [`Simulated`] a disk in memory that breaks everything that is not promised here:
+//!
+//! - what was written is durable only after [`Media::sync`] of its file said so; before that, any
+//!   part of it may be durable, in any order, in units of [`SECTOR`] bytes;
+//! - a name that was created, renamed or removed is durable only after [`Media::sync_dir`] said
+//!   so; before that, any of the changes may be durable without the others; one rename is atomic;
+//! - after a failed sync nothing is known about what it covered, and a later sync that succeeds
+//!   does not cover it: the caller must write again or die.
+
+mod os;
+mod simulated;
+
+use std::fmt::Debug;
+use std::io;
+
+pub use os::Os;
+pub use simulated::{Faults, Simulated, SkipsDirectorySync, SkipsSync};
+
+/// Bytes that a disk writes whole or not at all.
+pub const SECTOR: usize = 512;
+
+/// A flat directory of files. Handles are cheap to clone and stay valid when a file is renamed.
+pub trait Media: Clone + Debug {
+    /// An open file.
+    type File: Debug;
+
+    /// Creates a file of `len` zero bytes whose space is allocated; fails if the name exists. A
+    /// creation that fails, for want of space too, leaves no file behind.
+    fn create(&self, name: &str, len: u64) -> io::Result<Self::File>;
+    /// Opens a file for reading and writing.
+    fn open(&self, name: &str) -> io::Result<Self::File>;
+    /// Its length in bytes.
+    fn len(&self, file: &Self::File) -> io::Result<u64>;
+    /// Fills `into` from `offset` on; an end of file before that is an error.
+    fn read_at(&self, file: &Self::File, offset: u64, into: &mut [u8]) -> io::Result<()>;
+    /// Writes all of `bytes` at `offset`; a file grows as needed.
+    fn write_at(&self, file: &Self::File, offset: u64, bytes: &[u8]) -> io::Result<()>;
+    /// Makes durable what was written to this file, and its length.
+    fn sync(&self, file: &Self::File) -> io::Result<()>;
+    /// Gives a file another name, replacing what had that name.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+    /// Takes a name away.
+    fn remove(&self, name: &str) -> io::Result<()>;
+    /// All names, in order.
+    fn list(&self) -> io::Result<Vec<String>>;
+    /// Makes names durable.
+    fn sync_dir(&self) -> io::Result<()>;
+    /// Where this is, for messages.
+    fn place(&self) -> String;
+}
+
+/// Whether an error says that the disk, or our share of it, is full.
+pub fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}

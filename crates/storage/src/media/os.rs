@@ -1,0 +1,104 @@
+//! A directory of the operating system.
+
+use super::Media;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A directory of the operating system; see [`Media`].
+///
+/// `sync` is fdatasync: it makes a changed length durable too, but not times. On files whose blocks
+/// were allocated *and written* before, it has no metadata to journal and costs one flush.
+#[derive(Clone, Debug)]
+pub struct Os(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    path: PathBuf,
+    /// Kept open: syncing it must not depend on finding it again.
+    dir: File,
+}
+
+impl Os {
+    /// The directory at `path`, which must exist.
+    pub fn new(path: &Path) -> io::Result<Os> {
+        let dir = File::open(path)?;
+        if !dir.metadata()?.is_dir() {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
+        Ok(Os(Arc::new(Inner { path: path.to_owned(), dir })))
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        debug_assert!(!name.contains('/'), "the directory is flat: {name}");
+        self.0.path.join(name)
+    }
+}
+
+impl Media for Os {
+    type File = File;
+
+    fn create(&self, name: &str, len: u64) -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        // Values of clients stand in these files: nobody else's business.
+        let file = options.read(true).write(true).create_new(true).mode(0o600);
+        let file = file.open(self.at(name))?;
+        if len > 0
+            && let Err(e) =
+                rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, len)
+        {
+            // The cause is what the caller needs; a name that stays behind is cleared at open.
+            let _ = self.remove(name);
+            return Err(e.into());
+        }
+        Ok(file)
+    }
+
+    fn open(&self, name: &str) -> io::Result<File> {
+        OpenOptions::new().read(true).write(true).open(self.at(name))
+    }
+
+    fn len(&self, file: &File) -> io::Result<u64> {
+        Ok(file.metadata()?.len())
+    }
+
+    fn read_at(&self, file: &File, offset: u64, into: &mut [u8]) -> io::Result<()> {
+        file.read_exact_at(into, offset)
+    }
+
+    fn write_at(&self, file: &File, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        file.write_all_at(bytes, offset)
+    }
+
+    fn sync(&self, file: &File) -> io::Result<()> {
+        file.sync_data()
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        std::fs::rename(self.at(from), self.at(to))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        std::fs::remove_file(self.at(name))
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(&self.0.path)? {
+            // A name that is not UTF-8 is none of ours.
+            names.extend(entry?.file_name().into_string());
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        self.0.dir.sync_all()
+    }
+
+    fn place(&self) -> String {
+        self.0.path.display().to_string()
+    }
+}
