@@ -120,13 +120,14 @@ impl Ord for Entry {
 }
 
 /// The recurring events, of which each has at most one time: a link's next verb and completion, a
-/// node's next run, a client's next look. A winner tree: setting costs a walk to the root, the
-/// earliest stands there.
+/// node's next run, a client's next look. Setting one costs the minimum of its group, finding the
+/// earliest the minimum of the groups; neither branches on times, which no processor can predict.
 struct Timers {
-    /// When; `NEVER` if not at all. As many as leaves: a power of two.
-    at: Vec<u64>,
-    /// The earliest of each subtree; the root is at 1. Ties go to the lower index.
-    winners: Vec<u16>,
+    /// When each, and then which: the earliest key is the earliest timer, ties go to the lower
+    /// index. `NEVER` if not at all. Whole groups.
+    keys: Vec<u64>,
+    /// The earliest key of each group.
+    earliest: Vec<u64>,
     /// What each is.
     what: Vec<Happening>,
 }
@@ -134,47 +135,41 @@ struct Timers {
 /// Not scheduled.
 pub(crate) const NEVER: u64 = u64::MAX;
 
+/// Timers in a group.
+const GROUP: usize = 8;
+/// The lowest bits of a key are the timer's index.
+const INDEX_BITS: u32 = 8;
+
 impl Timers {
     fn new(what: Vec<Happening>) -> Timers {
-        let n_leaves = what.len().next_power_of_two().max(2);
-        let mut timers = Timers { at: vec![NEVER; n_leaves], winners: vec![0; n_leaves], what };
-        // All at the same time: the lowest index of each subtree wins.
-        for node in (1..n_leaves).rev() {
-            let left = 2 * node;
-            timers.winners[node] =
-                if left < n_leaves { timers.winners[left] } else { (left - n_leaves) as u16 };
-        }
-        timers
+        assert!(what.len() < 1 << INDEX_BITS, "{} timers", what.len());
+        let n_groups = what.len().div_ceil(GROUP);
+        Timers { keys: vec![NEVER; n_groups * GROUP], earliest: vec![NEVER; n_groups], what }
     }
 
     #[inline]
     fn set(&mut self, timer: usize, at: u64) {
-        self.at[timer] = at;
-        let n_leaves = self.at.len();
-        let mut node = (n_leaves + timer) / 2;
-        let first = (timer & !1) as u16;
-        let mut winner = self.earlier(first, first + 1);
-        // Whoever won here before and still does, with its time unchanged, still wins above.
-        while self.winners[node] != winner || winner as usize == timer {
-            self.winners[node] = winner;
-            if node == 1 {
-                return;
-            }
-            let other = self.winners[node ^ 1];
-            winner = self.earlier(winner.min(other), winner.max(other));
-            node /= 2;
-        }
+        debug_assert!(at == NEVER || at >> (64 - INDEX_BITS) == 0, "I1: {at} ns is too late");
+        self.keys[timer] = if at == NEVER { NEVER } else { at << INDEX_BITS | timer as u64 };
+        let (groups, _) = self.keys.as_chunks::<GROUP>();
+        let [a, b, c, d, e, f, g, h] = groups[timer / GROUP];
+        self.earliest[timer / GROUP] = a.min(b).min(c.min(d)).min(e.min(f).min(g.min(h)));
     }
 
-    /// Of two timers, `low` having the lower index.
     #[inline]
-    fn earlier(&self, low: u16, high: u16) -> u16 {
-        if self.at[high as usize] < self.at[low as usize] { high } else { low }
+    fn at(&self, timer: usize) -> u64 {
+        Timers::time_of(self.keys[timer])
     }
 
+    #[inline]
+    fn time_of(key: u64) -> u64 {
+        if key == NEVER { NEVER } else { key >> INDEX_BITS }
+    }
+
+    #[inline]
     fn first(&self) -> (u64, usize) {
-        let timer = self.winners[1] as usize;
-        (self.at[timer], timer)
+        let key = self.earliest.iter().fold(NEVER, |first, key| first.min(*key));
+        (Timers::time_of(key), (key & ((1 << INDEX_BITS) - 1)) as usize)
     }
 }
 
@@ -235,7 +230,7 @@ impl Queue {
 
     /// When `node`'s loop is set to run.
     pub(crate) fn run_at(&self, node: usize) -> u64 {
-        self.timers.at[2 * self.members * self.members + node]
+        self.timers.at(2 * self.members * self.members + node)
     }
 
     /// When `client` looks at what it waits for.
