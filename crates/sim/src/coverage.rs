@@ -64,11 +64,21 @@ pub enum Mark {
     Partitioned,
     /// Several commands shared a slot.
     Batched,
+    /// The power failed for a node.
+    PowerCut,
+    /// The power failed for everybody at once.
+    PowerCutAll,
+    /// A disk stood still.
+    DiskStalled,
+    /// A disk was full.
+    DiskFull,
+    /// A state was written to disk.
+    SnapshotTaken,
 }
 
 impl Mark {
     /// All of them.
-    pub const ALL: [Mark; 28] = [
+    pub const ALL: [Mark; 33] = [
         Mark::TornVerb,
         Mark::FailedCas,
         Mark::FailedCasOfLeader,
@@ -97,12 +107,35 @@ impl Mark {
         Mark::FalseHint,
         Mark::Partitioned,
         Mark::Batched,
+        Mark::PowerCut,
+        Mark::PowerCutAll,
+        Mark::DiskStalled,
+        Mark::DiskFull,
+        Mark::SnapshotTaken,
     ];
+
+    /// Whether only protocols with a disk can reach it.
+    pub const fn needs_disk(self) -> bool {
+        matches!(
+            self,
+            Mark::PowerCut
+                | Mark::PowerCutAll
+                | Mark::DiskStalled
+                | Mark::DiskFull
+                | Mark::SnapshotTaken
+        )
+    }
 }
 
 /// How often each case was reached.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Coverage([u64; Mark::ALL.len()]);
+
+impl Default for Coverage {
+    fn default() -> Coverage {
+        Coverage([0; Mark::ALL.len()])
+    }
+}
 
 impl Coverage {
     #[inline]

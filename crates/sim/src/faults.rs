@@ -1,7 +1,7 @@
 //! What goes wrong, and when it is mended.
 //!
 //! - I1 The planner keeps to what memory-quorum promises: a death never leaves fewer living states
-//!   than a majority of the members. (`scenario` goes further, where "data lost" is expected.)
+//!   than a majority of the members, unless states survive on disks. (`scenario` goes further, where "data lost" is expected.)
 //! - I2 In the core nothing goes wrong any more once it was healed.
 
 use crate::coverage::Mark;
@@ -9,7 +9,7 @@ use crate::plan::{Kind, MS};
 use crate::queue::{Fault, Happening, NEVER};
 use crate::trace::Topic;
 use crate::world::{Phase, World};
-use crate::{Birth, Provider, Subject};
+use crate::{Provider, Subject};
 use base::{Event, Rank, Rng, majority};
 use proto::Role;
 
@@ -139,6 +139,9 @@ impl<S: Subject> World<S> {
                 self.net.queue.push(self.net.now(), Happening::Hint { to, about, life });
             }
             Kind::Reset if !self.is_loop(wire) => self.reset(wire),
+            Kind::PowerCut | Kind::PowerCutAll | Kind::DiskStall | Kind::DiskFull => {
+                self.strike_disks(kind, node, lasts);
+            }
             // The same fault lasts already, or the planner must not do it now.
             Kind::Crash
             | Kind::CrashLeader
@@ -193,6 +196,9 @@ impl<S: Subject> World<S> {
 
     /// I1.
     fn may_die(&self, node: usize) -> bool {
+        if S::IS_DURABLE {
+            return self.net.processes[node].alive;
+        }
         let others = (0..self.plan.members).filter(|other| *other != node);
         let n_left = others.filter(|other| self.holds_state(*other)).count();
         self.net.processes[node].alive && n_left >= majority(self.plan.members)
@@ -215,6 +221,9 @@ impl<S: Subject> World<S> {
         self.net.queue.set_run(node, NEVER);
         self.machines[node] = None;
         self.shells[node].arrived.clear();
+        if S::IS_DURABLE {
+            self.disks[node].lose_process(&mut self.net.rng);
+        }
         let tcp = self.plan.weather.provider == Provider::Tcp;
         for peer in 0..self.plan.members {
             let (out, back) = (self.net.link_index(node, peer), self.net.link_index(peer, node));
@@ -244,7 +253,7 @@ impl<S: Subject> World<S> {
         }
         self.net.trace.record(self.net.now(), node, Topic::Restart, 0, 0);
         self.net.coverage.hit(Mark::Restarted);
-        self.be_born(node, Birth::Reattached);
+        self.be_born(node, self.rebirth(node));
     }
 
     pub(crate) fn on_hint(&mut self, to: usize, about: usize, life: u32) {
@@ -420,6 +429,7 @@ impl<S: Subject> World<S> {
             Fault::Slow(wire) => self.net.wires[wire as usize].slowness = 1,
             Fault::Sluggish(node) => self.net.processes[node as usize].effort = 500,
             Fault::Partition => self.unite(),
+            Fault::Disk(node) => self.release_disk(node as usize),
         }
     }
 
@@ -427,6 +437,7 @@ impl<S: Subject> World<S> {
         match fault {
             // A life or a direction outside the core may come back at any time, or never.
             Fault::Crash(node) | Fault::Pause(node) => node % 2 == 0,
+            Fault::Disk(_) => true,
             Fault::Cut(_) | Fault::Slow(_) | Fault::Sluggish(_) | Fault::Partition => true,
         }
     }
@@ -446,6 +457,7 @@ impl<S: Subject> World<S> {
             if self.in_core(node) {
                 self.restart(node);
                 self.resume(node);
+                self.release_disk(node);
                 self.net.processes[node].effort = 500;
                 let now = self.net.queue.now();
                 self.net.processes[node].clock.run_at(now, crate::clock::TRUE_RATE);

@@ -7,16 +7,20 @@
 //!
 //! - [`Subject`]: what is simulated: a member as the runtime sees it.
 //! - [`run`], [`sweep()`], [`replay`]: one seed, many seeds, one seed with its trace.
+//! - [`amcast`]: the world of atomic multicast, with judges of its own.
 //! - [`script::Script`]: a world that a test steps by hand.
 //!
 //! Promises: no wall time , no thread, no hash-map order.
 //! Never here: protocol logic.
 #![forbid(unsafe_code)]
 
+pub mod amcast;
 mod checks;
 mod clients;
 mod clock;
 mod coverage;
+mod disk;
+pub mod durable;
 mod faults;
 mod history;
 mod kv;

@@ -2,6 +2,7 @@
 
 use crate::{Birth, Setup, Shape, Subject};
 use base::{Event, Instant, Prefix, Rank, Slot};
+use proto::disk::DiskEvent;
 use proto::node::{Layout, Node, NodeConfig, Start, Timing};
 use proto::{Host, Refused, Replicator, Status, Ticket};
 
@@ -9,6 +10,8 @@ use proto::{Host, Refused, Replicator, Status, Ticket};
 pub trait Kind: 'static {
     /// How it is called in reports.
     const NAME: &'static str;
+    /// Whether it has a disk.
+    const IS_DURABLE: bool = false;
     /// Its machine.
     type Machine: Replicator;
 
@@ -21,6 +24,9 @@ pub trait Kind: 'static {
         shape: &proto::velos::Shape,
         host: &mut H,
     ) -> Node<Self::Machine>;
+
+    /// A durable state covers everything below `prefix`.
+    fn snapshotted<H: Host>(_node: &mut Node<Self::Machine>, _prefix: Prefix, _host: &mut H) {}
 
     /// Slots that it has read from others' rings and delivered, if it counts them.
     fn n_caught_up(_machine: &Self::Machine) -> u64 {
@@ -37,6 +43,7 @@ fn shape_of(shape: &Shape) -> proto::velos::Shape {
 
 impl<K: Kind> Subject for Member<K> {
     const NAME: &'static str = K::NAME;
+    const IS_DURABLE: bool = K::IS_DURABLE;
 
     fn n_words(members: usize, shape: &Shape) -> usize {
         K::layout(members, &shape_of(shape)).n_words as usize
@@ -49,6 +56,7 @@ impl<K: Kind> Subject for Member<K> {
             start: match setup.birth {
                 Birth::Fresh => Start::Bootstrap,
                 Birth::Reattached => Start::Reattach,
+                Birth::Recovered { applied } => Start::Recovered { applied },
             },
             timing: Timing::default(),
             memory_outlives_process: setup.memory_outlives_process,
@@ -76,6 +84,14 @@ impl<K: Kind> Subject for Member<K> {
 
     fn on_event<H: Host>(&mut self, event: Event<'_>, now: Instant, host: &mut H) {
         self.0.on_event(event, now, host);
+    }
+
+    fn on_disk<H: Host>(&mut self, event: DiskEvent, now: Instant, host: &mut H) {
+        self.0.on_disk(event, now, host);
+    }
+
+    fn snapshotted<H: Host>(&mut self, prefix: Prefix, _now: Instant, host: &mut H) {
+        K::snapshotted(&mut self.0, prefix, host);
     }
 
     fn poll<H: Host>(&mut self, now: Instant, host: &mut H) {

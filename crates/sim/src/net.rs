@@ -490,6 +490,12 @@ impl Net {
 
     // ---- processes ----
 
+    /// The memory of `node` is lost: what comes next is new.
+    pub(crate) fn clear_region(&mut self, node: usize) {
+        let n_words = self.regions[node].n_words();
+        self.regions[node] = Region::new(n_words);
+    }
+
     /// The loop of `node` runs at `at`, if it does not run earlier.
     pub(crate) fn arm_run(&mut self, node: usize, at: u64) {
         let process = &self.processes[node];

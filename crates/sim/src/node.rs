@@ -6,6 +6,7 @@ use crate::checks::order::Order;
 use crate::checks::real_time::place_of_write;
 use crate::checks::validity::Origin;
 use crate::coverage::Mark;
+use crate::disk::Disk;
 use crate::kv::{Applied, Command, Kv, N_CLIENTS, commands};
 use crate::ledger::{Ledger, Reply};
 use crate::link::Action;
@@ -78,6 +79,8 @@ pub(crate) struct NodeHost<'a> {
     pub(crate) me: Rank,
     pub(crate) net: &'a mut Net,
     pub(crate) shell: &'a mut Shell,
+    /// Where the protocol has one.
+    pub(crate) disk: Option<&'a mut Disk>,
     pub(crate) ledger: &'a mut Ledger,
     /// Kept from call to call, for the words of messages.
     pub(crate) scratch: &'a mut Vec<u64>,
@@ -179,7 +182,11 @@ impl Port for NodeHost<'_> {
 }
 
 impl Host for NodeHost<'_> {
-    type Disk = proto::disk::NoDisk;
+    type Disk = Disk;
+
+    fn disk(&mut self) -> Option<&mut Disk> {
+        self.disk.as_deref_mut()
+    }
 
     fn deliver(&mut self, slot: Slot, value: &[u8]) {
         let me = self.me.index();

@@ -3,6 +3,7 @@
 //! Swarm style: a seed does not draw a little of everything but switches kinds of fault on and off
 //! and draws their intensities; bugs that need one kind undisturbed by another are found that way.
 
+use crate::durable::Disks;
 use crate::{Provider, Shape};
 use base::Rng;
 
@@ -56,6 +57,14 @@ pub(crate) enum Kind {
     Jump,
     FalseHint,
     Reset,
+    /// One node loses its power; with a disk only.
+    PowerCut,
+    /// Everybody does, at once.
+    PowerCutAll,
+    /// Nothing becomes durable for a while.
+    DiskStall,
+    /// The same, for want of room.
+    DiskFull,
 }
 
 const KINDS: [Kind; 15] = [
@@ -101,6 +110,7 @@ pub(crate) struct Plan {
     pub(crate) anywhere: u64,
     /// How long the safety phase lasts.
     pub(crate) safety_ns: u64,
+    pub(crate) disks: Disks,
 }
 
 pub(crate) const MS: u64 = 1_000_000;
@@ -151,6 +161,7 @@ impl Plan {
             reads: rng.range(1, 6),
             anywhere: [0, 0, 1, 2, 4, 8][rng.below(6) as usize],
             safety_ns: if busy { 600 * MS } else { MS * rng.range(2000, 5000) },
+            disks: Disks::CALM,
         }
     }
 
@@ -180,6 +191,7 @@ impl Plan {
             reads: 4,
             anywhere: 0,
             safety_ns: u64::MAX / 4,
+            disks: Disks::CALM,
         }
     }
 }

@@ -70,6 +70,13 @@ pub(crate) enum Happening {
         /// In which of its lives.
         life: u32,
     },
+    /// A flush of a node's disk comes to its end.
+    Disk {
+        /// Whose disk.
+        node: u8,
+        /// In which of its lives it asked.
+        life: u32,
+    },
     /// The next phase of the run begins.
     Phase,
 }
@@ -89,6 +96,8 @@ pub(crate) enum Fault {
     Sluggish(u8),
     /// A partition heals.
     Partition,
+    /// A disk that stood still or was full works again.
+    Disk(u8),
 }
 
 #[derive(Clone, Copy)]

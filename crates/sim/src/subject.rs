@@ -10,6 +10,11 @@ pub enum Birth {
     Fresh,
     /// On the region of an earlier life, without the state.
     Reattached,
+    /// On the disk of an earlier life, with the state of its last snapshot.
+    Recovered {
+        /// What that state covers.
+        applied: base::Prefix,
+    },
 }
 
 /// The sizes of what a member keeps in its region.
@@ -43,6 +48,9 @@ pub trait Subject: Sized {
     /// How it is called in reports.
     const NAME: &'static str;
 
+    /// Whether it has a disk, and survives with it what memory does not.
+    const IS_DURABLE: bool = false;
+
     /// How many words its region has.
     fn n_words(members: usize, shape: &Shape) -> usize;
 
@@ -68,6 +76,12 @@ pub trait Subject: Sized {
 
     /// One event of the fabric.
     fn on_event<H: Host>(&mut self, event: Event<'_>, now: Instant, host: &mut H);
+
+    /// One event of its disk.
+    fn on_disk<H: Host>(&mut self, _event: proto::disk::DiskEvent, _now: Instant, _host: &mut H) {}
+
+    /// A durable state covers everything below `prefix`.
+    fn snapshotted<H: Host>(&mut self, _prefix: base::Prefix, _now: Instant, _host: &mut H) {}
 
     /// Looks at the own region and at the time.
     fn poll<H: Host>(&mut self, now: Instant, host: &mut H);

@@ -104,18 +104,20 @@ fn hunt<S: Subject, Sound: Subject>(config: &Config, first: u64, n_seeds: u64) -
 
 /// A run whose panics (the machine's own assertions) are findings.
 fn run_caught<S: Subject>(config: &Config, seed: u64) -> Outcome {
-    match catch_unwind(AssertUnwindSafe(|| run::<S>(config, seed))) {
-        Ok(outcome) => outcome,
-        Err(panic) => {
-            let text = panic
-                .downcast_ref::<String>()
-                .cloned()
-                .or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string))
-                .unwrap_or_else(|| "a panic without a text".to_string());
-            let violation = Violation { at_ns: 0, property: Property::Panic, detail: text };
-            Outcome::of_violation(violation)
-        }
-    }
+    caught(|| run::<S>(config, seed)).unwrap_or_else(|detail| {
+        Outcome::of_violation(Violation { at_ns: 0, property: Property::Panic, detail })
+    })
+}
+
+/// What `act` returns, or the text of its panic.
+pub(crate) fn caught<T>(act: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(act)).map_err(|panic| {
+        panic
+            .downcast_ref::<String>()
+            .cloned()
+            .or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string))
+            .unwrap_or_else(|| "a panic without a text".to_string())
+    })
 }
 
 thread_local! {
@@ -123,7 +125,7 @@ thread_local! {
 }
 
 /// Panics of this thread print nothing while `act` runs: a mutant is expected to panic.
-fn quietly<T>(act: impl FnOnce() -> T) -> T {
+pub(crate) fn quietly<T>(act: impl FnOnce() -> T) -> T {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let loud = std::panic::take_hook();

@@ -42,6 +42,7 @@ pub(crate) enum Topic {
     LinkUp,
     Hint,
     Phase,
+    Disk,
 }
 
 /// The record of a run.

@@ -58,6 +58,10 @@ impl<S: Subject> World<S> {
             self.net.trace.record(now, node, Topic::Install, prefix.0, 0);
             self.shells[node].kv = kv;
             self.shells[node].order.installed(prefix);
+            if S::IS_DURABLE {
+                // Before the log lets go of what the state replaces.
+                self.keep_snapshot(node);
+            }
             self.with_host(node, |host, clock| machine.install(prefix, clock, host));
             self.heed(node, &mut machine);
         }

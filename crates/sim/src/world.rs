@@ -8,6 +8,8 @@
 use crate::checks::{linearizable, real_time};
 use crate::clients::Client;
 use crate::coverage::{Coverage, Mark};
+use crate::disk::Disk;
+use crate::durable::Disks;
 use crate::faults::Faults;
 use crate::ledger::{Ledger, Reply};
 use crate::net::Net;
@@ -84,6 +86,8 @@ pub struct World<S> {
     /// Boxed: each run takes the machine out of its place and puts it back.
     pub(crate) machines: Vec<Option<Box<S>>>,
     pub(crate) shells: Vec<Shell>,
+    /// Empty and unused where the protocol has none.
+    pub(crate) disks: Vec<Disk>,
     pub(crate) ledger: Ledger,
     pub(crate) clients: Vec<Client>,
     pub(crate) faults: Faults,
@@ -102,7 +106,10 @@ pub struct World<S> {
 /// One seed, from beginning to end.
 pub fn run<S: Subject>(config: &Config, seed: u64) -> Outcome {
     let mut rng = Rng::new(seed);
-    let plan = Plan::draw(config, &mut rng);
+    let mut plan = Plan::draw(config, &mut rng);
+    if S::IS_DURABLE {
+        plan.disks = Disks::draw(seed, &mut plan.kinds, plan.weather.provider);
+    }
     let mut world = World::<S>::new(plan, rng, config.trace);
     world.begin();
     world.run_to_the_end();
@@ -125,6 +132,7 @@ impl<S: Subject> World<S> {
             net,
             machines: (0..members).map(|_| None).collect(),
             shells: (0..members).map(|_| Shell::new()).collect(),
+            disks: (0..members).map(|_| Disk::default()).collect(),
             ledger: Ledger::new(plan.shape.ring_slots),
             clients: (0..plan.n_clients).map(|_| Client::new(rng.fork())).collect(),
             faults: Faults::new(rng.fork(), members),
@@ -214,6 +222,7 @@ impl<S: Subject> World<S> {
             Happening::Hint { to, about, life } => self.on_hint(to as usize, about as usize, life),
             Happening::Fetch { node, life } => self.on_fetch(node as usize, life),
             Happening::Install { node, life } => self.on_install(node as usize, life),
+            Happening::Disk { node, life } => self.on_disk(node as usize, life),
             Happening::Phase => self.on_phase(),
         }
     }
@@ -237,6 +246,12 @@ impl<S: Subject> World<S> {
         process.permitted = None;
         process.leads = false;
         self.shells[node] = Shell::new();
+        if let Birth::Recovered { .. } = birth {
+            self.recover(node);
+            if self.plan.weather.provider == Provider::Tcp {
+                self.net.clear_region(node);
+            }
+        }
         let setup = Setup {
             me: Rank::at(node),
             members,
@@ -260,12 +275,12 @@ impl<S: Subject> World<S> {
             match (self.plan.weather.provider, birth) {
                 // Everybody maps everybody's region before the first line of protocol runs.
                 (_, Birth::Fresh) => self.net.connect(out),
-                (Provider::Shm, Birth::Reattached) => {
+                (Provider::Shm, _) => {
                     self.net.connect(out);
                     self.net.tell(peer, Event::LinkUp(Rank::at(node)));
                     self.net.kick(back);
                 }
-                (Provider::Tcp, Birth::Reattached) => {
+                (Provider::Tcp, _) => {
                     let at = now + self.rng.below(10 * MS);
                     self.net.queue.push(at, Happening::Reconnect(out as u8));
                 }
@@ -284,10 +299,15 @@ impl<S: Subject> World<S> {
             me: Rank::at(node),
             net: &mut self.net,
             shell: &mut self.shells[node],
+            disk: S::IS_DURABLE.then_some(&mut self.disks[node]),
             ledger: &mut self.ledger,
             scratch: &mut self.scratch,
         };
-        act(&mut host, clock)
+        let result = act(&mut host, clock);
+        if S::IS_DURABLE {
+            self.plan_flushes(node);
+        }
+        result
     }
 
     /// What the machine of `node` says that it is; nobody has a role when dead.
@@ -312,6 +332,9 @@ impl<S: Subject> World<S> {
         std::mem::swap(&mut process.inbox, &mut self.spare);
         let inbox = std::mem::take(&mut self.spare);
         let n_events = inbox.len() as u64;
+        if S::IS_DURABLE {
+            self.attend_disk(node, &mut machine);
+        }
         self.with_host(node, |host, clock| {
             inbox.iter().for_each(|event| machine.on_event(event, clock, host));
             machine.poll(clock, host);

@@ -104,6 +104,9 @@ pub trait Multicast: Sized {
     /// What travels between its processes.
     type Wire: Wire;
 
+    /// Whether a group goes on when a minority of it dies.
+    const SURVIVES_CRASHES: bool;
+
     /// A process at the beginning of time.
     fn new(config: &Config, me: Pid) -> Self;
 

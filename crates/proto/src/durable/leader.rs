@@ -235,9 +235,9 @@ impl<V: Variant> Durable<V> {
         if waits {
             self.nudge(PATIENCE);
         }
-        for (rank, patience) in (0..).map(Rank::at).zip(stalled) {
+        for (at, patience) in stalled.into_iter().enumerate() {
             if let Some(patience) = patience {
-                self.open_stream(rank, patience, host);
+                self.open_stream(Rank::at(at), patience, host);
             }
         }
     }

@@ -220,6 +220,8 @@ impl<V: Variant> Machine<V> {
 impl<V: Variant> Multicast for Machine<V> {
     type Wire = PrimcastWire;
 
+    const SURVIVES_CRASHES: bool = true;
+
     fn new(config: &Config, me: Pid) -> Machine<V> {
         let layout = &config.layout;
         let n_groups = layout.n_groups();

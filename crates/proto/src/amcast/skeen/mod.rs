@@ -267,6 +267,8 @@ impl<V: Variant> Skeen<V> {
 impl<V: Variant> Multicast for Skeen<V> {
     type Wire = SkeenWire;
 
+    const SURVIVES_CRASHES: bool = false;
+
     fn new(config: &Config, me: Pid) -> Skeen<V> {
         let n_groups = config.layout.n_groups();
         let is_single = config.layout.groups().iter().all(|g| config.layout.members(g) == 1);

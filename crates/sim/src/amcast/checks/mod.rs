@@ -1,0 +1,106 @@
+//! The properties of atomic multicast (paper 004, sections 2.2.1 and 5.2.2), one file each.
+
+mod agreement;
+mod genuineness;
+mod integrity;
+mod prefix_order;
+mod realtime;
+mod relation;
+mod timestamps;
+mod total_order;
+mod validity;
+
+use super::history::History;
+use std::fmt;
+
+/// A property.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Property {
+    /// What a sender that lives multicasts is delivered by every process that lives.
+    Validity,
+    /// Once, at its destinations, and only what was multicast.
+    Integrity,
+    /// What anybody delivered, everybody that lives delivers.
+    Agreement,
+    /// The union of all delivery orders has no cycle.
+    TotalOrder,
+    /// Of two processes one's order of common messages begins with the other's.
+    PrefixOrder,
+    /// Who is not addressed takes no step.
+    Genuineness,
+    /// Delivery orders and real time together have no cycle.
+    AtomicGlobalOrder,
+    /// Final timestamps are agreed on, rise, and are above what the sender asked for.
+    Timestamps,
+    /// The machine's own assertions.
+    Panic,
+}
+
+impl fmt::Display for Property {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Property::Validity => "validity",
+            Property::Integrity => "integrity",
+            Property::Agreement => "uniform agreement",
+            Property::TotalOrder => "global total order",
+            Property::PrefixOrder => "uniform prefix order",
+            Property::Genuineness => "genuineness",
+            Property::AtomicGlobalOrder => "atomic global order",
+            Property::Timestamps => "timestamps",
+            Property::Panic => "an assertion of the machine",
+        })
+    }
+}
+
+/// A property that did not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Which.
+    pub property: Property,
+    /// What happened.
+    pub detail: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.property, self.detail)
+    }
+}
+
+/// What a run promised beyond the common properties.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Promised {
+    /// Only destinations take part.
+    pub genuine: bool,
+    /// The order respects real time.
+    pub realtime: bool,
+}
+
+/// Every property that was promised, cheapest and most telling first.
+///
+/// # Errors
+/// The first that does not hold.
+pub fn judge(history: &History, promised: Promised) -> Result<(), Violation> {
+    let fail = |property| move |detail| Violation { property, detail };
+    integrity::check(history).map_err(fail(Property::Integrity))?;
+    prefix_order::check(history).map_err(fail(Property::PrefixOrder))?;
+    total_order::check(history).map_err(fail(Property::TotalOrder))?;
+    timestamps::check(history).map_err(fail(Property::Timestamps))?;
+    if promised.realtime {
+        realtime::check(history).map_err(fail(Property::AtomicGlobalOrder))?;
+    }
+    if promised.genuine {
+        genuineness::check(history).map_err(fail(Property::Genuineness))?;
+    }
+    agreement::check(history).map_err(fail(Property::Agreement))?;
+    validity::check(history).map_err(fail(Property::Validity))
+}
+
+/// Atomic global order alone: for protocols that do not promise it.
+///
+/// # Errors
+/// The cycle.
+pub fn judge_realtime(history: &History) -> Result<(), Violation> {
+    realtime::check(history)
+        .map_err(|detail| Violation { property: Property::AtomicGlobalOrder, detail })
+}

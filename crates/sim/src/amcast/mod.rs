@@ -1,0 +1,126 @@
+//! Atomic multicast in a world that breaks what may break (paper 004, chapters 2, 4 and 5).
+//!
+//! - [`run`], [`sweep`]: seeds of a protocol under crashes, false suspicions, pauses, partitions and
+//!   senders that die half way.
+//! - [`steps`]: communication steps, counted exactly.
+//! - [`script`]: schedules set by hand.
+//! - [`mutants`]: planted bugs that the sweep must find.
+//! - `checks`: the properties, one file each.
+
+mod checks;
+pub mod history;
+mod mutants;
+mod plan;
+pub mod script;
+pub mod steps;
+mod world;
+
+pub use checks::{Promised, Property, Violation, judge, judge_realtime};
+pub use history::History;
+pub use mutants::{Mutant, mutants};
+pub use world::Counts;
+
+use crate::sweep::caught;
+use proto::amcast::Multicast;
+use proto::amcast::linear::Rule;
+use std::fmt::Debug;
+
+/// What a seed does not decide.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// Which order across groups.
+    pub rule: Rule,
+    /// How many groups; else the seed decides: two to four.
+    pub groups: Option<usize>,
+    /// How many members each has; else the seed decides: one, three or five.
+    pub members: Option<usize>,
+    /// No faults, only weather.
+    pub calm: bool,
+    /// Judge real time although the rule does not promise it.
+    pub judge_realtime: bool,
+    /// Keep every step as text.
+    pub trace: bool,
+}
+
+impl Config {
+    /// What a run is judged by.
+    pub fn promised(&self) -> Promised {
+        Promised {
+            genuine: matches!(self.rule, Rule::Plain | Rule::Hop),
+            realtime: self.rule != Rule::Plain || self.judge_realtime,
+        }
+    }
+}
+
+/// What became of one seed.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// The first property that did not hold.
+    pub violation: Option<Violation>,
+    /// How much virtual time passed.
+    pub virtual_ns: u64,
+    /// What was reached.
+    pub counts: Counts,
+    /// Every step, if asked for.
+    pub trace: String,
+    /// What happened.
+    pub history: History,
+}
+
+/// A seed that broke a property.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Replays it.
+    pub seed: u64,
+    /// What it broke.
+    pub violation: Violation,
+}
+
+/// What a sweep found.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// How many seeds were run.
+    pub n_seeds: u64,
+    /// Those that broke something.
+    pub findings: Vec<Finding>,
+    /// How much virtual time passed, in all.
+    pub virtual_ns: u64,
+    /// What was reached, in all.
+    pub counts: Counts,
+}
+
+/// One seed. A panic of the machine is a finding.
+pub fn run<M: Multicast>(config: &Config, seed: u64) -> Outcome
+where
+    M::Wire: Debug + PartialEq,
+{
+    caught(|| plan::run::<M>(config, seed)).unwrap_or_else(|detail| Outcome {
+        violation: Some(Violation { property: Property::Panic, detail }),
+        ..Outcome::default()
+    })
+}
+
+/// Runs every seed; `progress` hears of each as it ends, and stops the sweep by returning false.
+pub fn sweep<M: Multicast>(
+    config: &Config,
+    seeds: impl IntoIterator<Item = u64>,
+    mut progress: impl FnMut(&Report) -> bool,
+) -> Report
+where
+    M::Wire: Debug + PartialEq,
+{
+    let mut report = Report::default();
+    for seed in seeds {
+        let outcome = run::<M>(config, seed);
+        report.n_seeds += 1;
+        report.virtual_ns += outcome.virtual_ns;
+        report.counts.add(&outcome.counts);
+        if let Some(violation) = outcome.violation {
+            report.findings.push(Finding { seed, violation });
+        }
+        if !progress(&report) {
+            break;
+        }
+    }
+    report
+}

@@ -1,0 +1,154 @@
+//! Schedules set by hand: every link takes one unit of time unless it is told otherwise.
+
+use super::checks::{Promised, Violation, judge, judge_realtime};
+use super::history::Happened;
+use super::world::{MS, Weather, World};
+use base::{Rank, Rng};
+use proto::amcast::linear::Rule;
+use proto::amcast::{
+    Config, GroupId, GroupSet, Layout, Message, MessageId, Multicast, Pid, Timestamp,
+};
+use std::fmt::Debug;
+use std::time::Duration;
+
+const UNIT: u64 = MS;
+const N_SENDERS: usize = 8;
+
+/// A world stepped by hand. A message is named by its number.
+pub struct Script<M: Multicast> {
+    world: World<M>,
+    layout: Layout,
+}
+
+/// A set of groups, by their numbers.
+pub fn groups(of: &[usize]) -> GroupSet {
+    of.iter().map(|group| GroupId::at(*group)).collect()
+}
+
+/// A process, by the numbers of its group and its place there.
+pub fn pid(group: usize, rank: usize) -> Pid {
+    Pid { group: GroupId::at(group), rank: Rank::at(rank) }
+}
+
+impl<M: Multicast> Script<M>
+where
+    M::Wire: Debug + PartialEq,
+{
+    /// Groups of these sizes.
+    pub fn new(sizes: &[usize], rule: Rule) -> Script<M> {
+        let layout = Layout::new(sizes);
+        let config = Config {
+            layout: layout.clone(),
+            rule,
+            hybrid: false,
+            patience: Duration::from_nanos(1000 * UNIT),
+        };
+        let world = World::new(config, N_SENDERS, Weather::Exact(UNIT), Rng::new(1));
+        Script { world, layout }
+    }
+
+    /// Multicasts message `number` now.
+    pub fn multicast(&mut self, number: u64, dest: &[usize]) {
+        self.multicast_slowly(number, dest, &[]);
+    }
+
+    /// The same, and it takes so many units to each of these groups.
+    pub fn multicast_slowly(&mut self, number: u64, dest: &[usize], slow: &[(usize, u64)]) {
+        let sender = number as usize % N_SENDERS;
+        for to in 0..self.world.n_processes() {
+            let group = self.world.pid(to).group.index();
+            let units = slow.iter().find(|(of, _)| *of == group).map_or(1, |(_, units)| *units);
+            self.world.fix_delay(self.world.n_processes() + sender, to, units * UNIT);
+        }
+        let id = MessageId { sender: sender as u64, sequence: number };
+        let message = Message {
+            id,
+            dest: groups(dest),
+            after: Timestamp::ZERO,
+            payload: number.to_le_bytes().into(),
+        };
+        self.world.multicast(sender, message, false);
+    }
+
+    /// From one group's processes to another's it takes so many units from now on.
+    pub fn slow(&mut self, from: usize, to: usize, units: u64) {
+        for a in 0..self.world.n_processes() {
+            for b in 0..self.world.n_processes() {
+                let (of_a, of_b) = (self.world.pid(a).group, self.world.pid(b).group);
+                if of_a.index() == from && of_b.index() == to {
+                    self.world.fix_delay(a, b, units * UNIT);
+                }
+            }
+        }
+    }
+
+    /// From one process to another it takes so many units from now on.
+    pub fn slow_link(&mut self, from: Pid, to: Pid, units: u64) {
+        let (from, to) = (self.world.index(from), self.world.index(to));
+        self.world.fix_delay(from, to, units * UNIT);
+    }
+
+    /// Lets so many units pass.
+    pub fn pass(&mut self, units: u64) {
+        let until = self.world.now + units * UNIT;
+        while self.world.step(until).is_ok() {}
+        self.world.now = until;
+    }
+
+    /// A process dies.
+    pub fn crash(&mut self, process: Pid) {
+        let at = self.world.index(process);
+        self.world.crash(at);
+    }
+
+    /// Ω names `leader` at every member of a group that lives.
+    pub fn trust(&mut self, group: usize, leader: usize) {
+        for rank in Rank::all(self.layout.members(GroupId::at(group))) {
+            let process = self.world.index(Pid { group: GroupId::at(group), rank });
+            self.world.trust_at(self.world.now, process, Rank::at(leader));
+        }
+    }
+
+    /// What a process delivered, in its order.
+    pub fn order(&self, process: Pid) -> Vec<u64> {
+        let of = self.world.history.deliveries();
+        of.get(&process).into_iter().flatten().map(|(id, _)| id.sequence).collect()
+    }
+
+    /// When a process delivered a message, in units from its multicast.
+    pub fn steps(&self, process: Pid, number: u64) -> Option<f64> {
+        self.world.history.happened.iter().find_map(|(at, happened)| match happened {
+            Happened::Delivered { by, id, .. } if *by == process && id.sequence == number => {
+                let meant = self.world.history.meant[id];
+                Some((at - meant.at_ns) as f64 / UNIT as f64)
+            }
+            _ => None,
+        })
+    }
+
+    /// Whether a process believes to lead its group.
+    pub fn is_primary(&self, process: Pid) -> bool {
+        self.world.machine(self.world.index(process)).is_primary()
+    }
+
+    /// The machine of a process.
+    pub fn machine(&self, process: Pid) -> &M {
+        self.world.machine(self.world.index(process))
+    }
+
+    /// Every property but atomic global order.
+    ///
+    /// # Errors
+    /// The first that does not hold.
+    pub fn judge(&self) -> Result<(), Violation> {
+        judge(&self.world.history, Promised { genuine: false, realtime: false })
+    }
+
+    /// Atomic global order.
+    ///
+    /// # Errors
+    /// The cycle.
+    pub fn judge_realtime(&self) -> Result<(), Violation> {
+        judge_realtime(&self.world.history)
+    }
+}

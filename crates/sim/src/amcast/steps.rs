@@ -1,0 +1,130 @@
+//! Communication steps, counted exactly: every link takes one unit, nothing else takes time.
+
+use super::history::Happened;
+use super::world::{MS, Weather, World};
+use base::Rng;
+use proto::amcast::linear::Rule;
+use proto::amcast::{Config, GroupId, GroupSet, Layout, Message, MessageId, Multicast, Timestamp};
+use std::fmt::Debug;
+use std::time::Duration;
+
+const UNIT: u64 = MS;
+/// In a colliding schedule everything is multicast within so many units.
+const WINDOW: u64 = 8;
+/// Nothing takes longer than this, or the measurement is void.
+const LIMIT: u64 = 200;
+
+/// What is measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Bench {
+    /// Which order across groups.
+    pub rule: Rule,
+    /// How many groups.
+    pub groups: usize,
+    /// How many members each.
+    pub members: usize,
+    /// How many schedules.
+    pub schedules: u64,
+}
+
+/// Steps from a message's multicast to its delivery, at every process that is addressed.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Steps {
+    /// Alone in the system, to several groups: the most at any destination.
+    pub collision_free: f64,
+    /// The same: the least at any destination.
+    pub collision_free_least: f64,
+    /// Among concurrent messages: the most at any destination.
+    pub failure_free: f64,
+    /// Deliveries looked at.
+    pub n_deliveries: u64,
+}
+
+/// Measures over random schedules.
+///
+/// # Panics
+/// If something was never delivered: then there is nothing to measure.
+pub fn measure<M: Multicast>(bench: &Bench) -> Steps
+where
+    M::Wire: Debug + PartialEq,
+{
+    let mut steps = Steps { collision_free_least: f64::INFINITY, ..Steps::default() };
+    for seed in 0..bench.schedules {
+        let mut rng = Rng::new(seed);
+        for collides in [false, true] {
+            let mut world = build::<M>(bench, &mut rng);
+            let n_messages = if collides { rng.range(4, 30) } else { 4 };
+            let mut at = 0;
+            let mut plan = Vec::new();
+            for sequence in 0..n_messages {
+                let gap = WINDOW * UNIT / n_messages;
+                at += if collides { rng.below(2 * gap) } else { LIMIT * UNIT };
+                let dest = destinations(bench.groups, collides, &mut rng);
+                plan.push((at, MessageId { sender: sequence % 8, sequence }, dest));
+                world.plan(at, sequence as usize);
+            }
+            let end = at + LIMIT * UNIT;
+            while let Ok(step) = world.step(end) {
+                if let Some(step) = step {
+                    let (_, id, dest) = plan[step];
+                    let message =
+                        Message { id, dest, after: Timestamp::ZERO, payload: (*b"").into() };
+                    world.multicast(id.sender as usize, message, false);
+                }
+            }
+            count(&world, collides, bench.members, &mut steps);
+        }
+    }
+    steps
+}
+
+fn build<M: Multicast>(bench: &Bench, rng: &mut Rng) -> World<M>
+where
+    M::Wire: Debug + PartialEq,
+{
+    let config = Config {
+        layout: Layout::new(&vec![bench.members; bench.groups]),
+        rule: bench.rule,
+        hybrid: false,
+        patience: Duration::from_nanos(10 * LIMIT * UNIT),
+    };
+    let mut world = World::new(config, 8, Weather::Exact(UNIT), rng.fork());
+    // Clocks that are off by less than half a step in all: what commit-wait is for.
+    let error = UNIT / 4;
+    let skews: Vec<Option<i64>> = (0..world.n_processes())
+        .map(|_| Some(rng.range(0, 2 * error) as i64 - error as i64))
+        .collect();
+    world.set_clocks(error, &skews);
+    world
+}
+
+fn destinations(n_groups: usize, may_be_one: bool, rng: &mut Rng) -> GroupSet {
+    let least = if may_be_one || n_groups == 1 { 1 } else { 2 };
+    let n_dest = rng.range(least, n_groups as u64) as usize;
+    let mut dest = GroupSet::EMPTY;
+    while dest.len() < n_dest {
+        dest.insert(GroupId::at(rng.below(n_groups as u64) as usize));
+    }
+    dest
+}
+
+fn count<M: Multicast>(world: &World<M>, collides: bool, members: usize, steps: &mut Steps)
+where
+    M::Wire: Debug + PartialEq,
+{
+    let mut n_delivered = 0;
+    for (at, happened) in &world.history.happened {
+        let Happened::Delivered { id, .. } = happened else { continue };
+        n_delivered += 1;
+        let taken = (at - world.history.meant[id].at_ns) as f64 / UNIT as f64;
+        if collides {
+            steps.failure_free = steps.failure_free.max(taken);
+        } else {
+            steps.collision_free = steps.collision_free.max(taken);
+            steps.collision_free_least = steps.collision_free_least.min(taken);
+        }
+    }
+    let n_due: usize = world.history.meant.values().map(|meant| meant.dest.len() * members).sum();
+    assert_eq!(n_delivered, n_due, "everything is delivered where nothing fails");
+    steps.n_deliveries += n_delivered as u64;
+}

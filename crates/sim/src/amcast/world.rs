@@ -1,0 +1,565 @@
+//! Processes, links between them, senders that watch, and time.
+//!
+//! - W1 A link is FIFO and loses nothing between two processes that live (T1, T2): arrival times
+//!   of one link never fall, and equal times keep the order of sending. Asserted on arrival.
+//! - W2 Of what a process sent before it died, each link carries a prefix. By construction: a
+//!   threshold, drawn once for each link.
+//! - W3 Everything is drawn from one seed; equal times are taken in the order of pushing.
+
+use super::history::{Happened, History, Meant};
+use base::{Instant, Rank, Rng};
+use proto::amcast::wire::{Reader, Wire};
+use proto::amcast::{
+    About, Config, GroupSet, Host, Message, MessageId, Multicast, Pid, RealClock, Timestamp, To,
+};
+use std::cmp::Ordering;
+use std::collections::{BinaryHeap, VecDeque};
+use std::fmt::{Debug, Write};
+use std::sync::Arc;
+
+pub(super) const MS: u64 = 1_000_000;
+
+/// Clocks start here, so that one that is behind does not start below zero.
+const CLOCK_ORIGIN: u64 = 1_000 * MS;
+
+/// How long messages travel.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Weather {
+    /// Always this long: communication steps can be counted.
+    Exact(u64),
+    /// Between these, and now and then up to `gust` longer.
+    Windy { least: u64, most: u64, gust: u64, gusts_in_64: u64 },
+}
+
+/// What travels.
+#[derive(Clone, Debug)]
+enum Parcel<W> {
+    Start(Arc<Message>),
+    Wire(W),
+}
+
+#[derive(Clone, Debug)]
+enum What<W> {
+    Arrive { link: usize, number: u64, parcel: Parcel<W> },
+    Tick(usize),
+    Trust { process: usize, leader: Rank },
+    Resume(usize),
+    Reconnect(usize),
+    /// The plan's next step: its meaning is the driver's.
+    Plan(usize),
+}
+
+struct Entry<W> {
+    at: u64,
+    sequence: u64,
+    what: What<W>,
+}
+
+impl<W> PartialEq for Entry<W> {
+    fn eq(&self, other: &Entry<W>) -> bool {
+        self.sequence == other.sequence
+    }
+}
+
+impl<W> Eq for Entry<W> {}
+
+impl<W> PartialOrd for Entry<W> {
+    fn partial_cmp(&self, other: &Entry<W>) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<W> Ord for Entry<W> {
+    /// The heap gives its greatest first: the earliest is the greatest (W3).
+    fn cmp(&self, other: &Entry<W>) -> Ordering {
+        (other.at, other.sequence).cmp(&(self.at, self.sequence))
+    }
+}
+
+struct Link<W> {
+    last_arrival: u64,
+    n_sent: u64,
+    n_arrived: u64,
+    /// The sender died: nothing from this number on arrives (W2).
+    ends_before: Option<u64>,
+    cut: bool,
+    held: VecDeque<(u64, Parcel<W>)>,
+    /// Replaces the weather: for scripts.
+    fixed: Option<u64>,
+}
+
+struct Process<M: Multicast> {
+    pid: Pid,
+    machine: M,
+    alive: bool,
+    paused: bool,
+    /// What arrived while it was paused.
+    inbox: VecDeque<What<M::Wire>>,
+    tick_at: Option<u64>,
+    /// Its real clock, relative to true time; `None` if nobody attests it.
+    skew: Option<i64>,
+}
+
+/// How often interesting cases were reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Processes that died.
+    pub crashes: u64,
+    /// Of them primaries.
+    pub crashes_of_primaries: u64,
+    /// A process became primary that was not.
+    pub new_primaries: u64,
+    /// Two primaries of one group at once.
+    pub two_primaries: u64,
+    /// Processes stopped for a while.
+    pub pauses: u64,
+    /// Links cut for a while.
+    pub cuts: u64,
+    /// Senders that died half way.
+    pub broken_senders: u64,
+    /// Wire messages.
+    pub sent: u64,
+    /// Deliveries.
+    pub delivered: u64,
+    /// Messages to several groups.
+    pub global: u64,
+}
+
+impl Counts {
+    /// Adds another run's.
+    pub fn add(&mut self, other: &Counts) {
+        let pairs = [
+            (&mut self.crashes, other.crashes),
+            (&mut self.crashes_of_primaries, other.crashes_of_primaries),
+            (&mut self.new_primaries, other.new_primaries),
+            (&mut self.two_primaries, other.two_primaries),
+            (&mut self.pauses, other.pauses),
+            (&mut self.cuts, other.cuts),
+            (&mut self.broken_senders, other.broken_senders),
+            (&mut self.sent, other.sent),
+            (&mut self.delivered, other.delivered),
+            (&mut self.global, other.global),
+        ];
+        pairs.into_iter().for_each(|(sum, more)| *sum += more);
+    }
+}
+
+pub(super) struct World<M: Multicast> {
+    config: Config,
+    processes: Vec<Process<M>>,
+    links: Vec<Link<M::Wire>>,
+    heap: BinaryHeap<Entry<M::Wire>>,
+    pushed: u64,
+    pub(super) now: u64,
+    pub(super) rng: Rng,
+    weather: Weather,
+    clock_error: u64,
+    pub(super) history: History,
+    pub(super) counts: Counts,
+    /// First deliveries that the driver has not looked at yet.
+    pub(super) news: VecDeque<MessageId>,
+    pub(super) trace: Option<String>,
+}
+
+/// Collects what a machine does in one step.
+struct Outbox<W> {
+    sent: Vec<(To, W)>,
+    delivered: Vec<(Arc<Message>, Timestamp)>,
+    clock: Option<RealClock>,
+}
+
+impl<W: Clone> Host<W> for Outbox<W> {
+    fn send(&mut self, to: To, wire: &W) {
+        self.sent.push((to, wire.clone()));
+    }
+
+    fn deliver(&mut self, message: &Arc<Message>, at: Timestamp) {
+        self.delivered.push((message.clone(), at));
+    }
+
+    fn real_clock(&mut self) -> Option<RealClock> {
+        self.clock
+    }
+}
+
+impl<M: Multicast> World<M>
+where
+    M::Wire: Debug + PartialEq,
+{
+    pub(super) fn new(config: Config, n_senders: usize, weather: Weather, rng: Rng) -> World<M> {
+        let pids: Vec<Pid> = config.layout.processes(config.layout.groups()).collect();
+        let n_links = (pids.len() + n_senders) * pids.len();
+        let link = || Link {
+            last_arrival: 0,
+            n_sent: 0,
+            n_arrived: 0,
+            ends_before: None,
+            cut: false,
+            held: VecDeque::new(),
+            fixed: None,
+        };
+        let processes = pids
+            .iter()
+            .map(|pid| Process {
+                pid: *pid,
+                machine: M::new(&config, *pid),
+                alive: true,
+                paused: false,
+                inbox: VecDeque::new(),
+                tick_at: None,
+                skew: Some(0),
+            })
+            .collect();
+        World {
+            history: History { correct: pids, ..History::default() },
+            config,
+            processes,
+            links: (0..n_links).map(|_| link()).collect(),
+            heap: BinaryHeap::new(),
+            pushed: 0,
+            now: 0,
+            rng,
+            weather,
+            clock_error: 0,
+            counts: Counts::default(),
+            news: VecDeque::new(),
+            trace: None,
+        }
+    }
+
+    pub(super) fn n_processes(&self) -> usize {
+        self.processes.len()
+    }
+
+    pub(super) fn pid(&self, process: usize) -> Pid {
+        self.processes[process].pid
+    }
+
+    pub(super) fn index(&self, pid: Pid) -> usize {
+        let found = self.processes.iter().position(|process| process.pid == pid);
+        found.expect("the layout has this process")
+    }
+
+    pub(super) fn is_alive(&self, process: usize) -> bool {
+        self.processes[process].alive
+    }
+
+    pub(super) fn machine(&self, process: usize) -> &M {
+        &self.processes[process].machine
+    }
+
+    fn push(&mut self, at: u64, what: What<M::Wire>) {
+        self.pushed += 1;
+        self.heap.push(Entry { at: at.max(self.now), sequence: self.pushed, what });
+    }
+
+    pub(super) fn plan(&mut self, at: u64, step: usize) {
+        self.push(at, What::Plan(step));
+    }
+
+    pub(super) fn trust_at(&mut self, at: u64, process: usize, leader: Rank) {
+        self.push(at, What::Trust { process, leader });
+    }
+
+    /// Gives every process a clock; `None` where nobody attests one.
+    pub(super) fn set_clocks(&mut self, error: u64, skews: &[Option<i64>]) {
+        self.clock_error = error;
+        self.processes.iter_mut().zip(skews).for_each(|(process, skew)| process.skew = *skew);
+    }
+
+    /// Everything from one process or sender to another takes this long from now on.
+    pub(super) fn fix_delay(&mut self, from: usize, to: usize, delay: u64) {
+        let link = self.link(from, to);
+        self.links[link].fixed = Some(delay);
+    }
+
+    fn link(&self, from: usize, to: usize) -> usize {
+        from * self.processes.len() + to
+    }
+
+    fn delay(&mut self, link: usize) -> u64 {
+        if let Some(fixed) = self.links[link].fixed {
+            return fixed;
+        }
+        match self.weather {
+            Weather::Exact(delay) => delay,
+            Weather::Windy { least, most, gust, gusts_in_64 } => {
+                let delay = self.rng.range(least, most);
+                let has_gust = self.rng.chance(gusts_in_64, 64);
+                delay + if has_gust { self.rng.below(gust) } else { 0 }
+            }
+        }
+    }
+
+    fn post(&mut self, from: usize, to: usize, parcel: Parcel<M::Wire>) {
+        let link = self.link(from, to);
+        let at = (self.now + self.delay(link)).max(self.links[link].last_arrival);
+        let of = &mut self.links[link];
+        of.last_arrival = at;
+        of.n_sent += 1;
+        let number = of.n_sent;
+        self.push(at, What::Arrive { link, number, parcel });
+    }
+
+    /// Sender number `sender` multicasts; if it dies half way, only some of the addressed processes
+    /// get it.
+    pub(super) fn multicast(&mut self, sender: usize, message: Message, dies: bool) {
+        let message = Arc::new(message);
+        let meant = Meant {
+            dest: message.dest,
+            after: message.after,
+            is_whole: !dies,
+            at_ns: self.now,
+        };
+        self.history.meant.insert(message.id, meant);
+        self.history.happened.push((self.now, Happened::Multicast(message.id)));
+        self.counts.global += u64::from(message.dest.len() > 1);
+        self.counts.broken_senders += u64::from(dies);
+        self.note(|text| write!(text, "sender {sender} {:?} to {:?}", message.id, message.dest));
+        for to in 0..self.processes.len() {
+            let is_addressed = message.dest.contains(self.processes[to].pid.group);
+            if is_addressed && !(dies && self.rng.chance(1, 2)) {
+                let from = self.processes.len() + sender;
+                self.post(from, to, Parcel::Start(message.clone()));
+            }
+        }
+    }
+
+    /// The next event; `Some(step)` if it is the plan's.
+    ///
+    /// # Errors
+    /// Nothing is left up to `limit`.
+    pub(super) fn step(&mut self, limit: u64) -> Result<Option<usize>, ()> {
+        if self.heap.peek().is_none_or(|entry| entry.at > limit) {
+            return Err(());
+        }
+        let entry = self.heap.pop().ok_or(())?;
+        self.now = entry.at;
+        match entry.what {
+            What::Plan(step) => return Ok(Some(step)),
+            What::Resume(process) => self.resume(process),
+            What::Reconnect(link) => self.reconnect(link),
+            What::Arrive { link, number, parcel } => self.arrive(link, number, parcel),
+            what @ (What::Tick(_) | What::Trust { .. }) => self.handle(what),
+        }
+        Ok(None)
+    }
+
+    fn arrive(&mut self, link: usize, number: u64, parcel: Parcel<M::Wire>) {
+        let of = &mut self.links[link];
+        if of.ends_before.is_some_and(|end| number >= end) {
+            return;
+        }
+        if of.cut {
+            of.held.push_back((number, parcel));
+            return;
+        }
+        assert!(number > of.n_arrived, "W1: a link is FIFO");
+        of.n_arrived = number;
+        self.handle(What::Arrive { link, number, parcel });
+    }
+
+    fn target(&self, what: &What<M::Wire>) -> usize {
+        match what {
+            What::Arrive { link, .. } => link % self.processes.len(),
+            What::Tick(process) | What::Trust { process, .. } => *process,
+            What::Resume(_) | What::Reconnect(_) | What::Plan(_) => {
+                unreachable!("handled by the world itself")
+            }
+        }
+    }
+
+    fn handle(&mut self, what: What<M::Wire>) {
+        let process = self.target(&what);
+        if !self.processes[process].alive {
+            return;
+        }
+        if self.processes[process].paused {
+            self.processes[process].inbox.push_back(what);
+            return;
+        }
+        let now = Instant(self.now);
+        let was_primary = self.processes[process].machine.is_primary();
+        let skew = self.processes[process].skew;
+        let clock = skew.map(|skew| RealClock {
+            now: (CLOCK_ORIGIN + self.now).saturating_add_signed(skew),
+            error: self.clock_error,
+        });
+        let mut out = Outbox { sent: Vec::new(), delivered: Vec::new(), clock };
+        let machine = &mut self.processes[process].machine;
+        match &what {
+            What::Arrive { parcel: Parcel::Start(message), .. } => {
+                machine.on_start(message, now, &mut out);
+            }
+            What::Arrive { link, parcel: Parcel::Wire(wire), .. } => {
+                let from = self.processes[link / self.processes.len()].pid;
+                self.processes[process].machine.on_wire(from, wire, now, &mut out);
+            }
+            What::Tick(_) => {
+                if self.processes[process].tick_at != Some(self.now) {
+                    return;
+                }
+                self.processes[process].tick_at = None;
+                self.processes[process].machine.tick(now, &mut out);
+            }
+            What::Trust { leader, .. } => machine.trust(*leader, now, &mut out),
+            What::Resume(_) | What::Reconnect(_) | What::Plan(_) => {}
+        }
+        self.note_step(process, &what, &out);
+        self.take(process, was_primary, out);
+    }
+
+    fn take(&mut self, process: usize, was_primary: bool, out: Outbox<M::Wire>) {
+        let pid = self.processes[process].pid;
+        for (message, ts) in out.delivered {
+            let id = message.id;
+            self.counts.delivered += 1;
+            self.history.happened.push((self.now, Happened::Delivered { by: pid, id, ts }));
+            self.news.push_back(id);
+        }
+        for (to, wire) in out.sent {
+            self.send(process, to, &wire);
+        }
+        let machine = &self.processes[process].machine;
+        if machine.is_primary() && !was_primary {
+            self.counts.new_primaries += 1;
+            let others = self.processes.iter().enumerate().filter(|(at, other)| {
+                *at != process && other.alive && other.pid.group == pid.group
+            });
+            let n_others = others.filter(|(_, other)| other.machine.is_primary()).count();
+            self.counts.two_primaries += u64::from(n_others > 0);
+        }
+        let machine = &self.processes[process].machine;
+        let Some(at) = machine.deadline().map(|at| at.0.max(self.now + 1)) else { return };
+        if self.processes[process].tick_at.is_none_or(|set| at < set) {
+            self.processes[process].tick_at = Some(at);
+            self.push(at, What::Tick(process));
+        }
+    }
+
+    fn send(&mut self, from: usize, to: To, wire: &M::Wire) {
+        self.counts.sent += 1;
+        if self.counts.sent.is_multiple_of(61) {
+            round_trip(wire);
+        }
+        let targets: Vec<usize> = match to {
+            To::One(pid) => vec![self.index(pid)],
+            To::Groups(groups) => (0..self.processes.len())
+                .filter(|to| groups.contains(self.processes[*to].pid.group))
+                .collect(),
+        };
+        for to in targets {
+            if to != from {
+                self.check_genuine(from, to, wire);
+                self.post(from, to, Parcel::Wire(wire.clone()));
+            }
+        }
+    }
+
+    fn check_genuine(&mut self, from: usize, to: usize, wire: &M::Wire) {
+        let (from, to) = (self.processes[from].pid, self.processes[to].pid);
+        let has_both = |dest: GroupSet| dest.contains(from.group) && dest.contains(to.group);
+        let meant = &self.history.meant;
+        let is_business = match M::about(wire) {
+            About::Message(id) => meant.get(&id).is_some_and(|meant| has_both(meant.dest)),
+            About::Clock => meant.values().any(|meant| has_both(meant.dest)),
+            About::Group => from.group == to.group,
+        };
+        if !is_business && self.history.strayed.len() < 4 {
+            self.history.strayed.push(format!("{from:?} tells {to:?}: {wire:?}"));
+        }
+    }
+
+    /// The process dies. Of what it sent, each link still carries a prefix (W2).
+    pub(super) fn crash(&mut self, process: usize) {
+        let machine = &self.processes[process].machine;
+        self.counts.crashes += 1;
+        self.counts.crashes_of_primaries += u64::from(machine.is_primary());
+        self.processes[process].alive = false;
+        let pid = self.processes[process].pid;
+        self.history.correct.retain(|correct| *correct != pid);
+        self.note(|text| write!(text, "{pid:?} dies"));
+        for to in 0..self.processes.len() {
+            let link = self.link(process, to);
+            let of = &self.links[link];
+            let end = of.n_arrived + 1 + self.rng.below(of.n_sent - of.n_arrived + 1);
+            self.links[link].ends_before = Some(end);
+            self.links[link].held.retain(|(number, _)| *number < end);
+        }
+    }
+
+    pub(super) fn pause(&mut self, process: usize, until: u64) {
+        if !self.processes[process].paused {
+            self.counts.pauses += 1;
+            self.processes[process].paused = true;
+            self.push(until, What::Resume(process));
+        }
+    }
+
+    fn resume(&mut self, process: usize) {
+        self.processes[process].paused = false;
+        while let Some(what) = self.processes[process].inbox.pop_front() {
+            // What was due in the meantime is due now.
+            if let What::Tick(_) = what {
+                self.processes[process].tick_at = Some(self.now);
+            }
+            self.handle(what);
+        }
+    }
+
+    pub(super) fn cut(&mut self, from: usize, to: usize, until: u64) {
+        let link = self.link(from, to);
+        if !self.links[link].cut {
+            self.counts.cuts += 1;
+            self.links[link].cut = true;
+            self.push(until, What::Reconnect(link));
+        }
+    }
+
+    fn reconnect(&mut self, link: usize) {
+        self.links[link].cut = false;
+        while let Some((number, parcel)) = self.links[link].held.pop_front() {
+            self.arrive(link, number, parcel);
+        }
+    }
+
+    fn note(
+        &mut self,
+        what: impl FnOnce(&mut String) -> std::fmt::Result,
+    ) {
+        if let Some(trace) = &mut self.trace {
+            let _ = write!(trace, "{:>12.6} ms  ", self.now as f64 / MS as f64);
+            let _ = what(trace);
+            trace.push('\n');
+        }
+    }
+
+    fn note_step(&mut self, process: usize, what: &What<M::Wire>, out: &Outbox<M::Wire>) {
+        if self.trace.is_none() {
+            return;
+        }
+        let pid = self.processes[process].pid;
+        let n = self.processes.len();
+        let cause = match what {
+            What::Arrive { link, parcel: Parcel::Wire(wire), .. } => {
+                format!("{:?} says {wire:?}", self.processes[link / n].pid)
+            }
+            What::Arrive { parcel: Parcel::Start(message), .. } => {
+                format!("START {:?}", message.id)
+            }
+            other => format!("{other:?}"),
+        };
+        let delivered: Vec<_> = out.delivered.iter().map(|(m, ts)| (m.id, *ts)).collect();
+        self.note(|text| write!(text, "{pid:?} {cause} -> {:?} delivers {delivered:?}", out.sent));
+    }
+}
+
+/// What travels must come back from its bytes as it was.
+fn round_trip<W: Wire + Debug + PartialEq>(wire: &W) {
+    let mut bytes = Vec::new();
+    wire.encode(&mut bytes);
+    let mut reader = Reader::new(&bytes);
+    let back = W::decode(&mut reader);
+    assert_eq!(back.as_ref(), Ok(wire), "what travels comes back from its bytes");
+    assert!(reader.is_at_end(), "nothing is left over");
+}

@@ -1,0 +1,276 @@
+//! Durable as a subject, the faults of disks, and the bugs that the sweep must find in it.
+
+use crate::coverage::Mark;
+use crate::member::{self, Member};
+use crate::plan::{Kind as FaultKind, MS};
+use crate::queue::{Fault, Happening};
+use crate::sweep::{Mutant, mutant};
+use crate::trace::Topic;
+use crate::world::World;
+use crate::{Birth, Provider, Subject};
+use base::{Prefix, Rng};
+use core::marker::PhantomData;
+use proto::Host;
+use proto::disk::DiskEvent;
+use proto::durable::variant::{Sound, Variant};
+use proto::node::{Layout, Node, NodeConfig, durable_layout};
+
+/// A member that replicates by (this variant of) Durable.
+pub type Durable<V> = Member<Kind<V>>;
+
+/// Durable, as a kind of member.
+#[derive(Debug)]
+pub struct Kind<V: Variant>(PhantomData<V>);
+
+impl<V: Variant> member::Kind for Kind<V> {
+    const NAME: &'static str = V::NAME;
+    const IS_DURABLE: bool = true;
+    type Machine = proto::durable::Durable<V>;
+
+    fn layout(members: usize, shape: &proto::velos::Shape) -> Layout {
+        durable_layout(members, shape)
+    }
+
+    fn node<H: Host>(
+        config: NodeConfig,
+        shape: &proto::velos::Shape,
+        host: &mut H,
+    ) -> Node<Self::Machine> {
+        Node::durable(config, shape, host).expect("the world's disks fit how a life starts")
+    }
+
+    fn snapshotted<H: Host>(node: &mut Node<Self::Machine>, prefix: Prefix, host: &mut H) {
+        node.snapshotted(prefix, host);
+    }
+}
+
+/// How the disks of a run behave.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Disks {
+    /// A sync takes at least so long...
+    latency_ns: u64,
+    /// ... and up to so much longer.
+    jitter_ns: u64,
+    /// A snapshot is taken every so many slots.
+    snapshot_every: u64,
+}
+
+impl Disks {
+    pub(crate) const CALM: Disks =
+        Disks { latency_ns: 20_000, jitter_ns: 5_000, snapshot_every: 100 };
+
+    /// Draws from a generator of its own, so that the other protocols' seeds stay what they are.
+    pub(crate) fn draw(seed: u64, kinds: &mut Vec<FaultKind>, provider: Provider) -> Disks {
+        let mut rng = Rng::new(seed ^ 0x6469_736b);
+        let all = [
+            FaultKind::PowerCut,
+            FaultKind::PowerCutAll,
+            FaultKind::DiskStall,
+            FaultKind::DiskFull,
+        ];
+        kinds.extend(all.into_iter().filter(|_| rng.chance(1, 2)));
+        if provider == Provider::Shm {
+            // One host: the power fails for all of it.
+            kinds.retain(|kind| *kind != FaultKind::PowerCut);
+        }
+        let latency_ns = 1000 << rng.below(12);
+        Disks {
+            latency_ns,
+            jitter_ns: latency_ns << rng.below(4),
+            snapshot_every: 8 << rng.below(6),
+        }
+    }
+}
+
+impl<S: Subject> World<S> {
+    /// Plans the end of the flushes that `node` has just asked for.
+    pub(crate) fn plan_flushes(&mut self, node: usize) {
+        for _ in 0..self.disks[node].take_unplanned() {
+            let disks = &self.plan.disks;
+            let delay = disks.latency_ns + self.net.rng.below(disks.jitter_ns + 1);
+            let life = self.net.processes[node].life;
+            let what = Happening::Disk { node: node as u8, life };
+            self.net.queue.push(self.net.now() + delay, what);
+        }
+    }
+
+    /// A flush comes to its end, unless the disk is held: then all do when it is released.
+    pub(crate) fn on_disk(&mut self, node: usize, life: u32) {
+        let process = &self.net.processes[node];
+        if process.alive && process.life == life && self.disks[node].complete() {
+            self.net.arm_run(node, self.net.now());
+        }
+    }
+
+    /// The machine hears what its disk has to say, and the state is written to it now and then.
+    pub(crate) fn attend_disk(&mut self, node: usize, machine: &mut S) {
+        for event in std::mem::take(&mut self.disks[node].events) {
+            self.net.trace.record(self.net.now(), node, Topic::Disk, event_number(event), 0);
+            self.with_host(node, |host, clock| machine.on_disk(event, clock, host));
+        }
+        let applied = self.shells[node].order.applied();
+        let covered = self.disks[node].snapshot.as_ref().map_or(Prefix::ZERO, |(_, at)| *at);
+        let lacks = machine.status().role == proto::Role::Learner;
+        if applied.ahead_of(covered) >= self.plan.disks.snapshot_every && !lacks {
+            self.keep_snapshot(node);
+            self.with_host(node, |host, clock| machine.snapshotted(applied, clock, host));
+        }
+    }
+
+    /// The state as it is now is durable: a snapshot is atomic here.
+    pub(crate) fn keep_snapshot(&mut self, node: usize) {
+        let applied = self.shells[node].order.applied();
+        self.disks[node].snapshot = Some((self.shells[node].kv.clone(), applied));
+        self.net.coverage.hit(Mark::SnapshotTaken);
+    }
+
+    /// What the disk of a dead process left: the state of the last snapshot.
+    pub(crate) fn recover(&mut self, node: usize) {
+        let applied = match &self.disks[node].snapshot {
+            Some((kv, applied)) => {
+                self.shells[node].kv = kv.clone();
+                self.shells[node].order.installed(*applied);
+                *applied
+            }
+            None => Prefix::ZERO,
+        };
+        self.net.trace.record(self.net.now(), node, Topic::Install, applied.0, 1);
+    }
+
+    /// How the next life of `node` begins.
+    pub(crate) fn rebirth(&self, node: usize) -> Birth {
+        if !S::IS_DURABLE {
+            return Birth::Reattached;
+        }
+        let snapshot = self.disks[node].snapshot.as_ref();
+        Birth::Recovered { applied: snapshot.map_or(Prefix::ZERO, |(_, at)| *at) }
+    }
+
+    // ---- faults ----
+
+    pub(crate) fn strike_disks(&mut self, kind: FaultKind, node: usize, lasts: u64) {
+        let until = self.net.now() + lasts;
+        match kind {
+            FaultKind::PowerCut if self.net.processes[node].alive => {
+                self.crash(node);
+                self.lose_power(node);
+                self.fault_ends(until, Fault::Crash(node as u8));
+            }
+            FaultKind::PowerCutAll => {
+                for node in 0..self.plan.members {
+                    if self.net.processes[node].alive {
+                        self.crash(node);
+                        // They come back one by one, and not all of them soon.
+                        let at = self.net.now() + 1 + self.net.rng.below(lasts);
+                        self.fault_ends(at, Fault::Crash(node as u8));
+                    }
+                }
+                self.net.coverage.hit(Mark::PowerCutAll);
+                for node in 0..self.plan.members {
+                    self.lose_power(node);
+                    // Nothing is on its way any more, and no memory holds anything.
+                    for peer in 0..self.plan.members {
+                        let out = self.net.link_index(node, peer);
+                        self.net.links[out].orphan(0);
+                    }
+                    self.net.clear_region(node);
+                }
+            }
+            FaultKind::DiskStall if self.disks[node].n_holds == 0 => {
+                self.net.coverage.hit(Mark::DiskStalled);
+                let disk = &mut self.disks[node];
+                disk.n_holds += 1;
+                // Short ones nobody reports.
+                disk.is_stalled = lasts > 20 * MS;
+                if disk.is_stalled {
+                    disk.events.push(DiskEvent::Stalled);
+                    self.net.arm_run(node, self.net.now());
+                }
+                self.fault_ends(until, Fault::Disk(node as u8));
+            }
+            FaultKind::DiskFull if self.disks[node].n_holds == 0 => {
+                self.net.coverage.hit(Mark::DiskFull);
+                let disk = &mut self.disks[node];
+                disk.n_holds += 1;
+                disk.is_full = true;
+                disk.events.push(DiskEvent::Full);
+                self.net.arm_run(node, self.net.now());
+                self.fault_ends(until, Fault::Disk(node as u8));
+            }
+            _ => {}
+        }
+    }
+
+    fn lose_power(&mut self, node: usize) {
+        self.net.coverage.hit(Mark::PowerCut);
+        self.disks[node].lose_power(&mut self.net.rng);
+    }
+
+    /// The disk of `node` works again.
+    pub(crate) fn release_disk(&mut self, node: usize) {
+        let disk = &mut self.disks[node];
+        if disk.n_holds == 0 {
+            return;
+        }
+        disk.n_holds = 0;
+        if std::mem::take(&mut disk.is_stalled) {
+            disk.events.push(DiskEvent::Flowing);
+        }
+        if std::mem::take(&mut disk.is_full) {
+            disk.events.push(DiskEvent::Room);
+        }
+        while disk.complete() {}
+        self.net.arm_run(node, self.net.now());
+    }
+}
+
+fn event_number(event: DiskEvent) -> u64 {
+    match event {
+        DiskEvent::Synced(flush) => flush.0,
+        DiskEvent::Full => u64::MAX,
+        DiskEvent::Room => u64::MAX - 1,
+        DiskEvent::Stalled => u64::MAX - 2,
+        DiskEvent::Flowing => u64::MAX - 3,
+    }
+}
+
+/// Declares a variant with one planted bug, and lists it.
+macro_rules! mutants {
+    ($($name:ident: $flag:ident),* $(,)?) => {
+        $(
+            enum $name {}
+
+            impl Variant for $name {
+                const NAME: &'static str = stringify!($flag);
+                const $flag: bool = true;
+            }
+        )*
+
+        /// Every planted bug, by name.
+        pub fn mutants() -> Vec<Mutant> {
+            vec![$(mutant::<Durable<$name>, Durable<Sound>>(),)*]
+        }
+    };
+}
+
+mutants! {
+    AckBeforeSync: ACK_BEFORE_SYNC,
+    VoteBeforeSync: VOTE_BEFORE_SYNC,
+    CountSelfEarly: COUNT_SELF_EARLY,
+    AcceptOlderBallot: ACCEPT_OLDER_BALLOT,
+    SkipLogMatch: SKIP_LOG_MATCH,
+    AckUnverified: ACK_UNVERIFIED,
+    ApplyUnverified: APPLY_UNVERIFIED,
+    CommitOlderBallot: COMMIT_OLDER_BALLOT,
+    ElectOlderLog: ELECT_OLDER_LOG,
+    ElectByOne: ELECT_BY_ONE,
+    CommitAtOne: COMMIT_AT_ONE,
+    CutDuringSync: CUT_DURING_SYNC,
+    TrustRecovered: TRUST_RECOVERED,
+    ForgetPromise: FORGET_PROMISE,
+    TornAck: TORN_ACK,
+    TornRecord: TORN_RECORD,
+    ReadWithoutCheck: READ_WITHOUT_CHECK,
+    ReadChecksOne: READ_CHECKS_ONE,
+    ServeEarly: SERVE_EARLY,
+}
