@@ -20,6 +20,8 @@
 pub mod bench;
 pub mod committer;
 pub mod directory;
+#[cfg(test)]
+mod golden;
 pub mod inspect;
 pub mod log;
 pub mod media;

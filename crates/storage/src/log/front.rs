@@ -133,6 +133,11 @@ impl<M: Media> Log<M> {
         &self.meta
     }
 
+    /// Where it stands.
+    pub fn media(&self) -> &M {
+        &self.media
+    }
+
     /// The sizes.
     pub fn options(&self) -> &Options {
         &self.options

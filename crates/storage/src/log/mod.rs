@@ -38,6 +38,8 @@ mod index;
 pub mod record;
 mod recovery;
 pub mod segment;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 pub use front::{Batch, EntryHead, Flush, Log};

@@ -1,0 +1,138 @@
+//! The committer thread over a simulated disk that stalls, fills and fails.
+
+use base::{Ballot, Instant, Rng};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::Duration;
+use storage::committer::{Fatal, IN_FLIGHT_MAX, STALLED_AFTER};
+use storage::log::{self, Options};
+use storage::media::Simulated;
+use storage::{Committer, Flush, Log, Report};
+
+const LOG: u64 = 3;
+/// Longest wait for anything.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+struct Rig {
+    disk: Simulated,
+    log: Log<Simulated>,
+    committer: Committer,
+    woken: Receiver<()>,
+    now: Instant,
+}
+
+fn options() -> Options {
+    Options { segment_bytes: Options::SEGMENT_MIN, unsynced_bytes: 1 << 20, ..Options::default() }
+}
+
+impl Rig {
+    fn new() -> Rig {
+        let disk = Simulated::new();
+        let opened = log::open(&disk, &options(), LOG).unwrap();
+        let (wake, woken) = sync_channel(1);
+        let wake = move || {
+            let _ = wake.try_send(());
+        };
+        let committer = Committer::start(opened.writer, wake).unwrap();
+        Rig { disk, log: opened.log, committer, woken, now: Instant::ZERO }
+    }
+
+    fn append(&mut self, n_bytes: usize) -> Flush {
+        let slot = self.log.end();
+        self.log.append(slot, Ballot(1), 1, &vec![9; n_bytes]).unwrap();
+        self.log.sync()
+    }
+
+    fn pump(&mut self) -> Result<Vec<Report>, Fatal> {
+        let mut reports = Vec::new();
+        self.committer.pump(&mut self.log, self.now, &mut reports)?;
+        Ok(reports)
+    }
+
+    /// Pumps until a report satisfies `is_it`; returns all that came until then.
+    fn until(&mut self, is_it: impl Fn(&Report) -> bool) -> Result<Vec<Report>, Fatal> {
+        let deadline = std::time::Instant::now() + PATIENCE;
+        let mut all = Vec::new();
+        loop {
+            all.extend(self.pump()?);
+            if all.iter().any(&is_it) {
+                return Ok(all);
+            }
+            assert!(std::time::Instant::now() < deadline, "it never came: {all:?}");
+            match self.woken.recv_timeout(PATIENCE) {
+                Ok(()) | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_reported_as_synced_survives_a_power_cut() {
+    let mut rig = Rig::new();
+    for n in 0..100 {
+        let flush = rig.append(n * 30);
+        rig.until(|report| *report == Report::Synced(flush)).unwrap();
+    }
+    rig.append(10);
+    let Rig { disk, committer, log, .. } = rig;
+    disk.set_faults(|faults| faults.cut_after = Some(0));
+    drop(committer);
+    assert_eq!(log.end().0, 101);
+    disk.power_cut(&mut Rng::new(8));
+    assert_eq!(log::open(&disk, &options(), LOG).unwrap().log.end().0, 100);
+}
+
+#[test]
+fn a_stalled_disk_is_told_and_never_blocks_the_poll_loop() {
+    let mut rig = Rig::new();
+    let flush = rig.append(10);
+    rig.until(|report| *report == Report::Synced(flush)).unwrap();
+    rig.disk.hold();
+    let mut last = rig.append(10);
+    assert_eq!(rig.pump().unwrap(), []);
+    for _ in 0..100 {
+        last = rig.append(10);
+        assert_eq!(rig.pump().unwrap(), [], "nothing is synced, and pump returns");
+        assert!(rig.committer.n_in_flight() <= IN_FLIGHT_MAX, "I1");
+    }
+    rig.now = rig.now.plus(STALLED_AFTER + Duration::from_millis(1));
+    assert_eq!(rig.pump().unwrap(), [Report::Stalled]);
+    assert_eq!(rig.pump().unwrap(), [], "told once");
+    rig.disk.let_go();
+    let reports = rig.until(|report| *report == Report::Synced(last)).unwrap();
+    assert_eq!(reports[0], Report::Flowing);
+}
+
+#[test]
+fn i2_a_full_disk_is_told_with_its_place_and_goes_on_by_itself() {
+    let mut rig = Rig::new();
+    let flush = rig.append(10);
+    rig.until(|report| *report == Report::Synced(flush)).unwrap();
+    // The next segment may be there already: fill until the one after that does not fit.
+    rig.disk.set_faults(|faults| faults.capacity = Some(70_000));
+    let mut last = flush;
+    for _ in 0..30 {
+        last = rig.append(3000);
+        rig.pump().unwrap();
+    }
+    let reports = rig.until(|report| matches!(report, Report::Full(_))).unwrap();
+    let full = reports.iter().find(|report| matches!(report, Report::Full(_)));
+    assert!(format!("{full:?}").contains("a simulated disk is full"), "{full:?}");
+    assert!(!reports.contains(&Report::Synced(last)), "I2: not all of it fits");
+    rig.disk.set_faults(|faults| faults.capacity = None);
+    let reports = rig.until(|report| *report == Report::Synced(last)).unwrap();
+    let is_told = reports.contains(&Report::Room);
+    assert!(is_told || rig.until(|report| *report == Report::Room).is_ok());
+    assert_eq!(log::open(&rig.disk, &options(), LOG).unwrap().log.end().0, 31);
+}
+
+#[test]
+fn i3_a_failed_sync_is_fatal_for_good() {
+    let mut rig = Rig::new();
+    let flush = rig.append(10);
+    rig.until(|report| *report == Report::Synced(flush)).unwrap();
+    rig.disk.set_faults(|faults| faults.fail_sync_after = Some(0));
+    let flush = rig.append(10);
+    let fatal = rig.until(|report| *report == Report::Synced(flush)).unwrap_err();
+    assert!(fatal.0.contains("the process must stop"), "{fatal}");
+    assert_eq!(rig.pump().unwrap_err(), fatal);
+}
