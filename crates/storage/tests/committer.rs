@@ -90,10 +90,11 @@ fn a_stalled_disk_is_told_and_never_blocks_the_poll_loop() {
     let mut last = rig.append(10);
     assert_eq!(rig.pump().unwrap(), []);
     for _ in 0..100 {
-        last = rig.append(10);
+        last = rig.append(5000);
         assert_eq!(rig.pump().unwrap(), [], "nothing is synced, and pump returns");
         assert!(rig.committer.n_in_flight() <= IN_FLIGHT_MAX, "I1");
     }
+    assert_eq!(rig.committer.n_in_flight(), IN_FLIGHT_MAX, "a large second batch is handed over");
     rig.now = rig.now.plus(STALLED_AFTER + Duration::from_millis(1));
     assert_eq!(rig.pump().unwrap(), [Report::Stalled]);
     assert_eq!(rig.pump().unwrap(), [], "told once");

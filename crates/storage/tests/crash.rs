@@ -13,7 +13,7 @@ const LOG: u64 = 0x5eed;
 
 fn options(rng: &mut Rng) -> Options {
     Options {
-        segment_bytes: Options::SEGMENT_MIN,
+        segment_bytes: Options::SEGMENT_MIN + rng.below(3) as u32 * 12 * 1024,
         align: if rng.chance(1, 4) { 4096 } else { 512 },
         cache_bytes: if rng.chance(1, 2) { 0 } else { 8192 },
         unsynced_bytes: 1 << 20,

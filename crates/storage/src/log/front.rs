@@ -56,6 +56,8 @@ pub(super) struct End {
     pub(super) tail: Position,
     pub(super) link: u64,
     pub(super) oldest: u32,
+    /// Length of the segment that the tail is in.
+    pub(super) segment_bytes: u32,
 }
 
 /// See the module above.
@@ -68,6 +70,8 @@ pub struct Log<M: Media> {
     meta: Vec<u8>,
     /// Where the next record goes.
     tail: Position,
+    /// Length of that segment: it may have been made with other sizes.
+    segment_bytes: u32,
     /// Hash of the last record that is complete.
     link: u64,
     /// The batch under construction, and where it begins.
@@ -101,6 +105,7 @@ impl<M: Media> Log<M> {
             index: end.index,
             meta: end.meta,
             tail: end.tail,
+            segment_bytes: end.segment_bytes,
             link: end.link,
             open: Vec::new(),
             open_start: end.tail,
@@ -313,7 +318,7 @@ impl<M: Media> Log<M> {
         let offset = u64::from(at.offset());
         self.media.read_at(file, offset, &mut header).map_err(|e| e.to_string())?;
         let head = Head::parse(&header).ok_or(record::Flaw::NoRecord).map_err(|f| f.to_string())?;
-        if head.total > self.options.segment_bytes.max(1 << 30) {
+        if head.total > super::SEGMENT_MAX {
             return Err(record::Flaw::TooLong.to_string());
         }
         into.resize(head.total as usize, 0);
@@ -345,7 +350,7 @@ impl<M: Media> Log<M> {
     fn fits(&self, bytes: usize) -> bool {
         let align = self.options.align as usize;
         let end = (self.tail.offset() as usize + bytes).next_multiple_of(align);
-        end + align <= self.options.segment_bytes as usize
+        end + align <= self.segment_bytes as usize
     }
 
     fn push(&mut self, kind: Kind, slot: Slot, ballot: Ballot, view: u64, payload: &[u8]) {
@@ -379,12 +384,14 @@ impl<M: Media> Log<M> {
     /// Ends the batch under construction; the next one begins in segment `next`.
     fn close(&mut self, next: u32) {
         // I2: the last record covers the padding, so every byte of the batch has a checksum.
-        let padding = self.tail.offset().next_multiple_of(self.options.align) - self.tail.offset();
+        let padded = self.tail.offset().next_multiple_of(self.options.align);
+        let padding = padded.min(self.segment_bytes) - self.tail.offset();
         self.tail = self.tail.plus(padding);
         self.open.resize(self.open.len() + padding as usize, 0);
         self.complete();
         if next != self.tail.segment() {
             self.tail = segment::first(next);
+            self.segment_bytes = self.options.segment_bytes;
         }
         let bytes = std::mem::take(&mut self.open);
         self.unsynced_bytes += bytes.len();

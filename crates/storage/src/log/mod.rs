@@ -51,6 +51,9 @@ pub use writer::{Prepared, Writer};
 use base::Slot;
 use std::io;
 
+/// Longest segment, in bytes: recovery reads one at a time into memory.
+const SEGMENT_MAX: u32 = 1 << 30;
+
 /// Longest metadata, in bytes.
 pub const META_MAX: usize = 4096;
 
@@ -83,7 +86,7 @@ impl Options {
             && (crate::media::SECTOR as u32..=segment::FIRST_BLOCK).contains(&self.align)
             && self.segment_bytes.is_multiple_of(self.align)
             && self.segment_bytes >= Self::SEGMENT_MIN
-            && self.segment_bytes <= 1 << 30
+            && self.segment_bytes <= SEGMENT_MAX
             && self.unsynced_bytes >= self.segment_bytes as usize;
         if is_sound { Ok(()) } else { Err(format!("sizes that do not fit together: {self:?}")) }
     }

@@ -8,7 +8,7 @@ use super::index::Index;
 use super::record::{self, Flaw, HEADER, Head, Kind, Position};
 use super::segment::{self, SPARE, UNBORN};
 use super::writer::Files;
-use super::{Damage, Log, OpenError, Options, Writer};
+use super::{Damage, Log, OpenError, Options, SEGMENT_MAX, Writer};
 use crate::media::{Media, SECTOR};
 use base::Slot;
 use std::io;
@@ -81,7 +81,7 @@ fn read<M: Media>(media: &M, number: u32) -> Result<Vec<u8>, OpenError> {
     let name = segment::name(number);
     let file = media.open(&name).map_err(io_error(media, &format!("opening {name}")))?;
     let len = media.len(&file).map_err(io_error(media, &format!("measuring {name}")))?;
-    if len > 1 << 30 {
+    if len > u64::from(SEGMENT_MAX) {
         let why = format!("it has {len} bytes, more than any segment");
         return Err(
             Damage { place: media.place(), file: name, offset: 0, slot: Slot::ZERO, why }.into()
@@ -277,20 +277,41 @@ pub fn open<M: Media>(media: &M, options: &Options, log: u64) -> Result<Opened<M
     let has_spare = clear(media, options, &found).map_err(io_error(media, "clearing the log"))?;
     settle(media, &found).map_err(io_error(media, "repairing the log"))?;
     let tail = found.end;
-    let current = if found.segments.contains(&tail.segment()) {
-        let file = media.open(&segment::name(tail.segment()));
-        Some(file.map_err(io_error(media, "opening the last segment"))?)
-    } else {
-        None
-    };
+    let current = current(media, options, &found);
+    let current = current.map_err(io_error(media, "opening the last segment"))?;
     let oldest = found.segments.first().copied().unwrap_or(0);
-    let end = End { index: found.index, meta: found.meta, tail, link: found.link, oldest };
+    let segment_bytes = current.as_ref().map_or(options.segment_bytes, |(_, len)| *len);
+    let (index, meta, link) = (found.index, found.meta, found.link);
+    let end = End { index, meta, tail, link, oldest, segment_bytes };
+    let current = current.map(|(file, _)| file);
     let files = Files { current, synced: tail, oldest, has_spare };
     Ok(Opened {
         log: Log::new(media.clone(), options.clone(), log, end),
         writer: Writer::new(media.clone(), options.clone(), log, files),
         torn,
     })
+}
+
+/// The segment that the next batch goes to, if it exists, and its length.
+fn current<M: Media>(
+    media: &M,
+    options: &Options,
+    found: &Survey,
+) -> io::Result<Option<(M::File, u32)>> {
+    let number = found.end.segment();
+    if !found.segments.contains(&number) {
+        return Ok(None);
+    }
+    let name = segment::name(number);
+    let file = media.open(&name)?;
+    let len = u32::try_from(media.len(&file)?).map_err(|_| io::ErrorKind::InvalidData)?;
+    if found.end == segment::first(number) && len != options.segment_bytes {
+        // Empty, and made with other sizes: an entry that is accepted now may not fit.
+        media.remove(&name)?;
+        media.sync_dir()?;
+        return Ok(None);
+    }
+    Ok(Some((file, len)))
 }
 
 /// Removes what is behind the end, last first (I5); true if a spare segment is there for use.
