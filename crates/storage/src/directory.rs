@@ -16,6 +16,7 @@
 //!   is not taken for a new one, since its member would have forgotten its promises.
 //! - I3 **Ours or empty.** A directory that holds files of other programs is not begun.
 
+use crate::log::{self, OpenError, Options};
 use crate::media::{Media, Os};
 use base::{Incarnation, NodeId};
 use std::fs::File;
@@ -72,6 +73,15 @@ pub enum DirectoryError {
     /// It was begun already.
     #[error("{0} holds a member already: open it, or name an empty directory")]
     Taken(PathBuf),
+    /// It has an identity and no log.
+    #[error(
+        "{0} has lost its log (no file log-*), and with it what this member promised: replace the \
+         member, or restore the directory from a backup"
+    )]
+    NoLog(PathBuf),
+    /// The first segment of its log cannot be made.
+    #[error(transparent)]
+    Log(#[from] OpenError),
     /// Other files are in it.
     #[error("{path} is not empty (it holds {name:?}): name an empty directory")]
     NotEmpty {
@@ -111,7 +121,8 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Begins a directory: makes it if need be, and writes whose it is, durably.
+    /// Begins a directory: makes it if need be, and writes whose it is, durably. A disk that is too
+    /// full for the first segment of the log shows here.
     pub fn create(path: &Path, identity: &Identity) -> Result<Directory, DirectoryError> {
         let failed = |error| DirectoryError::Io { path: path.to_owned(), error };
         let mut builder = std::fs::DirBuilder::new();
@@ -122,6 +133,8 @@ impl Directory {
                 NAME => return Err(DirectoryError::Taken(path.to_owned())),
                 // An earlier attempt may have ended before the identity had its name.
                 UNFINISHED | LOCK | "lost+found" => {}
+                // Judged by `log::begin`: it may hold records.
+                segment if segment.starts_with("log-") || segment == "log.next" => {}
                 // I3.
                 _ => return Err(DirectoryError::NotEmpty { path: path.to_owned(), name }),
             }
@@ -129,6 +142,11 @@ impl Directory {
         let lock = lock(path)?;
         // A name of its own for the log, so that a file of another life is never taken for ours.
         let log = std::hash::RandomState::new().build_hasher().finish();
+        // I2: before the identity, so that an identity without a log is known to have lost it.
+        if log::begin(&media, &Options::default(), log)? {
+            let name = "a log".to_owned();
+            return Err(DirectoryError::NotEmpty { path: path.to_owned(), name });
+        }
         begin(&media, identity, log).map_err(failed)?;
         // The directory's own name is durable only through its parent.
         if let Some(parent) = path.canonicalize().map_err(failed)?.parent() {
@@ -151,6 +169,10 @@ impl Directory {
     /// Opens a directory, whosever it is: [`Directory::identity`] says.
     pub fn open_any(path: &Path) -> Result<Directory, DirectoryError> {
         let (media, identity, log) = peek(path)?;
+        let has_log = log::exists(&media);
+        if !has_log.map_err(|error| DirectoryError::Io { path: path.to_owned(), error })? {
+            return Err(DirectoryError::NoLog(path.to_owned()));
+        }
         Ok(Directory { media, identity, log, _lock: lock(path)? })
     }
 
@@ -290,6 +312,31 @@ mod tests {
         std::fs::write(dir.path().join(NAME), &bytes).unwrap();
         let damaged = Directory::open(dir.path(), &ME);
         assert!(matches!(damaged, Err(DirectoryError::Damaged { .. })), "{damaged:?}");
+    }
+
+    #[test]
+    fn i2_a_directory_that_lost_its_log_is_not_taken_for_a_new_one() {
+        let dir = tempfile::tempdir().unwrap();
+        drop(Directory::create(dir.path(), &ME).unwrap());
+        std::fs::remove_file(dir.path().join("log-00000000")).unwrap();
+        let lost = Directory::open(dir.path(), &ME);
+        assert!(matches!(lost, Err(DirectoryError::NoLog(_))), "{lost:?}");
+    }
+
+    #[test]
+    fn i3_an_attempt_that_was_cut_off_is_repeated_and_a_log_is_not_overwritten() {
+        let dir = tempfile::tempdir().unwrap();
+        drop(Directory::create(dir.path(), &ME).unwrap());
+        std::fs::remove_file(dir.path().join(NAME)).unwrap();
+        drop(Directory::create(dir.path(), &ME).unwrap());
+        let segment = dir.path().join("log-00000000");
+        let mut bytes = std::fs::read(&segment).unwrap();
+        bytes[5000] = 1;
+        std::fs::write(&segment, &bytes).unwrap();
+        std::fs::remove_file(dir.path().join(NAME)).unwrap();
+        let refused = Directory::create(dir.path(), &ME);
+        assert!(matches!(refused, Err(DirectoryError::NotEmpty { .. })), "{refused:?}");
+        assert!(std::fs::read(&segment).unwrap() == bytes);
     }
 
     #[test]

@@ -222,8 +222,8 @@ fn live<M: Media>(
                 model.asked.push(Op::Meta(meta));
             }
             12 if rng.chance(1, 8) => {
-                let to = state.end() + rng.range(1, 50);
-                log.free_below(Slot(to));
+                let to = rng.range(state.first, state.end() + 50);
+                log.begin_at(Slot(to));
                 model.asked.push(Op::Skip(to));
             }
             12 | 13 => {
@@ -294,6 +294,7 @@ fn live<M: Media>(
             let mut payload = Vec::new();
             let head = log.read(Slot(slot), &mut payload).expect("intact");
             let expected = now.entries.get((slot - now.first) as usize);
+            assert_eq!(head, log.head(Slot(slot)));
             assert_eq!(head.map(|h| (h.ballot.0, h.view, payload)), expected.cloned());
         }
     }

@@ -133,6 +133,17 @@ impl<M: Media> Log<M> {
         self.index.end()
     }
 
+    /// An entry without its payload, from memory; `None` if the log does not hold it.
+    pub fn head(&self, slot: Slot) -> Option<EntryHead> {
+        let place = self.index.at(slot)?;
+        Some(EntryHead { slot, ballot: place.ballot, view: place.view })
+    }
+
+    /// Bytes of payload of all entries held.
+    pub fn n_payload_bytes(&self) -> u64 {
+        self.index.n_payload_bytes()
+    }
+
     /// The metadata in force; empty before the first.
     pub fn meta(&self) -> &[u8] {
         &self.meta
@@ -191,12 +202,18 @@ impl<M: Media> Log<M> {
         self.meta.extend_from_slice(meta);
     }
 
+    /// The log is empty, and its next entry is that of `slot`: a durable snapshot covers everything
+    /// below.
+    pub fn begin_at(&mut self, slot: Slot) {
+        self.put(Kind::Skip, slot, Ballot::NONE, 0, &[]);
+        self.loosened = self.tail;
+    }
+
     /// A snapshot covers all below `slot`, durably: entries there are not needed any more. A slot
-    /// above the end empties the log and makes `slot` the next one.
+    /// above the end is as in [`Log::begin_at`].
     pub fn free_below(&mut self, slot: Slot) {
         if slot > self.end() {
-            self.put(Kind::Skip, slot, Ballot::NONE, 0, &[]);
-            self.loosened = self.tail;
+            self.begin_at(slot);
         } else {
             self.index.free_below(slot);
         }
@@ -277,7 +294,8 @@ impl<M: Media> Log<M> {
     /// Copies the payload of an entry, durable or not; `None` if the log does not hold it.
     pub fn read(&mut self, slot: Slot, into: &mut Vec<u8>) -> Result<Option<EntryHead>, Damage> {
         into.clear();
-        let Some(at) = self.index.at(slot) else { return Ok(None) };
+        let Some(place) = self.index.at(slot) else { return Ok(None) };
+        let at = place.position;
         let in_memory = if at >= self.open_start {
             Some((&self.open[..], self.open_start))
         } else {
@@ -331,19 +349,23 @@ impl<M: Media> Log<M> {
 
     /// Puts a record into the batch under construction, in this segment or the next.
     fn put(&mut self, kind: Kind, slot: Slot, ballot: Ballot, view: u64, payload: &[u8]) {
-        let first = segment::first(self.tail.segment());
-        let begin = if self.tail == first { record::size(self.meta.len()) } else { 0 };
-        if !self.fits(begin + record::size(payload.len())) {
-            assert!(self.tail > first, "a record that is accepted fits into an empty segment");
+        self.begin_segment();
+        if !self.fits(record::size(payload.len())) {
             self.push(Kind::Seal, Slot::ZERO, Ballot::NONE, 0, &[]);
             self.close(self.tail.segment() + 1);
+            self.begin_segment();
         }
+        assert!(self.fits(record::size(payload.len())), "what is accepted fits a new segment");
+        self.push(kind, slot, ballot, view, payload);
+    }
+
+    /// Puts the first record of a segment, if that is what comes next.
+    fn begin_segment(&mut self) {
         if self.tail == segment::first(self.tail.segment()) {
             let meta = std::mem::take(&mut self.meta);
             self.push(Kind::Begin, self.end(), Ballot::NONE, 0, &meta);
             self.meta = meta;
         }
-        self.push(kind, slot, ballot, view, payload);
     }
 
     /// Whether so many bytes leave room for the padding of the batch and for a Seal behind it.

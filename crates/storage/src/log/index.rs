@@ -1,14 +1,24 @@
 //! Which entries the log holds, and where: what a sequence of records means.
 
 use super::record::{Flaw, Head, Kind, Position};
-use base::Slot;
+use base::{Ballot, Slot};
 use std::collections::VecDeque;
+
+/// Where an entry stands, and what its user asks for most.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) position: Position,
+    pub(super) ballot: Ballot,
+    pub(super) view: u64,
+    payload: u32,
+}
 
 /// Entries of the slots from `first` on, without a gap.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     first: Slot,
-    places: VecDeque<Position>,
+    places: VecDeque<Place>,
+    n_payload_bytes: u64,
 }
 
 impl Index {
@@ -20,14 +30,18 @@ impl Index {
         self.first.plus(self.places.len() as u64)
     }
 
-    pub(super) fn at(&self, slot: Slot) -> Option<Position> {
+    pub(super) fn n_payload_bytes(&self) -> u64 {
+        self.n_payload_bytes
+    }
+
+    pub(super) fn at(&self, slot: Slot) -> Option<Place> {
         let n = slot.0.checked_sub(self.first.0)?;
         self.places.get(usize::try_from(n).ok()?).copied()
     }
 
     /// The oldest segment that an entry stands in.
     pub(super) fn oldest(&self) -> Option<u32> {
-        self.places.front().map(|place| place.segment())
+        self.places.front().map(|place| place.position.segment())
     }
 
     /// Takes a record in; `is_oldest` for the first one of the oldest segment.
@@ -40,30 +54,44 @@ impl Index {
         match head.kind {
             Kind::Begin if is_oldest => self.first = head.slot,
             Kind::Begin if head.slot == self.end() => {}
-            Kind::Entry if head.slot == self.end() => self.places.push_back(head.position),
+            Kind::Entry if head.slot == self.end() => self.push(head),
             Kind::Cut if head.slot <= self.end() => self.cut(head.slot),
-            Kind::Skip if head.slot > self.end() => {
-                self.places.clear();
-                self.first = head.slot;
+            Kind::Skip => {
+                *self = Index { first: head.slot, ..Index::default() };
             }
             Kind::Meta | Kind::Seal => {}
-            Kind::Begin | Kind::Entry | Kind::Cut | Kind::Skip => return Err(Flaw::Order),
+            Kind::Begin | Kind::Entry | Kind::Cut => return Err(Flaw::Order),
         }
         Ok(())
     }
 
+    fn push(&mut self, head: &Head) {
+        let Head { position, ballot, view, payload, .. } = *head;
+        self.n_payload_bytes += u64::from(payload);
+        self.places.push_back(Place { position, ballot, view, payload });
+    }
+
     fn cut(&mut self, end: Slot) {
         let kept = end.0.saturating_sub(self.first.0);
-        self.places.truncate(usize::try_from(kept).unwrap_or(usize::MAX));
+        let kept = usize::try_from(kept).unwrap_or(usize::MAX);
+        while self.places.len() > kept {
+            self.forget(VecDeque::pop_back);
+        }
         // Entries below `first` went with their segments; those at `end` and above come anew.
         self.first = self.first.min(end);
     }
 
     /// Forgets entries below `slot`, which is within the log.
     pub(super) fn free_below(&mut self, slot: Slot) {
-        let n = slot.0.saturating_sub(self.first.0);
-        let n = usize::try_from(n).unwrap_or(usize::MAX).min(self.places.len());
-        self.places.drain(..n);
-        self.first = self.first.plus(n as u64);
+        while self.first < slot && !self.places.is_empty() {
+            self.forget(VecDeque::pop_front);
+            self.first = self.first.next();
+        }
+    }
+
+    fn forget(&mut self, which: impl FnOnce(&mut VecDeque<Place>) -> Option<Place>) {
+        if let Some(place) = which(&mut self.places) {
+            self.n_payload_bytes -= u64::from(place.payload);
+        }
     }
 }

@@ -44,8 +44,8 @@ mod writer;
 
 pub use front::{Batch, EntryHead, Flush, Log};
 pub use record::Position;
-pub(crate) use recovery::survey;
 pub use recovery::{Opened, Torn, open};
+pub(crate) use recovery::{begin, exists, survey};
 pub use writer::{Prepared, Writer};
 
 use base::Slot;

@@ -8,7 +8,7 @@ use super::index::Index;
 use super::record::{self, Flaw, HEADER, Head, Kind, Position};
 use super::segment::{self, SPARE, UNBORN};
 use super::writer::Files;
-use super::{Damage, Log, OpenError, Options, SEGMENT_MAX, Writer};
+use super::{Damage, Log, OpenError, Options, Prepared, SEGMENT_MAX, WriteError, Writer};
 use crate::media::{Media, SECTOR};
 use base::Slot;
 use std::io;
@@ -277,7 +277,7 @@ pub fn open<M: Media>(media: &M, options: &Options, log: u64) -> Result<Opened<M
     let has_spare = clear(media, options, &found).map_err(io_error(media, "clearing the log"))?;
     settle(media, &found).map_err(io_error(media, "repairing the log"))?;
     let tail = found.end;
-    let current = current(media, options, &found);
+    let current = current(media, &found);
     let current = current.map_err(io_error(media, "opening the last segment"))?;
     let oldest = found.segments.first().copied().unwrap_or(0);
     let segment_bytes = current.as_ref().map_or(options.segment_bytes, |(_, len)| *len);
@@ -293,25 +293,44 @@ pub fn open<M: Media>(media: &M, options: &Options, log: u64) -> Result<Opened<M
 }
 
 /// The segment that the next batch goes to, if it exists, and its length.
-fn current<M: Media>(
-    media: &M,
-    options: &Options,
-    found: &Survey,
-) -> io::Result<Option<(M::File, u32)>> {
+fn current<M: Media>(media: &M, found: &Survey) -> io::Result<Option<(M::File, u32)>> {
     let number = found.end.segment();
     if !found.segments.contains(&number) {
         return Ok(None);
     }
-    let name = segment::name(number);
-    let file = media.open(&name)?;
+    let file = media.open(&segment::name(number))?;
     let len = u32::try_from(media.len(&file)?).map_err(|_| io::ErrorKind::InvalidData)?;
-    if found.end == segment::first(number) && len != options.segment_bytes {
-        // Empty, and made with other sizes: an entry that is accepted now may not fit.
-        media.remove(&name)?;
-        media.sync_dir()?;
-        return Ok(None);
-    }
     Ok(Some((file, len)))
+}
+
+/// Whether there is a segment of a log.
+pub(crate) fn exists<M: Media>(media: &M) -> io::Result<bool> {
+    Ok(media.list()?.iter().any(|name| segment::number(name).is_some()))
+}
+
+/// Makes the first segment of the log `log`, and nothing else, durably. What an attempt that was
+/// cut off has left, and only that, is removed; true if there is more than that.
+pub(crate) fn begin<M: Media>(media: &M, options: &Options, log: u64) -> Result<bool, OpenError> {
+    let names = media.list().map_err(io_error(media, "listing the directory"))?;
+    for number in names.iter().filter_map(|name| segment::number(name)) {
+        let file = read(media, number)?;
+        let records = file.get(segment::FIRST_BLOCK as usize..).unwrap_or_default();
+        if number != 0 || records.iter().any(|&byte| byte != 0) {
+            return Ok(true);
+        }
+        let gone = media.remove(&segment::name(number)).and_then(|()| media.sync_dir());
+        gone.map_err(io_error(media, "removing an empty segment"))?;
+    }
+    let mut opened = open(media, options, log)?;
+    loop {
+        match opened.writer.prepare() {
+            Ok(Prepared::More) => {}
+            Ok(Prepared::Ready) => return Ok(false),
+            Err(WriteError::Full { place: _, error } | WriteError::Fatal { error, .. }) => {
+                return Err(io_error(media, "making the first segment")(error));
+            }
+        }
+    }
 }
 
 /// Removes what is behind the end, last first (I5); true if a spare segment is there for use.
