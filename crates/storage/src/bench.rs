@@ -27,7 +27,7 @@ pub struct Samples {
 /// Longest wait for one record.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Measures `n` entries of `payload` bytes in a fresh directory below `path`, which it leaves empty.
+/// Measures `n` entries of `payload` bytes in a fresh directory below `path`, and leaves nothing.
 pub fn measure(path: &Path, payload: usize, n: usize) -> io::Result<Samples> {
     let dir = path.join(format!("storage-bench-{}", std::process::id()));
     std::fs::create_dir_all(&dir)?;

@@ -1,7 +1,8 @@
 //! The thread that writes and syncs what the poll loop hands over.
 //!
-//! The poll loop fills one batch while the disk works on another; it never waits. [`Committer::pump`]
-//! hands over and learns what is done; the thread calls `wake` when there is something to learn.
+//! The poll loop fills one batch while the disk works on another; it never waits.
+//! [`Committer::pump`] hands over and learns what is done; the thread calls `wake` when there is
+//! something to learn.
 //!
 //! - I1 **Bounded.** At most [`IN_FLIGHT_MAX`] batches are handed over; the log's own bound
 //!   ([`Options::unsynced_bytes`](crate::Options)) holds for the rest.
@@ -34,7 +35,8 @@ pub const STALLED_AFTER: Duration = Duration::from_millis(500);
 pub enum Report {
     /// Everything asked for by this request and earlier ones is durable.
     Synced(Flush),
-    /// The disk is full: there is room in the current segment at most. The text names the directory.
+    /// The disk is full: there is room in the current segment at most. The text names the
+    /// directory.
     Full(String),
     /// The disk has room again.
     Room,

@@ -11,9 +11,10 @@
 //!
 //! - I1 **One owner.** A [`Directory`] holds an exclusive lock of the open file description, which
 //!   the kernel drops with the process.
-//! - I2 **One identity for life.** A directory belongs to one incarnation of one node of one cluster
-//!   and refuses any other. Only [`Directory::create`] makes one: a directory that lost its identity
-//!   is not taken for a new one, since its member would have forgotten its promises.
+//! - I2 **One identity for life.** A directory belongs to one incarnation of one node of one
+//!   cluster and refuses any other. Only [`Directory::create`] makes one: a directory that lost its
+//!   identity or its log is not taken for a new one, since its member would have forgotten its
+//!   promises.
 //! - I3 **Ours or empty.** A directory that holds files of other programs is not begun.
 
 use crate::log::{self, OpenError, Options};

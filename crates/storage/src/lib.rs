@@ -12,7 +12,7 @@
 //! - [`snapshot`]: whole states in files, written once, read in chunks.
 //! - [`directory`]: whose directory it is, and who has it open.
 //! - [`inspect`]: a directory as text, offline.
-//! - [`bench`]: what a durable record costs, beside what the disk costs.
+//! - [`mod@bench`]: what a durable record costs, beside what the disk costs.
 //!
 //! docs/formats.md has every file byte by byte.
 #![forbid(unsafe_code)]

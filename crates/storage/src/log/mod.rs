@@ -27,8 +27,8 @@
 //!   it: a process that died of a failed sync leaves pages that look clean and are not on disk.
 //! - I7 **Segments are contiguous.** They are named in order, each name durable before a record
 //!   stands behind it, and given back oldest first, each loss of a name synced; a gap is damage.
-//! - I8 **A segment stands alone.** Its first record repeats the end of the log and the metadata, so
-//!   that older segments can be given back, but only when that record is durable.
+//! - I8 **A segment stands alone.** Its first record repeats the end of the log and the metadata,
+//!   so that older segments can be given back, but only when that record is durable.
 //! - I9 **Full is early and harmless.** Space is taken by allocating the next segment while there
 //!   is room in this one; that is the only place where a full disk can show. A batch that needs a
 //!   segment that could not be made changes nothing and can be written again.
