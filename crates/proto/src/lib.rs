@@ -18,9 +18,9 @@
 
 extern crate alloc;
 
+pub mod amcast;
 pub mod disk;
 pub mod durable;
-pub mod amcast;
 pub mod mu;
 pub mod node;
 pub mod omega;
@@ -149,6 +149,10 @@ pub trait Replicator {
 
     /// One event of the disk. Only protocols that have asked something of one need it.
     fn on_disk<H: Host>(&mut self, _event: disk::DiskEvent, _now: Instant, _host: &mut H) {}
+
+    /// A state of everything below `prefix` is durable. (Nothing to do for a protocol without a
+    /// disk.)
+    fn snapshotted<H: Host>(&mut self, _prefix: Prefix, _host: &mut H) {}
 
     /// Whether Ω may trust this node: who lacks the state, for one, cannot lead.
     fn can_lead(&self) -> bool {

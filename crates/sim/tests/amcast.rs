@@ -32,7 +32,12 @@ fn dev_sweep() {
     for rule in [Rule::Plain, Rule::Hop, Rule::AllGroups, Rule::CommitWait] {
         let config = Config { rule, ..Config::default() };
         let report = sweep::<Primcast>(&config, 0..n, |_| true);
-        println!("primcast {rule:?} {} findings {:?} {:?}", report.findings.len(), report.counts, t.elapsed());
+        println!(
+            "primcast {rule:?} {} findings {:?} {:?}",
+            report.findings.len(),
+            report.counts,
+            t.elapsed()
+        );
         for finding in report.findings.iter().take(4) {
             println!("   seed {}: {}", finding.seed, finding.violation);
         }
@@ -79,6 +84,12 @@ fn dev_mutants() {
     let n: u64 = std::env::var("N").map_or(300, |n| n.parse().unwrap());
     for m in mutants() {
         let t = std::time::Instant::now();
-        println!("{:<28} {:?} {:?}", m.name, m.hunt(0, n).map(|f| (f.seed, f.violation.to_string().chars().take(150).collect::<String>())), t.elapsed());
+        println!(
+            "{:<28} {:?} {:?}",
+            m.name,
+            m.hunt(0, n)
+                .map(|f| (f.seed, f.violation.to_string().chars().take(150).collect::<String>())),
+            t.elapsed()
+        );
     }
 }

@@ -19,7 +19,6 @@
 //! (except where [`linear::Rule::AllGroups`] gives it up), and atomic global order where a rule of
 //! [`linear`] is chosen.
 
-
 mod id;
 pub mod linear;
 pub mod primcast;
@@ -80,7 +79,6 @@ pub trait Host<W> {
     }
 }
 
-
 /// How a system is built: the same everywhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -111,12 +109,7 @@ pub trait Multicast: Sized {
     fn new(config: &Config, me: Pid) -> Self;
 
     /// A sender's message (the papers' START).
-    fn on_start<H: Host<Self::Wire>>(
-        &mut self,
-        message: &Arc<Message>,
-        now: Instant,
-        host: &mut H,
-    );
+    fn on_start<H: Host<Self::Wire>>(&mut self, message: &Arc<Message>, now: Instant, host: &mut H);
 
     /// Something from another process.
     fn on_wire<H: Host<Self::Wire>>(

@@ -224,7 +224,10 @@ mod tests {
             assert_eq!(Reader::new(&bytes).number(), Ok(value));
         }
         assert_eq!(Reader::new(&[0xff; 11]).number(), Err(Malformed));
-        assert_eq!(Reader::new(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2]).number(), Err(Malformed));
+        assert_eq!(
+            Reader::new(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2]).number(),
+            Err(Malformed)
+        );
     }
 
     #[test]

@@ -2,11 +2,11 @@
 
 use super::{Config, Finding, run};
 use crate::sweep::quietly;
+use proto::amcast::Multicast;
 use proto::amcast::linear::Rule;
 use proto::amcast::primcast::Machine;
 use proto::amcast::skeen::Skeen;
 use proto::amcast::variant::{Printed, Sound, Variant};
-use proto::amcast::Multicast;
 use std::fmt::Debug;
 
 /// A protocol with a planted bug.
@@ -59,8 +59,12 @@ macro_rules! primcast {
 
 /// The type of a variant's constant.
 macro_rules! Flag {
-    (HOP_LEVELS_MISSING) => { u8 };
-    ($flag:ident) => { bool };
+    (HOP_LEVELS_MISSING) => {
+        u8
+    };
+    ($flag:ident) => {
+        bool
+    };
 }
 
 /// Every planted bug.

@@ -1,10 +1,11 @@
 //! One seed decides everything: the system, the senders, the weather, the faults.
 
+use super::history::Happened;
 use super::world::{MS, Weather, World};
 use super::{Config, Outcome, checks};
 use base::{Rank, Rng};
 use proto::amcast::linear::Rule;
-use proto::amcast::{GroupId, GroupSet, Layout, Message, MessageId, Multicast, Timestamp};
+use proto::amcast::{GroupId, GroupSet, Layout, Message, MessageId, Multicast, Pid, Timestamp};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::time::Duration;
@@ -41,12 +42,11 @@ struct Driver<M: Multicast> {
     sequences: Vec<u64>,
     thinks: bool,
     dies_in_64: u64,
-    /// Deliveries still to come at processes that live: of whole messages.
-    missing: BTreeMap<MessageId, ()>,
     healed: bool,
     layout: Layout,
     prefers_global: u64,
     seen: Timestamp,
+    clocks: Clocks,
 }
 
 /// One seed, whole.
@@ -79,7 +79,8 @@ where
     let n_senders = rng.range(2, 5) as usize;
     let mut world: World<M> = World::new(amcast, n_senders, weather, rng.fork());
     world.trace = config.trace.then(String::new);
-    set_clocks(&mut world, config.rule, &mut rng);
+    let clocks = Clocks::draw(world.n_processes(), config.rule, &mut rng);
+    world.set_clocks(clocks.error, &clocks.wild);
     let mut driver = Driver {
         world,
         steps: Vec::new(),
@@ -87,11 +88,11 @@ where
         sequences: vec![0; n_senders],
         thinks: rng.chance(1, 2),
         dies_in_64: if M::SURVIVES_CRASHES && rng.chance(1, 3) { 8 } else { 0 },
-        missing: BTreeMap::new(),
         healed: false,
         layout,
         prefers_global: rng.below(4),
         seen: Timestamp::ZERO,
+        clocks,
     };
     for sender in 0..n_senders {
         let at = rng.below(5 * MS);
@@ -102,20 +103,23 @@ where
     driver.run(config)
 }
 
-/// Skews within the attested error; in some seeds some processes have no clock.
-fn set_clocks<M: Multicast>(world: &mut World<M>, rule: Rule, rng: &mut Rng)
-where
-    M::Wire: Debug + PartialEq,
-{
-    let error = rng.range(1, 4 * MS);
-    let lacks = rule == Rule::CommitWait && rng.chance(1, 4);
-    let skews: Vec<Option<i64>> = (0..world.n_processes())
-        .map(|_| {
-            let skew = rng.range(0, 2 * error) as i64 - error as i64;
-            (!(lacks && rng.chance(1, 3))).then_some(skew)
-        })
-        .collect();
-    world.set_clocks(error, &skews);
+/// Skews within the attested error; in some seeds some processes have no clock for a while.
+struct Clocks {
+    error: u64,
+    wild: Vec<Option<i64>>,
+    healed: Vec<Option<i64>>,
+}
+
+impl Clocks {
+    fn draw(n_processes: usize, rule: Rule, rng: &mut Rng) -> Clocks {
+        let error = rng.range(1, 4 * MS);
+        let lacks = rule == Rule::CommitWait && rng.chance(1, 4);
+        let skew = |rng: &mut Rng| Some(rng.range(0, 2 * error) as i64 - error as i64);
+        let healed: Vec<Option<i64>> = (0..n_processes).map(|_| skew(rng)).collect();
+        let wild =
+            healed.iter().map(|skew| skew.filter(|_| !(lacks && rng.chance(1, 3)))).collect();
+        Clocks { error, wild, healed }
+    }
 }
 
 impl<M: Multicast> Driver<M>
@@ -153,21 +157,20 @@ where
     }
 
     fn run(mut self, config: &Config) -> Outcome {
-        let mut end = WILD_NS + CALM_NS;
-        let (mut is_grace, mut n_delivered) = (false, u64::MAX);
+        let limit = WILD_NS + CALM_NS;
+        let mut n_delivered = u64::MAX;
+        // Some time after the last delivery that was due; what must not happen may still happen.
+        let mut end = limit;
         while let Ok(step) = self.world.step(end) {
             if let Some(step) = step {
                 self.act(self.steps[step]);
             }
             self.react();
             let is_news = n_delivered != self.world.counts.delivered;
-            n_delivered = self.world.counts.delivered;
-            if self.healed && !is_grace && self.n_left == 0 && is_news {
-                self.missing.retain(|id, ()| !is_everywhere(&self.world, *id));
-                if self.missing.is_empty() {
-                    is_grace = true;
-                    end = self.world.now + GRACE_NS;
-                }
+            if self.healed && self.n_left == 0 && is_news {
+                n_delivered = self.world.counts.delivered;
+                let is_done = self.is_everything_everywhere();
+                end = if is_done { (self.world.now + GRACE_NS).min(limit) } else { limit };
             }
         }
         let history = &self.world.history;
@@ -181,14 +184,32 @@ where
         }
     }
 
+    /// Whether every process that lives has delivered what it must: what a whole sender sent, and
+    /// what anybody delivered.
+    fn is_everything_everywhere(&self) -> bool {
+        let history = &self.world.history;
+        let mut n_done: BTreeMap<MessageId, usize> = BTreeMap::new();
+        for (_, happened) in &history.happened {
+            if let Happened::Delivered { by, id, .. } = happened {
+                let n_done = n_done.entry(*id).or_default();
+                *n_done += usize::from(history.correct.contains(by));
+            }
+        }
+        history.meant.iter().all(|(id, meant)| {
+            let is_due = meant.is_whole || n_done.contains_key(id);
+            let is_addressed = |pid: &&Pid| meant.dest.contains(pid.group);
+            let n_due = history.correct.iter().filter(is_addressed).count();
+            !is_due || n_done.get(id) == Some(&n_due)
+        })
+    }
+
     /// Senders see deliveries at once, and answer: what comes after in real time.
     fn react(&mut self) {
         while let Some(id) = self.world.news.pop_front() {
             let sender = id.sender as usize;
             if self.sequences[sender] == id.sequence {
                 self.sequences[sender] += 1;
-                let pause =
-                    if self.thinks { self.world.rng.below(6 * MS) } else { 0 };
+                let pause = if self.thinks { self.world.rng.below(6 * MS) } else { 0 };
                 let at = self.world.now + pause;
                 self.plan(at, Step::Send(sender));
             }
@@ -266,6 +287,7 @@ where
     /// Faults stop, and each group's Ω settles on a process that lives.
     fn heal(&mut self) {
         self.healed = true;
+        self.world.set_clocks(self.clocks.error, &self.clocks.healed);
         let groups: Vec<GroupId> = self.layout.groups().iter().collect();
         for group in groups {
             let members = self.alive(group);
@@ -307,28 +329,8 @@ where
         let dies = rng.chance(self.dies_in_64, 64);
         let id = MessageId { sender: sender as u64, sequence: self.sequences[sender] };
         let payload = [sender as u8; 3].into();
-        if !dies {
-            self.missing.insert(id, ());
-        }
         self.world.multicast(sender, Message { id, dest, after, payload }, dies);
         let at = self.world.now + 25 * MS;
         self.plan(at, Step::GiveUp(sender, id.sequence));
     }
-}
-
-/// Whether every addressed process that lives has delivered it.
-fn is_everywhere<M: Multicast>(world: &World<M>, id: MessageId) -> bool
-where
-    M::Wire: Debug + PartialEq,
-{
-    let meant = world.history.meant[&id];
-    let is_addressed = |pid: &&proto::amcast::Pid| meant.dest.contains(pid.group);
-    let n_due = world.history.correct.iter().filter(is_addressed).count();
-    let n_done = world.history.happened.iter().filter(|(_, happened)| match happened {
-        super::history::Happened::Delivered { by, id: of, .. } => {
-            *of == id && world.history.correct.contains(by)
-        }
-        super::history::Happened::Multicast(_) => false,
-    });
-    n_done.count() == n_due
 }

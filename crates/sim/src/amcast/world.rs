@@ -40,9 +40,16 @@ enum Parcel<W> {
 
 #[derive(Clone, Debug)]
 enum What<W> {
-    Arrive { link: usize, number: u64, parcel: Parcel<W> },
+    Arrive {
+        link: usize,
+        number: u64,
+        parcel: Parcel<W>,
+    },
     Tick(usize),
-    Trust { process: usize, leader: Rank },
+    Trust {
+        process: usize,
+        leader: Rank,
+    },
     Resume(usize),
     Reconnect(usize),
     /// The plan's next step: its meaning is the driver's.
@@ -305,12 +312,8 @@ where
     /// get it.
     pub(super) fn multicast(&mut self, sender: usize, message: Message, dies: bool) {
         let message = Arc::new(message);
-        let meant = Meant {
-            dest: message.dest,
-            after: message.after,
-            is_whole: !dies,
-            at_ns: self.now,
-        };
+        let meant =
+            Meant { dest: message.dest, after: message.after, is_whole: !dies, at_ns: self.now };
         self.history.meant.insert(message.id, meant);
         self.history.happened.push((self.now, Happened::Multicast(message.id)));
         self.counts.global += u64::from(message.dest.len() > 1);
@@ -523,10 +526,7 @@ where
         }
     }
 
-    fn note(
-        &mut self,
-        what: impl FnOnce(&mut String) -> std::fmt::Result,
-    ) {
+    fn note(&mut self, what: impl FnOnce(&mut String) -> std::fmt::Result) {
         if let Some(trace) = &mut self.trace {
             let _ = write!(trace, "{:>12.6} ms  ", self.now as f64 / MS as f64);
             let _ = what(trace);

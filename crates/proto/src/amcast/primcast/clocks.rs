@@ -43,9 +43,10 @@ impl Clocks {
     /// Line 15: the member's highest clock under `epoch` or an earlier promise.
     pub(super) fn min_clock<V: Variant>(&self, rank: Rank, epoch: Ballot) -> Timestamp {
         let Some(heard) = self.members.get(rank.index()) else { return Timestamp::ZERO };
-        let known = heard.iter().rev().find(|(promised, _)| {
-            V::CLOCKS_OF_LATER_EPOCHS || *promised <= epoch
-        });
+        let known = heard
+            .iter()
+            .rev()
+            .find(|(promised, _)| V::CLOCKS_OF_LATER_EPOCHS || *promised <= epoch);
         known.map_or(Timestamp::ZERO, |(_, clock)| *clock)
     }
 

@@ -160,7 +160,7 @@ impl<V: Variant> Machine<V> {
     /// What follows from whatever has just happened.
     fn advance<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
         if self.phase == Phase::Primary {
-            self.propose_all(now, host);
+            self.propose_all(host);
         }
         self.drain(host);
         self.try_deliver(now, host);
@@ -174,8 +174,8 @@ impl<V: Variant> Machine<V> {
     /// The present report, addressed to `to`; it counts here at once if the own group is among
     /// them.
     fn report(&mut self, to: GroupSet) -> Report {
-        let is_primary = self.phase == Phase::Primary
-            || V::CANDIDATE_COUNTS && self.phase == Phase::Candidate;
+        let is_primary =
+            self.phase == Phase::Primary || V::CANDIDATE_COUNTS && self.phase == Phase::Candidate;
         let epoch = if V::REPORT_CURRENT_EPOCH { self.current } else { self.promised };
         to.iter().for_each(|group| self.reported[group.index()] = self.clock);
         self.audience = self.audience.union(to);
@@ -302,12 +302,8 @@ impl<V: Variant> Multicast for Machine<V> {
             }
             PrimcastWire::NewEpoch(epoch) if is_own => self.on_new_epoch(from, *epoch, now, host),
             PrimcastWire::Promise { epoch, clock, current, length, log } if is_own => {
-                let promise = Promise {
-                    clock: *clock,
-                    current: *current,
-                    length: *length,
-                    log: log.clone(),
-                };
+                let promise =
+                    Promise { clock: *clock, current: *current, length: *length, log: log.clone() };
                 self.on_promise(from.rank, *epoch, promise, now, host);
             }
             PrimcastWire::NewState { epoch, length, log, clock } if is_own => {

@@ -24,7 +24,12 @@ impl<V: Variant> Machine<V> {
     }
 
     /// Lines 35 to 39.
-    pub(super) fn propose_all<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
+    pub(super) fn propose_all<H: Host<PrimcastWire>>(&mut self, host: &mut H) {
+        if self.config.rule == Rule::CommitWait && host.real_clock().is_none() {
+            // LR3 rests on every proposal being above its proposer's clock: without one it waits,
+            // for the clock or for another primary.
+            return;
+        }
         while let Some(id) = self.unproposed.pop_first() {
             let record = &self.records[&id];
             if record.tuple.is_some() || record.local(self.me.group).is_some() {
@@ -41,7 +46,6 @@ impl<V: Variant> Machine<V> {
             self.acknowledge(id, host);
             self.ask_all_groups(id, ts, host);
         }
-        let _ = now;
     }
 
     /// Appends to the log (the listings' T).

@@ -64,9 +64,8 @@ impl Record {
         if self.local(group).is_some() {
             return false;
         }
-        let same = |votes: &&mut Votes| {
-            votes.group == group && (votes.epoch == epoch || V::MIX_EPOCHS)
-        };
+        let same =
+            |votes: &&mut Votes| votes.group == group && (votes.epoch == epoch || V::MIX_EPOCHS);
         let votes = match self.votes.iter_mut().find(same) {
             Some(votes) => votes,
             None => {

@@ -204,10 +204,7 @@ impl Wire for PrimcastWire {
                 report: Report::decode(from)?,
             },
             1 => PrimcastWire::Clock(Report::decode(from)?),
-            2 => PrimcastWire::Raise {
-                ts: Timestamp::decode(from)?,
-                to: GroupSet::decode(from)?,
-            },
+            2 => PrimcastWire::Raise { ts: Timestamp::decode(from)?, to: GroupSet::decode(from)? },
             3 => PrimcastWire::Pull {
                 id: MessageId::decode(from)?,
                 dest: GroupSet::decode(from)?,
@@ -228,10 +225,9 @@ impl Wire for PrimcastWire {
                 log: from.list(Logged::decode)?,
                 clock: Timestamp::decode(from)?,
             },
-            8 => PrimcastWire::Accept {
-                epoch: Ballot::decode(from)?,
-                report: Report::decode(from)?,
-            },
+            8 => {
+                PrimcastWire::Accept { epoch: Ballot::decode(from)?, report: Report::decode(from)? }
+            }
             _ => return Err(Malformed),
         })
     }

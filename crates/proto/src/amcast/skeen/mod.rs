@@ -64,6 +64,8 @@ pub struct Skeen<V: Variant = Sound> {
     reported: Vec<Timestamp>,
     listed: Vec<Vec<Listed>>,
     last: Place,
+    /// Waiting for an attested clock (LR3: without one nothing is timestamped).
+    held: Vec<Arc<Message>>,
     wake_at: Option<Instant>,
 }
 
@@ -78,6 +80,17 @@ impl<V: Variant> Skeen<V> {
             is_delivered: false,
             has_asked_all: false,
         })
+    }
+
+    fn timestamp_all<H: Host<SkeenWire>>(&mut self, now: Instant, host: &mut H) {
+        if self.config.rule == Rule::CommitWait && host.real_clock().is_none() {
+            let wake_at = now.plus(self.config.patience);
+            self.wake_at = Some(self.wake_at.map_or(wake_at, |at| at.min(wake_at)));
+            return;
+        }
+        for message in core::mem::take(&mut self.held) {
+            self.timestamp(&message, host);
+        }
     }
 
     /// Lines 8 to 11.
@@ -164,9 +177,9 @@ impl<V: Variant> Skeen<V> {
         for &(bound, id) in &self.pending {
             let record = &self.records[&id];
             if record.dest.len() > 1 && !others.is_within(record.dest) {
-                let level = record.final_ts().map_or(Level::default(), |at| {
-                    self.horizon.level((at, id), record.dest)
-                });
+                let level = record
+                    .final_ts()
+                    .map_or(Level::default(), |at| self.horizon.level((at, id), record.dest));
                 listed.push(Listed { bound, id, dest: record.dest, level });
             }
         }
@@ -283,6 +296,7 @@ impl<V: Variant> Multicast for Skeen<V> {
             reported: alloc::vec![Timestamp::ZERO; n_groups],
             listed: alloc::vec![Vec::new(); n_groups],
             last: Place::default(),
+            held: Vec::new(),
             wake_at: None,
         }
     }
@@ -290,7 +304,8 @@ impl<V: Variant> Multicast for Skeen<V> {
     fn on_start<H: Host<SkeenWire>>(&mut self, message: &Arc<Message>, now: Instant, host: &mut H) {
         let is_ours = message.dest.contains(self.me.group);
         if is_ours && is_addressable(message.dest, &self.config.layout) {
-            self.timestamp(message, host);
+            self.held.push(message.clone());
+            self.timestamp_all(now, host);
             self.try_deliver(now, host);
         }
     }
@@ -328,6 +343,9 @@ impl<V: Variant> Multicast for Skeen<V> {
     fn tick<H: Host<SkeenWire>>(&mut self, now: Instant, host: &mut H) {
         if self.wake_at.is_some_and(|at| at <= now) {
             self.wake_at = None;
+        }
+        if !self.held.is_empty() {
+            self.timestamp_all(now, host);
         }
         self.try_deliver(now, host);
     }
