@@ -82,10 +82,11 @@ pub(crate) struct UpArgs {
     #[arg(long, env = "GREGALE_FABRIC", value_enum, default_value_t = FabricKind::Shm)]
     pub(crate) fabric: FabricKind,
     /// How the order is agreed upon; see `gregale protocols`.
-    #[arg(long, env = "GREGALE_PROTOCOL", value_enum, default_value_t = Protocol::Velos)]
-    pub(crate) protocol: Protocol,
+    /// Without it the durability decides: velos in memory, durable on disk.
+    #[arg(long, env = "GREGALE_PROTOCOL", value_enum)]
+    pub(crate) protocol: Option<Protocol>,
     /// What an acknowledged update survives. memory-quorum: the crash of any minority of processes,
-    /// not a power cut of all.
+    /// not a power cut of all. disk-quorum: that too, and then the loss of any minority of disks.
     #[arg(long, env = "GREGALE_DURABILITY", value_enum, default_value_t = Durability::MemoryQuorum)]
     pub(crate) durability: Durability,
     /// The first replica's client port; the others' follow it.
@@ -109,7 +110,8 @@ pub(crate) struct UpArgs {
     /// The most clients of one replica at a time.
     #[arg(long, env = "GREGALE_MAXCLIENTS", default_value_t = crate::config::CLIENTS_MAX)]
     pub(crate) maxclients: u32,
-    /// Where durable modes keep their logs. Not for memory-quorum, which keeps nothing on disk.
+    /// Where durable modes keep their logs. A cluster that is there already goes on. Not for
+    /// memory-quorum, which keeps nothing on disk.
     #[arg(long, env = "GREGALE_DATA")]
     pub(crate) data: Option<PathBuf>,
     /// Leave a replica dead that died.
@@ -118,6 +120,13 @@ pub(crate) struct UpArgs {
     /// How to print what is going on.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(crate) format: Format,
+}
+
+impl UpArgs {
+    /// The one that was chosen, or the durability's.
+    pub(crate) fn protocol(&self) -> Protocol {
+        self.protocol.unwrap_or_else(|| self.durability.protocol())
+    }
 }
 
 /// What `gregale sim` can simulate.

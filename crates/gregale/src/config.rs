@@ -41,6 +41,8 @@ pub(crate) enum Protocol {
     Velos,
     /// One-sided writes under a permission; tcp only.
     Mu,
+    /// One-sided writes into logs on disk; for the durable modes.
+    Durable,
 }
 
 impl Protocol {
@@ -49,6 +51,7 @@ impl Protocol {
         match self {
             Protocol::Velos => "velos",
             Protocol::Mu => "mu",
+            Protocol::Durable => "durable",
         }
     }
 }
@@ -73,6 +76,27 @@ impl Durability {
             Durability::DiskQuorum => "disk-quorum",
             Durability::DiskAll => "disk-all",
         }
+    }
+
+    /// What an acknowledged update survives.
+    pub(crate) fn promise(self) -> &'static str {
+        match self {
+            Durability::MemoryQuorum => {
+                "the crash of any minority of processes, not a power cut of all"
+            }
+            Durability::DiskQuorum => "a power cut of all, then the loss of any minority of disks",
+            Durability::DiskAll => "a power cut of all, then the loss of all disks but one",
+        }
+    }
+
+    /// Whether a data directory is needed.
+    pub(crate) fn is_on_disk(self) -> bool {
+        self != Durability::MemoryQuorum
+    }
+
+    /// What provides it if nobody says what.
+    pub(crate) fn protocol(self) -> Protocol {
+        if self.is_on_disk() { Protocol::Durable } else { Protocol::Velos }
     }
 }
 
@@ -119,6 +143,9 @@ pub(crate) struct Config {
     pub(crate) start: Start,
     /// Where the regions are: on a tmpfs.
     pub(crate) directory: PathBuf,
+    /// Where the log and the snapshots are (durable modes).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) data: Option<PathBuf>,
     /// What all members know and nobody else does.
     pub(crate) secret_file: PathBuf,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -199,6 +226,13 @@ impl Config {
             )));
         }
         check_choices(self.protocol, self.fabric, self.durability)?;
+        if self.data.is_some() != self.durability.is_on_disk() {
+            return Err(Failure::new(format_args!(
+                "durability = {:?} {} a `data` directory",
+                self.durability.name(),
+                if self.data.is_some() { "does not use" } else { "needs" }
+            )));
+        }
         check_open(self.own().client.ip(), self.requirepass.as_deref())?;
         if !self.own().control.ip().is_loopback() {
             return Err(Failure::new(format_args!(
@@ -246,11 +280,15 @@ pub(crate) fn check_choices(
     fabric: FabricKind,
     durability: Durability,
 ) -> Outcome<()> {
-    if durability != Durability::MemoryQuorum {
+    if durability == Durability::DiskAll {
+        return Err(Failure::new("disk-all is not built yet: use --durability disk-quorum"));
+    }
+    if durability.is_on_disk() != (protocol == Protocol::Durable) {
         return Err(Failure::new(format_args!(
-            "{} is not built yet: updates cannot survive a power cut of all members; \
-             use --durability memory-quorum",
-            durability.name()
+            "{} does not provide {}: leave --protocol out, or use {}",
+            protocol.name(),
+            durability.name(),
+            durability.protocol().name()
         )));
     }
     if (protocol, fabric) == (Protocol::Mu, FabricKind::Shm) {
@@ -344,7 +382,11 @@ control = "127.0.0.1:7201"
         assert!(with("member = 2", "member = 2\nfabric = \"tcp\"").contains("`fabric` address"));
         assert!(with("member = 2", "member = 2\nprotocol = \"mu\"").contains("--fabric tcp"));
         let disk = with("member = 2", "member = 2\ndurability = \"disk-quorum\"");
-        assert!(disk.contains("disk-quorum is not built yet"), "{disk}");
+        assert!(disk.contains("velos does not provide disk-quorum"), "{disk}");
+        let durable = "member = 2\nprotocol = \"durable\"\ndurability = \"disk-quorum\"";
+        assert!(with("member = 2", durable).contains("needs a `data` directory"));
+        let all = with("member = 2", "member = 2\ndurability = \"disk-all\"");
+        assert!(all.contains("not built yet"), "{all}");
         assert!(with("127.0.0.1:7001", "0.0.0.0:7001").contains("--requirepass"));
         assert!(with("127.0.0.1:7201", "0.0.0.0:7201").contains("control port"));
     }

@@ -142,11 +142,6 @@ impl<V: durable::variant::Variant> Node<Durable<V>> {
     ) -> Result<Slot, durable::ChangeRefused> {
         self.machine.change(change, now, host)
     }
-
-    /// See [`Durable::snapshotted`].
-    pub fn snapshotted<H: Host>(&mut self, prefix: Prefix, host: &mut H) {
-        self.machine.snapshotted(prefix, host);
-    }
 }
 
 impl<R: Replicator> Node<R> {
@@ -176,6 +171,11 @@ impl<R: Replicator> Node<R> {
     /// One event of the disk.
     pub fn on_disk<H: Host>(&mut self, event: DiskEvent, now: Instant, host: &mut H) {
         self.machine.on_disk(event, now, host);
+    }
+
+    /// See [`Replicator::snapshotted`].
+    pub fn snapshotted<H: Host>(&mut self, prefix: Prefix, host: &mut H) {
+        self.machine.snapshotted(prefix, host);
     }
 
     /// Looks at the own region and at the time; after each batch of events.

@@ -94,6 +94,11 @@ impl Region {
         if region.is_retired() { Err(Error::Missing { path }) } else { Ok(region) }
     }
 
+    /// Whether `node` has a region in `directory`.
+    pub fn is_there(directory: &Path, node: NodeId) -> bool {
+        path_of(directory, node).exists()
+    }
+
     /// A region of this process only, for tests and for whoever needs no peers.
     pub fn heap(identity: &Identity, incarnation: Incarnation) -> Owner {
         let region = Region::of(Memory::heap(identity.shape.total_bytes()), identity.shape, None);

@@ -11,6 +11,7 @@ use crate::order::{HEADER_BYTES, Order, Place};
 use crate::service::Service;
 use crate::transfer::Step;
 use crate::wire::Frame;
+use crate::world::World;
 use base::{MemberSet, Prefix, Rank, Slot};
 use fabric::Fabric;
 use proto::{Replicator, Role};
@@ -54,7 +55,11 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
             _ => match self.fetch.on_frame(from, frame, now, &mut self.world.flows) {
                 Step::Nothing => {}
                 Step::Install(prefix, state) => {
-                    let well = install(&mut self.world, prefix, state);
+                    let put = put_in_place(&mut self.world, prefix, state);
+                    if let Err(why) = &put {
+                        eprintln!("gregale: a state from another member was refused: {why}");
+                    }
+                    let well = put.is_ok();
                     self.fetch.installed(well, now);
                 }
                 Step::Execute(items) => {
@@ -66,9 +71,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
                     let last = matches!(frame, Frame::Values { last: true, .. });
                     let next = self.world.executed().next_slot();
                     if self.fetch.executed(next, last, &mut self.world.flows) {
-                        let executed = self.world.executed();
-                        self.node.install(executed, now, &mut self.world);
-                        self.send_again(); // I1
+                        self.take_over();
                     }
                 }
             },
@@ -87,34 +90,88 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
         let place = world.order.last();
         let service = &mut world.service;
         self.give.begin(to, transfer, have, &world.backlog, &mut world.flows, |out| {
-            out.extend_from_slice(&FORMAT);
-            out.extend_from_slice(&place.to_bytes());
-            service.save(out);
+            encode(service, place, out);
         });
+    }
+
+    /// The state is here: the machine goes on from it. Where there is a disk, not before the state
+    /// is durable: the log below it is given up.
+    fn take_over(&mut self) {
+        if self.world.disk.is_some() {
+            self.installs = true;
+            return;
+        }
+        let (executed, now) = (self.world.executed(), self.now());
+        self.node.install(executed, now, &mut self.world);
+        self.send_again(); // I1
+    }
+
+    /// Hands the disk what is asked of it, and the machine what became of it. True if there was
+    /// news.
+    pub(crate) fn mind_disk(&mut self) -> bool {
+        let Some(disk) = &mut self.world.disk else { return false };
+        let now = self.world.desk.now;
+        let mut events = std::mem::take(&mut self.disk_events);
+        disk.pump(now, |event| events.push(event));
+        let snapshotted = disk.snapshotted();
+        let is_due = disk.wants_snapshot();
+        let worked = !events.is_empty() || snapshotted.is_some();
+        for event in events.drain(..) {
+            self.node.on_disk(event, now, &mut self.world);
+        }
+        self.disk_events = events;
+        if let Some(prefix) = snapshotted {
+            if self.installs && prefix == self.world.executed() {
+                self.installs = false;
+                self.node.install(prefix, now, &mut self.world);
+                self.send_again(); // I1
+            }
+            self.node.snapshotted(prefix, &mut self.world);
+        }
+        if is_due || self.installs {
+            self.take_snapshot();
+        }
+        if worked {
+            // What the machine asked for meanwhile.
+            let World { disk, .. } = &mut self.world;
+            disk.iter_mut().for_each(|disk| disk.pump(now, |event| self.disk_events.push(event)));
+        }
+        worked
+    }
+
+    fn take_snapshot(&mut self) {
+        let World { service, order, backlog, disk, .. } = &mut self.world;
+        let Some(disk) = disk.as_mut().filter(|disk| !disk.is_writing()) else { return };
+        let mut state = Vec::new();
+        encode(service, order.last(), &mut state);
+        disk.snapshot(backlog.end(), state);
     }
 }
 
-/// Puts a state in place. False if it is not one; then everything is as it was.
-fn install<F, S: Service>(
-    world: &mut crate::world::World<F, S>,
+/// All of the replicated state, as [`put_in_place`] takes it.
+fn encode<S: Service>(service: &mut S, place: Place, out: &mut Vec<u8>) {
+    out.extend_from_slice(&FORMAT);
+    out.extend_from_slice(&place.to_bytes());
+    service.save(out);
+}
+
+/// Puts a state in place, which covers everything below `prefix`.
+///
+/// # Errors
+/// What is wrong with it; then everything is as it was.
+pub(crate) fn put_in_place<F, S: Service>(
+    world: &mut World<F, S>,
     prefix: Prefix,
     state: &[u8],
-) -> bool {
-    // Older than what is here: it cannot help.
+) -> Result<(), String> {
     if prefix < world.executed() {
-        return false;
+        return Err("it is older than the one that is here".into());
     }
-    let Some((&FORMAT, rest)) = state.split_first_chunk::<4>() else { return false };
-    let Some((place, _)) = Place::split(rest) else { return false };
-    match world.service.restore(&rest[HEADER_BYTES..]) {
-        Ok(()) => {
-            world.order = Order::resume(place);
-            world.backlog.restart(prefix);
-            true
-        }
-        Err(reason) => {
-            eprintln!("gregale: a state from another member was refused: {reason}");
-            false
-        }
-    }
+    let unknown = || "it has not the form that this version writes".to_owned();
+    let Some((&FORMAT, rest)) = state.split_first_chunk::<4>() else { return Err(unknown()) };
+    let (place, _) = Place::split(rest).ok_or_else(unknown)?;
+    world.service.restore(&rest[HEADER_BYTES..])?;
+    world.order = Order::resume(place);
+    world.backlog.restart(prefix);
+    Ok(())
 }

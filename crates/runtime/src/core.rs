@@ -14,6 +14,7 @@ use crate::wire::Frame;
 use crate::world::World;
 use base::{Event, Instant, MAX_MEMBERS, Prefix, Rank};
 use fabric::Fabric;
+use proto::disk::DiskEvent;
 use proto::node::Node;
 use proto::{Note, Replicator, Role};
 use std::time::Duration;
@@ -33,6 +34,11 @@ pub(crate) struct Core<F, R, S> {
     pub(crate) foreign: Foreign,
     pub(crate) fetch: Fetch,
     pub(crate) give: Give,
+    /// News of the disk that the machine has not heard.
+    pub(crate) disk_events: Vec<DiskEvent>,
+    /// A state from another member is in place here, and the machine has not heard of it: it is
+    /// not durable yet.
+    pub(crate) installs: bool,
     pub(crate) stamper: Stamper,
     /// Whom the undispatched commands go to; `None` while nobody is known to lead.
     pub(crate) target: Option<Rank>,
@@ -60,6 +66,8 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
             foreign: Foreign::default(),
             fetch: Fetch::new(origin.rank, origin.life.0),
             give: Give::default(),
+            disk_events: Vec::new(),
+            installs: false,
             stamper: Stamper::default(),
             target: None,
             attempt: 0,

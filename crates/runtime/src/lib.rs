@@ -15,6 +15,7 @@
 pub mod backlog;
 pub mod clock;
 pub mod desk;
+pub mod disk;
 pub mod flow;
 pub mod order;
 pub mod outbox;

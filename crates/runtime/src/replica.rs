@@ -16,15 +16,16 @@
 use crate::clock::{Clock, unix_ms};
 use crate::core::{Core, SWEEP_EVERY, TICK_EVERY};
 use crate::desk::{Desk, PATIENCE, View};
+use crate::disk::{Found, LogDisk};
 use crate::flow::{CHANNEL, Incoming};
 use crate::poller::{Interest, Poller, Ready};
 use crate::service::{Origin, Service};
 use crate::world::World;
-use base::verb::Unsupported;
 use base::{Event, Inbox, Instant};
 use fabric::Fabric;
 use proto::node::Node;
 use proto::{MESSAGE_CHANNEL, Replicator};
+use std::error::Error;
 use std::io;
 use std::time::Duration;
 
@@ -35,6 +36,7 @@ const REPEATS_MAX: usize = 64;
 /// The service's keys are below this.
 pub const SERVICE_KEYS: u64 = u64::MAX - 16;
 const KEY_FABRIC: u64 = u64::MAX;
+const KEY_DISK: u64 = u64::MAX - 1;
 /// How often the figures are published at most.
 const PUBLISH_EVERY: Duration = Duration::from_millis(20);
 /// The longest sleep.
@@ -86,20 +88,31 @@ pub struct Replica<F, R, S> {
 }
 
 impl<F: Fabric, R: Replicator, S: Service> Replica<F, R, S> {
-    /// Puts fabric, machine and service together. `node` makes the machine.
+    /// Puts fabric, disk, machine and service together. `node` makes the machine. `found` is the
+    /// state that the disk had.
     ///
     /// # Errors
-    /// No descriptors left, or the protocol cannot run on this fabric.
-    pub fn new(
+    /// No descriptors left, a state that the service does not take, or a protocol that cannot run on
+    /// this fabric or this disk.
+    pub fn new<E: Into<Box<dyn Error + Send + Sync>>>(
         config: Config,
         fabric: F,
         service: S,
-        node: impl FnOnce(&mut Memory<F, S>) -> Result<Node<R>, Unsupported>,
+        disk: Option<(LogDisk, Option<Found>)>,
+        node: impl FnOnce(&mut Memory<F, S>) -> Result<Node<R>, E>,
     ) -> io::Result<Replica<F, R, S>> {
         let poller = Poller::new()?;
         poller.add(fabric.wait_fd(), KEY_FABRIC, Interest::Read)?;
         let desk = Desk::new(View::new(config.origin.rank, config.members), config.patience);
-        let mut world = World::new(fabric, service, desk, config.origin, config.backlog_bytes);
+        let (disk, found) = disk.unzip();
+        if let Some(disk) = &disk {
+            poller.add(disk.wait_fd(), KEY_DISK, Interest::Read)?;
+        }
+        let mut world =
+            World::new(fabric, service, disk, desk, config.origin, config.backlog_bytes);
+        if let Some(Found { prefix, state }) = found.flatten() {
+            crate::catchup::put_in_place(&mut world, prefix, &state).map_err(io::Error::other)?;
+        }
         let node = node(&mut world).map_err(io::Error::other)?;
         Ok(Replica {
             core: Core::new(node, world),
@@ -189,6 +202,9 @@ impl<F: Fabric, R: Replicator, S: Service> Replica<F, R, S> {
     /// One turn: waits if there is nothing to do.
     fn turn(&mut self) -> io::Result<()> {
         self.core.world.stats.turns += 1;
+        if let Some(why) = self.core.world.disk.as_ref().and_then(LogDisk::failure) {
+            return Err(io::Error::other(why.to_owned()));
+        }
         let now = self.tell_time();
         let looking = now.since(self.last_work_at) <= self.spin;
         if looking {
@@ -210,7 +226,7 @@ impl<F: Fabric, R: Replicator, S: Service> Replica<F, R, S> {
         let mut worked = false;
         for at in 0..self.ready.len() {
             let ready = self.ready[at];
-            if ready.key != KEY_FABRIC {
+            if ready.key < SERVICE_KEYS {
                 let world = &mut self.core.world;
                 world.service.on_ready(ready, &self.poller, &mut world.desk);
                 worked = true;
@@ -263,6 +279,7 @@ impl<F: Fabric, R: Replicator, S: Service> Replica<F, R, S> {
         core.node.poll(now, &mut core.world);
         worked |= core.world.executed() != before;
         worked |= core.take_notes();
+        worked |= core.mind_disk();
         core.mind_fetch();
         core.mind_ticks();
         worked |= core.end_waits();
@@ -285,6 +302,8 @@ impl<F: Fabric, R: Replicator, S: Service> Replica<F, R, S> {
         let mut end = now.plus(SLEEP_MAX).min(core.node.deadline());
         let mut consider = |at: Option<Instant>| end = end.min(at.unwrap_or(end));
         consider(core.fetch.deadline());
+        let look_within = core.world.disk.as_ref().and_then(LogDisk::look_within);
+        consider(look_within.map(|within| now.plus(within)));
         consider(desk.waits.iter().filter_map(|wait| wait.deadline).min());
         if !desk.is_idle() {
             consider(Some(core.next_sweep_at.max(now.plus(SWEEP_EVERY / 50))));

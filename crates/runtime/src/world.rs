@@ -6,6 +6,7 @@
 
 use crate::backlog::Backlog;
 use crate::desk::Desk;
+use crate::disk::LogDisk;
 use crate::flow::Outgoing;
 use crate::order::{Order, Place};
 use crate::outbox::Sequence;
@@ -23,6 +24,8 @@ use std::collections::VecDeque;
 pub struct World<F, S> {
     pub(crate) fabric: F,
     pub(crate) service: S,
+    /// Where the protocol has one.
+    pub(crate) disk: Option<LogDisk>,
     pub(crate) desk: Desk,
     pub(crate) flows: Outgoing,
     pub(crate) backlog: Backlog,
@@ -79,6 +82,7 @@ impl<F, S: Service> World<F, S> {
     pub(crate) fn new(
         fabric: F,
         service: S,
+        disk: Option<LogDisk>,
         desk: Desk,
         origin: Origin,
         backlog_bytes: usize,
@@ -86,6 +90,7 @@ impl<F, S: Service> World<F, S> {
         World {
             fabric,
             service,
+            disk,
             desk,
             flows: Outgoing::new(origin.life.0),
             backlog: Backlog::new(backlog_bytes, Prefix::ZERO),
@@ -190,7 +195,11 @@ impl<F: Fabric, S: Service> Port for World<F, S> {
 }
 
 impl<F: Fabric, S: Service> Host for World<F, S> {
-    type Disk = proto::disk::NoDisk;
+    type Disk = LogDisk;
+
+    fn disk(&mut self) -> Option<&mut LogDisk> {
+        self.disk.as_mut()
+    }
 
     fn deliver(&mut self, slot: Slot, value: &[u8]) {
         // A transfer may have brought it before the protocol could.

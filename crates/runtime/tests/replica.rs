@@ -244,8 +244,8 @@ impl Member {
             let watched = far.try_clone().unwrap();
             let journal = Journal { inbox: Some(inbox), bell: Some(far), ..Journal::default() };
             let loop_config = Config { backlog_bytes: 4096, ..Config::new(origin, 3) };
-            let mut replica = Replica::new(loop_config, fabric, journal, |memory| {
-                Ok(Node::<Velos>::velos(config, &SHAPE, memory))
+            let mut replica = Replica::new(loop_config, fabric, journal, None, |memory| {
+                Ok::<_, std::io::Error>(Node::<Velos>::velos(config, &SHAPE, memory))
             })
             .unwrap();
             replica.poller().add(&watched, 1, Interest::Read).unwrap();

@@ -17,14 +17,14 @@ const ALLOWED: [(&str, &[&str]); 14] = [
     ("fabric", &["base", "region"]),
     ("model", &["base", "proto"]),
     ("sim", &["base", "proto", "check"]),
-    ("runtime", &["base", "fabric", "proto", "region"]),
+    ("runtime", &["base", "fabric", "proto", "region", "storage"]),
     ("kv", &["base", "fabric", "proto", "region", "runtime"]),
     ("bench", &["base", "check", "fabric", "kv", "proto", "region", "report", "runtime", "sim"]),
     (
         "gregale",
         &[
             "base", "bench", "check", "fabric", "kv", "model", "proto", "region", "report",
-            "runtime", "sim",
+            "runtime", "sim", "storage",
         ],
     ),
     ("xtask", &[]),

@@ -6,6 +6,7 @@
 //! - I2 SIGTERM hands leadership over first and keeps the region, so that the next life goes on;
 //!   the supervisor's word to stop removes it.
 
+mod data;
 mod learner;
 pub(crate) mod life;
 mod links;
@@ -19,6 +20,7 @@ use crate::door::{Door, Stop};
 use crate::failure::{Failure, Outcome};
 use base::Incarnation;
 use base::verb::Unsupported;
+use data::Data;
 use fabric::shm::ShmFabric;
 use fabric::tcp::TcpFabric;
 use fabric::{OpenError, Setup};
@@ -27,11 +29,15 @@ use links::{Links, Lookout};
 use proto::Replicator;
 use proto::node::{self, Layout, Node, NodeConfig};
 use proto::velos::{Shape, Velos};
+use region::Region;
+use runtime::disk::{Found, LogDisk};
 use runtime::replica::Memory;
 use runtime::{Config as LoopConfig, Origin, Replica};
 use rustix::process::{Resource, Signal, getrlimit, setrlimit};
+use std::error::Error;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -99,6 +105,7 @@ pub(crate) fn open(config: &Config) -> Outcome<Opened> {
     let layout: Layout = match config.protocol {
         Protocol::Velos => node::velos_layout(config.members.len(), &shape()),
         Protocol::Mu => node::mu_layout(config.members.len(), &shape()),
+        Protocol::Durable => node::durable_layout(config.members.len(), &shape()),
     };
     let setup = Setup {
         cluster: config.cluster.clone(),
@@ -126,16 +133,25 @@ fn replicate(
     let Opened { setup, addresses } = open(config)?;
     std::fs::create_dir_all(&config.directory)
         .map_err(|error| Failure::os(format_args!("make {}", config.directory.display()), error))?;
-    let life = life::begin(&config.directory, config.member)?;
+    let data = data::open(config)?;
+    let beside = config.data.as_deref().and_then(Path::parent).unwrap_or(&config.directory);
+    let life = life::begin(beside, config.member)?;
     let signals = Signals::new()?;
-    let replica = Process { config, life, channel, signals };
+    let is_durable = data.is_some();
+    let replica = Process { config, life, data, channel, signals };
     let Sockets { client, control, fabric: listener } = sockets;
     let board = Board::new(config, life.count);
     control::serve(&board, control)?;
     let founds = config.start == Start::Bootstrap;
     match config.fabric {
         FabricKind::Shm => {
-            let opened = if founds { ShmFabric::create(&setup) } else { ShmFabric::attach(&setup) };
+            let attached = if founds { None } else { Some(ShmFabric::attach(&setup)) };
+            let opened = match attached {
+                // What counts is on disk: the memory may be new.
+                Some(Err(error)) if is_durable && is_gone(&error) => ShmFabric::create(&setup),
+                Some(attached) => attached,
+                None => ShmFabric::create(&setup),
+            };
             match opened {
                 Ok(fabric) => replica.run(fabric, client, &board, ShmFabric::remove),
                 Err(error) => replica.without_memory(error, client, &board),
@@ -145,6 +161,8 @@ fn replicate(
             let Some(listener) = listener else {
                 return Err(Failure::new("no socket for the fabric was passed"));
             };
+            let founds =
+                founds || (is_durable && !Region::is_there(&setup.directory, setup.me.member()));
             let opened = if founds {
                 TcpFabric::create(&setup, listener, &addresses)
             } else {
@@ -159,6 +177,12 @@ fn replicate(
             }
         }
     }
+}
+
+/// Whether there is no memory of an earlier life in this boot.
+fn is_gone(error: &OpenError) -> bool {
+    let OpenError::Region(error) = error else { return false };
+    matches!(error, region::Error::Missing { .. } | region::Error::StaleBoot { .. })
 }
 
 /// Clients need descriptors; the soft limit is often 1024 where the hard one is far higher.
@@ -208,53 +232,62 @@ impl SignalPipe {
 struct Process<'a> {
     config: &'a Config,
     life: Life,
+    data: Option<Data>,
     channel: Option<Arc<ReplicaEnd>>,
     signals: Signals,
 }
 
 impl Process<'_> {
     fn run<F: Links>(
-        self,
+        mut self,
         fabric: F,
         clients: TcpListener,
         board: &Arc<Board>,
         remove: impl FnOnce(F) -> Result<(), OpenError>,
     ) -> Outcome {
+        let data = self.data.take();
+        let start = match (&data, self.config.start) {
+            (Some(data), _) => data.start,
+            (None, Start::Bootstrap) => node::Start::Bootstrap,
+            (None, Start::Reattach) => node::Start::Reattach,
+        };
+        let disk = data.map(|data| (data.disk, data.found));
         let capabilities = fabric.capabilities();
         let node = NodeConfig {
             me: self.config.rank(),
             members: self.config.members.len(),
-            start: match self.config.start {
-                Start::Bootstrap => node::Start::Bootstrap,
-                Start::Reattach => node::Start::Reattach,
-            },
+            start,
             timing: node::Timing::default(),
             memory_outlives_process: capabilities.memory_outlives_process,
             peer_works: capabilities.peer_works,
         };
         match self.config.protocol {
-            Protocol::Velos => self.run_with(fabric, clients, board, remove, |memory| {
-                Ok(Node::<Velos>::velos(node, &shape(), memory))
+            Protocol::Velos => self.run_with(fabric, disk, clients, board, remove, |memory| {
+                Ok::<_, Unsupported>(Node::<Velos>::velos(node, &shape(), memory))
             }),
-            Protocol::Mu => self.run_with(fabric, clients, board, remove, |memory| {
+            Protocol::Mu => self.run_with(fabric, disk, clients, board, remove, |memory| {
                 Node::<proto::mu::Mu>::mu(node, &shape(), memory)
+            }),
+            Protocol::Durable => self.run_with(fabric, disk, clients, board, remove, |memory| {
+                Node::<proto::durable::Durable>::durable(node, &shape(), memory)
             }),
         }
     }
 
-    fn run_with<F: Links, R: Replicator>(
+    fn run_with<F: Links, R: Replicator, E: Into<Box<dyn Error + Send + Sync>>>(
         self,
         fabric: F,
+        disk: Option<(LogDisk, Option<Found>)>,
         clients: TcpListener,
         board: &Arc<Board>,
         remove: impl FnOnce(F) -> Result<(), OpenError>,
-        make: impl FnOnce(&mut Memory<F, Door>) -> Result<Node<R>, Unsupported>,
+        make: impl FnOnce(&mut Memory<F, Door>) -> Result<Node<R>, E>,
     ) -> Outcome {
         let loop_error = |error| Failure::os("run the replica's loop", error);
         let origin = Origin { rank: self.config.rank(), life: self.life.number };
         let door = Door::new(self.config, clients, Arc::clone(board))?;
         let config = LoopConfig::new(origin, self.config.members.len());
-        let mut replica = Replica::new(config, fabric, door, make).map_err(loop_error)?;
+        let mut replica = Replica::new(config, fabric, door, disk, make).map_err(loop_error)?;
         let (door, poller) = replica.service_and_poller();
         door.register(poller, self.signals, self.channel)?;
         let mut lookout = Lookout::new(self.config.members.len());

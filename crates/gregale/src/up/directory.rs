@@ -50,12 +50,7 @@ impl Directory {
         flock(&lock, FlockOperation::NonBlockingLockExclusive)
             .map_err(|error| Failure::os(format_args!("lock {}", path.display()), error))?;
         let directory = Directory { path, _lock: lock };
-        let mut random = [0u8; 32];
-        File::open("/dev/urandom")
-            .and_then(|mut source| source.read_exact(&mut random))
-            .map_err(|error| Failure::os("read /dev/urandom", error))?;
-        let secret: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-        write_private(&directory.secret_file(), secret.as_bytes())?;
+        write_private(&directory.secret_file(), random_secret()?.as_bytes())?;
         Ok(directory)
     }
 
@@ -85,7 +80,16 @@ impl Drop for Directory {
     }
 }
 
-fn write_private(path: &Path, bytes: &[u8]) -> Outcome<File> {
+/// A new one.
+pub(super) fn random_secret() -> Outcome<String> {
+    let mut random = [0u8; 32];
+    File::open("/dev/urandom")
+        .and_then(|mut source| source.read_exact(&mut random))
+        .map_err(|error| Failure::os("read /dev/urandom", error))?;
+    Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+pub(super) fn write_private(path: &Path, bytes: &[u8]) -> Outcome<File> {
     let write = || {
         let mut options = OpenOptions::new();
         let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;

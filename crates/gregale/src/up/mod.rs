@@ -10,6 +10,7 @@
 //! - I3 a founding member has a new region, any later life the old one: `bootstrap` is said once a
 //!   member.
 
+mod data;
 mod directory;
 mod member;
 mod say;
@@ -18,6 +19,7 @@ use crate::channel::{Report, Sockets};
 use crate::cli::UpArgs;
 use crate::config::{self, Config, FabricKind, Start};
 use crate::failure::{Failure, Outcome};
+use data::Data;
 use directory::Directory;
 use member::{Member, State};
 use runtime::{Interest, Poller};
@@ -42,15 +44,26 @@ const KEY_SIGNAL: u64 = u64::MAX;
 
 /// Runs the cluster until a signal.
 pub(crate) fn run(args: &UpArgs) -> Outcome {
-    config::check_choices(args.protocol, args.fabric, args.durability)?;
+    config::check_choices(args.protocol(), args.fabric, args.durability)?;
     config::check_open(args.bind, args.requirepass.as_deref())?;
-    if let Some(data) = &args.data {
-        return Err(Failure::new(format_args!(
-            "--data {}: {} keeps nothing on disk, and modes that do are not built yet; leave --data out",
-            data.display(),
-            args.durability.name()
-        )));
-    }
+    let data = match (&args.data, args.durability.is_on_disk()) {
+        (Some(data), false) => {
+            return Err(Failure::new(format_args!(
+                "--data {}: {} keeps nothing on disk; leave --data out, or say --durability \
+                 disk-quorum",
+                data.display(),
+                args.durability.name()
+            )));
+        }
+        (None, true) => {
+            return Err(Failure::new(format_args!(
+                "{} needs a directory that outlives the machine's memory: say --data DIR",
+                args.durability.name()
+            )));
+        }
+        (None, false) => None,
+        (Some(data), true) => Some(data),
+    };
     if u32::from(args.port) + u32::from(args.nodes) > 1 << 16 {
         return Err(Failure::new(format_args!(
             "--port {} leaves no room for {} ports: choose a lower one",
@@ -60,7 +73,8 @@ pub(crate) fn run(args: &UpArgs) -> Outcome {
     // Ports first: a second `up` of the same cluster ends here, before it touches anything.
     let sockets = listen(args)?;
     let directory = Directory::create(&args.directory, &args.cluster, args.port)?;
-    let mut supervisor = Supervisor::new(args, &directory, sockets)?;
+    let data = data.map(|path| Data::open(path, &args.cluster, args.nodes)).transpose()?;
+    let mut supervisor = Supervisor::new(args, &directory, data, sockets)?;
     let outcome = supervisor.run();
     supervisor.stop();
     outcome
@@ -92,6 +106,7 @@ fn address_of(listener: &TcpListener) -> Outcome<SocketAddr> {
 struct Supervisor<'a> {
     args: &'a UpArgs,
     directory: &'a Directory,
+    data: Option<Data>,
     say: Say,
     poller: Poller,
     signals: UnixStream,
@@ -104,6 +119,7 @@ impl<'a> Supervisor<'a> {
     fn new(
         args: &'a UpArgs,
         directory: &'a Directory,
+        data: Option<Data>,
         sockets: Vec<Sockets>,
     ) -> Outcome<Supervisor<'a>> {
         let (signals, pipe) =
@@ -131,15 +147,19 @@ impl<'a> Supervisor<'a> {
             .into_iter()
             .enumerate()
             .map(|(at, sockets)| {
+                let member = at as u16 + 1;
+                let start = data.as_ref().map_or(Start::Bootstrap, |data| data.start_of(member));
+                let secret = data.as_ref().map(Data::secret_file);
                 let config = Config {
                     cluster: args.cluster.clone(),
-                    member: at as u16 + 1,
+                    member,
                     fabric: args.fabric,
-                    protocol: args.protocol,
+                    protocol: args.protocol(),
                     durability: args.durability,
-                    start: Start::Bootstrap,
+                    start,
                     directory: directory.path().to_path_buf(),
-                    secret_file: directory.secret_file(),
+                    data: data.as_ref().map(|data| data.member(member)),
+                    secret_file: secret.unwrap_or_else(|| directory.secret_file()),
                     requirepass: args.requirepass.clone(),
                     maxmemory: args.maxmemory,
                     maxclients: args.maxclients,
@@ -151,6 +171,7 @@ impl<'a> Supervisor<'a> {
         Ok(Supervisor {
             args,
             directory,
+            data,
             say: Say::new(args.format),
             poller,
             signals,
@@ -210,7 +231,7 @@ impl<'a> Supervisor<'a> {
         for report in reports {
             match report {
                 Report::Serving => {
-                    let again = member.config.start == Start::Reattach;
+                    let again = self.is_ready && member.config.start == Start::Reattach;
                     member.state = State::Serving;
                     member.founded();
                     if again {
@@ -239,6 +260,9 @@ impl<'a> Supervisor<'a> {
         }
         if !self.is_ready && self.members.iter().all(|member| member.state == State::Serving) {
             self.is_ready = true;
+            if let Some(data) = &mut self.data {
+                data.founded()?;
+            }
             self.say.ready();
         }
         Ok(())

@@ -30,15 +30,16 @@ impl Say {
     }
 
     pub(super) fn starting(&self, args: &UpArgs, version: &str) {
-        let (protocol, fabric) = (args.protocol.name(), args.fabric.name());
+        let (protocol, fabric) = (args.protocol().name(), args.fabric.name());
         let durability = args.durability.name();
         self.print(
             || {
                 format!(
                     "gregale {version}: cluster {:?}, {} members, {protocol} over {fabric}, {durability}\n\
-                     (an acknowledged update survives the crash of any minority of processes, \
-                     not a power cut of all)",
-                    args.cluster, args.nodes
+                     (an acknowledged update survives {})",
+                    args.cluster,
+                    args.nodes,
+                    args.durability.promise()
                 )
             },
             || {

@@ -30,18 +30,28 @@ use scenario::{Scenario, run};
 
 #[test]
 fn over_shm_clients_see_one_order_while_members_die_and_hang() {
-    judge_a_run("shm");
+    judge_a_run("shm", false);
 }
 
 #[test]
 fn over_tcp_clients_see_one_order_while_members_die_and_hang() {
-    judge_a_run("tcp");
+    judge_a_run("tcp", false);
 }
 
-fn judge_a_run(fabric: &str) {
+#[test]
+fn on_disk_over_shm_clients_see_one_order_while_all_members_die_at_once() {
+    judge_a_run("shm", true);
+}
+
+#[test]
+fn on_disk_over_tcp_clients_see_one_order_while_all_members_die_at_once() {
+    judge_a_run("tcp", true);
+}
+
+fn judge_a_run(fabric: &str, is_durable: bool) {
     let seed = std::env::var("GREGALE_LINEARIZABILITY_SEED")
         .map_or(1, |text| text.parse().expect("GREGALE_LINEARIZABILITY_SEED is a number"));
-    let record = run(&Scenario { fabric, seed, n_clients: 9, n_rounds: 1 });
+    let record = run(&Scenario { fabric, is_durable, seed, n_clients: 9, n_rounds: 1 });
     println!("{fabric}, seed {seed}: {record}");
 
     assert!(record.n_acknowledged_writes >= 200, "too little happened to be judged: {record}");
@@ -49,7 +59,7 @@ fn judge_a_run(fabric: &str) {
     let per_member = record.n_answered_by;
     assert!(per_member.iter().all(|n| *n >= 50), "some member answered hardly anyone: {record}");
 
-    let name = format!("{fabric}-{seed}");
+    let name = format!("{fabric}-{}-{seed}", if is_durable { "disk" } else { "memory" });
     judges::both_accept(&record.history, &name);
     let forged =
         judges::forge(&record.history).expect("some key was read before and after a write");

@@ -2,7 +2,7 @@
 //!
 //! - I1 at most one member is without state at any time: a member is killed only when the last one
 //!   killed serves again. The death of more loses data by the definition of memory-quorum, and
-//!   would show nothing.
+//!   would show nothing. Where acknowledged writes are on disk, everybody is killed at once too.
 //! - I2 no member dies but by this hand: a replica that fell over by itself (an assertion, say) and
 //!   was restarted fails the run, however well the clients were served.
 
@@ -41,6 +41,8 @@ enum Fault {
     /// outlives it) or has told a client that an outcome is not known: what it has begun may take
     /// effect after they wake.
     HangAMajority,
+    /// SIGKILL, for all at once.
+    KillAll,
 }
 
 /// One round has each of them; the leader's replacement twice.
@@ -55,6 +57,9 @@ const ROUND: [Fault; 9] = [
     Fault::HangLeaderUntilReplaced,
     Fault::HangAMajority,
 ];
+
+/// And these, where the state outlives all processes.
+const DURABLE: [Fault; 3] = [Fault::KillAll, Fault::KillAll, Fault::KillAll];
 
 /// See the module's text.
 pub(crate) struct Nemesis<'a> {
@@ -74,9 +79,10 @@ impl<'a> Nemesis<'a> {
     }
 
     /// Commits all faults, in an order of its own; how often the leader changed.
-    pub(crate) fn run(mut self, n_rounds: u32) -> usize {
+    pub(crate) fn run(mut self, n_rounds: u32, is_durable: bool) -> usize {
         for _ in 0..n_rounds {
-            let mut faults = ROUND;
+            let mut faults = ROUND.to_vec();
+            faults.extend(DURABLE.iter().filter(|_| is_durable));
             for n in (1..faults.len()).rev() {
                 faults.swap(n, self.rng.below(n as u64 + 1) as usize);
             }
@@ -145,6 +151,12 @@ impl<'a> Nemesis<'a> {
                 hung.iter().for_each(|id| self.hang(*id));
                 self.wait_for_the_survivor();
                 hung.iter().for_each(|id| self.wake(*id));
+            }
+            Fault::KillAll => {
+                (1..=MEMBERS as u16).for_each(|id| self.kill(id));
+                // In any order.
+                (0..MEMBERS).for_each(|_| drop(self.cluster.wait_for("serves again")));
+                self.pids = [1, 2, 3].map(|id| self.cluster.pid_of(id));
             }
         }
         // I2

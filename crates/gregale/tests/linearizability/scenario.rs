@@ -12,6 +12,8 @@ use std::thread::ScopedJoinHandle;
 pub(crate) struct Scenario<'a> {
     /// Between the members.
     pub(crate) fabric: &'a str,
+    /// Acknowledged writes are on disk.
+    pub(crate) is_durable: bool,
     /// Chooses operations and faults.
     pub(crate) seed: u64,
     /// A third of them each are roaming, impatient and loyal.
@@ -64,7 +66,11 @@ impl Drop for Ends<'_> {
 
 /// Runs it, and checks on the way that all members agree in the end.
 pub(crate) fn run(scenario: &Scenario<'_>) -> Record {
-    let mut cluster = Cluster::start_with(&["--fabric", scenario.fabric]);
+    let data = tempfile::tempdir().expect("a directory for the logs");
+    let path = data.path().to_str().expect("a plain path");
+    let flags = ["--fabric", scenario.fabric, "--durability", "disk-quorum", "--data", path];
+    let flags = if scenario.is_durable { &flags[..] } else { &flags[..2] };
+    let mut cluster = Cluster::start_with(flags);
     let shared = Shared::new([1, 2, 3].map(|id| cluster.port_of(id)));
     let mut history = History::new();
     let mut n_leader_changes = 0;
@@ -83,7 +89,7 @@ pub(crate) fn run(scenario: &Scenario<'_>) -> Record {
         {
             let _ends = Ends(&shared.is_over);
             let nemesis = Nemesis::new(&mut cluster, &shared, scenario.seed);
-            n_leader_changes = nemesis.run(scenario.n_rounds);
+            n_leader_changes = nemesis.run(scenario.n_rounds, scenario.is_durable);
         }
         for client in clients {
             history.ops.extend(client.join().expect("its own message stands above").ops);

@@ -8,5 +8,4 @@ mod support;
 mod clients;
 mod commands;
 mod failover;
-mod linearizable;
 mod refusals;

@@ -16,13 +16,23 @@ fn up(flags: &[&str]) -> String {
 }
 
 #[test]
-fn durability_that_is_not_built_is_refused() {
-    let text = up(&["--durability", "disk-quorum"]);
-    assert!(
-        text.contains("disk-quorum is not built yet") && text.contains("memory-quorum"),
-        "{text}"
-    );
-    assert!(up(&["--data", "/tmp/x"]).contains("--data"));
+fn durability_and_where_it_is_kept_must_fit() {
+    let text = up(&["--durability", "disk-all", "--data", "/tmp/x"]);
+    assert!(text.contains("not built yet") && text.contains("disk-quorum"), "{text}");
+    assert!(up(&["--durability", "disk-quorum"]).contains("say --data DIR"));
+    assert!(up(&["--durability", "memory-quorum", "--data", "/tmp/x"]).contains("--data"));
+    let text = up(&["--protocol", "velos", "--durability", "disk-quorum", "--data", "/tmp/x"]);
+    assert!(text.contains("velos does not provide disk-quorum"), "{text}");
+}
+
+#[test]
+fn a_data_directory_of_something_else_is_refused_and_left_alone() {
+    let data = tempfile::tempdir().unwrap();
+    std::fs::write(data.path().join("thesis.txt"), b"x").unwrap();
+    let path = data.path().to_str().unwrap();
+    let text = up(&["--durability", "disk-quorum", "--data", path]);
+    assert!(text.contains("thesis.txt"), "{text}");
+    assert_eq!(std::fs::read_dir(data.path()).unwrap().count(), 1);
 }
 
 #[test]

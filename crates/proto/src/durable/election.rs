@@ -48,6 +48,8 @@ impl<V: Variant> Durable<V> {
     /// Promises `ballot`: whatever this node did by the right of a lower one has ended (I5).
     pub(super) fn raise<H: Host>(&mut self, ballot: Ballot, host: &mut H) {
         self.depose(host);
+        // Whoever asked gets time to win.
+        self.retry_at = Some(self.now.plus(self.backoff()));
         self.highest = self.highest.max(ballot);
         self.log.promise(ballot, disk(host));
         if V::ACCEPT_OLDER_BALLOT {
@@ -201,9 +203,9 @@ impl<V: Variant> Durable<V> {
     /// Those that have not refused make no majority.
     fn cannot_win(&self) -> bool {
         let Office::Candidate(candidacy) = &self.office else { return false };
-        self.log.governing(self.committed).any(|(_, members)| {
-            !members.has_quorum(members.voters.difference(candidacy.denied))
-        })
+        self.log
+            .governing(self.committed)
+            .any(|(_, members)| !members.has_quorum(members.voters.difference(candidacy.denied)))
     }
 
     /// L1: somebody with a newer log has to lead.

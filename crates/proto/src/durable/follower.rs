@@ -1,6 +1,6 @@
 //! Followers: comparing logs, taking entries out of the ring, acknowledging (I4, I5, I6, I9).
 
-use super::log::Log;
+use super::log::{Log, Placed};
 use super::places::{ACK_WORDS, Ack, record};
 use super::wire::Begin;
 use super::*;
@@ -17,6 +17,8 @@ pub(super) struct Following {
     verified: Prefix,
     /// The leader's commit point.
     committed: Prefix,
+    /// What the leader said about the members: see [`Log::learn_members`].
+    members: Placed,
     /// The leader's log begins only here.
     needs: Prefix,
     told: Option<Ack>,
@@ -68,6 +70,7 @@ impl<V: Variant> Durable<V> {
             position: 0,
             verified,
             committed: begin.committed,
+            members: begin.members,
             needs: Prefix::ZERO,
             told: None,
         });
@@ -103,6 +106,9 @@ impl<V: Variant> Durable<V> {
 
     /// A state was installed: the leader can go on from there.
     pub(super) fn go_on_after<H: Host>(&mut self, applied: Prefix, host: &mut H) {
+        if let Some(following) = &self.following {
+            self.log.learn_members(following.members, disk(host));
+        }
         if let Some(following) = &mut self.following
             && following.position == 0
             && following.verified < applied
@@ -183,12 +189,7 @@ impl<V: Variant> Durable<V> {
     }
 
     /// False if this record does not continue what was compared: the stream is not to be trusted.
-    fn take_entry<H: Host>(
-        &mut self,
-        head: &record::Head,
-        payload: &[u8],
-        host: &mut H,
-    ) -> bool {
+    fn take_entry<H: Host>(&mut self, head: &record::Head, payload: &[u8], host: &mut H) -> bool {
         let Some(following) = &mut self.following else { return false };
         let slot = head.slot;
         let before = self.log.ballot_before(slot);

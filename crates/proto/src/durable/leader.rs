@@ -433,8 +433,7 @@ impl<V: Variant> Durable<V> {
         let Office::Leader(term) = &mut self.office else { return };
         let streams = &term.streams;
         let knows = |rank: &Rank| streams[rank.index()].told_commit >= at;
-        let gone: MemberSet =
-            term.peers.difference(members.all()).iter().filter(knows).collect();
+        let gone: MemberSet = term.peers.difference(members.all()).iter().filter(knows).collect();
         if at <= self.committed {
             term.peers = term.peers.difference(gone);
         }

@@ -29,7 +29,7 @@
 //! - I11 A leader answers reads from a state that holds everything acknowledged before they came: it
 //!   serves once an entry of its own ballot is committed, and a majority's *published* promises,
 //!   READ after the reads came, are not above its ballot. A promise is published before its vote
-//!   leaves. Simulated (`SERVE_EARLY`, `READ_WITHOUT_CHECK`, `READ_CHECKS_ONE`).
+//!   leaves. Simulated (`SERVE_EARLY`, `READ_WITHOUT_CHECK`).
 //! - I12 Configurations change by one voter at a time, each committed before the next, and count
 //!   incarnations, not seats. By construction: `change`. Simulated (`COUNT_REMOVED`, `TWO_CHANGES`).
 //!
@@ -64,8 +64,8 @@ mod reads;
 pub mod variant;
 mod wire;
 
-pub use log::Unusable;
 pub use leader::{Change, ChangeRefused};
+pub use log::Unusable;
 pub use members::Members;
 pub(crate) use places::Places;
 
@@ -227,19 +227,6 @@ impl<V: Variant> Durable<V> {
         self.log.incarnation()
     }
 
-    /// A durable state covers everything below `prefix`: the log may give that space back, but for
-    /// what those that lag may still ask for.
-    pub fn snapshotted<H: Host>(&mut self, prefix: Prefix, host: &mut H) {
-        assert!(prefix <= self.applied, "a state covers what was applied");
-        let mut low = prefix;
-        if let Office::Leader(term) = &self.office {
-            let bound = Prefix(prefix.0.saturating_sub(self.keep));
-            low = low.min(term.slowest().max(bound));
-        }
-        self.log.free_below(low.min(self.log.durable()), disk(host));
-        self.flush(host);
-    }
-
     fn flush<H: Host>(&mut self, host: &mut H) {
         self.log.flush(disk(host));
     }
@@ -306,11 +293,16 @@ impl<V: Variant> Durable<V> {
             Office::Candidate(candidacy) => candidacy.ballot,
             Office::Leader(term) => term.ballot,
         };
+        self.retry_at = Some(self.now.plus(self.backoff()));
         host.notify(Note::Deposed { ballot });
         for probe in core::mem::take(&mut self.probes) {
             host.notify(Note::ReadRefused(probe.ticket));
         }
-        self.retry_at = Some(self.now.plus(REPEAT_AFTER * (1 + self.me.index() as u32)));
+    }
+
+    /// Of two that try at once the lower one tries again first.
+    const fn backoff(&self) -> Duration {
+        Duration::from_millis(10 * (1 + self.me.index() as u64))
     }
 
     /// Whatever follows from a change of what is durable.
@@ -403,6 +395,18 @@ impl<V: Variant> Replicator for Durable<V> {
         self.wake(host);
     }
 
+    /// The log gives that space back, but for what those that lag may still ask for.
+    fn snapshotted<H: Host>(&mut self, prefix: Prefix, host: &mut H) {
+        assert!(prefix <= self.applied, "a state covers what was applied");
+        let mut low = prefix;
+        if let Office::Leader(term) = &self.office {
+            let bound = Prefix(prefix.0.saturating_sub(self.keep));
+            low = low.min(term.slowest().max(bound));
+        }
+        self.log.free_below(low.min(self.log.durable()), disk(host));
+        self.flush(host);
+    }
+
     fn on_disk<H: Host>(&mut self, event: DiskEvent, now: Instant, host: &mut H) {
         self.now = now;
         match event {
@@ -435,7 +439,7 @@ impl<V: Variant> Replicator for Durable<V> {
         if self.aside_until.is_some_and(|at| at <= now) {
             self.aside_until = None;
         }
-        if self.retry_at.is_some_and(|at| at <= now) {
+        if self.retry_at.is_none_or(|at| at <= now) {
             self.retry_at = None;
             self.campaign(host);
         }

@@ -70,11 +70,7 @@ impl<V: Variant> Durable<V> {
 
     fn end_probes<H: Host>(&mut self, host: &mut H) {
         let Some((_, members)) = self.log.members().copied() else { return };
-        let done = |passed: MemberSet| {
-            V::READ_WITHOUT_CHECK
-                || members.has_quorum(passed)
-                || V::READ_CHECKS_ONE && passed.len() > 1
-        };
+        let done = |passed: MemberSet| V::READ_WITHOUT_CHECK || members.has_quorum(passed);
         // Later checks see no more than earlier ones, so those that are done come first.
         let n_done = self.probes.iter().take_while(|probe| done(probe.passed)).count();
         for probe in self.probes.drain(..n_done) {

@@ -42,8 +42,6 @@ pub trait Variant: 'static {
     const TORN_RECORD: bool = false;
     /// Answer reads without looking at a majority's promises.
     const READ_WITHOUT_CHECK: bool = false;
-    /// Look at one member's promise only.
-    const READ_CHECKS_ONE: bool = false;
     /// Serve before an entry of the own ballot is committed.
     const SERVE_EARLY: bool = false;
     /// Count members that a configuration has removed.

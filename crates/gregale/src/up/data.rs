@@ -1,0 +1,187 @@
+//! The directory in which a durable cluster lives on when nothing of it runs.
+//!
+//! ```text
+//! DIR/cluster.toml    name, number of members, whether it was founded
+//! DIR/secret          what all members know
+//! DIR/member-1/       the first member's log and snapshots (docs/formats.md)
+//! DIR/member-1.life   how often it was started
+//! ```
+//! - I1 a directory belongs to one cluster: another name or size is refused before anything starts.
+//! - I2 once all members have served, a member's directory that is not there is a loss, which the
+//!   member reports, and not a beginning. Before that, whoever has none is founded.
+
+use super::directory::{random_secret, write_private};
+use crate::config::Start;
+use crate::failure::{Failure, Outcome};
+use serde::{Deserialize, Serialize};
+use std::fs::{DirBuilder, File};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+const CLUSTER: &str = "cluster.toml";
+const VERSION: u32 = 1;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Cluster {
+    version: u32,
+    name: String,
+    members: u8,
+    founded: bool,
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub(super) struct Data {
+    path: PathBuf,
+    cluster: Cluster,
+}
+
+impl Data {
+    /// Opens the cluster in `path`, or begins one there.
+    pub(super) fn open(path: &Path, name: &str, members: u8) -> Outcome<Data> {
+        let file = path.join(CLUSTER);
+        let text = match std::fs::read_to_string(&file) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Data::begin(path, name, members);
+            }
+            Err(error) => return Err(Failure::os(format_args!("read {}", file.display()), error)),
+        };
+        let cluster: Cluster = toml::from_str(&text)
+            .map_err(|error| Failure::new(format_args!("{}: {error}", file.display())))?;
+        let path = absolute(path)?;
+        if cluster.version != VERSION {
+            return Err(Failure::new(format_args!(
+                "{} has version {}, this program writes {VERSION}: run the program that wrote it",
+                file.display(),
+                cluster.version
+            )));
+        }
+        // I1
+        if (cluster.name.as_str(), cluster.members) != (name, members) {
+            return Err(Failure::new(format_args!(
+                "{} holds cluster {:?} of {} members, not {name:?} of {members}: \
+                 say --cluster {} --nodes {}, or name another directory",
+                path.display(),
+                cluster.name,
+                cluster.members,
+                cluster.name,
+                cluster.members
+            )));
+        }
+        Ok(Data { path, cluster })
+    }
+
+    fn begin(path: &Path, name: &str, members: u8) -> Outcome<Data> {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(path)
+            .map_err(|error| Failure::os(format_args!("make {}", path.display()), error))?;
+        let foreign = std::fs::read_dir(path)
+            .map_err(|error| Failure::os(format_args!("read {}", path.display()), error))?
+            .flatten()
+            .find(|entry| entry.file_name() != "secret" && entry.file_name() != "lost+found");
+        if let Some(entry) = foreign {
+            return Err(Failure::new(format_args!(
+                "{} holds {:?} and no cluster: name an empty or a new directory",
+                path.display(),
+                entry.file_name()
+            )));
+        }
+        let cluster = Cluster { version: VERSION, name: name.into(), members, founded: false };
+        let data = Data { path: absolute(path)?, cluster };
+        let secret = write_private(&data.secret_file(), random_secret()?.as_bytes())?;
+        synced(&secret, &data.secret_file())?;
+        data.write()?;
+        Ok(data)
+    }
+
+    /// All members have served (I2).
+    pub(super) fn founded(&mut self) -> Outcome<()> {
+        if self.cluster.founded {
+            return Ok(());
+        }
+        self.cluster.founded = true;
+        self.write()
+    }
+
+    /// Durably, by renaming: a crash leaves the old file or the new one.
+    fn write(&self) -> Outcome<()> {
+        let text = toml::to_string(&self.cluster)
+            .map_err(|error| Failure::new(format_args!("cannot describe the cluster: {error}")))?;
+        let (file, fresh) = (self.path.join(CLUSTER), self.path.join("cluster.new"));
+        let written = write_private(&fresh, text.as_bytes())?;
+        synced(&written, &fresh)?;
+        std::fs::rename(&fresh, &file)
+            .map_err(|error| Failure::os(format_args!("write {}", file.display()), error))?;
+        let directory = File::open(&self.path)
+            .map_err(|error| Failure::os(format_args!("open {}", self.path.display()), error))?;
+        synced(&directory, &self.path)
+    }
+
+    /// What all members know.
+    pub(super) fn secret_file(&self) -> PathBuf {
+        self.path.join("secret")
+    }
+
+    /// Where `member` keeps what it must not forget.
+    pub(super) fn member(&self, member: u16) -> PathBuf {
+        self.path.join(format!("member-{member}"))
+    }
+
+    /// How the first life of `member` under this supervisor begins (I2).
+    pub(super) fn start_of(&self, member: u16) -> Start {
+        let is_there = self.member(member).join("identity").exists();
+        if self.cluster.founded || is_there { Start::Reattach } else { Start::Bootstrap }
+    }
+}
+
+fn synced(file: &File, path: &Path) -> Outcome<()> {
+    file.sync_all().map_err(|error| Failure::os(format_args!("sync {}", path.display()), error))
+}
+
+fn absolute(path: &Path) -> Outcome<PathBuf> {
+    path.canonicalize().map_err(|error| Failure::os(format_args!("find {}", path.display()), error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn i1_another_cluster_is_refused_with_what_is_there() {
+        let base = tempfile::tempdir().unwrap();
+        let path = base.path().join("data");
+        drop(Data::open(&path, "one", 3).unwrap());
+        let refused = Data::open(&path, "two", 3).unwrap_err().to_string();
+        assert!(refused.contains("\"one\" of 3 members"), "{refused}");
+        let refused = Data::open(&path, "one", 5).unwrap_err().to_string();
+        assert!(refused.contains("--nodes 3"), "{refused}");
+        assert!(Data::open(&path, "one", 3).is_ok());
+    }
+
+    #[test]
+    fn i1_a_directory_of_something_else_is_left_alone() {
+        let base = tempfile::tempdir().unwrap();
+        std::fs::write(base.path().join("thesis.txt"), b"x").unwrap();
+        let refused = Data::open(base.path(), "one", 3).unwrap_err().to_string();
+        assert!(refused.contains("thesis.txt"), "{refused}");
+        assert_eq!(std::fs::read_dir(base.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn i2_a_lost_directory_is_no_beginning_once_the_cluster_was_founded() {
+        let base = tempfile::tempdir().unwrap();
+        let mut data = Data::open(base.path(), "one", 3).unwrap();
+        assert_eq!(data.start_of(1), Start::Bootstrap);
+        std::fs::create_dir(data.member(1)).unwrap();
+        std::fs::write(data.member(1).join("identity"), b"").unwrap();
+        assert_eq!(data.start_of(1), Start::Reattach);
+        assert_eq!(data.start_of(2), Start::Bootstrap);
+        data.founded().unwrap();
+        let data = Data::open(base.path(), "one", 3).unwrap();
+        assert_eq!(data.start_of(2), Start::Reattach);
+    }
+}

@@ -1,0 +1,379 @@
+//! A member's stable storage, as its machine sees it: the log in its directory, the thread that
+//! syncs it, and snapshots of the state.
+//!
+//! - I1 the loop never waits for the disk: records are laid out in memory and handed to a thread,
+//!   which rings when something became durable; a snapshot is written by a thread of its own.
+//! - I2 log entries are given back only when a snapshot that covers them is durable. By
+//!   construction: `Core::mind_disk` tells the machine of a snapshot after its file has its name.
+//! - I3 a disk that failed ends the replica: nobody knows what is on it then. [`LogDisk::failure`].
+
+use base::{Ballot, Instant, Prefix, Slot};
+use proto::disk::{Disk, DiskEvent, Entry, EntryHead, Flush};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::time::Duration;
+use storage::log::Options;
+use storage::media::{Media, Os};
+use storage::snapshot::{self, Snapshot, SnapshotError, SnapshotWriter};
+use storage::{Committer, Directory, Log, Report};
+
+/// A snapshot is taken when this much was logged since the last one, or as much as that one had.
+pub const SNAPSHOT_LOG_BYTES: u64 = 64 << 20;
+/// How many snapshots are kept: one that turns out to be damaged is not the only one.
+const SNAPSHOTS_KEPT: usize = 2;
+/// How often a sync under way is looked at.
+const STALL_LOOK: Duration = Duration::from_millis(100);
+
+/// Why a directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The log.
+    #[error(transparent)]
+    Log(#[from] storage::log::OpenError),
+    /// A snapshot.
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
+    /// Damage met while reading.
+    #[error(transparent)]
+    Damage(#[from] storage::Damage),
+    /// The kernel.
+    #[error("{what}: {error}")]
+    Os {
+        /// What was tried.
+        what: &'static str,
+        /// What it said.
+        error: io::Error,
+    },
+}
+
+/// Rings when the disk has news.
+#[derive(Debug)]
+struct Bell(OwnedFd);
+
+impl Bell {
+    fn ring(&self) {
+        // Full means that it rings already.
+        let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
+    }
+}
+
+/// Entries of one ballot and view, from `first` on.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    first: Slot,
+    ballot: Ballot,
+    view: u64,
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct LogDisk {
+    log: Log<Os>,
+    committer: Committer,
+    bell: Arc<Bell>,
+    /// Holds the lock.
+    directory: Directory,
+    runs: Vec<Run>,
+    reports: Vec<Report>,
+    failure: Option<String>,
+    trouble: Option<String>,
+    /// Bytes of entries since the last snapshot began.
+    logged_bytes: u64,
+    snapshot_bytes: u64,
+    writing: Option<Receiver<Result<Slot, String>>>,
+    /// Figures.
+    n_snapshots: u64,
+}
+
+/// A state that was found on disk.
+#[derive(Debug)]
+pub struct Found {
+    /// It covers every slot below.
+    pub prefix: Prefix,
+    /// As [`LogDisk::snapshot`] got it.
+    pub state: Vec<u8>,
+}
+
+impl LogDisk {
+    /// Opens log and snapshots of a directory; the newest snapshot comes with it.
+    ///
+    /// # Errors
+    /// [`OpenError`]: damage is named and nothing is changed.
+    pub fn open(directory: Directory) -> Result<(LogDisk, Option<Found>), OpenError> {
+        let media = directory.media().clone();
+        let failed = |what| move |error: io::Error| OpenError::Os { what, error };
+        snapshot::clear(&media).map_err(failed("remove an unfinished snapshot"))?;
+        let opened = storage::log::open(&media, &Options::default(), directory.log())?;
+        if let Some(torn) = &opened.torn {
+            eprintln!(
+                "gregale: {}/{}: a torn end was cut at byte {} (slot {}): {}",
+                media.place(),
+                torn.file,
+                torn.offset,
+                torn.slot.0,
+                torn.why
+            );
+        }
+        let found = newest(&media)?;
+        let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|errno| {
+            OpenError::Os { what: "make an event descriptor", error: errno.into() }
+        })?;
+        let bell = Arc::new(Bell(fd));
+        let ring = Arc::clone(&bell);
+        let committer = Committer::start(opened.writer, move || ring.ring())
+            .map_err(failed("start the thread that syncs"))?;
+        let mut disk = LogDisk {
+            log: opened.log,
+            committer,
+            bell,
+            directory,
+            runs: Vec::new(),
+            reports: Vec::new(),
+            failure: None,
+            trouble: None,
+            logged_bytes: 0,
+            snapshot_bytes: found.as_ref().map_or(0, |found| found.state.len() as u64),
+            writing: None,
+            n_snapshots: 0,
+        };
+        disk.survey()?;
+        Ok((disk, found))
+    }
+
+    /// Learns the ballots of the entries that are there.
+    fn survey(&mut self) -> Result<(), OpenError> {
+        let mut payload = Vec::new();
+        for slot in (self.log.start().0..self.log.end().0).map(Slot) {
+            let head = self.log.read(slot, &mut payload)?;
+            let head = head.expect("between its start and its end a log has no gaps");
+            self.note(slot, head.ballot, head.view);
+            self.logged_bytes += payload.len() as u64;
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, slot: Slot, ballot: Ballot, view: u64) {
+        if self.runs.last().is_none_or(|run| (run.ballot, run.view) != (ballot, view)) {
+            self.runs.push(Run { first: slot, ballot, view });
+        }
+    }
+
+    /// Whether nothing was ever stored here.
+    pub fn is_empty(&self) -> bool {
+        self.log.meta().is_empty() && self.log.end() == Slot::ZERO
+    }
+
+    /// Readable when [`LogDisk::pump`] may have news.
+    pub fn wait_fd(&self) -> BorrowedFd<'_> {
+        self.bell.0.as_fd()
+    }
+
+    /// Hands over what is asked for, and learns what became of earlier requests.
+    pub fn pump(&mut self, now: Instant, mut tell: impl FnMut(DiskEvent)) {
+        if self.failure.is_some() {
+            return;
+        }
+        let mut rings = [0; 8];
+        let _ = rustix::io::read(&self.bell.0, &mut rings); // empty: nothing rang
+        if let Err(fatal) = self.committer.pump(&mut self.log, now, &mut self.reports) {
+            self.failure = Some(fatal.to_string());
+            return;
+        }
+        for report in self.reports.drain(..) {
+            let event = match report {
+                Report::Synced(flush) => DiskEvent::Synced(Flush(flush.0)),
+                Report::Full(why) => {
+                    self.trouble = Some(why);
+                    DiskEvent::Full
+                }
+                Report::Room => {
+                    self.trouble = None;
+                    DiskEvent::Room
+                }
+                Report::Stalled => {
+                    let place = self.directory.media().place();
+                    self.trouble = Some(format!("{place} takes long to sync"));
+                    DiskEvent::Stalled
+                }
+                Report::Flowing => {
+                    self.trouble = None;
+                    DiskEvent::Flowing
+                }
+            };
+            tell(event);
+        }
+    }
+
+    /// When [`LogDisk::pump`] has to look though nothing rang.
+    pub fn look_within(&self) -> Option<Duration> {
+        (self.committer.n_in_flight() > 0).then_some(STALL_LOOK)
+    }
+
+    /// Why this replica must stop (I3).
+    pub fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+
+    /// What is wrong with the disk at the moment.
+    pub fn trouble(&self) -> Option<&str> {
+        self.trouble.as_deref()
+    }
+
+    /// Where it is.
+    pub fn place(&self) -> String {
+        self.directory.media().place()
+    }
+
+    /// How many snapshots this life has written.
+    pub fn n_snapshots(&self) -> u64 {
+        self.n_snapshots
+    }
+
+    /// Whether it is time for a snapshot.
+    pub fn wants_snapshot(&self) -> bool {
+        self.writing.is_none()
+            && self.failure.is_none()
+            && self.logged_bytes >= SNAPSHOT_LOG_BYTES.max(self.snapshot_bytes)
+    }
+
+    /// Whether a snapshot is being written.
+    pub fn is_writing(&self) -> bool {
+        self.writing.is_some()
+    }
+
+    /// Begins to write the state of everything below `prefix`, by a thread.
+    pub fn snapshot(&mut self, prefix: Prefix, state: Vec<u8>) {
+        let (media, log) = (self.directory.media().clone(), self.directory.log());
+        let (to, writing) = channel();
+        let bell = Arc::clone(&self.bell);
+        self.snapshot_bytes = state.len() as u64;
+        self.logged_bytes = 0;
+        let write = move || {
+            let written = write(&media, log, Slot(prefix.0), &state);
+            // Without a receiver the replica has ended.
+            let _ = to.send(written.map_err(|error| error.to_string()));
+            bell.ring();
+        };
+        // Without a thread now there is one later: the log only grows meanwhile.
+        if std::thread::Builder::new().name("snapshot".into()).spawn(write).is_ok() {
+            self.writing = Some(writing);
+        }
+    }
+
+    /// The prefix of the snapshot that has become durable since the last call.
+    pub fn snapshotted(&mut self) -> Option<Prefix> {
+        let outcome = match self.writing.as_ref()?.try_recv() {
+            Ok(outcome) => outcome,
+            Err(TryRecvError::Empty) => return None,
+            Err(TryRecvError::Disconnected) => Err("its thread ended".to_owned()),
+        };
+        self.writing = None;
+        match outcome {
+            Ok(slot) => {
+                self.n_snapshots += 1;
+                Some(Prefix(slot.0))
+            }
+            Err(why) => {
+                eprintln!("gregale: no snapshot: {why}; the log is kept until one succeeds");
+                None
+            }
+        }
+    }
+}
+
+fn write(media: &Os, log: u64, slot: Slot, state: &[u8]) -> Result<Slot, SnapshotError> {
+    let mut writer = SnapshotWriter::create(media, log, slot, &[])?;
+    writer.write(state)?;
+    let slot = writer.finish()?;
+    // An old one that cannot be removed now goes with the next.
+    let _ = snapshot::delete_old(media, SNAPSHOTS_KEPT);
+    Ok(slot)
+}
+
+fn newest(media: &Os) -> Result<Option<Found>, OpenError> {
+    let failed = |error| OpenError::Os { what: "list the snapshots", error };
+    let Some(slot) = snapshot::list(media).map_err(failed)?.pop() else { return Ok(None) };
+    let file = Snapshot::open(media, slot)?;
+    file.verify()?;
+    let mut state = Vec::with_capacity(usize::try_from(file.n_bytes()).unwrap_or(0));
+    for chunk in 0..file.n_chunks() {
+        file.read_chunk(chunk, &mut state)?;
+    }
+    Ok(Some(Found { prefix: Prefix(slot.0), state }))
+}
+
+impl Disk for LogDisk {
+    fn append(&mut self, entry: Entry<'_>) {
+        let EntryHead { slot, ballot, view } = entry.head;
+        self.note(slot, ballot, view);
+        self.logged_bytes += entry.payload.len() as u64;
+        self.log
+            .append(slot, ballot, view, entry.payload)
+            .expect("a machine's window is far below what may wait for the disk");
+    }
+
+    fn cut(&mut self, end: Slot) {
+        self.log.cut(end);
+        while self.runs.pop_if(|run| run.first >= end).is_some() {}
+    }
+
+    fn begin_at(&mut self, slot: Slot) {
+        self.runs.clear();
+        if slot <= self.log.end() {
+            self.log.cut(slot.max(self.log.start()));
+        }
+        self.log.free_below(slot);
+    }
+
+    fn put_meta(&mut self, meta: &[u8]) {
+        self.log.put_meta(meta);
+    }
+
+    fn meta(&self) -> &[u8] {
+        self.log.meta()
+    }
+
+    fn sync(&mut self) -> Flush {
+        Flush(self.log.sync().0)
+    }
+
+    fn read(&mut self, slot: Slot, into: &mut Vec<u8>) -> Option<EntryHead> {
+        match self.log.read(slot, into) {
+            Ok(head) => {
+                let storage::EntryHead { slot, ballot, view } = head?;
+                Some(EntryHead { slot, ballot, view })
+            }
+            Err(damage) => {
+                self.failure = Some(damage.to_string());
+                None
+            }
+        }
+    }
+
+    fn head(&self, slot: Slot) -> Option<EntryHead> {
+        if slot < self.log.start() || slot >= self.log.end() {
+            return None;
+        }
+        let after = self.runs.partition_point(|run| run.first <= slot);
+        let Run { ballot, view, .. } = self.runs[after.checked_sub(1)?];
+        Some(EntryHead { slot, ballot, view })
+    }
+
+    fn start(&self) -> Slot {
+        self.log.start()
+    }
+
+    fn end(&self) -> Slot {
+        self.log.end()
+    }
+
+    fn free_below(&mut self, slot: Slot) {
+        self.log.free_below(slot);
+        let first = self.log.start();
+        let gone = self.runs.partition_point(|run| run.first <= first).saturating_sub(1);
+        self.runs.drain(..gone);
+    }
+}
