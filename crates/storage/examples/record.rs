@@ -22,5 +22,12 @@ fn main() -> std::io::Result<()> {
         let at = |percent: usize| times[(times.len() - 1) * percent / 100] as f64 / 1000.0;
         println!("{what:<44} {:>7.1} {:>7.1}", at(50), at(99));
     }
+    let restart = storage::bench::measure_restart(&dir, 512, 500_000)?;
+    println!(
+        "opening a log of {} entries, {} MB: {} ms",
+        restart.n_entries,
+        restart.n_bytes / 1_000_000,
+        restart.open_ns / 1_000_000
+    );
     Ok(())
 }

@@ -108,6 +108,51 @@ fn measure_in(dir: &Path, payload: usize, n: usize) -> io::Result<Samples> {
     Ok(samples)
 }
 
+/// How long an opening took, and of what.
+#[derive(Clone, Copy, Debug)]
+pub struct Restart {
+    /// Entries that were found.
+    pub n_entries: u64,
+    /// Bytes of their payloads.
+    pub n_bytes: u64,
+    /// Time to verify every record and have the log ready.
+    pub open_ns: u64,
+}
+
+/// Measures the opening of a log with `n` entries of `payload` bytes in a fresh directory below
+/// `path`, which it removes. The page cache is warm.
+pub fn measure_restart(path: &Path, payload: usize, n: u64) -> io::Result<Restart> {
+    let dir = path.join(format!("storage-restart-{}", std::process::id()));
+    std::fs::create_dir_all(&dir)?;
+    let measured = restart_in(&dir, payload, n);
+    std::fs::remove_dir_all(&dir)?;
+    measured
+}
+
+fn restart_in(dir: &Path, payload: usize, n: u64) -> io::Result<Restart> {
+    let (media, options) = (Os::new(dir)?, Options::default());
+    {
+        let mut opened = log::open(&media, &options, 1).map_err(io::Error::other)?;
+        let (log, bytes) = (&mut opened.log, vec![3; payload]);
+        for i in 0..n {
+            log.append(log.end(), Ballot(1), 1, &bytes).map_err(io::Error::other)?;
+            // Batches as they are under load.
+            if i + 1 == n || log.n_unsynced() >= 1 << 20 {
+                log.sync();
+                while let Some(batch) = log.take() {
+                    opened.writer.write(&batch).map_err(io::Error::other)?;
+                    log.done(batch.end());
+                }
+            }
+        }
+    }
+    let start = std::time::Instant::now();
+    let opened = log::open(&media, &options, 1).map_err(io::Error::other)?;
+    let open_ns = start.elapsed().as_nanos() as u64;
+    let (n_entries, n_bytes) = (opened.log.end().0, opened.log.n_payload_bytes());
+    Ok(Restart { n_entries, n_bytes, open_ns })
+}
+
 /// A file whose blocks are allocated and written.
 fn written(media: &Os, name: &str, len: u64) -> io::Result<std::fs::File> {
     let file = media.create(name, len)?;
@@ -129,6 +174,8 @@ mod tests {
         {
             assert_eq!(times.len(), 3);
         }
+        let restart = measure_restart(dir.path(), 100, 5).unwrap();
+        assert_eq!((restart.n_entries, restart.n_bytes), (5, 500));
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 }

@@ -145,6 +145,8 @@ impl Committer {
         out.extend(log.flushed().map(Report::Synced));
         if full.is_some() != self.is_full {
             self.is_full = full.is_some();
+            // The batch that waited for space begins to move only now.
+            self.since = now;
             out.push(full.map_or(Report::Room, Report::Full));
         }
         if let Some(oldest) = log.take_release() {

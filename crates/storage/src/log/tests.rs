@@ -358,6 +358,44 @@ fn damage_of_an_entry_is_found_when_it_is_read_too() {
 }
 
 #[test]
+fn files_of_any_bytes_and_lengths_are_opened_or_refused_without_a_panic() {
+    let (sample, _) = sample();
+    let (mut n_opened, mut n_refused) = (0, 0);
+    for seed in 0..400 {
+        let (disk, mut rng) = (Simulated::new(), Rng::new(seed));
+        for (name, bytes) in contents(&sample) {
+            let mut bytes = bytes.unwrap();
+            for _ in 0..rng.below(3) {
+                let at = rng.below(bytes.len() as u64) as usize;
+                let len = rng.range(1, 64).min((bytes.len() - at) as u64) as usize;
+                match rng.below(4) {
+                    0 => bytes[at..at + len].fill(0),
+                    1 => bytes.truncate(at),
+                    2 => bytes.copy_within(..len, at),
+                    _ => bytes[at] = rng.next_u64() as u8,
+                }
+            }
+            if rng.chance(9, 10) {
+                let file = disk.create(&name, bytes.len() as u64).unwrap();
+                disk.write_at(&file, 0, &bytes).unwrap();
+            }
+        }
+        match open(&disk, &small(), LOG) {
+            Ok(mut opened) => {
+                n_opened += 1;
+                append(&mut opened, b"it goes on");
+                commit(&mut opened).unwrap();
+                let end = opened.log.end();
+                assert_eq!(open_it(&disk).log.end(), end);
+            }
+            Err(OpenError::Damaged(_)) => n_refused += 1,
+            Err(other) => panic!("seed {seed}: {other}"),
+        }
+    }
+    assert!(n_opened > 0 && n_refused > 0);
+}
+
+#[test]
 fn sizes_that_do_not_fit_together_are_refused() {
     for options in [
         Options { align: 100, ..small() },
