@@ -43,6 +43,8 @@ pub(crate) struct Client {
     current: Option<Current>,
     /// Whom it believes to lead.
     favourite: Option<usize>,
+    /// It was told just now who leads.
+    was_told: bool,
     /// What it last saw in each register.
     seen: [u64; N_KEYS],
     /// Operations asked and answered in the liveness phase.
@@ -57,6 +59,7 @@ impl Client {
             attempt: 0,
             current: None,
             favourite: None,
+            was_told: false,
             seen: [0; N_KEYS],
             n_live: 0,
         }
@@ -81,7 +84,11 @@ impl<S: Subject> World<S> {
             Some(current) if now >= current.give_up_at => self.give_up(index),
             Some(_) => {
                 // No answer: somebody else may know. The same (client, sequence), so I1 holds.
-                self.clients[index].favourite = None;
+                // (Where every answer waits for disks, to forget who leads too would starve it.)
+                if !(S::IS_DURABLE && self.clients[index].was_told) {
+                    self.clients[index].favourite = None;
+                }
+                self.clients[index].was_told = false;
                 self.attempt(index);
             }
         }
@@ -192,6 +199,7 @@ impl<S: Subject> World<S> {
             }
             Reply::NotLeader(hint) => {
                 client.favourite = hint.map(usize::from);
+                client.was_told = true;
                 let pause = client.rng.range(MS / 10, self.plan.patience_ns / 40);
                 self.net.queue.set_client(index, now + pause.min(current.left(now)));
                 client.attempt += 1;

@@ -271,6 +271,5 @@ mutants! {
     TornAck: TORN_ACK,
     TornRecord: TORN_RECORD,
     ReadWithoutCheck: READ_WITHOUT_CHECK,
-    ReadChecksOne: READ_CHECKS_ONE,
     ServeEarly: SERVE_EARLY,
 }

@@ -18,6 +18,14 @@ fn sound_durable_survives_a_sweep_that_reaches_the_interesting_cases() {
 }
 
 #[test]
+fn trace() {
+    let Ok(seed) = std::env::var("SEED") else { return };
+    let outcome = sim::replay::<Durable<Sound>>(&Config::default(), seed.parse().unwrap());
+    std::fs::write("/tmp/durable-trace.txt", &outcome.trace).unwrap();
+    println!("{:?}", outcome.violation);
+}
+
+#[test]
 fn hunts() {
     let n: u64 = std::env::var("HUNT").map_or(100, |n| n.parse().unwrap());
     for mutant in mutants() {
