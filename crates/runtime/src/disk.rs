@@ -7,7 +7,7 @@
 //!   construction: `Core::mind_disk` tells the machine of a snapshot after its file has its name.
 //! - I3 a disk that failed ends the replica: nobody knows what is on it then. [`LogDisk::failure`].
 
-use base::{Ballot, Instant, Prefix, Slot};
+use base::{Instant, Prefix, Slot};
 use proto::disk::{Disk, DiskEvent, Entry, EntryHead, Flush};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -60,14 +60,6 @@ impl Bell {
     }
 }
 
-/// Entries of one ballot and view, from `first` on.
-#[derive(Clone, Copy, Debug)]
-struct Run {
-    first: Slot,
-    ballot: Ballot,
-    view: u64,
-}
-
 /// See the module's text.
 #[derive(Debug)]
 pub struct LogDisk {
@@ -76,7 +68,6 @@ pub struct LogDisk {
     bell: Arc<Bell>,
     /// Holds the lock.
     directory: Directory,
-    runs: Vec<Run>,
     reports: Vec<Report>,
     failure: Option<String>,
     trouble: Option<String>,
@@ -125,40 +116,20 @@ impl LogDisk {
         let ring = Arc::clone(&bell);
         let committer = Committer::start(opened.writer, move || ring.ring())
             .map_err(failed("start the thread that syncs"))?;
-        let mut disk = LogDisk {
+        let disk = LogDisk {
+            logged_bytes: opened.log.n_payload_bytes(),
             log: opened.log,
             committer,
             bell,
             directory,
-            runs: Vec::new(),
             reports: Vec::new(),
             failure: None,
             trouble: None,
-            logged_bytes: 0,
             snapshot_bytes: found.as_ref().map_or(0, |found| found.state.len() as u64),
             writing: None,
             n_snapshots: 0,
         };
-        disk.survey()?;
         Ok((disk, found))
-    }
-
-    /// Learns the ballots of the entries that are there.
-    fn survey(&mut self) -> Result<(), OpenError> {
-        let mut payload = Vec::new();
-        for slot in (self.log.start().0..self.log.end().0).map(Slot) {
-            let head = self.log.read(slot, &mut payload)?;
-            let head = head.expect("between its start and its end a log has no gaps");
-            self.note(slot, head.ballot, head.view);
-            self.logged_bytes += payload.len() as u64;
-        }
-        Ok(())
-    }
-
-    fn note(&mut self, slot: Slot, ballot: Ballot, view: u64) {
-        if self.runs.last().is_none_or(|run| (run.ballot, run.view) != (ballot, view)) {
-            self.runs.push(Run { first: slot, ballot, view });
-        }
     }
 
     /// Whether nothing was ever stored here.
@@ -308,7 +279,6 @@ fn newest(media: &Os) -> Result<Option<Found>, OpenError> {
 impl Disk for LogDisk {
     fn append(&mut self, entry: Entry<'_>) {
         let EntryHead { slot, ballot, view } = entry.head;
-        self.note(slot, ballot, view);
         self.logged_bytes += entry.payload.len() as u64;
         self.log
             .append(slot, ballot, view, entry.payload)
@@ -317,15 +287,10 @@ impl Disk for LogDisk {
 
     fn cut(&mut self, end: Slot) {
         self.log.cut(end);
-        while self.runs.pop_if(|run| run.first >= end).is_some() {}
     }
 
     fn begin_at(&mut self, slot: Slot) {
-        self.runs.clear();
-        if slot <= self.log.end() {
-            self.log.cut(slot.max(self.log.start()));
-        }
-        self.log.free_below(slot);
+        self.log.begin_at(slot);
     }
 
     fn put_meta(&mut self, meta: &[u8]) {
@@ -354,11 +319,7 @@ impl Disk for LogDisk {
     }
 
     fn head(&self, slot: Slot) -> Option<EntryHead> {
-        if slot < self.log.start() || slot >= self.log.end() {
-            return None;
-        }
-        let after = self.runs.partition_point(|run| run.first <= slot);
-        let Run { ballot, view, .. } = self.runs[after.checked_sub(1)?];
+        let storage::EntryHead { slot, ballot, view } = self.log.head(slot)?;
         Some(EntryHead { slot, ballot, view })
     }
 
@@ -372,8 +333,5 @@ impl Disk for LogDisk {
 
     fn free_below(&mut self, slot: Slot) {
         self.log.free_below(slot);
-        let first = self.log.start();
-        let gone = self.runs.partition_point(|run| run.first <= first).saturating_sub(1);
-        self.runs.drain(..gone);
     }
 }
