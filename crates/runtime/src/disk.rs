@@ -74,6 +74,8 @@ pub struct LogDisk {
     /// Bytes of entries since the last snapshot began.
     logged_bytes: u64,
     snapshot_bytes: u64,
+    /// Said by the operator: snapshots by the volume logged alone.
+    snapshot_log_bytes: Option<u64>,
     writing: Option<Receiver<Result<Slot, String>>>,
     /// Figures.
     n_snapshots: u64,
@@ -126,10 +128,17 @@ impl LogDisk {
             failure: None,
             trouble: None,
             snapshot_bytes: found.as_ref().map_or(0, |found| found.state.len() as u64),
+            snapshot_log_bytes: None,
             writing: None,
             n_snapshots: 0,
         };
         Ok((disk, found))
+    }
+
+    /// Snapshots are taken whenever this much was logged, however large the state is: to measure what
+    /// they cost, or to have none.
+    pub fn snapshot_every(&mut self, log_bytes: u64) {
+        self.snapshot_log_bytes = Some(log_bytes);
     }
 
     /// Whether nothing was ever stored here.
@@ -207,7 +216,8 @@ impl LogDisk {
     pub fn wants_snapshot(&self) -> bool {
         self.writing.is_none()
             && self.failure.is_none()
-            && self.logged_bytes >= SNAPSHOT_LOG_BYTES.max(self.snapshot_bytes)
+            && self.logged_bytes
+                >= self.snapshot_log_bytes.unwrap_or(SNAPSHOT_LOG_BYTES.max(self.snapshot_bytes))
     }
 
     /// Whether a snapshot is being written.
@@ -264,16 +274,28 @@ fn write(media: &Os, log: u64, slot: Slot, state: &[u8]) -> Result<Slot, Snapsho
     Ok(slot)
 }
 
+/// The newest state that is whole. With an older one, or none, the machine finds that the log does
+/// not reach back to it, and asks the others.
 fn newest(media: &Os) -> Result<Option<Found>, OpenError> {
     let failed = |error| OpenError::Os { what: "list the snapshots", error };
-    let Some(slot) = snapshot::list(media).map_err(failed)?.pop() else { return Ok(None) };
+    for slot in snapshot::list(media).map_err(failed)?.into_iter().rev() {
+        match read(media, slot) {
+            Ok(state) => return Ok(Some(Found { prefix: Prefix(slot.0), state })),
+            Err(error @ SnapshotError::Damaged { .. }) => eprintln!("gregale: {error}"),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(None)
+}
+
+fn read(media: &Os, slot: Slot) -> Result<Vec<u8>, SnapshotError> {
     let file = Snapshot::open(media, slot)?;
     file.verify()?;
     let mut state = Vec::with_capacity(usize::try_from(file.n_bytes()).unwrap_or(0));
     for chunk in 0..file.n_chunks() {
         file.read_chunk(chunk, &mut state)?;
     }
-    Ok(Some(Found { prefix: Prefix(slot.0), state }))
+    Ok(state)
 }
 
 impl Disk for LogDisk {

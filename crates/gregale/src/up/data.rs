@@ -14,6 +14,7 @@ use super::directory::{random_secret, write_private};
 use crate::config::Start;
 use crate::failure::{Failure, Outcome};
 use serde::{Deserialize, Serialize};
+use std::ffi::OsStr;
 use std::fs::{DirBuilder, File};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -82,7 +83,7 @@ impl Data {
         let foreign = std::fs::read_dir(path)
             .map_err(|error| Failure::os(format_args!("read {}", path.display()), error))?
             .flatten()
-            .find(|entry| entry.file_name() != "secret" && entry.file_name() != "lost+found");
+            .find(|entry| !is_expected(&entry.file_name()));
         if let Some(entry) = foreign {
             return Err(Failure::new(format_args!(
                 "{} holds {:?} and no cluster: name an empty or a new directory",
@@ -121,6 +122,11 @@ impl Data {
         synced(&directory, &self.path)
     }
 
+    /// Whether all members have served at some time (I2).
+    pub(super) fn is_founded(&self) -> bool {
+        self.cluster.founded
+    }
+
     /// What all members know.
     pub(super) fn secret_file(&self) -> PathBuf {
         self.path.join("secret")
@@ -136,6 +142,13 @@ impl Data {
         let is_there = self.member(member).join("identity").exists();
         if self.cluster.founded || is_there { Start::Reattach } else { Start::Bootstrap }
     }
+}
+
+/// What an earlier attempt may have left; and a member's directory may be a disk of its own (which
+/// that member refuses if it is not empty).
+fn is_expected(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    name == "secret" || name == "lost+found" || name.starts_with("member-")
 }
 
 fn synced(file: &File, path: &Path) -> Outcome<()> {

@@ -159,6 +159,7 @@ impl<'a> Supervisor<'a> {
                     start,
                     directory: directory.path().to_path_buf(),
                     data: data.as_ref().map(|data| data.member(member)),
+                    snapshot_log_bytes: args.snapshot_log_bytes,
                     secret_file: secret.unwrap_or_else(|| directory.secret_file()),
                     requirepass: args.requirepass.clone(),
                     maxmemory: args.maxmemory,
@@ -243,7 +244,8 @@ impl<'a> Supervisor<'a> {
                     self.say.learner(id, &why);
                 }
                 Report::Refused(why) => {
-                    if !self.is_ready {
+                    // A cluster that was there before goes on without a minority of its disks.
+                    if !self.is_ready && !self.data.as_ref().is_some_and(Data::is_founded) {
                         return Err(Failure::new(format_args!("member {id}: {why}")));
                     }
                     self.say.refused(id, &why);
@@ -258,7 +260,7 @@ impl<'a> Supervisor<'a> {
             let pause = member.died(restarts, RESTART_AFTER, RESTART_AFTER_MAX);
             self.say.died(id, &how, pause);
         }
-        if !self.is_ready && self.members.iter().all(|member| member.state == State::Serving) {
+        if !self.is_ready && self.can_serve() {
             self.is_ready = true;
             if let Some(data) = &mut self.data {
                 data.founded()?;
@@ -266,6 +268,13 @@ impl<'a> Supervisor<'a> {
             self.say.ready();
         }
         Ok(())
+    }
+
+    /// All members serve, or a majority does and the others have said why they never will.
+    fn can_serve(&self) -> bool {
+        let serving = self.members.iter().filter(|member| member.state == State::Serving).count();
+        let settled = |member: &Member| member.state == State::Serving || member.refused;
+        serving >= base::majority(self.members.len()) && self.members.iter().all(settled)
     }
 
     fn restart_due(&mut self) -> Outcome<()> {

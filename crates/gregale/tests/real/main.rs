@@ -7,5 +7,6 @@ mod support;
 
 mod clients;
 mod commands;
+mod disk;
 mod failover;
 mod refusals;

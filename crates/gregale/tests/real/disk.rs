@@ -1,0 +1,148 @@
+//! Clusters whose acknowledged writes are on disk: all members die, disks are full or lost.
+
+use crate::support::{Cluster, PATIENCE, signal, wait_until};
+use redis::Connection;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// A longer look: `DURABLE_ROUNDS=50 cargo test -p gregale --test real everything_acknowledged`.
+fn rounds() -> u64 {
+    std::env::var("DURABLE_ROUNDS").map_or(4, |text| text.parse().expect("a number"))
+}
+
+fn start(data: &Path, flags: &[&str]) -> Cluster {
+    let path = data.to_str().expect("a plain path");
+    let mut all = vec!["--durability", "disk-quorum", "--data", path];
+    all.extend_from_slice(flags);
+    Cluster::start_with(&all)
+}
+
+fn command(connection: &mut Connection, words: &[&str]) -> redis::RedisResult<i64> {
+    let (name, arguments) = words.split_first().expect("a command has a name");
+    redis::cmd(name).arg(arguments).query(connection)
+}
+
+/// Increments until something fails; what was acknowledged last.
+fn count_until_it_fails(cluster: &Cluster, member: u16) -> i64 {
+    let mut connection = cluster.connect(member);
+    connection.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+    let mut last = 0;
+    while let Ok(n) = command(&mut connection, &["INCR", "n"]) {
+        last = n;
+    }
+    last
+}
+
+#[test]
+fn everything_acknowledged_survives_the_death_of_all_again_and_again() {
+    let data = tempfile::tempdir().unwrap();
+    let mut cluster = start(data.path(), &[]);
+    let mut acknowledged = 0;
+    for round in 0..rounds() {
+        let pids = [1, 2, 3].map(|id| cluster.pid_of(id));
+        let counted = std::thread::scope(|scope| {
+            let counter = scope.spawn(|| count_until_it_fails(&cluster, 1));
+            let mut other = cluster.connect(2);
+            let goal = acknowledged + 200;
+            wait_until("some writes", || command(&mut other, &["GET", "n"]).unwrap_or(0) > goal);
+            pids.iter().for_each(|pid| signal(*pid, "KILL"));
+            counter.join().unwrap()
+        });
+        assert!(counted > acknowledged);
+        acknowledged = counted;
+        (0..3).for_each(|_| drop(cluster.wait_for("serves again")));
+        let n = command(&mut cluster.connect(3), &["GET", "n"]).unwrap();
+        // The one under way may have been decided.
+        assert!((acknowledged..=acknowledged + 1).contains(&n), "round {round}: {n}");
+        acknowledged = n;
+    }
+}
+
+#[test]
+fn a_cluster_that_was_stopped_goes_on_where_it_was() {
+    let data = tempfile::tempdir().unwrap();
+    let mut cluster = start(data.path(), &[]);
+    assert_eq!(cluster.cli(1, &["SET", "k", "v", "EX", "1000"]), "OK");
+    assert_eq!(cluster.stop(), Some(0));
+    drop(cluster);
+    let cluster = start(data.path(), &["--fabric", "tcp"]);
+    assert_eq!(cluster.cli(3, &["GET", "k"]), "v");
+    let left: i64 = cluster.cli(2, &["TTL", "k"]).parse().unwrap();
+    assert!((900..=1000).contains(&left), "{left}");
+}
+
+#[test]
+fn a_lost_disk_is_named_and_the_majority_goes_on() {
+    let data = tempfile::tempdir().unwrap();
+    let mut cluster = start(data.path(), &[]);
+    assert_eq!(cluster.cli(1, &["SET", "k", "v"]), "OK");
+    assert_eq!(cluster.stop(), Some(0));
+    drop(cluster);
+    std::fs::remove_dir_all(data.path().join("member-2")).unwrap();
+    let cluster = start(data.path(), &[]);
+    assert_eq!(cluster.cli(1, &["GET", "k"]), "v");
+    assert_eq!(cluster.cli(3, &["SET", "k", "w"]), "OK");
+    assert!(!data.path().join("member-2").exists(), "a lost member is not begun anew");
+}
+
+/// A file system of its own, which can be too small.
+struct Small<'a>(&'a Path);
+
+impl<'a> Small<'a> {
+    fn mount(at: &'a Path, size: &str) -> Option<Small<'a>> {
+        std::fs::create_dir_all(at).unwrap();
+        let options = format!("size={size}");
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "none"]).arg(at);
+        mounted.output().is_ok_and(|done| done.status.success()).then_some(Small(at))
+    }
+
+    fn grow(&self, size: &str) {
+        let options = format!("remount,size={size}");
+        let done = Command::new("mount").args(["-o", &options]).arg(self.0).status();
+        assert!(done.unwrap().success());
+    }
+}
+
+impl Drop for Small<'_> {
+    fn drop(&mut self) {
+        // Lazily: a process that is just ending may hold a file.
+        let _ = Command::new("umount").arg("-l").arg(self.0).status();
+    }
+}
+
+#[test]
+fn a_full_disk_loses_nothing_and_its_member_comes_back_when_there_is_room() {
+    let data = tempfile::tempdir().unwrap();
+    let member = data.path().join("member-3");
+    let Some(small) = Small::mount(&member, "36m") else {
+        println!("skipped: no right to mount a small file system");
+        return;
+    };
+    let cluster = start(data.path(), &[]);
+    let leader_at_first = cluster.leader();
+    let mut connection = cluster.connect(1);
+    let value = "x".repeat(4000);
+    let lag = |cluster: &Cluster| {
+        let status = cluster.status_at(1);
+        let applied = |id: usize| status["members"][id - 1]["applied"].as_u64().unwrap();
+        applied(1).abs_diff(applied(3))
+    };
+    // More than its disk can take; every write is acknowledged.
+    let end = Instant::now() + PATIENCE;
+    let mut n = 0;
+    while lag(&cluster) < 1000 {
+        assert!(Instant::now() < end, "the small disk took {n} values");
+        for _ in 0..100 {
+            n += 1;
+            let mut set = redis::cmd("SET");
+            let set = set.arg(format!("key{n}")).arg(&value);
+            let done: redis::RedisResult<String> = set.query(&mut connection);
+            assert_eq!(done.as_deref(), Ok("OK"), "value {n}, {leader_at_first} led at first");
+        }
+    }
+    assert_ne!(cluster.leader(), 3, "who cannot store does not lead");
+    small.grow("400m");
+    wait_until("the member to catch up", || lag(&cluster) == 0);
+    assert_eq!(cluster.cli(3, &["DBSIZE"]), n.to_string());
+}
