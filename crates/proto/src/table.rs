@@ -68,6 +68,18 @@ pub const PROTOCOLS: &[Row] = &[
         fabrics: &["tcp", "sim"],
         durability: &["memory-quorum"],
     },
+    Row {
+        name: "durable",
+        source: "Falcon (published as APUS), sections 2 and 4, with elections of our own",
+        ordering: Ordering::LeaderTotal,
+        consistency: "linearizable",
+        survives: "the crash of any minority for good, and a power cut of all",
+        write_cost: "one WRITE round trip to a majority, and its and the leader's disk sync",
+        read_cost: "one READ round trip to a majority, at the leader, batched",
+        leader_change: "one sync at the voters, two message round trips, one decision",
+        fabrics: &["shm", "tcp", "sim"],
+        durability: &["disk-quorum"],
+    },
 ];
 
 /// The row of `name`.

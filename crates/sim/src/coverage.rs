@@ -114,6 +114,12 @@ impl Mark {
         Mark::SnapshotTaken,
     ];
 
+    /// Whether only protocols that decide by compare-and-swap, or catch up by reading others'
+    /// rings, can reach it.
+    pub const fn needs_cas(self) -> bool {
+        matches!(self, Mark::FailedCas | Mark::FailedCasOfLeader | Mark::CaughtUpByRead)
+    }
+
     /// Whether only protocols with a disk can reach it.
     pub const fn needs_disk(self) -> bool {
         matches!(

@@ -172,7 +172,8 @@ impl proto::disk::Disk for Disk {
     }
 
     fn read(&mut self, slot: Slot, into: &mut Vec<u8>) -> Option<EntryHead> {
-        let (head, payload) = self.live.entries.get(slot.0.checked_sub(self.live.start)? as usize)?;
+        let (head, payload) =
+            self.live.entries.get(slot.0.checked_sub(self.live.start)? as usize)?;
         into.clone_from(payload);
         Some(*head)
     }
@@ -221,7 +222,11 @@ mod tests {
             disk.put_meta(b"new");
             assert!(disk.complete());
             assert_eq!(disk.events, [DiskEvent::Synced(flush)]);
-            if seed % 2 == 0 { disk.lose_power(&mut rng) } else { disk.lose_process(&mut rng) }
+            if seed % 2 == 0 {
+                disk.lose_power(&mut rng)
+            } else {
+                disk.lose_process(&mut rng)
+            }
             assert!((4..=7).contains(&disk.end().0));
             assert!(disk.meta() == b"old" || disk.end() == Slot(7));
             let mut payload = Vec::new();

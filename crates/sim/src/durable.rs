@@ -6,7 +6,7 @@ use crate::plan::{Kind as FaultKind, MS};
 use crate::queue::{Fault, Happening};
 use crate::sweep::{Mutant, mutant};
 use crate::trace::Topic;
-use crate::world::World;
+use crate::world::{Phase, World};
 use crate::{Birth, Provider, Subject};
 use base::{Prefix, Rng};
 use core::marker::PhantomData;
@@ -67,6 +67,7 @@ impl Disks {
             FaultKind::PowerCutAll,
             FaultKind::DiskStall,
             FaultKind::DiskFull,
+            FaultKind::Relapse,
         ];
         kinds.extend(all.into_iter().filter(|_| rng.chance(1, 2)));
         if provider == Provider::Shm {
@@ -156,6 +157,16 @@ impl<S: Subject> World<S> {
                 self.lose_power(node);
                 self.fault_ends(until, Fault::Crash(node as u8));
             }
+            FaultKind::Relapse if self.net.processes[node].alive => {
+                self.crash(node);
+                let rng = &mut self.net.rng;
+                let back = 1 + rng.below(5 * MS);
+                let disks = &self.plan.disks;
+                let cut = back + rng.below(4 * (disks.latency_ns + disks.jitter_ns));
+                let now = self.net.now();
+                self.fault_ends(now + back, Fault::Crash(node as u8));
+                self.net.queue.push(now + cut, Happening::PowerCut(node as u8));
+            }
             FaultKind::PowerCutAll => {
                 for node in 0..self.plan.members {
                     if self.net.processes[node].alive {
@@ -198,6 +209,16 @@ impl<S: Subject> World<S> {
                 self.fault_ends(until, Fault::Disk(node as u8));
             }
             _ => {}
+        }
+    }
+
+    /// The second blow of a relapse.
+    pub(crate) fn on_power_cut(&mut self, node: usize) {
+        if self.phase == Phase::Safety {
+            let all = self.plan.weather.provider == Provider::Shm;
+            let kind = if all { FaultKind::PowerCutAll } else { FaultKind::PowerCut };
+            let lasts = 1 + self.net.rng.below(self.plan.fault_ns_max);
+            self.strike_disks(kind, node, lasts);
         }
     }
 

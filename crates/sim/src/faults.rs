@@ -52,6 +52,8 @@ impl Faults {
     }
 }
 
+/// What was posted before the core was healed arrives by then.
+const LATE_NS_MAX: u64 = 1_000 * MS;
 /// How long a provider waits for an answer before it calls a link broken.
 const LINK_TIMEOUT_NS_MAX: u64 = 2_000 * MS;
 
@@ -139,7 +141,11 @@ impl<S: Subject> World<S> {
                 self.net.queue.push(self.net.now(), Happening::Hint { to, about, life });
             }
             Kind::Reset if !self.is_loop(wire) => self.reset(wire),
-            Kind::PowerCut | Kind::PowerCutAll | Kind::DiskStall | Kind::DiskFull => {
+            Kind::PowerCut
+            | Kind::PowerCutAll
+            | Kind::DiskStall
+            | Kind::DiskFull
+            | Kind::Relapse => {
                 self.strike_disks(kind, node, lasts);
             }
             // The same fault lasts already, or the planner must not do it now.
@@ -451,6 +457,10 @@ impl<S: Subject> World<S> {
             if self.in_core(from) && self.in_core(to) {
                 self.heal_cut(wire);
                 self.net.wires[wire].slowness = 1;
+                // What a slow wire has under way is not later than a healed core may be.
+                let latest = self.net.now() + LATE_NS_MAX;
+                self.net.links[wire].hurry(latest);
+                self.net.kick(wire);
             }
         }
         for node in 0..members {

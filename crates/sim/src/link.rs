@@ -128,6 +128,14 @@ impl Link {
         self.done_words.clear();
     }
 
+    /// Whatever is on its way arrives by `latest`.
+    pub(crate) fn hurry(&mut self, latest: u64) {
+        self.verbs.iter_mut().for_each(|verb| verb.arrives_at = verb.arrives_at.min(latest));
+        self.done.iter_mut().for_each(|done| done.ready_at = done.ready_at.min(latest));
+        self.last_arrival = self.last_arrival.min(latest);
+        self.last_done = self.last_done.min(latest);
+    }
+
     /// Takes the first verb and its payload out.
     pub(crate) fn pop(&mut self) {
         if let Some(verb) = self.verbs.pop_front() {

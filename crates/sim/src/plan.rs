@@ -65,6 +65,8 @@ pub(crate) enum Kind {
     DiskStall,
     /// The same, for want of room.
     DiskFull,
+    /// A process dies, comes back at once, and soon after the power fails.
+    Relapse,
 }
 
 const KINDS: [Kind; 15] = [

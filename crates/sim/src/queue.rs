@@ -77,6 +77,8 @@ pub(crate) enum Happening {
         /// In which of its lives it asked.
         life: u32,
     },
+    /// The power fails, for one node or (where all are on one host) for all.
+    PowerCut(u8),
     /// The next phase of the run begins.
     Phase,
 }

@@ -222,6 +222,7 @@ impl<S: Subject> World<S> {
             Happening::Hint { to, about, life } => self.on_hint(to as usize, about as usize, life),
             Happening::Fetch { node, life } => self.on_fetch(node as usize, life),
             Happening::Install { node, life } => self.on_install(node as usize, life),
+            Happening::PowerCut(node) => self.on_power_cut(node as usize),
             Happening::Disk { node, life } => self.on_disk(node as usize, life),
             Happening::Phase => self.on_phase(),
         }

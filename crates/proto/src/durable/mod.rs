@@ -60,6 +60,8 @@ mod log;
 mod members;
 mod places;
 mod reads;
+#[cfg(test)]
+mod tests;
 
 pub mod variant;
 mod wire;

@@ -1,0 +1,487 @@
+//! Traps, one by one, in a small world whose links and disks a test holds.
+
+mod group;
+
+use super::log::Log;
+use super::places::{ACK_WORDS, Ack};
+use super::variant::{Sound, Variant};
+use super::wire::Run;
+use super::*;
+use crate::disk::{Disk, EntryHead, Flush};
+use alloc::vec;
+use group::{Group, TestDisk};
+
+/// Declares variants with one planted bug each.
+macro_rules! variants {
+    ($($name:ident: $flag:ident),* $(,)?) => {$(
+        #[derive(Debug)]
+        enum $name {}
+        impl Variant for $name {
+            const NAME: &'static str = stringify!($flag);
+            const $flag: bool = true;
+        }
+    )*};
+}
+
+variants! {
+    AckBeforeSync: ACK_BEFORE_SYNC,
+    VoteBeforeSync: VOTE_BEFORE_SYNC,
+    CountSelfEarly: COUNT_SELF_EARLY,
+    AckUnverified: ACK_UNVERIFIED,
+    CommitOlderBallot: COMMIT_OLDER_BALLOT,
+    CutDuringSync: CUT_DURING_SYNC,
+    TrustRecovered: TRUST_RECOVERED,
+    ReadWithoutCheck: READ_WITHOUT_CHECK,
+    CountRemoved: COUNT_REMOVED,
+    TwoChanges: TWO_CHANGES,
+    AnyIncarnation: ANY_INCARNATION,
+    TornAck: TORN_ACK,
+}
+
+#[test]
+fn a_value_is_delivered_everywhere() {
+    let mut group = Group::<Sound>::led(3, 0);
+    group.propose(0, b"one");
+    group.propose(0, b"two");
+    group.run(20);
+    for member in 0..3 {
+        assert_eq!(group.values(member), [&b"one"[..], b"two"], "at r{member}");
+    }
+}
+
+/// I4. The trap: a copy in memory is not a copy on disk.
+fn decided_while_followers_disks_stand_still<V: Variant>() -> bool {
+    let mut group = Group::<V>::led(3, 0);
+    group.hold_disk(1);
+    group.hold_disk(2);
+    group.propose(0, b"x");
+    group.run(20);
+    !group.values(0).is_empty()
+}
+
+#[test]
+fn nothing_is_acknowledged_before_its_sync() {
+    assert!(!decided_while_followers_disks_stand_still::<Sound>());
+    assert!(decided_while_followers_disks_stand_still::<AckBeforeSync>());
+}
+
+/// I7.
+fn decided_while_leader_and_one_follower_stand_still<V: Variant>() -> bool {
+    let mut group = Group::<V>::led(3, 0);
+    group.hold_disk(0);
+    group.hold_disk(1);
+    group.propose(0, b"x");
+    group.run(20);
+    !group.values(0).is_empty()
+}
+
+#[test]
+fn a_leader_counts_itself_after_its_own_sync() {
+    assert!(!decided_while_leader_and_one_follower_stand_still::<Sound>());
+    assert!(decided_while_leader_and_one_follower_stand_still::<CountSelfEarly>());
+}
+
+#[test]
+fn a_leaders_slow_disk_does_not_stop_a_majority_of_others() {
+    let mut group = Group::<Sound>::led(3, 0);
+    group.hold_disk(0);
+    group.propose(0, b"x");
+    group.run(20);
+    assert_eq!(group.values(0), [b"x"]);
+}
+
+/// I4.
+fn elected_while_promises_are_not_on_disk<V: Variant>() -> bool {
+    let mut group = Group::<V>::new(3);
+    (0..3).for_each(|member| group.hold_disk(member));
+    group.lead(0);
+    group.run(20);
+    group.holds_office(0)
+}
+
+#[test]
+fn a_vote_leaves_after_the_promise_is_on_disk() {
+    assert!(!elected_while_promises_are_not_on_disk::<Sound>());
+    assert!(elected_while_promises_are_not_on_disk::<VoteBeforeSync>());
+}
+
+/// I7. The trap of Raft's figure 8: copies of an older leader's entry do not decide it.
+fn decided_by_copies_of_an_older_ballot<V: Variant>() -> bool {
+    let mut group = Group::<V>::led(3, 0);
+    group.propose(0, b"before");
+    group.run(20);
+    let decided = group.status(0).committed;
+    // An entry that reaches nobody, then a new term of the same member.
+    group.isolate(0);
+    group.propose(0, b"older");
+    group.run(5);
+    group.follow(0);
+    group.heal();
+    group.cut_writes(0, 1);
+    group.cut_writes(0, 2);
+    group.lead(0);
+    group.run(30);
+    assert!(group.holds_office(0), "elected again: {:?}", group.status(0));
+    // Somebody holds the older entry, and not the no-op behind it.
+    let ballot = group.status(0).ballot;
+    let held = Prefix(decided.0 + 1);
+    group.forge_ack(0, 1, Ack { ballot, incarnation: 1, durable: held, ..Ack::default() });
+    group.run(3);
+    group.status(0).committed > decided
+}
+
+#[test]
+fn copies_of_an_older_leaders_entry_do_not_decide_it() {
+    assert!(!decided_by_copies_of_an_older_ballot::<Sound>());
+    assert!(decided_by_copies_of_an_older_ballot::<CommitOlderBallot>());
+}
+
+/// I4, I6. The deposed leader's log is longer than its successor's: what is behind the successor's
+/// end was never compared.
+fn highest_ack_of_a_deposed_leader<V: Variant>() -> (Prefix, Prefix) {
+    let mut group = Group::<V>::led(3, 0);
+    group.isolate(0);
+    for _ in 0..6 {
+        group.propose(0, b"lost");
+    }
+    group.run(5);
+    group.lead(1);
+    group.run(30);
+    assert!(group.holds_office(1));
+    let end = group.member(1).log.end();
+    group.follow(0);
+    group.heal();
+    group.reconnect(0, 1);
+    group.cut_writes(1, 0);
+    group.run(30);
+    (group.ack(1, 0).map_or(Prefix::ZERO, |ack| ack.durable), end)
+}
+
+#[test]
+fn an_old_suffix_is_not_acknowledged() {
+    let (acked, end) = highest_ack_of_a_deposed_leader::<Sound>();
+    assert!(acked <= end);
+    let (acked, end) = highest_ack_of_a_deposed_leader::<AckUnverified>();
+    assert!(acked > end, "the bug does not show: {acked:?} {end:?}");
+}
+
+#[test]
+fn a_deposed_leaders_suffix_is_cut_and_replaced() {
+    let mut group = Group::<Sound>::led(3, 0);
+    group.isolate(0);
+    for _ in 0..6 {
+        group.propose(0, b"lost");
+    }
+    group.run(5);
+    group.lead(1);
+    group.run(30);
+    group.propose(1, b"kept");
+    group.run(10);
+    group.follow(0);
+    group.heal();
+    group.reconnect(0, 1);
+    group.run(100);
+    for member in 0..3 {
+        assert_eq!(group.values(member), [b"kept"], "at r{member}");
+    }
+    assert_eq!(group.member(0).log.end(), group.member(1).log.end());
+}
+
+fn log_of(disk: &mut TestDisk, n: u64) -> Log {
+    let mut log = Log::create(members::FIRST, Some(Members::first(3)), 16, disk).expect("new");
+    for slot in 0..n {
+        log.append(EntryHead { slot: Slot(slot), ballot: Ballot(1), view: 0 }, b"e", disk);
+    }
+    log
+}
+
+/// I1.
+fn durable_after_a_cut_during_a_sync<V: Variant>() -> Prefix {
+    let mut disk = TestDisk::default();
+    let mut log = log_of(&mut disk, 3);
+    log.flush(&mut disk);
+    log.cut::<V, _>(Prefix(1), &mut disk);
+    for slot in 1..3 {
+        let head = EntryHead { slot: Slot(slot), ballot: Ballot(9), view: 0 };
+        log.append(head, b"other", &mut disk);
+    }
+    log.synced::<V, _>(Flush(1), &mut disk);
+    log.durable()
+}
+
+#[test]
+fn what_was_cut_during_a_sync_is_not_durable() {
+    assert_eq!(durable_after_a_cut_during_a_sync::<Sound>(), Prefix(1));
+    assert_eq!(durable_after_a_cut_during_a_sync::<CutDuringSync>(), Prefix(3));
+}
+
+/// I3.
+#[test]
+fn what_an_earlier_life_left_is_not_durable_before_this_one_has_synced_it() {
+    let mut disk = TestDisk::default();
+    log_of(&mut disk, 3);
+    let trusting = Log::recover::<TrustRecovered, _>(16, &mut disk).expect("there is one");
+    assert_eq!(trusting.durable(), Prefix(3));
+    let mut log = Log::recover::<Sound, _>(16, &mut disk).expect("there is one");
+    assert_eq!((log.end(), log.durable()), (Prefix(3), Prefix::ZERO));
+    log.flush(&mut disk);
+    log.synced::<Sound, _>(Flush(disk.n_flushes), &mut disk);
+    assert_eq!(log.durable(), Prefix(3));
+}
+
+/// I2.
+#[test]
+fn a_promise_survives_a_restart() {
+    let mut disk = TestDisk::default();
+    let mut log = log_of(&mut disk, 1);
+    log.promise(Ballot(77), &mut disk);
+    let log = Log::recover::<Sound, _>(16, &mut disk).expect("there is one");
+    assert_eq!(log.promised(), Ballot(77));
+    assert!(!log.promise_is_durable());
+}
+
+/// I6.
+#[test]
+fn logs_agree_up_to_the_last_entry_of_one_slot_and_ballot() {
+    let mut disk = TestDisk::default();
+    let mut log = log_of(&mut disk, 4);
+    for slot in 4..6 {
+        log.append(EntryHead { slot: Slot(slot), ballot: Ballot(10), view: 0 }, b"e", &mut disk);
+    }
+    let run = |first, ballot| Run { first: Slot(first), ballot: Ballot(ballot) };
+    let agreed = |runs: &[Run], end| log.agreement(runs, Prefix(end));
+    assert_eq!(agreed(&[run(0, 1), run(4, 10)], 9), Prefix(6), "theirs is longer");
+    assert_eq!(agreed(&[run(0, 1), run(4, 10)], 5), Prefix(5), "ours is longer");
+    assert_eq!(agreed(&[run(0, 1), run(3, 11)], 9), Prefix(3), "they part early");
+    assert_eq!(agreed(&[run(0, 1), run(7, 11)], 9), Prefix(4), "ours parts early");
+    assert_eq!(agreed(&[run(7, 11)], 9), Prefix::ZERO, "nothing in common is told");
+}
+
+#[test]
+fn a_freed_log_keeps_its_runs_its_members_and_the_ballot_before_its_start() {
+    let mut disk = TestDisk::default();
+    let mut log = log_of(&mut disk, 4);
+    for slot in 4..8 {
+        log.append(EntryHead { slot: Slot(slot), ballot: Ballot(10), view: 0 }, b"e", &mut disk);
+    }
+    log.free_below(Prefix(6), &mut disk);
+    let again = Log::recover::<Sound, _>(16, &mut disk).expect("there is one");
+    for log in [log, again] {
+        assert_eq!((log.start(), log.end()), (Prefix(6), Prefix(8)));
+        assert_eq!(log.ballot_at(Slot(5)), Some(Ballot(10)), "just before the start");
+        assert_eq!(log.ballot_at(Slot(4)), None);
+        assert_eq!(log.agreement(&[Run { first: Slot(4), ballot: Ballot(10) }], Prefix(7)).0, 7);
+        assert_eq!(log.members().map(|(_, members)| members.voters.len()), Some(3));
+    }
+}
+
+/// I11.
+fn stale_leader_answers<V: Variant>() -> bool {
+    let mut group = Group::<V>::led(3, 0);
+    group.cut_writes(1, 0);
+    group.cut_writes(2, 0);
+    group.cut_messages(1, 0);
+    group.cut_messages(2, 0);
+    group.lead(1);
+    group.run(30);
+    assert!(group.holds_office(0) && group.holds_office(1));
+    group.read(0, 7)
+}
+
+#[test]
+fn a_leader_whose_successor_is_elected_answers_no_read() {
+    assert!(!stale_leader_answers::<Sound>());
+    assert!(stale_leader_answers::<ReadWithoutCheck>());
+}
+
+#[test]
+fn a_leader_answers_and_a_follower_refuses() {
+    let mut group = Group::<Sound>::led(3, 0);
+    assert!(group.read(0, 1));
+    assert!(!group.read(1, 1));
+}
+
+/// A power cut of all: what was decided is there, under another leader too.
+#[test]
+fn decided_values_survive_a_power_cut_of_all() {
+    let mut group = Group::<Sound>::led(3, 0);
+    group.propose(0, b"kept");
+    group.run(20);
+    (0..3).for_each(|member| group.power_cut(member));
+    (0..3).for_each(|member| group.recover(member));
+    group.lead(2);
+    group.run(60);
+    for member in 0..3 {
+        assert_eq!(group.values(member), [b"kept"], "at r{member}");
+    }
+}
+
+/// L1.
+#[test]
+fn a_candidate_with_an_old_log_stands_aside() {
+    let mut group = Group::<Sound>::led(3, 0);
+    group.isolate(2);
+    group.propose(0, b"x");
+    group.run(20);
+    group.follow(0);
+    group.heal();
+    group.lead(2);
+    group.run(10);
+    assert!(!group.holds_office(2));
+    assert!(!group.member(2).can_lead(), "somebody else has to");
+    group.follow(2);
+    group.lead(1);
+    group.run(30);
+    assert!(group.holds_office(1));
+}
+
+#[test]
+fn a_leader_on_a_full_disk_steps_down_and_may_come_back() {
+    let mut group = Group::<Sound>::led(3, 0);
+    group.disk_event(0, DiskEvent::Full);
+    assert!(!group.holds_office(0) && !group.member(0).can_lead());
+    group.disk_event(0, DiskEvent::Room);
+    assert!(group.member(0).can_lead());
+}
+
+#[test]
+fn a_follower_on_a_full_disk_leaves_the_quorum_and_returns() {
+    let mut group = Group::<Sound>::led(3, 0);
+    group.disk_event(1, DiskEvent::Full);
+    for _ in 0..50 {
+        group.propose(0, b"x");
+        group.run(3);
+    }
+    assert_eq!(group.values(0).len(), 50);
+    assert!(group.values(1).len() < 50);
+    group.disk_event(1, DiskEvent::Room);
+    group.run(300);
+    assert_eq!(group.values(1).len(), 50);
+}
+
+/// I10.
+#[test]
+fn a_torn_acknowledgement_counts_for_nothing() {
+    fn decided<V: Variant>() -> bool {
+        let mut group = Group::<V>::led(3, 0);
+        group.isolate(0);
+        group.propose(0, b"x");
+        group.run(5);
+        let ballot = group.status(0).ballot;
+        let durable = group.member(0).log.end();
+        let mut words = Ack { ballot, incarnation: 1, durable, ..Ack::default() }.encode();
+        words[ACK_WORDS - 1] ^= 2;
+        group.forge(0, 1, words);
+        group.run(3);
+        !group.values(0).is_empty()
+    }
+    assert!(!decided::<Sound>());
+    assert!(decided::<TornAck>());
+}
+
+// ---- members (I12) ----
+
+fn decided_with_a_removed_member<V: Variant>() -> bool {
+    let mut group = Group::<V>::led(3, 0);
+    group.cut_writes(0, 1);
+    // Decided by nobody yet: the two that are left must both hold it.
+    group.change(0, Change::Remove(Rank::at(2))).expect("nothing else is under way");
+    group.propose(0, b"x");
+    group.run(20);
+    !group.values(0).is_empty()
+}
+
+#[test]
+fn a_removed_member_is_not_counted() {
+    assert!(!decided_with_a_removed_member::<Sound>());
+    assert!(decided_with_a_removed_member::<CountRemoved>());
+}
+
+fn second_change<V: Variant>() -> Result<Slot, ChangeRefused> {
+    let mut group = Group::<V>::led(5, 0);
+    group.isolate(0);
+    group.change(0, Change::Remove(Rank::at(4))).expect("nothing else is under way");
+    group.change(0, Change::Remove(Rank::at(3)))
+}
+
+#[test]
+fn one_change_at_a_time() {
+    assert_eq!(second_change::<Sound>(), Err(ChangeRefused::Pending));
+    assert!(second_change::<TwoChanges>().is_ok());
+}
+
+#[test]
+fn a_replaced_member_learns_first_and_votes_when_it_has_caught_up() {
+    let mut group = Group::<Sound>::led(3, 0);
+    group.propose(0, b"one");
+    group.run(20);
+    let seat = Rank::at(2);
+    group.power_cut(2);
+    let second = Incarnation(2);
+    assert_eq!(group.change(0, Change::Replace(seat, second)).map(|_| ()), Ok(()));
+    group.run(20);
+    assert_eq!(group.change(0, Change::Promote(seat)), Err(ChangeRefused::LagsBehind));
+    group.join(2, second);
+    assert!(!group.member(2).can_lead(), "who is in no configuration does not lead");
+    group.run(200);
+    assert_eq!(group.values(2), [b"one"]);
+    group.change(0, Change::Promote(seat)).expect("it has everything");
+    group.run(20);
+    let (members, is_decided) = group.member(0).members().expect("known");
+    assert!(is_decided && members.voters.len() == 3 && members.learners.is_empty());
+    // And it counts: with r1 gone it is the majority.
+    group.power_cut(1);
+    group.propose(0, b"two");
+    group.run(20);
+    assert_eq!(group.values(2), [&b"one"[..], b"two"]);
+}
+
+fn predecessors_copies_count<V: Variant>() -> bool {
+    let mut group = Group::<V>::led(3, 0);
+    group.isolate(0);
+    // Seat 2 belongs to another disk from now on; what the old one says is not the new one's word.
+    group.change(0, Change::Replace(Rank::at(2), Incarnation(2))).expect("nothing under way");
+    let (ballot, durable) = (group.status(0).ballot, group.member(0).log.end());
+    group.forge_ack(0, 2, Ack { ballot, incarnation: 1, durable, ..Ack::default() });
+    group.run(3);
+    group.member(0).holders(durable).contains(Rank::at(2))
+}
+
+#[test]
+fn a_wiped_disk_does_not_count_as_its_predecessor() {
+    assert!(!predecessors_copies_count::<Sound>());
+    assert!(predecessors_copies_count::<AnyIncarnation>());
+}
+
+#[test]
+fn a_leader_that_removes_itself_hands_over() {
+    let mut group = Group::<Sound>::led(3, 0);
+    group.change(0, Change::Remove(Rank::at(0))).expect("nothing else is under way");
+    group.run(30);
+    assert!(!group.holds_office(0) && !group.member(0).can_lead());
+    group.lead(1);
+    group.run(30);
+    group.propose(1, b"x");
+    group.run(10);
+    assert_eq!(group.values(2), [b"x"]);
+}
+
+#[test]
+fn a_change_that_would_leave_nobody_is_refused() {
+    let mut group = Group::<Sound>::led(1, 0);
+    let change = Change::Remove(Rank::at(0));
+    assert_eq!(group.change(0, change), Err(ChangeRefused::Needed));
+    let stranger = Change::Promote(Rank::at(4));
+    assert_eq!(group.change(0, stranger), Err(ChangeRefused::NoSuchMember));
+}
+
+#[test]
+fn a_disk_that_does_not_fit_the_start_is_refused() {
+    let mut disk = TestDisk::default();
+    assert_eq!(Log::recover::<Sound, _>(16, &mut disk).err(), Some(Unusable::Empty));
+    log_of(&mut disk, 1);
+    let again = Log::create(members::FIRST, None, 16, &mut disk).err();
+    assert_eq!(again, Some(Unusable::NotEmpty));
+    disk.put_meta(&vec![9; 120]);
+    assert_eq!(Log::recover::<Sound, _>(16, &mut disk).err(), Some(Unusable::UnknownMeta));
+}

@@ -1,0 +1,342 @@
+//! A group of machines whose links and disks a test holds.
+
+use super::*;
+use crate::disk::Entry;
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+use base::verb::Unsupported;
+use base::{Inbox, Outcome, Port, Token};
+
+const SHAPE: Shape = Shape { ring_slots: 16, value_bytes: 64 };
+
+#[derive(Clone, Debug, Default)]
+struct Content {
+    start: u64,
+    entries: Vec<(EntryHead, Vec<u8>)>,
+    meta: Vec<u8>,
+}
+
+/// A disk whose syncs end when the test lets them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TestDisk {
+    live: Content,
+    stable: Content,
+    under_way: Vec<(Flush, Content)>,
+    pub(super) n_flushes: u64,
+    is_held: bool,
+}
+
+impl TestDisk {
+    fn at(&self, slot: Slot) -> Option<&(EntryHead, Vec<u8>)> {
+        self.live.entries.get(slot.0.checked_sub(self.live.start)? as usize)
+    }
+}
+
+impl Disk for TestDisk {
+    fn append(&mut self, entry: Entry<'_>) {
+        assert_eq!(entry.head.slot, self.end());
+        self.live.entries.push((entry.head, entry.payload.to_vec()));
+    }
+    fn cut(&mut self, end: Slot) {
+        self.live.entries.truncate((end.0 - self.live.start) as usize);
+    }
+    fn begin_at(&mut self, slot: Slot) {
+        self.live.entries.clear();
+        self.live.start = slot.0;
+    }
+    fn put_meta(&mut self, meta: &[u8]) {
+        self.live.meta = meta.to_vec();
+    }
+    fn meta(&self) -> &[u8] {
+        &self.live.meta
+    }
+    fn sync(&mut self) -> Flush {
+        self.n_flushes += 1;
+        self.under_way.push((Flush(self.n_flushes), self.live.clone()));
+        Flush(self.n_flushes)
+    }
+    fn read(&mut self, slot: Slot, into: &mut Vec<u8>) -> Option<EntryHead> {
+        let (head, payload) = self.at(slot)?;
+        into.clone_from(payload);
+        Some(*head)
+    }
+    fn head(&self, slot: Slot) -> Option<EntryHead> {
+        self.at(slot).map(|(head, _)| *head)
+    }
+    fn start(&self) -> Slot {
+        Slot(self.live.start)
+    }
+    fn end(&self) -> Slot {
+        Slot(self.live.start + self.live.entries.len() as u64)
+    }
+    fn free_below(&mut self, slot: Slot) {
+        self.live.entries.drain(..(slot.0 - self.live.start) as usize);
+        self.live.start = slot.0;
+    }
+}
+
+#[derive(Debug, Default)]
+struct World {
+    memory: Vec<Vec<u64>>,
+    inboxes: Vec<Inbox>,
+    disks: Vec<TestDisk>,
+    delivered: Vec<Vec<Vec<u8>>>,
+    notes: Vec<Vec<Note>>,
+    writes_cut: BTreeSet<(usize, usize)>,
+    messages_cut: BTreeSet<(usize, usize)>,
+}
+
+struct View<'w>(&'w mut World, usize);
+
+impl Port for View<'_> {
+    fn load(&self, at: At) -> u64 {
+        self.0.memory[self.1][at.0 as usize]
+    }
+    fn load_into(&self, at: At, words: &mut [u64]) {
+        let at = at.0 as usize;
+        words.copy_from_slice(&self.0.memory[self.1][at..at + words.len()]);
+    }
+    fn store(&mut self, at: At, word: u64) {
+        self.0.memory[self.1][at.0 as usize] = word;
+    }
+    fn write(&mut self, to: Rank, at: At, words: &[u64], _: Option<Token>) {
+        if !self.0.writes_cut.contains(&(self.1, to.index())) {
+            let at = at.0 as usize;
+            self.0.memory[to.index()][at..at + words.len()].copy_from_slice(words);
+        }
+    }
+    fn read(&mut self, to: Rank, at: At, _: usize, token: Token) {
+        if !self.0.writes_cut.contains(&(self.1, to.index())) {
+            let word = self.0.memory[to.index()][at.0 as usize];
+            let outcome = Outcome::Read(&[word]);
+            self.0.inboxes[self.1].push(Event::Completed { from: to, token, outcome });
+        }
+    }
+    fn cas(&mut self, _: Rank, _: At, _: u64, _: u64, _: Option<Token>) {}
+    fn fetch_add(&mut self, _: Rank, _: At, _: u64, _: Option<Token>) {}
+    fn send(&mut self, to: Rank, message: &[u8]) -> bool {
+        if !self.0.messages_cut.contains(&(self.1, to.index())) {
+            let event = Event::Message { from: Rank::at(self.1), bytes: message };
+            self.0.inboxes[to.index()].push(event);
+        }
+        true
+    }
+    fn wake(&mut self, _: Rank) {}
+    fn permit_writer(&mut self, _: At, _: Option<Rank>) -> Result<(), Unsupported> {
+        Ok(())
+    }
+}
+
+impl Host for View<'_> {
+    type Disk = TestDisk;
+
+    fn disk(&mut self) -> Option<&mut TestDisk> {
+        Some(&mut self.0.disks[self.1])
+    }
+    fn deliver(&mut self, _: Slot, value: &[u8]) {
+        if !value.is_empty() {
+            self.0.delivered[self.1].push(value.to_vec());
+        }
+    }
+    fn notify(&mut self, note: Note) {
+        self.0.notes[self.1].push(note);
+    }
+}
+
+pub(super) struct Group<V: Variant> {
+    world: World,
+    members: Vec<Option<Durable<V>>>,
+    now: Instant,
+}
+
+impl<V: Variant> Group<V> {
+    pub(super) fn new(n: usize) -> Group<V> {
+        let n_words = Places::new(At(0), n, &SHAPE).end().0 as usize;
+        let world = World {
+            memory: vec![vec![0; n_words]; n],
+            inboxes: (0..n).map(|_| Inbox::new()).collect(),
+            disks: vec![TestDisk::default(); n],
+            delivered: vec![Vec::new(); n],
+            notes: vec![Vec::new(); n],
+            ..World::default()
+        };
+        let mut group = Group { world, members: Vec::new(), now: Instant(1) };
+        group.members.resize_with(n, || None);
+        (0..n).for_each(|member| group.start(member, Start::Bootstrap));
+        group
+    }
+
+    /// With a leader that serves.
+    pub(super) fn led(n: usize, leader: usize) -> Group<V> {
+        let mut group = Group::new(n);
+        group.lead(leader);
+        group.run(30);
+        assert_eq!(group.status(leader).role, Role::Leader);
+        group
+    }
+
+    fn start(&mut self, member: usize, start: Start) {
+        let config = NodeConfig {
+            me: Rank::at(member),
+            members: self.members.len(),
+            start,
+            timing: crate::node::Timing::default(),
+            memory_outlives_process: false,
+            peer_works: true,
+        };
+        let machine = Durable::new(&config, At(0), &SHAPE, &mut View(&mut self.world, member));
+        self.members[member] = Some(machine.expect("the disk fits"));
+    }
+
+    fn act<T>(
+        &mut self,
+        member: usize,
+        act: impl FnOnce(&mut Durable<V>, Instant, &mut View<'_>) -> T,
+    ) -> T {
+        let machine = self.members[member].as_mut().expect("it is alive");
+        act(machine, self.now, &mut View(&mut self.world, member))
+    }
+
+    /// Lets everybody run for so many milliseconds.
+    pub(super) fn run(&mut self, n: u64) {
+        for _ in 0..n {
+            self.now = self.now.plus(Duration::from_millis(1));
+            for member in 0..self.members.len() {
+                if self.members[member].is_none() {
+                    self.world.inboxes[member].clear();
+                    continue;
+                }
+                let inbox = core::mem::take(&mut self.world.inboxes[member]);
+                for event in inbox.iter() {
+                    self.act(member, |machine, now, host| machine.on_event(event, now, host));
+                }
+                while !self.world.disks[member].is_held
+                    && !self.world.disks[member].under_way.is_empty()
+                {
+                    let disk = &mut self.world.disks[member];
+                    let (flush, content) = disk.under_way.remove(0);
+                    disk.stable = content;
+                    self.disk_event(member, DiskEvent::Synced(flush));
+                }
+                self.act(member, |machine, now, host| machine.poll(now, host));
+            }
+        }
+    }
+
+    pub(super) fn disk_event(&mut self, member: usize, event: DiskEvent) {
+        self.act(member, |machine, now, host| machine.on_disk(event, now, host));
+    }
+
+    pub(super) fn lead(&mut self, member: usize) {
+        self.act(member, |machine, now, host| machine.lead(now, host));
+    }
+
+    pub(super) fn follow(&mut self, member: usize) {
+        self.act(member, |machine, now, host| machine.follow(now, host));
+    }
+
+    pub(super) fn propose(&mut self, member: usize, value: &[u8]) {
+        let proposed = self.act(member, |machine, now, host| machine.propose(value, now, host));
+        proposed.expect("it leads");
+    }
+
+    pub(super) fn change(&mut self, member: usize, change: Change) -> Result<Slot, ChangeRefused> {
+        self.act(member, |machine, now, host| machine.change(change, now, host))
+    }
+
+    /// Whether a read at `member` is answered.
+    pub(super) fn read(&mut self, member: usize, ticket: u64) -> bool {
+        let ticket = Ticket(ticket);
+        self.act(member, |machine, now, host| machine.read(ticket, now, host));
+        self.run(5);
+        self.world.notes[member].contains(&Note::ReadReady(ticket))
+    }
+
+    pub(super) fn hold_disk(&mut self, member: usize) {
+        self.world.disks[member].is_held = true;
+    }
+
+    pub(super) fn cut_writes(&mut self, from: usize, to: usize) {
+        self.world.writes_cut.insert((from, to));
+    }
+
+    pub(super) fn cut_messages(&mut self, from: usize, to: usize) {
+        self.world.messages_cut.insert((from, to));
+    }
+
+    pub(super) fn isolate(&mut self, member: usize) {
+        for other in (0..self.members.len()).filter(|other| *other != member) {
+            for (from, to) in [(member, other), (other, member)] {
+                self.cut_writes(from, to);
+                self.cut_messages(from, to);
+            }
+        }
+    }
+
+    pub(super) fn heal(&mut self) {
+        self.world.writes_cut.clear();
+        self.world.messages_cut.clear();
+    }
+
+    pub(super) fn reconnect(&mut self, a: usize, b: usize) {
+        for (at, peer) in [(a, b), (b, a)] {
+            let peer = Rank::at(peer);
+            self.world.inboxes[at].push(Event::LinkDown(peer));
+            self.world.inboxes[at].push(Event::LinkUp(peer));
+        }
+    }
+
+    /// The process is gone, and so is what was not synced.
+    pub(super) fn power_cut(&mut self, member: usize) {
+        self.members[member] = None;
+        let disk = &mut self.world.disks[member];
+        disk.live = disk.stable.clone();
+        disk.under_way.clear();
+        self.world.memory[member].fill(0);
+        self.world.delivered[member].clear();
+    }
+
+    pub(super) fn recover(&mut self, member: usize) {
+        self.start(member, Start::Recovered { applied: Prefix::ZERO });
+    }
+
+    /// Another disk, on the same seat.
+    pub(super) fn join(&mut self, member: usize, incarnation: Incarnation) {
+        self.world.disks[member] = TestDisk::default();
+        self.start(member, Start::Join { incarnation });
+    }
+
+    /// What `follower` acknowledged to `leader` last.
+    pub(super) fn ack(&self, leader: usize, follower: usize) -> Option<Ack> {
+        let at = Places::new(At(0), self.members.len(), &SHAPE).ack(Rank::at(follower)).0 as usize;
+        let words = self.world.memory[leader][at..at + ACK_WORDS].try_into().expect("as long");
+        Ack::decode(&words, false)
+    }
+
+    pub(super) fn forge_ack(&mut self, leader: usize, follower: usize, ack: Ack) {
+        self.forge(leader, follower, ack.encode());
+    }
+
+    pub(super) fn forge(&mut self, leader: usize, follower: usize, words: [u64; ACK_WORDS]) {
+        let at = Places::new(At(0), self.members.len(), &SHAPE).ack(Rank::at(follower)).0 as usize;
+        self.world.memory[leader][at..at + ACK_WORDS].copy_from_slice(&words);
+    }
+
+    pub(super) fn member(&self, member: usize) -> &Durable<V> {
+        self.members[member].as_ref().expect("it is alive")
+    }
+
+    pub(super) fn status(&self, member: usize) -> Status {
+        self.member(member).status()
+    }
+
+    /// Whether `member` was elected, and believes that it still is.
+    pub(super) fn holds_office(&self, member: usize) -> bool {
+        matches!(self.member(member).office, Office::Leader(_))
+    }
+
+    /// What was delivered in its present life, without no-ops.
+    pub(super) fn values(&self, member: usize) -> &[Vec<u8>] {
+        &self.world.delivered[member]
+    }
+}
