@@ -24,8 +24,7 @@ fn command(connection: &mut Connection, words: &[&str]) -> redis::RedisResult<i6
 }
 
 /// Increments until something fails; what was acknowledged last.
-fn count_until_it_fails(cluster: &Cluster, member: u16) -> i64 {
-    let mut connection = cluster.connect(member);
+fn count_until_it_fails(mut connection: Connection) -> i64 {
     connection.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
     let mut last = 0;
     while let Ok(n) = command(&mut connection, &["INCR", "n"]) {
@@ -41,14 +40,12 @@ fn everything_acknowledged_survives_the_death_of_all_again_and_again() {
     let mut acknowledged = 0;
     for round in 0..rounds() {
         let pids = [1, 2, 3].map(|id| cluster.pid_of(id));
-        let counted = std::thread::scope(|scope| {
-            let counter = scope.spawn(|| count_until_it_fails(&cluster, 1));
-            let mut other = cluster.connect(2);
-            let goal = acknowledged + 200;
-            wait_until("some writes", || command(&mut other, &["GET", "n"]).unwrap_or(0) > goal);
-            pids.iter().for_each(|pid| signal(*pid, "KILL"));
-            counter.join().unwrap()
-        });
+        let (counting, mut other) = (cluster.connect(1), cluster.connect(2));
+        let counter = std::thread::spawn(|| count_until_it_fails(counting));
+        let goal = acknowledged + 200;
+        wait_until("some writes", || command(&mut other, &["GET", "n"]).unwrap_or(0) > goal);
+        pids.iter().for_each(|pid| signal(*pid, "KILL"));
+        let counted = counter.join().unwrap();
         assert!(counted > acknowledged);
         acknowledged = counted;
         (0..3).for_each(|_| drop(cluster.wait_for("serves again")));
@@ -93,8 +90,9 @@ impl<'a> Small<'a> {
     fn mount(at: &'a Path, size: &str) -> Option<Small<'a>> {
         std::fs::create_dir_all(at).unwrap();
         let options = format!("size={size}");
-        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "none"]).arg(at);
-        mounted.output().is_ok_and(|done| done.status.success()).then_some(Small(at))
+        let words = ["-t", "tmpfs", "-o", &options, "none"];
+        let mounted = Command::new("mount").args(words).arg(at).output();
+        mounted.is_ok_and(|done| done.status.success()).then_some(Small(at))
     }
 
     fn grow(&self, size: &str) {
