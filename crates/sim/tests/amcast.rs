@@ -7,7 +7,7 @@ use proto::amcast::skeen::Skeen;
 use proto::amcast::variant::{Printed, Sound};
 use sim::amcast::script::{Script, pid};
 use sim::amcast::steps::{Bench, Steps, measure};
-use sim::amcast::{Config, Property, Report, mutants, run, sweep};
+use sim::amcast::{Config, mutants, run, sweep, Report};
 use std::fmt::Debug;
 
 type Primcast = Machine<Sound>;
@@ -41,6 +41,18 @@ fn dev_sweep() {
         for finding in report.findings.iter().take(4) {
             println!("   seed {}: {}", finding.seed, finding.violation);
         }
+        if rule == Rule::Plain {
+            let report = sweep::<proto::amcast::fastcast::Fastcast>(&config, 0..n, |_| true);
+            println!("fastcast {} findings {:?} {:?}", report.findings.len(), report.counts, t.elapsed());
+            for finding in report.findings.iter().take(4) {
+                println!("   seed {}: {}", finding.seed, finding.violation);
+            }
+            let report = sweep::<proto::amcast::whitebox::Whitebox>(&config, 0..n, |_| true);
+            println!("whitebox {} findings {:?} {:?}", report.findings.len(), report.counts, t.elapsed());
+            for finding in report.findings.iter().take(4) {
+                println!("   seed {}: {}", finding.seed, finding.violation);
+            }
+        }
         let report = sweep::<Skeen>(&config, 0..n, |_| true);
         println!("skeen {rule:?} {} findings {:?}", report.findings.len(), t.elapsed());
         for finding in report.findings.iter().take(4) {
@@ -68,6 +80,11 @@ fn dev_seed() {
 #[test]
 #[ignore]
 fn dev_steps() {
+    for groups in 2..5 {
+        let b = Bench { rule: Rule::Plain, groups, members: 3, schedules: 300 };
+        println!("whitebox {groups}: {:?}", measure::<proto::amcast::whitebox::Whitebox>(&b));
+        println!("fastcast {groups}: {:?}", measure::<proto::amcast::fastcast::Fastcast>(&b));
+    }
     for rule in [Rule::Plain, Rule::Hop, Rule::AllGroups, Rule::CommitWait] {
         for groups in 2..5 {
             let s = measure::<Primcast>(&Bench { rule, groups, members: 3, schedules: 300 });

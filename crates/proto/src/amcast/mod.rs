@@ -19,12 +19,14 @@
 //! (except where [`linear::Rule::AllGroups`] gives it up), and atomic global order where a rule of
 //! [`linear`] is chosen.
 
+pub mod fastcast;
 mod id;
 pub mod linear;
 pub mod primcast;
 pub mod skeen;
 pub mod variant;
 
+pub mod whitebox;
 pub mod wire;
 
 pub use id::{GroupId, GroupSet, Layout, MAX_GROUPS, MessageId, Pid, Place, Timestamp};

@@ -5,7 +5,8 @@
 //!
 //! Harmless, and therefore not here: dropping the own group's clause of a real-time rule (plain
 //! delivery implies it), counting or not counting the timestamp of a proposal that is acknowledged
-//! again in a later epoch.
+//! again in a later epoch, an ACCEPT that says nothing about the clock (line 73: as long as a
+//! process tracks what it *reported*, the next message that needs the clock makes it report).
 
 /// One way to build a machine.
 pub trait Variant: Clone + core::fmt::Debug + 'static {
@@ -24,8 +25,6 @@ pub trait Variant: Clone + core::fmt::Debug + 'static {
     const REPORT_CURRENT_EPOCH: bool = false;
     /// Line 47 without its addition: nobody asks for a message that only others have.
     const NEVER_PULL: bool = false;
-    /// Line 73 as printed: ACCEPT says nothing about the clock, although it was raised.
-    const SILENT_ACCEPT: bool = false;
     /// Line 48 as printed: no BUMP if another message had raised the clock already.
     const BUMP_ONLY_WHEN_RAISED: bool = false;
     /// A new primary does not say again what its clock is.

@@ -36,6 +36,8 @@ pub struct Config {
     pub members: Option<usize>,
     /// No faults, only weather.
     pub calm: bool,
+    /// Many changes of primaries among many messages to several groups: for bugs that hide there.
+    pub restless: bool,
     /// Judge real time although the rule does not promise it.
     pub judge_realtime: bool,
     /// Keep every step as text.

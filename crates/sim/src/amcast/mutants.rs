@@ -67,47 +67,91 @@ macro_rules! Flag {
     };
 }
 
+#[derive(Clone, Debug)]
+enum BumpOnlyWhenRaised {}
+
+impl Variant for BumpOnlyWhenRaised {
+    const NAME: &'static str = "BUMP_ONLY_WHEN_RAISED";
+    const BUMP_ONLY_WHEN_RAISED: bool = true;
+    const NEVER_PULL: bool = true;
+}
+
+#[derive(Clone, Debug)]
+enum NoReportOfNewPrimary {}
+
+impl Variant for NoReportOfNewPrimary {
+    const NAME: &'static str = "NO_REPORT_OF_NEW_PRIMARY";
+    const NO_REPORT_OF_NEW_PRIMARY: bool = true;
+    const NEVER_PULL: bool = true;
+}
+
+#[derive(Clone, Debug)]
+enum NeverPull {}
+
+impl Variant for NeverPull {
+    const NAME: &'static str = "NEVER_PULL";
+    const NEVER_PULL: bool = true;
+}
+
 /// Every planted bug.
 pub fn mutants() -> Vec<Mutant> {
     let mut list = Vec::new();
     let plain = Config::default();
-    let five = Config { members: Some(5), groups: Some(2), ..plain.clone() };
+    let five = Config { members: Some(5), groups: Some(2), restless: true, ..plain.clone() };
+    let restless = Config { members: Some(3), groups: Some(2), restless: true, ..plain.clone() };
     let hop = Config { rule: Rule::Hop, ..plain.clone() };
     let hop_of_four = Config { groups: Some(4), ..hop.clone() };
-    let all = Config { rule: Rule::AllGroups, ..plain.clone() };
+    let all = Config { rule: Rule::AllGroups, ..five.clone() };
     let wait = Config { rule: Rule::CommitWait, ..plain.clone() };
     primcast! { list, plain.clone();
         ReackInNewEpoch: REACK_IN_NEW_EPOCH = true;
-        ClocksOfLaterEpochs: CLOCKS_OF_LATER_EPOCHS = true;
-        ReportCurrentEpoch: REPORT_CURRENT_EPOCH = true;
-        NeverPull: NEVER_PULL = true;
-        SilentAccept: SILENT_ACCEPT = true;
-        BumpOnlyWhenRaised: BUMP_ONLY_WHEN_RAISED = true;
         AckWithoutBody: ACK_WITHOUT_BODY = true;
         NoPrimaryClock: NO_PRIMARY_CLOCK = true;
-        NoQuorumClock: NO_QUORUM_CLOCK = true;
         IgnorePending: IGNORE_PENDING = true;
         LocalQuorumMinusOne: LOCAL_QUORUM_MINUS_ONE = true;
+    }
+    primcast! { list, restless;
         MixEpochs: MIX_EPOCHS = true;
         ShortestState: SHORTEST_STATE = true;
         AnyEpochState: ANY_EPOCH_STATE = true;
         OwnClockOnly: OWN_CLOCK_ONLY = true;
         LeadWithoutAccepts: LEAD_WITHOUT_ACCEPTS = true;
     }
-    primcast! { list, five; DropWhilePromised: DROP_WHILE_PROMISED = true; }
+    // Of three, any two meet the primary and whoever relied on it: these bugs need five.
+    primcast! { list, five;
+        DropWhilePromised: DROP_WHILE_PROMISED = true;
+        ReportCurrentEpoch: REPORT_CURRENT_EPOCH = true;
+        ClocksOfLaterEpochs: CLOCKS_OF_LATER_EPOCHS = true;
+        NoQuorumClock: NO_QUORUM_CLOCK = true;
+    }
     primcast! { list, hop.clone();
         SkipOneDestination: SKIP_ONE_DESTINATION = true;
-        PastWithoutPrimary: PAST_WITHOUT_PRIMARY = true;
-        NoReportOfNewPrimary: NO_REPORT_OF_NEW_PRIMARY = true;
     }
     primcast! { list, hop_of_four; HopLevelsMissing: HOP_LEVELS_MISSING = 1; }
     primcast! { list, all;
+        PastWithoutPrimary: PAST_WITHOUT_PRIMARY = true;
         PastWithoutQuorum: PAST_WITHOUT_QUORUM = true;
         PastQuorumMinusOne: PAST_QUORUM_MINUS_ONE = true;
         PastInAnyEpoch: PAST_IN_ANY_EPOCH = true;
         CandidateCounts: CANDIDATE_COUNTS = true;
     }
     primcast! { list, wait; WaitWithoutError: WAIT_WITHOUT_ERROR = true; }
+    // An answer to a pull carries a clock, too, and mends what is missing here: so nobody pulls.
+    list.push(Mutant {
+        name: NeverPull::NAME,
+        config: plain.clone(),
+        hunt: hunt::<Machine<NeverPull>, Machine<Sound>>,
+    });
+    list.push(Mutant {
+        name: BumpOnlyWhenRaised::NAME,
+        config: plain.clone(),
+        hunt: hunt::<Machine<BumpOnlyWhenRaised>, Machine<NeverPull>>,
+    });
+    list.push(Mutant {
+        name: NoReportOfNewPrimary::NAME,
+        config: hop.clone(),
+        hunt: hunt::<Machine<NoReportOfNewPrimary>, Machine<NeverPull>>,
+    });
     list.push(Mutant {
         name: "ALGORITHM_4",
         config: Config { judge_realtime: true, groups: Some(3), ..plain },

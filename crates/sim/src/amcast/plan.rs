@@ -90,7 +90,7 @@ where
         dies_in_64: if M::SURVIVES_CRASHES && rng.chance(1, 3) { 8 } else { 0 },
         healed: false,
         layout,
-        prefers_global: rng.below(4),
+        prefers_global: if config.restless { rng.range(1, 3) } else { rng.below(4) },
         seen: Timestamp::ZERO,
         clocks,
     };
@@ -148,7 +148,9 @@ where
             &[(Step::Pause, 5), (Step::CutProcess, 4), (Step::CutGroup, 2)]
         };
         for (step, most) in kinds {
-            let n = if rng.chance(1, 3) { 0 } else { rng.range(1, *most) };
+            let is_off = rng.chance(1, 3) && !config.restless;
+            let most = if config.restless { most * 3 } else { *most };
+            let n = if is_off { 0 } else { rng.range(1, most) };
             for _ in 0..n {
                 let at = rng.below(WILD_NS / 2);
                 self.plan(at, *step);

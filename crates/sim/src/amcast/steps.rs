@@ -9,6 +9,8 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 const UNIT: u64 = MS;
+/// How many multicast.
+const N_SENDERS: u64 = 8;
 /// In a colliding schedule everything is multicast within so many units.
 const WINDOW: u64 = 8;
 /// Nothing takes longer than this, or the measurement is void.
@@ -58,12 +60,13 @@ where
             let mut plan = Vec::new();
             if collides {
                 at = spread_clocks(&mut world, bench.groups, &mut rng);
+                seat_senders(&mut world, &mut rng);
             }
             for sequence in 0..n_messages {
                 let gap = WINDOW * UNIT / n_messages;
                 at += if collides { rng.below(2 * gap) } else { LIMIT * UNIT };
                 let dest = destinations(bench.groups, collides, &mut rng);
-                plan.push((at, MessageId { sender: sequence % 8, sequence }, dest));
+                plan.push((at, MessageId { sender: sequence % N_SENDERS, sequence }, dest));
                 world.plan(at, sequence as usize);
             }
             let end = at + LIMIT * UNIT;
@@ -91,7 +94,7 @@ where
         hybrid: false,
         patience: Duration::from_nanos(10 * LIMIT * UNIT),
     };
-    let mut world = World::new(config, 8, Weather::Exact(UNIT), rng.fork());
+    let mut world = World::new(config, N_SENDERS as usize, Weather::Exact(UNIT), rng.fork());
     // Clocks that are off by less than half a step in all: what commit-wait is for.
     let error = UNIT / 4;
     let skews: Vec<Option<i64>> = (0..world.n_processes())
@@ -118,6 +121,18 @@ where
     let quiet = LIMIT * UNIT;
     while world.step(quiet).is_ok() {}
     quiet
+}
+
+/// Senders that are processes themselves: what they send reaches the own process at once. A primary
+/// that multicasts timestamps its message a step before anybody else's could be.
+fn seat_senders<M: Multicast>(world: &mut World<M>, rng: &mut Rng)
+where
+    M::Wire: Debug + PartialEq,
+{
+    for sender in 0..N_SENDERS as usize {
+        let process = rng.below(world.n_processes() as u64) as usize;
+        world.fix_delay(world.n_processes() + sender, process, 0);
+    }
 }
 
 fn destinations(n_groups: usize, may_be_one: bool, rng: &mut Rng) -> GroupSet {

@@ -3,7 +3,6 @@
 use super::{Logged, Machine, Phase, PrimcastWire, Promise};
 use crate::amcast::variant::Variant;
 use crate::amcast::{Host, Pid, Timestamp, To};
-use alloc::vec::Vec;
 use base::{Ballot, Instant, MemberSet, Rank};
 use core::mem;
 
@@ -117,11 +116,7 @@ impl<V: Variant> Machine<V> {
         self.install(length, log, now);
         self.clocks[self.me.group.index()].forget_before(epoch);
         let group = self.me.group.alone();
-        let report = if V::SILENT_ACCEPT {
-            super::Report { epoch, clock: Timestamp::ZERO, as_primary: false, listed: Vec::new() }
-        } else {
-            self.report(group)
-        };
+        let report = self.report(group);
         host.send(To::Groups(group), &PrimcastWire::Accept { epoch, report });
         self.on_accept(self.me.rank, epoch, now, host);
     }

@@ -310,9 +310,7 @@ impl<V: Variant> Multicast for Machine<V> {
                 self.on_new_state(*epoch, *length, log, *clock, now, host);
             }
             PrimcastWire::Accept { epoch, report } if is_own => {
-                if !V::SILENT_ACCEPT {
-                    self.hear_report(from, report);
-                }
+                self.hear_report(from, report);
                 self.on_accept(from.rank, *epoch, now, host);
             }
             // A group's epochs are nobody else's business.

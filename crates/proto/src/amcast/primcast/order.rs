@@ -368,16 +368,15 @@ impl<V: Variant> Machine<V> {
         now: Instant,
         host: &mut H,
     ) {
-        if V::NEVER_PULL {
-            return;
-        }
         for id in self.undelivered.iter().take(PULLS_MAX) {
             let record = self.records.get_mut(id).expect("undelivered is known");
             if record.asked_at.plus(self.config.patience) <= now {
                 record.asked_at = now;
                 let body = record.body.is_none();
                 let pull = PrimcastWire::Pull { id: *id, dest: record.dest, body };
-                host.send(To::Groups(record.dest), &pull);
+                if !V::NEVER_PULL {
+                    host.send(To::Groups(record.dest), &pull);
+                }
             }
         }
     }
