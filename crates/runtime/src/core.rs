@@ -7,6 +7,7 @@
 //!   on, so that a client's later command never overtakes an earlier one. By `Foreign`'s attempts.
 
 use crate::clock::{Stamper, unix_ms};
+use crate::outbox::Sequence;
 use crate::propose::{Batch, Foreign};
 use crate::service::{Answer, ReadAnswer, Service};
 use crate::transfer::{Fetch, Give};
@@ -127,7 +128,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
             }
             Frame::Answers { life, slot, items } if life == own_life => {
                 for (sequence, reply) in items.iter() {
-                    let sequence = crate::outbox::Sequence(sequence);
+                    let sequence = Sequence(sequence);
                     if let Some(asker) = self.world.desk.writes.complete(sequence) {
                         let answer = Answer::Executed(slot, reply);
                         self.world.service.answer(asker, answer, &mut self.world.desk);
@@ -137,15 +138,16 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
             Frame::Reads { life, items } => self.on_reads(from, life, items),
             Frame::ReadAnswers { life, items } if life == own_life => {
                 for (id, reply) in items.iter() {
-                    let id = crate::outbox::Sequence(id);
+                    let id = Sequence(id);
                     if let Some(asker) = self.world.desk.asked.complete(id) {
                         let answer = ReadAnswer::Forwarded(reply);
                         self.world.service.answer_read(asker, answer, &mut self.world.desk);
                     }
                 }
             }
-            Frame::ReadsRefused { life, .. } if life == own_life => {
-                self.world.desk.asked.rewind();
+            Frame::ReadsRefused { life, items } if life == own_life => {
+                let asked = &mut self.world.desk.asked;
+                items.iter().for_each(|(id, _)| asked.again(Sequence(id)));
                 self.read_pause_until = self.now().plus(REFUSED_PAUSE);
             }
             Frame::Answers { .. } | Frame::ReadAnswers { .. } | Frame::ReadsRefused { .. } => {

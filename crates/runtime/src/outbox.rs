@@ -100,6 +100,22 @@ impl Outbox {
         self.cursor = self.first;
     }
 
+    /// `sequence` is to go out again, behind what is here: for what has no order, as reads have none.
+    /// (The others that went out with it do not: each would be performed twice.)
+    pub fn again(&mut self, sequence: Sequence) {
+        let Some(at) = sequence.0.checked_sub(self.first) else { return };
+        let Some(record) = self.records.get_mut(at as usize) else { return };
+        if record.answered {
+            return;
+        }
+        record.answered = true;
+        let Record { asker, deadline, start, len, .. } = *record;
+        let from = self.bytes.len();
+        self.bytes.extend_from_within(start..start + len);
+        self.records.push_back(Record { asker, deadline, start: from, len, answered: false });
+        self.forget_answered();
+    }
+
     /// The answer to `sequence` is known: gives who asked, once (I2).
     pub fn complete(&mut self, sequence: Sequence) -> Option<Asker> {
         let at = sequence.0.checked_sub(self.first)?;
@@ -115,13 +131,9 @@ impl Outbox {
 
     /// Who asked the commands whose deadline has passed at `now`: their answer is "unknown".
     pub fn expire(&mut self, now: Instant, mut expired: impl FnMut(Asker)) {
-        // All have the same patience, so deadlines rise with the sequence: stop at the first that
-        // is not due.
+        // Not in order of deadlines: what goes out again keeps its own.
         for record in &mut self.records {
-            if record.deadline > now {
-                break;
-            }
-            if !record.answered {
+            if record.deadline <= now && !record.answered {
                 record.answered = true;
                 expired(record.asker);
             }
@@ -163,6 +175,22 @@ impl Outbox {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn what_goes_out_again_keeps_asker_bytes_and_deadline_and_is_answered_once() {
+        let mut outbox = Outbox::default();
+        let first = outbox.push(asker(1), b"first", Instant(5));
+        outbox.push(asker(2), b"second", Instant(9));
+        assert_eq!(gone_out(&mut outbox, 9).len(), 2);
+        outbox.again(first);
+        assert_eq!(gone_out(&mut outbox, 9), [(3, b"first".to_vec())]);
+        assert_eq!(outbox.complete(first), None, "I2: it has another name now");
+        let mut late = Vec::new();
+        outbox.expire(Instant(6), |asker| late.push(asker));
+        assert_eq!(late, [asker(1)], "the younger record has the earlier deadline");
+        assert_eq!(outbox.complete(Sequence(2)), Some(asker(2)));
+        assert!(outbox.is_empty());
+    }
 
     fn asker(connection: u64) -> Asker {
         Asker { connection, request: 0 }

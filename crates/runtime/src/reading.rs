@@ -187,7 +187,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
                 }
                 Reader::Described { origin, life, id, .. } => {
                     if origin == self.world.origin.rank {
-                        self.world.desk.asked.rewind();
+                        self.world.desk.asked.again(Sequence(id));
                         continue;
                     }
                     words.clear();
