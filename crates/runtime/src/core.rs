@@ -295,10 +295,14 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
         }
         // Whoever leads decided it, and so has it: Redis counts replicas, not the master.
         let leader = if self.world.leads { Some(me) } else { self.node.trusted() };
-        if let Some(leader) = leader {
-            holders.remove(leader);
+        match leader {
+            Some(leader) => {
+                holders.remove(leader);
+                holders.len()
+            }
+            // Nobody is trusted at the moment: one of them decided it, whichever.
+            None => holders.len().saturating_sub(1),
         }
-        holders.len()
     }
 
     /// A follower on shared memory sleeps until it lags; somebody waits for it now.
