@@ -1,15 +1,16 @@
-//! A data directory as text, offline: what is there, what is intact, where it ends.
+//! A data directory described offline: what is there, what is intact, where it ends.
 //!
 //! Reads only, and takes no lock: looking at a directory in use shows a moment of it.
 
-use crate::directory::{self, DirectoryError};
+use crate::directory::{self, DirectoryError, Identity};
 use crate::log::record::Kind;
-use crate::log::{OpenError, survey};
-use crate::media::Media as _;
-use crate::snapshot::{self, Snapshot};
+use crate::log::{OpenError, Survey, survey};
+use crate::media::{Media as _, Os};
+use crate::snapshot::{self, Snapshot, SnapshotError};
 use base::Slot;
-use std::fmt::{self, Write as _};
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
 
 /// Why a directory cannot be described.
 #[derive(Debug, thiserror::Error)]
@@ -34,120 +35,254 @@ pub enum Detail {
     Records,
 }
 
-#[derive(Default)]
-struct Segment {
-    n_records: u64,
-    n_entries: u64,
-    first: Option<Slot>,
-    last: Option<Slot>,
-    ballot_max: u64,
-    view_max: u64,
+/// How often a log that seems damaged is read again: a process that writes meanwhile makes
+/// segments that were read early look short beside those that were read late.
+const READINGS_MAX: usize = 3;
+
+/// What a directory holds. Shown as text by its `Display`.
+#[derive(Clone, Debug)]
+pub struct Description {
+    /// The directory.
+    pub path: PathBuf,
+    /// Whose it is.
+    pub identity: Identity,
+    /// The number that all files of its log carry.
+    pub log: u64,
+    /// From the oldest to the newest.
+    pub snapshots: Vec<SnapshotFile>,
+    /// In order.
+    pub segments: Vec<Segment>,
+    /// With [`Detail::Records`].
+    pub records: Vec<Record>,
+    /// The first slot of the log.
+    pub start: Slot,
+    /// One past its last entry.
+    pub end: Slot,
+    /// Records of all kinds.
+    pub n_records: u64,
+    /// Bytes of metadata in force.
+    pub meta_bytes: usize,
+    /// Segment and byte at which the intact records end.
+    pub ends_at: String,
+    /// How they end.
+    pub ending: Ending,
+}
+
+/// A snapshot's file.
+#[derive(Clone, Debug)]
+pub struct SnapshotFile {
+    /// Its name.
+    pub name: String,
+    /// It covers every slot below.
+    pub slot: Slot,
+    /// Bytes, chunks, and bytes of the note; or what is wrong.
+    pub content: Result<(u64, u64, usize), String>,
+}
+
+/// A segment's file.
+#[derive(Clone, Debug, Default)]
+pub struct Segment {
+    /// Its name.
+    pub name: String,
+    /// Records of all kinds.
+    pub n_records: u64,
+    /// Entries.
+    pub n_entries: u64,
+    /// The lowest and the highest slot of an entry.
+    pub slots: Option<(Slot, Slot)>,
+    /// The highest ballot of an entry.
+    pub ballot_max: u64,
+    /// The highest view of an entry.
+    pub view_max: u64,
+}
+
+/// One record.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// Segment and byte.
+    pub at: String,
+    /// What it says: Begin, Entry, Cut, Meta, Skip or Seal.
+    pub kind: String,
+    /// Of its entry, or the log's end there.
+    pub slot: Slot,
+    /// Of its entry.
+    pub ballot: u64,
+    /// Of its entry.
+    pub view: u64,
+    /// Bytes of its payload.
+    pub payload: u32,
+    /// Everything before this place was durable when it was written.
+    pub synced_upto: String,
+}
+
+/// How the intact records of a log end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Nothing follows.
+    Whole,
+    /// What was being written when the process died follows. Opening the log cuts it.
+    Torn(String),
+    /// Something that was durable is not intact.
+    Damaged(String),
+}
+
+impl Description {
+    /// What is damaged, a line each; empty if all is well. A torn end is no damage.
+    pub fn damages(&self) -> impl Iterator<Item = &str> {
+        let log = match &self.ending {
+            Ending::Damaged(why) => Some(why.as_str()),
+            Ending::Whole | Ending::Torn(_) => None,
+        };
+        let snapshots = self.snapshots.iter().filter_map(|it| it.content.as_ref().err());
+        snapshots.map(String::as_str).chain(log)
+    }
 }
 
 /// Describes the directory at `path`. Damage is part of the description, not an error.
-pub fn inspect(path: &Path, detail: Detail) -> Result<String, InspectError> {
+///
+/// # Errors
+/// When it is no member's directory, or cannot be read.
+pub fn inspect(path: &Path, detail: Detail) -> Result<Description, InspectError> {
     let (media, identity, log) = directory::peek(path)?;
-    let mut text = String::new();
-    // Writing to a string does not fail.
-    describe(&mut text, &media, path, identity, log, detail)
-}
-
-fn describe(
-    text: &mut String,
-    media: &crate::media::Os,
-    path: &Path,
-    identity: crate::Identity,
-    log: u64,
-    detail: Detail,
-) -> Result<String, InspectError> {
-    let mut line = |arguments: fmt::Arguments<'_>| {
-        text.write_fmt(arguments).expect("a string takes everything");
-        text.push('\n');
-    };
-    line(format_args!(
-        "{}: node {} incarnation {} of cluster {:016x}, log {log:016x}",
-        path.display(),
-        identity.node.0,
-        identity.incarnation.0,
-        identity.cluster
-    ));
     let list = |e| InspectError::List(media.place(), e);
-    for slot in snapshot::list(media).map_err(list)? {
-        let name = snapshot::name(slot);
-        match Snapshot::open(media, slot).and_then(|it| it.verify().map(|()| it)) {
-            Ok(it) => line(format_args!(
-                "{name}: everything below slot {}, {} bytes in {} chunks, note {} bytes: intact",
-                slot.0,
-                it.n_bytes(),
-                it.n_chunks(),
-                it.note().len()
-            )),
-            Err(e) => line(format_args!("{name}: {e}")),
+    let slots = snapshot::list(&media).map_err(list)?;
+    let snapshots = slots.into_iter().filter_map(|slot| snapshot_file(&media, slot)).collect();
+    let (mut found, mut segments, mut records) = read(&media, log, detail)?;
+    for _ in 1..READINGS_MAX {
+        let Some(seen) = found.damage.take() else { break };
+        let again = read(&media, log, detail)?;
+        let is_same = again.0.damage.as_ref() == Some(&seen);
+        (found, segments, records) = again;
+        if is_same {
+            break;
         }
     }
-    let mut segments: std::collections::BTreeMap<u32, Segment> = std::collections::BTreeMap::new();
+    let ending = match (&found.damage, found.is_torn) {
+        _ if segments.is_empty() => Ending::Damaged(DirectoryError::NoLog(path.into()).to_string()),
+        (Some(damage), _) => Ending::Damaged(damage.to_string()),
+        (None, true) => Ending::Torn(found.why.to_string()),
+        (None, false) => Ending::Whole,
+    };
+    Ok(Description {
+        path: path.to_owned(),
+        identity,
+        log,
+        snapshots,
+        segments,
+        records,
+        start: found.start,
+        end: found.end_slot(),
+        n_records: found.n_records,
+        meta_bytes: found.meta().len(),
+        ends_at: found.end.to_string(),
+        ending,
+    })
+}
+
+/// None if it was removed meanwhile.
+fn snapshot_file(media: &Os, slot: Slot) -> Option<SnapshotFile> {
+    let opened = Snapshot::open(media, slot).and_then(|it| it.verify().map(|()| it));
+    let content = match opened {
+        Ok(it) => Ok((it.n_bytes(), it.n_chunks(), it.note().len())),
+        Err(SnapshotError::Io { error, .. }) if error.kind() == std::io::ErrorKind::NotFound => {
+            return None;
+        }
+        Err(error) => Err(error.to_string()),
+    };
+    Some(SnapshotFile { name: snapshot::name(slot), slot, content })
+}
+
+fn read(
+    media: &Os,
+    log: u64,
+    detail: Detail,
+) -> Result<(Survey, Vec<Segment>, Vec<Record>), OpenError> {
+    let mut segments: BTreeMap<u32, Segment> = BTreeMap::new();
     let mut records = Vec::new();
     let found = survey(media, log, |head, _| {
         let segment = segments.entry(head.position.segment()).or_default();
         segment.n_records += 1;
         if head.kind == Kind::Entry {
             segment.n_entries += 1;
-            segment.first = Some(segment.first.map_or(head.slot, |first| first.min(head.slot)));
-            segment.last = segment.last.max(Some(head.slot));
+            let (first, last) = segment.slots.unwrap_or((head.slot, head.slot));
+            segment.slots = Some((first.min(head.slot), last.max(head.slot)));
             segment.ballot_max = segment.ballot_max.max(head.ballot.0);
             segment.view_max = segment.view_max.max(head.view);
         }
         if detail == Detail::Records {
-            records.push(format!(
-                "  {:>10} {:<6} slot {:>10} ballot {:>6} view {:>4} payload {:>8} synced_upto {}",
-                head.position.to_string(),
-                format!("{:?}", head.kind),
-                head.slot.0,
-                head.ballot.0,
-                head.view,
-                head.payload,
-                head.synced_upto
-            ));
+            records.push(Record {
+                at: head.position.to_string(),
+                kind: format!("{:?}", head.kind),
+                slot: head.slot,
+                ballot: head.ballot.0,
+                view: head.view,
+                payload: head.payload,
+                synced_upto: head.synced_upto.to_string(),
+            });
         }
     })?;
-    for &number in &found.segments {
-        let name = crate::log::segment::name(number);
-        match segments.get(&number) {
-            Some(Segment {
-                first: Some(first),
-                last: Some(last),
-                n_records,
-                n_entries,
-                ballot_max,
-                view_max,
-            }) => {
-                line(format_args!(
-                    "{name}: {n_records} records, {n_entries} entries of slots {} to {}, ballots up \
-                     to {ballot_max}, views up to {view_max}",
+    let named = found.segments.iter().map(|number| {
+        let segment = segments.remove(number).unwrap_or_default();
+        Segment { name: crate::log::segment::name(*number), ..segment }
+    });
+    let segments = named.collect();
+    Ok((found, segments, records))
+}
+
+impl fmt::Display for Description {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Identity { cluster, node, incarnation } = self.identity;
+        writeln!(
+            out,
+            "{}: node {} incarnation {} of cluster {cluster:016x}, log {:016x}",
+            self.path.display(),
+            node.0,
+            incarnation.0,
+            self.log
+        )?;
+        for SnapshotFile { name, slot, content } in &self.snapshots {
+            match content {
+                Ok((bytes, chunks, note)) => writeln!(
+                    out,
+                    "{name}: everything below slot {}, {bytes} bytes in {chunks} chunks, note \
+                     {note} bytes: intact",
+                    slot.0
+                )?,
+                Err(why) => writeln!(out, "{name}: {why}")?,
+            }
+        }
+        for Segment { name, n_records, n_entries, slots, ballot_max, view_max } in &self.segments {
+            match slots {
+                Some((first, last)) => writeln!(
+                    out,
+                    "{name}: {n_records} records, {n_entries} entries of slots {} to {}, ballots \
+                     up to {ballot_max}, views up to {view_max}",
                     first.0, last.0
-                ));
+                )?,
+                None if *n_records == 0 => writeln!(out, "{name}: empty")?,
+                None => writeln!(out, "{name}: {n_records} records, no entries")?,
             }
-            Some(segment) => {
-                line(format_args!("{name}: {} records, no entries", segment.n_records))
-            }
-            None => line(format_args!("{name}: empty")),
+        }
+        for it in &self.records {
+            writeln!(
+                out,
+                "  {:>10} {:<6} slot {:>10} ballot {:>6} view {:>4} payload {:>8} synced_upto {}",
+                it.at, it.kind, it.slot.0, it.ballot, it.view, it.payload, it.synced_upto
+            )?;
+        }
+        writeln!(
+            out,
+            "log: slots {} to {} (exclusive), {} records, metadata {} bytes",
+            self.start.0, self.end.0, self.n_records, self.meta_bytes
+        )?;
+        match &self.ending {
+            Ending::Damaged(why) => writeln!(out, "DAMAGED: {why}"),
+            Ending::Torn(why) => writeln!(
+                out,
+                "torn end at {}: {why}; opening the log cuts it there (it was never synced)",
+                self.ends_at
+            ),
+            Ending::Whole => writeln!(out, "intact, ends at {}", self.ends_at),
         }
     }
-    records.iter().for_each(|record| line(format_args!("{record}")));
-    line(format_args!(
-        "log: slots {} to {} (exclusive), {} records, metadata {} bytes",
-        found.start.0,
-        found.end_slot().0,
-        found.n_records,
-        found.meta().len()
-    ));
-    match (&found.damage, found.is_torn) {
-        (Some(damage), _) => line(format_args!("DAMAGED: {damage}")),
-        (None, true) => line(format_args!(
-            "torn end at {}: {}; opening the log cuts it there (it was never synced)",
-            found.end, found.why
-        )),
-        (None, false) => line(format_args!("intact, ends at {}", found.end)),
-    }
-    Ok(std::mem::take(text))
 }

@@ -68,7 +68,7 @@ fn a_directory_keeps_its_log_and_inspect_describes_it() {
         snapshot.write(b"the state").unwrap();
         snapshot.finish().unwrap();
     }
-    let text = inspect(&path, Detail::Records).unwrap();
+    let text = inspect(&path, Detail::Records).unwrap().to_string();
     for part in [
         "node 2 incarnation 3 of cluster 0000000000000007",
         "snapshot-0000000000000064: everything below slot 100, 9 bytes in 1 chunks",
@@ -90,7 +90,9 @@ fn a_directory_keeps_its_log_and_inspect_describes_it() {
     let mut bytes = std::fs::read(&file).unwrap();
     bytes[20_000] ^= 4;
     std::fs::write(&file, &bytes).unwrap();
-    let text = inspect(&path, Detail::Segments).unwrap();
+    let found = inspect(&path, Detail::Segments).unwrap();
+    assert_eq!(found.damages().count(), 1);
+    let text = found.to_string();
     assert!(text.contains("DAMAGED") && text.contains("log-00000000 is damaged at byte"), "{text}");
     let directory = Directory::open(&path, &ME).unwrap();
     let refused = log::open(directory.media(), &options(), directory.log()).unwrap_err();

@@ -45,7 +45,7 @@ mod writer;
 pub use front::{Batch, EntryHead, Flush, Log};
 pub use record::Position;
 pub use recovery::{Opened, Torn, open};
-pub(crate) use recovery::{begin, exists, survey};
+pub(crate) use recovery::{Survey, begin, exists, survey};
 pub use writer::{Prepared, Writer};
 
 use base::Slot;
