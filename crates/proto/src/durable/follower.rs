@@ -110,11 +110,15 @@ impl<V: Variant> Durable<V> {
             self.log.learn_members(following.members, disk(host));
         }
         if let Some(following) = &mut self.following
-            && following.position == 0
             && following.verified < applied
         {
-            following.verified = applied;
-            self.say_ready(host);
+            if following.position == 0 {
+                following.verified = applied;
+                self.say_ready(host);
+            } else {
+                // What is on its way lies before the log: the leader begins anew (L1).
+                self.following = None;
+            }
         }
         self.note_commit(host);
     }
@@ -192,10 +196,22 @@ impl<V: Variant> Durable<V> {
     fn take_entry<H: Host>(&mut self, head: &record::Head, payload: &[u8], host: &mut H) -> bool {
         let Some(following) = &mut self.following else { return false };
         let slot = head.slot;
+        let in_turn = slot == following.verified.next_slot();
+        if head.ballot != following.ballot || !(in_turn || V::SKIP_LOG_MATCH) {
+            return false;
+        }
         let before = self.log.ballot_before(slot);
-        let continues = slot == following.verified.next_slot()
-            && (before == head.previous || before == Ballot::NONE || head.previous == Ballot::NONE);
-        if head.ballot != following.ballot || !(continues || V::SKIP_LOG_MATCH) {
+        let is_known = before != Ballot::NONE && head.previous != Ballot::NONE;
+        let continues = slot == Slot::ZERO
+            || is_known && before == head.previous
+            || self.log.ballot_at(slot) == Some(head.entry_ballot);
+        if !continues && slot.prefix_before() == self.installed {
+            // All before it is decided and in a durable state. What the log holds instead, and all
+            // that it holds behind that, nobody can decide any more.
+            let members = Some(following.members).filter(|(at, _)| *at <= self.installed);
+            let before = Some(head.previous).filter(|ballot| *ballot != Ballot::NONE);
+            self.log.begin_at(self.installed, before, members, disk(host));
+        } else if !continues && is_known && !V::SKIP_LOG_MATCH {
             return false;
         }
         if self.log.end().contains(slot) && self.log.ballot_at(slot) != Some(head.entry_ballot) {

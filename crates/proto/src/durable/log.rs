@@ -312,7 +312,8 @@ impl Log {
 
     pub(super) fn append<D: Disk>(&mut self, head: EntryHead, payload: &[u8], disk: &mut D) {
         assert_eq!(head.slot, self.end.next_slot(), "entries are appended without gaps");
-        assert!(head.ballot >= self.last_ballot(), "ballots in a log never fall");
+        let last = self.runs.last().map_or(Ballot::NONE, |run| run.ballot);
+        assert!(head.ballot >= last, "ballots in a log never fall");
         disk.append(Entry { head, payload });
         let mut kept = self.spare.pop().unwrap_or_default();
         kept.clear();
@@ -342,10 +343,21 @@ impl Log {
         self.is_dirty = true;
     }
 
-    /// A durable state covers everything below `prefix`, which lies beyond the log.
-    pub(super) fn begin_at<D: Disk>(&mut self, prefix: Prefix, disk: &mut D) {
-        assert!(prefix > self.end);
-        self.base = Base { prefix, ballot: self.last_ballot(), is_exact: false, members: None };
+    /// A durable state covers everything below `prefix`: the log begins there, empty. `before` and
+    /// `members`, if they are known, are the ballot of the entry before and the last configuration.
+    ///
+    /// Where `before` is not known, this log goes on counting as as new as it was: if it was newer
+    /// than what the state came from, it was so by entries that nobody can decide any more, and
+    /// whoever can be elected is newer still.
+    pub(super) fn begin_at<D: Disk>(
+        &mut self,
+        prefix: Prefix,
+        before: Option<Ballot>,
+        members: Option<Placed>,
+        disk: &mut D,
+    ) {
+        let ballot = before.unwrap_or(self.last_ballot());
+        self.base = Base { prefix, ballot, is_exact: before.is_some(), members };
         self.runs.clear();
         self.configurations.clear();
         self.tail.clear();

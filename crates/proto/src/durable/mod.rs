@@ -11,7 +11,7 @@
 //! - I4 A vote and an acknowledgement leave when the promise of their ballot is durable; an
 //!   acknowledgement covers only what is durable *and* was compared with that leader's log in that
 //!   ballot. By construction: `pay_votes`, `acknowledge`. Simulated (mutants `VOTE_BEFORE_SYNC`,
-//!   `ACK_BEFORE_SYNC`, `ACK_UNVERIFIED`).
+//!   `ACK_BEFORE_SYNC`), tested (`ACK_UNVERIFIED`).
 //! - I5 A member accepts entries of a ballot only while that is its promise. By construction: a
 //!   higher promise ends `following`. Simulated (`ACCEPT_OLDER_BALLOT`).
 //! - I6 A follower's log up to `verified` is the leader's: it starts at an entry of the same slot and
@@ -19,7 +19,7 @@
 //!   `on_begin`, `take_entry`. Simulated (`SKIP_LOG_MATCH`).
 //! - I7 A leader commits what a majority of the latest configuration holds durably, through an entry
 //!   of its own ballot, and counts itself as it counts the others. By construction: `advance`.
-//!   Simulated (`COMMIT_OLDER_BALLOT`, `COUNT_SELF_EARLY`, `COMMIT_AT_ONE`).
+//!   Simulated (`COUNT_SELF_EARLY`, `COMMIT_AT_ONE`), tested (`COMMIT_OLDER_BALLOT`).
 //! - I8 Who is elected holds every committed entry: a voter refuses a log older than its own, and a
 //!   candidate needs a majority of every configuration that governs a slot that it does not know to
 //!   be committed. By construction: `on_request_vote`, `count_votes`. Simulated (`ELECT_OLDER_LOG`,
@@ -31,7 +31,8 @@
 //!   READ after the reads came, are not above its ballot. A promise is published before its vote
 //!   leaves. Simulated (`SERVE_EARLY`, `READ_WITHOUT_CHECK`).
 //! - I12 Configurations change by one voter at a time, each committed before the next, and count
-//!   incarnations, not seats. By construction: `change`. Simulated (`COUNT_REMOVED`, `TWO_CHANGES`).
+//!   incarnations, not seats. By construction: `change`. Tested (`COUNT_REMOVED`, `TWO_CHANGES`,
+//!   `ANY_INCARNATION`); not simulated yet.
 //!
 //! **Liveness** L1 Under a stable Ω, working links and disks that sync, a value is decided in
 //! bounded time: what is lost with a link is asked for again, a stream that stands still is begun
@@ -123,6 +124,9 @@ pub struct Durable<V: Variant = Sound> {
 
     log: Log,
     applied: Prefix,
+    /// What the state that this life began with, or was given last, covers: what the log holds
+    /// below was perhaps never compared with anybody's.
+    installed: Prefix,
     /// Every slot below is decided, and the own log holds it.
     committed: Prefix,
     /// The state of this prefix is missing: nothing can be delivered.
@@ -175,7 +179,7 @@ impl<V: Variant> Durable<V> {
             Start::Recovered { applied } => {
                 let mut log = Log::recover::<V, _>(tail_max, disk)?;
                 if applied > log.end() {
-                    log.begin_at(applied, disk);
+                    log.begin_at(applied, None, None, disk);
                 }
                 (log, applied)
             }
@@ -198,6 +202,7 @@ impl<V: Variant> Durable<V> {
             committed: applied.max(log.start()),
             log,
             applied,
+            installed: applied,
             lacks,
             office: Office::None,
             following: None,
@@ -468,9 +473,10 @@ impl<V: Variant> Replicator for Durable<V> {
         if applied > self.committed {
             // It is not known here that the own log agrees with the state.
             self.depose(host);
+            self.installed = applied;
         }
         if applied > self.log.end() {
-            self.log.begin_at(applied, disk(host));
+            self.log.begin_at(applied, None, None, disk(host));
         }
         self.applied = applied;
         self.committed = self.committed.max(applied);

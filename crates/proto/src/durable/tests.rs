@@ -379,6 +379,36 @@ fn a_torn_acknowledgement_counts_for_nothing() {
     assert!(decided::<TornAck>());
 }
 
+/// I6. A deposed leader's log is wrong below a state that it is given, and as long.
+#[test]
+fn a_log_that_is_wrong_below_an_installed_state_is_replaced() {
+    let mut group = Group::<Sound>::led(3, 0);
+    group.isolate(0);
+    for _ in 0..8 {
+        group.propose(0, b"lost");
+    }
+    group.run(5);
+    group.lead(1);
+    group.run(30);
+    for _ in 0..4 {
+        group.propose(1, b"kept");
+    }
+    group.run(10);
+    let applied = group.status(1).applied;
+    assert!(group.member(0).log.end() > applied, "as long as it has to be");
+    group.snapshotted(1, applied);
+    group.follow(0);
+    group.install(0, applied);
+    group.heal();
+    group.reconnect(0, 1);
+    group.run(200);
+    group.propose(1, b"after");
+    group.run(20);
+    assert_eq!(group.values(0), [b"after"]);
+    assert_eq!(group.member(0).log.end(), group.member(1).log.end());
+    assert_eq!(group.member(0).log.last_ballot(), group.member(1).log.last_ballot());
+}
+
 // ---- members (I12) ----
 
 fn decided_with_a_removed_member<V: Variant>() -> bool {

@@ -244,6 +244,14 @@ impl<V: Variant> Group<V> {
         self.act(member, |machine, now, host| machine.change(change, now, host))
     }
 
+    pub(super) fn snapshotted(&mut self, member: usize, prefix: Prefix) {
+        self.act(member, |machine, _, host| machine.snapshotted(prefix, host));
+    }
+
+    pub(super) fn install(&mut self, member: usize, prefix: Prefix) {
+        self.act(member, |machine, now, host| machine.install(prefix, now, host));
+    }
+
     /// Whether a read at `member` is answered.
     pub(super) fn read(&mut self, member: usize, ticket: u64) -> bool {
         let ticket = Ticket(ticket);
