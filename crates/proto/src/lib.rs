@@ -169,6 +169,8 @@ pub trait Replicator {
     fn deadline(&self) -> Option<Instant>;
 
     /// The state machine now holds the state of `applied` (from a live member): continue there.
+    /// A protocol with a disk may then let go of what the state replaces: the state is on stable
+    /// storage before this is called.
     fn install<H: Host>(&mut self, applied: Prefix, now: Instant, host: &mut H);
 
     /// Its figures.
