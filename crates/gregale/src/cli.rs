@@ -71,7 +71,8 @@ pub(crate) enum Format {
 /// `gregale up`
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
-    gregale up                             three replicas over shared memory\n  \
+    gregale up                             three replicas, their logs in gregale-data/local-7000\n  \
+    gregale up --durability memory-quorum  the same in memory: faster, and lost with all processes\n  \
     gregale up --fabric tcp --port 7100    the same over TCP, ports 7100 to 7102\n  \
     redis-cli -p 7000 SET greeting hello   any replica takes any command")]
 pub(crate) struct UpArgs {
@@ -87,7 +88,7 @@ pub(crate) struct UpArgs {
     pub(crate) protocol: Option<Protocol>,
     /// What an acknowledged update survives. memory-quorum: the crash of any minority of processes,
     /// not a power cut of all. disk-quorum: that too, and then the loss of any minority of disks.
-    #[arg(long, env = "GREGALE_DURABILITY", value_enum, default_value_t = Durability::MemoryQuorum)]
+    #[arg(long, env = "GREGALE_DURABILITY", value_enum, default_value_t = Durability::DiskQuorum)]
     pub(crate) durability: Durability,
     /// The first replica's client port; the others' follow it.
     #[arg(long, env = "GREGALE_PORT", default_value_t = 7000)]
@@ -110,10 +111,13 @@ pub(crate) struct UpArgs {
     /// The most clients of one replica at a time.
     #[arg(long, env = "GREGALE_MAXCLIENTS", default_value_t = crate::config::CLIENTS_MAX)]
     pub(crate) maxclients: u32,
-    /// Where durable modes keep their logs. A cluster that is there already goes on. Not for
-    /// memory-quorum, which keeps nothing on disk.
+    /// Where durable modes keep their logs; without it gregale-data/CLUSTER-PORT. A cluster that is
+    /// there already goes on. Not for memory-quorum, which keeps nothing on disk.
     #[arg(long, env = "GREGALE_DATA")]
     pub(crate) data: Option<PathBuf>,
+    /// A snapshot whenever so many bytes were logged: for measurements.
+    #[arg(long, hide = true, requires = "data", value_parser = crate::config::parse_bytes)]
+    pub(crate) snapshot_log_bytes: Option<u64>,
     /// Leave a replica dead that died.
     #[arg(long)]
     pub(crate) no_restart: bool,
@@ -138,6 +142,29 @@ pub(crate) enum SimProtocol {
     VelosNarrow,
     /// Writes under a permission, for comparison.
     Mu,
+    /// A log on disk, under power cuts and failing disks.
+    Durable,
+    /// Atomic multicast without failures: the root of the others.
+    Skeen,
+    /// Atomic multicast, three steps to leaders and four to others.
+    Whitebox,
+    /// Atomic multicast by guessed timestamps and two rounds of consensus.
+    Fastcast,
+    /// Atomic multicast in three steps to everybody.
+    Primcast,
+    /// The same with real-time order across groups.
+    PrimcastLinearizable,
+}
+
+/// Which rule makes multicast respect real time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RealtimeRule {
+    /// Primaries tell what they have not delivered; only destinations take part.
+    Hop,
+    /// Every group reports its clock.
+    AllGroups,
+    /// Wait until every synchronized clock has passed.
+    CommitWait,
 }
 
 impl SimProtocol {
@@ -147,6 +174,12 @@ impl SimProtocol {
             SimProtocol::Velos => "velos",
             SimProtocol::VelosNarrow => "velos-narrow",
             SimProtocol::Mu => "mu",
+            SimProtocol::Durable => "durable",
+            SimProtocol::Skeen => "skeen",
+            SimProtocol::Whitebox => "whitebox",
+            SimProtocol::Fastcast => "fastcast",
+            SimProtocol::Primcast => "primcast",
+            SimProtocol::PrimcastLinearizable => "primcast-linearizable",
         }
     }
 }
@@ -156,7 +189,8 @@ impl SimProtocol {
 #[command(after_help = "Examples:\n  \
     gregale sim --protocol velos --seeds 1000          a sweep\n  \
     gregale sim --protocol velos --seeds 100 --mutants  and every planted bug must be caught\n  \
-    gregale sim --protocol velos --seed 42 --trace      one seed, whole")]
+    gregale sim --protocol velos --seed 42 --trace      one seed, whole\n  \
+    gregale sim --protocol primcast-linearizable --rule hop --groups 4")]
 pub(crate) struct SimArgs {
     /// What to simulate.
     #[arg(long, value_enum, default_value_t = SimProtocol::Velos)]
@@ -176,6 +210,13 @@ pub(crate) struct SimArgs {
     /// How many members; without it each seed decides.
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=base::MAX_MEMBERS as i64))]
     pub(crate) members: Option<u8>,
+    /// Multicast: how many groups; without it each seed decides.
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=8))]
+    pub(crate) groups: Option<u8>,
+    /// Skeen and primcast-linearizable: which rule for real time (primcast-linearizable: hop if
+    /// not said otherwise).
+    #[arg(long, value_enum)]
+    pub(crate) rule: Option<RealtimeRule>,
     /// Also run the planted bugs; one that survives fails the command.
     #[arg(long)]
     pub(crate) mutants: bool,

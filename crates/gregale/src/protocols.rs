@@ -2,17 +2,19 @@
 
 use crate::cli::{Format, ProtocolsArgs};
 use crate::failure::Outcome;
-use proto::table::{PROTOCOLS, Row};
+use proto::table::{MULTICASTS, PROTOCOLS, Row};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
 pub(crate) fn run(args: &ProtocolsArgs) -> Outcome {
     match args.format {
         Format::Json => {
-            let rows: Vec<Value> = PROTOCOLS.iter().map(as_json).collect();
+            let rows: Vec<Value> = PROTOCOLS.iter().chain(MULTICASTS).map(as_json).collect();
             println!("{}", json!({ "protocols": rows }));
         }
-        Format::Table => PROTOCOLS.iter().for_each(|row| print!("{}", as_text(row))),
+        Format::Table => {
+            PROTOCOLS.iter().chain(MULTICASTS).for_each(|row| print!("{}", as_text(row)));
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

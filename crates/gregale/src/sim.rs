@@ -1,10 +1,14 @@
 //! `gregale sim`: seeds of a protocol under faults, and the bugs that the sweep must find.
 
+mod multicast;
+
 use crate::cli::{Format, SimArgs, SimProtocol};
 use crate::failure::{Failure, Outcome};
+use ::sim::durable::Durable;
 use ::sim::mu::Mu;
 use ::sim::velos::Velos;
-use ::sim::{Config, Finding, Provider, Report};
+use ::sim::{Config, Finding, Mark, Provider, Report};
+use proto::durable::variant::Sound as DurableSound;
 use proto::velos::variant::{Narrow, Sound};
 use report::Progress;
 use serde_json::{Value, json};
@@ -15,6 +19,9 @@ use std::time::Instant;
 const MUTANT_SEEDS_MAX: u64 = 3000;
 
 pub(crate) fn run(args: &SimArgs) -> Outcome {
+    if let Some(outcome) = multicast::run(args) {
+        return outcome;
+    }
     // Mu needs memory that can keep a writer out.
     let provider = (args.protocol == SimProtocol::Mu).then_some(Provider::Tcp);
     let config = Config { members: args.members.map(usize::from), provider, ..Config::default() };
@@ -41,6 +48,12 @@ fn replay(args: &SimArgs, config: &Config, seed: u64) -> ExitCode {
         SimProtocol::Velos => ::sim::replay::<Velos<Sound>>(config, seed),
         SimProtocol::VelosNarrow => ::sim::replay::<Velos<Narrow>>(config, seed),
         SimProtocol::Mu => ::sim::replay::<Mu>(config, seed),
+        SimProtocol::Durable => ::sim::replay::<Durable<DurableSound>>(config, seed),
+        SimProtocol::Skeen
+        | SimProtocol::Whitebox
+        | SimProtocol::Fastcast
+        | SimProtocol::Primcast
+        | SimProtocol::PrimcastLinearizable => unreachable!("multicast has a world of its own"),
     };
     if args.trace {
         print!("{}", outcome.trace);
@@ -76,6 +89,12 @@ fn sweep(args: &SimArgs, config: &Config) -> Swept {
         SimProtocol::Velos => ::sim::sweep::<Velos<Sound>>(config, seeds, &mut tell),
         SimProtocol::VelosNarrow => ::sim::sweep::<Velos<Narrow>>(config, seeds, &mut tell),
         SimProtocol::Mu => ::sim::sweep::<Mu>(config, seeds, &mut tell),
+        SimProtocol::Durable => ::sim::sweep::<Durable<DurableSound>>(config, seeds, &mut tell),
+        SimProtocol::Skeen
+        | SimProtocol::Whitebox
+        | SimProtocol::Fastcast
+        | SimProtocol::Primcast
+        | SimProtocol::PrimcastLinearizable => unreachable!("multicast has a world of its own"),
     };
     Swept { report, wall_s: began.elapsed().as_secs_f64().max(1e-9) }
 }
@@ -89,6 +108,12 @@ fn hunt(protocol: SimProtocol, config: &Config) -> Vec<Hunted> {
     let mutants = match protocol {
         SimProtocol::Velos | SimProtocol::VelosNarrow => ::sim::velos::mutants(),
         SimProtocol::Mu => Vec::new(),
+        SimProtocol::Durable => ::sim::durable::mutants(),
+        SimProtocol::Skeen
+        | SimProtocol::Whitebox
+        | SimProtocol::Fastcast
+        | SimProtocol::Primcast
+        | SimProtocol::PrimcastLinearizable => Vec::new(),
     };
     let mut progress = Progress::new("mutants", mutants.len() as u64);
     let mut hunted = Vec::new();
@@ -124,8 +149,7 @@ fn as_json(args: &SimArgs, swept: &Swept, mutants: Option<&[Hunted]>) -> Value {
             "violation": f.violation.to_string(),
             "replay": replay_line(args, f.seed),
         })).collect::<Vec<_>>(),
-        "never_reached": report.coverage.missing().map(|mark| format!("{mark:?}"))
-            .collect::<Vec<_>>(),
+        "never_reached": missing(args, report),
     });
     if let Some(mutants) = mutants {
         row["mutants_total"] = json!(mutants.len());
@@ -142,6 +166,13 @@ fn as_json(args: &SimArgs, swept: &Swept, mutants: Option<&[Hunted]>) -> Value {
         );
     }
     json!({ "bench": "sim", "runs": 1, "rows": [row] })
+}
+
+/// The interesting cases that were not reached, but for those that this protocol cannot.
+fn missing(args: &SimArgs, report: &Report) -> Vec<String> {
+    let durable = args.protocol == SimProtocol::Durable;
+    let can = |mark: &Mark| if durable { !mark.needs_cas() } else { !mark.needs_disk() };
+    report.coverage.missing().filter(can).map(|mark| format!("{mark:?}")).collect()
 }
 
 fn replay_line(args: &SimArgs, seed: u64) -> String {
@@ -165,7 +196,7 @@ fn print_table(args: &SimArgs, swept: &Swept, mutants: Option<&[Hunted]>) {
         println!("  seed {}: {}", finding.seed, finding.violation);
         println!("    {}", replay_line(args, finding.seed));
     }
-    let missing: Vec<String> = report.coverage.missing().map(|m| format!("{m:?}")).collect();
+    let missing = missing(args, report);
     if !missing.is_empty() {
         println!("  never reached: {}", missing.join(", "));
     }

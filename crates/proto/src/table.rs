@@ -31,6 +31,8 @@ pub struct Row {
 pub enum Ordering {
     /// A leader orders all updates.
     LeaderTotal,
+    /// Each destination group timestamps a message; the largest decides.
+    Timestamps,
 }
 
 impl Ordering {
@@ -38,6 +40,7 @@ impl Ordering {
     pub const fn name(self) -> &'static str {
         match self {
             Ordering::LeaderTotal => "leader, total order",
+            Ordering::Timestamps => "timestamps of groups, acyclic partial order",
         }
     }
 }
@@ -82,9 +85,74 @@ pub const PROTOCOLS: &[Row] = &[
     },
 ];
 
+/// Every protocol of atomic multicast. A message's cost is in communication steps to the last
+/// destination: alone, and among others.
+pub const MULTICASTS: &[Row] = &[
+    Row {
+        name: "skeen",
+        source: "paper 004, section 5.3",
+        ordering: Ordering::Timestamps,
+        consistency: "global total order; atomic global order with a real-time rule",
+        survives: "nothing: one process a group",
+        write_cost: "2 steps alone, 4 among others; 3 alone with a real-time rule",
+        read_cost: "as a write",
+        leader_change: "none",
+        fabrics: &["sim"],
+        durability: &["none"],
+    },
+    Row {
+        name: "whitebox",
+        source: "paper 004, section 4.6.2",
+        ordering: Ordering::Timestamps,
+        consistency: "global total order, uniform prefix order",
+        survives: "the crash of any minority of each group",
+        write_cost: "4 steps alone, 6 among others (leaders: 3 and 5)",
+        read_cost: "as a write",
+        leader_change: "two message round trips in the group",
+        fabrics: &["sim"],
+        durability: &["memory-quorum"],
+    },
+    Row {
+        name: "fastcast",
+        source: "paper 004, section 4.6.1",
+        ordering: Ordering::Timestamps,
+        consistency: "global total order, uniform prefix order",
+        survives: "the crash of any minority of each group",
+        write_cost: "4 steps alone, at most 8 among others",
+        read_cost: "as a write",
+        leader_change: "two message round trips in the group",
+        fabrics: &["sim"],
+        durability: &["memory-quorum"],
+    },
+    Row {
+        name: "primcast",
+        source: "paper 004, chapter 4",
+        ordering: Ordering::Timestamps,
+        consistency: "global total order, uniform prefix order",
+        survives: "the crash of any minority of each group",
+        write_cost: "3 steps alone, 5 among others, at every destination",
+        read_cost: "as a write",
+        leader_change: "two message round trips in the group",
+        fabrics: &["sim"],
+        durability: &["memory-quorum"],
+    },
+    Row {
+        name: "primcast-linearizable",
+        source: "paper 004, chapters 4 and 5; docs/protocols/linearizable-multicast.md",
+        ordering: Ordering::Timestamps,
+        consistency: "atomic global order: partitions are linearizable together",
+        survives: "the crash of any minority of each group",
+        write_cost: "3 steps alone; among others 3(groups - 1) by hop, 5 by all-groups",
+        read_cost: "as a write",
+        leader_change: "two message round trips in the group",
+        fabrics: &["sim"],
+        durability: &["memory-quorum"],
+    },
+];
+
 /// The row of `name`.
 pub fn protocol(name: &str) -> Option<&'static Row> {
-    PROTOCOLS.iter().find(|row| row.name == name)
+    PROTOCOLS.iter().chain(MULTICASTS).find(|row| row.name == name)
 }
 
 #[cfg(test)]
@@ -93,9 +161,10 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_found() {
-        for (at, row) in PROTOCOLS.iter().enumerate() {
+        for row in PROTOCOLS.iter().chain(MULTICASTS) {
             assert_eq!(protocol(row.name), Some(row));
-            assert!(PROTOCOLS[..at].iter().all(|other| other.name != row.name));
+            let same = PROTOCOLS.iter().chain(MULTICASTS).filter(|other| other.name == row.name);
+            assert_eq!(same.count(), 1);
         }
         assert_eq!(protocol("paxos"), None);
     }

@@ -1,22 +1,26 @@
 //! Atomic multicast in bad weather, exact step counts, and named schedules set by hand.
 
 use proto::amcast::Multicast;
+use proto::amcast::fastcast::Fastcast;
 use proto::amcast::linear::Rule;
 use proto::amcast::primcast::Machine;
 use proto::amcast::skeen::Skeen;
 use proto::amcast::variant::{Printed, Sound};
+use proto::amcast::whitebox::Whitebox;
 use sim::amcast::script::{Script, pid};
 use sim::amcast::steps::{Bench, Steps, measure};
-use sim::amcast::{Config, mutants, run, sweep, Report};
+use sim::amcast::{Config, Property, Report, mutants, run, sweep};
 use std::fmt::Debug;
 
 type Primcast = Machine<Sound>;
 
-fn clean<M: Multicast>(config: &Config, seeds: std::ops::Range<u64>) -> Report
+const RULES: [Rule; 3] = [Rule::Hop, Rule::AllGroups, Rule::CommitWait];
+
+fn clean<M: Multicast>(config: &Config, n_seeds: u64) -> Report
 where
     M::Wire: Debug + PartialEq,
 {
-    let report = sweep::<M>(config, seeds, |_| true);
+    let report = sweep::<M>(config, 0..n_seeds, |_| true);
     for finding in report.findings.iter().take(5) {
         println!("{config:?}: seed {}: {}", finding.seed, finding.violation);
     }
@@ -25,73 +29,289 @@ where
 }
 
 #[test]
-#[ignore]
-fn dev_sweep() {
-    let n: u64 = std::env::var("N").map_or(300, |n| n.parse().unwrap());
-    let t = std::time::Instant::now();
-    for rule in [Rule::Plain, Rule::Hop, Rule::AllGroups, Rule::CommitWait] {
-        let config = Config { rule, ..Config::default() };
-        let report = sweep::<Primcast>(&config, 0..n, |_| true);
-        println!(
-            "primcast {rule:?} {} findings {:?} {:?}",
-            report.findings.len(),
-            report.counts,
-            t.elapsed()
-        );
-        for finding in report.findings.iter().take(4) {
-            println!("   seed {}: {}", finding.seed, finding.violation);
-        }
-        if rule == Rule::Plain {
-            let report = sweep::<proto::amcast::fastcast::Fastcast>(&config, 0..n, |_| true);
-            println!("fastcast {} findings {:?} {:?}", report.findings.len(), report.counts, t.elapsed());
-            for finding in report.findings.iter().take(4) {
-                println!("   seed {}: {}", finding.seed, finding.violation);
-            }
-            let report = sweep::<proto::amcast::whitebox::Whitebox>(&config, 0..n, |_| true);
-            println!("whitebox {} findings {:?} {:?}", report.findings.len(), report.counts, t.elapsed());
-            for finding in report.findings.iter().take(4) {
-                println!("   seed {}: {}", finding.seed, finding.violation);
-            }
-        }
-        let report = sweep::<Skeen>(&config, 0..n, |_| true);
-        println!("skeen {rule:?} {} findings {:?}", report.findings.len(), t.elapsed());
-        for finding in report.findings.iter().take(4) {
-            println!("   seed {}: {}", finding.seed, finding.violation);
+fn primcast_survives_a_sweep_that_reaches_the_interesting_cases() {
+    let counts = clean::<Primcast>(&Config::default(), 200).counts;
+    for (what, n) in [
+        ("crashes", counts.crashes),
+        ("crashes of primaries", counts.crashes_of_primaries),
+        ("new primaries", counts.new_primaries),
+        ("two primaries at once", counts.two_primaries),
+        ("pauses", counts.pauses),
+        ("cut links", counts.cuts),
+        ("senders that die half way", counts.broken_senders),
+        ("messages to several groups", counts.global),
+    ] {
+        assert!(n > 0, "never reached: {what}");
+    }
+}
+
+#[test]
+fn primcast_survives_restless_groups_of_five() {
+    let config =
+        Config { members: Some(5), groups: Some(2), restless: true, ..Config::default() };
+    clean::<Primcast>(&config, 100);
+}
+
+#[test]
+fn the_real_time_rules_hold_over_primcast_with_two_three_and_four_groups() {
+    for rule in RULES {
+        for groups in 2..=4 {
+            let config = Config { rule, groups: Some(groups), ..Config::default() };
+            clean::<Primcast>(&config, 60);
         }
     }
 }
 
 #[test]
-#[ignore]
-fn dev_seed() {
-    let seed: u64 = std::env::var("SEED").unwrap().parse().unwrap();
-    let rule = match std::env::var("RULE").as_deref() {
-        Ok("hop") => Rule::Hop,
-        Ok("all") => Rule::AllGroups,
-        Ok("wait") => Rule::CommitWait,
-        _ => Rule::Plain,
+fn the_real_time_rules_hold_over_skeen_with_two_three_and_four_groups() {
+    for rule in RULES {
+        for groups in 2..=4 {
+            let config = Config { rule, groups: Some(groups), ..Config::default() };
+            clean::<Skeen>(&config, 150);
+        }
+    }
+}
+
+#[test]
+fn whitebox_and_fastcast_survive_a_sweep() {
+    clean::<Whitebox>(&Config::default(), 150);
+    clean::<Fastcast>(&Config::default(), 150);
+}
+
+#[test]
+fn a_seed_replays() {
+    let config = Config { trace: true, ..Config::default() };
+    let (once, again) = (run::<Primcast>(&config, 7), run::<Primcast>(&config, 7));
+    assert!(!once.trace.is_empty());
+    assert_eq!(once.trace, again.trace);
+}
+
+fn steps<M: Multicast>(rule: Rule, groups: usize) -> Steps
+where
+    M::Wire: Debug + PartialEq,
+{
+    let members = if M::SURVIVES_CRASHES { 3 } else { 1 };
+    measure::<M>(&Bench { rule, groups, members, schedules: 200 })
+}
+
+#[test]
+fn primcast_takes_three_steps_alone_and_five_at_most_everywhere() {
+    for groups in 2..=4 {
+        let steps = steps::<Primcast>(Rule::Plain, groups);
+        assert_eq!((steps.collision_free_least, steps.collision_free), (3.0, 3.0));
+        // The bound is approached, or the schedules are too tame to show anything.
+        assert!(steps.failure_free > 4.5 && steps.failure_free <= 5.0, "{steps:?}");
+    }
+}
+
+#[test]
+fn the_real_time_rules_cost_no_step_without_collisions() {
+    for rule in RULES {
+        for groups in 2..=4 {
+            let steps = steps::<Primcast>(rule, groups);
+            assert_eq!(steps.collision_free, 3.0, "{rule:?}");
+            let bound = match rule {
+                Rule::Hop if groups > 2 => 3.0 * (groups - 1) as f64,
+                _ => 5.0,
+            };
+            assert!(steps.failure_free <= bound, "{rule:?} of {groups}: {steps:?}");
+        }
+    }
+}
+
+#[test]
+fn whitebox_takes_four_and_six_and_fastcast_four_and_at_most_eight() {
+    let whitebox = steps::<Whitebox>(Rule::Plain, 3);
+    assert_eq!((whitebox.collision_free_least, whitebox.collision_free), (3.0, 4.0));
+    assert!(whitebox.failure_free > 5.5 && whitebox.failure_free <= 6.0, "{whitebox:?}");
+    let fastcast = steps::<Fastcast>(Rule::Plain, 3);
+    assert_eq!(fastcast.collision_free, 4.0);
+    assert!(fastcast.failure_free <= 8.0, "{fastcast:?}");
+}
+
+#[test]
+fn skeen_takes_two_steps_and_three_with_a_rule() {
+    assert_eq!(steps::<Skeen>(Rule::Plain, 3).collision_free, 2.0);
+    assert_eq!(steps::<Skeen>(Rule::Hop, 3).collision_free, 3.0);
+}
+
+/// Figure 5.2, top: a range query to both partitions, and two writes, one after the other. The
+/// query is delivered before the first write at partition 0 and after the second at partition 1.
+fn figure_5_2<M: Multicast>(sizes: &[usize], rule: Rule) -> Script<M>
+where
+    M::Wire: Debug + PartialEq,
+{
+    const QUERY: u64 = 100;
+    let mut script = Script::<M>::new(sizes, rule);
+    // Partition 0's clock is ahead.
+    (1..=8).for_each(|number| script.multicast(number, &[0]));
+    script.pass(20);
+    // Partition 1 learns late what partition 0 decides.
+    script.slow(0, 1, 30);
+    script.multicast(QUERY, &[0, 1]);
+    script.pass(8);
+    script.multicast(QUERY + 1, &[0]);
+    script.pass(8);
+    // The first write was delivered, unless a rule held it back behind the query.
+    script.multicast(QUERY + 2, &[1]);
+    script.pass(100);
+    script
+}
+
+#[test]
+fn figure_5_2_breaks_real_time_in_plain_protocols_and_in_no_rule() {
+    let violates = |script: &dyn Fn(Rule) -> (bool, bool), rule| {
+        let (orders, realtime) = script(rule);
+        assert!(orders, "the common properties hold under {rule:?}");
+        !realtime
     };
-    let config = Config { rule, trace: true, ..Config::default() };
-    let out = run::<Primcast>(&config, seed);
-    println!("{}", out.trace);
-    println!("{:?}", out.violation);
+    let primcast = |rule| {
+        let script = figure_5_2::<Primcast>(&[3, 3], rule);
+        (script.judge().is_ok(), script.judge_realtime().is_ok())
+    };
+    let skeen = |rule| {
+        let script = figure_5_2::<Skeen>(&[1, 1], rule);
+        (script.judge().is_ok(), script.judge_realtime().is_ok())
+    };
+    assert!(violates(&primcast, Rule::Plain), "PrimCast promises no real-time order");
+    assert!(violates(&skeen, Rule::Plain), "nor does Skeen");
+    for rule in RULES {
+        assert!(!violates(&primcast, rule), "PrimCast with {rule:?}");
+        assert!(!violates(&skeen, rule), "Skeen with {rule:?}");
+    }
+    let printed = figure_5_2::<Skeen<Printed>>(&[1, 1], Rule::Plain);
+    assert_eq!(printed.judge_realtime(), Ok(()), "algorithm 4 was made for this one");
+}
+
+/// Three partitions in a chain, no failures: c1 to {0, 1} is slow to 0, c2 to {1, 2} comes after it
+/// at 1, a to {2} is delivered after c2, and only then is b multicast to {0}, where it overtakes c1.
+/// So b < c1 < c2 < a, although a was delivered before b was multicast.
+fn chain_of_three<M: Multicast>(sizes: &[usize], rule: Rule) -> Script<M>
+where
+    M::Wire: Debug + PartialEq,
+{
+    let mut script = Script::<M>::new(sizes, rule);
+    (1..=4).for_each(|number| script.multicast(number, &[1]));
+    script.pass(20);
+    script.multicast_slowly(11, &[0, 1], &[(0, 40)]);
+    script.pass(4);
+    script.multicast(12, &[1, 2]);
+    script.pass(6);
+    script.multicast(13, &[2]);
+    script.pass(6);
+    script.multicast(14, &[0]);
+    script.pass(100);
+    script
+}
+
+#[test]
+fn chain_of_three_groups_breaks_algorithm_4_as_printed_and_no_rule() {
+    let printed = chain_of_three::<Skeen<Printed>>(&[1, 1, 1], Rule::Plain);
+    assert_eq!(printed.judge(), Ok(()));
+    let violation = printed.judge_realtime().expect_err("the thesis's section 5.3.2 is wrong here");
+    assert_eq!(violation.property, Property::AtomicGlobalOrder);
+    assert_eq!(printed.order(pid(0, 0)), [14, 11]);
+    assert_eq!(printed.order(pid(1, 0))[4..], [11, 12]);
+    assert_eq!(printed.order(pid(2, 0)), [12, 13]);
+    for rule in RULES {
+        let skeen = chain_of_three::<Skeen>(&[1, 1, 1], rule);
+        assert_eq!((skeen.judge(), skeen.judge_realtime()), (Ok(()), Ok(())), "{rule:?}");
+        let primcast = chain_of_three::<Primcast>(&[3, 3, 3], rule);
+        assert_eq!((primcast.judge(), primcast.judge_realtime()), (Ok(()), Ok(())), "{rule:?}");
+    }
+}
+
+#[test]
+fn the_sweep_finds_figure_5_2_for_plain_primcast_and_the_chain_for_algorithm_4() {
+    let first = |config: &Config, found: &dyn Fn(&Config, u64) -> bool| {
+        (0..400).find(|seed| found(config, *seed))
+    };
+    let is_realtime = |violation: Option<sim::amcast::Violation>| {
+        violation.is_some_and(|violation| violation.property == Property::AtomicGlobalOrder)
+    };
+    let two = Config { judge_realtime: true, groups: Some(2), ..Config::default() };
+    let plain = |config: &Config, seed| is_realtime(run::<Primcast>(config, seed).violation);
+    assert!(first(&two, &plain).is_some());
+    let printed =
+        |config: &Config, seed| is_realtime(run::<Skeen<Printed>>(config, seed).violation);
+    assert_eq!(first(&two, &printed), None, "two partitions are safe with algorithm 4");
+    let three = Config { groups: Some(3), ..two };
+    assert!(first(&three, &printed).is_some());
+}
+
+#[test]
+fn a_primary_that_dies_half_way_loses_nothing() {
+    let mut script = Script::<Primcast>::new(&[3, 3], Rule::Plain);
+    // Its proposal reaches one follower late and the other group not at all before it dies.
+    script.slow_link(pid(0, 0), pid(0, 1), 5);
+    script.multicast(1, &[0, 1]);
+    script.pass(2);
+    script.crash(pid(0, 0));
+    script.trust(0, 1);
+    script.pass(50);
+    assert!(script.is_primary(pid(0, 1)));
+    for process in [pid(0, 1), pid(0, 2), pid(1, 0), pid(1, 1), pid(1, 2)] {
+        assert_eq!(script.order(process), [1]);
+    }
+    assert_eq!(script.judge(), Ok(()));
+}
+
+#[test]
+fn every_destination_delivers_in_three_steps() {
+    let mut script = Script::<Primcast>::new(&[3, 3, 3], Rule::Plain);
+    script.multicast(1, &[0, 2]);
+    script.pass(10);
+    for process in [pid(0, 0), pid(0, 1), pid(2, 0), pid(2, 2)] {
+        assert_eq!(script.steps(process, 1), Some(3.0));
+    }
+    assert_eq!(script.order(pid(1, 0)), [] as [u64; 0]);
+}
+
+#[test]
+fn safe_ts_stays_below_what_is_pending() {
+    let mut script = Script::<Primcast>::new(&[3, 3], Rule::Plain);
+    (1..=3).for_each(|number| script.multicast(number, &[0]));
+    script.pass(10);
+    assert_eq!(script.machine(pid(0, 1)).safe_ts().0, 3);
+    script.slow(1, 0, 30);
+    script.multicast(4, &[0, 1]);
+    script.pass(10);
+    assert_eq!(script.machine(pid(0, 1)).safe_ts().0, 3, "message 4 has 4 here and is pending");
+    script.pass(60);
+    assert_eq!(script.machine(pid(0, 1)).safe_ts().0, 4);
+}
+
+/// The bugs that a short sweep finds; `gregale sim --mutants` hunts all of them for longer.
+#[test]
+fn a_short_sweep_finds_most_planted_bugs() {
+    let caught: Vec<&str> = mutants()
+        .iter()
+        .filter(|mutant| mutant.hunt(0, 150).is_some())
+        .map(|mutant| mutant.name)
+        .collect();
+    for name in ["NEVER_PULL", "NO_PRIMARY_CLOCK", "DROP_WHILE_PROMISED", "SKIP_ONE_DESTINATION"] {
+        assert!(caught.contains(&name), "{name} survived; caught: {caught:?}");
+    }
+    assert!(caught.len() >= 12, "only {caught:?}");
 }
 
 #[test]
 #[ignore]
-fn dev_steps() {
-    for groups in 2..5 {
-        let b = Bench { rule: Rule::Plain, groups, members: 3, schedules: 300 };
-        println!("whitebox {groups}: {:?}", measure::<proto::amcast::whitebox::Whitebox>(&b));
-        println!("fastcast {groups}: {:?}", measure::<proto::amcast::fastcast::Fastcast>(&b));
-    }
-    for rule in [Rule::Plain, Rule::Hop, Rule::AllGroups, Rule::CommitWait] {
-        for groups in 2..5 {
-            let s = measure::<Primcast>(&Bench { rule, groups, members: 3, schedules: 300 });
-            println!("primcast {rule:?} {groups}: {s:?}");
-            let s = measure::<Skeen>(&Bench { rule, groups, members: 1, schedules: 300 });
-            println!("skeen {rule:?} {groups}: {s:?}");
+fn dev_restless() {
+    let n: u64 = std::env::var("N").map_or(300, |n| n.parse().unwrap());
+    for rule in [Rule::AllGroups, Rule::Plain, Rule::Hop, Rule::CommitWait] {
+        for members in [3, 5] {
+            let config = Config { rule, members: Some(members), groups: Some(2 + (members == 3) as usize), restless: true, ..Config::default() };
+            let report = sweep::<Primcast>(&config, 0..n, |_| true);
+            println!("RESTLESS {rule:?} {members} {} {:?}", report.findings.len(), report.findings.iter().take(3).map(|f| (f.seed, f.violation.to_string())).collect::<Vec<_>>());
         }
+    }
+    for members in [3, 5] {
+        let config = Config { members: Some(members), groups: Some(2), restless: true, ..Config::default() };
+        let report = sweep::<Fastcast>(&config, 0..n, |_| true);
+        println!("RESTLESS fastcast {members} {} {:?}", report.findings.len(), report.findings.iter().take(3).map(|f| (f.seed, f.violation.to_string())).collect::<Vec<_>>());
+        let report = sweep::<Whitebox>(&config, 0..n, |_| true);
+        println!("RESTLESS whitebox {members} {} {:?}", report.findings.len(), report.findings.iter().take(3).map(|f| (f.seed, f.violation.to_string())).collect::<Vec<_>>());
     }
 }
 
@@ -100,13 +320,6 @@ fn dev_steps() {
 fn dev_mutants() {
     let n: u64 = std::env::var("N").map_or(300, |n| n.parse().unwrap());
     for m in mutants() {
-        let t = std::time::Instant::now();
-        println!(
-            "{:<28} {:?} {:?}",
-            m.name,
-            m.hunt(0, n)
-                .map(|f| (f.seed, f.violation.to_string().chars().take(150).collect::<String>())),
-            t.elapsed()
-        );
+        println!("{:<28} {:?}", m.name, m.hunt(0, n).map(|f| (f.seed, f.violation.to_string())));
     }
 }

@@ -1,0 +1,227 @@
+//! `gregale sim` for atomic multicast: a world, judges and step counts of its own.
+
+use crate::cli::{Format, RealtimeRule, SimArgs, SimProtocol};
+use crate::failure::{Failure, Outcome};
+use ::sim::amcast::steps::{Bench, Steps, measure};
+use ::sim::amcast::{Config, Finding, Report, mutants, run as run_seed, sweep};
+use proto::amcast::Multicast;
+use proto::amcast::fastcast::Fastcast;
+use proto::amcast::linear::Rule;
+use proto::amcast::primcast::Machine;
+use proto::amcast::skeen::Skeen;
+use proto::amcast::whitebox::Whitebox;
+use report::Progress;
+use serde_json::{Value, json};
+use std::fmt::Debug;
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// How many seeds a mutant gets at most before it counts as survived.
+const MUTANT_SEEDS_MAX: u64 = 20_000;
+/// How many schedules steps are counted in.
+const SCHEDULES: u64 = 1000;
+
+/// Simulates, if it is a protocol of atomic multicast.
+pub(super) fn run(args: &SimArgs) -> Option<Outcome> {
+    let rule = match args.rule {
+        None if args.protocol == SimProtocol::PrimcastLinearizable => Rule::Hop,
+        None => Rule::Plain,
+        Some(RealtimeRule::Hop) => Rule::Hop,
+        Some(RealtimeRule::AllGroups) => Rule::AllGroups,
+        Some(RealtimeRule::CommitWait) => Rule::CommitWait,
+    };
+    let takes_rule =
+        matches!(args.protocol, SimProtocol::Skeen | SimProtocol::PrimcastLinearizable);
+    if args.rule.is_some() && !takes_rule {
+        return Some(Err(Failure::new(
+            "--rule is for --protocol skeen and --protocol primcast-linearizable",
+        )));
+    }
+    let config = Config {
+        rule,
+        groups: args.groups.map(usize::from),
+        members: args.members.map(usize::from),
+        trace: args.trace,
+        ..Config::default()
+    };
+    match args.protocol {
+        SimProtocol::Skeen => Some(simulate::<Skeen>(args, &config)),
+        SimProtocol::Whitebox => Some(simulate::<Whitebox>(args, &config)),
+        SimProtocol::Fastcast => Some(simulate::<Fastcast>(args, &config)),
+        SimProtocol::Primcast | SimProtocol::PrimcastLinearizable => {
+            Some(simulate::<Machine>(args, &config))
+        }
+        SimProtocol::Velos | SimProtocol::VelosNarrow | SimProtocol::Mu | SimProtocol::Durable => {
+            None
+        }
+    }
+}
+
+struct Hunted {
+    name: &'static str,
+    found: Option<Finding>,
+}
+
+fn simulate<M: Multicast>(args: &SimArgs, config: &Config) -> Outcome
+where
+    M::Wire: Debug + PartialEq,
+{
+    if let Some(seed) = args.seed {
+        return Ok(replay::<M>(config, seed));
+    }
+    if args.seeds == 0 {
+        return Err(Failure::new("no seeds to run: --seeds takes 1 or more"));
+    }
+    let seeds = args.first..args.first.saturating_add(args.seeds);
+    let mut progress = Progress::new("seeds", args.seeds);
+    let began = Instant::now();
+    let report = sweep::<M>(config, seeds, |report| {
+        progress.set(report.n_seeds, "");
+        true
+    });
+    let wall_s = began.elapsed().as_secs_f64().max(1e-9);
+    let steps = measure::<M>(&Bench {
+        rule: config.rule,
+        groups: config.groups.unwrap_or(3),
+        members: if M::SURVIVES_CRASHES { config.members.unwrap_or(3) } else { 1 },
+        schedules: SCHEDULES,
+    });
+    let is_primcast =
+        matches!(args.protocol, SimProtocol::Primcast | SimProtocol::PrimcastLinearizable);
+    let hunted = (args.mutants && is_primcast).then(hunt);
+    match args.format {
+        Format::Json => {
+            let row = as_json(args, config, (&report, wall_s), &steps, hunted.as_deref());
+            println!("{row}");
+        }
+        Format::Table => print_table(args, config, (&report, wall_s), &steps, hunted.as_deref()),
+    }
+    let survived = hunted.iter().flatten().any(|one| one.found.is_none());
+    let good = report.findings.is_empty() && !survived;
+    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn replay<M: Multicast>(config: &Config, seed: u64) -> ExitCode
+where
+    M::Wire: Debug + PartialEq,
+{
+    let outcome = run_seed::<M>(config, seed);
+    print!("{}", outcome.trace);
+    match outcome.violation {
+        None => {
+            let ms = outcome.virtual_ns / 1_000_000;
+            println!("seed {seed}: no violation in {ms} ms of virtual time");
+            ExitCode::SUCCESS
+        }
+        Some(violation) => {
+            println!("seed {seed}: {violation}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn hunt() -> Vec<Hunted> {
+    let mutants = mutants();
+    let mut progress = Progress::new("mutants", mutants.len() as u64);
+    let mut hunted = Vec::new();
+    for mutant in mutants {
+        hunted.push(Hunted { name: mutant.name, found: mutant.hunt(0, MUTANT_SEEDS_MAX) });
+        progress.set(hunted.len() as u64, mutant.name);
+    }
+    hunted
+}
+
+fn replay_line(args: &SimArgs, config: &Config, seed: u64) -> String {
+    let option = |name: &str, value: Option<u8>| {
+        value.map_or_else(String::new, |value| format!(" --{name} {value}"))
+    };
+    let rule = args.rule.map_or_else(String::new, |_| format!(" --rule {}", config.rule.name()));
+    format!(
+        "gregale sim --protocol {} --seed {seed}{rule}{}{} --trace",
+        args.protocol.name(),
+        option("groups", args.groups),
+        option("members", args.members),
+    )
+}
+
+fn as_json(
+    args: &SimArgs,
+    config: &Config,
+    (report, wall_s): (&Report, f64),
+    steps: &Steps,
+    hunted: Option<&[Hunted]>,
+) -> Value {
+    let mut row = json!({
+        "case": args.protocol.name(),
+        "protocol": args.protocol.name(),
+        "rule": config.rule.name(),
+        "seeds": report.n_seeds,
+        "violations": report.findings.len(),
+        "seeds_per_s": report.n_seeds as f64 / wall_s,
+        "virtual_per_wall": report.virtual_ns as f64 / 1e9 / wall_s,
+        "operations": report.counts.delivered,
+        "steps_collision_free": steps.collision_free,
+        "steps_collision_free_least": steps.collision_free_least,
+        "steps_failure_free": steps.failure_free,
+        "steps_deliveries": steps.n_deliveries,
+        "crashes_of_primaries": report.counts.crashes_of_primaries,
+        "new_primaries": report.counts.new_primaries,
+        "failing_seeds": report.findings.iter().map(|f| json!({
+            "seed": f.seed,
+            "violation": f.violation.to_string(),
+            "replay": replay_line(args, config, f.seed),
+        })).collect::<Vec<_>>(),
+    });
+    if let Some(hunted) = hunted {
+        row["mutants_total"] = json!(hunted.len());
+        row["mutants_caught"] = json!(hunted.iter().filter(|one| one.found.is_some()).count());
+        let each = hunted.iter().map(|one| {
+            json!({
+                "mutant": one.name,
+                "seed": one.found.as_ref().map(|found| found.seed),
+                "violation": one.found.as_ref().map(|found| found.violation.to_string()),
+            })
+        });
+        row["mutants"] = each.collect();
+    }
+    json!({ "bench": "sim", "runs": 1, "rows": [row] })
+}
+
+fn print_table(
+    args: &SimArgs,
+    config: &Config,
+    (report, wall_s): (&Report, f64),
+    steps: &Steps,
+    hunted: Option<&[Hunted]>,
+) {
+    println!(
+        "{} ({}): {} seeds, {} violations; {:.0} seeds/s, {} deliveries, {} new primaries",
+        args.protocol.name(),
+        config.rule.name(),
+        report.n_seeds,
+        report.findings.len(),
+        report.n_seeds as f64 / wall_s,
+        report.counts.delivered,
+        report.counts.new_primaries,
+    );
+    println!(
+        "  steps to the last destination: {} alone, at most {:.2} among others ({} deliveries)",
+        steps.collision_free, steps.failure_free, steps.n_deliveries,
+    );
+    for finding in &report.findings {
+        println!("  seed {}: {}", finding.seed, finding.violation);
+        println!("    {}", replay_line(args, config, finding.seed));
+    }
+    let Some(hunted) = hunted else { return };
+    let caught = hunted.iter().filter(|one| one.found.is_some()).count();
+    println!("planted bugs: {caught} of {} caught", hunted.len());
+    for Hunted { name, found } in hunted {
+        match found {
+            Some(finding) => {
+                let text: String = finding.violation.to_string().chars().take(90).collect();
+                println!("  {name:<26} seed {:<5} {text}", finding.seed);
+            }
+            None => println!("  {name:<26} SURVIVED {MUTANT_SEEDS_MAX} seeds"),
+        }
+    }
+}
