@@ -146,6 +146,9 @@ pub(crate) struct Config {
     /// Where the log and the snapshots are (durable modes).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) data: Option<PathBuf>,
+    /// Instead of the usual rule: a snapshot whenever so many bytes were logged (durable modes).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) snapshot_log_bytes: Option<u64>,
     /// What all members know and nobody else does.
     pub(crate) secret_file: PathBuf,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -36,7 +36,10 @@ pub(super) fn open(config: &Config) -> Outcome<Option<Data>> {
         opened => opened,
     };
     let directory = directory.map_err(Failure::new)?;
-    let (disk, found) = LogDisk::open(directory).map_err(Failure::new)?;
+    let (mut disk, found) = LogDisk::open(directory).map_err(Failure::new)?;
+    if let Some(bytes) = config.snapshot_log_bytes {
+        disk.snapshot_every(bytes);
+    }
     let start = if disk.is_empty() {
         node::Start::Bootstrap // I2
     } else {
