@@ -168,7 +168,8 @@ impl<V: Variant> Durable<V> {
         });
         if elected && candidacy.has_asked {
             let ballot = candidacy.ballot;
-            self.office = Office::Leader(Term::new(ballot, self.log.end().next_slot()));
+            let term = Term::new(ballot, self.log.end().next_slot());
+            self.office = Office::Leader(Box::new(term));
             self.begin_term(host);
         }
     }

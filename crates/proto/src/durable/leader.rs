@@ -246,11 +246,9 @@ impl<V: Variant> Durable<V> {
 
     fn append_own<H: Host>(&mut self, payload: &[u8], view_flag: u64, host: &mut H) -> Slot {
         let slot = self.log.end().next_slot();
-        let Office::Leader(Term { ballot, .. }) = &self.office else {
-            unreachable!("only leaders append");
-        };
+        let Office::Leader(term) = &self.office else { unreachable!("only leaders append") };
         let view = self.log.members().map_or(0, |(at, _)| at.0) | view_flag;
-        let head = Log::head(slot, *ballot, view);
+        let head = Log::head(slot, term.ballot, view);
         self.log.append(head, payload, disk(host));
         slot
     }
@@ -263,10 +261,11 @@ impl<V: Variant> Durable<V> {
         if value.len() > self.value_bytes_max {
             return Err(Refused::TooLong);
         }
-        let Office::Leader(Term { announced: true, peers, .. }) = &self.office else {
+        let Office::Leader(term) = &self.office else { return Err(Refused::NotLeader) };
+        if !term.announced {
             return Err(Refused::NotLeader);
-        };
-        let peers = *peers;
+        }
+        let peers = term.peers;
         if self.log.end().ahead_of(self.committed) >= self.window {
             return Err(Refused::Full);
         }

@@ -76,6 +76,7 @@ use crate::disk::DiskEvent;
 use crate::node::{NodeConfig, Start};
 use crate::velos::Shape;
 use crate::{Host, Note, Refused, Replicator, Role, Status, Ticket};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use base::{At, Ballot, Event, Incarnation, Instant, MemberSet, Prefix, Rank, Slot};
 use core::marker::PhantomData;
@@ -100,7 +101,7 @@ const ASIDE_FOR: Duration = Duration::from_millis(150);
 enum Office {
     None,
     Candidate(Candidacy),
-    Leader(Term),
+    Leader(Box<Term>),
 }
 
 /// What is wrong with the disk.
@@ -492,9 +493,8 @@ impl<V: Variant> Replicator for Durable<V> {
         let (role, ballot) = match &self.office {
             _ if self.lacks.is_some() => (Role::Learner, known),
             Office::Leader(term) if term.announced => (Role::Leader, term.ballot),
-            Office::Leader(Term { ballot, .. }) | Office::Candidate(Candidacy { ballot, .. }) => {
-                (Role::Candidate, *ballot)
-            }
+            Office::Leader(term) => (Role::Candidate, term.ballot),
+            Office::Candidate(candidacy) => (Role::Candidate, candidacy.ballot),
             Office::None => (Role::Follower, known),
         };
         Status { role, ballot, committed: self.committed, applied: self.applied }

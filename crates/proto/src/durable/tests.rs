@@ -512,6 +512,6 @@ fn a_disk_that_does_not_fit_the_start_is_refused() {
     log_of(&mut disk, 1);
     let again = Log::create(members::FIRST, None, 16, &mut disk).err();
     assert_eq!(again, Some(Unusable::NotEmpty));
-    disk.put_meta(&vec![9; 120]);
+    disk.put_meta(&[9; 120]);
     assert_eq!(Log::recover::<Sound, _>(16, &mut disk).err(), Some(Unusable::UnknownMeta));
 }
