@@ -256,6 +256,25 @@ fn a_primary_that_dies_half_way_loses_nothing() {
     assert_eq!(script.judge(), Ok(()));
 }
 
+/// An epoch's leader dies when only some know of it; Ω chooses one who does not, and who believes to
+/// lead. (The listings leave this to r-multicast, which tells everybody in the end.)
+#[test]
+fn a_primary_that_was_overtaken_unawares_learns_of_it() {
+    let mut script = Script::<Primcast>::new(&[3], Rule::Plain);
+    // Process 2 takes over with process 1; process 0 never hears of it.
+    script.slow_link(pid(0, 2), pid(0, 0), 900);
+    script.slow_link(pid(0, 1), pid(0, 0), 30);
+    script.trust_by(pid(0, 2), 2);
+    script.pass(10);
+    script.crash(pid(0, 2));
+    script.trust(0, 0);
+    script.multicast(1, &[0]);
+    script.pass(20);
+    assert!(script.is_primary(pid(0, 0)), "it believes so");
+    script.pass(5000);
+    assert_eq!((script.order(pid(0, 0)), script.order(pid(0, 1))), (vec![1], vec![1]));
+}
+
 #[test]
 fn every_destination_delivers_in_three_steps() {
     let mut script = Script::<Primcast>::new(&[3, 3, 3], Rule::Plain);

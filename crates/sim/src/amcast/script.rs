@@ -101,6 +101,12 @@ where
         self.world.crash(at);
     }
 
+    /// Ω names `leader` at one process.
+    pub fn trust_by(&mut self, process: Pid, leader: usize) {
+        let at = self.world.index(process);
+        self.world.trust_at(self.world.now, at, Rank::at(leader));
+    }
+
     /// Ω names `leader` at every member of a group that lives.
     pub fn trust(&mut self, group: usize, leader: usize) {
         for rank in Rank::all(self.layout.members(GroupId::at(group))) {

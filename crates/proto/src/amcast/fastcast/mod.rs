@@ -422,9 +422,7 @@ impl<V: Variant> Multicast for Fastcast<V> {
 
     fn deadline(&self) -> Option<Instant> {
         let patience = self.config.patience;
-        let is_unsettled = self.role == Role::Waiting
-            || self.role == Role::Follower && self.trusted == Some(self.me.rank);
-        let role = is_unsettled.then(|| self.since.plus(patience));
+        let role = self.is_unsettled().then(|| self.since.plus(patience));
         let pull = self
             .undelivered
             .iter()

@@ -192,21 +192,30 @@ impl<V: Variant> Machine<V> {
         }
     }
 
+    /// Whether this process is not where Ω would have it.
+    pub(super) fn is_unsettled(&self) -> bool {
+        match self.phase {
+            Phase::Primary => false,
+            Phase::Follower => {
+                self.trusted.is_some_and(|leader| self.current.proposer() != Some(leader))
+            }
+            Phase::Promised | Phase::Candidate => true,
+        }
+    }
+
     /// An epoch that does not come to its beginning, or a choice of Ω that was overtaken.
     pub(super) fn mend_epoch<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
         if self.phase_since.plus(self.config.patience) > now {
             return;
         }
-        match self.phase {
-            Phase::Primary => {}
-            Phase::Follower => self.stand(now, host),
-            Phase::Promised | Phase::Candidate => {
-                self.phase_since = now;
-                self.stand(now, host);
-                if let Some(leader) = self.trusted.filter(|leader| *leader != self.me.rank) {
-                    let to = Pid { group: self.me.group, rank: leader };
-                    host.send(To::One(to), &PrimcastWire::NewEpoch(self.promised));
-                }
+        if self.is_unsettled() {
+            self.phase_since = now;
+            self.stand(now, host);
+            // Ω's choice may believe to lead, in an epoch that was overtaken by one whose leader
+            // died before its NEW-EPOCH reached everybody.
+            if let Some(leader) = self.trusted.filter(|leader| *leader != self.me.rank) {
+                let to = Pid { group: self.me.group, rank: leader };
+                host.send(To::One(to), &PrimcastWire::NewEpoch(self.promised));
             }
         }
     }

@@ -343,9 +343,7 @@ impl<V: Variant> Multicast for Machine<V> {
 
     fn deadline(&self) -> Option<Instant> {
         let patience = self.config.patience;
-        let is_unsettled = !matches!(self.phase, Phase::Primary | Phase::Follower)
-            || self.phase == Phase::Follower && self.trusted == Some(self.me.rank);
-        let phase = is_unsettled.then(|| self.phase_since.plus(patience));
+        let phase = self.is_unsettled().then(|| self.phase_since.plus(patience));
         let pull = self
             .undelivered
             .iter()

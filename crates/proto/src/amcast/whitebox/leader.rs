@@ -266,18 +266,27 @@ impl<V: Variant> Whitebox<V> {
         }
     }
 
-    /// A change of leaders that does not come to its end.
+    /// Whether this process is not where Ω would have it.
+    pub(super) fn is_unsettled(&self) -> bool {
+        match self.role {
+            Role::Leader => false,
+            Role::Follower => {
+                self.trusted.is_some_and(|leader| self.current.proposer() != Some(leader))
+            }
+            Role::Recovering => true,
+        }
+    }
+
+    /// A change of leaders that does not come to its end, or a choice of Ω that was overtaken.
     pub(super) fn mend<H: Host<WhiteboxWire>>(&mut self, now: Instant, host: &mut H) {
-        if self.role == Role::Leader || self.since.plus(self.config.patience) > now {
+        if !self.is_unsettled() || self.since.plus(self.config.patience) > now {
             return;
         }
-        if self.role == Role::Recovering {
-            self.since = now;
-            if let Some(leader) = self.trusted.filter(|leader| *leader != self.me.rank) {
-                let to = Pid { group: self.me.group, rank: leader };
-                host.send(To::One(to), &WhiteboxWire::NewLeader(self.promised));
-            }
-        }
+        self.since = now;
         self.stand(now, host);
+        if let Some(leader) = self.trusted.filter(|leader| *leader != self.me.rank) {
+            let to = Pid { group: self.me.group, rank: leader };
+            host.send(To::One(to), &WhiteboxWire::NewLeader(self.promised));
+        }
     }
 }
