@@ -8,6 +8,7 @@ use base::{Instant, Prefix};
 use super::queue::{Manner, Replies, Waiting};
 use super::transaction::{QUEUED_BYTES_MAX, Transaction, Watched};
 use super::{ClientFilter, Config, Identity, OUTPUT_BYTES_MAX, RequestId};
+use crate::backup;
 use crate::command::{self, CommandSpec, flag, resolve};
 use crate::entry::command::{put_plain, put_transaction, put_versions};
 use crate::exec::{DB_OUT_OF_RANGE, NOT_AN_INTEGER, admit, parse_integer};
@@ -285,6 +286,14 @@ impl Door {
                 reply.ok();
             }
             "wait" => self.wait(args),
+            "gregale.backup" => match backup::Request::parse(args) {
+                Some(request) => {
+                    self.command.clear();
+                    request.put(&mut self.command);
+                    self.held = Some(Kind::Read);
+                }
+                None => reply.error("ERR syntax error"),
+            },
             "info" => {
                 let lower = |arg: &&[u8]| String::from_utf8_lossy(arg).to_ascii_lowercase();
                 self.sections = args[1..].iter().map(lower).collect();

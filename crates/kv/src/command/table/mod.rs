@@ -1,5 +1,6 @@
 //! The facts about every command, one entry each, in Redis 7.0's words.
 
+mod backup;
 mod door;
 mod keys;
 mod strings;
@@ -7,4 +8,5 @@ mod strings;
 use super::CommandSpec;
 
 /// All entries; lookups go through the index that is built from these.
-pub(super) static GROUPS: [&[CommandSpec]; 3] = [&strings::STRINGS, &keys::KEYS, &door::DOOR];
+pub(super) static GROUPS: [&[CommandSpec]; 4] =
+    [&strings::STRINGS, &keys::KEYS, &door::DOOR, &backup::BACKUP];

@@ -1,0 +1,394 @@
+//! Backups: the keys and values of one moment as bytes, for a file that outlives the cluster.
+//!
+//! ```text
+//! backup = "gregback" | version (4) | frame+                      all numbers little endian
+//! frame  = payload length (4) | kind (1) | payload | check (8)
+//! kinds, in this order:
+//!   1 head      prefix (8) | state time (8): which moment, of the cluster that was backed up
+//!   2 entries*  (key, value: length (varint) | bytes; expiry in ms since 1970 + 1, or 0: varint)*
+//!   3 end       count of entries (8) | bytes of their keys and values (8)
+//! ```
+//! A frame's check is the XXH3 hash of its other bytes, seeded with the check of the frame before
+//! it, so the last one covers all. Unlike a snapshot it holds nothing that only this version of the
+//! program could read, and no sessions: it is restored by ordinary writes, into any cluster.
+//!
+//! - B1 a backup is of one state: [`Frozen::of`] borrows the machine to its end. By construction.
+//! - B2 equal content gives equal entries in equal order. By the store's canonical order.
+//! - B3 no frame is longer than [`FRAME_BYTES_MAX`]. Asserted in `Frozen::close`, checked by
+//!   [`Reader::feed`] before it waits for more.
+//! - B4 bytes that were cut off, changed, or put elsewhere give an error with their offset, and no
+//!   entry is shown of a frame whose check fails. Tests `b4_*`.
+
+use crate::entry::varint;
+use crate::machine::Machine;
+use crate::store::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use base::Prefix;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+const MAGIC: [u8; 8] = *b"gregback";
+
+/// The version of the format.
+pub const VERSION: u32 = 1;
+
+/// The longest frame.
+pub const FRAME_BYTES_MAX: usize = 1 << 20;
+
+/// A frame of entries ends with the entry that makes it this long.
+const FRAME_BYTES: usize = 128 << 10;
+const _: () = assert!(FRAME_BYTES + KEY_BYTES_MAX + VALUE_BYTES_MAX + 100 < FRAME_BYTES_MAX);
+
+const START_BYTES: usize = MAGIC.len() + 4;
+const HEAD_BYTES: usize = 5;
+const CHECK_BYTES: usize = 8;
+
+const HEAD: u8 = 1;
+const ENTRIES: u8 = 2;
+const END: u8 = 3;
+
+/// All of a backup, in the pieces in which it is fetched.
+#[derive(Debug)]
+pub struct Frozen {
+    pieces: Vec<Vec<u8>>,
+    check: u64,
+    n_entries: u64,
+    n_bytes: u64,
+}
+
+impl Frozen {
+    /// Copies the content of `machine`. That takes as long as it takes: about a second a gigabyte.
+    pub fn of(machine: &Machine) -> Frozen {
+        let mut frozen = Frozen { pieces: Vec::new(), check: 0, n_entries: 0, n_bytes: 0 };
+        let mut piece = MAGIC.to_vec();
+        piece.extend_from_slice(&VERSION.to_le_bytes());
+        let payload = [machine.prefix().0.to_le_bytes(), machine.state_ms().to_le_bytes()].concat();
+        frozen.close(HEAD, &payload, piece);
+        let mut payload = Vec::with_capacity(2 * FRAME_BYTES);
+        for entry in machine.store().entries() {
+            varint::put_counted(entry.key, &mut payload);
+            varint::put_counted(entry.value, &mut payload);
+            // A stored expiry is below the largest number, which stands for "never".
+            varint::put(entry.expire_at_ms.map_or(0, |at| at + 1), &mut payload);
+            frozen.n_entries += 1;
+            frozen.n_bytes += (entry.key.len() + entry.value.len()) as u64;
+            if payload.len() >= FRAME_BYTES {
+                frozen.close(ENTRIES, &payload, Vec::new());
+                payload.clear();
+            }
+        }
+        if !payload.is_empty() {
+            frozen.close(ENTRIES, &payload, Vec::new());
+        }
+        let payload = [frozen.n_entries.to_le_bytes(), frozen.n_bytes.to_le_bytes()].concat();
+        frozen.close(END, &payload, Vec::new());
+        frozen
+    }
+
+    /// Makes a piece of what is before a frame and the frame.
+    fn close(&mut self, kind: u8, payload: &[u8], mut piece: Vec<u8>) {
+        assert!(payload.len() <= FRAME_BYTES_MAX, "B3");
+        let start = piece.len();
+        piece.reserve_exact(HEAD_BYTES + payload.len() + CHECK_BYTES);
+        piece.extend_from_slice(&(payload.len() as u32).to_le_bytes());
+        piece.push(kind);
+        piece.extend_from_slice(payload);
+        self.check = xxh3_64_with_seed(&piece[start..], self.check);
+        piece.extend_from_slice(&self.check.to_le_bytes());
+        self.pieces.push(piece);
+    }
+
+    /// How many pieces there are.
+    pub fn n_pieces(&self) -> usize {
+        self.pieces.len()
+    }
+
+    /// How many entries.
+    pub fn n_entries(&self) -> u64 {
+        self.n_entries
+    }
+
+    /// A piece, unless it was released; all of them, one after the other, are the backup.
+    pub fn piece(&self, n: usize) -> Option<&[u8]> {
+        self.pieces.get(n).map(Vec::as_slice).filter(|piece| !piece.is_empty())
+    }
+
+    /// Gives the memory of all pieces below `n` back.
+    pub fn release_below(&mut self, n: usize) {
+        let n = n.min(self.pieces.len());
+        // Those below an empty one were released before.
+        for piece in self.pieces[..n].iter_mut().rev().take_while(|piece| !piece.is_empty()) {
+            *piece = Vec::new();
+        }
+    }
+}
+
+/// Why bytes are no backup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BackupError {
+    /// The bytes begin otherwise.
+    #[error("no backup of gregale begins like this")]
+    NotABackup,
+    /// Another version's backup.
+    #[error("it has format {found}, and this program reads {VERSION}: use the one that wrote it")]
+    Version {
+        /// Its version.
+        found: u32,
+    },
+    /// The bytes end before the backup does.
+    #[error("cut off at byte {offset}: use another copy")]
+    CutOff {
+        /// How many bytes there are.
+        offset: u64,
+    },
+    /// A frame is damaged, missing, repeated or out of place.
+    #[error("damaged in the frame that begins at byte {offset}: use another copy")]
+    Damaged {
+        /// Where the frame begins.
+        offset: u64,
+    },
+    /// The backup ends before the bytes do.
+    #[error("the backup ends at byte {offset}, and other bytes follow: use another copy")]
+    Trailing {
+        /// Where it ends.
+        offset: u64,
+    },
+}
+
+/// One entry of a backup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// The key.
+    pub key: &'a [u8],
+    /// Its value.
+    pub value: &'a [u8],
+    /// When it ends, in milliseconds since 1970.
+    pub expire_at_ms: Option<u64>,
+}
+
+/// What a whole backup holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// The slots of the log that it covers.
+    pub prefix: Prefix,
+    /// The time of that state, in milliseconds since 1970; 0 if nothing was ever written.
+    pub state_ms: u64,
+    /// Entries.
+    pub n_entries: u64,
+    /// Bytes of keys and values.
+    pub n_bytes: u64,
+    /// Bytes of all of it.
+    pub n_file_bytes: u64,
+    /// The last frame's check, which covers all.
+    pub check: u64,
+}
+
+/// Reads a backup in pieces of any size.
+#[derive(Debug, Default)]
+pub struct Reader {
+    buffer: Vec<u8>,
+    has_begun: bool,
+    last: Option<u8>,
+    /// Where the buffer begins.
+    offset: u64,
+    summary: Summary,
+}
+
+impl Reader {
+    /// One that has read nothing.
+    pub fn new() -> Reader {
+        Reader::default()
+    }
+
+    /// Takes the next bytes, and shows the entries that they complete.
+    ///
+    /// # Errors
+    /// When they cannot go on in a backup. Then give the reader up.
+    pub fn feed(
+        &mut self,
+        mut bytes: &[u8],
+        visit: &mut impl FnMut(Entry<'_>),
+    ) -> Result<(), BackupError> {
+        // A frame's worth at a time, so that the buffer holds no more than two (B3).
+        while !bytes.is_empty() {
+            let (piece, rest) = bytes.split_at(bytes.len().min(FRAME_BYTES_MAX));
+            bytes = rest;
+            self.buffer.extend_from_slice(piece);
+            let buffer = std::mem::take(&mut self.buffer);
+            let mut rest = &buffer[..];
+            let result = self.frames(&mut rest, visit);
+            let consumed = buffer.len() - rest.len();
+            self.buffer = buffer;
+            self.buffer.drain(..consumed);
+            result?;
+        }
+        Ok(())
+    }
+
+    /// What was read, if it was a whole backup.
+    ///
+    /// # Errors
+    /// When it was cut off.
+    pub fn finish(self) -> Result<Summary, BackupError> {
+        if self.last == Some(END) {
+            return Ok(Summary { n_file_bytes: self.offset, ..self.summary });
+        }
+        Err(BackupError::CutOff { offset: self.offset + self.buffer.len() as u64 })
+    }
+
+    fn frames(
+        &mut self,
+        rest: &mut &[u8],
+        visit: &mut impl FnMut(Entry<'_>),
+    ) -> Result<(), BackupError> {
+        if !self.has_begun {
+            let seen = rest.len().min(MAGIC.len());
+            if rest[..seen] != MAGIC[..seen] {
+                return Err(BackupError::NotABackup);
+            }
+            let Some((start, tail)) = rest.split_first_chunk::<START_BYTES>() else {
+                return Ok(());
+            };
+            let found = u32::from_le_bytes([start[8], start[9], start[10], start[11]]);
+            if found != VERSION {
+                return Err(BackupError::Version { found });
+            }
+            self.has_begun = true;
+            self.advance(rest, tail);
+        }
+        while !rest.is_empty() {
+            let offset = self.offset;
+            if self.last == Some(END) {
+                return Err(BackupError::Trailing { offset });
+            }
+            let damaged = BackupError::Damaged { offset };
+            let Some(head) = rest.first_chunk::<HEAD_BYTES>() else { return Ok(()) };
+            let len = u32::from_le_bytes([head[0], head[1], head[2], head[3]]) as usize;
+            if len > FRAME_BYTES_MAX {
+                return Err(damaged);
+            }
+            let kind = head[4];
+            let checked = HEAD_BYTES + len;
+            let Some((frame, tail)) = rest.split_at_checked(checked + CHECK_BYTES) else {
+                return Ok(());
+            };
+            let (frame, check) = frame.split_at(checked);
+            self.summary.check = xxh3_64_with_seed(frame, self.summary.check);
+            if self.summary.check.to_le_bytes() != *check {
+                return Err(damaged);
+            }
+            self.frame(kind, &frame[HEAD_BYTES..], visit).ok_or(damaged)?;
+            self.last = Some(kind);
+            self.advance(rest, tail);
+        }
+        Ok(())
+    }
+
+    fn advance<'a>(&mut self, rest: &mut &'a [u8], tail: &'a [u8]) {
+        self.offset += (rest.len() - tail.len()) as u64;
+        *rest = tail;
+    }
+
+    /// None for what no `Frozen` writes.
+    fn frame(&mut self, kind: u8, payload: &[u8], visit: &mut impl FnMut(Entry<'_>)) -> Option<()> {
+        let summary = &mut self.summary;
+        match (self.last, kind) {
+            (None, HEAD) => {
+                let [prefix, state_ms] = numbers(payload)?;
+                (summary.prefix, summary.state_ms) = (Prefix(prefix), state_ms);
+            }
+            (Some(HEAD | ENTRIES), ENTRIES) => {
+                // All of the frame is sound, or nothing of it is shown (B4).
+                let mut rest = payload;
+                while !rest.is_empty() {
+                    entry(&mut rest)?;
+                }
+                let mut rest = payload;
+                while let Some(entry) = entry(&mut rest) {
+                    summary.n_entries += 1;
+                    summary.n_bytes += (entry.key.len() + entry.value.len()) as u64;
+                    visit(entry);
+                }
+            }
+            (Some(HEAD | ENTRIES), END) => {
+                let counts = numbers(payload)?;
+                return (counts == [summary.n_entries, summary.n_bytes]).then_some(());
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+fn numbers(payload: &[u8]) -> Option<[u64; 2]> {
+    let (first, rest) = payload.split_first_chunk()?;
+    Some([u64::from_le_bytes(*first), u64::from_le_bytes(rest.try_into().ok()?)])
+}
+
+fn entry<'a>(rest: &mut &'a [u8]) -> Option<Entry<'a>> {
+    let key = varint::take_counted(rest)?;
+    let value = varint::take_counted(rest)?;
+    let expire_at_ms = varint::take(rest)?.checked_sub(1);
+    Some(Entry { key, value, expire_at_ms })
+}
+
+/// The first byte of a read that is about backups; no command begins with it.
+pub const REQUEST: u8 = 0x60;
+
+/// What `GREGALE.BACKUP` asks for. Who takes a backup names it by a token of its own, so that
+/// asking again does not begin another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Request<'a> {
+    /// `BEGIN token`: freeze the state; the answer is the number of pieces and of entries.
+    Begin(&'a [u8]),
+    /// `PIECE token n`: those below are not needed any more.
+    Piece(&'a [u8], usize),
+    /// `END token`.
+    End(&'a [u8]),
+}
+
+/// The longest token.
+const TOKEN_BYTES_MAX: usize = 64;
+
+impl<'a> Request<'a> {
+    /// From the words of a command, its name first.
+    pub fn parse(args: &[&'a [u8]]) -> Option<Request<'a>> {
+        let (token, rest) = args.get(2..)?.split_first()?;
+        let is = |word: &str| args[1].eq_ignore_ascii_case(word.as_bytes());
+        let request = match rest {
+            [] if is("begin") => Request::Begin(token),
+            [n] if is("piece") => Request::Piece(token, std::str::from_utf8(n).ok()?.parse().ok()?),
+            [] if is("end") => Request::End(token),
+            _ => return None,
+        };
+        (1..=TOKEN_BYTES_MAX).contains(&token.len()).then_some(request)
+    }
+
+    /// As bytes, for whoever answers it.
+    pub fn put(&self, out: &mut Vec<u8>) {
+        let (kind, token, n) = match *self {
+            Request::Begin(token) => (0, token, 0),
+            Request::Piece(token, n) => (1, token, n),
+            Request::End(token) => (2, token, 0),
+        };
+        out.extend_from_slice(&[REQUEST, kind]);
+        varint::put_counted(token, out);
+        varint::put(n as u64, out);
+    }
+
+    /// From the bytes of [`Request::put`].
+    pub fn decode(bytes: &'a [u8]) -> Option<Request<'a>> {
+        let [REQUEST, kind, rest @ ..] = bytes else { return None };
+        let mut rest = rest;
+        let token = varint::take_counted(&mut rest)?;
+        let n = usize::try_from(varint::take(&mut rest)?).ok()?;
+        match kind {
+            _ if !rest.is_empty() => None,
+            0 => Some(Request::Begin(token)),
+            1 => Some(Request::Piece(token, n)),
+            2 => Some(Request::End(token)),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
