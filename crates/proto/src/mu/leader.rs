@@ -166,6 +166,12 @@ impl Mu {
         let Some(term) = &self.term else { return };
         let (granted, number) = (term.granted, self.n_terms);
         let until = term.recover_until.unwrap_or(term.next);
+        let oldest = Prefix(until.0.saturating_sub(self.places.ring_slots()));
+        if self.applied < oldest {
+            // More than a ring behind: what comes next is in nobody's log any more.
+            self.request_state(oldest, host);
+            return self.depose(host);
+        }
         for slot in (self.applied.0..until.0).map(Slot) {
             *self.cell(slot) =
                 Cell { slot, term: number, phase: Phase::Reading, ..Cell::default() };
