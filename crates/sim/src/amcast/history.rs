@@ -63,6 +63,11 @@ impl History {
     }
 }
 
+/// Groups as numbers, for texts.
+pub(crate) fn groups(set: GroupSet) -> Vec<usize> {
+    set.iter().map(GroupId::index).collect()
+}
+
 /// For made-up histories.
 #[cfg(test)]
 pub(crate) mod made_up {
@@ -92,9 +97,4 @@ pub(crate) mod made_up {
             self
         }
     }
-}
-
-/// A group's name in texts.
-pub(crate) fn groups(set: GroupSet) -> Vec<usize> {
-    set.iter().map(GroupId::index).collect()
 }

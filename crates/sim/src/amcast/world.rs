@@ -152,7 +152,6 @@ impl Counts {
 }
 
 pub(super) struct World<M: Multicast> {
-    config: Config,
     processes: Vec<Process<M>>,
     links: Vec<Link<M::Wire>>,
     heap: BinaryHeap<Entry<M::Wire>>,
@@ -219,7 +218,6 @@ where
             .collect();
         World {
             history: History { correct: pids, ..History::default() },
-            config,
             processes,
             links: (0..n_links).map(|_| link()).collect(),
             heap: BinaryHeap::new(),
