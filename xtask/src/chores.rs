@@ -7,7 +7,8 @@ use anyhow::{Context, Result, bail};
 use std::fs;
 
 /// The benchmarks whose results stand in docs/benchmarks.md.
-const BENCHES: [&str; 6] = ["fabric", "core", "decide", "failover", "kv", "idle"];
+const BENCHES: [&str; 8] =
+    ["fabric", "core", "decide", "failover", "kv", "restart", "snapshot", "idle"];
 
 pub(crate) fn fix() -> Result<()> {
     let args = ["clippy", "--fix", "--allow-dirty", "--allow-staged", "--workspace"];

@@ -4,15 +4,43 @@ use crate::group::Error;
 use crate::process::{Running, free_ports};
 use serde::Deserialize;
 use std::ffi::OsStr;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub use crate::worker::order::FabricKind as Fabric;
 
 /// How long it may take to come up.
 const PATIENCE: Duration = Duration::from_secs(30);
 const MEMBERS: usize = 3;
+/// Work that fails more often than this, each time at the leader of that moment, has another reason.
+const VOIDED_MAX: u32 = 3;
+
+/// What a cluster is started with.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The program.
+    pub gregale: PathBuf,
+    /// Its provider.
+    pub fabric: Fabric,
+    /// Where its logs are; without it the cluster is one of `memory-quorum`.
+    pub data: Option<PathBuf>,
+    /// A snapshot whenever so many bytes were logged, instead of the usual rule.
+    pub snapshot_log_bytes: Option<u64>,
+}
+
+impl Plan {
+    /// What an acknowledged write survives, as in reports.
+    pub const fn durability(&self) -> &'static str {
+        if self.data.is_some() { "disk-quorum" } else { "memory-quorum" }
+    }
+
+    /// What provides it.
+    pub const fn protocol(&self) -> &'static str {
+        if self.data.is_some() { "durable" } else { "velos" }
+    }
+}
 
 /// Three replicas and their supervisor; stopped when dropped.
 #[derive(Debug)]
@@ -40,15 +68,52 @@ impl Cluster {
     /// # Errors
     /// [`Error`]; nothing is left behind.
     pub fn start(gregale: &Path, fabric: Fabric) -> Result<Cluster, Error> {
-        let port = free_ports(MEMBERS)?;
-        let mut command = Command::new(gregale);
+        let gregale = gregale.to_owned();
+        Cluster::start_as(&Plan { gregale, fabric, data: None, snapshot_log_bytes: None })
+    }
+
+    /// The same, as a plan says.
+    ///
+    /// # Errors
+    /// [`Error`]; nothing is left behind but the plan's data.
+    pub fn start_as(plan: &Plan) -> Result<Cluster, Error> {
+        Cluster::start_at(plan, free_ports(MEMBERS)?)
+    }
+
+    /// The same, at the ports where it was before: there it finds what it left.
+    ///
+    /// # Errors
+    /// [`Error`]; nothing is left behind but the plan's data.
+    pub fn start_at(plan: &Plan, port: u16) -> Result<Cluster, Error> {
+        let mut command = Command::new(&plan.gregale);
         command
-            .args(["up", "--fabric", fabric.name(), "--port", &port.to_string()])
+            .args(["up", "--fabric", plan.fabric.name(), "--port", &port.to_string()])
             .args(["--cluster", &format!("bench-{}", std::process::id())])
-            .args(["--nodes", &MEMBERS.to_string()]);
+            .args(["--nodes", &MEMBERS.to_string()])
+            .args(["--durability", plan.durability()]);
+        if let Some(data) = &plan.data {
+            command.arg("--data").arg(data);
+        }
+        if let Some(bytes) = plan.snapshot_log_bytes {
+            command.args(["--snapshot-log-bytes", &bytes.to_string()]);
+        }
         let mut up = Running::start(&mut command)?;
         up.wait_for("ready", PATIENCE)?;
-        Ok(Cluster { gregale: gregale.to_owned(), up, port })
+        Ok(Cluster { gregale: plan.gregale.clone(), up, port })
+    }
+
+    /// Kills every process of it, as a power cut would; returns its first port once they are gone.
+    ///
+    /// # Errors
+    /// One of them does not go.
+    pub fn kill(self) -> Result<u16, Error> {
+        self.up.kill_family(PATIENCE)?;
+        Ok(self.port)
+    }
+
+    /// Every member's client port.
+    pub const fn all_ports(&self) -> Range<u16> {
+        self.port..self.port + MEMBERS as u16
     }
 
     /// How many replicas it has.
@@ -61,11 +126,41 @@ impl Cluster {
         self.up.family()
     }
 
-    /// The client ports of the leader and of some follower.
+    /// Does `work` at the leader's port. A machine without time for all its programs takes a leader for
+    /// dead now and then, and what is under way fails: the work is done again from its beginning, and
+    /// how often that happened comes with the result.
+    ///
+    /// # Errors
+    /// Those of the work, the last time; or nobody leads.
+    pub fn at_leader<T>(
+        &self,
+        mut work: impl FnMut(u16) -> Result<T, Error>,
+    ) -> Result<(T, u32), Error> {
+        let mut voided = 0;
+        loop {
+            match work(self.ports()?.0) {
+                Ok(done) => return Ok((done, voided)),
+                Err(error) if voided == VOIDED_MAX => return Err(error),
+                Err(_) => voided += 1,
+            }
+        }
+    }
+
+    /// The client ports of the leader and of some follower, once there is a leader.
     ///
     /// # Errors
     /// Its status cannot be had, or nobody leads.
     pub fn ports(&self) -> Result<(u16, u16), Error> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match self.ports_now() {
+                Err(_) if Instant::now() < until => std::thread::sleep(Duration::from_millis(20)),
+                ports => return ports,
+            }
+        }
+    }
+
+    fn ports_now(&self) -> Result<(u16, u16), Error> {
         let connect = format!("127.0.0.1:{}", self.port);
         let arguments = ["status", "--connect", &connect, "--format", "json"].map(OsStr::new);
         let output = Command::new(&self.gregale).args(arguments).output().map_err(|source| {

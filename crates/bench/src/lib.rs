@@ -7,6 +7,7 @@
 //! - [`decide`], [`failover`], [`verbs`]: real processes over a real fabric. [`group`] is their
 //!   parent's side, [`worker`] their own, [`member`] the loop of a worker that decides.
 //! - [`kv`], [`idle`]: a real [`cluster`], beside the servers that people use today.
+//! - [`restart`], [`snapshot`]: what logs on [`mod@disk`] cost besides.
 //! - [`run`]: how often, and what becomes of it.
 #![forbid(unsafe_code)]
 
@@ -14,6 +15,7 @@ pub mod clock;
 pub mod cluster;
 pub mod core;
 pub mod decide;
+pub mod disk;
 pub mod failover;
 pub mod group;
 pub mod idle;
@@ -21,7 +23,10 @@ pub mod kv;
 pub mod member;
 pub mod pictures;
 pub mod process;
+mod resp;
+pub mod restart;
 pub mod rivals;
 pub mod run;
+pub mod snapshot;
 pub mod verbs;
 pub mod worker;

@@ -69,6 +69,25 @@ pub fn of(report: &Report) -> Result<String, FigureError> {
             &[("p50", "p50_ns"), ("p99", "p99_ns")],
         ),
         "kv" => crate::kv::picture(report),
+        "kv-disk-quorum" => crate::kv::durable_picture(report),
+        "restart" => bars(
+            report,
+            "From the start of a killed cluster to an answer of every member",
+            &ns,
+            |row| format!("{}, {}", text(row, "fabric"), row.case()),
+            &[
+                ("median", "restart_ns"),
+                ("longest", "restart_max_ns"),
+                ("reading the files", "floor_read_ns"),
+            ],
+        ),
+        "snapshot" => bars(
+            report,
+            "SETs while snapshots are taken",
+            &Axis::linear("commands per s"),
+            |row| format!("{}, {}", text(row, "fabric"), row.case()),
+            &[("with snapshots", "per_s"), ("without", "peer_per_s")],
+        ),
         _ => bars(
             report,
             "Processor time of an idle cluster",
@@ -114,6 +133,9 @@ mod tests {
             ("decide", times(Row::new("decide").with("value_bytes", 64u64)), "64 B"),
             ("fabric", times(Row::new("cas").with("message_bytes", 8u64)), "cas 8 B"),
             ("kv", rates(Row::new("SET -P 1").with("peer", "redis")), "redis"),
+            ("kv-disk-quorum", rates(Row::new("SET, 64 clients").with("peer", "etcd")), "etcd"),
+            ("restart", Row::new("cold").with("restart_ns", 3e9), "cold"),
+            ("snapshot", rates(Row::new("SET -P 1")), "with snapshots"),
             ("idle", Row::new("idle").with("fabric", "shm").with("cpu_percent", 1.5), "shm"),
         ];
         for (bench, row, expected) in cases {

@@ -97,6 +97,30 @@ impl Running {
         Ok(())
     }
 
+    /// Kills it and all that descend from it, itself first, so that it restarts nobody; returns when
+    /// they are gone.
+    ///
+    /// # Errors
+    /// One of them is still there.
+    pub fn kill_family(self, patience: Duration) -> Result<(), Error> {
+        let family = self.family();
+        for pid in &family {
+            // One that has ended by itself needs no signal.
+            if let Some(pid) = i32::try_from(*pid).ok().and_then(Pid::from_raw) {
+                let _ended = kill_process(pid, Signal::KILL);
+            }
+        }
+        let until = Instant::now() + patience;
+        while let Some(pid) = family.iter().find(|pid| is_alive(**pid)) {
+            if Instant::now() >= until {
+                let name = &self.name;
+                return Err(Error::Peer(format!("{name}: process {pid} survived a kill")));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
     /// Its process and all that descend from it.
     pub fn family(&self) -> Vec<u32> {
         let mut pids = vec![self.child.id()];
@@ -107,6 +131,16 @@ impl Running {
         }
         pids
     }
+}
+
+/// Whether `pid` still holds memory and descriptors: one that only waits to be reaped does not.
+fn is_alive(pid: u32) -> bool {
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+    // Behind the name, which may have any character in it.
+    let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());
+    // The first thread may have ended before the others, which hold what it held.
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+    threads > 1 || !matches!(state, Some('Z' | 'X'))
 }
 
 /// The processes that `pid` started and that are still there.
@@ -165,6 +199,18 @@ mod tests {
         let mut shell = Running::start(command.args(["-c", "echo no luck"])).expect("sh is there");
         let error = shell.wait_for("ready", Duration::from_secs(10)).expect_err("it ends");
         assert!(error.to_string().contains("no luck"), "{error}");
+    }
+
+    #[test]
+    fn a_program_is_killed_with_its_children() {
+        let mut command = Command::new("sh");
+        let mut shell = Running::start(command.args(["-c", "sleep 1000 & echo ready; wait"]))
+            .expect("sh is there");
+        shell.wait_for("ready", Duration::from_secs(10)).expect("it echoes");
+        let family = shell.family();
+        assert_eq!(family.len(), 2);
+        shell.kill_family(Duration::from_secs(10)).expect("they go");
+        assert!(!family.into_iter().any(is_alive));
     }
 
     #[test]

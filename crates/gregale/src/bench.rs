@@ -1,6 +1,7 @@
 //! `gregale bench`: measures, prints a table or JSON, and writes both with a figure if asked to.
 
 use crate::cli::Format;
+use crate::config::{Durability, parse_bytes as parse_plain_bytes};
 use crate::failure::{Failure, Outcome};
 use bench::failover::Setting;
 use bench::group::Launcher;
@@ -22,7 +23,8 @@ pub(crate) const WORKER: &str = "bench-worker";
 #[command(after_help = "Examples:\n  \
     gregale bench decide --fabric shm                       what a decision takes\n  \
     gregale bench failover --kills 200 --out results   kill -9 of 200 leaders, with a figure\n  \
-    gregale bench kv --against redis,redis-wait2,etcd       beside what people use today\n\n\
+    gregale bench kv --against redis,redis-wait2,etcd       beside what people use today\n  \
+    gregale bench kv --durability disk-quorum --against etcd,redis-aof   synced to disk\n\n\
     Measure on a quiet machine: a figure of a busy one is a figure of the other programs.")]
 pub(crate) struct BenchArgs {
     #[command(subcommand)]
@@ -98,7 +100,8 @@ enum What {
         spin: bool,
     },
     /// SET and GET by redis-benchmark on a cluster of three, beside other servers.
-    #[command(after_help = "Example:\n  gregale bench kv --against redis,redis-wait2,etcd\n\n\
+    #[command(after_help = "Examples:\n  gregale bench kv --against redis,redis-wait2,etcd\n  \
+        gregale bench kv --durability disk-quorum --against etcd,redis-aof --data /var/tmp\n\n\
         Needs redis-benchmark (Debian: redis-tools), and the servers that it is run against.")]
     Kv {
         /// Which providers.
@@ -108,6 +111,39 @@ enum What {
         /// Servers to run in turn with it.
         #[arg(long, value_enum, value_delimiter = ',')]
         against: Vec<Server>,
+        /// What an acknowledged write survives; see `gregale up --help`. On disk it is SET alone,
+        /// with 1, 64 and 256 clients, beside the disk's own time to sync a record.
+        #[arg(long, value_enum, default_value_t = Durability::MemoryQuorum)]
+        durability: Durability,
+        #[command(flatten)]
+        place: PlaceArgs,
+    },
+    /// A durable cluster of three is killed whole: how long until every member serves again.
+    #[command(after_help = "Example:\n  gregale bench restart --state 1GiB --fabric shm\n\n\
+        Twice in each run: with files that the kernel still holds in memory (warm), and without\n\
+        them, as after a power cut (cold). Takes up to fifteen times the state on disk.")]
+    Restart {
+        /// Which providers.
+        #[arg(long, value_enum, value_delimiter = ',', default_values_t = [OneFabric::Shm])]
+        fabric: Vec<OneFabric>,
+        /// Keys and values, 1 KiB each.
+        #[arg(long, default_value = "1GiB", value_parser = parse_bytes)]
+        state: u64,
+        #[command(flatten)]
+        place: PlaceArgs,
+    },
+    /// SETs on a durable cluster of three while it takes snapshots, and while it does not.
+    #[command(after_help = "Example:\n  gregale bench snapshot --state 64MiB\n\n\
+        Needs redis-benchmark (Debian: redis-tools).")]
+    Snapshot {
+        /// Which providers.
+        #[arg(long, value_enum, value_delimiter = ',', default_values_t = [OneFabric::Shm])]
+        fabric: Vec<OneFabric>,
+        /// Keys and values, 1 KiB each; a snapshot is taken whenever as much was logged.
+        #[arg(long, default_value = "64MiB", value_parser = parse_bytes)]
+        state: u64,
+        #[command(flatten)]
+        place: PlaceArgs,
     },
     /// Processor time of an idle cluster of three.
     #[command(after_help = "Example:\n  gregale bench idle --seconds 10")]
@@ -120,6 +156,15 @@ enum What {
         #[arg(long, default_value_t = 10)]
         seconds: u64,
     },
+}
+
+/// Where a benchmark of a disk keeps its data.
+#[derive(Clone, Debug, Args)]
+struct PlaceArgs {
+    /// A directory on the disk to measure, not on a tmpfs; what is put there goes afterwards.
+    /// Without it, beside this program.
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -154,13 +199,26 @@ enum Server {
     Redis,
     #[value(name = "redis-wait2")]
     RedisWait2,
+    #[value(name = "redis-aof")]
+    RedisAof,
     Etcd,
 }
+
+/// The state of a `--quick` benchmark of large ones.
+const QUICK_STATE_BYTES: u64 = 16 << 20;
+/// Benchmarks of large states run so often.
+const LARGE_RUNS: u32 = 3;
 
 impl How {
     fn effort(&self) -> Effort {
         let effort = if self.quick { Effort::QUICK } else { Effort::FULL };
         Effort { runs: self.runs.unwrap_or(effort.runs).max(1), ..effort }
+    }
+
+    /// How often, and with how much, if the state is large.
+    fn large(&self, state_bytes: u64) -> (u32, u64) {
+        let runs = self.runs.unwrap_or(if self.quick { 1 } else { LARGE_RUNS }).max(1);
+        (runs, if self.quick { state_bytes.min(QUICK_STATE_BYTES) } else { state_bytes })
     }
 
     fn tell(&self, report: &Report, name: &str, figure: &str) -> Outcome {
@@ -186,7 +244,7 @@ impl How {
 
 /// As everywhere, and also with the unit's full name: 1GiB.
 fn parse_bytes(text: &str) -> Result<u64, String> {
-    crate::config::parse_bytes(&text.to_ascii_lowercase().replace("ib", "b"))
+    parse_plain_bytes(&text.to_ascii_lowercase().replace("ib", "b"))
 }
 
 /// Runs the benchmark.
@@ -222,16 +280,31 @@ pub(crate) fn run(args: &BenchArgs) -> Outcome {
             let figure = outcome.figure().map_err(Failure::new)?;
             return how.tell(&outcome.report, &with(&["failover", name_of(fabric)]), &figure);
         }
-        What::Kv { fabric, against } => {
+        What::Kv { fabric, against, durability, place } => {
             let setting = bench::kv::Setting {
                 gregale: launcher.program,
-                fabrics: fabric.iter().map(|fabric| (*fabric).into()).collect(),
+                fabrics: kinds(fabric),
                 against: against.iter().map(|server| peer(*server)).collect(),
+                data: place.data.clone(),
             };
-            ("kv".to_owned(), done(bench::kv::report(&setting, &effort))?)
+            kv(&setting, *durability, &effort)?
+        }
+        What::Restart { fabric, state, place } => {
+            let (runs, state_bytes) = how.large(*state);
+            let (gregale, fabrics) = (launcher.program, kinds(fabric));
+            let data = place.data.clone();
+            let setting = bench::restart::Setting { gregale, fabrics, state_bytes, data };
+            ("restart".to_owned(), done(bench::restart::report(&setting, runs))?)
+        }
+        What::Snapshot { fabric, state, place } => {
+            let (runs, state_bytes) = how.large(*state);
+            let (gregale, fabrics) = (launcher.program, kinds(fabric));
+            let data = place.data.clone();
+            let setting = bench::snapshot::Setting { gregale, fabrics, state_bytes, data };
+            ("snapshot".to_owned(), done(bench::snapshot::report(&setting, runs))?)
         }
         What::Idle { fabric, seconds } => {
-            let fabrics: Vec<FabricKind> = fabric.iter().map(|fabric| (*fabric).into()).collect();
+            let fabrics = kinds(fabric);
             let span = Duration::from_secs(if how.quick { 2 } else { (*seconds).max(1) });
             // Ten seconds are long enough to be their own average.
             let runs = how.runs.unwrap_or(1).max(1);
@@ -260,10 +333,37 @@ fn name_of(fabric: FabricKind) -> &'static str {
     fabric.name()
 }
 
+fn kinds(fabrics: &[OneFabric]) -> Vec<FabricKind> {
+    fabrics.iter().map(|fabric| (*fabric).into()).collect()
+}
+
+/// The durability decides what is worth measuring.
+fn kv(
+    setting: &bench::kv::Setting,
+    durability: Durability,
+    effort: &Effort,
+) -> Outcome<(String, Report)> {
+    match durability {
+        Durability::MemoryQuorum if setting.data.is_some() => Err(Failure::new(
+            "--data: memory-quorum keeps nothing on disk; say --durability disk-quorum",
+        )),
+        Durability::MemoryQuorum => {
+            Ok(("kv".to_owned(), done(bench::kv::report(setting, effort))?))
+        }
+        Durability::DiskQuorum => {
+            Ok(("kv-disk-quorum".to_owned(), done(bench::kv::durable_report(setting, effort))?))
+        }
+        Durability::DiskAll => {
+            Err(Failure::new("disk-all is not measured yet: say --durability disk-quorum"))
+        }
+    }
+}
+
 fn peer(server: Server) -> bench::kv::Peer {
     match server {
         Server::Redis => bench::kv::Peer::Redis,
         Server::RedisWait2 => bench::kv::Peer::RedisWait2,
+        Server::RedisAof => bench::kv::Peer::RedisAof,
         Server::Etcd => bench::kv::Peer::Etcd,
     }
 }

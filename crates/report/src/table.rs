@@ -6,7 +6,9 @@
 use crate::{Report, Row, Value};
 
 /// Fields that say what a row was measured for.
-const CIRCUMSTANCES: [&str; 11] = [
+const CIRCUMSTANCES: [&str; 13] = [
+    "key_bytes",
+    "state_bytes",
     "value_bytes",
     "message_bytes",
     "members",

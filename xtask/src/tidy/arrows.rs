@@ -19,7 +19,12 @@ const ALLOWED: [(&str, &[&str]); 14] = [
     ("sim", &["base", "proto", "check"]),
     ("runtime", &["base", "fabric", "proto", "region", "storage"]),
     ("kv", &["base", "fabric", "proto", "region", "runtime"]),
-    ("bench", &["base", "check", "fabric", "kv", "proto", "region", "report", "runtime", "sim"]),
+    (
+        "bench",
+        &[
+            "base", "check", "fabric", "kv", "proto", "region", "report", "runtime", "sim", "storage",
+        ],
+    ),
     (
         "gregale",
         &[

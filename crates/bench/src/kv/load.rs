@@ -16,13 +16,13 @@ pub(super) const VALUE_BYTES: usize = 32;
 
 /// What one run tells.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Told {
+pub(crate) struct Told {
     /// Commands a second.
-    pub(super) per_s: f64,
+    pub(crate) per_s: f64,
     /// Half of the requests took no longer.
-    pub(super) p50_ns: f64,
+    pub(crate) p50_ns: f64,
     /// 99 of a hundred.
-    pub(super) p99_ns: f64,
+    pub(crate) p99_ns: f64,
 }
 
 /// Runs `redis-benchmark` with so many requests.
@@ -43,8 +43,64 @@ pub(super) fn redis_benchmark(
         ("-P", pipeline.to_string()),
         ("-n", requests.to_string()),
     ];
+    run(&arguments, &[])
+}
+
+/// SETs of one kind.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sets {
+    /// Connections at a time.
+    pub(crate) clients: usize,
+    /// Requests of one of them that are on their way at once.
+    pub(crate) pipeline: usize,
+    /// The size of values.
+    pub(crate) value_bytes: usize,
+    /// How many keys there are, taken at random; one of 8 bytes if it is 1.
+    pub(crate) keys: u64,
+}
+
+impl Sets {
+    /// Runs `redis-benchmark` with so many of them.
+    ///
+    /// # Errors
+    /// It is not installed, or the server fails it.
+    pub(crate) fn run(&self, port: u16, requests: u64) -> Result<Told, Error> {
+        let mut arguments = vec![
+            ("-p", port.to_string()),
+            ("-c", self.clients.to_string()),
+            ("-P", self.pipeline.to_string()),
+            ("-n", requests.max(self.clients as u64).to_string()),
+        ];
+        if self.keys == 1 {
+            // The keys of its own SET have 16 bytes.
+            let value = "x".repeat(self.value_bytes);
+            return run(&arguments, &["SET", "key:0000", &value]);
+        }
+        arguments.extend([
+            ("-t", "set".to_owned()),
+            ("-d", self.value_bytes.to_string()),
+            ("-r", self.keys.to_string()),
+        ]);
+        run(&arguments, &[])
+    }
+
+    /// As many as take about `span`, behind some that show how fast the server is and that are not
+    /// counted.
+    ///
+    /// # Errors
+    /// As [`Sets::run`].
+    pub(crate) fn run_for(&self, port: u16, span: Duration) -> Result<Told, Error> {
+        let few = (20 * self.clients * self.pipeline).max(200) as u64;
+        let first = self.run(port, few)?;
+        self.run(port, few.max((first.per_s * span.as_secs_f64()) as u64))
+    }
+}
+
+/// Runs it with flags, and with a command of our own if there is one.
+fn run(flags: &[(&str, String)], words: &[&str]) -> Result<Told, Error> {
     let mut command = Command::new("redis-benchmark");
-    command.arg("--csv").args(arguments.iter().flat_map(|(flag, value)| [*flag, value.as_str()]));
+    command.arg("--csv").args(flags.iter().flat_map(|(flag, value)| [*flag, value.as_str()]));
+    command.args(words);
     let output = command.output().map_err(|source| match source.kind() {
         ErrorKind::NotFound => {
             Error::Peer("redis-benchmark is not installed: install redis-tools (Debian)".to_owned())

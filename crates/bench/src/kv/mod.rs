@@ -1,8 +1,10 @@
 //! SET and GET as a client sees them: a real `gregale up` and its peers, in turn, never at once.
 
-mod load;
+mod durable;
+pub(crate) mod load;
 mod server;
 
+pub use durable::report as durable_report;
 pub use server::Peer;
 
 use crate::cluster::{Cluster, Fabric};
@@ -11,7 +13,7 @@ use crate::run::{self, Effort};
 use load::{CLIENTS, Told, VALUE_BYTES};
 use report::figure::{Axis, FigureError};
 use report::{Progress, Report, Row, figure, median_rows};
-use server::{Etcd, Redis, build_etcdload, port_of};
+use server::{Etcd, Redis, build_etcdload, port_of, temporary};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -32,6 +34,16 @@ pub struct Setting {
     pub fabrics: Vec<Fabric>,
     /// The peers.
     pub against: Vec<Peer>,
+    /// Where data goes that is synced to disk; without it, beside the program.
+    pub data: Option<PathBuf>,
+}
+
+/// A peer that promises something else would be no comparison.
+fn refuse(setting: &Setting, fits: impl Fn(Peer) -> bool, why: &str) -> Result<(), Error> {
+    match setting.against.iter().find(|peer| !fits(**peer)) {
+        Some(peer) => Err(Error::Peer(format!("--against {}: it {why}", peer.name()))),
+        None => Ok(()),
+    }
 }
 
 /// Measures everything, with all servers in turn in every run.
@@ -39,6 +51,11 @@ pub struct Setting {
 /// # Errors
 /// [`Error`].
 pub fn report(setting: &Setting, effort: &Effort) -> Result<Report, Error> {
+    refuse(
+        setting,
+        |peer| peer != Peer::RedisAof,
+        "syncs every write: say --durability disk-quorum",
+    )?;
     let etcdload = setting.against.contains(&Peer::Etcd).then(build_etcdload).transpose()?;
     let turns = setting.fabrics.len() + setting.against.len();
     let mut progress = Progress::new("kv", u64::from(effort.runs) * turns as u64);
@@ -117,8 +134,9 @@ fn theirs(peer: Peer, etcdload: Option<&Path>, span: Duration) -> Result<Vec<Row
                 rows.push(row(peer.name(), "SET", pipeline, CLIENTS, &told));
             }
         }
+        Peer::RedisAof => unreachable!("refused above"),
         Peer::Etcd => {
-            let etcd = Etcd::start()?;
+            let etcd = Etcd::start(temporary()?)?;
             let tool = etcdload.expect("it was built for this peer");
             for clients in ETCD_CLIENTS {
                 for (op, name) in [("put", "SET"), ("get", "GET")] {
@@ -170,6 +188,19 @@ fn compare(rows: &[Row]) -> Vec<Row> {
 /// # Errors
 /// [`FigureError`].
 pub fn picture(report: &Report) -> Result<String, FigureError> {
+    picture_of(report, &format!("{CLIENTS} clients, {VALUE_BYTES} B values"))
+}
+
+/// The same for logs on disk.
+///
+/// # Errors
+/// [`FigureError`].
+pub fn durable_picture(report: &Report) -> Result<String, FigureError> {
+    let title = format!("Synced to disk before it is acknowledged, {VALUE_BYTES} B values");
+    picture_of(report, &title)
+}
+
+fn picture_of(report: &Report, title: &str) -> Result<String, FigureError> {
     let text = |row: &Row, name: &str| match row.get(name) {
         Some(report::Value::Text(text)) => text.clone(),
         _ => String::new(),
@@ -200,8 +231,7 @@ pub fn picture(report: &Report) -> Result<String, FigureError> {
             (name, heights.collect())
         })
         .collect();
-    let title = format!("{CLIENTS} clients, {VALUE_BYTES} B values");
-    figure::bars(&title, &Axis::log("commands per s"), &groups, &bars)
+    figure::bars(title, &Axis::log("commands per s"), &groups, &bars)
 }
 
 #[cfg(test)]

@@ -19,6 +19,8 @@ pub enum Peer {
     Redis,
     /// redis-server with two replicas and WAIT 2 behind each batch of SETs.
     RedisWait2,
+    /// redis-server alone, which syncs its log before each answer.
+    RedisAof,
     /// etcd, three members, synced to disk.
     Etcd,
 }
@@ -29,12 +31,21 @@ impl Peer {
         match self {
             Peer::Redis => "redis",
             Peer::RedisWait2 => "redis-wait2",
+            Peer::RedisAof => "redis-aof",
             Peer::Etcd => "etcd",
+        }
+    }
+
+    /// Whether an acknowledged write survives a power cut.
+    pub const fn is_on_disk(self) -> bool {
+        match self {
+            Peer::Redis | Peer::RedisWait2 => false,
+            Peer::RedisAof | Peer::Etcd => true,
         }
     }
 }
 
-fn temporary() -> Result<TempDir, Error> {
+pub(super) fn temporary() -> Result<TempDir, Error> {
     tempfile::Builder::new()
         .prefix("gregale-bench-")
         .tempdir()
@@ -46,10 +57,30 @@ fn temporary() -> Result<TempDir, Error> {
 pub(super) struct Redis {
     pub(super) port: u16,
     _servers: Vec<Running>,
-    _directory: TempDir,
+    directory: TempDir,
 }
 
 impl Redis {
+    /// One that answers a write when it is synced, its log in `directory`.
+    pub(super) fn start_synced(directory: TempDir) -> Result<Redis, Error> {
+        let port = free_ports(1)?;
+        let mut command = Command::new("redis-server");
+        command
+            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""])
+            .args(["--appendonly", "yes", "--appendfsync", "always"])
+            // No log is rewritten while it is measured.
+            .args(["--auto-aof-rewrite-percentage", "0", "--dir"])
+            .arg(directory.path());
+        let mut server = Running::start(&mut command)?;
+        server.wait_for_port(port, PATIENCE)?;
+        Ok(Redis { port, _servers: vec![server], directory })
+    }
+
+    /// Whether its log is where it belongs.
+    pub(super) fn has_log(&self) -> bool {
+        self.directory.path().join("appendonlydir").exists()
+    }
+
     pub(super) fn start(replicas: usize) -> Result<Redis, Error> {
         let port = free_ports(1 + replicas)?;
         let directory = temporary()?;
@@ -74,7 +105,7 @@ impl Redis {
             server.wait_for_port(port + at, PATIENCE)?;
             servers.push(server);
         }
-        let redis = Redis { port, _servers: servers, _directory: directory };
+        let redis = Redis { port, _servers: servers, directory };
         if replicas > 0 {
             redis.wait_for_replicas(replicas)?;
         }
@@ -103,10 +134,10 @@ pub(super) struct Etcd {
 }
 
 impl Etcd {
-    pub(super) fn start() -> Result<Etcd, Error> {
+    /// With their data in `directory`.
+    pub(super) fn start(directory: TempDir) -> Result<Etcd, Error> {
         const MEMBERS: u16 = 3;
         let port = free_ports(2 * usize::from(MEMBERS))?;
-        let directory = temporary()?;
         let client = |at: u16| format!("http://127.0.0.1:{}", port + at);
         let peer = |at: u16| format!("http://127.0.0.1:{}", port + MEMBERS + at);
         let cluster: Vec<String> = (0..MEMBERS).map(|at| format!("m{at}={}", peer(at))).collect();

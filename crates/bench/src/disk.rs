@@ -1,0 +1,197 @@
+//! The disk under measurement: where data goes, and what a sync costs there.
+//!
+//! - I1 nothing is measured on a disk that is none: on tmpfs a sync costs nothing, and whatever it
+//!   was compared with would look slow. Test `i1_*`.
+//! - I2 all servers of one run keep their data below one [`Place`], hence on one disk. By
+//!   construction.
+
+use crate::group::Error;
+use crate::run::Effort;
+use rustix::fs::{Advice, CWD, Mode, OFlags};
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// File systems that keep everything in memory, by the number that statfs calls them (linux/magic.h):
+/// tmpfs and ramfs.
+const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
+
+/// A directory on a disk, for one benchmark; it goes when dropped.
+#[derive(Debug)]
+pub struct Place {
+    directory: TempDir,
+}
+
+impl Place {
+    /// A new directory below `data`; without it, beside this program, which is where it was built and
+    /// hence a disk that may be written to.
+    ///
+    /// # Errors
+    /// It cannot be made, or is not on a disk (I1).
+    pub fn new(data: Option<&Path>, program: &Path) -> Result<Place, Error> {
+        let base = match data {
+            Some(data) => {
+                std::fs::create_dir_all(data)
+                    .map_err(|source| Error::os(format!("make {}", data.display()), source))?;
+                data
+            }
+            None => program.parent().unwrap_or(Path::new(".")),
+        };
+        // What the benchmark starts may stand elsewhere.
+        let base = &base
+            .canonicalize()
+            .map_err(|source| Error::os(format!("find {}", base.display()), source))?;
+        let stat = rustix::fs::statfs(base)
+            .map_err(|errno| Error::os(format!("look at {}", base.display()), errno))?;
+        // The field's type differs between machines; the number has 32 bits.
+        if IN_MEMORY.contains(&(stat.f_type as u64 & 0xffff_ffff)) {
+            return Err(Error::Peer(format!(
+                "{} is in memory, where a sync costs nothing: name a directory on a disk with --data",
+                base.display()
+            )));
+        }
+        let directory = tempfile::Builder::new()
+            .prefix("gregale-bench-")
+            .tempdir_in(base)
+            .map_err(|source| {
+                let doing =
+                    format!("make a directory in {} (--data names another)", base.display());
+                Error::os(doing, source)
+            })?;
+        Ok(Place { directory })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// A new directory in it.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn fresh(&self) -> Result<TempDir, Error> {
+        tempfile::tempdir_in(self.path())
+            .map_err(|source| Error::os("make a directory for data", source))
+    }
+
+    /// Refuses to begin what would fill the disk.
+    ///
+    /// # Errors
+    /// There is less room than `bytes`.
+    pub fn require(&self, bytes: u64) -> Result<(), Error> {
+        let here = self.path().display();
+        let stat = rustix::fs::statvfs(self.path())
+            .map_err(|errno| Error::os(format!("look at {here}"), errno))?;
+        let free = stat.f_bavail.saturating_mul(stat.f_frsize);
+        if free < bytes {
+            let (free, bytes) = (free >> 20, bytes >> 20);
+            return Err(Error::Peer(format!(
+                "{here} has {free} MiB left and this takes up to {bytes} MiB: name another disk \
+                 with --data, or a smaller --state"
+            )));
+        }
+        Ok(())
+    }
+
+    /// The floor: what writing 4 KiB into a preallocated file and syncing it takes, in the middle of
+    /// many.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn floor_fdatasync_ns(&self, effort: &Effort) -> Result<f64, Error> {
+        // Each round is four syncs, of which one is the floor.
+        let rounds = (effort.span.as_micros() / 1000).clamp(10, 500) as usize;
+        let failed = |source| Error::os(format!("sync in {}", self.path().display()), source);
+        let samples = storage::bench::measure(self.path(), 32, rounds).map_err(failed)?;
+        let times: Vec<f64> = samples.floor_4k_ns.iter().map(|ns| *ns as f64).collect();
+        Ok(report::median(&times).unwrap_or(f64::NAN))
+    }
+}
+
+/// Leaves all files below `path` as after a power cut: what the kernel holds of them in memory is written and
+/// forgotten, so that the next to read them reads the disk.
+///
+/// # Errors
+/// A file cannot be read or synced.
+pub fn forget_cached(path: &Path) -> Result<(), Error> {
+    for file in files(path)? {
+        let failed = |errno| Error::os(format!("drop {} from memory", file.display()), errno);
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let open = rustix::fs::openat(CWD, &file, flags, Mode::empty()).map_err(failed)?;
+        // Only what is written can be forgotten.
+        rustix::fs::fsync(&open).map_err(failed)?;
+        rustix::fs::fadvise(&open, 0, None, Advice::DontNeed).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// Reads all files below `path`, one after the other: the floor of whoever has to read them.
+///
+/// # Errors
+/// A file cannot be read.
+pub fn read_all(path: &Path) -> Result<(), Error> {
+    for file in files(path)? {
+        let failed = |source| Error::os(format!("read {}", file.display()), source);
+        let mut open = std::fs::File::open(&file).map_err(failed)?;
+        std::io::copy(&mut open, &mut std::io::sink()).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// The bytes of all files below `path`, as their lengths say.
+///
+/// # Errors
+/// A directory cannot be read.
+pub fn size_of(path: &Path) -> Result<u64, Error> {
+    Ok(files(path)?.iter().filter_map(|file| Some(file.metadata().ok()?.len())).sum())
+}
+
+fn files(path: &Path) -> Result<Vec<PathBuf>, Error> {
+    let failed = |source| Error::os(format!("read {}", path.display()), source);
+    let (mut found, mut todo) = (Vec::new(), vec![path.to_owned()]);
+    while let Some(directory) = todo.pop() {
+        for entry in std::fs::read_dir(&directory).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            // Something that went in the meantime is neither.
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => todo.push(entry.path()),
+                Ok(kind) if kind.is_file() => found.push(entry.path()),
+                _ => {}
+            }
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn here() -> PathBuf {
+        std::env::current_exe().expect("this test has a file")
+    }
+
+    #[test]
+    fn i1_memory_is_refused_with_the_mend() {
+        let memory = tempfile::tempdir_in("/dev/shm").expect("every Linux has it");
+        let refused = Place::new(Some(memory.path()), &here()).expect_err("no disk");
+        assert!(refused.to_string().contains("--data"), "{refused}");
+    }
+
+    #[test]
+    fn data_goes_beside_the_program_and_leaves_with_the_place() {
+        let place = Place::new(None, &here()).expect("the target directory is on a disk");
+        assert_eq!(place.path().parent(), here().parent());
+        let fresh = place.fresh().expect("made").keep();
+        std::fs::write(fresh.join("a"), [1; 5000]).expect("written");
+        assert_eq!(size_of(place.path()).expect("there"), 5000);
+        forget_cached(place.path()).expect("only a hint");
+        read_all(place.path()).expect("readable");
+        place.require(1).expect("a byte is left");
+        let refused = place.require(u64::MAX).expect_err("no disk is as large");
+        assert!(refused.to_string().contains("--state"), "{refused}");
+        assert_eq!(std::fs::read(fresh.join("a")).expect("still there"), [1; 5000]);
+        drop(place);
+        assert!(!fresh.exists());
+    }
+}

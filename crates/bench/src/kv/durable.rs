@@ -1,0 +1,221 @@
+//! SETs that are on disk before they are acknowledged: our logs beside other servers' on one disk, and
+//! beside what the disk itself needs for a record.
+
+use super::load::{Sets, Told, VALUE_BYTES};
+use super::server::{Etcd, Peer, Redis, build_etcdload};
+use super::{Setting, refuse};
+use crate::cluster::{Cluster, Fabric, Plan};
+use crate::disk::Place;
+use crate::group::Error;
+use crate::run::{self, Effort};
+use report::{Progress, Report, Row, median_rows};
+use std::path::Path;
+
+/// Clients, and requests of one of them that are on their way at once.
+const LOADS: [(usize, usize); 4] = [(1, 1), (64, 1), (256, 1), (64, 16)];
+/// The same key size for everybody; each client of etcd has a key of its own.
+const KEY_BYTES: usize = 8;
+
+fn sets(clients: usize, pipeline: usize) -> Sets {
+    Sets { clients, pipeline, value_bytes: VALUE_BYTES, keys: 1 }
+}
+
+/// Measures everything, with all servers in turn in every run.
+///
+/// # Errors
+/// [`Error`].
+pub fn report(setting: &Setting, effort: &Effort) -> Result<Report, Error> {
+    refuse(setting, Peer::is_on_disk, "keeps nothing on disk: use etcd or redis-aof")?;
+    let place = Place::new(setting.data.as_deref(), &setting.gregale)?;
+    let etcdload = setting.against.contains(&Peer::Etcd).then(build_etcdload).transpose()?;
+    let turns = setting.fabrics.len() + setting.against.len();
+    let mut progress = Progress::new("kv", u64::from(effort.runs) * turns as u64);
+    let mut done = 0;
+    let mut turn = |name: &str| {
+        progress.set(done, name);
+        done += 1;
+    };
+    let mut runs = Vec::new();
+    for _ in 0..effort.runs {
+        let mut rows = Vec::new();
+        for fabric in &setting.fabrics {
+            turn(fabric.name());
+            rows.extend(ours(&setting.gregale, *fabric, &place, effort)?);
+        }
+        for peer in &setting.against {
+            turn(peer.name());
+            rows.extend(theirs(*peer, etcdload.as_deref(), &place, effort)?);
+        }
+        runs.push(rows);
+    }
+    Ok(run::report("kv-disk-quorum", effort.runs, compare(&median_rows(&runs))))
+}
+
+fn row(server: &str, clients: usize, pipeline: usize, told: &Told) -> Row {
+    let case = match pipeline {
+        1 => format!("SET, {clients} clients"),
+        _ => format!("SET, {clients} clients, -P {pipeline}"),
+    };
+    Row::new(case)
+        .with("server", server)
+        .with("clients", clients)
+        .with("pipeline", pipeline)
+        .with("key_bytes", KEY_BYTES)
+        .with("value_bytes", VALUE_BYTES)
+        .with("per_s", told.per_s)
+        .with("p50_ns", told.p50_ns)
+        .with("p99_ns", told.p99_ns)
+}
+
+fn ours(gregale: &Path, fabric: Fabric, place: &Place, effort: &Effort) -> Result<Vec<Row>, Error> {
+    let data = place.fresh()?;
+    let plan = Plan {
+        gregale: gregale.to_owned(),
+        fabric,
+        data: Some(data.path().to_owned()),
+        snapshot_log_bytes: None,
+    };
+    let cluster = Cluster::start_as(&plan)?;
+    // The cluster is there and has nothing to do: the floor is the disk's alone.
+    let floor_ns = place.floor_fdatasync_ns(effort)?;
+    let mut rows = Vec::new();
+    for (clients, pipeline) in LOADS {
+        let load = |port| sets(clients, pipeline).run_for(port, effort.span);
+        let (told, voided) = cluster.at_leader(load)?;
+        rows.push(
+            row("the leader", clients, pipeline, &told)
+                .with("fabric", fabric.name())
+                .with("protocol", plan.protocol())
+                .with("durability", plan.durability())
+                .with("members", cluster.members())
+                .with("voided", voided)
+                .with("floor_fdatasync_ns", floor_ns),
+        );
+    }
+    Ok(rows)
+}
+
+fn theirs(
+    peer: Peer,
+    etcdload: Option<&Path>,
+    place: &Place,
+    effort: &Effort,
+) -> Result<Vec<Row>, Error> {
+    let directory = place.fresh()?;
+    let mut rows = Vec::new();
+    match peer {
+        Peer::RedisAof => {
+            let redis = Redis::start_synced(directory)?;
+            for (clients, pipeline) in LOADS {
+                let told = sets(clients, pipeline).run_for(redis.port, effort.span)?;
+                rows.push(row(peer.name(), clients, pipeline, &told));
+            }
+            if !redis.has_log() {
+                return Err(Error::Peer("redis-server has written no log".to_owned()));
+            }
+        }
+        Peer::Etcd => {
+            let etcd = Etcd::start(directory)?;
+            let tool = etcdload.expect("it was built for this peer");
+            for (clients, _) in LOADS.into_iter().filter(|(_, pipeline)| *pipeline == 1) {
+                let told = etcd.load(tool, "put", clients, VALUE_BYTES, effort.span)?;
+                rows.push(row(peer.name(), clients, 1, &told));
+            }
+        }
+        Peer::Redis | Peer::RedisWait2 => unreachable!("refused above"),
+    }
+    Ok(rows)
+}
+
+/// Our rows beside each peer with as many clients. etcd has no pipeline: whoever pipelines stands
+/// beside its clients that wait for each answer, which is what they could do instead.
+fn compare(rows: &[Row]) -> Vec<Row> {
+    let number = |row: &Row, name: &str| row.number(name).unwrap_or(f64::NAN);
+    let is_ours = |row: &&Row| row.get("fabric").is_some();
+    let mut out = Vec::new();
+    for ours in rows.iter().filter(is_ours) {
+        let mut ours = ours.clone();
+        if number(&ours, "clients") == 1.0 {
+            let over = number(&ours, "p50_ns") / number(&ours, "floor_fdatasync_ns");
+            ours.set("p50_over_floor", over);
+        }
+        let mut compared = false;
+        for peer in rows.iter().filter(|row| !is_ours(row)) {
+            let Some(report::Value::Text(name)) = peer.get("server") else { continue };
+            let same = |name: &str| number(peer, name) == number(&ours, name);
+            let waits = name == Peer::Etcd.name() && !same("pipeline");
+            if !same("clients") || !(same("pipeline") || waits) {
+                continue;
+            }
+            compared = true;
+            let mut row = ours.clone();
+            row.set("peer", if waits { format!("{name}, -P 1") } else { name.clone() });
+            for field in ["per_s", "p50_ns", "p99_ns"] {
+                row.set(&format!("peer_{field}"), number(peer, field));
+            }
+            row.set("ratio", number(&ours, "per_s") / number(peer, "per_s"));
+            // Of a batch and of a single request it would compare two different things.
+            if !waits {
+                row.set("p50_ratio", number(&ours, "p50_ns") / number(peer, "p50_ns"));
+            }
+            out.push(row);
+        }
+        if !compared {
+            out.push(ours);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn ours(clients: usize, pipeline: usize, per_s: f64) -> Row {
+        let told = Told { per_s, p50_ns: 150.0, p99_ns: 400.0 };
+        row("the leader", clients, pipeline, &told)
+            .with("fabric", "shm")
+            .with("floor_fdatasync_ns", 60.0)
+    }
+
+    fn theirs(server: &str, clients: usize, pipeline: usize, per_s: f64) -> Row {
+        row(server, clients, pipeline, &Told { per_s, p50_ns: 600.0, p99_ns: 900.0 })
+    }
+
+    #[test]
+    fn who_has_as_many_clients_is_compared_and_one_client_with_the_floor() {
+        let rows = compare(&[
+            ours(1, 1, 6.0),
+            ours(64, 1, 50.0),
+            ours(64, 16, 400.0),
+            theirs("etcd", 1, 1, 2.0),
+            theirs("etcd", 64, 1, 10.0),
+            theirs("redis-aof", 64, 16, 500.0),
+        ]);
+        let ratios: Vec<_> = rows.iter().map(|row| row.number("ratio")).collect();
+        assert_eq!(ratios, [Some(3.0), Some(5.0), Some(40.0), Some(0.8)]);
+        let peers: Vec<_> = rows.iter().map(|row| row.get("peer").cloned()).collect();
+        assert_eq!(peers[2..], [Some("etcd, -P 1".into()), Some("redis-aof".into())]);
+        let p50: Vec<_> = rows.iter().map(|row| row.number("p50_ratio")).collect();
+        assert_eq!(p50, [Some(0.25), Some(0.25), None, Some(0.25)]);
+        let over: Vec<_> = rows.iter().map(|row| row.number("p50_over_floor")).collect();
+        assert_eq!(over, [Some(2.5), None, None, None]);
+    }
+
+    #[test]
+    fn a_peer_that_promises_less_is_refused() {
+        let setting = Setting {
+            gregale: "gregale".into(),
+            fabrics: vec![],
+            against: vec![Peer::RedisWait2],
+            data: None,
+        };
+        let effort = Effort { runs: 1, span: Duration::ZERO };
+        let refused = report(&setting, &effort).expect_err("no disk").to_string();
+        assert!(refused.contains("redis-wait2") && refused.contains("redis-aof"), "{refused}");
+        let setting = Setting { against: vec![Peer::RedisAof], ..setting };
+        let refused = super::super::report(&setting, &effort).expect_err("a disk").to_string();
+        assert!(refused.contains("--durability disk-quorum"), "{refused}");
+    }
+}
