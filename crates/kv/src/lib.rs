@@ -7,13 +7,15 @@
 //! - [`resp`]: requests from bytes; [`reply`]: replies to bytes.
 //! - [`command`]: which commands there are; [`store`]: what they act on; [`exec`]: what they do.
 //! - [`entry`]: commands as bytes of the log; [`machine`]: what every replica makes of them, with
-//!   [`sessions`], so that none is executed twice, and [`snapshot`], for who has missed them.
+//!   [`sessions`], so that none is executed twice, [`client_sessions`], so that none is although
+//!   every process died meanwhile, and [`snapshot`], for who has missed them.
 //! - [`backup`]: keys and values as bytes for a file, whoever reads them later.
 //! - [`connection`]: a client's conversation, from its bytes to requests and back.
 //! - [`text`]: what clients hear when the cluster is the reason.
 #![forbid(unsafe_code)]
 
 pub mod backup;
+pub mod client_sessions;
 pub mod command;
 pub mod connection;
 pub mod entry;

@@ -34,6 +34,26 @@ pub const LOADING: &str =
 /// Bytes in the log that are no command.
 pub const MALFORMED: &str = "ERR a replica has put a malformed command into the log (a bug)";
 
+/// A call in a session that is not there.
+pub const NO_SESSION: &str = "NOSESSION there is no such session: it expired, was ended, or never was; this call was not \
+     executed now, nor will be, but whether earlier attempts at it were is not known";
+
+/// A call whose reply the client has acknowledged.
+pub const ACKNOWLEDGED: &str =
+    "ACKED this call was executed and its reply acknowledged; it was not executed again";
+
+/// A call that was executed, but whose reply is not kept.
+pub const REPLY_TOO_LONG: &str = "TOOLONG this call was executed once, but its reply was longer than a session keeps; it was \
+     not executed again";
+
+/// A call of a client that does not acknowledge.
+pub const WINDOW_FULL: &str = "WINDOW not executed: the session holds too many replies, or too many bytes of them; \
+     GREGALE.ACK what you have received and call again";
+
+/// One session too many.
+pub const TOO_MANY_SESSIONS: &str = "MAXSESSIONS not executed: the cluster has as many client sessions as it may; end some with \
+     GREGALE.SESSION END, or wait for idle ones to expire";
+
 /// One client too many.
 pub const TOO_MANY_CLIENTS: &str = "ERR max number of clients reached";
 
@@ -53,6 +73,11 @@ mod tests {
             NOT_LEADER,
             LOADING,
             MALFORMED,
+            NO_SESSION,
+            ACKNOWLEDGED,
+            REPLY_TOO_LONG,
+            WINDOW_FULL,
+            TOO_MANY_SESSIONS,
             TOO_MANY_CLIENTS,
             OUT_OF_MEMORY,
         ] {

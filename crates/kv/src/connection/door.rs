@@ -6,6 +6,7 @@ use std::time::Duration;
 use base::{Instant, Prefix};
 
 use super::queue::{Manner, Replies, Waiting};
+use super::session::Speaking;
 use super::transaction::{QUEUED_BYTES_MAX, Transaction, Watched};
 use super::{ClientFilter, Config, Identity, OUTPUT_BYTES_MAX, RequestId};
 use crate::backup;
@@ -19,9 +20,14 @@ use crate::reply::{Protocol, Reply};
 pub(super) enum Kind {
     Write,
     Exec,
+    /// GREGALE.SESSION, which opens one.
+    Open,
     Read,
     Watch,
-    Wait { members: u64, timeout: Option<Duration> },
+    Wait {
+        members: u64,
+        timeout: Option<Duration>,
+    },
     Info,
     Clients,
 }
@@ -40,6 +46,7 @@ pub(super) struct Door {
     pub(super) name: Vec<u8>,
     pub(super) transaction: Option<Transaction>,
     pub(super) watched: Watched,
+    pub(super) speaking: Speaking,
     /// The request that is next to be asked for, when its turn has come (C2).
     pub(super) held: Option<Kind>,
     /// The bytes of the held command.
@@ -90,6 +97,7 @@ impl Door {
             name: Vec::new(),
             transaction: None,
             watched: Watched::default(),
+            speaking: Speaking::default(),
             held: None,
             command: Vec::new(),
             sections: Vec::new(),
@@ -189,8 +197,11 @@ impl Door {
             return;
         }
         self.last_command = spec.name;
-        let is_about_transactions =
-            matches!(spec.name, "multi" | "exec" | "discard" | "watch" | "reset");
+        let is_about_transactions = match spec.name {
+            "multi" | "exec" | "discard" | "watch" | "reset" => true,
+            "gregale.call" => args[2].eq_ignore_ascii_case(b"exec"),
+            _ => false,
+        };
         if self.transaction.is_some() && !is_about_transactions {
             self.queue(spec, args);
         } else if !spec.is_for_store() {
@@ -294,6 +305,9 @@ impl Door {
                 }
                 None => reply.error("ERR syntax error"),
             },
+            "gregale.session" => self.session(args),
+            "gregale.call" => self.call(args),
+            "gregale.ack" => self.acknowledge(args),
             "info" => {
                 let lower = |arg: &&[u8]| String::from_utf8_lossy(arg).to_ascii_lowercase();
                 self.sections = args[1..].iter().map(lower).collect();
@@ -331,7 +345,7 @@ impl Door {
         self.reply.error_fmt(format_args!("EXECABORT Transaction discarded because of: {reason}"));
     }
 
-    fn exec(&mut self) {
+    pub(super) fn exec(&mut self) {
         match &self.transaction {
             None => self.reply.error("ERR EXEC without MULTI"),
             Some(transaction) if transaction.is_dirty => {
@@ -364,6 +378,7 @@ impl Door {
     fn reset(&mut self) {
         self.transaction = None;
         self.watched.clear();
+        self.speaking = Speaking::default();
         self.protocol = Protocol::Resp2;
         self.name.clear();
         self.is_muted = false;
@@ -377,7 +392,7 @@ impl Door {
     fn may_go(&self, kind: Kind) -> bool {
         let (n_writes, n_reads) = (self.replies.n_writes(), self.replies.n_reads());
         match kind {
-            Kind::Write | Kind::Exec => n_reads == 0,
+            Kind::Write | Kind::Exec | Kind::Open => n_reads == 0,
             Kind::Read | Kind::Watch => n_writes == 0,
             // What these answer must tell of the writes before them.
             Kind::Wait { .. } | Kind::Info | Kind::Clients => n_reads == 0 && n_writes == 0,
@@ -393,6 +408,7 @@ impl Door {
         }
         let waiting = match kind {
             Kind::Write | Kind::Exec => Waiting::Write,
+            Kind::Open => Waiting::Open,
             Kind::Read | Kind::Watch => Waiting::Read {
                 command: self.command.as_slice().into(),
                 watch: (kind == Kind::Watch).then_some(self.watched.generation),
@@ -407,12 +423,20 @@ impl Door {
     fn encode_transaction(&mut self) -> bool {
         let transaction = self.transaction.take().unwrap_or_default();
         let is_broken = self.watched.is_broken;
+        let call = self.speaking.exec.take();
         if is_broken {
             self.reply.clear();
-            self.reply.null_array();
+            if call.is_some() {
+                self.not_called("a WATCH had failed");
+            } else {
+                self.reply.null_array();
+            }
             self.replies.append(self.reply.as_bytes(), self.manner());
         } else {
             self.command.clear();
+            if let Some((id, number)) = call {
+                self.speaking.put_call(id, number, &mut self.command);
+            }
             let guards = self.watched.guards.iter().map(|(key, version)| (&key[..], *version));
             put_transaction(guards, &transaction.queued, self.protocol, &mut self.command);
         }
@@ -430,7 +454,12 @@ impl Door {
             let heard = if is_good || !reply.starts_with(b"-") { &b"+OK\r\n"[..] } else { reply };
             return self.replies.fill(id, heard).is_some();
         }
-        self.replies.fill(id, reply).is_some()
+        match self.replies.fill(id, reply) {
+            Some(Waiting::Open) => self.speaking.opened(reply),
+            Some(Waiting::Write | Waiting::Read { .. } | Waiting::Other) => {}
+            None => return false,
+        }
+        true
     }
 
     /// The same, with a reply that is encoded in the protocol of the request.

@@ -18,6 +18,9 @@
 //! - C5 EXEC executes only if every watched key is as WATCH saw it. A WATCH that fails, or is too
 //!   large, makes the next EXEC abort: a client that ignored that error must not lose its guard.
 //! - C6 a client that has not given the password reaches nothing but AUTH, HELLO, RESET and QUIT.
+//! - C7 a call of a session goes to the session that was resumed or opened before it: nothing
+//!   overtakes the opening. By `Waiting::Open`; test
+//!   `c7_calls_wait_for_the_session_that_is_being_opened`.
 //!
 //! Differs from Redis: a transaction takes commands of the store and a few of the connection's
 //! (PING, ECHO, SELECT, UNWATCH, CLIENT ID and GETNAME, COMMAND COUNT); there is no publish and
@@ -28,6 +31,7 @@ mod client;
 mod config;
 mod door;
 mod queue;
+mod session;
 mod transaction;
 
 pub use client::ClientFilter;
@@ -201,7 +205,7 @@ impl Connection {
         let (id, kind) = self.advance()?;
         let door = &self.door;
         Some(match kind {
-            Kind::Write | Kind::Exec => Request::Write { id, command: &door.command },
+            Kind::Write | Kind::Exec | Kind::Open => Request::Write { id, command: &door.command },
             Kind::Read | Kind::Watch => Request::Read { id, command: &door.command },
             Kind::Wait { members, timeout } => {
                 Request::Wait { id, members, timeout, after: door.written }
@@ -287,7 +291,7 @@ impl Connection {
     pub fn fail_all(&mut self) {
         while let Some((id, waiting)) = self.door.replies.first_waiting() {
             let text = match waiting {
-                Waiting::Write => text::UNKNOWN_OUTCOME,
+                Waiting::Write | Waiting::Open => text::UNKNOWN_OUTCOME,
                 Waiting::Read { .. } | Waiting::Other => text::TRY_AGAIN,
             };
             self.fail(id, text);

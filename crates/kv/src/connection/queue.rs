@@ -19,6 +19,8 @@ pub(super) enum Waiting {
         /// If it is a WATCH: of which generation of watched keys.
         watch: Option<u64>,
     },
+    /// The log, which opens a session: nothing may overtake it.
+    Open,
     /// Something that its owner knows.
     Other,
 }
@@ -107,7 +109,7 @@ impl Replies {
     pub(super) fn read_command(&self, id: RequestId) -> Option<&[u8]> {
         match self.waiting(id)?.0 {
             Waiting::Read { command, .. } => Some(command),
-            Waiting::Write | Waiting::Other => None,
+            Waiting::Write | Waiting::Open | Waiting::Other => None,
         }
     }
 
@@ -179,7 +181,7 @@ impl Replies {
         match waiting {
             Waiting::Write => &mut self.n_writes,
             Waiting::Read { .. } => &mut self.n_reads,
-            Waiting::Other => &mut self.n_others,
+            Waiting::Open | Waiting::Other => &mut self.n_others,
         }
     }
 }

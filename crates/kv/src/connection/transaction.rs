@@ -5,13 +5,16 @@
 //! key has changed is made in the log, at every replica alike, and not here.
 
 use crate::entry::command::Queued;
-use crate::entry::{COMMAND_BYTES_MAX, Command};
+use crate::entry::{CALL_HEAD_BYTES_MAX, COMMAND_BYTES_MAX, Command};
 
 /// The most bytes of one transaction's commands. Room for one value of any length.
 pub const QUEUED_BYTES_MAX: usize = COMMAND_BYTES_MAX - WATCHED_BYTES_MAX - 64;
 
 /// The most bytes of the watched keys of one connection, counting a few bytes for each version.
 pub const WATCHED_BYTES_MAX: usize = 64 << 10;
+
+// Beside commands and guards there are the kind, two counts, and the head of a session's call.
+const _: () = assert!(CALL_HEAD_BYTES_MAX + 1 + 10 + 10 <= 64);
 
 /// What a guard takes beside its key, at most.
 const GUARD_BYTES: usize = 13;

@@ -4,8 +4,8 @@ use base::{Incarnation, Rank};
 
 use super::varint::{self, put, take, take_bytes};
 use super::{
-    BATCH_BYTES_MIN, BATCH_HEADER_BYTES, COMMAND_BYTES_MAX, EntryError, FORMAT, FRAGMENT_BYTES_MIN,
-    Origin, Sequence,
+    BATCH_BYTES_MIN, BATCH_HEADER_BYTES, COMMAND_BYTES_MAX, EntryError, FORMAT, FORMAT_MIN,
+    FRAGMENT_BYTES_MIN, Origin, Sequence,
 };
 
 /// The frame is of the origin of the frame before, with the next sequence.
@@ -188,7 +188,7 @@ impl<'a> Batch<'a> {
     /// When they are none.
     pub fn check(bytes: &'a [u8]) -> Result<Batch<'a>, EntryError> {
         let (&format, rest) = bytes.split_first().ok_or(EntryError::Truncated { at: 0 })?;
-        if format != FORMAT {
+        if !(FORMAT_MIN..=FORMAT).contains(&format) {
             return Err(EntryError::Format { found: format });
         }
         let (stamp, rest) = rest.split_first_chunk().ok_or(EntryError::Truncated { at: 1 })?;

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! command     = kind (low bits: 0 plain, 1 transaction, 2 versions; bit 7: reply in RESP3) | body
+//!             | one of a client session (kinds 3 to 7), see `session`
 //! plain       = argv
 //! transaction = guards (varint) | guard* | items (varint) | item*
 //! versions    = argv: the keys whose versions a watcher wants; a read, never in the log
@@ -12,6 +13,7 @@
 //! The protocol of the reply travels with the command because the reply is recorded, and every
 //! replica must record the same one.
 
+use super::session::{self, SessionCommand};
 use super::varint::{put, put_counted, take, take_bytes, take_counted};
 use crate::command::Args;
 use crate::exec::ARGS_MAX;
@@ -57,6 +59,8 @@ pub enum Command<'a> {
         /// The keys; not empty.
         keys: Args<'a>,
     },
+    /// Something of a client session.
+    Session(SessionCommand<'a>),
 }
 
 impl<'a> Command<'a> {
@@ -75,6 +79,9 @@ impl<'a> Command<'a> {
                 items,
             }),
             VERSIONS => argv(&mut rest).map(|keys| Command::Versions { keys }),
+            session::OPEN..=session::READ if kind & RESP3 == 0 => {
+                SessionCommand::decode(kind, &mut rest).map(Command::Session)
+            }
             _ => return Err(CommandError::Kind(kind)),
         };
         command.filter(|_| rest.is_empty()).ok_or(CommandError::Malformed)

@@ -30,15 +30,21 @@
 
 mod batch;
 pub mod command;
+mod session;
 pub(crate) mod varint;
 
 pub use batch::{Appended, Batch, BatchWriter, Frame, Frames, Place};
 pub use command::{Command, CommandError};
+pub use session::{CALL_HEAD_BYTES_MAX, SessionCommand};
 
 use base::{Incarnation, Rank};
 
-/// The only format of batches so far.
-pub const FORMAT: u8 = 1;
+/// The format of batches that is written. Version 2 has the commands of client sessions, which a
+/// replica of version 1 would take for malformed ones and so diverge.
+pub const FORMAT: u8 = 2;
+
+/// The oldest format that is read: its batches are also batches of the present one.
+pub const FORMAT_MIN: u8 = 1;
 
 /// Format and stamp.
 pub const BATCH_HEADER_BYTES: usize = 9;
@@ -76,7 +82,7 @@ pub enum EntryError {
         at: usize,
     },
     /// Another version's batch.
-    #[error("a batch of format {found}, where {FORMAT} is the only one known")]
+    #[error("a batch of format {found}, where {FORMAT_MIN} to {FORMAT} are known: upgrade first")]
     Format {
         /// The format byte.
         found: u8,

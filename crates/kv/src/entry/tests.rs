@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::command::{Item, Queued, put_plain, put_transaction, put_versions};
 use super::*;
+use crate::client_sessions::{CallNumber, SessionId};
 use crate::reply::Protocol;
 
 fn origin(rank: usize, incarnation: u64) -> Origin {
@@ -64,7 +65,7 @@ fn golden_bytes_of_a_batch() {
     }
     let body = b"\x80\x03\x03SET\x01k\x01v";
     let expected = [
-        &b"\x01\x02\x01\0\0\0\0\0\0"[..],
+        &b"\x02\x02\x01\0\0\0\0\0\0"[..],
         b"\0\x02\x09\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0\x0a",
         body,
         b"\x01\x0a",
@@ -72,6 +73,39 @@ fn golden_bytes_of_a_batch() {
     ]
     .concat();
     assert_eq!(out, expected);
+    // Version 1 differs in nothing that it has.
+    let old = [&b"\x01"[..], &expected[1..]].concat();
+    let of =
+        |bytes: &[u8]| Batch::check(bytes).unwrap().frames().map(|f| f.bytes.to_vec()).collect();
+    let (now, before): (Vec<_>, Vec<_>) = (of(&out), of(&old));
+    assert_eq!(now, before);
+}
+
+#[test]
+fn golden_bytes_of_a_session() {
+    let (id, number) = (SessionId(0x0102), CallNumber(300));
+    let mut plain = Vec::new();
+    put_plain(&[b"INCR", b"k"], Protocol::Resp2, &mut plain);
+    let call = SessionCommand::Call { id, number, acknowledged: CallNumber(299), command: &plain };
+    let read = SessionCommand::Read { id, number, command: &plain };
+    for (command, expected) in [
+        (SessionCommand::Open, &b"\x03"[..]),
+        (SessionCommand::Resume(id), b"\x04\x02\x01\0\0\0\0\0\0"),
+        (SessionCommand::End(id), b"\x05\x02\x01\0\0\0\0\0\0"),
+        (call, b"\x06\x02\x01\0\0\0\0\0\0\xac\x02\xab\x02\0\x02\x04INCR\x01k"),
+        (read, b"\x07\x02\x01\0\0\0\0\0\0\xac\x02\0\x02\x04INCR\x01k"),
+    ] {
+        let mut out = Vec::new();
+        command.put(&mut out);
+        assert_eq!(out.escape_ascii().to_string(), expected.escape_ascii().to_string());
+        let Ok(Command::Session(decoded)) = Command::decode(&out) else { panic!("{command:?}") };
+        assert_eq!(decoded, command);
+        let head = CALL_HEAD_BYTES_MAX + plain.len();
+        assert!(out.len() <= head);
+        // Cut short, it is none, unless it is cut in what is called.
+        let cut = Command::decode(&out[..out.len().min(9) - 1]);
+        assert!(cut.is_err(), "{cut:?}");
+    }
 }
 
 #[test]
@@ -150,7 +184,8 @@ fn each_malformation_has_its_name() {
     let fragment = |place: &[u8]| with(&[&[2][..], &identity(0, 1)[1..], place].concat());
     assert_eq!(check(b""), EntryError::Truncated { at: 0 });
     assert_eq!(check(&header[..8]), EntryError::Truncated { at: 1 });
-    assert_eq!(check(&[2; 9]), EntryError::Format { found: 2 });
+    assert_eq!(check(&[3; 9]), EntryError::Format { found: 3 });
+    assert_eq!(check(&[0; 9]), EntryError::Format { found: 0 });
     assert_eq!(check(&with(&[4])), EntryError::Tag { found: 4 });
     assert_eq!(check(&with(&[1])), EntryError::NothingBefore);
     assert_eq!(check(&with(&identity(7, 1))), EntryError::Rank { found: 7 });
@@ -160,7 +195,9 @@ fn each_malformation_has_its_name() {
     assert_eq!(check(&fragment(&[0, 1, 0])), EntryError::Length { offset: 0, end: 0, total: 1 });
     assert_eq!(check(&fragment(&[0, 9, 1])), EntryError::Truncated { at: 9 });
     assert_eq!(Command::decode(b"").unwrap_err(), CommandError::Malformed);
-    assert_eq!(Command::decode(b"\x03").unwrap_err(), CommandError::Kind(3));
+    assert_eq!(Command::decode(b"\x08").unwrap_err(), CommandError::Kind(8));
+    assert_eq!(Command::decode(b"\x83").unwrap_err(), CommandError::Kind(0x83));
+    assert_eq!(Command::decode(b"\x03x").unwrap_err(), CommandError::Malformed, "more");
     assert_eq!(Command::decode(b"\0\0").unwrap_err(), CommandError::Malformed, "no name");
     assert_eq!(Command::decode(b"\0\x01\x01a!").unwrap_err(), CommandError::Malformed, "more");
 }

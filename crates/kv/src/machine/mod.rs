@@ -21,19 +21,25 @@
 //!   Test `m6_a_leader_that_dies_between_fragments_executes_nothing`.
 //! - M7 a value that is no batch changes nothing but the prefix.
 //!
+//! - M8 a call of a client session is executed at most once, whoever sends it again, and whatever
+//!   died meanwhile. By [`ClientSessions`]; sessions expire with state time, before the commands of
+//!   the value that brought it. Test `m8_a_call_is_executed_once_whoever_repeats_it`.
+//!
 //! Reads outside of the log are in [`read`](Machine::read): by type they cannot change the state.
 
 mod assembly;
 mod read;
+mod session;
 
 pub(crate) use assembly::{Assembly, Pending};
 pub use read::ReadOutcome;
 
 use base::{Prefix, Slot};
 
+use crate::client_sessions::ClientSessions;
 use crate::command::{Args, resolve};
 use crate::entry::command::{Item, Items};
-use crate::entry::{Batch, Command, EntryError, Origin, Sequence};
+use crate::entry::{Batch, Command, CommandError, EntryError, Origin, Sequence};
 use crate::reply::{Protocol, Reply};
 use crate::sessions::{Sessions, Verdict};
 use crate::store::Store;
@@ -44,6 +50,7 @@ use crate::text;
 pub struct Machine {
     pub(crate) store: Store,
     pub(crate) sessions: Sessions,
+    pub(crate) clients: ClientSessions,
     pub(crate) assembly: Assembly,
     /// Every slot below is applied.
     pub(crate) prefix: Prefix,
@@ -58,6 +65,7 @@ impl Machine {
         Machine::from_parts(
             Store::new(memory_bytes_max),
             Sessions::new(),
+            ClientSessions::new(),
             Assembly::default(),
             Prefix::ZERO,
         )
@@ -66,10 +74,11 @@ impl Machine {
     pub(crate) fn from_parts(
         store: Store,
         sessions: Sessions,
+        clients: ClientSessions,
         assembly: Assembly,
         prefix: Prefix,
     ) -> Machine {
-        Machine { store, sessions, assembly, prefix, reply: Reply::default() }
+        Machine { store, sessions, clients, assembly, prefix, reply: Reply::default() }
     }
 
     /// The keys and values.
@@ -80,6 +89,11 @@ impl Machine {
     /// What was executed for whom.
     pub fn sessions(&self) -> &Sessions {
         &self.sessions
+    }
+
+    /// What was executed for which client that asked for exactly once.
+    pub fn client_sessions(&self) -> &ClientSessions {
+        &self.clients
     }
 
     /// Every slot below is applied.
@@ -120,6 +134,7 @@ impl Machine {
         }
         let batch = Batch::check(value)?;
         self.store.advance_time(batch.stamp_ms);
+        self.clients.expire(self.store.now_ms());
         for (at, frame) in batch.frames().enumerate() {
             // The only randomness in the log, and everybody's is the same.
             let seed = slot.0.rotate_left(20) ^ at as u64;
@@ -149,7 +164,7 @@ impl Machine {
         let definite = match self.sessions.judge(origin, sequence) {
             Verdict::Fresh => {
                 self.reply.clear();
-                execute(&mut self.store, command, seed, &mut self.reply);
+                execute(&mut self.store, &mut self.clients, command, seed, &mut self.reply);
                 self.sessions.record(origin, sequence, self.reply.as_bytes());
                 sink(origin, sequence, self.reply.as_bytes());
                 return;
@@ -169,8 +184,27 @@ impl Machine {
 }
 
 /// Executes the bytes of one command and appends exactly one reply.
-fn execute(store: &mut Store, command: &[u8], seed: u64, reply: &mut Reply) {
+fn execute(
+    store: &mut Store,
+    clients: &mut ClientSessions,
+    command: &[u8],
+    seed: u64,
+    reply: &mut Reply,
+) {
     match Command::decode(command) {
+        Ok(Command::Session(command)) => session::execute(store, clients, command, seed, reply),
+        other => execute_plain(store, other, seed, reply),
+    }
+}
+
+/// The same for what is not of a session, or is called in one.
+fn execute_plain(
+    store: &mut Store,
+    command: Result<Command<'_>, CommandError>,
+    seed: u64,
+    reply: &mut Reply,
+) {
+    match command {
         Ok(Command::Plain { protocol, args }) => {
             reply.set_protocol(protocol);
             execute_args(store, &args, seed, reply);
@@ -184,8 +218,9 @@ fn execute(store: &mut Store, command: &[u8], seed: u64, reply: &mut Reply) {
                 reply.null_array();
             }
         }
-        // A read has no place in the log, so it is as malformed as any other bytes.
-        Ok(Command::Versions { .. }) | Err(_) => {
+        // A read has no place in the log, nor a session in a session: both are as malformed as any
+        // other bytes.
+        Ok(Command::Versions { .. } | Command::Session(_)) | Err(_) => {
             reply.set_protocol(Protocol::Resp2);
             reply.error(text::MALFORMED);
         }

@@ -6,8 +6,9 @@
 //! by its own clock that a key is gone: another would still show it, and time would run backwards.
 
 use super::Machine;
+use crate::client_sessions::ReadJudged;
 use crate::command::{Args, CommandSpec, keys_of, resolve};
-use crate::entry::Command;
+use crate::entry::{Command, SessionCommand};
 use crate::reply::Reply;
 use crate::store::NEVER;
 use crate::text;
@@ -50,7 +51,20 @@ impl Machine {
                 reply.array(keys.len());
                 keys.iter().for_each(|key| reply.integer(self.store.version(key) as i64));
             }
-            Ok(Command::Transaction { .. }) | Err(_) => reply.error(text::MALFORMED),
+            Ok(Command::Session(SessionCommand::Read { id, number, command })) => {
+                // What is called in a session is no other thing of a session.
+                let is_plain = matches!(Command::decode(command), Ok(Command::Plain { .. }));
+                match self.clients.judge_read(id, number, stamp_ms) {
+                    _ if !is_plain => reply.error(text::MALFORMED),
+                    ReadJudged::Good => return self.read(command, stamp_ms, seed, reply),
+                    ReadJudged::NeedsTick => return ReadOutcome::NeedsTick,
+                    ReadJudged::NoSession => reply.error(text::NO_SESSION),
+                    ReadJudged::Gap(next) => super::session::gap(next, reply),
+                }
+            }
+            Ok(Command::Transaction { .. } | Command::Session(_)) | Err(_) => {
+                reply.error(text::MALFORMED);
+            }
         }
         ReadOutcome::Done
     }

@@ -5,8 +5,9 @@ use base::{Incarnation, Rank, Rng, Slot};
 use proptest::prelude::*;
 
 use super::*;
+use crate::client_sessions::{CallNumber, IDLE_MS, REPLY_BYTES_MAX, SessionId};
 use crate::entry::command::{Queued, put_plain, put_transaction, put_versions};
-use crate::entry::{Appended, BatchWriter};
+use crate::entry::{Appended, BatchWriter, SessionCommand};
 use crate::sessions::WINDOW;
 use crate::snapshot;
 
@@ -441,4 +442,152 @@ proptest! {
         }
         prop_assert_ne!(one.machine.digest(), two.machine.digest());
     }
+}
+
+fn session(command: SessionCommand<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    command.put(&mut out);
+    out
+}
+
+fn in_session(id: SessionId, number: u64, acknowledged: u64, command: &[u8]) -> Vec<u8> {
+    let (number, acknowledged) = (CallNumber(number), CallNumber(acknowledged));
+    session(SessionCommand::Call { id, number, acknowledged, command })
+}
+
+/// Opens the only session of a replica.
+fn open(replica: &mut Replica, sequence: u64) -> SessionId {
+    let reply = replica.call(ME, sequence, session(SessionCommand::Open));
+    let id = replica.machine.client_sessions().issued();
+    assert_eq!(reply, format!(r"*3\r\n:{}\r\n:0\r\n:{IDLE_MS}\r\n", id.0));
+    id
+}
+
+#[test]
+fn m8_a_call_is_executed_once_whoever_repeats_it() {
+    let mut replica = Replica::new();
+    let id = open(&mut replica, 1);
+    let incr = |number| in_session(id, number, 0, &plain("INCR n"));
+    assert_eq!(replica.call(ME, 2, incr(1)), r":1\r\n");
+    // Another member, and another life: to the members' own table, these are new.
+    assert_eq!(replica.call(origin(1, 9), 1, incr(1)), r":1\r\n");
+    assert_eq!(replica.call(origin(0, 2), 1, incr(1)), r":1\r\n");
+    let gap = replica.call(origin(1, 9), 2, incr(3));
+    assert!(gap.starts_with("-GAP") && gap.ends_with(r"next one is 2\r\n"), "{gap}");
+    // An error is a reply like any other.
+    let wrong = in_session(id, 2, 1, &plain("INCRBY n x"));
+    let error = r"-ERR value is not an integer or out of range\r\n";
+    assert_eq!(replica.call(origin(1, 9), 3, wrong.clone()), error);
+    assert_eq!(replica.call(origin(2, 1), 1, wrong), error);
+    let acknowledged = replica.call(origin(2, 1), 2, incr(1));
+    assert!(acknowledged.starts_with("-ACKED"), "{acknowledged}");
+    assert_eq!(replica.get("n"), r"$1\r\n1\r\n");
+    assert_eq!(replica.call(origin(2, 1), 3, session(SessionCommand::End(id))), r"+OK\r\n");
+    let ended = replica.call(origin(2, 1), 4, incr(3));
+    assert!(ended.starts_with("-NOSESSION"), "{ended}");
+    assert_eq!(replica.get("n"), r"$1\r\n1\r\n");
+}
+
+#[test]
+fn m8_an_exec_is_one_call() {
+    let mut replica = Replica::new();
+    let id = open(&mut replica, 1);
+    let version = replica.machine.store().version(b"n");
+    let both = in_session(id, 1, 0, &transaction(&[("n", version)], &["INCR n", "INCR n"]));
+    assert_eq!(replica.call(ME, 2, both.clone()), r"*2\r\n:1\r\n:2\r\n");
+    // The guard would fail now, but it is not asked again.
+    assert_eq!(replica.call(origin(1, 1), 1, both), r"*2\r\n:1\r\n:2\r\n");
+    assert_eq!(replica.get("n"), r"$1\r\n2\r\n");
+}
+
+#[test]
+fn m8_a_reply_that_is_too_long_is_given_once_and_the_command_executed_once() {
+    let mut replica = Replica::new();
+    let id = open(&mut replica, 1);
+    replica.call(ME, 2, plain(&format!("SET k {}", "x".repeat(REPLY_BYTES_MAX))));
+    let take = in_session(id, 1, 0, &plain("GETSET k y"));
+    assert!(replica.call(ME, 3, take.clone()).len() > REPLY_BYTES_MAX);
+    let again = replica.call(origin(1, 1), 1, take);
+    assert!(again.starts_with("-TOOLONG"), "{again}");
+    assert_eq!(replica.get("k"), r"$1\r\ny\r\n");
+}
+
+#[test]
+fn m8_an_expired_session_executes_nothing() {
+    let mut replica = Replica::new();
+    let id = open(&mut replica, 1);
+    let incr = |number| in_session(id, number, 0, &plain("INCR n"));
+    replica.call(ME, 2, incr(1));
+    let read =
+        session(SessionCommand::Read { id, number: CallNumber(2), command: &plain("GET n") });
+    let mut reply = Reply::default();
+    assert_eq!(replica.machine.read(&read, NOW, 0, &mut reply), ReadOutcome::Done);
+    assert_eq!(reply.take(), b"$1\r\n1\r\n");
+    let late = NOW + IDLE_MS;
+    assert_eq!(replica.machine.read(&read, late, 0, &mut reply), ReadOutcome::NeedsTick);
+    assert!(reply.is_empty());
+    // The call that comes with the stamp at which its session is due comes too late.
+    values(late, 4096, &[(ME, 3, incr(2))]).iter().for_each(|value| replica.apply(value));
+    let heard = replica.heard.pop().unwrap().2;
+    assert!(heard.starts_with("-NOSESSION"), "{heard}");
+    assert_eq!(replica.machine.read(&read, late, 0, &mut reply), ReadOutcome::Done);
+    assert!(reply.take().starts_with(b"-NOSESSION"));
+    assert_eq!(replica.get("n"), r"$1\r\n1\r\n");
+    assert!(replica.machine.client_sessions().is_empty());
+}
+
+#[test]
+fn m8_a_read_waits_for_no_call_and_sees_them_all() {
+    let mut replica = Replica::new();
+    let id = open(&mut replica, 1);
+    let command = plain("GET n");
+    let read = |number| {
+        session(SessionCommand::Read { id, number: CallNumber(number), command: &command })
+    };
+    let mut reply = Reply::default();
+    replica.machine.read(&read(2), NOW, 0, &mut reply);
+    assert!(reply.take().starts_with(b"-GAP"), "call 1 has not been executed");
+    replica.machine.read(&read(1), NOW, 0, &mut reply);
+    assert_eq!(reply.take(), b"$-1\r\n");
+    // In the log, and around anything else but a plain command, it is malformed.
+    assert!(replica.call(ME, 2, read(1)).starts_with("-ERR a replica has put a malformed"));
+    let nested = session(SessionCommand::Read { id, number: CallNumber(1), command: &read(1) });
+    replica.machine.read(&nested, NOW, 0, &mut reply);
+    assert!(reply.take().starts_with(b"-ERR a replica has put a malformed"));
+    let nested = in_session(id, 1, 0, &session(SessionCommand::Open));
+    assert!(replica.call(ME, 3, nested).starts_with("-ERR a replica has put a malformed"));
+}
+
+#[test]
+fn m8_calls_go_on_after_a_snapshot() {
+    let mut replica = Replica::new();
+    let id = open(&mut replica, 1);
+    let idle = {
+        replica.call(ME, 2, session(SessionCommand::Open));
+        replica.machine.client_sessions().issued()
+    };
+    for number in 1..=5 {
+        replica.call(ME, 2 + number, in_session(id, number, 2, &plain("INCR n")));
+    }
+    let mut bytes = Vec::new();
+    snapshot::save(&replica.machine, &mut bytes);
+    let mut other = Replica::new();
+    other.machine = snapshot::restore(&bytes, 0).unwrap();
+    other.next = replica.next;
+    assert_eq!(other.machine.digest(), replica.machine.digest());
+    for replica in [&mut replica, &mut other] {
+        let again = replica.call(origin(1, 1), 1, in_session(id, 4, 0, &plain("INCR n")));
+        assert_eq!(again, r":4\r\n");
+        let acknowledged = replica.call(origin(1, 1), 2, in_session(id, 2, 0, &plain("INCR n")));
+        assert!(acknowledged.starts_with("-ACKED"));
+        let next = replica.call(origin(1, 1), 3, in_session(id, 6, 5, &plain("INCR n")));
+        assert_eq!(next, r":6\r\n");
+        let first = replica.call(origin(1, 1), 4, in_session(idle, 1, 0, &plain("INCR n")));
+        assert_eq!(first, r":7\r\n");
+        values(NOW + IDLE_MS, 4096, &[(ME, 100, session(SessionCommand::Open))])
+            .iter()
+            .for_each(|value| replica.apply(value));
+        assert_eq!(replica.machine.client_sessions().len(), 1, "the two others expire alike");
+    }
+    assert_eq!(other.machine.digest(), replica.machine.digest());
 }

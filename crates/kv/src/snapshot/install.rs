@@ -2,7 +2,12 @@
 
 use base::{Incarnation, Prefix, Rank};
 
-use super::{CHECK_BYTES, CHUNK_BYTES_MAX, CHUNK_HEAD_BYTES, Kind, MAGIC, VERSION, check_of};
+use super::{
+    CHECK_BYTES, CHUNK_BYTES_MAX, CHUNK_HEAD_BYTES, Kind, MAGIC, VERSION, VERSION_MIN, check_of,
+};
+use crate::client_sessions::{
+    CallNumber, ClientSessions, ImpossibleSession, SessionId, SessionRecord, UNACKNOWLEDGED_MAX,
+};
 use crate::entry::{COMMAND_BYTES_MAX, Origin, Sequence, varint};
 use crate::machine::{Assembly, Machine, Pending};
 use crate::sessions::{Executed, ImpossibleRecord, Sessions};
@@ -15,7 +20,9 @@ pub enum SnapshotError {
     #[error("these bytes are no snapshot of a key-value store")]
     NotASnapshot,
     /// Another version's snapshot.
-    #[error("a snapshot of format {found}, where {VERSION} is the only one known: upgrade first")]
+    #[error(
+        "a snapshot of format {found}, where {VERSION_MIN} to {VERSION} are known: upgrade first"
+    )]
     Version {
         /// Its version.
         found: u32,
@@ -52,6 +59,9 @@ pub enum SnapshotError {
     /// The sessions are impossible.
     #[error(transparent)]
     Sessions(#[from] ImpossibleRecord),
+    /// The sessions of clients are impossible.
+    #[error(transparent)]
+    Clients(#[from] ImpossibleSession),
 }
 
 /// Builds a machine from the bytes of a snapshot.
@@ -70,6 +80,7 @@ pub struct Installer {
     head: Head,
     store: Option<Store>,
     sessions: Sessions,
+    clients: ClientSessions,
     assembly: Assembly,
 }
 
@@ -94,6 +105,7 @@ impl Installer {
             head: Head::default(),
             store: None,
             sessions: Sessions::new(),
+            clients: ClientSessions::new(),
             assembly: Assembly::default(),
         }
     }
@@ -132,6 +144,7 @@ impl Installer {
             (Some(Kind::End), Some(store)) => Ok(Machine::from_parts(
                 store,
                 self.sessions,
+                self.clients,
                 self.assembly,
                 Prefix(self.head.prefix),
             )),
@@ -164,7 +177,7 @@ impl Installer {
                 return Err(SnapshotError::NotASnapshot);
             }
             let found = u32::from_le_bytes([start[8], start[9], start[10], start[11]]);
-            if found != VERSION {
+            if !(VERSION_MIN..=VERSION).contains(&found) {
                 return Err(SnapshotError::Version { found });
             }
             self.begun = true;
@@ -204,13 +217,7 @@ impl Installer {
         mut payload: &[u8],
         malformed: SnapshotError,
     ) -> Result<(), SnapshotError> {
-        let repeats = matches!(kind, Kind::Entries | Kind::Session);
-        let in_order = match self.last {
-            None => kind == Kind::Head,
-            Some(Kind::Head) => kind == Kind::Deletions,
-            Some(last) => kind > last || repeats && kind == last,
-        };
-        if !in_order {
+        if !kind.follows(self.last) {
             return Err(malformed);
         }
         let rest = &mut payload;
@@ -245,6 +252,13 @@ impl Installer {
                 }
                 while !rest.is_empty() {
                     self.sessions.restore(record(origin, rest).ok_or(malformed)?)?;
+                }
+            }
+            Kind::Clients => {
+                let [issued] = numbers(rest).ok_or(malformed)?;
+                self.clients.restore_issued(SessionId(issued))?;
+                while !rest.is_empty() {
+                    self.clients.restore(client(rest).ok_or(malformed)?)?;
                 }
             }
             Kind::Assembly => {
@@ -289,11 +303,25 @@ fn entry<'a>(rest: &mut &'a [u8]) -> Option<EntryRef<'a>> {
 
 fn record<'a>(origin: Origin, rest: &mut &'a [u8]) -> Option<Executed<'a>> {
     let sequence = Sequence(varint::take(rest)?);
-    let reply = match varint::take(rest)?.checked_sub(1) {
-        None => None,
-        Some(len) => Some(varint::take_bytes(rest, len)?),
-    };
-    Some(Executed { origin, sequence, reply })
+    Some(Executed { origin, sequence, reply: kept(rest)? })
+}
+
+/// A reply, if it was kept.
+fn kept<'a>(rest: &mut &'a [u8]) -> Option<Option<&'a [u8]>> {
+    match varint::take(rest)?.checked_sub(1) {
+        None => Some(None),
+        Some(len) => varint::take_bytes(rest, len).map(Some),
+    }
+}
+
+fn client<'a>(rest: &mut &'a [u8]) -> Option<SessionRecord<'a>> {
+    let id = SessionId(varint::take(rest)?);
+    let touched_ms = varint::take(rest)?;
+    let acknowledged = CallNumber(varint::take(rest)?);
+    let count = usize::try_from(varint::take(rest)?).ok()?;
+    let count = Some(count).filter(|count| *count <= UNACKNOWLEDGED_MAX)?;
+    let replies = (0..count).map(|_| kept(rest)).collect::<Option<Vec<_>>>()?;
+    Some(SessionRecord { id, touched_ms, acknowledged, replies })
 }
 
 fn pending(rest: &mut &[u8]) -> Option<Pending> {

@@ -8,9 +8,13 @@
 //!   2 deletions  version (varint) * DELETION_BUCKETS
 //!   3 entries*   (key, value: length (varint) | bytes; expiry + 1 or 0; version: varints)*
 //!   4 session*   rank (1) | incarnation (8) | (sequence (varint) | 0, or length + 1 | reply)*
+//!   7 clients*   last id (8) | (id | touched | acknowledged | count: varints
+//!              | (0, or length + 1: varint | reply) * count)*
 //!   5 assembly?  rank (1) | incarnation (8) | sequence (8) | total (4) | bytes
 //!   6 end        count of entries (8)
 //! ```
+//! Clients came with version 2: a snapshot of version 1 is one of version 2 without them.
+//!
 //! A chunk's check is a hash of its other bytes, seeded with the check of the chunk before it: so a
 //! chunk that is changed, missing, repeated or out of place is noticed at once, and the last check
 //! is a digest of all.
@@ -41,8 +45,11 @@ use crate::store::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 
 const MAGIC: [u8; 8] = *b"gregalkv";
 
-/// The version of the format that is written; the only one that is read so far.
-pub const VERSION: u32 = 1;
+/// The version of the format that is written.
+pub const VERSION: u32 = 2;
+
+/// The oldest version that is read.
+pub const VERSION_MIN: u32 = 1;
 
 /// The longest chunk.
 pub const CHUNK_BYTES_MAX: usize = 1 << 20;
@@ -53,12 +60,17 @@ const CHUNK_BYTES: usize = 64 << 10;
 const _: () = assert!(CHUNK_BYTES + KEY_BYTES_MAX + VALUE_BYTES_MAX + 100 < CHUNK_BYTES_MAX);
 const _: () = assert!(COMMAND_BYTES_MAX + 100 < CHUNK_BYTES_MAX);
 const _: () = assert!(CHUNK_BYTES + crate::sessions::REPLY_BYTES_MAX + 100 < CHUNK_BYTES_MAX);
+const _: () = {
+    use crate::client_sessions::{KEPT_BYTES_MAX, REPLY_BYTES_MAX, UNACKNOWLEDGED_MAX};
+    let one = KEPT_BYTES_MAX + REPLY_BYTES_MAX + 10 * UNACKNOWLEDGED_MAX;
+    assert!(CHUNK_BYTES + one + 100 < CHUNK_BYTES_MAX);
+};
 
 const CHUNK_HEAD_BYTES: usize = 5;
 const CHECK_BYTES: usize = 8;
 
 /// What a chunk holds, in the order in which they come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Head = 1,
     Deletions = 2,
@@ -66,14 +78,30 @@ enum Kind {
     Session = 4,
     Assembly = 5,
     End = 6,
+    Clients = 7,
 }
 
 impl Kind {
-    fn from_byte(byte: u8) -> Option<Kind> {
+    const IN_ORDER: [Kind; 7] = {
         use Kind::*;
-        [Head, Deletions, Entries, Session, Assembly, End]
-            .into_iter()
-            .find(|kind| *kind as u8 == byte)
+        [Head, Deletions, Entries, Session, Clients, Assembly, End]
+    };
+
+    fn from_byte(byte: u8) -> Option<Kind> {
+        Kind::IN_ORDER.into_iter().find(|kind| *kind as u8 == byte)
+    }
+
+    /// Whether it may follow `last`.
+    fn follows(self, last: Option<Kind>) -> bool {
+        let place = |kind| Kind::IN_ORDER.iter().position(|one| *one == kind);
+        match last {
+            None => self == Kind::Head,
+            Some(Kind::Head) => self == Kind::Deletions,
+            Some(last) if last == self => {
+                matches!(self, Kind::Entries | Kind::Session | Kind::Clients)
+            }
+            Some(last) => place(self) > place(last),
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use base::Prefix;
 
 use super::{CHUNK_BYTES, CHUNK_BYTES_MAX, CHUNK_HEAD_BYTES, Kind, MAGIC, VERSION, check_of};
+use crate::client_sessions::SessionId;
 use crate::entry::{Origin, Sequence, varint};
 use crate::machine::Machine;
 
@@ -26,6 +27,8 @@ enum Next {
     Entries(Option<Vec<u8>>),
     /// The records of a life from a sequence on.
     Session(Origin, Sequence),
+    /// The sessions of clients from an id on.
+    Clients(SessionId),
     Assembly,
     End,
     Nothing,
@@ -124,13 +127,7 @@ impl Saver {
                 let mut records = machine.sessions.executed(origin, from);
                 for record in records.by_ref() {
                     varint::put(record.sequence.0, out);
-                    match record.reply {
-                        None => varint::put(0, out),
-                        Some(reply) => {
-                            varint::put(reply.len() as u64 + 1, out);
-                            out.extend_from_slice(reply);
-                        }
-                    }
+                    put_kept(record.reply, out);
                     if out.len() - start >= CHUNK_BYTES {
                         break;
                     }
@@ -140,6 +137,26 @@ impl Saver {
                     None => next_session(machine, Some(origin)),
                 };
                 Some((Kind::Session, next))
+            }
+            Next::Clients(from) => {
+                out.extend_from_slice(&machine.clients.issued().0.to_le_bytes());
+                let mut records = machine.clients.records(from);
+                for record in records.by_ref() {
+                    let numbers = [record.id.0, record.touched_ms, record.acknowledged.0];
+                    numbers.into_iter().for_each(|number| varint::put(number, out));
+                    varint::put(record.replies.len() as u64, out);
+                    for reply in record.replies {
+                        put_kept(reply, out);
+                    }
+                    if out.len() - start >= CHUNK_BYTES {
+                        break;
+                    }
+                }
+                let next = match records.next() {
+                    Some(record) => Next::Clients(record.id),
+                    None => after_clients(machine),
+                };
+                Some((Kind::Clients, next))
             }
             Next::Assembly => {
                 let pending = machine.assembly.pending.as_ref().expect("seen when it was chosen");
@@ -167,7 +184,22 @@ fn next_session(machine: &Machine, after: Option<Origin>) -> Next {
     let mut lives = machine.sessions.lives();
     match lives.find(|life| after.is_none_or(|after| life.rank > after.rank)) {
         Some(life) => Next::Session(life, Sequence(0)),
-        None if machine.assembly.pending.is_some() => Next::Assembly,
-        None => Next::End,
+        None if machine.clients.issued() != SessionId(0) => Next::Clients(SessionId(0)),
+        None => after_clients(machine),
+    }
+}
+
+fn after_clients(machine: &Machine) -> Next {
+    if machine.assembly.pending.is_some() { Next::Assembly } else { Next::End }
+}
+
+/// A reply that may not have been kept.
+fn put_kept(reply: Option<&[u8]>, out: &mut Vec<u8>) {
+    match reply {
+        None => varint::put(0, out),
+        Some(reply) => {
+            varint::put(reply.len() as u64 + 1, out);
+            out.extend_from_slice(reply);
+        }
     }
 }

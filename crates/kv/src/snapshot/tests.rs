@@ -4,11 +4,13 @@ use base::{Incarnation, Rank, Rng, Slot};
 use proptest::prelude::*;
 
 use super::*;
+use crate::client_sessions::{CallNumber, REPLY_BYTES_MAX};
 use crate::entry::command::put_plain;
-use crate::entry::{BatchWriter, Origin, Sequence};
+use crate::entry::{BatchWriter, Origin, Sequence, SessionCommand};
 use crate::reply::Protocol;
 
-const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/snapshot/golden-v1.bin");
+const GOLDEN_1: &[u8] = include_bytes!("golden-v1.bin");
+const GOLDEN_2: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/snapshot/golden-v2.bin");
 
 /// A machine with something of everything: keys, expiries, deletions, two lives, short, long and
 /// forgotten replies, and the beginning of a command in pieces.
@@ -67,14 +69,58 @@ fn reseal(bytes: &mut [u8]) {
     }
 }
 
+/// Two sessions of clients, with short, long and forgotten replies; one has acknowledged some.
+fn open_sessions(machine: &mut Machine) {
+    let mut value = Vec::new();
+    let mut sequence = 0;
+    let mut apply = |machine: &mut Machine, command: SessionCommand<'_>| {
+        let (mut bytes, mut writer) = (Vec::new(), BatchWriter::new());
+        command.put(&mut bytes);
+        sequence += 1;
+        value.clear();
+        writer.begin(1_700_000_000_000 + sequence, &mut value);
+        let origin = Origin { rank: Rank::at(5), incarnation: Incarnation(1) };
+        writer.append(origin, Sequence(sequence), &bytes, 1 << 20, &mut value);
+        machine.apply(machine.prefix().next_slot(), &value, &mut |_, _, _| {}).unwrap();
+        machine.client_sessions().issued()
+    };
+    let id = apply(machine, SessionCommand::Open);
+    apply(machine, SessionCommand::Open);
+    let long = "z".repeat(REPLY_BYTES_MAX);
+    for (number, acknowledged, line) in [
+        (1, 0, "INCR calls".to_owned()),
+        (2, 0, "INCR calls".to_owned()),
+        (3, 1, format!("SET calls {long}")),
+        (4, 0, "GETDEL calls".to_owned()),
+        (5, 0, "SET calls text GET".to_owned()),
+        (6, 0, "APPEND calls x".to_owned()),
+    ] {
+        let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        let mut command = Vec::new();
+        put_plain(&args, Protocol::Resp2, &mut command);
+        let (number, acknowledged) = (CallNumber(number), CallNumber(acknowledged));
+        apply(machine, SessionCommand::Call { id, number, acknowledged, command: &command });
+    }
+}
+
 #[test]
-fn golden_bytes_of_version_1_are_written_and_read() {
+fn golden_bytes_of_version_1_are_read() {
+    // What has no sessions of clients differs by the version alone.
     let machine = machine_with(1, 20, 60, 50);
     let bytes = bytes_of(&machine);
+    assert!(bytes[12..] == GOLDEN_1[12..]);
+    assert_eq!(restore(GOLDEN_1, 0).unwrap().digest(), machine.digest());
+}
+
+#[test]
+fn golden_bytes_of_version_2_are_written_and_read() {
+    let mut machine = machine_with(1, 5, 60, 50);
+    open_sessions(&mut machine);
+    let bytes = bytes_of(&machine);
     if std::env::var_os("UPDATE").is_some() {
-        std::fs::write(GOLDEN, &bytes).unwrap();
+        std::fs::write(GOLDEN_2, &bytes).unwrap();
     }
-    let golden = std::fs::read(GOLDEN).unwrap();
+    let golden = std::fs::read(GOLDEN_2).unwrap();
     assert!(bytes == golden, "the format has changed: raise VERSION and keep reading the old one");
     assert_eq!(restore(&golden, 0).unwrap().digest(), machine.digest());
 }
@@ -123,8 +169,8 @@ fn p4_p5_each_malformation_has_its_name() {
     assert_eq!(error(b"REDIS0011 and so on"), SnapshotError::NotASnapshot);
     assert_eq!(error(b"RE"), SnapshotError::NotASnapshot);
     let mut newer = bytes.clone();
-    newer[8] = 2;
-    assert_eq!(error(&newer), SnapshotError::Version { found: 2 });
+    newer[8] = 3;
+    assert_eq!(error(&newer), SnapshotError::Version { found: 3 });
     assert_eq!(error(&[&bytes[..], b"x"].concat()), SnapshotError::Trailing);
     let mut long = bytes.clone();
     long[15] = 0xff;
@@ -176,7 +222,10 @@ proptest! {
         n_keys in 0..300u64,
         pieces in prop::collection::vec(1..5000usize, 1..20),
     ) {
-        let machine = machine(seed, n_keys, 2000);
+        let mut machine = machine(seed, n_keys, 2000);
+        if seed & 1 == 1 {
+            open_sessions(&mut machine);
+        }
         let bytes = bytes_of(&machine);
         let mut installer = Installer::new(0);
         let (mut rest, mut pieces) = (&bytes[..], pieces.iter().cycle());
@@ -194,13 +243,15 @@ proptest! {
 
     #[test]
     fn p5_a_flipped_bit_is_noticed(at in 0.0..1.0f64, bit in 0..8u32) {
-        let mut bytes = bytes_of(&machine(6, 50, 100));
+        let mut machine = machine(6, 50, 100);
+        open_sessions(&mut machine);
+        let intact = bytes_of(&machine);
+        let mut bytes = intact.clone();
         let at = (at * bytes.len() as f64) as usize;
         bytes[at] ^= 1 << bit;
         prop_assert!(restore(&bytes, 0).is_err());
         // Even if whoever flipped it made the checks fit, nothing panics.
         if at >= 17 && at < bytes.len() - CHECK_BYTES {
-            let intact = bytes_of(&machine(6, 50, 100));
             if lengths(&intact) == lengths(&bytes) {
                 reseal(&mut bytes);
                 drop(restore(&bytes, 0));

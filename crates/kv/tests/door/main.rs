@@ -7,3 +7,4 @@ mod order;
 #[path = "../oracle/redis.rs"]
 mod redis;
 mod scripts;
+mod sessions;

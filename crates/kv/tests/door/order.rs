@@ -14,7 +14,9 @@ fn pipeline(seed: u64) -> Vec<u8> {
     for _ in 0..rng.below(60) {
         let key = format!("k{}", rng.below(3)).into_bytes();
         let key = &key[..];
-        let request: Vec<&[u8]> = match rng.below(17) {
+        let number = rng.below(5).to_string().into_bytes();
+        let number = &number[..];
+        let request: Vec<&[u8]> = match rng.below(22) {
             0..=2 => vec![b"INCR", key],
             3..=5 => vec![b"GET", key],
             6 => vec![b"PING"],
@@ -27,6 +29,11 @@ fn pipeline(seed: u64) -> Vec<u8> {
             13 => vec![b"CLIENT", b"REPLY", if rng.chance(1, 2) { b"SKIP" } else { b"ON" }],
             14 => vec![b"WAIT", b"0", b"1"],
             15 => vec![b"MGET", b"k0", b"k1", b"k2"],
+            16 => vec![b"GREGALE.SESSION"],
+            17 => vec![b"GREGALE.CALL", number, b"INCR", key],
+            18 => vec![b"GREGALE.CALL", number, b"GET", key],
+            19 => vec![b"GREGALE.CALL", number, b"EXEC"],
+            20 => vec![b"GREGALE.ACK", number],
             _ => vec![b"UNWATCH"],
         };
         input.extend_from_slice(&encode(&request));

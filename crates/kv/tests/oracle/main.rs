@@ -51,7 +51,9 @@ fn every_command_is_described_as_redis_describes_it() {
     let server = Server::start();
     for protocol in [Protocol::Resp2, Protocol::Resp3] {
         let mut twin = Twin::new(&server, protocol);
-        for spec in command::all().filter(|spec| spec.name != "quit") {
+        for spec in
+            command::all().filter(|spec| spec.name != "quit" && !spec.name.starts_with("gregale."))
+        {
             let name = spec.name.as_bytes();
             // The order of subcommands depends on Redis's seed.
             let compare =

@@ -2,11 +2,12 @@
 
 mod backup;
 mod door;
+mod gregale;
 mod keys;
 mod strings;
 
 use super::CommandSpec;
 
 /// All entries; lookups go through the index that is built from these.
-pub(super) static GROUPS: [&[CommandSpec]; 4] =
-    [&strings::STRINGS, &keys::KEYS, &door::DOOR, &backup::BACKUP];
+pub(super) static GROUPS: [&[CommandSpec]; 5] =
+    [&strings::STRINGS, &keys::KEYS, &door::DOOR, &backup::BACKUP, &gregale::GREGALE];

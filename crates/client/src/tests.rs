@@ -1,0 +1,164 @@
+//! The client against members that follow a script: what it sends again, and what it concludes.
+
+use super::*;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::thread::JoinHandle;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What the scripted member answers to the requests of one connection, in order; it hangs up at the
+/// end. Gives what was asked.
+fn member(listener: &TcpListener, replies: &[&str]) -> Vec<String> {
+    let (mut stream, _) = listener.accept().unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut asked = Vec::new();
+    for reply in replies {
+        asked.push(request(&mut stream));
+        stream.write_all(reply.as_bytes()).unwrap();
+    }
+    asked
+}
+
+fn request(stream: &mut TcpStream) -> String {
+    let mut line = || {
+        let (mut line, mut byte) = (Vec::new(), [0]);
+        while !line.ends_with(b"\r\n") {
+            stream.read_exact(&mut byte).unwrap();
+            line.push(byte[0]);
+        }
+        String::from_utf8(line).unwrap().trim_end().to_owned()
+    };
+    let n: usize = line().strip_prefix('*').unwrap().parse().unwrap();
+    let words: Vec<String> = (0..n)
+        .map(|_| {
+            line();
+            line()
+        })
+        .collect();
+    words.join(" ")
+}
+
+/// A member whose connections follow these scripts, one after the other.
+fn scripted(scripts: &'static [&'static [&'static str]]) -> (Client, JoinHandle<Vec<String>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let served = std::thread::spawn(move || {
+        scripts.iter().flat_map(|replies| member(&listener, replies)).collect()
+    });
+    (Client::new(Options::new([address]).deadline(PATIENCE)), served)
+}
+
+const SESSION: &str = "*3\r\n:77\r\n:0\r\n:3600000\r\n";
+const WRITES: &str = "*1\r\n*4\r\n$4\r\nincr\r\n:2\r\n*2\r\n+write\r\n+fast\r\n:1\r\n";
+const READS: &str = "*1\r\n*4\r\n$3\r\nget\r\n:2\r\n*1\r\n+readonly\r\n:1\r\n";
+const OK: &str = "+OK\r\n";
+
+#[test]
+fn a_lost_reply_is_asked_for_again_with_the_same_number() {
+    let (mut client, served) = scripted(&[
+        // The call is taken, and the member dies.
+        &[SESSION, WRITES, OK, ""],
+        &[SESSION, OK, "-UNKNOWN the outcome\r\n"],
+        &[SESSION, OK, ":8\r\n", OK, ":9\r\n"],
+    ]);
+    assert_eq!(client.call(&["INCR", "k"]), Ok(Value::Integer(8)));
+    assert_eq!(client.call(&["INCR", "k"]), Ok(Value::Integer(9)));
+    let asked = served.join().unwrap();
+    let calls: Vec<&String> = asked.iter().filter(|line| line.contains(".CALL")).collect();
+    let one = "GREGALE.CALL 1 INCR k";
+    assert_eq!(calls, [one, one, one, "GREGALE.CALL 2 INCR k"], "K1");
+    assert!(asked.contains(&"GREGALE.SESSION 77".to_owned()), "{asked:?}");
+    assert_eq!(asked[asked.len() - 2], "GREGALE.ACK 1");
+    assert_eq!(client.retries(), 2);
+}
+
+#[test]
+fn a_read_uses_no_number_up() {
+    let (mut client, served) =
+        scripted(&[&[SESSION, READS, OK, "$1\r\n5\r\n", WRITES, OK, ":6\r\n"]]);
+    assert_eq!(client.call(&["GET", "k"]), Ok(Value::Bulk(b"5".to_vec())));
+    assert_eq!(client.call(&["INCR", "k"]), Ok(Value::Integer(6)));
+    let asked = served.join().unwrap();
+    assert!(asked.contains(&"GREGALE.CALL 1 GET k".to_owned()), "{asked:?}");
+    assert!(asked.contains(&"GREGALE.CALL 1 INCR k".to_owned()), "{asked:?}");
+}
+
+#[test]
+fn an_expired_session_is_replaced_only_if_nothing_was_sent() {
+    const GONE: &str = "-NOSESSION there is none\r\n";
+    let (mut client, served) = scripted(&[
+        &[SESSION, WRITES, OK, GONE],
+        // Nothing can have happened: another session, and the call.
+        &["*3\r\n:78\r\n:0\r\n:1\r\n", OK, ":1\r\n", OK, ""],
+        // This time it may have been executed.
+        &[GONE],
+    ]);
+    assert_eq!(client.call(&["INCR", "k"]), Ok(Value::Integer(1)));
+    let error = client.call(&["INCR", "k"]).unwrap_err();
+    assert!(!error.is_outcome_known(), "K2: {error}");
+    assert_eq!(client.session(), None, "K1");
+    served.join().unwrap();
+}
+
+#[test]
+fn what_is_refused_uses_no_number_up_and_what_is_answered_does() {
+    let (mut client, served) = scripted(&[
+        &[SESSION, "*1\r\n*-1\r\n", OK, "-NOTCALLED the number is not used up: ERR unknown\r\n"],
+        &[SESSION, WRITES, OK, "-ERR value is not an integer\r\n", OK, ":1\r\n"],
+    ]);
+    let error = client.call(&["NOSUCH"]).unwrap_err();
+    assert!(matches!(error, Error::NotExecuted(_)), "{error}");
+    let error = client.call(&["INCR", "k"]).unwrap_err();
+    assert_eq!(error, Error::Answered("ERR value is not an integer".into()));
+    assert_eq!(client.call(&["INCR", "k"]), Ok(Value::Integer(1)));
+    let asked = served.join().unwrap();
+    assert_eq!(asked.last().unwrap(), "GREGALE.CALL 2 INCR k");
+}
+
+#[test]
+fn a_transaction_is_one_call() {
+    const QUEUED: &str = "+QUEUED\r\n";
+    let (mut client, served) =
+        scripted(&[&[SESSION, OK, OK, QUEUED, QUEUED, "*2\r\n:1\r\n-ERR no\r\n"]]);
+    let both: [&[&str]; 2] = [&["INCR", "k"], &["INCR", "text"]];
+    let expected = vec![Value::Integer(1), Value::Error("ERR no".into())];
+    assert_eq!(client.transaction(&both), Ok(Value::Array(expected)));
+    let asked = served.join().unwrap();
+    let last = ["MULTI", "INCR k", "INCR text", "GREGALE.CALL 1 EXEC"];
+    assert_eq!(asked[asked.len() - 4..], last);
+}
+
+#[test]
+fn without_a_cluster_nothing_was_executed() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    drop(listener);
+    let mut client = Client::new(Options::new([address]));
+    let error = client.call_within(&["INCR", "k"], Duration::from_millis(30)).unwrap_err();
+    assert!(matches!(error, Error::NotExecuted(_)), "{error}");
+    let long = "x".repeat(CALL_BYTES_MAX);
+    assert!(matches!(client.call(&["SET", "k", &long]), Err(Error::NotExecuted(_))));
+    assert!(matches!(client.call::<&str>(&[]), Err(Error::NotExecuted(_))));
+}
+
+#[test]
+fn a_member_that_never_answers_leaves_the_outcome_unknown() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let served = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        for reply in [SESSION, WRITES, OK] {
+            request(&mut stream);
+            stream.write_all(reply.as_bytes()).unwrap();
+        }
+        request(&mut stream);
+        (stream, listener)
+    });
+    let mut client = Client::new(Options::new([address]));
+    let error = client.call_within(&["INCR", "k"], Duration::from_millis(200));
+    let error = error.unwrap_err();
+    assert!(matches!(error, Error::Unknown(_)), "{error}");
+    assert_eq!(client.session(), None, "K1");
+    drop(served.join().unwrap());
+}

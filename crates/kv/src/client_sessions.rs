@@ -1,0 +1,434 @@
+//! Client sessions: what was executed for each client that asked for exactly once.
+//!
+//! [`sessions`](crate::sessions) lets a *member* hand a command over again; it forgets with the
+//! member's life. A client that must know what became of its command although every process died
+//! meanwhile opens a session of its own: the log gives it an id, the client numbers its calls, and
+//! every replica keeps the replies that the client has not acknowledged.
+//!
+//! - E1 a (session, sequence) is executed at most once. By construction: only `executed + 1` is
+//!   [`Judged::Fresh`], and [`ClientSessions::record`] makes it `executed`.
+//! - E2 sequences are executed in order, without gaps: one that is further on is refused, and the
+//!   client knows that nothing has happened.
+//! - E3 an executed sequence that is not acknowledged gets the reply that it got first, or, if that
+//!   was longer than [`REPLY_BYTES_MAX`], a definite "executed". Never a second execution.
+//! - E4 the memory is bounded: [`SESSIONS_MAX`] sessions, [`UNACKNOWLEDGED_MAX`] replies each, and
+//!   no call is executed for a session that holds [`KEPT_BYTES_MAX`] bytes of them. Asserted in
+//!   `record`.
+//! - E5 a session that was idle for [`IDLE_MS`] of state time is gone, at every replica at the same
+//!   value of the log; what is called in it is refused and never executed. An id is never issued
+//!   again, not even by another cluster on the same ports: it is above every id before it and above
+//!   the state time in milliseconds times 1024.
+//! - E6 all of this is a function of the calls and of state time: replicas agree.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use smallvec::SmallVec;
+
+/// Sessions of a cluster that may be open at once; opening another is refused.
+pub const SESSIONS_MAX: usize = 4096;
+
+/// Calls of a session that may be executed but not acknowledged; a further one is refused.
+pub const UNACKNOWLEDGED_MAX: usize = 256;
+
+/// A longer reply reaches the client that waits for it, but is not kept for a repetition.
+pub const REPLY_BYTES_MAX: usize = 16 << 10;
+
+/// A session that keeps so many bytes of replies gets no call executed before it acknowledges.
+pub const KEPT_BYTES_MAX: usize = 32 << 10;
+
+/// A session that nothing was called in for so long, in state time, expires.
+pub const IDLE_MS: u64 = 60 * 60 * 1000;
+
+/// Ids grow by at least so many a millisecond; the product stays below 2^53, which every client's
+/// numbers can hold, for the next two centuries.
+const IDS_PER_MS: u64 = 1024;
+const ID_OF_TIME_MAX: u64 = 1 << 53;
+
+/// Names a session of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionId(pub u64);
+
+/// A call's number within its session, from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallNumber(pub u64);
+
+/// What a client hears about its session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Its name.
+    pub id: SessionId,
+    /// The last call that was executed; 0 before the first.
+    pub executed: CallNumber,
+}
+
+/// What is to be done with a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Judged<'a> {
+    /// Execute it, and record its reply.
+    Fresh,
+    /// It has been executed and answered this.
+    Answered(&'a [u8]),
+    /// It has been executed; its reply was too long to be kept.
+    TooLong,
+    /// It has been executed, and the client has said that it knows the reply.
+    Acknowledged,
+    /// It was not executed: this is the next number.
+    Gap(CallNumber),
+    /// It was not executed: too much is not acknowledged.
+    WindowFull,
+    /// It was not executed by this call: there is no such session, any more or at all.
+    NoSession,
+}
+
+/// A reply that is kept; `None` if it was too long.
+type Kept = Option<SmallVec<[u8; 16]>>;
+
+#[derive(Clone, Debug, Default)]
+struct ClientSession {
+    /// State time of the last call.
+    touched_ms: u64,
+    executed: u64,
+    /// At most `executed`.
+    acknowledged: u64,
+    /// Those of the calls above `acknowledged`, in order.
+    replies: VecDeque<Kept>,
+    /// Bytes of these.
+    kept_bytes: usize,
+}
+
+/// One session, for a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionRecord<'a> {
+    /// Its name.
+    pub id: SessionId,
+    /// State time of the last call in it.
+    pub touched_ms: u64,
+    /// The highest call whose reply the client has acknowledged.
+    pub acknowledged: CallNumber,
+    /// The replies above, in order; `None` for one that was too long.
+    pub replies: Vec<Option<&'a [u8]>>,
+}
+
+/// A record that no history of calls leaves behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a snapshot's client sessions are out of order or over their limits")]
+pub struct ImpossibleSession;
+
+/// All sessions of clients.
+#[derive(Clone, Debug, Default)]
+pub struct ClientSessions {
+    sessions: BTreeMap<u64, ClientSession>,
+    /// The last id.
+    issued: u64,
+    /// No session expires before: spares looking at all of them. Not part of the state.
+    none_expires_before_ms: u64,
+}
+
+impl ClientSession {
+    fn expires_ms(&self) -> u64 {
+        self.touched_ms.saturating_add(IDLE_MS)
+    }
+
+    /// The client knows all replies up to `number`. What was not executed cannot be known.
+    fn acknowledge(&mut self, number: u64) {
+        while self.acknowledged < number.min(self.executed) {
+            let reply = self.replies.pop_front().expect("one for each that is not acknowledged");
+            self.kept_bytes -= reply.map_or(0, |reply| reply.len());
+            self.acknowledged += 1;
+        }
+    }
+
+    fn keep(&mut self, reply: Option<&[u8]>) {
+        self.executed += 1;
+        let kept: Kept = reply.filter(|reply| reply.len() <= REPLY_BYTES_MAX).map(SmallVec::from);
+        self.kept_bytes += kept.as_ref().map_or(0, |reply| reply.len());
+        self.replies.push_back(kept);
+    }
+
+    fn is_full(&self) -> bool {
+        self.replies.len() >= UNACKNOWLEDGED_MAX || self.kept_bytes >= KEPT_BYTES_MAX
+    }
+
+    fn judge(&self, number: u64) -> Judged<'_> {
+        if number <= self.acknowledged {
+            Judged::Acknowledged
+        } else if number <= self.executed {
+            let at = (number - self.acknowledged - 1) as usize;
+            match &self.replies[at] {
+                Some(reply) => Judged::Answered(reply),
+                None => Judged::TooLong,
+            }
+        } else if number > self.executed + 1 {
+            Judged::Gap(CallNumber(self.executed + 1))
+        } else if self.is_full() {
+            Judged::WindowFull
+        } else {
+            Judged::Fresh
+        }
+    }
+}
+
+impl ClientSessions {
+    /// Nobody has opened a session.
+    pub fn new() -> ClientSessions {
+        ClientSessions::default()
+    }
+
+    /// How many are open.
+    pub fn len(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.sessions.is_empty()
+    }
+
+    /// Ends the sessions that are due at state time `now_ms` (E5).
+    pub fn expire(&mut self, now_ms: u64) {
+        if now_ms < self.none_expires_before_ms {
+            return;
+        }
+        self.sessions.retain(|_, session| session.expires_ms() > now_ms);
+        // A call only moves the end of a session away, so this stays a lower bound.
+        let first = self.sessions.values().map(ClientSession::expires_ms).min();
+        self.none_expires_before_ms = first.unwrap_or(0);
+    }
+
+    /// Opens a session; `None` if there are [`SESSIONS_MAX`].
+    pub fn open(&mut self, now_ms: u64) -> Option<Standing> {
+        if self.sessions.len() >= SESSIONS_MAX {
+            return None;
+        }
+        let of_time = now_ms.saturating_mul(IDS_PER_MS).min(ID_OF_TIME_MAX);
+        self.issued = self.issued.max(of_time) + 1;
+        let session = ClientSession { touched_ms: now_ms, ..ClientSession::default() };
+        self.none_expires_before_ms = self.none_expires_before_ms.min(session.expires_ms());
+        self.sessions.insert(self.issued, session);
+        Some(Standing { id: SessionId(self.issued), executed: CallNumber(0) })
+    }
+
+    /// The client is there again; `None` if the session is not.
+    pub fn resume(&mut self, id: SessionId, now_ms: u64) -> Option<Standing> {
+        let session = self.sessions.get_mut(&id.0)?;
+        session.touched_ms = now_ms;
+        Some(Standing { id, executed: CallNumber(session.executed) })
+    }
+
+    /// The client has done with it. False if it was not there.
+    pub fn end(&mut self, id: SessionId) -> bool {
+        self.sessions.remove(&id.0).is_some()
+    }
+
+    /// What is to be done with a call of a client that knows all replies up to `acknowledged`.
+    pub fn judge(
+        &mut self,
+        id: SessionId,
+        number: CallNumber,
+        acknowledged: CallNumber,
+        now_ms: u64,
+    ) -> Judged<'_> {
+        let Some(session) = self.sessions.get_mut(&id.0) else { return Judged::NoSession };
+        session.touched_ms = now_ms;
+        session.acknowledge(acknowledged.0);
+        session.judge(number.0)
+    }
+
+    /// Keeps the reply of the call that [`ClientSessions::judge`] has just called fresh.
+    ///
+    /// # Panics
+    /// When it has not.
+    pub fn record(&mut self, id: SessionId, number: CallNumber, reply: &[u8]) {
+        let session = self.sessions.get_mut(&id.0).expect("judged just now");
+        assert!(session.executed + 1 == number.0, "E1, E2: each call once, in order");
+        session.keep(Some(reply));
+        assert!(session.kept_bytes < KEPT_BYTES_MAX + REPLY_BYTES_MAX, "E4");
+        assert!(session.replies.len() <= UNACKNOWLEDGED_MAX, "E4");
+    }
+
+    /// Whether every call below `number` has been executed, so that a read which comes after them
+    /// sees them. `stamp_ms` is the time of the read: if by then the session has expired and the
+    /// state does not know it yet, the answer is [`ReadJudged::NeedsTick`].
+    pub fn judge_read(&self, id: SessionId, number: CallNumber, stamp_ms: u64) -> ReadJudged {
+        match self.sessions.get(&id.0) {
+            None => ReadJudged::NoSession,
+            Some(session) if session.expires_ms() <= stamp_ms => ReadJudged::NeedsTick,
+            Some(session) if number.0 > session.executed + 1 => {
+                ReadJudged::Gap(CallNumber(session.executed + 1))
+            }
+            Some(_) => ReadJudged::Good,
+        }
+    }
+
+    /// The last id that was issued, 0 if none was.
+    pub fn issued(&self) -> SessionId {
+        SessionId(self.issued)
+    }
+
+    /// All sessions from an id on, by id.
+    pub fn records(&self, from: SessionId) -> impl Iterator<Item = SessionRecord<'_>> {
+        self.sessions.range(from.0..).map(|(id, session)| SessionRecord {
+            id: SessionId(*id),
+            touched_ms: session.touched_ms,
+            acknowledged: CallNumber(session.acknowledged),
+            replies: session.replies.iter().map(Option::as_deref).collect(),
+        })
+    }
+
+    /// Sets the last id of a table that is being restored.
+    ///
+    /// # Errors
+    /// When it is none, or not the one that was set before.
+    pub fn restore_issued(&mut self, issued: SessionId) -> Result<(), ImpossibleSession> {
+        if issued.0 == 0 || self.issued != 0 && self.issued != issued.0 {
+            return Err(ImpossibleSession);
+        }
+        self.issued = issued.0;
+        Ok(())
+    }
+
+    /// Adds a session to a table that is being restored, in order of ids.
+    ///
+    /// # Errors
+    /// When it is not what [`ClientSessions::records`] gives.
+    pub fn restore(&mut self, record: SessionRecord<'_>) -> Result<(), ImpossibleSession> {
+        let SessionRecord { id: SessionId(id), touched_ms, acknowledged, replies } = record;
+        let is_next = self.sessions.last_key_value().is_none_or(|(last, _)| *last < id);
+        let has_place = self.sessions.len() < SESSIONS_MAX && id != 0 && id <= self.issued;
+        let acknowledged = acknowledged.0;
+        let executed = acknowledged.checked_add(replies.len() as u64);
+        // Above, numbers would run out.
+        let has_numbers = executed.is_some_and(|executed| executed < u64::MAX / 2);
+        if !is_next || !has_place || !has_numbers {
+            return Err(ImpossibleSession);
+        }
+        let mut session = ClientSession {
+            touched_ms,
+            executed: acknowledged,
+            acknowledged,
+            ..Default::default()
+        };
+        for reply in replies {
+            if session.is_full() || reply.is_some_and(|reply| reply.len() > REPLY_BYTES_MAX) {
+                return Err(ImpossibleSession);
+            }
+            session.keep(reply);
+        }
+        self.sessions.insert(id, session);
+        Ok(())
+    }
+}
+
+/// What is to be done with a read in a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadJudged {
+    /// Answer it.
+    Good,
+    /// A call before it has not been executed: this is the next number.
+    Gap(CallNumber),
+    /// Have a tick decided first.
+    NeedsTick,
+    /// There is no such session.
+    NoSession,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: u64 = 1_700_000_000_000;
+
+    fn call(
+        sessions: &mut ClientSessions,
+        id: SessionId,
+        number: u64,
+        acknowledged: u64,
+    ) -> String {
+        let (number, acknowledged) = (CallNumber(number), CallNumber(acknowledged));
+        match sessions.judge(id, number, acknowledged, NOW) {
+            Judged::Fresh => {
+                let reply = format!("reply {}", number.0);
+                sessions.record(id, number, reply.as_bytes());
+                reply
+            }
+            Judged::Answered(reply) => format!("again {}", String::from_utf8_lossy(reply)),
+            other => format!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn e1_e2_e3_each_call_once_in_order_and_answered_alike() {
+        let mut sessions = ClientSessions::new();
+        let id = sessions.open(NOW).unwrap().id;
+        assert_eq!(call(&mut sessions, id, 2, 0), "Gap(CallNumber(1))");
+        assert_eq!(call(&mut sessions, id, 1, 0), "reply 1");
+        assert_eq!(call(&mut sessions, id, 1, 0), "again reply 1");
+        assert_eq!(call(&mut sessions, id, 3, 0), "Gap(CallNumber(2))");
+        assert_eq!(call(&mut sessions, id, 2, 0), "reply 2");
+        assert_eq!(call(&mut sessions, id, 1, 0), "again reply 1");
+        // An acknowledgement never falls, and does not reach what was not executed.
+        assert_eq!(call(&mut sessions, id, 3, 99), "reply 3");
+        assert_eq!(call(&mut sessions, id, 2, 0), "Acknowledged");
+        assert_eq!(call(&mut sessions, id, 3, 0), "again reply 3");
+        assert_eq!(sessions.resume(id, NOW).unwrap().executed, CallNumber(3));
+        assert_eq!(call(&mut sessions, SessionId(id.0 + 1), 1, 0), "NoSession");
+    }
+
+    #[test]
+    fn e4_what_is_not_acknowledged_is_bounded() {
+        let mut sessions = ClientSessions::new();
+        let id = sessions.open(NOW).unwrap().id;
+        let most = UNACKNOWLEDGED_MAX as u64;
+        for number in 1..=most {
+            assert_eq!(call(&mut sessions, id, number, 0), format!("reply {number}"));
+        }
+        assert_eq!(call(&mut sessions, id, most + 1, 0), "WindowFull");
+        assert_eq!(call(&mut sessions, id, most, 0), format!("again reply {most}"));
+        assert_eq!(call(&mut sessions, id, most + 1, 1), format!("reply {}", most + 1));
+        let long = vec![b'x'; REPLY_BYTES_MAX];
+        let id = sessions.open(NOW).unwrap().id;
+        for number in 1..=2 {
+            sessions.judge(id, CallNumber(number), CallNumber(0), NOW);
+            sessions.record(id, CallNumber(number), &long);
+        }
+        assert_eq!(call(&mut sessions, id, 3, 0), "WindowFull", "by bytes");
+        assert_eq!(call(&mut sessions, id, 3, 1), "reply 3");
+        sessions.judge(id, CallNumber(4), CallNumber(3), NOW);
+        sessions.record(id, CallNumber(4), &[&long[..], b"x"].concat());
+        assert_eq!(call(&mut sessions, id, 4, 0), "TooLong");
+    }
+
+    #[test]
+    fn e4_sessions_are_bounded_and_those_that_ended_make_room() {
+        let mut sessions = ClientSessions::new();
+        let ids: Vec<_> = (0..SESSIONS_MAX).map(|_| sessions.open(NOW).unwrap().id).collect();
+        assert!(sessions.open(NOW).is_none());
+        assert!(sessions.end(ids[7]));
+        assert!(!sessions.end(ids[7]));
+        let id = sessions.open(NOW).unwrap().id;
+        assert!(ids.iter().all(|other| *other < id), "E5: ids rise");
+    }
+
+    #[test]
+    fn e5_an_idle_session_expires_and_its_id_does_not_come_back() {
+        let mut sessions = ClientSessions::new();
+        let (idle, busy) = (sessions.open(NOW).unwrap().id, sessions.open(NOW).unwrap().id);
+        assert!(idle.0 > NOW * 1024);
+        sessions.expire(NOW + IDLE_MS - 1);
+        assert_eq!(sessions.len(), 2);
+        sessions.resume(busy, NOW + IDLE_MS - 1);
+        let due = NOW + IDLE_MS;
+        let before = CallNumber(1);
+        assert_eq!(sessions.judge_read(idle, before, due - 1), ReadJudged::Good);
+        assert_eq!(sessions.judge_read(idle, before, due), ReadJudged::NeedsTick);
+        sessions.expire(due);
+        assert_eq!(sessions.len(), 1);
+        assert_eq!(sessions.judge_read(idle, before, due), ReadJudged::NoSession);
+        assert_eq!(call(&mut sessions, idle, 1, 0), "NoSession");
+        assert_eq!(sessions.judge_read(busy, CallNumber(2), due), ReadJudged::Gap(CallNumber(1)));
+        sessions.expire(due + IDLE_MS);
+        assert!(sessions.is_empty());
+        // A clock that stood still, or a state that was restored at once, gives no id twice.
+        assert!(sessions.open(NOW).unwrap().id > busy);
+    }
+}

@@ -1,0 +1,26 @@
+//! What only gregale has: client sessions.
+
+use super::super::{CommandSpec, flag, spec};
+
+/// See `docs/sessions.md`.
+pub(super) static GREGALE: [CommandSpec; 3] = [
+    spec("gregale.ack", 2, flag::NOSCRIPT | flag::FAST)
+        .doc("connection", "0.1.0", "O(1)", "Acknowledge the replies of a session's calls")
+        .categories(&["@fast", "@connection"]),
+    spec("gregale.call", -3, flag::NOSCRIPT)
+        .doc(
+            "connection",
+            "0.1.0",
+            "O(log N) where N is the number of sessions, beside the command's",
+            "Execute a command once, whoever sends it again",
+        )
+        .categories(&["@slow", "@connection"]),
+    spec("gregale.session", -1, flag::NOSCRIPT)
+        .doc(
+            "connection",
+            "0.1.0",
+            "O(log N) where N is the number of sessions",
+            "Open, resume or end a session",
+        )
+        .categories(&["@slow", "@connection"]),
+];

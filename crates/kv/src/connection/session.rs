@@ -1,0 +1,158 @@
+//! GREGALE.SESSION, GREGALE.CALL, GREGALE.ACK: the connection's end of a client session.
+//!
+//! The session itself is in the log; here is which one the connection speaks for, and what its
+//! client has acknowledged, which travels with the next call and costs no entry of its own.
+//!
+//! A call that is refused here, before it reaches the log, uses no number up. The client must know
+//! that, so each such error begins with NOTCALLED (or EXECABORT, as EXEC's own do).
+
+use super::door::{Door, Kind};
+use crate::client_sessions::{CallNumber, SessionId};
+use crate::command::{CommandSpec, resolve};
+use crate::entry::SessionCommand;
+use crate::entry::command::put_plain;
+use crate::exec::{SYNTAX, admit, parse_integer};
+
+/// The session that a connection speaks for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Speaking {
+    /// `None` before GREGALE.SESSION.
+    id: Option<SessionId>,
+    /// The client knows the replies up to this call.
+    acknowledged: u64,
+    /// The EXEC that is held is this call.
+    pub(super) exec: Option<(SessionId, CallNumber)>,
+}
+
+const NO_SESSION_HERE: &str = "this connection has no session; send GREGALE.SESSION first";
+
+impl Speaking {
+    fn begin(&mut self, id: SessionId) {
+        *self = Speaking { id: Some(id), ..Speaking::default() };
+    }
+
+    /// A session was asked for, and this is the answer.
+    pub(super) fn opened(&mut self, reply: &[u8]) {
+        let text = std::str::from_utf8(reply).unwrap_or_default();
+        let mut lines = text.split("\r\n");
+        // An error opens nothing: calls are refused until another GREGALE.SESSION succeeds.
+        if let (Some("*3"), Some(id)) = (lines.next(), lines.next())
+            && let Some(Ok(id)) = id.strip_prefix(':').map(str::parse)
+        {
+            self.begin(SessionId(id));
+        }
+    }
+
+    /// The beginning of a call's bytes.
+    pub(super) fn put_call(&self, id: SessionId, number: CallNumber, out: &mut Vec<u8>) {
+        let acknowledged = CallNumber(self.acknowledged);
+        SessionCommand::Call { id, number, acknowledged, command: &[] }.put(out);
+    }
+}
+
+impl Door {
+    /// The request was refused, and the session's number is not used up.
+    pub(super) fn not_called(&mut self, why: impl AsRef<[u8]>) {
+        let mut text = b"NOTCALLED the number is not used up: ".to_vec();
+        text.extend_from_slice(why.as_ref());
+        self.reply.clear();
+        self.reply.error(text);
+    }
+
+    /// GREGALE.SESSION [id | END]
+    pub(super) fn session(&mut self, args: &[&[u8]]) {
+        self.command.clear();
+        match args {
+            [_] => {
+                SessionCommand::Open.put(&mut self.command);
+                self.speaking = Speaking::default();
+                self.held = Some(Kind::Open);
+            }
+            [_, word] if word.eq_ignore_ascii_case(b"end") => {
+                let Some(id) = self.speaking.id else {
+                    self.reply.error_fmt(format_args!("ERR {NO_SESSION_HERE}"));
+                    return;
+                };
+                SessionCommand::End(id).put(&mut self.command);
+                self.speaking = Speaking::default();
+                self.held = Some(Kind::Write);
+            }
+            [_, id] => match parse_integer(id).map(u64::try_from) {
+                Some(Ok(id)) => {
+                    // Whether there is such a session is for the log to say, to each call anew.
+                    SessionCommand::Resume(SessionId(id)).put(&mut self.command);
+                    self.speaking.begin(SessionId(id));
+                    self.held = Some(Kind::Write);
+                }
+                _ => self.reply.error("ERR a session's id is a number that GREGALE.SESSION gave"),
+            },
+            _ => self.reply.error(SYNTAX),
+        }
+    }
+
+    /// GREGALE.ACK number
+    pub(super) fn acknowledge(&mut self, args: &[&[u8]]) {
+        match (self.speaking.id, parse_integer(args[1]).map(u64::try_from)) {
+            (None, _) => self.reply.error_fmt(format_args!("ERR {NO_SESSION_HERE}")),
+            (_, Some(Ok(number))) => {
+                self.speaking.acknowledged = self.speaking.acknowledged.max(number);
+                self.reply.ok();
+            }
+            _ => self.reply.error("ERR the number of a call is an integer, from 0"),
+        }
+    }
+
+    /// GREGALE.CALL number command [argument ...]
+    pub(super) fn call(&mut self, args: &[&[u8]]) {
+        let Some(id) = self.speaking.id else {
+            self.not_called(NO_SESSION_HERE);
+            return;
+        };
+        let number = match parse_integer(args[1]).map(u64::try_from) {
+            Some(Ok(number)) if number > 0 => CallNumber(number),
+            _ => {
+                self.not_called("the number of a call is an integer, from 1");
+                return;
+            }
+        };
+        let args = &args[2..];
+        let Some(spec) = resolve(args, &mut self.reply) else {
+            let reply = self.reply.take();
+            let text = reply.strip_prefix(b"-").and_then(|text| text.strip_suffix(b"\r\n"));
+            self.not_called(text.unwrap_or_default());
+            return;
+        };
+        self.call_resolved(id, number, spec, args);
+    }
+
+    fn call_resolved(
+        &mut self,
+        id: SessionId,
+        number: CallNumber,
+        spec: &'static CommandSpec,
+        args: &[&[u8]],
+    ) {
+        if spec.name == "exec" {
+            if self.transaction.is_none() {
+                self.not_called("EXEC without MULTI");
+                return;
+            }
+            self.exec();
+            self.speaking.exec = self.held.map(|_| (id, number));
+        } else if !spec.is_for_store() {
+            let name = spec.name.replace('|', " ").to_ascii_uppercase();
+            self.not_called(format!("{name} is about the connection; send it by itself"));
+        } else if let Err(refusal) = admit(spec, args) {
+            self.not_called(refusal);
+        } else {
+            self.command.clear();
+            if spec.is_write() {
+                self.speaking.put_call(id, number, &mut self.command);
+            } else {
+                SessionCommand::Read { id, number, command: &[] }.put(&mut self.command);
+            }
+            put_plain(args, self.protocol, &mut self.command);
+            self.held = Some(if spec.is_write() { Kind::Write } else { Kind::Read });
+        }
+    }
+}

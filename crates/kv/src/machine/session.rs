@@ -1,0 +1,67 @@
+//! What the commands of client sessions do.
+
+use super::execute_plain;
+use crate::client_sessions::{CallNumber, ClientSessions, IDLE_MS, Judged, Standing};
+use crate::entry::{Command, SessionCommand};
+use crate::reply::Reply;
+use crate::store::Store;
+use crate::text;
+
+/// Executes a command of a session and appends exactly one reply.
+pub(super) fn execute(
+    store: &mut Store,
+    clients: &mut ClientSessions,
+    command: SessionCommand<'_>,
+    seed: u64,
+    reply: &mut Reply,
+) {
+    let now_ms = store.now_ms();
+    match command {
+        SessionCommand::Open => match clients.open(now_ms) {
+            Some(standing) => tell(standing, reply),
+            None => reply.error(text::TOO_MANY_SESSIONS),
+        },
+        SessionCommand::Resume(id) => match clients.resume(id, now_ms) {
+            Some(standing) => tell(standing, reply),
+            None => reply.error(text::NO_SESSION),
+        },
+        SessionCommand::End(id) => {
+            if clients.end(id) {
+                reply.ok();
+            } else {
+                reply.error(text::NO_SESSION);
+            }
+        }
+        SessionCommand::Call { id, number, acknowledged, command } => {
+            match clients.judge(id, number, acknowledged, now_ms) {
+                Judged::Fresh => {
+                    execute_plain(store, Command::decode(command), seed, reply);
+                    clients.record(id, number, reply.as_bytes());
+                }
+                Judged::Answered(kept) => reply.raw(kept),
+                Judged::TooLong => reply.error(text::REPLY_TOO_LONG),
+                Judged::Acknowledged => reply.error(text::ACKNOWLEDGED),
+                Judged::Gap(next) => gap(next, reply),
+                Judged::WindowFull => reply.error(text::WINDOW_FULL),
+                Judged::NoSession => reply.error(text::NO_SESSION),
+            }
+        }
+        // A read has no place in the log.
+        SessionCommand::Read { .. } => reply.error(text::MALFORMED),
+    }
+}
+
+/// How a session stands: its id, its last executed call, and how long it may be idle.
+fn tell(standing: Standing, reply: &mut Reply) {
+    reply.array(3);
+    reply.integer(standing.id.0 as i64);
+    reply.integer(standing.executed.0 as i64);
+    reply.integer(IDLE_MS as i64);
+}
+
+pub(super) fn gap(next: CallNumber, reply: &mut Reply) {
+    reply.error_fmt(format_args!(
+        "GAP not executed: calls before it are missing, the session's next one is {}",
+        next.0
+    ));
+}
