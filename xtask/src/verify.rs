@@ -96,10 +96,27 @@ fn sim() -> Result<Outcome> {
     if !has_subcommand("sim")? {
         return Ok(Outcome::Skipped("`gregale sim` does not exist yet".to_owned()));
     }
-    // The tests hunt the planted bugs that a short sweep finds; `cargo xtask sim` all of them.
-    let args = ["sim", "--protocol", "velos", "--seeds", "60", "--format", "json"];
-    passed(&mut gregale(&args))
+    for (protocol, seeds, hunts) in SWEEPS {
+        let mut args = vec!["sim", "--protocol", protocol, "--seeds", seeds, "--format", "json"];
+        args.extend(hunts.then_some("--mutants"));
+        passed(&mut gregale(&args))?;
+    }
+    Ok(Outcome::Passed)
 }
+
+/// Protocols, how many seeds of each, and whether every planted bug is hunted here: those of atomic
+/// multicast take minutes, so its tests hunt some and `cargo xtask sim` all.
+const SWEEPS: [(&str, &str, bool); 9] = [
+    ("velos", "100", true),
+    ("velos-narrow", "100", false),
+    ("durable", "100", true),
+    ("mu", "100", false),
+    ("skeen", "200", false),
+    ("whitebox", "200", false),
+    ("fastcast", "200", false),
+    ("primcast", "100", false),
+    ("primcast-linearizable", "100", false),
+];
 
 fn deny() -> Result<Outcome> {
     if !works(&mut cargo(&["deny", "--version"])) {

@@ -114,6 +114,14 @@ mod tests {
         (script, leader, n_answered)
     }
 
+    /// Shown by a script instead of hunted: a sweep meets it too rarely.
+    enum RecycleEarly {}
+
+    impl Variant for RecycleEarly {
+        const NAME: &'static str = "RECYCLE_EARLY";
+        const RECYCLE_EARLY: bool = true;
+    }
+
     /// Memory answers for the stopped, but what they have not applied is not recycled (I3).
     #[test]
     fn a_leader_alone_goes_on_for_one_ring_and_no_further() {

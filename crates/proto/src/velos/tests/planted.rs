@@ -3,20 +3,6 @@
 
 use super::*;
 
-/// The check in `tests` that a slot is not recycled early is one: with the bug planted, decisions are overwritten that nobody else has.
-/// (A sweep meets that as a member that never catches up, after thousands of seeds.)
-#[test]
-fn recycled_early_a_slot_would_be_gone_before_it_is_applied() {
-    enum Hasty {}
-
-    impl Variant for Hasty {
-        const NAME: &'static str = "RECYCLE_EARLY";
-        const RECYCLE_EARLY: bool = true;
-    }
-
-    assert!(taken_alone(&mut Group::<Hasty>::new()) > 16);
-}
-
 /// The ballots of a member's first term and of its first after a restart, at their beginning.
 fn ballots_around_a_restart<V: Variant>() -> (Ballot, Ballot) {
     let mut group = Group::<V>::new();
