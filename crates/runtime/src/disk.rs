@@ -7,6 +7,7 @@
 //!   construction: `Core::mind_disk` tells the machine of a snapshot after its file has its name.
 //! - I3 a disk that failed ends the replica: nobody knows what is on it then. [`LogDisk::failure`].
 
+use crate::stats::DiskFigures;
 use base::{Instant, Prefix, Slot};
 use proto::disk::{Disk, DiskEvent, Entry, EntryHead, Flush};
 use rustix::event::{EventfdFlags, eventfd};
@@ -71,6 +72,8 @@ pub struct LogDisk {
     reports: Vec<Report>,
     failure: Option<String>,
     trouble: Option<String>,
+    last_trouble: Option<String>,
+    n_troubles: u64,
     /// Bytes of entries since the last snapshot began.
     logged_bytes: u64,
     snapshot_bytes: u64,
@@ -127,6 +130,8 @@ impl LogDisk {
             reports: Vec::new(),
             failure: None,
             trouble: None,
+            last_trouble: None,
+            n_troubles: 0,
             snapshot_bytes: found.as_ref().map_or(0, |found| found.state.len() as u64),
             snapshot_log_bytes: None,
             writing: None,
@@ -162,11 +167,12 @@ impl LogDisk {
             self.failure = Some(fatal.to_string());
             return;
         }
-        for report in self.reports.drain(..) {
+        let mut reports = std::mem::take(&mut self.reports);
+        for report in reports.drain(..) {
             let event = match report {
                 Report::Synced(flush) => DiskEvent::Synced(Flush(flush.0)),
                 Report::Full(why) => {
-                    self.trouble = Some(why);
+                    self.is_in_trouble(why);
                     DiskEvent::Full
                 }
                 Report::Room => {
@@ -175,7 +181,7 @@ impl LogDisk {
                 }
                 Report::Stalled => {
                     let place = self.directory.media().place();
-                    self.trouble = Some(format!("{place} takes long to sync"));
+                    self.is_in_trouble(format!("{place} takes long to sync"));
                     DiskEvent::Stalled
                 }
                 Report::Flowing => {
@@ -185,6 +191,13 @@ impl LogDisk {
             };
             tell(event);
         }
+        self.reports = reports;
+    }
+
+    fn is_in_trouble(&mut self, why: String) {
+        self.n_troubles += 1;
+        self.last_trouble = Some(why.clone());
+        self.trouble = Some(why);
     }
 
     /// When [`LogDisk::pump`] has to look though nothing rang.
@@ -195,6 +208,20 @@ impl LogDisk {
     /// Why this replica must stop (I3).
     pub fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
+    }
+
+    /// How it stands.
+    pub fn figures(&self) -> DiskFigures {
+        DiskFigures {
+            place: self.place(),
+            log_start: self.log.start().0,
+            log_end: self.log.end().0,
+            logged_bytes: self.logged_bytes,
+            snapshots: self.n_snapshots,
+            trouble: self.trouble.clone(),
+            last_trouble: self.last_trouble.clone(),
+            troubles: self.n_troubles,
+        }
     }
 
     /// What is wrong with the disk at the moment.

@@ -41,4 +41,4 @@ pub use outbox::Sequence;
 pub use poller::{Interest, Poller, Ready};
 pub use replica::{Config, Replica};
 pub use service::{Answer, Answers, Appended, Asker, Origin, Performed, ReadAnswer, Service};
-pub use stats::Stats;
+pub use stats::{DiskFigures, Stats};

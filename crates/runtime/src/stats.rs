@@ -6,6 +6,27 @@ use std::time::Duration;
 /// The longest latency that is told apart from longer ones.
 const LATENCY_NS_MAX: u64 = 60_000_000_000;
 
+/// A member's stable storage, in figures.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DiskFigures {
+    /// The directory.
+    pub place: String,
+    /// The first slot that its log still has.
+    pub log_start: u64,
+    /// One past its last entry, durable or on its way.
+    pub log_end: u64,
+    /// Bytes of entries since the last snapshot began.
+    pub logged_bytes: u64,
+    /// Snapshots that this life of the process has written.
+    pub snapshots: u64,
+    /// What is wrong with it now, with its name.
+    pub trouble: Option<String>,
+    /// What was wrong with it last in this life, also if that is over.
+    pub last_trouble: Option<String>,
+    /// How often something was wrong.
+    pub troubles: u64,
+}
+
 macro_rules! counters {
     ($($(#[doc = $doc:literal])* $name:ident),* $(,)?) => {
         /// Counters since the process began, and how long decisions took.
@@ -15,6 +36,8 @@ macro_rules! counters {
             /// From the turn that proposed a batch to the turn that executed it, at the leader, in
             /// nanoseconds.
             pub decision_ns: Histogram<u64>,
+            /// How its disk stands, if it has one.
+            pub disk: Option<DiskFigures>,
         }
 
         impl Stats {
@@ -23,7 +46,7 @@ macro_rules! counters {
                 // The bounds are constants that the constructor accepts.
                 let decision_ns = Histogram::new_with_bounds(1, LATENCY_NS_MAX, 2)
                     .expect("constant bounds are valid");
-                Stats { $($name: 0,)* decision_ns }
+                Stats { $($name: 0,)* decision_ns, disk: None }
             }
 
             /// Each counter's name, what it counts, and its value.
