@@ -288,10 +288,11 @@ pub(crate) fn check_choices(
     }
     if durability.is_on_disk() != (protocol == Protocol::Durable) {
         return Err(Failure::new(format_args!(
-            "{} does not provide {}: leave --protocol out, or use {}",
+            "{} does not provide {}: leave --protocol out, use {}, or say --durability {}",
             protocol.name(),
             durability.name(),
-            durability.protocol().name()
+            durability.protocol().name(),
+            if durability.is_on_disk() { "memory-quorum" } else { "disk-quorum" }
         )));
     }
     if (protocol, fabric) == (Protocol::Mu, FabricKind::Shm) {

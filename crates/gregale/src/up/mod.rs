@@ -28,6 +28,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -55,14 +56,11 @@ pub(crate) fn run(args: &UpArgs) -> Outcome {
                 args.durability.name()
             )));
         }
-        (None, true) => {
-            return Err(Failure::new(format_args!(
-                "{} needs a directory that outlives the machine's memory: say --data DIR",
-                args.durability.name()
-            )));
-        }
         (None, false) => None,
-        (Some(data), true) => Some(data),
+        (Some(data), true) => Some(data.clone()),
+        (None, true) => {
+            Some(Path::new("gregale-data").join(format!("{}-{}", args.cluster, args.port)))
+        }
     };
     if u32::from(args.port) + u32::from(args.nodes) > 1 << 16 {
         return Err(Failure::new(format_args!(
@@ -73,7 +71,7 @@ pub(crate) fn run(args: &UpArgs) -> Outcome {
     // Ports first: a second `up` of the same cluster ends here, before it touches anything.
     let sockets = listen(args)?;
     let directory = Directory::create(&args.directory, &args.cluster, args.port)?;
-    let data = data.map(|path| Data::open(path, &args.cluster, args.nodes)).transpose()?;
+    let data = data.map(|path| Data::open(&path, &args.cluster, args.nodes)).transpose()?;
     let mut supervisor = Supervisor::new(args, &directory, data, sockets)?;
     let outcome = supervisor.run();
     supervisor.stop();

@@ -68,7 +68,12 @@ impl Drop for Ends<'_> {
 pub(crate) fn run(scenario: &Scenario<'_>) -> Record {
     let data = tempfile::tempdir().expect("a directory for the logs");
     let path = data.path().to_str().expect("a plain path");
-    let flags = ["--fabric", scenario.fabric, "--durability", "disk-quorum", "--data", path];
+    // Snapshots all the time: members die in the middle of them, and come back by them.
+    let flags = [
+        &["--fabric", scenario.fabric][..],
+        &["--durability", "disk-quorum", "--data", path, "--snapshot-log-bytes", "20000"],
+    ]
+    .concat();
     let flags = if scenario.is_durable { &flags[..] } else { &flags[..2] };
     let mut cluster = Cluster::start_with(flags);
     let shared = Shared::new([1, 2, 3].map(|id| cluster.port_of(id)));

@@ -42,6 +42,7 @@ impl Cluster {
             let name = format!("test{}", std::process::id());
             let mut supervisor = Command::new(GREGALE)
                 .args(["up", "--cluster", &name, "--port", &port.to_string()])
+                .args(memory_unless_told(flags))
                 .args(flags)
                 .stdin(Stdio::null())
                 .stdout(Stdio::piped())
@@ -214,6 +215,12 @@ impl Drop for Cluster {
         }
         let _ = std::fs::remove_dir_all(&self.directory);
     }
+}
+
+/// Tests keep nothing on disk unless that is what they are about.
+pub(crate) fn memory_unless_told(flags: &[&str]) -> &'static [&'static str] {
+    let told = flags.contains(&"--durability") || flags.contains(&"--data");
+    if told { &[] } else { &["--durability", "memory-quorum"] }
 }
 
 /// A member's role in a status.
