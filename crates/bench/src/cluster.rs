@@ -14,7 +14,8 @@ pub use crate::worker::order::FabricKind as Fabric;
 /// How long it may take to come up.
 const PATIENCE: Duration = Duration::from_secs(30);
 const MEMBERS: usize = 3;
-/// Work that fails more often than this, each time at the leader of that moment, has another reason.
+/// Work that fails more often than this, each time at the leader of that moment, has another
+/// reason.
 const VOIDED_MAX: u32 = 3;
 
 /// What a cluster is started with.
@@ -126,9 +127,9 @@ impl Cluster {
         self.up.family()
     }
 
-    /// Does `work` at the leader's port. A machine without time for all its programs takes a leader for
-    /// dead now and then, and what is under way fails: the work is done again from its beginning, and
-    /// how often that happened comes with the result.
+    /// Does `work` at the leader's port. A machine without time for all its programs takes a leader
+    /// for dead now and then, and what is under way fails: the work is done again from its
+    /// beginning, and how often that happened comes with the result.
     ///
     /// # Errors
     /// Those of the work, the last time; or nobody leads.

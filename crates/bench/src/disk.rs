@@ -11,8 +11,8 @@ use rustix::fs::{Advice, CWD, Mode, OFlags};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// File systems that keep everything in memory, by the number that statfs calls them (linux/magic.h):
-/// tmpfs and ramfs.
+/// File systems that keep everything in memory, by the number that statfs calls them
+/// (linux/magic.h): tmpfs and ramfs.
 const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
 
 /// A directory on a disk, for one benchmark; it goes when dropped.
@@ -22,8 +22,8 @@ pub struct Place {
 }
 
 impl Place {
-    /// A new directory below `data`; without it, beside this program, which is where it was built and
-    /// hence a disk that may be written to.
+    /// A new directory below `data`; without it, beside this program, which is where it was built
+    /// and hence a disk that may be written to.
     ///
     /// # Errors
     /// It cannot be made, or is not on a disk (I1).
@@ -45,7 +45,8 @@ impl Place {
         // The field's type differs between machines; the number has 32 bits.
         if IN_MEMORY.contains(&(stat.f_type as u64 & 0xffff_ffff)) {
             return Err(Error::Peer(format!(
-                "{} is in memory, where a sync costs nothing: name a directory on a disk with --data",
+                "{} is in memory, where a sync costs nothing: name a directory on a disk with \
+                 --data",
                 base.display()
             )));
         }
@@ -93,8 +94,8 @@ impl Place {
         Ok(())
     }
 
-    /// The floor: what writing 4 KiB into a preallocated file and syncing it takes, in the middle of
-    /// many.
+    /// The floor: what writing 4 KiB into a preallocated file and syncing it takes, in the middle
+    /// of many.
     ///
     /// # Errors
     /// Those of the disk.
@@ -108,8 +109,8 @@ impl Place {
     }
 }
 
-/// Leaves all files below `path` as after a power cut: what the kernel holds of them in memory is written and
-/// forgotten, so that the next to read them reads the disk.
+/// Leaves all files below `path` as after a power cut: what the kernel holds of them in memory is
+/// written and forgotten, so that the next to read them reads the disk.
 ///
 /// # Errors
 /// A file cannot be read or synced.

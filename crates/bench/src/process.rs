@@ -97,8 +97,8 @@ impl Running {
         Ok(())
     }
 
-    /// Kills it and all that descend from it, itself first, so that it restarts nobody; returns when
-    /// they are gone.
+    /// Kills it and all that descend from it, itself first, so that it restarts nobody; returns
+    /// when they are gone.
     ///
     /// # Errors
     /// One of them is still there.

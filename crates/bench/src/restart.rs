@@ -1,9 +1,9 @@
 //! From nothing to service: every process of a durable cluster is killed, and it is started again.
 //!
-//! The clock runs from the start of `gregale up` until every member serves and has answered a count of
-//! its keys, which is a read that has to be right. *warm*: the kernel still holds the files in memory,
-//! as after a crash of the processes. *cold*: it does not, as after a power cut. The floor is a single
-//! reader that reads every file of the three members in the same state of the cache.
+//! The clock runs from the start of `gregale up` until every member serves and has answered a count
+//! of its keys, which is a read that has to be right. *warm*: the kernel still holds the files in
+//! memory, as after a crash of the processes. *cold*: it does not, as after a power cut. The floor
+//! is a single reader that reads every file of the three members in the same state of the cache.
 
 use crate::cluster::{Cluster, Fabric, Plan};
 use crate::disk::{Place, forget_cached, read_all, size_of};

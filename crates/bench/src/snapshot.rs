@@ -1,9 +1,9 @@
-//! What snapshots cost the clients meanwhile: the same SETs on a cluster that takes snapshots, and on
-//! one that never does.
+//! What snapshots cost the clients meanwhile: the same SETs on a cluster that takes snapshots, and
+//! on one that never does.
 //!
-//! A snapshot is taken whenever as much was logged as the state has: the proportion in which a large
-//! state takes them by itself. The load is as long as several of them, and they are counted: a load
-//! that met none is an error and not a result.
+//! A snapshot is taken whenever as much was logged as the state has: the proportion in which a
+//! large state takes them by itself. The load is as long as several of them, and they are counted:
+//! a load that met none is an error and not a result.
 
 use crate::cluster::{Cluster, Fabric, Plan};
 use crate::disk::Place;
@@ -28,7 +28,8 @@ const SNAPSHOTS: u64 = 4;
 const NEVER_BYTES: u64 = 1 << 62;
 /// How often the directories are looked at: snapshots are far rarer, and two are kept.
 const LOOK: Duration = Duration::from_millis(10);
-/// Three members, each with up to three snapshots at a moment, and the log of a cluster without any.
+/// Three members, each with up to three snapshots at a moment, and the log of a cluster without
+/// any.
 const DISK_PER_STATE: u64 = 3 * (3 + 2 * (SNAPSHOTS + 1) * LOADS.len() as u64);
 
 /// What is measured.

@@ -1,5 +1,5 @@
-//! SETs that are on disk before they are acknowledged: our logs beside other servers' on one disk, and
-//! beside what the disk itself needs for a record.
+//! SETs that are on disk before they are acknowledged: our logs beside other servers' on one disk,
+//! and beside what the disk itself needs for a record.
 
 use super::load::{Sets, Told, VALUE_BYTES};
 use super::server::{Etcd, Peer, Redis, build_etcdload};
