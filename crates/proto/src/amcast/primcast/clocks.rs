@@ -152,4 +152,48 @@ mod tests {
         clocks.hear(Rank::at(1), SECOND, Timestamp(8), true);
         assert_eq!(clocks.past::<Sound>(), Timestamp(8));
     }
+
+    /// Defines a variant with one flag.
+    macro_rules! variant {
+        ($($name:ident: $flag:ident;)*) => {$(
+            #[derive(Clone, Debug)]
+            enum $name {}
+            impl Variant for $name {
+                const NAME: &'static str = stringify!($flag);
+                const $flag: bool = true;
+            }
+        )*};
+    }
+
+    variant! {
+        WithoutPrimary: PAST_WITHOUT_PRIMARY;
+        WithoutQuorum: PAST_WITHOUT_QUORUM;
+        MinusOne: PAST_QUORUM_MINUS_ONE;
+        AnyEpoch: PAST_IN_ANY_EPOCH;
+        LaterEpochs: CLOCKS_OF_LATER_EPOCHS;
+    }
+
+    /// Five members: their primary and one follower have passed 9, two have only 4 under the first
+    /// epoch, and one has passed 9 under a later promise. A quorum of the rest starts at 4.
+    #[test]
+    fn each_clause_of_past_matters() {
+        let mut clocks = Clocks::new(GroupId::at(0), &Layout::new(&[5]));
+        for (rank, epoch, clock) in
+            [(0, FIRST, 9), (1, FIRST, 9), (2, FIRST, 4), (3, FIRST, 4), (4, FIRST, 2)]
+        {
+            clocks.hear(Rank::at(rank), epoch, Timestamp(clock), rank == 0);
+        }
+        clocks.hear(Rank::at(4), SECOND, Timestamp(9), false);
+        assert_eq!(clocks.past::<Sound>(), Timestamp(4));
+        assert_eq!(clocks.past::<WithoutQuorum>(), Timestamp(9), "the bug believes too much");
+        assert_eq!(clocks.past::<MinusOne>(), Timestamp(9), "the bug believes too much");
+        assert_eq!(clocks.past::<AnyEpoch>(), Timestamp(9), "the bug believes too much");
+        assert_eq!(clocks.past::<LaterEpochs>(), Timestamp(9), "the bug believes too much");
+        let mut clocks = Clocks::new(GroupId::at(0), &Layout::new(&[3]));
+        for (rank, clock) in [(0, 2), (1, 9), (2, 9)] {
+            clocks.hear(Rank::at(rank), FIRST, Timestamp(clock), rank == 0);
+        }
+        assert_eq!(clocks.past::<Sound>(), Timestamp(2));
+        assert_eq!(clocks.past::<WithoutPrimary>(), Timestamp(9), "the bug believes too much");
+    }
 }
