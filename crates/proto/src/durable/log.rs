@@ -131,6 +131,7 @@ impl Log {
         tail_max: usize,
         disk: &mut D,
     ) -> Result<Log, Unusable> {
+        // D1: what was ever reported durable is here, so every promise that left is.
         let (incarnation, mut promised, base) = match disk.meta() {
             [] => return Err(Unusable::Empty),
             meta => decode_meta(meta).ok_or(Unusable::UnknownMeta)?,
@@ -312,6 +313,7 @@ impl Log {
 
     pub(super) fn append<D: Disk>(&mut self, head: EntryHead, payload: &[u8], disk: &mut D) {
         assert_eq!(head.slot, self.end.next_slot(), "entries are appended without gaps");
+        debug_assert_eq!(disk.end(), head.slot, "D3: what was asked shows at once");
         let last = self.runs.last().map_or(Ballot::NONE, |run| run.ballot);
         assert!(head.ballot >= last, "ballots in a log never fall");
         disk.append(Entry { head, payload });
@@ -402,6 +404,7 @@ impl Log {
     pub(super) fn flush<D: Disk>(&mut self, disk: &mut D) {
         if self.is_dirty && self.flight.is_none() {
             self.is_dirty = false;
+            // D2: the answer comes later, and stands for what is asked by now.
             let flush = disk.sync();
             self.flight = Some(Flight { flush, end: self.end, promised: self.promised });
         }
