@@ -25,6 +25,14 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     /// Show the members of a running cluster.
     Status(StatusArgs),
+    /// Look at a data directory, offline.
+    #[command(subcommand)]
+    Log(LogCommand),
+    /// Copy the content of a running cluster into a file, and verify such files.
+    #[command(subcommand)]
+    Backup(BackupCommand),
+    /// Write the content of a backup into a running cluster.
+    Restore(RestoreArgs),
     /// Show what each protocol orders, promises and survives.
     Protocols(ProtocolsArgs),
     /// Measure: verbs, the core, decisions, failover, commands, idleness.
@@ -48,6 +56,10 @@ impl Command {
             Command::Up(args) => crate::up::run(&args),
             Command::Serve(args) => crate::serve::run(&args),
             Command::Status(args) => crate::status::run(&args),
+            Command::Log(LogCommand::Inspect(args)) => crate::log::inspect(&args),
+            Command::Backup(BackupCommand::Take(args)) => crate::backup::take(&args),
+            Command::Backup(BackupCommand::Verify(args)) => crate::backup::verify(&args),
+            Command::Restore(args) => crate::backup::restore(&args),
             Command::Protocols(args) => crate::protocols::run(&args),
             Command::Bench(args) => crate::bench::run(&args),
             Command::BenchWorker => crate::bench::worker(),
@@ -280,6 +292,101 @@ pub(crate) struct StatusArgs {
     #[arg(long, env = "GREGALE_REQUIREPASS", hide_env_values = true)]
     pub(crate) password: Option<String>,
     /// How to print it.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(crate) format: Format,
+}
+
+/// `gregale log`
+#[derive(Debug, Subcommand)]
+#[command(after_help = "Example:\n  gregale log inspect /var/lib/gregale")]
+pub(crate) enum LogCommand {
+    /// Show what a directory holds, what of it is intact, and where it ends.
+    Inspect(LogInspectArgs),
+}
+
+/// `gregale log inspect`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    gregale log inspect /var/lib/gregale                      all members of `up --data`\n  \
+    gregale log inspect /var/lib/gregale/member-2 --records   one member, record by record\n\n\
+    It only reads; a directory in use shows a moment of it.\n\
+    Exit code 0: intact, or with a torn end, which is cut when the member starts; 1: something is\n\
+    damaged, and named; 2: the directory is none, or cannot be read.")]
+pub(crate) struct LogInspectArgs {
+    /// A member's directory, or that of a cluster.
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+    /// Each record as well.
+    #[arg(long)]
+    pub(crate) records: bool,
+    /// How to print it.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(crate) format: Format,
+}
+
+/// Which cluster, and how to be let in.
+#[derive(Debug, Args)]
+pub(crate) struct ConnectArgs {
+    /// Any live member's client address.
+    #[arg(long, env = "GREGALE_CONNECT", default_value = "127.0.0.1:7000")]
+    pub(crate) connect: SocketAddr,
+    /// The password, if the cluster wants one.
+    #[arg(long, env = "GREGALE_REQUIREPASS", hide_env_values = true)]
+    pub(crate) password: Option<String>,
+}
+
+/// `gregale backup`
+#[derive(Debug, Subcommand)]
+#[command(after_help = "Examples:\n  \
+    gregale backup take monday.backup --connect 127.0.0.1:7001\n  \
+    gregale backup verify monday.backup")]
+pub(crate) enum BackupCommand {
+    /// Copy all keys, values and expiries of one moment into a file.
+    Take(BackupTakeArgs),
+    /// Read a backup to its end, and say what it holds or where it is damaged.
+    Verify(VerifyArgs),
+}
+
+/// `gregale backup take`
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  gregale backup take monday.backup --connect 127.0.0.1:7001\n\n\
+    A member copies its state for it, and stands still meanwhile, about a second a gigabyte: for a\n\
+    large state choose a quiet time.")]
+pub(crate) struct BackupTakeArgs {
+    /// A file that is not there yet.
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) connect: ConnectArgs,
+    /// How to print what it holds.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(crate) format: Format,
+}
+
+/// `gregale backup verify`
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  gregale backup verify monday.backup --format json")]
+pub(crate) struct VerifyArgs {
+    /// The backup.
+    pub(crate) file: PathBuf,
+    /// How to print what it holds.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(crate) format: Format,
+}
+
+/// `gregale restore`
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  gregale restore monday.backup --connect 127.0.0.1:7000\n\n\
+    The whole file is verified first. Restoring is many writes and not one step: keep clients away\n\
+    until it is done. If it is interrupted, run it again with --force.")]
+pub(crate) struct RestoreArgs {
+    /// The backup.
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) connect: ConnectArgs,
+    /// Write into a database that is not empty: keys of the file overwrite, others stay.
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// How to print what was done.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(crate) format: Format,
 }

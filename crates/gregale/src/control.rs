@@ -16,7 +16,7 @@
 use crate::config::Config;
 use crate::failure::{Failure, Outcome};
 use crate::serve::life;
-use crate::status::{ClusterStatus, MemberStatus};
+use crate::status::{ClusterStatus, DiskStatus, MemberStatus};
 use proto::Role;
 use runtime::{Stats, View};
 use serde::{Deserialize, Serialize};
@@ -51,6 +51,9 @@ pub(crate) struct Card {
     pub(crate) leader: u16,
     /// No live member holds the state.
     pub(crate) data_lost: bool,
+    /// Where its log is, in durable modes. Members of earlier versions do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) disk: Option<DiskStatus>,
 }
 
 /// What the service adds to the figures.
@@ -126,6 +129,7 @@ impl Board {
                 applied: 0,
                 leader: 0,
                 data_lost: false,
+                disk: None,
             };
         };
         let view = &latest.view;
@@ -139,6 +143,7 @@ impl Board {
             applied: view.applied.0,
             leader: view.trusted.map_or(0, |rank| rank.member().0),
             data_lost: view.data_lost,
+            disk: latest.stats.disk.as_ref().map(DiskStatus::new),
         }
     }
 
@@ -181,6 +186,7 @@ impl Board {
                     role: card.as_ref().map_or_else(|| "down".into(), |card| card.role.clone()),
                     committed: card.as_ref().map_or(0, |card| card.committed),
                     applied: card.as_ref().map_or(0, |card| card.applied),
+                    disk: card.and_then(|card| card.disk),
                 }
             })
             .collect();
@@ -224,6 +230,19 @@ impl Board {
         put("commands_total", "counter", "Commands of clients.", service.commands as f64);
         put("keys", "gauge", "Keys.", service.keys as f64);
         put("memory_bytes", "gauge", "Memory of keys and values.", service.memory_bytes as f64);
+        if let Some(disk) = &stats.disk {
+            let (start, end) = (disk.log_start as f64, disk.log_end as f64);
+            put("log_start", "gauge", "The first slot that the log on disk still has.", start);
+            put("log_end", "gauge", "One past the last slot in the log on disk.", end);
+            let logged = disk.logged_bytes as f64;
+            put("logged_bytes", "gauge", "Bytes logged since the last snapshot.", logged);
+            let snapshots = disk.snapshots as f64;
+            put("snapshots_total", "counter", "Snapshots written.", snapshots);
+            let trouble = f64::from(u8::from(disk.trouble.is_some()));
+            put("disk_trouble", "gauge", "Whether the disk is full or stands still.", trouble);
+            let troubles = disk.troubles as f64;
+            put("disk_troubles_total", "counter", "Times that it became so.", troubles);
+        }
         for (name, help, value) in stats.counters() {
             put(&format!("{name}_total"), "counter", help.trim(), value as f64);
         }

@@ -5,6 +5,7 @@
 //! it, and one line on standard error names the cause and the mend.
 #![forbid(unsafe_code)]
 
+mod backup;
 mod bench;
 mod channel;
 mod check;
@@ -13,7 +14,9 @@ mod config;
 mod control;
 mod door;
 mod failure;
+mod log;
 mod protocols;
+mod resp;
 mod serve;
 mod sim;
 mod status;

@@ -4,16 +4,14 @@
 
 use crate::cli::{Format, StatusArgs};
 use crate::failure::{Failure, Outcome};
+use crate::resp::{Connection, Value, refused};
 use serde::{Deserialize, Serialize};
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
 
 /// How long a member may take to answer for all.
 const ANSWER_WITHIN: Duration = Duration::from_secs(3);
-/// The longest answer that is believed.
-const ANSWER_BYTES_MAX: u64 = 1 << 20;
 
 /// A cluster, as one of its members sees it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -42,6 +40,56 @@ pub(crate) struct MemberStatus {
     pub(crate) role: String,
     pub(crate) committed: u64,
     pub(crate) applied: u64,
+    /// In durable modes, unless it is down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) disk: Option<DiskStatus>,
+}
+
+/// A member's stable storage.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct DiskStatus {
+    pub(crate) directory: String,
+    /// The first slot that its log still has.
+    pub(crate) log_start: u64,
+    /// One past its last entry.
+    pub(crate) log_end: u64,
+    /// Bytes of entries since the last snapshot began.
+    pub(crate) logged_bytes: u64,
+    /// Written in this life of the process.
+    pub(crate) snapshots: u64,
+    /// Why it takes nothing now: full, or a sync that does not end.
+    pub(crate) trouble: Option<String>,
+    /// The last such reason in this life, also if it is over.
+    pub(crate) last_trouble: Option<String>,
+}
+
+impl DiskStatus {
+    pub(crate) fn new(figures: &runtime::DiskFigures) -> DiskStatus {
+        DiskStatus {
+            directory: figures.place.clone(),
+            log_start: figures.log_start,
+            log_end: figures.log_end,
+            logged_bytes: figures.logged_bytes,
+            snapshots: figures.snapshots,
+            trouble: figures.trouble.clone(),
+            last_trouble: figures.last_trouble.clone(),
+        }
+    }
+
+    /// For people.
+    fn line(&self) -> String {
+        let DiskStatus { directory, log_start, log_end, logged_bytes, snapshots, .. } = self;
+        let mut line = format!(
+            "{directory}: slots {log_start} to {log_end} (exclusive), {logged_bytes} bytes since \
+             the last snapshot, {snapshots} snapshots written"
+        );
+        match (&self.trouble, &self.last_trouble) {
+            (Some(trouble), _) => line += &format!("; TROUBLE: {trouble}"),
+            (None, Some(trouble)) => line += &format!("; it is over: {trouble}"),
+            (None, None) => {}
+        }
+        line
+    }
 }
 
 /// Asks a member, prints its answer.
@@ -62,55 +110,11 @@ pub(crate) fn run(args: &StatusArgs) -> Outcome {
 
 /// INFO over a client connection, of a section that only gregale has.
 fn ask(address: SocketAddr, password: Option<&str>) -> Outcome<String> {
-    let mend = "is the cluster up? Any live member's client port will do: --connect ADDRESS:PORT";
-    let fail = |error: std::io::Error| {
-        Failure::new(format_args!("no answer from {address}: {error}; {mend}"))
-    };
-    let stream = TcpStream::connect_timeout(&address, ANSWER_WITHIN).map_err(fail)?;
-    stream.set_read_timeout(Some(ANSWER_WITHIN)).map_err(fail)?;
-    let mut writer = &stream;
-    let mut reader = BufReader::new((&stream).take(ANSWER_BYTES_MAX));
-    if let Some(password) = password {
-        let request = format!("*2\r\n$4\r\nAUTH\r\n${}\r\n{password}\r\n", password.len());
-        writer.write_all(request.as_bytes()).map_err(fail)?;
-        let line = read_line(&mut reader).map_err(fail)?;
-        if line != "+OK" {
-            return Err(refusal(address, &line));
-        }
+    let mut connection = Connection::open(address, password, ANSWER_WITHIN)?;
+    match connection.ask(&[b"INFO", crate::door::STATUS_SECTION.as_bytes()])? {
+        Value::Bulk(text) => Ok(String::from_utf8_lossy(&text).into_owned()),
+        _ => Err(refused(address, "no text")),
     }
-    let section = crate::door::STATUS_SECTION;
-    let request = format!("*2\r\n$4\r\nINFO\r\n${}\r\n{section}\r\n", section.len());
-    writer.write_all(request.as_bytes()).map_err(fail)?;
-    let line = read_line(&mut reader).map_err(fail)?;
-    let Some(length) = line.strip_prefix('$').and_then(|digits| digits.parse::<usize>().ok())
-    else {
-        return Err(refusal(address, &line));
-    };
-    if length as u64 > ANSWER_BYTES_MAX {
-        return Err(refusal(address, &line));
-    }
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).map_err(fail)?;
-    String::from_utf8(body).map_err(|_| refusal(address, "no text"))
-}
-
-fn refusal(address: SocketAddr, line: &str) -> Failure {
-    let line = line.trim_start_matches('-');
-    let mend = if line.starts_with("NOAUTH") || line.starts_with("WRONGPASS") {
-        "give --password, or set GREGALE_REQUIREPASS"
-    } else {
-        "is it another server's port?"
-    };
-    Failure::new(format_args!("{address} answers {line:?}; {mend}"))
-}
-
-fn read_line(reader: &mut impl BufRead) -> std::io::Result<String> {
-    let mut line = String::new();
-    reader.read_line(&mut line)?;
-    if line.is_empty() {
-        return Err(std::io::ErrorKind::UnexpectedEof.into());
-    }
-    Ok(line.trim_end().to_owned())
 }
 
 /// For people. A member's lag is what the most advanced member has committed and it has not
@@ -150,6 +154,9 @@ fn table(status: &ClusterStatus) -> String {
         text += cells.collect::<String>().trim_end();
         text.push('\n');
     }
+    for (id, disk) in status.members.iter().filter_map(|it| Some((it.id, it.disk.as_ref()?))) {
+        text += &format!("disk {id}  {}\n", disk.line());
+    }
     text
 }
 
@@ -166,6 +173,15 @@ mod tests {
             role: role.into(),
             committed: 9,
             applied,
+            disk: (id == 1).then(|| DiskStatus {
+                directory: "/data/member-1".into(),
+                log_start: 3,
+                log_end: 9,
+                logged_bytes: 77,
+                snapshots: 1,
+                trouble: Some("/data/member-1 is full".into()),
+                last_trouble: None,
+            }),
         };
         let status = ClusterStatus {
             cluster: "demo".into(),
@@ -181,5 +197,10 @@ mod tests {
         let lines: Vec<Vec<&str>> = text.lines().map(|l| l.split_whitespace().collect()).collect();
         assert_eq!(lines[3], ["2", "42", "127.0.0.1:7001", "follower", "9", "7", "2"]);
         assert_eq!(lines[4], ["3", "43", "127.0.0.1:7002", "down", "-", "-", "-"]);
+        assert!(
+            text.contains("disk 1  /data/member-1: slots 3 to 9 (exclusive), 77 bytes"),
+            "{text}"
+        );
+        assert!(text.ends_with("TROUBLE: /data/member-1 is full\n"), "{text}");
     }
 }

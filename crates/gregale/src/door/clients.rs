@@ -16,7 +16,7 @@ use crate::control::{Board, ServiceFigures};
 use crate::failure::{Failure, Outcome};
 use kv::connection::{self, Connection, Identity, Request, RequestId};
 use kv::text;
-use runtime::{Answer, Asker, Desk, Interest, Performed, Poller, ReadAnswer, Ready};
+use runtime::{Answer, Asker, Desk, DiskFigures, Interest, Performed, Poller, ReadAnswer, Ready};
 use slab::Slab;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -62,6 +62,8 @@ pub(super) struct Clients {
     /// If set, nothing is executed here, and this is why.
     refusal: Option<&'static str>,
     figures: ServiceFigures,
+    /// As it was a moment ago.
+    pub(super) disk: Option<DiskFigures>,
     started: Instant,
     scratch: Box<[u8]>,
     reply: Vec<u8>,
@@ -94,6 +96,7 @@ impl Clients {
             statuses: Statuses::new(board)?,
             refusal: None,
             figures: ServiceFigures::default(),
+            disk: None,
             started: Instant::now(),
             scratch: vec![0; READ_BYTES].into_boxed_slice(),
             reply: Vec::new(),
@@ -308,6 +311,7 @@ impl Clients {
         let facts = Facts {
             config: &self.config,
             view: desk.view(),
+            disk: self.disk.as_ref(),
             figures,
             expiring: store.expiring() as u64,
             uptime_s: self.started.elapsed().as_secs(),

@@ -5,7 +5,7 @@ use crate::config::Config;
 use crate::control::{ServiceFigures, role_name};
 use kv::connection::REDIS_VERSION;
 use proto::Role;
-use runtime::View;
+use runtime::{DiskFigures, View};
 use std::fmt::Write;
 
 /// What a client hears, and the log says, when the state is gone.
@@ -16,6 +16,8 @@ pub(super) const DATA_LOST: &str = "ERR data lost: no live member holds the stat
 pub(super) struct Facts<'a> {
     pub(super) config: &'a Config,
     pub(super) view: &'a View,
+    /// As it was a moment ago.
+    pub(super) disk: Option<&'a DiskFigures>,
     pub(super) figures: ServiceFigures,
     pub(super) expiring: u64,
     pub(super) uptime_s: u64,
@@ -120,6 +122,19 @@ fn gregale(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
     write!(out, "gregale_committed:{}\r\n", view.committed.0)?;
     write!(out, "gregale_applied:{}\r\n", view.applied.0)?;
     write!(out, "gregale_data_lost:{}\r\n", u8::from(view.data_lost))?;
+    if let Some(disk) = facts.disk {
+        write!(out, "gregale_disk:{}\r\n", disk.place)?;
+        write!(
+            out,
+            "gregale_log_start:{}\r\ngregale_log_end:{}\r\n",
+            disk.log_start, disk.log_end
+        )?;
+        write!(out, "gregale_logged_bytes:{}\r\n", disk.logged_bytes)?;
+        write!(out, "gregale_snapshots:{}\r\n", disk.snapshots)?;
+        write!(out, "gregale_disk_trouble:{}\r\n", disk.trouble.as_deref().unwrap_or(""))?;
+        let last = disk.last_trouble.as_deref().unwrap_or("");
+        write!(out, "gregale_disk_last_trouble:{last}\r\n")?;
+    }
     write!(out, "gregale_members:{}\r\n", config.members.len())?;
     for (at, member) in config.members.iter().enumerate() {
         let rank = base::Rank::at(at);
@@ -151,7 +166,9 @@ mod tests {
         let config: Config = toml::from_str(file).unwrap();
         let view = View::new(Rank::at(0), 1);
         let figures = ServiceFigures { keys: 3, ..ServiceFigures::default() };
-        let facts = Facts { config: &config, view: &view, figures, expiring: 1, uptime_s: 5 };
+        let disk = DiskFigures { place: "/d".into(), log_end: 7, ..DiskFigures::default() };
+        let (disk, view) = (Some(&disk), &view);
+        let facts = Facts { config: &config, view, disk, figures, expiring: 1, uptime_s: 5 };
         text(&facts, wanted)
     }
 
@@ -169,6 +186,7 @@ mod tests {
         let text = info(&["gregale"]);
         assert!(text.starts_with("# Gregale\r\n") && text.matches('#').count() == 1);
         assert!(text.contains("gregale_durability:memory-quorum\r\n"));
+        assert!(text.contains("gregale_disk:/d\r\ngregale_log_start:0\r\ngregale_log_end:7\r\n"));
         assert_eq!(info(&["nonsense"]), "");
     }
 }

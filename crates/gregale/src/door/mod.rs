@@ -8,6 +8,7 @@
 //! - I2 replies leave in the order of the requests: `kv`'s connection sees to it.
 //! - I3 an answer reaches the client that asked: a client's name is never used twice in a life.
 
+mod backups;
 mod clients;
 mod info;
 mod state;
@@ -20,6 +21,7 @@ use crate::failure::{Failure, Outcome};
 use crate::serve::Signals;
 use base::Slot;
 use clients::Clients;
+pub(crate) use backups::NO_SUCH_BACKUP;
 pub(crate) use clients::STATUS_SECTION;
 use proto::Role;
 use runtime::{
@@ -234,12 +236,14 @@ impl Service for Door {
 
     fn publish(&mut self, view: &View, stats: &Stats) {
         self.report(view);
+        self.state.sweep();
         let store = self.state.machine.store();
         let figures = ServiceFigures {
             keys: store.len() as u64,
             memory_bytes: store.used_bytes(),
             ..self.clients.figures()
         };
+        self.clients.disk.clone_from(&stats.disk);
         self.board.leave(view, stats, figures);
     }
 }

@@ -1,10 +1,12 @@
 //! The replicated state behind the door: `kv`'s machine, in the runtime's terms.
 
+use super::backups::Backups;
 use base::{Incarnation, Slot};
 use kv::entry::{self, BatchWriter};
 use kv::machine::{Machine, ReadOutcome};
 use kv::{Reply, snapshot};
 use runtime::{Answers, Appended, Origin, Performed, Sequence};
+use std::time::Instant;
 
 /// See the module's text.
 #[derive(Debug)]
@@ -12,6 +14,7 @@ pub(super) struct State {
     pub(super) machine: Machine,
     writer: BatchWriter,
     reply: Reply,
+    backups: Backups,
     /// Reads so far: the only randomness that RANDOMKEY needs outside the log.
     n_reads: u64,
 }
@@ -30,6 +33,7 @@ impl State {
             machine: Machine::new(memory_bytes_max),
             writer: BatchWriter::new(),
             reply: Reply::default(),
+            backups: Backups::default(),
             n_reads: runtime::unix_ms(),
         }
     }
@@ -83,6 +87,12 @@ impl State {
     pub(super) fn read(&mut self, command: &[u8], stamp_ms: u64, out: &mut Vec<u8>) -> Performed {
         self.n_reads = self.n_reads.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
         self.reply.clear();
+        if command.first() == Some(&kv::backup::REQUEST) {
+            // Keys that are due go into the file with their expiry, so no time has to be decided.
+            self.backups.answer(command, &self.machine, Instant::now(), &mut self.reply);
+            out.extend_from_slice(self.reply.as_bytes());
+            return Performed::Done;
+        }
         match self.machine.read(command, stamp_ms, self.n_reads, &mut self.reply) {
             ReadOutcome::Done => {
                 out.extend_from_slice(self.reply.as_bytes());
@@ -90,5 +100,10 @@ impl State {
             }
             ReadOutcome::NeedsTick => Performed::NeedsTick,
         }
+    }
+
+    /// Gives back what nobody fetches any more.
+    pub(super) fn sweep(&mut self) {
+        self.backups.sweep(Instant::now());
     }
 }

@@ -1,0 +1,102 @@
+//! `gregale backup` and `gregale restore`: the keys and values of a running cluster in a file.
+//!
+//! - I1 a file that has its name is whole: it is written under another name, checked as it arrives,
+//!   synced, and renamed.
+//! - I2 a backup is of one point of the order: the member freezes a copy when its read check
+//!   succeeds, and every piece is of that copy.
+//! - I3 a file is verified to its end before the first of its keys is written anywhere.
+
+mod restore;
+mod take;
+
+pub(crate) use restore::restore;
+pub(crate) use take::take;
+
+use crate::cli::{Format, VerifyArgs};
+use crate::failure::{Failure, Outcome};
+use kv::backup::{Entry, Reader, Summary};
+use serde::Serialize;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// How long a member may take to answer: it may have to copy all of its state first.
+const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+/// Bytes that are read from a file at a time.
+const READ_BYTES: usize = 256 << 10;
+
+/// What a backup holds, as it is printed. The names are an interface: additions only.
+#[derive(Debug, Serialize)]
+struct Report {
+    file: String,
+    version: u32,
+    keys: u64,
+    key_and_value_bytes: u64,
+    file_bytes: u64,
+    /// The slots of the log that it covers.
+    prefix: u64,
+    /// The time of the state, in milliseconds since 1970; 0 if nothing was ever written.
+    state_ms: u64,
+    /// In hexadecimal digits.
+    check: String,
+}
+
+/// Reads all of a file.
+pub(crate) fn verify(args: &VerifyArgs) -> Outcome {
+    let summary = read(&args.file, |_| Ok(()))?;
+    show(&args.file, &summary, args.format)
+}
+
+fn show(file: &Path, summary: &Summary, format: Format) -> Outcome {
+    let report = Report {
+        file: file.display().to_string(),
+        version: kv::backup::VERSION,
+        keys: summary.n_entries,
+        key_and_value_bytes: summary.n_bytes,
+        file_bytes: summary.n_file_bytes,
+        prefix: summary.prefix.0,
+        state_ms: summary.state_ms,
+        check: format!("{:016x}", summary.check),
+    };
+    match format {
+        Format::Json => println!("{}", serde_json::to_string(&report).map_err(Failure::new)?),
+        Format::Table => println!(
+            "{}: whole; {} keys, {} bytes of keys and values in {} bytes, everything below slot \
+             {}, check {}",
+            report.file,
+            report.keys,
+            report.key_and_value_bytes,
+            report.file_bytes,
+            report.prefix,
+            report.check
+        ),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Shows `visit` every entry of `path`, which is read to its end.
+fn read(path: &Path, mut visit: impl FnMut(Entry<'_>) -> Outcome<()>) -> Outcome<Summary> {
+    let failed = |error| Failure::os(format_args!("read {}", path.display()), error);
+    let wrong = |error| Failure::new(format_args!("{}: {error}", path.display()));
+    let mut file = File::open(path).map_err(failed)?;
+    let mut reader = Reader::new();
+    let mut bytes = vec![0; READ_BYTES];
+    loop {
+        let n = match file.read(&mut bytes) {
+            Ok(0) => return reader.finish().map_err(wrong),
+            Ok(n) => n,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(failed(error)),
+        };
+        let mut outcome = Ok(());
+        let mut each = |entry: Entry<'_>| {
+            if outcome.is_ok() {
+                outcome = visit(entry);
+            }
+        };
+        reader.feed(&bytes[..n], &mut each).map_err(wrong)?;
+        outcome?;
+    }
+}

@@ -1,0 +1,166 @@
+//! Writing a backup into a running cluster.
+//!
+//! By ordinary writes, many in flight: a restored key is as durable as any other, and a cluster of
+//! any size, protocol and durability takes it. It is not one step: who reads meanwhile sees a part.
+
+use super::{ANSWER_WITHIN, read};
+use crate::cli::{Format, RestoreArgs};
+use crate::failure::{Failure, Outcome};
+use crate::resp::{Connection, Value, encode, refused, unanswered};
+use kv::backup::Entry;
+use serde::Serialize;
+use std::io;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// Writes that are in flight at a time, and about how many bytes of them.
+const BATCH_LEN: usize = 512;
+const BATCH_BYTES: usize = 512 << 10;
+/// How long the cluster may be unable to take writes.
+const TRY_FOR: Duration = Duration::from_secs(60);
+/// Between two tries.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// What was done. The names are an interface: additions only.
+#[derive(Debug, Serialize)]
+struct Report {
+    file: String,
+    /// Keys that were written. Those whose expiry has passed are gone again.
+    written: u64,
+    /// Keys in the database afterwards.
+    keys: u64,
+}
+
+/// `gregale restore`
+pub(crate) fn restore(args: &RestoreArgs) -> Outcome {
+    let file = &args.file;
+    let whole = read(file, |_| Ok(()))?; // I3 of the module above
+    let mut writer = Writer::open(args.connect.connect, args.connect.password.as_deref())?;
+    let n = writer.n_keys()?;
+    if n != 0 && !args.force {
+        return Err(Failure::new(format_args!(
+            "{} holds {n} keys: restore into an empty cluster, or say --force, which overwrites \
+             keys that are in the file too and leaves the others",
+            args.connect.connect
+        )));
+    }
+    let outcome = read(file, |entry| writer.put(entry));
+    let outcome = outcome.and_then(|summary| writer.flush().map(|()| summary));
+    let again = outcome.map_err(|failure| {
+        let n = writer.n_written;
+        Failure::new(format_args!(
+            "{failure} ({n} of {} keys were written before that; go on with --force)",
+            whole.n_entries
+        ))
+    })?;
+    if again != whole {
+        return Err(Failure::new(format_args!(
+            "{} changed while it was read: the database holds what it was for a moment",
+            file.display()
+        )));
+    }
+    let name = file.display().to_string();
+    let report = Report { file: name, written: writer.n_written, keys: writer.n_keys()? };
+    match args.format {
+        Format::Json => println!("{}", serde_json::to_string(&report).map_err(Failure::new)?),
+        Format::Table => println!(
+            "{}: {} keys written, the database holds {} now",
+            report.file, report.written, report.keys
+        ),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+struct Writer<'a> {
+    address: SocketAddr,
+    password: Option<&'a str>,
+    connection: Connection,
+    batch: Vec<u8>,
+    n_batch: usize,
+    n_written: u64,
+}
+
+impl Writer<'_> {
+    fn open(address: SocketAddr, password: Option<&str>) -> Outcome<Writer<'_>> {
+        let connection = Connection::open(address, password, ANSWER_WITHIN)?;
+        let (batch, n_batch, n_written) = (Vec::new(), 0, 0);
+        Ok(Writer { address, password, connection, batch, n_batch, n_written })
+    }
+
+    fn n_keys(&mut self) -> Outcome<u64> {
+        match self.connection.ask(&[b"DBSIZE"])? {
+            Value::Integer(n) => Ok(n.unsigned_abs()),
+            _ => Err(refused(self.address, "no number to DBSIZE")),
+        }
+    }
+
+    fn put(&mut self, entry: Entry<'_>) -> Outcome<()> {
+        match entry.expire_at_ms {
+            None => encode(&[b"SET", entry.key, entry.value], &mut self.batch),
+            Some(at) => {
+                let at = at.to_string();
+                let words = [&b"SET"[..], entry.key, entry.value, b"PXAT", at.as_bytes()];
+                encode(&words, &mut self.batch);
+            }
+        }
+        self.n_batch += 1;
+        if self.n_batch == BATCH_LEN || self.batch.len() >= BATCH_BYTES {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Writes the batch until all of it was acknowledged. Writing it again changes nothing: the
+    /// same keys get the same values.
+    fn flush(&mut self) -> Outcome<()> {
+        let end = Instant::now() + TRY_FOR;
+        while self.n_batch != 0 {
+            match self.write() {
+                Ok(None) => {
+                    self.n_written += self.n_batch as u64;
+                    self.n_batch = 0;
+                    self.batch.clear();
+                }
+                Ok(Some(line)) => {
+                    let kinds = ["TRYAGAIN", "LOADING", "UNKNOWN"];
+                    let may_pass = kinds.iter().any(|kind| line.starts_with(kind));
+                    if !may_pass || Instant::now() > end {
+                        return Err(refused(self.address, &line));
+                    }
+                    std::thread::sleep(PAUSE);
+                }
+                Err(error) => self.reconnect(error, end)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The first error among the replies.
+    fn write(&mut self) -> io::Result<Option<String>> {
+        self.connection.send(&self.batch)?;
+        let mut first = None;
+        for _ in 0..self.n_batch {
+            if let Value::Error(line) = self.connection.receive()? {
+                first.get_or_insert(line);
+            }
+        }
+        Ok(first)
+    }
+
+    /// A member that died is back soon: its supervisor holds its port open.
+    fn reconnect(&mut self, error: io::Error, end: Instant) -> Outcome<()> {
+        let mut failure = unanswered(self.address, &error);
+        while Instant::now() < end {
+            std::thread::sleep(PAUSE);
+            match Connection::open(self.address, self.password, ANSWER_WITHIN) {
+                Ok(connection) => {
+                    self.connection = connection;
+                    return Ok(());
+                }
+                Err(again) => failure = again,
+            }
+        }
+        Err(failure)
+    }
+}

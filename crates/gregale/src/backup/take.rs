@@ -1,0 +1,239 @@
+//! Fetching a backup into a file.
+
+use super::ANSWER_WITHIN;
+use crate::cli::BackupTakeArgs;
+use crate::door::NO_SUCH_BACKUP;
+use crate::failure::{Failure, Outcome};
+use crate::resp::{Connection, Value, refused, unanswered};
+use kv::backup::{Reader, Summary};
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::Write;
+use std::net::SocketAddr;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How often a backup is begun anew when the member that froze the state was deposed, or died.
+const BEGINNINGS_MAX: usize = 5;
+/// How long a member may be unable to answer.
+const TRY_FOR: Duration = Duration::from_secs(30);
+/// Between two tries.
+const PAUSE: Duration = Duration::from_millis(50);
+/// How often a piece is asked for at whom the request leads to: a read goes to the leader for a
+/// moment where the member's own check fails, and then does not any more.
+const ASKED_MAX: usize = 20;
+
+const COMMAND: &[u8] = b"GREGALE.BACKUP";
+
+/// `gregale backup take`
+pub(crate) fn take(args: &BackupTakeArgs) -> Outcome {
+    let path = &args.file;
+    if path.exists() {
+        return Err(Failure::new(format_args!(
+            "{} is there already: name another file, or move that one away",
+            path.display()
+        )));
+    }
+    let mut part = Part::create(path)?;
+    let password = args.connect.password.as_deref();
+    let summary = fetch(args.connect.connect, password, &mut part)?;
+    part.finish(path)?;
+    super::show(path, &summary, args.format)
+}
+
+/// The file before it is whole (I1 of the module above); removed if it does not become so.
+struct Part {
+    file: File,
+    path: PathBuf,
+    is_whole: bool,
+}
+
+impl Part {
+    fn create(path: &Path) -> Outcome<Part> {
+        let mut name: OsString = path.into();
+        name.push(".part");
+        let part = PathBuf::from(name);
+        let failed = |error| Failure::os(format_args!("write {}", part.display()), error);
+        let mut options = OpenOptions::new();
+        // What is in it is nobody else's business.
+        options.write(true).create(true).truncate(false).mode(0o600);
+        let file = options.open(&part).map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(Failure::new(format_args!(
+                    "{} is being written by another process: wait for it, or name another file",
+                    part.display()
+                )));
+            }
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
+        // Who had it may have finished between the opening and the lock: then this is its backup.
+        let named = std::fs::metadata(&part).map_err(failed)?;
+        if named.ino() != file.metadata().map_err(failed)?.ino() {
+            return Err(Failure::new(format_args!(
+                "{} was just finished by another process: name another file",
+                path.display()
+            )));
+        }
+        Ok(Part { file, path: part, is_whole: false })
+    }
+
+    fn begin(&mut self) -> Outcome<()> {
+        use std::io::Seek as _;
+        let emptied = self.file.set_len(0).and_then(|()| self.file.rewind());
+        emptied.map_err(|error| self.failed(error))
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Outcome<()> {
+        self.file.write_all(bytes).map_err(|error| self.failed(error))
+    }
+
+    fn failed(&self, error: std::io::Error) -> Failure {
+        Failure::os(format_args!("write {}", self.path.display()), error)
+    }
+
+    fn finish(mut self, path: &Path) -> Outcome<()> {
+        self.file.sync_all().map_err(|error| self.failed(error))?;
+        std::fs::rename(&self.path, path)
+            .map_err(|error| Failure::os(format_args!("name {}", path.display()), error))?;
+        self.is_whole = true;
+        let directory = match path.parent() {
+            Some(parent) if parent != Path::new("") => parent,
+            _ => Path::new("."),
+        };
+        File::open(directory)
+            .and_then(|directory| directory.sync_all())
+            .map_err(|error| Failure::os(format_args!("sync {}", directory.display()), error))
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        if !self.is_whole {
+            // What stays is overwritten by the next attempt.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn fetch(address: SocketAddr, password: Option<&str>, part: &mut Part) -> Outcome<Summary> {
+    let mut connection = Connection::open(address, password, ANSWER_WITHIN)?;
+    for _ in 0..BEGINNINGS_MAX {
+        part.begin()?;
+        if let Some(summary) = fetch_once(&mut connection, address, part)? {
+            return Ok(summary);
+        }
+    }
+    Err(Failure::new(format_args!(
+        "the leader changed {BEGINNINGS_MAX} times while the backup was fetched from {address}: \
+         see `gregale status`, and try again"
+    )))
+}
+
+/// None if the frozen state was lost on the way.
+fn fetch_once(
+    connection: &mut Connection,
+    address: SocketAddr,
+    part: &mut Part,
+) -> Outcome<Option<Summary>> {
+    let strange = || Failure::new(format_args!("{address} answers as no gregale does"));
+    let token = token()?;
+    let token = token.as_bytes();
+    let Value::Array(counts) = ask(connection, address, &[COMMAND, b"BEGIN", token])? else {
+        return Err(strange());
+    };
+    let [Value::Integer(n_pieces), Value::Integer(_)] = counts[..] else { return Err(strange()) };
+    let mut reader = Reader::new();
+    for n in 0..n_pieces {
+        let number = n.to_string();
+        let words = [COMMAND, b"PIECE", token, number.as_bytes()];
+        let mut n_asked = 0;
+        let piece = loop {
+            match ask(connection, address, &words)? {
+                Value::Bulk(piece) => break piece,
+                Value::Error(_) if n_asked < ASKED_MAX => {
+                    n_asked += 1;
+                    std::thread::sleep(PAUSE);
+                }
+                Value::Error(_) => return Ok(None),
+                _ => return Err(strange()),
+            }
+        };
+        reader
+            .feed(&piece, &mut |_| ())
+            .map_err(|error| Failure::new(format_args!("what {address} sends is {error}")))?;
+        part.write(&piece)?;
+    }
+    // If it is not heard, the member forgets the state by itself.
+    let _ = connection.call(&[COMMAND, b"END", token]);
+    reader
+        .finish()
+        .map(Some)
+        .map_err(|error| Failure::new(format_args!("what {address} sends is {error}")))
+}
+
+/// Asks until the member can answer; the only error that comes back is that it has no such backup.
+fn ask(connection: &mut Connection, address: SocketAddr, words: &[&[u8]]) -> Outcome<Value> {
+    let end = Instant::now() + TRY_FOR;
+    loop {
+        match connection.call(words).map_err(|error| unanswered(address, &error))? {
+            Value::Error(line) if line == NO_SUCH_BACKUP => return Ok(Value::Error(line)),
+            Value::Error(line) => {
+                let may_pass = line.starts_with("TRYAGAIN") || line.starts_with("LOADING");
+                if !may_pass || Instant::now() > end {
+                    return Err(refused(address, &line));
+                }
+                std::thread::sleep(PAUSE);
+            }
+            value => return Ok(value),
+        }
+    }
+}
+
+/// Nobody else's.
+fn token() -> Outcome<String> {
+    use std::io::Read as _;
+    let mut random = [0u8; 16];
+    File::open("/dev/urandom")
+        .and_then(|mut source| source.read_exact(&mut random))
+        .map_err(|error| Failure::os("read /dev/urandom", error))?;
+    Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn i1_a_part_that_is_not_finished_is_removed_and_one_that_is_has_its_name() {
+        let base = tempfile::tempdir().unwrap();
+        let path = base.path().join("b");
+        let names = || {
+            let entries = std::fs::read_dir(base.path()).unwrap();
+            entries.map(|entry| entry.unwrap().file_name()).collect::<Vec<_>>()
+        };
+        let mut part = Part::create(&path).unwrap();
+        part.write(b"half").unwrap();
+        assert_eq!(names(), ["b.part"]);
+        drop(part);
+        assert!(names().is_empty());
+        let mut part = Part::create(&path).unwrap();
+        part.write(b"anew").unwrap();
+        part.begin().unwrap();
+        part.write(b"all").unwrap();
+        part.finish(&path).unwrap();
+        assert_eq!(names(), ["b"]);
+        assert_eq!(std::fs::read(&path).unwrap(), b"all");
+    }
+
+    #[test]
+    fn two_do_not_write_one_file() {
+        let base = tempfile::tempdir().unwrap();
+        let path = base.path().join("b");
+        let _first = Part::create(&path).unwrap();
+        let refused = Part::create(&path).err().unwrap().to_string();
+        assert!(refused.contains("another process"), "{refused}");
+    }
+}

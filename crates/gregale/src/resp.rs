@@ -1,0 +1,206 @@
+//! A client connection to a member, for the commands of this program that need one.
+
+use crate::failure::{Failure, Outcome};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// The longest string that is believed.
+const STRING_BYTES_MAX: usize = 64 << 20;
+/// The longest line, and the longest list.
+const LINE_BYTES_MAX: u64 = 64 << 10;
+const LIST_LEN_MAX: usize = 1024;
+
+/// A reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Value {
+    /// +
+    Simple(String),
+    /// -, without it.
+    Error(String),
+    /// :
+    Integer(i64),
+    /// $
+    Bulk(Vec<u8>),
+    /// Nothing.
+    Nil,
+    /// *
+    Array(Vec<Value>),
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    reader: BufReader<TcpStream>,
+    address: SocketAddr,
+}
+
+impl Connection {
+    /// Connects, and gives the password if there is one. The member may take so long to accept,
+    /// and to say something.
+    pub(crate) fn open(
+        address: SocketAddr,
+        password: Option<&str>,
+        within: Duration,
+    ) -> Outcome<Connection> {
+        let stream =
+            Connection::stream(address, within).map_err(|error| unanswered(address, &error))?;
+        let mut connection = Connection { reader: BufReader::new(stream), address };
+        if let Some(password) = password {
+            connection.ask(&[b"AUTH", password.as_bytes()])?;
+        }
+        Ok(connection)
+    }
+
+    fn stream(address: SocketAddr, within: Duration) -> io::Result<TcpStream> {
+        let stream = TcpStream::connect_timeout(&address, within)?;
+        stream.set_read_timeout(Some(within))?;
+        stream.set_write_timeout(Some(within))?;
+        stream.set_nodelay(true)?;
+        Ok(stream)
+    }
+
+    /// Sends a command, and takes its reply, which must not be an error.
+    pub(crate) fn ask(&mut self, words: &[&[u8]]) -> Outcome<Value> {
+        match self.call(words).map_err(|error| unanswered(self.address, &error))? {
+            Value::Error(line) => Err(refused(self.address, &line)),
+            value => Ok(value),
+        }
+    }
+
+    /// The same; an error of the member is a value.
+    pub(crate) fn call(&mut self, words: &[&[u8]]) -> io::Result<Value> {
+        let mut request = Vec::new();
+        encode(words, &mut request);
+        self.send(&request)?;
+        self.receive()
+    }
+
+    /// Sends bytes of [`encode`].
+    pub(crate) fn send(&mut self, request: &[u8]) -> io::Result<()> {
+        self.reader.get_mut().write_all(request)
+    }
+
+    /// The next reply.
+    pub(crate) fn receive(&mut self) -> io::Result<Value> {
+        self.value(true)
+    }
+
+    /// Lists of lists are not asked for, and not believed.
+    fn value(&mut self, may_be_a_list: bool) -> io::Result<Value> {
+        let line = self.line()?;
+        let wrong = || strange(&line);
+        let (kind, rest) = line.split_at_checked(1).ok_or_else(wrong)?;
+        let counted = |max: usize| match rest.parse::<i64>() {
+            Ok(-1) => Ok(None),
+            Ok(n) if (0..=max as i64).contains(&n) => Ok(Some(n as usize)),
+            _ => Err(wrong()),
+        };
+        Ok(match kind {
+            "+" => Value::Simple(rest.to_owned()),
+            "-" => Value::Error(rest.to_owned()),
+            ":" => Value::Integer(rest.parse().map_err(|_| wrong())?),
+            "$" => match counted(STRING_BYTES_MAX)? {
+                None => Value::Nil,
+                Some(n) => {
+                    let mut bytes = vec![0; n + 2];
+                    self.reader.read_exact(&mut bytes)?;
+                    bytes.truncate(n);
+                    Value::Bulk(bytes)
+                }
+            },
+            "*" if may_be_a_list => match counted(LIST_LEN_MAX)? {
+                None => Value::Nil,
+                Some(n) => {
+                    let items: io::Result<Vec<Value>> = (0..n).map(|_| self.value(false)).collect();
+                    Value::Array(items?)
+                }
+            },
+            _ => return Err(wrong()),
+        })
+    }
+
+    fn line(&mut self) -> io::Result<String> {
+        let mut line = String::new();
+        (&mut self.reader).take(LINE_BYTES_MAX).read_line(&mut line)?;
+        match line.strip_suffix("\r\n") {
+            Some(line) => Ok(line.to_owned()),
+            None if line.is_empty() => Err(ErrorKind::UnexpectedEof.into()),
+            None => Err(strange(&line)),
+        }
+    }
+}
+
+/// Appends a command.
+pub(crate) fn encode(words: &[&[u8]], out: &mut Vec<u8>) {
+    out.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
+    for word in words {
+        out.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+        out.extend_from_slice(word);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+fn strange(line: &str) -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, format!("it answers {line:?}, which is no reply"))
+}
+
+/// Nobody answered.
+pub(crate) fn unanswered(address: SocketAddr, error: &io::Error) -> Failure {
+    Failure::new(format_args!(
+        "no answer from {address}: {error}; is the cluster up? Any live member's client port will \
+         do: --connect ADDRESS:PORT"
+    ))
+}
+
+/// The member answered this error.
+pub(crate) fn refused(address: SocketAddr, line: &str) -> Failure {
+    let mend = if line.starts_with("NOAUTH") || line.starts_with("WRONGPASS") {
+        "; give --password, or set GREGALE_REQUIREPASS"
+    } else if line.contains("unknown command") {
+        "; is it another server's port?"
+    } else {
+        ""
+    };
+    Failure::new(format_args!("{address} answers {line:?}{mend}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    fn answers(bytes: &'static [u8]) -> io::Result<Value> {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = [0; 14];
+            stream.read_exact(&mut request).unwrap();
+            assert_eq!(&request, b"*1\r\n$4\r\nPING\r\n");
+            stream.write_all(bytes).unwrap();
+        });
+        let answer =
+            Connection::open(address, None, Duration::from_secs(10)).unwrap().call(&[b"PING"]);
+        server.join().unwrap();
+        answer
+    }
+
+    #[test]
+    fn replies_are_read_as_they_were_meant() {
+        assert_eq!(answers(b"$3\r\na\r\n\r\n").unwrap(), Value::Bulk(b"a\r\n".to_vec()));
+        let list = Value::Array(vec![Value::Integer(-7), Value::Nil, Value::Simple("OK".into())]);
+        assert_eq!(answers(b"*3\r\n:-7\r\n$-1\r\n+OK\r\n").unwrap(), list);
+        assert_eq!(answers(b"*0\r\n").unwrap(), Value::Array(vec![]));
+        assert_eq!(answers(b"-ERR no\r\n").unwrap(), Value::Error("ERR no".into()));
+    }
+
+    #[test]
+    fn what_is_no_reply_is_refused() {
+        for wrong in
+            [&b"$99999999999\r\n"[..], b"*9999\r\n", b"?\r\n", b"\r\n", b"+OK", b"$3\r\nab"]
+        {
+            assert!(answers(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}
