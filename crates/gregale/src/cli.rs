@@ -349,9 +349,11 @@ pub(crate) enum BackupCommand {
 
 /// `gregale backup take`
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  gregale backup take monday.backup --connect 127.0.0.1:7001\n\n\
+#[command(
+    after_help = "Example:\n  gregale backup take monday.backup --connect 127.0.0.1:7001\n\n\
     A member copies its state for it, and stands still meanwhile, about a second a gigabyte: for a\n\
-    large state choose a quiet time.")]
+    large state choose a quiet time."
+)]
 pub(crate) struct BackupTakeArgs {
     /// A file that is not there yet.
     pub(crate) file: PathBuf,

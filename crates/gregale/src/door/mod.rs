@@ -19,9 +19,9 @@ use crate::config::Config;
 use crate::control::{Board, ServiceFigures};
 use crate::failure::{Failure, Outcome};
 use crate::serve::Signals;
+pub(crate) use backups::NO_SUCH_BACKUP;
 use base::Slot;
 use clients::Clients;
-pub(crate) use backups::NO_SUCH_BACKUP;
 pub(crate) use clients::STATUS_SECTION;
 use proto::Role;
 use runtime::{
