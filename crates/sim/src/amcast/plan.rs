@@ -8,7 +8,7 @@ use proto::amcast::linear::Rule;
 use proto::amcast::{GroupId, GroupSet, Layout, Message, MessageId, Multicast, Pid, Timestamp};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::time::Duration;
+use core::time::Duration;
 
 /// How long a process waits before it asks for what it lacks.
 const PATIENCE_NS: u64 = 40 * MS;

@@ -9,7 +9,7 @@ use proto::amcast::{
     Config, GroupId, GroupSet, Layout, Message, MessageId, Multicast, Pid, Timestamp,
 };
 use std::fmt::Debug;
-use std::time::Duration;
+use core::time::Duration;
 
 const UNIT: u64 = MS;
 const N_SENDERS: usize = 8;

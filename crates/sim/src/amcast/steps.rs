@@ -6,7 +6,7 @@ use base::Rng;
 use proto::amcast::linear::Rule;
 use proto::amcast::{Config, GroupId, GroupSet, Layout, Message, MessageId, Multicast, Timestamp};
 use std::fmt::Debug;
-use std::time::Duration;
+use core::time::Duration;
 
 const UNIT: u64 = MS;
 /// How many multicast.
