@@ -9,4 +9,5 @@ mod clients;
 mod commands;
 mod disk;
 mod failover;
+mod ops;
 mod refusals;
