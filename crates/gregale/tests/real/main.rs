@@ -11,3 +11,4 @@ mod disk;
 mod failover;
 mod ops;
 mod refusals;
+mod sessions;
