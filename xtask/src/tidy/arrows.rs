@@ -23,7 +23,8 @@ const ALLOWED: [(&str, &[&str]); 15] = [
     (
         "bench",
         &[
-            "base", "check", "fabric", "kv", "proto", "region", "report", "runtime", "sim", "storage",
+            "base", "check", "fabric", "kv", "proto", "region", "report", "runtime", "sim",
+            "storage",
         ],
     ),
     (
