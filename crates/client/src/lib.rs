@@ -5,10 +5,11 @@
 //! The cluster executes a number once, whatever died meanwhile.
 //!
 //! - K1 a number is used for one call only. After a call whose outcome is not known, the session is
-//!   given up: its number may still be on its way. By [`Client::give_up`].
+//!   given up: its number may still be on its way. By `Client::give_up`.
 //! - K2 [`Error::NotExecuted`] is said only if no attempt can have been, or can yet be, executed.
 //!   By `Effort::in_doubt`, which any attempt sets that was sent and not answered.
-//! - K3 every call ends by its deadline, give or take one attempt to look up a name.
+//! - K3 every call ends by its deadline, give or take one attempt to look up a name. By
+//!   construction: every wait on a socket gets what is left of it.
 //!
 //! ```no_run
 //! use gregale_client::{Client, Options};

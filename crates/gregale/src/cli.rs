@@ -83,8 +83,8 @@ pub(crate) enum Format {
 /// `gregale up`
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
-    gregale up                             three replicas, their logs in gregale-data/local-7000\n  \
-    gregale up --durability memory-quorum  the same in memory: faster, and lost with all processes\n  \
+    gregale up                             three replicas, logs in gregale-data/local-7000\n  \
+    gregale up --durability memory-quorum  in memory: faster, lost with all processes\n  \
     gregale up --fabric tcp --port 7100    the same over TCP, ports 7100 to 7102\n  \
     redis-cli -p 7000 SET greeting hello   any replica takes any command")]
 pub(crate) struct UpArgs {
@@ -351,8 +351,8 @@ pub(crate) enum BackupCommand {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example:\n  gregale backup take monday.backup --connect 127.0.0.1:7001\n\n\
-    A member copies its state for it, and stands still meanwhile, about a second a gigabyte: for a\n\
-    large state choose a quiet time."
+    A member copies its state for it, and stands still meanwhile: for a large state choose a\n\
+    quiet time."
 )]
 pub(crate) struct BackupTakeArgs {
     /// A file that is not there yet.
@@ -378,8 +378,8 @@ pub(crate) struct VerifyArgs {
 /// `gregale restore`
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  gregale restore monday.backup --connect 127.0.0.1:7000\n\n\
-    The whole file is verified first. Restoring is many writes and not one step: keep clients away\n\
-    until it is done. If it is interrupted, run it again with --force.")]
+    The whole file is verified first. Restoring is many writes and not one step: keep clients\n\
+    away until it is done. If it is interrupted, run it again with --force.")]
 pub(crate) struct RestoreArgs {
     /// The backup.
     pub(crate) file: PathBuf,

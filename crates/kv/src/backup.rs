@@ -13,7 +13,8 @@
 //! program could read, and no sessions: it is restored by ordinary writes, into any cluster.
 //!
 //! - B1 a backup is of one state: [`Frozen::of`] borrows the machine to its end. By construction.
-//! - B2 equal content gives equal entries in equal order. By the store's canonical order.
+//! - B2 equal content gives equal entries in equal order. By construction: by the store's
+//!   canonical order.
 //! - B3 no frame is longer than [`FRAME_BYTES_MAX`]. Asserted in `Frozen::close`, checked by
 //!   [`Reader::feed`] before it waits for more.
 //! - B4 bytes that were cut off, changed, or put elsewhere give an error with their offset, and no
@@ -55,7 +56,7 @@ pub struct Frozen {
 }
 
 impl Frozen {
-    /// Copies the content of `machine`. That takes as long as it takes: about a second a gigabyte.
+    /// Copies the content of `machine`. The loop stands still meanwhile.
     pub fn of(machine: &Machine) -> Frozen {
         let mut frozen = Frozen { pieces: Vec::new(), check: 0, n_entries: 0, n_bytes: 0 };
         let mut piece = MAGIC.to_vec();

@@ -10,7 +10,8 @@
 //! - E2 sequences are executed in order, without gaps: one that is further on is refused, and the
 //!   client knows that nothing has happened.
 //! - E3 an executed sequence that is not acknowledged gets the reply that it got first, or, if that
-//!   was longer than [`REPLY_BYTES_MAX`], a definite "executed". Never a second execution.
+//!   was longer than [`REPLY_BYTES_MAX`], a definite "executed". Never a second execution. By
+//!   construction: only a fresh one is executed (E1).
 //! - E4 the memory is bounded: [`SESSIONS_MAX`] sessions, [`UNACKNOWLEDGED_MAX`] replies each, and
 //!   no call is executed for a session that holds [`KEPT_BYTES_MAX`] bytes of them. Asserted in
 //!   `record`.
@@ -18,7 +19,8 @@
 //!   value of the log; what is called in it is refused and never executed. An id is never issued
 //!   again, not even by another cluster on the same ports: it is above every id before it and above
 //!   the state time in milliseconds times 1024.
-//! - E6 all of this is a function of the calls and of state time: replicas agree.
+//! - E6 all of this is a function of the calls and of state time: replicas agree. By construction:
+//!   no clock, no hash order.
 
 use std::collections::{BTreeMap, VecDeque};
 

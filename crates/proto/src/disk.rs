@@ -7,7 +7,8 @@
 //!   everything that a reported flush covers.
 //! - D2 Nothing here waits: [`Disk::sync`] is answered later, by [`DiskEvent::Synced`]. Flushes are
 //!   answered in order; one answer may stand for all before it.
-//! - D3 What was asked shows at once ([`Disk::end`], [`Disk::read`], [`Disk::meta`]), synced or not.
+//! - D3 What was asked shows at once ([`Disk::end`], [`Disk::read`], [`Disk::meta`]), synced or
+//!   not.
 
 use alloc::vec::Vec;
 use base::{Ballot, Slot};

@@ -127,8 +127,9 @@ pub enum Wait {
 }
 
 /// Round trips of `message_bytes` each way over TCP on the loopback device, between two threads
-/// that do nothing else, on a core each if there are two: left alone, two threads that sleep in turn
-/// end up on one core, where the way is shorter than any between two hosts that both have work.
+/// that do nothing else, on a core each if there are two: left alone, two threads that sleep in
+/// turn end up on one core, where the way is shorter than any between two hosts that both have
+/// work.
 ///
 /// # Errors
 /// Those of the sockets. A peer that does not answer within ten seconds is one.

@@ -140,8 +140,8 @@ impl LogDisk {
         Ok((disk, found))
     }
 
-    /// Snapshots are taken whenever this much was logged, however large the state is: to measure what
-    /// they cost, or to have none.
+    /// Snapshots are taken whenever this much was logged, however large the state is: to measure
+    /// what they cost, or to have none.
     pub fn snapshot_every(&mut self, log_bytes: u64) {
         self.snapshot_log_bytes = Some(log_bytes);
     }

@@ -100,8 +100,8 @@ impl Outbox {
         self.cursor = self.first;
     }
 
-    /// `sequence` is to go out again, behind what is here: for what has no order, as reads have none.
-    /// (The others that went out with it do not: each would be performed twice.)
+    /// `sequence` is to go out again, behind what is here: for what has no order, as reads have
+    /// none. (The others that went out with it do not: each would be performed twice.)
     pub fn again(&mut self, sequence: Sequence) {
         let Some(at) = sequence.0.checked_sub(self.first) else { return };
         let Some(record) = self.records.get_mut(at as usize) else { return };

@@ -92,8 +92,8 @@ impl<F: Fabric, R: Replicator, S: Service> Replica<F, R, S> {
     /// state that the disk had.
     ///
     /// # Errors
-    /// No descriptors left, a state that the service does not take, or a protocol that cannot run on
-    /// this fabric or this disk.
+    /// No descriptors left, a state that the service does not take, or a protocol that cannot run
+    /// on this fabric or this disk.
     pub fn new<E: Into<Box<dyn Error + Send + Sync>>>(
         config: Config,
         fabric: F,

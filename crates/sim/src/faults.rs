@@ -1,7 +1,8 @@
 //! What goes wrong, and when it is mended.
 //!
 //! - I1 The planner keeps to what memory-quorum promises: a death never leaves fewer living states
-//!   than a majority of the members, unless states survive on disks. (`scenario` goes further, where "data lost" is expected.)
+//!   than a majority of the members, unless states survive on disks. (`scenario` goes further,
+//!   where "data lost" is expected.)
 //! - I2 In the core nothing goes wrong any more once it was healed.
 
 use crate::coverage::Mark;

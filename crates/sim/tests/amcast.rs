@@ -189,8 +189,8 @@ fn figure_5_2_breaks_real_time_in_plain_protocols_and_in_no_rule() {
 }
 
 /// Three partitions in a chain, no failures: c1 to {0, 1} is slow to 0, c2 to {1, 2} comes after it
-/// at 1, a to {2} is delivered after c2, and only then is b multicast to {0}, where it overtakes c1.
-/// So b < c1 < c2 < a, although a was delivered before b was multicast.
+/// at 1, a to {2} is delivered after c2, and only then is b multicast to {0}, where it overtakes
+/// c1. So b < c1 < c2 < a, although a was delivered before b was multicast.
 fn chain_of_three<M: Multicast>(sizes: &[usize], rule: Rule) -> Script<M>
 where
     M::Wire: Debug + PartialEq,
@@ -261,8 +261,8 @@ fn a_primary_that_dies_half_way_loses_nothing() {
     assert_eq!(script.judge(), Ok(()));
 }
 
-/// An epoch's leader dies when only some know of it; Ω chooses one who does not, and who believes to
-/// lead. (The listings leave this to r-multicast, which tells everybody in the end.)
+/// An epoch's leader dies when only some know of it; Ω chooses one who does not, and who believes
+/// to lead. (The listings leave this to r-multicast, which tells everybody in the end.)
 #[test]
 fn a_primary_that_was_overtaken_unawares_learns_of_it() {
     let mut script = Script::<Primcast>::new(&[3], Rule::Plain);

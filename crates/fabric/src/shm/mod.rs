@@ -205,8 +205,8 @@ impl ShmFabric {
     fn attend(&mut self, inbox: &mut Inbox) {
         // Counted before looking: what comes meanwhile is looked at next time.
         self.alarms = self.alarm.count();
-        // A death is reported at once; what files tell about it (a region taken away, a successor's)
-        // can wait until those who take over have done so.
+        // A death is reported at once; what files tell about it (a region taken away, a
+        // successor's) can wait until those who take over have done so.
         let mut died = false;
         for link in &mut self.links {
             died |= link.notice_end(inbox);

@@ -1,7 +1,7 @@
 //! A durable member's directory, and what its next life begins with.
 //!
-//! - I1 a directory is begun by an explicit bootstrap only. One that lost its identity, or another's,
-//!   is refused: its member would have forgotten what it promised.
+//! - I1 a directory is begun by an explicit bootstrap only. One that lost its identity, or
+//!   another's, is refused: its member would have forgotten what it promised.
 //! - I2 a directory in which nothing ever became durable belongs to a member that never promised
 //!   anything: it is founded (again).
 

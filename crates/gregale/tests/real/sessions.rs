@@ -16,8 +16,8 @@ fn client(cluster: &Cluster, first: u16) -> Client {
     Client::new(Options::new(addresses).deadline(DEADLINE).attempt(Duration::from_secs(2)))
 }
 
-/// Counts in a key of its own and in one of all until it is told to stop: the number it came to, and
-/// how often it tried again. A second execution, or none, would show in the very next reply.
+/// Counts in a key of its own and in one of all until it is told to stop: the number it came to,
+/// and how often it tried again. A second execution, or none, would show in the very next reply.
 fn count(mut client: Client, at: u16, stop: &AtomicBool, done: &AtomicU64) -> (i64, u64) {
     let (own, mut n) = (format!("own:{at}"), 0);
     while !stop.load(Ordering::Relaxed) {

@@ -1,33 +1,33 @@
 //! Durable: Falcon's Paxos over one-sided writes, with every promise and copy on disk first.
 //!
-//! **Purpose.** A log of values that survives the crash, or the loss of power, of every member: what
-//! a leader reports as decided is on the disks of a majority.
+//! **Purpose.** A log of values that survives the crash, or the loss of power, of every member:
+//! what a leader reports as decided is on the disks of a majority.
 //!
-//! **Assumes** T1, T2, T4, T5, T7 of the fabric and D1, D2 of [`crate::disk`]. Memory of a region is
-//! never trusted over a restart: all that a machine knows then comes from its disk.
+//! **Assumes** T1, T2, T4, T5, T7 of the fabric and D1, D2 of [`crate::disk`]. Memory of a region
+//! is never trusted over a restart: all that a machine knows then comes from its disk.
 //!
 //! **Invariants**
-//! - I1, I2, I3 What counts as durable: see [`log`].
+//! - I1, I2, I3 What counts as durable: see `log`.
 //! - I4 A vote and an acknowledgement leave when the promise of their ballot is durable; an
 //!   acknowledgement covers only what is durable *and* was compared with that leader's log in that
 //!   ballot. By construction: `pay_votes`, `acknowledge`. Simulated (mutants `VOTE_BEFORE_SYNC`,
 //!   `ACK_BEFORE_SYNC`), tested (`ACK_UNVERIFIED`).
 //! - I5 A member accepts entries of a ballot only while that is its promise. By construction: a
 //!   higher promise ends `following`. Simulated (`ACCEPT_OLDER_BALLOT`).
-//! - I6 A follower's log up to `verified` is the leader's: it starts at an entry of the same slot and
-//!   ballot (or at what is decided), and each record names the ballot before it. By construction in
-//!   `on_begin`, `take_entry`. Simulated (`SKIP_LOG_MATCH`).
-//! - I7 A leader commits what a majority of the latest configuration holds durably, through an entry
-//!   of its own ballot, and counts itself as it counts the others. By construction: `advance`.
-//!   Simulated (`COUNT_SELF_EARLY`, `COMMIT_AT_ONE`), tested (`COMMIT_OLDER_BALLOT`).
+//! - I6 A follower's log up to `verified` is the leader's: it starts at an entry of the same slot
+//!   and ballot (or at what is decided), and each record names the ballot before it. By
+//!   construction in `on_begin`, `take_entry`. Simulated (`SKIP_LOG_MATCH`).
+//! - I7 A leader commits what a majority of the latest configuration holds durably, through an
+//!   entry of its own ballot, and counts itself as it counts the others. By construction:
+//!   `advance`. Simulated (`COUNT_SELF_EARLY`, `COMMIT_AT_ONE`), tested (`COMMIT_OLDER_BALLOT`).
 //! - I8 Who is elected holds every committed entry: a voter refuses a log older than its own, and a
 //!   candidate needs a majority of every configuration that governs a slot that it does not know to
 //!   be committed. By construction: `on_request_vote`, `count_votes`. Simulated (`ELECT_OLDER_LOG`,
 //!   `ELECT_BY_ONE`).
 //! - I9 Nothing that was delivered is ever cut. Asserted in `take_entry`.
-//! - I10 Nothing torn, old or foreign is believed: see [`places`].
-//! - I11 A leader answers reads from a state that holds everything acknowledged before they came: it
-//!   serves once an entry of its own ballot is committed, and a majority's *published* promises,
+//! - I10 Nothing torn, old or foreign is believed: see `places`.
+//! - I11 A leader answers reads from a state that holds everything acknowledged before they came:
+//!   it serves once an entry of its own ballot is committed, and a majority's *published* promises,
 //!   READ after the reads came, are not above its ballot. A promise is published before its vote
 //!   leaves. Simulated (`SERVE_EARLY`, `READ_WITHOUT_CHECK`).
 //! - I12 Configurations change by one voter at a time, each committed before the next, and count
@@ -45,14 +45,15 @@
 //!   |<------------------------------------ ack -------|   majority: decided
 //! ```
 //!
-//! **Cost**: one WRITE to each follower and one back; two syncs, one after the other in time only by
-//! the WRITE between. Leader change: one sync at the voters, one message round trip, then one round
-//! trip to compare logs and one decision (the no-op).
+//! **Cost**: one WRITE to each follower and one back; two syncs, one after the other in time only
+//! by the WRITE between. Leader change: one sync at the voters, one message round trip, then one
+//! round trip to compare logs and one decision (the no-op).
 //!
-//! **Differs from the paper** (Falcon, sections 2 and 4; it leaves elections out). One ring for each
-//! pair of writer and follower, so a deposed leader can overwrite nobody's but its own; a checksum
-//! for a canary, since a WRITE has no order within (T3); one cumulative acknowledgement for an array
-//! of them; the follower acknowledges after its sync, the leader counts itself after its own.
+//! **Differs from the paper** (Falcon, sections 2 and 4; it leaves elections out). One ring for
+//! each pair of writer and follower, so a deposed leader can overwrite nobody's but its own; a
+//! checksum for a canary, since a WRITE has no order within (T3); one cumulative acknowledgement
+//! for an array of them; the follower acknowledges after its sync, the leader counts itself after
+//! its own.
 
 mod election;
 mod follower;

@@ -4,8 +4,8 @@
 //! nothing for them, and nobody can switch a bug on at run time. The simulator's sweep must catch
 //! each one; one that survives shows a check that does not check.
 //!
-//! Three more are shown by a scenario each instead (tests here and in `sim`), since a sweep meets them
-//! too rarely: `SKIP_SURVEY`, `FORGET_PROMISE`, `RECYCLE_EARLY`.
+//! Three more are shown by a scenario each instead (tests here and in `sim`), since a sweep meets
+//! them too rarely: `SKIP_SURVEY`, `FORGET_PROMISE`, `RECYCLE_EARLY`.
 //!
 //! Three that were planted once never showed, and were taken out again. *Check a leader's reads
 //! against the next free slot*: its accepts and that READ share FIFO links, so the accepts'

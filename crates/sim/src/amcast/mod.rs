@@ -1,7 +1,7 @@
 //! Atomic multicast in a world that breaks what may break (paper 004, chapters 2, 4 and 5).
 //!
-//! - [`run`], [`sweep`]: seeds of a protocol under crashes, false suspicions, pauses, partitions and
-//!   senders that die half way.
+//! - [`run`], [`sweep`]: seeds of a protocol under crashes, false suspicions, pauses, partitions
+//!   and senders that die half way.
 //! - [`steps`]: communication steps, counted exactly.
 //! - [`script`]: schedules set by hand.
 //! - [`mutants`]: planted bugs that the sweep must find.

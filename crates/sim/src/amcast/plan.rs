@@ -4,11 +4,11 @@ use super::history::Happened;
 use super::world::{MS, Weather, World};
 use super::{Config, Outcome, checks};
 use base::{Rank, Rng};
+use core::time::Duration;
 use proto::amcast::linear::Rule;
 use proto::amcast::{GroupId, GroupSet, Layout, Message, MessageId, Multicast, Pid, Timestamp};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use core::time::Duration;
 
 /// How long a process waits before it asks for what it lacks.
 const PATIENCE_NS: u64 = 40 * MS;

@@ -4,12 +4,12 @@ use super::checks::{Promised, Violation, judge, judge_realtime};
 use super::history::Happened;
 use super::world::{MS, Weather, World};
 use base::{Rank, Rng};
+use core::time::Duration;
 use proto::amcast::linear::Rule;
 use proto::amcast::{
     Config, GroupId, GroupSet, Layout, Message, MessageId, Multicast, Pid, Timestamp,
 };
 use std::fmt::Debug;
-use core::time::Duration;
 
 const UNIT: u64 = MS;
 const N_SENDERS: usize = 8;

@@ -3,10 +3,10 @@
 use super::history::Happened;
 use super::world::{MS, Weather, World};
 use base::Rng;
+use core::time::Duration;
 use proto::amcast::linear::Rule;
 use proto::amcast::{Config, GroupId, GroupSet, Layout, Message, MessageId, Multicast, Timestamp};
 use std::fmt::Debug;
-use core::time::Duration;
 
 const UNIT: u64 = MS;
 /// How many multicast.

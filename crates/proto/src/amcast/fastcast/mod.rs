@@ -11,7 +11,7 @@
 //! - F1 A process delivers in the order of (final timestamp, name). Asserted at each delivery.
 //! - F2 `applied <= decided <= accepted here`, and the applied prefix never changes. Asserted when
 //!   a log is replaced.
-//! - F3 Hard timestamps are a function of the log. By construction: [`Fastcast::apply`].
+//! - F3 Hard timestamps are a function of the log. By construction: `Fastcast::apply`.
 //!
 //! Differs from the paper: consensus is not a black box, but a log with epochs as PrimCast's; a
 //! follower accepts a hard entry only with its message.

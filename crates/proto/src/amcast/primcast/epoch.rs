@@ -186,8 +186,8 @@ impl<V: Variant> Machine<V> {
             }
         }
         if self.phase == Phase::Primary && !V::NO_REPORT_OF_NEW_PRIMARY {
-            // What it said as a candidate proved nothing to other groups. (The own group has it from
-            // ACCEPT: there the new epoch itself is the proof.)
+            // What it said as a candidate proved nothing to other groups. (The own group has it
+            // from ACCEPT: there the new epoch itself is the proof.)
             self.report_to(self.audience.without(self.me.group), host);
         }
     }

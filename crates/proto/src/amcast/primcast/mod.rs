@@ -7,15 +7,16 @@
 //! Invariants:
 //! - P1 A process delivers in the order of (final timestamp, name). Asserted at each delivery.
 //! - P2 Whoever acknowledges a proposal holds its message, so a decided timestamp never waits for a
-//!   message that died with its sender. By construction: [`Machine::drain`] stops at the first
-//!   proposal without one; asserted in [`Machine::acknowledge`].
+//!   message that died with its sender. By construction: `Machine::drain` stops at the first
+//!   proposal without one; asserted in `Machine::acknowledge`.
 //! - P3 `current <= promised`, and a primary or follower has them equal. Asserted after each event.
 //! - P4 Proposals of an epoch enter the log in the primary's order. By construction: one queue.
-//! - P5 Reported clocks never fall ([`clocks`]).
+//! - P5 Reported clocks never fall (`clocks`).
 //!
 //! Global: validity, integrity, uniform agreement, total order, prefix order, genuineness, and with
-//! a rule of [`linear`](crate::amcast::linear) atomic global order: a checker each in the simulator.
-//! Liveness: every message of a sender that lives is delivered once faults stop and Ω settles.
+//! a rule of [`linear`](crate::amcast::linear) atomic global order: a checker each in the
+//! simulator. Liveness: every message of a sender that lives is delivered once faults stop and Ω
+//! settles.
 //!
 //! ```text
 //! sender      START ─┬────────────────┐

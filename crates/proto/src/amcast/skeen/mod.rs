@@ -1,6 +1,6 @@
 //! Skeen's atomic multicast, one process a group, no failures (paper 004, section 5.3): the root of
-//! all timestamp protocols, here with the rules of [`linear`](crate::amcast::linear) as options and,
-//! as [`Printed`](crate::amcast::variant::Printed), with algorithm 4's acknowledgements.
+//! all timestamp protocols, here with the rules of [`linear`](crate::amcast::linear) as options
+//! and, as [`Printed`](crate::amcast::variant::Printed), with algorithm 4's acknowledgements.
 //!
 //! Assumes: nobody fails; T1, T2 of [`crate::amcast`].
 //!
