@@ -327,7 +327,8 @@ mod tests {
     fn i7_a_second_watcher_of_the_same_slot_learns_the_same() {
         let owner = owner();
         std::thread::scope(|scope| {
-            scope.spawn(|| std::mem::forget(Held::hold(&owner, LONG)));
+            // Joined by name: the scope's own end waits for what a thread does, not for its death.
+            scope.spawn(|| std::mem::forget(Held::hold(&owner, LONG))).join().unwrap();
         });
         assert_eq!(owner.watch(3).look(), Seen::Ended(owner.life()));
         assert_eq!(owner.watch(3).wait(LONG), Seen::Ended(owner.life()));
@@ -338,7 +339,7 @@ mod tests {
         let directory = tempfile::tempdir_in("/dev/shm").unwrap();
         let first = Region::create(directory.path(), &identity(), Incarnation(1)).unwrap();
         std::thread::scope(|scope| {
-            scope.spawn(|| std::mem::forget(Held::hold(&first, LONG)));
+            scope.spawn(|| std::mem::forget(Held::hold(&first, LONG))).join().unwrap();
         });
         let life = first.life();
         drop(first);
