@@ -20,6 +20,8 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 const CLUSTER: &str = "cluster.toml";
+/// Its next text, until it has the name.
+const FRESH: &str = "cluster.new";
 const VERSION: u32 = 1;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -93,10 +95,22 @@ impl Data {
         }
         let cluster = Cluster { version: VERSION, name: name.into(), members, founded: false };
         let data = Data { path: absolute(path)?, cluster };
-        let secret = write_private(&data.secret_file(), random_secret()?.as_bytes())?;
-        synced(&secret, &data.secret_file())?;
-        data.write()?;
+        data.write_first().inspect_err(|_| data.undo())?;
         Ok(data)
+    }
+
+    fn write_first(&self) -> Outcome<()> {
+        let secret = write_private(&self.secret_file(), random_secret()?.as_bytes())?;
+        synced(&secret, &self.secret_file())?;
+        self.write()
+    }
+
+    /// Takes back a beginning that failed: no member has seen it. The directory goes if it is empty.
+    fn undo(&self) {
+        for file in [self.path.join(FRESH), self.path.join(CLUSTER), self.secret_file()] {
+            let _ = std::fs::remove_file(file);
+        }
+        let _ = std::fs::remove_dir(&self.path);
     }
 
     /// All members have served (I2).
@@ -112,7 +126,7 @@ impl Data {
     fn write(&self) -> Outcome<()> {
         let text = toml::to_string(&self.cluster)
             .map_err(|error| Failure::new(format_args!("cannot describe the cluster: {error}")))?;
-        let (file, fresh) = (self.path.join(CLUSTER), self.path.join("cluster.new"));
+        let (file, fresh) = (self.path.join(CLUSTER), self.path.join(FRESH));
         let written = write_private(&fresh, text.as_bytes())?;
         synced(&written, &fresh)?;
         std::fs::rename(&fresh, &file)
@@ -182,6 +196,15 @@ mod tests {
         let refused = Data::open(base.path(), "one", 3).unwrap_err().to_string();
         assert!(refused.contains("thesis.txt"), "{refused}");
         assert_eq!(std::fs::read_dir(base.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_beginning_that_fails_is_taken_back() {
+        let base = tempfile::tempdir().unwrap();
+        let path = base.path().join("data");
+        let data = Data::open(&path, "one", 3).unwrap();
+        data.undo();
+        assert!(!path.exists(), "nothing is left of it");
     }
 
     #[test]

@@ -104,11 +104,16 @@ fn a_full_file_system_is_named() {
 fn descriptors_that_ran_out_are_named() {
     let port = free_ports(3).to_string();
     let name = format!("fds{}", std::process::id());
-    let script = format!("ulimit -n 12; exec {GREGALE} up --cluster {name} --port {port}");
+    let data = tempfile::tempdir().unwrap();
+    let path = data.path().join("data");
+    let flags = format!("--cluster {name} --port {port} --data {}", path.display());
+    let script = format!("ulimit -n 12; exec {GREGALE} up {flags}");
     let output = Command::new("bash").args(["-c", &script]).output().unwrap();
     let text = refused(&output);
     assert!(text.contains("ulimit -n"), "{text}");
     assert!(!std::path::Path::new(&format!("/dev/shm/gregale-{name}-{port}")).exists());
+    // Where it got to decides: all of a beginning is there, or nothing.
+    assert!(path.join("cluster.toml").exists() || !path.join("secret").exists());
 }
 
 #[test]
