@@ -105,7 +105,8 @@ impl Data {
         self.write()
     }
 
-    /// Takes back a beginning that failed: no member has seen it. The directory goes if it is empty.
+    /// Takes back a beginning that failed: no member has seen it. The directory goes if it is
+    /// empty.
     fn undo(&self) {
         for file in [self.path.join(FRESH), self.path.join(CLUSTER), self.secret_file()] {
             let _ = std::fs::remove_file(file);
