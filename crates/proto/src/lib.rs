@@ -28,7 +28,7 @@ pub mod table;
 mod value;
 pub mod velos;
 
-use base::{Ballot, Event, Instant, MemberSet, Port, Prefix, Rank, Slot};
+use base::{Ballot, Event, Incarnation, Instant, MemberSet, Port, Prefix, Rank, Slot};
 
 /// The world around a machine: its memory, its peers, and the state machine above it.
 pub trait Host: Port {
@@ -153,6 +153,31 @@ pub trait Replicator {
     /// A state of everything below `prefix` is durable. (Nothing to do for a protocol without a
     /// disk.)
     fn snapshotted<H: Host>(&mut self, _prefix: Prefix, _host: &mut H) {}
+
+    /// Who takes part, as far as this node's log goes; `None` for a protocol whose members never
+    /// change, and while it is not known.
+    fn configuration(&self) -> Option<durable::Configuration> {
+        None
+    }
+
+    /// Which disk sits on this node's seat. The first, for a protocol that has none.
+    fn incarnation(&self) -> Incarnation {
+        durable::FIRST
+    }
+
+    /// Begins a change of who takes part. It is decided when [`Replicator::configuration`] says so,
+    /// or undone by the next leader.
+    ///
+    /// # Errors
+    /// [`durable::ChangeRefused`]: nothing changes.
+    fn change<H: Host>(
+        &mut self,
+        _change: durable::Change,
+        _now: Instant,
+        _host: &mut H,
+    ) -> Result<Slot, durable::ChangeRefused> {
+        Err(durable::ChangeRefused::Fixed)
+    }
 
     /// Whether Ω may trust this node: who lacks the state, for one, cannot lead.
     fn can_lead(&self) -> bool {

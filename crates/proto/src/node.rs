@@ -129,19 +129,6 @@ impl<V: durable::variant::Variant> Node<Durable<V>> {
         let machine = Durable::new(&config, At(omega::N_WORDS), shape, host)?;
         Ok(Node::new(&config, machine))
     }
-
-    /// See [`Durable::change`].
-    ///
-    /// # Errors
-    /// [`durable::ChangeRefused`]: nothing changes.
-    pub fn change<H: Host>(
-        &mut self,
-        change: durable::Change,
-        now: Instant,
-        host: &mut H,
-    ) -> Result<Slot, durable::ChangeRefused> {
-        self.machine.change(change, now, host)
-    }
 }
 
 impl<R: Replicator> Node<R> {
@@ -181,6 +168,9 @@ impl<R: Replicator> Node<R> {
     /// Looks at the own region and at the time; after each batch of events.
     pub fn poll<H: Host>(&mut self, now: Instant, host: &mut H) {
         self.omega.set_able(self.machine.can_lead());
+        if let Some(configuration) = self.machine.configuration() {
+            self.omega.set_voters(configuration.members.voters);
+        }
         self.omega.poll(now, host);
         self.machine.heard(self.omega.heard());
         self.follow_omega(now, host);
@@ -205,6 +195,29 @@ impl<R: Replicator> Node<R> {
     pub fn resign<H: Host>(&mut self, now: Instant, host: &mut H) {
         self.omega.resign(now, host);
         self.follow_omega(now, host);
+    }
+
+    /// See [`Replicator::configuration`].
+    pub fn configuration(&self) -> Option<durable::Configuration> {
+        self.machine.configuration()
+    }
+
+    /// See [`Replicator::incarnation`].
+    pub fn incarnation(&self) -> Incarnation {
+        self.machine.incarnation()
+    }
+
+    /// See [`Replicator::change`].
+    ///
+    /// # Errors
+    /// [`durable::ChangeRefused`]: nothing changes.
+    pub fn change<H: Host>(
+        &mut self,
+        change: durable::Change,
+        now: Instant,
+        host: &mut H,
+    ) -> Result<Slot, durable::ChangeRefused> {
+        self.machine.change(change, now, host)
     }
 
     /// See [`Replicator::propose`].

@@ -8,6 +8,9 @@
 //! - I2 While a leader lives, is heard by a majority and hears a majority, nobody who can be
 //!   elected replaces it: a returning member, or one that alone lost sight of it, follows. By the
 //!   order of rules in `Omega::elect`; test `a_one_way_cut_does_not_unseat_a_leader`.
+//! - I3 Only voters are trusted, and only voters count where a majority is asked for: an opinion of
+//!   somebody who has no vote moves nobody. Tests `a_majority_is_one_of_the_voters`,
+//!   `who_has_no_vote_is_not_trusted`.
 //! - L1 (simulated, and `all_come_to_trust_one_…` below) When links and speeds settle, all who hear
 //!   a majority trust one and the same able member. The simulator's liveness phase demands it.
 //!
@@ -94,6 +97,8 @@ struct Peer {
 pub struct Omega {
     me: Rank,
     members: usize,
+    /// Those of them whose votes count.
+    voters: MemberSet,
     base: At,
     timing: Timing,
     memory_outlives_process: bool,
@@ -119,6 +124,7 @@ impl Omega {
         Omega {
             me,
             members,
+            voters: MemberSet::all(members),
             base,
             timing,
             memory_outlives_process,
@@ -156,6 +162,19 @@ impl Omega {
             self.own.able = able;
             self.settled_until = Instant::ZERO;
         }
+    }
+
+    /// Who may lead and whose hearing counts, from now on; at first all do.
+    pub fn set_voters(&mut self, voters: MemberSet) {
+        if self.voters != voters {
+            self.voters = voters;
+            self.settled_until = Instant::ZERO;
+        }
+    }
+
+    /// How many voters make a majority.
+    const fn quorum(&self) -> usize {
+        base::majority(self.voters.len())
     }
 
     /// Asks the others to trust somebody else, at once.
@@ -252,12 +271,16 @@ impl Omega {
         let beyond = if self.memory_outlives_process { self.failed() } else { MemberSet::EMPTY };
         let mut reach = self.beat_of(rank).hears.union(beyond);
         reach.insert(rank);
-        reach.is_majority_of(self.members)
+        reach.intersection(self.voters).len() >= self.quorum()
     }
 
     fn is_electable(&self, rank: Rank) -> bool {
         let beat = self.beat_of(rank);
-        self.own.hears.contains(rank) && beat.able && !beat.resigned && self.is_connected(rank)
+        self.voters.contains(rank)
+            && self.own.hears.contains(rank)
+            && beat.able
+            && !beat.resigned
+            && self.is_connected(rank)
     }
 
     /// Whether `rank` says that it leads.
@@ -275,32 +298,30 @@ impl Omega {
         if self.peers[leader.index()].failed.is_some() {
             return false;
         }
-        let deaf = self
-            .own
-            .hears
-            .iter()
-            .filter(|rank| !self.beat_of(*rank).hears.contains(leader))
-            .count();
-        deaf < base::majority(self.members)
+        let heard_voters = self.own.hears.intersection(self.voters);
+        let deaf =
+            heard_voters.iter().filter(|rank| !self.beat_of(*rank).hears.contains(leader)).count();
+        self.voters.contains(leader) && deaf < self.quorum()
     }
 
     /// Who is trusted: whom a majority of the others already trusts; else the present leader while
     /// it may be kept; else an electable member with the most supporters; else the lowest.
     fn elect(&mut self) {
         let supporters = |of: Rank| {
-            let hears = self.own.hears.iter().filter(|rank| *rank != self.me);
-            hears.filter(|rank| self.beat_of(*rank).trusted == Some(of)).count()
+            let hears = self.own.hears.intersection(self.voters);
+            let others = hears.iter().filter(|rank| *rank != self.me);
+            others.filter(|rank| self.beat_of(*rank).trusted == Some(of)).count()
         };
         let electable: MemberSet =
             Rank::all(self.members).filter(|rank| self.is_electable(*rank)).collect();
         let established = electable.iter().find(|rank| {
             // It must claim the lead itself, or two old opinions could hold each other up.
-            self.claims(*rank) && supporters(*rank) >= base::majority(self.members)
+            self.claims(*rank) && supporters(*rank) >= self.quorum()
         });
         // Two that claim the lead, and nobody else to settle it: the lower one has it.
         let contested = |leader: Rank| {
             leader == self.me
-                && supporters(leader) + 1 < base::majority(self.members)
+                && supporters(leader) + 1 < self.quorum()
                 && electable.iter().any(|rank| rank < leader && self.claims(rank))
         };
         let kept = self.own.trusted.filter(|at| self.keeps(*at) && !contested(*at));
@@ -426,6 +447,43 @@ mod tests {
         assert_eq!(group.members[2].trusted(), None);
         group.run(&[0, 1, 2]);
         group.leader();
+    }
+
+    fn set(ranks: &[usize]) -> MemberSet {
+        ranks.iter().map(|rank| Rank::at(*rank)).collect()
+    }
+
+    // I3
+    #[test]
+    fn a_majority_is_one_of_the_voters() {
+        let mut group = Group::new();
+        for member in &mut group.members {
+            member.set_voters(set(&[0, 1]));
+        }
+        // Two of three seats, and one of two voters.
+        group.run(&[1, 2]);
+        assert_eq!(group.members[1].trusted(), None);
+        group.run(&[0, 1]);
+        assert!(group.members[1].trusted().is_some(), "seat 2 is not missed");
+        for member in &mut group.members {
+            member.set_voters(set(&[1]));
+        }
+        group.run(&[0, 1]);
+        assert_eq!(group.trusted()[..2], [Some(1); 2], "alone it is a majority");
+    }
+
+    // I3
+    #[test]
+    fn who_has_no_vote_is_not_trusted() {
+        let mut group = Group::new();
+        group.run(&[0, 1, 2]);
+        let old = group.leader();
+        let voters: MemberSet = (0..3).filter(|me| *me != old).map(Rank::at).collect();
+        for member in &mut group.members {
+            member.set_voters(voters);
+        }
+        group.run(&[0, 1, 2]);
+        assert_ne!(group.leader(), old);
     }
 
     #[test]

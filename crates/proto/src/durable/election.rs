@@ -101,7 +101,7 @@ impl<V: Variant> Durable<V> {
         }
         let (promised, incarnation) = (self.log.promised(), self.log.incarnation());
         // I11: readers see the promise before anybody can count on the vote.
-        host.store(self.places.promised(), places::publish_promise(promised));
+        self.publish_promise(host);
         if let Some(Owed { to, .. }) = self.vote_owed.take_if(|owed| owed.ballot == promised) {
             self.post(to, &Message::Vote { ballot: promised, incarnation }, host);
         }

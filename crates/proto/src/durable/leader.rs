@@ -105,6 +105,10 @@ pub enum ChangeRefused {
     LagsBehind,
     /// Without it nothing could be decided: make it somebody else's first.
     Needed,
+    /// An incarnation that is not above every earlier one on its seat.
+    Outdated,
+    /// This protocol's members never change.
+    Fixed,
 }
 
 impl<V: Variant> Durable<V> {
@@ -441,16 +445,11 @@ impl<V: Variant> Durable<V> {
     // ---- members ----
 
     /// Begins a change of the members. It governs at once, and is decided like any entry (I12).
-    ///
-    /// # Errors
-    /// [`ChangeRefused`]: nothing changes.
-    pub fn change<H: Host>(
+    pub(super) fn begin_change<H: Host>(
         &mut self,
         change: Change,
-        now: Instant,
         host: &mut H,
     ) -> Result<Slot, ChangeRefused> {
-        self.now = now;
         let Office::Leader(term) = &self.office else { return Err(ChangeRefused::NotLeader) };
         let Some((at, before)) = self.log.members().copied() else {
             return Err(ChangeRefused::NotLeader);
@@ -460,6 +459,11 @@ impl<V: Variant> Durable<V> {
         }
         if at > self.committed && !V::TWO_CHANGES {
             return Err(ChangeRefused::Pending);
+        }
+        if let Change::Add(rank, incarnation) | Change::Replace(rank, incarnation) = change
+            && incarnation <= before.incarnation(rank)
+        {
+            return Err(ChangeRefused::Outdated);
         }
         let mut after = before;
         match change {

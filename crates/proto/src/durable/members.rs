@@ -1,6 +1,6 @@
 //! Who takes part, as an entry of the log says it.
 
-use base::{Incarnation, MAX_MEMBERS, MemberSet, Rank, majority};
+use base::{Incarnation, MAX_MEMBERS, MemberSet, Prefix, Rank, majority};
 
 /// Voters, learners, and which incarnation of each.
 ///
@@ -68,8 +68,29 @@ impl Members {
     }
 }
 
+/// Who takes part, as one member's log says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Configuration {
+    /// One past the slot of the entry that says so.
+    pub at: Prefix,
+    /// Who.
+    pub members: Members,
+    /// That entry is decided: it stands in every later leader's log.
+    pub is_decided: bool,
+}
+
+impl Configuration {
+    /// Whether this incarnation on `rank` has been replaced or removed for good: what is decided
+    /// names another, or none, and no change seats an incarnation that is not above all before it.
+    pub fn has_parted(&self, rank: Rank, incarnation: Incarnation) -> bool {
+        let last = self.members.incarnation(rank);
+        self.is_decided
+            && (incarnation < last || incarnation == last && !self.members.all().contains(rank))
+    }
+}
+
 /// The incarnation of a new cluster's members.
-pub(super) const FIRST: Incarnation = Incarnation(1);
+pub const FIRST: Incarnation = Incarnation(1);
 
 #[cfg(test)]
 mod tests {
@@ -82,6 +103,23 @@ mod tests {
         members.incarnations[3] = u64::MAX;
         assert_eq!(Members::decode(&members.encode()), Some(members));
         assert_eq!(Members::decode(&members.encode()[1..]), None);
+    }
+
+    #[test]
+    fn who_is_not_named_by_what_is_decided_has_parted_and_who_is_not_yet_has_not() {
+        let seat = Rank::at(2);
+        let mut members = Members::first(3);
+        members.voters.remove(seat);
+        members.incarnations[2] = 7;
+        let mut of = Configuration { at: Prefix(4), members, is_decided: true };
+        let parted = |of: &Configuration| {
+            [6, 7, 8].map(|incarnation| of.has_parted(seat, Incarnation(incarnation)))
+        };
+        assert_eq!(parted(&of), [true, true, false], "removed");
+        of.members.learners.insert(seat);
+        assert_eq!(parted(&of), [true, false, false], "replaced by the seventh");
+        of.is_decided = false;
+        assert_eq!(parted(&of), [false; 3], "the next leader may undo it");
     }
 
     #[test]

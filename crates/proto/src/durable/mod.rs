@@ -70,7 +70,7 @@ mod wire;
 
 pub use leader::{Change, ChangeRefused};
 pub use log::Unusable;
-pub use members::Members;
+pub use members::{Configuration, FIRST, Members};
 pub(crate) use places::Places;
 
 use crate::disk::DiskEvent;
@@ -153,6 +153,13 @@ pub struct Durable<V: Variant = Sound> {
     variant: PhantomData<V>,
 }
 
+/// Whether `log` itself says that its disk votes for the seat `me`.
+fn is_voter(me: Rank, log: &Log) -> bool {
+    log.members().is_some_and(|(_, members)| {
+        members.voters.contains(me) && members.incarnation(me) == log.incarnation()
+    })
+}
+
 fn disk<H: Host>(host: &mut H) -> &mut H::Disk {
     host.disk().expect("a host keeps the disk that it had when the machine was made")
 }
@@ -173,7 +180,7 @@ impl<V: Variant> Durable<V> {
         let (log, applied) = match config.start {
             Start::Bootstrap => {
                 let first = Members::first(config.members);
-                (Log::create(members::FIRST, Some(first), tail_max, disk)?, Prefix::ZERO)
+                (Log::create(FIRST, Some(first), tail_max, disk)?, Prefix::ZERO)
             }
             Start::Join { incarnation } => {
                 (Log::create(incarnation, None, tail_max, disk)?, Prefix::ZERO)
@@ -190,7 +197,8 @@ impl<V: Variant> Durable<V> {
         };
         let places = Places::new(base, config.members, shape);
         // I11: whatever readers may have seen here, it was not above this.
-        host.store(places.promised(), places::publish_promise(log.promised()));
+        let publishes = is_voter(config.me, &log) || V::PUBLISH_AS_LEARNER;
+        host.store(places.promised(), places::publish_promise(log.promised(), publishes));
         let lacks = (applied < log.start()).then_some(log.start());
         let mut node = Durable {
             me: config.me,
@@ -226,26 +234,21 @@ impl<V: Variant> Durable<V> {
         Ok(node)
     }
 
-    /// Who takes part, as far as this node's log goes, and whether that is decided.
-    pub fn members(&self) -> Option<(Members, bool)> {
-        self.log.members().map(|(at, members)| (*members, *at <= self.committed))
-    }
-
-    /// Which life of this seat's disk this is.
-    pub const fn incarnation(&self) -> Incarnation {
-        self.log.incarnation()
-    }
-
     fn flush<H: Host>(&mut self, host: &mut H) {
         self.log.flush(disk(host));
     }
 
     fn is_voter(&self) -> bool {
-        let member = |(_, members): &log::Placed| {
-            members.voters.contains(self.me)
-                && members.incarnation(self.me) == self.log.incarnation()
-        };
-        self.log.members().is_some_and(member)
+        is_voter(self.me, &self.log)
+    }
+
+    /// Shows readers the promise (I11). Who is no voter shows none: a new disk on this seat knows
+    /// nothing of what its predecessor promised, and a leader that has not heard of the change
+    /// would take its word for the other's.
+    fn publish_promise<H: Host>(&self, host: &mut H) {
+        let shown = self.is_voter() || V::PUBLISH_AS_LEARNER;
+        let word = places::publish_promise(self.log.promised(), shown);
+        host.store(self.places.promised(), word);
     }
 
     fn is_well(&self) -> bool {
@@ -317,7 +320,7 @@ impl<V: Variant> Durable<V> {
     /// Whatever follows from a change of what is durable.
     fn after_sync<H: Host>(&mut self, host: &mut H) {
         if self.log.promise_is_durable() {
-            host.store(self.places.promised(), places::publish_promise(self.log.promised()));
+            self.publish_promise(host);
         }
         self.pay_votes(host);
         self.advance(host);
@@ -431,6 +434,25 @@ impl<V: Variant> Replicator for Durable<V> {
         }
         self.after_sync(host);
         self.wake(host);
+    }
+
+    fn configuration(&self) -> Option<Configuration> {
+        let (at, members) = *self.log.members()?;
+        Some(Configuration { at, members, is_decided: at <= self.committed })
+    }
+
+    fn incarnation(&self) -> Incarnation {
+        self.log.incarnation()
+    }
+
+    fn change<H: Host>(
+        &mut self,
+        change: Change,
+        now: Instant,
+        host: &mut H,
+    ) -> Result<Slot, ChangeRefused> {
+        self.now = now;
+        self.begin_change(change, host)
     }
 
     fn can_lead(&self) -> bool {

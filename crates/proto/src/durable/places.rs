@@ -65,12 +65,12 @@ impl Places {
     }
 }
 
-/// The promise as readers see it: never 0.
-pub(super) const fn publish_promise(ballot: Ballot) -> u64 {
-    ballot.0 << 1 | 1
+/// The promise as readers see it: never 0, unless its owner has no word in it.
+pub(super) const fn publish_promise(ballot: Ballot, has_word: bool) -> u64 {
+    if has_word { ballot.0 << 1 | 1 } else { 0 }
 }
 
-/// What a published promise says; `None` if its region is new.
+/// What a published promise says; `None` if its region is new, or its owner is no voter.
 pub(super) const fn published_promise(word: u64) -> Option<Ballot> {
     if word & 1 == 0 { None } else { Some(Ballot(word >> 1)) }
 }
@@ -265,7 +265,8 @@ mod tests {
     fn a_new_region_is_no_witness_of_a_promise() {
         assert_eq!(published_promise(0), None);
         for ballot in [Ballot::NONE, Ballot(1), Ballot(1 << 40)] {
-            assert_eq!(published_promise(publish_promise(ballot)), Some(ballot));
+            assert_eq!(published_promise(publish_promise(ballot, true)), Some(ballot));
+            assert_eq!(published_promise(publish_promise(ballot, false)), None);
         }
     }
 

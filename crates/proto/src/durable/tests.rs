@@ -35,6 +35,7 @@ variants! {
     CountRemoved: COUNT_REMOVED,
     TwoChanges: TWO_CHANGES,
     AnyIncarnation: ANY_INCARNATION,
+    PublishAsLearner: PUBLISH_AS_LEARNER,
     TornAck: TORN_ACK,
 }
 
@@ -188,7 +189,7 @@ fn a_deposed_leaders_suffix_is_cut_and_replaced() {
 }
 
 fn log_of(disk: &mut TestDisk, n: u64) -> Log {
-    let mut log = Log::create(members::FIRST, Some(Members::first(3)), 16, disk).expect("new");
+    let mut log = Log::create(FIRST, Some(Members::first(3)), 16, disk).expect("new");
     for slot in 0..n {
         log.append(EntryHead { slot: Slot(slot), ballot: Ballot(1), view: 0 }, b"e", disk);
     }
@@ -457,7 +458,7 @@ fn a_replaced_member_learns_first_and_votes_when_it_has_caught_up() {
     assert_eq!(group.values(2), [b"one"]);
     group.change(0, Change::Promote(seat)).expect("it has everything");
     group.run(20);
-    let (members, is_decided) = group.member(0).members().expect("known");
+    let Configuration { members, is_decided, .. } = group.member(0).configuration().expect("known");
     assert!(is_decided && members.voters.len() == 3 && members.learners.is_empty());
     // And it counts: with r1 gone it is the majority.
     group.power_cut(1);
@@ -481,6 +482,39 @@ fn predecessors_copies_count<V: Variant>() -> bool {
 fn a_wiped_disk_does_not_count_as_its_predecessor() {
     assert!(!predecessors_copies_count::<Sound>());
     assert!(predecessors_copies_count::<AnyIncarnation>());
+}
+
+fn a_new_disk_vouches_for_its_predecessor<V: Variant>() -> bool {
+    let mut group = Group::<V>::led(3, 0);
+    group.isolate(0);
+    group.lead(1);
+    group.run(60);
+    assert_eq!(group.status(1).role, Role::Leader, "by the vote of seat 2");
+    group.power_cut(2);
+    group.join(2, Incarnation(2));
+    // The deposed leader has heard of nothing, and asks seat 2 whether it still leads.
+    group.restore_writes(0, 2);
+    group.read(0, 9)
+}
+
+// I11
+#[test]
+fn a_new_disk_is_no_witness_of_what_its_predecessor_promised() {
+    assert!(!a_new_disk_vouches_for_its_predecessor::<Sound>());
+    assert!(a_new_disk_vouches_for_its_predecessor::<PublishAsLearner>());
+}
+
+#[test]
+fn an_incarnation_that_is_not_new_gets_no_seat() {
+    let mut group = Group::<Sound>::led(3, 0);
+    let seat = Rank::at(2);
+    let again = group.change(0, Change::Replace(seat, Incarnation(1)));
+    assert_eq!(again, Err(ChangeRefused::Outdated));
+    group.change(0, Change::Remove(seat)).expect("nothing else is under way");
+    group.run(20);
+    let back = group.change(0, Change::Add(seat, Incarnation(1)));
+    assert_eq!(back, Err(ChangeRefused::Outdated));
+    assert!(group.change(0, Change::Add(seat, Incarnation(2))).is_ok());
 }
 
 #[test]
@@ -510,7 +544,7 @@ fn a_disk_that_does_not_fit_the_start_is_refused() {
     let mut disk = TestDisk::default();
     assert_eq!(Log::recover::<Sound, _>(16, &mut disk).err(), Some(Unusable::Empty));
     log_of(&mut disk, 1);
-    let again = Log::create(members::FIRST, None, 16, &mut disk).err();
+    let again = Log::create(FIRST, None, 16, &mut disk).err();
     assert_eq!(again, Some(Unusable::NotEmpty));
     disk.put_meta(&[9; 120]);
     assert_eq!(Log::recover::<Sound, _>(16, &mut disk).err(), Some(Unusable::UnknownMeta));

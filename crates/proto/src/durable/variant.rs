@@ -50,6 +50,8 @@ pub trait Variant: 'static {
     const COUNT_REMOVED: bool = false;
     /// Begin a change of members before the last one is committed.
     const TWO_CHANGES: bool = false;
+    /// Show readers a promise before the own log says that this disk votes.
+    const PUBLISH_AS_LEARNER: bool = false;
     /// Take acknowledgements and votes of another incarnation for the member's.
     const ANY_INCARNATION: bool = false;
 }

@@ -281,6 +281,10 @@ impl<V: Variant> Group<V> {
         }
     }
 
+    pub(super) fn restore_writes(&mut self, from: usize, to: usize) {
+        self.world.writes_cut.remove(&(from, to));
+    }
+
     pub(super) fn heal(&mut self) {
         self.world.writes_cut.clear();
         self.world.messages_cut.clear();
