@@ -41,7 +41,7 @@ impl Default for Timing {
 /// One word a member, a cache line apart.
 const LINE: u32 = 8;
 /// How many words of the region are Ω's.
-pub(crate) const N_WORDS: u32 = LINE * MAX_MEMBERS as u32;
+pub const N_WORDS: u32 = LINE * MAX_MEMBERS as u32;
 
 /// What a beat says, in one word.
 ///

@@ -7,7 +7,7 @@ use super::{Finding, Tree};
 
 /// (crate, crates of this workspace that it may depend on). A crate that is not listed may not
 /// exist.
-const ALLOWED: [(&str, &[&str]); 15] = [
+const ALLOWED: [(&str, &[&str]); 16] = [
     ("base", &[]),
     ("region", &["base"]),
     ("proto", &["base"]),
@@ -20,18 +20,19 @@ const ALLOWED: [(&str, &[&str]); 15] = [
     ("sim", &["base", "proto", "check"]),
     ("runtime", &["base", "fabric", "proto", "region", "storage"]),
     ("kv", &["base", "fabric", "proto", "region", "runtime"]),
+    ("multicast", &["base", "fabric", "proto", "region", "runtime"]),
     (
         "bench",
         &[
-            "base", "check", "fabric", "kv", "proto", "region", "report", "runtime", "sim",
-            "storage",
+            "base", "check", "fabric", "kv", "multicast", "proto", "region", "report", "runtime",
+            "sim", "storage",
         ],
     ),
     (
         "gregale",
         &[
-            "base", "bench", "check", "fabric", "kv", "model", "proto", "region", "report",
-            "runtime", "sim", "storage",
+            "base", "bench", "check", "fabric", "kv", "model", "multicast", "proto", "region",
+            "report", "runtime", "sim", "storage",
         ],
     ),
     ("xtask", &[]),

@@ -106,6 +106,12 @@ impl GroupSet {
         GroupSet(self.0 | other.0)
     }
 
+    /// Those in both.
+    #[must_use]
+    pub const fn intersection(self, other: GroupSet) -> GroupSet {
+        GroupSet(self.0 & other.0)
+    }
+
     /// Those that are not in `other`.
     #[must_use]
     pub const fn difference(self, other: GroupSet) -> GroupSet {

@@ -134,6 +134,12 @@ pub trait Multicast: Sized {
     /// Whether this process leads its group, as far as it knows.
     fn is_primary(&self) -> bool;
 
+    /// Every message with a final timestamp up to here that is addressed to this group has been
+    /// delivered here (4.4.2); `None` where the protocol cannot tell.
+    fn safe_ts(&self) -> Option<Timestamp> {
+        None
+    }
+
     /// What a wire message is about: for the check of genuineness.
     fn about(wire: &Self::Wire) -> About;
 }

@@ -358,6 +358,10 @@ impl<V: Variant> Multicast for Machine<V> {
         self.phase == Phase::Primary
     }
 
+    fn safe_ts(&self) -> Option<Timestamp> {
+        Some(Machine::safe_ts(self))
+    }
+
     fn about(wire: &PrimcastWire) -> About {
         match wire {
             PrimcastWire::Ack { id, .. } | PrimcastWire::Pull { id, .. } => About::Message(*id),

@@ -1,0 +1,41 @@
+//! The door to atomic multicast: a message to any set of groups, delivered everywhere in one
+//! consistent order, through crashes of primaries.
+//!
+//! A *system* ([`System`]) has up to seven *nodes* (operating-system processes on one fabric) and
+//! up to thirty-two *groups*; each group has members on some of the nodes, at most one on each. A
+//! node that hosts no member may multicast too.
+//!
+//! - [`Door`] is for most: a thread of its own runs the node, `multicast` and deliveries are calls
+//!   from any thread.
+//! - [`Node`] and [`Application`] are for who wants no second thread: the application is called
+//!   within the loop, and its sockets are in the loop's [`runtime::Poller`].
+//! - [`run`] opens a node's fabric and picks the protocol, for either.
+//!
+//! Promises: what [`proto::amcast`] promises of the protocol that is chosen (validity, uniform
+//! integrity, uniform agreement, global total order, uniform prefix order; with an [`Order`] other
+//! than plain, real-time order); every queue has a bound and every wait a deadline; a message that
+//! was refused was not multicast, and one whose outcome is unknown is said to be unknown.
+//!
+//! Processes are crash-stop: a node that died does not come back under its name, since it has
+//! forgotten what it promised. Its peers do not listen to a successor.
+//!
+//! Never here: protocol decisions.
+#![forbid(unsafe_code)]
+
+pub mod application;
+pub mod desk;
+pub mod door;
+pub mod node;
+pub mod open;
+mod stream;
+pub mod system;
+mod world;
+
+pub use application::{Application, Delivery};
+pub use desk::{Desk, MemberView, Options, Outcome, PAYLOAD_BYTES_MAX, Refused};
+pub use door::{Door, Failed, Pending};
+pub use node::{Figures, Node};
+pub use open::{Error, Seat, run};
+pub use proto::amcast::{GroupId, GroupSet, Message, MessageId, Timestamp};
+pub use stream::End;
+pub use system::{Contradiction, FabricKind, Limits, Order, Places, Protocol, System};

@@ -1,0 +1,380 @@
+//! What a system is made of: nodes, groups, and where each member of a group lives.
+//!
+//! - C1 A node hosts at most one member of each group, so (node, group) names a member. Checked by
+//!   [`System::check`], the only way to a [`Places`].
+
+use base::{MAX_MEMBERS, MemberSet, Rank};
+use proto::amcast::linear::Rule;
+use proto::amcast::{GroupId, GroupSet, Layout, MAX_GROUPS, Pid};
+use serde::Deserialize;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Which protocol orders.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Protocol {
+    /// Three steps to every destination, through crashes of primaries.
+    #[default]
+    Primcast,
+    /// For comparison: four steps at followers.
+    Whitebox,
+    /// For comparison: four steps.
+    Fastcast,
+    /// For comparison: one process a group, and no crash is survived.
+    Skeen,
+}
+
+impl Protocol {
+    /// As it is called in configurations and reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Protocol::Primcast => "primcast",
+            Protocol::Whitebox => "whitebox",
+            Protocol::Fastcast => "fastcast",
+            Protocol::Skeen => "skeen",
+        }
+    }
+}
+
+/// Which order across groups: see [`proto::amcast::linear`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// Global total order; blind to real time.
+    #[default]
+    Plain,
+    /// Real-time order, genuine.
+    Hop,
+    /// Real-time order, with every group's help.
+    AllGroups,
+    /// Real-time order out of synchronized clocks: wants `clock_error_us`.
+    CommitWait,
+}
+
+impl Order {
+    /// The protocol's word for it.
+    pub const fn rule(self) -> Rule {
+        match self {
+            Order::Plain => Rule::Plain,
+            Order::Hop => Rule::Hop,
+            Order::AllGroups => Rule::AllGroups,
+            Order::CommitWait => Rule::CommitWait,
+        }
+    }
+}
+
+/// How nodes reach each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FabricKind {
+    /// Shared memory: all nodes on one host.
+    Shm,
+    /// TCP.
+    Tcp,
+}
+
+impl FabricKind {
+    /// As it is called in configurations and reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            FabricKind::Shm => "shm",
+            FabricKind::Tcp => "tcp",
+        }
+    }
+}
+
+/// A whole system: every node of it is started with the same.
+///
+/// ```
+/// let system: multicast::System = toml::from_str(
+///     r#"
+///     cluster = "bank"
+///     secret = "only the bank's nodes know this"
+///     fabric = "shm"
+///     directory = "/dev/shm/gregale-bank"
+///     order = "hop"
+///     nodes = 3
+///     groups = [[1, 2, 3], [2, 3, 1], [3, 1, 2]]
+///     "#,
+/// )?;
+/// system.check()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct System {
+    /// Its name.
+    pub cluster: String,
+    /// What all nodes know and nobody else does.
+    pub secret: String,
+    /// Which protocol orders.
+    #[serde(default)]
+    pub protocol: Protocol,
+    /// Which order across groups.
+    #[serde(default)]
+    pub order: Order,
+    /// How nodes reach each other.
+    pub fabric: FabricKind,
+    /// Where the nodes' regions are: on tmpfs.
+    pub directory: PathBuf,
+    /// How many nodes (operating-system processes) there are, with ids from 1. A node may host
+    /// members of several groups, or none: then it only multicasts.
+    pub nodes: usize,
+    /// On TCP: where each node listens, in order.
+    #[serde(default)]
+    pub addresses: Vec<SocketAddr>,
+    /// Of each group: the nodes that host its members. The first is its first primary.
+    pub groups: Vec<Vec<usize>>,
+    /// The operator attests that the hosts' clocks are off by this much at most: timestamps then
+    /// follow real time (4.4.1).
+    #[serde(default)]
+    pub clock_error_us: Option<u64>,
+    /// How much may wait where.
+    #[serde(default)]
+    pub limits: Limits,
+}
+
+/// Bounds, and how long things take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// Own messages under way at one node; with more, `multicast` refuses.
+    pub window: usize,
+    /// Deliveries that the application has not taken; with more, this node takes nothing more from
+    /// its peers, and in the end their `multicast` refuses.
+    pub deliveries: usize,
+    /// Bytes that a peer which lives has not taken; with more, `multicast` to its groups refuses.
+    pub backlog_bytes: usize,
+    /// Bytes kept for a peer that is not heard; with more, it is given up and must be replaced.
+    pub kept_bytes: usize,
+    /// How long a primary may be silent before it is suspected.
+    pub suspect_ms: u64,
+    /// How long a message may stay undelivered before a member asks for what it lacks.
+    pub patience_ms: u64,
+    /// How long to look for more before sleeping, after something happened.
+    pub spin_us: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            window: 4096,
+            deliveries: 1 << 16,
+            backlog_bytes: 8 << 20,
+            kept_bytes: 64 << 20,
+            suspect_ms: 300,
+            patience_ms: 200,
+            spin_us: 0,
+        }
+    }
+}
+
+impl Limits {
+    pub(crate) const fn spin(&self) -> Duration {
+        Duration::from_micros(self.spin_us)
+    }
+}
+
+/// The configuration contradicts itself: what, and what to write instead.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the multicast configuration: {0}")]
+pub struct Contradiction(String);
+
+impl System {
+    /// Where everybody is.
+    ///
+    /// # Errors
+    /// [`Contradiction`].
+    pub fn check(&self) -> Result<Places, Contradiction> {
+        let no = |text: String| Err(Contradiction(text));
+        if !(1..=MAX_MEMBERS).contains(&self.nodes) {
+            return no(format!("{} nodes: one fabric joins 1 to {MAX_MEMBERS}", self.nodes));
+        }
+        if !(1..=MAX_GROUPS).contains(&self.groups.len()) {
+            return no(format!("{} groups: give it 1 to {MAX_GROUPS}", self.groups.len()));
+        }
+        if self.fabric == FabricKind::Tcp && self.addresses.len() != self.nodes {
+            let (given, nodes) = (self.addresses.len(), self.nodes);
+            return no(format!("{given} addresses for {nodes} nodes: on tcp give one for each"));
+        }
+        if self.order == Order::CommitWait && self.clock_error_us.is_none() {
+            return no("commit-wait needs attested clocks: set clock_error_us".into());
+        }
+        let takes_rules = matches!(self.protocol, Protocol::Primcast | Protocol::Skeen);
+        if self.order != Order::Plain && !takes_rules {
+            let name = self.protocol.name();
+            return no(format!("{name} has no real-time order: use primcast, or order plain"));
+        }
+        let mut nodes_of = Vec::new();
+        for (at, members) in self.groups.iter().enumerate() {
+            let mut nodes = Vec::new();
+            for node in members {
+                let rank = node.checked_sub(1).filter(|at| *at < self.nodes).and_then(Rank::new);
+                let Some(rank) = rank else {
+                    let last = self.nodes;
+                    return no(format!("group {at} lives on node {node}: nodes are 1 to {last}"));
+                };
+                if nodes.contains(&rank) {
+                    return no(format!("group {at} lives twice on node {node}"));
+                }
+                nodes.push(rank);
+            }
+            if nodes.is_empty() {
+                return no(format!("group {at} has no members"));
+            }
+            if self.protocol == Protocol::Skeen && nodes.len() > 1 {
+                return no(format!("group {at}: skeen knows one process a group; use primcast"));
+            }
+            nodes_of.push(nodes);
+        }
+        Ok(Places::new(self.nodes, nodes_of))
+    }
+
+    /// Differs if two nodes could not work together.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        // The number is the version of what travels between nodes.
+        let text = format!(
+            "multicast 1 {:?} {:?} {} {:?} {:?}",
+            self.protocol, self.order, self.nodes, self.groups, self.clock_error_us
+        );
+        xxhash_rust::xxh3::xxh3_64(text.as_bytes())
+    }
+}
+
+/// Without the secret.
+impl std::fmt::Debug for System {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("System")
+            .field("cluster", &self.cluster)
+            .field("protocol", &self.protocol)
+            .field("order", &self.order)
+            .field("fabric", &self.fabric)
+            .field("directory", &self.directory)
+            .field("nodes", &self.nodes)
+            .field("groups", &self.groups)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Who lives where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Places {
+    layout: Layout,
+    /// By group and rank.
+    nodes_of: Vec<Vec<Rank>>,
+    /// By node.
+    hosted: Vec<GroupSet>,
+}
+
+impl Places {
+    fn new(n_nodes: usize, nodes_of: Vec<Vec<Rank>>) -> Places {
+        let sizes: Vec<usize> = nodes_of.iter().map(Vec::len).collect();
+        let hosts = |node: Rank| {
+            let groups = nodes_of.iter().enumerate();
+            groups.filter(|(_, on)| on.contains(&node)).map(|(at, _)| GroupId::at(at)).collect()
+        };
+        let hosted = Rank::all(n_nodes).map(hosts).collect();
+        Places { layout: Layout::new(&sizes), nodes_of, hosted }
+    }
+
+    /// The groups and their sizes.
+    pub const fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// How many nodes there are.
+    pub fn n_nodes(&self) -> usize {
+        self.hosted.len()
+    }
+
+    /// The groups that have a member on `node`.
+    pub fn hosted(&self, node: Rank) -> GroupSet {
+        self.hosted.get(node.index()).copied().unwrap_or_default()
+    }
+
+    /// The nodes of `group`, by rank.
+    pub fn nodes_of(&self, group: GroupId) -> &[Rank] {
+        self.nodes_of.get(group.index()).map_or(&[], Vec::as_slice)
+    }
+
+    /// Where a member lives, if it exists.
+    pub fn node_of(&self, pid: Pid) -> Option<Rank> {
+        self.nodes_of(pid.group).get(pid.rank.index()).copied()
+    }
+
+    /// The member of `group` on `node` (C1).
+    pub fn member(&self, node: Rank, group: GroupId) -> Option<Pid> {
+        let at = self.nodes_of(group).iter().position(|on| *on == node)?;
+        Some(Pid { group, rank: Rank::at(at) })
+    }
+
+    /// Every node that hosts a member of one of `groups`.
+    pub fn nodes_of_all(&self, groups: GroupSet) -> MemberSet {
+        Rank::all(self.n_nodes()).filter(|node| self.hosted(*node).meets(groups)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn system() -> System {
+        System {
+            cluster: "test".into(),
+            secret: "sesame".into(),
+            protocol: Protocol::Primcast,
+            order: Order::Plain,
+            fabric: FabricKind::Shm,
+            directory: "/dev/shm/none".into(),
+            nodes: 4,
+            addresses: Vec::new(),
+            groups: vec![vec![1, 2, 3], vec![3, 4, 1]],
+            clock_error_us: None,
+            limits: Limits::default(),
+        }
+    }
+
+    #[test]
+    fn c1_places_and_members_are_each_others_inverse() {
+        let places = system().check().unwrap();
+        for pid in places.layout().processes(places.layout().groups()) {
+            let node = places.node_of(pid).unwrap();
+            assert_eq!(places.member(node, pid.group), Some(pid));
+            assert!(places.hosted(node).contains(pid.group));
+        }
+        assert_eq!(places.member(Rank::at(1), GroupId::at(1)), None);
+        assert_eq!(places.nodes_of_all(GroupId::at(0).alone()).len(), 3);
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_refused_with_its_reason() {
+        let refused = |system: System| system.check().unwrap_err().to_string();
+        let usual = system;
+        assert!(refused(System { nodes: 8, ..usual() }).contains("1 to 7"));
+        assert!(refused(System { groups: vec![], ..usual() }).contains("0 groups"));
+        assert!(refused(System { groups: vec![vec![5]], ..usual() }).contains("node 5"));
+        assert!(refused(System { groups: vec![vec![0]], ..usual() }).contains("node 0"));
+        assert!(refused(System { groups: vec![vec![1, 1]], ..usual() }).contains("twice"));
+        assert!(refused(System { groups: vec![vec![]], ..usual() }).contains("no members"));
+        assert!(refused(System { fabric: FabricKind::Tcp, ..usual() }).contains("addresses"));
+        assert!(refused(System { order: Order::CommitWait, ..usual() }).contains("clock_error"));
+        let whitebox = System { protocol: Protocol::Whitebox, order: Order::Hop, ..usual() };
+        assert!(refused(whitebox).contains("real-time"));
+        assert!(refused(System { protocol: Protocol::Skeen, ..usual() }).contains("one process"));
+    }
+
+    #[test]
+    fn the_secret_is_never_printed() {
+        assert!(!format!("{:?}", system()).contains("sesame"));
+    }
+
+    #[test]
+    fn nodes_of_different_systems_have_different_fingerprints() {
+        let print = system().fingerprint();
+        assert_eq!(print, system().fingerprint());
+        assert_ne!(print, System { order: Order::Hop, ..system() }.fingerprint());
+        assert_ne!(print, System { groups: vec![vec![1]], ..system() }.fingerprint());
+    }
+}

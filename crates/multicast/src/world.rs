@@ -1,0 +1,256 @@
+//! What a machine sees of its node: the members that live here, and streams to the others.
+//!
+//! ```text
+//! START  0 | addressed members here | message
+//! WIRE   1 | group and rank of the sender | addressed members here | the protocol's bytes
+//! DONE   2 | sequence | final timestamp
+//! ```
+//! A record goes to a *node* once, however many members it addresses there.
+
+use crate::application::Delivery;
+use crate::stream::Streams;
+use crate::system::Places;
+use base::{Port, Rank};
+use proto::amcast::wire::{Malformed, Reader, Wire, number};
+use proto::amcast::{GroupId, GroupSet, Host, Message, Pid, RealClock, Timestamp, To};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+const START: u8 = 0;
+const WIRE: u8 = 1;
+const DONE: u8 = 2;
+
+/// What comes to members of this node.
+#[derive(Clone, Debug)]
+pub(crate) enum Parcel<W> {
+    /// A sender's message.
+    Start(Arc<Message>),
+    /// Another member's.
+    Wire(Pid, W),
+}
+
+/// What a record says.
+#[derive(Debug)]
+pub(crate) enum Record<W> {
+    /// For the members of these groups here.
+    Parcel(GroupSet, Parcel<W>),
+    /// A message of this node was delivered.
+    Done(u64, Timestamp),
+}
+
+impl<W: Wire> Record<W> {
+    /// Reads one that came from `node`: members speak from where they live only.
+    pub(crate) fn decode(
+        bytes: &[u8],
+        node: Rank,
+        places: &Places,
+    ) -> Result<Record<W>, Malformed> {
+        let mut from = Reader::new(bytes);
+        let record = match from.byte()? {
+            START => {
+                let to = GroupSet::decode(&mut from)?;
+                Record::Parcel(to, Parcel::Start(Wire::decode(&mut from)?))
+            }
+            WIRE => {
+                let (group, rank) = (from.byte()?, from.byte()?);
+                let group = GroupId::new(group.into()).ok_or(Malformed)?;
+                let rank = Rank::new(rank.into()).ok_or(Malformed)?;
+                let pid = Pid { group, rank };
+                if places.node_of(pid) != Some(node) {
+                    return Err(Malformed);
+                }
+                let to = GroupSet::decode(&mut from)?;
+                Record::Parcel(to, Parcel::Wire(pid, W::decode(&mut from)?))
+            }
+            DONE => Record::Done(from.number()?, Timestamp::decode(&mut from)?),
+            _ => return Err(Malformed),
+        };
+        if from.is_at_end() { Ok(record) } else { Err(Malformed) }
+    }
+}
+
+/// The world around the members of one node.
+#[derive(Debug)]
+pub(crate) struct World<W> {
+    pub(crate) me: Rank,
+    pub(crate) places: Places,
+    pub(crate) streams: Streams,
+    /// Between members that live here.
+    pub(crate) local: VecDeque<(GroupSet, Parcel<W>)>,
+    pub(crate) delivered: Vec<Delivery>,
+    /// Who acts at the moment.
+    pub(crate) acting: Pid,
+    pub(crate) clock_error_ns: Option<u64>,
+    head: Vec<u8>,
+    body: Vec<u8>,
+}
+
+impl<W: Wire> World<W> {
+    pub(crate) fn new(
+        me: Rank,
+        places: Places,
+        streams: Streams,
+        clock_error_ns: Option<u64>,
+    ) -> World<W> {
+        World {
+            me,
+            places,
+            streams,
+            local: VecDeque::new(),
+            delivered: Vec::new(),
+            acting: Pid { group: GroupId::at(0), rank: Rank::at(0) },
+            clock_error_ns,
+            head: Vec::new(),
+            body: Vec::new(),
+        }
+    }
+
+    /// Sends an own message to every member of every destination.
+    pub(crate) fn start(&mut self, message: &Arc<Message>) {
+        self.body.clear();
+        message.encode(&mut self.body);
+        for node in Rank::all(self.places.n_nodes()) {
+            let addressed = self.places.hosted(node).intersection(message.dest);
+            if addressed.is_empty() {
+                continue;
+            }
+            if node == self.me {
+                self.local.push_back((addressed, Parcel::Start(message.clone())));
+                continue;
+            }
+            self.head.clear();
+            self.head.push(START);
+            addressed.encode(&mut self.head);
+            self.streams.push(node, &self.head, &self.body);
+        }
+    }
+
+    /// Tells the node that multicast it, if it has no member that could tell: one group does.
+    pub(crate) fn report(&mut self, delivery: &Delivery) {
+        let message = &delivery.message;
+        if message.dest.iter().next() != Some(delivery.group) {
+            return;
+        }
+        let Some(node) = crate::desk::node_of_sender(message.id.sender) else { return };
+        let hosted = self.places.hosted(node);
+        if node == self.me || node.index() >= self.places.n_nodes() || hosted.meets(message.dest) {
+            return;
+        }
+        self.head.clear();
+        self.head.push(DONE);
+        number(message.id.sequence, &mut self.head);
+        delivery.at.encode(&mut self.head);
+        self.streams.push(node, &self.head, &[]);
+    }
+
+    fn send_to_node(&mut self, node: Rank, addressed: GroupSet, wire: &W) {
+        if node == self.me {
+            let parcel = Parcel::Wire(self.acting, wire.clone());
+            self.local.push_back((addressed, parcel));
+            return;
+        }
+        if self.body.is_empty() {
+            wire.encode(&mut self.body);
+        }
+        let Pid { group, rank } = self.acting;
+        self.head.clear();
+        self.head.extend_from_slice(&[WIRE, group.index() as u8, rank.index() as u8]);
+        addressed.encode(&mut self.head);
+        self.streams.push(node, &self.head, &self.body);
+    }
+}
+
+impl<W: Wire> Host<W> for World<W> {
+    fn send(&mut self, to: To, wire: &W) {
+        self.body.clear();
+        match to {
+            To::One(pid) => {
+                if let Some(node) = self.places.node_of(pid) {
+                    self.send_to_node(node, pid.group.alone(), wire);
+                }
+            }
+            To::Groups(groups) => {
+                for node in Rank::all(self.places.n_nodes()) {
+                    let mut addressed = self.places.hosted(node).intersection(groups);
+                    if node == self.me {
+                        addressed = addressed.without(self.acting.group);
+                    }
+                    if !addressed.is_empty() {
+                        self.send_to_node(node, addressed, wire);
+                    }
+                }
+            }
+        }
+    }
+
+    fn deliver(&mut self, message: &Arc<Message>, at: Timestamp) {
+        let group = self.acting.group;
+        self.delivered.push(Delivery { group, message: message.clone(), at });
+    }
+
+    fn real_clock(&mut self) -> Option<RealClock> {
+        let error = self.clock_error_ns?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_nanos() as u64;
+        Some(RealClock { now, error })
+    }
+}
+
+/// Ω of one group speaks of members; the fabric of nodes.
+pub(crate) struct ByMember<'a, F> {
+    pub(crate) fabric: &'a mut F,
+    pub(crate) nodes: &'a [Rank],
+}
+
+impl<F: Port> Port for ByMember<'_, F> {
+    fn load(&self, at: base::At) -> u64 {
+        self.fabric.load(at)
+    }
+
+    fn load_into(&self, at: base::At, words: &mut [u64]) {
+        self.fabric.load_into(at, words);
+    }
+
+    fn store(&mut self, at: base::At, word: u64) {
+        self.fabric.store(at, word);
+    }
+
+    fn write(&mut self, to: Rank, at: base::At, words: &[u64], token: Option<base::Token>) {
+        self.fabric.write(self.nodes[to.index()], at, words, token);
+    }
+
+    fn read(&mut self, to: Rank, at: base::At, n_words: usize, token: base::Token) {
+        self.fabric.read(self.nodes[to.index()], at, n_words, token);
+    }
+
+    fn cas(
+        &mut self,
+        to: Rank,
+        at: base::At,
+        expected: u64,
+        desired: u64,
+        token: Option<base::Token>,
+    ) {
+        self.fabric.cas(self.nodes[to.index()], at, expected, desired, token);
+    }
+
+    fn fetch_add(&mut self, to: Rank, at: base::At, add: u64, token: Option<base::Token>) {
+        self.fabric.fetch_add(self.nodes[to.index()], at, add, token);
+    }
+
+    fn send(&mut self, to: Rank, message: &[u8]) -> bool {
+        self.fabric.send(self.nodes[to.index()], message)
+    }
+
+    fn wake(&mut self, to: Rank) {
+        self.fabric.wake(self.nodes[to.index()]);
+    }
+
+    fn permit_writer(
+        &mut self,
+        from: base::At,
+        writer: Option<Rank>,
+    ) -> Result<(), base::verb::Unsupported> {
+        self.fabric.permit_writer(from, writer.map(|rank| self.nodes[rank.index()]))
+    }
+}
