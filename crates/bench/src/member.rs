@@ -116,7 +116,7 @@ impl<F: Fabric, W: Witness> Member<F, W> {
                 Some((_, StateMessage::Have(prefix))) => {
                     if prefix > self.node.status().applied {
                         self.world.witness.skipped();
-                        self.node.install(prefix, now, &mut self.world);
+                        self.node.install(prefix, None, now, &mut self.world);
                     }
                 }
             }

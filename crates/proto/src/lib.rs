@@ -196,7 +196,20 @@ pub trait Replicator {
     /// The state machine now holds the state of `applied` (from a live member): continue there.
     /// A protocol with a disk may then let go of what the state replaces: the state is on stable
     /// storage before this is called.
-    fn install<H: Host>(&mut self, applied: Prefix, now: Instant, host: &mut H);
+    /// `head` is what the member that the state comes from said of it.
+    fn install<H: Host>(
+        &mut self,
+        applied: Prefix,
+        head: Option<durable::StateHead>,
+        now: Instant,
+        host: &mut H,
+    );
+
+    /// What has to be kept, or sent, beside a state of everything below `prefix`, which was applied
+    /// here: where the log goes on from it. `None` if that is not known, or means nothing here.
+    fn state_head(&self, _prefix: Prefix) -> Option<durable::StateHead> {
+        None
+    }
 
     /// Its figures.
     fn status(&self) -> Status;

@@ -7,7 +7,7 @@
 //! Region: Ω's words first, the machine's after them.
 
 use crate::disk::DiskEvent;
-use crate::durable::{self, Durable};
+use crate::durable::{self, Durable, StateHead};
 use crate::mu;
 use crate::omega::{self, Omega};
 use crate::velos::{self, Machine, variant::Variant};
@@ -20,12 +20,19 @@ pub use omega::Timing;
 pub enum Start {
     /// With a new region, as one of a new cluster's members: the empty state is the state.
     Bootstrap,
+    /// The same, where only some of the seats are taken at first; durable protocols only.
+    Found {
+        /// The seats that are.
+        voters: MemberSet,
+    },
     /// With the region of an earlier life, and without the state.
     Reattach,
     /// With the disk of an earlier life, and with the state of `applied` from its last snapshot.
     Recovered {
         /// What that state covers; zero if there was no snapshot.
         applied: Prefix,
+        /// What was kept beside it ([`Replicator::state_head`]).
+        head: Option<StateHead>,
     },
     /// With an empty disk, on a seat of a cluster that is there already: it learns, and counts only
     /// when the members' configuration names it.
@@ -239,8 +246,19 @@ impl<R: Replicator> Node<R> {
     }
 
     /// See [`Replicator::install`].
-    pub fn install<H: Host>(&mut self, applied: Prefix, now: Instant, host: &mut H) {
-        self.machine.install(applied, now, host);
+    pub fn install<H: Host>(
+        &mut self,
+        applied: Prefix,
+        head: Option<StateHead>,
+        now: Instant,
+        host: &mut H,
+    ) {
+        self.machine.install(applied, head, now, host);
+    }
+
+    /// See [`Replicator::state_head`].
+    pub fn state_head(&self, prefix: Prefix) -> Option<StateHead> {
+        self.machine.state_head(prefix)
     }
 
     /// Whom this member trusts to lead.

@@ -102,7 +102,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
             return;
         }
         let (executed, now) = (self.world.executed(), self.now());
-        self.node.install(executed, now, &mut self.world);
+        self.node.install(executed, None, now, &mut self.world);
         self.send_again(); // I1
     }
 
@@ -123,7 +123,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
         if let Some(prefix) = snapshotted {
             if self.installs && prefix == self.world.executed() {
                 self.installs = false;
-                self.node.install(prefix, now, &mut self.world);
+                self.node.install(prefix, None, now, &mut self.world);
                 self.send_again(); // I1
             }
             self.node.snapshotted(prefix, &mut self.world);

@@ -8,6 +8,7 @@
 use crate::kv::Kv;
 use base::{Prefix, Rng, Slot};
 use proto::disk::{DiskEvent, Entry, EntryHead, Flush};
+use proto::durable::StateHead;
 use std::collections::VecDeque;
 
 /// What a log holds.
@@ -82,7 +83,7 @@ pub(crate) struct Disk {
     pub(crate) is_full: bool,
     pub(crate) is_stalled: bool,
     /// The last durable snapshot, if there is one.
-    pub(crate) snapshot: Option<(Kv, Prefix)>,
+    pub(crate) snapshot: Option<(Kv, Prefix, Option<StateHead>)>,
 }
 
 impl Disk {

@@ -12,6 +12,7 @@ use base::{Prefix, Rng};
 use core::marker::PhantomData;
 use proto::Host;
 use proto::disk::DiskEvent;
+use proto::durable::StateHead;
 use proto::durable::variant::{Sound, Variant};
 use proto::node::{Layout, Node, NodeConfig, durable_layout};
 
@@ -110,25 +111,25 @@ impl<S: Subject> World<S> {
             self.with_host(node, |host, clock| machine.on_disk(event, clock, host));
         }
         let applied = self.shells[node].order.applied();
-        let covered = self.disks[node].snapshot.as_ref().map_or(Prefix::ZERO, |(_, at)| *at);
+        let covered = self.disks[node].snapshot.as_ref().map_or(Prefix::ZERO, |(_, at, _)| *at);
         let lacks = machine.status().role == proto::Role::Learner;
         if applied.ahead_of(covered) >= self.plan.disks.snapshot_every && !lacks {
-            self.keep_snapshot(node);
+            self.keep_snapshot(node, machine.state_head(applied));
             self.with_host(node, |host, clock| machine.snapshotted(applied, clock, host));
         }
     }
 
     /// The state as it is now is durable: a snapshot is atomic here.
-    pub(crate) fn keep_snapshot(&mut self, node: usize) {
+    pub(crate) fn keep_snapshot(&mut self, node: usize, head: Option<StateHead>) {
         let applied = self.shells[node].order.applied();
-        self.disks[node].snapshot = Some((self.shells[node].kv.clone(), applied));
+        self.disks[node].snapshot = Some((self.shells[node].kv.clone(), applied, head));
         self.net.coverage.hit(Mark::SnapshotTaken);
     }
 
     /// What the disk of a dead process left: the state of the last snapshot.
     pub(crate) fn recover(&mut self, node: usize) {
         let applied = match &self.disks[node].snapshot {
-            Some((kv, applied)) => {
+            Some((kv, applied, _)) => {
                 self.shells[node].kv = kv.clone();
                 self.shells[node].order.installed(*applied);
                 *applied
@@ -144,7 +145,8 @@ impl<S: Subject> World<S> {
             return Birth::Reattached;
         }
         let snapshot = self.disks[node].snapshot.as_ref();
-        Birth::Recovered { applied: snapshot.map_or(Prefix::ZERO, |(_, at)| *at) }
+        let (applied, head) = snapshot.map_or((Prefix::ZERO, None), |(_, at, head)| (*at, *head));
+        Birth::Recovered { applied, head }
     }
 
     // ---- faults ----

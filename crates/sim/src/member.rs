@@ -3,6 +3,7 @@
 use crate::{Birth, Setup, Shape, Subject};
 use base::{Event, Instant, Prefix, Rank, Slot};
 use proto::disk::DiskEvent;
+use proto::durable::StateHead;
 use proto::node::{Layout, Node, NodeConfig, Start, Timing};
 use proto::{Host, Refused, Replicator, Status, Ticket};
 
@@ -56,7 +57,7 @@ impl<K: Kind> Subject for Member<K> {
             start: match setup.birth {
                 Birth::Fresh => Start::Bootstrap,
                 Birth::Reattached => Start::Reattach,
-                Birth::Recovered { applied } => Start::Recovered { applied },
+                Birth::Recovered { applied, head } => Start::Recovered { applied, head },
             },
             timing: Timing::default(),
             memory_outlives_process: setup.memory_outlives_process,
@@ -102,8 +103,18 @@ impl<K: Kind> Subject for Member<K> {
         Some(self.0.deadline())
     }
 
-    fn install<H: Host>(&mut self, applied: Prefix, now: Instant, host: &mut H) {
-        self.0.install(applied, now, host);
+    fn install<H: Host>(
+        &mut self,
+        applied: Prefix,
+        head: Option<StateHead>,
+        now: Instant,
+        host: &mut H,
+    ) {
+        self.0.install(applied, head, now, host);
+    }
+
+    fn state_head(&self, prefix: Prefix) -> Option<StateHead> {
+        self.0.state_head(prefix)
     }
 
     fn status(&self) -> Status {

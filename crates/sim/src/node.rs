@@ -15,6 +15,7 @@ use crate::queue::Happening;
 use crate::trace::Topic;
 use crate::{Property, Provider};
 use base::{At, Port, Prefix, Rank, Slot, Token, verb::Unsupported};
+use proto::durable::StateHead;
 use proto::{Host, Note, Ticket};
 
 /// A client's request at a node.
@@ -48,7 +49,7 @@ pub(crate) struct Shell {
     /// A state of at least this prefix is asked for.
     pub(crate) needs: Option<Prefix>,
     /// A state that is on its way here.
-    pub(crate) parcel: Option<(Kv, Prefix)>,
+    pub(crate) parcel: Option<(Kv, Prefix, Option<StateHead>)>,
     pub(crate) n_caught_up: u64,
 }
 

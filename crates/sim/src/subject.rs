@@ -1,6 +1,7 @@
 //! What is simulated: a whole member, seen through what the runtime may do with one.
 
 use base::{Event, Instant, Rank};
+use proto::durable::StateHead;
 use proto::{Host, Refused, Status, Ticket};
 
 /// How a life begins.
@@ -14,6 +15,8 @@ pub enum Birth {
     Recovered {
         /// What that state covers.
         applied: base::Prefix,
+        /// What was kept beside it.
+        head: Option<StateHead>,
     },
 }
 
@@ -90,7 +93,18 @@ pub trait Subject: Sized {
     fn deadline(&self) -> Option<Instant>;
 
     /// The state machine now holds the state of `applied`.
-    fn install<H: Host>(&mut self, applied: base::Prefix, now: Instant, host: &mut H);
+    fn install<H: Host>(
+        &mut self,
+        applied: base::Prefix,
+        head: Option<StateHead>,
+        now: Instant,
+        host: &mut H,
+    );
+
+    /// What goes with a state of everything below `prefix`.
+    fn state_head(&self, _prefix: base::Prefix) -> Option<StateHead> {
+        None
+    }
 
     /// Its figures.
     fn status(&self) -> Status;

@@ -34,7 +34,9 @@ impl<S: Subject> World<S> {
             return;
         }
         let donor = donors[self.rng.below(donors.len() as u64) as usize];
-        let parcel = (self.shells[donor].kv.clone(), self.shells[donor].order.applied());
+        let applied = self.shells[donor].order.applied();
+        let head = self.machines[donor].as_ref().and_then(|machine| machine.state_head(applied));
+        let parcel = (self.shells[donor].kv.clone(), applied, head);
         self.shells[node].parcel = Some(parcel);
         self.net.queue.push(now + delay, Happening::Install { node: node as u8, life });
     }
@@ -50,7 +52,7 @@ impl<S: Subject> World<S> {
             self.net.queue.push(now + MS, Happening::Install { node: node as u8, life });
             return;
         }
-        let Some((kv, prefix)) = self.shells[node].parcel.take() else { return };
+        let Some((kv, prefix, head)) = self.shells[node].parcel.take() else { return };
         let Some(mut machine) = self.machines[node].take() else { return };
         let needed = self.shells[node].needs.take();
         if prefix >= self.shells[node].order.applied() {
@@ -60,9 +62,9 @@ impl<S: Subject> World<S> {
             self.shells[node].order.installed(prefix);
             if S::IS_DURABLE {
                 // Before the log lets go of what the state replaces.
-                self.keep_snapshot(node);
+                self.keep_snapshot(node, head);
             }
-            self.with_host(node, |host, clock| machine.install(prefix, clock, host));
+            self.with_host(node, |host, clock| machine.install(prefix, head, clock, host));
             self.heed(node, &mut machine);
         }
         let short = needed.is_some_and(|needed| needed > self.shells[node].order.applied());

@@ -44,7 +44,7 @@ pub(super) fn open(config: &Config) -> Outcome<Option<Data>> {
         node::Start::Bootstrap // I2
     } else {
         let applied = found.as_ref().map_or(base::Prefix::ZERO, |found| found.prefix);
-        node::Start::Recovered { applied }
+        node::Start::Recovered { applied, head: None }
     };
     Ok(Some(Data { disk, found, start }))
 }

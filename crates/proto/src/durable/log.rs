@@ -8,7 +8,7 @@
 //! - I3 What an earlier life left is not durable until this one has synced it: it may have been
 //!   read from a cache that a power cut takes away. By construction: [`Log::recover`].
 
-use super::members::{FIRST, MEMBERS_BYTES, Members};
+use super::members::{FIRST, MEMBERS_BYTES, Members, StateHead};
 use super::variant::Variant;
 use super::wire::{RUNS_MAX, Run, word};
 use crate::disk::{Disk, Entry, EntryHead, Flush};
@@ -297,6 +297,19 @@ impl Log {
         self.base.members.is_some() || self.configurations.iter().any(|(at, _)| *at <= committed)
     }
 
+    /// What goes with a state of `prefix`, if it is known here.
+    pub(super) fn state_head(&self, prefix: Prefix) -> Option<StateHead> {
+        let ballot = self.ballot_before(prefix.next_slot());
+        let (members_at, members) = *self.members_at(prefix)?;
+        let is_known = ballot != Ballot::NONE || prefix == Prefix::ZERO;
+        is_known.then_some(StateHead { ballot, members_at, members })
+    }
+
+    /// The configuration that governs `prefix`, if it is known here.
+    pub(super) fn members_at(&self, prefix: Prefix) -> Option<&Placed> {
+        self.governing(prefix).next().filter(|(at, _)| *at <= prefix)
+    }
+
     /// A leader's word about the configuration before this log's start.
     pub(super) fn learn_members<D: Disk>(&mut self, placed: Placed, disk: &mut D) {
         if self.base.members.is_none() && placed.0 <= self.base.prefix {
@@ -371,13 +384,34 @@ impl Log {
         disk.begin_at(prefix.next_slot());
     }
 
+    /// This life goes on from a durable state of `prefix`. Where the log does not reach it, or has
+    /// another entry at its end, the log begins there.
+    pub(super) fn continue_from<D: Disk>(
+        &mut self,
+        prefix: Prefix,
+        head: Option<StateHead>,
+        disk: &mut D,
+    ) {
+        let head = head.filter(|head| head.members_at <= prefix);
+        let own = prefix.0.checked_sub(1).and_then(|before| self.ballot_at(Slot(before)));
+        let differs = head.is_some_and(|head| own.is_some_and(|own| own != head.ballot));
+        if prefix > self.end || differs {
+            // If they differ, all that this log holds from there on is off the decided path: nobody
+            // can ever decide it.
+            let members = head.map(|head| (head.members_at, head.members));
+            self.begin_at(prefix, head.map(|head| head.ballot), members, disk);
+        } else if let Some(head) = head.filter(|head| own == Some(head.ballot)) {
+            self.learn_members((head.members_at, head.members), disk);
+        }
+    }
+
     /// A durable state covers everything below `prefix`: gives that space back.
     pub(super) fn free_below<D: Disk>(&mut self, prefix: Prefix, disk: &mut D) {
         if prefix <= self.base.prefix || prefix > self.end {
             return;
         }
         let ballot = self.ballot_before(prefix.next_slot());
-        let members = self.governing(prefix).next().copied();
+        let members = self.members_at(prefix).copied();
         self.base = Base { prefix, ballot, is_exact: ballot != Ballot::NONE, members };
         let gone = self.runs.partition_point(|run| run.first <= prefix.next_slot());
         if prefix == self.end {

@@ -1,6 +1,6 @@
 //! Who takes part, as an entry of the log says it.
 
-use base::{Incarnation, MAX_MEMBERS, MemberSet, Prefix, Rank, majority};
+use base::{Ballot, Incarnation, MAX_MEMBERS, MemberSet, Prefix, Rank, majority};
 
 /// Voters, learners, and which incarnation of each.
 ///
@@ -22,8 +22,7 @@ pub(super) const MEMBERS_BYTES: usize = 8 + 8 * MAX_MEMBERS;
 
 impl Members {
     /// The members of a new cluster: all vote, in their first incarnation.
-    pub(super) fn first(members: usize) -> Members {
-        let voters = MemberSet::all(members);
+    pub(super) fn first(voters: MemberSet) -> Members {
         let mut incarnations = [0; MAX_MEMBERS];
         voters.iter().for_each(|rank| incarnations[rank.index()] = FIRST.0);
         Members { voters, learners: MemberSet::EMPTY, incarnations }
@@ -89,6 +88,43 @@ impl Configuration {
     }
 }
 
+/// What goes with a state: whoever continues from it can then lead, and tell a log that belongs to
+/// it from one that does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StateHead {
+    /// The ballot of the last entry that the state covers.
+    pub ballot: Ballot,
+    /// One past where the configuration below stands; not above what the state covers.
+    pub members_at: Prefix,
+    /// The last configuration that the state covers.
+    pub members: Members,
+}
+
+impl StateHead {
+    /// The length of its encoding.
+    pub const BYTES: usize = 16 + MEMBERS_BYTES;
+
+    /// For the wire and for files: ballot, where the configuration stands, the configuration; all
+    /// little endian.
+    pub fn encode(&self) -> [u8; StateHead::BYTES] {
+        let mut bytes = [0; StateHead::BYTES];
+        bytes[..8].copy_from_slice(&self.ballot.0.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.members_at.0.to_le_bytes());
+        bytes[16..].copy_from_slice(&self.members.encode());
+        bytes
+    }
+
+    /// The inverse of [`StateHead::encode`]; `None` for bytes of another length.
+    pub fn decode(bytes: &[u8]) -> Option<StateHead> {
+        let bytes: &[u8; StateHead::BYTES] = bytes.try_into().ok()?;
+        Some(StateHead {
+            ballot: Ballot(super::wire::word(bytes)),
+            members_at: Prefix(super::wire::word(&bytes[8..])),
+            members: Members::decode(&bytes[16..])?,
+        })
+    }
+}
+
 /// The incarnation of a new cluster's members.
 pub const FIRST: Incarnation = Incarnation(1);
 
@@ -98,17 +134,20 @@ mod tests {
 
     #[test]
     fn a_configuration_survives_encoding() {
-        let mut members = Members::first(3);
+        let mut members = Members::first(MemberSet::all(3));
         members.learners.insert(Rank::at(3));
         members.incarnations[3] = u64::MAX;
         assert_eq!(Members::decode(&members.encode()), Some(members));
         assert_eq!(Members::decode(&members.encode()[1..]), None);
+        let head = StateHead { ballot: Ballot(9), members_at: Prefix(7), members };
+        assert_eq!(StateHead::decode(&head.encode()), Some(head));
+        assert_eq!(StateHead::decode(&head.encode()[1..]), None);
     }
 
     #[test]
     fn who_is_not_named_by_what_is_decided_has_parted_and_who_is_not_yet_has_not() {
         let seat = Rank::at(2);
-        let mut members = Members::first(3);
+        let mut members = Members::first(MemberSet::all(3));
         members.voters.remove(seat);
         members.incarnations[2] = 7;
         let mut of = Configuration { at: Prefix(4), members, is_decided: true };
@@ -124,7 +163,7 @@ mod tests {
 
     #[test]
     fn learners_and_strangers_make_no_quorum() {
-        let mut members = Members::first(3);
+        let mut members = Members::first(MemberSet::all(3));
         members.learners.insert(Rank::at(3));
         let set = |ranks: &[usize]| ranks.iter().map(|rank| Rank::at(*rank)).collect();
         assert!(members.has_quorum(set(&[0, 2])));

@@ -70,7 +70,7 @@ mod wire;
 
 pub use leader::{Change, ChangeRefused};
 pub use log::Unusable;
-pub use members::{Configuration, FIRST, Members};
+pub use members::{Configuration, FIRST, Members, StateHead};
 pub(crate) use places::Places;
 
 use crate::disk::DiskEvent;
@@ -179,17 +179,19 @@ impl<V: Variant> Durable<V> {
         let disk = host.disk().ok_or(Unusable::NoDisk)?;
         let (log, applied) = match config.start {
             Start::Bootstrap => {
-                let first = Members::first(config.members);
+                let first = Members::first(MemberSet::all(config.members));
+                (Log::create(FIRST, Some(first), tail_max, disk)?, Prefix::ZERO)
+            }
+            Start::Found { voters } => {
+                let first = Members::first(voters);
                 (Log::create(FIRST, Some(first), tail_max, disk)?, Prefix::ZERO)
             }
             Start::Join { incarnation } => {
                 (Log::create(incarnation, None, tail_max, disk)?, Prefix::ZERO)
             }
-            Start::Recovered { applied } => {
+            Start::Recovered { applied, head } => {
                 let mut log = Log::recover::<V, _>(tail_max, disk)?;
-                if applied > log.end() {
-                    log.begin_at(applied, None, None, disk);
-                }
+                log.continue_from(applied, head, disk);
                 (log, applied)
             }
             // The region holds nothing that counts here.
@@ -491,16 +493,24 @@ impl<V: Variant> Replicator for Durable<V> {
         [self.nudge_at, self.retry_at, self.aside_until].into_iter().flatten().min()
     }
 
-    fn install<H: Host>(&mut self, applied: Prefix, now: Instant, host: &mut H) {
+    fn state_head(&self, prefix: Prefix) -> Option<StateHead> {
+        self.log.state_head(prefix)
+    }
+
+    fn install<H: Host>(
+        &mut self,
+        applied: Prefix,
+        head: Option<StateHead>,
+        now: Instant,
+        host: &mut H,
+    ) {
         assert!(applied >= self.applied, "a state is not replaced by an older one");
         self.now = now;
         if applied > self.committed {
             // It is not known here that the own log agrees with the state.
             self.depose(host);
             self.installed = applied;
-        }
-        if applied > self.log.end() {
-            self.log.begin_at(applied, None, None, disk(host));
+            self.log.continue_from(applied, head, disk(host));
         }
         self.applied = applied;
         self.committed = self.committed.max(applied);

@@ -1,6 +1,7 @@
 //! Traps, one by one, in a small world whose links and disks a test holds.
 
 mod group;
+mod members;
 
 use super::log::Log;
 use super::places::{ACK_WORDS, Ack};
@@ -189,7 +190,8 @@ fn a_deposed_leaders_suffix_is_cut_and_replaced() {
 }
 
 fn log_of(disk: &mut TestDisk, n: u64) -> Log {
-    let mut log = Log::create(FIRST, Some(Members::first(3)), 16, disk).expect("new");
+    let mut log =
+        Log::create(FIRST, Some(Members::first(MemberSet::all(3))), 16, disk).expect("new");
     for slot in 0..n {
         log.append(EntryHead { slot: Slot(slot), ballot: Ballot(1), view: 0 }, b"e", disk);
     }
@@ -410,133 +412,52 @@ fn a_log_that_is_wrong_below_an_installed_state_is_replaced() {
     assert_eq!(group.member(0).log.last_ballot(), group.member(1).log.last_ballot());
 }
 
-// ---- members (I12) ----
-
-fn decided_with_a_removed_member<V: Variant>() -> bool {
-    let mut group = Group::<V>::led(3, 0);
-    group.cut_writes(0, 1);
-    // Decided by nobody yet: the two that are left must both hold it.
-    group.change(0, Change::Remove(Rank::at(2))).expect("nothing else is under way");
-    group.propose(0, b"x");
-    group.run(20);
-    !group.values(0).is_empty()
-}
-
-#[test]
-fn a_removed_member_is_not_counted() {
-    assert!(!decided_with_a_removed_member::<Sound>());
-    assert!(decided_with_a_removed_member::<CountRemoved>());
-}
-
-fn second_change<V: Variant>() -> Result<Slot, ChangeRefused> {
-    let mut group = Group::<V>::led(5, 0);
-    group.isolate(0);
-    group.change(0, Change::Remove(Rank::at(4))).expect("nothing else is under way");
-    group.change(0, Change::Remove(Rank::at(3)))
-}
-
-#[test]
-fn one_change_at_a_time() {
-    assert_eq!(second_change::<Sound>(), Err(ChangeRefused::Pending));
-    assert!(second_change::<TwoChanges>().is_ok());
-}
-
-#[test]
-fn a_replaced_member_learns_first_and_votes_when_it_has_caught_up() {
+/// Whether a member that was given a state, and hears nobody, could lead; and then does.
+fn leads_after_a_state(with_head: bool) -> bool {
     let mut group = Group::<Sound>::led(3, 0);
-    group.propose(0, b"one");
+    group.isolate(2);
+    (0..8).for_each(|_| group.propose(0, b"kept"));
     group.run(20);
-    let seat = Rank::at(2);
+    let applied = group.status(0).applied;
+    let head = group.member(0).state_head(applied).filter(|_| with_head);
+    // A new life: no leader has told it who takes part.
     group.power_cut(2);
-    let second = Incarnation(2);
-    assert_eq!(group.change(0, Change::Replace(seat, second)).map(|_| ()), Ok(()));
-    group.run(20);
-    assert_eq!(group.change(0, Change::Promote(seat)), Err(ChangeRefused::LagsBehind));
-    group.join(2, second);
-    assert!(!group.member(2).can_lead(), "who is in no configuration does not lead");
-    group.run(200);
-    assert_eq!(group.values(2), [b"one"]);
-    group.change(0, Change::Promote(seat)).expect("it has everything");
-    group.run(20);
-    let Configuration { members, is_decided, .. } = group.member(0).configuration().expect("known");
-    assert!(is_decided && members.voters.len() == 3 && members.learners.is_empty());
-    // And it counts: with r1 gone it is the majority.
-    group.power_cut(1);
-    group.propose(0, b"two");
-    group.run(20);
-    assert_eq!(group.values(2), [&b"one"[..], b"two"]);
-}
-
-fn predecessors_copies_count<V: Variant>() -> bool {
-    let mut group = Group::<V>::led(3, 0);
+    group.recover(2);
+    group.install_with(2, applied, head);
+    assert_eq!(group.member(2).can_lead(), with_head);
+    // The donor is gone for good: this member is needed, and has the newest log but one.
+    group.heal();
     group.isolate(0);
-    // Seat 2 belongs to another disk from now on; what the old one says is not the new one's word.
-    group.change(0, Change::Replace(Rank::at(2), Incarnation(2))).expect("nothing under way");
-    let (ballot, durable) = (group.status(0).ballot, group.member(0).log.end());
-    group.forge_ack(0, 2, Ack { ballot, incarnation: 1, durable, ..Ack::default() });
-    group.run(3);
-    group.member(0).holders(durable).contains(Rank::at(2))
-}
-
-#[test]
-fn a_wiped_disk_does_not_count_as_its_predecessor() {
-    assert!(!predecessors_copies_count::<Sound>());
-    assert!(predecessors_copies_count::<AnyIncarnation>());
-}
-
-fn a_new_disk_vouches_for_its_predecessor<V: Variant>() -> bool {
-    let mut group = Group::<V>::led(3, 0);
-    group.isolate(0);
-    group.lead(1);
+    group.follow(0);
+    group.lead(2);
     group.run(60);
-    assert_eq!(group.status(1).role, Role::Leader, "by the vote of seat 2");
-    group.power_cut(2);
-    group.join(2, Incarnation(2));
-    // The deposed leader has heard of nothing, and asks seat 2 whether it still leads.
-    group.restore_writes(0, 2);
-    group.read(0, 9)
-}
-
-// I11
-#[test]
-fn a_new_disk_is_no_witness_of_what_its_predecessor_promised() {
-    assert!(!a_new_disk_vouches_for_its_predecessor::<Sound>());
-    assert!(a_new_disk_vouches_for_its_predecessor::<PublishAsLearner>());
+    group.holds_office(2)
 }
 
 #[test]
-fn an_incarnation_that_is_not_new_gets_no_seat() {
+fn a_state_brings_what_its_member_needs_to_lead() {
+    assert!(leads_after_a_state(true));
+    assert!(!leads_after_a_state(false), "the test shows nothing");
+}
+
+/// I6. The ballot that comes with a state tells at once that the log holds something else there.
+#[test]
+fn a_log_that_differs_from_a_state_is_dropped_with_it() {
     let mut group = Group::<Sound>::led(3, 0);
-    let seat = Rank::at(2);
-    let again = group.change(0, Change::Replace(seat, Incarnation(1)));
-    assert_eq!(again, Err(ChangeRefused::Outdated));
-    group.change(0, Change::Remove(seat)).expect("nothing else is under way");
-    group.run(20);
-    let back = group.change(0, Change::Add(seat, Incarnation(1)));
-    assert_eq!(back, Err(ChangeRefused::Outdated));
-    assert!(group.change(0, Change::Add(seat, Incarnation(2))).is_ok());
-}
-
-#[test]
-fn a_leader_that_removes_itself_hands_over() {
-    let mut group = Group::<Sound>::led(3, 0);
-    group.change(0, Change::Remove(Rank::at(0))).expect("nothing else is under way");
-    group.run(30);
-    assert!(!group.holds_office(0) && !group.member(0).can_lead());
+    group.isolate(0);
+    (0..8).for_each(|_| group.propose(0, b"lost"));
+    group.run(5);
     group.lead(1);
     group.run(30);
-    group.propose(1, b"x");
+    (0..4).for_each(|_| group.propose(1, b"kept"));
     group.run(10);
-    assert_eq!(group.values(2), [b"x"]);
-}
-
-#[test]
-fn a_change_that_would_leave_nobody_is_refused() {
-    let mut group = Group::<Sound>::led(1, 0);
-    let change = Change::Remove(Rank::at(0));
-    assert_eq!(group.change(0, change), Err(ChangeRefused::Needed));
-    let stranger = Change::Promote(Rank::at(4));
-    assert_eq!(group.change(0, stranger), Err(ChangeRefused::NoSuchMember));
+    let applied = group.status(1).applied;
+    assert!(group.member(0).log.end() > applied, "as long as it has to be");
+    let head = group.member(1).state_head(applied);
+    group.install_with(0, applied, head);
+    let log = &group.member(0).log;
+    assert_eq!((log.start(), log.end()), (applied, applied));
+    assert_eq!(log.last_ballot(), group.member(1).log.last_ballot());
 }
 
 #[test]

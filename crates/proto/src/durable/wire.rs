@@ -160,7 +160,7 @@ mod tests {
                 stream: 5,
                 committed: Prefix(2),
                 end: Prefix(12),
-                members: (Prefix(1), Members::first(3)),
+                members: (Prefix(1), Members::first(base::MemberSet::all(3))),
                 runs: vec![
                     Run { first: Slot(0), ballot: Ballot(1) },
                     Run { first: Slot(7), ballot: Ballot(9) },

@@ -378,7 +378,13 @@ impl Replicator for Mu {
         [self.nudge_at, self.retry_at].into_iter().flatten().min()
     }
 
-    fn install<H: Host>(&mut self, applied: Prefix, now: Instant, host: &mut H) {
+    fn install<H: Host>(
+        &mut self,
+        applied: Prefix,
+        _head: Option<crate::durable::StateHead>,
+        now: Instant,
+        host: &mut H,
+    ) {
         assert!(applied >= self.applied, "a state is not replaced by an older one");
         self.now = now;
         if applied > self.applied {

@@ -58,17 +58,16 @@ mod reads;
 mod rpc;
 pub mod single;
 mod slot;
-pub mod variant;
-pub mod word;
-
 #[cfg(test)]
 mod tests;
+pub mod variant;
+pub mod word;
 
 pub(crate) use layout::Places;
 pub use layout::Shape;
 
 use crate::node::{NodeConfig, Start};
-use crate::{Host, Note, Refused, Replicator, Role, Status, Ticket, value};
+use crate::{Host, Note, Refused, Replicator, Role, Status, Ticket, durable::StateHead, value};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use base::{
@@ -514,12 +513,17 @@ impl<V: Variant> Replicator for Machine<V> {
         [self.nudge_at, self.retry_at].into_iter().flatten().min()
     }
 
-    fn install<H: Host>(&mut self, applied: Prefix, now: Instant, host: &mut H) {
+    fn install<H: Host>(
+        &mut self,
+        applied: Prefix,
+        _: Option<StateHead>,
+        now: Instant,
+        host: &mut H,
+    ) {
         self.now = now;
         assert!(applied >= self.applied, "a state is not replaced by an older one");
         if applied > self.applied {
-            // I4: a later ballot may have decided these slots. This one may have proposed for them,
-            // and must not vouch for what it proposed; a new one has not.
+            // I4: a later ballot may have decided what this one has proposed: no vouching for that.
             self.step_down(host);
         }
         self.stateless = false;

@@ -290,7 +290,7 @@ fn a_lagging_follower_catches_up_by_read_and_by_state_when_the_slots_are_gone() 
     group.settle(&[2]);
     assert!(group.world.notes[2].iter().any(|note| matches!(note, Note::NeedState(_))));
     let mut view = View { world: &mut group.world, me: 2 };
-    group.machines[2].install(Prefix(60), group.now, &mut view);
+    group.machines[2].install(Prefix(60), None, group.now, &mut view);
     group.release(0, 2);
     group.propose(0, b"after").expect("room");
     group.settle(&EVERYBODY);
@@ -436,7 +436,7 @@ fn amnesia_a_restarted_member_uses_no_ballot_of_its_earlier_life() {
     assert_eq!(group.machines[0].status().role, Role::Learner, "no state, no lead");
     assert!(group.world.notes[0].iter().any(|note| matches!(note, Note::NeedState(_))));
     let mut view = View { world: &mut group.world, me: 0 };
-    group.machines[0].install(Prefix(0), group.now, &mut view);
+    group.machines[0].install(Prefix(0), None, group.now, &mut view);
     group.settle(&EVERYBODY);
     assert!(group.leads(0));
     assert!(group.machines[0].status().ballot > before);
@@ -520,12 +520,12 @@ fn a_restarted_member_is_no_holder_before_it_has_what_its_earlier_life_claimed()
     }
     // The state of somebody who has applied less does not make it whole.
     let mut view = View { world: &mut group.world, me: 1 };
-    group.machines[1].install(Prefix(3), group.now, &mut view);
+    group.machines[1].install(Prefix(3), None, group.now, &mut view);
     assert_eq!(group.machines[1].status().role, Role::Learner);
     assert!(!group.machines[1].holders(Prefix(1)).contains(Rank::at(1)));
     group.step(0);
     assert!(!group.machines[0].holders(Prefix(4)).contains(Rank::at(1)), "its word was taken back");
     let mut view = View { world: &mut group.world, me: 1 };
-    group.machines[1].install(Prefix(40), group.now, &mut view);
+    group.machines[1].install(Prefix(40), None, group.now, &mut view);
     assert_eq!(group.machines[1].status().role, Role::Follower);
 }

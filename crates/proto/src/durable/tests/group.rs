@@ -248,8 +248,13 @@ impl<V: Variant> Group<V> {
         self.act(member, |machine, _, host| machine.snapshotted(prefix, host));
     }
 
+    /// Without what goes with a state: an older version's snapshot has none.
     pub(super) fn install(&mut self, member: usize, prefix: Prefix) {
-        self.act(member, |machine, now, host| machine.install(prefix, now, host));
+        self.install_with(member, prefix, None);
+    }
+
+    pub(super) fn install_with(&mut self, member: usize, prefix: Prefix, head: Option<StateHead>) {
+        self.act(member, |machine, now, host| machine.install(prefix, head, now, host));
     }
 
     /// Whether a read at `member` is answered.
@@ -309,7 +314,7 @@ impl<V: Variant> Group<V> {
     }
 
     pub(super) fn recover(&mut self, member: usize) {
-        self.start(member, Start::Recovered { applied: Prefix::ZERO });
+        self.start(member, Start::Recovered { applied: Prefix::ZERO, head: None });
     }
 
     /// Another disk, on the same seat.

@@ -12,7 +12,7 @@ fn ballots_around_a_restart<V: Variant>() -> (Ballot, Ballot) {
     let before = group.machines[0].status().ballot;
     let mut view = View { world: &mut group.world, me: 0 };
     group.machines[0] = Machine::new(&config(0, Start::Reattach), At(0), &SHAPE, &mut view);
-    group.machines[0].install(Prefix(0), group.now, &mut view);
+    group.machines[0].install(Prefix(0), None, group.now, &mut view);
     group.lead(0);
     (before, group.machines[0].status().ballot)
 }

@@ -90,7 +90,7 @@ fn i4_a_state_that_arrives_in_the_middle_of_a_term_ends_the_term() {
     group.world.memory[0][fact..fact + 2].fill(0);
     // A state that member 0 asked for before it led comes from member 1.
     let mut view = View { world: &mut group.world, me: 0 };
-    group.machines[0].install(Prefix(1), group.now, &mut view);
+    group.machines[0].install(Prefix(1), None, group.now, &mut view);
     group.settle(&[0, 2]);
     assert!(!group.values(2).contains(&&b"losing"[..]), "vouched for by a ballot that lost");
 }
