@@ -199,11 +199,18 @@ impl ClientSessions {
 
     /// Opens a session; `None` if there are [`SESSIONS_MAX`].
     pub fn open(&mut self, now_ms: u64) -> Option<Standing> {
+        self.open_as(now_ms, 1, 0)
+    }
+
+    /// The same with an id that is `residue` modulo `modulus`: tables that divide the residues
+    /// among them issue no id twice.
+    pub(crate) fn open_as(&mut self, now_ms: u64, modulus: u64, residue: u64) -> Option<Standing> {
         if self.sessions.len() >= SESSIONS_MAX {
             return None;
         }
         let of_time = now_ms.saturating_mul(IDS_PER_MS).min(ID_OF_TIME_MAX);
-        self.issued = self.issued.max(of_time) + 1;
+        let next = self.issued.max(of_time) + 1;
+        self.issued = next + (residue + modulus - next % modulus) % modulus;
         let session = ClientSession { touched_ms: now_ms, ..ClientSession::default() };
         self.none_expires_before_ms = self.none_expires_before_ms.min(session.expires_ms());
         self.sessions.insert(self.issued, session);

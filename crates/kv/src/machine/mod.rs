@@ -29,7 +29,7 @@
 
 mod assembly;
 mod read;
-mod session;
+pub(crate) mod session;
 
 pub(crate) use assembly::{Assembly, Pending};
 pub use read::ReadOutcome;
@@ -79,6 +79,12 @@ impl Machine {
         prefix: Prefix,
     ) -> Machine {
         Machine { store, sessions, clients, assembly, prefix, reply: Reply::default() }
+    }
+
+    /// A machine of this state and nothing else.
+    pub(crate) fn of_state(store: Store, clients: ClientSessions) -> Machine {
+        let sessions = Sessions::new();
+        Machine::from_parts(store, sessions, clients, Assembly::default(), Prefix::ZERO)
     }
 
     /// The keys and values.
@@ -192,7 +198,12 @@ fn execute(
     reply: &mut Reply,
 ) {
     match Command::decode(command) {
-        Ok(Command::Session(command)) => session::execute(store, clients, command, seed, reply),
+        Ok(Command::Session(command)) => {
+            let place = session::Place { now_ms: store.now_ms(), modulus: 1, residue: 0 };
+            session::execute(place, clients, command, reply, |command, reply| {
+                execute_plain(store, Command::decode(command), seed, reply);
+            });
+        }
         other => execute_plain(store, other, seed, reply),
     }
 }

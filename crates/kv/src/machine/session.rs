@@ -1,23 +1,32 @@
 //! What the commands of client sessions do.
 
-use super::execute_plain;
 use crate::client_sessions::{CallNumber, ClientSessions, IDLE_MS, Judged, Standing};
-use crate::entry::{Command, SessionCommand};
+use crate::entry::SessionCommand;
 use crate::reply::Reply;
-use crate::store::Store;
 use crate::text;
 
-/// Executes a command of a session and appends exactly one reply.
-pub(super) fn execute(
-    store: &mut Store,
+/// When, and by whom, a command of a session is executed.
+pub(crate) struct Place {
+    /// State time.
+    pub(crate) now_ms: u64,
+    /// A session that is opened here gets an id that is `residue` modulo this: of several
+    /// partitions, each has ids of its own.
+    pub(crate) modulus: u64,
+    pub(crate) residue: u64,
+}
+
+/// Executes a command of a session and appends exactly one reply. What is called in it is executed
+/// by `run`.
+pub(crate) fn execute(
+    place: Place,
     clients: &mut ClientSessions,
     command: SessionCommand<'_>,
-    seed: u64,
     reply: &mut Reply,
+    run: impl FnOnce(&[u8], &mut Reply),
 ) {
-    let now_ms = store.now_ms();
+    let now_ms = place.now_ms;
     match command {
-        SessionCommand::Open => match clients.open(now_ms) {
+        SessionCommand::Open => match clients.open_as(now_ms, place.modulus, place.residue) {
             Some(standing) => tell(standing, reply),
             None => reply.error(text::TOO_MANY_SESSIONS),
         },
@@ -35,7 +44,7 @@ pub(super) fn execute(
         SessionCommand::Call { id, number, acknowledged, command } => {
             match clients.judge(id, number, acknowledged, now_ms) {
                 Judged::Fresh => {
-                    execute_plain(store, Command::decode(command), seed, reply);
+                    run(command, reply);
                     clients.record(id, number, reply.as_bytes());
                 }
                 Judged::Answered(kept) => reply.raw(kept),
@@ -59,7 +68,7 @@ fn tell(standing: Standing, reply: &mut Reply) {
     reply.integer(IDLE_MS as i64);
 }
 
-pub(super) fn gap(next: CallNumber, reply: &mut Reply) {
+pub(crate) fn gap(next: CallNumber, reply: &mut Reply) {
     reply.error_fmt(format_args!(
         "GAP not executed: calls before it are missing, the session's next one is {}",
         next.0

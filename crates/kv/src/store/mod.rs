@@ -16,6 +16,7 @@
 //!   `used_bytes` is the sum over all entries. Checked by [`Store::check`] after random histories.
 //! - I4 a read changes nothing. By type: it gets `&Store`.
 
+mod lend;
 mod table;
 mod transfer;
 
@@ -58,6 +59,8 @@ pub struct Store {
     now_ms: u64,
     /// Counts changes; the source of versions (I2). Zero is never a present key's version.
     changes: u64,
+    /// What `changes` began with: 0, but for a store of lent entries (`lend`).
+    first_change: u64,
     /// The count at the last deletion, by the low bits of the position (I2).
     deletions: Box<[u64]>,
     used_bytes: u64,
@@ -84,6 +87,7 @@ impl Store {
             expiries: BTreeSet::new(),
             now_ms: 0,
             changes: 0,
+            first_change: 0,
             deletions: vec![0; DELETION_BUCKETS].into_boxed_slice(),
             used_bytes: 0,
             memory_bytes_max,
@@ -281,9 +285,15 @@ impl Store {
 
     /// Removes an entry, live or due.
     fn discard(&mut self, position: u64, key: &[u8]) -> Option<Entry> {
-        let entry = self.table.remove(position, key)?;
+        let entry = self.take_out(position, key)?;
         self.changes += 1;
         self.deletions[deletion_bucket(position)] = self.changes;
+        Some(entry)
+    }
+
+    /// The same, and leaves no trace of it.
+    fn take_out(&mut self, position: u64, key: &[u8]) -> Option<Entry> {
+        let entry = self.table.remove(position, key)?;
         self.used_bytes -= cost(&entry) - if entry.expire_at == NEVER { 0 } else { EXPIRY_BYTES };
         self.move_expiry(position, entry.expire_at, NEVER);
         Some(entry)

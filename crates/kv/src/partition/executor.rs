@@ -1,0 +1,305 @@
+//! What a process does with what is delivered to its replicas. See the module's text.
+
+use super::gate::Gate;
+use super::hash::Partitions;
+use super::merge::{self, Merging};
+use super::plan::{Map, Shape, is_read};
+use super::together::{Together, on_one};
+use super::{Name, Order, Part, Place};
+use crate::command::resolve;
+use crate::entry::{Batch, Command, EntryError, Frame, Origin, Sequence};
+use crate::reply::{Protocol, Reply};
+use crate::text;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A message that was delivered to a replica here and is not executed by all of them.
+#[derive(Clone, Debug)]
+struct Message {
+    place: Place,
+    all: Partitions,
+    payload: Arc<[u8]>,
+    /// Those that have not executed it.
+    left: Partitions,
+    /// Its pieces that are under way: the command's place in the batch, and their answers.
+    merging: BTreeMap<usize, Merging>,
+    /// Answers to own commands, in any order.
+    answers: Vec<(Sequence, Vec<u8>)>,
+}
+
+/// How one partition stands here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Figures {
+    /// Messages executed.
+    pub executed: u64,
+    /// Keys.
+    pub keys: u64,
+    /// Keys that expire.
+    pub expiring: u64,
+    /// Bytes of keys and values.
+    pub memory_bytes: u64,
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct Executor {
+    me: Origin,
+    map: Map,
+    order: Order,
+    parts: Vec<Part>,
+    /// Who waits to be executed.
+    gate: Gate,
+    /// Who waits to be answered ([`Order::Reply`]).
+    counter: Gate,
+    messages: BTreeMap<Name, Message>,
+    /// Room for the reply that is being made.
+    reply: Reply,
+}
+
+impl Executor {
+    /// The replicas of all partitions before the first message. `memory_bytes_max` (zero: none) is
+    /// the limit of all together, and the same in every process.
+    pub fn new(me: Origin, n: usize, order: Order, memory_bytes_max: u64) -> Executor {
+        let share = memory_bytes_max.div_ceil(n as u64);
+        Executor {
+            me,
+            map: Map { n, is_limited: memory_bytes_max != 0 },
+            order,
+            parts: vec![Part::new(share); n],
+            gate: Gate::new(n),
+            counter: Gate::new(n),
+            messages: BTreeMap::new(),
+            reply: Reply::default(),
+        }
+    }
+
+    /// How the keyspace is cut.
+    pub fn map(&self) -> Map {
+        self.map
+    }
+
+    /// How a partition stands.
+    pub fn figures(&self, partition: usize) -> Figures {
+        let Part { store, executed, .. } = &self.parts[partition];
+        Figures {
+            executed: *executed,
+            keys: store.len() as u64,
+            expiring: store.expiring() as u64,
+            memory_bytes: store.used_bytes(),
+        }
+    }
+
+    /// Messages that wait here for another partition's replica.
+    pub fn waiting(&self) -> usize {
+        self.messages.len()
+    }
+
+    /// A hash of each partition's keys, values, expiries and sessions: equal at replicas that have
+    /// executed the same. For tests and audits.
+    pub fn digest(&self, partition: usize) -> u64 {
+        let Part { store, clients, .. } = self.parts[partition].clone();
+        crate::snapshot::digest(&crate::machine::Machine::of_state(store, clients))
+    }
+
+    /// The next message of `partition`: a batch, addressed to `all`. The answers to this process's
+    /// own commands that this brings about are given to `answers`.
+    ///
+    /// # Errors
+    /// When the payload is no batch: a bug of its sender. Nothing is executed, anywhere.
+    ///
+    /// # Panics
+    /// When the place is not after the one before it (X1), or `all` lacks `partition`.
+    pub fn deliver(
+        &mut self,
+        partition: usize,
+        place: Place,
+        all: Partitions,
+        payload: &Arc<[u8]>,
+        answers: &mut impl FnMut(Sequence, &[u8]),
+    ) -> Result<(), EntryError> {
+        let part = &mut self.parts[partition];
+        assert!(part.delivered.is_none_or(|last| last < place), "X1: {place:?} in {partition}");
+        assert!(all.contains(partition), "X1: it is addressed to whom it is delivered to");
+        part.delivered = Some(place);
+        // Everybody sees the same bytes, so everybody skips them.
+        let batch = Batch::check(payload)?;
+        let stands = if self.waits_for_all(&batch, all) { all } else { Partitions::one(partition) };
+        self.messages.entry(place.name).or_insert_with(|| Message {
+            place,
+            all,
+            payload: Arc::clone(payload),
+            left: all,
+            merging: BTreeMap::new(),
+            answers: Vec::new(),
+        });
+        self.gate.join(partition, place.name, stands);
+        while let Some((name, passed)) = self.gate.pass() {
+            self.execute(name, passed, answers);
+        }
+        Ok(())
+    }
+
+    /// Whether a message has to be executed by all of its partitions at once.
+    fn waits_for_all(&self, batch: &Batch<'_>, all: Partitions) -> bool {
+        let is_together = |frame: Frame<'_>| match Command::decode(frame.bytes) {
+            Ok(command) => matches!(self.map.shape(&command), Shape::Together(_)),
+            Err(_) => false,
+        };
+        all.len() > 1 && (self.order == Order::Signals || batch.frames().any(is_together))
+    }
+
+    /// `name` is first in the queues of `passed`.
+    fn execute(
+        &mut self,
+        name: Name,
+        passed: Partitions,
+        answers: &mut impl FnMut(Sequence, &[u8]),
+    ) {
+        // Whatever joins a queue was put here first.
+        let mut message = self.messages.remove(&name).expect("a message that waits is kept");
+        let payload = Arc::clone(&message.payload);
+        let batch = Batch::check(&payload).expect("checked when it was delivered");
+        let mut together = Together { map: self.map, parts: &mut self.parts, all: passed };
+        together.advance(batch.stamp_ms);
+        for (at, frame) in batch.frames().enumerate() {
+            let is_own = frame.origin == self.me;
+            let Ok(command) = Command::decode(frame.bytes) else {
+                self.malformed(&mut message, passed, frame, is_own);
+                continue;
+            };
+            if !is_own && is_read(&command) {
+                continue;
+            }
+            self.command(&mut message, passed, at, frame, &command, is_own);
+        }
+        message.left = passed.iter().fold(message.left, Partitions::without);
+        passed.iter().for_each(|at| self.parts[at].executed += 1);
+        self.keep_or_answer(message, passed, answers);
+    }
+
+    /// It has one answer, so one of its partitions gives it.
+    fn malformed(&self, message: &mut Message, passed: Partitions, frame: Frame<'_>, is_own: bool) {
+        if is_own && message.all.lowest().is_some_and(|first| passed.contains(first)) {
+            let answer = merge::answer_of(Protocol::Resp2, |reply| reply.error(text::MALFORMED));
+            message.answers.push((frame.sequence, answer));
+        }
+    }
+
+    fn command(
+        &mut self,
+        message: &mut Message,
+        passed: Partitions,
+        at: usize,
+        frame: Frame<'_>,
+        command: &Command<'_>,
+        is_own: bool,
+    ) {
+        // The only randomness, and everybody's is the same.
+        let seed =
+            message.place.at.rotate_left(20) ^ message.place.name.sequence ^ (at as u64) << 48;
+        let shape = match self.map.shape(command) {
+            // Where a session is opened is for its sender to say.
+            Shape::One(_) if message.all.len() == 1 => {
+                Shape::One(message.all.lowest().unwrap_or_default())
+            }
+            shape => shape,
+        };
+        if let Shape::Each(each, how) = shape
+            && each == message.all
+        {
+            for partition in passed.iter() {
+                let answer = self.piece(command, partition, seed);
+                if is_own {
+                    let merging =
+                        message.merging.entry(at).or_insert_with(|| Merging::new(how, each));
+                    merging.add(partition, &answer.bytes, &answer.places);
+                    if merging.is_complete()
+                        && let Some(merging) = message.merging.remove(&at)
+                    {
+                        let whole = merge::answer_of(answer.protocol, |reply| merging.put(reply));
+                        message.answers.push((frame.sequence, whole));
+                    }
+                }
+            }
+            return;
+        }
+        if shape.partitions() != message.all || passed != message.all {
+            return self.malformed(message, passed, frame, is_own);
+        }
+        self.reply.clear();
+        let mut together = Together { map: self.map, parts: &mut self.parts, all: passed };
+        together.execute(frame.bytes, seed, &mut self.reply);
+        if is_own {
+            message.answers.push((frame.sequence, self.reply.as_bytes().to_vec()));
+        }
+    }
+
+    /// Executes what `partition` has to do with a command that each executes for its own keys.
+    fn piece(&mut self, command: &Command<'_>, partition: usize, seed: u64) -> Piece {
+        let store = &mut self.parts[partition].store;
+        match command {
+            Command::Plain { protocol, args } => {
+                let mut reply = Reply::new(*protocol);
+                let mut places = Vec::new();
+                if let Some(spec) = resolve(args, &mut reply) {
+                    let piece = merge::piece(&self.map, spec, args, partition);
+                    on_one(store, self.map, partition, spec, &piece, seed, &mut reply);
+                    places = merge::places(&self.map, spec, args, partition);
+                }
+                Piece { bytes: reply.take(), places, protocol: *protocol }
+            }
+            Command::Versions { keys } => {
+                let places = merge::places_of_keys(&self.map, keys, partition);
+                let bytes = merge::answer_of(Protocol::Resp2, |reply| {
+                    reply.array(places.len());
+                    places.iter().for_each(|&at| reply.integer(store.version(keys[at]) as i64));
+                });
+                Piece { bytes, places, protocol: Protocol::Resp2 }
+            }
+            Command::Transaction { .. } | Command::Session(_) => {
+                unreachable!("transactions and sessions are executed together")
+            }
+        }
+    }
+
+    /// `message` was executed by `passed`: answers it if it may be.
+    fn keep_or_answer(
+        &mut self,
+        message: Message,
+        passed: Partitions,
+        answers: &mut impl FnMut(Sequence, &[u8]),
+    ) {
+        let name = message.place.name;
+        if self.order != Order::Reply {
+            if message.left.is_empty() {
+                give(message, answers);
+            } else {
+                self.messages.insert(name, message);
+            }
+            return;
+        }
+        passed.iter().for_each(|at| self.counter.join(at, name, message.all));
+        self.messages.insert(name, message);
+        while let Some((name, _)) = self.counter.pass() {
+            if let Some(message) = self.messages.remove(&name) {
+                assert!(message.left.is_empty(), "it came to every counter by being executed");
+                give(message, answers);
+            }
+        }
+    }
+}
+
+/// The answer of one partition to its piece of a command.
+struct Piece {
+    bytes: Vec<u8>,
+    places: Vec<usize>,
+    protocol: Protocol,
+}
+
+fn give(mut message: Message, answers: &mut impl FnMut(Sequence, &[u8])) {
+    assert!(message.merging.is_empty(), "every piece of an executed message is answered");
+    message.answers.sort_by_key(|(sequence, _)| *sequence);
+    for (sequence, reply) in message.answers {
+        answers(sequence, &reply);
+    }
+}

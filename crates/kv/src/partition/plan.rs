@@ -1,0 +1,182 @@
+//! Which partitions a command concerns, and whether they can execute it one by one.
+//!
+//! - L1 a command's partitions are a function of its bytes, so that who sends it and everybody who
+//!   executes it agree. By construction; the one exception, where a new session lives, is decided
+//!   by whom the message that opens it is addressed to.
+
+use super::hash::{Partitions, partition_of};
+use super::scan;
+use crate::client_sessions::SessionId;
+use crate::command::{Args, CommandSpec, flag, keys_of, resolve};
+use crate::entry::command::Item;
+use crate::entry::{Command, SessionCommand};
+use crate::reply::Reply;
+
+/// How a keyspace is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Map {
+    /// How many partitions there are.
+    pub n: usize,
+    /// There is a limit of memory, so that a write of several partitions may have to be refused
+    /// because of one of them.
+    pub is_limited: bool,
+}
+
+/// What the answers of several partitions make together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Merge {
+    /// Their sum.
+    Sum,
+    /// The first: they are all the same.
+    First,
+    /// One array of all elements.
+    Concatenate,
+    /// One array, whose elements stand where the keys did.
+    Scatter,
+}
+
+/// How a command is executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// By the one partition that it concerns.
+    One(usize),
+    /// By each of these, whenever its turn comes, for its own keys.
+    Each(Partitions, Merge),
+    /// By all of these at once: what one of them holds decides what another does.
+    Together(Partitions),
+}
+
+impl Shape {
+    /// The partitions concerned.
+    pub(super) fn partitions(self) -> Partitions {
+        match self {
+            Shape::One(at) => Partitions::one(at),
+            Shape::Each(all, _) | Shape::Together(all) => all,
+        }
+    }
+
+    fn together(all: Partitions) -> Shape {
+        match all.lowest() {
+            Some(only) if all.len() == 1 => Shape::One(only),
+            Some(_) => Shape::Together(all),
+            None => Shape::One(0),
+        }
+    }
+
+    fn each(all: Partitions, merge: Merge) -> Shape {
+        match all.lowest() {
+            Some(only) if all.len() == 1 => Shape::One(only),
+            Some(_) => Shape::Each(all, merge),
+            None => Shape::One(0),
+        }
+    }
+}
+
+impl Map {
+    /// The partition of a key.
+    pub fn partition_of(&self, key: &[u8]) -> usize {
+        partition_of(key, self.n)
+    }
+
+    /// The partition that keeps a client's session.
+    pub(super) fn home_of(&self, id: SessionId) -> usize {
+        // Less than `n`, which fits.
+        (id.0 % self.n as u64) as usize
+    }
+
+    fn all(&self) -> Partitions {
+        Partitions::first(self.n)
+    }
+
+    /// The partitions that the command in these bytes concerns (L1). A new session goes to
+    /// partition `turn` modulo their number.
+    pub fn route(&self, command: &[u8], turn: usize) -> Partitions {
+        match Command::decode(command) {
+            Ok(Command::Session(SessionCommand::Open)) => Partitions::one(turn % self.n),
+            Ok(command) => self.shape(&command).partitions(),
+            // It is answered as malformed; by whom does not matter.
+            Err(_) => Partitions::one(0),
+        }
+    }
+
+    pub(super) fn shape(&self, command: &Command<'_>) -> Shape {
+        match command {
+            Command::Plain { args, .. } => self.shape_of_args(args),
+            Command::Transaction { guards, items, .. } => {
+                let watched =
+                    guards.clone().map(|(key, _)| Partitions::one(self.partition_of(key)));
+                let executed = items.clone().map(|item| match item {
+                    Item::Execute(args) => self.shape_of_args(&args).partitions(),
+                    Item::Answered(_) => Partitions::NONE,
+                });
+                Shape::together(watched.chain(executed).fold(Partitions::NONE, Partitions::and))
+            }
+            Command::Versions { keys } => Shape::each(self.of_keys(keys), Merge::Scatter),
+            Command::Session(command) => self.shape_of_session(command),
+        }
+    }
+
+    fn shape_of_session(&self, command: &SessionCommand<'_>) -> Shape {
+        let (id, called) = match *command {
+            // Wherever it was sent; see `Map::route`.
+            SessionCommand::Open => return Shape::One(0),
+            SessionCommand::Resume(id) | SessionCommand::End(id) => (id, &[][..]),
+            SessionCommand::Call { id, command, .. } => (id, command),
+            SessionCommand::Read { id, command, .. } => (id, command),
+        };
+        let of_call = match Command::decode(called) {
+            Ok(command @ (Command::Plain { .. } | Command::Transaction { .. })) => {
+                self.shape(&command).partitions()
+            }
+            Ok(Command::Versions { .. } | Command::Session(_)) | Err(_) => Partitions::NONE,
+        };
+        Shape::together(of_call.and(Partitions::one(self.home_of(id))))
+    }
+
+    fn of_keys(&self, keys: &[&[u8]]) -> Partitions {
+        keys.iter().map(|key| self.partition_of(key)).collect()
+    }
+
+    pub(super) fn shape_of_args(&self, args: &Args<'_>) -> Shape {
+        // The error reply is made again by whoever executes it.
+        match resolve(args, &mut Reply::default()) {
+            Some(spec) => self.shape_of(spec, args),
+            None => Shape::One(0),
+        }
+    }
+
+    pub(super) fn shape_of(&self, spec: &CommandSpec, args: &[&[u8]]) -> Shape {
+        match spec.name {
+            "scan" => return Shape::One(scan::partition(args[1]).min(self.n - 1)),
+            "keys" => return Shape::each(self.all(), Merge::Concatenate),
+            "dbsize" => return Shape::each(self.all(), Merge::Sum),
+            "flushall" | "flushdb" => return Shape::each(self.all(), Merge::First),
+            "randomkey" => return Shape::together(self.all()),
+            _ => {}
+        }
+        let Ok(keys) = keys_of(spec, args) else { return Shape::One(0) };
+        let all: Partitions =
+            keys.filter_map(|at| args.get(at)).map(|key| self.partition_of(key)).collect();
+        match spec.name {
+            // A key without a value: refused, by anybody.
+            "mset" | "msetnx" if args.len().is_multiple_of(2) => Shape::One(0),
+            "mget" => Shape::each(all, Merge::Scatter),
+            "del" | "unlink" | "exists" | "touch" => Shape::each(all, Merge::Sum),
+            "mset" if !(self.is_limited && spec.is(flag::DENYOOM)) => {
+                Shape::each(all, Merge::First)
+            }
+            _ => Shape::together(all),
+        }
+    }
+}
+
+/// Whether executing it changes nothing but time, so that only who answers it need execute it.
+pub(super) fn is_read(command: &Command<'_>) -> bool {
+    match command {
+        Command::Plain { args, .. } => {
+            resolve(args, &mut Reply::default()).is_some_and(|spec| !spec.is_write())
+        }
+        Command::Versions { .. } | Command::Session(SessionCommand::Read { .. }) => true,
+        Command::Transaction { .. } | Command::Session(_) => false,
+    }
+}

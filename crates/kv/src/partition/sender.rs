@@ -1,0 +1,288 @@
+//! When this process's commands are sent, and what became of them.
+//!
+//! Commands for the same partitions share a *lane*: those that come while a message of the lane is
+//! under way go into the next one together, so a busy lane makes long batches by itself and an idle
+//! one waits for nothing.
+//!
+//! - K1 a lane has one message under way at a time, and its commands go out in the order in which
+//!   they came: they are executed in that order.
+//! - K2 a command does not overtake an earlier one of the same client that shares a partition with
+//!   it: it waits until that one is executed, unless they are in the same lane (K1). Commands of
+//!   one client for different partitions may overtake each other while both are under way, as in a
+//!   Redis Cluster. Test `k2_a_client_keeps_its_order`.
+//! - K3 each command ends once: with its answer, or at its deadline. After that its answer finds
+//!   nobody. By [`Sender::answered`] and [`Sender::expire`], which both take out who asked.
+//! - K4 at most [`COMMANDS_MAX`] commands, and about [`BYTES_MAX`] bytes of them, are here:
+//!   [`Sender::has_room`] says so. Asserted in `submit`.
+
+use super::hash::Partitions;
+use super::plan::Map;
+use crate::entry::{self, Appended, BatchWriter, COMMAND_BYTES_MAX, Origin, Sequence};
+use base::Instant;
+use std::collections::{BTreeMap, VecDeque};
+
+/// The most commands of this process without an answer.
+pub const COMMANDS_MAX: usize = 16_384;
+
+/// About the most bytes of commands that wait here.
+pub const BYTES_MAX: usize = 64 << 20;
+
+/// The longest batch, unless one command alone is longer.
+const BATCH_BYTES: usize = 64 << 10;
+
+/// What a batch needs beside the bytes of one command.
+const BATCH_OVERHEAD_BYTES: usize = 64;
+
+/// The longest batch of all: what a multicast has to carry.
+pub const PAYLOAD_BYTES_MAX: usize = COMMAND_BYTES_MAX + BATCH_OVERHEAD_BYTES;
+
+const _: () = assert!(entry::BATCH_BYTES_MIN <= BATCH_OVERHEAD_BYTES * 2);
+
+/// How a command ended without an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It was never sent: it is not executed, now or later.
+    NotSent,
+    /// It was sent: it was executed, or will be, or never is.
+    Unknown,
+}
+
+/// One command.
+#[derive(Debug)]
+struct Ticket<A> {
+    /// Who waits for it, until the deadline.
+    asker: Option<A>,
+    client: u64,
+    deadline: Instant,
+    lane: Partitions,
+    bytes: usize,
+    is_sent: bool,
+}
+
+#[derive(Debug, Default)]
+struct Lane {
+    waiting: VecDeque<(u64, Box<[u8]>)>,
+    /// What the owner is asked to multicast, if it has not taken it yet.
+    batch: Vec<u8>,
+    /// Those in the message that is under way, or in `batch`.
+    under_way: usize,
+}
+
+/// The commands of one client that are without an answer.
+#[derive(Debug, Default)]
+struct Client {
+    /// Those in lanes.
+    out: Vec<(u64, Partitions)>,
+    /// Those that may not go out yet (K2).
+    held: VecDeque<(u64, Box<[u8]>)>,
+}
+
+/// See the module's text. `A` names who waits for an answer.
+#[derive(Debug)]
+pub struct Sender<A> {
+    me: Origin,
+    map: Map,
+    lanes: BTreeMap<Partitions, Lane>,
+    tickets: BTreeMap<u64, Ticket<A>>,
+    clients: BTreeMap<u64, Client>,
+    /// Nobody waits for a command before this one.
+    first_open: u64,
+    next: u64,
+    /// The last command's; they rise.
+    last_deadline: Instant,
+    bytes: usize,
+    /// Sessions opened, so that they are spread.
+    opened: usize,
+}
+
+impl<A> Sender<A> {
+    /// Of the process `me`.
+    pub fn new(me: Origin, map: Map) -> Sender<A> {
+        Sender {
+            me,
+            map,
+            lanes: BTreeMap::new(),
+            tickets: BTreeMap::new(),
+            clients: BTreeMap::new(),
+            first_open: 1,
+            next: 1,
+            last_deadline: Instant::ZERO,
+            bytes: 0,
+            opened: 0,
+        }
+    }
+
+    /// Whether another command may be submitted (K4).
+    pub fn has_room(&self) -> bool {
+        self.tickets.len() < COMMANDS_MAX && self.bytes < BYTES_MAX
+    }
+
+    /// Commands without an answer.
+    pub fn len(&self) -> usize {
+        self.tickets.len()
+    }
+
+    /// Whether every command is answered.
+    pub fn is_empty(&self) -> bool {
+        self.tickets.is_empty()
+    }
+
+    /// Takes a command of `client`, who waits as `asker` until `deadline`; deadlines rise.
+    pub fn submit(&mut self, client: u64, asker: A, command: &[u8], deadline: Instant) {
+        assert!(self.has_room(), "K4: the owner asks first");
+        assert!(deadline >= self.last_deadline, "deadlines rise");
+        self.last_deadline = deadline;
+        let sequence = self.next;
+        self.next += 1;
+        let lane = self.map.route(command, self.opened);
+        self.opened = self.opened.wrapping_add(1);
+        self.bytes += command.len();
+        let ticket = Ticket {
+            asker: Some(asker),
+            client,
+            deadline,
+            lane,
+            bytes: command.len(),
+            is_sent: false,
+        };
+        self.tickets.insert(sequence, ticket);
+        self.clients.entry(client).or_default().held.push_back((sequence, command.into()));
+        self.let_go(client);
+    }
+
+    /// Moves what `client` may send into its lanes (K2).
+    fn let_go(&mut self, client: u64) {
+        let Some(of) = self.clients.get_mut(&client) else { return };
+        while let Some((sequence, _)) = of.held.front() {
+            let Some(ticket) = self.tickets.get(sequence) else {
+                of.held.pop_front(); // it expired here
+                continue;
+            };
+            let lane = ticket.lane;
+            if of.out.iter().any(|(_, other)| *other != lane && other.meets(lane)) {
+                break;
+            }
+            if let Some((sequence, command)) = of.held.pop_front() {
+                of.out.push((sequence, lane));
+                self.lanes.entry(lane).or_default().waiting.push_back((sequence, command));
+            }
+        }
+        if of.out.is_empty() && of.held.is_empty() {
+            self.clients.remove(&client);
+        }
+    }
+
+    /// Hands each batch that may go out to `multicast`, with the partitions that it concerns. One
+    /// that it does not take, by returning false, is handed to it again the next time.
+    pub fn send(&mut self, stamp_ms: u64, mut multicast: impl FnMut(Partitions, &[u8]) -> bool) {
+        for (&to, lane) in &mut self.lanes {
+            if lane.under_way == 0 && !lane.waiting.is_empty() {
+                self.bytes -= fill(lane, self.me, &mut self.tickets, stamp_ms);
+            }
+            if !lane.batch.is_empty() && multicast(to, &lane.batch) {
+                lane.batch.clear();
+            }
+        }
+    }
+
+    /// Whether a batch may go out.
+    pub fn wants_to_send(&self) -> bool {
+        self.lanes
+            .values()
+            .any(|lane| !lane.batch.is_empty() || (lane.under_way == 0 && !lane.waiting.is_empty()))
+    }
+
+    /// The command `sequence` was executed: who waits for the answer, if anybody does (K3).
+    pub fn answered(&mut self, sequence: Sequence) -> Option<A> {
+        let ticket = self.tickets.remove(&sequence.0)?;
+        assert!(ticket.is_sent, "K1: what was executed was sent");
+        if let Some(lane) = self.lanes.get_mut(&ticket.lane) {
+            lane.under_way -= 1;
+            if lane.under_way == 0 && lane.waiting.is_empty() {
+                self.lanes.remove(&ticket.lane);
+            }
+        }
+        if let Some(client) = self.clients.get_mut(&ticket.client) {
+            client.out.retain(|(out, _)| *out != sequence.0);
+        }
+        self.let_go(ticket.client);
+        ticket.asker
+    }
+
+    /// Ends what has waited until `now`, and tells who waited (K3).
+    pub fn expire(&mut self, now: Instant, mut ended: impl FnMut(A, Fate)) {
+        while let Some((sequence, deadline)) = self.first_open() {
+            self.first_open = sequence;
+            if deadline > now {
+                return;
+            }
+            let Some(ticket) = self.tickets.get_mut(&sequence) else { return };
+            let Some(asker) = ticket.asker.take() else { return };
+            if ticket.is_sent {
+                // It stays: its lane, and its client's order, go on when it is executed.
+                ended(asker, Fate::Unknown);
+            } else {
+                ended(asker, Fate::NotSent);
+                self.forget(sequence);
+            }
+        }
+        self.first_open = self.next;
+    }
+
+    fn first_open(&self) -> Option<(u64, Instant)> {
+        let mut open = self.tickets.range(self.first_open..);
+        let (sequence, ticket) = open.find(|(_, ticket)| ticket.asker.is_some())?;
+        Some((*sequence, ticket.deadline))
+    }
+
+    /// Takes out a command that was not sent.
+    fn forget(&mut self, sequence: u64) {
+        let Some(ticket) = self.tickets.remove(&sequence) else { return };
+        self.bytes -= ticket.bytes;
+        if let Some(lane) = self.lanes.get_mut(&ticket.lane) {
+            lane.waiting.retain(|(waiting, _)| *waiting != sequence);
+            if lane.under_way == 0 && lane.waiting.is_empty() {
+                self.lanes.remove(&ticket.lane);
+            }
+        }
+        if let Some(client) = self.clients.get_mut(&ticket.client) {
+            client.out.retain(|(out, _)| *out != sequence);
+            client.held.retain(|(held, _)| *held != sequence);
+        }
+        self.let_go(ticket.client);
+    }
+
+    /// When [`Sender::expire`] has something to do.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.first_open().map(|(_, deadline)| deadline)
+    }
+}
+
+/// Makes the next batch of a lane; how many bytes of commands went into it.
+fn fill<A>(
+    lane: &mut Lane,
+    me: Origin,
+    tickets: &mut BTreeMap<u64, Ticket<A>>,
+    stamp_ms: u64,
+) -> usize {
+    let mut writer = BatchWriter::new();
+    let mut bytes = 0;
+    writer.begin(stamp_ms, &mut lane.batch);
+    while let Some((sequence, command)) = lane.waiting.front() {
+        let bytes_max = BATCH_BYTES.max(command.len() + BATCH_OVERHEAD_BYTES);
+        if lane.under_way > 0
+            && lane.batch.len() + command.len() + BATCH_OVERHEAD_BYTES > BATCH_BYTES
+        {
+            break;
+        }
+        let appended = writer.append(me, Sequence(*sequence), command, bytes_max, &mut lane.batch);
+        assert_eq!(appended, Appended::Whole, "there is room for it");
+        if let Some(ticket) = tickets.get_mut(sequence) {
+            ticket.is_sent = true;
+        }
+        bytes += command.len();
+        lane.under_way += 1;
+        lane.waiting.pop_front();
+    }
+    bytes
+}

@@ -1,0 +1,425 @@
+//! Tests of partitions over a made-up multicast: one order of all messages, delivered to each
+//! replica at its own pace.
+
+use super::*;
+use crate::command::resolve;
+use crate::entry::command::{Queued, put_plain, put_transaction, put_versions};
+use crate::entry::{Origin, Sequence, SessionCommand};
+use crate::reply::{Protocol, Reply};
+use base::{Incarnation, Instant, Rank, Rng};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+mod order;
+
+const NOW: u64 = 1_700_000_000_000;
+
+/// A message for one replica.
+pub(super) type Parcel = (Place, Partitions, Arc<[u8]>);
+
+/// One process: what it sends, and its replicas.
+pub(super) struct Process {
+    pub(super) sender: Sender<u64>,
+    pub(super) executor: Executor,
+    /// Messages that were delivered to nobody here yet, by partition.
+    pub(super) inbox: Vec<VecDeque<Parcel>>,
+    pub(super) answers: BTreeMap<u64, Vec<u8>>,
+}
+
+impl Process {
+    pub(super) fn new(rank: usize, n: usize, order: Order, memory_bytes_max: u64) -> Process {
+        let me = Origin { rank: Rank::at(rank), incarnation: Incarnation(1) };
+        let executor = Executor::new(me, n, order, memory_bytes_max);
+        let sender = Sender::new(me, executor.map());
+        let inbox = vec![VecDeque::new(); n];
+        Process { sender, executor, inbox, answers: BTreeMap::new() }
+    }
+
+    /// Delivers the next message of `partition`, if there is one.
+    pub(super) fn deliver(&mut self, partition: usize) -> bool {
+        let Some((place, all, payload)) = self.inbox[partition].pop_front() else { return false };
+        let (sender, answers) = (&mut self.sender, &mut self.answers);
+        let mut hear = |sequence: Sequence, reply: &[u8]| {
+            if let Some(asker) = sender.answered(sequence) {
+                assert!(answers.insert(asker, reply.to_vec()).is_none(), "K3: once");
+            }
+        };
+        self.executor.deliver(partition, place, all, &payload, &mut hear).unwrap();
+        true
+    }
+
+    fn deliver_all(&mut self) {
+        for partition in 0..self.inbox.len() {
+            while self.deliver(partition) {}
+        }
+    }
+}
+
+/// One process that gets everything at once.
+pub(super) struct Alone {
+    pub(super) process: Process,
+    n_asked: u64,
+    n_sent: u64,
+    now_ms: u64,
+}
+
+impl Alone {
+    pub(super) fn new(n: usize, order: Order, memory_bytes_max: u64) -> Alone {
+        let process = Process::new(0, n, order, memory_bytes_max);
+        Alone { process, n_asked: 0, n_sent: 0, now_ms: NOW }
+    }
+
+    pub(super) fn ask(&mut self, command: &[u8]) -> String {
+        self.n_asked += 1;
+        let asker = self.n_asked;
+        self.process.sender.submit(1, asker, command, Instant::ZERO);
+        while self.process.sender.wants_to_send() {
+            let mut sent = Vec::new();
+            self.process.sender.send(self.now_ms, |to, batch| {
+                sent.push((to, Arc::from(batch)));
+                true
+            });
+            for (to, batch) in sent {
+                self.n_sent += 1;
+                let name = Name { sender: 1, sequence: self.n_sent };
+                let place = Place { at: self.n_sent, name };
+                for partition in to.iter() {
+                    self.process.inbox[partition].push_back((place, to, Arc::clone(&batch)));
+                }
+            }
+            self.process.deliver_all();
+        }
+        let answer = self.process.answers.remove(&asker).expect("an answer");
+        String::from_utf8_lossy(&answer).replace("\r\n", " ").trim_end().to_owned()
+    }
+
+    pub(super) fn say(&mut self, text: &str) -> String {
+        self.ask(&plain(text))
+    }
+}
+
+pub(super) fn plain(text: &str) -> Vec<u8> {
+    let args: Vec<&[u8]> = text.split(' ').map(str::as_bytes).collect();
+    let mut bytes = Vec::new();
+    put_plain(&args, Protocol::Resp2, &mut bytes);
+    bytes
+}
+
+pub(super) fn transaction(guards: &[(&[u8], u64)], commands: &[&str]) -> Vec<u8> {
+    let mut queued = Queued::default();
+    for command in commands {
+        let args: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
+        queued.push(&args);
+    }
+    let mut bytes = Vec::new();
+    put_transaction(guards.iter().copied(), &queued, Protocol::Resp2, &mut bytes);
+    bytes
+}
+
+/// Two keys of different partitions, among `n`.
+pub(super) fn two_keys(n: usize) -> [String; 2] {
+    let mut keys = (0..).map(|at| format!("k{at}"));
+    let first = keys.next().unwrap();
+    let apart = |key: &String| partition_of(key.as_bytes(), n) != partition_of(first.as_bytes(), n);
+    let second = keys.find(apart).unwrap();
+    [first, second]
+}
+
+const ORDERS: [Order; 3] = [Order::Linearizable, Order::Signals, Order::Reply];
+
+#[test]
+fn u1_partitions_answer_as_one_store() {
+    for seed in 0..60 {
+        let mut rng = Rng::new(seed);
+        let n = rng.range(2, 6) as usize;
+        let mut alone = Alone::new(n, ORDERS[seed as usize % 3], 0);
+        let mut twin = Store::new(0);
+        for step in 0..400 {
+            if rng.chance(1, 8) {
+                alone.now_ms += rng.below(400);
+            }
+            twin.advance_time(alone.now_ms);
+            let texts: Vec<String> = if rng.chance(1, 5) {
+                (0..rng.range(1, 4)).map(|_| random_command(&mut rng)).collect()
+            } else {
+                vec![random_command(&mut rng)]
+            };
+            let mut reply = Reply::default();
+            let mut run = |text: &str, reply: &mut Reply| {
+                let args: Vec<&[u8]> = text.split(' ').map(str::as_bytes).collect();
+                if let Some(spec) = resolve(&args, reply) {
+                    twin.execute(spec, &args, 0, reply);
+                }
+            };
+            let found = if let [text] = &texts[..] {
+                run(text, &mut reply);
+                alone.say(text)
+            } else {
+                reply.array(texts.len());
+                texts.iter().for_each(|text| run(text, &mut reply));
+                let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+                alone.ask(&transaction(&[], &texts))
+            };
+            let expected = String::from_utf8_lossy(reply.as_bytes()).replace("\r\n", " ");
+            let (expected, found) = (canonical(&expected), canonical(&found));
+            assert_eq!(found, expected, "U1: seed {seed}, step {step}: {texts:?}");
+            // Keys expire by the time of the partition; bring all of them to the same.
+            alone.say("DBSIZE");
+        }
+        let keys: u64 = (0..n).map(|at| alone.process.executor.figures(at).keys).sum();
+        let bytes: u64 = (0..n).map(|at| alone.process.executor.figures(at).memory_bytes).sum();
+        assert_eq!((keys, bytes), (twin.len() as u64, twin.used_bytes()));
+    }
+}
+
+/// KEYS answers in the order of partitions.
+fn canonical(answer: &str) -> Vec<&str> {
+    let mut words: Vec<&str> = answer.split_whitespace().collect();
+    if words.first().is_some_and(|word| word.starts_with('*')) {
+        words.sort_unstable();
+    }
+    words
+}
+
+fn random_command(rng: &mut Rng) -> String {
+    let mut key = || format!("k{}", rng.below(12));
+    let (a, b, c) = (key(), key(), key());
+    let value = rng.below(30);
+    match rng.below(26) {
+        0..4 => format!("SET {a} {value}"),
+        4 => format!("SET {a} {value} PX {}", rng.range(1, 900)),
+        5 => format!("MSET {a} {value} {b} x {c} y"),
+        6 => format!("MSETNX {a} {value} {b} z"),
+        7 => format!("MGET {a} {b} {a} {c}"),
+        8 => format!("DEL {a} {b}"),
+        9 => format!("UNLINK {a} {b} {a}"),
+        10 => format!("EXISTS {a} {a} {b}"),
+        11 => format!("TOUCH {a} {b} {c}"),
+        12 => format!("RENAME {a} {b}"),
+        13 => format!("RENAMENX {a} {b}"),
+        14 => format!("COPY {a} {b}"),
+        15 => format!("COPY {a} {b} REPLACE"),
+        16 => format!("INCR {a}"),
+        17 => format!("APPEND {a} {value}"),
+        18 => "DBSIZE".to_owned(),
+        19 => "KEYS *".to_owned(),
+        20 => format!("LCS {a} {b}"),
+        21 => format!("PEXPIRE {a} {}", rng.range(1, 900)),
+        22 => format!("MSET {a} 1 {b}"),
+        23 if value == 0 => "FLUSHALL".to_owned(),
+        23 => format!("GETSET {a} {value}"),
+        24 => format!("PTTL {a}"),
+        _ => format!("GET {a}"),
+    }
+}
+
+#[test]
+fn n1_a_scan_returns_every_key() {
+    let mut alone = Alone::new(5, Order::Linearizable, 0);
+    for at in 0..200 {
+        alone.say(&format!("SET key{at} x"));
+    }
+    let (mut cursor, mut seen) = ("0".to_owned(), Vec::new());
+    loop {
+        let answer = alone.say(&format!("SCAN {cursor} COUNT 7"));
+        let words: Vec<&str> = answer.split(' ').collect();
+        cursor = words[2].to_owned();
+        seen.extend(words[4..].iter().skip(1).step_by(2).map(|&key| key.to_owned()));
+        if cursor == "0" {
+            break;
+        }
+    }
+    seen.sort();
+    let count = seen.len();
+    seen.dedup();
+    assert_eq!((seen.len(), count), (200, 200));
+    assert!(alone.say("SCAN 99999999999999999999999").starts_with("-ERR invalid cursor"));
+    assert!(alone.say("SCAN 9007199254740991").starts_with("*2 $1 0 *0"));
+    assert!(alone.say("RANDOMKEY").contains("key"));
+}
+
+#[test]
+fn u2_watched_keys_are_guarded() {
+    for order in ORDERS {
+        let mut alone = Alone::new(4, order, 0);
+        let [a, b] = two_keys(4);
+        let versions = |alone: &mut Alone| -> Vec<u64> {
+            let mut bytes = Vec::new();
+            put_versions(&[a.as_bytes(), b.as_bytes()], &mut bytes);
+            let answer = alone.ask(&bytes);
+            answer.split(' ').skip(1).map(|word| word[1..].parse().unwrap()).collect()
+        };
+        let exec = |alone: &mut Alone, seen: &[u64]| {
+            let guards = [(a.as_bytes(), seen[0]), (b.as_bytes(), seen[1])];
+            alone.ask(&transaction(&guards, &[&format!("INCR {a}"), &format!("INCR {b}")]))
+        };
+        let first = versions(&mut alone);
+        assert_eq!(exec(&mut alone, &first), "*2 :1 :1");
+        assert_eq!(exec(&mut alone, &first), "*-1", "both have changed");
+        let seen = versions(&mut alone);
+        // Touched together with others, but not changed.
+        assert_eq!(alone.say(&format!("MSETNX {a} x {b} y")), ":0");
+        assert_eq!(alone.say(&format!("LCS {a} {b}")), "$1 1");
+        assert_eq!(versions(&mut alone), seen, "U2");
+        assert_eq!(alone.say(&format!("RENAME {a} {b}")), "+OK");
+        assert_eq!(exec(&mut alone, &seen), "*-1", "U2");
+        let absent = versions(&mut alone);
+        assert_eq!(alone.say(&format!("COPY {b} {a}")), ":1");
+        assert_eq!(alone.say(&format!("DEL {a}")), ":1");
+        assert_ne!(versions(&mut alone)[0], absent[0], "it was there in between");
+    }
+}
+
+#[test]
+fn sessions_call_in_every_partition() {
+    let mut alone = Alone::new(3, Order::Linearizable, 0);
+    let [a, b] = two_keys(3);
+    let session = |command: SessionCommand<'_>| {
+        let mut bytes = Vec::new();
+        command.put(&mut bytes);
+        bytes
+    };
+    let ids: Vec<u64> = (0..3)
+        .map(|_| {
+            let answer = alone.ask(&session(SessionCommand::Open));
+            answer.split(' ').nth(1).unwrap()[1..].parse().unwrap()
+        })
+        .collect();
+    let mut homes: Vec<u64> = ids.iter().map(|id| id % 3).collect();
+    homes.sort_unstable();
+    assert_eq!(homes, [0, 1, 2], "they are spread");
+    use crate::client_sessions::{CallNumber, SessionId};
+    for id in ids.into_iter().map(SessionId) {
+        let call = |number: u64, command: &[u8]| {
+            let (number, acknowledged) = (CallNumber(number), CallNumber(0));
+            session(SessionCommand::Call { id, number, acknowledged, command })
+        };
+        let both = transaction(&[], &[&format!("INCR {a}"), &format!("INCR {b}")]);
+        let first = alone.ask(&call(1, &both));
+        assert_eq!(alone.ask(&call(1, &both)), first, "once");
+        assert!(alone.ask(&call(3, &both)).starts_with("-GAP"));
+        let get = plain(&format!("GET {a}"));
+        let read = |number| SessionCommand::Read { id, number: CallNumber(number), command: &get };
+        assert!(alone.ask(&session(read(2))).starts_with("$1"));
+        assert!(alone.ask(&session(read(3))).starts_with("-GAP"));
+    }
+    assert_eq!(alone.say(&format!("MGET {a} {b}")), "*2 $1 3 $1 3");
+    let unknown = SessionCommand::Resume(SessionId(7));
+    assert!(alone.ask(&session(unknown)).starts_with("-NOSESSION"));
+}
+
+#[test]
+fn a_full_partition_refuses_all_of_a_write_or_nothing() {
+    for order in ORDERS {
+        let mut alone = Alone::new(2, order, 2000);
+        let [a, b] = two_keys(2);
+        assert_eq!(alone.say(&format!("SET {a} {}", "x".repeat(1500))), "+OK");
+        for command in [format!("MSET {b} 1 {a} 2"), format!("MSETNX {a}x 1 {b} 2")] {
+            if partition_of(a.as_bytes(), 2) != partition_of(format!("{a}x").as_bytes(), 2)
+                && command.starts_with("MSETNX")
+            {
+                continue; // its keys happen to have room
+            }
+            assert!(alone.say(&command).starts_with("-OOM"), "{command}");
+        }
+        assert_eq!(alone.say(&format!("GET {b}")), "$-1", "nothing of it was executed");
+        assert_eq!(alone.say(&format!("SET {b} 1")), "+OK", "it has room of its own");
+    }
+}
+
+#[test]
+fn k2_a_client_keeps_its_order() {
+    let map = Map { n: 2, is_limited: false };
+    let me = Origin { rank: Rank::at(0), incarnation: Incarnation(1) };
+    let mut sender: Sender<u64> = Sender::new(me, map);
+    let [a, b] = two_keys(2);
+    let end = Instant::ZERO.plus(Duration::from_secs(5));
+    let sent = |sender: &mut Sender<u64>| {
+        let mut lanes = Vec::new();
+        sender.send(NOW, |to, batch| {
+            let n = crate::entry::Batch::check(batch).unwrap().frames().count();
+            lanes.push((to, n));
+            true
+        });
+        lanes
+    };
+    let lane = |key: &str| Partitions::one(map.partition_of(key.as_bytes()));
+    let both = lane(&a).and(lane(&b));
+    sender.submit(1, 1, &plain(&format!("SET {a} 1")), end);
+    sender.submit(1, 2, &plain(&format!("SET {a} 2")), end);
+    sender.submit(1, 3, &plain(&format!("SET {b} 1")), end);
+    sender.submit(1, 4, &plain(&format!("MSET {a} 3 {b} 3")), end);
+    sender.submit(1, 5, &plain(&format!("SET {a} 4")), end);
+    sender.submit(2, 6, &plain(&format!("MGET {a} {b}")), end);
+    let mut first = sent(&mut sender);
+    first.sort();
+    let mut expected = [(lane(&a), 2), (lane(&b), 1), (both, 1)];
+    expected.sort();
+    assert_eq!(first, expected, "K2: client 1's MSET waits, client 2's MGET does not");
+    assert_eq!(sender.answered(Sequence(1)), Some(1));
+    assert_eq!(sender.answered(Sequence(2)), Some(2));
+    assert_eq!(sender.answered(Sequence(6)), Some(6));
+    assert_eq!(sent(&mut sender), [], "K2: the SET in the other partition is not executed");
+    assert_eq!(sender.answered(Sequence(3)), Some(3));
+    assert_eq!(sent(&mut sender), [(both, 1)]);
+    assert_eq!(sender.answered(Sequence(4)), Some(4));
+    assert_eq!(sent(&mut sender), [(lane(&a), 1)]);
+    assert_eq!(sender.answered(Sequence(5)), Some(5));
+    assert!(sender.is_empty() && sender.deadline().is_none());
+}
+
+#[test]
+fn k3_what_was_not_sent_is_not_executed_and_what_was_is_unknown() {
+    let map = Map { n: 2, is_limited: false };
+    let me = Origin { rank: Rank::at(0), incarnation: Incarnation(1) };
+    let mut sender: Sender<u64> = Sender::new(me, map);
+    let at = |ms| Instant::ZERO.plus(Duration::from_millis(ms));
+    let set = plain("SET a 1");
+    sender.submit(1, 1, &set, at(5));
+    sender.send(NOW, |_, _| true);
+    sender.submit(1, 2, &set, at(6));
+    sender.submit(2, 3, &set, at(7));
+    let mut ended = Vec::new();
+    sender.expire(at(6), |asker, fate| ended.push((asker, fate)));
+    assert_eq!(ended, [(1, Fate::Unknown), (2, Fate::NotSent)]);
+    assert_eq!(sender.deadline(), Some(at(7)));
+    sender.send(NOW, |_, _| panic!("the lane's message is still under way"));
+    assert_eq!(sender.answered(Sequence(1)), None, "K3: nobody waits any more");
+    let mut n = 0;
+    sender.send(NOW, |_, batch| {
+        n = crate::entry::Batch::check(batch).unwrap().frames().count();
+        true
+    });
+    assert_eq!(n, 1, "the command that expired is not in it");
+    assert_eq!(sender.answered(Sequence(3)), Some(3));
+    assert!(sender.is_empty());
+}
+
+#[test]
+fn k4_what_waits_is_bounded() {
+    let map = Map { n: 2, is_limited: false };
+    let me = Origin { rank: Rank::at(0), incarnation: Incarnation(1) };
+    let mut sender: Sender<usize> = Sender::new(me, map);
+    let get = plain("GET a");
+    for at in 0..COMMANDS_MAX {
+        assert!(sender.has_room());
+        sender.submit(at as u64, at, &get, Instant::ZERO);
+    }
+    assert!(!sender.has_room());
+    let (mut n, mut longest) = (0, 0);
+    while !sender.is_empty() {
+        let mut sent = 0;
+        sender.send(NOW, |_, batch| {
+            sent = crate::entry::Batch::check(batch).unwrap().frames().count();
+            longest = longest.max(batch.len());
+            true
+        });
+        for _ in 0..sent {
+            n += 1;
+            sender.answered(Sequence(n));
+        }
+    }
+    assert_eq!(n, COMMANDS_MAX as u64);
+    assert!(longest <= PAYLOAD_BYTES_MAX && sender.has_room());
+}

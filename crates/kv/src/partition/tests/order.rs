@@ -1,0 +1,265 @@
+//! Histories of clients of three processes, over a multicast that promises what it has to and
+//! nothing more.
+//!
+//! The made-up multicast gives each message a place, later than all that was delivered to any
+//! replica of its partitions, and otherwise at random: one order, the same at all replicas of a
+//! partition, and blind to real time between partitions. Asked to respect real time, it gives
+//! places that rise. Replicas take what is theirs at their own pace.
+
+use super::*;
+use check::{Action, CallId, Command, Limits, Recorder, Reply as Seen, Verdict};
+
+const PROCESSES: usize = 3;
+const PARTITIONS: usize = 3;
+
+/// A partition's messages.
+type Line = BTreeMap<Place, (Partitions, Arc<[u8]>)>;
+
+/// What is multicast, by partition and place.
+struct Cast {
+    in_real_time: bool,
+    orders: Vec<Line>,
+    /// The last place that some replica of the partition was given.
+    delivered: Vec<u64>,
+    latest: u64,
+    n_sent: u64,
+}
+
+impl Cast {
+    fn new(in_real_time: bool) -> Cast {
+        let orders = vec![BTreeMap::new(); PARTITIONS];
+        Cast { in_real_time, orders, delivered: vec![0; PARTITIONS], latest: 0, n_sent: 0 }
+    }
+
+    fn send(&mut self, to: Partitions, batch: &[u8], rng: &mut Rng) {
+        let past = to.iter().map(|at| self.delivered[at]).max().unwrap_or(0);
+        // Clocks of partitions drift apart now and then.
+        let gap = if rng.chance(1, 4) { rng.range(1, 300) } else { rng.range(1, 5) };
+        let at = if self.in_real_time { self.latest + 1 } else { past + gap };
+        self.latest = self.latest.max(at);
+        self.n_sent += 1;
+        let place = Place { at, name: Name { sender: 1, sequence: self.n_sent } };
+        for partition in to.iter() {
+            self.orders[partition].insert(place, (to, batch.into()));
+        }
+    }
+}
+
+/// A client in a closed loop, and what it waits for.
+struct Client {
+    call: Option<(CallId, Vec<Action>)>,
+}
+
+struct World {
+    rng: Rng,
+    cast: Cast,
+    processes: Vec<Process>,
+    /// The last place that each replica was given.
+    given: Vec<Vec<Option<Place>>>,
+    clients: Vec<Vec<Client>>,
+    recorder: Recorder,
+    now: u64,
+    n_values: u64,
+    keys: Vec<String>,
+    /// A partition whose replicas take nothing for the moment.
+    stalled: usize,
+}
+
+impl World {
+    fn new(seed: u64, order: Order, in_real_time: bool) -> World {
+        let mut keys: Vec<String> = Vec::new();
+        for partition in 0..PARTITIONS {
+            let in_it = |key: &String| partition_of(key.as_bytes(), PARTITIONS) == partition;
+            keys.extend((0..).map(|at| format!("k{at}")).filter(in_it).take(1));
+        }
+        World {
+            rng: Rng::new(seed),
+            cast: Cast::new(in_real_time),
+            processes: (0..PROCESSES).map(|at| Process::new(at, PARTITIONS, order, 0)).collect(),
+            given: vec![vec![None; PARTITIONS]; PROCESSES],
+            clients: (0..PROCESSES)
+                .map(|_| (0..2).map(|_| Client { call: None }).collect())
+                .collect(),
+            recorder: Recorder::new(),
+            now: 0,
+            n_values: 0,
+            keys,
+            stalled: PARTITIONS,
+        }
+    }
+
+    /// Delivers the next message of one replica, if there is one.
+    fn deliver(&mut self, process: usize, partition: usize) {
+        let last = self.given[process][partition];
+        let mut order = self.cast.orders[partition].iter();
+        let Some((&place, (all, payload))) = order.find(|(place, _)| last < Some(**place)) else {
+            return;
+        };
+        self.given[process][partition] = Some(place);
+        let delivered = &mut self.cast.delivered[partition];
+        *delivered = (*delivered).max(place.at);
+        self.processes[process].inbox[partition].push_back((place, *all, Arc::clone(payload)));
+        self.processes[process].deliver(partition);
+    }
+
+    fn send(&mut self, process: usize) {
+        let (cast, rng) = (&mut self.cast, &mut self.rng);
+        self.processes[process].sender.send(NOW, |to, batch| {
+            cast.send(to, batch, rng);
+            true
+        });
+    }
+
+    /// A client that waits for nothing asks for something.
+    fn ask(&mut self, process: usize, client: usize) {
+        if self.clients[process][client].call.is_some() {
+            return;
+        }
+        let n_keys = self.rng.range(1, 2) as usize;
+        let first = self.rng.below(PARTITIONS as u64) as usize;
+        let keys: Vec<String> =
+            (0..n_keys).map(|at| self.keys[(first + at) % PARTITIONS].clone()).collect();
+        let is_read = self.rng.chance(1, 2);
+        let actions: Vec<Action> = keys
+            .iter()
+            .map(|_| {
+                self.n_values += 1;
+                let value = self.n_values.to_string().into_bytes();
+                if is_read { Action::Get } else { Action::Set(value) }
+            })
+            .collect();
+        let words = keys.iter().zip(&actions).flat_map(|(key, action)| match action {
+            Action::Set(value) => vec![key.clone(), String::from_utf8_lossy(value).into_owned()],
+            _ => vec![key.clone()],
+        });
+        let words = words.collect::<Vec<_>>().join(" ");
+        let command = match (n_keys, is_read, self.rng.chance(1, 2)) {
+            (1, true, _) => plain(&format!("GET {words}")),
+            (1, false, _) => plain(&format!("SET {words}")),
+            (_, true, false) => plain(&format!("MGET {words}")),
+            (_, false, false) => plain(&format!("MSET {words}")),
+            (_, _, true) => {
+                let each: Vec<String> = keys
+                    .iter()
+                    .zip(&actions)
+                    .map(|(key, action)| match action {
+                        Action::Set(value) => {
+                            format!("SET {key} {}", String::from_utf8_lossy(value))
+                        }
+                        _ => format!("GET {key}"),
+                    })
+                    .collect();
+                let each: Vec<&str> = each.iter().map(String::as_str).collect();
+                transaction(&[], &each)
+            }
+        };
+        let commands =
+            keys.into_iter().zip(&actions).map(|(key, action)| Command::new(key, action.clone()));
+        let id = (process * 10 + client) as u64;
+        let call = self.recorder.call(id, self.now, commands.collect());
+        self.processes[process].sender.submit(client as u64, id, &command, Instant::ZERO);
+        self.clients[process][client].call = Some((call, actions));
+    }
+
+    /// Clients hear their answers.
+    fn hear(&mut self, process: usize) {
+        for (id, answer) in std::mem::take(&mut self.processes[process].answers) {
+            let client = &mut self.clients[process][(id % 10) as usize];
+            let (call, actions) = client.call.take().expect("it waits");
+            let text = String::from_utf8(answer).unwrap();
+            let mut lines = text.split("\r\n").filter(|line| !line.starts_with('*'));
+            let replies = actions.iter().map(|action| match action {
+                // MSET has one answer for all.
+                Action::Set(_) => Seen::Ok,
+                _ => match lines.next() {
+                    Some("$-1") => Seen::Value(None),
+                    _ => Seen::Value(lines.next().map(|value| value.as_bytes().to_vec())),
+                },
+            });
+            self.recorder.answered(call, self.now, replies.collect());
+        }
+    }
+
+    fn step(&mut self, alive: &[usize]) {
+        self.now += 1;
+        if self.now.is_multiple_of(60) {
+            self.stalled = self.rng.below(PARTITIONS as u64 + 1) as usize;
+        }
+        let process = alive[self.rng.below(alive.len() as u64) as usize];
+        match self.rng.below(10) {
+            0 | 1 => {
+                let client = self.rng.below(2) as usize;
+                self.ask(process, client);
+            }
+            2 | 3 => self.send(process),
+            4..8 => {
+                let partition = self.rng.below(PARTITIONS as u64) as usize;
+                if partition != self.stalled {
+                    self.deliver(process, partition);
+                }
+            }
+            _ => self.hear(process),
+        }
+    }
+
+    /// Runs it; some seeds lose a process on the way. The verdict on the clients' history.
+    fn run(mut self, seed: u64) -> Verdict {
+        let everybody: Vec<usize> = (0..PROCESSES).collect();
+        let survivors: &[usize] = if seed.is_multiple_of(3) { &everybody[1..] } else { &everybody };
+        for step in 0..1500 {
+            self.step(if step < 700 { &everybody } else { survivors });
+        }
+        // Everything is sent, and everything that was is delivered.
+        for _ in 0..20 {
+            for &process in survivors {
+                self.send(process);
+            }
+            for &process in survivors {
+                for partition in 0..PARTITIONS {
+                    while {
+                        let before = self.given[process][partition];
+                        self.deliver(process, partition);
+                        before != self.given[process][partition]
+                    } {}
+                }
+            }
+        }
+        for &process in survivors {
+            self.now += 1;
+            self.hear(process);
+            let Process { sender, executor, .. } = &self.processes[process];
+            assert_eq!((sender.len(), executor.waiting()), (0, 0), "W2: nothing is left waiting");
+            for partition in 0..PARTITIONS {
+                let other = &self.processes[survivors[0]].executor;
+                assert_eq!(executor.digest(partition), other.digest(partition), "X1");
+            }
+        }
+        check::judge(self.recorder.history(), Limits::default()).expect("a history that can be")
+    }
+}
+
+fn violations(order: Order, in_real_time: bool, seeds: u64) -> u64 {
+    let verdicts = (0..seeds).map(|seed| World::new(seed, order, in_real_time).run(seed));
+    verdicts.filter(Verdict::is_violation).count() as u64
+}
+
+#[test]
+fn x1_replicas_agree_whatever_their_pace() {
+    // By the digests at the end of each run, and by `Executor::deliver`'s assertion.
+    for order in ORDERS {
+        World::new(7, order, order.needs_real_time()).run(7);
+    }
+}
+
+#[test]
+fn x3_histories_are_linearizable() {
+    for order in ORDERS {
+        assert_eq!(violations(order, order.needs_real_time(), 150), 0, "X3: {order:?}");
+    }
+}
+
+#[test]
+fn x3_a_plain_order_alone_is_not_enough() {
+    // Figure 5.2 (top), found: so the histories above prove something.
+    assert!(violations(Order::Linearizable, false, 150) > 0);
+}

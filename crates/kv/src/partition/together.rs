@@ -1,0 +1,255 @@
+//! Commands that several partitions execute at once, because what one holds decides what another
+//! does: RENAME, MSETNX, transactions, calls of a session.
+//!
+//! A command knows one store. So the keys that it names are lent to an empty store, it is executed
+//! there, and they return to where they belong.
+//!
+//! - U1 the answer and the change are those of one store that holds the keys of all partitions.
+//!   Checked against one by `tests::u1_partitions_answer_as_one_store`.
+//! - U2 nothing is left in between: what was lent returns, and a key's version changes exactly when
+//!   the command changed the key. By [`Store::take_back`]; test `u2_watched_keys_are_guarded`.
+//! - U3 what is executed together is executed at one state time, which all these partitions keep:
+//!   the largest of theirs. By `advance`; a key that one command saw expired is not seen again.
+
+use super::hash::Partitions;
+use super::merge::{self, Merging};
+use super::plan::{Map, Shape};
+use super::{Part, scan};
+use crate::client_sessions::{ClientSessions, ReadJudged};
+use crate::command::{Args, CommandSpec, flag, keys_of, resolve};
+use crate::entry::command::{Guards, Item, Items};
+use crate::entry::{Command, CommandError, SessionCommand};
+use crate::machine;
+use crate::reply::{Protocol, Reply};
+use crate::store::Store;
+use crate::text;
+use base::Rng;
+
+/// Partitions that stand still for one command.
+pub(super) struct Together<'a> {
+    pub(super) map: Map,
+    pub(super) parts: &'a mut [Part],
+    /// Those that stand still; the others are not to be touched.
+    pub(super) all: Partitions,
+}
+
+impl Together<'_> {
+    /// All of them reach the latest time of one of them (U3).
+    pub(super) fn advance(&mut self, stamp_ms: u64) {
+        let times = self.all.iter().map(|at| self.parts[at].store.now_ms());
+        let now_ms = times.fold(stamp_ms, u64::max);
+        for at in self.all.iter() {
+            self.parts[at].advance(now_ms);
+        }
+    }
+
+    /// Executes the command and appends exactly one reply.
+    pub(super) fn execute(&mut self, command: &[u8], seed: u64, reply: &mut Reply) {
+        match Command::decode(command) {
+            Ok(Command::Session(command)) => self.session(command, seed, reply),
+            Ok(Command::Versions { keys }) => self.versions(&keys, reply),
+            other => self.plain(other, seed, reply),
+        }
+    }
+
+    fn session(&mut self, command: SessionCommand<'_>, seed: u64, reply: &mut Reply) {
+        let home = match command {
+            // It was sent to one partition, which is its home.
+            SessionCommand::Open => self.all.lowest().unwrap_or_default(),
+            SessionCommand::Resume(id) | SessionCommand::End(id) => self.map.home_of(id),
+            SessionCommand::Call { id, .. } | SessionCommand::Read { id, .. } => {
+                self.map.home_of(id)
+            }
+        };
+        if !self.all.contains(home) {
+            return reply.error(text::MALFORMED);
+        }
+        // Out of the part while its stores are at work.
+        let mut clients = std::mem::take(&mut self.parts[home].clients);
+        self.in_session(&mut clients, home, command, seed, reply);
+        self.parts[home].clients = clients;
+    }
+
+    fn in_session(
+        &mut self,
+        clients: &mut ClientSessions,
+        home: usize,
+        command: SessionCommand<'_>,
+        seed: u64,
+        reply: &mut Reply,
+    ) {
+        let now_ms = self.parts[home].store.now_ms();
+        if let SessionCommand::Read { id, number, command } = command {
+            return match clients.judge_read(id, number, now_ms) {
+                ReadJudged::Good => self.plain(Command::decode(command), seed, reply),
+                ReadJudged::Gap(next) => machine::session::gap(next, reply),
+                // Time has just been advanced, so none is about to expire.
+                ReadJudged::NeedsTick | ReadJudged::NoSession => reply.error(text::NO_SESSION),
+            };
+        }
+        let n = self.map.n as u64;
+        let run = |command: &[u8], reply: &mut Reply| {
+            self.plain(Command::decode(command), seed, reply);
+        };
+        let place = machine::session::Place { now_ms, modulus: n, residue: home as u64 };
+        machine::session::execute(place, clients, command, reply, run);
+    }
+
+    fn versions(&mut self, keys: &Args<'_>, reply: &mut Reply) {
+        reply.set_protocol(Protocol::Resp2);
+        reply.array(keys.len());
+        keys.iter().for_each(|key| reply.integer(self.version(key) as i64));
+    }
+
+    fn version(&self, key: &[u8]) -> u64 {
+        self.parts[self.map.partition_of(key)].store.version(key)
+    }
+
+    fn plain(&mut self, command: Result<Command<'_>, CommandError>, seed: u64, reply: &mut Reply) {
+        match command {
+            Ok(Command::Plain { protocol, args }) => {
+                reply.set_protocol(protocol);
+                self.args(&args, seed, reply);
+            }
+            Ok(Command::Transaction { protocol, guards, items }) => {
+                reply.set_protocol(protocol);
+                self.transaction(guards, items, seed, reply);
+            }
+            Ok(Command::Versions { .. } | Command::Session(_)) | Err(_) => {
+                reply.set_protocol(Protocol::Resp2);
+                reply.error(text::MALFORMED);
+            }
+        }
+    }
+
+    fn transaction(
+        &mut self,
+        mut guards: Guards<'_>,
+        items: Items<'_>,
+        seed: u64,
+        reply: &mut Reply,
+    ) {
+        if !guards.all(|(key, version)| self.version(key) == version) {
+            return reply.null_array();
+        }
+        reply.array(items.len());
+        for (at, item) in items.enumerate() {
+            match item {
+                Item::Execute(args) => {
+                    self.args(&args, seed.rotate_left(32) ^ at as u64, reply);
+                }
+                Item::Answered(answer) => reply.raw(answer),
+            }
+        }
+    }
+
+    fn args(&mut self, args: &Args<'_>, seed: u64, reply: &mut Reply) {
+        let Some(spec) = resolve(args, reply) else { return };
+        let shape = self.map.shape_of(spec, args);
+        let outside = shape.partitions().iter().any(|at| !self.all.contains(at));
+        if !spec.is_for_store() || outside {
+            return reply.error(text::MALFORMED);
+        }
+        match shape {
+            Shape::One(at) => {
+                on_one(&mut self.parts[at].store, self.map, at, spec, args, seed, reply)
+            }
+            Shape::Each(each, how) => {
+                let mut merging = Merging::new(how, each);
+                for at in each.iter() {
+                    let piece = merge::piece(&self.map, spec, args, at);
+                    let answer = merge::answer_of(reply.protocol(), |reply| {
+                        self.parts[at].store.execute(spec, &piece, seed, reply);
+                    });
+                    merging.add(at, &answer, &merge::places(&self.map, spec, args, at));
+                }
+                merging.put(reply);
+            }
+            Shape::Together(_) if spec.name == "randomkey" => {
+                self.random_key(spec, args, seed, reply)
+            }
+            Shape::Together(each) => self.lend_and_execute(each, spec, args, seed, reply),
+        }
+    }
+
+    /// Each key of any partition is as likely as with one store: a partition's chance is its share.
+    fn random_key(
+        &self,
+        spec: &'static CommandSpec,
+        args: &Args<'_>,
+        seed: u64,
+        reply: &mut Reply,
+    ) {
+        let len = |at: usize| self.parts[at].store.len() as u64;
+        let total: u64 = (0..self.map.n).map(len).sum();
+        let mut left = Rng::new(seed).below(total.max(1));
+        let mut first = 0;
+        while first + 1 < self.map.n && left >= len(first) {
+            left -= len(first);
+            first += 1;
+        }
+        // All that is left of a partition may be due: then the next one.
+        for at in (0..self.map.n).map(|step| (first + step) % self.map.n) {
+            let answer = merge::answer_of(reply.protocol(), |reply| {
+                self.parts[at].store.query(spec, args, seed, reply);
+            });
+            if answer.starts_with(b"$") && !answer.starts_with(b"$-") {
+                return reply.raw(&answer);
+            }
+        }
+        reply.null();
+    }
+
+    fn lend_and_execute(
+        &mut self,
+        each: Partitions,
+        spec: &'static CommandSpec,
+        args: &Args<'_>,
+        seed: u64,
+        reply: &mut Reply,
+    ) {
+        let over = |at: usize| self.parts[at].store.is_over_memory();
+        if spec.is(flag::DENYOOM) && each.iter().any(over) {
+            return reply.error(text::OUT_OF_MEMORY);
+        }
+        let Ok(keys) = keys_of(spec, args) else { return reply.error(text::MALFORMED) };
+        let mut keys: Vec<&[u8]> = keys.map(|at| args[at]).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let lowest = self.all.lowest().unwrap_or_default();
+        let mut lent = Vec::with_capacity(keys.len());
+        for key in &keys {
+            let store = &mut self.parts[self.map.partition_of(key)].store;
+            lent.extend(store.lend(key));
+        }
+        let present: Vec<Vec<u8>> = lent.iter().map(|entry| entry.key.to_vec()).collect();
+        let mut table = Store::of_loans(self.parts[lowest].store.now_ms(), lent);
+        table.execute(spec, args, seed, reply);
+        for key in keys {
+            let was_there = present.iter().any(|there| there == key);
+            let store = &mut self.parts[self.map.partition_of(key)].store;
+            store.take_back(key, was_there, &mut table);
+        }
+        assert!(table.is_empty(), "U2: a command touches the keys that it names");
+    }
+}
+
+/// Executes a command that concerns this partition alone.
+pub(super) fn on_one(
+    store: &mut Store,
+    map: Map,
+    at: usize,
+    spec: &'static CommandSpec,
+    args: &Args<'_>,
+    seed: u64,
+    reply: &mut Reply,
+) {
+    if spec.name != "scan" {
+        return store.execute(spec, args, seed, reply);
+    }
+    let cursor = scan::own_cursor(args[1], at);
+    let mut own: Args<'_> = args.iter().copied().collect();
+    own[1] = &cursor;
+    let answer = merge::answer_of(reply.protocol(), |reply| store.execute(spec, &own, seed, reply));
+    scan::put_answer(&answer, at, map.n, reply);
+}
