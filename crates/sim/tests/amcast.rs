@@ -9,7 +9,7 @@ use proto::amcast::variant::{Printed, Sound};
 use proto::amcast::whitebox::Whitebox;
 use sim::amcast::script::{Script, pid};
 use sim::amcast::steps::{Bench, Steps, measure};
-use sim::amcast::{Config, Property, Report, mutants, run, sweep};
+use sim::amcast::{Config, Mutant, Property, Report, mutants, run, sweep};
 use std::fmt::Debug;
 
 type Primcast = Machine<Sound>;
@@ -305,16 +305,28 @@ fn safe_ts_stays_below_what_is_pending() {
     assert_eq!(script.machine(pid(0, 1)).safe_ts().0, 4);
 }
 
-/// The bugs that a short sweep finds; `gregale sim --mutants` hunts all of them for longer.
+/// The bugs that a short sweep or a schedule finds; `gregale sim --mutants` hunts all of them for
+/// longer.
 #[test]
 fn a_short_sweep_finds_most_planted_bugs() {
-    let caught: Vec<&str> = mutants()
-        .iter()
-        .filter(|mutant| mutant.hunt(0, 150).is_some())
-        .map(|mutant| mutant.name)
-        .collect();
+    let mutants = mutants();
+    let is_caught = |mutant: &&Mutant| mutant.hunt(0, 150).is_some();
+    let caught: Vec<&str> = mutants.iter().filter(is_caught).map(|mutant| mutant.name).collect();
     for name in ["NEVER_PULL", "NO_PRIMARY_CLOCK", "DROP_WHILE_PROMISED", "SKIP_ONE_DESTINATION"] {
         assert!(caught.contains(&name), "{name} survived; caught: {caught:?}");
     }
-    assert!(caught.len() >= 12, "only {caught:?}");
+    for mutant in mutants.iter().filter(|mutant| mutant.is_scheduled()) {
+        assert!(caught.contains(&mutant.name), "{}'s schedule shows nothing", mutant.name);
+    }
+    assert!(caught.len() >= 20, "only {caught:?}");
+}
+
+#[test]
+#[ignore = "a minute, and only optimised: cargo test --release -- --ignored"]
+fn every_planted_bug_is_caught() {
+    for mutant in mutants() {
+        let found = mutant.hunt(0, 20_000);
+        println!("{}: {found:?}", mutant.name);
+        assert!(found.is_some(), "{} survived", mutant.name);
+    }
 }

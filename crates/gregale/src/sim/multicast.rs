@@ -59,6 +59,7 @@ pub(super) fn run(args: &SimArgs) -> Option<Outcome> {
 
 struct Hunted {
     name: &'static str,
+    is_scheduled: bool,
     found: Option<Finding>,
 }
 
@@ -125,7 +126,8 @@ fn hunt() -> Vec<Hunted> {
     let mut progress = Progress::new("mutants", mutants.len() as u64);
     let mut hunted = Vec::new();
     for mutant in mutants {
-        hunted.push(Hunted { name: mutant.name, found: mutant.hunt(0, MUTANT_SEEDS_MAX) });
+        let found = mutant.hunt(0, MUTANT_SEEDS_MAX);
+        hunted.push(Hunted { name: mutant.name, is_scheduled: mutant.is_scheduled(), found });
         progress.set(hunted.len() as u64, mutant.name);
     }
     hunted
@@ -178,7 +180,8 @@ fn as_json(
         let each = hunted.iter().map(|one| {
             json!({
                 "mutant": one.name,
-                "seed": one.found.as_ref().map(|found| found.seed),
+                "by": if one.is_scheduled { "schedule" } else { "seed" },
+                "seed": one.found.as_ref().filter(|_| !one.is_scheduled).map(|found| found.seed),
                 "violation": one.found.as_ref().map(|found| found.violation.to_string()),
             })
         });
@@ -215,13 +218,18 @@ fn print_table(
     let Some(hunted) = hunted else { return };
     let caught = hunted.iter().filter(|one| one.found.is_some()).count();
     println!("planted bugs: {caught} of {} caught", hunted.len());
-    for Hunted { name, found } in hunted {
+    for Hunted { name, is_scheduled, found } in hunted {
         match found {
             Some(finding) => {
                 let text: String = finding.violation.to_string().chars().take(90).collect();
-                println!("  {name:<26} seed {:<5} {text}", finding.seed);
+                let by = match is_scheduled {
+                    true => "by schedule".to_owned(),
+                    false => format!("seed {}", finding.seed),
+                };
+                println!("  {name:<32} {by:<12} {text}");
             }
-            None => println!("  {name:<26} SURVIVED {MUTANT_SEEDS_MAX} seeds"),
+            None if *is_scheduled => println!("  {name:<32} SURVIVED its schedule"),
+            None => println!("  {name:<32} SURVIVED {MUTANT_SEEDS_MAX} seeds"),
         }
     }
 }

@@ -11,6 +11,7 @@ mod checks;
 pub mod history;
 mod mutants;
 mod plan;
+mod schedules;
 pub mod script;
 pub mod steps;
 mod world;

@@ -1,12 +1,15 @@
 //! Planted bugs: each rule of PrimCast, of its errata and of real-time order, broken once.
 
-use super::{Config, Finding, run};
-use crate::sweep::quietly;
+use super::script::Script;
+use super::{Config, Finding, Property, Violation, run, schedules};
+use crate::sweep::{caught, quietly};
 use proto::amcast::Multicast;
+use proto::amcast::fastcast::Fastcast;
 use proto::amcast::linear::Rule;
 use proto::amcast::primcast::Machine;
 use proto::amcast::skeen::Skeen;
 use proto::amcast::variant::{Printed, Sound, Variant};
+use proto::amcast::whitebox::Whitebox;
 use std::fmt::Debug;
 
 /// A protocol with a planted bug.
@@ -14,16 +17,59 @@ use std::fmt::Debug;
 pub struct Mutant {
     /// The bug's name.
     pub name: &'static str,
-    config: Config,
-    hunt: fn(&Config, u64, u64) -> Option<Finding>,
+    way: Way,
+}
+
+/// How it is found.
+#[derive(Clone)]
+enum Way {
+    /// By random schedules.
+    Sweep(Config, fn(&Config, u64, u64) -> Option<Finding>),
+    /// By a schedule set by hand, since random ones hardly ever meet it.
+    Schedule(fn() -> Option<Finding>),
 }
 
 impl Mutant {
-    /// Runs up to `n_seeds` seeds from `first`, until one finds the bug: it breaks a property with
-    /// the bug, and none without it.
+    /// Runs up to `n_seeds` seeds from `first`, or the schedule that is set for it, until one finds
+    /// the bug: it breaks a property with the bug, and none without it.
     pub fn hunt(&self, first: u64, n_seeds: u64) -> Option<Finding> {
-        (self.hunt)(&self.config, first, n_seeds)
+        match &self.way {
+            Way::Sweep(config, hunt) => hunt(config, first, n_seeds),
+            Way::Schedule(show) => show(),
+        }
     }
+
+    /// Whether it is shown by a schedule set by hand; then a finding's seed says nothing.
+    pub fn is_scheduled(&self) -> bool {
+        matches!(self.way, Way::Schedule(_))
+    }
+}
+
+/// What a schedule says: the common properties, and real time, which every rule here promises.
+fn judge<M: Multicast>(schedule: fn() -> Script<M>) -> Option<Violation>
+where
+    M::Wire: Debug + PartialEq,
+{
+    let judged = caught(|| {
+        let script = schedule();
+        script.judge().and_then(|()| script.judge_realtime()).err()
+    });
+    judged.unwrap_or_else(|detail| Some(Violation { property: Property::Panic, detail }))
+}
+
+/// Whether a schedule breaks the machine with the bug and not the one without.
+fn show<M: Multicast, S: Multicast>(
+    broken: fn() -> Script<M>,
+    sound: fn() -> Script<S>,
+) -> Option<Finding>
+where
+    M::Wire: Debug + PartialEq,
+    S::Wire: Debug + PartialEq,
+{
+    quietly(|| {
+        let violation = judge(broken)?;
+        judge(sound).is_none().then_some(Finding { seed: 0, violation })
+    })
 }
 
 fn hunt<M: Multicast, S: Multicast>(config: &Config, first: u64, n_seeds: u64) -> Option<Finding>
@@ -41,19 +87,44 @@ where
     })
 }
 
-macro_rules! primcast {
-    ($list:ident, $config:expr; $($name:ident: $flag:ident = $value:expr;)*) => {$(
+macro_rules! variant {
+    ($name:ident: $label:expr, $flag:ident = $value:expr) => {
         #[derive(Clone, Debug)]
         enum $name {}
         impl Variant for $name {
-            const NAME: &'static str = stringify!($flag);
+            const NAME: &'static str = $label;
             const $flag: Flag![$flag] = $value;
         }
-        $list.push(Mutant {
-            name: $name::NAME,
-            config: $config.clone(),
-            hunt: hunt::<Machine<$name>, Machine<Sound>>,
+    };
+}
+
+/// PrimCast with one bug, hunted by random schedules.
+macro_rules! primcast {
+    ($list:ident, $config:expr; $($name:ident: $flag:ident = $value:expr;)*) => {$(
+        variant!($name: stringify!($flag), $flag = $value);
+        let way = Way::Sweep($config.clone(), hunt::<Machine<$name>, Machine<Sound>>);
+        $list.push(Mutant { name: $name::NAME, way });
+    )*};
+}
+
+/// PrimCast with one bug, shown by a schedule.
+macro_rules! scheduled {
+    ($list:ident; $($name:ident: $flag:ident by $schedule:ident;)*) => {$(
+        variant!($name: stringify!($flag), $flag = true);
+        let way = Way::Schedule(|| {
+            show(schedules::$schedule::<Machine<$name>>, schedules::$schedule::<Machine<Sound>>)
         });
+        $list.push(Mutant { name: $name::NAME, way });
+    )*};
+}
+
+/// Another protocol with one bug.
+macro_rules! other {
+    ($list:ident, $config:expr;
+        $($machine:ident with $name:ident: $label:literal $flag:ident;)*) => {$(
+        variant!($name: $label, $flag = true);
+        let way = Way::Sweep($config.clone(), hunt::<$machine<$name>, $machine<Sound>>);
+        $list.push(Mutant { name: $name::NAME, way });
     )*};
 }
 
@@ -101,7 +172,6 @@ pub fn mutants() -> Vec<Mutant> {
     let restless = Config { members: Some(3), groups: Some(2), restless: true, ..plain.clone() };
     let hop = Config { rule: Rule::Hop, ..plain.clone() };
     let hop_of_four = Config { groups: Some(4), ..hop.clone() };
-    let all = Config { rule: Rule::AllGroups, ..five.clone() };
     let wait = Config { rule: Rule::CommitWait, ..plain.clone() };
     primcast! { list, plain.clone();
         ReackInNewEpoch: REACK_IN_NEW_EPOCH = true;
@@ -120,7 +190,6 @@ pub fn mutants() -> Vec<Mutant> {
     // Of three, any two meet the primary and whoever relied on it: these bugs need five.
     primcast! { list, five;
         DropWhilePromised: DROP_WHILE_PROMISED = true;
-        ReportCurrentEpoch: REPORT_CURRENT_EPOCH = true;
         ClocksOfLaterEpochs: CLOCKS_OF_LATER_EPOCHS = true;
         NoQuorumClock: NO_QUORUM_CLOCK = true;
     }
@@ -128,35 +197,41 @@ pub fn mutants() -> Vec<Mutant> {
         SkipOneDestination: SKIP_ONE_DESTINATION = true;
     }
     primcast! { list, hop_of_four; HopLevelsMissing: HOP_LEVELS_MISSING = 1; }
-    primcast! { list, all;
-        PastWithoutPrimary: PAST_WITHOUT_PRIMARY = true;
-        PastWithoutQuorum: PAST_WITHOUT_QUORUM = true;
-        PastQuorumMinusOne: PAST_QUORUM_MINUS_ONE = true;
-        PastInAnyEpoch: PAST_IN_ANY_EPOCH = true;
-        CandidateCounts: CANDIDATE_COUNTS = true;
-    }
     primcast! { list, wait; WaitWithoutError: WAIT_WITHOUT_ERROR = true; }
+    scheduled! { list;
+        ReportCurrentEpoch: REPORT_CURRENT_EPOCH by promised_and_then_ahead;
+        PastWithoutPrimary: PAST_WITHOUT_PRIMARY by primary_behind;
+        PastWithoutQuorum: PAST_WITHOUT_QUORUM by minority_ahead_dies;
+        PastQuorumMinusOne: PAST_QUORUM_MINUS_ONE by minority_ahead_dies;
+        PastInAnyEpoch: PAST_IN_ANY_EPOCH by overtaken_primary_and_a_later_promise;
+        CandidateCounts: CANDIDATE_COUNTS by candidate_ahead;
+    }
+    other! { list, restless;
+        Whitebox with WhiteboxQuorum: "whitebox: COMMIT_WITHOUT_QUORUM" COMMIT_WITHOUT_QUORUM;
+        Whitebox with WhiteboxClock: "whitebox: NO_CLOCK_UPDATE" NO_CLOCK_UPDATE;
+        Fastcast with FastcastQuorum: "fastcast: COMMIT_WITHOUT_QUORUM" COMMIT_WITHOUT_QUORUM;
+        Fastcast with FastcastClock: "fastcast: NO_CLOCK_UPDATE" NO_CLOCK_UPDATE;
+    }
     // An answer to a pull carries a clock, too, and mends what is missing here: so nobody pulls.
     list.push(Mutant {
         name: NeverPull::NAME,
-        config: plain.clone(),
-        hunt: hunt::<Machine<NeverPull>, Machine<Sound>>,
+        way: Way::Sweep(plain.clone(), hunt::<Machine<NeverPull>, Machine<Sound>>),
     });
     list.push(Mutant {
         name: BumpOnlyWhenRaised::NAME,
-        config: plain.clone(),
-        hunt: hunt::<Machine<BumpOnlyWhenRaised>, Machine<NeverPull>>,
+        way: Way::Schedule(|| {
+            show(
+                schedules::raised_by_another::<Machine<BumpOnlyWhenRaised>>,
+                schedules::raised_by_another::<Machine<NeverPull>>,
+            )
+        }),
     });
     list.push(Mutant {
         name: NoReportOfNewPrimary::NAME,
-        config: hop.clone(),
-        hunt: hunt::<Machine<NoReportOfNewPrimary>, Machine<NeverPull>>,
+        way: Way::Sweep(hop, hunt::<Machine<NoReportOfNewPrimary>, Machine<NeverPull>>),
     });
-    list.push(Mutant {
-        name: "ALGORITHM_4",
-        config: Config { judge_realtime: true, groups: Some(3), ..plain },
-        hunt: hunt_printed,
-    });
+    let printed = Config { judge_realtime: true, groups: Some(3), ..plain };
+    list.push(Mutant { name: "ALGORITHM_4", way: Way::Sweep(printed, hunt_printed) });
     list
 }
 

@@ -1,0 +1,145 @@
+//! Schedules for planted bugs that random ones hardly ever meet: each breaks the bug and nothing
+//! else.
+//!
+//! All but the last play the same trick on `Past` (docs/protocols/linearizable-multicast.md). `A`
+//! goes to both groups; group 1's clock is ahead, so `A` ends at 9; group 0 gives it 1, and some of
+//! group 0 do not hear of the 9. A machine that is too easily convinced that group 0 is beyond 9
+//! delivers `A` in group 1. Then `B` is multicast to group 0, where it gets 2 and is delivered
+//! before `A`: against real time.
+
+use super::script::{Script, pid};
+use proto::amcast::Multicast;
+use proto::amcast::linear::Rule;
+use std::fmt::Debug;
+
+const A: u64 = 100;
+const B: u64 = 101;
+/// Longer than anything that matters in a schedule takes.
+const LATE: u64 = 60;
+
+/// Group 0 of `members`, and group 1 of one process whose clock is ahead; what it says reaches
+/// these members of group 0 late.
+fn ahead<M: Multicast>(members: usize, late: &[usize]) -> Script<M>
+where
+    M::Wire: Debug + PartialEq,
+{
+    let mut script = Script::<M>::new(&[members, 1], Rule::AllGroups);
+    (1..=8).for_each(|number| script.multicast(number, &[1]));
+    script.pass(20);
+    for rank in late {
+        script.slow_link(pid(1, 0), pid(0, *rank), LATE);
+    }
+    script
+}
+
+/// Only the primary and one follower of five are beyond 9, and both die: the other three go on
+/// from 1.
+pub(super) fn minority_ahead_dies<M: Multicast>() -> Script<M>
+where
+    M::Wire: Debug + PartialEq,
+{
+    let mut script = ahead::<M>(5, &[2, 3, 4]);
+    script.multicast(A, &[0, 1]);
+    script.pass(8);
+    script.crash(pid(0, 0));
+    script.crash(pid(0, 1));
+    script.trust(0, 2);
+    script.pass(10);
+    script.multicast(B, &[0]);
+    script.pass(300);
+    script
+}
+
+/// Both followers are beyond 9, and the primary goes on from 1.
+pub(super) fn primary_behind<M: Multicast>() -> Script<M>
+where
+    M::Wire: Debug + PartialEq,
+{
+    let mut script = ahead::<M>(3, &[0]);
+    script.multicast(A, &[0, 1]);
+    script.pass(8);
+    script.multicast(B, &[0]);
+    script.pass(300);
+    script
+}
+
+/// Process 2 has taken over, with process 1, from 1; process 0 does not know. Then 0 and 1 hear of
+/// the 9: 0 as primary of an epoch that is over, 1 under its later promise.
+pub(super) fn overtaken_primary_and_a_later_promise<M: Multicast>() -> Script<M>
+where
+    M::Wire: Debug + PartialEq,
+{
+    let mut script = ahead::<M>(3, &[2]);
+    script.slow_link(pid(1, 0), pid(0, 0), 12);
+    script.slow_link(pid(1, 0), pid(0, 1), 12);
+    script.multicast(A, &[0, 1]);
+    script.pass(4);
+    script.slow_link(pid(0, 1), pid(0, 0), LATE);
+    script.slow_link(pid(0, 2), pid(0, 0), LATE);
+    script.slow_link(pid(0, 2), pid(1, 0), LATE);
+    script.trust_by(pid(0, 2), 2);
+    script.pass(12);
+    script.multicast(B, &[0]);
+    script.pass(300);
+    script
+}
+
+/// The same, but process 1 hears of the 9 between its promise, at 1, and the new epoch's state.
+pub(super) fn promised_and_then_ahead<M: Multicast>() -> Script<M>
+where
+    M::Wire: Debug + PartialEq,
+{
+    let mut script = ahead::<M>(3, &[2]);
+    script.slow_link(pid(1, 0), pid(0, 0), 8);
+    script.slow_link(pid(1, 0), pid(0, 1), 8);
+    script.multicast(A, &[0, 1]);
+    script.pass(4);
+    script.slow_link(pid(0, 1), pid(0, 0), LATE);
+    script.slow_link(pid(0, 2), pid(0, 0), LATE);
+    script.slow_link(pid(0, 2), pid(1, 0), LATE);
+    script.trust_by(pid(0, 2), 2);
+    // NEW-EPOCH left; the state is slow.
+    script.pass(0);
+    script.slow_link(pid(0, 2), pid(0, 1), 10);
+    script.pass(20);
+    script.multicast(B, &[0]);
+    script.pass(300);
+    script
+}
+
+/// A candidate and a follower are beyond 9; the primary, which the candidate never overtakes, goes
+/// on from 1.
+pub(super) fn candidate_ahead<M: Multicast>() -> Script<M>
+where
+    M::Wire: Debug + PartialEq,
+{
+    let mut script = ahead::<M>(3, &[0]);
+    script.slow_link(pid(1, 0), pid(0, 1), 12);
+    script.slow_link(pid(1, 0), pid(0, 2), 12);
+    script.multicast(A, &[0, 1]);
+    script.pass(4);
+    script.slow_link(pid(0, 2), pid(0, 0), LATE);
+    script.slow_link(pid(0, 2), pid(0, 1), LATE);
+    script.trust_by(pid(0, 2), 2);
+    script.pass(12);
+    script.multicast(B, &[0]);
+    script.pass(300);
+    script
+}
+
+/// Group 0 hears the same high timestamp from group 1 and then from group 2: the second raises no
+/// clock, and yet group 2 has not been told of one that high.
+pub(super) fn raised_by_another<M: Multicast>() -> Script<M>
+where
+    M::Wire: Debug + PartialEq,
+{
+    let mut script = Script::<M>::new(&[1, 1, 1], Rule::AllGroups);
+    for group in [1, 2] {
+        (1..=8).for_each(|number| script.multicast(8 * group as u64 + number, &[group]));
+    }
+    script.pass(20);
+    script.multicast(A, &[0, 1]);
+    script.multicast(B, &[0, 2]);
+    script.pass(300);
+    script
+}
