@@ -85,6 +85,7 @@ pub(crate) enum Format {
 #[command(after_help = "Examples:\n  \
     gregale up                             three replicas, logs in gregale-data/local-7000\n  \
     gregale up --durability memory-quorum  in memory: faster, lost with all processes\n  \
+    gregale up --durability disk-all       on every disk: a dead member blocks writes\n  \
     gregale up --fabric tcp --port 7100    the same over TCP, ports 7100 to 7102\n  \
     redis-cli -p 7000 SET greeting hello   any replica takes any command")]
 pub(crate) struct UpArgs {
@@ -100,6 +101,8 @@ pub(crate) struct UpArgs {
     pub(crate) protocol: Option<Protocol>,
     /// What an acknowledged update survives. memory-quorum: the crash of any minority of processes,
     /// not a power cut of all. disk-quorum: that too, and then the loss of any minority of disks.
+    /// disk-all: then the loss of all disks but one; a dead member blocks writes, not reads, until it
+    /// is back or removed.
     #[arg(long, env = "GREGALE_DURABILITY", value_enum, default_value_t = Durability::DiskQuorum)]
     pub(crate) durability: Durability,
     /// The first replica's client port; the others' follow it.

@@ -56,15 +56,16 @@ impl Protocol {
     }
 }
 
-/// What an acknowledged update survives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+/// What an acknowledged update survives; each more than the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Durability {
     /// The crash of any minority of processes, not a power cut of all.
     MemoryQuorum,
     /// A power cut of all, then the loss of a minority of disks.
     DiskQuorum,
-    /// A power cut of all, then the loss of all disks but one.
+    /// A power cut of all, then the loss of all disks but one. While a member is dead, writes wait
+    /// for it, or for its removal.
     DiskAll,
 }
 
@@ -87,6 +88,14 @@ impl Durability {
             Durability::DiskQuorum => "a power cut of all, then the loss of any minority of disks",
             Durability::DiskAll => "a power cut of all, then the loss of all disks but one",
         }
+    }
+
+    /// What has to be known before it is chosen.
+    pub(crate) fn price(self) -> Option<&'static str> {
+        (self == Durability::DiskAll).then_some(
+            "a write waits for every member's disk: while one is dead no write is acknowledged, \
+             until it is back or removed; reads go on",
+        )
     }
 
     /// Whether a data directory is needed.
@@ -283,9 +292,6 @@ pub(crate) fn check_choices(
     fabric: FabricKind,
     durability: Durability,
 ) -> Outcome<()> {
-    if durability == Durability::DiskAll {
-        return Err(Failure::new("disk-all is not built yet: use --durability disk-quorum"));
-    }
     if durability.is_on_disk() != (protocol == Protocol::Durable) {
         return Err(Failure::new(format_args!(
             "{} does not provide {}: leave --protocol out, use {}, or say --durability {}",
@@ -390,7 +396,7 @@ control = "127.0.0.1:7201"
         let durable = "member = 2\nprotocol = \"durable\"\ndurability = \"disk-quorum\"";
         assert!(with("member = 2", durable).contains("needs a `data` directory"));
         let all = with("member = 2", "member = 2\ndurability = \"disk-all\"");
-        assert!(all.contains("not built yet"), "{all}");
+        assert!(all.contains("velos does not provide disk-all"), "{all}");
         assert!(with("127.0.0.1:7001", "0.0.0.0:7001").contains("--requirepass"));
         assert!(with("127.0.0.1:7201", "0.0.0.0:7201").contains("control port"));
     }

@@ -13,7 +13,7 @@
 //!   away.
 //! - I3 who did not leave figures for [`STALE_AFTER`] is down, also if its threads still answer.
 
-use crate::config::Config;
+use crate::config::{Config, Durability};
 use crate::failure::{Failure, Outcome};
 use crate::serve::life;
 use crate::status::{ClusterStatus, DiskStatus, MemberStatus};
@@ -190,7 +190,15 @@ impl Board {
                 }
             })
             .collect();
+        let waits_for_all = self.config.durability == Durability::DiskAll;
+        let stands_still = |member: &&MemberStatus| {
+            let trouble = member.disk.as_ref().and_then(|disk| disk.trouble.as_ref());
+            member.role == "down" || trouble.is_some()
+        };
+        let missing = members.iter().filter(stands_still).map(|member| member.id);
+        let writes_wait_for = missing.filter(|_| waits_for_all).collect();
         ClusterStatus {
+            writes_wait_for,
             cluster: self.config.cluster.clone(),
             engine: "one-sided".into(),
             protocol: self.config.protocol.name().into(),

@@ -26,6 +26,9 @@ pub(crate) struct ClusterStatus {
     pub(crate) view: u64,
     /// The leader's, or the highest that is known.
     pub(crate) ballot: u64,
+    /// Where a write waits for every disk: the members without which none is acknowledged.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) writes_wait_for: Vec<u16>,
     pub(crate) members: Vec<MemberStatus>,
 }
 
@@ -154,6 +157,14 @@ fn table(status: &ClusterStatus) -> String {
         text += cells.collect::<String>().trim_end();
         text.push('\n');
     }
+    if !status.writes_wait_for.is_empty() {
+        let ids: Vec<String> = status.writes_wait_for.iter().map(u16::to_string).collect();
+        text += &format!(
+            "writes wait for the disk of member {}: bring it back or remove it ({})\n",
+            ids.join(", "),
+            status.durability
+        );
+    }
     for (id, disk) in status.members.iter().filter_map(|it| Some((it.id, it.disk.as_ref()?))) {
         text += &format!("disk {id}  {}\n", disk.line());
     }
@@ -191,6 +202,7 @@ mod tests {
             fabric: "shm".into(),
             view: 1,
             ballot: 9,
+            writes_wait_for: vec![3],
             members: vec![member(1, "leader", 9), member(2, "follower", 7), member(3, "down", 0)],
         };
         let text = table(&status);
@@ -201,6 +213,7 @@ mod tests {
             text.contains("disk 1  /data/member-1: slots 3 to 9 (exclusive), 77 bytes"),
             "{text}"
         );
+        assert!(text.contains("writes wait for the disk of member 3:"), "{text}");
         assert!(text.ends_with("TROUBLE: /data/member-1 is full\n"), "{text}");
     }
 }

@@ -217,6 +217,12 @@ pub trait Replicator {
     /// Members whose state is known to hold at least `prefix` (for WAIT and for metrics).
     fn holders(&self, prefix: Prefix) -> MemberSet;
 
+    /// Every slot below is on the stable storage of every member, as far as this node knows, and it
+    /// is the leader's business to know. Nothing, for a protocol without a disk.
+    fn held_by_all(&self) -> Prefix {
+        Prefix::ZERO
+    }
+
     /// The prefix that `member` is known to have applied.
     fn applied_by(&self, member: Rank) -> Prefix;
 }

@@ -296,6 +296,11 @@ impl<R: Replicator> Node<R> {
         self.machine.holders(prefix)
     }
 
+    /// See [`Replicator::held_by_all`].
+    pub fn held_by_all(&self) -> Prefix {
+        self.machine.held_by_all()
+    }
+
     /// See [`Replicator::applied_by`].
     pub fn applied_by(&self, member: Rank) -> Prefix {
         self.machine.applied_by(member)

@@ -81,7 +81,7 @@ pub const PROTOCOLS: &[Row] = &[
         read_cost: "one READ round trip to a majority, at the leader, batched",
         leader_change: "one sync at the voters, two message round trips, one decision",
         fabrics: &["shm", "tcp", "sim"],
-        durability: &["disk-quorum"],
+        durability: &["disk-quorum", "disk-all"],
     },
 ];
 

@@ -189,6 +189,9 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
         self.world.leads = false;
         region::schedule::brief();
         self.world.proposed_at.clear();
+        if let Some(withheld) = &mut self.world.withheld {
+            withheld.clear();
+        }
         self.batch.end_reign();
         self.world.service.abandon();
         let flows = &mut self.world.flows;

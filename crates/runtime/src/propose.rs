@@ -178,7 +178,10 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
     fn build(&mut self) -> bool {
         let mut half = self.batch.half;
         let idle = !self.world.desk.writes.has_undispatched() && self.foreign.is_empty();
-        if idle && !self.tick_wanted {
+        // Time goes on where writes wait for a disk: reads depend on it. What was begun is ended.
+        let blocked = self.world.withheld.as_ref().is_some_and(|withheld| !withheld.has_room());
+        let blocked = blocked && half.is_none();
+        if (idle || blocked) && !self.tick_wanted {
             return false;
         }
         let stamp_ms = self.stamp_ms();
@@ -197,7 +200,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
         let first = half.map_or(self.foreign.turn % MAX_MEMBERS, |(origin, _)| origin.rank.index());
         self.foreign.turn = self.foreign.turn.wrapping_add(1);
         let (mut n_whole, mut last) = (0, Appended::Whole);
-        for at in (first..MAX_MEMBERS).chain(0..first) {
+        for at in (first..MAX_MEMBERS).chain(0..first).filter(|_| !blocked) {
             let rank = Rank::at(at);
             let mut append = |origin: Origin, sequence, command: &[u8]| {
                 if half.take().is_some_and(|half| half != (origin, sequence)) {

@@ -55,6 +55,8 @@ pub struct Config {
     pub backlog_bytes: usize,
     /// How long to look for more before sleeping, after something happened.
     pub spin: Duration,
+    /// Clients hear of a write when it is on every member's disk, not on a majority's (disk-all).
+    pub waits_for_all: bool,
 }
 
 impl Config {
@@ -66,6 +68,7 @@ impl Config {
             patience: PATIENCE,
             backlog_bytes: crate::backlog::BACKLOG_BYTES,
             spin: Duration::ZERO,
+            waits_for_all: false,
         }
     }
 }
@@ -108,8 +111,7 @@ impl<F: Fabric, R: Replicator, S: Service> Replica<F, R, S> {
         if let Some(disk) = &disk {
             poller.add(disk.wait_fd(), KEY_DISK, Interest::Read)?;
         }
-        let mut world =
-            World::new(fabric, service, disk, desk, config.origin, config.backlog_bytes);
+        let mut world = World::new(fabric, service, disk, desk, &config);
         if let Some(Found { prefix, state }) = found.flatten() {
             crate::catchup::put_in_place(&mut world, prefix, &state).map_err(io::Error::other)?;
         }
@@ -280,6 +282,7 @@ impl<F: Fabric, R: Replicator, S: Service> Replica<F, R, S> {
         worked |= core.world.executed() != before;
         worked |= core.take_notes();
         worked |= core.mind_disk();
+        worked |= core.world.tell_held(core.node.held_by_all());
         core.mind_fetch();
         core.mind_ticks();
         worked |= core.end_waits();

@@ -10,9 +10,11 @@ use crate::disk::LogDisk;
 use crate::flow::Outgoing;
 use crate::order::{Order, Place};
 use crate::outbox::Sequence;
+use crate::replica::Config;
 use crate::service::{ANSWER_BYTES_MAX, Answer, Answers, Origin, Service};
 use crate::stats::Stats;
 use crate::wire::{Frame, Items, push_item};
+use crate::withheld::Withheld;
 use base::verb::Unsupported;
 use base::{At, Instant, MAX_MEMBERS, MemberSet, Port, Prefix, Rank, Slot, Token};
 use fabric::Fabric;
@@ -39,6 +41,8 @@ pub struct World<F, S> {
     pub(crate) leads: bool,
     /// When the batches were proposed that are not executed yet.
     pub(crate) proposed_at: VecDeque<(Place, Instant)>,
+    /// Answers that wait until every disk has what they answer; `None` if a majority is enough.
+    pub(crate) withheld: Option<Withheld>,
     answers: Answers,
     abroad: Abroad,
 }
@@ -84,9 +88,9 @@ impl<F, S: Service> World<F, S> {
         service: S,
         disk: Option<LogDisk>,
         desk: Desk,
-        origin: Origin,
-        backlog_bytes: usize,
+        config: &Config,
     ) -> World<F, S> {
+        let Config { origin, backlog_bytes, waits_for_all, .. } = *config;
         World {
             fabric,
             service,
@@ -100,6 +104,7 @@ impl<F, S: Service> World<F, S> {
             origin,
             leads: false,
             proposed_at: VecDeque::new(),
+            withheld: waits_for_all.then(Withheld::default),
             answers: Answers::default(),
             abroad: Abroad::default(),
         }
@@ -123,6 +128,33 @@ impl<F, S: Service> World<F, S> {
         self.stats.values_executed += 1;
         self.answers.clear();
         self.service.apply(slot, body, &mut self.answers);
+        match &mut self.withheld {
+            None => self.tell_answers(slot),
+            Some(withheld) if self.leads => withheld.keep(slot, &mut self.answers),
+            // Whether every disk has it is the leader's to say.
+            Some(_) => {}
+        }
+    }
+
+    /// Tells what is known to be on every disk, if that is what clients wait for. True if anything
+    /// was told.
+    pub(crate) fn tell_held(&mut self, held: Prefix) -> bool {
+        let mut told = false;
+        while let Some((slot, answers)) =
+            self.withheld.as_mut().and_then(|withheld| withheld.release(held))
+        {
+            let before = std::mem::replace(&mut self.answers, answers);
+            self.tell_answers(slot);
+            let done = std::mem::replace(&mut self.answers, before);
+            if let Some(withheld) = &mut self.withheld {
+                withheld.recycle(done);
+            }
+            told = true;
+        }
+        told
+    }
+
+    fn tell_answers(&mut self, slot: Slot) {
         let mut abroad = MemberSet::EMPTY;
         for (origin, sequence, reply) in self.answers.iter() {
             if origin == self.origin {

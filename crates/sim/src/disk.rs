@@ -93,6 +93,11 @@ impl Disk {
         self.n_asked += 1;
     }
 
+    /// What survives a power cut now, at least.
+    pub(crate) fn durable(&self) -> Prefix {
+        Prefix(self.stable.end())
+    }
+
     /// How many flushes were asked for since the last call.
     pub(crate) fn take_unplanned(&mut self) -> usize {
         std::mem::take(&mut self.n_unplanned)

@@ -8,13 +8,13 @@ use crate::sweep::{Mutant, mutant};
 use crate::trace::Topic;
 use crate::world::{Phase, World};
 use crate::{Birth, Provider, Subject};
-use base::{Prefix, Rng};
+use base::{MemberSet, Prefix, Rng};
 use core::marker::PhantomData;
-use proto::Host;
 use proto::disk::DiskEvent;
 use proto::durable::StateHead;
 use proto::durable::variant::{Sound, Variant};
 use proto::node::{Layout, Node, NodeConfig, durable_layout};
+use proto::{Host, Replicator};
 
 /// A member that replicates by (this variant of) Durable.
 pub type Durable<V> = Member<Kind<V>>;
@@ -42,6 +42,11 @@ impl<V: Variant> member::Kind for Kind<V> {
 
     fn snapshotted<H: Host>(node: &mut Node<Self::Machine>, prefix: Prefix, host: &mut H) {
         node.snapshotted(prefix, host);
+    }
+
+    fn held(machine: &Self::Machine) -> Option<(Prefix, MemberSet)> {
+        let members = machine.configuration()?.members;
+        Some((machine.held_by_all(), members.voters))
     }
 }
 
@@ -288,6 +293,7 @@ mutants! {
     ElectOlderLog: ELECT_OLDER_LOG,
     ElectByOne: ELECT_BY_ONE,
     CommitAtOne: COMMIT_AT_ONE,
+    HoldByMajority: HOLD_BY_MAJORITY,
     TrustRecovered: TRUST_RECOVERED,
     ForgetPromise: FORGET_PROMISE,
     TornRecord: TORN_RECORD,

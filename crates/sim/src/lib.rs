@@ -79,6 +79,8 @@ pub enum Property {
     RealTime,
     /// The clients' history is linearizable.
     Linearizable,
+    /// What is said to be on every disk is there.
+    Held,
     /// A healed majority serves.
     Liveness,
     /// The machine's own assertions.

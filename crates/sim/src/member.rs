@@ -1,7 +1,7 @@
 //! A member as the simulator runs it: a `proto` node of some protocol.
 
 use crate::{Birth, Setup, Shape, Subject};
-use base::{Event, Instant, Prefix, Rank, Slot};
+use base::{Event, Instant, MemberSet, Prefix, Rank, Slot};
 use proto::disk::DiskEvent;
 use proto::durable::StateHead;
 use proto::node::{Layout, Node, NodeConfig, Start, Timing};
@@ -28,6 +28,11 @@ pub trait Kind: 'static {
 
     /// A durable state covers everything below `prefix`.
     fn snapshotted<H: Host>(_node: &mut Node<Self::Machine>, _prefix: Prefix, _host: &mut H) {}
+
+    /// What it says every voter's disk holds, and who votes, if it knows.
+    fn held(_machine: &Self::Machine) -> Option<(Prefix, MemberSet)> {
+        None
+    }
 
     /// Slots that it has read from others' rings and delivered, if it counts them.
     fn n_caught_up(_machine: &Self::Machine) -> u64 {
@@ -123,6 +128,10 @@ impl<K: Kind> Subject for Member<K> {
 
     fn trusted(&self) -> Option<Rank> {
         self.0.trusted()
+    }
+
+    fn held(&self) -> Option<(Prefix, MemberSet)> {
+        K::held(self.0.machine())
     }
 
     fn n_caught_up(&self) -> u64 {

@@ -112,6 +112,11 @@ pub trait Subject: Sized {
     /// Who leads, as far as it knows.
     fn trusted(&self) -> Option<Rank>;
 
+    /// What it says every voter's disk holds, and who votes, if it knows.
+    fn held(&self) -> Option<(base::Prefix, base::MemberSet)> {
+        None
+    }
+
     /// Slots that it has read from others' rings and delivered, if it counts them.
     fn n_caught_up(&self) -> u64 {
         0

@@ -5,7 +5,7 @@
 //! - I2 A run has three phases: *safety* (faults, checks), *healing* (a chosen core is repaired and
 //!   left alone), *liveness* (each client must get answers from the core, in bounded time).
 
-use crate::checks::{linearizable, real_time};
+use crate::checks::{held, linearizable, real_time};
 use crate::clients::Client;
 use crate::coverage::{Coverage, Mark};
 use crate::disk::Disk;
@@ -356,6 +356,12 @@ impl<S: Subject> World<S> {
         if self.shells[node].order.applied() != status.applied {
             let (said, true_) = (status.applied, self.shells[node].order.applied());
             self.net.violate(Property::Order, format!("r{node} says {said}, delivered {true_}"));
+        }
+        if let Some((held, voters)) = machine.held() {
+            let disks = voters.iter().map(|rank| (rank, self.disks[rank.index()].durable()));
+            if let Err(detail) = held::check(held, disks) {
+                self.net.violate(Property::Held, format!("at r{node}: {detail}"));
+            }
         }
         self.net.processes[node].leads = status.role == Role::Leader;
         if status.role == Role::Candidate {

@@ -1,7 +1,7 @@
 //! The text of INFO: Redis's sections and field names where clients look for them, and one of our
 //! own.
 
-use crate::config::Config;
+use crate::config::{Config, Durability};
 use crate::control::{ServiceFigures, role_name};
 use kv::connection::REDIS_VERSION;
 use proto::Role;
@@ -113,6 +113,13 @@ fn gregale(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
     write!(out, "gregale_cluster:{}\r\ngregale_engine:one-sided\r\n", config.cluster)?;
     write!(out, "gregale_protocol:{}\r\n", config.protocol.name())?;
     write!(out, "gregale_durability:{}\r\n", config.durability.name())?;
+    if config.durability == Durability::DiskAll {
+        // Who was not heard lately; `gregale status` knows of disks in trouble too.
+        let ids = config.members.iter().map(|member| member.id);
+        let is_missing = |id: &u16| !view.heard.contains(base::Rank::at(usize::from(*id) - 1));
+        let missing: Vec<String> = ids.filter(is_missing).map(|id| id.to_string()).collect();
+        write!(out, "gregale_writes_wait_for:{}\r\n", missing.join(","))?;
+    }
     write!(out, "gregale_fabric:{}\r\n", config.fabric.name())?;
     write!(out, "gregale_member:{}\r\n", config.member)?;
     write!(out, "gregale_role:{}\r\n", role_name(view.role))?;

@@ -14,7 +14,7 @@ pub(crate) mod sentinel;
 
 use crate::channel::{ReplicaEnd, Report, Sockets};
 use crate::cli::ServeArgs;
-use crate::config::{Config, FabricKind, Protocol, Start};
+use crate::config::{Config, Durability, FabricKind, Protocol, Start};
 use crate::control::{self, Board};
 use crate::door::{Door, Stop};
 use crate::failure::{Failure, Outcome};
@@ -286,7 +286,10 @@ impl Process<'_> {
         let loop_error = |error| Failure::os("run the replica's loop", error);
         let origin = Origin { rank: self.config.rank(), life: self.life.number };
         let door = Door::new(self.config, clients, Arc::clone(board))?;
-        let config = LoopConfig::new(origin, self.config.members.len());
+        let config = LoopConfig {
+            waits_for_all: self.config.durability == Durability::DiskAll,
+            ..LoopConfig::new(origin, self.config.members.len())
+        };
         let mut replica = Replica::new(config, fabric, door, disk, make).map_err(loop_error)?;
         let (door, poller) = replica.service_and_poller();
         door.register(poller, self.signals, self.channel)?;

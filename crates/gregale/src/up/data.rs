@@ -1,7 +1,7 @@
 //! The directory in which a durable cluster lives on when nothing of it runs.
 //!
 //! ```text
-//! DIR/cluster.toml    name, number of members, whether it was founded
+//! DIR/cluster.toml    name, number of members, whether it was founded, `disk-all` if it is
 //! DIR/secret          what all members know
 //! DIR/member-1/       the first member's log and snapshots (docs/formats.md)
 //! DIR/member-1.life   how often it was started
@@ -9,9 +9,11 @@
 //! - I1 a directory belongs to one cluster: another name or size is refused before anything starts.
 //! - I2 once all members have served, a member's directory that is not there is a loss, which the
 //!   member reports, and not a beginning. Before that, whoever has none is founded.
+//! - I3 a cluster that promised every disk goes on to: it is not opened with less by leaving a flag
+//!   out. With more it may be: the first write that is acknowledged then brings all before it along.
 
 use super::directory::{random_secret, write_private};
-use crate::config::Start;
+use crate::config::{Durability, Start};
 use crate::failure::{Failure, Outcome};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
@@ -31,6 +33,9 @@ struct Cluster {
     name: String,
     members: u8,
     founded: bool,
+    /// Not said by clusters that wait for a majority.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    durability: Option<Durability>,
 }
 
 /// See the module's text.
@@ -42,12 +47,18 @@ pub(super) struct Data {
 
 impl Data {
     /// Opens the cluster in `path`, or begins one there.
-    pub(super) fn open(path: &Path, name: &str, members: u8) -> Outcome<Data> {
+    pub(super) fn open(
+        path: &Path,
+        name: &str,
+        members: u8,
+        durability: Durability,
+    ) -> Outcome<Data> {
+        let promises = (durability == Durability::DiskAll).then_some(durability);
         let file = path.join(CLUSTER);
         let text = match std::fs::read_to_string(&file) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Data::begin(path, name, members);
+                return Data::begin(path, name, members, promises);
             }
             Err(error) => return Err(Failure::os(format_args!("read {}", file.display()), error)),
         };
@@ -73,10 +84,29 @@ impl Data {
                 cluster.members
             )));
         }
-        Ok(Data { path, cluster })
+        // I3
+        if cluster.durability > promises {
+            return Err(Failure::new(format_args!(
+                "{} holds a cluster that acknowledges on every disk: say --durability disk-all; to \
+                 promise less from now on, take the line `durability` out of {}",
+                path.display(),
+                file.display()
+            )));
+        }
+        let mut data = Data { path, cluster };
+        if data.cluster.durability < promises {
+            data.cluster.durability = promises;
+            data.write()?;
+        }
+        Ok(data)
     }
 
-    fn begin(path: &Path, name: &str, members: u8) -> Outcome<Data> {
+    fn begin(
+        path: &Path,
+        name: &str,
+        members: u8,
+        durability: Option<Durability>,
+    ) -> Outcome<Data> {
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
@@ -93,7 +123,8 @@ impl Data {
                 entry.file_name()
             )));
         }
-        let cluster = Cluster { version: VERSION, name: name.into(), members, founded: false };
+        let name = name.into();
+        let cluster = Cluster { version: VERSION, name, members, founded: false, durability };
         let data = Data { path: absolute(path)?, cluster };
         data.write_first().inspect_err(|_| data.undo())?;
         Ok(data)
@@ -178,23 +209,25 @@ fn absolute(path: &Path) -> Outcome<PathBuf> {
 mod tests {
     use super::*;
 
+    const QUORUM: Durability = Durability::DiskQuorum;
+
     #[test]
     fn i1_another_cluster_is_refused_with_what_is_there() {
         let base = tempfile::tempdir().unwrap();
         let path = base.path().join("data");
-        drop(Data::open(&path, "one", 3).unwrap());
-        let refused = Data::open(&path, "two", 3).unwrap_err().to_string();
+        drop(Data::open(&path, "one", 3, QUORUM).unwrap());
+        let refused = Data::open(&path, "two", 3, QUORUM).unwrap_err().to_string();
         assert!(refused.contains("\"one\" of 3 members"), "{refused}");
-        let refused = Data::open(&path, "one", 5).unwrap_err().to_string();
+        let refused = Data::open(&path, "one", 5, QUORUM).unwrap_err().to_string();
         assert!(refused.contains("--nodes 3"), "{refused}");
-        assert!(Data::open(&path, "one", 3).is_ok());
+        assert!(Data::open(&path, "one", 3, QUORUM).is_ok());
     }
 
     #[test]
     fn i1_a_directory_of_something_else_is_left_alone() {
         let base = tempfile::tempdir().unwrap();
         std::fs::write(base.path().join("thesis.txt"), b"x").unwrap();
-        let refused = Data::open(base.path(), "one", 3).unwrap_err().to_string();
+        let refused = Data::open(base.path(), "one", 3, QUORUM).unwrap_err().to_string();
         assert!(refused.contains("thesis.txt"), "{refused}");
         assert_eq!(std::fs::read_dir(base.path()).unwrap().count(), 1);
     }
@@ -203,7 +236,7 @@ mod tests {
     fn a_beginning_that_fails_is_taken_back() {
         let base = tempfile::tempdir().unwrap();
         let path = base.path().join("data");
-        let data = Data::open(&path, "one", 3).unwrap();
+        let data = Data::open(&path, "one", 3, QUORUM).unwrap();
         data.undo();
         assert!(!path.exists(), "nothing is left of it");
     }
@@ -211,14 +244,26 @@ mod tests {
     #[test]
     fn i2_a_lost_directory_is_no_beginning_once_the_cluster_was_founded() {
         let base = tempfile::tempdir().unwrap();
-        let mut data = Data::open(base.path(), "one", 3).unwrap();
+        let mut data = Data::open(base.path(), "one", 3, QUORUM).unwrap();
         assert_eq!(data.start_of(1), Start::Bootstrap);
         std::fs::create_dir(data.member(1)).unwrap();
         std::fs::write(data.member(1).join("identity"), b"").unwrap();
         assert_eq!(data.start_of(1), Start::Reattach);
         assert_eq!(data.start_of(2), Start::Bootstrap);
         data.founded().unwrap();
-        let data = Data::open(base.path(), "one", 3).unwrap();
+        let data = Data::open(base.path(), "one", 3, QUORUM).unwrap();
         assert_eq!(data.start_of(2), Start::Reattach);
+    }
+
+    #[test]
+    fn i3_a_promise_is_not_lowered_by_leaving_a_flag_out() {
+        let base = tempfile::tempdir().unwrap();
+        let path = base.path().join("data");
+        let open = |durability| Data::open(&path, "one", 3, durability).map(drop);
+        open(QUORUM).unwrap();
+        open(Durability::DiskAll).unwrap();
+        let refused = open(QUORUM).unwrap_err().to_string();
+        assert!(refused.contains("--durability disk-all"), "{refused}");
+        open(Durability::DiskAll).unwrap();
     }
 }

@@ -71,7 +71,9 @@ pub(crate) fn run(args: &UpArgs) -> Outcome {
     // Ports first: a second `up` of the same cluster ends here, before it touches anything.
     let sockets = listen(args)?;
     let directory = Directory::create(&args.directory, &args.cluster, args.port)?;
-    let data = data.map(|path| Data::open(&path, &args.cluster, args.nodes)).transpose()?;
+    let data = data
+        .map(|path| Data::open(&path, &args.cluster, args.nodes, args.durability))
+        .transpose()?;
     let mut supervisor = Supervisor::new(args, &directory, data, sockets)?;
     let outcome = supervisor.run();
     supervisor.stop();

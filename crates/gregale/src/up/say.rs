@@ -34,12 +34,15 @@ impl Say {
         let durability = args.durability.name();
         self.print(
             || {
+                let price = args.durability.price();
                 format!(
                     "gregale {version}: cluster {:?}, {} members, {protocol} over {fabric}, {durability}\n\
-                     (an acknowledged update survives {})",
+                     (an acknowledged update survives {}{}{})",
                     args.cluster,
                     args.nodes,
-                    args.durability.promise()
+                    args.durability.promise(),
+                    if price.is_some() { ";\n " } else { "" },
+                    price.unwrap_or_default()
                 )
             },
             || {

@@ -8,6 +8,7 @@ mod support;
 mod clients;
 mod commands;
 mod disk;
+mod every_disk;
 mod failover;
 mod ops;
 mod refusals;

@@ -16,6 +16,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A cluster of its own; its end is the guard's.
 pub(crate) struct Cluster {
+    name: String,
+    flags: Vec<String>,
     supervisor: Child,
     lines: Receiver<String>,
     pub(crate) port: u16,
@@ -40,27 +42,14 @@ impl Cluster {
         for _ in 0..5 {
             let port = free_ports(nodes);
             let name = format!("test{}", std::process::id());
-            let mut supervisor = Command::new(GREGALE)
-                .args(["up", "--cluster", &name, "--port", &port.to_string()])
-                .args(memory_unless_told(flags))
-                .args(flags)
-                .stdin(Stdio::null())
-                .stdout(Stdio::piped())
-                .stderr(Stdio::inherit())
-                .spawn()
-                .unwrap();
-            let stdout = supervisor.stdout.take().unwrap();
-            let (sender, lines) = channel();
-            std::thread::spawn(move || {
-                for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-                    if sender.send(line).is_err() {
-                        break;
-                    }
-                }
-            });
+            let mut all: Vec<&str> = memory_unless_told(flags).to_vec();
+            all.extend_from_slice(flags);
+            let flags: Vec<String> = all.into_iter().map(str::to_owned).collect();
+            let (supervisor, lines) = launch(&name, port, &flags);
             let directory = PathBuf::from(format!("/dev/shm/gregale-{name}-{port}"));
             let password = value_of("--requirepass");
-            let mut cluster = Cluster { supervisor, lines, port, nodes, directory, password };
+            let mut cluster =
+                Cluster { name, flags, supervisor, lines, port, nodes, directory, password };
             if cluster.try_wait_for("ready") {
                 return cluster;
             }
@@ -71,6 +60,31 @@ impl Cluster {
             );
         }
         panic!("no cluster came up; its reasons stand above");
+    }
+
+    /// SIGKILL for the supervisor and for all members, as a power cut ends processes; returns when
+    /// none of them is there any more.
+    pub(crate) fn kill_all(&mut self) {
+        let pids: Vec<u32> = (1..=self.nodes).map(|id| self.pid_of(id)).collect();
+        // It must neither restart anybody nor, by its death, ask anybody to end in order.
+        signal(self.supervisor.id(), "STOP");
+        pids.iter().for_each(|pid| signal(*pid, "KILL"));
+        signal(self.supervisor.id(), "KILL");
+        self.wait_for_end();
+        wait_until("all processes to end", || !pids.iter().any(|pid| is_alive(*pid)));
+    }
+
+    /// The same command again, on the same ports.
+    pub(crate) fn start_again(&mut self) {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            (self.supervisor, self.lines) = launch(&self.name, self.port, &self.flags);
+            if self.try_wait_for("ready") {
+                return;
+            }
+            // A port may be taken for a moment; what else it says stands above.
+            assert!(Instant::now() < end, "the cluster does not come up again");
+        }
     }
 
     /// Waits for a line of the supervisor that contains `text`.
@@ -215,6 +229,27 @@ impl Drop for Cluster {
         }
         let _ = std::fs::remove_dir_all(&self.directory);
     }
+}
+
+fn launch(name: &str, port: u16, flags: &[String]) -> (Child, Receiver<String>) {
+    let mut supervisor = Command::new(GREGALE)
+        .args(["up", "--cluster", name, "--port", &port.to_string()])
+        .args(flags)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::inherit())
+        .spawn()
+        .unwrap();
+    let stdout = supervisor.stdout.take().unwrap();
+    let (sender, lines) = channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    (supervisor, lines)
 }
 
 /// Tests keep nothing on disk unless that is what they are about.

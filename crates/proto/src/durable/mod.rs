@@ -33,6 +33,7 @@
 //! - I12 Configurations change by one voter at a time, each committed before the next, and count
 //!   incarnations, not seats. By construction: `change`. Tested (`COUNT_REMOVED`, `TWO_CHANGES`,
 //!   `ANY_INCARNATION`); not simulated yet.
+//! - I13 What every voter's disk holds: see `held`.
 //!
 //! **Liveness** L1 Under a stable Ω, working links and disks that sync, a value is decided in
 //! bounded time: what is lost with a link is asked for again, a stream that stands still is begun
@@ -57,6 +58,7 @@
 
 mod election;
 mod follower;
+mod held;
 mod leader;
 mod log;
 mod members;
@@ -536,6 +538,10 @@ impl<V: Variant> Replicator for Durable<V> {
     fn holders(&self, prefix: Prefix) -> MemberSet {
         let all = self.log.members().map(|(_, members)| members.all()).unwrap_or_default();
         all.iter().filter(|rank| self.applied_by(*rank) >= prefix).collect()
+    }
+
+    fn held_by_all(&self) -> Prefix {
+        self.held()
     }
 
     /// What `member` is known to hold on its disk: this protocol hears of nothing else.

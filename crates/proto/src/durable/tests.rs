@@ -24,6 +24,8 @@ macro_rules! variants {
     )*};
 }
 
+mod held;
+
 variants! {
     AckBeforeSync: ACK_BEFORE_SYNC,
     VoteBeforeSync: VOTE_BEFORE_SYNC,

@@ -32,6 +32,8 @@ pub trait Variant: 'static {
     const ELECT_BY_ONE: bool = false;
     /// One durable copy is enough.
     const COMMIT_AT_ONE: bool = false;
+    /// Say that every disk holds what a majority's hold.
+    const HOLD_BY_MAJORITY: bool = false;
     /// What a sync covers is not shortened by a cut that was asked for meanwhile.
     const CUT_DURING_SYNC: bool = false;
     /// What an earlier life left is taken for durable without a sync.

@@ -5,6 +5,7 @@
 
 pub(crate) mod agreement;
 pub(crate) mod digest;
+pub(crate) mod held;
 pub(crate) mod linearizable;
 pub(crate) mod order;
 pub(crate) mod real_time;

@@ -269,6 +269,10 @@ impl<V: Variant> Group<V> {
         self.world.disks[member].is_held = true;
     }
 
+    pub(super) fn release_disk(&mut self, member: usize) {
+        self.world.disks[member].is_held = false;
+    }
+
     pub(super) fn cut_writes(&mut self, from: usize, to: usize) {
         self.world.writes_cut.insert((from, to));
     }

@@ -1,0 +1,86 @@
+//! `disk-all`: a write is acknowledged when it is on the disk of every member.
+
+use crate::support::{Cluster, signal, wait_until};
+use std::path::Path;
+
+fn start(data: &Path, flags: &[&str]) -> Cluster {
+    let path = data.to_str().expect("a plain path");
+    Cluster::start_with(&[&["--durability", "disk-all", "--data", path], flags].concat())
+}
+
+fn set(connection: &mut redis::Connection, value: &str) -> redis::RedisResult<String> {
+    redis::cmd("SET").arg("k").arg(value).query(connection)
+}
+
+/// One member, leader or not, stands still: no write is acknowledged, each is said to be unknown,
+/// reads go on; when it goes on, so do writes.
+fn a_member_that_hangs_blocks_writes_alone(flags: &[&str], does_lead: bool) {
+    let data = tempfile::tempdir().unwrap();
+    let cluster = start(data.path(), flags);
+    let mut other = cluster.connect(1);
+    assert_eq!(set(&mut other, "before").as_deref(), Ok("OK"));
+    let leader = cluster.leader();
+    let hung = if does_lead { leader } else { leader % 3 + 1 };
+    let [near, far] = [hung % 3 + 1, (hung + 1) % 3 + 1];
+    let pid = cluster.pid_of(hung);
+    let mut writers = [near, far].map(|id| cluster.connect(id));
+    signal(pid, "STOP");
+    for writer in &mut writers {
+        let error = set(writer, "during").unwrap_err().to_string();
+        assert!(error.to_uppercase().contains("UNKNOWN"), "{error}");
+    }
+    assert_ne!(cluster.leader_seen_by(near), hung);
+    for id in [near, far] {
+        let read = cluster.cli(id, &["GET", "k"]);
+        assert!(["before", "during"].contains(&read.as_str()), "{read}");
+    }
+    let info = cluster.cli(near, &["INFO", "gregale"]);
+    assert!(info.contains("gregale_durability:disk-all"), "{info}");
+    assert!(info.contains(&format!("gregale_writes_wait_for:{hung}\r\n")), "{info}");
+    assert_eq!(cluster.status_at(near)["writes_wait_for"], serde_json::json!([hung]));
+    signal(pid, "CONT");
+    wait_until("a write", || set(&mut writers[0], "after").is_ok());
+    assert_eq!(cluster.cli(hung, &["GET", "k"]), "after");
+    assert!(cluster.status_at(near)["writes_wait_for"].is_null());
+}
+
+#[test]
+fn a_follower_that_hangs_blocks_writes_alone() {
+    a_member_that_hangs_blocks_writes_alone(&[], false);
+}
+
+#[test]
+fn a_leader_that_hangs_blocks_writes_alone_over_tcp_too() {
+    a_member_that_hangs_blocks_writes_alone(&["--fabric", "tcp"], true);
+}
+
+#[test]
+fn each_disk_alone_holds_every_acknowledged_write() {
+    let data = tempfile::tempdir().unwrap();
+    let mut cluster = start(data.path(), &[]);
+    let mut writer = cluster.connect(1);
+    for _ in 0..200 {
+        redis::cmd("INCR").arg("n").query::<i64>(&mut writer).unwrap();
+    }
+    assert_eq!(redis::cmd("WAIT").arg(2).arg(1).query::<i64>(&mut writer), Ok(2));
+    let leader = usize::from(cluster.leader());
+    let committed = cluster.status_at(1)["members"][leader - 1]["committed"].as_u64().unwrap();
+    // Nobody may tell the others anything any more.
+    cluster.kill_all();
+    for member in 1..=3 {
+        let end = log_end(&data.path().join(format!("member-{member}")));
+        assert!(end >= committed, "member {member} holds {end} of {committed} slots");
+    }
+    cluster.start_again();
+    assert_eq!(cluster.cli(2, &["GET", "n"]), "200");
+}
+
+/// Where the log of a member's directory ends.
+fn log_end(directory: &Path) -> u64 {
+    let mut inspect = std::process::Command::new(crate::support::GREGALE);
+    let shown = inspect.args(["log", "inspect", "--format", "json"]).arg(directory).output();
+    let shown = shown.unwrap();
+    assert!(shown.status.success(), "{}", String::from_utf8_lossy(&shown.stderr));
+    let json: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap();
+    json["members"][0]["end"].as_u64().unwrap()
+}
