@@ -15,6 +15,7 @@ const ALLOWED: [(&str, &[&str]); 16] = [
     ("check", &[]),
     ("client", &[]),
     ("report", &[]),
+    ("powercut", &["base"]),
     ("fabric", &["base", "region"]),
     ("model", &["base", "proto"]),
     ("sim", &["base", "proto", "check"]),
@@ -39,7 +40,7 @@ const ALLOWED: [(&str, &[&str]); 16] = [
 ];
 
 /// Tests may also use these: they contain no part of the system.
-const FOR_TESTS: [&str; 3] = ["base", "check", "client"];
+const FOR_TESTS: [&str; 4] = ["base", "check", "client", "powercut"];
 
 pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     for file in &tree.files {

@@ -26,32 +26,63 @@ mod scenario;
 mod support;
 mod wire;
 
-use scenario::{Scenario, run};
+use powercut::PowerCut;
+use scenario::{Place, Scenario, run};
 
 #[test]
 fn over_shm_clients_see_one_order_while_members_die_and_hang() {
-    judge_a_run("shm", false);
+    judge_a_run("shm", Place::Memory);
 }
 
 #[test]
 fn over_tcp_clients_see_one_order_while_members_die_and_hang() {
-    judge_a_run("tcp", false);
+    judge_a_run("tcp", Place::Memory);
 }
 
 #[test]
 fn on_disk_over_shm_clients_see_one_order_while_all_members_die_at_once() {
-    judge_a_run("shm", true);
+    judge_a_run("shm", Place::Disk);
 }
 
 #[test]
 fn on_disk_over_tcp_clients_see_one_order_while_all_members_die_at_once() {
-    judge_a_run("tcp", true);
+    judge_a_run("tcp", Place::Disk);
 }
 
-fn judge_a_run(fabric: &str, is_durable: bool) {
-    let seed = std::env::var("GREGALE_LINEARIZABILITY_SEED")
-        .map_or(1, |text| text.parse().expect("GREGALE_LINEARIZABILITY_SEED is a number"));
-    let record = run(&Scenario { fabric, is_durable, seed, n_clients: 9, n_rounds: 1 });
+#[test]
+fn after_power_cuts_everything_acknowledged_is_there_in_one_order() {
+    let at = tempfile::tempdir().unwrap();
+    let disk = match PowerCut::mount(at.path()) {
+        Ok(disk) => disk,
+        Err(why) => return println!("skipped: {why}"),
+    };
+    judge_a_run("shm", Place::Power(&disk));
+    let [files, directories] = disk.n_syncs();
+    assert!(files > 500 && directories > 10, "{files} and {directories} syncs passed through it");
+}
+
+/// The test of the test above: with syncs that do nothing, the same run is no longer explained.
+#[test]
+fn a_disk_that_lies_about_its_syncs_is_found_out() {
+    let at = tempfile::tempdir().unwrap();
+    let disk = match PowerCut::mount(at.path()) {
+        Ok(disk) => disk,
+        Err(why) => return println!("skipped: {why}"),
+    };
+    let (seed, place) = (seed(), Place::LyingPower(&disk));
+    let record = run(&Scenario { fabric: "shm", place, seed, n_clients: 6, n_rounds: 1 });
+    println!("a disk that lies, seed {seed}: {record}");
+    judges::both_reject(&record.history, &format!("lie-{seed}"));
+}
+
+fn seed() -> u64 {
+    std::env::var("GREGALE_LINEARIZABILITY_SEED")
+        .map_or(1, |text| text.parse().expect("GREGALE_LINEARIZABILITY_SEED is a number"))
+}
+
+fn judge_a_run(fabric: &str, place: Place<'_>) {
+    let seed = seed();
+    let record = run(&Scenario { fabric, place, seed, n_clients: 9, n_rounds: 1 });
     println!("{fabric}, seed {seed}: {record}");
 
     assert!(record.n_acknowledged_writes >= 200, "too little happened to be judged: {record}");
@@ -59,7 +90,12 @@ fn judge_a_run(fabric: &str, is_durable: bool) {
     let per_member = record.n_answered_by;
     assert!(per_member.iter().all(|n| *n >= 50), "some member answered hardly anyone: {record}");
 
-    let name = format!("{fabric}-{}-{seed}", if is_durable { "disk" } else { "memory" });
+    let place = match place {
+        Place::Memory => "memory",
+        Place::Disk => "disk",
+        Place::Power(_) | Place::LyingPower(_) => "power",
+    };
+    let name = format!("{fabric}-{place}-{seed}");
     judges::both_accept(&record.history, &name);
     let forged =
         judges::forge(&record.history).expect("some key was read before and after a write");

@@ -2,13 +2,16 @@
 //!
 //! - I1 at most one member is without state at any time: a member is killed only when the last one
 //!   killed serves again. The death of more loses data by the definition of memory-quorum, and
-//!   would show nothing. Where acknowledged writes are on disk, everybody is killed at once too.
+//!   would show nothing. Where acknowledged writes are on disk, everybody is killed at once too, and
+//!   where its power can be cut, what was not synced is lost with them.
 //! - I2 no member dies but by this hand: a replica that fell over by itself (an assertion, say) and
 //!   was restarted fails the run, however well the clients were served.
 
 use crate::client::{MEMBERS, Shared};
+use crate::scenario::Place;
 use crate::support::{Cluster, role, signal, wait_until};
 use base::Rng;
+use powercut::{Manner, PowerCut};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -43,6 +46,8 @@ enum Fault {
     HangAMajority,
     /// SIGKILL, for all at once.
     KillAll,
+    /// The same, for the supervisor too; and what was not synced is lost, or some of it.
+    CutPower(Manner),
 }
 
 /// One round has each of them; the leader's replacement twice.
@@ -60,6 +65,9 @@ const ROUND: [Fault; 9] = [
 
 /// And these, where the state outlives all processes.
 const DURABLE: [Fault; 3] = [Fault::KillAll, Fault::KillAll, Fault::KillAll];
+
+/// And how often these, where the power fails.
+const N_CUTS: usize = 6;
 
 /// See the module's text.
 pub(crate) struct Nemesis<'a> {
@@ -79,21 +87,46 @@ impl<'a> Nemesis<'a> {
     }
 
     /// Commits all faults, in an order of its own; how often the leader changed.
-    pub(crate) fn run(mut self, n_rounds: u32, is_durable: bool) -> usize {
+    pub(crate) fn run(mut self, n_rounds: u32, place: Place<'_>) -> usize {
         for _ in 0..n_rounds {
-            let mut faults = ROUND.to_vec();
-            faults.extend(DURABLE.iter().filter(|_| is_durable));
+            let mut faults = match place {
+                Place::Memory => ROUND.to_vec(),
+                Place::Disk => [&ROUND[..], &DURABLE].concat(),
+                Place::Power(_) => vec![Fault::KillLeader, Fault::KillFollower, Fault::KillAll],
+                // Its first word is believed: then nothing is left of the rest.
+                Place::LyingPower(_) => vec![Fault::CutPower(Manner::DropAll)],
+            };
+            if let Place::Power(_) = place {
+                for n in 0..N_CUTS {
+                    let some = Manner::KeepSome(self.rng.below(u64::MAX));
+                    faults.push(Fault::CutPower(if n % 3 == 0 { Manner::DropAll } else { some }));
+                }
+            }
             for n in (1..faults.len()).rev() {
                 faults.swap(n, self.rng.below(n as u64 + 1) as usize);
             }
             for fault in faults {
                 self.wait_for_writes(&format!("{fault:?}"));
-                self.commit(fault);
+                match (fault, place) {
+                    (Fault::CutPower(manner), Place::Power(disk) | Place::LyingPower(disk)) => {
+                        self.cut_power(disk, manner);
+                    }
+                    _ => self.commit(fault),
+                }
             }
         }
         self.wait_for_writes("the end");
         self.leader_seen_by(1);
         self.leaders.len() - 1
+    }
+
+    fn cut_power(&mut self, disk: &PowerCut, manner: Manner) {
+        self.cluster.kill_all();
+        let lost = disk.cut(manner).expect("everybody is dead");
+        println!("the power failed ({manner:?}): {lost:?}");
+        self.cluster.start_again();
+        self.pids = [1, 2, 3].map(|id| self.cluster.pid_of(id));
+        self.leader_seen_by(1);
     }
 
     fn commit(&mut self, fault: Fault) {
@@ -152,6 +185,7 @@ impl<'a> Nemesis<'a> {
                 self.wait_for_the_survivor();
                 hung.iter().for_each(|id| self.wake(*id));
             }
+            Fault::CutPower(_) => unreachable!("only where there is power to cut"),
             Fault::KillAll => {
                 (1..=MEMBERS as u16).for_each(|id| self.kill(id));
                 // In any order.

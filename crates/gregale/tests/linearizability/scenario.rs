@@ -4,16 +4,30 @@ use crate::client::{Client, MEMBERS, Manner, Shared};
 use crate::nemesis::Nemesis;
 use crate::support::{Cluster, wait_until};
 use check::{End, History};
+use powercut::PowerCut;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::ScopedJoinHandle;
+
+/// Where acknowledged writes are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Place<'a> {
+    /// In the memory of a majority.
+    Memory,
+    /// On disk, which the kernel keeps for whoever is killed.
+    Disk,
+    /// On a disk whose power fails.
+    Power(&'a PowerCut),
+    /// Likewise, and it does nothing when it is asked to sync.
+    LyingPower(&'a PowerCut),
+}
 
 /// What is run.
 pub(crate) struct Scenario<'a> {
     /// Between the members.
     pub(crate) fabric: &'a str,
-    /// Acknowledged writes are on disk.
-    pub(crate) is_durable: bool,
+    /// Where acknowledged writes are.
+    pub(crate) place: Place<'a>,
     /// Chooses operations and faults.
     pub(crate) seed: u64,
     /// A third of them each are roaming, impatient and loyal.
@@ -67,15 +81,23 @@ impl Drop for Ends<'_> {
 /// Runs it, and checks on the way that all members agree in the end.
 pub(crate) fn run(scenario: &Scenario<'_>) -> Record {
     let data = tempfile::tempdir().expect("a directory for the logs");
-    let path = data.path().to_str().expect("a plain path");
+    let path = match scenario.place {
+        Place::Memory | Place::Disk => data.path().to_owned(),
+        Place::Power(disk) | Place::LyingPower(disk) => disk.path().join("data"),
+    };
+    let path = path.to_str().expect("a plain path");
     // Snapshots all the time: members die in the middle of them, and come back by them.
     let flags = [
         &["--fabric", scenario.fabric][..],
         &["--durability", "disk-quorum", "--data", path, "--snapshot-log-bytes", "20000"],
     ]
     .concat();
-    let flags = if scenario.is_durable { &flags[..] } else { &flags[..2] };
+    let is_durable = !matches!(scenario.place, Place::Memory);
+    let flags = if is_durable { &flags[..] } else { &flags[..2] };
     let mut cluster = Cluster::start_with(flags);
+    if let Place::LyingPower(disk) = scenario.place {
+        disk.lie(true);
+    }
     let shared = Shared::new([1, 2, 3].map(|id| cluster.port_of(id)));
     let mut history = History::new();
     let mut n_leader_changes = 0;
@@ -94,7 +116,7 @@ pub(crate) fn run(scenario: &Scenario<'_>) -> Record {
         {
             let _ends = Ends(&shared.is_over);
             let nemesis = Nemesis::new(&mut cluster, &shared, scenario.seed);
-            n_leader_changes = nemesis.run(scenario.n_rounds, scenario.is_durable);
+            n_leader_changes = nemesis.run(scenario.n_rounds, scenario.place);
         }
         for client in clients {
             history.ops.extend(client.join().expect("its own message stands above").ops);
