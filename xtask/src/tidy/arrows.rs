@@ -7,7 +7,7 @@ use super::{Finding, Tree};
 
 /// (crate, crates of this workspace that it may depend on). A crate that is not listed may not
 /// exist.
-const ALLOWED: [(&str, &[&str]); 16] = [
+const ALLOWED: [(&str, &[&str]); 17] = [
     ("base", &[]),
     ("region", &["base"]),
     ("proto", &["base"]),

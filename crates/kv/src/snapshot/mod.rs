@@ -28,12 +28,17 @@
 //!   construction of the last chunk's check, which is the digest, and by test.
 //! - P4 nothing is half installed: [`Installer::finish`] gives a whole machine or an error, and
 //!   touches no other. By construction.
+//! - P6 a snapshot that is written beside a machine which goes on is the one that would have been
+//!   written, byte for byte, had the machine stood still. By the store's frozen entries; test
+//!   `p6_written_beside_is_written_at_once`.
 //! - P5 bytes that no saver wrote give an error, never a panic. Property tests
 //!   `p5_a_flipped_bit_is_noticed` and `p5_any_end_is_too_early`.
 
+mod beside;
 mod install;
 mod save;
 
+pub use beside::Beside;
 pub use install::{Installer, SnapshotError};
 pub use save::{Changed, Saver};
 

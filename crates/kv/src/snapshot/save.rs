@@ -6,6 +6,8 @@ use super::{CHUNK_BYTES, CHUNK_BYTES_MAX, CHUNK_HEAD_BYTES, Kind, MAGIC, VERSION
 use crate::client_sessions::SessionId;
 use crate::entry::{Origin, Sequence, varint};
 use crate::machine::Machine;
+use crate::store::EntryRef;
+use std::collections::VecDeque;
 
 /// Writes the snapshot of one machine, which must stand still meanwhile: a machine that goes on
 /// serving is cloned first, or saved in one go.
@@ -62,20 +64,33 @@ impl Saver {
             out.extend_from_slice(&MAGIC);
             out.extend_from_slice(&VERSION.to_le_bytes());
         }
-        let start = out.len();
-        out.extend_from_slice(&[0; CHUNK_HEAD_BYTES]);
+        let start = open(out);
         let Some((kind, next)) = self.payload(machine, out) else {
             out.truncate(start);
             return Ok(false);
         };
-        let len = out.len() - start - CHUNK_HEAD_BYTES;
-        assert!(len <= CHUNK_BYTES_MAX, "P2");
-        out[start..start + 4].copy_from_slice(&(len as u32).to_le_bytes());
-        out[start + 4] = kind as u8;
-        self.check = check_of(&out[start..], self.check);
-        out.extend_from_slice(&self.check.to_le_bytes());
+        self.check = close(kind, start, self.check, out);
         self.next = next;
         Ok(!matches!(self.next, Next::Nothing))
+    }
+
+    /// Everything but entries and the end, as payloads: what comes before the entries, and after.
+    pub(super) fn around_entries(machine: &Machine) -> [VecDeque<(Kind, Vec<u8>)>; 2] {
+        let mut saver = Saver::new(machine);
+        let mut around = [VecDeque::new(), VecDeque::new()];
+        loop {
+            let mut payload = Vec::new();
+            let (kind, next) = saver.payload(machine, &mut payload).expect("the end comes first");
+            if kind == Kind::End {
+                return around;
+            }
+            let is_after = !matches!(kind, Kind::Head | Kind::Deletions);
+            around[usize::from(is_after)].push_back((kind, payload));
+            saver.next = match next {
+                Next::Entries(_) => first_session(machine),
+                other => other,
+            };
+        }
     }
 
     /// Appends a payload; which kind it is, and what comes next.
@@ -104,11 +119,7 @@ impl Saver {
                 };
                 let mut last = None;
                 for entry in entries.by_ref() {
-                    varint::put_counted(entry.key, out);
-                    varint::put_counted(entry.value, out);
-                    // A stored expiry is below the largest number, which stands for "never".
-                    varint::put(entry.expire_at_ms.map_or(0, |at| at + 1), out);
-                    varint::put(entry.version, out);
+                    put_entry(&entry, out);
                     self.n_entries += 1;
                     last = Some(entry.key);
                     if out.len() - start >= CHUNK_BYTES {
@@ -191,6 +202,32 @@ fn next_session(machine: &Machine, after: Option<Origin>) -> Next {
 
 fn after_clients(machine: &Machine) -> Next {
     if machine.assembly.pending.is_some() { Next::Assembly } else { Next::End }
+}
+
+/// Room for a chunk's head at the end of `out`: where the chunk begins.
+pub(super) fn open(out: &mut Vec<u8>) -> usize {
+    let start = out.len();
+    out.extend_from_slice(&[0; CHUNK_HEAD_BYTES]);
+    start
+}
+
+/// Completes the chunk whose payload is the rest of `out`; its check, which follows `before`.
+pub(super) fn close(kind: Kind, start: usize, before: u64, out: &mut Vec<u8>) -> u64 {
+    let len = out.len() - start - CHUNK_HEAD_BYTES;
+    assert!(len <= CHUNK_BYTES_MAX, "P2");
+    out[start..start + 4].copy_from_slice(&(len as u32).to_le_bytes());
+    out[start + 4] = kind as u8;
+    let check = check_of(&out[start..], before);
+    out.extend_from_slice(&check.to_le_bytes());
+    check
+}
+
+pub(super) fn put_entry(entry: &EntryRef<'_>, out: &mut Vec<u8>) {
+    varint::put_counted(entry.key, out);
+    varint::put_counted(entry.value, out);
+    // A stored expiry is below the largest number, which stands for "never".
+    varint::put(entry.expire_at_ms.map_or(0, |at| at + 1), out);
+    varint::put(entry.version, out);
 }
 
 /// A reply that may not have been kept.

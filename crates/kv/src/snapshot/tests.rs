@@ -57,6 +57,63 @@ fn bytes_of(machine: &Machine) -> Vec<u8> {
     bytes
 }
 
+#[test]
+fn p6_written_beside_is_written_at_once() {
+    for seed in 0..12 {
+        let mut machine = machine(seed, 900, 1200);
+        open_sessions(&mut machine);
+        let expected = bytes_of(&machine);
+        let mut rng = Rng::new(seed);
+        let mut beside = Beside::begin(&mut machine);
+        let (mut bytes, mut n_chunks) = (Vec::new(), 1);
+        while beside.chunk(&mut machine, &mut bytes).expect("nobody began another") {
+            n_chunks += 1;
+            for _ in 0..rng.below(60) {
+                let number = rng.below(1200);
+                let line = match rng.below(4) {
+                    0 => format!("DEL key:{number}"),
+                    1 => format!("APPEND key:{number} and-more"),
+                    2 => format!("PERSIST key:{number}"),
+                    _ => format!("SET key:{number} other"),
+                };
+                apply_plain(&mut machine, &line);
+            }
+        }
+        assert!(n_chunks > 6, "{n_chunks} chunks");
+        assert!(bytes == expected, "P6: seed {seed}");
+        assert_ne!(bytes_of(&machine), expected, "it has gone on");
+        assert_eq!(beside.chunk(&mut machine, &mut bytes), Ok(false));
+    }
+}
+
+#[test]
+fn p6_a_snapshot_of_another_machine_is_not_completed() {
+    let mut one = machine(1, 300, 2000);
+    let mut beside = Beside::begin(&mut one);
+    let mut bytes = Vec::new();
+    beside.chunk(&mut one, &mut bytes).unwrap();
+    let mut installed = restore(&bytes_of(&one), 0).unwrap();
+    let end = loop {
+        match beside.chunk(&mut installed, &mut bytes) {
+            Ok(more) => assert!(more, "it must not come to its end"),
+            Err(changed) => break changed,
+        }
+    };
+    assert_eq!(end, Changed);
+}
+
+/// One command more, in the next slot.
+fn apply_plain(machine: &mut Machine, line: &str) {
+    let prefix = machine.prefix();
+    let origin = Origin { rank: Rank::at(5), incarnation: Incarnation(1) };
+    let (mut command, mut value, mut writer) = (Vec::new(), Vec::new(), BatchWriter::new());
+    let args: Vec<_> = line.split(' ').map(str::as_bytes).collect();
+    put_plain(&args, Protocol::Resp2, &mut command);
+    writer.begin(1_700_000_000_000, &mut value);
+    writer.append(origin, Sequence(prefix.0), &command, 1 << 20, &mut value);
+    machine.apply(prefix.next_slot(), &value, &mut |_, _, _| {}).unwrap();
+}
+
 /// Recomputes the checks after the chunks' bytes have been tampered with.
 fn reseal(bytes: &mut [u8]) {
     let (mut at, mut check) = (12, 0);

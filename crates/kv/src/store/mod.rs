@@ -16,6 +16,7 @@
 //!   `used_bytes` is the sum over all entries. Checked by [`Store::check`] after random histories.
 //! - I4 a read changes nothing. By type: it gets `&Store`.
 
+mod frozen;
 mod lend;
 mod table;
 mod transfer;

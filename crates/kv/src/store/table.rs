@@ -12,6 +12,7 @@
 //! - I2 a key is there at most once. By construction: the only insertion follows a failed search.
 //! - I3 a walk yields entries in ascending (position, key), each exactly once. Same test.
 
+use super::frozen::Frozen;
 use smallvec::SmallVec;
 
 /// A bucket is split when there are more entries than this per bucket.
@@ -47,6 +48,9 @@ pub(crate) struct Table {
     /// Buckets below this number have been split to `level + 1` bits.
     split: usize,
     len: usize,
+    /// For somebody who reads it as it was: every mutator tells it first.
+    pub(super) frozen: Option<Box<Frozen>>,
+    pub(super) n_freezings: u64,
 }
 
 /// The position of a key: fixed for ever, since cursors and snapshots outlive the process.
@@ -61,6 +65,8 @@ impl Table {
             level: BUCKETS_MIN.ilog2(),
             split: 0,
             len: 0,
+            frozen: None,
+            n_freezings: 0,
         }
     }
 
@@ -76,9 +82,13 @@ impl Table {
 
     pub(crate) fn find_mut(&mut self, position: u64, key: &[u8]) -> Option<&mut Entry> {
         let bucket = self.bucket_of(position);
-        self.buckets[bucket]
+        let found = self.buckets[bucket]
             .iter_mut()
-            .find(|entry| entry.position == position && entry.key[..] == *key)
+            .find(|entry| entry.position == position && entry.key[..] == *key)?;
+        if let Some(frozen) = &mut self.frozen {
+            frozen.keep(position, &found.key, Some(found));
+        }
+        Some(found)
     }
 
     /// All entries at this position: one, but for a collision of 64-bit hashes.
@@ -90,6 +100,9 @@ impl Table {
 
     /// Adds an entry whose key has just been searched in vain (I2).
     pub(crate) fn insert(&mut self, entry: Entry) {
+        if let Some(frozen) = &mut self.frozen {
+            frozen.keep(entry.position, &entry.key, None);
+        }
         let bucket = self.bucket_of(entry.position);
         self.buckets[bucket].push(entry);
         self.len += 1;
@@ -104,6 +117,9 @@ impl Table {
             .iter()
             .position(|entry| entry.position == position && entry.key[..] == *key)?;
         let entry = self.buckets[bucket].swap_remove(at);
+        if let Some(frozen) = &mut self.frozen {
+            frozen.keep(position, &entry.key, Some(&entry));
+        }
         self.len -= 1;
         // Far below the point of splitting, so that a key that comes and goes moves no bucket.
         if self.buckets.len() > BUCKETS_MIN && self.len * 4 < LOAD * self.buckets.len() {
@@ -123,8 +139,13 @@ impl Table {
         if bucket < self.split { reversed & ((2 << self.level) - 1) } else { bucket }
     }
 
+    /// The entries of the bucket that `position` is in, in no order.
+    pub(super) fn bucket_at(&self, position: u64) -> &[Entry] {
+        &self.buckets[self.bucket_of(position)]
+    }
+
     /// The first position after the interval of the bucket that `position` is in.
-    fn after_bucket_of(&self, position: u64) -> Option<u64> {
+    pub(super) fn after_bucket_of(&self, position: u64) -> Option<u64> {
         let reversed = position.reverse_bits() as usize;
         let low = reversed & ((1 << self.level) - 1);
         let bits = self.level + u32::from(low < self.split);

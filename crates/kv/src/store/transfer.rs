@@ -75,6 +75,27 @@ impl Store {
             .map(entry_ref)
     }
 
+    /// Freezes the entries for a reader; its number. See `frozen`.
+    pub(crate) fn freeze(&mut self) -> u64 {
+        self.table.freeze()
+    }
+
+    /// Nobody reads them frozen any more.
+    pub(crate) fn thaw(&mut self) {
+        self.table.thaw();
+    }
+
+    /// As [`Store::entries`] yielded them when they were frozen, from where the last call ended,
+    /// until `take` returns false. True if there may be more; `None` if this reader is not the last
+    /// they were frozen for.
+    pub(crate) fn read_frozen(
+        &mut self,
+        reader: u64,
+        mut take: impl FnMut(EntryRef<'_>) -> bool,
+    ) -> Option<bool> {
+        self.table.read_frozen(reader, |entry| take(entry_ref(entry)))
+    }
+
     /// A store with these counters and no entries yet.
     ///
     /// # Errors

@@ -1,0 +1,95 @@
+//! Writing a snapshot beside a machine that goes on.
+
+use super::save::{Saver, close, open, put_entry};
+use super::{CHUNK_BYTES, Kind, MAGIC, VERSION};
+use crate::machine::Machine;
+use crate::snapshot::Changed;
+use std::collections::VecDeque;
+
+/// Writes the snapshot of a machine as it was when this began, a chunk at a time, while the machine
+/// goes on (P6). What is not an entry is copied at the beginning: it is bounded by what sessions
+/// hold, not by the keys.
+#[derive(Debug)]
+pub struct Beside {
+    /// For whom the entries are frozen.
+    reader: u64,
+    has_begun: bool,
+    /// What comes before the entries, and after them.
+    around: [VecDeque<(Kind, Vec<u8>)>; 2],
+    /// Whether there may be more entries.
+    entries: bool,
+    n_entries: u64,
+    check: u64,
+    is_done: bool,
+}
+
+impl Beside {
+    /// Begins a snapshot of `machine` as it is now. One at a time: another ends this one.
+    pub fn begin(machine: &mut Machine) -> Beside {
+        Beside {
+            around: Saver::around_entries(machine),
+            reader: machine.store.freeze(),
+            has_begun: false,
+            entries: true,
+            n_entries: 0,
+            check: 0,
+            is_done: false,
+        }
+    }
+
+    /// Appends the next chunk to `out`. False when it was the last; from then on, nothing is.
+    ///
+    /// # Errors
+    /// It is not the machine that this began with, or another snapshot of it was begun: this one
+    /// cannot be completed.
+    pub fn chunk(&mut self, machine: &mut Machine, out: &mut Vec<u8>) -> Result<bool, Changed> {
+        if self.is_done {
+            return Ok(false);
+        }
+        if !self.has_begun {
+            self.has_begun = true;
+            out.extend_from_slice(&MAGIC);
+            out.extend_from_slice(&VERSION.to_le_bytes());
+        }
+        let start = open(out);
+        let kind = match self.payload(machine, out) {
+            Ok(kind) => kind,
+            Err(changed) => {
+                out.truncate(start);
+                return Err(changed);
+            }
+        };
+        self.check = close(kind, start, self.check, out);
+        self.is_done = kind == Kind::End;
+        if self.is_done {
+            machine.store.thaw();
+        }
+        Ok(!self.is_done)
+    }
+
+    fn payload(&mut self, machine: &mut Machine, out: &mut Vec<u8>) -> Result<Kind, Changed> {
+        if let Some((kind, payload)) = self.around[0].pop_front() {
+            out.extend_from_slice(&payload);
+            return Ok(kind);
+        }
+        if self.entries {
+            let (start, before) = (out.len(), self.n_entries);
+            let more = machine.store.read_frozen(self.reader, |entry| {
+                put_entry(&entry, out);
+                self.n_entries += 1;
+                out.len() - start < CHUNK_BYTES
+            });
+            self.entries = more.ok_or(Changed)?;
+            // That there may be more does not mean that there is.
+            if self.n_entries > before {
+                return Ok(Kind::Entries);
+            }
+        }
+        if let Some((kind, payload)) = self.around[1].pop_front() {
+            out.extend_from_slice(&payload);
+            return Ok(kind);
+        }
+        out.extend_from_slice(&self.n_entries.to_le_bytes());
+        Ok(Kind::End)
+    }
+}
