@@ -8,6 +8,7 @@
 
 use crate::core::Core;
 use crate::order::{HEADER_BYTES, Order, Place};
+use crate::saving::Pace;
 use crate::service::Service;
 use crate::transfer::Step;
 use crate::wire::Frame;
@@ -15,7 +16,10 @@ use crate::world::World;
 use base::{MemberSet, Prefix, Rank, Slot};
 use fabric::Fabric;
 use proto::{Replicator, Role};
+use std::time::Duration;
 
+/// A piece of a snapshot has somewhat more than the service's 64 KiB.
+const PIECE_BYTES: usize = 80 << 10;
 /// The version of the bytes in front of the service's.
 const FORMAT: [u8; 4] = 1u32.to_le_bytes();
 
@@ -56,6 +60,9 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
                 Step::Nothing => {}
                 Step::Install(prefix, state) => {
                     let put = put_in_place(&mut self.world, prefix, state);
+                    if put.is_ok() {
+                        self.saving = None;
+                    }
                     if let Err(why) = &put {
                         eprintln!("gregale: a state from another member was refused: {why}");
                     }
@@ -129,8 +136,9 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
             self.node.snapshotted(prefix, &mut self.world);
         }
         if is_due || self.installs {
-            self.take_snapshot();
+            self.begin_snapshot();
         }
+        self.go_on_with_snapshot();
         if worked {
             // What the machine asked for meanwhile.
             let World { disk, .. } = &mut self.world;
@@ -139,20 +147,60 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
         worked
     }
 
-    fn take_snapshot(&mut self) {
+    fn begin_snapshot(&mut self) {
         let World { service, order, backlog, disk, .. } = &mut self.world;
         let Some(disk) = disk.as_mut().filter(|disk| !disk.is_writing()) else { return };
-        let mut state = Vec::new();
-        encode(service, order.last(), &mut state);
-        disk.snapshot(backlog.end(), state);
+        if disk.begin_snapshot(backlog.end()) {
+            let mut head = Vec::new();
+            put_head(order.last(), &mut head);
+            disk.snapshot_piece(head, false);
+            service.begin_save();
+            self.saving = Some(Pace::new());
+        }
+    }
+
+    /// Makes the next piece of the snapshot that is being written, if it is time for one.
+    fn go_on_with_snapshot(&mut self) {
+        let World { service, disk, .. } = &mut self.world;
+        let (Some(pace), Some(disk)) = (&mut self.saving, disk) else { return };
+        if !disk.is_writing() {
+            // It has failed: what is there of it is worthless.
+            service.end_save();
+            self.saving = None;
+            return;
+        }
+        // A state that the machine waits for is not paced: nothing else goes on.
+        while disk.wants_piece() && (self.installs || pace.pause().is_zero()) {
+            let began = std::time::Instant::now();
+            let mut piece = Vec::with_capacity(PIECE_BYTES);
+            let more = service.save_piece(&mut piece);
+            disk.snapshot_piece(piece, !more);
+            pace.made(began);
+            if !more {
+                service.end_save();
+                self.saving = None;
+                return;
+            }
+        }
+    }
+
+    /// How long there is nothing to do for the snapshot that is being written.
+    pub(crate) fn snapshot_pause(&self) -> Option<Duration> {
+        let disk = self.world.disk.as_ref()?;
+        // Without room, the thread rings.
+        self.saving.as_ref().filter(|_| disk.wants_piece()).map(Pace::pause)
     }
 }
 
 /// All of the replicated state, as [`put_in_place`] takes it.
 fn encode<S: Service>(service: &mut S, place: Place, out: &mut Vec<u8>) {
+    put_head(place, out);
+    service.save(out);
+}
+
+fn put_head(place: Place, out: &mut Vec<u8>) {
     out.extend_from_slice(&FORMAT);
     out.extend_from_slice(&place.to_bytes());
-    service.save(out);
 }
 
 /// Puts a state in place, which covers everything below `prefix`.
@@ -173,5 +221,9 @@ pub(crate) fn put_in_place<F, S: Service>(
     world.service.restore(&rest[HEADER_BYTES..])?;
     world.order = Order::resume(place);
     world.backlog.restart(prefix);
+    if let Some(disk) = &mut world.disk {
+        // It is of the state that was replaced.
+        disk.give_up_snapshot();
+    }
     Ok(())
 }

@@ -9,6 +9,7 @@
 use crate::clock::{Stamper, unix_ms};
 use crate::outbox::Sequence;
 use crate::propose::{Batch, Foreign};
+use crate::saving::Pace;
 use crate::service::{Answer, ReadAnswer, Service};
 use crate::transfer::{Fetch, Give};
 use crate::wire::Frame;
@@ -40,6 +41,8 @@ pub(crate) struct Core<F, R, S> {
     /// A state from another member is in place here, and the machine has not heard of it: it is
     /// not durable yet.
     pub(crate) installs: bool,
+    /// A snapshot is being made, a piece now and then.
+    pub(crate) saving: Option<Pace>,
     pub(crate) stamper: Stamper,
     /// Whom the undispatched commands go to; `None` while nobody is known to lead.
     pub(crate) target: Option<Rank>,
@@ -69,6 +72,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
             give: Give::default(),
             disk_events: Vec::new(),
             installs: false,
+            saving: None,
             stamper: Stamper::default(),
             target: None,
             attempt: 0,

@@ -7,6 +7,7 @@
 //!   construction: `Core::mind_disk` tells the machine of a snapshot after its file has its name.
 //! - I3 a disk that failed ends the replica: nobody knows what is on it then. [`LogDisk::failure`].
 
+use crate::saving::{End, Writing};
 use crate::stats::DiskFigures;
 use base::{Instant, Prefix, Slot};
 use proto::disk::{Disk, DiskEvent, Entry, EntryHead, Flush};
@@ -14,17 +15,16 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::Duration;
 use storage::log::Options;
 use storage::media::{Media, Os};
-use storage::snapshot::{self, Snapshot, SnapshotError, SnapshotWriter};
+use storage::snapshot::{self, Snapshot, SnapshotError};
 use storage::{Committer, Directory, Log, Report};
 
 /// A snapshot is taken when this much was logged since the last one, or as much as that one had.
 pub const SNAPSHOT_LOG_BYTES: u64 = 64 << 20;
 /// How many snapshots are kept: one that turns out to be damaged is not the only one.
-const SNAPSHOTS_KEPT: usize = 2;
+pub(crate) const SNAPSHOTS_KEPT: usize = 2;
 /// How often a sync under way is looked at.
 const STALL_LOOK: Duration = Duration::from_millis(100);
 
@@ -79,7 +79,7 @@ pub struct LogDisk {
     snapshot_bytes: u64,
     /// Said by the operator: snapshots by the volume logged alone.
     snapshot_log_bytes: Option<u64>,
-    writing: Option<Receiver<Result<Slot, String>>>,
+    writing: Option<Writing>,
     /// Figures.
     n_snapshots: u64,
 }
@@ -252,53 +252,57 @@ impl LogDisk {
         self.writing.is_some()
     }
 
-    /// Begins to write the state of everything below `prefix`, by a thread.
-    pub fn snapshot(&mut self, prefix: Prefix, state: Vec<u8>) {
+    /// Begins to write the state of everything below `prefix`, by a thread; its bytes come in
+    /// pieces. False if there is no thread now: there is one later, and the log only grows
+    /// meanwhile.
+    pub(crate) fn begin_snapshot(&mut self, prefix: Prefix) -> bool {
+        assert!(self.writing.is_none(), "one at a time");
         let (media, log) = (self.directory.media().clone(), self.directory.log());
-        let (to, writing) = channel();
         let bell = Arc::clone(&self.bell);
-        self.snapshot_bytes = state.len() as u64;
-        self.logged_bytes = 0;
-        let write = move || {
-            let written = write(&media, log, Slot(prefix.0), &state);
-            // Without a receiver the replica has ended.
-            let _ = to.send(written.map_err(|error| error.to_string()));
-            bell.ring();
-        };
-        // Without a thread now there is one later: the log only grows meanwhile.
-        if std::thread::Builder::new().name("snapshot".into()).spawn(write).is_ok() {
-            self.writing = Some(writing);
+        self.writing = Writing::begin(media, log, prefix, move || bell.ring()).ok();
+        if self.writing.is_some() {
+            self.logged_bytes = 0;
+        }
+        self.writing.is_some()
+    }
+
+    /// Whether the next piece of the state is wanted.
+    pub(crate) fn wants_piece(&self) -> bool {
+        self.writing.as_ref().is_some_and(Writing::has_room)
+    }
+
+    /// The next piece of the state; `is_last` if none follows.
+    pub(crate) fn snapshot_piece(&mut self, bytes: Vec<u8>, is_last: bool) {
+        let Some(writing) = &mut self.writing else { return };
+        writing.piece(bytes);
+        if is_last {
+            self.snapshot_bytes = writing.end();
+        }
+    }
+
+    /// The state that is being written is not wanted any more.
+    pub(crate) fn give_up_snapshot(&mut self) {
+        if let Some(writing) = &mut self.writing {
+            writing.give_up();
         }
     }
 
     /// The prefix of the snapshot that has become durable since the last call.
-    pub fn snapshotted(&mut self) -> Option<Prefix> {
-        let outcome = match self.writing.as_ref()?.try_recv() {
-            Ok(outcome) => outcome,
-            Err(TryRecvError::Empty) => return None,
-            Err(TryRecvError::Disconnected) => Err("its thread ended".to_owned()),
-        };
+    pub(crate) fn snapshotted(&mut self) -> Option<Prefix> {
+        let end = self.writing.as_mut()?.outcome()?;
         self.writing = None;
-        match outcome {
-            Ok(slot) => {
+        match end {
+            End::Written(prefix) => {
                 self.n_snapshots += 1;
-                Some(Prefix(slot.0))
+                Some(prefix)
             }
-            Err(why) => {
+            End::GivenUp => None,
+            End::Failed(why) => {
                 eprintln!("gregale: no snapshot: {why}; the log is kept until one succeeds");
                 None
             }
         }
     }
-}
-
-fn write(media: &Os, log: u64, slot: Slot, state: &[u8]) -> Result<Slot, SnapshotError> {
-    let mut writer = SnapshotWriter::create(media, log, slot, &[])?;
-    writer.write(state)?;
-    let slot = writer.finish()?;
-    // An old one that cannot be removed now goes with the next.
-    let _ = snapshot::delete_old(media, SNAPSHOTS_KEPT);
-    Ok(slot)
 }
 
 /// The newest state that is whole. With an older one, or none, the machine finds that the log does

@@ -31,6 +31,7 @@ mod catchup;
 mod core;
 mod propose;
 mod reading;
+mod saving;
 mod withheld;
 
 #[cfg(test)]

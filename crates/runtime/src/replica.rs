@@ -307,6 +307,7 @@ impl<F: Fabric, R: Replicator, S: Service> Replica<F, R, S> {
         consider(core.fetch.deadline());
         let look_within = core.world.disk.as_ref().and_then(LogDisk::look_within);
         consider(look_within.map(|within| now.plus(within)));
+        consider(core.snapshot_pause().map(|pause| now.plus(pause)));
         consider(desk.waits.iter().filter_map(|wait| wait.deadline).min());
         if !desk.is_idle() {
             consider(Some(core.next_sweep_at.max(now.plus(SWEEP_EVERY / 50))));

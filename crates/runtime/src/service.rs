@@ -118,6 +118,17 @@ pub trait Service {
     /// Appends all of the replicated state to `out`.
     fn save(&mut self, out: &mut Vec<u8>);
 
+    /// Begins to save the state as it is now, in pieces, while commands are applied. Whatever was
+    /// begun before ends.
+    fn begin_save(&mut self);
+
+    /// Appends the next piece, of some 64 KiB, to `out`; false if it was the last. All pieces
+    /// together are what [`Service::save`] would have appended when they were begun.
+    fn save_piece(&mut self, out: &mut Vec<u8>) -> bool;
+
+    /// No more pieces are wanted.
+    fn end_save(&mut self);
+
     /// Replaces the replicated state by what [`Service::save`] wrote on another member.
     ///
     /// # Errors

@@ -32,6 +32,7 @@ struct Journal {
     bell: Option<UnixStream>,
     open: BTreeMap<u64, (Ask, Sender<Told>)>,
     next: u64,
+    saving: Vec<u8>,
     stop: bool,
 }
 
@@ -113,6 +114,22 @@ impl Service for Journal {
                 out.extend_from_slice(&number.to_le_bytes());
             }
         }
+    }
+
+    fn begin_save(&mut self) {
+        let mut all = Vec::new();
+        self.save(&mut all);
+        self.saving = all;
+    }
+
+    fn save_piece(&mut self, out: &mut Vec<u8>) -> bool {
+        let n = self.saving.len().min(1 << 16);
+        out.extend(self.saving.drain(..n));
+        !self.saving.is_empty()
+    }
+
+    fn end_save(&mut self) {
+        self.saving.clear();
     }
 
     fn restore(&mut self, state: &[u8]) -> Result<(), String> {

@@ -163,6 +163,18 @@ impl Service for Door {
         self.state.save(out);
     }
 
+    fn begin_save(&mut self) {
+        self.state.begin_save();
+    }
+
+    fn save_piece(&mut self, out: &mut Vec<u8>) -> bool {
+        self.state.save_piece(out)
+    }
+
+    fn end_save(&mut self) {
+        self.state.end_save();
+    }
+
     fn restore(&mut self, state: &[u8]) -> Result<(), String> {
         self.state.restore(state)
     }

@@ -2,9 +2,10 @@
 
 use super::backups::Backups;
 use base::{Incarnation, Slot};
+use kv::Reply;
 use kv::entry::{self, BatchWriter};
 use kv::machine::{Machine, ReadOutcome};
-use kv::{Reply, snapshot};
+use kv::snapshot::{self, Beside};
 use runtime::{Answers, Appended, Origin, Performed, Sequence};
 use std::time::Instant;
 
@@ -15,6 +16,8 @@ pub(super) struct State {
     writer: BatchWriter,
     reply: Reply,
     backups: Backups,
+    /// A snapshot that is being written beside.
+    beside: Option<Beside>,
     /// Reads so far: the only randomness that RANDOMKEY needs outside the log.
     n_reads: u64,
 }
@@ -34,6 +37,7 @@ impl State {
             writer: BatchWriter::new(),
             reply: Reply::default(),
             backups: Backups::default(),
+            beside: None,
             n_reads: runtime::unix_ms(),
         }
     }
@@ -52,10 +56,27 @@ impl State {
         snapshot::save(&self.machine, out);
     }
 
+    pub(super) fn begin_save(&mut self) {
+        self.beside = Some(Beside::begin(&mut self.machine));
+    }
+
+    pub(super) fn save_piece(&mut self, out: &mut Vec<u8>) -> bool {
+        let beside = self.beside.as_mut().expect("a piece of a save that was begun");
+        // `restore`, which alone replaces the machine, ends it.
+        beside.chunk(&mut self.machine, out).expect("the machine that it was begun with")
+    }
+
+    pub(super) fn end_save(&mut self) {
+        if self.beside.take().is_some() {
+            self.machine.forget_snapshot();
+        }
+    }
+
     pub(super) fn restore(&mut self, state: &[u8]) -> Result<(), String> {
         let limit = self.machine.store().memory_bytes_max();
         self.machine = snapshot::restore(state, limit).map_err(|error| error.to_string())?;
         self.writer.abandon();
+        self.beside = None;
         Ok(())
     }
 

@@ -1,0 +1,233 @@
+//! A snapshot that is written while the replica goes on.
+//!
+//! ```text
+//! loop    freeze | piece | ... others' work ... | piece | ...            | end
+//! thread         create   write, now and then sync                        sync, rename, sync
+//! ```
+//! - I1 a snapshot holds the state of the slot at which it was begun. By the service's promise
+//!   ([`crate::Service::begin_save`]).
+//! - I2 it takes one piece a turn, and at most a fifth of the loop's time, but for a state that the
+//!   machine waits for. By [`Pace`].
+//! - I3 at most [`PIECES_MAX`] pieces wait for the thread; then none is made.
+//! - I4 one that was given up leaves nothing: the thread removes what it has written when the
+//!   pieces end without their end. Until it has, no other is begun.
+
+use crate::disk::SNAPSHOTS_KEPT;
+use base::{Prefix, Slot};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::time::{Duration, Instant};
+use storage::media::Os;
+use storage::snapshot::{self, SnapshotError, SnapshotWriter};
+
+/// See I3. A piece has some 64 KiB.
+const PIECES_MAX: usize = 16;
+/// See I2: the pause after a piece, in times that it took.
+const PAUSE: u32 = 4;
+
+enum Piece {
+    Bytes(Vec<u8>),
+    End,
+}
+
+/// The loop's end of the thread that writes a snapshot.
+#[derive(Debug)]
+pub(crate) struct Writing {
+    /// `None` when the pieces have ended, or the snapshot was given up.
+    pieces: Option<Sender<Piece>>,
+    n_waiting: Arc<AtomicUsize>,
+    n_bytes: u64,
+    outcome: Receiver<Result<Option<Slot>, String>>,
+}
+
+/// What became of a snapshot.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// It is durable and covers all below this prefix.
+    Written(Prefix),
+    /// It was given up, and nothing of it is left.
+    GivenUp,
+    /// Why there is none.
+    Failed(String),
+}
+
+impl Writing {
+    /// Begins the snapshot of everything below `prefix`. `ring` is called when there is room again,
+    /// and at the end.
+    pub(crate) fn begin(
+        media: Os,
+        log: u64,
+        prefix: Prefix,
+        ring: impl Fn() + Send + 'static,
+    ) -> io::Result<Writing> {
+        let (pieces, inbox) = channel();
+        let (to, outcome) = channel();
+        let n_waiting = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&n_waiting);
+        let write = move || {
+            let taken = || {
+                // Relaxed: the piece itself came through the channel.
+                count.fetch_sub(1, Ordering::Relaxed);
+                ring();
+            };
+            let written = write(&media, log, Slot(prefix.0), &inbox, &taken);
+            // Without a receiver the replica has ended.
+            let _ = to.send(written.map_err(|error| error.to_string()));
+            ring();
+        };
+        std::thread::Builder::new().name("snapshot".into()).spawn(write)?;
+        Ok(Writing { pieces: Some(pieces), n_waiting, n_bytes: 0, outcome })
+    }
+
+    /// Whether a piece is wanted now.
+    pub(crate) fn has_room(&self) -> bool {
+        self.pieces.is_some() && self.n_waiting.load(Ordering::Relaxed) < PIECES_MAX
+    }
+
+    /// The next bytes of the state.
+    pub(crate) fn piece(&mut self, bytes: Vec<u8>) {
+        self.n_bytes += bytes.len() as u64;
+        self.send(Piece::Bytes(bytes));
+    }
+
+    /// There are no more; how many bytes it were.
+    pub(crate) fn end(&mut self) -> u64 {
+        self.send(Piece::End);
+        self.pieces = None;
+        self.n_bytes
+    }
+
+    /// See I4.
+    pub(crate) fn give_up(&mut self) {
+        self.pieces = None;
+    }
+
+    fn send(&mut self, piece: Piece) {
+        self.n_waiting.fetch_add(1, Ordering::Relaxed);
+        if let Some(pieces) = &self.pieces
+            && pieces.send(piece).is_err()
+        {
+            // The thread has failed; its outcome says why.
+            self.pieces = None;
+        }
+    }
+
+    /// What became of it, when that is known.
+    pub(crate) fn outcome(&mut self) -> Option<End> {
+        match self.outcome.try_recv() {
+            Ok(Ok(Some(slot))) => Some(End::Written(Prefix(slot.0))),
+            Ok(Ok(None)) => Some(End::GivenUp),
+            Ok(Err(why)) => Some(End::Failed(why)),
+            Err(TryRecvError::Empty) => None,
+            Err(TryRecvError::Disconnected) => Some(End::Failed("its thread ended".to_owned())),
+        }
+    }
+}
+
+/// `None` if it was given up.
+fn write(
+    media: &Os,
+    log: u64,
+    slot: Slot,
+    pieces: &Receiver<Piece>,
+    taken: &impl Fn(),
+) -> Result<Option<Slot>, SnapshotError> {
+    let mut writer = SnapshotWriter::create(media, log, slot, &[])?;
+    while let Ok(piece) = pieces.recv() {
+        match piece {
+            Piece::Bytes(bytes) => writer.write(&bytes)?,
+            Piece::End => {
+                let slot = writer.finish()?;
+                // An old one that cannot be removed now goes with the next.
+                let _ = snapshot::delete_old(media, SNAPSHOTS_KEPT);
+                return Ok(Some(slot));
+            }
+        }
+        taken();
+    }
+    Ok(None) // I4: the writer removes its file when it is dropped
+}
+
+/// When the next piece may be made (I2).
+#[derive(Debug)]
+pub(crate) struct Pace {
+    next_at: Instant,
+}
+
+impl Pace {
+    /// At once.
+    pub(crate) fn new() -> Pace {
+        Pace { next_at: Instant::now() }
+    }
+
+    /// How long not to.
+    pub(crate) fn pause(&self) -> Duration {
+        self.next_at.saturating_duration_since(Instant::now())
+    }
+
+    /// A piece that was begun at `began` is made.
+    pub(crate) fn made(&mut self, began: Instant) {
+        let now = Instant::now();
+        self.next_at = now + (now - began) * PAUSE;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::RecvTimeoutError;
+
+    struct Fixture {
+        _base: tempfile::TempDir,
+        media: Os,
+        rings: Receiver<()>,
+        writing: Writing,
+    }
+
+    fn begin() -> Fixture {
+        let base = tempfile::tempdir().unwrap();
+        let media = Os::new(base.path()).unwrap();
+        let (bell, rings) = channel();
+        let ring = move || drop(bell.send(()));
+        let writing = Writing::begin(media.clone(), 7, Prefix(9), ring).unwrap();
+        Fixture { _base: base, media, rings, writing }
+    }
+
+    fn outcome(fixture: &mut Fixture) -> End {
+        loop {
+            if let Some(end) = fixture.writing.outcome() {
+                return end;
+            }
+            let rung = fixture.rings.recv_timeout(Duration::from_secs(20));
+            assert_ne!(rung, Err(RecvTimeoutError::Timeout), "no outcome");
+        }
+    }
+
+    #[test]
+    fn pieces_become_a_snapshot() {
+        let mut fixture = begin();
+        for n in 0..100u8 {
+            while !fixture.writing.has_room() {
+                fixture.rings.recv_timeout(Duration::from_secs(20)).expect("I3: room comes");
+            }
+            fixture.writing.piece(vec![n; 5000]);
+        }
+        assert_eq!(fixture.writing.end(), 500_000);
+        assert_eq!(outcome(&mut fixture), End::Written(Prefix(9)));
+        let found = snapshot::Snapshot::open(&fixture.media, Slot(9)).unwrap();
+        found.verify().unwrap();
+        assert_eq!(found.n_bytes(), 500_000);
+    }
+
+    #[test]
+    fn i4_one_that_was_given_up_leaves_nothing() {
+        let mut fixture = begin();
+        fixture.writing.piece(vec![1; 200_000]);
+        fixture.writing.give_up();
+        assert!(!fixture.writing.has_room());
+        assert_eq!(outcome(&mut fixture), End::GivenUp);
+        assert_eq!(std::fs::read_dir(fixture._base.path()).unwrap().count(), 0);
+    }
+}
