@@ -101,8 +101,8 @@ pub(crate) struct UpArgs {
     pub(crate) protocol: Option<Protocol>,
     /// What an acknowledged update survives. memory-quorum: the crash of any minority of processes,
     /// not a power cut of all. disk-quorum: that too, and then the loss of any minority of disks.
-    /// disk-all: then the loss of all disks but one; a dead member blocks writes, not reads, until it
-    /// is back or removed.
+    /// disk-all: then the loss of all disks but one; a dead member blocks writes, not reads, until
+    /// it is back or removed.
     #[arg(long, env = "GREGALE_DURABILITY", value_enum, default_value_t = Durability::DiskQuorum)]
     pub(crate) durability: Durability,
     /// The first replica's client port; the others' follow it.

@@ -1,8 +1,8 @@
 //! Files and directories twice: as processes see them, and as a power cut would leave them.
 //!
 //! - I1 what a sync covers is in the durable copy from then on: a file's bytes and length after
-//!   [`Image::sync`] of the file, a directory's names after [`Image::sync_dir`]. Neither implies the
-//!   other: a file that was synced and whose name was not is lost.
+//!   [`Image::sync`] of the file, a directory's names after [`Image::sync_dir`]. Neither implies
+//!   the other: a file that was synced and whose name was not is lost.
 //! - I2 nothing else is promised. [`Image::cut`] drops all of it, or keeps any part: sectors of 512
 //!   bytes one by one, lengths, and changes of names one by one, of which a rename within a
 //!   directory is one.

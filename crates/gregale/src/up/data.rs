@@ -9,11 +9,12 @@
 //! - I1 a directory belongs to one cluster: another name or size is refused before anything starts.
 //! - I2 once all members have served, a member's directory that is not there is a loss, which the
 //!   member reports, and not a beginning. Before that, whoever has none is founded.
-//! - I3 a cluster that promised every disk goes on to: it is not opened with less by leaving a flag
-//!   out. With more it may be: the first write that is acknowledged then brings all before it along.
-//! - I4 a cluster that was told of is found after a power cut: each directory that was made is named
-//!   durably in the one above before anything is acknowledged. Found by, and tested with, power cuts
-//!   under real processes (`tests/linearizability`).
+//! - I3 a cluster that promised every disk goes on to: it is not opened with less by leaving a
+//!   flag out. With more it may be: the first write that is acknowledged then brings all before it
+//!   along.
+//! - I4 a cluster that was told of is found after a power cut: each directory that was made is
+//!   named durably in the one above before anything is acknowledged. Found by, and tested with,
+//!   power cuts under real processes (`tests/linearizability`).
 
 use super::directory::{random_secret, write_private};
 use crate::config::{Durability, Start};

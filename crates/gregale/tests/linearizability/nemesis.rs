@@ -2,8 +2,8 @@
 //!
 //! - I1 at most one member is without state at any time: a member is killed only when the last one
 //!   killed serves again. The death of more loses data by the definition of memory-quorum, and
-//!   would show nothing. Where acknowledged writes are on disk, everybody is killed at once too, and
-//!   where its power can be cut, what was not synced is lost with them.
+//!   would show nothing. Where acknowledged writes are on disk, everybody is killed at once too,
+//!   and where its power can be cut, what was not synced is lost with them.
 //! - I2 no member dies but by this hand: a replica that fell over by itself (an assertion, say) and
 //!   was restarted fails the run, however well the clients were served.
 

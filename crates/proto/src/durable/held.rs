@@ -4,10 +4,10 @@
 //! election nor a change of members, and both are needed to go on without it. What waits for all
 //! is the acknowledgement alone.
 //!
-//! - I13 Everything below [`held`](Durable::held) is decided, and on the synced disk of every voter
-//!   of every configuration that governs a slot which is not known to be decided: a removal that may
-//!   yet be undone by another leader excuses nobody. By construction, from the same words as I7; a
-//!   seat given to another incarnation holds nothing before that one says so. Simulated
+//! - I13 Everything below [`held`](Durable::held) is decided, and on the synced disk of every
+//!   voter of every configuration that governs a slot which is not known to be decided: a removal
+//!   that may yet be undone by another leader excuses nobody. By construction, from the same words
+//!   as I7; a seat given to another incarnation holds nothing before that one says so. Simulated
 //!   (`HOLD_BY_MAJORITY`), tested (`an_undecided_removal_excuses_nobody`).
 
 use super::*;
