@@ -295,9 +295,15 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
     }
 
     fn holders_but_the_leader(&self, prefix: Prefix) -> usize {
+        if self.world.withheld.is_some() {
+            // Who waits was told of these writes, so every disk has them.
+            let voters = self.node.configuration().map(|of| of.members.voters.len());
+            return voters.unwrap_or(self.world.desk.view.members).saturating_sub(1);
+        }
         let mut holders = self.node.holders(prefix);
         let me = self.world.origin.rank;
-        if self.world.executed() >= prefix {
+        // What was executed is in memory; whether it is on the own disk the machine knows.
+        if self.world.disk.is_none() && self.world.executed() >= prefix {
             holders.insert(me);
         }
         // Whoever leads decided it, and so has it: Redis counts replicas, not the master.
