@@ -165,7 +165,7 @@ pub(super) fn run<F: Fabric>(
         // Under load a line to the parent would cost what is measured: it waits a little.
         let told_at =
             if now == stands { None } else { Some(*changed_at.get_or_insert_with(Instant::now)) };
-        if told_at.is_some_and(|at| !loaded || at.elapsed() > TELL_AFTER) {
+        if told_at.is_some_and(|at| load.is_none() || at.elapsed() > TELL_AFTER) {
             changed_at = None;
             stands = now;
             say(&Answer::Stands { leads: now.0, links: now.1 });

@@ -46,6 +46,7 @@ use bell::Bell;
 use link::Link;
 use region::layout::beacon;
 use region::robust::Held;
+use region::schedule::Loop;
 use region::{Identity, Owner, Region, Words};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -65,6 +66,10 @@ pub const RETRY: Duration = Duration::from_millis(10);
 /// One poll in so many looks whether a peer has died, and at the clock while a link is missing:
 /// what is too dear for every poll.
 const POLLS_PER_GLANCE: u32 = 64;
+
+/// How long after a peer's death this thread is urgent: a takeover takes a tenth of it, and the
+/// kernel's work on the dead process, which would stand before it, up to twice that.
+const HURRY: Duration = Duration::from_millis(2);
 
 /// How long the start waits for watchers that are just learning of the last life's end.
 const HOLD_PATIENCE: Duration = Duration::from_millis(20);
@@ -94,6 +99,9 @@ pub struct ShmFabric {
     missing: bool,
     polls: u32,
     retry_at: Instant,
+    /// Which thread polls, and until when it is in a hurry.
+    pace: Loop,
+    calm_at: Option<Instant>,
     links: Vec<Link>,
     setup: Setup,
     // Let go before the region: fields drop in this order.
@@ -139,7 +147,8 @@ impl ShmFabric {
         beacon.store(beacon::SLEEPING, 0);
         let links =
             Rank::all(members).map(|peer| Link::new(peer, me, owner.life(), &owner)).collect();
-        let alarm = Arc::new(Alarm::new(bell.clone()));
+        let pace = Loop::of_this_thread();
+        let alarm = Arc::new(Alarm::new(bell.clone(), pace.pace()));
         // Last: from here on peers learn of this life, and of its end.
         let held = Held::hold(&owner, HOLD_PATIENCE);
         let mut fabric = ShmFabric {
@@ -159,6 +168,8 @@ impl ShmFabric {
             missing: true,
             polls: 0,
             retry_at: Instant::now(),
+            pace,
+            calm_at: None,
             links,
             setup: setup.clone(),
             held,
@@ -204,7 +215,10 @@ impl ShmFabric {
     #[inline(never)]
     fn attend(&mut self, inbox: &mut Inbox) {
         // Counted before looking: what comes meanwhile is looked at next time.
-        self.alarms = self.alarm.count();
+        let alarms = self.alarm.count();
+        if std::mem::replace(&mut self.alarms, alarms) != alarms {
+            self.calm_at = Some(Instant::now() + HURRY);
+        }
         // A death is reported at once; what files tell about it (a region taken away, a
         // successor's) can wait until those who take over have done so.
         let mut died = false;
@@ -286,6 +300,10 @@ impl Fabric for ShmFabric {
             || self.glance()
         {
             self.attend(inbox);
+        }
+        if self.calm_at.is_some_and(|at| Instant::now() >= at) {
+            self.calm_at = None;
+            self.pace.calm();
         }
         for link in &mut self.links {
             link.receive(inbox);

@@ -4,6 +4,7 @@ use super::bell::Bell;
 use base::Rank;
 use region::Region;
 use region::robust::Seen;
+use region::schedule::Pace;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -18,11 +19,12 @@ const LOOK_UP: Duration = Duration::from_secs(1);
 pub(super) struct Alarm {
     count: AtomicU64,
     bell: Bell,
+    pace: Pace,
 }
 
 impl Alarm {
-    pub(super) fn new(bell: Bell) -> Alarm {
-        Alarm { count: AtomicU64::new(0), bell }
+    pub(super) fn new(bell: Bell, pace: Pace) -> Alarm {
+        Alarm { count: AtomicU64::new(0), bell, pace }
     }
 
     #[inline]
@@ -31,6 +33,7 @@ impl Alarm {
     }
 
     fn raise(&self) {
+        self.pace.hurry(); // before the count: whoever sees it knows that there is a hurry to end
         self.count.fetch_add(1, Release);
         self.bell.ring(); // after the count, so that a sleeper that wakes by it finds it
     }
