@@ -173,8 +173,8 @@ impl<F: Fabric, W: Witness> Host for World<F, W> {
     fn notify(&mut self, note: Note) {
         match note {
             Note::NeedState(prefix) => self.wanted = Some(prefix),
-            Note::Leading { .. } => drop(region::schedule::usual()),
-            Note::Deposed { .. } => drop(region::schedule::brief()),
+            Note::Leading { .. } => self.fabric.lead(true),
+            Note::Deposed { .. } => self.fabric.lead(false),
             Note::ReadReady(_) | Note::ReadRefused(_) => {}
         }
         self.witness.noted(note);

@@ -61,6 +61,10 @@ pub trait Fabric: Port {
 
     /// Tells the peers that this node is awake.
     fn awake(&mut self);
+
+    /// Says whether this node leads, which is nothing but advice about scheduling: whom the others
+    /// wait for, and whose death should be over with soon.
+    fn lead(&mut self, leads: bool);
 }
 
 /// How a provider differs from the others.

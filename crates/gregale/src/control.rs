@@ -299,7 +299,6 @@ pub(crate) fn role_name(role: Role) -> &'static str {
 pub(crate) fn serve(board: &Arc<Board>, listener: TcpListener) -> Outcome<()> {
     let board = Arc::clone(board);
     let accept = move || {
-        region::schedule::urgent();
         for stream in listener.incoming() {
             let Ok(stream) = stream else {
                 // No descriptors left: others will be closed; a loop that spins would not help.

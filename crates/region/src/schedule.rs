@@ -4,9 +4,10 @@
 //! whichever of its threads ends last, for milliseconds; whoever is queued there meanwhile waits,
 //! and an idle processor beside it does not help before the next tick.
 //!
-//! - Threads that hardly ever run are [`urgent`]: one that watches for deaths interrupts such work,
-//!   and when a process is killed its urgent threads are gone first. Last is then the poll loop,
-//!   on the processor that it had for itself.
+//! - A thread that hardly ever runs is urgent ([`Pace::hurry`]): one that watches for deaths
+//!   interrupts such work.
+//!   Not so where their process leads: killed with it, they would stand before those who must learn
+//!   of its end.
 //! - A poll loop may spin, so it must not be urgent. One that follows asks for short slices
 //!   ([`brief`]): after a wake-up it runs before a thread whose slices are longer. One that leads
 //!   has those that everybody has ([`usual`]), so that its followers need not wait for it.
@@ -21,6 +22,7 @@
 use libc::sched_attr;
 use std::cell::Cell;
 use std::marker::PhantomData;
+use std::time::{Duration, Instant};
 
 /// The lowest of the real-time priorities: above every ordinary thread, below everything that an
 /// administrator made urgent.
@@ -31,45 +33,95 @@ const SLICE_NS: u64 = 100_000;
 
 const ATTR_BYTES: u32 = size_of::<sched_attr>() as u32;
 
-/// This thread, but none that it starts, shall run as soon as it is woken. Only for threads that
-/// hardly ever run. Needs `CAP_SYS_NICE` or an `RLIMIT_RTPRIO` of at least 1; true if granted.
-pub fn urgent() -> bool {
-    set(0, &at_once())
-}
-
-/// The thread that runs a poll loop, for those who may hurry it.
+/// A thread, for others that may change its pace.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace(libc::pid_t);
 
-/// The loop's own end of its [`Pace`]. Not `Send`: it names the thread that made it.
+/// How long after a peer's death a poll loop is urgent: a takeover takes a tenth of it, and the
+/// kernel's work on the dead process, which would stand before it, up to twice that.
+const HURRY: Duration = Duration::from_millis(2);
+
+/// A poll loop's own hand on its pace. Not `Send`: it names the thread that made it.
 #[derive(Debug)]
-pub struct Loop(Pace, PhantomData<*const ()>);
+pub struct Loop {
+    pace: Pace,
+    /// A hurry ends then.
+    calm_at: Option<Instant>,
+    /// What was said about leading and not acted upon yet: after a hurry is early enough.
+    lead: Option<bool>,
+    not_send: PhantomData<*const ()>,
+}
 
 impl Loop {
     /// Of this thread.
     pub fn of_this_thread() -> Loop {
-        // SAFETY: takes and touches no memory.
-        Loop(Pace(unsafe { libc::gettid() }), PhantomData)
+        let pace = Pace::of_this_thread();
+        Loop { pace, calm_at: None, lead: None, not_send: PhantomData }
     }
 
-    /// What others need to hurry it.
+    /// What another thread needs to hurry it; this one must then say [`Loop::hurried`].
     pub fn pace(&self) -> Pace {
-        self.0
+        self.pace
     }
 
-    /// Ends a hurry: back to what [`brief`] or [`usual`] asked for last.
-    pub fn calm(&self) {
+    /// Another thread has hurried this one: the hurry ends by itself, with [`Loop::settle`].
+    pub fn hurried(&mut self) {
+        self.calm_at = Some(Instant::now() + HURRY);
+    }
+
+    /// This node leads, or not any more: whoever leads has the slices that everybody has, so that
+    /// its followers need not wait for it; whoever follows has short ones.
+    pub fn lead(&mut self, leads: bool) {
+        self.lead = Some(leads);
+    }
+
+    /// Whether there is anything to [`Loop::settle`].
+    #[inline]
+    pub fn is_unsettled(&self) -> bool {
+        self.calm_at.is_some() || self.lead.is_some()
+    }
+
+    /// Ends a hurry that has lasted long enough, and then follows the advice about leading, which
+    /// it returns.
+    #[cold]
+    #[inline(never)]
+    pub fn settle(&mut self) -> Option<bool> {
+        match self.calm_at {
+            Some(at) if Instant::now() < at => return None,
+            Some(_) => self.calm(),
+            None => {}
+        }
+        self.calm_at = None;
+        let leads = self.lead.take()?;
+        slice(if leads { 0 } else { SLICE_NS });
+        Some(leads)
+    }
+
+    /// Back to the slices that were asked for last.
+    fn calm(&self) {
         set(0, &sched_attr { sched_runtime: SLICE.get(), ..ordinary(0) });
     }
 }
 
+/// Of a thread that lives, which is up to the caller: the kernel may give an ended one's number to
+/// another.
 impl Pace {
-    /// The loop shall run as soon as it is woken, until it calms itself; true if granted.
-    ///
-    /// If the thread has ended and its number went to another one of this process, that one is
-    /// urgent from now on; of another process's threads it would need the right to do so.
+    /// Of this thread.
+    pub fn of_this_thread() -> Pace {
+        // SAFETY: takes and touches no memory.
+        Pace(unsafe { libc::gettid() })
+    }
+
+    /// The thread, but none that it starts, shall run as soon as it is woken. Only for threads that
+    /// hardly ever run, or for a moment. Needs `CAP_SYS_NICE` or an `RLIMIT_RTPRIO` of at least
+    /// 1; true if granted.
     pub fn hurry(self) -> bool {
         set(self.0, &at_once())
+    }
+
+    /// The thread shall be scheduled as everybody.
+    pub fn relax(self) -> bool {
+        set(self.0, &ordinary(0))
     }
 }
 
@@ -91,11 +143,6 @@ fn at_once() -> sched_attr {
 /// been given another policy than the ordinary one keeps it.
 pub fn brief() -> bool {
     slice(SLICE_NS)
-}
-
-/// This thread shall get slices as everybody; undoes [`brief`].
-pub fn usual() -> bool {
-    slice(0)
 }
 
 fn slice(sched_runtime: u64) -> bool {
@@ -141,11 +188,16 @@ mod tests {
         std::thread::spawn(act).join().unwrap()
     }
 
+    fn policy() -> u32 {
+        get().expect("every kernel that we run on answers").sched_policy
+    }
+
     #[test]
     fn what_was_granted_is_so_and_what_was_not_changes_nothing() {
         aside(|| {
-            let policy = if urgent() { libc::SCHED_RR } else { libc::SCHED_OTHER };
-            assert_eq!(get().map(|attr| attr.sched_policy), Some(policy as u32));
+            let granted = Pace::of_this_thread().hurry();
+            let expected = if granted { libc::SCHED_RR } else { libc::SCHED_OTHER };
+            assert_eq!(policy(), expected as u32);
         });
         aside(|| {
             let granted = brief();
@@ -156,12 +208,43 @@ mod tests {
     }
 
     #[test]
+    fn a_hurry_ends_by_itself_and_then_the_advice_is_followed() {
+        aside(|| {
+            let mut pace = Loop::of_this_thread();
+            let granted = pace.pace().hurry();
+            pace.hurried();
+            pace.lead(false);
+            let begun = Instant::now();
+            let advice = loop {
+                assert_eq!(policy() == libc::SCHED_RR as u32, granted, "until it is over");
+                if let Some(advice) = pace.settle() {
+                    break advice;
+                }
+            };
+            assert!(begun.elapsed() >= HURRY && !pace.is_unsettled());
+            assert!(!advice);
+            assert_eq!(policy(), libc::SCHED_OTHER as u32);
+        });
+    }
+
+    #[test]
     fn an_urgent_thread_does_not_become_a_brief_one() {
         aside(|| {
-            if urgent() {
+            if Pace::of_this_thread().hurry() {
                 assert!(!brief());
-                assert_eq!(get().map(|attr| attr.sched_policy), Some(libc::SCHED_RR as u32));
+                assert_eq!(policy(), libc::SCHED_RR as u32);
             }
+        });
+    }
+
+    #[test]
+    fn a_thread_is_hurried_and_relaxed_by_another() {
+        aside(|| {
+            let pace = Pace::of_this_thread();
+            let granted = std::thread::spawn(move || pace.hurry()).join().unwrap();
+            assert_eq!(policy() == libc::SCHED_RR as u32, granted);
+            std::thread::spawn(move || pace.relax()).join().unwrap();
+            assert_eq!(policy(), libc::SCHED_OTHER as u32);
         });
     }
 }

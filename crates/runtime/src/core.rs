@@ -175,7 +175,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
             match note {
                 Note::Leading { ballot } => {
                     self.world.leads = true;
-                    region::schedule::usual();
+                    self.world.fabric.lead(true);
                     self.world.stats.reigns += 1;
                     self.batch.begin_reign(ballot);
                     self.send_again();
@@ -191,7 +191,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
 
     fn on_deposed(&mut self) {
         self.world.leads = false;
-        region::schedule::brief();
+        self.world.fabric.lead(false);
         self.world.proposed_at.clear();
         if let Some(withheld) = &mut self.world.withheld {
             withheld.clear();

@@ -36,7 +36,6 @@ impl Mail {
         let waiting = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&waiting);
         std::thread::spawn(move || {
-            region::schedule::urgent();
             for line in std::io::stdin().lock().lines() {
                 let Ok(order) = line.map_err(|_| ()).and_then(|line| {
                     serde_json::from_str(&line).map_err(|error| {

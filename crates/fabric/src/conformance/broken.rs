@@ -298,6 +298,10 @@ impl<F: Fabric> Fabric for Broken<F> {
     fn awake(&mut self) {
         self.inner.awake();
     }
+
+    fn lead(&mut self, leads: bool) {
+        self.inner.lead(leads);
+    }
 }
 
 /// Whether `litmus` fails on a group with `fault`, for the reason that is to be expected.

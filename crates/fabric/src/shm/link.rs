@@ -184,6 +184,13 @@ impl Link {
         }
     }
 
+    /// Says whether this process leads.
+    pub(super) fn lead(&self, leads: bool) {
+        if let Some(watcher) = self.mapped.as_ref().and_then(|mapped| mapped.watcher.as_ref()) {
+            watcher.lead(leads);
+        }
+    }
+
     /// Reports the end of the peer's process if it has ended; true if so.
     pub(super) fn notice_end(&mut self, inbox: &mut Inbox) -> bool {
         self.glance();

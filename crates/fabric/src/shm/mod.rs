@@ -67,10 +67,6 @@ pub const RETRY: Duration = Duration::from_millis(10);
 /// what is too dear for every poll.
 const POLLS_PER_GLANCE: u32 = 64;
 
-/// How long after a peer's death this thread is urgent: a takeover takes a tenth of it, and the
-/// kernel's work on the dead process, which would stand before it, up to twice that.
-const HURRY: Duration = Duration::from_millis(2);
-
 /// How long the start waits for watchers that are just learning of the last life's end.
 const HOLD_PATIENCE: Duration = Duration::from_millis(20);
 
@@ -99,9 +95,7 @@ pub struct ShmFabric {
     missing: bool,
     polls: u32,
     retry_at: Instant,
-    /// Which thread polls, and until when it is in a hurry.
     pace: Loop,
-    calm_at: Option<Instant>,
     links: Vec<Link>,
     setup: Setup,
     // Let go before the region: fields drop in this order.
@@ -169,7 +163,6 @@ impl ShmFabric {
             polls: 0,
             retry_at: Instant::now(),
             pace,
-            calm_at: None,
             links,
             setup: setup.clone(),
             held,
@@ -217,7 +210,7 @@ impl ShmFabric {
         // Counted before looking: what comes meanwhile is looked at next time.
         let alarms = self.alarm.count();
         if std::mem::replace(&mut self.alarms, alarms) != alarms {
-            self.calm_at = Some(Instant::now() + HURRY);
+            self.pace.hurried();
         }
         // A death is reported at once; what files tell about it (a region taken away, a
         // successor's) can wait until those who take over have done so.
@@ -301,9 +294,10 @@ impl Fabric for ShmFabric {
         {
             self.attend(inbox);
         }
-        if self.calm_at.is_some_and(|at| Instant::now() >= at) {
-            self.calm_at = None;
-            self.pace.calm();
+        if self.pace.is_unsettled()
+            && let Some(leads) = self.pace.settle()
+        {
+            self.links.iter().for_each(|link| link.lead(leads));
         }
         for link in &mut self.links {
             link.receive(inbox);
@@ -329,5 +323,9 @@ impl Fabric for ShmFabric {
             // News of links is counted; only what is missing must be looked for.
             self.look_again |= self.missing;
         }
+    }
+
+    fn lead(&mut self, leads: bool) {
+        self.pace.lead(leads);
     }
 }

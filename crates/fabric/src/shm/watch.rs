@@ -5,7 +5,7 @@ use base::Rank;
 use region::Region;
 use region::robust::Seen;
 use region::schedule::Pace;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::thread::Thread;
@@ -51,6 +51,8 @@ struct Shared {
     /// Every life of the peer up to this one has ended.
     ended: AtomicU64,
     unwanted: AtomicBool,
+    /// Of the watching thread, which lives as long as it is wanted.
+    pace: OnceLock<Pace>,
 }
 
 impl Watcher {
@@ -63,7 +65,7 @@ impl Watcher {
             .name("watch".into())
             .stack_size(64 << 10)
             .spawn(move || {
-                region::schedule::urgent();
+                ours.pace.get_or_init(Pace::of_this_thread).hurry();
                 while !ours.unwanted.load(Relaxed) {
                     match watch.wait(LOOK_UP) {
                         Seen::Alive => {}
@@ -83,6 +85,14 @@ impl Watcher {
     /// Every life of the peer up to this one has ended.
     pub(super) fn ended(&self) -> u64 {
         self.shared.ended.load(Acquire)
+    }
+
+    /// Says whether this process leads: see [`region::schedule`].
+    pub(super) fn lead(&self, leads: bool) {
+        // One that has not begun yet is urgent for this reign; that costs a little latency.
+        if let Some(pace) = self.shared.pace.get() {
+            let _granted = if leads { pace.relax() } else { pace.hurry() };
+        }
     }
 
     /// The peer is back: watch its new life at once.

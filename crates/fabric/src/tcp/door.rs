@@ -125,7 +125,10 @@ impl TcpFabric {
         match vigil.receive() {
             Ok(None) => {}
             Ok(Some(life)) => {
-                peer.mourn(life, inbox);
+                if peer.mourn(life, inbox) {
+                    self.pace.pace().hurry();
+                    self.pace.hurried();
+                }
             }
             Err(_over) => self.dismiss(rank),
         }

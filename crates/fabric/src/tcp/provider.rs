@@ -10,6 +10,7 @@ use super::{RETRY_MAX, socket};
 use crate::{Atomicity, Capabilities, Fabric};
 use base::{Inbox, Rank, Rng};
 use region::robust::Held;
+use region::schedule::Loop;
 use region::{Owner, Words};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
@@ -48,6 +49,7 @@ pub struct TcpFabric {
     events: Vec<epoll::Event>,
     /// The right to this memory, and the locks by which watchers learn of this thread's end.
     pub(super) owned: Option<(Owner, Held)>,
+    pub(super) pace: Loop,
 }
 
 /// What made the poller's descriptor readable. The serial tells a closed connection's last events
@@ -135,6 +137,7 @@ impl TcpFabric {
             rng: Rng::new(socket::boottime_ns() ^ local.me.index() as u64),
             events: vec![no_event; EVENTS_MAX],
             owned: None,
+            pace: Loop::of_this_thread(),
             local,
         })
     }
@@ -388,6 +391,9 @@ impl Fabric for TcpFabric {
                 self.on_deadline(now);
             }
         }
+        if self.pace.is_unsettled() {
+            self.pace.settle();
+        }
         self.flush_links(inbox);
     }
 
@@ -413,6 +419,10 @@ impl Fabric for TcpFabric {
     }
 
     fn awake(&mut self) {}
+
+    fn lead(&mut self, leads: bool) {
+        self.pace.lead(leads);
+    }
 }
 
 const _: () = assert!(RETRY_MAX.as_millis() < 10_000, "a peer that is back is met within seconds");

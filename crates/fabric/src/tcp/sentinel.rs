@@ -128,8 +128,8 @@ pub fn run(setup: &Setup, addresses: &[SocketAddr]) -> Result<Verdict, OpenError
 /// Waits for the end of this life of the region's owner.
 fn watch(region: &Region, life: u64) -> Verdict {
     // It sleeps all its life and must run at once when it is woken, on a host where, with a node
-    // down, everybody else is busy. On Linux this concerns this thread only; few are allowed to.
-    let _not_allowed = rustix::process::setpriority_process(None, -20);
+    // down, everybody else is busy.
+    let _not_allowed = region::schedule::Pace::of_this_thread().hurry();
     let mut watch = region.watch(SENTINEL);
     let died = Verdict::Died { told: MemberSet::EMPTY };
     loop {
