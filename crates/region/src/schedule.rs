@@ -108,8 +108,7 @@ impl Loop {
 impl Pace {
     /// Of this thread.
     pub fn of_this_thread() -> Pace {
-        // SAFETY: takes and touches no memory.
-        Pace(unsafe { libc::gettid() })
+        Pace(rustix::thread::gettid().as_raw_nonzero().get())
     }
 
     /// The thread, but none that it starts, shall run as soon as it is woken. Only for threads that

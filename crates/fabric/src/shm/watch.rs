@@ -5,9 +5,9 @@ use base::Rank;
 use region::Region;
 use region::robust::Seen;
 use region::schedule::Pace;
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, OnceLock};
 use std::thread::Thread;
 use std::time::Duration;
 
