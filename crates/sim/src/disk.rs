@@ -93,9 +93,10 @@ impl Disk {
         self.n_asked += 1;
     }
 
-    /// What survives a power cut now, at least.
+    /// What survives a power cut now, at least, as entries or in the state of a snapshot.
     pub(crate) fn durable(&self) -> Prefix {
-        Prefix(self.stable.end())
+        let covered = self.snapshot.as_ref().map_or(Prefix::ZERO, |(_, prefix, _)| *prefix);
+        covered.max(Prefix(self.stable.end()))
     }
 
     /// How many flushes were asked for since the last call.

@@ -4,7 +4,8 @@
 //! has it, whichever it is.
 //!
 //! Why no false alarm: the disks are looked at in the moment in which it is said, what is below is
-//! decided, and nobody cuts what is decided; a log that begins later has its state on the disk.
+//! decided, and nobody cuts what is decided; a log that begins later has its state on the disk,
+//! which counts.
 
 use base::{Prefix, Rank};
 
