@@ -64,6 +64,7 @@ pub(crate) struct ServiceFigures {
     pub(crate) commands: u64,
     pub(crate) keys: u64,
     pub(crate) memory_bytes: u64,
+    pub(crate) sessions: u64,
 }
 
 /// Figures that the loop leaves for the threads.
@@ -237,6 +238,7 @@ impl Board {
         put("clients_refused_total", "counter", "Clients over the limit.", refused);
         put("commands_total", "counter", "Commands of clients.", service.commands as f64);
         put("keys", "gauge", "Keys.", service.keys as f64);
+        put("sessions", "gauge", "Open sessions of clients.", service.sessions as f64);
         put("memory_bytes", "gauge", "Memory of keys and values.", service.memory_bytes as f64);
         if let Some(disk) = &stats.disk {
             let (start, end) = (disk.log_start as f64, disk.log_end as f64);

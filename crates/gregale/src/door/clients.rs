@@ -306,6 +306,7 @@ impl Clients {
         let figures = ServiceFigures {
             keys: store.len() as u64,
             memory_bytes: store.used_bytes(),
+            sessions: state.machine.client_sessions().len() as u64,
             ..self.figures()
         };
         let facts = Facts {

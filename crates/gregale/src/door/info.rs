@@ -142,6 +142,7 @@ fn gregale(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
         let last = disk.last_trouble.as_deref().unwrap_or("");
         write!(out, "gregale_disk_last_trouble:{last}\r\n")?;
     }
+    write!(out, "gregale_sessions:{}\r\n", facts.figures.sessions)?;
     write!(out, "gregale_members:{}\r\n", config.members.len())?;
     for (at, member) in config.members.iter().enumerate() {
         let rank = base::Rank::at(at);

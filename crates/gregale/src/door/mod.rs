@@ -253,6 +253,7 @@ impl Service for Door {
         let figures = ServiceFigures {
             keys: store.len() as u64,
             memory_bytes: store.used_bytes(),
+            sessions: self.state.machine.client_sessions().len() as u64,
             ..self.clients.figures()
         };
         self.clients.disk.clone_from(&stats.disk);

@@ -132,3 +132,62 @@ fn a_session_is_known_at_every_member_and_after_its_end_at_none() {
     assert_eq!(refused.code(), Some("NOSESSION"), "{refused}");
     assert_eq!(cluster.connect(3).get::<_, i64>("k").unwrap(), 1);
 }
+
+/// What a member keeps of executed values for those that missed them.
+const BACKLOG_BYTES: usize = runtime::backlog::BACKLOG_BYTES;
+
+#[test]
+fn a_state_that_a_process_installs_brings_the_sessions_along() {
+    let data = tempfile::tempdir().unwrap();
+    let directory = data.path().to_str().unwrap();
+    let flags = ["--durability", "disk-quorum", "--data", directory];
+    let mut cluster =
+        Cluster::start_with(&[&flags[..], &["--snapshot-log-bytes", "500000"]].concat());
+    let leader = cluster.leader();
+    // The one that leads when the leader dies.
+    let lagging = if leader == 1 { 2 } else { 1 };
+    let mut client = cluster.connect(leader);
+    let call = |connection: &mut redis::Connection, n: u64| {
+        redis::cmd("GREGALE.CALL").arg(n).arg("INCR").arg("k").query::<i64>(connection)
+    };
+    let (session, ..): (u64, u64, u64) = redis::cmd("GREGALE.SESSION").query(&mut client).unwrap();
+    assert_eq!(call(&mut client, 1), Ok(1));
+    let log = |cluster: &Cluster, id: u16, end: &str| {
+        cluster.status_at(leader)["members"][usize::from(id) - 1]["disk"][end].as_u64()
+    };
+    let has = log(&cluster, lagging, "log_end").unwrap();
+    let pid = cluster.pid_of(lagging);
+    signal(pid, "STOP");
+    assert_eq!((call(&mut client, 2), call(&mut client, 3)), (Ok(2), Ok(3)));
+    // Until the log of who leads begins later than the hung one's ends, and nobody keeps the values
+    // between in memory either: it has to get a state.
+    let (value, mut n_bytes) = ("x".repeat(16_000), 0);
+    wait_until("the log to be cut", || {
+        let mut pipe = redis::pipe();
+        for n in 0..64 {
+            pipe.cmd("SET").arg(format!("key{n}")).arg(&value).ignore();
+            n_bytes += value.len();
+        }
+        pipe.query::<()>(&mut client).unwrap();
+        n_bytes > BACKLOG_BYTES + (4 << 20)
+            && log(&cluster, leader, "log_start").is_some_and(|start| start > has)
+    });
+    signal(pid, "CONT");
+    wait_until("a state to be installed", || {
+        cluster.metric(lagging, "gregale_state_bytes_received_total") > 500_000.0
+            && log(&cluster, lagging, "log_end") == log(&cluster, leader, "log_end")
+    });
+    let info = cluster.cli(lagging, &["INFO", "gregale"]);
+    assert!(info.contains("gregale_sessions:1\r\n"), "{info}");
+    // Now it answers by what it has installed.
+    signal(cluster.pid_of(leader), "KILL");
+    cluster.wait_for(&format!("member {leader} serves again"));
+    assert_eq!(cluster.leader(), lagging);
+    let mut client = cluster.connect(lagging);
+    let mut resume = redis::cmd("GREGALE.SESSION");
+    let (same, executed, _): (u64, u64, u64) = resume.arg(session).query(&mut client).unwrap();
+    assert_eq!((same, executed), (session, 3));
+    let calls = [3, 2, 1, 4].map(|n| call(&mut client, n).unwrap());
+    assert_eq!(calls, [3, 2, 1, 4], "what was executed is not executed again");
+    assert_eq!(cluster.connect(leader).get::<_, i64>("k").unwrap(), 4);
+}
