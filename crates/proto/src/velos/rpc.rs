@@ -276,7 +276,10 @@ impl<V: Variant> Machine<V> {
         }
         match message.kind {
             Kind::Accepted => self.on_accepted(from, slot, host),
-            _ => self.on_promise(from, slot, word, word.prepared(generation, ballot), host),
+            _ => {
+                self.predict_sealed(from, slot, word.prepared(generation, ballot));
+                self.on_promise(from, slot, word, host);
+            }
         }
     }
 }

@@ -40,10 +40,11 @@ pub(super) struct Cell {
     pub(super) accepted: MemberSet,
     /// A CAS or a message is under way to these (I6).
     pub(super) busy: MemberSet,
-    /// What each acceptor's word should be when the next CAS arrives.
-    pub(super) predicted: [SlotWord; MAX_MEMBERS],
+    /// What each acceptor's word should be when the next CAS arrives. Words are kept packed, as
+    /// they are compared and swapped.
+    predicted: [u64; MAX_MEMBERS],
     /// What the CAS under way expects.
-    pub(super) expected: [SlotWord; MAX_MEMBERS],
+    expected: [u64; MAX_MEMBERS],
     /// The tag of the accept that was last posted to each, in this use of the place.
     offered: [Tag; MAX_MEMBERS],
     /// What completed prepares returned: accepted ballot and tag.
@@ -85,7 +86,7 @@ impl<V: Variant> Machine<V> {
         let ring = u64::from(self.places.ring_slots());
         let recyclable = slot.0 < self.recyclable.0 + ring;
         assert!(recyclable, "I3: {slot} would overwrite what a majority has not applied");
-        let own = V::PACKING.unpack(host.load(self.places.slot(slot)));
+        let own = host.load(self.places.slot(slot));
         let members = self.members;
         let (number, n_cells) = (self.n_terms, self.cells.len() as u64);
         let cell = self.cell(slot);
@@ -129,7 +130,8 @@ impl<V: Variant> Machine<V> {
         if !linked || cell.busy.contains(to) {
             return;
         }
-        let word = cell.predicted[to.index()];
+        let expected = cell.predicted[to.index()];
+        let word = V::PACKING.unpack(expected);
         if by_message || word.is_sealed(V::PACKING) {
             return self.request(to, Request::Prepare, slot, host);
         }
@@ -145,10 +147,10 @@ impl<V: Variant> Machine<V> {
         };
         assert!(!cell.busy.contains(to), "I6: one CAS at a time");
         cell.busy.insert(to);
-        cell.expected[to.index()] = word;
+        let desired = V::PACKING.pack(desired);
+        cell.expected[to.index()] = expected;
         cell.predicted[to.index()] = desired;
         let token = tokens::make(tokens::PREPARE, number, slot.0);
-        let (expected, desired) = (V::PACKING.pack(word), V::PACKING.pack(desired));
         host.cas(to, places.slot(slot), expected, desired, Some(token));
         if !announced {
             // T2: read after the word is frozen.
@@ -202,7 +204,7 @@ impl<V: Variant> Machine<V> {
         from: Rank,
         number: u32,
         slot: Slot,
-        before: Option<SlotWord>,
+        before: Option<u64>,
         host: &mut H,
     ) {
         if self.term.is_none() || number != self.n_terms & 0xffff {
@@ -243,43 +245,47 @@ impl<V: Variant> Machine<V> {
         before: u64,
         host: &mut H,
     ) {
-        let before = V::PACKING.unpack(before);
         self.settle(from, number, slot, Some(before), host);
         let Some(cell) = self.current(number, slot) else { return };
         if before == cell.expected[from.index()] {
-            let predicted = cell.predicted[from.index()];
-            return self.on_promise(from, slot, before, predicted, host);
+            return self.on_promise(from, slot, V::PACKING.unpack(before), host);
         }
         self.counters.prepares_mispredicted += 1;
         self.on_mispredicted(from, slot, before, host);
     }
 
     /// The acceptor's word was another than expected: nothing happened there, and now it is known.
-    fn on_mispredicted<H: Host>(&mut self, from: Rank, slot: Slot, found: SlotWord, host: &mut H) {
+    fn on_mispredicted<H: Host>(&mut self, from: Rank, slot: Slot, found: u64, host: &mut H) {
         self.cell(slot).predicted[from.index()] = found;
-        if found.is_sealed(V::PACKING) {
+        if V::PACKING.unpack(found).is_sealed(V::PACKING) {
             self.by_message.insert(from);
         }
         self.post_prepare(from, slot, host);
     }
 
-    /// `from` has promised the ballot for `slot`; `before` is its word before that.
+    /// `from` is spoken to by messages, whose ballots do not fit into a word: all that the next
+    /// accept must know of it is the tag, and with that the free area.
+    pub(super) fn predict_sealed(&mut self, from: Rank, slot: Slot, after: SlotWord) {
+        let word = SlotWord { accepted_proposal: Ballot::NONE, ..after.sealed(V::PACKING) };
+        self.cell(slot).predicted[from.index()] = V::PACKING.pack(word);
+    }
+
+    /// `from` has promised the ballot for `slot`, as was predicted; `before` is its word before
+    /// that.
     pub(super) fn on_promise<H: Host>(
         &mut self,
         from: Rank,
         slot: Slot,
         before: SlotWord,
-        after: SlotWord,
         host: &mut H,
     ) {
         let Some(term) = &self.term else { return };
         let announced = term.announced;
         let same_use = before.generation == self.generation(slot);
-        let own = self.own_word(slot, host);
+        let own = if V::ADOPT_FROM_PREDICTIONS { Some(self.own_word(slot, host)) } else { None };
         let cell = self.cell(slot);
-        cell.predicted[from.index()] = after;
         cell.prepared.insert(from);
-        let found = if V::ADOPT_FROM_PREDICTIONS {
+        let found = if let Some(own) = own {
             (own.accepted_proposal, own.tag)
         } else if same_use {
             (before.accepted_proposal, before.tag)
@@ -448,7 +454,8 @@ impl<V: Variant> Machine<V> {
         if cell.accepted.contains(to) {
             return;
         }
-        let word = cell.predicted[to.index()];
+        let expected = cell.predicted[to.index()];
+        let word = V::PACKING.unpack(expected);
         let area = word.tag.free_area(me);
         let area_at = places.area(slot, me, area);
         cell.offered[to.index()] = Tag::of(me, area);
@@ -456,16 +463,15 @@ impl<V: Variant> Machine<V> {
             host.write(to, area_at, &cell.value, None);
             return self.request(to, Request::Accept(Tag::of(me, area)), slot, host);
         }
-        let desired = word.accepting(generation, ballot, Tag::of(me, area));
+        let desired = V::PACKING.pack(word.accepting(generation, ballot, Tag::of(me, area)));
         cell.busy.insert(to);
-        cell.expected[to.index()] = word;
+        cell.expected[to.index()] = expected;
         cell.predicted[to.index()] = desired;
         let token = tokens::make(tokens::ACCEPT, number, slot.0);
         // T2: the value is there before the word that refers to it.
         if !V::VALUE_AFTER_CAS {
             host.write(to, area_at, &cell.value, None);
         }
-        let (expected, desired) = (V::PACKING.pack(word), V::PACKING.pack(desired));
         host.cas(to, places.slot(slot), expected, desired, Some(token));
         if V::VALUE_AFTER_CAS {
             host.write(to, area_at, &cell.value, None);
@@ -480,7 +486,6 @@ impl<V: Variant> Machine<V> {
         before: u64,
         host: &mut H,
     ) {
-        let before = V::PACKING.unpack(before);
         self.settle(from, number, slot, Some(before), host);
         let Some(cell) = self.current(number, slot) else { return };
         if before == cell.expected[from.index()] || V::COUNT_FAILED_ACCEPTS {
