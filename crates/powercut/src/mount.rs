@@ -4,6 +4,10 @@
 //!   every name and attribute is asked for each time. So a cut needs to tell the kernel nothing.
 //! - I2 the power is cut only when no file is open: whoever could still write must be dead first.
 //!   [`PowerCut::cut`] waits for that, for a bounded time.
+//! - I3 after [`PowerCut::fail`] no sync does anything, and none is answered until
+//!   [`PowerCut::let_go`], then with an error: a process that is killed between the two hears of
+//!   nothing that was synced, and of no error either. (A process that waits for a file system does
+//!   not die before it is answered.) By construction: syncs go through `Shared::powered`.
 
 use crate::image::{Image, Lost, Manner, ROOT, Stat};
 use fuser::{
@@ -15,6 +19,7 @@ use fuser::{
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -39,12 +44,48 @@ impl std::error::Error for Unavailable {}
 struct Shared {
     image: Mutex<Image>,
     closed: Condvar,
+    power: Mutex<Power>,
+    power_changed: Condvar,
+    /// How long a sync takes before anything is durable.
+    sync_ns: AtomicU64,
+}
+
+/// I3
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Power {
+    On,
+    /// It has failed: whoever asks for a sync waits, and nothing is done.
+    Failed,
+    /// Whoever waits is told of an error, and may die of the signal that it has got meanwhile.
+    Off,
 }
 
 impl Shared {
     fn image(&self) -> MutexGuard<'_, Image> {
         // A panic between two changes of it has failed the test already.
         self.image.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn power(&self) -> MutexGuard<'_, Power> {
+        self.power.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set_power(&self, power: Power) {
+        *self.power() = power;
+        self.power_changed.notify_all();
+    }
+
+    /// The image, for a sync, if there is power (I3).
+    fn powered(&self) -> Result<MutexGuard<'_, Image>, i32> {
+        let has_failed = |power: &mut Power| *power == Power::Failed;
+        let waited = self.power_changed.wait_timeout_while(self.power(), CLOSED_WITHIN, has_failed);
+        let (power, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        if *power == Power::On { Ok(self.image()) } else { Err(libc::EIO) }
+    }
+
+    /// A disk's own time, in which its users may die.
+    fn work(&self) {
+        std::thread::sleep(Duration::from_nanos(self.sync_ns.load(Ordering::Relaxed)));
     }
 }
 
@@ -73,7 +114,13 @@ impl PowerCut {
             .write(true)
             .open("/dev/fuse")
             .map_err(|error| failed("cannot open /dev/fuse", error))?;
-        let shared = Arc::new(Shared { image: Mutex::new(Image::new()), closed: Condvar::new() });
+        let shared = Arc::new(Shared {
+            image: Mutex::new(Image::new()),
+            closed: Condvar::new(),
+            power: Mutex::new(Power::On),
+            power_changed: Condvar::new(),
+            sync_ns: AtomicU64::new(0),
+        });
         let mut config = Config::default();
         config.mount_options = vec![MountOption::FSName("powercut".to_owned())];
         let session = fuser::spawn_mount(Disk(Arc::clone(&shared)), at, &config)
@@ -86,12 +133,24 @@ impl PowerCut {
         &self.at
     }
 
-    /// The power fails and comes back: what processes see from now on is what was synced, and what
-    /// of the rest survived. All processes that had files open must have been killed before.
+    /// The power fails: from now on nothing becomes durable, not even by a sync that is under way,
+    /// and whoever asks for one waits.
+    pub fn fail(&self) {
+        self.shared.set_power(Power::Failed);
+    }
+
+    /// Its users have been killed: those that wait for it may end.
+    pub fn let_go(&self) {
+        self.shared.set_power(Power::Off);
+    }
+
+    /// The power comes back: what processes see from now on is what was synced, and what of the
+    /// rest survived. All processes that had files open must have been killed before.
     ///
     /// # Errors
     /// Somebody still has a file open after some seconds.
     pub fn cut(&self, manner: Manner) -> io::Result<Lost> {
+        self.let_go();
         let end = Instant::now() + CLOSED_WITHIN;
         let mut image = self.shared.image();
         // I2
@@ -106,7 +165,15 @@ impl PowerCut {
             let waited = self.shared.closed.wait_timeout(image, left);
             image = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        Ok(image.cut(manner))
+        let lost = image.cut(manner);
+        drop(image);
+        self.shared.set_power(Power::On);
+        Ok(lost)
+    }
+
+    /// From now on a sync takes this long. One is performed at a time, as by one disk.
+    pub fn slow_down(&self, sync: Duration) {
+        self.shared.sync_ns.store(sync.as_nanos() as u64, Ordering::Relaxed);
     }
 
     /// From now on syncs are answered and do nothing: what a test of a test needs.
@@ -203,8 +270,8 @@ impl Filesystem for Disk {
         _flags: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
-        let mut image = self.image();
         let done = (|| {
+            let mut image = self.image();
             if let Some(mode) = mode {
                 image.set_mode(ino.0, mode)?;
             }
@@ -275,7 +342,8 @@ impl Filesystem for Disk {
     ) {
         let mut image = self.image();
         let made = image.make(parent.0, name, mode & !umask, false);
-        match made.and_then(|stat| image.opened(stat.node).map(|()| stat)) {
+        let made = made.and_then(|stat| image.opened(stat.node).map(|()| stat));
+        match made {
             Ok(stat) => {
                 let (handle, direct) = (FileHandle(0), FopenFlags::FOPEN_DIRECT_IO);
                 reply.created(&TTL, &attributes(stat), Generation(0), handle, direct);
@@ -339,11 +407,13 @@ impl Filesystem for Disk {
     }
 
     fn fsync(&self, _: &Request, ino: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        ended(self.image().sync(ino.0), reply);
+        self.0.work();
+        ended(self.0.powered().and_then(|mut image| image.sync(ino.0)), reply);
     }
 
     fn fsyncdir(&self, _: &Request, ino: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        ended(self.image().sync_dir(ino.0), reply);
+        self.0.work();
+        ended(self.0.powered().and_then(|mut image| image.sync_dir(ino.0)), reply);
     }
 
     fn readdir(

@@ -50,3 +50,22 @@ fn the_power_is_not_cut_under_an_open_file() {
         assert_eq!((lost.sectors, lost.names), (2, 1));
     });
 }
+
+#[test]
+fn a_sync_under_way_when_the_power_fails_makes_nothing_durable() {
+    let base = tempfile::tempdir().unwrap();
+    let Some(disk) = mount(base.path()) else { return };
+    let mut open = File::create(disk.path().join("a")).unwrap();
+    File::open(disk.path()).unwrap().sync_all().unwrap();
+    open.write_all(b"x").unwrap();
+    disk.fail();
+    std::thread::scope(|scope| {
+        let syncing = scope.spawn(|| open.sync_all());
+        disk.let_go();
+        assert!(syncing.join().unwrap().is_err());
+    });
+    drop(open);
+    disk.cut(Manner::DropAll).unwrap();
+    assert_eq!(fs::read(disk.path().join("a")).unwrap(), b"");
+    fs::write(disk.path().join("a"), b"y").unwrap();
+}

@@ -133,7 +133,11 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
                 self.node.install(prefix, None, now, &mut self.world);
                 self.send_again(); // I1
             }
-            self.node.snapshotted(prefix, &mut self.world);
+            // A transfer that is under way may have brought the state further than the machine is:
+            // it hears of that at the transfer's end.
+            if prefix <= self.node.status().applied {
+                self.node.snapshotted(prefix, &mut self.world);
+            }
         }
         if is_due || self.installs {
             self.begin_snapshot();

@@ -28,6 +28,8 @@ mod wire;
 
 use powercut::PowerCut;
 use scenario::{Place, Scenario, run};
+use std::path::Path;
+use std::time::Duration;
 
 #[test]
 fn over_shm_clients_see_one_order_while_members_die_and_hang() {
@@ -52,27 +54,38 @@ fn on_disk_over_tcp_clients_see_one_order_while_all_members_die_at_once() {
 #[test]
 fn after_power_cuts_everything_acknowledged_is_there_in_one_order() {
     let at = tempfile::tempdir().unwrap();
-    let disk = match PowerCut::mount(at.path()) {
-        Ok(disk) => disk,
-        Err(why) => return println!("skipped: {why}"),
-    };
+    let Some(disk) = disk(at.path()) else { return };
     judge_a_run("shm", Place::Power(&disk));
     let [files, directories] = disk.n_syncs();
     assert!(files > 500 && directories > 10, "{files} and {directories} syncs passed through it");
 }
 
-/// The test of the test above: with syncs that do nothing, the same run is no longer explained.
+#[test]
+fn after_power_cuts_of_one_disk_everything_acknowledged_is_there_in_one_order() {
+    let base = tempfile::tempdir().unwrap();
+    let at = base.path().join("member-3");
+    std::fs::create_dir(&at).unwrap();
+    let Some(disk) = disk(&at) else { return };
+    judge_a_run("tcp", Place::OnePower(&disk));
+}
+
+/// The test of the tests above: with syncs that do nothing, a run is no longer explained.
 #[test]
 fn a_disk_that_lies_about_its_syncs_is_found_out() {
     let at = tempfile::tempdir().unwrap();
-    let disk = match PowerCut::mount(at.path()) {
-        Ok(disk) => disk,
-        Err(why) => return println!("skipped: {why}"),
-    };
+    let Some(disk) = disk(at.path()) else { return };
     let (seed, place) = (seed(), Place::LyingPower(&disk));
     let record = run(&Scenario { fabric: "shm", place, seed, n_clients: 6, n_rounds: 1 });
     println!("a disk that lies, seed {seed}: {record}");
     judges::both_reject(&record.history, &format!("lie-{seed}"));
+}
+
+/// A disk whose power can be cut, where such a file system can be mounted.
+fn disk(at: &Path) -> Option<PowerCut> {
+    let disk = PowerCut::mount(at).inspect_err(|why| println!("skipped: {why}")).ok()?;
+    // Long enough for something to be under way whenever the power fails.
+    disk.slow_down(Duration::from_micros(300));
+    Some(disk)
 }
 
 fn seed() -> u64 {
@@ -94,6 +107,7 @@ fn judge_a_run(fabric: &str, place: Place<'_>) {
         Place::Memory => "memory",
         Place::Disk => "disk",
         Place::Power(_) | Place::LyingPower(_) => "power",
+        Place::OnePower(_) => "one-power",
     };
     let name = format!("{fabric}-{place}-{seed}");
     judges::both_accept(&record.history, &name);

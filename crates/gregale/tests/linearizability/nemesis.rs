@@ -9,7 +9,7 @@
 
 use crate::client::{MEMBERS, Shared};
 use crate::scenario::Place;
-use crate::support::{Cluster, role, signal, wait_until};
+use crate::support::{Cluster, is_alive, role, signal, wait_until};
 use base::Rng;
 use powercut::{Manner, PowerCut};
 use std::sync::atomic::Ordering;
@@ -76,6 +76,8 @@ pub(crate) struct Nemesis<'a> {
     rng: Rng,
     /// I2: the processes that ought to be there.
     pids: [u32; MEMBERS],
+    /// Sectors that power cuts took.
+    n_lost: u64,
     /// Members that were seen leading, each time that it was another one.
     leaders: Vec<u16>,
 }
@@ -83,7 +85,7 @@ pub(crate) struct Nemesis<'a> {
 impl<'a> Nemesis<'a> {
     pub(crate) fn new(cluster: &'a mut Cluster, shared: &'a Shared, seed: u64) -> Nemesis<'a> {
         let pids = [1, 2, 3].map(|id| cluster.pid_of(id));
-        Nemesis { cluster, shared, rng: Rng::new(seed), pids, leaders: Vec::new() }
+        Nemesis { cluster, shared, rng: Rng::new(seed), pids, n_lost: 0, leaders: Vec::new() }
     }
 
     /// Commits all faults, in an order of its own; how often the leader changed.
@@ -93,10 +95,11 @@ impl<'a> Nemesis<'a> {
                 Place::Memory => ROUND.to_vec(),
                 Place::Disk => [&ROUND[..], &DURABLE].concat(),
                 Place::Power(_) => vec![Fault::KillLeader, Fault::KillFollower, Fault::KillAll],
+                Place::OnePower(_) => vec![Fault::KillLeader, Fault::KillLeader, Fault::KillAll],
                 // Its first word is believed: then nothing is left of the rest.
                 Place::LyingPower(_) => vec![Fault::CutPower(Manner::DropAll)],
             };
-            if let Place::Power(_) = place {
+            if let Place::Power(_) | Place::OnePower(_) = place {
                 for n in 0..N_CUTS {
                     let some = Manner::KeepSome(self.rng.below(u64::MAX));
                     faults.push(Fault::CutPower(if n % 3 == 0 { Manner::DropAll } else { some }));
@@ -111,9 +114,15 @@ impl<'a> Nemesis<'a> {
                     (Fault::CutPower(manner), Place::Power(disk) | Place::LyingPower(disk)) => {
                         self.cut_power(disk, manner);
                     }
+                    (Fault::CutPower(manner), Place::OnePower(disk)) => {
+                        self.cut_power_of_the_third(disk, manner);
+                    }
                     _ => self.commit(fault),
                 }
             }
+        }
+        if !matches!(place, Place::Memory | Place::Disk) {
+            assert!(self.n_lost > 0, "no cut took anything away, so none showed anything");
         }
         self.wait_for_writes("the end");
         self.leader_seen_by(1);
@@ -121,12 +130,33 @@ impl<'a> Nemesis<'a> {
     }
 
     fn cut_power(&mut self, disk: &PowerCut, manner: Manner) {
-        self.cluster.kill_all();
+        disk.fail();
+        self.cluster.kill_all(|| disk.let_go());
         let lost = disk.cut(manner).expect("everybody is dead");
         println!("the power failed ({manner:?}): {lost:?}");
+        self.n_lost += lost.sectors;
         self.cluster.start_again();
         self.pids = [1, 2, 3].map(|id| self.cluster.pid_of(id));
         self.leader_seen_by(1);
+    }
+
+    /// Its supervisor starts it again soon; then the leader dies, so that it may be asked to vote
+    /// with what it has left.
+    fn cut_power_of_the_third(&mut self, disk: &PowerCut, manner: Manner) {
+        disk.fail();
+        self.kill(3);
+        disk.let_go();
+        wait_until("the third member to end", || !is_alive(self.pids[2]));
+        let lost = disk.cut(manner).expect("its only user is dead");
+        println!("the power of member 3 failed ({manner:?}): {lost:?}");
+        self.n_lost += lost.sectors;
+        self.wait_for_return(3);
+        let leader = self.leader_seen_by(3);
+        if leader != 3 {
+            self.kill(leader);
+            self.wait_for_another_leader(3, leader);
+            self.wait_for_return(leader);
+        }
     }
 
     fn commit(&mut self, fault: Fault) {

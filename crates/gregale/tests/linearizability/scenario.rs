@@ -18,7 +18,9 @@ pub(crate) enum Place<'a> {
     Disk,
     /// On a disk whose power fails.
     Power(&'a PowerCut),
-    /// Likewise, and it does nothing when it is asked to sync.
+    /// On disks of which the third member's is this one: its power fails while the others go on.
+    OnePower(&'a PowerCut),
+    /// As [`Place::Power`], and it does nothing when it is asked to sync.
     LyingPower(&'a PowerCut),
 }
 
@@ -84,6 +86,7 @@ pub(crate) fn run(scenario: &Scenario<'_>) -> Record {
     let path = match scenario.place {
         Place::Memory | Place::Disk => data.path().to_owned(),
         Place::Power(disk) | Place::LyingPower(disk) => disk.path().join("data"),
+        Place::OnePower(disk) => disk.path().parent().expect("mounted below it").to_owned(),
     };
     let path = path.to_str().expect("a plain path");
     // Snapshots all the time: members die in the middle of them, and come back by them.

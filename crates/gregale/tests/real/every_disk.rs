@@ -66,7 +66,7 @@ fn each_disk_alone_holds_every_acknowledged_write() {
     let leader = usize::from(cluster.leader());
     let committed = cluster.status_at(1)["members"][leader - 1]["committed"].as_u64().unwrap();
     // Nobody may tell the others anything any more.
-    cluster.kill_all();
+    cluster.kill_all(|| {});
     for member in 1..=3 {
         let end = log_end(&data.path().join(format!("member-{member}")));
         assert!(end >= committed, "member {member} holds {end} of {committed} slots");

@@ -63,13 +63,14 @@ impl Cluster {
     }
 
     /// SIGKILL for the supervisor and for all members, as a power cut ends processes; returns when
-    /// none of them is there any more.
-    pub(crate) fn kill_all(&mut self) {
+    /// none of them is there any more. `killed` is called when all have got the signal.
+    pub(crate) fn kill_all(&mut self, killed: impl FnOnce()) {
         let pids: Vec<u32> = (1..=self.nodes).map(|id| self.pid_of(id)).collect();
         // It must neither restart anybody nor, by its death, ask anybody to end in order.
         signal(self.supervisor.id(), "STOP");
         pids.iter().for_each(|pid| signal(*pid, "KILL"));
         signal(self.supervisor.id(), "KILL");
+        killed();
         self.wait_for_end();
         wait_until("all processes to end", || !pids.iter().any(|pid| is_alive(*pid)));
     }
