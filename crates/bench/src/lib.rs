@@ -6,11 +6,13 @@
 //! - [`core`]: the protocol alone, in one thread, beside [`rivals`].
 //! - [`decide`], [`failover`], [`verbs`]: real processes over a real fabric. [`group`] is their
 //!   parent's side, [`worker`] their own, [`member`] the loop of a worker that decides.
+//! - [`mod@amcast`]: atomic multicast between processes that each host a member of every group.
 //! - [`kv`], [`idle`]: a real [`cluster`], beside the servers that people use today.
 //! - [`restart`], [`snapshot`]: what logs on [`mod@disk`] cost besides.
 //! - [`run`]: how often, and what becomes of it.
 #![forbid(unsafe_code)]
 
+pub mod amcast;
 pub mod clock;
 pub mod cluster;
 pub mod core;

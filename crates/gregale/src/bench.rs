@@ -3,6 +3,7 @@
 use crate::cli::Format;
 use crate::config::{Durability, parse_bytes as parse_plain_bytes};
 use crate::failure::{Failure, Outcome};
+use bench::amcast::worker::Contender;
 use bench::failover::Setting;
 use bench::group::Launcher;
 use bench::member::Wait;
@@ -145,6 +146,28 @@ enum What {
         #[command(flatten)]
         place: PlaceArgs,
     },
+    /// Atomic multicast: throughput against latency, eight groups of three, in three processes.
+    #[command(after_help = "Examples:\n  \
+        gregale bench amcast --fabric shm --destinations 2 --open\n  \
+        gregale bench amcast --protocol primcast,primcast-linearizable\n\n\
+        Each process hosts one member of every group on one poll loop, and a client beside each.")]
+    Amcast {
+        /// Which providers.
+        #[arg(long, value_enum, value_delimiter = ',')]
+        #[arg(default_values_t = [OneFabric::Shm, OneFabric::Tcp])]
+        fabric: Vec<OneFabric>,
+        /// How many of the eight groups each message goes to.
+        #[arg(long, value_delimiter = ',', default_values_t = [1, 2, 4, 8])]
+        #[arg(value_parser = clap::value_parser!(u8).range(1..=8))]
+        destinations: Vec<u8>,
+        /// Which protocols; the first is set beside the others.
+        #[arg(long, value_enum, value_delimiter = ',')]
+        #[arg(default_values_t = [Multicast::Primcast, Multicast::Whitebox, Multicast::Fastcast])]
+        protocol: Vec<Multicast>,
+        /// Also an open loop: messages at fixed rates, whatever became of the ones before.
+        #[arg(long)]
+        open: bool,
+    },
     /// Processor time of an idle cluster of three.
     #[command(after_help = "Example:\n  gregale bench idle --seconds 10")]
     Idle {
@@ -178,6 +201,25 @@ impl From<OneFabric> for FabricKind {
         match fabric {
             OneFabric::Shm => FabricKind::Shm,
             OneFabric::Tcp => FabricKind::Tcp,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Multicast {
+    Primcast,
+    PrimcastLinearizable,
+    Whitebox,
+    Fastcast,
+}
+
+impl From<Multicast> for Contender {
+    fn from(protocol: Multicast) -> Contender {
+        match protocol {
+            Multicast::Primcast => Contender::Primcast,
+            Multicast::PrimcastLinearizable => Contender::PrimcastHop,
+            Multicast::Whitebox => Contender::Whitebox,
+            Multicast::Fastcast => Contender::Fastcast,
         }
     }
 }
@@ -302,6 +344,15 @@ pub(crate) fn run(args: &BenchArgs) -> Outcome {
             let data = place.data.clone();
             let setting = bench::snapshot::Setting { gregale, fabrics, state_bytes, data };
             ("snapshot".to_owned(), done(bench::snapshot::report(&setting, runs))?)
+        }
+        What::Amcast { fabric, destinations, protocol, open } => {
+            let setting = bench::amcast::Setting {
+                fabrics: kinds(fabric),
+                contenders: protocol.iter().map(|protocol| (*protocol).into()).collect(),
+                destinations: destinations.iter().map(|n| usize::from(*n)).collect(),
+                open: *open,
+            };
+            ("amcast".to_owned(), done(bench::amcast::report(&launcher, &setting, &effort))?)
         }
         What::Idle { fabric, seconds } => {
             let fabrics = kinds(fabric);

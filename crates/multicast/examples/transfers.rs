@@ -12,7 +12,7 @@ use multicast::{Door, GroupId, GroupSet, Options, Seat, System};
 use std::error::Error;
 use std::time::Duration;
 
-const TRANSFERS: usize = 300;
+const TRANSFERS: usize = 100;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let directory = tempfile::Builder::new().prefix("gregale-").tempdir_in("/dev/shm")?;

@@ -114,6 +114,25 @@ pub struct MemberView {
     pub delivered: u64,
 }
 
+/// What a node has done, for reports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Turns of the loop.
+    pub turns: u64,
+    /// Of them such that slept.
+    pub sleeps: u64,
+    /// Messages of the fabric that were posted.
+    pub frames: u64,
+    /// Bytes in them.
+    pub frame_bytes: u64,
+    /// Records that came in frames.
+    pub records: u64,
+    /// Times that a member was handed something: of its own node or of another.
+    pub parcels: u64,
+    /// Deliveries.
+    pub delivered: u64,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Open {
     deadline: Instant,
@@ -129,6 +148,7 @@ pub struct Desk {
     pub(crate) is_full: bool,
     pub(crate) started: Vec<Arc<Message>>,
     pub(crate) outcomes: Vec<(MessageId, Outcome)>,
+    pub(crate) figures: Figures,
     layout: Layout,
     sender: u64,
     window: usize,
@@ -148,6 +168,7 @@ impl Desk {
             is_full: false,
             started: Vec::new(),
             outcomes: Vec::new(),
+            figures: Figures::default(),
             layout: places.layout().clone(),
             sender,
             window,
@@ -171,6 +192,11 @@ impl Desk {
     /// How the hosted members stand, in order of groups.
     pub fn members(&self) -> &[MemberView] {
         &self.views
+    }
+
+    /// What the node has done so far.
+    pub const fn figures(&self) -> Figures {
+        self.figures
     }
 
     /// How many own messages have no outcome yet.

@@ -32,9 +32,9 @@ pub mod system;
 mod world;
 
 pub use application::{Application, Delivery};
-pub use desk::{Desk, MemberView, Options, Outcome, PAYLOAD_BYTES_MAX, Refused};
+pub use desk::{Desk, Figures, MemberView, Options, Outcome, PAYLOAD_BYTES_MAX, Refused};
 pub use door::{Door, Failed, Pending};
-pub use node::{Figures, Node};
+pub use node::Node;
 pub use open::{Error, Seat, run};
 pub use proto::amcast::{GroupId, GroupSet, Message, MessageId, Timestamp};
 pub use stream::End;

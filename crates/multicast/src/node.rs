@@ -55,25 +55,6 @@ struct Member<M> {
     delivered: u64,
 }
 
-/// What a node has done, for reports.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
-    /// Turns of the loop.
-    pub turns: u64,
-    /// Of them such that slept.
-    pub sleeps: u64,
-    /// Messages of the fabric that were posted.
-    pub frames: u64,
-    /// Bytes in them.
-    pub frame_bytes: u64,
-    /// Records that came in frames.
-    pub records: u64,
-    /// Times that a member was handed something: of its own node or of another.
-    pub parcels: u64,
-    /// Deliveries.
-    pub delivered: u64,
-}
-
 /// How many words of protocol memory a node of `system` needs.
 pub fn n_words(system: &System) -> u32 {
     omega::N_WORDS * system.groups.len() as u32
@@ -101,7 +82,6 @@ pub struct Node<F, M: Multicast, A> {
     last_work_at: Instant,
     look_at: Instant,
     tell_at: Instant,
-    figures: Figures,
 }
 
 impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
@@ -166,7 +146,6 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
             last_work_at: Instant::ZERO,
             look_at: Instant::ZERO,
             tell_at: Instant::ZERO,
-            figures: Figures::default(),
         })
     }
 
@@ -178,12 +157,6 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
     /// The application and its desk: for what it does between turns.
     pub const fn at_desk(&mut self) -> (&mut A, &mut Desk) {
         (&mut self.app, &mut self.desk)
-    }
-
-    /// What it has done so far.
-    pub fn figures(&self) -> Figures {
-        let streams = &self.world.streams;
-        Figures { frames: streams.n_frames, frame_bytes: streams.n_bytes, ..self.figures }
     }
 
     /// Nodes that are not spoken to any more, and why.
@@ -213,7 +186,7 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
     /// # Errors
     /// As of [`Node::run`].
     pub fn turn(&mut self) -> io::Result<()> {
-        self.figures.turns += 1;
+        self.desk.figures.turns += 1;
         self.desk.now = self.clock.now();
         let looks = self.desk.now.since(self.last_work_at) <= self.spin;
         if looks {
@@ -222,7 +195,7 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
             // N3: say so, look once more, and only then wait.
             self.fabric.prepare_sleep();
             let timeout = if self.advance() { Duration::ZERO } else { self.sleep_for() };
-            self.figures.sleeps += u64::from(!timeout.is_zero());
+            self.desk.figures.sleeps += u64::from(!timeout.is_zero());
             self.poller.wait(Some(timeout), &mut self.ready)?;
             self.fabric.awake();
         }
@@ -273,6 +246,8 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
         }
         self.world.streams.send(&mut self.fabric, tells);
         self.fabric.flush();
+        self.desk.figures.frames = self.world.streams.n_frames;
+        self.desk.figures.frame_bytes = self.world.streams.n_bytes;
         worked
     }
 
@@ -341,7 +316,7 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
     }
 
     fn on_record(&mut self, record: Record<M::Wire>) {
-        self.figures.records += 1;
+        self.desk.figures.records += 1;
         match record {
             Record::Parcel(to, parcel) => self.hand(to, &parcel),
             Record::Done(sequence, at) => {
@@ -368,7 +343,7 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
         for group in to.iter() {
             let Some(at) = self.member_of[group.index()] else { continue };
             let member = &mut self.members[usize::from(at)];
-            self.figures.parcels += 1;
+            self.desk.figures.parcels += 1;
             self.world.acting = member.pid;
             match parcel {
                 Parcel::Start(message) => member.machine.on_start(message, now, &mut self.world),
@@ -413,7 +388,7 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
             let group = delivery.group.index();
             let at = self.member_of[group].expect("only members that live here deliver");
             self.members[usize::from(at)].delivered += 1;
-            self.figures.delivered += 1;
+            self.desk.figures.delivered += 1;
             self.world.report(&delivery);
             let (id, ts) = (delivery.message.id, delivery.at);
             self.app.deliver(delivery, &mut self.desk);

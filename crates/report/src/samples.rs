@@ -44,6 +44,16 @@ impl Latency {
         }
     }
 
+    /// Adds `n` times of the same length: what [`Latency::buckets`] of another process told.
+    pub fn record_many_ns(&mut self, time_ns: u64, n: u64) {
+        self.times.saturating_record_n(time_ns, n);
+    }
+
+    /// The times that occurred, shortest first, and how often: enough to make it again elsewhere.
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.times.iter_recorded().map(|at| (at.value_iterated_to(), at.count_at_value()))
+    }
+
     /// How many times.
     pub fn count(&self) -> u64 {
         self.times.len()

@@ -92,6 +92,9 @@ pub fn run() {
 fn start() -> Result<(), Box<dyn std::error::Error>> {
     let mut line = String::new();
     std::io::stdin().read_line(&mut line)?;
+    if let Ok(spec) = serde_json::from_str::<crate::amcast::worker::Spec>(&line) {
+        return crate::amcast::worker::run(&spec);
+    }
     let spec: Spec = serde_json::from_str(&line)?;
     let mail = Mail::start();
     let setup = setup_of(&spec);

@@ -1,0 +1,302 @@
+//! One process of a system under measurement: it hosts a member of every group, and one client
+//! beside each member.
+//!
+//! It says [`Said::Ready`] when its members deliver, loads the system when it is told to, says what
+//! it saw, and serves the others until its input ends.
+
+use super::load::{Load, Plan, Seen};
+use crate::clock::shared_ns;
+use base::Instant;
+use multicast::{
+    Application, Delivery, Desk, FabricKind, Figures, Limits, MessageId, Options, Order, Outcome,
+    Protocol, Seat, System,
+};
+use runtime::Poller;
+use serde::{Deserialize, Serialize};
+use std::io::{BufRead, Write};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// How often a process that waits for its start looks around.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+
+/// Which protocol, in which order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Contender {
+    /// PrimCast.
+    Primcast,
+    /// PrimCast with the real-time order `hop`.
+    PrimcastHop,
+    /// White-Box.
+    Whitebox,
+    /// FastCast.
+    Fastcast,
+}
+
+impl Contender {
+    /// As in reports and on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Contender::Primcast => "primcast",
+            Contender::PrimcastHop => "primcast-linearizable",
+            Contender::Whitebox => "whitebox",
+            Contender::Fastcast => "fastcast",
+        }
+    }
+
+    const fn protocol(self) -> (Protocol, Order) {
+        match self {
+            Contender::Primcast => (Protocol::Primcast, Order::Plain),
+            Contender::PrimcastHop => (Protocol::Primcast, Order::Hop),
+            Contender::Whitebox => (Protocol::Whitebox, Order::Plain),
+            Contender::Fastcast => (Protocol::Fastcast, Order::Plain),
+        }
+    }
+}
+
+/// Who a process is and what it will do: its first line of input.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Spec {
+    /// Which protocol.
+    pub contender: Contender,
+    /// On TCP: where everybody listens.
+    pub addresses: Vec<SocketAddr>,
+    /// The system's name.
+    pub cluster: String,
+    /// Where its regions are.
+    pub directory: PathBuf,
+    /// How many groups; each has a member on every node.
+    pub groups: usize,
+    /// How many nodes.
+    pub nodes: usize,
+    /// Which node this is, from 1.
+    pub node: usize,
+    /// Its clients' work.
+    pub plan: Plan,
+}
+
+/// What a process says: a JSON line each.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Said {
+    /// Its members deliver.
+    Ready,
+    /// What it saw.
+    Took(Took),
+    /// It cannot go on.
+    Failed(String),
+}
+
+/// What a process saw while it was under load.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Took {
+    /// Messages of its clients that were delivered within the span.
+    pub completed: u64,
+    /// Of them, those that were refused at first and multicast later.
+    pub refused: u64,
+    /// From multicast to delivery at the client's own member: (nanoseconds, how often).
+    pub latency: Vec<(u64, u64)>,
+    /// Processor time that it used, in nanoseconds.
+    pub cpu_ns: u64,
+    /// How long it measured.
+    pub span_ns: u64,
+    /// Messages of the fabric that it posted.
+    pub frames: u64,
+    /// Bytes in them.
+    pub frame_bytes: u64,
+    /// What its members were handed.
+    pub parcels: u64,
+    /// Deliveries of its members.
+    pub delivered: u64,
+}
+
+/// The parent's word: 0 nothing yet, else the shared time at which the load begins; `u64::MAX` the
+/// end.
+type Start = Arc<AtomicU64>;
+
+fn say(what: &Said) {
+    let mut line = serde_json::to_string(what).expect("it is plain data");
+    line.push('\n');
+    let mut out = std::io::stdout().lock();
+    // Nobody reads any more: the parent is gone, and the input's end stops us.
+    let _gone = out.write_all(line.as_bytes()).and_then(|()| out.flush());
+}
+
+/// Runs the process that `spec` describes, until its input ends.
+///
+/// # Errors
+/// The node's.
+pub fn run(spec: &Spec) -> Result<(), Box<dyn std::error::Error>> {
+    let start = Start::default();
+    let hears = start.clone();
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+            match line.trim().parse() {
+                Ok(at) => hears.store(at, Ordering::SeqCst),
+                Err(_) => break,
+            }
+        }
+        hears.store(u64::MAX, Ordering::SeqCst);
+    });
+    let groups = (0..spec.groups)
+        // The first primaries sit on different nodes.
+        .map(|group| (0..spec.nodes).map(|rank| (group + rank) % spec.nodes + 1).collect())
+        .collect();
+    let (protocol, order) = spec.contender.protocol();
+    let on_tcp = !spec.addresses.is_empty();
+    let directory = match on_tcp {
+        false => spec.directory.clone(),
+        // As on as many hosts: nobody sees another's file.
+        true => spec.directory.join(format!("host-{}", spec.node)),
+    };
+    let system = System {
+        cluster: spec.cluster.clone(),
+        // Private files, and loopback for seconds: the secret keeps out strays of an earlier run.
+        secret: spec.cluster.clone(),
+        protocol,
+        order,
+        fabric: if on_tcp { FabricKind::Tcp } else { FabricKind::Shm },
+        directory,
+        nodes: spec.nodes,
+        addresses: spec.addresses.clone(),
+        groups,
+        clock_error_us: None,
+        // A machine without time for all its processes is no reason to change primaries.
+        limits: Limits {
+            window: 1 << 20,
+            suspect_ms: 3000,
+            patience_ms: 2000,
+            ..Limits::default()
+        },
+    };
+    let app = Client {
+        start: start.clone(),
+        phase: Phase::Probing { sent: false },
+        load: Load::new(&spec.plan, spec.node, spec.groups),
+        plan: spec.plan.clone(),
+        now: Instant::ZERO,
+        before: (Figures::default(), 0),
+    };
+    let stop = |_: &mut Client| start.load(Ordering::Relaxed) == u64::MAX;
+    multicast::run(&system, Seat::new(spec.node), app, stop)?;
+    Ok(())
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// One message to everybody: when it is back, all is well.
+    Probing {
+        sent: bool,
+    },
+    Waiting,
+    Warming {
+        until_ns: u64,
+    },
+    Measuring {
+        until_ns: u64,
+    },
+    Serving,
+}
+
+struct Client {
+    start: Start,
+    phase: Phase,
+    plan: Plan,
+    load: Load,
+    now: Instant,
+    /// Figures and processor time when measuring began.
+    before: (Figures, u64),
+}
+
+impl Application for Client {
+    fn deliver(&mut self, delivery: Delivery, desk: &mut Desk) {
+        self.now = desk.now();
+        self.load.delivered(&delivery);
+    }
+
+    fn outcome(&mut self, _: MessageId, outcome: Outcome, _: &mut Desk) {
+        if let (Phase::Probing { .. }, Outcome::Delivered(_)) = (self.phase, outcome) {
+            self.phase = Phase::Waiting;
+            say(&Said::Ready);
+        }
+    }
+
+    fn turn(&mut self, _: &Poller, desk: &mut Desk) -> bool {
+        self.now = desk.now();
+        match self.phase {
+            Phase::Probing { sent: false } => {
+                let patience = Duration::from_secs(3600);
+                let options = Options { patience, ..Options::default() };
+                let everybody = desk.layout().groups();
+                let sent = desk.multicast(everybody, *b"", &options).is_ok();
+                self.phase = Phase::Probing { sent };
+                sent
+            }
+            Phase::Waiting => {
+                let at = self.start.load(Ordering::Relaxed);
+                if at == 0 || shared_ns() < at {
+                    return false;
+                }
+                let until_ns = at + self.plan.warm_up.as_nanos() as u64;
+                self.phase = Phase::Warming { until_ns };
+                self.load.begin(shared_ns());
+                self.load.go_on(shared_ns(), desk)
+            }
+            Phase::Warming { until_ns } => {
+                let now = shared_ns();
+                if now >= until_ns {
+                    let until_ns = now + self.plan.span.as_nanos() as u64;
+                    self.phase = Phase::Measuring { until_ns };
+                    self.before = (desk.figures(), cpu_ns());
+                    self.load.measure(now);
+                }
+                self.load.go_on(now, desk)
+            }
+            Phase::Measuring { until_ns } => {
+                let now = shared_ns();
+                if now >= until_ns {
+                    self.phase = Phase::Serving;
+                    self.tell(now, &desk.figures());
+                    self.load.end();
+                    return false;
+                }
+                self.load.go_on(now, desk)
+            }
+            Phase::Probing { sent: true } | Phase::Serving => false,
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        match self.phase {
+            Phase::Waiting => Some(self.now.plus(LOOK_EVERY)),
+            Phase::Warming { .. } | Phase::Measuring { .. } => self.load.deadline(),
+            Phase::Probing { .. } | Phase::Serving => None,
+        }
+    }
+}
+
+impl Client {
+    fn tell(&self, now: u64, after: &Figures) {
+        let Seen { completed, refused, latency, since_ns } = self.load.seen();
+        let (before, cpu_before) = self.before;
+        say(&Said::Took(Took {
+            completed,
+            refused,
+            latency,
+            cpu_ns: cpu_ns() - cpu_before,
+            span_ns: now - since_ns,
+            frames: after.frames - before.frames,
+            frame_bytes: after.frame_bytes - before.frame_bytes,
+            parcels: after.parcels - before.parcels,
+            delivered: after.delivered - before.delivered,
+        }));
+    }
+}
+
+/// Processor time of this process.
+fn cpu_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
