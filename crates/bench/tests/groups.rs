@@ -3,6 +3,9 @@
 //!
 //! A worker is this test's own binary, told by its environment to be one.
 
+use bench::amcast::crew::{Shape, measure};
+use bench::amcast::load::{Pace, Plan};
+use bench::amcast::worker::Contender;
 use bench::failover::{self, Setting};
 use bench::group::{Group, Launcher, Plan};
 use bench::member::Wait;
@@ -85,6 +88,33 @@ fn a_group_leaves_nothing_behind() {
         assert!(!directory.exists(), "{directory:?}");
         for pid in pids {
             assert!(rustix::process::test_kill_process(pid).is_err(), "{pid:?} still runs");
+        }
+    }
+}
+
+#[test]
+fn every_protocol_of_atomic_multicast_delivers_under_load() {
+    let shape = Shape { groups: 3, members: 3 };
+    for fabric in [FabricKind::Shm, FabricKind::Tcp] {
+        for contender in
+            [Contender::Primcast, Contender::PrimcastHop, Contender::Whitebox, Contender::Fastcast]
+        {
+            for pace in [Pace::Closed { outstanding: 4 }, Pace::Open { per_s: 500.0 }] {
+                let plan = Plan {
+                    destinations: 2,
+                    message_bytes: 64,
+                    pace,
+                    warm_up: Duration::from_millis(20),
+                    span: Duration::from_millis(200),
+                };
+                let tooks = measure(&launcher(), contender, fabric, shape, &plan).unwrap();
+                assert_eq!(tooks.len(), 3);
+                for took in tooks {
+                    let n_timed: u64 = took.latency.iter().map(|(_, n)| n).sum();
+                    assert_eq!(n_timed, took.completed, "{contender:?}: each is timed");
+                    assert!(took.completed > 0, "{contender:?} over {fabric:?}, {pace:?}");
+                }
+            }
         }
     }
 }

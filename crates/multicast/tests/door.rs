@@ -2,10 +2,47 @@
 
 mod common;
 
-use common::{Heard, PATIENCE, Town, groups};
-use multicast::{Door, FabricKind, GroupId, Options, Order, Outcome, Protocol, Refused, Timestamp};
-use std::collections::BTreeMap;
+use common::{Heard, PATIENCE, Town};
+use multicast::open::Seat;
+use multicast::{
+    Door, FabricKind, GroupId, GroupSet, Options, Order, Outcome, Protocol, Refused, Timestamp,
+};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
+
+fn groups(of: &[usize]) -> GroupSet {
+    of.iter().map(|group| GroupId::at(*group)).collect()
+}
+
+fn open(town: &mut Town, node: usize) -> Door {
+    let listener = town.listeners[node - 1].take();
+    Door::open(&town.system, Seat { node, listener }).expect("the node opens")
+}
+
+fn open_all(town: &mut Town) -> Vec<Door> {
+    (1..=town.system.nodes).map(|node| open(town, node)).collect()
+}
+
+/// Takes from every door until each member has delivered what `expected` says for its group.
+fn wait(heard: &mut Heard, doors: &[(usize, &Door)], expected: &BTreeMap<usize, usize>) {
+    let until = Instant::now() + PATIENCE;
+    for (node, door) in doors {
+        let groups: BTreeSet<usize> =
+            door.members().iter().map(|view| view.group.index()).collect();
+        let wants = |heard: &Heard| {
+            groups.iter().any(|group| {
+                let n = heard.by.get(&(*node, *group)).map_or(0, Vec::len);
+                n < expected.get(group).copied().unwrap_or(0)
+            })
+        };
+        while wants(heard) {
+            assert!(Instant::now() < until, "node {node} heard only {:?}", heard.counts());
+            if let Some(delivery) = door.next(Duration::from_millis(200)) {
+                heard.note(*node, &delivery);
+            }
+        }
+    }
+}
 
 fn three_by_three() -> Vec<Vec<usize>> {
     vec![vec![1, 2, 3], vec![2, 3, 1], vec![3, 1, 2]]
@@ -17,14 +54,14 @@ fn options() -> Options {
 
 /// Every node multicasts to every set of groups; all agree.
 fn all_agree(mut town: Town, rounds: usize) {
-    let doors = town.open_all();
+    let doors = open_all(&mut town);
     let n_groups = town.system.groups.len();
     let mut expected = BTreeMap::new();
     let mut pending = Vec::new();
     for round in 0..rounds {
         for (at, door) in doors.iter().enumerate() {
             for dest in 1..1_u32 << n_groups {
-                let dest = multicast::GroupSet::from_bits(dest);
+                let dest = GroupSet::from_bits(dest);
                 let payload = format!("{round} {at} {dest:?}").into_bytes();
                 pending.push(door.multicast(dest, payload, &options()).expect("there is room"));
                 for group in dest.iter() {
@@ -38,7 +75,7 @@ fn all_agree(mut town: Town, rounds: usize) {
     assert!(stamps.iter().all(|at| *at > Timestamp::ZERO));
     let by_node: Vec<(usize, &Door)> = (1..).zip(&doors).collect();
     let mut heard = Heard::default();
-    heard.wait(&by_node, &expected);
+    wait(&mut heard, &by_node, &expected);
     heard.judge();
     for door in doors {
         assert_eq!(door.next(Duration::ZERO), None, "nothing comes twice");
@@ -84,7 +121,7 @@ fn every_protocol_and_every_order_runs() {
 #[test]
 fn a_node_without_members_multicasts_and_hears_what_became_of_it() {
     let mut town = Town::new(FabricKind::Shm, 4, vec![vec![1, 2, 3]]);
-    let doors = town.open_all();
+    let doors = open_all(&mut town);
     let client = &doors[3];
     assert!(client.members().is_empty());
     let at = client.multicast(groups(&[0]), *b"from outside", &options()).unwrap().wait().unwrap();
@@ -97,7 +134,7 @@ fn a_node_without_members_multicasts_and_hears_what_became_of_it() {
 /// meanwhile is delivered.
 fn survives_a_primary(fabric: FabricKind) {
     let mut town = Town::new(fabric, 3, vec![vec![1, 2, 3], vec![1, 3, 2], vec![2, 3, 1]]);
-    let mut doors = town.open_all();
+    let mut doors = open_all(&mut town);
     let all = groups(&[0, 1, 2]);
     let multicast = |door: &Door, n: usize| {
         (0..n)
@@ -118,7 +155,7 @@ fn survives_a_primary(fabric: FabricKind) {
     let expected = (0..3).map(|group| (group, 30 + 20 + 20)).collect();
     let by_node: Vec<(usize, &Door)> = (2..).zip(&doors).collect();
     let mut heard = Heard::default();
-    heard.wait(&by_node, &expected);
+    wait(&mut heard, &by_node, &expected);
     heard.judge();
     for group in (0..3).map(GroupId::at) {
         let is_led =
@@ -140,12 +177,12 @@ fn new_primaries_take_over_on_tcp() {
 #[test]
 fn without_a_majority_the_outcome_is_unknown_and_said_in_time() {
     let mut town = Town::new(FabricKind::Shm, 3, vec![vec![1, 2, 3]]);
-    let door = town.open(1);
+    let door = open(&mut town, 1);
     let hasty = Options { patience: Duration::from_millis(50), ..Options::default() };
     let pending = door.multicast(groups(&[0]), *b"x", &hasty).unwrap();
     assert_eq!(pending.wait(), Err(multicast::Failed::Unknown));
     // Nothing that was said is lost: the others start now.
-    let others = [town.open(2), town.open(3)];
+    let others = [open(&mut town, 2), open(&mut town, 3)];
     for door in [&door, &others[0], &others[1]] {
         let delivery = door.next(PATIENCE).expect("unknown is not failed");
         assert_eq!(&*delivery.message.payload, b"x");
@@ -156,7 +193,7 @@ fn without_a_majority_the_outcome_is_unknown_and_said_in_time() {
 fn queues_are_bounded_and_say_so() {
     let mut town = Town::new(FabricKind::Shm, 3, vec![vec![1, 2, 3]]);
     town.system.limits.window = 8;
-    let door = town.open(1);
+    let door = open(&mut town, 1);
     // Nobody else is there: nothing is ever delivered.
     let dest = groups(&[0]);
     let until = Instant::now() + PATIENCE;
@@ -188,7 +225,7 @@ fn a_slow_application_holds_its_senders_up_and_nothing_is_lost() {
     let mut town = Town::new(FabricKind::Shm, 3, vec![vec![1, 2, 3], vec![1, 2, 3]]);
     town.system.limits.deliveries = 64;
     town.system.limits.backlog_bytes = 64 << 10;
-    let doors = town.open_all();
+    let doors = open_all(&mut town);
     let dest = groups(&[0]);
     let until = Instant::now() + PATIENCE;
     let mut taken = 0_u64;
@@ -212,7 +249,7 @@ fn a_slow_application_holds_its_senders_up_and_nothing_is_lost() {
 #[test]
 fn safe_ts_is_a_snapshots_timestamp() {
     let mut town = Town::new(FabricKind::Shm, 3, three_by_three());
-    let doors = town.open_all();
+    let doors = open_all(&mut town);
     let door = &doors[0];
     let mut last = Timestamp::ZERO;
     for _ in 0..20 {

@@ -13,7 +13,8 @@ use crate::run::{Effort, report as report_of};
 use crate::worker::order::FabricKind;
 use crew::{Shape, measure};
 use load::{Pace, Plan};
-use report::{Latency, Progress, Report, Row, median_rows};
+use report::figure::{Axis, FigureError, Series, lines};
+use report::{Latency, Progress, Report, Row, Value, median_rows};
 use worker::{Contender, Took};
 
 /// The thesis's deployment.
@@ -154,7 +155,7 @@ fn most(rows: &[Row], setting: &Setting) -> Vec<Row> {
             let best = |contender: &Contender| {
                 let of_it = rows.iter().filter(|row| {
                     let is_its = |name: &str, value: &str| {
-                        matches!(row.get(name), Some(report::Value::Text(text)) if text == value)
+                        matches!(row.get(name), Some(Value::Text(text)) if text == value)
                     };
                     is_its("protocol", contender.name())
                         && is_its("fabric", fabric.name())
@@ -188,4 +189,40 @@ fn most(rows: &[Row], setting: &Setting) -> Vec<Row> {
         }
     }
     summary
+}
+
+/// Throughput against latency: the messages to two groups if they were measured, as in the thesis.
+///
+/// # Errors
+/// [`FigureError`].
+pub fn picture(report: &Report) -> Result<String, FigureError> {
+    let of = |row: &Row| row.number("destinations");
+    let loads = || report.rows.iter().filter(|row| row.number("p95_ns").is_some());
+    let has_two = loads().any(|row| of(row) == Some(2.0));
+    let shown = if has_two { Some(2.0) } else { loads().find_map(of) };
+    let mut series: Vec<Series> = Vec::new();
+    for row in loads().filter(|row| of(row) == shown) {
+        let text = |name: &str| match row.get(name) {
+            Some(Value::Text(text)) => text.as_str(),
+            _ => "",
+        };
+        let open = if row.number("offered_per_s").is_some() { ", open loop" } else { "" };
+        let name = format!("{}, {}{open}", text("protocol"), text("fabric"));
+        let number = |name: &str| row.number(name).unwrap_or(f64::NAN);
+        let point = (number("per_s") / 1e3, number("p95_ns") / 1e6);
+        match series.iter_mut().find(|one| one.name == name) {
+            Some(one) => one.points.push(point),
+            None => series.push(Series { name, points: vec![point] }),
+        }
+    }
+    let groups = match shown {
+        Some(1.0) => "one group".to_owned(),
+        n => format!("{} groups", n.unwrap_or(0.0)),
+    };
+    lines(
+        &format!("Eight groups of three, every message to {groups}"),
+        &Axis::linear("thousand messages per s"),
+        &Axis::log("p95 latency (ms)"),
+        &series,
+    )
 }

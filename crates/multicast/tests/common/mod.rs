@@ -1,13 +1,11 @@
 //! Systems for tests: everything of them is gone when they are dropped.
 
-use multicast::open::Seat;
 use multicast::{
-    Delivery, Door, FabricKind, GroupId, GroupSet, Limits, MessageId, Order, Protocol, System,
-    Timestamp,
+    Delivery, FabricKind, GroupId, GroupSet, Limits, MessageId, Order, Protocol, System, Timestamp,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::TcpListener;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Longer than anything takes on a machine that does something else besides.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -46,19 +44,6 @@ impl Town {
         listeners.resize_with(nodes, || None);
         Town { system, listeners, _directory: directory }
     }
-
-    pub(crate) fn open(&mut self, node: usize) -> Door {
-        let listener = self.listeners[node - 1].take();
-        Door::open(&self.system, Seat { node, listener }).expect("the node opens")
-    }
-
-    pub(crate) fn open_all(&mut self) -> Vec<Door> {
-        (1..=self.system.nodes).map(|node| self.open(node)).collect()
-    }
-}
-
-pub(crate) fn groups(of: &[usize]) -> GroupSet {
-    of.iter().map(|group| GroupId::at(*group)).collect()
 }
 
 /// One delivery: its place in the order, and whom it was for.
@@ -75,27 +60,6 @@ impl Heard {
         let message = &delivery.message;
         let of = self.by.entry((node, delivery.group.index())).or_default();
         of.push((delivery.at, message.id, message.dest));
-    }
-
-    /// Takes from every door until each member has delivered what `expected` says for its group.
-    pub(crate) fn wait(&mut self, doors: &[(usize, &Door)], expected: &BTreeMap<usize, usize>) {
-        let until = Instant::now() + PATIENCE;
-        for (node, door) in doors {
-            let groups: BTreeSet<usize> =
-                door.members().iter().map(|view| view.group.index()).collect();
-            let wants = |heard: &Heard| {
-                groups.iter().any(|group| {
-                    let n = heard.by.get(&(*node, *group)).map_or(0, Vec::len);
-                    n < expected.get(group).copied().unwrap_or(0)
-                })
-            };
-            while wants(self) {
-                assert!(Instant::now() < until, "node {node} heard only {:?}", self.counts());
-                if let Some(delivery) = door.next(Duration::from_millis(200)) {
-                    self.note(*node, &delivery);
-                }
-            }
-        }
     }
 
     pub(crate) fn counts(&self) -> Vec<((usize, usize), usize)> {
