@@ -4,7 +4,7 @@
 //! A worker is this test's own binary, told by its environment to be one.
 
 use bench::amcast::crew::{Shape, measure};
-use bench::amcast::load::{Pace, Plan};
+use bench::amcast::load::{self, Pace};
 use bench::amcast::worker::Contender;
 use bench::failover::{self, Setting};
 use bench::group::{Group, Launcher, Plan};
@@ -100,7 +100,7 @@ fn every_protocol_of_atomic_multicast_delivers_under_load() {
             [Contender::Primcast, Contender::PrimcastHop, Contender::Whitebox, Contender::Fastcast]
         {
             for pace in [Pace::Closed { outstanding: 4 }, Pace::Open { per_s: 500.0 }] {
-                let plan = Plan {
+                let plan = load::Plan {
                     destinations: 2,
                     message_bytes: 64,
                     pace,
