@@ -6,7 +6,7 @@
 //!   checks come first.
 
 use crate::system::Places;
-use base::{Instant, Rank};
+use base::{Instant, MemberSet, Rank};
 use proto::amcast::wire::is_addressable;
 use proto::amcast::{GroupId, GroupSet, Layout, Message, MessageId, Timestamp};
 use std::collections::VecDeque;
@@ -143,6 +143,7 @@ struct Open {
 pub struct Desk {
     pub(crate) now: Instant,
     pub(crate) views: Vec<MemberView>,
+    pub(crate) linked: MemberSet,
     /// Destinations that refuse for the moment.
     pub(crate) lagging: GroupSet,
     pub(crate) is_full: bool,
@@ -164,6 +165,7 @@ impl Desk {
         Desk {
             now: Instant::ZERO,
             views: Vec::new(),
+            linked: MemberSet::EMPTY,
             lagging: GroupSet::EMPTY,
             is_full: false,
             started: Vec::new(),
@@ -197,6 +199,11 @@ impl Desk {
     /// What the node has done so far.
     pub const fn figures(&self) -> Figures {
         self.figures
+    }
+
+    /// The other nodes that can be spoken to and are not believed dead.
+    pub const fn linked(&self) -> MemberSet {
+        self.linked
     }
 
     /// How many own messages have no outcome yet.

@@ -406,6 +406,7 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
 
     /// Only what has been handed over counts as delivered.
     fn refresh_views(&mut self) {
+        self.desk.linked = self.world.streams.linked();
         self.desk.views.clear();
         self.desk.views.extend(self.members.iter().map(|member| MemberView {
             group: member.pid.group,

@@ -16,7 +16,7 @@
 //! - S4 A byte is dealt with when its record was handed up: a node that stops handing up holds up
 //!   its senders.
 
-use base::{MAX_MEMBERS, Port, Rank};
+use base::{MAX_MEMBERS, MemberSet, Port, Rank};
 use proto::amcast::wire::{Malformed, Reader, number};
 use std::ops::Range;
 
@@ -246,6 +246,13 @@ impl Streams {
             State::Ended(why) => Some(why),
             State::Down | State::Greeting | State::Open => None,
         }
+    }
+
+    /// Who can be spoken to, and is not believed dead.
+    pub(crate) fn linked(&self) -> MemberSet {
+        let is_linked = |peer: &Peer| peer.state == State::Open && !peer.is_suspected;
+        let peers = self.peers.iter().enumerate().filter(|(_, peer)| is_linked(peer));
+        peers.map(|(at, _)| Rank::at(at)).collect()
     }
 
     /// Who has given this node up (S3).

@@ -67,6 +67,17 @@ impl View {
     }
 }
 
+/// Something that a client wants, taken from the desk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Laid<'a> {
+    /// A command for the log.
+    Write(Asker, &'a [u8]),
+    /// A read; the service has its bytes.
+    Read(Asker),
+    /// Members who hold what was written.
+    Wait(Asker),
+}
+
 /// Who waits for a read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Reader {
@@ -220,6 +231,27 @@ impl Desk {
         room
     }
 
+    /// A new turn, for a service that has no replica's loop behind it.
+    pub fn turn(&mut self, now: Instant, view: View) {
+        (self.now, self.view) = (now, view);
+    }
+
+    /// Hands over what was laid down, until `take` returns false (that and the rest stay): for a
+    /// service that brings it into an order by itself, and then keeps to its deadlines.
+    pub fn take(&mut self, mut take: impl FnMut(Laid<'_>) -> bool) {
+        self.writes.drain(|asker, command| take(Laid::Write(asker, command)));
+        let mut is_open = true;
+        self.waiting.readers.retain(|waiting| {
+            let Reader::Own(asker) = waiting.reader else { return false };
+            is_open = is_open && take(Laid::Read(asker));
+            !is_open
+        });
+        self.waits.retain(|wait| {
+            is_open = is_open && take(Laid::Wait(wait.asker));
+            !is_open
+        });
+    }
+
     /// The client is gone: nobody waits any more. (Its commands take their course.)
     pub fn forget_waits(&mut self, connection: u64) {
         self.waits.retain(|wait| wait.asker.connection != connection);
@@ -284,5 +316,33 @@ impl Desk {
             && self.after_tick.readers.is_empty()
             && self.rounds.is_empty()
             && self.waits.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_taken_stays() {
+        let mut desk = Desk::new(View::new(Rank::at(0), 3), PATIENCE);
+        let asker = |request| Asker { connection: 1, request };
+        desk.write(asker(1), b"x");
+        desk.read(asker(2));
+        desk.read(asker(3));
+        assert!(desk.wait(asker(4), Prefix::ZERO, 1, None));
+        let taken = |desk: &mut Desk, n: usize| {
+            let mut taken = Vec::new();
+            desk.take(|laid| {
+                let (Laid::Write(asker, _) | Laid::Read(asker) | Laid::Wait(asker)) = laid;
+                let takes = taken.len() < n;
+                taken.extend(takes.then_some(asker.request));
+                takes
+            });
+            taken
+        };
+        assert_eq!(taken(&mut desk, 2), [1, 2]);
+        assert_eq!(taken(&mut desk, 9), [3, 4]);
+        assert!(desk.is_idle());
     }
 }

@@ -94,6 +94,19 @@ impl Outbox {
         }
     }
 
+    /// Hands every command to `take` and forgets it, until it returns false (that one and the rest
+    /// stay): for who keeps them elsewhere until they are answered.
+    pub fn drain(&mut self, mut take: impl FnMut(Asker, &[u8]) -> bool) {
+        while let Some(record) = self.records.front_mut() {
+            let command = &self.bytes[record.start..record.start + record.len];
+            if !record.answered && !take(record.asker, command) {
+                return;
+            }
+            record.answered = true;
+            self.forget_answered();
+        }
+    }
+
     /// Everything without an answer is to go out again, from the oldest: who had it is not, or may
     /// not be, the leader any more.
     pub fn rewind(&mut self) {
@@ -190,6 +203,22 @@ mod tests {
         assert_eq!(late, [asker(1)], "the younger record has the earlier deadline");
         assert_eq!(outbox.complete(Sequence(2)), Some(asker(2)));
         assert!(outbox.is_empty());
+    }
+
+    #[test]
+    fn what_is_drained_is_forgotten_and_what_is_not_taken_stays() {
+        let mut outbox = Outbox::default();
+        for connection in 1..=3 {
+            outbox.push(asker(connection), b"x", Instant(5));
+        }
+        let mut taken = Vec::new();
+        outbox.drain(|of, _| {
+            let takes = taken.len() < 2;
+            taken.extend(takes.then_some(of));
+            takes
+        });
+        assert_eq!((taken, outbox.len()), (vec![asker(1), asker(2)], 1));
+        assert_eq!(gone_out(&mut outbox, 9), [(3, b"x".to_vec())]);
     }
 
     fn asker(connection: u64) -> Asker {
