@@ -108,6 +108,16 @@ func (o *operation) replies() []reply {
 	}
 }
 
+// onlyReads says whether the operation can have changed nothing.
+func (o *operation) onlyReads() bool {
+	for _, command := range o.list() {
+		if command.Op != "get" {
+			return false
+		}
+	}
+	return true
+}
+
 // strict refuses fields that the format does not name.
 func strict(raw []byte, into any) error {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
@@ -162,6 +172,10 @@ func parse(line []byte, operations *[]operation) error {
 		return errors.New("complete_ns and result come together, or not at all")
 	}
 	if op.Result != nil && op.Result.word == "failed" {
+		return nil
+	}
+	if op.Result == nil && op.onlyReads() {
+		// Nobody knows what it read, and it changed nothing.
 		return nil
 	}
 	if op.Result != nil && len(op.replies()) != len(op.list()) {
