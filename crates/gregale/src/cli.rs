@@ -2,7 +2,7 @@
 //!
 //! Precedence everywhere: flag, environment (`GREGALE_*`), configuration file, default.
 
-use crate::config::{Durability, FabricKind, Protocol};
+use crate::config::{Durability, FabricKind, Order, Partitioning, Protocol};
 use crate::failure::Outcome;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -87,6 +87,7 @@ pub(crate) enum Format {
     gregale up --durability memory-quorum  in memory: faster, lost with all processes\n  \
     gregale up --durability disk-all       on every disk: a dead member blocks writes\n  \
     gregale up --fabric tcp --port 7100    the same over TCP, ports 7100 to 7102\n  \
+    gregale up --partitions 4              a keyspace in four parts, transactions across them\n  \
     redis-cli -p 7000 SET greeting hello   any replica takes any command")]
 pub(crate) struct UpArgs {
     /// How many replicas: 1 to 7. A majority of them has to live.
@@ -96,15 +97,24 @@ pub(crate) struct UpArgs {
     #[arg(long, env = "GREGALE_FABRIC", value_enum, default_value_t = FabricKind::Shm)]
     pub(crate) fabric: FabricKind,
     /// How the order is agreed upon; see `gregale protocols`.
-    /// Without it the durability decides: velos in memory, durable on disk.
+    /// Without it the durability decides, velos in memory, durable on disk; or --partitions does.
     #[arg(long, env = "GREGALE_PROTOCOL", value_enum)]
     pub(crate) protocol: Option<Protocol>,
     /// What an acknowledged update survives. memory-quorum: the crash of any minority of processes,
     /// not a power cut of all. disk-quorum: that too, and then the loss of any minority of disks.
     /// disk-all: then the loss of all disks but one; a dead member blocks writes, not reads, until
     /// it is back or removed.
-    #[arg(long, env = "GREGALE_DURABILITY", value_enum, default_value_t = Durability::DiskQuorum)]
-    pub(crate) durability: Durability,
+    /// Without it: disk-quorum; with --partitions, memory-quorum.
+    #[arg(long, env = "GREGALE_DURABILITY", value_enum)]
+    pub(crate) durability: Option<Durability>,
+    /// Cut the keyspace into so many partitions, 1 to 32, each replicated by every replica, ordered
+    /// by atomic multicast: MULTI, MSET, RENAME and the like work across them.
+    #[arg(long, env = "GREGALE_PARTITIONS")]
+    pub(crate) partitions: Option<u8>,
+    /// How commands of several partitions respect real time. linearizable: the multicast does it.
+    /// signals: partitions wait for each other before they execute. reply: before they answer.
+    #[arg(long, env = "GREGALE_ORDER", value_enum, default_value_t = Order::Linearizable, requires = "partitions")]
+    pub(crate) order: Order,
     /// The first replica's client port; the others' follow it.
     #[arg(long, env = "GREGALE_PORT", default_value_t = 7000)]
     pub(crate) port: u16,
@@ -144,7 +154,23 @@ pub(crate) struct UpArgs {
 impl UpArgs {
     /// The one that was chosen, or the durability's.
     pub(crate) fn protocol(&self) -> Protocol {
-        self.protocol.unwrap_or_else(|| self.durability.protocol())
+        self.protocol.unwrap_or_else(|| match self.partitions {
+            Some(_) => Protocol::Primcast,
+            None => self.durability().protocol(),
+        })
+    }
+
+    /// The one that was chosen, or the usual one.
+    pub(crate) fn durability(&self) -> Durability {
+        self.durability.unwrap_or(match self.partitions {
+            Some(_) => Durability::MemoryQuorum,
+            None => Durability::DiskQuorum,
+        })
+    }
+
+    /// The partitions, if there are to be any.
+    pub(crate) fn partitioning(&self) -> Option<Partitioning> {
+        self.partitions.map(|n| Partitioning { n, order: self.order })
     }
 }
 

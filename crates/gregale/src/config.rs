@@ -43,6 +43,8 @@ pub(crate) enum Protocol {
     Mu,
     /// One-sided writes into logs on disk; for the durable modes.
     Durable,
+    /// Atomic multicast; for a keyspace in partitions.
+    Primcast,
 }
 
 impl Protocol {
@@ -52,8 +54,49 @@ impl Protocol {
             Protocol::Velos => "velos",
             Protocol::Mu => "mu",
             Protocol::Durable => "durable",
+            Protocol::Primcast => "primcast",
         }
     }
+}
+
+/// How commands of several partitions are kept in an order that respects real time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Order {
+    /// By the multicast: partitions execute what they are given at once.
+    #[default]
+    Linearizable,
+    /// By waiting for each other's signal before they execute.
+    Signals,
+    /// By waiting for it before they answer.
+    Reply,
+}
+
+impl Order {
+    /// As it is written.
+    pub(crate) fn name(self) -> &'static str {
+        kv::partition::Order::from(self).name()
+    }
+}
+
+impl From<Order> for kv::partition::Order {
+    fn from(order: Order) -> kv::partition::Order {
+        match order {
+            Order::Linearizable => kv::partition::Order::Linearizable,
+            Order::Signals => kv::partition::Order::Signals,
+            Order::Reply => kv::partition::Order::Reply,
+        }
+    }
+}
+
+/// A keyspace in partitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Partitioning {
+    /// How many; each has a replica at every member.
+    pub(crate) n: u8,
+    #[serde(default)]
+    pub(crate) order: Order,
 }
 
 /// What an acknowledged update survives; each more than the one before.
@@ -158,6 +201,9 @@ pub(crate) struct Config {
     /// Instead of the usual rule: a snapshot whenever so many bytes were logged (durable modes).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) snapshot_log_bytes: Option<u64>,
+    /// The keyspace is cut into partitions (primcast). The same at all members.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) partitions: Option<Partitioning>,
     /// What all members know and nobody else does.
     pub(crate) secret_file: PathBuf,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -238,6 +284,7 @@ impl Config {
             )));
         }
         check_choices(self.protocol, self.fabric, self.durability)?;
+        check_partitions(self.protocol, self.partitions.map(|of| of.n))?;
         if self.data.is_some() != self.durability.is_on_disk() {
             return Err(Failure::new(format_args!(
                 "durability = {:?} {} a `data` directory",
@@ -258,6 +305,11 @@ impl Config {
     /// This member's entry.
     pub(crate) fn own(&self) -> &Member {
         &self.members[usize::from(self.member) - 1]
+    }
+
+    /// The protocol's family.
+    pub(crate) fn engine(&self) -> &'static str {
+        if self.partitions.is_some() { "multicast" } else { "one-sided" }
     }
 
     /// This member's rank.
@@ -292,6 +344,14 @@ pub(crate) fn check_choices(
     fabric: FabricKind,
     durability: Durability,
 ) -> Outcome<()> {
+    if protocol == Protocol::Primcast && durability.is_on_disk() {
+        return Err(Failure::new(format_args!(
+            "partitions are kept in memory, which does not provide {}: say --durability \
+             memory-quorum (an acknowledged update then survives {})",
+            durability.name(),
+            Durability::MemoryQuorum.promise()
+        )));
+    }
     if durability.is_on_disk() != (protocol == Protocol::Durable) {
         return Err(Failure::new(format_args!(
             "{} does not provide {}: leave --protocol out, use {}, or say --durability {}",
@@ -308,6 +368,26 @@ pub(crate) fn check_choices(
         ));
     }
     Ok(())
+}
+
+/// Refuses partitions without the protocol that orders them, and the other way round.
+pub(crate) fn check_partitions(protocol: Protocol, n: Option<u8>) -> Outcome<()> {
+    match n {
+        None if protocol == Protocol::Primcast => {
+            Err(Failure::new("primcast orders partitions: say how many, --partitions 4"))
+        }
+        Some(_) if protocol != Protocol::Primcast => Err(Failure::new(format_args!(
+            "{} does not order partitions: leave --protocol out, or say --protocol primcast",
+            protocol.name()
+        ))),
+        Some(n) if !(1..=kv::partition::PARTITIONS_MAX).contains(&usize::from(n)) => {
+            Err(Failure::new(format_args!(
+                "{n} partitions: choose 1 to {}",
+                kv::partition::PARTITIONS_MAX
+            )))
+        }
+        None | Some(_) => Ok(()),
+    }
 }
 
 /// Refuses to serve strangers without a password.
@@ -397,6 +477,16 @@ control = "127.0.0.1:7201"
         assert!(with("member = 2", durable).contains("needs a `data` directory"));
         let all = with("member = 2", "member = 2\ndurability = \"disk-all\"");
         assert!(all.contains("velos does not provide disk-all"), "{all}");
+        let alone = with("member = 2", "member = 2\nprotocol = \"primcast\"");
+        assert!(alone.contains("--partitions"), "{alone}");
+        let velos = with("member = 2", "member = 2\npartitions = { n = 4 }");
+        assert!(velos.contains("velos does not order partitions"), "{velos}");
+        let primcast = "member = 2\nprotocol = \"primcast\"\npartitions = { n = 4 }";
+        let disk = with("member = 2", &format!("{primcast}\ndurability = \"disk-quorum\""));
+        assert!(disk.contains("partitions are kept in memory"), "{disk}");
+        let many = with("member = 2", &primcast.replace('4', "33"));
+        assert!(many.contains("choose 1 to 32"), "{many}");
+        assert!(load(&FILE.replace("member = 2", primcast)).is_ok());
         assert!(with("127.0.0.1:7001", "0.0.0.0:7001").contains("--requirepass"));
         assert!(with("127.0.0.1:7201", "0.0.0.0:7201").contains("control port"));
     }

@@ -16,7 +16,7 @@
 use crate::config::{Config, Durability};
 use crate::failure::{Failure, Outcome};
 use crate::serve::life;
-use crate::status::{ClusterStatus, DiskStatus, MemberStatus};
+use crate::status::{ClusterStatus, DiskStatus, MemberStatus, PartitionStatus};
 use proto::Role;
 use runtime::{Stats, View};
 use serde::{Deserialize, Serialize};
@@ -54,6 +54,9 @@ pub(crate) struct Card {
     /// Where its log is, in durable modes. Members of earlier versions do not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) disk: Option<DiskStatus>,
+    /// The partitions that it executes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) partitions: Vec<PartitionStatus>,
 }
 
 /// What the service adds to the figures.
@@ -64,7 +67,6 @@ pub(crate) struct ServiceFigures {
     pub(crate) commands: u64,
     pub(crate) keys: u64,
     pub(crate) memory_bytes: u64,
-    pub(crate) sessions: u64,
 }
 
 /// Figures that the loop leaves for the threads.
@@ -83,6 +85,8 @@ pub(crate) struct Board {
     /// Which life of this member's process, from 1.
     life_count: u64,
     latest: Mutex<Option<Latest>>,
+    /// Its partitions, if the keyspace is cut.
+    partitions: Mutex<Vec<PartitionStatus>>,
     n_clients: AtomicUsize,
     /// The pids that the others had when they were last heard, to name the dead.
     pids: Mutex<[u32; base::MAX_MEMBERS]>,
@@ -94,6 +98,7 @@ impl Board {
             config: config.clone(),
             life_count,
             latest: Mutex::new(None),
+            partitions: Mutex::new(Vec::new()),
             n_clients: AtomicUsize::new(0),
             pids: Mutex::new([0; base::MAX_MEMBERS]),
         })
@@ -115,6 +120,15 @@ impl Board {
         }
     }
 
+    /// The same of its partitions.
+    pub(crate) fn leave_partitions(&self, partitions: Vec<PartitionStatus>) {
+        *self.partitions.lock().unwrap_or_else(PoisonError::into_inner) = partitions;
+    }
+
+    fn partitions(&self) -> Vec<PartitionStatus> {
+        self.partitions.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// This member's card; "down" if the loop stands still (I3).
     pub(crate) fn card(&self) -> Card {
         let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
@@ -131,6 +145,7 @@ impl Board {
                 leader: 0,
                 data_lost: false,
                 disk: None,
+                partitions: Vec::new(),
             };
         };
         let view = &latest.view;
@@ -145,6 +160,7 @@ impl Board {
             leader: view.trusted.map_or(0, |rank| rank.member().0),
             data_lost: view.data_lost,
             disk: latest.stats.disk.as_ref().map(DiskStatus::new),
+            partitions: self.partitions(),
         }
     }
 
@@ -166,6 +182,10 @@ impl Board {
         });
         let known = others.iter().flatten().map(|card| card.ballot);
         let ballot = known.max().unwrap_or(0).max(own.ballot);
+        // A member that has lost its memory executes none; any other knows them all.
+        let knows = |card: &&Card| !card.partitions.is_empty();
+        let informed = std::iter::once(&own).chain(others.iter().flatten()).find(knows);
+        let partitions = informed.map_or_else(Vec::new, |card| card.partitions.clone());
         let mut pids = self.pids.lock().unwrap_or_else(PoisonError::into_inner);
         let members: Vec<MemberStatus> = self
             .config
@@ -201,13 +221,15 @@ impl Board {
         ClusterStatus {
             writes_wait_for,
             cluster: self.config.cluster.clone(),
-            engine: "one-sided".into(),
+            engine: self.config.engine().into(),
             protocol: self.config.protocol.name().into(),
             durability: self.config.durability.name().into(),
             fabric: self.config.fabric.name().into(),
             view: 1,
             ballot,
             members,
+            order: self.config.partitions.map(|of| of.order.name().into()),
+            partitions,
         }
     }
 
@@ -238,7 +260,6 @@ impl Board {
         put("clients_refused_total", "counter", "Clients over the limit.", refused);
         put("commands_total", "counter", "Commands of clients.", service.commands as f64);
         put("keys", "gauge", "Keys.", service.keys as f64);
-        put("sessions", "gauge", "Open sessions of clients.", service.sessions as f64);
         put("memory_bytes", "gauge", "Memory of keys and values.", service.memory_bytes as f64);
         if let Some(disk) = &stats.disk {
             let (start, end) = (disk.log_start as f64, disk.log_end as f64);
@@ -252,6 +273,12 @@ impl Board {
             put("disk_trouble", "gauge", "Whether the disk is full or stands still.", trouble);
             let troubles = disk.troubles as f64;
             put("disk_troubles_total", "counter", "Times that it became so.", troubles);
+        }
+        let partitions = self.partitions();
+        if !partitions.is_empty() {
+            put("partitions", "gauge", "Partitions of the keyspace.", partitions.len() as f64);
+            let led = partitions.iter().filter(|of| of.leader == self.config.member).count();
+            put("partitions_led", "gauge", "Of them, such that this member leads.", led as f64);
         }
         for (name, help, value) in stats.counters() {
             put(&format!("{name}_total"), "counter", help.trim(), value as f64);

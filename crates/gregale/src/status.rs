@@ -30,6 +30,25 @@ pub(crate) struct ClusterStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) writes_wait_for: Vec<u16>,
     pub(crate) members: Vec<MemberStatus>,
+    /// With partitions: how they are kept in an order that respects real time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) order: Option<String>,
+    /// With partitions: each, as the member that answers sees it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) partitions: Vec<PartitionStatus>,
+}
+
+/// One partition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct PartitionStatus {
+    /// From 0.
+    pub(crate) id: usize,
+    /// The member that leads it; 0 for none.
+    pub(crate) leader: u16,
+    /// Messages that its replica here has executed.
+    pub(crate) executed: u64,
+    /// Its keys.
+    pub(crate) keys: u64,
 }
 
 /// One member of it.
@@ -165,6 +184,11 @@ fn table(status: &ClusterStatus) -> String {
             status.durability
         );
     }
+    for of in &status.partitions {
+        let leader = if of.leader == 0 { "-".to_owned() } else { of.leader.to_string() };
+        let PartitionStatus { id, executed, keys, .. } = of;
+        text += &format!("partition {id}  leader {leader}, {keys} keys, {executed} executed\n");
+    }
     for (id, disk) in status.members.iter().filter_map(|it| Some((it.id, it.disk.as_ref()?))) {
         text += &format!("disk {id}  {}\n", disk.line());
     }
@@ -204,6 +228,8 @@ mod tests {
             ballot: 9,
             writes_wait_for: vec![3],
             members: vec![member(1, "leader", 9), member(2, "follower", 7), member(3, "down", 0)],
+            order: None,
+            partitions: vec![PartitionStatus { id: 0, leader: 2, executed: 5, keys: 1 }],
         };
         let text = table(&status);
         let lines: Vec<Vec<&str>> = text.lines().map(|l| l.split_whitespace().collect()).collect();
@@ -214,6 +240,7 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("writes wait for the disk of member 3:"), "{text}");
+        assert!(text.contains("partition 0  leader 2, 1 keys, 5 executed\n"), "{text}");
         assert!(text.ends_with("TROUBLE: /data/member-1 is full\n"), "{text}");
     }
 }

@@ -8,7 +8,7 @@
 //!   nobody rather than somebody else.
 
 use super::info::{self, DATA_LOST, Facts};
-use super::state::State;
+use super::state::{Holding, Holds, State};
 use super::statuses::Statuses;
 use super::{KEY_LISTENER, KEY_STATUS};
 use crate::config::Config;
@@ -200,7 +200,7 @@ impl Clients {
         &mut self,
         ready: Ready,
         poller: &Poller,
-        state: &State,
+        state: &impl Holds,
         desk: &mut Desk,
     ) {
         let mut scratch = std::mem::take(&mut self.scratch);
@@ -218,7 +218,7 @@ impl Clients {
         key: u64,
         scratch: &mut [u8],
         poller: &Poller,
-        state: &State,
+        state: &impl Holds,
         desk: &mut Desk,
     ) {
         let now = desk.now();
@@ -249,7 +249,7 @@ impl Clients {
     }
 
     /// Takes the connection's requests, as long as there is room for them (I2).
-    fn pump(&mut self, key: u64, state: &State, desk: &mut Desk) {
+    fn pump(&mut self, key: u64, state: &impl Holds, desk: &mut Desk) {
         loop {
             if !desk.has_room() {
                 self.stalled.push(key);
@@ -299,22 +299,18 @@ impl Clients {
         key: u64,
         id: RequestId,
         sections: &[String],
-        state: &State,
+        state: &impl Holds,
         desk: &Desk,
     ) {
-        let store = state.machine.store();
-        let figures = ServiceFigures {
-            keys: store.len() as u64,
-            memory_bytes: store.used_bytes(),
-            sessions: state.machine.client_sessions().len() as u64,
-            ..self.figures()
-        };
+        let Holding { keys, memory_bytes, expiring } = state.holding();
+        let figures = ServiceFigures { keys, memory_bytes, ..self.figures() };
         let facts = Facts {
             config: &self.config,
             view: desk.view(),
             disk: self.disk.as_ref(),
             figures,
-            expiring: store.expiring() as u64,
+            expiring,
+            more: state.describe(),
             uptime_s: self.started.elapsed().as_secs(),
         };
         let sections: Vec<&str> = sections.iter().map(String::as_str).collect();
@@ -407,7 +403,7 @@ impl Clients {
     }
 
     /// Goes on with clients whose requests were answered, or for whom there is room again.
-    pub(super) fn resume(&mut self, state: &State, desk: &mut Desk) -> bool {
+    pub(super) fn resume(&mut self, state: &impl Holds, desk: &mut Desk) -> bool {
         let before = self.figures.commands;
         let mut runnable = std::mem::take(&mut self.runnable);
         for key in runnable.drain(..) {

@@ -20,6 +20,8 @@ pub(super) struct Facts<'a> {
     pub(super) disk: Option<&'a DiskFigures>,
     pub(super) figures: ServiceFigures,
     pub(super) expiring: u64,
+    /// Further lines of our own section.
+    pub(super) more: String,
     pub(super) uptime_s: u64,
 }
 
@@ -110,7 +112,8 @@ fn keyspace(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
 
 fn gregale(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
     let Facts { config, view, .. } = facts;
-    write!(out, "gregale_cluster:{}\r\ngregale_engine:one-sided\r\n", config.cluster)?;
+    write!(out, "gregale_cluster:{}\r\n", config.cluster)?;
+    write!(out, "gregale_engine:{}\r\n", config.engine())?;
     write!(out, "gregale_protocol:{}\r\n", config.protocol.name())?;
     write!(out, "gregale_durability:{}\r\n", config.durability.name())?;
     if config.durability == Durability::DiskAll {
@@ -142,7 +145,7 @@ fn gregale(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
         let last = disk.last_trouble.as_deref().unwrap_or("");
         write!(out, "gregale_disk_last_trouble:{last}\r\n")?;
     }
-    write!(out, "gregale_sessions:{}\r\n", facts.figures.sessions)?;
+    out.push_str(&facts.more);
     write!(out, "gregale_members:{}\r\n", config.members.len())?;
     for (at, member) in config.members.iter().enumerate() {
         let rank = base::Rank::at(at);
@@ -176,7 +179,9 @@ mod tests {
         let figures = ServiceFigures { keys: 3, ..ServiceFigures::default() };
         let disk = DiskFigures { place: "/d".into(), log_end: 7, ..DiskFigures::default() };
         let (disk, view) = (Some(&disk), &view);
-        let facts = Facts { config: &config, view, disk, figures, expiring: 1, uptime_s: 5 };
+        let more = "gregale_more:1\r\n".to_owned();
+        let config = &config;
+        let facts = Facts { config, view, disk, figures, expiring: 1, more, uptime_s: 5 };
         text(&facts, wanted)
     }
 
@@ -193,6 +198,7 @@ mod tests {
     fn one_section_can_be_asked_for() {
         let text = info(&["gregale"]);
         assert!(text.starts_with("# Gregale\r\n") && text.matches('#').count() == 1);
+        assert!(text.contains("gregale_more:1\r\n"));
         assert!(text.contains("gregale_durability:memory-quorum\r\n"));
         assert!(text.contains("gregale_disk:/d\r\ngregale_log_start:0\r\ngregale_log_end:7\r\n"));
         assert_eq!(info(&["nonsense"]), "");

@@ -11,6 +11,7 @@
 mod backups;
 mod clients;
 mod info;
+mod partitioned;
 mod state;
 mod statuses;
 
@@ -23,6 +24,7 @@ pub(crate) use backups::NO_SUCH_BACKUP;
 use base::Slot;
 use clients::Clients;
 pub(crate) use clients::STATUS_SECTION;
+pub(crate) use partitioned::{PartitionedDoor, seats};
 use proto::Role;
 use runtime::{
     Answer, Answers, Appended, Asker, Desk, Interest, Origin, Performed, Poller, ReadAnswer, Ready,
@@ -253,7 +255,6 @@ impl Service for Door {
         let figures = ServiceFigures {
             keys: store.len() as u64,
             memory_bytes: store.used_bytes(),
-            sessions: self.state.machine.client_sessions().len() as u64,
             ..self.clients.figures()
         };
         self.clients.disk.clone_from(&stats.disk);

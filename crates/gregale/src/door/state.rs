@@ -22,6 +22,36 @@ pub(super) struct State {
     n_reads: u64,
 }
 
+/// What a member holds, for INFO.
+pub(super) trait Holds {
+    /// In figures.
+    fn holding(&self) -> Holding;
+
+    /// In lines of our own section.
+    fn describe(&self) -> String {
+        String::new()
+    }
+}
+
+/// See [`Holds`].
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Holding {
+    pub(super) keys: u64,
+    pub(super) memory_bytes: u64,
+    pub(super) expiring: u64,
+}
+
+impl Holds for State {
+    fn holding(&self) -> Holding {
+        let store = self.machine.store();
+        Holding {
+            keys: store.len() as u64,
+            memory_bytes: store.used_bytes(),
+            expiring: store.expiring() as u64,
+        }
+    }
+}
+
 fn to_kv(origin: Origin) -> entry::Origin {
     entry::Origin { rank: origin.rank, incarnation: origin.life }
 }

@@ -10,6 +10,7 @@ mod data;
 mod learner;
 pub(crate) mod life;
 mod links;
+mod partitioned;
 pub(crate) mod sentinel;
 
 use crate::channel::{ReplicaEnd, Report, Sockets};
@@ -90,6 +91,9 @@ fn die_with_parent() -> Outcome<()> {
     Ok(())
 }
 
+/// A configuration with this protocol is one with partitions: checked when it was loaded.
+const NO_LOG: &str = "primcast orders partitions, not a log: set `partitions` too";
+
 /// What a fabric is opened with.
 pub(crate) struct Opened {
     setup: Setup,
@@ -106,6 +110,7 @@ pub(crate) fn open(config: &Config) -> Outcome<Opened> {
         Protocol::Velos => node::velos_layout(config.members.len(), &shape()),
         Protocol::Mu => node::mu_layout(config.members.len(), &shape()),
         Protocol::Durable => node::durable_layout(config.members.len(), &shape()),
+        Protocol::Primcast => return Err(Failure::new(NO_LOG)),
     };
     let setup = Setup {
         cluster: config.cluster.clone(),
@@ -130,6 +135,9 @@ fn replicate(
     channel: Option<Arc<ReplicaEnd>>,
 ) -> Outcome {
     raise_descriptor_limit();
+    if let Some(partitions) = config.partitions {
+        return partitioned::run(config, partitions, sockets, channel);
+    }
     let Opened { setup, addresses } = open(config)?;
     std::fs::create_dir_all(&config.directory)
         .map_err(|error| Failure::os(format_args!("make {}", config.directory.display()), error))?;
@@ -271,6 +279,7 @@ impl Process<'_> {
             Protocol::Durable => self.run_with(fabric, disk, clients, board, remove, |memory| {
                 Node::<proto::durable::Durable>::durable(node, &shape(), memory)
             }),
+            Protocol::Primcast => Err(Failure::new(NO_LOG)),
         }
     }
 

@@ -45,15 +45,16 @@ const KEY_SIGNAL: u64 = u64::MAX;
 
 /// Runs the cluster until a signal.
 pub(crate) fn run(args: &UpArgs) -> Outcome {
-    config::check_choices(args.protocol(), args.fabric, args.durability)?;
+    config::check_choices(args.protocol(), args.fabric, args.durability())?;
+    config::check_partitions(args.protocol(), args.partitions)?;
     config::check_open(args.bind, args.requirepass.as_deref())?;
-    let data = match (&args.data, args.durability.is_on_disk()) {
+    let data = match (&args.data, args.durability().is_on_disk()) {
         (Some(data), false) => {
             return Err(Failure::new(format_args!(
                 "--data {}: {} keeps nothing on disk; leave --data out, or say --durability \
                  disk-quorum",
                 data.display(),
-                args.durability.name()
+                args.durability().name()
             )));
         }
         (None, false) => None,
@@ -72,7 +73,7 @@ pub(crate) fn run(args: &UpArgs) -> Outcome {
     let sockets = listen(args)?;
     let directory = Directory::create(&args.directory, &args.cluster, args.port)?;
     let data = data
-        .map(|path| Data::open(&path, &args.cluster, args.nodes, args.durability))
+        .map(|path| Data::open(&path, &args.cluster, args.nodes, args.durability()))
         .transpose()?;
     let mut supervisor = Supervisor::new(args, &directory, data, sockets)?;
     let outcome = supervisor.run();
@@ -155,11 +156,12 @@ impl<'a> Supervisor<'a> {
                     member,
                     fabric: args.fabric,
                     protocol: args.protocol(),
-                    durability: args.durability,
+                    durability: args.durability(),
                     start,
                     directory: directory.path().to_path_buf(),
                     data: data.as_ref().map(|data| data.member(member)),
                     snapshot_log_bytes: args.snapshot_log_bytes,
+                    partitions: args.partitioning(),
                     secret_file: secret.unwrap_or_else(|| directory.secret_file()),
                     requirepass: args.requirepass.clone(),
                     maxmemory: args.maxmemory,

@@ -31,16 +31,19 @@ impl Say {
 
     pub(super) fn starting(&self, args: &UpArgs, version: &str) {
         let (protocol, fabric) = (args.protocol().name(), args.fabric.name());
-        let durability = args.durability.name();
+        let durability = args.durability().name();
         self.print(
             || {
-                let price = args.durability.price();
+                let parts = args.partitioning().map_or_else(String::new, |of| {
+                    format!(", {} partitions ({} order)", of.n, of.order.name())
+                });
+                let price = args.durability().price();
                 format!(
-                    "gregale {version}: cluster {:?}, {} members, {protocol} over {fabric}, {durability}\n\
+                    "gregale {version}: cluster {:?}, {} members{parts}, {protocol} over {fabric}, {durability}\n\
                      (an acknowledged update survives {}{}{})",
                     args.cluster,
                     args.nodes,
-                    args.durability.promise(),
+                    args.durability().promise(),
                     if price.is_some() { ";\n " } else { "" },
                     price.unwrap_or_default()
                 )
@@ -48,7 +51,8 @@ impl Say {
             || {
                 json!({"event": "starting", "version": version, "cluster": args.cluster,
                        "nodes": args.nodes, "protocol": protocol, "fabric": fabric,
-                       "durability": durability})
+                       "durability": durability, "partitions": args.partitions,
+                       "order": args.partitioning().map(|of| of.order.name())})
             },
         );
     }

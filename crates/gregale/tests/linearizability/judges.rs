@@ -112,7 +112,9 @@ fn porcupine(path: &Path) -> String {
         );
         program
     });
-    let judged = Process::new(program).arg(path).output().expect("just built");
+    // Long: on a loaded machine a minute may be a few seconds of it.
+    let judged =
+        Process::new(program).args(["-timeout", "5m"]).arg(path).output().expect("just built");
     let text = String::from_utf8_lossy(&judged.stdout);
     let errors = String::from_utf8_lossy(&judged.stderr);
     let word = text.split_whitespace().next().unwrap_or_default().to_owned();

@@ -1,8 +1,8 @@
 //! Clusters whose acknowledged writes are on disk: all members die, disks are full or lost.
 
-use crate::support::{Cluster, PATIENCE, gregale, signal, wait_until};
+use crate::support::{Cluster, PATIENCE, signal, wait_until};
 use redis::Connection;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -54,104 +54,6 @@ fn everything_acknowledged_survives_the_death_of_all_again_and_again() {
         assert!((acknowledged..=acknowledged + 1).contains(&n), "round {round}: {n}");
         acknowledged = n;
     }
-}
-
-/// The snapshot that is being written in a member's directory.
-fn unfinished_snapshot(directory: &Path) -> Option<PathBuf> {
-    let entries = std::fs::read_dir(directory).unwrap();
-    // What cannot be read has gone in the meantime.
-    let mut paths = entries.flatten().map(|entry| entry.path());
-    paths.find(|path| path.extension().is_some_and(|extension| extension == "part"))
-}
-
-#[test]
-fn a_member_killed_in_the_middle_of_a_snapshot_loses_nothing() {
-    let data = tempfile::tempdir().unwrap();
-    let mut cluster = start(data.path(), &["--snapshot-log-bytes", "1000000"]);
-    let value = "x".repeat(16_000);
-    let (mut acknowledged, mut unknown, mut n_sets) = (0, 0, 0);
-    for victim in 1..=3 {
-        let directory = data.path().join(format!("member-{victim}"));
-        let mut client = cluster.connect(victim % 3 + 1);
-        let end = Instant::now() + PATIENCE * 2;
-        // A state that takes a while, and a log that soon asks for its next snapshot.
-        let cut_short = loop {
-            assert!(Instant::now() < end, "no snapshot of member {victim} was met");
-            let mut pipe = redis::pipe();
-            for _ in 0..32 {
-                pipe.cmd("SET").arg(format!("key{}", n_sets % 600)).arg(&value).ignore();
-                n_sets += 1;
-            }
-            pipe.query::<()>(&mut client).unwrap();
-            match command(&mut client, &["INCR", "n"]) {
-                Ok(_) => acknowledged += 1,
-                Err(_) => unknown += 1,
-            }
-            if unfinished_snapshot(&directory).is_none() {
-                continue;
-            }
-            signal(cluster.pid_of(victim), "KILL");
-            let left = unfinished_snapshot(&directory);
-            cluster.wait_for(&format!("member {victim} serves again"));
-            if let Some(left) = left {
-                break left;
-            }
-        };
-        assert!(!cut_short.exists(), "{} is cleared away", cut_short.display());
-        let n = command(&mut client, &["GET", "n"]).unwrap();
-        assert!((acknowledged..=acknowledged + unknown).contains(&n), "{n} of {acknowledged}");
-        let keys: i64 = command(&mut client, &["DBSIZE"]).unwrap();
-        assert_eq!(keys, 1 + n_sets.min(600));
-    }
-    assert_eq!(cluster.stop(), Some(0));
-    let path = data.path().to_str().unwrap();
-    let inspected = gregale(&["log", "inspect", path]);
-    assert_eq!(inspected.status.code(), Some(0), "{inspected:?}");
-}
-
-/// How much is overwritten, in bytes. A day of it, by volume:
-/// `OVERWRITE_BYTES=20000000000 cargo test --release -p gregale --test real overwrites`.
-fn volume() -> u64 {
-    std::env::var("OVERWRITE_BYTES").map_or(150 << 20, |text| text.parse().expect("a number"))
-}
-
-/// The bytes of a member's files.
-fn size_of(directory: &Path) -> u64 {
-    let entries = std::fs::read_dir(directory).unwrap().flatten();
-    entries.filter_map(|entry| Some(entry.metadata().ok()?.len())).sum()
-}
-
-#[test]
-fn space_on_disk_is_bounded_under_overwrites() {
-    const MIB: u64 = 1 << 20;
-    let data = tempfile::tempdir().unwrap();
-    let mut cluster = start(data.path(), &["--snapshot-log-bytes", "2000000"]);
-    let leader = cluster.leader();
-    let mut client = cluster.connect(leader);
-    let directories = [1, 2, 3].map(|id| data.path().join(format!("member-{id}")));
-    let value = "x".repeat(16_000);
-    // 64 keys: a state of 1 MiB. Of its snapshots two are kept and one is being written; of the
-    // log, what a snapshot does not cover yet, what is kept for those that lag (2048 slots of up to
-    // 8 KiB), and segments of 16 MiB: one at either end in use in part, the next, and a spare.
-    let bound = 3 * 2 * MIB + 2 * 2 * MIB + 16 * MIB + 4 * 16 * MIB;
-    let (mut written, mut largest) = (0, [0; 2]);
-    while written < volume() {
-        let mut pipe = redis::pipe();
-        for n in 0..64 {
-            pipe.cmd("SET").arg(format!("key{n}")).arg(&value).ignore();
-            written += value.len() as u64;
-        }
-        pipe.query::<()>(&mut client).unwrap();
-        let size = directories.iter().map(|directory| size_of(directory)).max().unwrap();
-        assert!(size <= bound, "{size} bytes after {written}, where {bound} are the bound");
-        let half = &mut largest[usize::from(written > volume() / 2)];
-        *half = size.max(*half);
-    }
-    let [first, second] = largest;
-    println!("{written} bytes overwritten; at most {first}, then {second} bytes on a disk");
-    assert!(written > second, "what was written was given back");
-    assert!(second <= first + 16 * MIB, "it grows: {first}, then {second}");
-    assert_eq!(cluster.stop(), Some(0));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Clusters for tests: started, watched, and surely ended.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::io::{BufRead, BufReader};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -175,19 +175,6 @@ impl Cluster {
             leads.is_some()
         });
         found
-    }
-
-    /// A figure of member `id` in its metrics.
-    pub(crate) fn metric(&self, id: u16, name: &str) -> f64 {
-        let text = std::fs::read_to_string(self.directory.join("member-1.toml")).unwrap();
-        let config: toml::Value = toml::from_str(&text).unwrap();
-        let address = &config["members"][usize::from(id) - 1]["control"];
-        let mut stream = TcpStream::connect(address.as_str().unwrap()).unwrap();
-        stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
-        let mut metrics = String::new();
-        stream.read_to_string(&mut metrics).unwrap();
-        let line = metrics.lines().find_map(|line| line.strip_prefix(&format!("{name} ")));
-        line.unwrap_or_else(|| panic!("{name} is not in {metrics}")).parse().unwrap()
     }
 
     /// The process of member `id`.

@@ -1,0 +1,372 @@
+//! The key-value door of a keyspace in partitions: Redis clients on one side, atomic multicast on
+//! the other.
+//!
+//! `kv::partition` knows what a command concerns, when it is sent and how it is executed; the
+//! multicast brings messages into an order. Here they are carried between the two, and clients'
+//! sockets served as in the ordinary door.
+//!
+//! - I1 everything that changes or reads the state is multicast, reads too: nothing is answered
+//!   from a replica's state as it happens to be. By construction: deliveries alone reach the state.
+//! - I2 each request ends within [`PATIENCE`] with its answer or with what is known of it. By
+//!   `Sender::expire`.
+//! - I3 back-pressure reaches the client: what the multicast refuses stays with the sender, whose
+//!   room ends; then requests stay on the desk, and then clients are not read from.
+
+use super::clients::Clients;
+use super::state::{Holding, Holds};
+use super::{KEY_CHANNEL, KEY_LISTENER, KEY_SIGNALS, KEY_STATUS, Stop};
+use crate::channel::{ReplicaEnd, Report};
+use crate::config::{Config, Partitioning};
+use crate::control::{Board, ServiceFigures};
+use crate::failure::Outcome;
+use crate::serve::Signals;
+use crate::status::PartitionStatus;
+use base::{Incarnation, Instant, Prefix, Rank, Slot};
+use kv::entry::{self, Sequence};
+use kv::partition::{self, Executor, Fate, Name, Partitions, Place, Sender};
+use kv::text;
+use multicast::{Application, Delivery, Desk as Cast, GroupSet, MessageId, Options};
+use proto::Role;
+use runtime::desk::PATIENCE;
+use runtime::{
+    Answer, Asker, Desk, Interest, Laid, Poller, ReadAnswer, Ready, Stats, View, unix_ms,
+};
+use std::io::{self, Read};
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::Duration;
+
+const _: () = assert!(partition::PAYLOAD_BYTES_MAX <= multicast::PAYLOAD_BYTES_MAX);
+
+/// How often figures are laid out for who asks from outside, and descriptors looked for again.
+const PUBLISH_EVERY: Duration = Duration::from_millis(250);
+
+const NO_BACKUPS: &[u8] =
+    b"-ERR backups of a keyspace in partitions are not built yet; copy keys with SCAN\r\n";
+
+/// Who waits for a command.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    asker: Asker,
+    is_read: bool,
+}
+
+/// What INFO tells of the partitions.
+#[derive(Debug, Default)]
+struct Held {
+    sum: Holding,
+    order: &'static str,
+    partitions: Vec<PartitionStatus>,
+}
+
+impl Holds for Held {
+    fn holding(&self) -> Holding {
+        self.sum
+    }
+
+    fn describe(&self) -> String {
+        let mut text = format!(
+            "gregale_partitions:{}\r\ngregale_order:{}\r\n",
+            self.partitions.len(),
+            self.order
+        );
+        for PartitionStatus { id, leader, executed, keys } in &self.partitions {
+            text += &format!(
+                "gregale_partition{id}:leader={leader},keys={keys},executed={executed}\r\n"
+            );
+        }
+        text
+    }
+}
+
+/// See the module's text.
+pub(crate) struct PartitionedDoor {
+    clients: Clients,
+    board: Arc<Board>,
+    signals: Signals,
+    channel: Option<Arc<ReplicaEnd>>,
+    executor: Executor,
+    sender: Sender<Waiting>,
+    desk: Desk,
+    me: Rank,
+    n_members: usize,
+    /// By partition: the members in the order of their ranks there.
+    seats: Vec<Vec<usize>>,
+    held: Held,
+    /// Room for the bytes of a read.
+    read: Vec<u8>,
+    stop: Option<Stop>,
+    /// The supervisor knows that this member serves.
+    reported: bool,
+    publish_at: Instant,
+}
+
+/// The members of each partition's group, the first to lead it first: so that leading is shared.
+pub(crate) fn seats(n_partitions: usize, n_members: usize) -> Vec<Vec<usize>> {
+    let of = |partition| (0..n_members).map(move |at| (partition + at) % n_members + 1);
+    (0..n_partitions).map(|partition| of(partition).collect()).collect()
+}
+
+impl PartitionedDoor {
+    /// Behind `listener`, which is bound. `life` is the number of this life of the process.
+    pub(crate) fn new(
+        config: &Config,
+        partitions: Partitioning,
+        life: Incarnation,
+        listener: TcpListener,
+        board: &Arc<Board>,
+        signals: Signals,
+        channel: Option<Arc<ReplicaEnd>>,
+    ) -> Outcome<PartitionedDoor> {
+        let me = config.rank();
+        let origin = entry::Origin { rank: me, incarnation: life };
+        let n = usize::from(partitions.n);
+        let executor = Executor::new(origin, n, partitions.order.into(), config.maxmemory);
+        let n_members = config.members.len();
+        Ok(PartitionedDoor {
+            clients: Clients::new(config, listener, board)?,
+            board: Arc::clone(board),
+            signals,
+            channel,
+            sender: Sender::new(origin, executor.map()),
+            executor,
+            desk: Desk::new(View::new(me, n_members), PATIENCE),
+            me,
+            n_members,
+            seats: seats(n, n_members),
+            held: Held { order: partitions.order.name(), ..Held::default() },
+            read: Vec::new(),
+            stop: None,
+            reported: false,
+            publish_at: Instant::ZERO,
+        })
+    }
+
+    /// Whether it was told to stop, and how.
+    pub(crate) fn stop(&self) -> Option<Stop> {
+        self.stop
+    }
+
+    /// From the desk to the sender, as long as it has room (I3).
+    fn take(&mut self) -> bool {
+        let PartitionedDoor { desk, sender, clients, read, n_members, .. } = self;
+        let deadline = desk.now().plus(PATIENCE);
+        let mut worked = false;
+        desk.take(|laid| {
+            let (asker, is_read) = match laid {
+                Laid::Write(asker, command) => {
+                    read.clear();
+                    read.extend_from_slice(command);
+                    (asker, false)
+                }
+                Laid::Read(asker) => {
+                    read.clear();
+                    clients.describe_read(asker, read);
+                    (asker, true)
+                }
+                Laid::Wait(asker) => {
+                    // What was answered was delivered, so a majority holds it.
+                    clients.answer_wait(asker, base::majority(*n_members) - 1);
+                    worked = true;
+                    return true;
+                }
+            };
+            if !sender.has_room() {
+                return false;
+            }
+            worked = true;
+            match read.first() {
+                None => {} // its client is gone
+                Some(&kv::backup::REQUEST) if is_read => {
+                    clients.answer_read(asker, ReadAnswer::Forwarded(NO_BACKUPS));
+                }
+                Some(_) => {
+                    sender.submit(asker.connection, Waiting { asker, is_read }, read, deadline);
+                }
+            }
+            true
+        });
+        worked
+    }
+
+    /// I2
+    fn expire(&mut self) {
+        let PartitionedDoor { desk, sender, clients, .. } = self;
+        sender.expire(desk.now(), |Waiting { asker, is_read }, fate| match (fate, is_read) {
+            (_, true) => clients.answer_read(asker, ReadAnswer::Unavailable),
+            (Fate::Unknown, false) => clients.answer(asker, Answer::Unknown),
+            (Fate::NotSent, false) => {
+                let refusal = format!("-{}\r\n", text::NOT_LEADER);
+                clients.answer_read(asker, ReadAnswer::Forwarded(refusal.as_bytes()));
+            }
+        });
+    }
+
+    fn send(&mut self, cast: &mut Cast) -> bool {
+        let mut worked = false;
+        // Deadlines are the sender's, and an own delivery is the outcome that counts.
+        let options = Options::default();
+        self.sender.send(unix_ms(), |to, batch| {
+            let taken = cast.multicast(GroupSet::from_bits(to.bits()), batch, &options).is_ok();
+            worked |= taken;
+            taken
+        });
+        worked
+    }
+
+    /// Figures, for INFO, status and metrics.
+    fn look(&mut self, cast: &Cast) {
+        let mut sum = Holding::default();
+        self.held.partitions.clear();
+        for (id, seats) in self.seats.iter().enumerate() {
+            let figures = self.executor.figures(id);
+            sum.keys += figures.keys;
+            sum.memory_bytes += figures.memory_bytes;
+            sum.expiring += figures.expiring;
+            let trusted = cast.members().get(id).and_then(|member| member.trusted);
+            let leader = trusted.and_then(|rank| seats.get(rank.index()));
+            self.held.partitions.push(PartitionStatus {
+                id,
+                leader: leader.map_or(0, |member| *member as u16),
+                executed: figures.executed,
+                keys: figures.keys,
+            });
+        }
+        self.held.sum = sum;
+    }
+
+    fn view(&self, cast: &Cast) -> View {
+        let mut view = View::new(self.me, self.n_members);
+        let leads = cast.members().iter().any(|member| member.is_primary);
+        let knows_leaders = cast.members().iter().all(|member| member.trusted.is_some());
+        view.role = match (leads, knows_leaders) {
+            (true, _) => Role::Leader,
+            (false, true) => Role::Follower,
+            (false, false) => Role::Candidate,
+        };
+        let delivered = cast.members().iter().map(|member| member.delivered).sum();
+        let executed = (0..self.seats.len()).map(|at| self.executor.figures(at).executed).sum();
+        (view.committed, view.applied) = (Prefix(delivered), Prefix(executed));
+        view.heard = cast.linked();
+        view.heard.insert(self.me);
+        view
+    }
+
+    /// Lays figures out, and tells the supervisor once that clients are answered.
+    fn publish(&mut self, cast: &Cast) {
+        self.look(cast);
+        let view = self.view(cast);
+        let figures = ServiceFigures {
+            keys: self.held.sum.keys,
+            memory_bytes: self.held.sum.memory_bytes,
+            ..self.clients.figures()
+        };
+        self.board.leave_partitions(self.held.partitions.clone());
+        self.board.leave(&view, &Stats::new(), figures);
+        self.desk.turn(cast.now(), view);
+        let serves = matches!(view.role, Role::Leader | Role::Follower)
+            && self.held.partitions.iter().all(|of| of.leader != 0);
+        if serves && !self.reported {
+            self.reported = true;
+            if let Some(channel) = &self.channel {
+                channel.report(&Report::Serving);
+            }
+        }
+    }
+}
+
+impl Application for PartitionedDoor {
+    fn begin(&mut self, poller: &Poller) -> io::Result<()> {
+        poller.add(&self.signals.pipe, KEY_SIGNALS, Interest::Read)?;
+        if let Some(channel) = &self.channel {
+            poller.add(channel.as_fd(), KEY_CHANNEL, Interest::Read)?;
+        }
+        self.clients.register(poller)
+    }
+
+    fn deliver(&mut self, delivery: Delivery, _: &mut Cast) {
+        let PartitionedDoor { executor, sender, clients, .. } = self;
+        let Delivery { group, message, at } = delivery;
+        let name = Name { sender: message.id.sender, sequence: message.id.sequence };
+        let all = Partitions::from_bits(message.dest.bits());
+        let mut answer = |sequence: Sequence, reply: &[u8]| match sender.answered(sequence) {
+            Some(Waiting { asker, is_read: true }) => {
+                clients.answer_read(asker, ReadAnswer::Forwarded(reply));
+            }
+            Some(Waiting { asker, is_read: false }) => {
+                // WAIT, which alone looks at slots, is answered without one here.
+                clients.answer(asker, Answer::Executed(Slot(0), reply));
+            }
+            None => {}
+        };
+        let place = Place { at: at.0, name };
+        if let Err(error) =
+            executor.deliver(group.index(), place, all, &message.payload, &mut answer)
+        {
+            eprintln!("gregale: {:?} is no batch and was skipped: {error}", message.id);
+        }
+    }
+
+    fn outcome(&mut self, _: MessageId, _: multicast::Outcome, _: &mut Cast) {}
+
+    fn on_ready(&mut self, ready: Ready, poller: &Poller, cast: &mut Cast) {
+        let view = *self.desk.view();
+        self.desk.turn(cast.now(), view);
+        match ready.key {
+            KEY_LISTENER => self.clients.accept(poller, &self.desk),
+            KEY_SIGNALS => {
+                // How many came does not matter.
+                let _ = (&self.signals.pipe).read(&mut [0; 64]);
+                self.stop = Some(Stop::HandOver);
+            }
+            KEY_CHANNEL => {
+                if self.channel.as_ref().is_some_and(|channel| channel.asks_to_stop()) {
+                    self.stop = Some(Stop::Remove);
+                }
+            }
+            KEY_STATUS => self.clients.take_statuses(),
+            _ => self.clients.on_ready(ready, poller, &self.held, &mut self.desk),
+        }
+    }
+
+    fn turn(&mut self, poller: &Poller, cast: &mut Cast) -> bool {
+        let view = *self.desk.view();
+        self.desk.turn(cast.now(), view);
+        let mut worked = self.clients.resume(&self.held, &mut self.desk);
+        worked |= self.take();
+        self.expire();
+        worked |= self.send(cast);
+        if cast.now() >= self.publish_at {
+            self.publish_at = cast.now().plus(PUBLISH_EVERY);
+            self.publish(cast);
+            self.clients.listen_again(poller);
+        }
+        self.clients.flush(poller, &mut self.desk);
+        worked
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        let end = self.sender.deadline();
+        Some(end.map_or(self.publish_at, |end| end.min(self.publish_at)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leading_is_shared() {
+        assert_eq!(seats(4, 3), [[1, 2, 3], [2, 3, 1], [3, 1, 2], [1, 2, 3]]);
+        assert_eq!(seats(2, 1), [[1], [1]]);
+    }
+
+    #[test]
+    fn info_tells_of_each_partition() {
+        let partitions = vec![PartitionStatus { id: 0, leader: 2, executed: 7, keys: 3 }];
+        let held = Held { order: "signals", partitions, ..Held::default() };
+        let text = held.describe();
+        assert!(text.contains("gregale_partitions:1\r\ngregale_order:signals\r\n"), "{text}");
+        assert!(text.ends_with("gregale_partition0:leader=2,keys=3,executed=7\r\n"), "{text}");
+    }
+}

@@ -1,0 +1,69 @@
+//! One replica of each partition, under atomic multicast.
+//!
+//! - I1 a process that was there before has forgotten what its replicas promised, since all of it
+//!   was in its memory: it takes part no more. The others go on while a majority of them lives.
+
+use super::{Signals, learner, life};
+use crate::channel::{ReplicaEnd, Sockets};
+use crate::config::{Config, FabricKind, Order, Partitioning, Start};
+use crate::control::{self, Board};
+use crate::door::{PartitionedDoor, seats};
+use crate::failure::{Failure, Outcome};
+use multicast::{Limits, Seat, System};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// Runs until it is told to stop.
+pub(super) fn run(
+    config: &Config,
+    partitions: Partitioning,
+    sockets: Sockets,
+    channel: Option<Arc<ReplicaEnd>>,
+) -> Outcome {
+    let life = life::begin(&config.directory, config.member)?;
+    let signals = Signals::new()?;
+    let Sockets { client, control, fabric: listener } = sockets;
+    let board = Board::new(config, life.count);
+    control::serve(&board, control)?;
+    if config.start == Start::Reattach {
+        // I1
+        let why = "the replicas of its partitions were in the memory of a process that ended";
+        return learner::run(why, config, client, &board, signals, channel);
+    }
+    let door =
+        PartitionedDoor::new(config, partitions, life.number, client, &board, signals, channel)?;
+    let system = system(config, partitions)?;
+    let seat = Seat { node: usize::from(config.member), listener };
+    let stop = |door: &mut PartitionedDoor| door.stop().is_some();
+    multicast::run(&system, seat, door, stop).map_err(Failure::new)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A group for each partition, with a member at every process.
+fn system(config: &Config, partitions: Partitioning) -> Outcome<System> {
+    let secret = String::from_utf8(config.secret()?).map_err(|_| {
+        Failure::new(format_args!(
+            "the secret in {} is no text: `head -c 32 /dev/urandom | base64` makes one",
+            config.secret_file.display()
+        ))
+    })?;
+    Ok(System {
+        cluster: config.cluster.clone(),
+        secret,
+        protocol: multicast::Protocol::Primcast,
+        order: match partitions.order {
+            Order::Linearizable => multicast::Order::Hop,
+            Order::Signals | Order::Reply => multicast::Order::Plain,
+        },
+        fabric: match config.fabric {
+            FabricKind::Shm => multicast::FabricKind::Shm,
+            FabricKind::Tcp => multicast::FabricKind::Tcp,
+        },
+        directory: config.directory.clone(),
+        nodes: config.members.len(),
+        addresses: config.members.iter().filter_map(|member| member.fabric).collect(),
+        groups: seats(usize::from(partitions.n), config.members.len()),
+        clock_error_us: None,
+        limits: Limits::default(),
+    })
+}

@@ -1,0 +1,113 @@
+//! A keyspace in partitions, with real processes and real Redis clients.
+//!
+//! - [`commands`]: what works across partitions, and what is refused.
+//! - [`client`] and [`nemesis`]: clients whose every operation may be a transaction on keys of
+//!   several partitions, while leaders are killed and hang; two judges that share no code look for
+//!   one order of all of it (strict serializability: keys that transactions tie together are one
+//!   object).
+//!
+//! `GREGALE_LINEARIZABILITY_SEED=N` chooses other faults and operations than the usual ones.
+
+mod client;
+mod commands;
+#[path = "../linearizability/judges.rs"]
+mod judges;
+mod nemesis;
+#[allow(
+    dead_code,
+    reason = "the harness of the other tests of real clusters, which use more of it"
+)]
+#[path = "../real/support.rs"]
+mod support;
+#[path = "../linearizability/wire.rs"]
+mod wire;
+
+use check::{End, History};
+use client::{Client, Shared};
+use nemesis::Nemesis;
+use std::sync::atomic::Ordering;
+use support::{Cluster, wait_until};
+
+/// Enough that two may die, one after the other: a dead replica does not come back.
+const NODES: u16 = 5;
+const PARTITIONS: usize = 4;
+const CLIENTS: u64 = 6;
+
+#[test]
+fn over_shm_transactions_are_serializable_while_leaders_die() {
+    judge_a_run("shm", "linearizable");
+}
+
+#[test]
+fn over_tcp_transactions_are_serializable_while_leaders_die() {
+    judge_a_run("tcp", "linearizable");
+}
+
+#[test]
+fn by_signals_transactions_are_serializable_while_leaders_die() {
+    judge_a_run("shm", "signals");
+}
+
+#[test]
+fn by_held_back_replies_transactions_are_serializable_while_leaders_die() {
+    judge_a_run("shm", "reply");
+}
+
+fn judge_a_run(fabric: &str, order: &str) {
+    let seed = std::env::var("GREGALE_LINEARIZABILITY_SEED")
+        .map_or(1, |text| text.parse().expect("GREGALE_LINEARIZABILITY_SEED is a number"));
+    let (nodes, partitions) = (NODES.to_string(), PARTITIONS.to_string());
+    let flags = ["--nodes", &nodes, "--partitions", &partitions, "--fabric", fabric];
+    let mut cluster = Cluster::start_with(&[&flags[..], &["--order", order]].concat());
+    let shared = Shared::new((1..=NODES).map(|id| cluster.port_of(id)).collect());
+    let mut history = History::new();
+    let survivors = std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|id| {
+                let client = Client::new(id, seed, &shared);
+                scope.spawn(move || client.run())
+            })
+            .collect();
+        // However the nemesis ends, clients end too.
+        let survivors = {
+            let _ends = client::Ends(&shared.is_over);
+            Nemesis::new(&cluster, &shared, seed).run()
+        };
+        for client in clients {
+            history.ops.extend(client.join().expect("its own message stands above").ops);
+        }
+        survivors
+    });
+
+    let n_writes = shared.n_acknowledged_writes.load(Ordering::Relaxed);
+    let unknown = history.ops.iter().filter(|op| op.end == End::Unknown).count();
+    println!(
+        "{fabric}, {order}, seed {seed}: {} operations, {unknown} of unknown outcome, {n_writes} \
+         writes acknowledged",
+        history.ops.len()
+    );
+    assert!(n_writes >= 250, "too little happened to be judged");
+    let tied = |op: &&check::Op| op.commands.len() > 1 && op.complete_ns().is_some();
+    assert!(history.ops.iter().filter(tied).count() >= 150, "too few transactions");
+
+    // A write whose client gave it up may still be on its way.
+    let mut id = CLIENTS;
+    wait_until("the survivors to agree on every key", || {
+        let reads: Vec<_> = survivors
+            .iter()
+            .map(|member| {
+                id += 1;
+                let (replies, seen) = Client::new(id, seed, &shared).read_all(*member);
+                history.ops.extend(seen.ops);
+                replies
+            })
+            .collect();
+        reads.iter().all(|replies| *replies == reads[0])
+    });
+    assert_eq!(cluster.stop(), Some(0), "what is left of the cluster stops in order");
+
+    let name = format!("partitions-{fabric}-{order}-{seed}");
+    judges::both_accept(&history, &name);
+    let forged = judges::forge(&history).expect("some key was read before and after a write");
+    judges::both_reject(&forged, &name);
+}
