@@ -113,12 +113,10 @@ fn row(
         .with("per_s", with.told.per_s)
         .with("p50_ns", with.told.p50_ns)
         .with("p99_ns", with.told.p99_ns)
-        .with("max_ns", with.told.max_ns)
         .with("peer", "without snapshots")
         .with("peer_per_s", without.told.per_s)
         .with("peer_p50_ns", without.told.p50_ns)
-        .with("peer_p99_ns", without.told.p99_ns)
-        .with("peer_max_ns", without.told.max_ns))
+        .with("peer_p99_ns", without.told.p99_ns))
 }
 
 /// Fills a new cluster and measures each load.
@@ -213,7 +211,7 @@ mod tests {
     fn a_load_without_snapshots_is_no_result() {
         let setting =
             Setting { gregale: "gregale".into(), fabrics: vec![], state_bytes: 1, data: None };
-        let told = Told { per_s: 1.0, p50_ns: 1.0, p99_ns: 1.0, max_ns: 1.0 };
+        let told = Told { per_s: 1.0, p50_ns: 1.0, p99_ns: 1.0 };
         let loaded = |snapshots| Loaded { told, snapshots, voided: 0 };
         let row =
             |with, without| row(&setting, Fabric::Shm, (64, 1), &loaded(with), &loaded(without));

@@ -185,8 +185,6 @@ impl Etcd {
                 per_s: number(&object, "per_s")?,
                 p50_ns: number(&object, "p50_ns")?,
                 p99_ns: number(&object, "p99_ns")?,
-                // It does not say.
-                max_ns: number(&object, "max_ns").unwrap_or(f64::NAN),
             })
         });
         told.ok_or_else(|| {
