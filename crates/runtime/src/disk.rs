@@ -89,7 +89,7 @@ pub struct LogDisk {
 pub struct Found {
     /// It covers every slot below.
     pub prefix: Prefix,
-    /// As [`LogDisk::snapshot`] got it.
+    /// As its pieces were written, one behind the other.
     pub state: Vec<u8>,
 }
 
