@@ -1,0 +1,103 @@
+//! How long a replica stands still for a snapshot: encoded in one go, and beside a machine that
+//! goes on. `cargo run --release -p gregale-kv --example pause -- 1024` (MiB of values of 1 KiB)
+
+use base::{Incarnation, Rank, Rng, Slot};
+use kv::Protocol;
+use kv::entry::{BatchWriter, Origin, Sequence, command::put_plain};
+use kv::machine::Machine;
+use kv::snapshot::{self, Beside};
+use std::time::{Duration, Instant};
+
+const ME: Origin = Origin { rank: Rank::at(0), incarnation: Incarnation(1) };
+/// Commands in a value of the log.
+const BATCH: u64 = 7;
+/// Values that are applied between two chunks.
+const BETWEEN: u64 = 8;
+
+/// Time that this thread was on a processor: what others do meanwhile does not count.
+fn now() -> Duration {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let ns = text.split(' ').next().and_then(|ns| ns.parse().ok());
+    Duration::from_nanos(ns.expect("Linux tells how long a thread has run"))
+}
+
+struct Load {
+    writer: BatchWriter,
+    command: Vec<u8>,
+    value: Vec<u8>,
+    sequence: u64,
+    bytes: Vec<u8>,
+}
+
+impl Load {
+    fn set(&mut self, machine: &mut Machine, keys: impl Iterator<Item = u64>) {
+        self.value.clear();
+        self.writer.begin(1_700_000_000_000, &mut self.value);
+        for key in keys {
+            self.sequence += 1;
+            let key = format!("key:{key:012}");
+            self.command.clear();
+            put_plain(&[b"SET", key.as_bytes(), &self.bytes], Protocol::Resp2, &mut self.command);
+            let sequence = Sequence(self.sequence);
+            self.writer.append(ME, sequence, &self.command, 8192, &mut self.value);
+        }
+        let slot = machine.prefix().next_slot();
+        machine.apply(slot, &self.value, &mut |_, _, _| {}).expect("a batch");
+    }
+}
+
+fn main() {
+    let mib: u64 = std::env::args().nth(1).map_or(256, |text| text.parse().expect("MiB"));
+    let n_keys = mib << 10;
+    let mut machine = Machine::new(0);
+    let mut load = Load {
+        writer: BatchWriter::new(),
+        command: Vec::new(),
+        value: Vec::new(),
+        sequence: 0,
+        bytes: vec![b'v'; 1024],
+    };
+    for first in (0..n_keys).step_by(BATCH as usize) {
+        load.set(&mut machine, first..n_keys.min(first + BATCH));
+    }
+    assert_eq!(machine.store().len() as u64, n_keys);
+    assert_eq!(machine.prefix().next_slot(), Slot(n_keys.div_ceil(BATCH)));
+
+    let began = now();
+    let mut all = Vec::new();
+    snapshot::save(&machine, &mut all);
+    println!("{mib} MiB in one go:   {:>10.3} ms", (now() - began).as_secs_f64() * 1e3);
+    let n_bytes = all.len();
+    drop(all);
+
+    let mut rng = Rng::new(1);
+    let began = now();
+    let mut beside = Beside::begin(&mut machine);
+    let begin = now() - began;
+    let (mut pieces, mut total, mut n_beside) = (Vec::new(), begin, 0);
+    let mut chunk = Vec::new();
+    loop {
+        chunk.clear();
+        let (began, wall) = (now(), Instant::now());
+        let more = beside.chunk(&mut machine, &mut chunk).expect("the same machine");
+        pieces.push(wall.elapsed());
+        total += now() - began;
+        n_beside += chunk.len();
+        if !more {
+            break;
+        }
+        for _ in 0..BETWEEN {
+            load.set(&mut machine, (0..BATCH).map(|_| rng.below(n_keys)));
+        }
+    }
+    assert_eq!(n_beside, n_bytes, "as large as at once");
+    let ms = |span: Duration| span.as_secs_f64() * 1e3;
+    pieces.sort_unstable();
+    let percentile = |percent: usize| ms(pieces[(pieces.len() - 1) * percent / 100]);
+    println!("{mib} MiB beside, in all: {:>10.3} ms, in {} pieces", ms(total), pieces.len());
+    println!(
+        "    a piece by the clock: p50 {:.3} ms, p99 {:.3} ms",
+        percentile(50),
+        percentile(99)
+    );
+}
