@@ -48,6 +48,14 @@ pub(crate) enum Report {
     Learner(String),
     /// It cannot run.
     Refused(String),
+    /// An operator wants a new incarnation of this member.
+    Renew(u16),
+    /// A new incarnation, this one, votes from now on.
+    Votes(u64),
+    /// Another incarnation has its seat.
+    Replaced(String),
+    /// It takes part no more, and its seat is empty.
+    Removed(String),
 }
 
 impl Report {
@@ -56,6 +64,10 @@ impl Report {
             Report::Serving => "serving\n".into(),
             Report::Learner(why) => format!("learner {}\n", why.replace('\n', " ")),
             Report::Refused(why) => format!("refused {}\n", why.replace('\n', " ")),
+            Report::Renew(member) => format!("renew {member}\n"),
+            Report::Votes(incarnation) => format!("votes {incarnation}\n"),
+            Report::Replaced(why) => format!("replaced {}\n", why.replace('\n', " ")),
+            Report::Removed(why) => format!("removed {}\n", why.replace('\n', " ")),
         }
     }
 
@@ -64,6 +76,10 @@ impl Report {
             ("serving", _) => Some(Report::Serving),
             ("learner", why) => Some(Report::Learner(why.into())),
             ("refused", why) => Some(Report::Refused(why.into())),
+            ("renew", member) => member.parse().ok().map(Report::Renew),
+            ("votes", incarnation) => incarnation.parse().ok().map(Report::Votes),
+            ("replaced", why) => Some(Report::Replaced(why.into())),
+            ("removed", why) => Some(Report::Removed(why.into())),
             _ => None,
         }
     }
@@ -229,6 +245,10 @@ mod tests {
         let all = [
             Report::Learner("its region is gone".into()),
             Report::Refused("a b".into()),
+            Report::Renew(2),
+            Report::Votes(1 << 40),
+            Report::Replaced("by another".into()),
+            Report::Removed("by an operator".into()),
             Report::Serving,
         ];
         all.iter().for_each(|report| replica.report(report));

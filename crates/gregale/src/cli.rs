@@ -25,9 +25,14 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     /// Show the members of a running cluster.
     Status(StatusArgs),
+    /// Show who takes part in a running cluster, and change it.
+    #[command(subcommand)]
+    Member(MemberCommand),
     /// Look at a data directory, offline.
     #[command(subcommand)]
     Log(LogCommand),
+    /// Go on from the best disk that is left of a cluster which has lost its majority.
+    Recover(RecoverArgs),
     /// Copy the content of a running cluster into a file, and verify such files.
     #[command(subcommand)]
     Backup(BackupCommand),
@@ -56,7 +61,12 @@ impl Command {
             Command::Up(args) => crate::up::run(&args),
             Command::Serve(args) => crate::serve::run(&args),
             Command::Status(args) => crate::status::run(&args),
+            Command::Member(MemberCommand::List(args)) => crate::member::list(&args),
+            Command::Member(MemberCommand::Remove(args)) => crate::member::remove(&args),
+            Command::Member(MemberCommand::Add(args)) => crate::member::add(&args),
+            Command::Member(MemberCommand::Replace(args)) => crate::member::replace(&args),
             Command::Log(LogCommand::Inspect(args)) => crate::log::inspect(&args),
+            Command::Recover(args) => crate::recover::run(&args),
             Command::Backup(BackupCommand::Take(args)) => crate::backup::take(&args),
             Command::Backup(BackupCommand::Verify(args)) => crate::backup::verify(&args),
             Command::Restore(args) => crate::backup::restore(&args),
@@ -88,11 +98,16 @@ pub(crate) enum Format {
     gregale up --durability disk-all       on every disk: a dead member blocks writes\n  \
     gregale up --fabric tcp --port 7100    the same over TCP, ports 7100 to 7102\n  \
     gregale up --partitions 4              a keyspace in four parts, transactions across them\n  \
+    gregale up --nodes 3 --seats 5         room for `gregale member add`, twice\n  \
     redis-cli -p 7000 SET greeting hello   any replica takes any command")]
 pub(crate) struct UpArgs {
     /// How many replicas: 1 to 7. A majority of them has to live.
     #[arg(long, env = "GREGALE_NODES", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=base::MAX_MEMBERS as i64))]
     pub(crate) nodes: u8,
+    /// How many seats there are, taken or not: `gregale member add` fills the others later. Durable
+    /// modes; fixed when a cluster is begun. Without it as many as --nodes.
+    #[arg(long, env = "GREGALE_SEATS", value_parser = clap::value_parser!(u8).range(1..=base::MAX_MEMBERS as i64))]
+    pub(crate) seats: Option<u8>,
     /// How replicas reach each other's memory.
     #[arg(long, env = "GREGALE_FABRIC", value_enum, default_value_t = FabricKind::Shm)]
     pub(crate) fabric: FabricKind,
@@ -152,6 +167,11 @@ pub(crate) struct UpArgs {
 }
 
 impl UpArgs {
+    /// How many seats there are.
+    pub(crate) fn seats(&self) -> u8 {
+        self.seats.unwrap_or(self.nodes)
+    }
+
     /// The one that was chosen, or the durability's.
     pub(crate) fn protocol(&self) -> Protocol {
         self.protocol.unwrap_or_else(|| match self.partitions {
@@ -325,6 +345,78 @@ pub(crate) struct StatusArgs {
     pub(crate) format: Format,
 }
 
+/// `gregale member`
+#[derive(Debug, Subcommand)]
+#[command(after_help = "Examples:\n  \
+    gregale member list                  who votes, who learns, which incarnation\n  \
+    gregale member replace 2             a dead member, or a disk that is to be retired\n  \
+    gregale member remove 3\n  \
+    gregale member add 3                 takes part again, with an empty disk\n\n\
+    Durable modes only. One change at a time; each is an entry of the log.")]
+pub(crate) enum MemberCommand {
+    /// Show each seat: voter, learner or none, and which incarnation sits there.
+    List(MemberListArgs),
+    /// Take a member out. What it holds does not count any more, and its process ends.
+    Remove(MemberArgs),
+    /// Begin a new incarnation on an empty seat. It learns first, and votes when it has everything.
+    Add(MemberAddArgs),
+    /// Put a new incarnation, with an empty disk, in the place of a member that is dead or is to
+    /// go.
+    Replace(MemberArgs),
+}
+
+/// `gregale member list`
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  gregale member list --connect 127.0.0.1:7001 --format json")]
+pub(crate) struct MemberListArgs {
+    #[command(flatten)]
+    pub(crate) connect: ConnectArgs,
+    /// How to print it.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(crate) format: Format,
+}
+
+/// `gregale member remove` and `replace`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  gregale member replace 2 --connect 127.0.0.1:7000 --within 300\n\n\
+    Exit code 0: done; 1: not known to be done when the time was over; 2: refused, unchanged.\n\
+    The old incarnation ends at once, and its directory is put aside, not deleted. Until the new\n\
+    one has everything and votes, the other members have to be a majority of themselves."
+)]
+pub(crate) struct MemberArgs {
+    /// Which member.
+    pub(crate) id: u16,
+    #[command(flatten)]
+    pub(crate) wait: MemberWait,
+}
+
+/// `gregale member add`
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  gregale member add 3 --connect 127.0.0.1:7000")]
+pub(crate) struct MemberAddArgs {
+    /// Which seat; without it the first that is empty.
+    pub(crate) id: Option<u16>,
+    #[command(flatten)]
+    pub(crate) wait: MemberWait,
+}
+
+/// Which cluster, and how long a change may take.
+#[derive(Debug, Args)]
+pub(crate) struct MemberWait {
+    #[command(flatten)]
+    pub(crate) connect: ConnectArgs,
+    /// How many seconds to wait until the change is done.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    within: u64,
+}
+
+impl MemberWait {
+    pub(crate) fn within(&self) -> std::time::Duration {
+        std::time::Duration::from_secs(self.within)
+    }
+}
+
 /// `gregale log`
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Example:\n  gregale log inspect /var/lib/gregale")]
@@ -351,6 +443,33 @@ pub(crate) struct LogInspectArgs {
     /// How to print it.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(crate) format: Format,
+}
+
+/// `gregale recover`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    gregale recover /var/lib/gregale       show what each disk holds, and what may be lost\n  \
+    gregale recover /var/lib/gregale --yes-i-may-lose \"acknowledged writes\"\n\n\
+    For a stopped cluster whose majority of disks is lost for good. The disk that holds most\n\
+    becomes a new cluster of one member; `gregale up` brings the others back as new incarnations.\n\
+    Nothing is deleted: the old directories are put aside as member-N.old-K, and never rejoin.\n\n\
+    Exit code 0: done; 2: refused, and nothing changed, with the reason.")]
+pub(crate) struct RecoverArgs {
+    /// The DIR of `gregale up --data DIR`.
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+    /// The member to go on from; refused if another one holds more.
+    #[arg(long, value_name = "ID")]
+    pub(crate) member: Option<u16>,
+    /// Do not use this member's disk, whatever it holds. May be repeated.
+    #[arg(long, value_name = "ID")]
+    pub(crate) without: Vec<u16>,
+    /// The cluster's memory limit, as `gregale up` had it: it decided which writes were refused.
+    #[arg(long, env = "GREGALE_MAXMEMORY", default_value = "0", value_parser = crate::config::parse_bytes)]
+    pub(crate) maxmemory: u64,
+    /// The confirmation, in words; without it they are asked for.
+    #[arg(long, value_name = "WORDS")]
+    pub(crate) yes_i_may_lose: Option<String>,
 }
 
 /// Which cluster, and how to be let in.

@@ -160,6 +160,10 @@ pub(crate) enum Start {
     Bootstrap,
     /// With the region of an earlier life.
     Reattach,
+    /// With an empty data directory, on a seat of a cluster that is there already: as a new
+    /// incarnation of the member, which learns before it votes. Later lives go on with what the
+    /// directory holds.
+    Join,
 }
 
 /// One member, as all members know it.
@@ -213,6 +217,10 @@ pub(crate) struct Config {
     pub(crate) maxmemory: u64,
     #[serde(default = "clients_max")]
     pub(crate) maxclients: u32,
+    /// How many of the members found the cluster, the first ones; the others' seats are for members
+    /// that are added later (durable modes). Without it all do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) founders: Option<u16>,
     /// All of them, in order.
     pub(crate) members: Vec<Member>,
 }
@@ -290,6 +298,20 @@ impl Config {
                 "durability = {:?} {} a `data` directory",
                 self.durability.name(),
                 if self.data.is_some() { "does not use" } else { "needs" }
+            )));
+        }
+        if let Some(founders) = self.founders
+            && (founders == 0 || usize::from(founders) > n || !self.durability.is_on_disk())
+        {
+            return Err(Failure::new(format_args!(
+                "founders = {founders}: name 1 to {n} of the members, in a durable mode"
+            )));
+        }
+        if self.start == Start::Join && !self.durability.is_on_disk() {
+            return Err(Failure::new(format_args!(
+                "start = \"join\" is for the durable modes: members of {} cannot be replaced while \
+                 the cluster runs; restart the cluster",
+                self.durability.name()
             )));
         }
         check_open(self.own().client.ip(), self.requirepass.as_deref())?;

@@ -16,8 +16,11 @@
 use crate::config::{Config, Durability};
 use crate::failure::{Failure, Outcome};
 use crate::serve::life;
-use crate::status::{ClusterStatus, DiskStatus, MemberStatus, PartitionStatus};
+use crate::status::{
+    ClusterStatus, DiskStatus, MemberStatus, Membership, PartitionStatus, SeatStatus,
+};
 use proto::Role;
+use proto::durable::Configuration;
 use runtime::{Stats, View};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
@@ -51,12 +54,19 @@ pub(crate) struct Card {
     pub(crate) leader: u16,
     /// No live member holds the state.
     pub(crate) data_lost: bool,
+    /// Which disk sits on its seat. Members of earlier versions do not say; theirs was the first.
+    #[serde(default = "first")]
+    pub(crate) incarnation: u64,
     /// Where its log is, in durable modes. Members of earlier versions do not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) disk: Option<DiskStatus>,
     /// The partitions that it executes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) partitions: Vec<PartitionStatus>,
+}
+
+fn first() -> u64 {
+    proto::durable::FIRST.0
 }
 
 /// What the service adds to the figures.
@@ -144,6 +154,7 @@ impl Board {
                 applied: 0,
                 leader: 0,
                 data_lost: false,
+                incarnation: first(),
                 disk: None,
                 partitions: Vec::new(),
             };
@@ -159,6 +170,7 @@ impl Board {
             applied: view.applied.0,
             leader: view.trusted.map_or(0, |rank| rank.member().0),
             data_lost: view.data_lost,
+            incarnation: view.incarnation.0,
             disk: latest.stats.disk.as_ref().map(DiskStatus::new),
             partitions: self.partitions(),
         }
@@ -180,6 +192,7 @@ impl Board {
             // A thread that panicked has no card to show.
             asked.into_iter().map(|thread| thread.and_then(|t| t.join().ok().flatten())).collect()
         });
+        let configuration = self.configuration();
         let known = others.iter().flatten().map(|card| card.ballot);
         let ballot = known.max().unwrap_or(0).max(own.ballot);
         // A member that has lost its memory executes none; any other knows them all.
@@ -200,11 +213,20 @@ impl Board {
                 } else if let Some(pid) = life::last_pid(&self.config.directory, member.id) {
                     pids[at] = pid;
                 }
+                let seat = SeatStatus::of(configuration.as_ref(), member.id);
+                let incarnation = card.as_ref().map(|card| card.incarnation);
+                // One that applies and does not vote, whatever its machine calls it.
+                let learns = seat.membership == Membership::Learner
+                    || incarnation.is_some_and(|own| own > seat.incarnation);
+                let role = card.as_ref().map_or("down", |card| &card.role);
+                let role = if learns && role == "follower" { "learner" } else { role };
                 MemberStatus {
                     id: member.id,
+                    membership: seat.membership,
+                    incarnation: seat.incarnation,
                     pid: pids[at],
                     client: member.client.to_string(),
-                    role: card.as_ref().map_or_else(|| "down".into(), |card| card.role.clone()),
+                    role: role.into(),
                     committed: card.as_ref().map_or(0, |card| card.committed),
                     applied: card.as_ref().map_or(0, |card| card.applied),
                     disk: card.and_then(|card| card.disk),
@@ -225,12 +247,19 @@ impl Board {
             protocol: self.config.protocol.name().into(),
             durability: self.config.durability.name().into(),
             fabric: self.config.fabric.name().into(),
-            view: 1,
+            view: configuration.map_or(1, |of| of.at.0 + 1),
+            view_is_decided: configuration.is_none_or(|of| of.is_decided),
             ballot,
             members,
             order: self.config.partitions.map(|of| of.order.name().into()),
             partitions,
         }
+    }
+
+    /// Who takes part, as far as this member knows.
+    fn configuration(&self) -> Option<Configuration> {
+        let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        latest.as_ref().and_then(|latest| latest.view.configuration)
     }
 
     fn metrics(&self) -> String {
@@ -251,6 +280,13 @@ impl Board {
         put("ballot", "gauge", "The ballot that it knows.", view.ballot.0 as f64);
         put("committed", "gauge", "Slots that it knows to be decided.", view.committed.0 as f64);
         put("applied", "gauge", "Slots that it has executed.", view.applied.0 as f64);
+        if let Some(configuration) = &view.configuration {
+            let votes = configuration.members.voters.contains(view.me);
+            put("view", "gauge", "The members' configuration.", configuration.at.0 as f64 + 1.0);
+            put("votes", "gauge", "Whether this member votes.", f64::from(u8::from(votes)));
+            let incarnation = view.incarnation.0 as f64;
+            put("incarnation", "gauge", "Which disk sits on this member's seat.", incarnation);
+        }
         let lost = f64::from(u8::from(view.data_lost));
         put("data_lost", "gauge", "Whether no live member holds the state.", lost);
         let restarts = self.life_count.saturating_sub(1) as f64;

@@ -5,6 +5,8 @@
 use crate::cli::{Format, StatusArgs};
 use crate::failure::{Failure, Outcome};
 use crate::resp::{Connection, Value, refused};
+use base::{NodeId, Rank};
+use proto::durable::{Configuration, FIRST};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -24,6 +26,9 @@ pub(crate) struct ClusterStatus {
     pub(crate) fabric: String,
     /// The agreed membership's number.
     pub(crate) view: u64,
+    /// Whether a majority has agreed to it: if not, a change is under way.
+    #[serde(default = "yes")]
+    pub(crate) view_is_decided: bool,
     /// The leader's, or the highest that is known.
     pub(crate) ballot: u64,
     /// Where a write waits for every disk: the members without which none is acknowledged.
@@ -58,6 +63,12 @@ pub(crate) struct MemberStatus {
     /// 0 if it was never heard.
     pub(crate) pid: u32,
     pub(crate) client: String,
+    /// Whether it takes part, by the agreed membership.
+    #[serde(default)]
+    pub(crate) membership: Membership,
+    /// Which incarnation of it does, or did last; 0 if nobody ever sat there.
+    #[serde(default)]
+    pub(crate) incarnation: u64,
     /// leader, candidate, follower, learner or down.
     pub(crate) role: String,
     pub(crate) committed: u64,
@@ -65,6 +76,56 @@ pub(crate) struct MemberStatus {
     /// In durable modes, unless it is down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) disk: Option<DiskStatus>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// How a member takes part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Membership {
+    /// Its vote, and its disk, count.
+    #[default]
+    Voter,
+    /// It is sent everything and does not count yet.
+    Learner,
+    /// It does not: it was removed, or never added.
+    None,
+}
+
+impl Membership {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Membership::Voter => "voter",
+            Membership::Learner => "learner",
+            Membership::None => "none",
+        }
+    }
+}
+
+/// What the agreed membership says about one seat.
+pub(crate) struct SeatStatus {
+    pub(crate) membership: Membership,
+    pub(crate) incarnation: u64,
+}
+
+impl SeatStatus {
+    /// Where the members never change, all take part from the beginning.
+    pub(crate) fn of(configuration: Option<&Configuration>, id: u16) -> SeatStatus {
+        let fixed = SeatStatus { membership: Membership::Voter, incarnation: FIRST.0 };
+        let Some(rank) = Rank::of_member(NodeId(id)) else { return fixed };
+        let Some(Configuration { members, .. }) = configuration else { return fixed };
+        let membership = if members.voters.contains(rank) {
+            Membership::Voter
+        } else if members.learners.contains(rank) {
+            Membership::Learner
+        } else {
+            Membership::None
+        };
+        SeatStatus { membership, incarnation: members.incarnation(rank).0 }
+    }
 }
 
 /// A member's stable storage.
@@ -116,18 +177,26 @@ impl DiskStatus {
 
 /// Asks a member, prints its answer.
 pub(crate) fn run(args: &StatusArgs) -> Outcome {
-    let json = ask(args.connect, args.password.as_deref())?;
-    let status: ClusterStatus = serde_json::from_str(&json).map_err(|error| {
-        Failure::new(format_args!(
-            "{} answers, but not as gregale does ({error}): is it another server's port?",
-            args.connect
-        ))
-    })?;
+    let (status, json) = fetch(args.connect, args.password.as_deref())?;
     match args.format {
         Format::Json => println!("{json}"),
         Format::Table => print!("{}", table(&status)),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The cluster's status, as the member at `address` sees it, and as it said it.
+pub(crate) fn fetch(
+    address: SocketAddr,
+    password: Option<&str>,
+) -> Outcome<(ClusterStatus, String)> {
+    let json = ask(address, password)?;
+    let status = serde_json::from_str(&json).map_err(|error| {
+        Failure::new(format_args!(
+            "{address} answers, but not as gregale does ({error}): is it another server's port?"
+        ))
+    })?;
+    Ok((status, json))
 }
 
 /// INFO over a client connection, of a section that only gregale has.
@@ -143,8 +212,9 @@ fn ask(address: SocketAddr, password: Option<&str>) -> Outcome<String> {
 /// applied.
 fn table(status: &ClusterStatus) -> String {
     let newest = status.members.iter().map(|member| member.committed).max().unwrap_or(0);
+    let state = if status.view_is_decided { "" } else { " (not decided yet)" };
     let mut text = format!(
-        "cluster {}: {} ({}) over {}, {}; view {}, ballot {}\n",
+        "cluster {}: {} ({}) over {}, {}; view {}{state}, ballot {}\n",
         status.cluster,
         status.protocol,
         status.engine,
@@ -153,8 +223,10 @@ fn table(status: &ClusterStatus) -> String {
         status.view,
         status.ballot
     );
-    let header = ["id", "pid", "client", "role", "committed", "applied", "lag"].map(str::to_owned);
-    let rows: Vec<[String; 7]> = std::iter::once(header)
+    let header =
+        ["id", "pid", "client", "role", "committed", "applied", "lag", "member", "incarnation"]
+            .map(str::to_owned);
+    let rows: Vec<[String; 9]> = std::iter::once(header)
         .chain(status.members.iter().map(|member| {
             let down = member.role == "down";
             let number = |n: u64| if down { "-".to_owned() } else { n.to_string() };
@@ -166,11 +238,13 @@ fn table(status: &ClusterStatus) -> String {
                 number(member.committed),
                 number(member.applied),
                 number(newest.saturating_sub(member.applied)),
+                member.membership.name().to_owned(),
+                member.incarnation.to_string(),
             ]
         }))
         .collect();
     let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..7).map(width).collect();
+    let widths: Vec<usize> = (0..9).map(width).collect();
     for row in &rows {
         let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}  "));
         text += cells.collect::<String>().trim_end();
@@ -205,6 +279,8 @@ mod tests {
             id,
             pid: 40 + u32::from(id),
             client: format!("127.0.0.1:{}", 6999 + id),
+            membership: Membership::Voter,
+            incarnation: 1,
             role: role.into(),
             committed: 9,
             applied,
@@ -225,6 +301,7 @@ mod tests {
             durability: "memory-quorum".into(),
             fabric: "shm".into(),
             view: 1,
+            view_is_decided: true,
             ballot: 9,
             writes_wait_for: vec![3],
             members: vec![member(1, "leader", 9), member(2, "follower", 7), member(3, "down", 0)],
@@ -233,8 +310,11 @@ mod tests {
         };
         let text = table(&status);
         let lines: Vec<Vec<&str>> = text.lines().map(|l| l.split_whitespace().collect()).collect();
-        assert_eq!(lines[3], ["2", "42", "127.0.0.1:7001", "follower", "9", "7", "2"]);
-        assert_eq!(lines[4], ["3", "43", "127.0.0.1:7002", "down", "-", "-", "-"]);
+        assert_eq!(
+            lines[3],
+            ["2", "42", "127.0.0.1:7001", "follower", "9", "7", "2", "voter", "1"]
+        );
+        assert_eq!(lines[4], ["3", "43", "127.0.0.1:7002", "down", "-", "-", "-", "voter", "1"]);
         assert!(
             text.contains("disk 1  /data/member-1: slots 3 to 9 (exclusive), 77 bytes"),
             "{text}"

@@ -176,7 +176,7 @@ impl<R: Replicator> Node<R> {
     pub fn poll<H: Host>(&mut self, now: Instant, host: &mut H) {
         self.omega.set_able(self.machine.can_lead());
         if let Some(configuration) = self.machine.configuration() {
-            self.omega.set_voters(configuration.members.voters);
+            self.omega.set_voters(configuration.members.voters, configuration.leaving);
         }
         self.omega.poll(now, host);
         self.machine.heard(self.omega.heard());

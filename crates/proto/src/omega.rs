@@ -99,6 +99,8 @@ pub struct Omega {
     members: usize,
     /// Those of them whose votes count.
     voters: MemberSet,
+    /// Those whose vote is taken away by what is not decided yet: one that leads has to decide it.
+    leaving: MemberSet,
     base: At,
     timing: Timing,
     memory_outlives_process: bool,
@@ -125,6 +127,7 @@ impl Omega {
             me,
             members,
             voters: MemberSet::all(members),
+            leaving: MemberSet::EMPTY,
             base,
             timing,
             memory_outlives_process,
@@ -164,10 +167,11 @@ impl Omega {
         }
     }
 
-    /// Who may lead and whose hearing counts, from now on; at first all do.
-    pub fn set_voters(&mut self, voters: MemberSet) {
-        if self.voters != voters {
-            self.voters = voters;
+    /// Who may lead and whose hearing counts, from now on; at first all do. One of `leaving` may go
+    /// on leading.
+    pub fn set_voters(&mut self, voters: MemberSet, leaving: MemberSet) {
+        if (self.voters, self.leaving) != (voters, leaving) {
+            (self.voters, self.leaving) = (voters, leaving);
             self.settled_until = Instant::ZERO;
         }
     }
@@ -276,7 +280,7 @@ impl Omega {
 
     fn is_electable(&self, rank: Rank) -> bool {
         let beat = self.beat_of(rank);
-        self.voters.contains(rank)
+        (self.voters.contains(rank) || self.leaving.contains(rank) && self.claims(rank))
             && self.own.hears.contains(rank)
             && beat.able
             && !beat.resigned
@@ -301,7 +305,7 @@ impl Omega {
         let heard_voters = self.own.hears.intersection(self.voters);
         let deaf =
             heard_voters.iter().filter(|rank| !self.beat_of(*rank).hears.contains(leader)).count();
-        self.voters.contains(leader) && deaf < self.quorum()
+        self.voters.union(self.leaving).contains(leader) && deaf < self.quorum()
     }
 
     /// Who is trusted: whom a majority of the others already trusts; else the present leader while
@@ -458,7 +462,7 @@ mod tests {
     fn a_majority_is_one_of_the_voters() {
         let mut group = Group::new();
         for member in &mut group.members {
-            member.set_voters(set(&[0, 1]));
+            member.set_voters(set(&[0, 1]), MemberSet::EMPTY);
         }
         // Two of three seats, and one of two voters.
         group.run(&[1, 2]);
@@ -466,7 +470,7 @@ mod tests {
         group.run(&[0, 1]);
         assert!(group.members[1].trusted().is_some(), "seat 2 is not missed");
         for member in &mut group.members {
-            member.set_voters(set(&[1]));
+            member.set_voters(set(&[1]), MemberSet::EMPTY);
         }
         group.run(&[0, 1]);
         assert_eq!(group.trusted()[..2], [Some(1); 2], "alone it is a majority");
@@ -480,7 +484,12 @@ mod tests {
         let old = group.leader();
         let voters: MemberSet = (0..3).filter(|me| *me != old).map(Rank::at).collect();
         for member in &mut group.members {
-            member.set_voters(voters);
+            member.set_voters(voters, set(&[old]));
+        }
+        group.run(&[0, 1, 2]);
+        assert_eq!(group.leader(), old, "it has to decide that it leaves");
+        for member in &mut group.members {
+            member.set_voters(voters, MemberSet::EMPTY);
         }
         group.run(&[0, 1, 2]);
         assert_ne!(group.leader(), old);

@@ -5,6 +5,11 @@
 //! ```
 //! - I1 after a state was installed, own commands without an answer go out again: their answers may
 //!   lie in slots that this member never executed itself. The state remembers them.
+//! - I2 what a machine is told of a state (the ballot and the members that it ends with) is what
+//!   was said of exactly that prefix, by a member whose log leads there; else nothing.
+//! - I3 the machine hears of a state from another member once, when exactly what is executed here
+//!   is durable. While that is under way nothing more is fetched, and a snapshot of something older
+//!   that ends meanwhile is not the machine's business.
 
 use crate::core::Core;
 use crate::order::{HEADER_BYTES, Order, Place};
@@ -15,6 +20,7 @@ use crate::wire::Frame;
 use crate::world::World;
 use base::{MemberSet, Prefix, Rank, Slot};
 use fabric::Fabric;
+use proto::durable::StateHead;
 use proto::{Replicator, Role};
 use std::time::Duration;
 
@@ -26,7 +32,8 @@ const FORMAT: [u8; 4] = 1u32.to_le_bytes();
 impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
     /// The machine cannot go on by itself.
     pub(crate) fn need_state(&mut self) {
-        if !self.fetch.is_active() {
+        // I3: what is here has to become durable first; the machine asks again.
+        if !self.fetch.is_active() && !self.installs {
             self.start_fetch();
         }
     }
@@ -52,7 +59,14 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
         let now = self.now();
         match *frame {
             Frame::StateWanted { transfer, have } => self.give_state(from, transfer, have),
-            Frame::StateTaken { .. } | Frame::ValuesTaken { .. } => {
+            Frame::StateHead { transfer, prefix, head } => {
+                if self.fetch.is_present(from, transfer) {
+                    self.donors_head = StateHead::decode(head).map(|head| (prefix, head));
+                }
+            }
+            Frame::StateTaken { transfer, .. } | Frame::ValuesTaken { transfer, .. } => {
+                // I2: values follow, and with the last of them the other side has what is here.
+                self.give_head(from, transfer);
                 let world = &mut self.world;
                 self.give.on_frame(from, frame, &world.backlog, &mut world.flows);
             }
@@ -94,11 +108,28 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
             world.flows.push(to, &Frame::StateRefused { transfer, learner });
             return;
         }
+        self.give_head(to, transfer);
+        let world = &mut self.world;
         let place = world.order.last();
         let service = &mut world.service;
         self.give.begin(to, transfer, have, &world.backlog, &mut world.flows, |out| {
             encode(service, place, out);
         });
+    }
+
+    /// What goes with the state as it is here (I2).
+    fn give_head(&mut self, to: Rank, transfer: u64) {
+        let prefix = self.world.executed();
+        if let Some(head) = self.node.state_head(prefix) {
+            let head = &head.encode();
+            self.world.flows.push(to, &Frame::StateHead { transfer, prefix, head });
+        }
+    }
+
+    /// What the member that the present state comes from said of it.
+    fn donors_head(&self) -> Option<StateHead> {
+        let of_present = |(prefix, _): &(Prefix, _)| *prefix == self.world.executed();
+        self.donors_head.filter(of_present).map(|(_, head)| head)
     }
 
     /// The state is here: the machine goes on from it. Where there is a disk, not before the state
@@ -109,7 +140,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
             return;
         }
         let (executed, now) = (self.world.executed(), self.now());
-        self.node.install(executed, None, now, &mut self.world);
+        self.node.install(executed, self.donors_head(), now, &mut self.world);
         self.send_again(); // I1
     }
 
@@ -130,11 +161,11 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
         if let Some(prefix) = snapshotted {
             if self.installs && prefix == self.world.executed() {
                 self.installs = false;
-                self.node.install(prefix, None, now, &mut self.world);
+                self.node.install(prefix, self.donors_head(), now, &mut self.world);
                 self.send_again(); // I1
             }
-            // A transfer that is under way may have brought the state further than the machine is:
-            // it hears of that at the transfer's end.
+            // I3: a transfer that is under way may have brought the state further than the machine
+            // is: it hears of that at the transfer's end.
             if prefix <= self.node.status().applied {
                 self.node.snapshotted(prefix, &mut self.world);
             }
@@ -152,9 +183,12 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
     }
 
     fn begin_snapshot(&mut self) {
+        // I2: the own log may not belong to a state that came from elsewhere.
+        let own = || self.node.state_head(self.world.executed());
+        let state_head = if self.installs { self.donors_head() } else { own() };
         let World { service, order, backlog, disk, .. } = &mut self.world;
         let Some(disk) = disk.as_mut().filter(|disk| !disk.is_writing()) else { return };
-        if disk.begin_snapshot(backlog.end()) {
+        if disk.begin_snapshot(backlog.end(), state_head) {
             let mut head = Vec::new();
             put_head(order.last(), &mut head);
             disk.snapshot_piece(head, false);
@@ -202,9 +236,16 @@ fn encode<S: Service>(service: &mut S, place: Place, out: &mut Vec<u8>) {
     service.save(out);
 }
 
-fn put_head(place: Place, out: &mut Vec<u8>) {
+pub(crate) fn put_head(place: Place, out: &mut Vec<u8>) {
     out.extend_from_slice(&FORMAT);
     out.extend_from_slice(&place.to_bytes());
+}
+
+/// The place and the service's bytes of a state; `None` if another version wrote it.
+pub(crate) fn split_state(state: &[u8]) -> Option<(Place, &[u8])> {
+    let (format, rest) = state.split_first_chunk::<4>()?;
+    let (place, _) = (*format == FORMAT).then(|| Place::split(rest))??;
+    Some((place, &rest[HEADER_BYTES..]))
 }
 
 /// Puts a state in place, which covers everything below `prefix`.
@@ -220,9 +261,8 @@ pub(crate) fn put_in_place<F, S: Service>(
         return Err("it is older than the one that is here".into());
     }
     let unknown = || "it has not the form that this version writes".to_owned();
-    let Some((&FORMAT, rest)) = state.split_first_chunk::<4>() else { return Err(unknown()) };
-    let (place, _) = Place::split(rest).ok_or_else(unknown)?;
-    world.service.restore(&rest[HEADER_BYTES..])?;
+    let (place, body) = split_state(state).ok_or_else(unknown)?;
+    world.service.restore(body)?;
     world.order = Order::resume(place);
     world.backlog.restart(prefix);
     if let Some(disk) = &mut world.disk {

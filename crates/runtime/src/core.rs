@@ -10,13 +10,15 @@ use crate::clock::{Stamper, unix_ms};
 use crate::outbox::Sequence;
 use crate::propose::{Batch, Foreign};
 use crate::saving::Pace;
+use crate::seats::{Parted, Seats};
 use crate::service::{Answer, ReadAnswer, Service};
 use crate::transfer::{Fetch, Give};
 use crate::wire::Frame;
 use crate::world::World;
-use base::{Event, Instant, MAX_MEMBERS, Prefix, Rank};
+use base::{Event, Incarnation, Instant, MAX_MEMBERS, Prefix, Rank};
 use fabric::Fabric;
 use proto::disk::DiskEvent;
+use proto::durable::StateHead;
 use proto::node::Node;
 use proto::{Note, Replicator, Role};
 use std::time::Duration;
@@ -36,6 +38,7 @@ pub(crate) struct Core<F, R, S> {
     pub(crate) foreign: Foreign,
     pub(crate) fetch: Fetch,
     pub(crate) give: Give,
+    pub(crate) seats: Seats,
     /// News of the disk that the machine has not heard.
     pub(crate) disk_events: Vec<DiskEvent>,
     /// A state from another member is in place here, and the machine has not heard of it: it is
@@ -43,6 +46,8 @@ pub(crate) struct Core<F, R, S> {
     pub(crate) installs: bool,
     /// A snapshot is being made, a piece now and then.
     pub(crate) saving: Option<Pace>,
+    /// What goes with the state that a transfer under way will end with, and that state's prefix.
+    pub(crate) donors_head: Option<(Prefix, StateHead)>,
     pub(crate) stamper: Stamper,
     /// Whom the undispatched commands go to; `None` while nobody is known to lead.
     pub(crate) target: Option<Rank>,
@@ -70,9 +75,11 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
             foreign: Foreign::default(),
             fetch: Fetch::new(origin.rank, origin.life.0),
             give: Give::default(),
+            seats: Seats::default(),
             disk_events: Vec::new(),
             installs: false,
             saving: None,
+            donors_head: None,
             stamper: Stamper::default(),
             target: None,
             attempt: 0,
@@ -157,11 +164,19 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
             Frame::Answers { .. } | Frame::ReadAnswers { .. } | Frame::ReadsRefused { .. } => {
                 // For an earlier life of this member: its clients are gone.
             }
+            Frame::Seat { incarnation, wants } => {
+                self.on_seat(from, Incarnation(incarnation), wants);
+            }
+            Frame::Parted { incarnation, last, is_replaced } => {
+                let parted = Parted { is_replaced, last: Incarnation(last) };
+                self.on_parted(Incarnation(incarnation), parted);
+            }
             Frame::StateWanted { .. }
             | Frame::StateTaken { .. }
             | Frame::ValuesTaken { .. }
             | Frame::StateRefused { .. }
             | Frame::StateBegins { .. }
+            | Frame::StateHead { .. }
             | Frame::StateChunk { .. }
             | Frame::Values { .. } => self.on_state_frame(from, &frame),
         }
@@ -197,6 +212,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
             withheld.clear();
         }
         self.batch.end_reign();
+        self.abandon_change();
         self.world.service.abandon();
         let flows = &mut self.world.flows;
         self.foreign.refuse_all(|rank, life, attempt| {
@@ -232,6 +248,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
         let status = self.node.status();
         let executed = self.world.executed();
         let heard = self.node.heard();
+        let (configuration, incarnation) = (self.node.configuration(), self.node.incarnation());
         let view = &mut self.world.desk.view;
         view.role = status.role;
         view.ballot = status.ballot;
@@ -239,6 +256,10 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
         view.applied = executed;
         view.trusted = trusted;
         view.heard = heard;
+        (view.configuration, view.incarnation) = (configuration, incarnation);
+        if let Some(configuration) = &configuration {
+            view.parted = view.parted.or(Parted::of(configuration, me, incarnation));
+        }
         for rank in Rank::all(view.members.min(MAX_MEMBERS)) {
             view.applied_by[rank.index()] =
                 if rank == me { executed } else { self.node.applied_by(rank) };

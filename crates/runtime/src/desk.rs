@@ -6,8 +6,10 @@
 //!   construction: a round takes what is waiting when it begins, and nothing joins it later.
 
 use crate::outbox::{Outbox, Sequence};
+use crate::seats::{CHANGES_MAX, Parted, Wanted};
 use crate::service::Asker;
-use base::{Ballot, Instant, MAX_MEMBERS, MemberSet, Prefix, Rank};
+use base::{Ballot, Incarnation, Instant, MAX_MEMBERS, MemberSet, Prefix, Rank};
+use proto::durable::{Change, Configuration};
 use proto::{Role, Ticket};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -47,6 +49,12 @@ pub struct View {
     pub applied_by: [Prefix; MAX_MEMBERS],
     /// No live member holds the state: it is lost.
     pub data_lost: bool,
+    /// Who takes part, if that can change and is known here.
+    pub configuration: Option<Configuration>,
+    /// Which disk sits on this member's seat.
+    pub incarnation: Incarnation,
+    /// It takes part no more: the process has nothing left to do.
+    pub parted: Option<Parted>,
 }
 
 impl View {
@@ -63,6 +71,9 @@ impl View {
             heard: MemberSet::EMPTY,
             applied_by: [Prefix::ZERO; MAX_MEMBERS],
             data_lost: false,
+            configuration: None,
+            incarnation: proto::durable::FIRST,
+            parted: None,
         }
     }
 }
@@ -161,6 +172,8 @@ pub struct Desk {
     /// Reads that wait until time has been decided.
     pub(crate) after_tick: Round,
     pub(crate) waits: Vec<Wait>,
+    /// Changes of the members that an operator wants.
+    pub(crate) wanted: Wanted,
     rounds: VecDeque<(Ticket, Round)>,
     spare: Vec<Round>,
     next_ticket: u64,
@@ -179,6 +192,7 @@ impl Desk {
             waiting: Round::default(),
             after_tick: Round::default(),
             waits: Vec::new(),
+            wanted: Wanted::new(),
             rounds: VecDeque::new(),
             spare: Vec::new(),
             next_ticket: 0,
@@ -250,6 +264,17 @@ impl Desk {
             is_open = is_open && take(Laid::Wait(wait.asker));
             !is_open
         });
+    }
+
+    /// Lays down a change of the members. Its end is [`crate::Service::answer_change`]. False if
+    /// there are too many already.
+    #[must_use]
+    pub fn change(&mut self, asker: Asker, change: Change) -> bool {
+        let room = self.wanted.len() < CHANGES_MAX;
+        if room {
+            self.wanted.push_back((asker, change, self.now.plus(self.patience)));
+        }
+        room
     }
 
     /// The client is gone: nobody waits any more. (Its commands take their course.)

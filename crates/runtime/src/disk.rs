@@ -11,6 +11,7 @@ use crate::saving::{End, Writing};
 use crate::stats::DiskFigures;
 use base::{Instant, Prefix, Slot};
 use proto::disk::{Disk, DiskEvent, Entry, EntryHead, Flush};
+use proto::durable::StateHead;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::io;
@@ -91,6 +92,8 @@ pub struct Found {
     pub prefix: Prefix,
     /// As its pieces were written, one behind the other.
     pub state: Vec<u8>,
+    /// Likewise. Snapshots of earlier versions have none.
+    pub head: Option<StateHead>,
 }
 
 impl LogDisk {
@@ -252,14 +255,16 @@ impl LogDisk {
         self.writing.is_some()
     }
 
-    /// Begins to write the state of everything below `prefix`, by a thread; its bytes come in
-    /// pieces. False if there is no thread now: there is one later, and the log only grows
+    /// Begins to write the state of everything below `prefix`, by a thread, with `head` for a
+    /// note; its bytes come in pieces. False if there is no thread now: there is one later, and the
+    /// log only grows
     /// meanwhile.
-    pub(crate) fn begin_snapshot(&mut self, prefix: Prefix) -> bool {
+    pub(crate) fn begin_snapshot(&mut self, prefix: Prefix, head: Option<StateHead>) -> bool {
         assert!(self.writing.is_none(), "one at a time");
         let (media, log) = (self.directory.media().clone(), self.directory.log());
         let bell = Arc::clone(&self.bell);
-        self.writing = Writing::begin(media, log, prefix, move || bell.ring()).ok();
+        let note = head.map_or(Vec::new(), |head| head.encode().to_vec());
+        self.writing = Writing::begin(media, log, prefix, note, move || bell.ring()).ok();
         if self.writing.is_some() {
             self.logged_bytes = 0;
         }
@@ -311,7 +316,7 @@ fn newest(media: &Os) -> Result<Option<Found>, OpenError> {
     let failed = |error| OpenError::Os { what: "list the snapshots", error };
     for slot in snapshot::list(media).map_err(failed)?.into_iter().rev() {
         match read(media, slot) {
-            Ok(state) => return Ok(Some(Found { prefix: Prefix(slot.0), state })),
+            Ok((state, head)) => return Ok(Some(Found { prefix: Prefix(slot.0), state, head })),
             Err(error @ SnapshotError::Damaged { .. }) => eprintln!("gregale: {error}"),
             Err(error) => return Err(error.into()),
         }
@@ -319,14 +324,14 @@ fn newest(media: &Os) -> Result<Option<Found>, OpenError> {
     Ok(None)
 }
 
-fn read(media: &Os, slot: Slot) -> Result<Vec<u8>, SnapshotError> {
+fn read(media: &Os, slot: Slot) -> Result<(Vec<u8>, Option<StateHead>), SnapshotError> {
     let file = Snapshot::open(media, slot)?;
     file.verify()?;
     let mut state = Vec::with_capacity(usize::try_from(file.n_bytes()).unwrap_or(0));
     for chunk in 0..file.n_chunks() {
         file.read_chunk(chunk, &mut state)?;
     }
-    Ok(state)
+    Ok((state, StateHead::decode(file.note())))
 }
 
 impl Disk for LogDisk {

@@ -8,7 +8,8 @@
 //! - [`replica`]: the loop. [`service`]: what stands behind it. [`desk`]: where the two meet.
 //! - [`outbox`], [`wire`], [`flow`]: commands and reads on their way to the leader and back.
 //! - [`order`]: what a leader proposed is executed in its order, or not at all.
-//! - [`backlog`], [`transfer`]: catching up.
+//! - [`backlog`], [`transfer`]: catching up. `seats`: who takes part, and how that changes.
+//! - [`offline`]: a directory without a replica.
 //! - [`clock`], [`poller`], [`stats`].
 #![forbid(unsafe_code)]
 
@@ -17,6 +18,7 @@ pub mod clock;
 pub mod desk;
 pub mod disk;
 pub mod flow;
+pub mod offline;
 pub mod order;
 pub mod outbox;
 pub mod poller;
@@ -32,6 +34,7 @@ mod core;
 mod propose;
 mod reading;
 mod saving;
+mod seats;
 mod withheld;
 
 #[cfg(test)]
@@ -42,5 +45,6 @@ pub use desk::{Desk, Laid, View};
 pub use outbox::Sequence;
 pub use poller::{Interest, Poller, Ready};
 pub use replica::{Config, Replica};
+pub use seats::{Changed, NoChange, Parted};
 pub use service::{Answer, Answers, Appended, Asker, Origin, Performed, ReadAnswer, Service};
 pub use stats::{DiskFigures, Stats};

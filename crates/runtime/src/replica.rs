@@ -112,7 +112,7 @@ impl<F: Fabric, R: Replicator, S: Service> Replica<F, R, S> {
             poller.add(disk.wait_fd(), KEY_DISK, Interest::Read)?;
         }
         let mut world = World::new(fabric, service, disk, desk, &config);
-        if let Some(Found { prefix, state }) = found.flatten() {
+        if let Some(Found { prefix, state, .. }) = found.flatten() {
             crate::catchup::put_in_place(&mut world, prefix, &state).map_err(io::Error::other)?;
         }
         let node = node(&mut world).map_err(io::Error::other)?;
@@ -285,6 +285,7 @@ impl<F: Fabric, R: Replicator, S: Service> Replica<F, R, S> {
         worked |= core.world.tell_held(core.node.held_by_all());
         core.mind_fetch();
         core.mind_ticks();
+        worked |= core.mind_seats();
         worked |= core.end_waits();
         worked |= core.world.service.resume(&self.poller, &mut core.world.desk);
         worked
@@ -305,6 +306,9 @@ impl<F: Fabric, R: Replicator, S: Service> Replica<F, R, S> {
         let mut end = now.plus(SLEEP_MAX).min(core.node.deadline());
         let mut consider = |at: Option<Instant>| end = end.min(at.unwrap_or(end));
         consider(core.fetch.deadline());
+        if core.has_seats() {
+            consider(core.seats.deadline(core.world.leads));
+        }
         let look_within = core.world.disk.as_ref().and_then(LogDisk::look_within);
         consider(look_within.map(|within| now.plus(within)));
         consider(core.snapshot_pause().map(|pause| now.plus(pause)));

@@ -54,12 +54,13 @@ pub(crate) enum End {
 }
 
 impl Writing {
-    /// Begins the snapshot of everything below `prefix`. `ring` is called when there is room again,
-    /// and at the end.
+    /// Begins the snapshot of everything below `prefix`, with a note. `ring` is called when there
+    /// is room again, and at the end.
     pub(crate) fn begin(
         media: Os,
         log: u64,
         prefix: Prefix,
+        note: Vec<u8>,
         ring: impl Fn() + Send + 'static,
     ) -> io::Result<Writing> {
         let (pieces, inbox) = channel();
@@ -72,7 +73,7 @@ impl Writing {
                 count.fetch_sub(1, Ordering::Relaxed);
                 ring();
             };
-            let written = write(&media, log, Slot(prefix.0), &inbox, &taken);
+            let written = write(&media, (log, Slot(prefix.0), &note), &inbox, &taken);
             // Without a receiver the replica has ended.
             let _ = to.send(written.map_err(|error| error.to_string()));
             ring();
@@ -129,12 +130,11 @@ impl Writing {
 /// `None` if it was given up.
 fn write(
     media: &Os,
-    log: u64,
-    slot: Slot,
+    (log, slot, note): (u64, Slot, &[u8]),
     pieces: &Receiver<Piece>,
     taken: &impl Fn(),
 ) -> Result<Option<Slot>, SnapshotError> {
-    let mut writer = SnapshotWriter::create(media, log, slot, &[])?;
+    let mut writer = SnapshotWriter::create(media, log, slot, note)?;
     while let Ok(piece) = pieces.recv() {
         match piece {
             Piece::Bytes(bytes) => writer.write(&bytes)?,
@@ -191,7 +191,7 @@ mod tests {
         let media = Os::new(base.path()).unwrap();
         let (bell, rings) = channel();
         let ring = move || bell.send(()).unwrap_or_default();
-        let writing = Writing::begin(media.clone(), 7, Prefix(9), ring).unwrap();
+        let writing = Writing::begin(media.clone(), 7, Prefix(9), b"note".to_vec(), ring).unwrap();
         Fixture { _base: base, media, rings, writing }
     }
 
@@ -218,7 +218,7 @@ mod tests {
         assert_eq!(outcome(&mut fixture), End::Written(Prefix(9)));
         let found = snapshot::Snapshot::open(&fixture.media, Slot(9)).unwrap();
         found.verify().unwrap();
-        assert_eq!(found.n_bytes(), 500_000);
+        assert_eq!((found.n_bytes(), found.note()), (500_000, &b"note"[..]));
     }
 
     #[test]

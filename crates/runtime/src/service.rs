@@ -8,6 +8,7 @@
 use crate::desk::{Desk, View};
 use crate::outbox::Sequence;
 use crate::poller::{Poller, Ready};
+use crate::seats::Changed;
 use crate::stats::Stats;
 use base::{Incarnation, Rank, Slot};
 
@@ -169,6 +170,10 @@ pub trait Service {
 
     /// `n` members besides the leader hold what `asker` waits for; the wait is over.
     fn answer_wait(&mut self, asker: Asker, n: usize, desk: &mut Desk);
+
+    /// The change that `asker` wants with [`Desk::change`] has ended. For a service that never
+    /// wants one, nothing.
+    fn answer_change(&mut self, _asker: Asker, _changed: Changed, _desk: &mut Desk) {}
 
     /// The answer in place of one that is longer than [`ANSWER_BYTES_MAX`] and asked for by another
     /// member's client.

@@ -88,6 +88,10 @@ counters! {
     state_bytes_received,
     /// State transfers that were given up.
     transfers_given_up,
+    /// Seats that this member, as the leader, gave to those that asked for one.
+    seats_given,
+    /// Times that it could not.
+    seats_refused,
     /// Malformed frames from peers.
     frames_malformed,
 }

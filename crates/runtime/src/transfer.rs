@@ -5,7 +5,7 @@
 //! who lacks: StateWanted(have) ------------------------------> who has
 //!            <------------------- StateBegins, StateChunk...   (have is older than its backlog)
 //!            StateTaken(offset) ----------------------------->
-//!            <------------------- Values..., the last one marked
+//!            <------------------- StateHead, Values..., the last marked
 //!            ValuesTaken(next) ------------------------------>  (until the mark)
 //! ```
 //! The values follow the state because the ring moves on while the state travels: without them a
@@ -100,6 +100,11 @@ impl Fetch {
     /// When to look again.
     pub fn deadline(&self) -> Option<Instant> {
         self.is_active().then_some(self.give_up_at)
+    }
+
+    /// Whether `transfer`, of `from`, is the present one (I5).
+    pub fn is_present(&self, from: Rank, transfer: u64) -> bool {
+        self.is_active() && self.from == Some(from) && self.transfer == transfer
     }
 
     /// Members that said they have no state either.

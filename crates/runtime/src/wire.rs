@@ -121,6 +121,32 @@ pub enum Frame<'a> {
         /// The values.
         items: Items<'a>,
     },
+    /// What goes with the state that the addressee will have when it has executed `prefix`: sent
+    /// before the values that lead there.
+    StateHead {
+        /// Which transfer.
+        transfer: u64,
+        /// The slots that the sender has executed.
+        prefix: Prefix,
+        /// [`proto::durable::StateHead`], encoded.
+        head: &'a [u8],
+    },
+    /// The sender is this incarnation of the member on its seat.
+    Seat {
+        /// Which.
+        incarnation: u64,
+        /// It begins with an empty disk: put it there.
+        wants: bool,
+    },
+    /// The addressee takes part no more, if it is this incarnation.
+    Parted {
+        /// Which.
+        incarnation: u64,
+        /// The newest that ever had the seat.
+        last: u64,
+        /// That one has it now.
+        is_replaced: bool,
+    },
     /// The slots below `next` have been executed: go on from there.
     ValuesTaken {
         /// Which transfer.
@@ -203,6 +229,9 @@ const STATE_CHUNK: u8 = 10;
 const STATE_TAKEN: u8 = 11;
 const VALUES: u8 = 12;
 const VALUES_TAKEN: u8 = 13;
+const SEAT: u8 = 14;
+const PARTED: u8 = 15;
+const STATE_HEAD: u8 = 16;
 
 impl<'a> Frame<'a> {
     /// Appends this frame to `out`.
@@ -264,6 +293,19 @@ impl<'a> Frame<'a> {
                 numbers(out, &[transfer, u64::from(last)]);
                 out.extend_from_slice(items.0);
                 VALUES
+            }
+            Frame::StateHead { transfer, prefix, head } => {
+                numbers(out, &[transfer, prefix.0]);
+                out.extend_from_slice(head);
+                STATE_HEAD
+            }
+            Frame::Seat { incarnation, wants } => {
+                numbers(out, &[incarnation, u64::from(wants)]);
+                SEAT
+            }
+            Frame::Parted { incarnation, last, is_replaced } => {
+                numbers(out, &[incarnation, last, u64::from(is_replaced)]);
+                PARTED
             }
             Frame::ValuesTaken { transfer, next } => {
                 numbers(out, &[transfer, next.0]);
@@ -333,6 +375,17 @@ impl<'a> Frame<'a> {
             VALUES_TAKEN => {
                 Frame::ValuesTaken { transfer: body.number()?, next: Slot(body.number()?) }
             }
+            STATE_HEAD => Frame::StateHead {
+                transfer: body.number()?,
+                prefix: Prefix(body.number()?),
+                head: body.rest(),
+            },
+            SEAT => Frame::Seat { incarnation: body.number()?, wants: body.flag()? },
+            PARTED => Frame::Parted {
+                incarnation: body.number()?,
+                last: body.number()?,
+                is_replaced: body.flag()?,
+            },
             _ => return Err(Malformed("an unknown kind")),
         };
         if body.0.is_empty() { Ok(frame) } else { Err(Malformed("bytes behind the frame")) }
@@ -397,6 +450,9 @@ mod tests {
             Frame::StateTaken { transfer, offset: n[1] },
             Frame::Values { transfer, last: flag, items },
             Frame::ValuesTaken { transfer, next: Slot(n[1]) },
+            Frame::StateHead { transfer, prefix: Prefix(n[1]), head: bytes },
+            Frame::Seat { incarnation: n[0], wants: flag },
+            Frame::Parted { incarnation: n[0], last: n[1], is_replaced: flag },
         ]
     }
 
@@ -424,7 +480,7 @@ mod tests {
         }
 
         #[test]
-        fn i2_no_bytes_hurt_the_decoder(kind in 0u8..16, body: Vec<u8>, raw: Vec<u8>) {
+        fn i2_no_bytes_hurt_the_decoder(kind in 0u8..18, body: Vec<u8>, raw: Vec<u8>) {
             if let Ok(Some((frame, _))) = Frame::decode(&raw) {
                 let mut again = Vec::new();
                 frame.encode(&mut again);

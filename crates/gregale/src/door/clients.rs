@@ -11,6 +11,7 @@ use super::info::{self, DATA_LOST, Facts};
 use super::state::{Holding, Holds, State};
 use super::statuses::Statuses;
 use super::{KEY_LISTENER, KEY_STATUS};
+use crate::channel::ReplicaEnd;
 use crate::config::Config;
 use crate::control::{Board, ServiceFigures};
 use crate::failure::{Failure, Outcome};
@@ -59,6 +60,8 @@ pub(super) struct Clients {
     /// Those that wait for room on the desk.
     stalled: Vec<u64>,
     statuses: Statuses,
+    /// To the supervisor, if there is one.
+    pub(super) channel: Option<Arc<ReplicaEnd>>,
     /// If set, nothing is executed here, and this is why.
     refusal: Option<&'static str>,
     figures: ServiceFigures,
@@ -94,6 +97,7 @@ impl Clients {
             runnable: Vec::new(),
             stalled: Vec::new(),
             statuses: Statuses::new(board)?,
+            channel: None,
             refusal: None,
             figures: ServiceFigures::default(),
             disk: None,
@@ -113,6 +117,11 @@ impl Clients {
     /// From now on reads and writes are answered with this error.
     pub(super) fn refuse_all(&mut self, why: &'static str) {
         self.refusal = Some(why);
+    }
+
+    /// How many seats the cluster has, taken or not.
+    pub(super) fn n_seats(&self) -> u16 {
+        self.config.members.len() as u16
     }
 
     pub(super) fn figures(&self) -> ServiceFigures {
@@ -285,6 +294,10 @@ impl Clients {
                     let sections = sections.to_vec();
                     self.answer_info(key, id, &sections, state, desk);
                 }
+                Request::Member { id, words } => {
+                    let words = words.to_vec();
+                    self.change_members(key, id, &words, desk);
+                }
                 Request::Clients { id, filter } => {
                     let filter = filter.clone();
                     self.answer_clients(key, id, &filter, desk);
@@ -388,7 +401,11 @@ impl Clients {
         }
     }
 
-    fn deliver(&mut self, asker: Asker, give: impl FnOnce(&mut Connection, RequestId) -> bool) {
+    pub(super) fn deliver(
+        &mut self,
+        asker: Asker,
+        give: impl FnOnce(&mut Connection, RequestId) -> bool,
+    ) {
         if let Some(client) = find(&mut self.clients, asker.connection) {
             give(&mut client.connection, RequestId(asker.request));
             mark(&mut client.is_dirty, client.key, &mut self.dirty);

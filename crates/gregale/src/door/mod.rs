@@ -11,26 +11,29 @@
 mod backups;
 mod clients;
 mod info;
+mod members;
 mod partitioned;
 mod state;
 mod statuses;
 
 use crate::channel::{ReplicaEnd, Report};
-use crate::config::Config;
+use crate::config::{Config, Start};
 use crate::control::{Board, ServiceFigures};
 use crate::failure::{Failure, Outcome};
 use crate::serve::Signals;
 pub(crate) use backups::NO_SUCH_BACKUP;
-use base::Slot;
+use base::{MemberSet, Slot};
 use clients::Clients;
 pub(crate) use clients::STATUS_SECTION;
+pub(crate) use members::{MAY_PASS, NOT_LEADER, UNKNOWN as CHANGE_UNKNOWN};
 pub(crate) use partitioned::{PartitionedDoor, seats};
 use proto::Role;
 use runtime::{
-    Answer, Answers, Appended, Asker, Desk, Interest, Origin, Performed, Poller, ReadAnswer, Ready,
-    Sequence, Service, Stats, View,
+    Answer, Answers, Appended, Asker, Changed, Desk, Interest, Origin, Parted, Performed, Poller,
+    ReadAnswer, Ready, Sequence, Service, Stats, View,
 };
 use state::State;
+pub(crate) use state::offline as offline_state;
 use std::io::Read;
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -48,6 +51,8 @@ pub(crate) enum Stop {
     HandOver,
     /// The whole cluster: nothing is kept.
     Remove,
+    /// This incarnation takes part no more.
+    Part(Parted),
 }
 
 /// See the module's text.
@@ -56,11 +61,14 @@ pub(crate) struct Door {
     clients: Clients,
     board: Arc<Board>,
     signals: Option<Signals>,
-    channel: Option<Arc<ReplicaEnd>>,
     stop: Option<Stop>,
     /// The supervisor knows that this member serves.
     reported: bool,
     warned_lost: bool,
+    /// It sat there without a vote when it was last looked at.
+    learns: bool,
+    /// Who takes part, as far as is known.
+    seated: MemberSet,
 }
 
 impl Door {
@@ -71,10 +79,12 @@ impl Door {
             clients: Clients::new(config, listener, &board)?,
             board,
             signals: None,
-            channel: None,
             stop: None,
             reported: false,
             warned_lost: false,
+            // It may be over before anybody looks.
+            learns: config.start == Start::Join,
+            seated: MemberSet::all(config.members.len()),
         })
     }
 
@@ -94,7 +104,7 @@ impl Door {
         };
         watch().map_err(|error| Failure::os("watch a descriptor", error))?;
         self.signals = Some(signals);
-        self.channel = channel;
+        self.clients.channel = channel;
         Ok(())
     }
 
@@ -108,9 +118,21 @@ impl Door {
         self.stop
     }
 
+    /// Tells the supervisor, if there is one.
+    fn tell(&self, report: &Report) {
+        if let Some(channel) = &self.clients.channel {
+            channel.report(report);
+        }
+    }
+
     /// Whether this member was ever able to answer clients in this life.
     pub(crate) fn has_served(&self) -> bool {
         self.reported
+    }
+
+    /// Who takes part, as far as is known; at first everybody who is listed.
+    pub(crate) fn seated(&self) -> MemberSet {
+        self.seated
     }
 
     fn on_signal(&mut self) {
@@ -122,7 +144,7 @@ impl Door {
     }
 
     fn on_channel(&mut self) {
-        if self.channel.as_ref().is_some_and(|channel| channel.asks_to_stop()) {
+        if self.clients.channel.as_ref().is_some_and(|channel| channel.asks_to_stop()) {
             self.stop = Some(Stop::Remove);
         }
     }
@@ -136,14 +158,33 @@ impl Door {
         };
         if serves && !self.reported {
             self.reported = true;
-            if let Some(channel) = &self.channel {
-                channel.report(&Report::Serving);
-            }
+            self.tell(&Report::Serving);
         }
+        self.report_seat(view);
         if view.data_lost && !self.warned_lost {
             self.warned_lost = true;
             let member = view.me.member();
             eprintln!("gregale: member {member}: {}", info::DATA_LOST);
+        }
+    }
+}
+
+impl Door {
+    /// Ends a process that takes part no more, and says when a new incarnation has its vote.
+    fn report_seat(&mut self, view: &View) {
+        if let Some(parted) = view.parted {
+            self.stop = self.stop.or(Some(Stop::Part(parted)));
+        }
+        let Some(configuration) = &view.configuration else { return };
+        let members = &configuration.members;
+        self.seated = members.all();
+        let sits = members.incarnation(view.me) == view.incarnation;
+        let votes = sits && members.voters.contains(view.me);
+        if !votes {
+            self.learns = true;
+        } else if self.learns && configuration.is_decided {
+            self.learns = false;
+            self.tell(&Report::Votes(view.incarnation.0));
         }
     }
 }
@@ -222,6 +263,10 @@ impl Service for Door {
 
     fn answer_wait(&mut self, asker: Asker, n: usize, _desk: &mut Desk) {
         self.clients.answer_wait(asker, n);
+    }
+
+    fn answer_change(&mut self, asker: Asker, changed: Changed, _desk: &mut Desk) {
+        self.clients.answer_change(asker, changed);
     }
 
     fn oversized(&self) -> &'static [u8] {

@@ -60,6 +60,26 @@ fn from_kv(origin: entry::Origin) -> Origin {
     Origin { rank: origin.rank, life: Incarnation(origin.incarnation.0) }
 }
 
+/// The state without its door, for whoever folds a log. The limit has to be the cluster's: what was
+/// refused for it then has to be refused again.
+pub(crate) fn offline(memory_bytes_max: u64) -> impl runtime::offline::State {
+    State::new(memory_bytes_max)
+}
+
+impl runtime::offline::State for State {
+    fn apply(&mut self, slot: Slot, value: &[u8]) {
+        State::apply(self, slot, value, &mut Answers::default());
+    }
+
+    fn save(&mut self, out: &mut Vec<u8>) {
+        State::save(self, out);
+    }
+
+    fn restore(&mut self, state: &[u8]) -> Result<(), String> {
+        State::restore(self, state)
+    }
+}
+
 impl State {
     pub(super) fn new(memory_bytes_max: u64) -> State {
         State {

@@ -1,15 +1,21 @@
 //! A durable member's directory, and what its next life begins with.
 //!
-//! - I1 a directory is begun by an explicit bootstrap only. One that lost its identity, or
-//!   another's, is refused: its member would have forgotten what it promised.
+//! - I1 a directory is begun by an explicit word only: `bootstrap` founds a cluster, `join` begins
+//!   a new incarnation in one that is there. One that lost its identity, or another's, is refused:
+//!   its member would have forgotten what it promised.
 //! - I2 a directory in which nothing ever became durable belongs to a member that never promised
-//!   anything: it is founded (again).
+//!   anything: it is founded, or joins, (again).
+//! - I3 no two incarnations of a member bear one number: it is that of the life which began the
+//!   directory, and lives are counted outside of it.
 
+use super::life::Life;
 use crate::config::{Config, Start};
 use crate::failure::{Failure, Outcome};
-use base::{Incarnation, NodeId};
+use base::{Incarnation, MemberSet, NodeId};
+use proto::durable::FIRST;
 use proto::node;
 use runtime::disk::{Found, LogDisk};
+use std::path::Path;
 use storage::directory::DirectoryError;
 use storage::{Directory, Identity};
 
@@ -21,38 +27,89 @@ pub(super) struct Data {
 }
 
 /// Opens the directory that `config` names, if it names one.
-pub(super) fn open(config: &Config) -> Outcome<Option<Data>> {
+pub(super) fn open(config: &Config, life: Life) -> Outcome<Option<Data>> {
     let Some(path) = &config.data else { return Ok(None) };
-    let identity = Identity {
-        cluster: fingerprint(config)?,
-        node: NodeId(config.member),
-        incarnation: Incarnation(1),
-    };
-    let directory = match Directory::open(path, &identity) {
-        // I1
-        Err(DirectoryError::NoIdentity(_)) if config.start == Start::Bootstrap => {
-            Directory::create(path, &identity)
-        }
-        opened => opened,
-    };
-    let directory = directory.map_err(Failure::new)?;
+    let cluster = fingerprint(&config.secret()?, &config.cluster);
+    let identity = |incarnation| Identity { cluster, node: NodeId(config.member), incarnation };
+    let directory = open_or_begin(path, config.start, life, identity).map_err(Failure::new)?;
+    let incarnation = directory.identity().incarnation;
     let (mut disk, found) = LogDisk::open(directory).map_err(Failure::new)?;
     if let Some(bytes) = config.snapshot_log_bytes {
         disk.snapshot_every(bytes);
     }
-    let start = if disk.is_empty() {
-        node::Start::Bootstrap // I2
-    } else {
-        let applied = found.as_ref().map_or(base::Prefix::ZERO, |found| found.prefix);
-        node::Start::Recovered { applied, head: None }
+    let start = match (disk.is_empty(), incarnation) {
+        // I2
+        (true, FIRST) => match config.founders {
+            Some(n) => node::Start::Found { voters: MemberSet::all(usize::from(n)) },
+            None => node::Start::Bootstrap,
+        },
+        (true, incarnation) => node::Start::Join { incarnation },
+        (false, _) => {
+            let applied = found.as_ref().map_or(base::Prefix::ZERO, |found| found.prefix);
+            let head = found.as_ref().and_then(|found| found.head);
+            node::Start::Recovered { applied, head }
+        }
     };
     Ok(Some(Data { disk, found, start }))
 }
 
+fn open_or_begin(
+    path: &Path,
+    start: Start,
+    life: Life,
+    identity: impl Fn(Incarnation) -> Identity,
+) -> Result<Directory, DirectoryError> {
+    let directory = match (Directory::open_any(path), start) {
+        // I1
+        (Err(DirectoryError::NoIdentity(_)), Start::Bootstrap) => {
+            Directory::create(path, &identity(FIRST))
+        }
+        (Err(DirectoryError::NoIdentity(_)), Start::Join) => {
+            assert!(life.number > FIRST, "I3: lives are numbered by the clock");
+            Directory::create(path, &identity(life.number))
+        }
+        (opened, _) => opened,
+    }?;
+    let found = directory.identity();
+    let wanted = identity(found.incarnation);
+    if found != wanted {
+        let (path, found, wanted) = (path.to_owned(), Box::new(found), Box::new(wanted));
+        return Err(DirectoryError::Another { path, found, wanted });
+    }
+    Ok(directory)
+}
+
 /// Tells clusters of one name apart: by the secret that each has of its own.
-fn fingerprint(config: &Config) -> Outcome<u64> {
-    let mut bytes = config.secret()?;
-    bytes.push(0);
-    bytes.extend_from_slice(config.cluster.as_bytes());
-    Ok(xxhash_rust::xxh3::xxh3_64(&bytes))
+pub(crate) fn fingerprint(secret: &[u8], name: &str) -> u64 {
+    xxhash_rust::xxh3::xxh3_64(&[secret, b"\0", name.as_bytes()].concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identity(incarnation: Incarnation) -> Identity {
+        Identity { cluster: 5, node: NodeId(2), incarnation }
+    }
+
+    fn begin(path: &Path, start: Start, number: u64) -> Result<Incarnation, DirectoryError> {
+        let life = Life { number: Incarnation(number), count: 1 };
+        open_or_begin(path, start, life, identity).map(|directory| directory.identity().incarnation)
+    }
+
+    #[test]
+    fn i1_only_a_word_begins_a_directory() {
+        let directory = tempfile::tempdir().unwrap();
+        let refused = begin(directory.path(), Start::Reattach, 700);
+        assert!(matches!(refused, Err(DirectoryError::NoIdentity(_))), "{refused:?}");
+        assert_eq!(begin(directory.path(), Start::Bootstrap, 700).unwrap(), FIRST);
+        assert_eq!(begin(directory.path(), Start::Join, 800).unwrap(), FIRST, "it goes on");
+    }
+
+    #[test]
+    fn i3_a_new_incarnation_bears_its_first_lifes_number() {
+        let directory = tempfile::tempdir().unwrap();
+        assert_eq!(begin(directory.path(), Start::Join, 700).unwrap(), Incarnation(700));
+        assert_eq!(begin(directory.path(), Start::Reattach, 800).unwrap(), Incarnation(700));
+    }
 }

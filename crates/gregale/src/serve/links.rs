@@ -4,7 +4,7 @@
 //! A member of another cluster, or with another secret, would otherwise wait for ever, and nobody
 //! would know for what.
 
-use base::majority;
+use base::{MemberSet, NodeId, Rank, majority};
 use fabric::Fabric;
 use fabric::shm::ShmFabric;
 use fabric::tcp::{LinkError, TcpFabric};
@@ -70,15 +70,24 @@ impl Lookout {
         Lookout { members, next_look, quiet_until, told: Vec::new() }
     }
 
-    /// Tells what is new. The line to end with, if this member, which has never `served`, cannot
-    /// ever.
-    pub(super) fn look(&mut self, fabric: &impl Links, served: bool) -> Option<String> {
+    /// Tells what is new of those that are `seated`. The line to end with, if this member, which
+    /// has never `served`, cannot ever.
+    pub(super) fn look(
+        &mut self,
+        fabric: &impl Links,
+        served: bool,
+        seated: MemberSet,
+    ) -> Option<String> {
         let now = Instant::now();
         if now < self.next_look {
             return None;
         }
         self.next_look = now + LOOK_EVERY;
-        let troubles = fabric.troubles();
+        // Nobody is missed on an empty seat.
+        let sits = |trouble: &Trouble| {
+            Rank::of_member(NodeId(trouble.id)).is_none_or(|rank| seated.contains(rank))
+        };
+        let troubles: Vec<Trouble> = fabric.troubles().into_iter().filter(sits).collect();
         let n_refusals = troubles.iter().filter(|trouble| trouble.is_refusal).count();
         // Whoever is left, and this member, are no majority.
         let is_hopeless = self.members - n_refusals < majority(self.members);

@@ -22,6 +22,7 @@ use crate::failure::{Failure, Outcome};
 use base::Incarnation;
 use base::verb::Unsupported;
 use data::Data;
+pub(crate) use data::fingerprint;
 use fabric::shm::ShmFabric;
 use fabric::tcp::TcpFabric;
 use fabric::{OpenError, Setup};
@@ -33,7 +34,7 @@ use proto::velos::{Shape, Velos};
 use region::Region;
 use runtime::disk::{Found, LogDisk};
 use runtime::replica::Memory;
-use runtime::{Config as LoopConfig, Origin, Replica};
+use runtime::{Config as LoopConfig, Origin, Parted, Replica};
 use rustix::process::{Resource, Signal, getrlimit, setrlimit};
 use std::error::Error;
 use std::net::{SocketAddr, TcpListener};
@@ -141,9 +142,9 @@ fn replicate(
     let Opened { setup, addresses } = open(config)?;
     std::fs::create_dir_all(&config.directory)
         .map_err(|error| Failure::os(format_args!("make {}", config.directory.display()), error))?;
-    let data = data::open(config)?;
     let beside = config.data.as_deref().and_then(Path::parent).unwrap_or(&config.directory);
     let life = life::begin(beside, config.member)?;
+    let data = data::open(config, life)?;
     let signals = Signals::new()?;
     let is_durable = data.is_some();
     let replica = Process { config, life, data, channel, signals };
@@ -257,7 +258,7 @@ impl Process<'_> {
         let start = match (&data, self.config.start) {
             (Some(data), _) => data.start,
             (None, Start::Bootstrap) => node::Start::Bootstrap,
-            (None, Start::Reattach) => node::Start::Reattach,
+            (None, Start::Reattach | Start::Join) => node::Start::Reattach,
         };
         let disk = data.map(|data| (data.disk, data.found));
         let capabilities = fabric.capabilities();
@@ -283,6 +284,27 @@ impl Process<'_> {
         }
     }
 
+    /// What it says last when it takes part no more: cause and mend.
+    fn part_line(&self) -> impl Fn(Parted) -> String + use<> {
+        let id = self.config.member;
+        let place = self.config.data.as_deref().unwrap_or(&self.config.directory);
+        let place = place.display().to_string();
+        move |parted| {
+            if parted.is_replaced {
+                format!(
+                    "member {id} was replaced by incarnation {}: what is in {place} counts no more; \
+                     delete it, or keep it apart",
+                    parted.last.0
+                )
+            } else {
+                format!(
+                    "member {id} was removed from the cluster: what is in {place} counts no more; \
+                     delete it, or keep it apart; `gregale member add {id}` begins a new incarnation"
+                )
+            }
+        }
+    }
+
     fn run_with<F: Links, R: Replicator, E: Into<Box<dyn Error + Send + Sync>>>(
         self,
         fabric: F,
@@ -301,11 +323,12 @@ impl Process<'_> {
         };
         let mut replica = Replica::new(config, fabric, door, disk, make).map_err(loop_error)?;
         let (door, poller) = replica.service_and_poller();
-        door.register(poller, self.signals, self.channel)?;
+        let (channel, part) = (self.channel.clone(), self.part_line());
+        door.register(poller, self.signals, channel.clone())?;
         let mut lookout = Lookout::new(self.config.members.len());
         let mut hopeless = None;
         let stop = |door: &mut Door, fabric: &mut F| {
-            hopeless = lookout.look(fabric, door.has_served());
+            hopeless = lookout.look(fabric, door.has_served(), door.seated());
             door.stop().is_some() || hopeless.is_some()
         };
         replica.run(stop).map_err(loop_error)?;
@@ -320,6 +343,19 @@ impl Process<'_> {
         match replica.service().stop() {
             Some(Stop::HandOver) | None => {
                 replica.hand_over(HAND_OVER_WITHIN).map_err(loop_error)?;
+            }
+            Some(Stop::Part(parted)) => {
+                replica.finish(FINISH_WITHIN).map_err(loop_error)?;
+                let line = part(parted);
+                if let Some(channel) = channel {
+                    channel.report(&if parted.is_replaced {
+                        Report::Replaced(line)
+                    } else {
+                        Report::Removed(line)
+                    });
+                    return Ok(ExitCode::from(2));
+                }
+                return Err(Failure::new(line));
             }
             Some(Stop::Remove) => {
                 replica.finish(FINISH_WITHIN).map_err(loop_error)?;

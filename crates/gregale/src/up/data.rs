@@ -5,10 +5,13 @@
 //! DIR/secret          what all members know
 //! DIR/member-1/       the first member's log and snapshots (docs/formats.md)
 //! DIR/member-1.life   how often it was started
+//! DIR/member-1.old-1  what an earlier incarnation left
 //! ```
 //! - I1 a directory belongs to one cluster: another name or size is refused before anything starts.
-//! - I2 once all members have served, a member's directory that is not there is a loss, which the
-//!   member reports, and not a beginning. Before that, whoever has none is founded.
+//! - I2 once all members have served, a member's directory that is not there is a loss and not a
+//!   beginning: the member comes back as a new incarnation, in a cluster that serves without it.
+//!   Before that, whoever has none is founded.
+//!   A seat that is empty stays so until an operator says otherwise, whatever lies there.
 //! - I3 a cluster that promised every disk goes on to: it is not opened with less by leaving a
 //!   flag out. With more it may be: the first write that is acknowledged then brings all before it
 //!   along.
@@ -16,7 +19,8 @@
 //!   named durably in the one above before anything is acknowledged. Found by, and tested with,
 //!   power cuts under real processes (`tests/linearizability`).
 
-use super::directory::{random_secret, write_private};
+pub(crate) use super::directory::random_secret;
+use super::directory::write_private;
 use crate::config::{Durability, Start};
 use crate::failure::{Failure, Outcome};
 use serde::{Deserialize, Serialize};
@@ -40,11 +44,14 @@ struct Cluster {
     /// Not said by clusters that wait for a majority.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     durability: Option<Durability>,
+    /// Seats that nobody has: never taken, or whose members were removed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    vacant: Vec<u16>,
 }
 
 /// See the module's text.
 #[derive(Debug)]
-pub(super) struct Data {
+pub(crate) struct Data {
     path: PathBuf,
     cluster: Cluster,
 }
@@ -54,26 +61,19 @@ impl Data {
     pub(super) fn open(
         path: &Path,
         name: &str,
-        members: u8,
+        (nodes, members): (u8, u8),
         durability: Durability,
     ) -> Outcome<Data> {
         let promises = (durability == Durability::DiskAll).then_some(durability);
-        let file = path.join(CLUSTER);
-        let text = match std::fs::read_to_string(&file) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Data::begin(path, name, members, promises);
-            }
-            Err(error) => return Err(Failure::os(format_args!("read {}", file.display()), error)),
-        };
-        let cluster: Cluster = toml::from_str(&text)
-            .map_err(|error| Failure::new(format_args!("{}: {error}", file.display())))?;
-        let path = absolute(path)?;
-        if cluster.version != VERSION {
+        if !path.join(CLUSTER).exists() {
+            return Data::begin(path, name, (nodes, members), promises);
+        }
+        let mut data = Data::open_any(path)?;
+        let Data { path, cluster } = &mut data;
+        if crate::recover::is_interrupted(path) {
             return Err(Failure::new(format_args!(
-                "{} has version {}, this program writes {VERSION}: run the program that wrote it",
-                file.display(),
-                cluster.version
+                "a recovery of {0} was cut off: `gregale recover {0}` finishes it",
+                path.display()
             )));
         }
         // I1
@@ -94,21 +94,41 @@ impl Data {
                 "{} holds a cluster that acknowledges on every disk: say --durability disk-all; to \
                  promise less from now on, take the line `durability` out of {}",
                 path.display(),
-                file.display()
+                path.join(CLUSTER).display()
             )));
         }
-        let mut data = Data { path, cluster };
-        if data.cluster.durability < promises {
-            data.cluster.durability = promises;
+        if cluster.durability < promises {
+            cluster.durability = promises;
             data.write()?;
         }
         Ok(data)
     }
 
+    /// Opens the cluster in `path`, whichever it is.
+    pub(crate) fn open_any(path: &Path) -> Outcome<Data> {
+        let file = path.join(CLUSTER);
+        let text = std::fs::read_to_string(&file).map_err(|error| {
+            Failure::os(
+                format_args!("read {} (the directory of `gregale up --data`)", file.display()),
+                error,
+            )
+        })?;
+        let cluster: Cluster = toml::from_str(&text)
+            .map_err(|error| Failure::new(format_args!("{}: {error}", file.display())))?;
+        if cluster.version != VERSION {
+            return Err(Failure::new(format_args!(
+                "{} has version {}, this program writes {VERSION}: run the program that wrote it",
+                file.display(),
+                cluster.version
+            )));
+        }
+        Ok(Data { path: absolute(path)?, cluster })
+    }
+
     fn begin(
         path: &Path,
         name: &str,
-        members: u8,
+        (nodes, members): (u8, u8),
         durability: Option<Durability>,
     ) -> Outcome<Data> {
         make(path)?;
@@ -124,7 +144,9 @@ impl Data {
             )));
         }
         let name = name.into();
-        let cluster = Cluster { version: VERSION, name, members, founded: false, durability };
+        let vacant = (u16::from(nodes) + 1..=u16::from(members)).collect();
+        let founded = false;
+        let cluster = Cluster { version: VERSION, name, members, founded, durability, vacant };
         let data = Data { path: absolute(path)?, cluster };
         data.write_first().inspect_err(|_| data.undo())?;
         Ok(data)
@@ -154,18 +176,49 @@ impl Data {
         self.write()
     }
 
-    /// Durably, by renaming: a crash leaves the old file or the new one.
     fn write(&self) -> Outcome<()> {
         let text = toml::to_string(&self.cluster)
             .map_err(|error| Failure::new(format_args!("cannot describe the cluster: {error}")))?;
-        let (file, fresh) = (self.path.join(CLUSTER), self.path.join(FRESH));
-        let written = write_private(&fresh, text.as_bytes())?;
+        self.write_durably(CLUSTER, text.as_bytes())
+    }
+
+    /// By renaming: a crash leaves the old file or the new one.
+    pub(crate) fn write_durably(&self, name: &str, bytes: &[u8]) -> Outcome<()> {
+        let (file, fresh) = (self.path.join(name), self.path.join(FRESH));
+        let written = write_private(&fresh, bytes)?;
         synced(&written, &fresh)?;
         std::fs::rename(&fresh, &file)
             .map_err(|error| Failure::os(format_args!("write {}", file.display()), error))?;
+        self.sync()
+    }
+
+    pub(crate) fn remove_durably(&self, name: &str) -> Outcome<()> {
+        let file = self.path.join(name);
+        std::fs::remove_file(&file)
+            .map_err(|error| Failure::os(format_args!("remove {}", file.display()), error))?;
+        self.sync()
+    }
+
+    /// Makes names durable.
+    pub(crate) fn sync(&self) -> Outcome<()> {
         let directory = File::open(&self.path)
             .map_err(|error| Failure::os(format_args!("open {}", self.path.display()), error))?;
         synced(&directory, &self.path)
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The cluster's name.
+    pub(crate) fn name(&self) -> &str {
+        &self.cluster.name
+    }
+
+    /// How many members it has.
+    pub(crate) fn members(&self) -> u16 {
+        self.cluster.members.into()
     }
 
     /// Whether all members have served at some time (I2).
@@ -174,19 +227,70 @@ impl Data {
     }
 
     /// What all members know.
-    pub(super) fn secret_file(&self) -> PathBuf {
+    pub(crate) fn secret_file(&self) -> PathBuf {
         self.path.join("secret")
     }
 
     /// Where `member` keeps what it must not forget.
-    pub(super) fn member(&self, member: u16) -> PathBuf {
+    pub(crate) fn member(&self, member: u16) -> PathBuf {
         self.path.join(format!("member-{member}"))
+    }
+
+    /// Whether nobody has the seat of `member`.
+    pub(super) fn is_vacant(&self, member: u16) -> bool {
+        self.cluster.vacant.contains(&member)
+    }
+
+    /// From now on nobody has the seat of `member`, or somebody does again.
+    pub(super) fn set_vacant(&mut self, member: u16, is_vacant: bool) -> Outcome<()> {
+        if self.is_vacant(member) == is_vacant {
+            return Ok(());
+        }
+        self.cluster.vacant.retain(|other| *other != member);
+        if is_vacant {
+            self.cluster.vacant.push(member);
+        }
+        self.write()
+    }
+
+    /// How many members begin the cluster.
+    pub(super) fn founders(&self) -> u16 {
+        self.members() - self.cluster.vacant.len() as u16
+    }
+
+    /// Whether what `member` must not forget is gone (I2).
+    pub(super) fn is_lost(&self, member: u16) -> bool {
+        self.cluster.founded && !self.is_vacant(member) && !self.has_identity(member)
+    }
+
+    fn has_identity(&self, member: u16) -> bool {
+        self.member(member).join("identity").exists()
+    }
+
+    /// Puts aside what an earlier incarnation of `member` left, if anything, and says where: nobody
+    /// but the operator deletes data.
+    pub(crate) fn retire(&self, member: u16) -> Outcome<Option<PathBuf>> {
+        let from = self.member(member);
+        if !from.exists() {
+            return Ok(None);
+        }
+        let names = (1..).map(|n: u32| self.path.join(format!("member-{member}.old-{n}")));
+        // There are not 2^32 directories.
+        let to = names.into_iter().find(|name| !name.exists()).unwrap_or_else(|| from.clone());
+        std::fs::rename(&from, &to).map_err(|error| {
+            Failure::os(format_args!("move {} to {}", from.display(), to.display()), error)
+        })?;
+        self.sync()?;
+        Ok(Some(to))
     }
 
     /// How the first life of `member` under this supervisor begins (I2).
     pub(super) fn start_of(&self, member: u16) -> Start {
-        let is_there = self.member(member).join("identity").exists();
-        if self.cluster.founded || is_there { Start::Reattach } else { Start::Bootstrap }
+        if self.cluster.founded || self.has_identity(member) {
+            Start::Reattach
+        } else {
+            Start::Bootstrap
+        }
     }
 }
 
@@ -236,19 +340,19 @@ mod tests {
     fn i1_another_cluster_is_refused_with_what_is_there() {
         let base = tempfile::tempdir().unwrap();
         let path = base.path().join("data");
-        drop(Data::open(&path, "one", 3, QUORUM).unwrap());
-        let refused = Data::open(&path, "two", 3, QUORUM).unwrap_err().to_string();
+        drop(Data::open(&path, "one", (3, 3), QUORUM).unwrap());
+        let refused = Data::open(&path, "two", (3, 3), QUORUM).unwrap_err().to_string();
         assert!(refused.contains("\"one\" of 3 members"), "{refused}");
-        let refused = Data::open(&path, "one", 5, QUORUM).unwrap_err().to_string();
+        let refused = Data::open(&path, "one", (5, 5), QUORUM).unwrap_err().to_string();
         assert!(refused.contains("--nodes 3"), "{refused}");
-        assert!(Data::open(&path, "one", 3, QUORUM).is_ok());
+        assert!(Data::open(&path, "one", (3, 3), QUORUM).is_ok());
     }
 
     #[test]
     fn i1_a_directory_of_something_else_is_left_alone() {
         let base = tempfile::tempdir().unwrap();
         std::fs::write(base.path().join("thesis.txt"), b"x").unwrap();
-        let refused = Data::open(base.path(), "one", 3, QUORUM).unwrap_err().to_string();
+        let refused = Data::open(base.path(), "one", (3, 3), QUORUM).unwrap_err().to_string();
         assert!(refused.contains("thesis.txt"), "{refused}");
         assert_eq!(std::fs::read_dir(base.path()).unwrap().count(), 1);
     }
@@ -257,7 +361,7 @@ mod tests {
     fn a_beginning_that_fails_is_taken_back() {
         let base = tempfile::tempdir().unwrap();
         let path = base.path().join("data");
-        let data = Data::open(&path, "one", 3, QUORUM).unwrap();
+        let data = Data::open(&path, "one", (3, 3), QUORUM).unwrap();
         data.undo();
         assert!(!path.exists(), "nothing is left of it");
     }
@@ -265,14 +369,16 @@ mod tests {
     #[test]
     fn i2_a_lost_directory_is_no_beginning_once_the_cluster_was_founded() {
         let base = tempfile::tempdir().unwrap();
-        let mut data = Data::open(base.path(), "one", 3, QUORUM).unwrap();
+        let mut data = Data::open(base.path(), "one", (3, 3), QUORUM).unwrap();
         assert_eq!(data.start_of(1), Start::Bootstrap);
         std::fs::create_dir(data.member(1)).unwrap();
         std::fs::write(data.member(1).join("identity"), b"").unwrap();
         assert_eq!(data.start_of(1), Start::Reattach);
         assert_eq!(data.start_of(2), Start::Bootstrap);
+        assert!(!data.is_lost(2), "it never was");
         data.founded().unwrap();
-        let data = Data::open(base.path(), "one", 3, QUORUM).unwrap();
+        assert!(data.is_lost(2) && !data.is_lost(1));
+        let data = Data::open(base.path(), "one", (3, 3), QUORUM).unwrap();
         assert_eq!(data.start_of(2), Start::Reattach);
     }
 
@@ -280,11 +386,38 @@ mod tests {
     fn i3_a_promise_is_not_lowered_by_leaving_a_flag_out() {
         let base = tempfile::tempdir().unwrap();
         let path = base.path().join("data");
-        let open = |durability| Data::open(&path, "one", 3, durability).map(drop);
+        let open = |durability| Data::open(&path, "one", (3, 3), durability).map(drop);
         open(QUORUM).unwrap();
         open(Durability::DiskAll).unwrap();
         let refused = open(QUORUM).unwrap_err().to_string();
         assert!(refused.contains("--durability disk-all"), "{refused}");
         open(Durability::DiskAll).unwrap();
+    }
+
+    #[test]
+    fn i2_an_empty_seat_is_no_loss() {
+        let base = tempfile::tempdir().unwrap();
+        let mut data = Data::open(base.path(), "one", (3, 4), QUORUM).unwrap();
+        assert_eq!((data.members(), data.founders()), (4, 3));
+        data.founded().unwrap();
+        assert!(data.is_vacant(4) && !data.is_lost(4));
+        data.set_vacant(4, false).unwrap();
+        data.set_vacant(2, true).unwrap();
+        let data = Data::open(base.path(), "one", (4, 4), QUORUM).unwrap();
+        assert!(data.is_lost(4) && !data.is_lost(2) && data.is_vacant(2));
+    }
+
+    #[test]
+    fn what_an_earlier_incarnation_left_is_put_aside_each_time() {
+        let base = tempfile::tempdir().unwrap();
+        let data = Data::open(base.path(), "one", (3, 3), QUORUM).unwrap();
+        assert_eq!(data.retire(1).unwrap(), None);
+        for n in 1..3 {
+            std::fs::create_dir(data.member(1)).unwrap();
+            std::fs::write(data.member(1).join("identity"), n.to_string()).unwrap();
+            let aside = data.retire(1).unwrap().expect("there was something");
+            assert!(aside.ends_with(format!("member-1.old-{n}")) && !data.member(1).exists());
+            assert_eq!(std::fs::read_to_string(aside.join("identity")).unwrap(), n.to_string());
+        }
     }
 }

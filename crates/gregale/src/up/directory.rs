@@ -81,7 +81,7 @@ impl Drop for Directory {
 }
 
 /// A new one.
-pub(super) fn random_secret() -> Outcome<String> {
+pub(crate) fn random_secret() -> Outcome<String> {
     let mut random = [0u8; 32];
     File::open("/dev/urandom")
         .and_then(|mut source| source.read_exact(&mut random))

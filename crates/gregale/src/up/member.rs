@@ -23,6 +23,10 @@ pub(super) enum State {
     Learner,
     /// It is dead and stays so.
     Dead,
+    /// Its seat is empty.
+    Vacant,
+    /// Its disk is lost, and nobody serves that could take it in again.
+    Held,
     /// It is dead until then.
     Waiting(Instant),
 }
@@ -40,6 +44,8 @@ pub(super) struct Member {
     pub(super) state: State,
     /// Its last life refused to run.
     pub(super) refused: bool,
+    /// Its last life found that it takes part no more.
+    pub(super) has_parted: bool,
     sockets: Sockets,
     running: Option<Running>,
     last_pid: u32,
@@ -52,6 +58,7 @@ impl Member {
             config,
             state: State::Starting,
             refused: false,
+            has_parted: false,
             sockets,
             running: None,
             last_pid: 0,
@@ -72,7 +79,12 @@ impl Member {
     pub(super) fn restart_at(&self) -> Option<Instant> {
         match self.state {
             State::Waiting(at) => Some(at),
-            State::Starting | State::Serving | State::Learner | State::Dead => None,
+            State::Starting
+            | State::Serving
+            | State::Learner
+            | State::Dead
+            | State::Vacant
+            | State::Held => None,
         }
     }
 
@@ -104,7 +116,7 @@ impl Member {
             .map_err(|error| Failure::os("watch a replica", error))?;
         self.running = Some(Running { child, channel, pidfd });
         self.state = State::Starting;
-        self.refused = false;
+        (self.refused, self.has_parted) = (false, false);
         Ok(())
     }
 
@@ -151,7 +163,7 @@ impl Member {
         pause_min: Duration,
         pause_max: Duration,
     ) -> Option<Duration> {
-        if !restarts {
+        if !restarts || self.has_parted {
             self.state = State::Dead;
             return None;
         }

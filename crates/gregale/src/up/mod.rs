@@ -9,8 +9,10 @@
 //!   death.
 //! - I3 a founding member has a new region, any later life the old one: `bootstrap` is said once a
 //!   member.
+//! - I4 a member whose disk is lost is begun anew only while others serve: it comes back by being
+//!   replaced, and where nobody serves there is nobody to replace it in.
 
-mod data;
+pub(crate) mod data;
 mod directory;
 mod member;
 mod say;
@@ -63,17 +65,28 @@ pub(crate) fn run(args: &UpArgs) -> Outcome {
             Some(Path::new("gregale-data").join(format!("{}-{}", args.cluster, args.port)))
         }
     };
-    if u32::from(args.port) + u32::from(args.nodes) > 1 << 16 {
+    if args.seats() < args.nodes || (args.seats() > args.nodes && data.is_none()) {
+        return Err(Failure::new(format_args!(
+            "--seats {} for {} members: name as many at least, and more in the durable modes only",
+            args.seats(),
+            args.nodes
+        )));
+    }
+    if u32::from(args.port) + u32::from(args.seats()) > 1 << 16 {
         return Err(Failure::new(format_args!(
             "--port {} leaves no room for {} ports: choose a lower one",
-            args.port, args.nodes
+            args.port,
+            args.seats()
         )));
     }
     // Ports first: a second `up` of the same cluster ends here, before it touches anything.
     let sockets = listen(args)?;
     let directory = Directory::create(&args.directory, &args.cluster, args.port)?;
     let data = data
-        .map(|path| Data::open(&path, &args.cluster, args.nodes, args.durability()))
+        .map(|path| {
+            let members = (args.nodes, args.seats());
+            Data::open(&path, &args.cluster, members, args.durability())
+        })
         .transpose()?;
     let mut supervisor = Supervisor::new(args, &directory, data, sockets)?;
     let outcome = supervisor.run();
@@ -88,7 +101,7 @@ fn listen(args: &UpArgs) -> Outcome<Vec<Sockets>> {
             .map_err(|error| Failure::os(format_args!("listen on {address}"), error))
     };
     let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    (0..u16::from(args.nodes))
+    (0..u16::from(args.seats()))
         .map(|at| {
             let fabric = match args.fabric {
                 FabricKind::Shm => None,
@@ -166,9 +179,14 @@ impl<'a> Supervisor<'a> {
                     requirepass: args.requirepass.clone(),
                     maxmemory: args.maxmemory,
                     maxclients: args.maxclients,
+                    founders: data.as_ref().map(Data::founders),
                     members: listed.clone(),
                 };
-                Member::new(config, sockets)
+                let mut it = Member::new(config, sockets);
+                if data.as_ref().is_some_and(|data| data.is_vacant(member)) {
+                    it.state = State::Vacant;
+                }
+                it
             })
             .collect();
         Ok(Supervisor {
@@ -187,9 +205,12 @@ impl<'a> Supervisor<'a> {
     fn run(&mut self) -> Outcome {
         self.say.starting(self.args, env!("CARGO_PKG_VERSION"));
         for at in 0..self.members.len() {
-            self.spawn(at)?;
+            if self.members[at].state != State::Vacant {
+                self.spawn(at)?;
+            }
         }
-        let members = self.members.iter().map(|member| (&member.config, member.pid()));
+        let here = self.members.iter().filter(|member| member.state != State::Vacant);
+        let members = here.map(|member| (&member.config, member.pid()));
         self.say.members(members);
         let mut ready = Vec::new();
         loop {
@@ -208,12 +229,25 @@ impl<'a> Supervisor<'a> {
             }
             self.restart_due()?;
             if !self.is_ready && Instant::now() >= self.ready_by {
-                return Err(Failure::new(format_args!(
-                    "the members do not serve after {} s; what they said stands above",
-                    READY_WITHIN.as_secs()
-                )));
+                return Err(self.not_ready());
             }
         }
+    }
+
+    fn not_ready(&self) -> Failure {
+        let seconds = READY_WITHIN.as_secs();
+        let held = self.members.iter().filter(|member| member.state == State::Held);
+        let held: Vec<String> = held.map(|member| member.config.member.to_string()).collect();
+        if held.is_empty() {
+            return Failure::new(format_args!(
+                "the members do not serve after {seconds} s; what they said stands above"
+            ));
+        }
+        Failure::new(format_args!(
+            "nobody serves after {seconds} s: members {} have lost their disks, and the others are \
+             no majority; bring those disks back, or see `gregale recover --help`",
+            held.join(", ")
+        ))
     }
 
     fn next_deadline(&self) -> Option<Instant> {
@@ -222,8 +256,52 @@ impl<'a> Supervisor<'a> {
     }
 
     fn spawn(&mut self, at: usize) -> Outcome<()> {
+        let id = self.members[at].config.member;
+        if let Some(data) = self.data.as_ref().filter(|data| data.is_lost(id)) {
+            let waits = !self.members.iter().any(|member| member.state == State::Serving);
+            if self.members[at].config.start != Start::Join {
+                self.say.lost(id, &data.member(id), waits);
+            }
+            let member = &mut self.members[at];
+            if waits {
+                // I4
+                member.state = State::Held;
+                return Ok(());
+            }
+            member.config.start = Start::Join;
+        }
         self.members[at].spawn(self.directory)?;
         self.members[at].watch(&self.poller, 2 * at as u64)
+    }
+
+    /// Others serve now: whoever lost its disk may begin anew.
+    fn release_held(&mut self) -> Outcome<()> {
+        let held = |member: &Member| member.state == State::Held;
+        for at in 0..self.members.len() {
+            if held(&self.members[at]) {
+                self.spawn(at)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// An operator wants a new incarnation of member `id`: whatever it was ends here.
+    fn renew(&mut self, id: u16) -> Outcome<()> {
+        let at = usize::from(id).wrapping_sub(1);
+        let (Some(data), Some(member)) = (&mut self.data, self.members.get_mut(at)) else {
+            return Ok(());
+        };
+        data.set_vacant(id, false)?;
+        member.kill();
+        match data.retire(id) {
+            Ok(aside) => {
+                member.config.start = Start::Join;
+                self.say.renewed(id, aside.as_deref());
+            }
+            Err(failure) => self.say.refused(id, &failure.to_string()),
+        }
+        // What could not be put aside goes on.
+        self.spawn(at)
     }
 
     /// A replica said something, or died.
@@ -231,10 +309,11 @@ impl<'a> Supervisor<'a> {
         let member = &mut self.members[at];
         let (reports, death) = member.hear()?;
         let id = member.config.member;
+        let mut renewals = Vec::new();
         for report in reports {
             match report {
                 Report::Serving => {
-                    let again = self.is_ready && member.config.start == Start::Reattach;
+                    let again = self.is_ready && member.config.start != Start::Bootstrap;
                     member.state = State::Serving;
                     member.founded();
                     if again {
@@ -244,6 +323,19 @@ impl<'a> Supervisor<'a> {
                 Report::Learner(why) => {
                     member.state = State::Learner;
                     self.say.learner(id, &why);
+                }
+                Report::Renew(id) => renewals.push(id),
+                Report::Votes(incarnation) => self.say.votes(id, incarnation),
+                Report::Replaced(why) => {
+                    self.say.parted(id, &why);
+                    (member.refused, member.has_parted) = (true, true);
+                }
+                Report::Removed(why) => {
+                    self.say.parted(id, &why);
+                    (member.refused, member.has_parted) = (true, true);
+                    if let Some(data) = &mut self.data {
+                        data.set_vacant(id, true)?;
+                    }
                 }
                 Report::Refused(why) => {
                     // A cluster that was there before goes on without a minority of its disks.
@@ -262,6 +354,12 @@ impl<'a> Supervisor<'a> {
             let pause = member.died(restarts, RESTART_AFTER, RESTART_AFTER_MAX);
             self.say.died(id, &how, pause);
         }
+        for id in renewals {
+            self.renew(id)?;
+        }
+        if self.members.iter().any(|member| member.state == State::Serving) {
+            self.release_held()?;
+        }
         if !self.is_ready && self.can_serve() {
             self.is_ready = true;
             if let Some(data) = &mut self.data {
@@ -274,9 +372,10 @@ impl<'a> Supervisor<'a> {
 
     /// All members serve, or a majority does and the others have said why they never will.
     fn can_serve(&self) -> bool {
-        let serving = self.members.iter().filter(|member| member.state == State::Serving).count();
+        let here = || self.members.iter().filter(|member| member.state != State::Vacant);
+        let serving = here().filter(|member| member.state == State::Serving).count();
         let settled = |member: &Member| member.state == State::Serving || member.refused;
-        serving >= base::majority(self.members.len()) && self.members.iter().all(settled)
+        serving >= base::majority(here().count()) && here().all(settled)
     }
 
     fn restart_due(&mut self) -> Outcome<()> {
@@ -284,7 +383,9 @@ impl<'a> Supervisor<'a> {
         for at in 0..self.members.len() {
             if self.members[at].restart_at().is_some_and(|due| due <= now) {
                 self.spawn(at)?;
-                self.say.restarted(self.members[at].config.member, self.members[at].pid());
+                if self.members[at].state != State::Held {
+                    self.say.restarted(self.members[at].config.member, self.members[at].pid());
+                }
             }
         }
         Ok(())

@@ -5,6 +5,7 @@ use crate::cli::{Format, UpArgs};
 use crate::config::Config;
 use serde_json::json;
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -83,7 +84,7 @@ impl Say {
         let how = how(status);
         let then = match pause {
             Some(pause) => format!("restarting in {} s", pause.as_secs()),
-            None => "it stays dead (--no-restart)".into(),
+            None => "it stays dead".into(),
         };
         self.print(
             || format!("member {id} died ({how}); {then}"),
@@ -120,6 +121,39 @@ impl Say {
             || format!("member {id} cannot run: {why}"),
             || json!({"event": "refused", "id": id, "why": why}),
         );
+    }
+
+    /// A member whose disk is gone: it waits until others serve, or begins anew.
+    pub(super) fn lost(&self, id: u16, place: &Path, waits: bool) {
+        let place = place.display();
+        let then = if waits { "it waits until others serve" } else { "a new incarnation begins" };
+        self.print(
+            || format!("member {id} has lost its disk ({place} holds no member); {then}"),
+            || json!({"event": "lost", "id": id, "place": place.to_string(), "waits": waits}),
+        );
+    }
+
+    /// An operator wanted a new incarnation; what the old one left is now at `aside`.
+    pub(super) fn renewed(&self, id: u16, aside: Option<&Path>) {
+        let aside = aside.map(|path| path.display().to_string());
+        self.print(
+            || match &aside {
+                Some(path) => format!("member {id} is begun anew; what it had is now in {path}"),
+                None => format!("member {id} is begun anew"),
+            },
+            || json!({"event": "renewed", "id": id, "aside": aside}),
+        );
+    }
+
+    pub(super) fn votes(&self, id: u16, incarnation: u64) {
+        self.print(
+            || format!("member {id} votes: incarnation {incarnation}"),
+            || json!({"event": "votes", "id": id, "incarnation": incarnation}),
+        );
+    }
+
+    pub(super) fn parted(&self, id: u16, why: &str) {
+        self.print(|| why.to_owned(), || json!({"event": "parted", "id": id, "why": why}));
     }
 
     pub(super) fn stopping(&self) {

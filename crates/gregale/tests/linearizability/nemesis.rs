@@ -12,6 +12,8 @@ use crate::scenario::Place;
 use crate::support::{Cluster, is_alive, role, signal, wait_until};
 use base::Rng;
 use powercut::{Manner, PowerCut};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -48,6 +50,16 @@ enum Fault {
     KillAll,
     /// The same, for the supervisor too; and what was not synced is lost, or some of it.
     CutPower(Manner),
+    /// A dead follower's seat goes to a new incarnation.
+    ReplaceFollower,
+    /// A live leader's does.
+    ReplaceLeader,
+    /// And the leader dies somewhere in the middle of it.
+    ReplaceFollowerAndKillTheLeader,
+    /// And the new incarnation does.
+    ReplaceFollowerAndKillItAgain,
+    /// A follower dies and its disk is gone: its supervisor replaces it.
+    WipeFollower,
 }
 
 /// One round has each of them; the leader's replacement twice.
@@ -64,7 +76,18 @@ const ROUND: [Fault; 9] = [
 ];
 
 /// And these, where the state outlives all processes.
-const DURABLE: [Fault; 3] = [Fault::KillAll, Fault::KillAll, Fault::KillAll];
+const DURABLE: [Fault; 8] = [
+    Fault::KillAll,
+    Fault::KillAll,
+    Fault::KillAll,
+    Fault::ReplaceFollower,
+    Fault::ReplaceLeader,
+    Fault::ReplaceFollowerAndKillTheLeader,
+    Fault::ReplaceFollowerAndKillItAgain,
+    Fault::WipeFollower,
+];
+/// Within so long a replacement may be disturbed: most are in the middle of it.
+const REPLACE_MS: u64 = 400;
 
 /// And how often these, where the power fails.
 const N_CUTS: usize = 6;
@@ -72,6 +95,8 @@ const N_CUTS: usize = 6;
 /// See the module's text.
 pub(crate) struct Nemesis<'a> {
     cluster: &'a mut Cluster,
+    /// Where the disks are.
+    data: &'a Path,
     shared: &'a Shared,
     rng: Rng,
     /// I2: the processes that ought to be there.
@@ -83,9 +108,15 @@ pub(crate) struct Nemesis<'a> {
 }
 
 impl<'a> Nemesis<'a> {
-    pub(crate) fn new(cluster: &'a mut Cluster, shared: &'a Shared, seed: u64) -> Nemesis<'a> {
+    pub(crate) fn new(
+        cluster: &'a mut Cluster,
+        data: &'a Path,
+        shared: &'a Shared,
+        seed: u64,
+    ) -> Nemesis<'a> {
         let pids = [1, 2, 3].map(|id| cluster.pid_of(id));
-        Nemesis { cluster, shared, rng: Rng::new(seed), pids, n_lost: 0, leaders: Vec::new() }
+        let rng = Rng::new(seed);
+        Nemesis { cluster, data, shared, rng, pids, n_lost: 0, leaders: Vec::new() }
     }
 
     /// Commits all faults, in an order of its own; how often the leader changed.
@@ -222,12 +253,71 @@ impl<'a> Nemesis<'a> {
                 (0..MEMBERS).for_each(|_| drop(self.cluster.wait_for("serves again")));
                 self.pids = [1, 2, 3].map(|id| self.cluster.pid_of(id));
             }
+            Fault::ReplaceFollower => {
+                self.kill(follower);
+                let command = self.replace(follower, third);
+                self.replaced(command, &[format!("member {follower} votes")]);
+            }
+            Fault::ReplaceLeader => {
+                let command = self.replace(leader, third);
+                self.replaced(command, &[format!("member {leader} votes")]);
+            }
+            Fault::ReplaceFollowerAndKillTheLeader => {
+                let command = self.replace(follower, third);
+                std::thread::sleep(Duration::from_millis(self.rng.below(REPLACE_MS)));
+                self.kill(leader);
+                let said =
+                    [format!("member {follower} votes"), format!("member {leader} serves again")];
+                self.replaced(command, &said);
+            }
+            Fault::ReplaceFollowerAndKillItAgain => {
+                let command = self.replace(follower, third);
+                let old = self.pids[usize::from(follower) - 1];
+                let mut pid = old;
+                wait_until("a process of the new incarnation", || {
+                    pid = self.cluster.pid_of(follower);
+                    pid != old
+                });
+                std::thread::sleep(Duration::from_millis(self.rng.below(REPLACE_MS)));
+                signal(pid, "KILL");
+                self.cluster.wait_for(&format!("member {follower} died"));
+                self.replaced(command, &[format!("member {follower} serves again")]);
+            }
+            Fault::WipeFollower => {
+                std::fs::remove_dir_all(self.data.join(format!("member-{follower}"))).unwrap();
+                self.kill(follower);
+                self.cluster.wait_for(&format!("member {follower} votes"));
+                self.pids = [1, 2, 3].map(|id| self.cluster.pid_of(id));
+            }
         }
         // I2
         for id in 1..=MEMBERS as u16 {
             let (pid, expected) = (self.cluster.pid_of(id), self.pids[usize::from(id) - 1]);
             assert_eq!(pid, expected, "after {fault:?}, member {id} has another process");
         }
+    }
+
+    /// An operator's command, asked at `at`.
+    fn replace(&self, id: u16, at: u16) -> Child {
+        let address = format!("127.0.0.1:{}", self.cluster.port_of(at));
+        Command::new(env!("CARGO_BIN_EXE_gregale"))
+            .args(["member", "replace", &id.to_string(), "--connect", &address])
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("the program is there")
+    }
+
+    /// It has to come to a good end, whoever died meanwhile, and the supervisor has to have said
+    /// `said`, in any order.
+    fn replaced(&mut self, mut command: Child, said: &[String]) {
+        let status = command.wait().expect("it is a child of this process");
+        assert!(status.success(), "a replacement has to get through: {status}");
+        let mut left = said.to_vec();
+        while !left.is_empty() {
+            let line = self.cluster.wait_for("");
+            left.retain(|text| !line.starts_with(text));
+        }
+        self.pids = [1, 2, 3].map(|id| self.cluster.pid_of(id));
     }
 
     fn wait_for_writes(&self, before: &str) {

@@ -6,6 +6,7 @@ use crate::support::{Cluster, wait_until};
 use check::{End, History};
 use powercut::PowerCut;
 use std::fmt;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::ScopedJoinHandle;
 
@@ -118,7 +119,7 @@ pub(crate) fn run(scenario: &Scenario<'_>) -> Record {
             .collect();
         {
             let _ends = Ends(&shared.is_over);
-            let nemesis = Nemesis::new(&mut cluster, &shared, scenario.seed);
+            let nemesis = Nemesis::new(&mut cluster, Path::new(path), &shared, scenario.seed);
             n_leader_changes = nemesis.run(scenario.n_rounds, scenario.place);
         }
         for client in clients {

@@ -1,6 +1,6 @@
 //! Clusters whose acknowledged writes are on disk: all members die, disks are full or lost.
 
-use crate::support::{Cluster, PATIENCE, signal, wait_until};
+use crate::support::{Cluster, PATIENCE, signal, start_on_disk as start, wait_until};
 use redis::Connection;
 use std::path::Path;
 use std::process::Command;
@@ -9,13 +9,6 @@ use std::time::{Duration, Instant};
 /// A longer look: `DURABLE_ROUNDS=50 cargo test -p gregale --test real everything_acknowledged`.
 fn rounds() -> u64 {
     std::env::var("DURABLE_ROUNDS").map_or(4, |text| text.parse().expect("a number"))
-}
-
-fn start(data: &Path, flags: &[&str]) -> Cluster {
-    let path = data.to_str().expect("a plain path");
-    let mut all = vec!["--durability", "disk-quorum", "--data", path];
-    all.extend_from_slice(flags);
-    Cluster::start_with(&all)
 }
 
 fn command(connection: &mut Connection, words: &[&str]) -> redis::RedisResult<i64> {
@@ -67,20 +60,6 @@ fn a_cluster_that_was_stopped_goes_on_where_it_was() {
     assert_eq!(cluster.cli(3, &["GET", "k"]), "v");
     let left: i64 = cluster.cli(2, &["TTL", "k"]).parse().unwrap();
     assert!((900..=1000).contains(&left), "{left}");
-}
-
-#[test]
-fn a_lost_disk_is_named_and_the_majority_goes_on() {
-    let data = tempfile::tempdir().unwrap();
-    let mut cluster = start(data.path(), &[]);
-    assert_eq!(cluster.cli(1, &["SET", "k", "v"]), "OK");
-    assert_eq!(cluster.stop(), Some(0));
-    drop(cluster);
-    std::fs::remove_dir_all(data.path().join("member-2")).unwrap();
-    let cluster = start(data.path(), &[]);
-    assert_eq!(cluster.cli(1, &["GET", "k"]), "v");
-    assert_eq!(cluster.cli(3, &["SET", "k", "w"]), "OK");
-    assert!(!data.path().join("member-2").exists(), "a lost member is not begun anew");
 }
 
 /// A file system of its own, which can be too small.

@@ -10,6 +10,8 @@ mod commands;
 mod disk;
 mod every_disk;
 mod failover;
+mod members;
 mod ops;
+mod recover;
 mod refusals;
 mod sessions;

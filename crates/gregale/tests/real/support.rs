@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -37,7 +37,8 @@ impl Cluster {
         let value_of = |flag: &str| {
             flags.iter().position(|word| *word == flag).map(|at| flags[at + 1].to_owned())
         };
-        let nodes: u16 = value_of("--nodes").map_or(3, |text| text.parse().unwrap());
+        let number = |flag| value_of(flag).map(|text| text.parse().unwrap());
+        let nodes: u16 = number("--seats").or(number("--nodes")).unwrap_or(3);
         // Somebody may take a free port before `up` does: then try others.
         for _ in 0..5 {
             let port = free_ports(nodes);
@@ -257,6 +258,14 @@ fn launch(name: &str, port: u16, flags: &[String]) -> (Child, Receiver<String>) 
 pub(crate) fn memory_unless_told(flags: &[&str]) -> &'static [&'static str] {
     let told = flags.contains(&"--durability") || flags.contains(&"--data");
     if told { &[] } else { &["--durability", "memory-quorum"] }
+}
+
+/// A cluster that keeps its state below `data`.
+pub(crate) fn start_on_disk(data: &Path, flags: &[&str]) -> Cluster {
+    let path = data.to_str().expect("a plain path");
+    let mut all = vec!["--durability", "disk-quorum", "--data", path];
+    all.extend_from_slice(flags);
+    Cluster::start_with(&all)
 }
 
 /// A member's role in a status.

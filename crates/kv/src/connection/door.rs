@@ -29,6 +29,7 @@ pub(super) enum Kind {
         timeout: Option<Duration>,
     },
     Info,
+    Member,
     Clients,
 }
 
@@ -51,6 +52,7 @@ pub(super) struct Door {
     pub(super) held: Option<Kind>,
     /// The bytes of the held command.
     pub(super) command: Vec<u8>,
+    /// Of INFO; of GREGALE.MEMBER its words.
     pub(super) sections: Vec<String>,
     pub(super) filter: ClientFilter,
     /// Covers every write that was executed for this connection.
@@ -313,6 +315,11 @@ impl Door {
                 self.sections = args[1..].iter().map(lower).collect();
                 self.held = Some(Kind::Info);
             }
+            "gregale.member" => {
+                let lower = |arg: &&[u8]| String::from_utf8_lossy(arg).to_ascii_lowercase();
+                self.sections = args[1..].iter().map(lower).collect();
+                self.held = Some(Kind::Member);
+            }
             name if name.starts_with("client|") => self.client(spec, args),
             name if name.starts_with("config|") => {
                 super::config::config(&self.config, spec, args, reply);
@@ -395,7 +402,9 @@ impl Door {
             Kind::Write | Kind::Exec | Kind::Open => n_reads == 0,
             Kind::Read | Kind::Watch => n_writes == 0,
             // What these answer must tell of the writes before them.
-            Kind::Wait { .. } | Kind::Info | Kind::Clients => n_reads == 0 && n_writes == 0,
+            Kind::Wait { .. } | Kind::Info | Kind::Member | Kind::Clients => {
+                n_reads == 0 && n_writes == 0
+            }
         }
     }
 
@@ -413,7 +422,7 @@ impl Door {
                 command: self.command.as_slice().into(),
                 watch: (kind == Kind::Watch).then_some(self.watched.generation),
             },
-            Kind::Wait { .. } | Kind::Info | Kind::Clients => Waiting::Other,
+            Kind::Wait { .. } | Kind::Info | Kind::Member | Kind::Clients => Waiting::Other,
         };
         Some((self.replies.reserve(waiting, self.manner()), kind))
     }

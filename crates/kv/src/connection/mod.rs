@@ -1,8 +1,9 @@
 //! A client's connection, without its socket: bytes in, requests out, replies back in order.
 //!
 //! The connection answers what concerns itself (PING, HELLO, MULTI ...) and asks its owner for the
-//! rest: a write, which must go through the log; a read, which must be linearizable; WAIT, INFO and
-//! CLIENT LIST, which know more than one connection. The owner may answer in any order.
+//! rest: a write, which must go through the log; a read, which must be linearizable; WAIT, INFO,
+//! GREGALE.MEMBER and CLIENT LIST, which know more than one connection. The owner may
+//! answer in any order.
 //!
 //! - C1 replies leave in the order of the requests. By construction: `queue::Replies` reserves a
 //!   place for each request and lets bytes out from the front only.
@@ -136,6 +137,13 @@ pub enum Request<'a> {
         /// The sections asked for, in lower case; none means the default ones.
         sections: &'a [String],
     },
+    /// Change who takes part. Answer with [`Connection::answer_text`] or [`Connection::fail`].
+    Member {
+        /// The name to answer by.
+        id: RequestId,
+        /// What to do and with whom, in lower case.
+        words: &'a [String],
+    },
     /// Describe the connections that the filter accepts, one [`Connection::describe`] a line.
     /// Answer with [`Connection::answer_text`].
     Clients {
@@ -211,6 +219,7 @@ impl Connection {
                 Request::Wait { id, members, timeout, after: door.written }
             }
             Kind::Info => Request::Info { id, sections: &door.sections },
+            Kind::Member => Request::Member { id, words: &door.sections },
             Kind::Clients => Request::Clients { id, filter: &door.filter },
         })
     }

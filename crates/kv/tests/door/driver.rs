@@ -26,7 +26,7 @@ impl Asked {
             Request::Write { id, command } => Asked::Write(id, command.to_vec()),
             Request::Read { id, command } => Asked::Read(id, command.to_vec()),
             Request::Wait { id, .. } => Asked::Wait(id),
-            Request::Info { id, .. } => Asked::Info(id),
+            Request::Info { id, .. } | Request::Member { id, .. } => Asked::Info(id),
             Request::Clients { id, filter } => Asked::Clients(id, filter.clone()),
         }
     }

@@ -133,10 +133,15 @@ impl<V: Variant> Durable<V> {
         self.nudge(REPEAT_AFTER);
     }
 
+    /// I8: whose majority elects. The newest configuration of the own log: it differs by one voter
+    /// from the one before, which is committed, so their majorities meet.
+    fn electing(&self) -> impl Iterator<Item = &Members> {
+        self.log.members().into_iter().map(|(_, members)| members)
+    }
+
     /// Everybody whose vote may count.
     fn electorate(&self) -> MemberSet {
-        let voters = self.log.governing(self.committed).map(|(_, members)| members.voters);
-        voters.fold(MemberSet::EMPTY, MemberSet::union)
+        self.electing().fold(MemberSet::EMPTY, |all, members| all.union(members.voters))
     }
 
     pub(super) fn on_vote<H: Host>(
@@ -154,7 +159,6 @@ impl<V: Variant> Durable<V> {
         }
     }
 
-    /// I8: a majority of every configuration that governs a slot that may be undecided.
     fn count_votes<H: Host>(&mut self, host: &mut H) {
         let Office::Candidate(candidacy) = &self.office else { return };
         let counts = |members: &Members, rank: &Rank| {
@@ -162,7 +166,7 @@ impl<V: Variant> Durable<V> {
                 V::ANY_INCARNATION || incarnation == members.incarnation(*rank)
             })
         };
-        let elected = self.log.governing(self.committed).all(|(_, members)| {
+        let elected = self.electing().all(|members| {
             let votes: MemberSet = members.voters.iter().filter(|r| counts(members, r)).collect();
             members.has_quorum(votes) || V::ELECT_BY_ONE
         });
@@ -204,9 +208,8 @@ impl<V: Variant> Durable<V> {
     /// Those that have not refused make no majority.
     fn cannot_win(&self) -> bool {
         let Office::Candidate(candidacy) = &self.office else { return false };
-        self.log
-            .governing(self.committed)
-            .any(|(_, members)| !members.has_quorum(members.voters.difference(candidacy.denied)))
+        self.electing()
+            .any(|members| !members.has_quorum(members.voters.difference(candidacy.denied)))
     }
 
     /// L1: somebody with a newer log has to lead.

@@ -284,6 +284,15 @@ impl Log {
         self.configurations.last().or(self.base.members.as_ref())
     }
 
+    /// The one before that.
+    pub(super) fn members_before(&self) -> Option<&Placed> {
+        match self.configurations.as_slice() {
+            [.., before, _] => Some(before),
+            [_] => self.base.members.as_ref(),
+            [] => None,
+        }
+    }
+
     /// The one that governs `prefix`, and all later ones: an election needs a majority of each.
     pub(super) fn governing(&self, prefix: Prefix) -> impl Iterator<Item = &Placed> {
         let first = self.configurations.partition_point(|(at, _)| *at <= prefix);

@@ -76,6 +76,8 @@ pub struct Configuration {
     pub members: Members,
     /// That entry is decided: it stands in every later leader's log.
     pub is_decided: bool,
+    /// If it is not: whose vote it takes away.
+    pub leaving: MemberSet,
 }
 
 impl Configuration {
@@ -150,7 +152,8 @@ mod tests {
         let mut members = Members::first(MemberSet::all(3));
         members.voters.remove(seat);
         members.incarnations[2] = 7;
-        let mut of = Configuration { at: Prefix(4), members, is_decided: true };
+        let mut of =
+            Configuration { at: Prefix(4), members, is_decided: true, leaving: MemberSet::EMPTY };
         let parted = |of: &Configuration| {
             [6, 7, 8].map(|incarnation| of.has_parted(seat, Incarnation(incarnation)))
         };

@@ -21,9 +21,9 @@
 //!   entry of its own ballot, and counts itself as it counts the others. By construction:
 //!   `advance`. Simulated (`COUNT_SELF_EARLY`, `COMMIT_AT_ONE`), tested (`COMMIT_OLDER_BALLOT`).
 //! - I8 Who is elected holds every committed entry: a voter refuses a log older than its own, and a
-//!   candidate needs a majority of every configuration that governs a slot that it does not know to
-//!   be committed. By construction: `on_request_vote`, `count_votes`. Simulated (`ELECT_OLDER_LOG`,
-//!   `ELECT_BY_ONE`).
+//!   candidate needs a majority of the newest configuration in its log, which differs by one voter
+//!   at most from the one before, which is committed (I12). By construction: `on_request_vote`,
+//!   `count_votes`. Simulated (`ELECT_OLDER_LOG`, `ELECT_BY_ONE`).
 //! - I9 Nothing that was delivered is ever cut. Asserted in `take_entry`.
 //! - I10 Nothing torn, old or foreign is believed: see `places`.
 //! - I11 A leader answers reads from a state that holds everything acknowledged before they came:
@@ -67,6 +67,7 @@ mod reads;
 #[cfg(test)]
 mod tests;
 
+pub mod offline;
 pub mod variant;
 mod wire;
 
@@ -442,7 +443,12 @@ impl<V: Variant> Replicator for Durable<V> {
 
     fn configuration(&self) -> Option<Configuration> {
         let (at, members) = *self.log.members()?;
-        Some(Configuration { at, members, is_decided: at <= self.committed })
+        let is_decided = at <= self.committed;
+        let leaving = match self.log.members_before() {
+            Some((_, before)) if !is_decided => before.voters.difference(members.voters),
+            _ => MemberSet::EMPTY,
+        };
+        Some(Configuration { at, members, is_decided, leaving })
     }
 
     fn incarnation(&self) -> Incarnation {
@@ -460,9 +466,11 @@ impl<V: Variant> Replicator for Durable<V> {
     }
 
     fn can_lead(&self) -> bool {
+        // Who leads goes on until its own removal is decided.
+        let leads = matches!(self.office, Office::Leader(_));
         self.lacks.is_none()
             && self.is_well()
-            && self.is_voter()
+            && (leads || self.is_voter())
             && self.log.knows_members(self.committed)
             && self.aside_until.is_none()
     }

@@ -382,8 +382,8 @@ impl Mu {
 
     pub(super) fn on_link_up<H: Host>(&mut self, rank: Rank, host: &mut H) {
         if let Some(term) = &mut self.term {
-            // A grant that came after the end of the link before is for what that link has lost too:
-            // only a grant over this one makes `write_missing` write it again.
+            // A grant that came after the end of the link before is for what that link has lost
+            // too: only a grant over this one makes `write_missing` write it again.
             term.granted.remove(rank);
             term.introduced.remove(rank);
             term.published = Prefix::ZERO;

@@ -1,9 +1,9 @@
-//! What only gregale has: client sessions.
+//! What only gregale has: client sessions, and changes of its members.
 
 use super::super::{CommandSpec, flag, spec};
 
-/// See `docs/sessions.md`.
-pub(super) static GREGALE: [CommandSpec; 3] = [
+/// See `docs/sessions.md`, and `docs/operations.md` for the members.
+pub(super) static GREGALE: [CommandSpec; 4] = [
     spec("gregale.ack", 2, flag::NOSCRIPT | flag::FAST)
         .doc("connection", "0.1.0", "O(1)", "Acknowledge the replies of a session's calls")
         .categories(&["@fast", "@connection"]),
@@ -15,6 +15,9 @@ pub(super) static GREGALE: [CommandSpec; 3] = [
             "Execute a command once, whoever sends it again",
         )
         .categories(&["@slow", "@connection"]),
+    spec("gregale.member", 3, flag::ADMIN | flag::NOSCRIPT)
+        .doc("server", "0.1.0", "O(1)", "Change who takes part; see gregale member --help")
+        .categories(&["@admin", "@slow", "@dangerous"]),
     spec("gregale.session", -1, flag::NOSCRIPT)
         .doc(
             "connection",

@@ -128,3 +128,53 @@ fn a_change_that_would_leave_nobody_is_refused() {
     let stranger = Change::Promote(Rank::at(4));
     assert_eq!(group.change(0, stranger), Err(ChangeRefused::NoSuchMember));
 }
+
+// I8
+#[test]
+fn a_restart_needs_nobody_who_was_removed() {
+    let mut group = Group::<Sound>::led(3, 0);
+    group.propose(0, b"x");
+    group.run(20);
+    for gone in [2, 1] {
+        group.change(0, Change::Remove(Rank::at(gone))).expect("nothing else is under way");
+        group.run(30);
+        group.power_cut(gone);
+    }
+    // All that it knows of what is committed is gone with the process.
+    group.power_cut(0);
+    group.recover(0);
+    group.lead(0);
+    group.run(30);
+    assert_eq!(group.status(0).role, Role::Leader);
+    assert_eq!(group.values(0), [b"x"]);
+}
+
+// R1
+#[test]
+fn a_log_that_goes_on_alone_has_its_content_and_no_old_member() {
+    use offline::{begin_from, head_of_one, inspect};
+    let mut old = TestDisk::default();
+    let mut log = log_of(&mut old, 3);
+    log.promise(Ballot(90), &mut old);
+    let holding = inspect(&mut old).expect("there is a log");
+    assert_eq!((holding.newness(), holding.promised), ((Ballot(1), Prefix(3)), Ballot(90)));
+    let me = Rank::at(1);
+    let head = head_of_one(&holding, me, Incarnation(7));
+    let mut new = TestDisk::default();
+    begin_from(&mut new, holding.end, &head, (Incarnation(7), Ballot(91))).expect("it is empty");
+    let log = Log::recover::<Sound, _>(16, &mut new).expect("there is one now");
+    assert_eq!((log.start(), log.end(), log.incarnation()), (Prefix(3), Prefix(3), Incarnation(7)));
+    assert_eq!((log.ballot_at(Slot(2)), log.promised()), (Some(Ballot(1)), Ballot(91)));
+    let (at, members) = log.members().copied().expect("they are known");
+    assert_eq!((at, members.voters), (Prefix(3), [me].into_iter().collect()));
+    assert_eq!(
+        members.incarnation(Rank::at(0)),
+        FIRST,
+        "whoever comes back there comes as a later"
+    );
+    let of = Configuration { at, members, is_decided: true, leaving: MemberSet::EMPTY };
+    assert!(of.has_parted(me, FIRST) && of.has_parted(Rank::at(0), FIRST));
+    assert!(!of.has_parted(me, Incarnation(7)) && !of.has_parted(Rank::at(0), Incarnation(2)));
+    let again = begin_from(&mut new, Prefix(3), &head, (Incarnation(8), Ballot(92)));
+    assert_eq!(again.err(), Some(Unusable::NotEmpty));
+}

@@ -1,0 +1,177 @@
+//! GREGALE.MEMBER: an operator changes who takes part. `gregale member` speaks it, to the leader.
+//!
+//! ```text
+//! GREGALE.MEMBER REMOVE n    it takes part no more; answered when that is decided
+//! GREGALE.MEMBER RENEW n     the supervisor begins a new incarnation there, which then asks for
+//!                            the seat by itself; answered when the supervisor has been told
+//! ```
+
+use super::clients::Clients;
+use crate::channel::Report;
+use base::{NodeId, Rank, majority};
+use kv::connection::RequestId;
+use proto::Role;
+use proto::durable::Change;
+use runtime::{Asker, Changed, Desk, NoChange, View};
+
+/// The first words of refusals, for `gregale member`.
+pub(crate) const NOT_LEADER: &str = "NOTLEADER";
+pub(crate) const UNKNOWN: &str = "UNKNOWN";
+pub(crate) const MAY_PASS: &str = "TRYAGAIN";
+
+const FIXED: &str = "ERR the members of this cluster never change: that takes --durability \
+    disk-quorum";
+const UNDER_WAY: &str = "BUSY another change of the members is not decided yet, or is given up at \
+    its deadline: look at `gregale member list`, and try again";
+const NO_MAJORITY: &str = "TRYAGAIN too few of the members that would be left are up to decide \
+    anything: bring one of those back first";
+const LAST_VOTER: &str = "ERR nobody would be left that votes: add a member first";
+const UNSUPERVISED: &str = "ERR nobody supervises this member: stop the old process, and start one \
+    on its address with an empty data directory and start = \"join\" in its file; it asks for the \
+    seat by itself";
+
+fn text_of(why: NoChange) -> String {
+    match why {
+        NoChange::NotLeader => {
+            format!("{NOT_LEADER} this member does not lead: ask the leader, which `status` names")
+        }
+        NoChange::UnderWay => UNDER_WAY.to_owned(),
+        NoChange::Learning(rank) => format!(
+            "BUSY member {} is still learning: wait until it votes, or remove it",
+            rank.member()
+        ),
+        NoChange::NoSuchMember => "ERR nobody sits there: see `gregale member list`".to_owned(),
+        NoChange::NoMajority => NO_MAJORITY.to_owned(),
+        NoChange::LastVoter => LAST_VOTER.to_owned(),
+        NoChange::Fixed => FIXED.to_owned(),
+    }
+}
+
+/// Whether a new incarnation may be begun on `rank`, whose old one ends with that.
+fn may_renew(view: &View, rank: Rank) -> Result<(), NoChange> {
+    let configuration = view.configuration.ok_or(NoChange::Fixed)?;
+    if view.role != Role::Leader {
+        return Err(NoChange::NotLeader);
+    }
+    if !configuration.is_decided {
+        return Err(NoChange::UnderWay);
+    }
+    let learners = configuration.members.learners;
+    if let Some(learner) = learners.iter().find(|learner| *learner != rank) {
+        return Err(NoChange::Learning(learner));
+    }
+    let mut left = configuration.members.voters;
+    left.remove(rank);
+    if left.is_empty() {
+        return Err(NoChange::LastVoter);
+    }
+    // The one that is ended now is missed until its successor votes.
+    let mut heard = view.heard;
+    heard.remove(rank);
+    let n_left = left.intersection(heard).len();
+    if n_left < majority(left.len()) { Err(NoChange::NoMajority) } else { Ok(()) }
+}
+
+impl Clients {
+    /// An operator wants something of `words`.
+    pub(super) fn change_members(
+        &mut self,
+        key: u64,
+        id: RequestId,
+        words: &[String],
+        desk: &mut Desk,
+    ) {
+        let asker = Asker { connection: key, request: id.0 };
+        let outcome = match self.attempt(asker, words, desk) {
+            Ok(Some(done)) => Ok(done),
+            Ok(None) => return, // answered when it is decided
+            Err(why) => Err(why),
+        };
+        self.deliver(asker, |connection, id| match outcome {
+            Ok(done) => connection.answer_text(id, done),
+            Err(why) => connection.fail(id, &why),
+        });
+    }
+
+    fn attempt(
+        &mut self,
+        asker: Asker,
+        words: &[String],
+        desk: &mut Desk,
+    ) -> Result<Option<&'static str>, String> {
+        let [verb, number] = words else { return Err("ERR syntax error".to_owned()) };
+        let seats = self.n_seats();
+        let seat = number.parse().ok().filter(|n| (1..=seats).contains(n));
+        let rank = seat.and_then(|n| Rank::of_member(NodeId(n)));
+        let rank = rank.ok_or_else(|| format!("ERR no seat {number}: there are 1 to {seats}"))?;
+        match verb.as_str() {
+            "remove" if desk.view().configuration.is_none() => Err(FIXED.to_owned()),
+            "remove" if desk.change(asker, Change::Remove(rank)) => Ok(None),
+            "remove" => Err(UNDER_WAY.to_owned()),
+            "renew" => {
+                may_renew(desk.view(), rank).map_err(text_of)?;
+                let channel = self.channel.as_ref().ok_or(UNSUPERVISED)?;
+                channel.report(&Report::Renew(rank.member().0));
+                Ok(Some("the supervisor begins a new incarnation"))
+            }
+            _ => Err("ERR syntax error".to_owned()),
+        }
+    }
+
+    /// The change that `asker` wanted has ended.
+    pub(super) fn answer_change(&mut self, asker: Asker, changed: Changed) {
+        self.deliver(asker, |connection, id| match changed {
+            Changed::Done => connection.answer_text(id, "done"),
+            Changed::Refused(why) => connection.fail(id, &text_of(why)),
+            Changed::Unknown => connection.fail(
+                id,
+                &format!(
+                    "{UNKNOWN} whether this change is decided is not known: see `gregale member \
+                     list` before you try again"
+                ),
+            ),
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::{MemberSet, Prefix};
+    use proto::durable::{Configuration, FIRST, Members};
+
+    fn view() -> View {
+        let all = MemberSet::all(3);
+        let mut incarnations = [0; base::MAX_MEMBERS];
+        incarnations[..3].fill(FIRST.0);
+        let members = Members { voters: all, learners: MemberSet::EMPTY, incarnations };
+        let configuration =
+            Configuration { at: Prefix(4), members, is_decided: true, leaving: MemberSet::EMPTY };
+        let mut view = View::new(Rank::at(0), 3);
+        (view.role, view.heard, view.configuration) = (Role::Leader, all, Some(configuration));
+        view
+    }
+
+    #[test]
+    fn who_is_missed_is_not_renewed() {
+        let (mut view, second) = (view(), Rank::at(1));
+        assert_eq!(may_renew(&view, second), Ok(()));
+        view.heard.remove(Rank::at(2));
+        assert_eq!(may_renew(&view, Rank::at(2)), Ok(()), "the dead one may be");
+        assert_eq!(may_renew(&view, second), Err(NoChange::NoMajority), "not the one that is left");
+    }
+
+    #[test]
+    fn one_change_at_a_time_and_by_the_leader() {
+        let (mut view, rank) = (view(), Rank::at(1));
+        let configuration = view.configuration.as_mut().unwrap();
+        configuration.members.learners.insert(Rank::at(3));
+        assert_eq!(may_renew(&view, rank), Err(NoChange::Learning(Rank::at(3))));
+        view.configuration.as_mut().unwrap().is_decided = false;
+        assert_eq!(may_renew(&view, rank), Err(NoChange::UnderWay));
+        view.role = Role::Follower;
+        assert_eq!(may_renew(&view, rank), Err(NoChange::NotLeader));
+        view.configuration = None;
+        assert_eq!(may_renew(&view, rank), Err(NoChange::Fixed));
+    }
+}

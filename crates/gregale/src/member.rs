@@ -1,0 +1,286 @@
+//! `gregale member`: who takes part in a running cluster, and changes of that.
+//!
+//! - I1 whatever a member answers, or fails to, the command ends at its deadline, and says what is
+//!   known then: exit code 1 means that the change may still happen.
+//! - I2 a change is sent again only where the last attempt surely changed nothing.
+
+use crate::cli::{Format, MemberAddArgs, MemberArgs, MemberListArgs, MemberWait};
+use crate::door::{CHANGE_UNKNOWN, MAY_PASS, NOT_LEADER};
+use crate::failure::{Failure, Outcome};
+use crate::resp::{Connection, Value, refused};
+use crate::status::{self, ClusterStatus, MemberStatus, Membership};
+use serde_json::json;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// How often the cluster is asked how far it is.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How long a refusal that may pass is not taken for an answer.
+const MAY_PASS_WITHIN: Duration = Duration::from_secs(3);
+/// How long a leader may take for one answer: it decides, or gives up at its own deadline.
+const ANSWER_WITHIN: Duration = Duration::from_secs(8);
+
+/// `gregale member list`
+pub(crate) fn list(args: &MemberListArgs) -> Outcome {
+    let mut cluster = Cluster::new(args.connect.connect, args.connect.password.as_deref());
+    let status = cluster.status()?;
+    match args.format {
+        Format::Json => {
+            let list: Vec<_> = status.members.iter().map(describe).collect();
+            let is_decided = status.view_is_decided;
+            println!("{}", json!({"view": status.view, "decided": is_decided, "members": list}));
+        }
+        Format::Table => print!("{}", table(&status)),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn describe(member: &MemberStatus) -> serde_json::Value {
+    json!({"id": member.id, "membership": member.membership.name(),
+           "incarnation": member.incarnation, "role": member.role, "client": member.client})
+}
+
+fn table(status: &ClusterStatus) -> String {
+    let state = if status.view_is_decided { "" } else { ", not decided yet" };
+    let mut text = format!("view {}{state}\n", status.view);
+    text += &format!(
+        "{:<4}{:<12}{:<16}{:<11}{}\n",
+        "id", "membership", "incarnation", "role", "client"
+    );
+    for MemberStatus { id, membership, incarnation, role, client, .. } in &status.members {
+        let membership = membership.name();
+        text += &format!("{id:<4}{membership:<12}{incarnation:<16}{role:<11}{client}\n");
+    }
+    text
+}
+
+/// `gregale member remove`
+pub(crate) fn remove(args: &MemberArgs) -> Outcome {
+    let end = Instant::now() + args.wait.within();
+    let mut cluster = Cluster::of(&args.wait);
+    let member = cluster.member(args.id)?;
+    if member.membership == Membership::None {
+        return Err(Failure::new(format_args!(
+            "member {} takes part no more already: see `gregale member list`",
+            args.id
+        )));
+    }
+    match cluster.ask_leader("REMOVE", args.id, end)? {
+        Asked::Done => {
+            println!("member {} is removed", args.id);
+            Ok(ExitCode::SUCCESS)
+        }
+        Asked::Unknown(why) => Ok(unknown(&why)),
+    }
+}
+
+/// `gregale member add`
+pub(crate) fn add(args: &MemberAddArgs) -> Outcome {
+    let mut cluster = Cluster::of(&args.wait);
+    let status = cluster.status()?;
+    let empty = |member: &&MemberStatus| member.membership == Membership::None;
+    let member = match args.id {
+        Some(id) => Some(member_of(&status, id)?),
+        None => status.members.iter().find(empty),
+    };
+    let Some(member) = member.filter(empty) else {
+        return Err(Failure::new(match args.id {
+            Some(id) => format!("member {id} takes part: replace it, or add another"),
+            None => "every seat is taken: remove or replace a member".to_owned(),
+        }));
+    };
+    let (id, before) = (member.id, member.incarnation);
+    cluster.renew(id, before, args.wait.within())
+}
+
+/// `gregale member replace`
+pub(crate) fn replace(args: &MemberArgs) -> Outcome {
+    let mut cluster = Cluster::of(&args.wait);
+    let member = cluster.member(args.id)?;
+    if member.membership == Membership::None {
+        return Err(Failure::new(format_args!(
+            "member {0} takes part no more: `gregale member add {0}` begins a new incarnation",
+            args.id
+        )));
+    }
+    cluster.renew(args.id, member.incarnation, args.wait.within())
+}
+
+/// What is not known at the end stands on standard error, and is no success.
+fn unknown(why: &str) -> ExitCode {
+    eprintln!("gregale: {why}");
+    ExitCode::from(1)
+}
+
+/// How the leader answered.
+enum Asked {
+    Done,
+    /// It may be done, or not.
+    Unknown(String),
+}
+
+/// What it answered, if it did.
+enum Answer {
+    Value(Value),
+    /// Nothing was sent.
+    Unreachable(String),
+    /// It was sent, and no answer came.
+    Silent(String),
+}
+
+/// A running cluster, by the addresses of its members.
+struct Cluster {
+    addresses: Vec<SocketAddr>,
+    password: Option<String>,
+}
+
+impl Cluster {
+    fn new(connect: SocketAddr, password: Option<&str>) -> Cluster {
+        Cluster { addresses: vec![connect], password: password.map(str::to_owned) }
+    }
+
+    fn of(wait: &MemberWait) -> Cluster {
+        Cluster::new(wait.connect.connect, wait.connect.password.as_deref())
+    }
+
+    /// As the leader sees it, if there is one that answers; else as the first that answers does.
+    fn status(&mut self) -> Outcome<ClusterStatus> {
+        let mut failure = None;
+        for address in self.addresses.clone() {
+            match status::fetch(address, self.password.as_deref()) {
+                Ok((status, _)) => {
+                    self.learn(&status);
+                    let by_leader = leader_of(&status).filter(|leader| *leader != address);
+                    let by_leader =
+                        by_leader.and_then(|at| status::fetch(at, self.password.as_deref()).ok());
+                    return Ok(by_leader.map_or(status, |(status, _)| status));
+                }
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        Err(failure.unwrap_or_else(|| Failure::new("no address to connect to")))
+    }
+
+    /// From now on any of them will do: the one that was named may be the one that is replaced.
+    fn learn(&mut self, status: &ClusterStatus) {
+        for member in &status.members {
+            if let Ok(address) = member.client.parse()
+                && !self.addresses.contains(&address)
+            {
+                self.addresses.push(address);
+            }
+        }
+    }
+
+    fn member(&mut self, id: u16) -> Outcome<MemberStatus> {
+        member_of(&self.status()?, id).cloned()
+    }
+
+    /// Asks whoever leads; while nobody does, until `end`.
+    fn ask_leader(&mut self, verb: &str, id: u16, end: Instant) -> Outcome<Asked> {
+        let may_pass_until = end.min(Instant::now() + MAY_PASS_WITHIN);
+        loop {
+            let leader = self.status().map(|status| leader_of(&status));
+            let mut last = "nobody leads at the moment".to_owned();
+            match leader {
+                Ok(Some(leader)) => match self.ask(leader, verb, id) {
+                    // I2
+                    Answer::Value(Value::Error(line)) if line.starts_with(NOT_LEADER) => {
+                        last = line;
+                    }
+                    Answer::Value(Value::Error(line)) if line.starts_with(CHANGE_UNKNOWN) => {
+                        return Ok(Asked::Unknown(line));
+                    }
+                    // A member that was restarted is heard in a moment.
+                    Answer::Value(Value::Error(line))
+                        if line.starts_with(MAY_PASS) && Instant::now() < may_pass_until =>
+                    {
+                        last = line;
+                    }
+                    Answer::Value(Value::Error(line)) => {
+                        let known = ["ERR ", "BUSY ", "TRYAGAIN "];
+                        let text = known.iter().find_map(|word| line.strip_prefix(word));
+                        return Err(text.map_or_else(|| refused(leader, &line), Failure::new));
+                    }
+                    Answer::Value(_) => return Ok(Asked::Done),
+                    Answer::Unreachable(why) => last = why,
+                    Answer::Silent(why) => {
+                        return Ok(Asked::Unknown(format!(
+                            "{leader} gave no answer ({why}): whether anything changed is not \
+                             known; see `gregale member list`"
+                        )));
+                    }
+                },
+                Ok(None) => {}
+                Err(failure) => last = failure.to_string(),
+            }
+            if Instant::now() >= end {
+                return Err(Failure::new(format_args!("nothing was changed: {last}")));
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    fn ask(&self, leader: SocketAddr, verb: &str, id: u16) -> Answer {
+        let opened = Connection::open(leader, self.password.as_deref(), ANSWER_WITHIN);
+        let mut connection = match opened {
+            Ok(connection) => connection,
+            Err(failure) => return Answer::Unreachable(failure.to_string()),
+        };
+        let id = id.to_string();
+        match connection.call(&[b"GREGALE.MEMBER", verb.as_bytes(), id.as_bytes()]) {
+            Ok(value) => Answer::Value(value),
+            Err(error) => Answer::Silent(error.to_string()),
+        }
+    }
+
+    /// Has a new incarnation begun on seat `id`, and waits until it votes.
+    fn renew(&mut self, id: u16, before: u64, within: Duration) -> Outcome {
+        let end = Instant::now() + within;
+        if let Asked::Unknown(why) = self.ask_leader("RENEW", id, end)? {
+            // Most likely it was the leader itself that was ended: what follows shows.
+            eprintln!("gregale: {why}");
+        }
+        println!("member {id}: a new incarnation is begun");
+        let mut told = Membership::None;
+        while Instant::now() < end {
+            if let Ok(status) = self.status()
+                && let Ok(member) = member_of(&status, id)
+                && member.incarnation != before
+                && member.membership != Membership::None
+                && status.view_is_decided
+            {
+                if told != member.membership {
+                    told = member.membership;
+                    println!("member {id}: {}, incarnation {}", told.name(), member.incarnation);
+                }
+                if told == Membership::Voter {
+                    return Ok(ExitCode::SUCCESS);
+                }
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        // I1
+        Ok(unknown(&format!(
+            "member {id} does not vote after {} s: it may yet; `gregale member list` shows it, \
+             and --within gives it more time",
+            within.as_secs()
+        )))
+    }
+}
+
+fn leader_of(status: &ClusterStatus) -> Option<SocketAddr> {
+    let leads = |member: &&MemberStatus| member.role == "leader";
+    status.members.iter().find(leads).and_then(|member| member.client.parse().ok())
+}
+
+fn member_of(status: &ClusterStatus, id: u16) -> Outcome<&MemberStatus> {
+    let found = status.members.iter().find(|member| member.id == id);
+    found.ok_or_else(|| {
+        Failure::new(format_args!(
+            "no member {id}: the cluster has seats 1 to {}",
+            status.members.len()
+        ))
+    })
+}

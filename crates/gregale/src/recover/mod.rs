@@ -1,0 +1,232 @@
+//! `gregale recover`: a cluster whose majority of disks is lost goes on from the best that is left.
+//!
+//! A cluster that has lost its majority cannot know what that majority had acknowledged. This
+//! command lets a person decide to go on without it: it shows what each disk that is left holds,
+//! says what may be lost, and begins a new cluster of one member from the best of them. The other
+//! members come back as new incarnations, by `gregale up`.
+//!
+//! - I1 nothing is given up that need not be: a majority that is left is refused, and so is a disk
+//!   that is not the best, or that somebody uses.
+//! - I2 nothing is deleted: what is there is put aside under other names.
+//! - I3 what was put aside can never speak to the new cluster, whose secret and incarnations are
+//!   others.
+//! - I4 a recovery that was cut off is finished by the next one: the new disk is whole before
+//!   anything is put aside, and a file says so.
+//! - I5 only words change anything: without them the command shows, and refuses.
+
+mod survivors;
+
+use crate::cli::RecoverArgs;
+use crate::failure::{Failure, Outcome};
+use crate::serve::{self, life};
+use crate::up::data::{self, Data};
+use base::{NodeId, Rank};
+use proto::durable::offline::head_of_one;
+use runtime::offline;
+use std::io::{BufRead, IsTerminal, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use storage::{Directory, Identity};
+use survivors::{Left, Survivors};
+
+/// What has to be said.
+const WORDS: &str = "acknowledged writes";
+/// Which member the new cluster consists of, once its disk is whole (I4).
+const INTENT: &str = "recovering";
+/// The new disk and the new secret before they have their names.
+const NEW: &str = "recovered";
+const NEW_SECRET: &str = "recovered.secret";
+
+/// `gregale recover`
+pub(crate) fn run(args: &RecoverArgs) -> Outcome {
+    let data = Data::open_any(&args.directory)?;
+    if let Some(id) = interrupted(&data)? {
+        finish(&data, id)?;
+        return Ok(done(&data, id));
+    }
+    let survivors = Survivors::find(&data, &args.without)?;
+    print!("{}", survivors.table());
+    let mut best = survivors.choose(args.member)?;
+    println!("\n{}", best.what_may_be_lost);
+    confirm(args.yes_i_may_lose.as_deref())?;
+    prepare(&data, &mut best, args.maxmemory)?;
+    finish(&data, best.id)?;
+    Ok(done(&data, best.id))
+}
+
+/// I5
+fn confirm(said: Option<&str>) -> Outcome<()> {
+    let mend = format!("say --yes-i-may-lose {WORDS:?}, or type it where it is asked for");
+    let said = match said {
+        Some(said) => said.to_owned(),
+        None if std::io::stdin().is_terminal() => {
+            print!("Type what you may lose ({WORDS}) to go on: ");
+            let _ = std::io::stdout().flush();
+            let mut line = String::new();
+            let read = std::io::stdin().lock().read_line(&mut line);
+            read.map_err(|error| Failure::os("read standard input", error))?;
+            line
+        }
+        None => return Err(Failure::new(format_args!("nothing was changed: {mend}"))),
+    };
+    if said.trim() == WORDS {
+        return Ok(());
+    }
+    Err(Failure::new(format_args!(
+        "{:?} is not {WORDS:?}, and nothing was changed: {mend}",
+        said.trim()
+    )))
+}
+
+/// Makes the new disk, beside the old ones, and says so durably.
+fn prepare(data: &Data, best: &mut Left, maxmemory: u64) -> Outcome<()> {
+    let rank = Rank::of_member(NodeId(best.id))
+        .ok_or_else(|| Failure::new(format_args!("member {} is out of range", best.id)))?;
+    let new = data.path().join(NEW);
+    // Of an attempt that came to no end: nobody has seen it.
+    if new.exists() {
+        std::fs::remove_dir_all(&new)
+            .map_err(|error| Failure::os(format_args!("remove {}", new.display()), error))?;
+    }
+    // I3
+    let secret = data::random_secret()?;
+    let life = life::begin(data.path(), best.id)?;
+    let identity = Identity {
+        cluster: serve::fingerprint(secret.as_bytes(), data.name()),
+        node: NodeId(best.id),
+        incarnation: life.number,
+    };
+    let mut state = crate::door::offline_state(maxmemory);
+    let (prefix, bytes) = best.survivor.fold(&mut state).map_err(Failure::new)?;
+    let holding = *best.survivor.holding();
+    let head = head_of_one(&holding, rank, life.number);
+    let directory = Directory::create(&new, &identity).map_err(Failure::new)?;
+    let begun = (life.number, best.promised_by_any);
+    offline::begin_from(directory, (prefix, bytes), head, begun).map_err(Failure::new)?;
+    data.write_durably(NEW_SECRET, secret.as_bytes())?;
+    data.write_durably(INTENT, best.id.to_string().as_bytes())
+}
+
+/// The member that an earlier recovery was about to begin anew with.
+fn interrupted(data: &Data) -> Outcome<Option<u16>> {
+    let path = data.path().join(INTENT);
+    match std::fs::read_to_string(&path) {
+        Ok(text) => text.trim().parse().map(Some).map_err(|_| {
+            Failure::new(format_args!(
+                "{} says {text:?}, which is no member: an earlier recovery did not write that",
+                path.display()
+            ))
+        }),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Failure::os(format_args!("read {}", path.display()), error)),
+    }
+}
+
+/// Puts the old disks aside and the new one in its place (I2, I4): each step can be done again.
+fn finish(data: &Data, id: u16) -> Outcome<()> {
+    let (new, own) = (data.path().join(NEW), data.member(id));
+    let rename = |from: &Path, to: &Path| {
+        std::fs::rename(from, to).map_err(|error| {
+            Failure::os(format_args!("move {} to {}", from.display(), to.display()), error)
+        })
+    };
+    for member in 1..=data.members() {
+        // Once the new one has its name, what bears it is not old.
+        if member != id || new.exists() {
+            data.retire(member)?;
+        }
+    }
+    let secret = data.path().join(NEW_SECRET);
+    if secret.exists() {
+        rename(&secret, &data.secret_file())?;
+    }
+    if new.exists() {
+        rename(&new, &own)?;
+    }
+    data.sync()?;
+    data.remove_durably(INTENT)
+}
+
+fn done(data: &Data, id: u16) -> ExitCode {
+    println!(
+        "member {id} alone is the cluster now, as a new one of the same name. Start it:\n  \
+         gregale up --data {} --cluster {} --nodes {}\n\
+         The other members come back as new incarnations; what they had is kept in *.old-*.",
+        data.path().display(),
+        data.name(),
+        data.members()
+    );
+    ExitCode::SUCCESS
+}
+
+/// Whether a recovery of this directory was cut off: `up` must not start what is half of each.
+pub(crate) fn is_interrupted(data: &Path) -> bool {
+    data.join(INTENT).exists()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A directory as it is when the new disk is whole and nothing is put aside yet.
+    fn prepared(path: &Path) -> Data {
+        let cluster = "version = 1\nname = \"x\"\nmembers = 3\nfounded = true\n";
+        std::fs::write(path.join("cluster.toml"), cluster).unwrap();
+        std::fs::write(path.join("secret"), "old").unwrap();
+        std::fs::write(path.join(NEW_SECRET), "new").unwrap();
+        for (name, whose) in [("member-2", "old 2"), ("member-3", "old 3"), (NEW, "new 2")] {
+            std::fs::create_dir(path.join(name)).unwrap();
+            std::fs::write(path.join(name).join("identity"), whose).unwrap();
+        }
+        std::fs::write(path.join(INTENT), "2").unwrap();
+        Data::open_any(path).unwrap()
+    }
+
+    fn read(path: &Path, name: &str) -> String {
+        std::fs::read_to_string(path.join(name)).unwrap()
+    }
+
+    fn is_finished(path: &Path) {
+        assert_eq!(read(path, "member-2/identity"), "new 2");
+        assert_eq!(read(path, "member-2.old-1/identity"), "old 2");
+        assert_eq!(read(path, "member-3.old-1/identity"), "old 3");
+        assert_eq!(read(path, "secret"), "new");
+        assert!(!is_interrupted(path) && !path.join("member-3").exists());
+    }
+
+    // I2, I4
+    #[test]
+    fn a_recovery_that_was_cut_off_anywhere_is_finished_by_the_next() {
+        type Step = fn(&Path);
+        let steps: [Step; 5] = [
+            |path| std::fs::rename(path.join("member-2"), path.join("member-2.old-1")).unwrap(),
+            |path| std::fs::rename(path.join("member-3"), path.join("member-3.old-1")).unwrap(),
+            |path| std::fs::rename(path.join(NEW_SECRET), path.join("secret")).unwrap(),
+            |path| std::fs::rename(path.join(NEW), path.join("member-2")).unwrap(),
+            |path| std::fs::remove_file(path.join(INTENT)).unwrap(),
+        ];
+        for n_done in 0..steps.len() {
+            let base = tempfile::tempdir().unwrap();
+            let data = prepared(base.path());
+            steps[..n_done].iter().for_each(|step| step(base.path()));
+            assert!(is_interrupted(base.path()), "{n_done}");
+            let id = interrupted(&data).unwrap().expect("a file says so");
+            finish(&data, id).unwrap();
+            is_finished(base.path());
+        }
+        let base = tempfile::tempdir().unwrap();
+        prepared(base.path());
+        steps.iter().for_each(|step| step(base.path()));
+        is_finished(base.path());
+    }
+
+    // I5
+    #[test]
+    fn only_the_words_confirm() {
+        assert!(confirm(Some("acknowledged writes")).is_ok());
+        for wrong in ["", "yes", "Acknowledged writes", "writes"] {
+            let refused = confirm(Some(wrong)).unwrap_err().to_string();
+            assert!(refused.contains("nothing was changed"), "{refused}");
+        }
+    }
+}

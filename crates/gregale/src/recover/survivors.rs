@@ -1,0 +1,233 @@
+//! What is left of a cluster, disk by disk, and which of it is best.
+
+use crate::failure::{Failure, Outcome};
+use crate::up::data::Data;
+use base::{Ballot, MemberSet, NodeId, Rank, majority};
+use proto::durable::Members;
+use runtime::offline::{Survivor, Useless};
+use std::fmt::Write;
+use storage::Directory;
+use storage::directory::DirectoryError;
+
+/// One member's directory.
+enum Found {
+    /// There is none, or none with an identity.
+    Gone,
+    /// The operator said to leave it out.
+    LeftOut,
+    /// It is there, and nothing can be made of it.
+    Useless(String),
+    Whole(Box<Survivor>),
+}
+
+/// All of them, by member, from 1.
+pub(super) struct Survivors {
+    found: Vec<Found>,
+}
+
+/// The one to go on with.
+pub(super) struct Left {
+    pub(super) id: u16,
+    pub(super) survivor: Box<Survivor>,
+    /// No ballot up to this one may be used again.
+    pub(super) promised_by_any: Ballot,
+    pub(super) what_may_be_lost: String,
+}
+
+impl Survivors {
+    /// Opens each directory. One that somebody uses ends this: the cluster, or a part of it, runs.
+    pub(super) fn find(data: &Data, without: &[u16]) -> Outcome<Survivors> {
+        let mut found = Vec::new();
+        for id in 1..=data.members() {
+            found.push(if without.contains(&id) {
+                Found::LeftOut
+            } else {
+                Survivors::open(data, id)?
+            });
+        }
+        if let Some(id) = without.iter().find(|id| !(1..=data.members()).contains(id)) {
+            return Err(Failure::new(format_args!(
+                "--without {id}: the cluster has members 1 to {}",
+                data.members()
+            )));
+        }
+        Ok(Survivors { found })
+    }
+
+    fn open(data: &Data, id: u16) -> Outcome<Found> {
+        let path = data.member(id);
+        let directory = match Directory::open_any(&path) {
+            Ok(directory) => directory,
+            Err(DirectoryError::NoIdentity(_)) => return Ok(Found::Gone),
+            Err(error @ DirectoryError::InUse(_)) => {
+                return Err(Failure::new(format_args!(
+                    "{error}: recovery is for a stopped cluster"
+                )));
+            }
+            Err(error) => return Ok(Found::Useless(error.to_string())),
+        };
+        if directory.identity().node != NodeId(id) {
+            let other = directory.identity().node.0;
+            return Ok(Found::Useless(format!("{} is member {other}'s", path.display())));
+        }
+        Ok(match Survivor::open(directory) {
+            Ok(survivor) => Found::Whole(Box::new(survivor)),
+            // Its member never took part: it has nothing.
+            Err(Useless::Log(proto::durable::Unusable::Empty)) => Found::Gone,
+            Err(useless) => Found::Useless(useless.to_string()),
+        })
+    }
+
+    fn whole(&self) -> impl Iterator<Item = (u16, &Survivor)> {
+        self.found.iter().zip(1..).filter_map(|(found, id)| match found {
+            Found::Whole(survivor) => Some((id, &**survivor)),
+            Found::Gone | Found::LeftOut | Found::Useless(_) => None,
+        })
+    }
+
+    /// The newest log's; of equals, the first member's.
+    fn best(&self) -> Option<u16> {
+        let newest = self
+            .whole()
+            .max_by_key(|(id, survivor)| (survivor.holding().newness(), std::cmp::Reverse(*id)));
+        newest.map(|(id, _)| id)
+    }
+
+    /// Who voted, by the newest log that is left.
+    fn members(&self) -> Option<Members> {
+        let best = self.best()?;
+        let (_, survivor) = self.whole().find(|(id, _)| *id == best)?;
+        survivor.holding().configuration.map(|of| of.members)
+    }
+
+    /// For people: what each holds.
+    pub(super) fn table(&self) -> String {
+        let best = self.best();
+        let members = self.members();
+        let mut text = format!(
+            "{:<4}{:<12}{:<16}{:<10}{:<22}{:<12}\n",
+            "id", "membership", "incarnation", "ballot", "slots in the log", "snapshot"
+        );
+        for (found, id) in self.found.iter().zip(1..) {
+            let vote = match (&members, Rank::of_member(NodeId(id))) {
+                (Some(of), Some(rank)) if of.voters.contains(rank) => "voter",
+                (Some(of), Some(rank)) if of.learners.contains(rank) => "learner",
+                (Some(_), _) => "none",
+                (None, _) => "?",
+            };
+            // Writing to a string cannot fail.
+            let _ = match found {
+                Found::Whole(survivor) => {
+                    let of = survivor.holding();
+                    let slots = format!("{} to {}", of.start.0, of.end.0);
+                    let snapshot = survivor.snapshot().map_or("-".into(), |at| at.0.to_string());
+                    let mark = if best == Some(id) { "  <- holds most" } else { "" };
+                    writeln!(
+                        text,
+                        "{id:<4}{vote:<12}{:<16}{:<10}{slots:<22}{snapshot:<12}{mark}",
+                        of.incarnation.0, of.last.0
+                    )
+                }
+                Found::Gone if vote == "none" => writeln!(text, "{id:<4}{vote:<12}an empty seat"),
+                Found::Gone => writeln!(text, "{id:<4}{vote:<12}lost: there is no data"),
+                Found::LeftOut => writeln!(text, "{id:<4}{vote:<12}left out (--without)"),
+                Found::Useless(why) => writeln!(text, "{id:<4}{vote:<12}of no use: {why}"),
+            };
+        }
+        text
+    }
+
+    /// The one to go on with: the best, which is the `wanted` one if one is. Refuses what I1 of the
+    /// module above forbids.
+    pub(super) fn choose(mut self, wanted: Option<u16>) -> Outcome<Left> {
+        let Some(best) = self.best() else {
+            return Err(Failure::new(
+                "no disk is left that holds anything: nothing can be recovered; `gregale restore` \
+                 writes a backup into a new cluster",
+            ));
+        };
+        if let Some((id, why)) = self.unread() {
+            return Err(Failure::new(format_args!(
+                "member {id} may hold more than the others, and cannot be read ({why}): mend it, \
+                 or say --without {id} to go on without it"
+            )));
+        }
+        let members = self.members().ok_or_else(|| {
+            Failure::new("no log that is left says who took part: restore a backup instead")
+        })?;
+        let left = self.voters_left(&members);
+        let needed = majority(members.voters.len());
+        if left.len() >= needed {
+            return Err(Failure::new(format_args!(
+                "a majority is left ({} of {} voters): `gregale up` goes on with it and loses \
+                 nothing; there is nothing to recover",
+                left.len(),
+                members.voters.len()
+            )));
+        }
+        if let Some(wanted) = wanted.filter(|wanted| *wanted != best) {
+            return Err(Failure::new(format_args!(
+                "member {best} holds more than member {wanted}: leave --member out, or say \
+                 --without {best} if its disk is not to be used"
+            )));
+        }
+        let what_may_be_lost = self.what_may_be_lost(best, &members, left);
+        let promised = self.whole().map(|(_, survivor)| survivor.holding().promised);
+        let promised_by_any = promised.max().unwrap_or_default();
+        let at = usize::from(best) - 1;
+        match self.found.swap_remove(at) {
+            Found::Whole(survivor) => {
+                Ok(Left { id: best, survivor, promised_by_any, what_may_be_lost })
+            }
+            Found::Gone | Found::LeftOut | Found::Useless(_) => {
+                unreachable!("the best is one of the whole ones")
+            }
+        }
+    }
+
+    fn unread(&self) -> Option<(u16, &str)> {
+        self.found.iter().zip(1..).find_map(|(found, id)| match found {
+            Found::Useless(why) => Some((id, why.as_str())),
+            Found::Gone | Found::LeftOut | Found::Whole(_) => None,
+        })
+    }
+
+    /// Voters whose disks are here, in the incarnation that votes.
+    fn voters_left(&self, members: &Members) -> MemberSet {
+        let here = self.whole().filter_map(|(id, survivor)| {
+            let rank = Rank::of_member(NodeId(id))?;
+            let is_it = survivor.holding().incarnation == members.incarnation(rank);
+            (is_it && members.voters.contains(rank)).then_some(rank)
+        });
+        here.collect()
+    }
+
+    fn what_may_be_lost(&self, best: u16, members: &Members, left: MemberSet) -> String {
+        let gone = members.voters.difference(left);
+        let names: Vec<String> = gone.iter().map(|rank| rank.member().to_string()).collect();
+        let names = names.join(", ");
+        let (end, kept) = self
+            .whole()
+            .find(|(id, _)| *id == best)
+            .map(|(_, of)| (of.holding().end.0, of.snapshot().map_or(0, |at| at.0)))
+            .unwrap_or_default();
+        let lost = if gone.len() >= majority(members.voters.len()) {
+            format!(
+                "MAY BE LOST: every write that was acknowledged on the disks of members {names} \
+                 alone. They were a majority, so there may be any number of them, and nothing that \
+                 is left can tell."
+            )
+        } else {
+            format!(
+                "Members {names} alone were no majority: every acknowledged write is on a disk \
+                 that is left, and member {best} has it."
+            )
+        };
+        format!(
+            "Member {best} is kept with everything that its log holds, slots below {end}.\n\
+             {lost}\n\
+             MAY APPEAR: writes in slots {kept} to {end} that nobody was told the outcome of. They \
+             become real."
+        )
+    }
+}

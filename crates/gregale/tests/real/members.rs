@@ -1,0 +1,212 @@
+//! Members that come, go, and are replaced while the cluster runs, on disk.
+
+use crate::support::{
+    Cluster, gregale, is_alive, refused, role, signal, start_on_disk as start, wait_until,
+};
+use std::path::Path;
+use std::process::Output;
+
+/// What `gregale member` does at member `at`.
+fn member(cluster: &Cluster, at: u16, words: &[&str]) -> Output {
+    let address = format!("127.0.0.1:{}", cluster.port_of(at));
+    gregale(&[&["member"], words, &["--connect", &address]].concat())
+}
+
+fn done(output: &Output) {
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error}");
+}
+
+/// How member `id` takes part, and which incarnation does.
+fn seat(cluster: &Cluster, at: u16, id: u16) -> (String, u64) {
+    let status = cluster.status_at(at);
+    let member = &status["members"][usize::from(id) - 1];
+    (member["membership"].as_str().unwrap().to_owned(), member["incarnation"].as_u64().unwrap())
+}
+
+/// Waits until member `id` votes as an incarnation above `before`, and says which.
+fn votes_above(cluster: &Cluster, at: u16, id: u16, before: u64) -> u64 {
+    let mut found = 0;
+    wait_until("a new incarnation to vote", || {
+        let (membership, incarnation) = seat(cluster, at, id);
+        found = incarnation;
+        membership == "voter" && incarnation > before
+    });
+    found
+}
+
+fn follower_of(leader: u16) -> u16 {
+    leader % 3 + 1
+}
+
+fn has_directory(data: &Path, name: &str) -> bool {
+    data.join(name).join("identity").exists()
+}
+
+#[test]
+fn a_dead_member_is_replaced_by_one_command() {
+    let data = tempfile::tempdir().unwrap();
+    let mut cluster = start(data.path(), &[]);
+    assert_eq!(cluster.cli(1, &["SET", "k", "v"]), "OK");
+    let id = follower_of(cluster.leader());
+    let other = 6 - id - cluster.leader();
+    assert_eq!(seat(&cluster, other, id), ("voter".into(), 1));
+    signal(cluster.pid_of(id), "KILL");
+    // At the dead one's own port: any that answers will do once it is restarted, or this one waits.
+    done(&member(&cluster, other, &["replace", &id.to_string()]));
+    let (membership, incarnation) = seat(&cluster, other, id);
+    assert!(membership == "voter" && incarnation > 1, "{membership} {incarnation}");
+    cluster.wait_for(&format!("member {id} votes"));
+    assert!(has_directory(data.path(), &format!("member-{id}.old-1")), "nothing is deleted");
+    // It counts: with it and one other the cluster goes on.
+    signal(cluster.pid_of(other), "STOP");
+    wait_until("a write without the third", || cluster.cli(id, &["SET", "k", "w"]) == "OK");
+    signal(cluster.pid_of(other), "CONT");
+    assert_eq!(cluster.stop(), Some(0));
+    drop(cluster);
+    let cluster = start(data.path(), &[]);
+    assert_eq!(cluster.cli(id, &["GET", "k"]), "w");
+    assert_eq!(seat(&cluster, other, id), ("voter".into(), incarnation), "it is in the log");
+}
+
+#[test]
+fn a_wiped_disk_comes_back_by_itself_while_the_cluster_runs_and_after_a_restart() {
+    let data = tempfile::tempdir().unwrap();
+    let mut cluster = start(data.path(), &["--snapshot-log-bytes", "20000"]);
+    let value = "x".repeat(1000);
+    for n in 0..100 {
+        assert_eq!(cluster.cli(1, &["SET", &format!("k{n}"), &value]), "OK");
+    }
+    let id = follower_of(cluster.leader());
+    let other = 6 - id - cluster.leader();
+    let pid = cluster.pid_of(id);
+    std::fs::remove_dir_all(data.path().join(format!("member-{id}"))).unwrap();
+    signal(pid, "KILL");
+    cluster.wait_for(&format!("member {id} has lost its disk"));
+    let second = votes_above(&cluster, other, id, 1);
+    assert_eq!(cluster.cli(id, &["DBSIZE"]), "100");
+    assert_eq!(cluster.stop(), Some(0));
+    drop(cluster);
+
+    std::fs::remove_dir_all(data.path().join(format!("member-{id}"))).unwrap();
+    let cluster = start(data.path(), &[]);
+    votes_above(&cluster, other, id, second);
+    assert_eq!(cluster.cli(id, &["DBSIZE"]), "100");
+}
+
+#[test]
+fn a_removed_member_ends_and_is_added_again() {
+    let data = tempfile::tempdir().unwrap();
+    let mut cluster = start(data.path(), &[]);
+    // The leader itself, asked by way of another.
+    let id = cluster.leader();
+    let other = follower_of(id);
+    let pid = cluster.pid_of(id);
+    done(&member(&cluster, other, &["remove", &id.to_string()]));
+    let line = cluster.wait_for(&format!("member {id} was removed from the cluster"));
+    assert!(line.contains(&format!("gregale member add {id}")), "{line}");
+    wait_until("its process to end", || !is_alive(pid));
+    assert_eq!(cluster.cli(other, &["SET", "k", "v"]), "OK");
+    assert_eq!(seat(&cluster, other, id).0, "none");
+    let again = refused(&member(&cluster, other, &["remove", &id.to_string()]));
+    assert!(again.contains("takes part no more"), "{again}");
+    done(&member(&cluster, other, &["add"]));
+    let (membership, incarnation) = seat(&cluster, other, id);
+    assert!(membership == "voter" && incarnation > 1, "{membership} {incarnation}");
+    assert_eq!(cluster.cli(id, &["GET", "k"]), "v");
+    assert_eq!(cluster.stop(), Some(0));
+}
+
+#[test]
+fn a_removed_member_stays_out_over_a_restart_of_all() {
+    let data = tempfile::tempdir().unwrap();
+    let mut cluster = start(data.path(), &[]);
+    let id = follower_of(cluster.leader());
+    let other = 6 - id - cluster.leader();
+    done(&member(&cluster, other, &["remove", &id.to_string()]));
+    cluster.wait_for("was removed");
+    assert_eq!(cluster.stop(), Some(0));
+    drop(cluster);
+    // As the line that it ended with says: and a seat that is empty is no loss.
+    std::fs::remove_dir_all(data.path().join(format!("member-{id}"))).unwrap();
+    let mut cluster = start(data.path(), &[]);
+    assert_eq!(cluster.cli(other, &["SET", "k", "v"]), "OK");
+    wait_until("two voters", || seat(&cluster, other, id).0 == "none");
+    assert!(!data.path().join(format!("member-{id}")).exists());
+    assert_ne!(role(&cluster.status_at(other), id), "leader");
+    assert_eq!(cluster.stop(), Some(0));
+}
+
+#[test]
+fn a_cluster_grows_into_its_empty_seats() {
+    let data = tempfile::tempdir().unwrap();
+    let mut cluster = start(data.path(), &["--nodes", "1", "--seats", "3"]);
+    assert_eq!(cluster.cli(1, &["SET", "k", "v"]), "OK");
+    assert_eq!(seat(&cluster, 1, 3), ("none".into(), 0));
+    done(&member(&cluster, 1, &["add", "3"]));
+    done(&member(&cluster, 1, &["add"]));
+    let full = refused(&member(&cluster, 1, &["add"]));
+    assert!(full.contains("every seat is taken"), "{full}");
+    for id in [2, 3] {
+        assert_eq!(seat(&cluster, 1, id).0, "voter");
+        assert_eq!(cluster.cli(id, &["GET", "k"]), "v");
+    }
+    // It is one of three now: its death stops nobody.
+    signal(cluster.pid_of(1), "STOP");
+    let pid = cluster.pid_of(1);
+    wait_until("a write without the first", || cluster.cli(2, &["SET", "k", "w"]) == "OK");
+    signal(pid, "CONT");
+    assert_eq!(cluster.stop(), Some(0));
+    drop(cluster);
+    let cluster = start(data.path(), &["--nodes", "3"]);
+    assert_eq!(cluster.cli(3, &["GET", "k"]), "w");
+}
+
+/// The old disk turns up again, in the place of the one that replaced it.
+#[test]
+fn an_old_incarnation_is_told_that_it_was_replaced_and_ends() {
+    let data = tempfile::tempdir().unwrap();
+    let mut cluster = start(data.path(), &[]);
+    let id = follower_of(cluster.leader());
+    let other = 6 - id - cluster.leader();
+    done(&member(&cluster, other, &["replace", &id.to_string()]));
+    cluster.wait_for(&format!("member {id} votes"));
+    let pid = cluster.pid_of(id);
+    let [own, old] = ["", ".old-1"].map(|end| data.path().join(format!("member-{id}{end}")));
+    std::fs::rename(&own, data.path().join("kept")).unwrap();
+    std::fs::rename(&old, &own).unwrap();
+    signal(pid, "KILL");
+    let line = cluster.wait_for(&format!("member {id} was replaced by incarnation"));
+    assert!(line.contains("counts no more"), "{line}");
+    assert_eq!(cluster.cli(other, &["SET", "k", "v"]), "OK", "the other two go on");
+    let (membership, incarnation) = seat(&cluster, other, id);
+    assert!(membership == "voter" && incarnation > 1, "the old disk has changed nothing");
+    assert_eq!(cluster.stop(), Some(0));
+}
+
+#[test]
+fn what_would_stop_the_cluster_is_refused_with_the_reason() {
+    let data = tempfile::tempdir().unwrap();
+    let cluster = start(data.path(), &["--no-restart"]);
+    let leader = cluster.leader();
+    let dead = follower_of(leader);
+    let living = 6 - leader - dead;
+    signal(cluster.pid_of(dead), "KILL");
+    cluster.wait_for_role(leader, dead, &["down"]);
+    // Ω needs a moment longer than `status` to believe it.
+    wait_until("a refusal", || {
+        let output = member(&cluster, leader, &["replace", &living.to_string(), "--within", "0"]);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success(), "the living one is all that is left");
+        text.contains("too few of the members that would be left")
+    });
+    let stranger = refused(&member(&cluster, leader, &["replace", "9"]));
+    assert!(stranger.contains("no member 9: the cluster has seats 1 to 3"), "{stranger}");
+    let taken = refused(&member(&cluster, leader, &["add", &living.to_string()]));
+    assert!(taken.contains("takes part"), "{taken}");
+    assert_eq!(cluster.cli(leader, &["SET", "k", "v"]), "OK");
+    // In memory nobody can be replaced while the cluster runs.
+    let cluster = Cluster::start();
+    let fixed = refused(&member(&cluster, 1, &["replace", "2"]));
+    assert!(fixed.contains("--durability disk-quorum"), "{fixed}");
+}

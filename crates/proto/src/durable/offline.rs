@@ -1,0 +1,93 @@
+//! A log without its machine: what `gregale recover` reads of a disk that is left when the majority
+//! is not, and what it writes in its place.
+//!
+//! - R1 Nothing here is a step of the protocol: a cluster that was recovered is another cluster.
+//!   Its members bear new incarnations, and whoever runs this sees to it that the old ones cannot
+//!   speak to the new (another secret, another fingerprint).
+
+use super::log::{IS_CONFIGURATION, Log};
+use super::variant::Sound;
+use super::{Configuration, FIRST, Members, StateHead, Unusable};
+use crate::disk::{Disk, EntryHead, Flush};
+use base::{Ballot, Incarnation, MemberSet, Prefix, Rank};
+
+/// What a disk holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holding {
+    /// Whose disk it is.
+    pub incarnation: Incarnation,
+    /// The highest ballot that it has promised to follow.
+    pub promised: Ballot,
+    /// The ballot of its last entry: with `end`, how new it is.
+    pub last: Ballot,
+    /// The first slot that it holds as an entry.
+    pub start: Prefix,
+    /// One past the last.
+    pub end: Prefix,
+    /// The newest configuration that it holds; not known to be decided.
+    pub configuration: Option<Configuration>,
+}
+
+impl Holding {
+    /// How new it is: of two logs the greater holds everything that was decided and that the other
+    /// one holds.
+    pub fn newness(&self) -> (Ballot, Prefix) {
+        (self.last, self.end)
+    }
+}
+
+/// Reads what a disk holds. What it asks of the disk meanwhile need not be done.
+///
+/// # Errors
+/// [`Unusable`]: there is no log, or another version's.
+pub fn inspect<D: Disk>(disk: &mut D) -> Result<Holding, Unusable> {
+    let log = Log::recover::<Sound, _>(0, disk)?;
+    let configuration = log.members().map(|(at, members)| Configuration {
+        at: *at,
+        members: *members,
+        is_decided: false,
+        leaving: MemberSet::EMPTY,
+    });
+    Ok(Holding {
+        incarnation: log.incarnation(),
+        promised: log.promised(),
+        last: log.last_ballot(),
+        start: log.start(),
+        end: log.end(),
+        configuration,
+    })
+}
+
+/// Whether an entry is a configuration, and not a value to be applied.
+pub const fn is_configuration(head: &EntryHead) -> bool {
+    head.view & IS_CONFIGURATION != 0
+}
+
+/// What goes with the state of everything that `old` holds, when `me` alone is the cluster, in
+/// `incarnation`. Whoever sat elsewhere may come back as a later incarnation only.
+pub fn head_of_one(old: &Holding, me: Rank, incarnation: Incarnation) -> StateHead {
+    assert!(incarnation > old.incarnation && incarnation > FIRST, "R1: a new incarnation");
+    let mut members = old.configuration.map_or(Members::default(), |of| of.members);
+    (members.voters, members.learners) = ([me].into_iter().collect(), MemberSet::EMPTY);
+    members.incarnations[me.index()] = incarnation.0;
+    StateHead { ballot: old.last, members_at: old.end, members }
+}
+
+/// Begins a log on an empty disk that goes on from a durable state of `prefix`, and asks that it
+/// become durable. Nothing up to `promised` is voted for.
+///
+/// # Errors
+/// [`Unusable`]: the disk is not empty.
+pub fn begin_from<D: Disk>(
+    disk: &mut D,
+    prefix: Prefix,
+    head: &StateHead,
+    (incarnation, promised): (Incarnation, Ballot),
+) -> Result<Flush, Unusable> {
+    let mut log = Log::create(incarnation, None, 0, disk)?;
+    if promised > Ballot::NONE {
+        log.promise(promised, disk);
+    }
+    log.begin_at(prefix, Some(head.ballot), Some((head.members_at, head.members)), disk);
+    Ok(disk.sync())
+}

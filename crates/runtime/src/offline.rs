@@ -1,0 +1,203 @@
+//! A member's directory without a replica: what it holds, and a new one that goes on from it.
+//!
+//! For `gregale recover`. Blocks, unlike everything else here: nobody is served meanwhile.
+//!
+//! - I1 the old directory is not written to, but for what every opening does (a torn end is cut).
+//! - I2 a state is folded as a replica executes: in slot order, each value once, those whose
+//!   predecessor was lost skipped ([`crate::order`]), configurations not at all.
+
+use crate::catchup::{put_head, split_state};
+use crate::disk::{Found, LogDisk, OpenError};
+use crate::order::{Order, Place};
+use base::{Ballot, Incarnation, Instant, Prefix};
+use proto::disk::{Disk, DiskEvent};
+use proto::durable::offline::{self, Holding};
+use proto::durable::{StateHead, Unusable};
+use std::time::Duration;
+use storage::Directory;
+
+/// How long a disk may take for what is written here.
+const WRITE_WITHIN: Duration = Duration::from_secs(600);
+/// How much of a state is handed over at a time.
+const PIECE_BYTES: usize = 64 << 10;
+/// How often it is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// A replicated state that is made without clients.
+pub trait State {
+    /// Executes a decided value; nobody waits for the answers.
+    fn apply(&mut self, slot: base::Slot, value: &[u8]);
+
+    /// See [`crate::Service::save`].
+    fn save(&mut self, out: &mut Vec<u8>);
+
+    /// See [`crate::Service::restore`].
+    ///
+    /// # Errors
+    /// What is wrong with the bytes.
+    fn restore(&mut self, state: &[u8]) -> Result<(), String>;
+}
+
+/// Why a directory is of no use.
+#[derive(Debug, thiserror::Error)]
+pub enum Useless {
+    /// It cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// Its log is none that this version reads.
+    #[error("{0}")]
+    Log(Unusable),
+    /// Its log begins behind what its snapshot covers.
+    #[error(
+        "{place}: slots {} to {} are in no snapshot and in no log: it cannot be recovered",
+        from.0,
+        to.0
+    )]
+    Hole {
+        /// The directory.
+        place: String,
+        /// What the newest snapshot that is whole covers.
+        from: Prefix,
+        /// Where the log begins.
+        to: Prefix,
+    },
+    /// The disk failed while it was read or written.
+    #[error("{0}")]
+    Disk(String),
+    /// The snapshot holds no state of this version.
+    #[error("{place}: the snapshot is of no use: {why}")]
+    State {
+        /// The directory.
+        place: String,
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
+/// A directory that was opened to see what it holds.
+#[derive(Debug)]
+pub struct Survivor {
+    disk: LogDisk,
+    found: Option<Found>,
+    holding: Holding,
+}
+
+impl Survivor {
+    /// Opens it, which nobody else may do meanwhile.
+    ///
+    /// # Errors
+    /// [`Useless`]: nothing can be made of it.
+    pub fn open(directory: Directory) -> Result<Survivor, Useless> {
+        let (mut disk, found) = LogDisk::open(directory)?;
+        let holding = offline::inspect(&mut disk).map_err(Useless::Log)?;
+        let from = found.as_ref().map_or(Prefix::ZERO, |found| found.prefix);
+        if from < holding.start {
+            return Err(Useless::Hole { place: disk.place(), from, to: holding.start });
+        }
+        Ok(Survivor { disk, found, holding })
+    }
+
+    /// What its log holds.
+    pub fn holding(&self) -> &Holding {
+        &self.holding
+    }
+
+    /// What its newest snapshot covers.
+    pub fn snapshot(&self) -> Option<Prefix> {
+        self.found.as_ref().map(|found| found.prefix)
+    }
+
+    /// Everything that it holds, as one state (I2), in the form of a snapshot; and the prefix that
+    /// this covers.
+    ///
+    /// # Errors
+    /// [`Useless`]: the disk or the snapshot.
+    pub fn fold(&mut self, state: &mut impl State) -> Result<(Prefix, Vec<u8>), Useless> {
+        let Survivor { disk, found, holding } = self;
+        let (mut order, mut at) = (Order::START, Prefix::ZERO);
+        if let Some(Found { prefix, state: bytes, .. }) = found {
+            let restored = match split_state(bytes) {
+                Some((place, body)) => state.restore(body).map(|()| place),
+                None => Err("another version wrote it".to_owned()),
+            };
+            let place = restored.map_err(|why| Useless::State { place: disk.place(), why })?;
+            (order, at) = (Order::resume(place), *prefix);
+        }
+        let mut value = Vec::new();
+        while at < holding.end {
+            let slot = at.next_slot();
+            let Some(head) = disk.read(slot, &mut value) else {
+                let why = disk.failure().unwrap_or("an entry that it listed is not there");
+                return Err(Useless::Disk(why.to_owned()));
+            };
+            if !offline::is_configuration(&head)
+                && let Some((place, body)) = Place::split(&value)
+                && order.admits(place)
+            {
+                state.apply(slot, body);
+            }
+            at = slot.prefix_through();
+        }
+        let mut bytes = Vec::new();
+        put_head(order.last(), &mut bytes);
+        state.save(&mut bytes);
+        Ok((at, bytes))
+    }
+}
+
+/// Fills `directory`, which was just created: a log that goes on from `state`, which covers
+/// everything below `prefix`. All of it is durable when this returns.
+///
+/// # Errors
+/// [`Useless`]: the disk.
+pub fn begin_from(
+    directory: Directory,
+    (prefix, state): (Prefix, Vec<u8>),
+    head: StateHead,
+    (incarnation, promised): (Incarnation, Ballot),
+) -> Result<(), Useless> {
+    let (mut disk, _) = LogDisk::open(directory)?;
+    // The state first: a log that names a state which is not there could not be recovered.
+    if !disk.begin_snapshot(prefix, Some(head)) {
+        return Err(Useless::Disk(format!("{}: no thread to write with", disk.place())));
+    }
+    let mut left = &state[..];
+    while !left.is_empty() {
+        let (piece, rest) = left.split_at(left.len().min(PIECE_BYTES));
+        wait_until(&mut disk, |disk| Ok(disk.wants_piece().then_some(())))?;
+        disk.snapshot_piece(piece.to_vec(), rest.is_empty());
+        left = rest;
+    }
+    wait_until(&mut disk, |disk| Ok((disk.snapshotted() == Some(prefix)).then_some(())))?;
+    let flush = offline::begin_from(&mut disk, prefix, &head, (incarnation, promised))
+        .map_err(Useless::Log)?;
+    let mut synced = None;
+    wait_until(&mut disk, |disk| {
+        disk.pump(Instant::ZERO, |event| {
+            if let DiskEvent::Synced(done) = event {
+                synced = synced.max(Some(done));
+            }
+        });
+        Ok((synced >= Some(flush)).then_some(()))
+    })
+}
+
+fn wait_until(
+    disk: &mut LogDisk,
+    mut holds: impl FnMut(&mut LogDisk) -> Result<Option<()>, Useless>,
+) -> Result<(), Useless> {
+    let end = std::time::Instant::now() + WRITE_WITHIN;
+    loop {
+        if holds(disk)?.is_some() {
+            return Ok(());
+        }
+        if let Some(why) = disk.failure().or(disk.trouble()) {
+            return Err(Useless::Disk(why.to_owned()));
+        }
+        if std::time::Instant::now() >= end {
+            let place = disk.place();
+            return Err(Useless::Disk(format!("{place}: the disk does not come to an end")));
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+}

@@ -1,0 +1,300 @@
+//! Who takes part, where the protocol lets that change: seats are asked for, given, and taken away.
+//!
+//! A member is an incarnation (a disk) on a seat (a rank). One that begins with an empty disk asks
+//! the leader for its seat; the leader puts it there as a learner, and lets it vote when it has
+//! everything that is decided. One that sits there no more is told so.
+//!
+//! ```text
+//! new disk      --- Seat(incarnation, wants) --->  leader
+//!                     replace: the old incarnation is out, the new one learns    (one entry)
+//!               <== log, or a state and then the log ==
+//!                     promote: it votes                                          (one entry)
+//! old disk      --- Seat(old incarnation) ------>  leader
+//!               <-- Parted ----------------------
+//! ```
+//! - I1 one change at a time: a leader begins none while one is not decided, and an operator's none
+//!   while somebody learns. By the machine's `change`, and `Core::admit`.
+//! - I2 no change is begun that would leave the voters that were heard lately without a majority:
+//!   it could not be decided, and nothing behind it either. By `Core::admit`.
+//! - I3 who has parted says and does nothing more: a leader tells it, or its own log does, and the
+//!   service ends the process ([`View::parted`](crate::View::parted)). Safety does not wait for
+//!   that: votes and acknowledgements name their incarnation.
+//! - I4 an operator's change ends in an answer, at the latest when its deadline has passed; what
+//!   became of it is then not known, and said to be unknown.
+
+use crate::core::Core;
+use crate::service::{Asker, Service};
+use crate::wire::Frame;
+use base::{Incarnation, Instant, Rank, majority};
+use fabric::Fabric;
+use proto::Replicator;
+use proto::durable::{Change, ChangeRefused, Configuration, FIRST};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// How often a member tells the leader which disk sits on its seat.
+const SAY_EVERY: Duration = Duration::from_millis(250);
+/// How many operators' changes may wait here.
+pub(crate) const CHANGES_MAX: usize = 16;
+
+/// This incarnation takes part no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parted {
+    /// Whether another incarnation has its seat.
+    pub is_replaced: bool,
+    /// The newest incarnation that ever had it.
+    pub last: Incarnation,
+}
+
+impl Parted {
+    pub(crate) fn of(
+        configuration: &Configuration,
+        rank: Rank,
+        own: Incarnation,
+    ) -> Option<Parted> {
+        configuration.has_parted(rank, own).then(|| Parted {
+            is_replaced: configuration.members.all().contains(rank),
+            last: configuration.members.incarnation(rank),
+        })
+    }
+}
+
+/// How an operator's change ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Changed {
+    /// It is decided.
+    Done,
+    /// Nothing changed, and this is why.
+    Refused(NoChange),
+    /// This member led, and does not any more, or the deadline passed: it is decided, or will be,
+    /// or was undone.
+    Unknown,
+}
+
+/// Why nothing changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoChange {
+    /// This member does not lead.
+    NotLeader,
+    /// Another change is not decided yet.
+    UnderWay,
+    /// This member still learns.
+    Learning(Rank),
+    /// The seat is as it should be already, or nobody sits there.
+    NoSuchMember,
+    /// Too few of those that would be left were heard lately.
+    NoMajority,
+    /// Nobody would be left.
+    LastVoter,
+    /// The members of this protocol never change.
+    Fixed,
+}
+
+/// An operator's change on its way.
+#[derive(Clone, Copy, Debug)]
+struct Begun {
+    asker: Asker,
+    change: Change,
+    deadline: Instant,
+}
+
+/// What this member has to do about seats.
+#[derive(Debug, Default)]
+pub(crate) struct Seats {
+    next_say_at: Instant,
+    begun: Option<Begun>,
+}
+
+impl Seats {
+    /// When something is due though nothing happens. A leader has nobody to say anything to.
+    pub(crate) fn deadline(&self, leads: bool) -> Option<Instant> {
+        let say_at = (!leads).then_some(self.next_say_at);
+        [say_at, self.begun.map(|begun| begun.deadline)].into_iter().flatten().min()
+    }
+}
+
+/// Changes that the service has laid down: who asked, what, until when.
+pub(crate) type Wanted = VecDeque<(Asker, Change, Instant)>;
+
+impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
+    /// Whether members of this cluster come and go.
+    pub(crate) const fn has_seats(&self) -> bool {
+        self.world.disk.is_some()
+    }
+
+    /// Everything about seats that can go on now. True if something changed.
+    pub(crate) fn mind_seats(&mut self) -> bool {
+        let mut worked = self.take_wanted();
+        if !self.has_seats() {
+            return worked;
+        }
+        if self.world.leads {
+            worked |= self.promote_learners();
+        } else {
+            self.say_seat();
+        }
+        self.end_begun();
+        worked
+    }
+
+    /// A member that leads no more cannot say what becomes of what it began, unless that is decided
+    /// already: it may have been its own removal.
+    pub(crate) fn abandon_change(&mut self) {
+        if let Some(begun) = self.seats.begun.take() {
+            let is_done = self.is_done(begun.change);
+            self.answer_change(begun.asker, if is_done { Changed::Done } else { Changed::Unknown });
+        }
+    }
+
+    /// Whether the members are decided to be as `change` wants them, whoever had that decided.
+    fn is_done(&self, change: Change) -> bool {
+        let decided = self.node.configuration().filter(|of| of.is_decided);
+        decided.is_some_and(|Configuration { members, .. }| match change {
+            Change::Remove(rank) => !members.all().contains(rank),
+            Change::Promote(rank) => members.voters.contains(rank),
+            Change::Add(rank, incarnation) | Change::Replace(rank, incarnation) => {
+                members.all().contains(rank) && members.incarnation(rank) == incarnation
+            }
+        })
+    }
+
+    fn answer_change(&mut self, asker: Asker, changed: Changed) {
+        self.world.service.answer_change(asker, changed, &mut self.world.desk);
+    }
+
+    // ---- the leader ----
+
+    fn take_wanted(&mut self) -> bool {
+        let mut worked = false;
+        while let Some((asker, change, deadline)) = self.world.desk.wanted.pop_front() {
+            worked = true;
+            match self.begin_change(change) {
+                Ok(()) => self.seats.begun = Some(Begun { asker, change, deadline }),
+                Err(why) => self.answer_change(asker, Changed::Refused(why)),
+            }
+        }
+        worked
+    }
+
+    fn begin_change(&mut self, change: Change) -> Result<(), NoChange> {
+        let configuration = self.node.configuration().ok_or(NoChange::Fixed)?;
+        // I1: whoever learns votes in a moment, and that is a change too.
+        if let Some(rank) = configuration.members.learners.iter().next()
+            && change != Change::Remove(rank)
+        {
+            return Err(NoChange::Learning(rank));
+        }
+        self.attempt(change, &configuration)
+    }
+
+    fn attempt(&mut self, change: Change, configuration: &Configuration) -> Result<(), NoChange> {
+        self.admit(change, configuration)?;
+        let now = self.now();
+        let begun = self.node.change(change, now, &mut self.world);
+        begun.map(drop).map_err(|refused| match refused {
+            ChangeRefused::NotLeader => NoChange::NotLeader,
+            ChangeRefused::Pending => NoChange::UnderWay,
+            ChangeRefused::NoSuchMember | ChangeRefused::Outdated => NoChange::NoSuchMember,
+            ChangeRefused::LagsBehind => match change {
+                Change::Promote(rank) => NoChange::Learning(rank),
+                Change::Add(..) | Change::Remove(_) | Change::Replace(..) => NoChange::NoMajority,
+            },
+            ChangeRefused::Needed => NoChange::LastVoter,
+            ChangeRefused::Fixed => NoChange::Fixed,
+        })
+    }
+
+    /// I2, and what the machine would refuse in any case, so that the reason is the first one.
+    fn admit(&self, change: Change, configuration: &Configuration) -> Result<(), NoChange> {
+        if !self.world.leads {
+            return Err(NoChange::NotLeader);
+        }
+        if !configuration.is_decided {
+            return Err(NoChange::UnderWay);
+        }
+        let mut voters = configuration.members.voters;
+        match change {
+            Change::Remove(rank) | Change::Replace(rank, _) => voters.remove(rank),
+            Change::Promote(rank) => voters.insert(rank),
+            Change::Add(..) => false,
+        };
+        if voters.is_empty() {
+            return Err(NoChange::LastVoter);
+        }
+        let left = voters.intersection(self.node.heard()).len();
+        if left < majority(voters.len()) { Err(NoChange::NoMajority) } else { Ok(()) }
+    }
+
+    /// Whoever learns and has everything votes.
+    fn promote_learners(&mut self) -> bool {
+        let Some(configuration) = self.node.configuration() else { return false };
+        let learners = configuration.members.learners.intersection(self.node.heard());
+        // One a turn: the next has to wait until this one is decided.
+        learners.iter().any(|rank| self.attempt(Change::Promote(rank), &configuration).is_ok())
+    }
+
+    /// `from` says which disk sits there, and perhaps asks for the seat.
+    pub(crate) fn on_seat(&mut self, from: Rank, incarnation: Incarnation, wants: bool) {
+        if !self.world.leads {
+            return; // whoever leads will hear it too
+        }
+        let Some(configuration) = self.node.configuration() else { return };
+        if let Some(parted) = Parted::of(&configuration, from, incarnation) {
+            let Parted { is_replaced, last } = parted;
+            let frame = Frame::Parted { incarnation: incarnation.0, last: last.0, is_replaced };
+            return self.world.flows.push(from, &frame);
+        }
+        let members = &configuration.members;
+        let sits = members.all().contains(from);
+        if !wants || sits && members.incarnation(from) == incarnation {
+            return;
+        }
+        let change =
+            if sits { Change::Replace(from, incarnation) } else { Change::Add(from, incarnation) };
+        if let Err(why) = self.attempt(change, &configuration)
+            && why != NoChange::UnderWay
+        {
+            // It asks again: what is in the way may pass.
+            self.world.stats.seats_refused += 1;
+        } else {
+            self.world.stats.seats_given += 1;
+        }
+    }
+
+    fn end_begun(&mut self) {
+        let Some(Begun { asker, change, deadline }) = self.seats.begun else { return };
+        let is_done = self.is_done(change);
+        if is_done || self.now() >= deadline {
+            self.seats.begun = None;
+            let changed = if is_done { Changed::Done } else { Changed::Unknown };
+            self.answer_change(asker, changed);
+        }
+    }
+
+    // ---- the others ----
+
+    /// Tells the leader which disk sits here, now and then.
+    fn say_seat(&mut self) {
+        let now = self.now();
+        if now < self.seats.next_say_at {
+            return;
+        }
+        self.seats.next_say_at = now.plus(SAY_EVERY);
+        let me = self.world.origin.rank;
+        let Some(leader) = self.node.trusted().filter(|leader| *leader != me) else { return };
+        if self.world.flows.has_room(leader) {
+            // A founding member has its seat from the beginning. Whoever came later asks until it
+            // has one, in each of its lives: what it asked for in an earlier one may be lost.
+            let Incarnation(incarnation) = self.node.incarnation();
+            let wants = incarnation > FIRST.0;
+            self.world.flows.push(leader, &Frame::Seat { incarnation, wants });
+        }
+    }
+
+    /// The leader says that this incarnation takes part no more (I3).
+    pub(crate) fn on_parted(&mut self, incarnation: Incarnation, parted: Parted) {
+        if incarnation == self.node.incarnation() {
+            self.world.desk.view.parted = Some(parted);
+        }
+    }
+}
