@@ -97,7 +97,7 @@ pub const MULTICASTS: &[Row] = &[
         write_cost: "2 steps alone, 4 among others; 3 alone with a real-time rule",
         read_cost: "as a write",
         leader_change: "none",
-        fabrics: &["sim"],
+        fabrics: &["shm", "tcp", "sim"],
         durability: &["none"],
     },
     Row {
@@ -109,7 +109,7 @@ pub const MULTICASTS: &[Row] = &[
         write_cost: "4 steps alone, 6 among others (leaders: 3 and 5)",
         read_cost: "as a write",
         leader_change: "two message round trips in the group",
-        fabrics: &["sim"],
+        fabrics: &["shm", "tcp", "sim"],
         durability: &["memory-quorum"],
     },
     Row {
@@ -121,7 +121,7 @@ pub const MULTICASTS: &[Row] = &[
         write_cost: "4 steps alone, at most 8 among others",
         read_cost: "as a write",
         leader_change: "two message round trips in the group",
-        fabrics: &["sim"],
+        fabrics: &["shm", "tcp", "sim"],
         durability: &["memory-quorum"],
     },
     Row {
@@ -133,7 +133,7 @@ pub const MULTICASTS: &[Row] = &[
         write_cost: "3 steps alone, 5 among others, at every destination",
         read_cost: "as a write",
         leader_change: "two message round trips in the group",
-        fabrics: &["sim"],
+        fabrics: &["shm", "tcp", "sim"],
         durability: &["memory-quorum"],
     },
     Row {
@@ -145,7 +145,7 @@ pub const MULTICASTS: &[Row] = &[
         write_cost: "3 steps alone; among others 3(groups - 1) by hop, 5 by all-groups",
         read_cost: "as a write",
         leader_change: "two message round trips in the group",
-        fabrics: &["sim"],
+        fabrics: &["shm", "tcp", "sim"],
         durability: &["memory-quorum"],
     },
 ];
