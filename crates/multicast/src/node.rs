@@ -248,7 +248,8 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
         self.fabric.flush();
         self.desk.figures.frames = self.world.streams.n_frames;
         self.desk.figures.frame_bytes = self.world.streams.n_bytes;
-        worked
+        // N3: what a tick or Ω had one member say to another is work, too.
+        worked || !self.world.local.is_empty() && !self.desk.is_full
     }
 
     /// What the application multicast goes to its destinations.
