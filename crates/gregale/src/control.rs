@@ -236,7 +236,7 @@ impl Board {
         let waits_for_all = self.config.durability == Durability::DiskAll;
         let stands_still = |member: &&MemberStatus| {
             let trouble = member.disk.as_ref().and_then(|disk| disk.trouble.as_ref());
-            member.role == "down" || trouble.is_some()
+            member.membership == Membership::Voter && (member.role == "down" || trouble.is_some())
         };
         let missing = members.iter().filter(stands_still).map(|member| member.id);
         let writes_wait_for = missing.filter(|_| waits_for_all).collect();

@@ -119,7 +119,11 @@ fn gregale(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
     if config.durability == Durability::DiskAll {
         // Who was not heard lately; `gregale status` knows of disks in trouble too.
         let ids = config.members.iter().map(|member| member.id);
-        let is_missing = |id: &u16| !view.heard.contains(base::Rank::at(usize::from(*id) - 1));
+        let voters = view.configuration.map(|of| of.members.voters);
+        let is_missing = |id: &u16| {
+            let rank = base::Rank::at(usize::from(*id) - 1);
+            !view.heard.contains(rank) && voters.is_none_or(|voters| voters.contains(rank))
+        };
         let missing: Vec<String> = ids.filter(is_missing).map(|id| id.to_string()).collect();
         write!(out, "gregale_writes_wait_for:{}\r\n", missing.join(","))?;
     }

@@ -1,6 +1,6 @@
 //! `disk-all`: a write is acknowledged when it is on the disk of every member.
 
-use crate::support::{Cluster, signal, wait_until};
+use crate::support::{Cluster, gregale, signal, wait_until};
 use std::path::Path;
 
 fn start(data: &Path, flags: &[&str]) -> Cluster {
@@ -52,6 +52,24 @@ fn a_follower_that_hangs_blocks_writes_alone() {
 #[test]
 fn a_leader_that_hangs_blocks_writes_alone_over_tcp_too() {
     a_member_that_hangs_blocks_writes_alone(&["--fabric", "tcp"], true);
+}
+
+#[test]
+fn writes_that_wait_for_a_dead_member_go_on_when_it_is_removed() {
+    let data = tempfile::tempdir().unwrap();
+    let cluster = start(data.path(), &["--no-restart"]);
+    let mut writer = cluster.connect(1);
+    assert_eq!(set(&mut writer, "before").as_deref(), Ok("OK"));
+    let dead = if cluster.leader() == 3 { 2 } else { 3 };
+    signal(cluster.pid_of(dead), "KILL");
+    assert!(set(&mut writer, "during").is_err());
+    let address = format!("127.0.0.1:{}", cluster.port_of(1));
+    let removed = gregale(&["member", "remove", &dead.to_string(), "--connect", &address]);
+    assert!(removed.status.success(), "{}", String::from_utf8_lossy(&removed.stderr));
+    assert_eq!(set(&mut writer, "after").as_deref(), Ok("OK"));
+    assert!(cluster.status_at(1)["writes_wait_for"].is_null());
+    let info = cluster.cli(1, &["INFO", "gregale"]);
+    assert!(info.contains("gregale_writes_wait_for:\r\n"), "{info}");
 }
 
 #[test]
