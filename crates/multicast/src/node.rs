@@ -110,6 +110,7 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
             rule: system.order.rule(),
             hybrid: system.clock_error_us.is_some(),
             patience: Duration::from_millis(limits.patience_ms),
+            retain: limits.window,
         };
         let timing = Timing {
             suspect_after: Duration::from_millis(limits.suspect_ms),

@@ -7,7 +7,7 @@ use proto::amcast::primcast::Machine;
 use proto::amcast::skeen::Skeen;
 use proto::amcast::variant::{Printed, Sound};
 use proto::amcast::whitebox::Whitebox;
-use sim::amcast::script::{Script, pid};
+use sim::amcast::script::{RETAIN, Script, pid};
 use sim::amcast::steps::{Bench, Steps, measure};
 use sim::amcast::{Config, Mutant, Property, Report, mutants, run, sweep};
 use std::fmt::Debug;
@@ -40,6 +40,7 @@ fn primcast_survives_a_sweep_that_reaches_the_interesting_cases() {
         ("cut links", counts.cuts),
         ("senders that die half way", counts.broken_senders),
         ("messages to several groups", counts.global),
+        ("states for members that fell behind", counts.states),
     ] {
         assert!(n > 0, "never reached: {what}");
     }
@@ -278,6 +279,83 @@ fn a_primary_that_was_overtaken_unawares_learns_of_it() {
     assert!(script.is_primary(pid(0, 0)), "it believes so");
     script.pass(5000);
     assert_eq!((script.order(pid(0, 0)), script.order(pid(0, 1))), (vec![1], vec![1]));
+}
+
+/// P6: without a bound a dead member would cost every message that it has not delivered.
+#[test]
+fn p6_a_dead_member_costs_what_is_retained_and_no_more() {
+    let mut script = Script::<Primcast>::new(&[3, 3], Rule::Plain);
+    script.multicast(1, &[0, 1]);
+    script.pass(10);
+    script.crash(pid(0, 2));
+    for number in 2..=120 {
+        script.multicast(number, if number % 3 == 0 { &[0] } else { &[0, 1] });
+        script.pass(4);
+        for process in [pid(0, 0), pid(0, 1), pid(1, 0), pid(1, 2)] {
+            // Up to a quarter more is kept between two looks, and a few are under way.
+            let most = RETAIN + RETAIN / 4 + 1 + 4;
+            assert!(script.n_held(process) <= Some(most), "{process:?} at {number}");
+        }
+    }
+    script.pass(50);
+    assert_eq!(script.order(pid(0, 1)).len(), 120);
+    assert_eq!(script.judge(), Ok(()));
+}
+
+#[test]
+fn p6_where_all_live_nothing_is_remembered_in_the_end() {
+    let mut script = Script::<Primcast>::new(&[3, 3], Rule::Hop);
+    (1..=20).for_each(|number| script.multicast(number, &[0, 1]));
+    script.pass(5000);
+    for process in [pid(0, 0), pid(0, 2), pid(1, 0), pid(1, 1)] {
+        assert_eq!((script.order(process).len(), script.n_held(process)), (20, Some(0)));
+    }
+}
+
+/// A member that hears of no proposal for long, while the others deliver and forget.
+fn left_behind() -> Script<Primcast> {
+    let mut script = Script::<Primcast>::new(&[3], Rule::Plain);
+    script.slow_link(pid(0, 0), pid(0, 2), 40_000);
+    for number in 1..=40 {
+        script.multicast(number, &[0]);
+        script.pass(4);
+    }
+    assert_eq!(script.order(pid(0, 2)), [] as [u64; 0]);
+    assert!(script.n_held(pid(0, 1)) <= Some(RETAIN + RETAIN / 4 + 2));
+    script
+}
+
+/// It is one of the others again: it takes part, and all is forgotten in the end.
+fn has_caught_up(mut script: Script<Primcast>) {
+    assert_eq!(script.n_states(), 1);
+    assert_eq!(script.order(pid(0, 2)), script.order(pid(0, 1)));
+    script.multicast(41, &[0]);
+    script.pass(60_000);
+    for rank in 0..3 {
+        assert_eq!(script.order(pid(0, rank)).len(), 41);
+        assert_eq!(script.n_held(pid(0, rank)), Some(0));
+    }
+    assert_eq!(script.judge(), Ok(()));
+}
+
+#[test]
+fn p7_who_is_given_a_log_that_begins_later_gets_a_state() {
+    let mut script = left_behind();
+    script.trust(0, 1);
+    script.pass(20);
+    has_caught_up(script);
+}
+
+/// Another member offers its state, since it has forgotten what is asked for. Taken, it would hide
+/// proposals of the primary that are still on their way.
+#[test]
+fn p7_a_state_is_taken_from_the_primary_only() {
+    let mut script = left_behind();
+    script.pass(2000);
+    assert_eq!((script.n_states(), script.order(pid(0, 2)).len()), (0, 0));
+    script.pass(60_000);
+    assert_eq!(script.order(pid(0, 2)), script.order(pid(0, 1)));
+    assert_eq!(script.judge(), Ok(()));
 }
 
 #[test]

@@ -13,6 +13,8 @@
 //! - T1 Links are FIFO and neither create, corrupt nor duplicate messages.
 //! - T2 Between two processes that live, what is sent arrives (a runtime over TCP numbers and
 //!   repeats across reconnections).
+//! - T3 A sender numbers its messages in order, and fewer than [`WINDOW`] lie between the oldest
+//!   that some destination has not delivered and the newest.
 //!
 //! What every protocol here promises, each with a checker of its own in the simulator: validity,
 //! uniform integrity, uniform agreement, global total order, uniform prefix order, genuineness
@@ -23,6 +25,7 @@ pub mod fastcast;
 mod id;
 pub mod linear;
 pub mod primcast;
+mod seen;
 pub mod skeen;
 pub mod variant;
 
@@ -30,8 +33,10 @@ pub mod whitebox;
 pub mod wire;
 
 pub use id::{GroupId, GroupSet, Layout, MAX_GROUPS, MessageId, Pid, Place, Timestamp};
+pub use seen::{Seen, WINDOW};
 
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use base::{Instant, Rank};
 use wire::Wire;
 
@@ -79,6 +84,24 @@ pub trait Host<W> {
     fn real_clock(&mut self) -> Option<RealClock> {
         None
     }
+
+    /// Whether [`Host::state`] gives states: without them what a dead member lacks is kept for it,
+    /// for ever.
+    fn keeps_states(&self) -> bool {
+        false
+    }
+
+    /// The application's state after everything that was delivered to it so far.
+    fn state(&mut self) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// Replaces the application's state by one that another member's host gave, and that covers
+    /// everything up to `through`. Only called where states are kept.
+    fn install(&mut self, state: &[u8], through: Place) {
+        let _ = (state, through);
+        debug_assert!(self.keeps_states(), "a state came to a host that keeps none");
+    }
 }
 
 /// How a system is built: the same everywhere.
@@ -92,6 +115,9 @@ pub struct Config {
     pub hybrid: bool,
     /// How long a message may stay undelivered before a process asks for what it lacks.
     pub patience: core::time::Duration,
+    /// How many delivered messages a process keeps for members that have not delivered them, where
+    /// states can be handed over instead ([`Host::keeps_states`]).
+    pub retain: usize,
 }
 
 /// A protocol of atomic multicast: one process of it.
@@ -137,6 +163,11 @@ pub trait Multicast: Sized {
     /// Every message with a final timestamp up to here that is addressed to this group has been
     /// delivered here (4.4.2); `None` where the protocol cannot tell.
     fn safe_ts(&self) -> Option<Timestamp> {
+        None
+    }
+
+    /// How many messages this process remembers, if the protocol ever forgets any.
+    fn n_held(&self) -> Option<usize> {
         None
     }
 

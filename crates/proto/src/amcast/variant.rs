@@ -50,6 +50,14 @@ pub trait Variant: Clone + core::fmt::Debug + 'static {
     /// Line 76 dropped: lead before a quorum has accepted.
     const LEAD_WITHOUT_ACCEPTS: bool = false;
 
+    // --- PrimCast's collection of garbage
+    /// P6 broken: one member that has delivered is enough for all to forget.
+    const FORGET_EARLY: bool = false;
+    /// P7 broken: whoever is given a log that begins later goes on as if it had delivered the rest.
+    const IGNORE_FLOOR: bool = false;
+    /// P8 broken: the name is forgotten with the record.
+    const FORGET_NAMES: bool = false;
+
     // --- Real-time order (linear)
     /// One destination group is not waited for.
     const SKIP_ONE_DESTINATION: bool = false;

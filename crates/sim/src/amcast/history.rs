@@ -32,6 +32,17 @@ pub struct Meant {
     pub at_ns: u64,
 }
 
+/// How much a process remembers at the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// Which process.
+    pub by: Pid,
+    /// How many messages it remembers.
+    pub n: usize,
+    /// How many it should at most.
+    pub most: usize,
+}
+
 /// Everything.
 #[derive(Clone, Debug, Default)]
 pub struct History {
@@ -43,6 +54,8 @@ pub struct History {
     pub correct: Vec<Pid>,
     /// Wire messages between processes that had no business with them.
     pub strayed: Vec<String>,
+    /// What those who never failed remember at the end.
+    pub held: Vec<Held>,
 }
 
 impl History {

@@ -7,6 +7,7 @@
 //! - [`mutants`]: planted bugs that the sweep must find.
 //! - `checks`: the properties, one file each.
 
+mod bytes;
 mod checks;
 pub mod history;
 mod mutants;

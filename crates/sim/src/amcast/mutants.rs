@@ -187,6 +187,11 @@ pub fn mutants() -> Vec<Mutant> {
         OwnClockOnly: OWN_CLOCK_ONLY = true;
         LeadWithoutAccepts: LEAD_WITHOUT_ACCEPTS = true;
     }
+    primcast! { list, restless;
+        ForgetEarly: FORGET_EARLY = true;
+        IgnoreFloor: IGNORE_FLOOR = true;
+        ForgetNames: FORGET_NAMES = true;
+    }
     // Of three, any two meet the primary and whoever relied on it: these bugs need five.
     primcast! { list, five;
         DropWhilePromised: DROP_WHILE_PROMISED = true;

@@ -13,6 +13,8 @@ use std::fmt::Debug;
 
 const UNIT: u64 = MS;
 const N_SENDERS: usize = 8;
+/// How many delivered messages a process keeps for others in a script.
+pub const RETAIN: usize = 8;
 
 /// A world stepped by hand. A message is named by its number.
 pub struct Script<M: Multicast> {
@@ -42,6 +44,7 @@ where
             rule,
             hybrid: false,
             patience: Duration::from_nanos(1000 * UNIT),
+            retain: RETAIN,
         };
         let world = World::new(config, N_SENDERS, Weather::Exact(UNIT), Rng::new(1));
         Script { world, layout }
@@ -113,6 +116,16 @@ where
             let process = self.world.index(Pid { group: GroupId::at(group), rank });
             self.world.trust_at(self.world.now, process, Rank::at(leader));
         }
+    }
+
+    /// How many messages a process remembers.
+    pub fn n_held(&self, process: Pid) -> Option<usize> {
+        self.machine(process).n_held()
+    }
+
+    /// How often a member that had fallen behind was handed a state.
+    pub fn n_states(&self) -> u64 {
+        self.world.counts.states
     }
 
     /// What a process delivered, in its order.

@@ -93,6 +93,7 @@ where
         rule: bench.rule,
         hybrid: false,
         patience: Duration::from_nanos(10 * LIMIT * UNIT),
+        retain: 1000,
     };
     let mut world = World::new(config, N_SENDERS as usize, Weather::Exact(UNIT), rng.fork());
     // Clocks that are off by less than half a step in all: what commit-wait is for.

@@ -6,11 +6,13 @@
 //!   threshold, drawn once for each link.
 //! - W3 Everything is drawn from one seed; equal times are taken in the order of pushing.
 
-use super::history::{Happened, History, Meant};
+use super::bytes::round_trip;
+use super::history::{Happened, Held, History, Meant};
 use base::{Instant, Rank, Rng};
-use proto::amcast::wire::{Reader, Wire};
+use proto::amcast::wire::{Reader, Wire, list};
 use proto::amcast::{
-    About, Config, GroupSet, Host, Message, MessageId, Multicast, Pid, RealClock, Timestamp, To,
+    About, Config, GroupSet, Host, Message, MessageId, Multicast, Pid, Place, RealClock, Timestamp,
+    To,
 };
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
@@ -103,6 +105,8 @@ struct Process<M: Multicast> {
     /// What arrived while it was paused.
     inbox: VecDeque<What<M::Wire>>,
     tick_at: Option<u64>,
+    /// What was delivered to its application, in order: the application's whole state.
+    applied: Vec<(MessageId, Timestamp)>,
     /// Its real clock, relative to true time; `None` if nobody attests it.
     skew: Option<i64>,
 }
@@ -130,6 +134,8 @@ pub struct Counts {
     pub delivered: u64,
     /// Messages to several groups.
     pub global: u64,
+    /// States that were handed over to members that had fallen behind.
+    pub states: u64,
 }
 
 impl Counts {
@@ -146,6 +152,7 @@ impl Counts {
             (&mut self.sent, other.sent),
             (&mut self.delivered, other.delivered),
             (&mut self.global, other.global),
+            (&mut self.states, other.states),
         ];
         pairs.into_iter().for_each(|(sum, more)| *sum += more);
     }
@@ -170,7 +177,10 @@ pub(super) struct World<M: Multicast> {
 /// Collects what a machine does in one step.
 struct Outbox<W> {
     sent: Vec<(To, W)>,
-    delivered: Vec<(Arc<Message>, Timestamp)>,
+    applied: Vec<(MessageId, Timestamp)>,
+    /// How many of them were there before this step.
+    n_before: usize,
+    n_states: u64,
     clock: Option<RealClock>,
 }
 
@@ -180,7 +190,30 @@ impl<W: Clone> Host<W> for Outbox<W> {
     }
 
     fn deliver(&mut self, message: &Arc<Message>, at: Timestamp) {
-        self.delivered.push((message.clone(), at));
+        self.applied.push((message.id, at));
+    }
+
+    fn keeps_states(&self) -> bool {
+        true
+    }
+
+    fn state(&mut self) -> Option<Vec<u8>> {
+        let mut state = Vec::new();
+        list(&self.applied, &mut state, |(id, at), out| {
+            id.encode(out);
+            at.encode(out);
+        });
+        Some(state)
+    }
+
+    fn install(&mut self, state: &[u8], through: Place) {
+        let mut from = Reader::new(state);
+        let one = |from: &mut Reader<'_>| Ok((MessageId::decode(from)?, Timestamp::decode(from)?));
+        let applied = from.list(one).expect("another host wrote it");
+        assert!(applied.starts_with(&self.applied), "a state goes on from what was delivered");
+        assert_eq!(applied.last().map(|(id, at)| (*at, *id)), Some(through));
+        self.applied = applied;
+        self.n_states += 1;
     }
 
     fn real_clock(&mut self) -> Option<RealClock> {
@@ -213,6 +246,7 @@ where
                 paused: false,
                 inbox: VecDeque::new(),
                 tick_at: None,
+                applied: Vec::new(),
                 skew: Some(0),
             })
             .collect();
@@ -386,7 +420,9 @@ where
             now: (CLOCK_ORIGIN + self.now).saturating_add_signed(skew),
             error: self.clock_error,
         });
-        let mut out = Outbox { sent: Vec::new(), delivered: Vec::new(), clock };
+        let applied = std::mem::take(&mut self.processes[process].applied);
+        let n_before = applied.len();
+        let mut out = Outbox { sent: Vec::new(), applied, n_before, n_states: 0, clock };
         let machine = &mut self.processes[process].machine;
         match &what {
             What::Arrive { parcel: Parcel::Start(message), .. } => {
@@ -398,6 +434,7 @@ where
             }
             What::Tick(_) => {
                 if self.processes[process].tick_at != Some(self.now) {
+                    self.processes[process].applied = out.applied;
                     return;
                 }
                 self.processes[process].tick_at = None;
@@ -412,12 +449,13 @@ where
 
     fn take(&mut self, process: usize, was_primary: bool, out: Outbox<M::Wire>) {
         let pid = self.processes[process].pid;
-        for (message, ts) in out.delivered {
-            let id = message.id;
+        self.counts.states += out.n_states;
+        for (id, ts) in out.applied[out.n_before..].iter().copied() {
             self.counts.delivered += 1;
             self.history.happened.push((self.now, Happened::Delivered { by: pid, id, ts }));
             self.news.push_back(id);
         }
+        self.processes[process].applied = out.applied;
         for (to, wire) in out.sent {
             self.send(process, to, &wire);
         }
@@ -489,6 +527,15 @@ where
         }
     }
 
+    /// Notes what everybody who never failed remembers: `most` is right.
+    pub(super) fn note_held(&mut self, most: impl Fn(Pid) -> usize) {
+        for process in self.processes.iter().filter(|process| process.alive) {
+            let by = process.pid;
+            let held = process.machine.n_held().map(|n| Held { by, n, most: most(by) });
+            self.history.held.extend(held);
+        }
+    }
+
     pub(super) fn pause(&mut self, process: usize, until: u64) {
         if !self.processes[process].paused {
             self.counts.pauses += 1;
@@ -547,17 +594,7 @@ where
             }
             other => format!("{other:?}"),
         };
-        let delivered: Vec<_> = out.delivered.iter().map(|(m, ts)| (m.id, *ts)).collect();
+        let delivered = &out.applied[out.n_before..];
         self.note(|text| write!(text, "{pid:?} {cause} -> {:?} delivers {delivered:?}", out.sent));
     }
-}
-
-/// What travels must come back from its bytes as it was.
-fn round_trip<W: Wire + Debug + PartialEq>(wire: &W) {
-    let mut bytes = Vec::new();
-    wire.encode(&mut bytes);
-    let mut reader = Reader::new(&bytes);
-    let back = W::decode(&mut reader);
-    assert_eq!(back.as_ref(), Ok(wire), "what travels comes back from its bytes");
-    assert!(reader.is_at_end(), "nothing is left over");
 }

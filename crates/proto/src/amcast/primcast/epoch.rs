@@ -2,7 +2,7 @@
 
 use super::{Logged, Machine, Phase, PrimcastWire, Promise};
 use crate::amcast::variant::Variant;
-use crate::amcast::{Host, Pid, Timestamp, To};
+use crate::amcast::{Host, Pid, Place, Timestamp, To};
 use base::{Ballot, Instant, MemberSet, Rank};
 use core::mem;
 
@@ -22,7 +22,7 @@ impl<V: Variant> Machine<V> {
         self.on_promise(self.me.rank, epoch, promise, now, host);
     }
 
-    fn promise(&self) -> Promise {
+    pub(super) fn promise(&self) -> Promise {
         let log = self.log.iter().map(|id| {
             let record = &self.records[id];
             let (epoch, ts) = record.tuple.expect("it stands in the log");
@@ -33,6 +33,7 @@ impl<V: Variant> Machine<V> {
             clock: self.clock,
             current: self.current,
             length: self.log_length,
+            floor: self.floor(),
             log: log.collect(),
         }
     }
@@ -56,9 +57,10 @@ impl<V: Variant> Machine<V> {
         }
         self.enter(Phase::Promised, now);
         self.promised = epoch;
-        let Promise { clock, current, length, log } = self.promise();
+        let Promise { clock, current, length, floor, log } = self.promise();
         let to = Pid { group: self.me.group, rank: leader };
-        host.send(To::One(to), &PrimcastWire::Promise { epoch, clock, current, length, log });
+        let promise = PrimcastWire::Promise { epoch, clock, current, length, floor, log };
+        host.send(To::One(to), &promise);
     }
 
     /// Lines 65 to 69.
@@ -92,17 +94,17 @@ impl<V: Variant> Machine<V> {
             (epoch, length)
         };
         let newest = promises.into_values().max_by_key(rank_of);
-        let Promise { length, log, .. } = newest.expect("a quorum is not empty");
-        let state = PrimcastWire::NewState { epoch, length, log: log.clone(), clock };
+        let Promise { length, floor, log, .. } = newest.expect("a quorum is not empty");
+        let state = PrimcastWire::NewState { epoch, length, floor, log: log.clone(), clock };
         host.send(To::Groups(self.me.group.alone()), &state);
-        self.on_new_state(epoch, length, &log, clock, now, host);
+        self.on_new_state(epoch, (length, floor), &log, clock, now, host);
     }
 
     /// Lines 70 to 74.
     pub(super) fn on_new_state<H: Host<PrimcastWire>>(
         &mut self,
         epoch: Ballot,
-        length: u64,
+        (length, floor): (u64, Place),
         log: &[Logged],
         clock: Timestamp,
         now: Instant,
@@ -113,6 +115,7 @@ impl<V: Variant> Machine<V> {
         }
         self.current = epoch;
         self.clock = self.clock.max(clock);
+        self.floor = floor.max(self.floor);
         self.install(length, log, now);
         self.clocks[self.me.group.index()].forget_before(epoch);
         let group = self.me.group.alone();
@@ -133,6 +136,10 @@ impl<V: Variant> Machine<V> {
         self.log.clear();
         self.log_length = length;
         for Logged { epoch, ts, message } in log {
+            if self.is_gone(message.id) {
+                // Delivered and forgotten here (P8); those who have not delivered it have a log.
+                continue;
+            }
             let record = self.record(message.id, message.dest, now);
             record.body.get_or_insert_with(|| message.clone());
             record.tuple = Some((*epoch, *ts));

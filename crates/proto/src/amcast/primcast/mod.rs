@@ -12,6 +12,7 @@
 //! - P3 `current <= promised`, and a primary or follower has them equal. Asserted after each event.
 //! - P4 Proposals of an epoch enter the log in the primary's order. By construction: one queue.
 //! - P5 Reported clocks never fall (`clocks`).
+//! - P6 to P8: what was delivered is forgotten, and never taken for new (`collect`).
 //!
 //! Global: validity, integrity, uniform agreement, total order, prefix order, genuineness, and with
 //! a rule of [`linear`](crate::amcast::linear) atomic global order: a checker each in the
@@ -40,6 +41,7 @@
 //! - One report of the sender's clock, under its promise, travels with every message to a group.
 
 mod clocks;
+mod collect;
 mod epoch;
 mod order;
 mod record;
@@ -47,17 +49,20 @@ mod record;
 mod tests;
 mod wire;
 
-pub use wire::{Logged, PrimcastWire, Report};
+pub use wire::{Handover, Logged, PrimcastWire, Report};
 
 use super::linear::{Horizon, Listed, Rule};
 use super::variant::{Sound, Variant};
 use super::wire::is_addressable;
-use super::{About, Config, GroupSet, Host, Message, MessageId, Multicast, Pid, Place, Timestamp};
+use super::{
+    About, Config, GroupSet, Host, Message, MessageId, Multicast, Pid, Place, Seen, Timestamp,
+};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use base::{Ballot, Instant, MemberSet, Rank};
 use clocks::Clocks;
+use collect::Retained;
 use record::Record;
 
 /// What a process is in its group.
@@ -75,6 +80,7 @@ struct Promise {
     clock: Timestamp,
     current: Ballot,
     length: u64,
+    floor: Place,
     log: Vec<Logged>,
 }
 
@@ -116,6 +122,21 @@ pub struct Machine<V: Variant = Sound> {
     /// What was listed to each group last (`hop`).
     listed: Vec<Vec<Listed>>,
     last: Place,
+    /// What was delivered, for ever (P8).
+    seen: Seen,
+    retained: Retained,
+    /// What is missing in the log was delivered up to here (P7).
+    floor: Place,
+    /// How far this process told each group that it had delivered, and when it will say more.
+    told: Vec<Place>,
+    tell_at: Option<Instant>,
+    /// Groups that share what was delivered since.
+    owed: GroupSet,
+    /// Whom it asked for a state last, and when it asks again.
+    fetched_from: Option<Rank>,
+    fetch_at: Instant,
+    /// When each member of the own group was last sent a state.
+    state_sent_at: Vec<Option<Instant>>,
     trusted: Option<Rank>,
     promises: BTreeMap<Rank, Promise>,
     accepts: BTreeMap<Ballot, MemberSet>,
@@ -130,10 +151,10 @@ impl<V: Variant> Machine<V> {
     pub fn safe_ts(&self) -> Timestamp {
         let (primary, quorum) = self.own_clocks();
         let pending = self.pending.first().map_or(Timestamp(u64::MAX), |(bound, _)| bound.before());
-        match self.phase {
-            Phase::Primary | Phase::Follower => primary.min(quorum).min(pending),
-            // The log may be about to change.
-            Phase::Candidate | Phase::Promised => self.last.0.before(),
+        match self.takes_part() {
+            true => primary.min(quorum).min(pending),
+            // The log may be about to change, or begins above what was delivered here.
+            false => self.last.0.before(),
         }
     }
 
@@ -160,11 +181,13 @@ impl<V: Variant> Machine<V> {
 
     /// What follows from whatever has just happened.
     fn advance<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
-        if self.phase == Phase::Primary {
+        self.fetch_if_behind(now, host);
+        if self.phase == Phase::Primary && self.takes_part() {
             self.propose_all(host);
         }
         self.drain(host);
         self.try_deliver(now, host);
+        self.collect(false, host);
         self.list_again(host);
         assert!(self.current <= self.promised, "P3");
         if matches!(self.phase, Phase::Primary | Phase::Follower) {
@@ -184,7 +207,9 @@ impl<V: Variant> Machine<V> {
             self.hear(self.me, epoch, self.clock, is_primary, &[]);
         }
         let listed = if is_primary { self.list(to) } else { Vec::new() };
-        Report { epoch, clock: self.clock, as_primary: is_primary, listed }
+        to.iter().for_each(|group| self.told[group.index()] = self.last);
+        let (clock, delivered) = (self.clock, self.last);
+        Report { epoch, clock, as_primary: is_primary, delivered, listed }
     }
 
     /// Takes in what a process says about its clock.
@@ -213,7 +238,8 @@ impl<V: Variant> Machine<V> {
         }
     }
 
-    fn hear_report(&mut self, from: Pid, report: &Report) {
+    fn hear_report(&mut self, from: Pid, report: &Report, now: Instant) {
+        self.hear_mark(from, report.delivered, now);
         self.hear(from, report.epoch, report.clock, report.as_primary, &report.listed);
     }
 }
@@ -248,6 +274,15 @@ impl<V: Variant> Multicast for Machine<V> {
             audience: GroupSet::EMPTY,
             listed: alloc::vec![Vec::new(); n_groups],
             last: Place::default(),
+            seen: Seen::default(),
+            retained: Retained::new(layout),
+            floor: Place::default(),
+            told: alloc::vec![Place::default(); n_groups],
+            tell_at: None,
+            owed: GroupSet::EMPTY,
+            fetched_from: None,
+            fetch_at: Instant::ZERO,
+            state_sent_at: alloc::vec![None; layout.members(me.group)],
             trusted: None,
             promises: BTreeMap::new(),
             accepts: BTreeMap::new(),
@@ -263,7 +298,8 @@ impl<V: Variant> Multicast for Machine<V> {
         host: &mut H,
     ) {
         let is_ours = message.dest.contains(self.me.group);
-        if is_ours && is_addressable(message.dest, &self.config.layout) {
+        let is_ours = is_ours && is_addressable(message.dest, &self.config.layout);
+        if is_ours && !self.is_gone(message.id) {
             self.learn(message, now);
             self.advance(now, host);
         }
@@ -284,15 +320,17 @@ impl<V: Variant> Multicast for Machine<V> {
             PrimcastWire::Ack { id, dest, epoch, ts, report } => {
                 let is_ours = dest.contains(self.me.group) && dest.contains(from.group);
                 if is_ours && is_addressable(*dest, &self.config.layout) {
-                    self.hear_report(from, report);
-                    self.on_ack(from, (*id, *dest), (*epoch, *ts), now, host);
+                    self.hear_report(from, report, now);
+                    if !self.is_gone(*id) {
+                        self.on_ack(from, (*id, *dest), (*epoch, *ts), now, host);
+                    }
                 }
             }
-            PrimcastWire::Clock(report) => self.hear_report(from, report),
+            PrimcastWire::Clock(report) => self.hear_report(from, report, now),
             PrimcastWire::Raise { ts, to } => self.on_raise(*ts, *to, host),
             PrimcastWire::Pull { id, dest, body } => {
                 if dest.contains(self.me.group) && is_addressable(*dest, &self.config.layout) {
-                    self.on_pull(from, *id, *body, host);
+                    self.on_pull(from, (*id, *dest), *body, now, host);
                 }
             }
             PrimcastWire::Body(message) => {
@@ -302,23 +340,28 @@ impl<V: Variant> Multicast for Machine<V> {
                 }
             }
             PrimcastWire::NewEpoch(epoch) if is_own => self.on_new_epoch(from, *epoch, now, host),
-            PrimcastWire::Promise { epoch, clock, current, length, log } if is_own => {
-                let promise =
-                    Promise { clock: *clock, current: *current, length: *length, log: log.clone() };
+            PrimcastWire::Promise { epoch, clock, current, length, floor, log } if is_own => {
+                let (clock, current, length, floor) = (*clock, *current, *length, *floor);
+                let promise = Promise { clock, current, length, floor, log: log.clone() };
                 self.on_promise(from.rank, *epoch, promise, now, host);
             }
-            PrimcastWire::NewState { epoch, length, log, clock } if is_own => {
-                self.on_new_state(*epoch, *length, log, *clock, now, host);
+            PrimcastWire::NewState { epoch, length, floor, log, clock } if is_own => {
+                self.on_new_state(*epoch, (*length, *floor), log, *clock, now, host);
             }
             PrimcastWire::Accept { epoch, report } if is_own => {
-                self.hear_report(from, report);
+                self.hear_report(from, report, now);
                 self.on_accept(from.rank, *epoch, now, host);
             }
-            // A group's epochs are nobody else's business.
+            PrimcastWire::Delivered(place) => self.hear_mark(from, *place, now),
+            PrimcastWire::Fetch(last) if is_own => self.on_fetch(from, *last, now, host),
+            PrimcastWire::State(state) if is_own => self.on_state(from.rank, state, now, host),
+            // A group's epochs and states are nobody else's business.
             PrimcastWire::NewEpoch(_)
             | PrimcastWire::Promise { .. }
             | PrimcastWire::NewState { .. }
-            | PrimcastWire::Accept { .. } => {}
+            | PrimcastWire::Accept { .. }
+            | PrimcastWire::Fetch(_)
+            | PrimcastWire::State(_) => {}
         }
         self.advance(now, host);
     }
@@ -339,6 +382,7 @@ impl<V: Variant> Multicast for Machine<V> {
         }
         self.ask_for_what_is_missing(now, host);
         self.mend_epoch(now, host);
+        self.tell_if_due(now, host);
         self.advance(now, host);
     }
 
@@ -351,7 +395,8 @@ impl<V: Variant> Multicast for Machine<V> {
             .take(PULLS_MAX)
             .map(|id| self.records[id].asked_at.plus(patience))
             .min();
-        [phase, pull, self.wake_at].into_iter().flatten().min()
+        let fetch = self.is_behind().then_some(self.fetch_at);
+        [phase, pull, self.wake_at, self.tell_at, fetch].into_iter().flatten().min()
     }
 
     fn is_primary(&self) -> bool {
@@ -362,15 +407,23 @@ impl<V: Variant> Multicast for Machine<V> {
         Some(Machine::safe_ts(self))
     }
 
+    fn n_held(&self) -> Option<usize> {
+        Some(Machine::n_held(self))
+    }
+
     fn about(wire: &PrimcastWire) -> About {
         match wire {
             PrimcastWire::Ack { id, .. } | PrimcastWire::Pull { id, .. } => About::Message(*id),
             PrimcastWire::Body(message) => About::Message(message.id),
-            PrimcastWire::Clock(_) | PrimcastWire::Raise { .. } => About::Clock,
+            PrimcastWire::Clock(_) | PrimcastWire::Raise { .. } | PrimcastWire::Delivered(_) => {
+                About::Clock
+            }
             PrimcastWire::NewEpoch(_)
             | PrimcastWire::Promise { .. }
             | PrimcastWire::NewState { .. }
-            | PrimcastWire::Accept { .. } => About::Group,
+            | PrimcastWire::Accept { .. }
+            | PrimcastWire::Fetch(_)
+            | PrimcastWire::State(_) => About::Group,
         }
     }
 }

@@ -148,7 +148,14 @@ impl<V: Variant> Machine<V> {
     pub(super) fn drain<H: Host<PrimcastWire>>(&mut self, host: &mut H) {
         while self.phase == Phase::Follower {
             let Some(&(id, ts)) = self.waiting.front() else { break };
-            if self.records[&id].body.is_none() && !V::ACK_WITHOUT_BODY {
+            let Some(record) = self.records.get(&id) else {
+                // Delivered out of this queue, and forgotten: the floor is above it (P7). It had
+                // its turn all the same, or the longest log would not be the newest (line 67).
+                self.waiting.pop_front();
+                self.log_length += 1;
+                continue;
+            };
+            if record.body.is_none() && !V::ACK_WITHOUT_BODY {
                 break;
             }
             self.waiting.pop_front();
@@ -159,7 +166,7 @@ impl<V: Variant> Machine<V> {
     }
 
     /// Tells those of `to` that have not heard of a clock of `ts` or more yet.
-    fn report_at_least<H: Host<PrimcastWire>>(
+    pub(super) fn report_at_least<H: Host<PrimcastWire>>(
         &mut self,
         ts: Timestamp,
         to: GroupSet,
@@ -206,7 +213,7 @@ impl<V: Variant> Machine<V> {
 
     /// Lines 53 to 56.
     pub(super) fn try_deliver<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
-        while matches!(self.phase, Phase::Primary | Phase::Follower) {
+        while self.takes_part() {
             let (primary, quorum) = self.own_clocks();
             let primary = if V::NO_PRIMARY_CLOCK { Timestamp(u64::MAX) } else { primary };
             let quorum = if V::NO_QUORUM_CLOCK { Timestamp(u64::MAX) } else { quorum };
@@ -223,11 +230,17 @@ impl<V: Variant> Machine<V> {
                     && self.is_admitted(bound, id, now, host)
             });
             let Some((at, id)) = next else { break };
-            self.deliver(at, id, host);
+            self.deliver(at, id, now, host);
         }
     }
 
-    fn deliver<H: Host<PrimcastWire>>(&mut self, at: Timestamp, id: MessageId, host: &mut H) {
+    fn deliver<H: Host<PrimcastWire>>(
+        &mut self,
+        at: Timestamp,
+        id: MessageId,
+        now: Instant,
+        host: &mut H,
+    ) {
         assert!(self.last < (at, id), "P1: {id:?} at {at:?} comes after {:?}", self.last);
         self.last = (at, id);
         self.pending.remove(&(at, id));
@@ -236,6 +249,11 @@ impl<V: Variant> Machine<V> {
         record.bound = None;
         record.is_delivered = true;
         let message = record.body.clone().expect("only what is here is delivered");
+        assert!(!self.seen.contains(id), "P8: {id:?} is delivered twice");
+        self.seen.insert(id);
+        self.retained.keep(message.dest, (at, id), id);
+        self.owed = self.owed.union(message.dest);
+        self.tell_later(now);
         host.deliver(&message, at);
     }
 
@@ -325,7 +343,7 @@ impl<V: Variant> Machine<V> {
         self.horizon.raise(self.me.group, primary.min(quorum));
         for group in (0..self.listed.len()).map(GroupId::at) {
             let is_better = self.listed[group.index()].iter().any(|one| {
-                let record = &self.records[&one.id];
+                let Some(record) = self.records.get(&one.id) else { return true };
                 record.is_delivered
                     || record.bound != Some(one.bound)
                     || record.final_ts() == Some(one.bound)
@@ -341,11 +359,26 @@ impl<V: Variant> Machine<V> {
     pub(super) fn on_pull<H: Host<PrimcastWire>>(
         &mut self,
         from: Pid,
-        id: MessageId,
+        (id, dest): (MessageId, GroupSet),
         body: bool,
+        now: Instant,
         host: &mut H,
     ) {
-        let Some(record) = self.records.get(&id) else { return };
+        if self.is_gone(id) {
+            // What this process forgot a member of its group will never learn piece by piece (P7).
+            if from.group == self.me.group {
+                self.on_fetch(from, Place::default(), now, host);
+            }
+            return;
+        }
+        let Some(record) = self.records.get(&id) else {
+            if !body {
+                // It has a message that never came here: its sender died half way.
+                self.record(id, dest, now);
+                host.send(To::One(from), &PrimcastWire::Pull { id, dest, body: true });
+            }
+            return;
+        };
         if let Some(message) = record.body.as_ref().filter(|_| body) {
             host.send(To::One(from), &PrimcastWire::Body(message.clone()));
         }
@@ -354,9 +387,10 @@ impl<V: Variant> Machine<V> {
             let dest = record.dest;
             // To one process only: for its group nothing was reported.
             let (reported, audience) = (self.reported.clone(), self.audience);
-            let listed = self.listed.clone();
+            let (told, listed) = (self.told.clone(), self.listed.clone());
             let report = self.report(from.group.alone());
-            (self.reported, self.audience, self.listed) = (reported, audience, listed);
+            (self.reported, self.audience) = (reported, audience);
+            (self.told, self.listed) = (told, listed);
             host.send(To::One(from), &PrimcastWire::Ack { id, dest, epoch, ts, report });
         }
     }

@@ -14,6 +14,7 @@ fn what_travels_comes_back() {
         epoch: Ballot(9),
         clock: Timestamp(77),
         as_primary: true,
+        delivered: (Timestamp(70), id),
         listed: alloc::vec![listed],
     };
     let message = Arc::new(Message { id, dest, after: Timestamp(2), payload: (*b"x").into() });
@@ -30,10 +31,25 @@ fn what_travels_comes_back() {
             clock: Timestamp(5),
             current: Ballot(1),
             length: 8,
+            floor: (Timestamp(3), id),
             log: log.clone(),
         },
-        PrimcastWire::NewState { epoch: Ballot(10), length: 8, log, clock: Timestamp(5) },
-        PrimcastWire::Accept { epoch: Ballot(10), report },
+        PrimcastWire::NewState {
+            epoch: Ballot(10),
+            length: 8,
+            floor: (Timestamp(3), id),
+            log: log.clone(),
+            clock: Timestamp(5),
+        },
+        PrimcastWire::Delivered((Timestamp(9), id)),
+        PrimcastWire::Fetch((Timestamp(9), id)),
+        PrimcastWire::State(Handover {
+            through: (Timestamp(9), id),
+            floor: (Timestamp(3), id),
+            seen: Seen::default(),
+            kept: log.iter().map(|one| (Timestamp(8), one.message.clone())).collect(),
+            app: alloc::vec![3],
+        }),
     ] {
         assert_eq!(round_trip(&wire), wire);
     }
@@ -71,6 +87,7 @@ fn machine(me: Pid) -> Machine {
         rule: Rule::Hop,
         hybrid: false,
         patience: core::time::Duration::from_millis(40),
+        retain: 100,
     };
     Machine::new(&config, me)
 }
@@ -83,7 +100,13 @@ fn remote_proposal() -> PrimcastWire {
         dest: GroupSet::all(2),
         epoch,
         ts: Timestamp(9),
-        report: Report { epoch, clock: Timestamp(9), as_primary: true, listed: Vec::new() },
+        report: Report {
+            epoch,
+            clock: Timestamp(9),
+            as_primary: true,
+            delivered: Default::default(),
+            listed: Vec::new(),
+        },
     }
 }
 
@@ -111,11 +134,18 @@ fn a_new_primary_reports_again() {
         clock: Timestamp(3),
         current: Ballot::above(Ballot::NONE, Rank::at(0)),
         length: 0,
+        floor: Default::default(),
         log: Vec::new(),
     };
     machine.on_wire(pid(0, 2), &promise, Instant(3), &mut sent);
     assert!(!machine.is_primary(), "a quorum has to accept first");
-    let report = Report { epoch, clock: Timestamp(9), as_primary: false, listed: Vec::new() };
+    let report = Report {
+        epoch,
+        clock: Timestamp(9),
+        as_primary: false,
+        delivered: Default::default(),
+        listed: Vec::new(),
+    };
     let accept = PrimcastWire::Accept { epoch, report };
     machine.on_wire(pid(0, 2), &accept, Instant(4), &mut sent);
     assert!(machine.is_primary());

@@ -2,7 +2,7 @@
 
 use crate::amcast::linear::{Listed, encode_listed};
 use crate::amcast::wire::{Malformed, Reader, Wire, list, number};
-use crate::amcast::{GroupSet, Message, MessageId, Timestamp};
+use crate::amcast::{GroupSet, Message, MessageId, Place, Seen, Timestamp};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use base::Ballot;
@@ -16,6 +16,8 @@ pub struct Report {
     pub clock: Timestamp,
     /// It is the primary of that epoch.
     pub as_primary: bool,
+    /// Up to which place it has delivered.
+    pub delivered: Place,
     /// If so, and if the rule is `hop`: its undelivered proposals that concern others.
     pub listed: Vec<Listed>,
 }
@@ -29,6 +31,21 @@ pub struct Logged {
     pub ts: Timestamp,
     /// For which message.
     pub message: Arc<Message>,
+}
+
+/// The state of a member, for another of its group that has fallen behind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Handover {
+    /// Everything up to here is in it.
+    pub through: Place,
+    /// What is missing in the sender's log was delivered up to here.
+    pub floor: Place,
+    /// Which messages are in it.
+    pub seen: Seen,
+    /// Those of them that the sender still remembers, with their final timestamps.
+    pub kept: Vec<(Timestamp, Arc<Message>)>,
+    /// The application's.
+    pub app: Vec<u8>,
 }
 
 /// Between processes of PrimCast.
@@ -79,6 +96,8 @@ pub enum PrimcastWire {
         current: Ballot,
         /// How many tuples its log ever had.
         length: u64,
+        /// What is missing in it was delivered up to here.
+        floor: Place,
         /// Those that it still holds.
         log: Vec<Logged>,
     },
@@ -88,6 +107,8 @@ pub enum PrimcastWire {
         epoch: Ballot,
         /// How many tuples the log ever had.
         length: u64,
+        /// What is missing in it was delivered up to here.
+        floor: Place,
         /// Those that are left.
         log: Vec<Logged>,
         /// No clock of this epoch is below.
@@ -101,6 +122,12 @@ pub enum PrimcastWire {
         /// The sender's clock.
         report: Report,
     },
+    /// The sender has delivered up to here.
+    Delivered(Place),
+    /// The sender has delivered up to here, and others have forgotten what it lacks.
+    Fetch(Place),
+    /// What a member needs that has fallen behind.
+    State(Handover),
 }
 
 impl Wire for Report {
@@ -108,6 +135,7 @@ impl Wire for Report {
         self.epoch.encode(out);
         self.clock.encode(out);
         out.push(u8::from(self.as_primary));
+        place(self.delivered, out);
         encode_listed(&self.listed, out);
     }
 
@@ -116,6 +144,7 @@ impl Wire for Report {
             epoch: Ballot::decode(from)?,
             clock: Timestamp::decode(from)?,
             as_primary: from.flag()?,
+            delivered: read_place(from)?,
             listed: from.list(Listed::decode)?,
         })
     }
@@ -133,6 +162,30 @@ impl Wire for Logged {
             epoch: Ballot::decode(from)?,
             ts: Timestamp::decode(from)?,
             message: Wire::decode(from)?,
+        })
+    }
+}
+
+impl Wire for Handover {
+    fn encode(&self, out: &mut Vec<u8>) {
+        place(self.through, out);
+        place(self.floor, out);
+        self.seen.encode(out);
+        list(&self.kept, out, |(at, message), out| {
+            at.encode(out);
+            message.encode(out);
+        });
+        number(self.app.len() as u64, out);
+        out.extend_from_slice(&self.app);
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Handover {
+            through: read_place(from)?,
+            floor: read_place(from)?,
+            seen: Seen::decode(from)?,
+            kept: from.list(|from| Ok((Timestamp::decode(from)?, Wire::decode(from)?)))?,
+            app: from.bytes()?.to_vec(),
         })
     }
 }
@@ -171,18 +224,20 @@ impl Wire for PrimcastWire {
                 out.push(5);
                 epoch.encode(out);
             }
-            PrimcastWire::Promise { epoch, clock, current, length, log } => {
+            PrimcastWire::Promise { epoch, clock, current, length, floor, log } => {
                 out.push(6);
                 epoch.encode(out);
                 clock.encode(out);
                 current.encode(out);
                 number(*length, out);
+                place(*floor, out);
                 list(log, out, Wire::encode);
             }
-            PrimcastWire::NewState { epoch, length, log, clock } => {
+            PrimcastWire::NewState { epoch, length, floor, log, clock } => {
                 out.push(7);
                 epoch.encode(out);
                 number(*length, out);
+                place(*floor, out);
                 list(log, out, Wire::encode);
                 clock.encode(out);
             }
@@ -190,6 +245,18 @@ impl Wire for PrimcastWire {
                 out.push(8);
                 epoch.encode(out);
                 report.encode(out);
+            }
+            PrimcastWire::Delivered(through) => {
+                out.push(9);
+                place(*through, out);
+            }
+            PrimcastWire::Fetch(last) => {
+                out.push(10);
+                place(*last, out);
+            }
+            PrimcastWire::State(state) => {
+                out.push(11);
+                state.encode(out);
             }
         }
     }
@@ -217,18 +284,32 @@ impl Wire for PrimcastWire {
                 clock: Timestamp::decode(from)?,
                 current: Ballot::decode(from)?,
                 length: from.number()?,
+                floor: read_place(from)?,
                 log: from.list(Logged::decode)?,
             },
             7 => PrimcastWire::NewState {
                 epoch: Ballot::decode(from)?,
                 length: from.number()?,
+                floor: read_place(from)?,
                 log: from.list(Logged::decode)?,
                 clock: Timestamp::decode(from)?,
             },
             8 => {
                 PrimcastWire::Accept { epoch: Ballot::decode(from)?, report: Report::decode(from)? }
             }
+            9 => PrimcastWire::Delivered(read_place(from)?),
+            10 => PrimcastWire::Fetch(read_place(from)?),
+            11 => PrimcastWire::State(Handover::decode(from)?),
             _ => return Err(Malformed),
         })
     }
+}
+
+fn place(at: Place, out: &mut Vec<u8>) {
+    at.0.encode(out);
+    at.1.encode(out);
+}
+
+fn read_place(from: &mut Reader<'_>) -> Result<Place, Malformed> {
+    Ok((Timestamp::decode(from)?, MessageId::decode(from)?))
 }

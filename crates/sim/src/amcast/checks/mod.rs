@@ -1,6 +1,7 @@
 //! The properties of atomic multicast (paper 004, sections 2.2.1 and 5.2.2), one file each.
 
 mod agreement;
+mod bounded;
 mod genuineness;
 mod integrity;
 mod prefix_order;
@@ -32,6 +33,8 @@ pub enum Property {
     AtomicGlobalOrder,
     /// Final timestamps are agreed on, rise, and are above what the sender asked for.
     Timestamps,
+    /// What was delivered everywhere is forgotten.
+    Bounded,
     /// The machine's own assertions.
     Panic,
 }
@@ -47,6 +50,7 @@ impl fmt::Display for Property {
             Property::Genuineness => "genuineness",
             Property::AtomicGlobalOrder => "atomic global order",
             Property::Timestamps => "timestamps",
+            Property::Bounded => "bounded memory",
             Property::Panic => "an assertion of the machine",
         })
     }
@@ -93,7 +97,8 @@ pub fn judge(history: &History, promised: Promised) -> Result<(), Violation> {
         genuineness::check(history).map_err(fail(Property::Genuineness))?;
     }
     agreement::check(history).map_err(fail(Property::Agreement))?;
-    validity::check(history).map_err(fail(Property::Validity))
+    validity::check(history).map_err(fail(Property::Validity))?;
+    bounded::check(history).map_err(fail(Property::Bounded))
 }
 
 /// Atomic global order alone: for protocols that do not promise it.

@@ -1,0 +1,127 @@
+//! Which messages were delivered, long after everything else about them was forgotten.
+//!
+//! - S1 What was marked stays marked: [`Seen::contains`] never turns false. By construction: marks
+//!   are only ever set, and what falls out of a sender's window counts as marked.
+//! - S2 A sender costs [`WINDOW`] bits at most. By construction.
+
+use super::MessageId;
+use super::wire::{Malformed, Reader, Wire, list, number};
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+
+/// How far apart a sender's sequences may be, from the oldest that some destination has not
+/// delivered to the newest: T3 of [`crate::amcast`]. What is older than this counts as delivered.
+pub const WINDOW: u64 = 1 << 16;
+
+const BITS: u64 = u64::BITS as u64;
+
+/// The marks of one sender.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Marks {
+    /// How many whole words are below the first one here, all of them marked.
+    n_below: u64,
+    words: VecDeque<u64>,
+}
+
+/// A set of names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    senders: BTreeMap<u64, Marks>,
+}
+
+impl Seen {
+    /// Whether this message was marked.
+    pub fn contains(&self, id: MessageId) -> bool {
+        let Some(marks) = self.senders.get(&id.sender) else { return false };
+        let Some(word) = (id.sequence / BITS).checked_sub(marks.n_below) else { return true };
+        marks.words.get(word as usize).is_some_and(|word| word >> (id.sequence % BITS) & 1 == 1)
+    }
+
+    /// Marks it.
+    pub fn insert(&mut self, id: MessageId) {
+        let word = id.sequence / BITS;
+        let marks = self.senders.entry(id.sender).or_insert_with(|| {
+            // A sender may begin anywhere: no more than a window is ever kept.
+            let n_below = word.saturating_sub(WINDOW / BITS - 1);
+            Marks { n_below, words: VecDeque::new() }
+        });
+        if word >= marks.n_below + WINDOW / BITS {
+            let n_more = word + 1 - WINDOW / BITS - marks.n_below;
+            marks.words.drain(..marks.words.len().min(n_more as usize));
+            marks.n_below += n_more;
+        }
+        let Some(at) = word.checked_sub(marks.n_below) else { return };
+        if marks.words.len() <= at as usize {
+            marks.words.resize(at as usize + 1, 0);
+        }
+        marks.words[at as usize] |= 1 << (id.sequence % BITS);
+        while marks.words.front() == Some(&u64::MAX) {
+            marks.words.pop_front();
+            marks.n_below += 1;
+        }
+    }
+}
+
+impl Wire for Seen {
+    fn encode(&self, out: &mut Vec<u8>) {
+        number(self.senders.len() as u64, out);
+        for (sender, marks) in &self.senders {
+            number(*sender, out);
+            number(marks.n_below, out);
+            let words: Vec<u64> = marks.words.iter().copied().collect();
+            list(&words, out, |word, out| out.extend_from_slice(&word.to_le_bytes()));
+        }
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let senders = from.list(|from| {
+            let sender = from.number()?;
+            let n_below = from.number()?;
+            let words = from.list(|from| {
+                let mut bytes = [0; 8];
+                for byte in &mut bytes {
+                    *byte = from.byte()?;
+                }
+                Ok(u64::from_le_bytes(bytes))
+            })?;
+            Ok((sender, Marks { n_below, words: words.into() }))
+        })?;
+        Ok(Seen { senders: senders.into_iter().collect() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::amcast::wire::round_trip;
+    use alloc::collections::BTreeSet;
+    use base::Rng;
+
+    #[test]
+    fn s1_a_mark_stays_and_others_are_not_marked() {
+        let mut rng = Rng::new(4);
+        let (mut seen, mut twin) = (Seen::default(), BTreeSet::new());
+        for step in 0..4000u64 {
+            let id = MessageId { sender: rng.below(3), sequence: step + rng.below(90) };
+            seen.insert(id);
+            twin.insert(id);
+            let other = MessageId { sender: rng.below(3), sequence: step + rng.below(200) };
+            assert!(seen.contains(id));
+            assert_eq!(seen.contains(other), twin.contains(&other), "{other:?}");
+        }
+        assert_eq!(round_trip(&seen), seen);
+    }
+
+    #[test]
+    fn s2_a_window_moves_on_and_what_it_leaves_counts_as_seen() {
+        let mut seen = Seen::default();
+        let id = |sequence| MessageId { sender: 1, sequence };
+        for sequence in (0..4 * WINDOW).step_by(2) {
+            seen.insert(id(sequence));
+            assert!(seen.senders[&1].words.len() as u64 <= WINDOW / BITS);
+        }
+        assert!(seen.contains(id(5)), "below the window");
+        assert!(!seen.contains(id(4 * WINDOW - 3)) && !seen.contains(id(4 * WINDOW + 7)));
+        assert_eq!(round_trip(&seen), seen);
+    }
+}

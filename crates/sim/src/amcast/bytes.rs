@@ -1,0 +1,14 @@
+//! What travels, as bytes and back.
+
+use proto::amcast::wire::{Reader, Wire};
+use std::fmt::Debug;
+
+/// What travels must come back from its bytes as it was.
+pub(super) fn round_trip<W: Wire + Debug + PartialEq>(wire: &W) {
+    let mut bytes = Vec::new();
+    wire.encode(&mut bytes);
+    let mut reader = Reader::new(&bytes);
+    let back = W::decode(&mut reader);
+    assert_eq!(back.as_ref(), Ok(wire), "what travels comes back from its bytes");
+    assert!(reader.is_at_end(), "nothing is left over");
+}
