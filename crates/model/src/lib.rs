@@ -5,11 +5,13 @@
 //! explodes, and what a bound leaves out is said where the bound stands.
 //!
 //! - [`explore()`]: a depth-first walk over hashed states.
+//! - [`amcast`]: a few messages among a few groups.
 //! - [`single`]: one slot of Velos (Algorithm 5), with proposers that stop at any point.
 //!
 //! Never here: randomness, time.
 #![forbid(unsafe_code)]
 
+pub mod amcast;
 mod explore;
 pub mod single;
 
