@@ -26,12 +26,20 @@ pub(crate) fn fix() -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn sim(protocol: &str, seeds: u64) -> Result<()> {
+/// What `cargo xtask sim` runs if no protocol is named: what the doors run on.
+const REPLICATED: [&str; 3] = ["velos", "durable", "durable-log"];
+
+pub(crate) fn sim(protocol: Option<&str>, seeds: u64) -> Result<()> {
     if !has_subcommand("sim")? {
         bail!("`gregale sim` does not exist yet");
     }
     let seeds = seeds.to_string();
-    succeed(&mut gregale(&["sim", "--protocol", protocol, "--seeds", &seeds, "--mutants"]))
+    let protocols = protocol.map_or_else(|| REPLICATED.to_vec(), |one| vec![one]);
+    for protocol in protocols {
+        println!("--- sim {protocol}");
+        succeed(&mut gregale(&["sim", "--protocol", protocol, "--seeds", &seeds, "--mutants"]))?;
+    }
+    Ok(())
 }
 
 pub(crate) fn fuzz(seconds: u64) -> Result<()> {

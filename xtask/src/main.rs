@@ -34,11 +34,11 @@ enum Chore {
     /// Run seeds of the simulator, and every mutant.
     Sim {
         /// How many seeds.
-        #[arg(long, default_value_t = 1000)]
+        #[arg(long, default_value_t = 2000)]
         seeds: u64,
-        /// Which protocol.
-        #[arg(long, default_value = "velos")]
-        protocol: String,
+        /// Which protocol; without one: velos, durable and durable-log.
+        #[arg(long)]
+        protocol: Option<String>,
     },
     /// Run each fuzz target.
     Fuzz {
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().chore {
         Chore::Verify { skip_tests } => verify::verify(skip_tests),
         Chore::Fix => chores::fix(),
-        Chore::Sim { seeds, protocol } => chores::sim(&protocol, seeds),
+        Chore::Sim { seeds, protocol } => chores::sim(protocol.as_deref(), seeds),
         Chore::Fuzz { seconds } => chores::fuzz(seconds),
         Chore::Bench => chores::bench(),
     };

@@ -106,10 +106,11 @@ fn sim() -> Result<Outcome> {
 
 /// Protocols, how many seeds of each, and whether every planted bug is hunted here (primcast's hunt
 /// covers all of atomic multicast, and takes half a minute).
-const SWEEPS: [(&str, &str, bool); 9] = [
+const SWEEPS: [(&str, &str, bool); 10] = [
     ("velos", "100", true),
     ("velos-narrow", "100", false),
     ("durable", "100", true),
+    ("durable-log", "50", true),
     ("mu", "100", false),
     ("skeen", "200", false),
     ("whitebox", "200", false),

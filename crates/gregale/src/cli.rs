@@ -205,6 +205,10 @@ pub(crate) enum SimProtocol {
     Mu,
     /// A log on disk, under power cuts and failing disks.
     Durable,
+    /// The same, with an operator who adds, removes and replaces members.
+    DurableMembers,
+    /// The first again, over the log that ships on a disk that loses and tears what was not synced.
+    DurableLog,
     /// Atomic multicast without failures: the root of the others.
     Skeen,
     /// Atomic multicast, three steps to leaders and four to others.
@@ -236,6 +240,8 @@ impl SimProtocol {
             SimProtocol::VelosNarrow => "velos-narrow",
             SimProtocol::Mu => "mu",
             SimProtocol::Durable => "durable",
+            SimProtocol::DurableMembers => "durable-members",
+            SimProtocol::DurableLog => "durable-log",
             SimProtocol::Skeen => "skeen",
             SimProtocol::Whitebox => "whitebox",
             SimProtocol::Fastcast => "fastcast",

@@ -4,7 +4,7 @@ mod multicast;
 
 use crate::cli::{Format, SimArgs, SimProtocol};
 use crate::failure::{Failure, Outcome};
-use ::sim::durable::Durable;
+use ::sim::durable::{Durable, DurableLog, DurableMembers};
 use ::sim::mu::Mu;
 use ::sim::velos::Velos;
 use ::sim::{Config, Finding, Mark, Provider, Report};
@@ -49,6 +49,8 @@ fn replay(args: &SimArgs, config: &Config, seed: u64) -> ExitCode {
         SimProtocol::VelosNarrow => ::sim::replay::<Velos<Narrow>>(config, seed),
         SimProtocol::Mu => ::sim::replay::<Mu>(config, seed),
         SimProtocol::Durable => ::sim::replay::<Durable<DurableSound>>(config, seed),
+        SimProtocol::DurableLog => ::sim::replay::<DurableLog<DurableSound>>(config, seed),
+        SimProtocol::DurableMembers => ::sim::replay::<DurableMembers<DurableSound>>(config, seed),
         SimProtocol::Skeen
         | SimProtocol::Whitebox
         | SimProtocol::Fastcast
@@ -90,6 +92,12 @@ fn sweep(args: &SimArgs, config: &Config) -> Swept {
         SimProtocol::VelosNarrow => ::sim::sweep::<Velos<Narrow>>(config, seeds, &mut tell),
         SimProtocol::Mu => ::sim::sweep::<Mu>(config, seeds, &mut tell),
         SimProtocol::Durable => ::sim::sweep::<Durable<DurableSound>>(config, seeds, &mut tell),
+        SimProtocol::DurableLog => {
+            ::sim::sweep::<DurableLog<DurableSound>>(config, seeds, &mut tell)
+        }
+        SimProtocol::DurableMembers => {
+            ::sim::sweep::<DurableMembers<DurableSound>>(config, seeds, &mut tell)
+        }
         SimProtocol::Skeen
         | SimProtocol::Whitebox
         | SimProtocol::Fastcast
@@ -109,6 +117,8 @@ fn hunt(protocol: SimProtocol, config: &Config) -> Vec<Hunted> {
         SimProtocol::Velos | SimProtocol::VelosNarrow => ::sim::velos::mutants(),
         SimProtocol::Mu => Vec::new(),
         SimProtocol::Durable => ::sim::durable::mutants(),
+        SimProtocol::DurableMembers => ::sim::durable::members_mutants(),
+        SimProtocol::DurableLog => ::sim::durable::log_mutants(),
         SimProtocol::Skeen
         | SimProtocol::Whitebox
         | SimProtocol::Fastcast
@@ -170,8 +180,13 @@ fn as_json(args: &SimArgs, swept: &Swept, mutants: Option<&[Hunted]>) -> Value {
 
 /// The interesting cases that were not reached, but for those that this protocol cannot.
 fn missing(args: &SimArgs, report: &Report) -> Vec<String> {
-    let durable = args.protocol == SimProtocol::Durable;
-    let can = |mark: &Mark| if durable { !mark.needs_cas() } else { !mark.needs_disk() };
+    let operated = args.protocol == SimProtocol::DurableMembers;
+    let on_disk = [SimProtocol::Durable, SimProtocol::DurableLog];
+    let durable = operated || on_disk.contains(&args.protocol);
+    let can = |mark: &Mark| {
+        (operated || !mark.needs_operator())
+            && if durable { !mark.needs_cas() } else { !mark.needs_disk() }
+    };
     report.coverage.missing().filter(can).map(|mark| format!("{mark:?}")).collect()
 }
 

@@ -160,6 +160,16 @@ pub trait Replicator {
         None
     }
 
+    /// Whose votes elect a leader, as far as this node has heard: Ω counts them. `None` if all do.
+    fn electors(&self) -> Option<MemberSet> {
+        self.configuration().map(|of| of.members.voters)
+    }
+
+    /// Who may be elected, as far as this node has heard. `None` if all may.
+    fn candidates(&self) -> Option<MemberSet> {
+        self.electors()
+    }
+
     /// Which disk sits on this node's seat. The first, for a protocol that has none.
     fn incarnation(&self) -> Incarnation {
         durable::FIRST

@@ -175,8 +175,9 @@ impl<R: Replicator> Node<R> {
     /// Looks at the own region and at the time; after each batch of events.
     pub fn poll<H: Host>(&mut self, now: Instant, host: &mut H) {
         self.omega.set_able(self.machine.can_lead());
-        if let Some(configuration) = self.machine.configuration() {
-            self.omega.set_voters(configuration.members.voters, configuration.leaving);
+        if let Some(voters) = self.machine.electors() {
+            let candidates = self.machine.candidates().unwrap_or(voters);
+            self.omega.set_voters(voters, candidates.difference(voters));
         }
         self.omega.poll(now, host);
         self.machine.heard(self.omega.heard());

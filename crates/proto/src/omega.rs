@@ -278,9 +278,16 @@ impl Omega {
         reach.intersection(self.voters).len() >= self.quorum()
     }
 
+    /// Only voters may; but of this member its machine knows better (`able`): one that is about to
+    /// lose its vote may hold the only copy of the change that takes it.
+    fn may_lead(&self, rank: Rank) -> bool {
+        let leaves = self.leaving.contains(rank) && self.claims(rank);
+        rank == self.me || self.voters.contains(rank) || leaves
+    }
+
     fn is_electable(&self, rank: Rank) -> bool {
         let beat = self.beat_of(rank);
-        (self.voters.contains(rank) || self.leaving.contains(rank) && self.claims(rank))
+        self.may_lead(rank)
             && self.own.hears.contains(rank)
             && beat.able
             && !beat.resigned
@@ -305,7 +312,7 @@ impl Omega {
         let heard_voters = self.own.hears.intersection(self.voters);
         let deaf =
             heard_voters.iter().filter(|rank| !self.beat_of(*rank).hears.contains(leader)).count();
-        self.voters.union(self.leaving).contains(leader) && deaf < self.quorum()
+        self.may_lead(leader) && deaf < self.quorum()
     }
 
     /// Who is trusted: whom a majority of the others already trusts; else the present leader while
@@ -491,6 +498,7 @@ mod tests {
         for member in &mut group.members {
             member.set_voters(voters, MemberSet::EMPTY);
         }
+        group.members[old].set_able(false);
         group.run(&[0, 1, 2]);
         assert_ne!(group.leader(), old);
     }

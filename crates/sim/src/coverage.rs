@@ -74,11 +74,19 @@ pub enum Mark {
     DiskFull,
     /// A state was written to disk.
     SnapshotTaken,
+    /// A new member votes.
+    MemberAdded,
+    /// A member is none any more.
+    MemberRemoved,
+    /// Another disk votes on a member's seat.
+    MemberReplaced,
+    /// A disk that was replaced came back for a while.
+    OldDiskBack,
 }
 
 impl Mark {
     /// All of them.
-    pub const ALL: [Mark; 33] = [
+    pub const ALL: [Mark; 37] = [
         Mark::TornVerb,
         Mark::FailedCas,
         Mark::FailedCasOfLeader,
@@ -112,12 +120,24 @@ impl Mark {
         Mark::DiskStalled,
         Mark::DiskFull,
         Mark::SnapshotTaken,
+        Mark::MemberAdded,
+        Mark::MemberRemoved,
+        Mark::MemberReplaced,
+        Mark::OldDiskBack,
     ];
 
     /// Whether only protocols that decide by compare-and-swap, or catch up by reading others'
     /// rings, can reach it.
     pub const fn needs_cas(self) -> bool {
         matches!(self, Mark::FailedCas | Mark::FailedCasOfLeader | Mark::CaughtUpByRead)
+    }
+
+    /// Whether it takes members that change.
+    pub const fn needs_operator(self) -> bool {
+        matches!(
+            self,
+            Mark::MemberAdded | Mark::MemberRemoved | Mark::MemberReplaced | Mark::OldDiskBack
+        )
     }
 
     /// Whether only protocols with a disk can reach it.

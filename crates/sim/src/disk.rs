@@ -1,12 +1,17 @@
 //! A node's disk: one stream of records, of which a crash leaves a prefix.
 //!
+//! With the log that ships underneath ([`LogStore`]) that log decides what a crash leaves, and what
+//! is here judges it.
+//!
 //! - I1 What a reported flush covers is never lost (D1). By construction: only [`Disk::complete`]
 //!   reports, and what it has applied to `stable` stays there.
 //! - I2 Everything else may be lost, from any record on: a dead process leaves some of it in the
 //!   page cache, still not durable; a power cut leaves some of it on the disk, or nothing.
+//! - I3 What the log that ships recovers is such a prefix. Checked in [`Disk::revive`].
 
 use crate::kv::Kv;
-use base::{Prefix, Rng, Slot};
+use crate::stored::{LogStore, Store};
+use base::{Ballot, Prefix, Rng, Slot};
 use proto::disk::{DiskEvent, Entry, EntryHead, Flush};
 use proto::durable::StateHead;
 use std::collections::VecDeque;
@@ -36,6 +41,19 @@ impl Content {
         self.start + self.entries.len() as u64
     }
 
+    /// Whether `log` holds this, but for what it may have let go of.
+    fn is_in(&self, log: &mut dyn LogStore, freed: u64) -> bool {
+        let start = log.start().0;
+        if log.end().0 != self.end() || log.meta() != self.meta || start > self.start.max(freed) {
+            return false;
+        }
+        let mut found = Vec::new();
+        (start.max(self.start)..self.end()).all(|slot| {
+            let (head, payload) = &self.entries[(slot - self.start) as usize];
+            log.read(Slot(slot), &mut found) == Some(*head) && found == *payload
+        })
+    }
+
     fn apply(&mut self, record: &Record) {
         match record {
             Record::Append(head, payload) => {
@@ -61,8 +79,12 @@ impl Content {
 }
 
 /// The simulated disk of one node, over all its lives.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Disk {
+    /// The log that ships, where it is under test.
+    log: Option<Box<dyn LogStore>>,
+    /// A snapshot covers everything below: the log may let go of it.
+    freed: u64,
     /// As the present life sees it.
     live: Content,
     /// As it is after a power cut, at least.
@@ -87,6 +109,41 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
+    pub(crate) fn new(store: Store) -> Disk {
+        Disk { log: store.make(), ..Disk::default() }
+    }
+
+    /// A process starts on what is left of an earlier life.
+    pub(crate) fn revive(&mut self, rng: &mut Rng) -> Result<(), String> {
+        let Some(log) = &mut self.log else { return Ok(()) };
+        log.revive(rng)?;
+        // I3: the longest prefix that it can be.
+        let mut content = self.stable.clone();
+        let mut found = None;
+        let records = self.pending.iter().map(Some);
+        for (n, record) in std::iter::once(None).chain(records).enumerate() {
+            if let Some(record) = record {
+                content.apply(record);
+            }
+            if content.is_in(log.as_mut(), self.freed) {
+                found = Some((n, content.clone()));
+            }
+        }
+        let Some((n, content)) = found else {
+            return Err(format!(
+                "its log holds {} to {}: not what was synced, up to {}, and some of what was asked \
+                 then",
+                log.start(),
+                log.end(),
+                self.stable.end()
+            ));
+        };
+        self.live = content;
+        self.pending.truncate(n);
+        self.n_asked = self.n_stable + n as u64;
+        Ok(())
+    }
+
     fn ask(&mut self, record: Record) {
         self.live.apply(&record);
         self.pending.push_back(record);
@@ -97,6 +154,22 @@ impl Disk {
     pub(crate) fn durable(&self) -> Prefix {
         let covered = self.snapshot.as_ref().map_or(Prefix::ZERO, |(_, prefix, _)| *prefix);
         covered.max(Prefix(self.stable.end()))
+    }
+
+    /// Whether everything below `prefix`, its last entry made under `ballot`, survives a power
+    /// cut: as far as the log reaches that slot, else by the snapshot.
+    pub(crate) fn holds(&self, prefix: Prefix, ballot: Option<Ballot>) -> bool {
+        let snapshot = self.snapshot.as_ref().map_or(Prefix::ZERO, |(_, at, _)| *at);
+        let in_log = || {
+            let at = prefix.0.checked_sub(1)?.checked_sub(self.stable.start)?;
+            self.stable.entries.get(at as usize).map(|(head, _)| head.ballot)
+        };
+        snapshot >= prefix || in_log().is_some_and(|own| ballot.is_none_or(|of| of == own))
+    }
+
+    /// Nothing was ever made durable here, and nothing can have left.
+    pub(crate) fn is_blank(&self) -> bool {
+        self.live.meta.is_empty()
     }
 
     /// How many flushes were asked for since the last call.
@@ -110,6 +183,9 @@ impl Disk {
             return false;
         }
         let Some((flush, n_covered)) = self.flushes.pop_front() else { return false };
+        if let Some(log) = &mut self.log {
+            log.work();
+        }
         self.settle(n_covered.saturating_sub(self.n_stable) as usize);
         self.events.push(DiskEvent::Synced(flush));
         true
@@ -125,6 +201,12 @@ impl Disk {
 
     /// The process dies: what it had handed over may be in the page cache, or not.
     pub(crate) fn lose_process(&mut self, rng: &mut Rng) {
+        self.flushes.clear();
+        self.events.clear();
+        self.n_unplanned = 0;
+        if let Some(log) = &mut self.log {
+            return log.die();
+        }
         let kept = rng.below(self.pending.len() as u64 + 1) as usize;
         self.pending.truncate(kept);
         self.live = self.stable.clone();
@@ -132,14 +214,14 @@ impl Disk {
             self.live.apply(record);
         }
         self.n_asked = self.n_stable + kept as u64;
-        self.flushes.clear();
-        self.events.clear();
-        self.n_unplanned = 0;
     }
 
     /// The power fails: what was written back before stays.
     pub(crate) fn lose_power(&mut self, rng: &mut Rng) {
         self.lose_process(rng);
+        if let Some(log) = &mut self.log {
+            return log.lose_power(rng);
+        }
         let written = rng.below(self.pending.len() as u64 + 1) as usize;
         self.settle(written);
         self.pending.clear();
@@ -150,19 +232,31 @@ impl Disk {
 
 impl proto::disk::Disk for Disk {
     fn append(&mut self, entry: Entry<'_>) {
+        if let Some(log) = &mut self.log {
+            log.append(entry);
+        }
         self.ask(Record::Append(entry.head, entry.payload.to_vec()));
     }
 
     fn cut(&mut self, end: Slot) {
+        if let Some(log) = &mut self.log {
+            log.cut(end);
+        }
         self.ask(Record::Cut(end.0));
     }
 
     fn begin_at(&mut self, slot: Slot) {
+        if let Some(log) = &mut self.log {
+            log.begin_at(slot);
+        }
         self.ask(Record::BeginAt(slot.0));
     }
 
     fn put_meta(&mut self, meta: &[u8]) {
         assert!(meta.len() <= proto::disk::META_BYTES_MAX);
+        if let Some(log) = &mut self.log {
+            log.put_meta(meta);
+        }
         self.ask(Record::Meta(meta.to_vec()));
     }
 
@@ -171,6 +265,9 @@ impl proto::disk::Disk for Disk {
     }
 
     fn sync(&mut self) -> Flush {
+        if let Some(log) = &mut self.log {
+            log.ask_sync();
+        }
         self.n_flushes += 1;
         self.n_unplanned += 1;
         let flush = Flush(self.n_flushes);
@@ -179,6 +276,9 @@ impl proto::disk::Disk for Disk {
     }
 
     fn read(&mut self, slot: Slot, into: &mut Vec<u8>) -> Option<EntryHead> {
+        if let Some(log) = &mut self.log {
+            return log.read(slot, into);
+        }
         let (head, payload) =
             self.live.entries.get(slot.0.checked_sub(self.live.start)? as usize)?;
         into.clone_from(payload);
@@ -186,19 +286,28 @@ impl proto::disk::Disk for Disk {
     }
 
     fn head(&self, slot: Slot) -> Option<EntryHead> {
+        if let Some(log) = &self.log {
+            return log.head(slot);
+        }
         let entry = self.live.entries.get(slot.0.checked_sub(self.live.start)? as usize)?;
         Some(entry.0)
     }
 
     fn start(&self) -> Slot {
-        Slot(self.live.start)
+        self.log.as_ref().map_or(Slot(self.live.start), |log| log.start())
     }
 
     fn end(&self) -> Slot {
+        debug_assert!(self.log.as_ref().is_none_or(|log| log.end().0 == self.live.end()));
         Slot(self.live.end())
     }
 
     fn free_below(&mut self, slot: Slot) {
+        if let Some(log) = &mut self.log {
+            // It gives back whole files, when it likes: here everything is kept to judge it.
+            self.freed = self.freed.max(slot.0);
+            return log.free_below(slot);
+        }
         self.ask(Record::FreeBelow(slot.0));
     }
 }

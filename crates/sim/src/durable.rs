@@ -7,7 +7,7 @@ use crate::queue::{Fault, Happening};
 use crate::sweep::{Mutant, mutant};
 use crate::trace::Topic;
 use crate::world::{Phase, World};
-use crate::{Birth, Provider, Subject};
+use crate::{Birth, Property, Provider, Store, Subject};
 use base::{MemberSet, Prefix, Rng};
 use core::marker::PhantomData;
 use proto::disk::DiskEvent;
@@ -19,13 +19,59 @@ use proto::{Host, Replicator};
 /// A member that replicates by (this variant of) Durable.
 pub type Durable<V> = Member<Kind<V>>;
 
+/// The same, with an operator who changes the members.
+pub type DurableMembers<V> = Member<Kind<V, Operated>>;
+
+/// Durable over the log that ships.
+pub type DurableLog<V> = Member<Kind<V, OnLog>>;
+
+/// What is around a machine, and what is wrong with it.
+pub trait Around: 'static {
+    /// How it is called in reports, if that says more than the machine's name.
+    const NAME: Option<&'static str> = None;
+    /// Members change.
+    const HAS_OPERATOR: bool = false;
+    /// What disks are made of.
+    const STORE: Store = Store::Model;
+    /// Snapshots hold the registers, and not what each client has asked last.
+    const SNAPSHOT_WITHOUT_SESSIONS: bool = false;
+}
+
+/// The same members all the time.
+#[derive(Debug)]
+pub enum Alone {}
+
+impl Around for Alone {}
+
+/// Members that change.
+#[derive(Debug)]
+pub enum Operated {}
+
+impl Around for Operated {
+    const HAS_OPERATOR: bool = true;
+}
+
+/// The log that ships.
+#[derive(Debug)]
+pub enum OnLog {}
+
+impl Around for OnLog {
+    const STORE: Store = Store::Log;
+}
+
 /// Durable, as a kind of member.
 #[derive(Debug)]
-pub struct Kind<V: Variant>(PhantomData<V>);
+pub struct Kind<V: Variant, A: Around = Alone>(PhantomData<(V, A)>);
 
-impl<V: Variant> member::Kind for Kind<V> {
-    const NAME: &'static str = V::NAME;
+impl<V: Variant, A: Around> member::Kind for Kind<V, A> {
+    const NAME: &'static str = match A::NAME {
+        Some(name) => name,
+        None => V::NAME,
+    };
     const IS_DURABLE: bool = true;
+    const HAS_OPERATOR: bool = A::HAS_OPERATOR;
+    const STORE: Store = A::STORE;
+    const SNAPSHOT_WITHOUT_SESSIONS: bool = A::SNAPSHOT_WITHOUT_SESSIONS;
     type Machine = proto::durable::Durable<V>;
 
     fn layout(members: usize, shape: &proto::velos::Shape) -> Layout {
@@ -127,7 +173,11 @@ impl<S: Subject> World<S> {
     /// The state as it is now is durable: a snapshot is atomic here.
     pub(crate) fn keep_snapshot(&mut self, node: usize, head: Option<StateHead>) {
         let applied = self.shells[node].order.applied();
-        self.disks[node].snapshot = Some((self.shells[node].kv.clone(), applied, head));
+        let mut kv = self.shells[node].kv.clone();
+        if S::SNAPSHOT_WITHOUT_SESSIONS {
+            kv.forget_sessions();
+        }
+        self.disks[node].snapshot = Some((kv, applied, head));
         self.net.coverage.hit(Mark::SnapshotTaken);
     }
 
@@ -144,14 +194,22 @@ impl<S: Subject> World<S> {
         self.net.trace.record(self.net.now(), node, Topic::Install, applied.0, 1);
     }
 
-    /// How the next life of `node` begins.
-    pub(crate) fn rebirth(&self, node: usize) -> Birth {
+    /// How the next life of `node` begins, if its disk is as it should be.
+    pub(crate) fn rebirth(&mut self, node: usize) -> Option<Birth> {
         if !S::IS_DURABLE {
-            return Birth::Reattached;
+            return Some(Birth::Reattached);
+        }
+        if let Err(detail) = self.disks[node].revive(&mut self.net.rng) {
+            self.net.violate(Property::Durability, format!("r{node}: {detail}"));
+            return None;
+        }
+        if self.disks[node].is_blank() {
+            // It died before anything of it was durable: nothing can have left it either.
+            return Some(self.first_birth(node));
         }
         let snapshot = self.disks[node].snapshot.as_ref();
         let (applied, head) = snapshot.map_or((Prefix::ZERO, None), |(_, at, head)| (*at, *head));
-        Birth::Recovered { applied, head }
+        Some(Birth::Recovered { applied, head })
     }
 
     // ---- faults ----
@@ -262,8 +320,8 @@ fn event_number(event: DiskEvent) -> u64 {
     }
 }
 
-/// Declares a variant with one planted bug, and lists it.
-macro_rules! mutants {
+/// Declares variants with one planted bug each.
+macro_rules! variants {
     ($($name:ident: $flag:ident),* $(,)?) => {
         $(
             enum $name {}
@@ -273,17 +331,41 @@ macro_rules! mutants {
                 const $flag: bool = true;
             }
         )*
-
-        /// The planted bugs that a sweep meets, by name. The others need a schedule that no seed
-        /// finds soon (see the variant's text), or a change of members: the protocol's own tests
-        /// step through them.
-        pub fn mutants() -> Vec<Mutant> {
-            vec![$(mutant::<Durable<$name>, Durable<Sound>>(),)*]
-        }
     };
 }
 
-mutants! {
+/// A bug of what is around the machine.
+enum Forgetful {}
+
+impl Around for Forgetful {
+    const NAME: Option<&'static str> = Some("SNAPSHOT_WITHOUT_SESSIONS");
+    const SNAPSHOT_WITHOUT_SESSIONS: bool = true;
+}
+
+/// The log that ships, over a disk whose names are never made durable.
+enum WithoutDirectorySync {}
+
+impl Around for WithoutDirectorySync {
+    const NAME: Option<&'static str> = Some("SKIP_DIRECTORY_SYNC");
+    const STORE: Store = Store::LogWithoutDirectorySync;
+}
+
+/// The log that ships, over a disk on which nothing is made durable.
+enum WithoutSync {}
+
+impl Around for WithoutSync {
+    const NAME: Option<&'static str> = Some("SKIP_SYNC");
+    const STORE: Store = Store::LogWithoutSync;
+}
+
+/// Lists them, as bugs of some subject.
+macro_rules! listed {
+    ($subject:ident: $($name:ident),* $(,)?) => {
+        vec![$(mutant::<$subject<$name>, $subject<Sound>>(),)*]
+    };
+}
+
+variants! {
     AckBeforeSync: ACK_BEFORE_SYNC,
     VoteBeforeSync: VOTE_BEFORE_SYNC,
     CountSelfEarly: COUNT_SELF_EARLY,
@@ -295,8 +377,46 @@ mutants! {
     CommitAtOne: COMMIT_AT_ONE,
     HoldByMajority: HOLD_BY_MAJORITY,
     TrustRecovered: TRUST_RECOVERED,
+    VoteTwice: VOTE_TWICE,
     ForgetPromise: FORGET_PROMISE,
     TornRecord: TORN_RECORD,
     ReadWithoutCheck: READ_WITHOUT_CHECK,
     ServeEarly: SERVE_EARLY,
+    CountRemoved: COUNT_REMOVED,
+    TwoChanges: TWO_CHANGES,
+    PromoteBeforeCaughtUp: PROMOTE_BEFORE_CAUGHT_UP,
+    AnyIncarnation: ANY_INCARNATION,
+    OldIncarnationVotes: OLD_INCARNATION_VOTES,
+    PublishAsLearner: PUBLISH_AS_LEARNER,
+    ElectByEveryConfiguration: ELECT_BY_EVERY_CONFIGURATION,
+}
+
+/// The planted bugs that a sweep meets, by name. The others need a schedule that no seed finds soon
+/// (see the variant's text): the protocol's own tests step through them.
+pub fn mutants() -> Vec<Mutant> {
+    let mut all = listed! {
+        Durable:
+        HoldByMajority, AckBeforeSync, VoteBeforeSync, CountSelfEarly, AcceptOlderBallot,
+        SkipLogMatch, ApplyUnverified, ElectOlderLog, ElectByOne, CommitAtOne, TrustRecovered,
+        ForgetPromise, TornRecord, ReadWithoutCheck, ServeEarly,
+    };
+    all.push(mutant::<Member<Kind<Sound, Forgetful>>, Durable<Sound>>());
+    all
+}
+
+/// Those of the log's use of its disk.
+pub fn log_mutants() -> Vec<Mutant> {
+    vec![
+        mutant::<Member<Kind<Sound, WithoutDirectorySync>>, DurableLog<Sound>>(),
+        mutant::<Member<Kind<Sound, WithoutSync>>, DurableLog<Sound>>(),
+    ]
+}
+
+/// Those that need members that change.
+pub fn members_mutants() -> Vec<Mutant> {
+    listed! {
+        DurableMembers:
+        CountRemoved, TwoChanges, PromoteBeforeCaughtUp, AnyIncarnation,
+        OldIncarnationVotes, VoteTwice, PublishAsLearner, ElectByEveryConfiguration,
+    }
 }

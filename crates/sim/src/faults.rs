@@ -255,12 +255,14 @@ impl<S: Subject> World<S> {
     }
 
     pub(crate) fn restart(&mut self, node: usize) {
-        if self.net.processes[node].alive {
+        if self.net.processes[node].alive || !self.is_taken(node) {
             return;
         }
         self.net.trace.record(self.net.now(), node, Topic::Restart, 0, 0);
         self.net.coverage.hit(Mark::Restarted);
-        self.be_born(node, self.rebirth(node));
+        if let Some(birth) = self.rebirth(node) {
+            self.be_born(node, birth);
+        }
     }
 
     pub(crate) fn on_hint(&mut self, to: usize, about: usize, life: u32) {

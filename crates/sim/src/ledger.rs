@@ -1,6 +1,8 @@
 //! What the world knows and no node does: everything proposed, decided, asked and answered.
 
 use crate::checks::agreement::Agreement;
+use crate::checks::configurations::Configurations;
+use crate::checks::copies::Copies;
 use crate::checks::digest::Digests;
 use crate::checks::validity::Proposals;
 use crate::history::Operation;
@@ -24,6 +26,8 @@ pub(crate) struct Ledger {
     pub(crate) operations: Vec<Operation>,
     pub(crate) replies: Vec<Reply>,
     pub(crate) ring_slots: u64,
+    pub(crate) configurations: Configurations,
+    pub(crate) copies: Copies,
 }
 
 impl Ledger {
@@ -35,6 +39,8 @@ impl Ledger {
             operations: Vec::new(),
             replies: Vec::new(),
             ring_slots: u64::from(ring_slots),
+            configurations: Configurations::default(),
+            copies: Copies::default(),
         }
     }
 

@@ -31,10 +31,13 @@ mod memory;
 pub mod mu;
 mod net;
 mod node;
+mod operator;
+mod outcome;
 mod phases;
 mod plan;
 mod queue;
 pub mod script;
+mod stored;
 mod subject;
 pub mod sweep;
 mod trace;
@@ -43,11 +46,13 @@ pub mod velos;
 mod world;
 
 pub use coverage::{Coverage, Mark};
+pub use outcome::Outcome;
 pub use plan::Config;
 pub(crate) use plan::Weather;
+pub use stored::Store;
 pub use subject::{Birth, Setup, Shape, Subject};
 pub use sweep::{Finding, Mutant, Report, replay, sweep};
-pub use world::{Outcome, World, run};
+pub use world::{World, run};
 
 use std::fmt;
 
@@ -81,6 +86,10 @@ pub enum Property {
     Linearizable,
     /// What is said to be on every disk is there.
     Held,
+    /// What is committed is on the disks of a majority.
+    Durability,
+    /// Configurations change by one voter at a time, and everybody has the same.
+    Membership,
     /// A healed majority serves.
     Liveness,
     /// The machine's own assertions.

@@ -1,9 +1,9 @@
 //! A member as the simulator runs it: a `proto` node of some protocol.
 
-use crate::{Birth, Setup, Shape, Subject};
+use crate::{Birth, Setup, Shape, Store, Subject};
 use base::{Event, Instant, MemberSet, Prefix, Rank, Slot};
 use proto::disk::DiskEvent;
-use proto::durable::StateHead;
+use proto::durable::{Change, ChangeRefused, Configuration, StateHead};
 use proto::node::{Layout, Node, NodeConfig, Start, Timing};
 use proto::{Host, Refused, Replicator, Status, Ticket};
 
@@ -13,6 +13,12 @@ pub trait Kind: 'static {
     const NAME: &'static str;
     /// Whether it has a disk.
     const IS_DURABLE: bool = false;
+    /// Whether its members change.
+    const HAS_OPERATOR: bool = false;
+    /// What its disk is made of.
+    const STORE: Store = Store::Model;
+    /// See [`Subject::SNAPSHOT_WITHOUT_SESSIONS`].
+    const SNAPSHOT_WITHOUT_SESSIONS: bool = false;
     /// Its machine.
     type Machine: Replicator;
 
@@ -50,6 +56,9 @@ fn shape_of(shape: &Shape) -> proto::velos::Shape {
 impl<K: Kind> Subject for Member<K> {
     const NAME: &'static str = K::NAME;
     const IS_DURABLE: bool = K::IS_DURABLE;
+    const HAS_OPERATOR: bool = K::HAS_OPERATOR;
+    const STORE: Store = K::STORE;
+    const SNAPSHOT_WITHOUT_SESSIONS: bool = K::SNAPSHOT_WITHOUT_SESSIONS;
 
     fn n_words(members: usize, shape: &Shape) -> usize {
         K::layout(members, &shape_of(shape)).n_words as usize
@@ -60,7 +69,11 @@ impl<K: Kind> Subject for Member<K> {
             me: setup.me,
             members: setup.members,
             start: match setup.birth {
+                Birth::Fresh if setup.founders.len() < setup.members => {
+                    Start::Found { voters: setup.founders }
+                }
                 Birth::Fresh => Start::Bootstrap,
+                Birth::Joined { incarnation } => Start::Join { incarnation },
                 Birth::Reattached => Start::Reattach,
                 Birth::Recovered { applied, head } => Start::Recovered { applied, head },
             },
@@ -124,6 +137,19 @@ impl<K: Kind> Subject for Member<K> {
 
     fn status(&self) -> Status {
         self.0.status()
+    }
+
+    fn configuration(&self) -> Option<Configuration> {
+        self.0.configuration()
+    }
+
+    fn change<H: Host>(
+        &mut self,
+        change: Change,
+        now: Instant,
+        host: &mut H,
+    ) -> Result<Slot, ChangeRefused> {
+        self.0.change(change, now, host)
     }
 
     fn trusted(&self) -> Option<Rank> {

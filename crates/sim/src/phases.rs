@@ -41,15 +41,21 @@ impl<S: Subject> World<S> {
     /// A client without its answers at the end of the liveness phase: say who is to blame.
     fn blame(&mut self) {
         let stuck = self.clients.iter().position(|client| client.n_live < N_LIVE_OPERATIONS);
-        let Some(client) = stuck else { return };
+        let Some(client) = stuck else {
+            if let Some(detail) = self.unachieved() {
+                self.net.violate(Property::Liveness, detail);
+            }
+            return;
+        };
         let nodes: Vec<String> = (0..self.plan.members)
             .map(|node| match &self.machines[node] {
                 Some(machine) if self.net.processes[node].alive => {
                     let stopped = if self.net.processes[node].runs() { "" } else { " stopped" };
                     format!(
-                        "r{node}{stopped} {:?} trusts {:?}",
+                        "r{node}{stopped} {:?} trusts {:?}{}",
                         machine.status(),
-                        machine.trusted()
+                        machine.trusted(),
+                        self.say_members(node, machine)
                     )
                 }
                 _ => format!("r{node} dead"),
@@ -69,6 +75,7 @@ impl<S: Subject> World<S> {
     pub(crate) fn finish_early(&mut self) {
         if self.phase == Phase::Liveness
             && self.clients.iter().all(|client| client.n_live >= N_LIVE_OPERATIONS)
+            && self.unachieved().is_none()
         {
             self.phase = Phase::Over;
         }
@@ -76,6 +83,10 @@ impl<S: Subject> World<S> {
 
     /// Chooses the core and repairs it; the others stay as they are, or worse.
     fn heal(&mut self) {
+        if S::HAS_OPERATOR {
+            self.core = self.members_core();
+            return self.repair_core();
+        }
         let members = self.plan.members;
         // The core holds a majority of the states that live: a minority may be lost, no more.
         let mut holders: Vec<usize> = (0..members).filter(|node| self.holds_state(*node)).collect();

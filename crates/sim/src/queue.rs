@@ -79,6 +79,8 @@ pub(crate) enum Happening {
     },
     /// The power fails, for one node or (where all are on one host) for all.
     PowerCut(u8),
+    /// The operator looks what there is to do.
+    Operate,
     /// The next phase of the run begins.
     Phase,
 }

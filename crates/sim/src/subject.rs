@@ -1,7 +1,8 @@
 //! What is simulated: a whole member, seen through what the runtime may do with one.
 
-use base::{Event, Instant, Rank};
-use proto::durable::StateHead;
+use crate::Store;
+use base::{Event, Instant, MemberSet, Rank, Slot};
+use proto::durable::{Change, ChangeRefused, Configuration, StateHead};
 use proto::{Host, Refused, Status, Ticket};
 
 /// How a life begins.
@@ -9,6 +10,11 @@ use proto::{Host, Refused, Status, Ticket};
 pub enum Birth {
     /// With the group, on zeroed memory, with the empty state.
     Fresh,
+    /// On an empty disk, on a seat of a cluster that is there already.
+    Joined {
+        /// Which disk it is.
+        incarnation: base::Incarnation,
+    },
     /// On the region of an earlier life, without the state.
     Reattached,
     /// On the disk of an earlier life, with the state of its last snapshot.
@@ -34,8 +40,10 @@ pub struct Shape {
 pub struct Setup {
     /// Which member it is.
     pub me: Rank,
-    /// How many there are.
+    /// How many seats there are.
     pub members: usize,
+    /// Which of them vote at first.
+    pub founders: MemberSet,
     /// How this life begins.
     pub birth: Birth,
     /// The sizes.
@@ -53,6 +61,15 @@ pub trait Subject: Sized {
 
     /// Whether it has a disk, and survives with it what memory does not.
     const IS_DURABLE: bool = false;
+
+    /// Whether its members change: an operator sees to it that they do.
+    const HAS_OPERATOR: bool = false;
+
+    /// What its disk is made of.
+    const STORE: Store = Store::Model;
+
+    /// A planted bug of the runtime: snapshots lack what each client has asked last.
+    const SNAPSHOT_WITHOUT_SESSIONS: bool = false;
 
     /// How many words its region has.
     fn n_words(members: usize, shape: &Shape) -> usize;
@@ -72,7 +89,7 @@ pub trait Subject: Sized {
         value: &[u8],
         now: Instant,
         host: &mut H,
-    ) -> Result<base::Slot, Refused>;
+    ) -> Result<Slot, Refused>;
 
     /// See `proto::Replicator::read`.
     fn read<H: Host>(&mut self, ticket: Ticket, now: Instant, host: &mut H);
@@ -109,11 +126,29 @@ pub trait Subject: Sized {
     /// Its figures.
     fn status(&self) -> Status;
 
+    /// Who takes part, as far as it knows; `None` where that never changes.
+    fn configuration(&self) -> Option<Configuration> {
+        None
+    }
+
+    /// See `proto::Replicator::change`.
+    ///
+    /// # Errors
+    /// Nothing changes.
+    fn change<H: Host>(
+        &mut self,
+        _change: Change,
+        _now: Instant,
+        _host: &mut H,
+    ) -> Result<Slot, ChangeRefused> {
+        Err(ChangeRefused::Fixed)
+    }
+
     /// Who leads, as far as it knows.
     fn trusted(&self) -> Option<Rank>;
 
     /// What it says every voter's disk holds, and who votes, if it knows.
-    fn held(&self) -> Option<(base::Prefix, base::MemberSet)> {
+    fn held(&self) -> Option<(base::Prefix, MemberSet)> {
         None
     }
 

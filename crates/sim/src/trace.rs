@@ -43,6 +43,7 @@ pub(crate) enum Topic {
     Hint,
     Phase,
     Disk,
+    Operator,
 }
 
 /// The record of a run.

@@ -7,17 +7,18 @@
 
 use crate::checks::{held, linearizable, real_time};
 use crate::clients::Client;
-use crate::coverage::{Coverage, Mark};
+use crate::coverage::Mark;
 use crate::disk::Disk;
 use crate::durable::Disks;
 use crate::faults::Faults;
 use crate::ledger::{Ledger, Reply};
 use crate::net::Net;
 use crate::node::{NodeHost, Request, Shell, Waiting};
+use crate::operator::Operator;
 use crate::plan::{MS, Plan};
 use crate::queue::{Fault, Happening};
 use crate::trace::{Topic, Trace};
-use crate::{Birth, Config, Property, Provider, Setup, Subject, Violation, kv};
+use crate::{Birth, Config, Outcome, Property, Provider, Setup, Subject, Violation, kv};
 use base::{Event, MemberSet, Prefix, Rank, Rng};
 use proto::{Note, Refused, Role, Ticket};
 
@@ -39,46 +40,6 @@ pub(crate) const FETCH_NS_MAX: u64 = 5 * MS;
 /// A refused read is tried again so many times before its client hears of it.
 const N_READS_MAX: usize = 64;
 
-/// What a run found.
-#[derive(Clone, Debug)]
-pub struct Outcome {
-    /// The first property that did not hold.
-    pub violation: Option<Violation>,
-    /// Which interesting cases were reached.
-    pub coverage: Coverage,
-    /// Equal for two runs if and only if their traces are.
-    pub fingerprint: u64,
-    /// How many records the trace has.
-    pub n_records: u64,
-    /// How much virtual time passed.
-    pub virtual_ns: u64,
-    /// The judge of linearizability came to a verdict (it has a budget).
-    pub is_judged: bool,
-    /// How many operations clients asked for, and how many were answered.
-    pub n_asked: usize,
-    /// See `n_asked`.
-    pub n_answered: usize,
-    /// The text of the trace, if it was kept.
-    pub trace: String,
-}
-
-impl Outcome {
-    /// A run that ended in a violation before it could say anything else.
-    pub(crate) fn of_violation(violation: Violation) -> Outcome {
-        Outcome {
-            violation: Some(violation),
-            coverage: Coverage::default(),
-            fingerprint: 0,
-            n_records: 0,
-            virtual_ns: 0,
-            is_judged: false,
-            n_asked: 0,
-            n_answered: 0,
-            trace: String::new(),
-        }
-    }
-}
-
 /// The simulated world around members of kind `S`.
 pub struct World<S> {
     pub(crate) net: Net,
@@ -96,6 +57,8 @@ pub struct World<S> {
     pub(crate) rng: Rng,
     pub(crate) liveness_since: u64,
     pub(crate) leader: Option<(usize, u64)>,
+    /// Changes the members, where they change.
+    pub(crate) operator: Option<Operator>,
     scratch: Vec<u64>,
     batch: Vec<kv::Command>,
     value: Vec<u8>,
@@ -110,7 +73,9 @@ pub fn run<S: Subject>(config: &Config, seed: u64) -> Outcome {
     if S::IS_DURABLE {
         plan.disks = Disks::draw(seed, &mut plan.kinds, plan.weather.provider);
     }
+    let operator = S::HAS_OPERATOR.then(|| Operator::draw(seed, config, &mut plan));
     let mut world = World::<S>::new(plan, rng, config.trace);
+    world.operator = operator;
     world.begin();
     world.run_to_the_end();
     world.judge()
@@ -132,7 +97,7 @@ impl<S: Subject> World<S> {
             net,
             machines: (0..members).map(|_| None).collect(),
             shells: (0..members).map(|_| Shell::new()).collect(),
-            disks: (0..members).map(|_| Disk::default()).collect(),
+            disks: (0..members).map(|_| Disk::new(S::STORE)).collect(),
             ledger: Ledger::new(plan.shape.ring_slots),
             clients: (0..plan.n_clients).map(|_| Client::new(rng.fork())).collect(),
             faults: Faults::new(rng.fork(), members),
@@ -140,6 +105,7 @@ impl<S: Subject> World<S> {
             core: MemberSet::all(members),
             liveness_since: u64::MAX,
             leader: None,
+            operator: None,
             scratch: Vec::new(),
             batch: Vec::new(),
             value: Vec::new(),
@@ -150,11 +116,14 @@ impl<S: Subject> World<S> {
         }
     }
 
-    /// Every member starts, with the empty state.
+    /// Every founder starts, with the empty state.
     pub(crate) fn begin(&mut self) {
         for node in 0..self.plan.members {
-            self.be_born(node, Birth::Fresh);
+            if self.founders().contains(Rank::at(node)) {
+                self.be_born(node, Birth::Fresh);
+            }
         }
+        self.open_office();
         for client in 0..self.clients.len() {
             let at = 2 * MS * (client as u64 + 1);
             self.net.queue.set_client(client, at);
@@ -215,6 +184,7 @@ impl<S: Subject> World<S> {
                 self.on_answer(client as usize, attempt, reply);
             }
             Happening::Strike => self.on_strike(),
+            Happening::Operate => self.on_operate(),
             Happening::Spring(node) => self.on_spring(node as usize),
             Happening::Mend(fault) => self.mend(fault),
             Happening::Break(link) => self.on_break(link as usize),
@@ -253,9 +223,13 @@ impl<S: Subject> World<S> {
                 self.net.clear_region(node);
             }
         }
+        if let Birth::Joined { .. } = birth {
+            self.net.clear_region(node);
+        }
         let setup = Setup {
             me: Rank::at(node),
             members,
+            founders: self.founders(),
             birth,
             shape: self.plan.shape,
             peer_works: self.plan.weather.provider == Provider::Tcp,
@@ -275,7 +249,9 @@ impl<S: Subject> World<S> {
             let (out, back) = (self.net.link_index(node, peer), self.net.link_index(peer, node));
             match (self.plan.weather.provider, birth) {
                 // Everybody maps everybody's region before the first line of protocol runs.
-                (_, Birth::Fresh) => self.net.connect(out),
+                (_, Birth::Fresh) if self.founders().contains(Rank::at(peer)) => {
+                    self.net.connect(out);
+                }
                 (Provider::Shm, _) => {
                     self.net.connect(out);
                     self.net.tell(peer, Event::LinkUp(Rank::at(node)));
@@ -357,13 +333,17 @@ impl<S: Subject> World<S> {
             let (said, true_) = (status.applied, self.shells[node].order.applied());
             self.net.violate(Property::Order, format!("r{node} says {said}, delivered {true_}"));
         }
-        if let Some((held, voters)) = machine.held() {
+        // (Where disks change hands the check of copies looks at commits instead.)
+        if let Some((held, voters)) = machine.held().filter(|_| !S::HAS_OPERATOR) {
             let disks = voters.iter().map(|rank| (rank, self.disks[rank.index()].durable()));
             if let Err(detail) = held::check(held, disks) {
                 self.net.violate(Property::Held, format!("at r{node}: {detail}"));
             }
         }
         self.net.processes[node].leads = status.role == Role::Leader;
+        if S::IS_DURABLE {
+            self.look_at_disks(node, &machine);
+        }
         if status.role == Role::Candidate {
             self.lay_ambush_for_candidate(node);
         }

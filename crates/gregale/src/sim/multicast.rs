@@ -51,9 +51,12 @@ pub(super) fn run(args: &SimArgs) -> Option<Outcome> {
         SimProtocol::Primcast | SimProtocol::PrimcastLinearizable => {
             Some(simulate::<Machine>(args, &config))
         }
-        SimProtocol::Velos | SimProtocol::VelosNarrow | SimProtocol::Mu | SimProtocol::Durable => {
-            None
-        }
+        SimProtocol::Velos
+        | SimProtocol::VelosNarrow
+        | SimProtocol::Mu
+        | SimProtocol::Durable
+        | SimProtocol::DurableMembers
+        | SimProtocol::DurableLog => None,
     }
 }
 

@@ -21,6 +21,7 @@ pub(super) struct Candidacy {
 pub(super) struct Owed {
     ballot: Ballot,
     to: Rank,
+    candidate: Incarnation,
 }
 
 impl<V: Variant> Durable<V> {
@@ -63,7 +64,7 @@ impl<V: Variant> Durable<V> {
 
     pub(super) fn on_request_vote<H: Host>(
         &mut self,
-        from: Rank,
+        (from, candidate): (Rank, Incarnation),
         ballot: Ballot,
         log: (Ballot, Prefix),
         host: &mut H,
@@ -88,8 +89,15 @@ impl<V: Variant> Durable<V> {
                 return;
             }
             self.raise(ballot, host);
+            self.voted = Some((ballot, candidate));
         }
-        self.vote_owed = Some(Owed { ballot, to: from });
+        if self.voted != Some((ballot, candidate)) && !V::VOTE_TWICE {
+            // The vote in this ballot went to another disk on that seat, or nobody knows any more
+            // to which: two disks there know nothing of each other's ballots.
+            let denied = Message::Denied { ballot, promised, older: false };
+            return self.post(from, &denied, host);
+        }
+        self.vote_owed = Some(Owed { ballot, to: from, candidate });
         self.flush(host);
         self.pay_votes(host);
     }
@@ -102,8 +110,9 @@ impl<V: Variant> Durable<V> {
         let (promised, incarnation) = (self.log.promised(), self.log.incarnation());
         // I11: readers see the promise before anybody can count on the vote.
         self.publish_promise(host);
-        if let Some(Owed { to, .. }) = self.vote_owed.take_if(|owed| owed.ballot == promised) {
-            self.post(to, &Message::Vote { ballot: promised, incarnation }, host);
+        let owed = self.vote_owed.take_if(|owed| owed.ballot == promised);
+        if let Some(Owed { to, candidate, .. }) = owed {
+            self.post(to, &Message::Vote { ballot: promised, incarnation, candidate }, host);
         }
         if let Office::Candidate(candidacy) = &mut self.office
             && candidacy.ballot == promised
@@ -136,7 +145,9 @@ impl<V: Variant> Durable<V> {
     /// I8: whose majority elects. The newest configuration of the own log: it differs by one voter
     /// from the one before, which is committed, so their majorities meet.
     fn electing(&self) -> impl Iterator<Item = &Members> {
-        self.log.members().into_iter().map(|(_, members)| members)
+        let newest = self.log.members().filter(|_| !V::ELECT_BY_EVERY_CONFIGURATION);
+        let all = self.log.governing(self.committed).filter(|_| V::ELECT_BY_EVERY_CONFIGURATION);
+        newest.into_iter().chain(all).map(|(_, members)| members)
     }
 
     /// Everybody whose vote may count.
@@ -146,11 +157,17 @@ impl<V: Variant> Durable<V> {
 
     pub(super) fn on_vote<H: Host>(
         &mut self,
-        from: Rank,
+        (from, incarnation): (Rank, Incarnation),
         ballot: Ballot,
-        incarnation: Incarnation,
+        candidate: Incarnation,
         host: &mut H,
     ) {
+        let any = V::ANY_INCARNATION || V::OLD_INCARNATION_VOTES;
+        let counts = any || self.electing().any(|of| of.incarnation(from) == incarnation);
+        if !counts || candidate != self.log.incarnation() && !V::VOTE_TWICE {
+            // Another disk's: the one that counts, or is meant, has not spoken yet.
+            return;
+        }
         if let Office::Candidate(candidacy) = &mut self.office
             && candidacy.ballot == ballot
         {
@@ -163,7 +180,8 @@ impl<V: Variant> Durable<V> {
         let Office::Candidate(candidacy) = &self.office else { return };
         let counts = |members: &Members, rank: &Rank| {
             candidacy.votes[rank.index()].is_some_and(|incarnation| {
-                V::ANY_INCARNATION || incarnation == members.incarnation(*rank)
+                let any = V::ANY_INCARNATION || V::OLD_INCARNATION_VOTES;
+                any || incarnation == members.incarnation(*rank)
             })
         };
         let elected = self.electing().all(|members| {
@@ -194,7 +212,7 @@ impl<V: Variant> Durable<V> {
                     if self.cannot_win() {
                         self.stand_aside(host);
                     }
-                } else if promised > ballot {
+                } else if promised >= ballot {
                     self.depose(host);
                 }
             }
@@ -225,8 +243,10 @@ impl<V: Variant> Durable<V> {
             return self.nudge(REPEAT_AFTER);
         }
         let waits = self.now.since(candidacy.began_at) >= REPEAT_AFTER * 4;
-        if waits && !candidacy.denied.is_empty() {
-            // Those that could still agree are silent; one that has refused is not.
+        let waits_long = self.now.since(candidacy.began_at) >= REPEAT_AFTER * 16;
+        if waits_long || waits && !candidacy.denied.is_empty() {
+            // Those that could still agree are silent; one that has refused is not. And who by a
+            // newer log has a vote, or could lead, may not be among those that this one asks.
             return self.stand_aside(host);
         }
         self.request_votes(host);

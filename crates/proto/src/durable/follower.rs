@@ -42,6 +42,10 @@ impl<V: Variant> Durable<V> {
             self.raise(ballot, host);
         }
         self.aside_until = None;
+        self.told = self.told.max(begin.committed);
+        if self.told_members.is_none_or(|(at, _)| at < begin.members.0) {
+            self.told_members = Some(begin.members);
+        }
         let before = self.following.take_if(|before| before.ballot == ballot);
         if let Some(before) = before.as_ref().filter(|before| {
             before.stream > begin.stream || before.stream == begin.stream && before.position > 0

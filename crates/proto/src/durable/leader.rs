@@ -454,7 +454,7 @@ impl<V: Variant> Durable<V> {
         let Some((at, before)) = self.log.members().copied() else {
             return Err(ChangeRefused::NotLeader);
         };
-        if !term.announced {
+        if !term.announced && !V::CHANGE_BEFORE_OWN_ENTRY {
             return Err(ChangeRefused::NotLeader);
         }
         if at > self.committed && !V::TWO_CHANGES {
@@ -478,7 +478,7 @@ impl<V: Variant> Durable<V> {
                 if !before.learners.contains(rank) {
                     return Err(ChangeRefused::NoSuchMember);
                 }
-                if term.durable_at(rank) < self.committed {
+                if term.durable_at(rank) < self.committed && !V::PROMOTE_BEFORE_CAUGHT_UP {
                     return Err(ChangeRefused::LagsBehind);
                 }
                 after.learners.remove(rank);

@@ -300,10 +300,14 @@ impl Log {
         before.last().or(self.base.members.as_ref()).into_iter().chain(after)
     }
 
-    /// Whether the own log says who takes part: it may lack what stands before a state that was
-    /// installed.
-    pub(super) fn knows_members(&self, committed: Prefix) -> bool {
-        self.base.members.is_some() || self.configurations.iter().any(|(at, _)| *at <= committed)
+    /// The newest configuration, and the one before while the newest may yet be undone. (All before
+    /// these two are decided: a change begins when the last one is.)
+    pub(super) fn last_members(&self, committed: Prefix) -> impl Iterator<Item = &Placed> {
+        let newest = self.members();
+        let is_open = newest.is_some_and(|(at, _)| *at > committed);
+        let second = self.configurations.len().checked_sub(2);
+        let before = second.map_or(self.base.members.as_ref(), |at| self.configurations.get(at));
+        newest.into_iter().chain(before.filter(|_| is_open))
     }
 
     /// What goes with a state of `prefix`, if it is known here.

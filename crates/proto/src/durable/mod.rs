@@ -20,20 +20,20 @@
 //! - I7 A leader commits what a majority of the latest configuration holds durably, through an
 //!   entry of its own ballot, and counts itself as it counts the others. By construction:
 //!   `advance`. Simulated (`COUNT_SELF_EARLY`, `COMMIT_AT_ONE`), tested (`COMMIT_OLDER_BALLOT`).
-//! - I8 Who is elected holds every committed entry: a voter refuses a log older than its own, and a
-//!   candidate needs a majority of the newest configuration in its log, which differs by one voter
-//!   at most from the one before, which is committed (I12). By construction: `on_request_vote`,
-//!   `count_votes`. Simulated (`ELECT_OLDER_LOG`, `ELECT_BY_ONE`).
+//! - I8 Who is elected holds every committed entry: a voter refuses a log older than its own and
+//!   votes once a ballot, for one disk; a candidate needs a majority of the newest configuration of
+//!   its log. By construction: `on_request_vote`, `count_votes`. Simulated (`ELECT_OLDER_LOG`,
+//!   `ELECT_BY_ONE`, `VOTE_TWICE`).
 //! - I9 Nothing that was delivered is ever cut. Asserted in `take_entry`.
 //! - I10 Nothing torn, old or foreign is believed: see `places`.
 //! - I11 A leader answers reads from a state that holds everything acknowledged before they came:
 //!   it serves once an entry of its own ballot is committed, and a majority's *published* promises,
 //!   READ after the reads came, are not above its ballot. A promise is published before its vote
 //!   leaves. Simulated (`SERVE_EARLY`, `READ_WITHOUT_CHECK`).
-//! - I12 Configurations change by one voter at a time, each committed before the next, and count
-//!   incarnations, not seats. By construction: `change`. Tested (`COUNT_REMOVED`, `TWO_CHANGES`,
-//!   `ANY_INCARNATION`); not simulated yet.
-//! - I13 What every voter's disk holds: see `held`.
+//! - I12 Configurations change by one voter at a time, each committed before the next and after an
+//!   entry of the leader's own ballot, and count incarnations, not seats. By construction:
+//!   `change`. Simulated (`COUNT_REMOVED`, `TWO_CHANGES`, `ANY_INCARNATION`), tested
+//!   (`CHANGE_BEFORE_OWN_ENTRY`).
 //!
 //! **Liveness** L1 Under a stable Ω, working links and disks that sync, a value is decided in
 //! bounded time: what is lost with a link is asked for again, a stream that stands still is begun
@@ -134,11 +134,16 @@ pub struct Durable<V: Variant = Sound> {
     installed: Prefix,
     /// Every slot below is decided, and the own log holds it.
     committed: Prefix,
+    /// What a leader has said is decided, and who takes part by it: the own log may be behind.
+    told: Prefix,
+    told_members: Option<log::Placed>,
     /// The state of this prefix is missing: nothing can be delivered.
     lacks: Option<Prefix>,
     office: Office,
     following: Option<Following>,
     vote_owed: Option<Owed>,
+    /// Whom the vote in the present promise went to.
+    voted: Option<(Ballot, Incarnation)>,
     trusted: bool,
     /// The highest ballot heard of.
     highest: Ballot,
@@ -158,9 +163,11 @@ pub struct Durable<V: Variant = Sound> {
 
 /// Whether `log` itself says that its disk votes for the seat `me`.
 fn is_voter(me: Rank, log: &Log) -> bool {
-    log.members().is_some_and(|(_, members)| {
-        members.voters.contains(me) && members.incarnation(me) == log.incarnation()
-    })
+    log.members().is_some_and(|(_, members)| votes(me, log, members))
+}
+
+fn votes(me: Rank, log: &Log, members: &Members) -> bool {
+    members.voters.contains(me) && members.incarnation(me) == log.incarnation()
 }
 
 fn disk<H: Host>(host: &mut H) -> &mut H::Disk {
@@ -218,10 +225,13 @@ impl<V: Variant> Durable<V> {
             log,
             applied,
             installed: applied,
+            told: Prefix::ZERO,
+            told_members: None,
             lacks,
             office: Office::None,
             following: None,
             vote_owed: None,
+            voted: None,
             trusted: false,
             trouble: Trouble::default(),
             aside_until: None,
@@ -245,6 +255,13 @@ impl<V: Variant> Durable<V> {
 
     fn is_voter(&self) -> bool {
         is_voter(self.me, &self.log)
+    }
+
+    /// Whether this disk votes, or did before a change that is not known to be decided: it may be
+    /// the only one that holds that change, and then nobody else can be elected.
+    fn may_lead(&self) -> bool {
+        let mut last = self.log.last_members(self.committed);
+        last.any(|(_, members)| votes(self.me, &self.log, members))
     }
 
     /// Shows readers the promise (I11). Who is no voter shows none: a new disk on this seat knows
@@ -334,10 +351,12 @@ impl<V: Variant> Durable<V> {
 
     fn on_message<H: Host>(&mut self, from: Rank, message: Message, host: &mut H) {
         match message {
-            Message::RequestVote { ballot, last, end, .. } => {
-                self.on_request_vote(from, ballot, (last, end), host);
+            Message::RequestVote { ballot, incarnation, last, end } => {
+                self.on_request_vote((from, incarnation), ballot, (last, end), host);
             }
-            Message::Vote { ballot, incarnation } => self.on_vote(from, ballot, incarnation, host),
+            Message::Vote { ballot, incarnation, candidate } => {
+                self.on_vote((from, incarnation), ballot, candidate, host);
+            }
             Message::Denied { ballot, promised, older } => {
                 self.on_denied(from, ballot, promised, older, host);
             }
@@ -451,6 +470,17 @@ impl<V: Variant> Replicator for Durable<V> {
         Some(Configuration { at, members, is_decided, leaving })
     }
 
+    fn candidates(&self) -> Option<MemberSet> {
+        // A change that may yet be undone takes nobody out of the running: others may not know it.
+        let last = self.log.last_members(self.committed).chain(&self.told_members);
+        last.map(|(_, members)| members.voters).reduce(MemberSet::union)
+    }
+
+    fn electors(&self) -> Option<MemberSet> {
+        let newest = self.log.members().into_iter().chain(&self.told_members);
+        newest.max_by_key(|(at, _)| *at).map(|(_, members)| members.voters)
+    }
+
     fn incarnation(&self) -> Incarnation {
         self.log.incarnation()
     }
@@ -466,12 +496,12 @@ impl<V: Variant> Replicator for Durable<V> {
     }
 
     fn can_lead(&self) -> bool {
-        // Who leads goes on until its own removal is decided.
-        let leads = matches!(self.office, Office::Leader(_));
+        // Whoever lacks what it knows to be decided is elected by nobody (I8). It must not try: it
+        // would have to keep to ballots of its own, and so depose whoever tells it more.
         self.lacks.is_none()
+            && self.log.end() >= self.told
             && self.is_well()
-            && (leads || self.is_voter())
-            && self.log.knows_members(self.committed)
+            && self.may_lead()
             && self.aside_until.is_none()
     }
 

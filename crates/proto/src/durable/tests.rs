@@ -39,6 +39,10 @@ variants! {
     TwoChanges: TWO_CHANGES,
     AnyIncarnation: ANY_INCARNATION,
     PublishAsLearner: PUBLISH_AS_LEARNER,
+    VoteTwice: VOTE_TWICE,
+    ElectByEveryConfiguration: ELECT_BY_EVERY_CONFIGURATION,
+    PromoteBeforeCaughtUp: PROMOTE_BEFORE_CAUGHT_UP,
+    ChangeBeforeOwnEntry: CHANGE_BEFORE_OWN_ENTRY,
     TornAck: TORN_ACK,
 }
 

@@ -3,7 +3,7 @@
 //! As in Velos: a zero-sized type whose constants the compiler folds, so nobody can switch a bug on
 //! at run time. The simulator's sweep must catch each one, but for those that need a schedule which
 //! no seed finds soon; `tests` steps through these: `ACK_UNVERIFIED`, `COMMIT_OLDER_BALLOT`,
-//! `CUT_DURING_SYNC`, `TORN_ACK`, and the three about members.
+//! `CUT_DURING_SYNC`, `TORN_ACK`, `CHANGE_BEFORE_OWN_ENTRY`.
 
 /// One way to build the machine.
 pub trait Variant: 'static {
@@ -54,8 +54,19 @@ pub trait Variant: 'static {
     const TWO_CHANGES: bool = false;
     /// Show readers a promise before the own log says that this disk votes.
     const PUBLISH_AS_LEARNER: bool = false;
+    /// Give the vote in one ballot to whoever asks from that seat, whichever disk it is.
+    const VOTE_TWICE: bool = false;
+    /// Begin a change of members before an entry of the own ballot is committed.
+    const CHANGE_BEFORE_OWN_ENTRY: bool = false;
+    /// Let a learner vote before it holds everything that is committed.
+    const PROMOTE_BEFORE_CAUGHT_UP: bool = false;
     /// Take acknowledgements and votes of another incarnation for the member's.
     const ANY_INCARNATION: bool = false;
+    /// The same, of votes only.
+    const OLD_INCARNATION_VOTES: bool = false;
+    /// Ask for a majority of every configuration since the last that is known to be committed,
+    /// although its disks may be gone.
+    const ELECT_BY_EVERY_CONFIGURATION: bool = false;
 }
 
 /// The protocol as it should be.

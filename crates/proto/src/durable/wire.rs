@@ -35,8 +35,8 @@ pub(super) struct Begin {
 pub(super) enum Message {
     /// Give me your vote in `ballot`: this is how new my log is.
     RequestVote { ballot: Ballot, incarnation: Incarnation, last: Ballot, end: Prefix },
-    /// It is yours, and the promise is on disk.
-    Vote { ballot: Ballot, incarnation: Incarnation },
+    /// It is that candidate's, and the promise is on disk.
+    Vote { ballot: Ballot, incarnation: Incarnation, candidate: Incarnation },
     /// No: `promised` came before, or (`older`) your log is older than mine.
     Denied { ballot: Ballot, promised: Ballot, older: bool },
     /// I lead; here is what my log looks like.
@@ -69,7 +69,9 @@ impl Message {
             Message::RequestVote { ballot, incarnation, last, end } => {
                 (1, [ballot.0, incarnation.0, last.0, end.0])
             }
-            Message::Vote { ballot, incarnation } => (2, [ballot.0, incarnation.0, 0, 0]),
+            Message::Vote { ballot, incarnation, candidate } => {
+                (2, [ballot.0, incarnation.0, candidate.0, 0])
+            }
             Message::Denied { ballot, promised, older } => {
                 (3, [ballot.0, promised.0, u64::from(*older), 0])
             }
@@ -111,7 +113,7 @@ impl Message {
                 last: Ballot(b),
                 end: Prefix(c),
             },
-            2 => Message::Vote { ballot, incarnation: Incarnation(a) },
+            2 => Message::Vote { ballot, incarnation: Incarnation(a), candidate: Incarnation(b) },
             3 => Message::Denied { ballot, promised: Ballot(a), older: b != 0 },
             4 => {
                 let at = Prefix(words.next()?);
@@ -153,7 +155,7 @@ mod tests {
         let incarnation = Incarnation(7);
         for message in [
             Message::RequestVote { ballot, incarnation, last: Ballot(3), end: Prefix(9) },
-            Message::Vote { ballot, incarnation },
+            Message::Vote { ballot, incarnation, candidate: Incarnation(8) },
             Message::Denied { ballot, promised: Ballot(9), older: true },
             Message::Begin(Begin {
                 ballot,

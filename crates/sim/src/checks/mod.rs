@@ -4,6 +4,8 @@
 //! histories: a check that cannot fail checks nothing.
 
 pub(crate) mod agreement;
+pub(crate) mod configurations;
+pub(crate) mod copies;
 pub(crate) mod digest;
 pub(crate) mod held;
 pub(crate) mod linearizable;

@@ -244,6 +244,39 @@ impl<V: Variant> Group<V> {
         self.act(member, |machine, now, host| machine.change(change, now, host))
     }
 
+    pub(super) fn request_vote(
+        &mut self,
+        member: usize,
+        candidate: (Rank, Incarnation),
+        ballot: Ballot,
+        log: (Ballot, Prefix),
+    ) {
+        self.heal();
+        self.act(member, |of, _, host| of.on_request_vote(candidate, ballot, log, host));
+    }
+
+    pub(super) fn vote(
+        &mut self,
+        member: usize,
+        from: (Rank, Incarnation),
+        ballot: Ballot,
+        candidate: Incarnation,
+    ) {
+        self.act(member, |of, _, host| of.on_vote(from, ballot, candidate, host));
+    }
+
+    /// Votes for `candidate` that are on their way to its seat.
+    pub(super) fn n_votes_sent(&self, to: usize, candidate: Incarnation) -> usize {
+        let is_vote = |event: &Event<'_>| match event {
+            Event::Message { bytes, .. } => matches!(
+                Message::decode(bytes),
+                Some(Message::Vote { candidate: of, .. }) if of == candidate
+            ),
+            _ => false,
+        };
+        self.world.inboxes[to].iter().filter(is_vote).count()
+    }
+
     pub(super) fn snapshotted(&mut self, member: usize, prefix: Prefix) {
         self.act(member, |machine, _, host| machine.snapshotted(prefix, host));
     }

@@ -178,3 +178,141 @@ fn a_log_that_goes_on_alone_has_its_content_and_no_old_member() {
     let again = begin_from(&mut new, Prefix(3), &head, (Incarnation(8), Ballot(92)));
     assert_eq!(again.err(), Some(Unusable::NotEmpty));
 }
+
+fn votes_for_two_disks_of_one_seat<V: Variant>() -> bool {
+    let mut group = Group::<V>::led(3, 2);
+    let ballot = group.status(2).ballot;
+    group.isolate(2);
+    let log = (group.member(0).log.last_ballot(), group.member(0).log.end());
+    // The same number: the second disk knows nothing of the first one's ballots.
+    let candidate = (Rank::at(2), Incarnation(2));
+    group.request_vote(0, candidate, ballot, log);
+    group.n_votes_sent(2, Incarnation(2)) > 0
+}
+
+// I8
+#[test]
+fn a_ballot_gets_one_vote_although_two_disks_of_a_seat_use_it() {
+    assert!(!votes_for_two_disks_of_one_seat::<Sound>());
+    assert!(votes_for_two_disks_of_one_seat::<VoteTwice>());
+}
+
+#[test]
+fn a_vote_of_an_old_disk_is_not_taken_for_its_successors() {
+    let mut group = Group::<Sound>::new(3);
+    group.isolate(2);
+    group.cut_messages(1, 0);
+    group.lead(0);
+    group.run(5);
+    let ballot = group.status(0).ballot;
+    group.vote(0, (Rank::at(1), Incarnation(9)), ballot, Incarnation(1));
+    group.run(5);
+    assert!(!group.holds_office(0));
+    // The disk that counts is asked all the same.
+    group.heal();
+    group.isolate(2);
+    group.run(50);
+    assert!(group.holds_office(0));
+}
+
+#[test]
+fn who_alone_holds_its_own_removal_can_still_lead() {
+    let mut group = Group::<Sound>::led(2, 0);
+    group.isolate(0);
+    group.change(0, Change::Remove(Rank::at(0))).expect("nothing else is under way");
+    group.run(5);
+    group.follow(0);
+    group.heal();
+    group.lead(1);
+    group.run(60);
+    assert!(!group.holds_office(1), "its log is older");
+    group.follow(1);
+    assert!(group.member(0).can_lead(), "nobody else can");
+    group.lead(0);
+    group.run(30);
+    assert!(!group.member(0).can_lead(), "the removal is decided");
+    group.run(200);
+    group.lead(1);
+    group.run(30);
+    assert!(group.holds_office(1));
+}
+
+/// Replaces seats 1 and 2, one after the other; then everybody restarts and knows nothing of what
+/// is committed. Whether a leader is elected.
+fn elects_after_two_replacements<V: Variant>() -> bool {
+    let mut group = Group::<V>::led(3, 0);
+    for seat in [1, 2] {
+        group.power_cut(seat);
+        let (rank, incarnation) = (Rank::at(seat), Incarnation(seat as u64 + 1));
+        group.change(0, Change::Replace(rank, incarnation)).expect("nothing is under way");
+        group.run(20);
+        group.join(seat, incarnation);
+        group.run(200);
+        group.change(0, Change::Promote(rank)).expect("it has everything");
+        group.run(20);
+    }
+    (0..3).for_each(|member| group.power_cut(member));
+    (0..3).for_each(|member| group.recover(member));
+    // A new disk as leader: its log begins at slot 0, and no entry there says who founded.
+    assert!(group.member(2).can_lead());
+    group.lead(2);
+    group.run(60);
+    group.holds_office(2)
+}
+
+#[test]
+fn disks_that_are_gone_for_good_are_not_asked_for_votes() {
+    assert!(elects_after_two_replacements::<Sound>());
+    assert!(!elects_after_two_replacements::<ElectByEveryConfiguration>());
+}
+
+fn promoted_with_nothing<V: Variant>() -> bool {
+    let mut group = Group::<V>::led(3, 0);
+    group.propose(0, b"one");
+    group.run(20);
+    group.power_cut(2);
+    group.change(0, Change::Replace(Rank::at(2), Incarnation(2))).expect("nothing under way");
+    group.run(20);
+    group.change(0, Change::Promote(Rank::at(2))).is_ok()
+}
+
+#[test]
+fn who_lacks_what_is_committed_gets_no_vote() {
+    assert!(!promoted_with_nothing::<Sound>());
+    assert!(promoted_with_nothing::<PromoteBeforeCaughtUp>());
+}
+
+/// The trap of single changes in Raft: the last leader's change may be elsewhere in the log.
+fn changes_before_its_own_entry_is_decided<V: Variant>() -> bool {
+    let mut group = Group::<V>::led(3, 0);
+    group.isolate(0);
+    group.lead(1);
+    group.cut_writes(1, 2);
+    group.run(30);
+    assert!(group.holds_office(1), "by a vote of seat 2");
+    group.change(1, Change::Remove(Rank::at(0))).is_ok()
+}
+
+#[test]
+fn a_change_waits_for_an_entry_of_its_leaders_ballot() {
+    assert!(!changes_before_its_own_entry_is_decided::<Sound>());
+    assert!(changes_before_its_own_entry_is_decided::<ChangeBeforeOwnEntry>());
+}
+
+/// A voter that lacks what is decided, and the configuration too by which the leader was elected.
+#[test]
+fn who_knows_that_its_log_is_behind_does_not_try_to_lead() {
+    let mut group = Group::<Sound>::led(4, 0);
+    group.isolate(3);
+    group.change(0, Change::Remove(Rank::at(2))).expect("nothing else is under way");
+    group.run(20);
+    group.heal();
+    group.cut_writes(0, 3);
+    group.reconnect(0, 3);
+    group.run(5);
+    let late = group.member(3);
+    assert!(late.log.end() < group.status(0).committed, "nothing has reached it but words");
+    assert!(!late.can_lead());
+    let voters = late.electors().expect("known");
+    assert!(!voters.contains(Rank::at(2)), "it counts by what it was told");
+}

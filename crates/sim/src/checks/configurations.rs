@@ -1,0 +1,116 @@
+//! Membership: everybody decides the same configurations, and of two that follow each other any two
+//! majorities meet, because they differ by one voter at most.
+//!
+//! A voter is a disk, not a seat: another incarnation on the same seat is another voter.
+//!
+//! Why no false alarm: a node reports a configuration as decided only by its own word, and a leader
+//! is looked at before each change that it begins, so none that was decided is passed over.
+
+use base::{Incarnation, Prefix, Rank};
+use proto::durable::Members;
+use std::collections::BTreeMap;
+
+/// Every configuration that was decided, by where it governs from; and those that were begun.
+#[derive(Default)]
+pub(crate) struct Configurations {
+    decided: BTreeMap<Prefix, Members>,
+    begun: Vec<(Prefix, Members)>,
+}
+
+impl Configurations {
+    /// A node says that `members` govern from `at` on, and that this is decided.
+    pub(crate) fn decided(&mut self, at: Prefix, members: &Members) -> Result<(), String> {
+        if let Some(known) = self.decided.get(&at) {
+            let same = known == members;
+            return if same {
+                Ok(())
+            } else {
+                Err(format!("from {at} on: {known:?}, {members:?}"))
+            };
+        }
+        let before = self.decided.range(..at).next_back();
+        let after = self.decided.range(at..).next();
+        for (other, neighbour) in before.into_iter().chain(after) {
+            let n_changed = n_changed(neighbour, members);
+            if n_changed > 1 {
+                return Err(format!(
+                    "{n_changed} voters differ between {neighbour:?} from {other} on and {members:?} \
+                     from {at} on"
+                ));
+            }
+        }
+        self.decided.insert(at, *members);
+        Ok(())
+    }
+
+    /// A leader has begun to change to `members`.
+    pub(crate) fn began(&mut self, at: Prefix, members: Members) {
+        self.begun.push((at, members));
+    }
+
+    /// The newest that is decided.
+    pub(crate) fn newest(&self) -> Option<(Prefix, Members)> {
+        self.decided.last_key_value().map(|(at, members)| (*at, *members))
+    }
+
+    /// The newest that is decided, and all that may still be.
+    pub(crate) fn possible(&self) -> Vec<Members> {
+        let Some((newest, members)) = self.newest() else { return Vec::new() };
+        let open = self.begun.iter().filter(|(at, _)| *at > newest).map(|(_, members)| *members);
+        std::iter::once(members).chain(open).collect()
+    }
+}
+
+/// Whether this disk votes.
+pub(crate) fn votes(members: &Members, rank: Rank, incarnation: Incarnation) -> bool {
+    members.voters.contains(rank) && members.incarnation(rank) == incarnation
+}
+
+fn n_changed(one: &Members, two: &Members) -> usize {
+    let gone = |from: &Members, to: &Members| {
+        from.voters.iter().filter(|rank| !votes(to, *rank, from.incarnation(*rank))).count()
+    };
+    gone(one, two) + gone(two, one)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::MemberSet;
+
+    fn of(voters: &[usize]) -> Members {
+        let voters: MemberSet = voters.iter().map(|rank| Rank::at(*rank)).collect();
+        Members { voters, incarnations: [1; base::MAX_MEMBERS], ..Members::default() }
+    }
+
+    #[test]
+    fn two_configurations_for_one_place_are_a_violation() {
+        let mut configurations = Configurations::default();
+        assert!(configurations.decided(Prefix(4), &of(&[0, 1, 2])).is_ok());
+        assert!(configurations.decided(Prefix(4), &of(&[0, 1, 2])).is_ok());
+        assert!(configurations.decided(Prefix(4), &of(&[0, 1])).is_err());
+    }
+
+    #[test]
+    fn two_voters_at_once_are_a_violation_and_another_disk_is_another_voter() {
+        let mut configurations = Configurations::default();
+        assert!(configurations.decided(Prefix(0), &of(&[0, 1, 2])).is_ok());
+        assert!(configurations.decided(Prefix(9), &of(&[0, 1])).is_ok());
+        assert!(configurations.decided(Prefix(12), &of(&[0, 1, 3, 4])).is_err());
+        let mut swapped = of(&[0, 1]);
+        swapped.incarnations[1] = 2;
+        assert!(configurations.decided(Prefix(12), &swapped).is_err());
+        assert!(configurations.decided(Prefix(12), &of(&[0])).is_ok());
+        assert!(configurations.decided(Prefix(5), &of(&[0, 1, 2, 3])).is_err(), "late news too");
+    }
+
+    #[test]
+    fn what_was_begun_is_possible_until_something_later_is_decided() {
+        let mut configurations = Configurations::default();
+        assert!(configurations.decided(Prefix(0), &of(&[0, 1, 2])).is_ok());
+        configurations.began(Prefix(9), of(&[0, 1]));
+        assert_eq!(configurations.possible().len(), 2);
+        assert!(configurations.decided(Prefix(9), &of(&[0, 1])).is_ok());
+        assert_eq!(configurations.possible(), [of(&[0, 1])]);
+    }
+}

@@ -1,0 +1,493 @@
+//! The operator: changes the members while everything else goes wrong.
+//!
+//! One goal at a time, and each step looks first at what a leader says, as an operator's tool does:
+//! a change whose outcome is unknown is looked up, not guessed. Disks are taken away before, while
+//! or after the members change; some are kept, and come back when nobody wants them.
+//!
+//! - I1 No disk of a voter is lost while another one is missing, nor where that voter is needed. By
+//!   construction: a goal that loses one begins with three voters or more, and ends with the
+//!   cluster whole again.
+//! - I2 An incarnation is never used twice. By construction: one counter.
+
+use crate::checks::configurations::votes;
+use crate::coverage::Mark;
+use crate::disk::Disk;
+use crate::plan::{MS, Plan};
+use crate::queue::Happening;
+use crate::trace::Topic;
+use crate::world::{Phase, World};
+use crate::{Birth, Config, Property, Subject};
+use base::{Incarnation, MemberSet, Prefix, Rank, Rng, majority};
+use proto::Role;
+use proto::durable::{Change, ChangeRefused, Configuration, FIRST, Members};
+
+/// What the operator is about to achieve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Goal {
+    /// This disk votes at that seat.
+    Add(usize, Incarnation),
+    /// The seat is free.
+    Remove(usize),
+    /// This disk votes at that seat, instead of another.
+    Replace(usize, Incarnation),
+}
+
+/// One place in the cluster, and the disks that belong there.
+struct Seat {
+    /// Of the disk that is in place.
+    incarnation: Incarnation,
+    /// A process runs on it, or would if it were not dead at the moment.
+    is_taken: bool,
+    /// A disk that was replaced and is still there.
+    attic: Option<(Disk, Incarnation)>,
+    /// Until then the disk in place is the replaced one, and the other is in the attic.
+    is_haunted_until: Option<u64>,
+}
+
+/// See the module's text.
+pub(crate) struct Operator {
+    rng: Rng,
+    founders: MemberSet,
+    seats: Vec<Seat>,
+    goal: Option<Goal>,
+    n_incarnations: u64,
+    every_ns: u64,
+    /// So many of 8 disks that are replaced are kept.
+    keeps: u64,
+    n_done: u64,
+}
+
+impl Operator {
+    /// Draws from a generator of its own; the number of seats is the plan's from now on.
+    pub(crate) fn draw(seed: u64, config: &Config, plan: &mut Plan) -> Operator {
+        let mut rng = Rng::new(seed ^ 0x6d65_6d62_6572);
+        let n_seats = config.members.unwrap_or(rng.range(3, 6) as usize);
+        plan.members = n_seats;
+        let n_founders = 3.min(n_seats) - usize::from(rng.chance(1, 8) && n_seats > 1);
+        let founders = MemberSet::all(n_founders);
+        let seat = |rank| Seat {
+            incarnation: FIRST,
+            is_taken: founders.contains(rank),
+            attic: None,
+            is_haunted_until: None,
+        };
+        Operator {
+            seats: Rank::all(n_seats).map(seat).collect(),
+            founders,
+            goal: None,
+            n_incarnations: FIRST.0,
+            every_ns: MS * (4 << rng.below(6)),
+            keeps: [0, 4, 8][rng.below(3) as usize],
+            n_done: 0,
+            rng,
+        }
+    }
+
+    fn next_incarnation(&mut self) -> Incarnation {
+        self.n_incarnations += 1;
+        Incarnation(self.n_incarnations)
+    }
+
+    /// I1, I2: what could be done next in a cluster of `members`.
+    fn think(&mut self, members: &Members) -> Option<Goal> {
+        let n_voters = members.voters.len();
+        let at = self.rng.below(self.seats.len() as u64) as usize;
+        let rank = Rank::at(at);
+        if !members.all().contains(rank) {
+            return Some(Goal::Add(at, self.next_incarnation()));
+        }
+        let is_learner = members.learners.contains(rank);
+        if self.rng.chance(2, 3) && (n_voters >= 3 || is_learner) {
+            return Some(Goal::Replace(at, self.next_incarnation()));
+        }
+        (n_voters > 2 || is_learner || n_voters == 2 && self.rng.chance(1, 8))
+            .then_some(Goal::Remove(at))
+    }
+}
+
+impl<S: Subject> World<S> {
+    /// Who votes at first.
+    pub(crate) fn founders(&self) -> MemberSet {
+        let all = || MemberSet::all(self.plan.members);
+        self.operator.as_ref().map_or_else(all, |operator| operator.founders)
+    }
+
+    /// The operator's working day begins.
+    pub(crate) fn open_office(&mut self) {
+        if let Some(operator) = &self.operator {
+            self.net.queue.push(operator.every_ns, Happening::Operate);
+        }
+    }
+
+    /// Whether `node` has a process, dead or alive.
+    pub(crate) fn is_taken(&self, node: usize) -> bool {
+        self.operator.as_ref().is_none_or(|operator| operator.seats[node].is_taken)
+    }
+
+    /// How the first life on the disk of `node` begins.
+    pub(crate) fn first_birth(&self, node: usize) -> Birth {
+        match self.incarnation(node) {
+            FIRST => Birth::Fresh,
+            incarnation => Birth::Joined { incarnation },
+        }
+    }
+
+    fn incarnation(&self, node: usize) -> Incarnation {
+        self.operator.as_ref().map_or(FIRST, |operator| operator.seats[node].incarnation)
+    }
+
+    // ---- what every run of a node shows ----
+
+    /// Notes what `node` says of the members, and looks for copies of what it calls committed.
+    pub(crate) fn look_at_disks(&mut self, node: usize, machine: &S) {
+        let configuration = machine.configuration();
+        if let Some(Configuration { at, members, is_decided: true, .. }) = configuration
+            && S::HAS_OPERATOR
+            && let Err(detail) = self.ledger.configurations.decided(at, &members)
+        {
+            self.net.violate(Property::Membership, format!("r{node}: {detail}"));
+        }
+        let committed = machine.status().committed;
+        if let Some(Configuration { members, .. }) = configuration
+            && self.ledger.copies.is_news(committed)
+        {
+            let last = committed.0.checked_sub(1).map(base::Slot);
+            let ballot = last
+                .and_then(|slot| proto::disk::Disk::head(&self.disks[node], slot))
+                .map(|head| head.ballot);
+            let holders: MemberSet = members
+                .voters
+                .iter()
+                .filter(|rank| self.holds(*rank, members.incarnation(*rank), committed, ballot))
+                .collect();
+            if !members.has_quorum(holders) {
+                let detail = format!(
+                    "r{node} calls {committed} committed, on the disks of {holders:?} of {:?}",
+                    members.voters
+                );
+                self.net.violate(Property::Durability, detail);
+            }
+        }
+    }
+
+    fn holds(
+        &self,
+        rank: Rank,
+        incarnation: Incarnation,
+        prefix: Prefix,
+        ballot: Option<base::Ballot>,
+    ) -> bool {
+        let at = rank.index();
+        if self.incarnation(at) == incarnation {
+            return self.disks[at].holds(prefix, ballot);
+        }
+        let attic = self.operator.as_ref().and_then(|operator| operator.seats[at].attic.as_ref());
+        if let Some((disk, _)) = attic.filter(|(_, of)| *of == incarnation) {
+            return disk.holds(prefix, ballot);
+        }
+        self.ledger.copies.once_held(rank, incarnation, prefix)
+    }
+
+    // ---- the operator's rounds ----
+
+    pub(crate) fn on_operate(&mut self) {
+        let Some(operator) = &mut self.operator else { return };
+        let calm = self.phase != Phase::Safety;
+        let every_ns = if calm { 10 * MS } else { operator.every_ns };
+        let pause = 1 + operator.rng.below(2 * every_ns);
+        let at = self.net.now() + pause;
+        self.net.queue.push(at, Happening::Operate);
+        self.mind_the_attic();
+        let Some((leader, configuration)) = self.ask_a_leader() else { return };
+        if self.operator.as_ref().is_some_and(|operator| operator.goal.is_none()) && !calm {
+            self.set_out(leader, &configuration);
+        }
+        self.interfere(leader, &configuration);
+        self.pursue(leader, &configuration);
+    }
+
+    /// Somebody else asks for another change while one is under way: it has to be refused.
+    fn interfere(&mut self, leader: usize, configuration: &Configuration) {
+        let Some(operator) = &mut self.operator else { return };
+        if !configuration.is_decided && operator.rng.chance(1, 2) {
+            let seat = Rank::at(operator.rng.below(self.plan.members as u64) as usize);
+            let _refused = self.change(leader, Change::Remove(seat));
+        }
+    }
+
+    /// Somebody who says that it leads, or is about to, and what it says about the members. (It may
+    /// be wrong.)
+    fn ask_a_leader(&mut self) -> Option<(usize, Configuration)> {
+        let leaders: Vec<usize> = (0..self.plan.members)
+            .filter(|node| self.net.processes[*node].runs())
+            .filter(|node| matches!(self.role(*node), Some(Role::Leader | Role::Candidate)))
+            .collect();
+        let operator = self.operator.as_mut()?;
+        if leaders.is_empty() {
+            return None;
+        }
+        let leader = leaders[operator.rng.below(leaders.len() as u64) as usize];
+        let configuration = self.machines[leader].as_ref()?.configuration()?;
+        Some((leader, configuration))
+    }
+
+    /// I1: only a configuration that is decided is a place to start from, and the newest of all.
+    fn set_out(&mut self, leader: usize, configuration: &Configuration) {
+        let newest = self.ledger.configurations.newest().map(|(at, _)| at);
+        if !configuration.is_decided || newest.is_none_or(|newest| newest > configuration.at) {
+            return;
+        }
+        let Some(operator) = &mut self.operator else { return };
+        let Some(goal) = operator.think(&configuration.members) else { return };
+        operator.goal = Some(goal);
+        let wipes_first = operator.rng.chance(1, 2);
+        self.note(goal, 0);
+        if let Goal::Replace(seat, incarnation) = goal
+            && wipes_first
+            && seat != leader
+        {
+            self.put_disk(seat, incarnation);
+        }
+    }
+
+    /// The next step towards the goal.
+    fn pursue(&mut self, leader: usize, configuration: &Configuration) {
+        let Some(goal) = self.operator.as_ref().and_then(|operator| operator.goal) else { return };
+        let members = &configuration.members;
+        match goal {
+            Goal::Add(seat, incarnation) | Goal::Replace(seat, incarnation) => {
+                let rank = Rank::at(seat);
+                if members.incarnation(rank) != incarnation || !members.all().contains(rank) {
+                    let change = match goal {
+                        Goal::Replace(..) if members.all().contains(rank) => {
+                            Change::Replace(rank, incarnation)
+                        }
+                        Goal::Add(..) | Goal::Replace(..) | Goal::Remove(_) => {
+                            Change::Add(rank, incarnation)
+                        }
+                    };
+                    if self.change(leader, change) == Err(ChangeRefused::Needed) {
+                        // It leads itself: its end settles that.
+                        self.put_disk(seat, incarnation);
+                    }
+                } else if !configuration.is_decided {
+                } else if self.incarnation(seat) != incarnation {
+                    self.put_disk(seat, incarnation);
+                } else if members.learners.contains(rank) {
+                    self.promote(leader, rank);
+                } else {
+                    self.arrive(goal);
+                }
+            }
+            Goal::Remove(seat) => {
+                if members.all().contains(Rank::at(seat)) {
+                    let _refused_for_now = self.change(leader, Change::Remove(Rank::at(seat)));
+                } else if configuration.is_decided {
+                    self.arrive(goal);
+                    // Some of those that are removed go on as if nothing had happened.
+                    let stops = self.operator.as_mut().is_some_and(|of| of.rng.chance(1, 2));
+                    if stops {
+                        self.vacate(seat);
+                    }
+                }
+            }
+        }
+    }
+
+    fn promote(&mut self, leader: usize, rank: Rank) {
+        let Some(committed) = self.machines[leader].as_ref().map(|one| one.status().committed)
+        else {
+            return;
+        };
+        if self.change(leader, Change::Promote(rank)).is_ok()
+            && self.disks[rank.index()].durable() < committed
+        {
+            let reaches = self.disks[rank.index()].durable();
+            let detail = format!("{rank} votes with {reaches} of {committed} on its disk");
+            self.net.violate(Property::Membership, detail);
+        }
+    }
+
+    fn change(&mut self, leader: usize, change: Change) -> Result<(), ChangeRefused> {
+        let Some(mut machine) = self.machines[leader].take() else {
+            return Err(ChangeRefused::NotLeader);
+        };
+        self.look_at_disks(leader, &machine);
+        let result = self.with_host(leader, |host, clock| machine.change(change, clock, host));
+        if let (Ok(slot), Some(configuration)) = (result, machine.configuration()) {
+            self.ledger.configurations.began(slot.prefix_through(), configuration.members);
+        }
+        self.heed(leader, &mut machine);
+        self.look_at_disks(leader, &machine);
+        self.machines[leader] = Some(machine);
+        self.net.arm_run(leader, self.net.now());
+        result.map(|_| ())
+    }
+
+    fn arrive(&mut self, goal: Goal) {
+        self.note(goal, 1);
+        self.net.coverage.hit(match goal {
+            Goal::Add(..) => Mark::MemberAdded,
+            Goal::Remove(_) => Mark::MemberRemoved,
+            Goal::Replace(..) => Mark::MemberReplaced,
+        });
+        if let Some(operator) = &mut self.operator {
+            operator.goal = None;
+            operator.n_done += 1;
+        }
+    }
+
+    fn note(&mut self, goal: Goal, is_done: u64) {
+        let (seat, number) = match goal {
+            Goal::Add(seat, incarnation) => (seat, incarnation.0),
+            Goal::Remove(seat) => (seat, 0),
+            Goal::Replace(seat, incarnation) => (seat, incarnation.0 | 1 << 32),
+        };
+        self.net.trace.record(self.net.now(), seat, Topic::Operator, number, is_done);
+    }
+
+    // ---- disks ----
+
+    /// A new disk sits at `seat` from now on, and a process on it.
+    fn put_disk(&mut self, seat: usize, incarnation: Incarnation) {
+        self.exorcise(seat);
+        if self.incarnation(seat) == incarnation {
+            return;
+        }
+        self.vacate(seat);
+        let before = std::mem::replace(&mut self.disks[seat], Disk::new(S::STORE));
+        let Some(operator) = &mut self.operator else { return };
+        let of = &mut operator.seats[seat];
+        let was = std::mem::replace(&mut of.incarnation, incarnation);
+        of.is_taken = true;
+        let gone = if operator.rng.chance(operator.keeps, 8) {
+            of.attic.replace((before, was))
+        } else {
+            Some((before, was))
+        };
+        if let Some((disk, of)) = gone {
+            self.ledger.copies.lost(Rank::at(seat), of, disk.durable());
+        }
+        self.be_born(seat, Birth::Joined { incarnation });
+    }
+
+    /// Nobody runs at `seat` any more.
+    fn vacate(&mut self, seat: usize) {
+        if self.net.processes[seat].alive {
+            self.crash(seat);
+        }
+        if let Some(operator) = &mut self.operator {
+            operator.seats[seat].is_taken = false;
+        }
+    }
+
+    /// Now and then a disk that was replaced is back in its place for a while, with all that it
+    /// once promised and held, and without what its successor has.
+    fn mind_the_attic(&mut self) {
+        let now = self.net.now();
+        let Some(operator) = &mut self.operator else { return };
+        let over = |seat: &Seat| seat.is_haunted_until.is_some_and(|until| until <= now);
+        let calm = self.phase != Phase::Safety;
+        let mut swap = None;
+        for (at, seat) in operator.seats.iter().enumerate() {
+            let begins = seat.is_haunted_until.is_none() && seat.attic.is_some() && seat.is_taken;
+            if over(seat) || begins && !calm && operator.rng.chance(1, 32) {
+                swap = Some(at);
+            }
+        }
+        if let Some(seat) = swap {
+            self.swap_with_attic(seat);
+        }
+    }
+
+    /// The disk that belongs to `seat` is in its place.
+    fn exorcise(&mut self, seat: usize) {
+        let Some(operator) = &self.operator else { return };
+        if operator.seats[seat].is_haunted_until.is_some() {
+            self.swap_with_attic(seat);
+        }
+    }
+
+    fn swap_with_attic(&mut self, seat: usize) {
+        if self.net.processes[seat].alive {
+            self.crash(seat);
+        }
+        let Some(operator) = &mut self.operator else { return };
+        let of = &mut operator.seats[seat];
+        let Some((disk, incarnation)) = &mut of.attic else { return };
+        std::mem::swap(disk, &mut self.disks[seat]);
+        std::mem::swap(incarnation, &mut of.incarnation);
+        let begins = of.is_haunted_until.is_none();
+        let lasts = 1 + operator.rng.below(self.plan.fault_ns_max);
+        of.is_haunted_until = begins.then(|| self.net.now() + lasts);
+        let number = of.incarnation.0;
+        self.net.coverage.hit(Mark::OldDiskBack);
+        self.net.trace.record(self.net.now(), seat, Topic::Operator, number, 2);
+        self.net.clear_region(seat);
+        if let Some(birth) = self.rebirth(seat) {
+            self.be_born(seat, birth);
+        }
+    }
+
+    // ---- the end of a run ----
+
+    /// A majority of every configuration that may yet be the last one, and what the operator is
+    /// about to achieve.
+    pub(crate) fn members_core(&mut self) -> MemberSet {
+        (0..self.plan.members).for_each(|seat| self.exorcise(seat));
+        let possible = self.ledger.configurations.possible();
+        let mut core = MemberSet::EMPTY;
+        let taken: Vec<Rank> =
+            Rank::all(self.plan.members).filter(|rank| self.is_taken(rank.index())).collect();
+        let mut order = taken.clone();
+        for at in (1..order.len()).rev() {
+            order.swap(at, self.rng.below(at as u64 + 1) as usize);
+        }
+        for members in &possible {
+            let counts = |rank: &Rank| votes(members, *rank, self.incarnation(rank.index()));
+            for rank in order.iter().filter(|rank| counts(rank)) {
+                let n_in = core.iter().filter(counts).count();
+                if n_in < majority(members.voters.len()) {
+                    core.insert(*rank);
+                }
+            }
+        }
+        if let Some(Goal::Add(seat, _) | Goal::Replace(seat, _)) =
+            self.operator.as_ref().and_then(|operator| operator.goal)
+            && self.is_taken(seat)
+        {
+            core.insert(Rank::at(seat));
+        }
+        for rank in taken {
+            if self.rng.chance(1, 3) {
+                core.insert(rank);
+            }
+        }
+        core
+    }
+
+    /// What `node` knows of the members, for who has to find out why nothing goes on.
+    pub(crate) fn say_members(&self, node: usize, machine: &S) -> String {
+        let Some(_) = &self.operator else { return String::new() };
+        let known = machine.configuration().map(|of| {
+            let names: Vec<String> = of
+                .members
+                .voters
+                .iter()
+                .map(|rank| format!("{rank}/{}", of.members.incarnation(rank).0))
+                .collect();
+            format!("{} from {} decided {}", names.join(" "), of.at, of.is_decided)
+        });
+        format!(" (disk {}, {known:?})", self.incarnation(node).0)
+    }
+
+    /// What the operator could not achieve although the cluster is well.
+    pub(crate) fn unachieved(&self) -> Option<String> {
+        let operator = self.operator.as_ref()?;
+        let goal = operator.goal?;
+        Some(format!(
+            "the operator has not achieved {goal:?}; decided: {:?}",
+            self.ledger.configurations.newest()
+        ))
+    }
+}
