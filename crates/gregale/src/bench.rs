@@ -265,8 +265,8 @@ impl How {
 
     fn tell(&self, report: &Report, name: &str, figure: &str) -> Outcome {
         match self.format {
-            Format::Table => print!("{}", report.table()),
-            Format::Json => println!("{}", report.to_json()),
+            Format::Table => out!("{}", report.table()),
+            Format::Json => outln!("{}", report.to_json()),
         }
         if let Some(directory) = &self.out {
             let write = |extension: &str, text: &str| {

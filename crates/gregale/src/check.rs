@@ -20,7 +20,7 @@ pub(crate) fn run(args: &CheckArgs) -> Outcome {
     let n_ops = history.ops.len();
     let verdict = judge(&history, Limits::default())
         .map_err(|error| Failure::new(format_args!("cannot judge {name}: {error}")))?;
-    println!("{n_ops} operations: {verdict}");
+    outln!("{n_ops} operations: {verdict}");
     Ok(match verdict {
         Verdict::Linearizable(_) => ExitCode::SUCCESS,
         Verdict::Violation(_) => ExitCode::FAILURE,

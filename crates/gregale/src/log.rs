@@ -87,12 +87,12 @@ pub(crate) fn inspect(args: &LogInspectArgs) -> Outcome {
     match args.format {
         Format::Table => {
             let texts: Vec<String> = found.iter().map(Description::to_string).collect();
-            print!("{}", texts.join("\n"));
+            out!("{}", texts.join("\n"));
         }
         Format::Json => {
             let report = Report { members: found.iter().map(member).collect(), damaged };
             let text = serde_json::to_string(&report).map_err(Failure::new)?;
-            println!("{text}");
+            outln!("{text}");
         }
     }
     Ok(ExitCode::from(u8::from(is_damaged))) // I2

@@ -5,6 +5,9 @@
 //! it, and one line on standard error names the cause and the mend.
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod out;
+
 mod backup;
 mod bench;
 mod channel;

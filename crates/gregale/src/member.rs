@@ -29,9 +29,9 @@ pub(crate) fn list(args: &MemberListArgs) -> Outcome {
         Format::Json => {
             let list: Vec<_> = status.members.iter().map(describe).collect();
             let is_decided = status.view_is_decided;
-            println!("{}", json!({"view": status.view, "decided": is_decided, "members": list}));
+            outln!("{}", json!({"view": status.view, "decided": is_decided, "members": list}));
         }
-        Format::Table => print!("{}", table(&status)),
+        Format::Table => out!("{}", table(&status)),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -68,7 +68,7 @@ pub(crate) fn remove(args: &MemberArgs) -> Outcome {
     }
     match cluster.ask_leader("REMOVE", args.id, end)? {
         Asked::Done => {
-            println!("member {} is removed", args.id);
+            outln!("member {} is removed", args.id);
             Ok(ExitCode::SUCCESS)
         }
         Asked::Unknown(why) => Ok(unknown(&why)),
@@ -242,7 +242,7 @@ impl Cluster {
             // Most likely it was the leader itself that was ended: what follows shows.
             eprintln!("gregale: {why}");
         }
-        println!("member {id}: a new incarnation is begun");
+        outln!("member {id}: a new incarnation is begun");
         let mut told = Membership::None;
         while Instant::now() < end {
             if let Ok(status) = self.status()
@@ -253,7 +253,7 @@ impl Cluster {
             {
                 if told != member.membership {
                     told = member.membership;
-                    println!("member {id}: {}, incarnation {}", told.name(), member.incarnation);
+                    outln!("member {id}: {}, incarnation {}", told.name(), member.incarnation);
                 }
                 if told == Membership::Voter {
                     return Ok(ExitCode::SUCCESS);

@@ -10,10 +10,10 @@ pub(crate) fn run(args: &ProtocolsArgs) -> Outcome {
     match args.format {
         Format::Json => {
             let rows: Vec<Value> = PROTOCOLS.iter().chain(MULTICASTS).map(as_json).collect();
-            println!("{}", json!({ "protocols": rows }));
+            outln!("{}", json!({ "protocols": rows }));
         }
         Format::Table => {
-            PROTOCOLS.iter().chain(MULTICASTS).for_each(|row| print!("{}", as_text(row)));
+            PROTOCOLS.iter().chain(MULTICASTS).for_each(|row| out!("{}", as_text(row)));
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -34,7 +34,7 @@ pub(crate) fn run(args: &SimArgs) -> Outcome {
     let swept = sweep(args, &config);
     let mutants = args.mutants.then(|| hunt(args.protocol, &config));
     match args.format {
-        Format::Json => println!("{}", as_json(args, &swept, mutants.as_deref())),
+        Format::Json => outln!("{}", as_json(args, &swept, mutants.as_deref())),
         Format::Table => print_table(args, &swept, mutants.as_deref()),
     }
     let survived = mutants.iter().flatten().any(|hunted| hunted.found.is_none());
@@ -58,15 +58,15 @@ fn replay(args: &SimArgs, config: &Config, seed: u64) -> ExitCode {
         | SimProtocol::PrimcastLinearizable => unreachable!("multicast has a world of its own"),
     };
     if args.trace {
-        print!("{}", outcome.trace);
+        out!("{}", outcome.trace);
     }
     match outcome.violation {
         None => {
-            println!("seed {seed}: no violation in {} ms of virtual time", outcome.virtual_ns / MS);
+            outln!("seed {seed}: no violation in {} ms of virtual time", outcome.virtual_ns / MS);
             ExitCode::SUCCESS
         }
         Some(violation) => {
-            println!("seed {seed}: {violation}");
+            outln!("seed {seed}: {violation}");
             ExitCode::FAILURE
         }
     }
@@ -197,7 +197,7 @@ fn replay_line(args: &SimArgs, seed: u64) -> String {
 
 fn print_table(args: &SimArgs, swept: &Swept, mutants: Option<&[Hunted]>) {
     let report = &swept.report;
-    println!(
+    outln!(
         "{}: {} seeds, {} violations; {:.0} seeds/s, {:.0} virtual seconds a wall second, {} \
          operations",
         args.protocol.name(),
@@ -208,23 +208,23 @@ fn print_table(args: &SimArgs, swept: &Swept, mutants: Option<&[Hunted]>) {
         report.n_asked,
     );
     for finding in &report.findings {
-        println!("  seed {}: {}", finding.seed, finding.violation);
-        println!("    {}", replay_line(args, finding.seed));
+        outln!("  seed {}: {}", finding.seed, finding.violation);
+        outln!("    {}", replay_line(args, finding.seed));
     }
     let missing = missing(args, report);
     if !missing.is_empty() {
-        println!("  never reached: {}", missing.join(", "));
+        outln!("  never reached: {}", missing.join(", "));
     }
     let Some(mutants) = mutants else { return };
     let caught = mutants.iter().filter(|mutant| mutant.found.is_some()).count();
-    println!("planted bugs: {caught} of {} caught", mutants.len());
+    outln!("planted bugs: {caught} of {} caught", mutants.len());
     for Hunted { name, found } in mutants {
         match found {
             Some(finding) => {
                 let text: String = finding.violation.to_string().chars().take(90).collect();
-                println!("  {name:<26} seed {:<5} {text}", finding.seed);
+                outln!("  {name:<26} seed {:<5} {text}", finding.seed);
             }
-            None => println!("  {name:<26} SURVIVED {MUTANT_SEEDS_MAX} seeds"),
+            None => outln!("  {name:<26} SURVIVED {MUTANT_SEEDS_MAX} seeds"),
         }
     }
 }

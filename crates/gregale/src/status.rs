@@ -179,8 +179,8 @@ impl DiskStatus {
 pub(crate) fn run(args: &StatusArgs) -> Outcome {
     let (status, json) = fetch(args.connect, args.password.as_deref())?;
     match args.format {
-        Format::Json => println!("{json}"),
-        Format::Table => print!("{}", table(&status)),
+        Format::Json => outln!("{json}"),
+        Format::Table => out!("{}", table(&status)),
     }
     Ok(ExitCode::SUCCESS)
 }

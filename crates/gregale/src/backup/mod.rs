@@ -61,8 +61,8 @@ fn show(file: &Path, summary: &Summary, format: Format) -> Outcome {
         check: format!("{:016x}", summary.check),
     };
     match format {
-        Format::Json => println!("{}", serde_json::to_string(&report).map_err(Failure::new)?),
-        Format::Table => println!(
+        Format::Json => outln!("{}", serde_json::to_string(&report).map_err(Failure::new)?),
+        Format::Table => outln!(
             "{}: whole; {} keys, {} bytes of keys and values in {} bytes, everything below slot \
              {}, check {}",
             report.file,

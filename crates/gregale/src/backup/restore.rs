@@ -63,10 +63,12 @@ pub(crate) fn restore(args: &RestoreArgs) -> Outcome {
     let name = file.display().to_string();
     let report = Report { file: name, written: writer.n_written, keys: writer.n_keys()? };
     match args.format {
-        Format::Json => println!("{}", serde_json::to_string(&report).map_err(Failure::new)?),
-        Format::Table => println!(
+        Format::Json => outln!("{}", serde_json::to_string(&report).map_err(Failure::new)?),
+        Format::Table => outln!(
             "{}: {} keys written, the database holds {} now",
-            report.file, report.written, report.keys
+            report.file,
+            report.written,
+            report.keys
         ),
     }
     Ok(ExitCode::SUCCESS)

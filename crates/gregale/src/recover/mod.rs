@@ -45,9 +45,9 @@ pub(crate) fn run(args: &RecoverArgs) -> Outcome {
         return Ok(done(&data, id));
     }
     let survivors = Survivors::find(&data, &args.without)?;
-    print!("{}", survivors.table());
+    out!("{}", survivors.table());
     let mut best = survivors.choose(args.member)?;
-    println!("\n{}", best.what_may_be_lost);
+    outln!("\n{}", best.what_may_be_lost);
     confirm(args.yes_i_may_lose.as_deref())?;
     prepare(&data, &mut best, args.maxmemory)?;
     finish(&data, best.id)?;
@@ -60,7 +60,7 @@ fn confirm(said: Option<&str>) -> Outcome<()> {
     let said = match said {
         Some(said) => said.to_owned(),
         None if std::io::stdin().is_terminal() => {
-            print!("Type what you may lose ({WORDS}) to go on: ");
+            out!("Type what you may lose ({WORDS}) to go on: ");
             let _ = std::io::stdout().flush();
             let mut line = String::new();
             let read = std::io::stdin().lock().read_line(&mut line);
@@ -148,7 +148,7 @@ fn finish(data: &Data, id: u16) -> Outcome<()> {
 }
 
 fn done(data: &Data, id: u16) -> ExitCode {
-    println!(
+    outln!(
         "member {id} alone is the cluster now, as a new one of the same name. Start it:\n  \
          gregale up --data {} --cluster {} --nodes {}\n\
          The other members come back as new incarnations; what they had is kept in *.old-*.",

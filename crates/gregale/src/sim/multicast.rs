@@ -96,7 +96,7 @@ where
     match args.format {
         Format::Json => {
             let row = as_json(args, config, (&report, wall_s), &steps, hunted.as_deref());
-            println!("{row}");
+            outln!("{row}");
         }
         Format::Table => print_table(args, config, (&report, wall_s), &steps, hunted.as_deref()),
     }
@@ -110,15 +110,15 @@ where
     M::Wire: Debug + PartialEq,
 {
     let outcome = run_seed::<M>(config, seed);
-    print!("{}", outcome.trace);
+    out!("{}", outcome.trace);
     match outcome.violation {
         None => {
             let ms = outcome.virtual_ns / 1_000_000;
-            println!("seed {seed}: no violation in {ms} ms of virtual time");
+            outln!("seed {seed}: no violation in {ms} ms of virtual time");
             ExitCode::SUCCESS
         }
         Some(violation) => {
-            println!("seed {seed}: {violation}");
+            outln!("seed {seed}: {violation}");
             ExitCode::FAILURE
         }
     }
@@ -200,7 +200,7 @@ fn print_table(
     steps: &Steps,
     hunted: Option<&[Hunted]>,
 ) {
-    println!(
+    outln!(
         "{} ({}): {} seeds, {} violations; {:.0} seeds/s, {} deliveries, {} new primaries",
         args.protocol.name(),
         config.rule.name(),
@@ -210,17 +210,19 @@ fn print_table(
         report.counts.delivered,
         report.counts.new_primaries,
     );
-    println!(
+    outln!(
         "  steps to the last destination: {} alone, at most {:.2} among others ({} deliveries)",
-        steps.collision_free, steps.failure_free, steps.n_deliveries,
+        steps.collision_free,
+        steps.failure_free,
+        steps.n_deliveries,
     );
     for finding in &report.findings {
-        println!("  seed {}: {}", finding.seed, finding.violation);
-        println!("    {}", replay_line(args, config, finding.seed));
+        outln!("  seed {}: {}", finding.seed, finding.violation);
+        outln!("    {}", replay_line(args, config, finding.seed));
     }
     let Some(hunted) = hunted else { return };
     let caught = hunted.iter().filter(|one| one.found.is_some()).count();
-    println!("planted bugs: {caught} of {} caught", hunted.len());
+    outln!("planted bugs: {caught} of {} caught", hunted.len());
     for Hunted { name, is_scheduled, found } in hunted {
         match found {
             Some(finding) => {
@@ -229,10 +231,10 @@ fn print_table(
                     true => "by schedule".to_owned(),
                     false => format!("seed {}", finding.seed),
                 };
-                println!("  {name:<32} {by:<12} {text}");
+                outln!("  {name:<32} {by:<12} {text}");
             }
-            None if *is_scheduled => println!("  {name:<32} SURVIVED its schedule"),
-            None => println!("  {name:<32} SURVIVED {MUTANT_SEEDS_MAX} seeds"),
+            None if *is_scheduled => outln!("  {name:<32} SURVIVED its schedule"),
+            None => outln!("  {name:<32} SURVIVED {MUTANT_SEEDS_MAX} seeds"),
         }
     }
 }
