@@ -129,12 +129,15 @@ mod tests {
     fn every_report_has_its_figure() {
         let times = |row: Row| row.with("p50_ns", 480.0).with("p99_ns", 900.0).with("p999_ns", 2e4);
         let rates = |row: Row| row.with("per_s", 1e6).with("peer_per_s", 5e5);
-        let load = |row: Row| {
-            let row = row.with("protocol", "primcast").with("fabric", "shm");
+        // One line needs no name.
+        let load = |protocol: &str| {
+            let row = Row::new("x").with("protocol", protocol).with("fabric", "shm");
             row.with("destinations", 2u64).with("per_s", 1e5).with("p95_ns", 3e5)
         };
+        let loads = vec![load("primcast"), load("whitebox")];
+        let svg = of(&report("amcast", 1, loads)).expect("drawn");
+        assert!(svg.contains("primcast, shm") && svg.contains("whitebox, shm"));
         let cases = [
-            ("amcast", load(Row::new("x")), "primcast, shm"),
             ("core", rates(Row::new("batch of 1").with("peer", "omnipaxos")), "omnipaxos"),
             ("decide", times(Row::new("decide").with("value_bytes", 64u64)), "64 B"),
             ("fabric", times(Row::new("cas").with("message_bytes", 8u64)), "cas 8 B"),
