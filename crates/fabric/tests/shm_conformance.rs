@@ -23,7 +23,7 @@ macro_rules! canaries {
     )*) => {$(
         #[test]
         fn $name() {
-            let group = ShmGroup::new($members);
+            let group = || ShmGroup::new($members);
             expect_caught(group, Fault::$fault, $promise, conformance::$litmus);
         }
     )*};

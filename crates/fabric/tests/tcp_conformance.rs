@@ -53,7 +53,7 @@ macro_rules! canaries {
     )*) => {$(
         #[test]
         fn $name() {
-            let group = TcpGroup::new($members);
+            let group = || TcpGroup::new($members);
             expect_caught(group, Fault::$fault, $promise, conformance::$litmus);
         }
     )*};
