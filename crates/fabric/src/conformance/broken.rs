@@ -304,11 +304,12 @@ impl<F: Fabric> Fabric for Broken<F> {
     }
 }
 
-/// How often a litmus is tried: what threads see of each other depends on a machine's load, and a
-/// race that nobody lost once is lost another time.
+/// How often a litmus is tried: what threads see of each other depends on a machine's load, and
+/// a race that nobody lost once is lost another time.
 const TRIES: usize = 8;
 
-/// Whether `litmus` fails on a group of `inner` with `fault`, for the reason that is to be expected.
+/// Whether `litmus` fails on a group of `inner` with `fault`, for the reason that is to be
+/// expected.
 ///
 /// # Panics
 /// If the suite does not notice, or blames another promise than `promise`.

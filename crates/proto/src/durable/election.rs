@@ -239,11 +239,13 @@ impl<V: Variant> Durable<V> {
 
     pub(super) fn repeat_requests<H: Host>(&mut self, host: &mut H) {
         let Office::Candidate(candidacy) = &self.office else { return };
-        if !candidacy.has_asked {
-            return self.nudge(REPEAT_AFTER);
-        }
         let waits = self.now.since(candidacy.began_at) >= REPEAT_AFTER * 4;
         let waits_long = self.now.since(candidacy.began_at) >= REPEAT_AFTER * 16;
+        if !candidacy.has_asked {
+            // The own disk does not take the promise, so nobody was asked; and nobody else will
+            // try while everybody trusts this one.
+            return if waits_long { self.stand_aside(host) } else { self.nudge(REPEAT_AFTER) };
+        }
         if waits_long || waits && !candidacy.denied.is_empty() {
             // Those that could still agree are silent; one that has refused is not. And who by a
             // newer log has a vote, or could lead, may not be among those that this one asks.
