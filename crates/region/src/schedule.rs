@@ -5,16 +5,14 @@
 //! and an idle processor beside it does not help before the next tick.
 //!
 //! - A thread that hardly ever runs is urgent ([`Pace::hurry`]): one that watches for deaths
-//!   interrupts such work.
-//!   Not so where their process leads: killed with it, they would stand before those who must learn
-//!   of its end.
-//! - A poll loop may spin, so it must not be urgent. One that follows asks for short slices
-//!   ([`brief`]): after a wake-up it runs before a thread whose slices are longer. One that leads
-//!   has those that everybody has ([`usual`]), so that its followers need not wait for it.
-//!
-//! - A poll loop whose peer has died is [`Loop::hurry`]-ed by the thread that learned of it: what
-//!   follows is short, and the kernel's work on the dead process must not stand before it. It calms
-//!   itself ([`Loop::calm`]) after a moment, so that it never spins urgently for long.
+//!   interrupts such work. Not so where its process leads: killed with it, it would stand before
+//!   those who must learn of its end.
+//! - A poll loop ([`Loop`]) may spin, so it must not be urgent. One that follows asks for short
+//!   slices: after a wake-up it runs before a thread whose slices are longer. One that leads has
+//!   those that everybody has.
+//! - A poll loop whose peer has died is hurried by the thread that learned of it: what follows is
+//!   short, and the kernel's work on the dead process must not stand before it. It calms itself
+//!   after a moment, so that it never spins urgently for long.
 //!
 //! All are requests: without the privilege, or on an older kernel, nothing changes but latency.
 #![allow(unsafe_code)]
