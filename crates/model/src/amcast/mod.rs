@@ -119,7 +119,7 @@ struct Setting {
     prompt: Vec<usize>,
 }
 
-/// The whole state, as numbers that the [`Lab`] gave.
+/// The whole state, as numbers that the `Lab` gave.
 #[derive(Clone)]
 pub struct Groups<M: Multicast> {
     setting: Rc<Setting>,
