@@ -6,6 +6,7 @@ use crate::config::{Durability, FabricKind, Order, Partitioning, Protocol};
 use crate::failure::Outcome;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 /// Strongly consistent replication at memory speed.
@@ -287,6 +288,9 @@ pub(crate) struct SimArgs {
     /// Also run the planted bugs; one that survives fails the command.
     #[arg(long)]
     pub(crate) mutants: bool,
+    /// On how many threads; without it one a processor. Results do not depend on it.
+    #[arg(long)]
+    pub(crate) jobs: Option<NonZeroUsize>,
     /// How to print the result.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(crate) format: Format,

@@ -1,5 +1,6 @@
 //! `gregale sim`: seeds of a protocol under faults, and the bugs that the sweep must find.
 
+mod crew;
 mod multicast;
 
 use crate::cli::{Format, SimArgs, SimProtocol};
@@ -10,7 +11,6 @@ use ::sim::velos::Velos;
 use ::sim::{Config, Finding, Mark, Provider, Report};
 use proto::durable::variant::Sound as DurableSound;
 use proto::velos::variant::{Narrow, Sound};
-use report::Progress;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -32,7 +32,7 @@ pub(crate) fn run(args: &SimArgs) -> Outcome {
         return Err(Failure::new("no seeds to run: --seeds takes 1 or more"));
     }
     let swept = sweep(args, &config);
-    let mutants = args.mutants.then(|| hunt(args.protocol, &config));
+    let mutants = args.mutants.then(|| hunt(args, &config));
     match args.format {
         Format::Json => outln!("{}", as_json(args, &swept, mutants.as_deref())),
         Format::Table => print_table(args, &swept, mutants.as_deref()),
@@ -77,34 +77,41 @@ const MS: u64 = 1_000_000;
 struct Swept {
     report: Report,
     wall_s: f64,
+    jobs: usize,
 }
 
 fn sweep(args: &SimArgs, config: &Config) -> Swept {
     let seeds = args.first..args.first.saturating_add(args.seeds);
-    let mut progress = Progress::new("seeds", args.seeds);
+    let jobs = crew::jobs(args.jobs);
     let began = Instant::now();
-    let mut tell = |report: &Report| {
-        progress.set(report.n_seeds, "");
-        true
-    };
-    let report = match args.protocol {
-        SimProtocol::Velos => ::sim::sweep::<Velos<Sound>>(config, seeds, &mut tell),
-        SimProtocol::VelosNarrow => ::sim::sweep::<Velos<Narrow>>(config, seeds, &mut tell),
-        SimProtocol::Mu => ::sim::sweep::<Mu>(config, seeds, &mut tell),
-        SimProtocol::Durable => ::sim::sweep::<Durable<DurableSound>>(config, seeds, &mut tell),
-        SimProtocol::DurableLog => {
-            ::sim::sweep::<DurableLog<DurableSound>>(config, seeds, &mut tell)
+    let parts = crew::share(jobs, seeds, "seeds", |pool| {
+        let seeds = pool.numbers();
+        let tell = |_: &Report| {
+            pool.tell("");
+            true
+        };
+        match args.protocol {
+            SimProtocol::Velos => ::sim::sweep::<Velos<Sound>>(config, seeds, tell),
+            SimProtocol::VelosNarrow => ::sim::sweep::<Velos<Narrow>>(config, seeds, tell),
+            SimProtocol::Mu => ::sim::sweep::<Mu>(config, seeds, tell),
+            SimProtocol::Durable => ::sim::sweep::<Durable<DurableSound>>(config, seeds, tell),
+            SimProtocol::DurableLog => {
+                ::sim::sweep::<DurableLog<DurableSound>>(config, seeds, tell)
+            }
+            SimProtocol::DurableMembers => {
+                ::sim::sweep::<DurableMembers<DurableSound>>(config, seeds, tell)
+            }
+            SimProtocol::Skeen
+            | SimProtocol::Whitebox
+            | SimProtocol::Fastcast
+            | SimProtocol::Primcast
+            | SimProtocol::PrimcastLinearizable => {
+                unreachable!("multicast has a world of its own")
+            }
         }
-        SimProtocol::DurableMembers => {
-            ::sim::sweep::<DurableMembers<DurableSound>>(config, seeds, &mut tell)
-        }
-        SimProtocol::Skeen
-        | SimProtocol::Whitebox
-        | SimProtocol::Fastcast
-        | SimProtocol::Primcast
-        | SimProtocol::PrimcastLinearizable => unreachable!("multicast has a world of its own"),
-    };
-    Swept { report, wall_s: began.elapsed().as_secs_f64().max(1e-9) }
+    });
+    let wall_s = began.elapsed().as_secs_f64().max(1e-9);
+    Swept { report: Report::joined(parts), wall_s, jobs: jobs.get() }
 }
 
 struct Hunted {
@@ -112,8 +119,8 @@ struct Hunted {
     found: Option<Finding>,
 }
 
-fn hunt(protocol: SimProtocol, config: &Config) -> Vec<Hunted> {
-    let mutants = match protocol {
+fn hunt(args: &SimArgs, config: &Config) -> Vec<Hunted> {
+    let mutants = match args.protocol {
         SimProtocol::Velos | SimProtocol::VelosNarrow => ::sim::velos::mutants(),
         SimProtocol::Mu => Vec::new(),
         SimProtocol::Durable => ::sim::durable::mutants(),
@@ -125,13 +132,10 @@ fn hunt(protocol: SimProtocol, config: &Config) -> Vec<Hunted> {
         | SimProtocol::Primcast
         | SimProtocol::PrimcastLinearizable => Vec::new(),
     };
-    let mut progress = Progress::new("mutants", mutants.len() as u64);
-    let mut hunted = Vec::new();
-    for mutant in mutants {
-        hunted.push(Hunted { name: mutant.name, found: mutant.hunt(config, 0, MUTANT_SEEDS_MAX) });
-        progress.set(hunted.len() as u64, mutant.name);
-    }
-    hunted
+    crew::each(crew::jobs(args.jobs), &mutants, "mutants", |mutant| {
+        let found = mutant.hunt(config, 0, MUTANT_SEEDS_MAX);
+        (Hunted { name: mutant.name, found }, mutant.name)
+    })
 }
 
 impl Swept {
@@ -150,6 +154,7 @@ fn as_json(args: &SimArgs, swept: &Swept, mutants: Option<&[Hunted]>) -> Value {
         "case": args.protocol.name(),
         "protocol": args.protocol.name(),
         "seeds": report.n_seeds,
+        "jobs": swept.jobs,
         "violations": report.findings.len(),
         "seeds_per_s": swept.seeds_per_s(),
         "virtual_per_wall": swept.virtual_per_wall(),
@@ -198,13 +203,14 @@ fn replay_line(args: &SimArgs, seed: u64) -> String {
 fn print_table(args: &SimArgs, swept: &Swept, mutants: Option<&[Hunted]>) {
     let report = &swept.report;
     outln!(
-        "{}: {} seeds, {} violations; {:.0} seeds/s, {:.0} virtual seconds a wall second, {} \
-         operations",
+        "{}: {} seeds, {} violations; {:.0} seeds/s, {:.0} virtual seconds a wall second on {} \
+         threads, {} operations",
         args.protocol.name(),
         report.n_seeds,
         report.findings.len(),
         swept.seeds_per_s(),
         swept.virtual_per_wall(),
+        swept.jobs,
         report.n_asked,
     );
     for finding in &report.findings {

@@ -35,6 +35,22 @@ pub struct Report {
 }
 
 impl Report {
+    /// What several sweeps found, in the order of their seeds.
+    pub fn joined(parts: impl IntoIterator<Item = Report>) -> Report {
+        let mut whole = Report::default();
+        for part in parts {
+            whole.n_seeds += part.n_seeds;
+            whole.findings.extend(part.findings);
+            whole.virtual_ns += part.virtual_ns;
+            whole.coverage.add(&part.coverage);
+            whole.n_unjudged += part.n_unjudged;
+            whole.n_asked += part.n_asked;
+            whole.n_answered += part.n_answered;
+        }
+        whole.findings.sort_by_key(|finding| finding.seed);
+        whole
+    }
+
     fn add(&mut self, seed: u64, outcome: Outcome) {
         self.n_seeds += 1;
         self.virtual_ns += outcome.virtual_ns;

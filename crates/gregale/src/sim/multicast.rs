@@ -1,5 +1,6 @@
 //! `gregale sim` for atomic multicast: a world, judges and step counts of its own.
 
+use super::crew;
 use crate::cli::{Format, RealtimeRule, SimArgs, SimProtocol};
 use crate::failure::{Failure, Outcome};
 use ::sim::amcast::steps::{Bench, Steps, measure};
@@ -10,9 +11,9 @@ use proto::amcast::linear::Rule;
 use proto::amcast::primcast::Machine;
 use proto::amcast::skeen::Skeen;
 use proto::amcast::whitebox::Whitebox;
-use report::Progress;
 use serde_json::{Value, json};
 use std::fmt::Debug;
+use std::num::NonZeroUsize;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -77,12 +78,15 @@ where
         return Err(Failure::new("no seeds to run: --seeds takes 1 or more"));
     }
     let seeds = args.first..args.first.saturating_add(args.seeds);
-    let mut progress = Progress::new("seeds", args.seeds);
+    let jobs = crew::jobs(args.jobs);
     let began = Instant::now();
-    let report = sweep::<M>(config, seeds, |report| {
-        progress.set(report.n_seeds, "");
-        true
+    let parts = crew::share(jobs, seeds, "seeds", |pool| {
+        sweep::<M>(config, pool.numbers(), |_| {
+            pool.tell("");
+            true
+        })
     });
+    let report = Report::joined(parts);
     let wall_s = began.elapsed().as_secs_f64().max(1e-9);
     let steps = measure::<M>(&Bench {
         rule: config.rule,
@@ -92,7 +96,7 @@ where
     });
     let is_primcast =
         matches!(args.protocol, SimProtocol::Primcast | SimProtocol::PrimcastLinearizable);
-    let hunted = (args.mutants && is_primcast).then(hunt);
+    let hunted = (args.mutants && is_primcast).then(|| hunt(jobs));
     match args.format {
         Format::Json => {
             let row = as_json(args, config, (&report, wall_s), &steps, hunted.as_deref());
@@ -124,16 +128,11 @@ where
     }
 }
 
-fn hunt() -> Vec<Hunted> {
-    let mutants = mutants();
-    let mut progress = Progress::new("mutants", mutants.len() as u64);
-    let mut hunted = Vec::new();
-    for mutant in mutants {
+fn hunt(jobs: NonZeroUsize) -> Vec<Hunted> {
+    crew::each(jobs, &mutants(), "mutants", |mutant| {
         let found = mutant.hunt(0, MUTANT_SEEDS_MAX);
-        hunted.push(Hunted { name: mutant.name, is_scheduled: mutant.is_scheduled(), found });
-        progress.set(hunted.len() as u64, mutant.name);
-    }
-    hunted
+        (Hunted { name: mutant.name, is_scheduled: mutant.is_scheduled(), found }, mutant.name)
+    })
 }
 
 fn replay_line(args: &SimArgs, config: &Config, seed: u64) -> String {

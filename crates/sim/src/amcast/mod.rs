@@ -93,6 +93,21 @@ pub struct Report {
     pub counts: Counts,
 }
 
+impl Report {
+    /// What several sweeps found, in the order of their seeds.
+    pub fn joined(parts: impl IntoIterator<Item = Report>) -> Report {
+        let mut whole = Report::default();
+        for part in parts {
+            whole.n_seeds += part.n_seeds;
+            whole.findings.extend(part.findings);
+            whole.virtual_ns += part.virtual_ns;
+            whole.counts.add(&part.counts);
+        }
+        whole.findings.sort_by_key(|finding| finding.seed);
+        whole
+    }
+}
+
 /// One seed. A panic of the machine is a finding.
 pub fn run<M: Multicast>(config: &Config, seed: u64) -> Outcome
 where
