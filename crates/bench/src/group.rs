@@ -1,15 +1,12 @@
 //! A group of real processes, from the parent's side.
 
+use crate::child::{Child, Directory};
 use crate::member::Wait;
 use crate::worker::order::{Answer, FabricKind, Order, Part, Spec};
 use std::ffi::OsString;
-use std::fs;
-use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 /// What goes wrong with a group.
@@ -78,10 +75,7 @@ impl Launcher {
 /// One worker process.
 #[derive(Debug)]
 pub struct Worker {
-    member: usize,
-    child: Child,
-    input: ChildStdin,
-    answers: Receiver<Answer>,
+    child: Child<Answer>,
     /// As it said last.
     pub leads: bool,
     /// As it said last.
@@ -90,36 +84,8 @@ pub struct Worker {
 
 impl Worker {
     fn start(launcher: &Launcher, spec: &Spec) -> Result<Worker, Error> {
-        let member = spec.me + 1;
-        let mut child = Command::new(&launcher.program)
-            .args(&launcher.arguments)
-            .envs(launcher.environment.iter().map(|(name, value)| (name, value)))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(|source| Error::os(format!("start {}", launcher.program.display()), source))?;
-        let input = child.stdin.take().expect("it was piped");
-        let output = BufReader::new(child.stdout.take().expect("it was piped"));
-        let (to, answers) = channel();
-        std::thread::spawn(move || {
-            // Lines that are no answers are a test harness's own.
-            let lines = output.lines().map_while(Result::ok);
-            for answer in lines.filter_map(|line| serde_json::from_str(&line).ok()) {
-                if to.send(answer).is_err() {
-                    break;
-                }
-            }
-        });
-        let mut worker = Worker { member, child, input, answers, leads: false, links: 0 };
-        worker.write(spec)?;
-        Ok(worker)
-    }
-
-    fn write(&mut self, what: &impl serde::Serialize) -> Result<(), Error> {
-        let mut line = serde_json::to_string(what).expect("it is plain data");
-        line.push('\n');
-        let written = self.input.write_all(line.as_bytes()).and_then(|()| self.input.flush());
-        written.map_err(|source| Error::os(format!("talk to member {}", self.member), source))
+        let child = Child::start(launcher, spec.me + 1, spec)?;
+        Ok(Worker { child, leads: false, links: 0 })
     }
 
     /// Gives an order.
@@ -127,7 +93,7 @@ impl Worker {
     /// # Errors
     /// It is gone.
     pub fn order(&mut self, order: &Order) -> Result<(), Error> {
-        self.write(order)
+        self.child.tell(order)
     }
 
     /// The next answer that is not about how it stands.
@@ -139,7 +105,7 @@ impl Worker {
         loop {
             match self.hear(until.saturating_duration_since(Instant::now()))? {
                 None => {
-                    return Err(Error::Late(format!("member {} did not answer", self.member)));
+                    return Err(Error::Late("a member did not answer".into()));
                 }
                 Some(Answer::Stands { .. }) => {}
                 Some(answer) => return Ok(answer),
@@ -148,18 +114,13 @@ impl Worker {
     }
 
     fn hear(&mut self, patience: Duration) -> Result<Option<Answer>, Error> {
-        let failed = |cause: String| Error::Worker { member: self.member, cause };
-        match self.answers.recv_timeout(patience) {
-            Ok(Answer::Failed(cause)) => Err(failed(cause)),
-            Ok(answer) => {
-                if let Answer::Stands { leads, links } = &answer {
-                    (self.leads, self.links) = (*leads, *links);
-                }
-                Ok(Some(answer))
-            }
-            Err(RecvTimeoutError::Timeout) => Ok(None),
-            Err(RecvTimeoutError::Disconnected) => Err(failed("it has ended".into())),
+        let heard = self.child.hear(patience)?;
+        match &heard {
+            Some(Answer::Failed(cause)) => return Err(self.child.failed(cause)),
+            Some(Answer::Stands { leads, links }) => (self.leads, self.links) = (*leads, *links),
+            Some(_) | None => {}
         }
+        Ok(heard)
     }
 
     /// Gives an order and waits until it is carried out.
@@ -173,20 +134,12 @@ impl Worker {
 
     /// The error for an answer that does not belong to the question.
     pub fn misspoke(&self, answer: &Answer) -> Error {
-        Error::Worker { member: self.member, cause: format!("it answered {answer:?}") }
+        self.child.failed(format!("it answered {answer:?}"))
     }
 
     /// Its process.
     pub fn pid(&self) -> rustix::process::Pid {
-        rustix::process::Pid::from_child(&self.child)
-    }
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        // It may be dead already, and that is what is wanted.
-        let _dead = self.child.kill();
-        let _reaped = self.child.wait();
+        self.child.pid()
     }
 }
 
@@ -201,16 +154,6 @@ pub struct Group {
     sentinels: Vec<Worker>,
     // After the workers: fields drop in this order.
     directory: Directory,
-}
-
-#[derive(Debug)]
-struct Directory(PathBuf);
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        // Only what this process made is there; if it cannot be removed, the next sweep does.
-        let _swept = fs::remove_dir_all(&self.0);
-    }
 }
 
 /// What a group is made of.
@@ -235,11 +178,8 @@ impl Group {
         static GROUPS: AtomicU32 = AtomicU32::new(0);
         let number = GROUPS.fetch_add(1, Ordering::Relaxed);
         let cluster = format!("bench-{}-{number}", std::process::id());
-        let path = Path::new("/dev/shm").join(format!("gregale-{cluster}"));
-        fs::create_dir(&path).map_err(|source| {
-            Error::os(format!("make the directory {}", path.display()), source)
-        })?;
-        let directory = Directory(path.clone());
+        let directory = Directory::make(&cluster)?;
+        let path = directory.path().to_owned();
         let mut group =
             Group { members: Vec::new(), addresses: Vec::new(), sentinels: Vec::new(), directory };
         let spec = |me: usize, part: Part| Spec {
@@ -279,7 +219,7 @@ impl Group {
                 Answer::Listening(address) => Ok(address),
                 other => {
                     let cause = format!("it said {other:?} instead of where it listens");
-                    Err(Error::Worker { member: worker.member, cause })
+                    Err(worker.child.failed(cause))
                 }
             })
             .collect()
@@ -327,6 +267,6 @@ impl Group {
 
     /// Where its files are.
     pub fn directory(&self) -> &Path {
-        &self.directory.0
+        self.directory.path()
     }
 }

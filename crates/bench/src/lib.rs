@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 pub mod amcast;
+mod child;
 pub mod clock;
 pub mod cluster;
 pub mod core;

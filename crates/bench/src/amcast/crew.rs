@@ -2,16 +2,13 @@
 
 use super::load::Plan;
 use super::worker::{Contender, Said, Spec, Took};
+use crate::child::{Child, Directory};
 use crate::clock::shared_ns;
 use crate::group::{Error, Launcher};
 use crate::process::free_ports;
 use crate::worker::order::FabricKind;
-use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 /// How long anything but the load itself may take.
@@ -28,73 +25,13 @@ pub struct Shape {
     pub members: usize,
 }
 
-#[derive(Debug)]
-struct Worker {
-    node: usize,
-    child: Child,
-    input: ChildStdin,
-    said: Receiver<Said>,
-}
+type Worker = Child<Said>;
 
-impl Worker {
-    fn start(launcher: &Launcher, spec: &Spec) -> Result<Worker, Error> {
-        let mut child = Command::new(&launcher.program)
-            .args(&launcher.arguments)
-            .envs(launcher.environment.iter().map(|(name, value)| (name, value)))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(|source| Error::os(format!("start {}", launcher.program.display()), source))?;
-        let input = child.stdin.take().expect("it was piped");
-        let output = BufReader::new(child.stdout.take().expect("it was piped"));
-        let (to, said) = channel();
-        std::thread::spawn(move || {
-            // Lines that are none of ours are a test harness's own.
-            let lines = output.lines().map_while(Result::ok);
-            for what in lines.filter_map(|line| serde_json::from_str(&line).ok()) {
-                if to.send(what).is_err() {
-                    break;
-                }
-            }
-        });
-        let mut worker = Worker { node: spec.node, child, input, said };
-        worker.write(&serde_json::to_string(spec).expect("it is plain data"))?;
-        Ok(worker)
-    }
-
-    fn write(&mut self, line: &str) -> Result<(), Error> {
-        let line = format!("{line}\n");
-        let written = self.input.write_all(line.as_bytes()).and_then(|()| self.input.flush());
-        written.map_err(|source| Error::os(format!("talk to node {}", self.node), source))
-    }
-
-    fn hear(&self, patience: Duration) -> Result<Said, Error> {
-        let failed = |cause: String| Error::Worker { member: self.node, cause };
-        match self.said.recv_timeout(patience) {
-            Ok(Said::Failed(cause)) => Err(failed(cause)),
-            Ok(said) => Ok(said),
-            Err(RecvTimeoutError::Timeout) => {
-                Err(Error::Late(format!("node {} said nothing", self.node)))
-            }
-            Err(RecvTimeoutError::Disconnected) => Err(failed("it has ended".into())),
-        }
-    }
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        // It may be dead already, and that is what is wanted.
-        let _dead = self.child.kill();
-        let _reaped = self.child.wait();
-    }
-}
-
-struct Directory(PathBuf);
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        // Only what this process made is there; if it cannot be removed, the next sweep does.
-        let _swept = std::fs::remove_dir_all(&self.0);
+fn hear(worker: &Worker, patience: Duration) -> Result<Said, Error> {
+    match worker.hear(patience)? {
+        Some(Said::Failed(cause)) => Err(worker.failed(cause)),
+        Some(said) => Ok(said),
+        None => Err(Error::Late("a node said nothing".into())),
     }
 }
 
@@ -112,11 +49,8 @@ pub fn measure(
     static SYSTEMS: AtomicU32 = AtomicU32::new(0);
     let number = SYSTEMS.fetch_add(1, Ordering::Relaxed);
     let cluster = format!("amcast-{}-{number}", std::process::id());
-    let path = Path::new("/dev/shm").join(format!("gregale-{cluster}"));
-    std::fs::create_dir(&path)
-        .map_err(|source| Error::os(format!("make the directory {}", path.display()), source))?;
     // Before the workers: it is dropped after them.
-    let _directory = Directory(path.clone());
+    let directory = Directory::make(&cluster)?;
     let addresses: Vec<SocketAddr> = match fabric {
         FabricKind::Shm => Vec::new(),
         FabricKind::Tcp => {
@@ -129,29 +63,29 @@ pub fn measure(
         contender,
         addresses: addresses.clone(),
         cluster: cluster.clone(),
-        directory: path.clone(),
+        directory: directory.path().to_owned(),
         groups: shape.groups,
         nodes: shape.members,
         node,
         plan: plan.clone(),
     };
-    let workers = (1..=shape.members).map(|node| Worker::start(launcher, &spec(node)));
+    let workers = (1..=shape.members).map(|node| Child::start(launcher, node, &spec(node)));
     let mut workers = workers.collect::<Result<Vec<Worker>, Error>>()?;
     let until = Instant::now() + PATIENCE;
     for worker in &workers {
-        match worker.hear(until.saturating_duration_since(Instant::now()))? {
+        match hear(worker, until.saturating_duration_since(Instant::now()))? {
             Said::Ready => {}
             other => return Err(misspoke(worker, &other)),
         }
     }
     let at = shared_ns() + LEAD.as_nanos() as u64;
     for worker in &mut workers {
-        worker.write(&at.to_string())?;
+        worker.tell(&at)?;
     }
     let takes = PATIENCE + plan.warm_up + plan.span;
     workers
         .iter()
-        .map(|worker| match worker.hear(takes)? {
+        .map(|worker| match hear(worker, takes)? {
             Said::Took(took) => Ok(took),
             other => Err(misspoke(worker, &other)),
         })
@@ -159,5 +93,5 @@ pub fn measure(
 }
 
 fn misspoke(worker: &Worker, said: &Said) -> Error {
-    Error::Worker { member: worker.node, cause: format!("it said {said:?}") }
+    worker.failed(format!("it said {said:?}"))
 }

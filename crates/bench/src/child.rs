@@ -1,0 +1,112 @@
+//! A process of our own under measurement: lines of JSON to it and from it, and the directory that
+//! it shares with its like.
+
+use crate::group::{Error, Launcher};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// A process that says `Said`. Killed when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Child<Said> {
+    /// In errors: from 1.
+    number: usize,
+    process: std::process::Child,
+    input: ChildStdin,
+    said: Receiver<Said>,
+}
+
+impl<Said: DeserializeOwned + Send + 'static> Child<Said> {
+    /// Starts it and tells it the first thing.
+    pub(crate) fn start(
+        launcher: &Launcher,
+        number: usize,
+        first: &impl Serialize,
+    ) -> Result<Child<Said>, Error> {
+        let mut process = Command::new(&launcher.program)
+            .args(&launcher.arguments)
+            .envs(launcher.environment.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|source| Error::os(format!("start {}", launcher.program.display()), source))?;
+        let input = process.stdin.take().expect("it was piped");
+        let output = BufReader::new(process.stdout.take().expect("it was piped"));
+        let (to, said) = channel();
+        std::thread::spawn(move || {
+            // Lines that are none of ours are a test harness's own.
+            let lines = output.lines().map_while(Result::ok);
+            for what in lines.filter_map(|line| serde_json::from_str(&line).ok()) {
+                if to.send(what).is_err() {
+                    break;
+                }
+            }
+        });
+        let mut child = Child { number, process, input, said };
+        child.tell(first)?;
+        Ok(child)
+    }
+
+    /// Tells it something.
+    pub(crate) fn tell(&mut self, what: &impl Serialize) -> Result<(), Error> {
+        let mut line = serde_json::to_string(what).expect("it is plain data");
+        line.push('\n');
+        let written = self.input.write_all(line.as_bytes()).and_then(|()| self.input.flush());
+        written.map_err(|source| Error::os(format!("talk to member {}", self.number), source))
+    }
+
+    /// What it says next; `None` if it says nothing for so long.
+    pub(crate) fn hear(&self, patience: Duration) -> Result<Option<Said>, Error> {
+        match self.said.recv_timeout(patience) {
+            Ok(said) => Ok(Some(said)),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => Err(self.failed("it has ended")),
+        }
+    }
+
+    /// The error for a process that says that it has failed, or what does not belong here.
+    pub(crate) fn failed(&self, cause: impl Into<String>) -> Error {
+        Error::Worker { member: self.number, cause: cause.into() }
+    }
+
+    pub(crate) fn pid(&self) -> rustix::process::Pid {
+        rustix::process::Pid::from_child(&self.process)
+    }
+}
+
+impl<Said> Drop for Child<Said> {
+    fn drop(&mut self) {
+        // It may be dead already, and that is what is wanted.
+        let _dead = self.process.kill();
+        let _reaped = self.process.wait();
+    }
+}
+
+/// A directory in memory for the files of one cluster, removed when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Directory(PathBuf);
+
+impl Directory {
+    pub(crate) fn make(cluster: &str) -> Result<Directory, Error> {
+        let path = Path::new("/dev/shm").join(format!("gregale-{cluster}"));
+        match std::fs::create_dir(&path) {
+            Ok(()) => Ok(Directory(path)),
+            Err(source) => Err(Error::os(format!("make the directory {}", path.display()), source)),
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        // Only what this process made is there; if it cannot be removed, the next sweep does.
+        let _swept = std::fs::remove_dir_all(&self.0);
+    }
+}
