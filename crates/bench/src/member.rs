@@ -93,6 +93,11 @@ impl<F: Fabric, W: Witness> Member<F, W> {
         &mut self.world.witness
     }
 
+    /// Whether it should look again rather than sleep.
+    pub fn is_alert(&mut self) -> bool {
+        self.world.fabric.is_alert()
+    }
+
     /// Its clock.
     pub fn clock(&self) -> &Cheap {
         &self.clock

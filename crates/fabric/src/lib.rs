@@ -65,6 +65,12 @@ pub trait Fabric: Port {
     /// Says whether this node leads, which is nothing but advice about scheduling: whom the others
     /// wait for, and whose death should be over with soon.
     fn lead(&mut self, leads: bool);
+
+    /// Whether news are so close that a loop should look again rather than sleep: for a moment
+    /// after a peer's death. Asking may let others have the processor.
+    fn is_alert(&mut self) -> bool {
+        false
+    }
 }
 
 /// How a provider differs from the others.

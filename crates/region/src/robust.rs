@@ -1,10 +1,12 @@
 //! Learning from the kernel, within microseconds, that an owner's thread is dead.
 //!
 //! An owner's poll-loop thread holds one process-shared robust mutex for each watcher ([`Held`]);
-//! each watcher blocks on its own ([`Watch`]). When the thread ends, by SIGKILL too, the kernel
-//! walks its list of robust mutexes *before* it tears down the process's memory and wakes one
-//! waiter of each: that is why there is one mutex a watcher, and why this is fast even for a
-//! process of many gigabytes. What is learned is a hint: no safety rests on it.
+//! each watcher waits on its own ([`Watch`]), without ever taking it: it looks at the futex in it,
+//! and one thread waits on those of many owners at once ([`wait_any`]). When the owner's thread
+//! ends, by SIGKILL too, the kernel walks its list of robust mutexes *before* it tears down the
+//! process's memory and wakes one waiter of each: that is why there is one mutex a watcher, and why
+//! this is fast even for a process of many gigabytes. What is learned is a hint: no safety rests on
+//! it.
 //!
 //! ```text
 //! watch slot (64 bytes, one a watcher)
@@ -15,22 +17,25 @@
 //!
 //! # Invariants
 //! - I7 **A life is announced under its lock.** `life` is written only by who holds the slot's
-//!   mutex, and an owner writes its own life there before it lets go. So a watcher that gets the
-//!   mutex and reads `life = n` knows that life n has ended, however it got the mutex: whether the
-//!   kernel said `EOWNERDEAD`, an earlier watcher had cleaned up before, or the owner let go
-//!   itself.
-//! - I8 **Mutexes are never made again.** After a death they are handed on in the way that POSIX
-//!   has for it (`pthread_mutex_consistent`), so there is no moment at which one party initialises
-//!   what another blocks on. By construction: `init` runs before the file has a name.
-//! - I9 **Nobody waits without a deadline**, neither for a slow watcher ([`Held::retry`]) nor for a
-//!   healthy owner ([`Watch::wait`]).
+//!   mutex, and an owner writes its own life there before it lets go. So who finds the same
+//!   `life = n` before and after it has found the mutex free, or its holder dead, knows that life n
+//!   has ended: it had the lock when it wrote n, and nobody has announced himself since.
+//! - I8 **Mutexes are never made again.** After a death the next owner takes them over in the way
+//!   that POSIX has for it (`pthread_mutex_consistent`), so there is no moment at which one party
+//!   initialises what another waits on. By construction: `init` runs before the file has a name.
+//! - I9 **Nobody waits without a deadline**, neither for an earlier owner ([`Held::retry`]) nor for
+//!   a healthy one ([`Watch::wait`], [`wait_any`]).
 #![allow(unsafe_code)]
 
 use crate::layout::{WATCH_BYTE, WATCH_BYTES, WATCHERS};
 use crate::{Region, Words};
 use libc::pthread_mutex_t;
+use rustix::thread::futex::{self, Wait, WaitFlags, WaitPtr};
+use rustix::time::{ClockId, Timespec, clock_gettime};
 use std::marker::PhantomData;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::time::{Duration, Instant};
 
 const LIFE: u32 = 6;
 const MUTEX_BYTES: usize = LIFE as usize * 8;
@@ -41,15 +46,28 @@ const _: () = assert!(align_of::<pthread_mutex_t>() <= WATCH_BYTES && WATCH_BYTE
 /// One watcher's slot of one region.
 ///
 /// R1: `mutex` points to an initialised robust process-shared mutex inside `words`' memory, which
-/// lives as long as `words`. No word of the mutex is ever touched in another way (I1).
+/// lives as long as `words`. No word of the mutex is ever touched but by pthread calls and, by
+/// atomic operations as in those and in the kernel, [`Slot::futex`] (I1).
 #[derive(Debug)]
 struct Slot {
     mutex: *mut pthread_mutex_t,
     words: Words,
 }
 
-// SAFETY: a pthread mutex may be used from any thread; the pointer is only handed to pthread calls.
+// SAFETY: a pthread mutex may be used from any thread; the pointer is only handed to pthread calls
+// and made an atomic of.
 unsafe impl Send for Slot {}
+
+/// The kernel's robust-futex interface: who holds it, if anybody ...
+const TID: u32 = libc::FUTEX_TID_MASK;
+/// ... whether he died holding it ...
+const OWNER_DIED: u32 = libc::FUTEX_OWNER_DIED;
+/// ... and whether somebody is to be woken.
+const WAITERS: u32 = libc::FUTEX_WAITERS;
+
+const fn is_held(futex: u32) -> bool {
+    futex & TID != 0 && futex & OWNER_DIED == 0
+}
 
 /// How an attempt to lock ended.
 enum Locked {
@@ -79,7 +97,7 @@ impl Slot {
     fn settle(&self, answer: i32) -> Locked {
         match answer {
             0 => Locked::Yes,
-            libc::EBUSY | libc::ETIMEDOUT | libc::EAGAIN => Locked::Busy,
+            libc::EBUSY => Locked::Busy,
             libc::EOWNERDEAD => {
                 // SAFETY: R1, and this thread has just got the mutex, as EOWNERDEAD says.
                 let consistent = unsafe { libc::pthread_mutex_consistent(self.mutex) };
@@ -96,18 +114,23 @@ impl Slot {
         self.settle(answer)
     }
 
-    fn lock_within(&self, timeout: Duration) -> Locked {
-        // POSIX wants a time of day here. If the clock is set meanwhile the wait is shorter or
-        // longer by as much; callers loop, so nothing but their look at the stop flag moves.
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let until = now + timeout;
-        let until = libc::timespec {
-            tv_sec: until.as_secs() as libc::time_t,
-            tv_nsec: until.subsec_nanos().into(),
-        };
-        // SAFETY: R1; `until` is a valid time on this stack frame.
-        let answer = unsafe { libc::pthread_mutex_timedlock(self.mutex, &raw const until) };
-        self.settle(answer)
+    /// The word by which the kernel knows the mutex: its first, in glibc (tested).
+    fn futex(&self) -> &AtomicU32 {
+        // SAFETY: R1; aligned as a mutex is, and never accessed but atomically.
+        unsafe { AtomicU32::from_ptr(self.mutex.cast()) }
+    }
+
+    /// What to wait for while the lock is held, marked so that its end wakes who waits; `None` if
+    /// it is not held.
+    fn await_end(&self) -> Option<Wait> {
+        let futex = self.futex();
+        let held = |word: u32| is_held(word).then_some(word | WAITERS);
+        let before = futex.fetch_update(Relaxed, Relaxed, held).ok()?;
+        let mut wait = Wait::new();
+        wait.val = (before | WAITERS).into();
+        wait.uaddr = WaitPtr::new(self.mutex.cast());
+        wait.flags = WaitFlags::SIZE_U32;
+        Some(wait)
     }
 
     /// Only by the thread that locked it.
@@ -159,10 +182,9 @@ pub struct Held {
 impl Held {
     /// Takes the locks of all watchers for this life of the owner, with this thread.
     ///
-    /// A watcher that is just being told of the previous death may hold its lock for a moment:
-    /// those are waited for up to `patience` in all, and after that with [`Held::retry`].
+    /// An earlier owner that is just ending may hold some for a moment: those are waited for up to
+    /// `patience` in all, and after that with [`Held::retry`].
     pub fn hold(owner: &crate::Owner, patience: Duration) -> Held {
-        crate::schedule::brief();
         // The kernel tells first who was locked last: the first ranks, which are the likely
         // successors, and which therefore come last here.
         let slots = (0..WATCHERS).rev().map(|watcher| (Slot::of(owner.region(), watcher), false));
@@ -208,6 +230,8 @@ pub struct Watch {
     slot: Slot,
     /// The last life that was reported as ended.
     ended: u64,
+    /// The last whose end was passed on to others that wait for it: the kernel wakes only one.
+    passed_on: u64,
 }
 
 /// What a [`Watch::wait`] saw.
@@ -219,8 +243,6 @@ pub enum Seen {
     Alive,
     /// This life of the owner, and with it every earlier one, has ended.
     Ended(u64),
-    /// The mutex was overwritten: nothing can be learned here any more.
-    Broken,
 }
 
 impl Region {
@@ -230,7 +252,7 @@ impl Region {
     /// # Panics
     /// If there is no such watcher.
     pub fn watch(&self, watcher: usize) -> Watch {
-        Watch { slot: Slot::of(self, watcher), ended: 0 }
+        Watch { slot: Slot::of(self, watcher), ended: 0, passed_on: 0 }
     }
 
     /// The last life of the owner that `watcher` would learn the end of; 0 if none yet.
@@ -250,29 +272,95 @@ impl Watch {
 
     /// Waits until the owner's life ends, not longer than `timeout`: for a thread of its own.
     pub fn wait(&mut self, timeout: Duration) -> Seen {
-        self.see(|slot| slot.lock_within(timeout))
+        match self.look() {
+            Seen::Alive => {}
+            seen => return seen,
+        }
+        let nudge = Nudge::default();
+        wait_any(std::slice::from_mut(self), &nudge, nudge.count(), timeout);
+        self.look()
     }
 
-    /// Looks whether the owner's life has ended: for a loop that is awake anyway and should not
-    /// depend on when the scheduler lets another thread run.
+    /// Looks whether the owner's life has ended: three loads.
+    #[inline]
     pub fn look(&mut self) -> Seen {
-        self.see(Slot::try_lock)
-    }
-
-    fn see(&mut self, lock: impl FnOnce(&Slot) -> Locked) -> Seen {
-        if self.slot.life() <= self.ended {
+        let life = self.slot.life();
+        if life <= self.ended {
             return Seen::NobodyThere;
         }
-        match lock(&self.slot) {
-            Locked::Busy => Seen::Alive,
-            Locked::Broken => Seen::Broken,
-            Locked::Yes => {
-                self.ended = self.slot.life(); // I7: whoever wrote it holds the lock no more
-                self.slot.unlock();
-                Seen::Ended(self.ended)
-            }
+        // I7: between two looks at the same life. Acquire: the second is made after this.
+        if is_held(self.slot.futex().load(Acquire)) || self.slot.life() != life {
+            return Seen::Alive;
         }
+        self.ended = life;
+        Seen::Ended(life)
     }
+}
+
+/// What ends a [`wait_any`] early.
+#[derive(Debug, Default)]
+pub struct Nudge(AtomicU32);
+
+impl Nudge {
+    /// How often it was nudged: to be read before looking at what a nudge tells of.
+    pub fn count(&self) -> u32 {
+        self.0.load(Acquire) // pairs with `nudge`
+    }
+
+    /// Whoever waits with an earlier count waits no more.
+    pub fn nudge(&self) {
+        self.0.fetch_add(1, Release);
+        // It fails for none but addresses that are no memory.
+        let _woken = futex::wake(&self.0, futex::Flags::PRIVATE, WAKE_ALL);
+    }
+}
+
+const WAKE_ALL: u32 = i32::MAX as u32;
+/// How long to wait where the kernel (before Linux 5.16) cannot wait on several words.
+const NAP: Duration = Duration::from_millis(1);
+
+/// Waits until [`Watch::look`] may find one of these ended, until `nudge` counts more than
+/// `counted`, or until `timeout` has passed. It may also return for no reason.
+///
+/// # Panics
+/// If there are more than one region has watchers.
+pub fn wait_any(watches: &mut [Watch], nudge: &Nudge, counted: u32, timeout: Duration) {
+    let mut waits = [Wait::new(); WATCHERS + 1];
+    waits[0].val = counted.into();
+    waits[0].uaddr = WaitPtr::new(nudge.0.as_ptr().cast());
+    waits[0].flags = WaitFlags::SIZE_U32 | WaitFlags::PRIVATE;
+    let mut n = 1;
+    for watch in watches {
+        if watch.passed_on < watch.ended {
+            watch.passed_on = watch.ended;
+            // As above.
+            let _woken = futex::wake(watch.slot.futex(), futex::Flags::empty(), WAKE_ALL);
+        }
+        if watch.life() <= watch.ended {
+            continue; // nobody there
+        }
+        match watch.slot.await_end() {
+            Some(wait) => waits[n] = wait,
+            None => return,
+        }
+        n += 1;
+    }
+    let until = after(timeout);
+    let woken =
+        futex::waitv(&waits[..n], futex::WaitvFlags::empty(), Some(&until), ClockId::Monotonic);
+    if woken == Err(rustix::io::Errno::NOSYS) {
+        let nap = timeout.min(NAP);
+        let nap = Timespec { tv_sec: 0, tv_nsec: nap.subsec_nanos().into() };
+        // Whatever ends it, the caller looks.
+        let _ended = futex::wait(&nudge.0, futex::Flags::PRIVATE, counted, Some(&nap));
+    }
+}
+
+/// The point in time on the kernel's steady clock.
+fn after(timeout: Duration) -> Timespec {
+    let now = clock_gettime(ClockId::Monotonic);
+    let timeout = Timespec::try_from(timeout).unwrap_or(Timespec { tv_sec: 1 << 30, tv_nsec: 0 });
+    now.checked_add(timeout).unwrap_or(now)
 }
 
 #[cfg(test)]
@@ -357,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn i9_a_stalled_watcher_delays_only_its_own_lock() {
+    fn i9_what_an_earlier_owner_still_holds_delays_only_that_lock() {
         let owner = owner();
         let (go, gone) = mpsc::channel::<()>();
         let (tell, told) = mpsc::channel();
@@ -380,6 +468,52 @@ mod tests {
                 std::thread::yield_now();
             }
             assert_eq!(owner.held_life(4), owner.life());
+        });
+    }
+
+    #[test]
+    fn r1_the_first_word_of_a_mutex_is_what_the_kernel_knows_it_by() {
+        let owner = owner();
+        let slot = Slot::of(&owner, 0);
+        assert_eq!(slot.futex().load(Acquire), 0);
+        assert!(matches!(slot.try_lock(), Locked::Yes));
+        let me = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+        assert_eq!(slot.futex().load(Acquire), me);
+        slot.unlock();
+        assert_eq!(slot.futex().load(Acquire), 0);
+    }
+
+    #[test]
+    fn one_thread_waits_for_many_owners_and_for_a_nudge() {
+        let owners: Vec<_> = (0..3).map(|_| owner()).collect();
+        let mut watches: Vec<_> = owners.iter().map(|owner| owner.watch(0)).collect();
+        let nudge = Nudge::default();
+        let (end, ended) = mpsc::channel::<()>();
+        let (tell, told) = mpsc::channel();
+        std::thread::scope(|scope| {
+            let owners = &owners;
+            scope.spawn(move || {
+                std::mem::forget(Held::hold(&owners[1], LONG));
+                tell.send(()).unwrap();
+                let _ = ended.recv();
+            });
+            let _third = Held::hold(&owners[2], LONG);
+            told.recv().unwrap();
+            let (nudge, counted) = (&nudge, nudge.count());
+            let waiting = scope.spawn(move || {
+                wait_any(&mut watches, nudge, counted, LONG);
+                let nudged = watches.iter_mut().map(Watch::look).collect::<Vec<_>>();
+                let until = Instant::now() + LONG;
+                while watches[1].look() == Seen::Alive && Instant::now() < until {
+                    wait_any(&mut watches, nudge, nudge.count(), LONG);
+                }
+                (nudged, watches[1].ended, watches[2].look())
+            });
+            nudge.nudge();
+            drop(end);
+            let (nudged, ended, third) = waiting.join().unwrap();
+            assert_eq!((nudged[0], nudged[2]), (Seen::NobodyThere, Seen::Alive));
+            assert_eq!((ended, third), (owners[1].life(), Seen::Alive));
         });
     }
 }

@@ -5,8 +5,7 @@
 //! and an idle processor beside it does not help before the next tick.
 //!
 //! - A thread that hardly ever runs is urgent ([`Pace::hurry`]): one that watches for deaths
-//!   interrupts such work. Not so where its process leads: killed with it, it would stand before
-//!   those who must learn of its end.
+//!   interrupts such work.
 //! - A poll loop ([`Loop`]) may spin, so it must not be urgent. One that follows asks for short
 //!   slices: after a wake-up it runs before a thread whose slices are longer. One that leads has
 //!   those that everybody has.
@@ -18,7 +17,6 @@
 #![allow(unsafe_code)]
 
 use libc::sched_attr;
-use std::cell::Cell;
 use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 
@@ -47,14 +45,18 @@ pub struct Loop {
     calm_at: Option<Instant>,
     /// What was said about leading and not acted upon yet: after a hurry is early enough.
     lead: Option<bool>,
+    /// The slices that were asked for last.
+    slice_ns: u64,
     not_send: PhantomData<*const ()>,
 }
 
 impl Loop {
-    /// Of this thread.
+    /// Of this thread, which follows for now.
     pub fn of_this_thread() -> Loop {
         let pace = Pace::of_this_thread();
-        Loop { pace, calm_at: None, lead: None, not_send: PhantomData }
+        let slice_ns = SLICE_NS;
+        slice(slice_ns);
+        Loop { pace, calm_at: None, lead: None, slice_ns, not_send: PhantomData }
     }
 
     /// What another thread needs to hurry it; this one must then say [`Loop::hurried`].
@@ -91,13 +93,14 @@ impl Loop {
         }
         self.calm_at = None;
         let leads = self.lead.take()?;
-        slice(if leads { 0 } else { SLICE_NS });
+        self.slice_ns = if leads { 0 } else { SLICE_NS };
+        slice(self.slice_ns);
         Some(leads)
     }
 
     /// Back to the slices that were asked for last.
     fn calm(&self) {
-        set(0, &sched_attr { sched_runtime: SLICE.get(), ..ordinary(0) });
+        set(0, &sched_attr { sched_runtime: self.slice_ns, ..ordinary(0) });
     }
 }
 
@@ -122,11 +125,6 @@ impl Pace {
     }
 }
 
-thread_local! {
-    /// The slices that this thread asked for last.
-    static SLICE: Cell<u64> = const { Cell::new(0) };
-}
-
 fn at_once() -> sched_attr {
     sched_attr {
         sched_policy: libc::SCHED_RR as u32,
@@ -136,14 +134,9 @@ fn at_once() -> sched_attr {
     }
 }
 
-/// This thread shall get short slices (Linux 6.12 and later); true if granted. A thread that has
+/// This thread shall get such slices (Linux 6.12 and later); true if granted. A thread that has
 /// been given another policy than the ordinary one keeps it.
-pub fn brief() -> bool {
-    slice(SLICE_NS)
-}
-
 fn slice(sched_runtime: u64) -> bool {
-    SLICE.set(sched_runtime);
     let Some(now) = get() else { return false };
     if now.sched_policy != libc::SCHED_OTHER as u32 {
         return false;
@@ -197,7 +190,7 @@ mod tests {
             assert_eq!(policy(), expected as u32);
         });
         aside(|| {
-            let granted = brief();
+            let granted = slice(SLICE_NS);
             let now = get().expect("every kernel that we run on answers");
             assert_eq!(now.sched_policy, libc::SCHED_OTHER as u32);
             assert!(!granted || now.sched_runtime == 0 || now.sched_runtime == SLICE_NS);
@@ -228,7 +221,7 @@ mod tests {
     fn an_urgent_thread_does_not_become_a_brief_one() {
         aside(|| {
             if Pace::of_this_thread().hurry() {
-                assert!(!brief());
+                assert!(!slice(SLICE_NS));
                 assert_eq!(policy(), libc::SCHED_RR as u32);
             }
         });

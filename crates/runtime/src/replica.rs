@@ -208,7 +208,8 @@ impl<F: Fabric, R: Replicator, S: Service> Replica<F, R, S> {
             return Err(io::Error::other(why.to_owned()));
         }
         let now = self.tell_time();
-        let looking = now.since(self.last_work_at) <= self.spin;
+        let spins = now.since(self.last_work_at) <= self.spin;
+        let looking = spins || self.core.world.fabric.is_alert();
         if looking {
             self.poller.wait(Some(Duration::ZERO), &mut self.ready)?;
         } else {

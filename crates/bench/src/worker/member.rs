@@ -127,7 +127,7 @@ pub(super) fn run<F: Fabric>(
     let mut busy_at = Instant::now();
     let mut changed_at = None;
     loop {
-        match mail.next() {
+        match mail.next(member.clock().now()) {
             None => {}
             Some(Order::Ballast(bytes)) => {
                 ballast.wanted = bytes;
@@ -175,7 +175,7 @@ pub(super) fn run<F: Fabric>(
         }
         if busy {
             busy_at = Instant::now();
-        } else if busy_at.elapsed() > SPIN {
+        } else if busy_at.elapsed() > SPIN && !member.is_alert() {
             member.sleep()?;
         }
     }

@@ -14,63 +14,83 @@ use fabric::{Setup, shm::ShmFabric};
 use order::{Answer, FabricKind, Order, Part, Spec};
 use proto::node::{Layout, velos_layout};
 use proto::velos::Shape;
-use std::io::{BufRead, Write};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::OFlags;
+use std::cell::{Cell, RefCell};
+use std::io::{BufRead, ErrorKind, Stdin, Write};
 use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 
 /// Words of a region that is only acted upon.
 const MEMORY_WORDS: u32 = 1 << 14;
 
-/// The parent's orders: read by a thread of their own, so that a loop that measures need not look
-/// at a descriptor to know that there is none.
+/// The parent's orders, read by the loop that carries them out: a thread for them would be one more
+/// to die, on the processors of the survivors, when a member is killed.
 struct Mail {
-    orders: Receiver<Order>,
-    waiting: Arc<AtomicBool>,
+    input: Stdin,
+    /// The beginning of a line whose end has not come yet.
+    line: RefCell<Vec<u8>>,
+    look_at: Cell<base::Instant>,
 }
 
+/// How often a loop looks whether there is an order.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+
 impl Mail {
-    fn start() -> Mail {
-        let (to, orders) = channel();
-        let waiting = Arc::new(AtomicBool::new(false));
-        let flag = Arc::clone(&waiting);
-        std::thread::spawn(move || {
-            for line in std::io::stdin().lock().lines() {
-                let Ok(order) = line.map_err(|_| ()).and_then(|line| {
-                    serde_json::from_str(&line).map_err(|error| {
-                        say(&Answer::Failed(format!("an order is not understood: {error}")));
-                    })
-                }) else {
-                    break;
-                };
-                if to.send(order).is_err() {
-                    break;
-                }
-                flag.store(true, Ordering::Release);
-            }
-            // The parent is gone, or done with us.
-            std::process::exit(0);
-        });
-        Mail { orders, waiting }
+    /// Whatever comes on the standard input from now on.
+    fn open() -> std::io::Result<Mail> {
+        let input = std::io::stdin();
+        let flags = rustix::fs::fcntl_getfl(&input)?;
+        rustix::fs::fcntl_setfl(&input, flags | OFlags::NONBLOCK)?;
+        Ok(Mail { input, line: RefCell::default(), look_at: Cell::new(base::Instant::ZERO) })
     }
 
-    /// The next order if there is one; costs a load if not.
-    fn next(&self) -> Option<Order> {
-        if !self.waiting.load(Ordering::Relaxed) {
+    /// The next order if there is one; a comparison if it was looked for a moment ago.
+    fn next(&self, now: base::Instant) -> Option<Order> {
+        if now < self.look_at.get() {
             return None;
         }
-        let order = self.orders.try_recv().ok();
-        if order.is_none() {
-            self.waiting.store(false, Ordering::Relaxed);
-            // One may have come between the two.
-            return self.orders.try_recv().ok();
-        }
-        order
+        self.look_at.set(now.plus(LOOK_EVERY));
+        self.read()
     }
 
-    fn wait(&self) -> Option<Order> {
-        self.orders.recv().ok()
+    /// The next order. Ends the process when the parent is gone, or done with us.
+    fn read(&self) -> Option<Order> {
+        let mut line = self.line.borrow_mut();
+        match self.input.lock().read_until(b'\n', &mut line) {
+            Ok(_) if line.ends_with(b"\n") => {
+                let order = serde_json::from_slice(&line);
+                line.clear();
+                // More may have come with it.
+                self.look_at.set(base::Instant::ZERO);
+                Some(order.unwrap_or_else(|error| {
+                    say(&Answer::Failed(format!("an order is not understood: {error}")));
+                    std::process::exit(0)
+                }))
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => None,
+            Ok(_) | Err(_) => std::process::exit(0),
+        }
+    }
+
+    /// The next order, however long it takes.
+    fn wait(&self) -> Order {
+        loop {
+            if let Some(order) = self.read() {
+                return order;
+            }
+            // Whatever ends it, the input is looked at.
+            let _ready = poll(&mut [PollFd::new(&self.input, PollFlags::IN)], None);
+        }
+    }
+
+    /// For who takes no more orders: a thread that ends this process when the parent is gone.
+    fn outlive_nobody(self) {
+        std::thread::spawn(move || {
+            loop {
+                self.wait();
+            }
+        });
     }
 }
 
@@ -96,10 +116,11 @@ fn start() -> Result<(), Box<dyn std::error::Error>> {
         return crate::amcast::worker::run(&spec);
     }
     let spec: Spec = serde_json::from_str(&line)?;
-    let mail = Mail::start();
+    let mail = Mail::open()?;
     let setup = setup_of(&spec);
     if spec.part == Part::Sentinel {
-        let Some(addresses) = peers(&mail)? else { return Ok(()) };
+        let addresses = peers(&mail)?;
+        mail.outlive_nobody();
         let _verdict = sentinel::run(&setup, &addresses)?;
         return Ok(());
     }
@@ -108,17 +129,16 @@ fn start() -> Result<(), Box<dyn std::error::Error>> {
         FabricKind::Tcp => {
             let listener = TcpListener::bind("127.0.0.1:0")?;
             say(&Answer::Listening(listener.local_addr()?));
-            let Some(addresses) = peers(&mail)? else { return Ok(()) };
+            let addresses = peers(&mail)?;
             play(TcpFabric::create(&setup, listener, &addresses)?, &spec, &mail)
         }
     }
 }
 
-fn peers(mail: &Mail) -> Result<Option<Vec<SocketAddr>>, String> {
+fn peers(mail: &Mail) -> Result<Vec<SocketAddr>, String> {
     match mail.wait() {
-        Some(Order::Peers(addresses)) => Ok(Some(addresses)),
-        Some(other) => Err(format!("expected the peers' addresses, not {other:?}")),
-        None => Ok(None),
+        Order::Peers(addresses) => Ok(addresses),
+        other => Err(format!("expected the peers' addresses, not {other:?}")),
     }
 }
 

@@ -48,7 +48,7 @@ pub(super) fn run<F: Fabric>(
     };
     let mut links = 0;
     loop {
-        match mail.next() {
+        match mail.next(bench.clock.now()) {
             None => {}
             Some(Order::Verbs { verb, n_words, depth, span }) => {
                 say(&bench.measure(verb, n_words, depth, span)?);

@@ -16,13 +16,11 @@
 
 use super::bell::Bell;
 use super::ring::{Consumer, Producer, Received};
-use super::watch::{Alarm, Watcher};
 use base::{Event, Inbox, Incarnation, Rank};
 use region::layout::beacon;
 use region::robust::{Seen, Watch};
 use region::{Identity, Owner, Region, Words};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{Ordering::SeqCst, fence};
 
 /// The most messages that one poll takes from one peer: the rest has its turn at the next.
@@ -62,7 +60,6 @@ struct Mapped {
     beacon: Words,
     producer: Producer,
     bell: Option<Bell>,
-    watcher: Option<Watcher>,
     /// The poll loop's own look, and the last life that it has seen ended.
     watch: Watch,
     ended: u64,
@@ -136,7 +133,7 @@ impl Link {
         &mut self,
         directory: &Path,
         identity: &Identity,
-        alarm: &Arc<Alarm>,
+        is_watched: bool,
         inbox: &mut Inbox,
     ) {
         let gone = |m: &Mapped| m.region.is_retired() || !m.region.is_named(directory, identity);
@@ -158,14 +155,13 @@ impl Link {
                 Err(error) => self.trouble = Some(format!("cannot open its doorbell: {error}")),
             }
         }
-        if mapped.watcher.is_none() {
-            mapped.watcher = Watcher::start(&mapped.region, self.me, alarm);
-            if mapped.watcher.is_none() {
-                self.trouble = Some("no thread to watch it: raise the process limit".into());
-            }
+        if !is_watched {
+            self.trouble = Some("no thread to watch it: raise the process limit".into());
         }
-        let (Some(watcher), Some(_)) = (&mapped.watcher, &mapped.bell) else { return };
-        let (held, ended) = (mapped.watch.life(), watcher.ended().max(mapped.ended));
+        if self.trouble.is_some() {
+            return;
+        }
+        let (held, ended) = (mapped.watch.life(), mapped.ended);
         if self.state == LinkState::Up && (held > self.life || ended >= self.life) {
             self.fail(inbox);
         }
@@ -174,9 +170,6 @@ impl Link {
             self.life = held;
             self.state = LinkState::Up;
             inbox.push(Event::LinkUp(self.peer));
-            if let Some(watcher) = self.mapped.as_ref().and_then(|m| m.watcher.as_ref()) {
-                watcher.again();
-            }
             // Its memory is there even if it died before it was met.
             if ended >= held {
                 self.fail(inbox);
@@ -184,19 +177,21 @@ impl Link {
         }
     }
 
-    /// Says whether this process leads.
-    pub(super) fn lead(&self, leads: bool) {
-        if let Some(watcher) = self.mapped.as_ref().and_then(|mapped| mapped.watcher.as_ref()) {
-            watcher.lead(leads);
-        }
+    /// What there is to watch: the mapped region, and the life that its owner has announced.
+    pub(super) fn watched(&self) -> Option<(Incarnation, u64)> {
+        self.mapped.as_ref().map(|mapped| (mapped.region.incarnation(), mapped.watch.life()))
+    }
+
+    /// A watch over the peer's life, for a thread that waits.
+    pub(super) fn watch(&self) -> Option<Watch> {
+        self.mapped.as_ref().map(|mapped| mapped.region.watch(self.me.index()))
     }
 
     /// Reports the end of the peer's process if it has ended; true if so.
     pub(super) fn notice_end(&mut self, inbox: &mut Inbox) -> bool {
         self.glance();
         let Some(mapped) = &self.mapped else { return false };
-        let seen = mapped.watcher.as_ref().map_or(0, Watcher::ended).max(mapped.ended);
-        let ended = self.state == LinkState::Up && seen >= self.life;
+        let ended = self.state == LinkState::Up && mapped.ended >= self.life;
         if ended {
             self.fail(inbox);
         }
@@ -207,8 +202,7 @@ impl Link {
         let beacon = region.beacon();
         let producer = Producer::new(region.ring(self.me.index()));
         let watch = region.watch(self.me.index());
-        let (bell, watcher) = (None, None);
-        self.mapped = Some(Mapped { region, beacon, producer, bell, watcher, watch, ended: 0 });
+        self.mapped = Some(Mapped { region, beacon, producer, bell: None, watch, ended: 0 });
     }
 
     /// Looks whether the peer's process has died: true if so, and the link wants attention.
@@ -221,7 +215,7 @@ impl Link {
                     mapped.ended = life;
                     true
                 }
-                Seen::NobodyThere | Seen::Alive | Seen::Broken => false,
+                Seen::NobodyThere | Seen::Alive => false,
             },
             _ => false,
         }

@@ -15,8 +15,9 @@
 //! - T5 by release and acquire, see `region`.
 //! - T7 see `ring.rs`; a frame names the sender's and the receiver's life, so nothing crosses a
 //!   restart.
-//! - T8 the robust mutexes of `region::robust`, waited on by one thread a peer (`watch.rs`), and
-//!   tried now and then by a loop that spins; a region that its owner removed says so.
+//! - T8 the robust mutexes of `region::robust`, waited on by one thread (`watch.rs`), and looked at
+//!   now and then by a loop that spins, and after each sleep; a region that its owner removed says
+//!   so.
 //! - T9 the sleeper sets its flag, then looks; the waker writes, then looks at the flag: with a
 //!   SeqCst fence on both sides at least one sees the other (`ShmFabric::ring`, S2).
 //!
@@ -41,7 +42,7 @@ mod watch;
 
 use crate::setup::{OpenError, Setup};
 use crate::{Atomicity, Capabilities, Fabric};
-use base::{Inbox, MAX_MEMBERS, MemberSet, Rank};
+use base::{Inbox, Incarnation, MAX_MEMBERS, MemberSet, Rank};
 use bell::Bell;
 use link::Link;
 use region::layout::beacon;
@@ -52,7 +53,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering::SeqCst, fence};
 use std::time::{Duration, Instant};
-use watch::Alarm;
+use watch::{Alarm, Lookout};
 
 pub use link::{LinkReport, LinkState};
 pub use ring::MESSAGE_BYTES_MAX;
@@ -67,7 +68,11 @@ pub const RETRY: Duration = Duration::from_millis(10);
 /// what is too dear for every poll.
 const POLLS_PER_GLANCE: u32 = 64;
 
-/// How long the start waits for watchers that are just learning of the last life's end.
+/// How long after a peer's death a loop should look for what follows rather than sleep: several
+/// times what a takeover takes.
+const ALERT: Duration = Duration::from_micros(300);
+
+/// How long the start waits for what is left of the last life to end.
 const HOLD_PATIENCE: Duration = Duration::from_millis(20);
 
 /// One member's end of a group on one host. Not `Send`: the kernel reports the end of the thread
@@ -87,7 +92,14 @@ pub struct ShmFabric {
     /// How many arrivals and alarms the last look has taken in.
     arrivals: u64,
     alarms: u64,
+    /// How many hurries it knows of, so that it ends them.
+    hurries: u64,
     alarm: Arc<Alarm>,
+    lookout: Lookout,
+    /// What it was told to watch last: each mapped region and its owner's life.
+    watched: [Option<(Incarnation, u64)>; MAX_MEMBERS],
+    /// A peer has just died: until then it is worth while to look for what follows.
+    alert_until: Option<Instant>,
     bell: Bell,
     asleep: bool,
     /// Something is missing, or was found that the next poll should see to.
@@ -154,8 +166,12 @@ impl ShmFabric {
             own: owner.words(),
             arrivals: beacon.load(beacon::ARRIVALS),
             alarms: 0,
+            hurries: 0,
             beacon,
+            lookout: Lookout::new(Arc::clone(&alarm)),
             alarm,
+            watched: [None; MAX_MEMBERS],
+            alert_until: None,
             bell,
             asleep: false,
             look_again: false,
@@ -208,10 +224,7 @@ impl ShmFabric {
     #[inline(never)]
     fn attend(&mut self, inbox: &mut Inbox) {
         // Counted before looking: what comes meanwhile is looked at next time.
-        let alarms = self.alarm.count();
-        if std::mem::replace(&mut self.alarms, alarms) != alarms {
-            self.pace.hurried();
-        }
+        self.alarms = self.alarm.count();
         // A death is reported at once; what files tell about it (a region taken away, a
         // successor's) can wait until those who take over have done so.
         let mut died = false;
@@ -219,8 +232,11 @@ impl ShmFabric {
             died |= link.notice_end(inbox);
         }
         if died {
+            let now = Instant::now();
+            self.alert_until = Some(now + ALERT);
             self.missing = true;
-            self.retry_at = Instant::now() + RETRY;
+            self.look_again = false;
+            self.retry_at = now + RETRY;
             return;
         }
         self.arrivals = self.beacon.load(beacon::ARRIVALS);
@@ -228,6 +244,10 @@ impl ShmFabric {
         let was_complete = self.held.is_complete();
         self.missing = !self.held.retry();
         self.bell.drain();
+        if !self.lookout.is_kept() {
+            self.watched = [None; MAX_MEMBERS];
+            self.missing |= !self.lookout.keep(Vec::new());
+        }
         for peer in Rank::all(self.members) {
             if peer == self.me {
                 continue;
@@ -235,14 +255,24 @@ impl ShmFabric {
             let identity = self.identity_of(peer);
             let link = &mut self.links[peer.index()];
             let was_mapped = link.is_mapped();
-            link.attend(&self.setup.directory, &identity, &self.alarm, inbox);
+            link.attend(&self.setup.directory, &identity, self.lookout.is_kept(), inbox);
             if (link.is_mapped() && !was_mapped) || !was_complete {
                 link.announce(); // S4; and once more for a life that was announced late
             }
             self.missing |= link.is_missing();
             self.memory[peer.index()] = link.memory();
         }
+        self.look_out();
         self.retry_at = Instant::now() + RETRY;
+    }
+
+    /// Has every mapped peer watched.
+    fn look_out(&mut self) {
+        let watched = std::array::from_fn(|at| self.links.get(at).and_then(Link::watched));
+        if self.lookout.is_kept() && watched != self.watched {
+            self.watched = watched;
+            self.lookout.keep(self.links.iter().filter_map(Link::watch).collect());
+        }
     }
 
     /// Now and then: true if the links want attention though nobody has said so.
@@ -255,6 +285,17 @@ impl ShmFabric {
     fn glance_now(&mut self) -> bool {
         // The look at the links that follows a death glances at all of them.
         self.links.iter_mut().any(Link::glance) || (self.missing && Instant::now() >= self.retry_at)
+    }
+
+    #[cold]
+    fn stays_alert(&mut self) -> bool {
+        self.alert_until = self.alert_until.filter(|until| Instant::now() < *until);
+        if self.alert_until.is_some() {
+            // With all of its kind in a hurry, one that waits must not keep one that acts off the
+            // processor.
+            std::thread::yield_now();
+        }
+        self.alert_until.is_some()
     }
 
     /// Rings the bell of `to` if it sleeps (T9).
@@ -294,10 +335,18 @@ impl Fabric for ShmFabric {
         {
             self.attend(inbox);
         }
+        if self.alarm.hurries() != self.hurries {
+            self.hurries = self.alarm.hurries();
+            self.pace.hurried();
+        }
         if self.pace.is_unsettled()
             && let Some(leads) = self.pace.settle()
         {
-            self.links.iter().for_each(|link| link.lead(leads));
+            self.lookout.rest(leads);
+            if !leads {
+                self.watched = [None; MAX_MEMBERS];
+                self.look_again = true;
+            }
         }
         for link in &mut self.links {
             link.receive(inbox);
@@ -320,12 +369,18 @@ impl Fabric for ShmFabric {
         if std::mem::take(&mut self.asleep) {
             self.beacon.swap(beacon::SLEEPING, 0);
             self.bell.drain();
-            // News of links is counted; only what is missing must be looked for.
-            self.look_again |= self.missing;
+            // News of links is counted; only what is missing must be looked for, and how those are
+            // whom no thread watches.
+            self.look_again |= self.glance_now();
         }
     }
 
     fn lead(&mut self, leads: bool) {
         self.pace.lead(leads);
+    }
+
+    #[inline]
+    fn is_alert(&mut self) -> bool {
+        self.alert_until.is_some() && self.stays_alert()
     }
 }

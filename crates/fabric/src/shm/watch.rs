@@ -1,30 +1,33 @@
-//! The threads that learn from the kernel of a peer's death, and how they tell the poll loop.
+//! The thread that learns from the kernel of a peer's death, and how it tells the poll loop.
+//!
+//! It only wakes the loop, which looks for itself (`Link::notice_end`): one thread for all peers,
+//! and none in a process that leads. When that is killed its threads end one after the other on
+//! the processors of those who must learn of it, some 30 us each, and the end of a follower is no
+//! hurry to a leader: memory outlives its process.
 
 use super::bell::Bell;
-use base::Rank;
-use region::Region;
-use region::robust::Seen;
+use region::robust::{Nudge, Seen, Watch, wait_any};
 use region::schedule::Pace;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, OnceLock};
-use std::thread::Thread;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How long a watching thread blocks before it looks whether it is still wanted.
+/// How long the watching thread waits before it looks at everything again.
 const LOOK_UP: Duration = Duration::from_secs(1);
 
-/// What makes the poll loop look at its links: a count that every watch adds to.
+/// What makes the poll loop look at its links.
 #[derive(Debug)]
 pub(super) struct Alarm {
     count: AtomicU64,
+    hurries: AtomicU64,
     bell: Bell,
     pace: Pace,
 }
 
 impl Alarm {
     pub(super) fn new(bell: Bell, pace: Pace) -> Alarm {
-        Alarm { count: AtomicU64::new(0), bell, pace }
+        Alarm { count: AtomicU64::new(0), hurries: AtomicU64::new(0), bell, pace }
     }
 
     #[inline]
@@ -32,80 +35,117 @@ impl Alarm {
         self.count.load(Acquire) // pairs with `raise`: what was seen comes before the count
     }
 
+    /// How often the loop was hurried, which it is to end itself.
+    #[inline]
+    pub(super) fn hurries(&self) -> u64 {
+        self.hurries.load(Relaxed)
+    }
+
     fn raise(&self) {
-        self.pace.hurry(); // before the count: whoever sees it knows that there is a hurry to end
         self.count.fetch_add(1, Release);
         self.bell.ring(); // after the count, so that a sleeper that wakes by it finds it
+        // It may be on its way already; if it has to queue, it need not for long.
+        if self.pace.hurry() {
+            self.hurries.fetch_add(1, Relaxed);
+        }
     }
 }
 
-/// A thread that waits for the end of one peer's lives.
+/// Watches over the lives of all peers, unless it rests.
 #[derive(Debug)]
-pub(super) struct Watcher {
-    shared: Arc<Shared>,
-    thread: Thread,
+pub(super) struct Lookout {
+    alarm: Arc<Alarm>,
+    rests: bool,
+    /// The thread's side, if there is one.
+    shared: Option<Arc<Shared>>,
 }
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// Every life of the peer up to this one has ended.
-    ended: AtomicU64,
+    /// What to watch from now on.
+    next: Mutex<Option<Vec<Watch>>>,
     unwanted: AtomicBool,
-    /// Of the watching thread, which lives as long as it is wanted.
-    pace: OnceLock<Pace>,
+    nudge: Nudge,
 }
 
-impl Watcher {
-    /// Starts to watch `region`'s owner; `None` if no thread is to be had now.
-    pub(super) fn start(region: &Region, me: Rank, alarm: &Arc<Alarm>) -> Option<Watcher> {
-        let shared = Arc::new(Shared::default());
-        let mut watch = region.watch(me.index());
-        let (ours, alarm) = (Arc::clone(&shared), Arc::clone(alarm));
-        let thread = std::thread::Builder::new()
-            .name("watch".into())
-            .stack_size(64 << 10)
-            .spawn(move || {
-                ours.pace.get_or_init(Pace::of_this_thread).hurry();
-                while !ours.unwanted.load(Relaxed) {
-                    match watch.wait(LOOK_UP) {
-                        Seen::Alive => {}
-                        Seen::Ended(life) => {
-                            ours.ended.store(life, Release); // pairs with `ended`
-                            alarm.raise();
-                        }
-                        // `again` and `drop` end this early.
-                        Seen::NobodyThere | Seen::Broken => std::thread::park_timeout(LOOK_UP),
-                    }
-                }
-            })
-            .ok()?;
-        Some(Watcher { shared, thread: thread.thread().clone() })
+impl Lookout {
+    pub(super) fn new(alarm: Arc<Alarm>) -> Lookout {
+        Lookout { alarm, rests: false, shared: None }
     }
 
-    /// Every life of the peer up to this one has ended.
-    pub(super) fn ended(&self) -> u64 {
-        self.shared.ended.load(Acquire)
+    /// Whether a death will be learned as soon as it should.
+    pub(super) fn is_kept(&self) -> bool {
+        self.rests || self.shared.is_some()
     }
 
-    /// Says whether this process leads: see [`region::schedule`].
-    pub(super) fn lead(&self, leads: bool) {
-        // One that has not begun yet is urgent for this reign; that costs a little latency.
-        if let Some(pace) = self.shared.pace.get() {
-            let _granted = if leads { pace.relax() } else { pace.hurry() };
+    /// Watches over these, and no others, from now on; false if no thread is to be had now.
+    pub(super) fn keep(&mut self, watches: Vec<Watch>) -> bool {
+        if self.rests {
+            return true;
+        }
+        let shared = match &self.shared {
+            Some(shared) => shared,
+            None => match self.start() {
+                Some(shared) => self.shared.insert(shared),
+                None => return false,
+            },
+        };
+        *shared.next.lock().unwrap_or_else(PoisonError::into_inner) = Some(watches);
+        shared.nudge.nudge();
+        true
+    }
+
+    /// Rests from now on, or does not any more: then it is to be told what to [`Lookout::keep`].
+    pub(super) fn rest(&mut self, rests: bool) {
+        self.rests = rests;
+        if rests {
+            self.stop();
         }
     }
 
-    /// The peer is back: watch its new life at once.
-    pub(super) fn again(&self) {
-        self.thread.unpark();
+    fn start(&self) -> Option<Arc<Shared>> {
+        let shared = Arc::new(Shared::default());
+        let (ours, alarm) = (Arc::clone(&shared), Arc::clone(&self.alarm));
+        let thread = std::thread::Builder::new()
+            .name("watch".into())
+            .stack_size(64 << 10)
+            .spawn(move || watch(&ours, &alarm));
+        thread.ok().map(|_| shared)
+    }
+
+    fn stop(&mut self) {
+        if let Some(shared) = self.shared.take() {
+            shared.unwanted.store(true, Relaxed); // the nudge publishes it
+            shared.nudge.nudge();
+        }
     }
 }
 
-impl Drop for Watcher {
-    /// Does not wait: a blocked thread notices within [`LOOK_UP`], and until then it only keeps its
-    /// peer's mapping.
+impl Drop for Lookout {
+    /// Does not wait for the thread, which ends at once and until then only keeps some mappings.
     fn drop(&mut self) {
-        self.shared.unwanted.store(true, Relaxed);
-        self.thread.unpark();
+        self.stop();
+    }
+}
+
+fn watch(shared: &Shared, alarm: &Alarm) {
+    Pace::of_this_thread().hurry();
+    let mut watches = Vec::new();
+    loop {
+        let counted = shared.nudge.count();
+        if shared.unwanted.load(Relaxed) {
+            return;
+        }
+        if let Some(next) = shared.next.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            watches = next;
+        }
+        let mut ended = false;
+        for watch in &mut watches {
+            ended |= matches!(watch.look(), Seen::Ended(_));
+        }
+        if ended {
+            alarm.raise();
+        }
+        wait_any(&mut watches, &shared.nudge, counted, LOOK_UP);
     }
 }

@@ -141,7 +141,13 @@ fn watch(region: &Region, life: u64) -> Verdict {
             // A later life than this one if its successor was faster than this thread, and is
             // over too: peers tell what is late from what is news.
             Seen::Ended(ended) if ended >= life => return died,
-            Seen::Ended(_) | Seen::Alive if region.life() == life => {}
+            Seen::Ended(_) if region.life() == life => {}
+            // Alive as far as the lock tells, which somebody may have overwritten.
+            Seen::Alive if region.life() == life => {
+                if !is_there(region.owner_pid()) {
+                    return died;
+                }
+            }
             Seen::NobodyThere if region.life() == life => {
                 // The owner has not taken its lock yet, or will not any more.
                 if !is_there(region.owner_pid()) {
@@ -149,14 +155,7 @@ fn watch(region: &Region, life: u64) -> Verdict {
                 }
                 std::thread::sleep(START_LOOK_EVERY);
             }
-            // The lock is of no use any more: what is left is to look.
-            Seen::Broken if region.life() == life => {
-                if !is_there(region.owner_pid()) {
-                    return died;
-                }
-                std::thread::sleep(LOOK_EVERY);
-            }
-            Seen::Ended(_) | Seen::Alive | Seen::NobodyThere | Seen::Broken => {
+            Seen::Ended(_) | Seen::Alive | Seen::NobodyThere => {
                 return Verdict::Succeeded;
             }
         }
