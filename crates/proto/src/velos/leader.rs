@@ -31,8 +31,12 @@ pub(super) struct Term {
 
 /// How long an acceptor may take to answer a message before it is asked again.
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(100);
-/// How many slots beyond those that need recovery are prepared first.
-const HEADROOM: u64 = 8;
+/// How many slots beyond those that need recovery a candidate prepares: one to announce itself by,
+/// and one for what is proposed while that is under way. Each costs a CAS and a READ a member, on
+/// words that this processor has not seen for long.
+const HEADROOM: u64 = 2;
+/// How many more a leader prepares at a time.
+const STEP: u64 = 8;
 
 impl<V: Variant> Machine<V> {
     pub(super) fn start_term<H: Host>(&mut self, host: &mut H) {
@@ -104,7 +108,7 @@ impl<V: Variant> Machine<V> {
     pub(super) fn extend_window_at_poll<H: Host>(&mut self, host: &mut H) {
         let Some(term) = &self.term else { return };
         let needed = term.recover_until.0 + HEADROOM;
-        let n = if term.announced { HEADROOM } else { 0 };
+        let n = if term.announced { STEP } else { 0 };
         self.extend_window(n.max(needed.saturating_sub(term.prepared_until.0)), host);
     }
 
