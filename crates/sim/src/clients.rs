@@ -3,7 +3,6 @@
 //! - I1 An operation whose outcome is unknown is never asked again as another operation: attempts
 //!   of one operation carry one (client, sequence), and a given-up operation stays open for ever.
 
-use crate::Subject;
 use crate::coverage::Mark;
 use crate::history::Operation;
 use crate::kv::{Ask, Command, N_KEYS};
@@ -76,7 +75,7 @@ impl Client {
     }
 }
 
-impl<S: Subject> World<S> {
+impl World {
     pub(crate) fn on_client(&mut self, index: usize) {
         let now = self.net.now();
         match self.clients[index].current {
@@ -85,7 +84,7 @@ impl<S: Subject> World<S> {
             Some(_) => {
                 // No answer: somebody else may know. The same (client, sequence), so I1 holds.
                 // (Where every answer waits for disks, to forget who leads too would starve it.)
-                if !(S::IS_DURABLE && self.clients[index].was_told) {
+                if !(self.species.is_durable && self.clients[index].was_told) {
                     self.clients[index].favourite = None;
                 }
                 self.clients[index].was_told = false;

@@ -80,7 +80,7 @@ impl Content {
 
 /// The simulated disk of one node, over all its lives.
 #[derive(Default)]
-pub(crate) struct Disk {
+pub struct Disk {
     /// The log that ships, where it is under test.
     log: Option<Box<dyn LogStore>>,
     /// A snapshot covers everything below: the log may let go of it.

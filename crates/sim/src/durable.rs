@@ -7,7 +7,7 @@ use crate::queue::{Fault, Happening};
 use crate::sweep::{Mutant, mutant};
 use crate::trace::Topic;
 use crate::world::{Phase, World};
-use crate::{Birth, Property, Provider, Store, Subject};
+use crate::{Birth, Life, Property, Provider, Store};
 use base::{MemberSet, Prefix, Rng};
 use core::marker::PhantomData;
 use proto::disk::DiskEvent;
@@ -135,7 +135,7 @@ impl Disks {
     }
 }
 
-impl<S: Subject> World<S> {
+impl World {
     /// Plans the end of the flushes that `node` has just asked for.
     pub(crate) fn plan_flushes(&mut self, node: usize) {
         for _ in 0..self.disks[node].take_unplanned() {
@@ -156,7 +156,7 @@ impl<S: Subject> World<S> {
     }
 
     /// The machine hears what its disk has to say, and the state is written to it now and then.
-    pub(crate) fn attend_disk(&mut self, node: usize, machine: &mut S) {
+    pub(crate) fn attend_disk(&mut self, node: usize, machine: &mut dyn Life) {
         for event in std::mem::take(&mut self.disks[node].events) {
             self.net.trace.record(self.net.now(), node, Topic::Disk, event_number(event), 0);
             self.with_host(node, |host, clock| machine.on_disk(event, clock, host));
@@ -166,7 +166,7 @@ impl<S: Subject> World<S> {
         let lacks = machine.status().role == proto::Role::Learner;
         if applied.ahead_of(covered) >= self.plan.disks.snapshot_every && !lacks {
             self.keep_snapshot(node, machine.state_head(applied));
-            self.with_host(node, |host, clock| machine.snapshotted(applied, clock, host));
+            self.with_host(node, |host, _| machine.snapshotted(applied, host));
         }
     }
 
@@ -174,7 +174,7 @@ impl<S: Subject> World<S> {
     pub(crate) fn keep_snapshot(&mut self, node: usize, head: Option<StateHead>) {
         let applied = self.shells[node].order.applied();
         let mut kv = self.shells[node].kv.clone();
-        if S::SNAPSHOT_WITHOUT_SESSIONS {
+        if self.species.snapshot_without_sessions {
             kv.forget_sessions();
         }
         self.disks[node].snapshot = Some((kv, applied, head));
@@ -196,7 +196,7 @@ impl<S: Subject> World<S> {
 
     /// How the next life of `node` begins, if its disk is as it should be.
     pub(crate) fn rebirth(&mut self, node: usize) -> Option<Birth> {
-        if !S::IS_DURABLE {
+        if !self.species.is_durable {
             return Some(Birth::Reattached);
         }
         if let Err(detail) = self.disks[node].revive(&mut self.net.rng) {

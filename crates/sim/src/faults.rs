@@ -5,12 +5,12 @@
 //!   where "data lost" is expected.)
 //! - I2 In the core nothing goes wrong any more once it was healed.
 
+use crate::Provider;
 use crate::coverage::Mark;
 use crate::plan::{Kind, MS};
 use crate::queue::{Fault, Happening, NEVER};
 use crate::trace::Topic;
 use crate::world::{Phase, World};
-use crate::{Provider, Subject};
 use base::{Event, Rank, Rng, majority};
 use proto::Role;
 
@@ -58,7 +58,7 @@ const LATE_NS_MAX: u64 = 1_000 * MS;
 /// How long a provider waits for an answer before it calls a link broken.
 const LINK_TIMEOUT_NS_MAX: u64 = 2_000 * MS;
 
-impl<S: Subject> World<S> {
+impl World {
     pub(crate) fn on_strike(&mut self) {
         if self.phase != Phase::Safety || self.plan.kinds.is_empty() {
             return;
@@ -203,7 +203,7 @@ impl<S: Subject> World<S> {
 
     /// I1.
     fn may_die(&self, node: usize) -> bool {
-        if S::IS_DURABLE {
+        if self.species.is_durable {
             return self.net.processes[node].alive;
         }
         let others = (0..self.plan.members).filter(|other| *other != node);
@@ -228,7 +228,7 @@ impl<S: Subject> World<S> {
         self.net.queue.set_run(node, NEVER);
         self.machines[node] = None;
         self.shells[node].arrived.clear();
-        if S::IS_DURABLE {
+        if self.species.is_durable {
             self.disks[node].lose_process(&mut self.net.rng);
         }
         let tcp = self.plan.weather.provider == Provider::Tcp;

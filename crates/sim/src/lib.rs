@@ -5,7 +5,7 @@
 //! that drift and jump; clients that record what they saw; and a file for each checked property
 //! (`checks`). A seed replays everything, byte for byte.
 //!
-//! - [`Subject`]: what is simulated: a member as the runtime sees it.
+//! - [`Subject`], [`Life`]: what is simulated: a member as the runtime sees it.
 //! - [`run`], [`sweep()`], [`replay`]: one seed, many seeds, one seed with its trace.
 //! - [`amcast`]: the world of atomic multicast, with judges of its own.
 //! - [`script::Script`]: a world that a test steps by hand.
@@ -46,13 +46,14 @@ pub mod velos;
 mod world;
 
 pub use coverage::{Coverage, Mark};
+pub use node::NodeHost;
 pub use outcome::Outcome;
 pub use plan::Config;
 pub(crate) use plan::Weather;
 pub use stored::Store;
-pub use subject::{Birth, Setup, Shape, Subject};
+pub use subject::{Birth, Life, Setup, Shape, Subject};
 pub use sweep::{Finding, Mutant, Report, replay, sweep};
-pub use world::{World, run};
+pub use world::run;
 
 use std::fmt;
 

@@ -1,7 +1,7 @@
 //! A member as the simulator runs it: a `proto` node of some protocol.
 
-use crate::{Birth, Setup, Shape, Store, Subject};
-use base::{Event, Instant, MemberSet, Prefix, Rank, Slot};
+use crate::{Birth, Life, NodeHost, Setup, Shape, Store, Subject};
+use base::{Inbox, Instant, MemberSet, Prefix, Rank, Slot};
 use proto::disk::DiskEvent;
 use proto::durable::{Change, ChangeRefused, Configuration, StateHead};
 use proto::node::{Layout, Node, NodeConfig, Start, Timing};
@@ -64,7 +64,7 @@ impl<K: Kind> Subject for Member<K> {
         K::layout(members, &shape_of(shape)).n_words as usize
     }
 
-    fn start<H: Host>(setup: &Setup, _now: Instant, host: &mut H) -> Self {
+    fn start(setup: &Setup, host: &mut NodeHost<'_>) -> Self {
         let config = NodeConfig {
             me: setup.me,
             members: setup.members,
@@ -83,50 +83,49 @@ impl<K: Kind> Subject for Member<K> {
         };
         Member(K::node(config, &shape_of(&setup.shape), host))
     }
+}
 
+impl<K: Kind> Life for Member<K> {
     fn value_bytes_max(&self) -> usize {
         self.0.value_bytes_max()
     }
 
-    fn propose<H: Host>(
+    fn propose(
         &mut self,
         value: &[u8],
         now: Instant,
-        host: &mut H,
+        host: &mut NodeHost<'_>,
     ) -> Result<Slot, Refused> {
         self.0.propose(value, now, host)
     }
 
-    fn read<H: Host>(&mut self, ticket: Ticket, now: Instant, host: &mut H) {
+    fn read(&mut self, ticket: Ticket, now: Instant, host: &mut NodeHost<'_>) {
         self.0.read(ticket, now, host);
     }
 
-    fn on_event<H: Host>(&mut self, event: Event<'_>, now: Instant, host: &mut H) {
-        self.0.on_event(event, now, host);
-    }
-
-    fn on_disk<H: Host>(&mut self, event: DiskEvent, now: Instant, host: &mut H) {
-        self.0.on_disk(event, now, host);
-    }
-
-    fn snapshotted<H: Host>(&mut self, prefix: Prefix, _now: Instant, host: &mut H) {
-        K::snapshotted(&mut self.0, prefix, host);
-    }
-
-    fn poll<H: Host>(&mut self, now: Instant, host: &mut H) {
+    fn run(&mut self, events: &Inbox, now: Instant, host: &mut NodeHost<'_>) {
+        events.iter().for_each(|event| self.0.on_event(event, now, host));
         self.0.poll(now, host);
     }
 
-    fn deadline(&self) -> Option<Instant> {
-        Some(self.0.deadline())
+    fn on_disk(&mut self, event: DiskEvent, now: Instant, host: &mut NodeHost<'_>) {
+        self.0.on_disk(event, now, host);
     }
 
-    fn install<H: Host>(
+    fn snapshotted(&mut self, prefix: Prefix, host: &mut NodeHost<'_>) {
+        K::snapshotted(&mut self.0, prefix, host);
+    }
+
+    fn deadline(&self) -> Instant {
+        self.0.deadline()
+    }
+
+    fn install(
         &mut self,
         applied: Prefix,
         head: Option<StateHead>,
         now: Instant,
-        host: &mut H,
+        host: &mut NodeHost<'_>,
     ) {
         self.0.install(applied, head, now, host);
     }
@@ -143,11 +142,11 @@ impl<K: Kind> Subject for Member<K> {
         self.0.configuration()
     }
 
-    fn change<H: Host>(
+    fn change(
         &mut self,
         change: Change,
         now: Instant,
-        host: &mut H,
+        host: &mut NodeHost<'_>,
     ) -> Result<Slot, ChangeRefused> {
         self.0.change(change, now, host)
     }

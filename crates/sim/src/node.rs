@@ -76,7 +76,7 @@ impl Shell {
 const N_POSTED_MAX: usize = 256;
 
 /// What a machine is given to act through.
-pub(crate) struct NodeHost<'a> {
+pub struct NodeHost<'a> {
     pub(crate) me: Rank,
     pub(crate) net: &'a mut Net,
     pub(crate) shell: &'a mut Shell,

@@ -16,7 +16,7 @@ use crate::plan::{MS, Plan};
 use crate::queue::Happening;
 use crate::trace::Topic;
 use crate::world::{Phase, World};
-use crate::{Birth, Config, Property, Subject};
+use crate::{Birth, Config, Life, Property};
 use base::{Incarnation, MemberSet, Prefix, Rank, Rng, majority};
 use proto::Role;
 use proto::durable::{Change, ChangeRefused, Configuration, FIRST, Members};
@@ -105,7 +105,7 @@ impl Operator {
     }
 }
 
-impl<S: Subject> World<S> {
+impl World {
     /// Who votes at first.
     pub(crate) fn founders(&self) -> MemberSet {
         let all = || MemberSet::all(self.plan.members);
@@ -139,10 +139,10 @@ impl<S: Subject> World<S> {
     // ---- what every run of a node shows ----
 
     /// Notes what `node` says of the members, and looks for copies of what it calls committed.
-    pub(crate) fn look_at_disks(&mut self, node: usize, machine: &S) {
+    pub(crate) fn look_at_disks(&mut self, node: usize, machine: &dyn Life) {
         let configuration = machine.configuration();
         if let Some(Configuration { at, members, is_decided: true, .. }) = configuration
-            && S::HAS_OPERATOR
+            && self.species.has_operator
             && let Err(detail) = self.ledger.configurations.decided(at, &members)
         {
             self.net.violate(Property::Membership, format!("r{node}: {detail}"));
@@ -312,13 +312,13 @@ impl<S: Subject> World<S> {
         let Some(mut machine) = self.machines[leader].take() else {
             return Err(ChangeRefused::NotLeader);
         };
-        self.look_at_disks(leader, &machine);
+        self.look_at_disks(leader, &*machine);
         let result = self.with_host(leader, |host, clock| machine.change(change, clock, host));
         if let (Ok(slot), Some(configuration)) = (result, machine.configuration()) {
             self.ledger.configurations.began(slot.prefix_through(), configuration.members);
         }
-        self.heed(leader, &mut machine);
-        self.look_at_disks(leader, &machine);
+        self.heed(leader, &mut *machine);
+        self.look_at_disks(leader, &*machine);
         self.machines[leader] = Some(machine);
         self.net.arm_run(leader, self.net.now());
         result.map(|_| ())
@@ -355,7 +355,7 @@ impl<S: Subject> World<S> {
             return;
         }
         self.vacate(seat);
-        let before = std::mem::replace(&mut self.disks[seat], Disk::new(S::STORE));
+        let before = std::mem::replace(&mut self.disks[seat], Disk::new(self.species.store));
         let Some(operator) = &mut self.operator else { return };
         let of = &mut operator.seats[seat];
         let was = std::mem::replace(&mut of.incarnation, incarnation);
@@ -467,7 +467,7 @@ impl<S: Subject> World<S> {
     }
 
     /// What `node` knows of the members, for who has to find out why nothing goes on.
-    pub(crate) fn say_members(&self, node: usize, machine: &S) -> String {
+    pub(crate) fn say_members(&self, node: usize, machine: &dyn Life) -> String {
         let Some(_) = &self.operator else { return String::new() };
         let known = machine.configuration().map(|of| {
             let names: Vec<String> = of

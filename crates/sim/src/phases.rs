@@ -4,11 +4,11 @@
 //!   has lost the state, is never more than memory-quorum survives. So a core that cannot serve is
 //!   a violation.
 
+use crate::Property;
 use crate::plan::MS;
 use crate::queue::Happening;
 use crate::trace::Topic;
 use crate::world::{N_LIVE_OPERATIONS, Phase, World};
-use crate::{Property, Subject};
 use base::{MemberSet, Rank, majority};
 
 /// How long the core is left alone before it must serve.
@@ -16,7 +16,7 @@ const HEALING_NS: u64 = 3_000 * MS;
 /// How long each client may take in the liveness phase for the operations it must complete.
 const LIVENESS_NS: u64 = 3_000 * MS;
 
-impl<S: Subject> World<S> {
+impl World {
     pub(crate) fn on_phase(&mut self) {
         let now = self.net.now();
         self.phase = match self.phase {
@@ -55,7 +55,7 @@ impl<S: Subject> World<S> {
                         "r{node}{stopped} {:?} trusts {:?}{}",
                         machine.status(),
                         machine.trusted(),
-                        self.say_members(node, machine)
+                        self.say_members(node, &**machine)
                     )
                 }
                 _ => format!("r{node} dead"),
@@ -83,7 +83,7 @@ impl<S: Subject> World<S> {
 
     /// Chooses the core and repairs it; the others stay as they are, or worse.
     fn heal(&mut self) {
-        if S::HAS_OPERATOR {
+        if self.species.has_operator {
             self.core = self.members_core();
             return self.repair_core();
         }

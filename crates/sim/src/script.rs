@@ -7,14 +7,16 @@
 use crate::kv::Ask;
 use crate::ledger::Reply;
 use crate::plan::{MS, Plan};
+use crate::subject::Species;
 use crate::world::World;
 use crate::{Birth, Config, Provider, Shape, Subject, Violation};
 use base::{Event, Prefix, Rank, Rng};
+use core::marker::PhantomData;
 use core::time::Duration;
 use proto::Status;
 
 /// A world under a test's control.
-pub struct Script<S>(World<S>);
+pub struct Script<S>(World, PhantomData<S>);
 
 /// A client's operation, for scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,11 +33,11 @@ impl<S: Subject> Script<S> {
     /// `members` that have just started, in good weather, with `n_clients` silent clients.
     pub fn new(members: usize, provider: Provider, shape: Shape, n_clients: usize) -> Script<S> {
         let plan = Plan { n_clients, think_ns: 0, ..Plan::calm(members, provider, shape) };
-        let mut world = World::new(plan, Rng::new(1), Config::default().trace);
+        let mut world = World::new(Species::of::<S>(), plan, Rng::new(1), Config::default().trace);
         for node in 0..members {
             world.be_born(node, Birth::Fresh);
         }
-        Script(world)
+        Script(world, PhantomData)
     }
 
     /// Lets `span` pass.
@@ -132,11 +134,6 @@ impl<S: Subject> Script<S> {
     pub fn status(&self, node: usize) -> Option<Status> {
         self.0.role(node)?;
         self.0.machines[node].as_ref().map(|machine| machine.status())
-    }
-
-    /// The machine of `node`, alive or stopped.
-    pub fn machine(&self, node: usize) -> Option<&S> {
-        self.0.machines[node].as_deref()
     }
 
     /// Who leads, as far as they themselves say.

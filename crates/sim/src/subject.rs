@@ -1,9 +1,13 @@
 //! What is simulated: a whole member, seen through what the runtime may do with one.
+//!
+//! The world is compiled once: it knows its members as [`Life`], and of their kind what [`Species`]
+//! says. Only a member itself is compiled for each protocol and each planted bug.
 
-use crate::Store;
-use base::{Event, Instant, MemberSet, Rank, Slot};
+use crate::{NodeHost, Store};
+use base::{Inbox, Instant, MemberSet, Prefix, Rank, Slot};
+use proto::disk::DiskEvent;
 use proto::durable::{Change, ChangeRefused, Configuration, StateHead};
-use proto::{Host, Refused, Status, Ticket};
+use proto::{Refused, Status, Ticket};
 
 /// How a life begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +24,7 @@ pub enum Birth {
     /// On the disk of an earlier life, with the state of its last snapshot.
     Recovered {
         /// What that state covers.
-        applied: base::Prefix,
+        applied: Prefix,
         /// What was kept beside it.
         head: Option<StateHead>,
     },
@@ -54,8 +58,8 @@ pub struct Setup {
     pub memory_outlives_process: bool,
 }
 
-/// A member under test. The world keeps the runtime's part of the contract (`proto::Replicator`).
-pub trait Subject: Sized {
+/// A kind of member.
+pub trait Subject: Life + Sized {
     /// How it is called in reports.
     const NAME: &'static str;
 
@@ -75,8 +79,12 @@ pub trait Subject: Sized {
     fn n_words(members: usize, shape: &Shape) -> usize;
 
     /// A life begins.
-    fn start<H: Host>(setup: &Setup, now: Instant, host: &mut H) -> Self;
+    fn start(setup: &Setup, host: &mut NodeHost<'_>) -> Self;
+}
 
+/// A member under test, from its start to its end. The world keeps the runtime's part of the
+/// contract (`proto::Replicator`).
+pub trait Life: 'static {
     /// The longest value, in bytes.
     fn value_bytes_max(&self) -> usize;
 
@@ -84,76 +92,87 @@ pub trait Subject: Sized {
     ///
     /// # Errors
     /// Nothing was proposed.
-    fn propose<H: Host>(
+    fn propose(
         &mut self,
         value: &[u8],
         now: Instant,
-        host: &mut H,
+        host: &mut NodeHost<'_>,
     ) -> Result<Slot, Refused>;
 
     /// See `proto::Replicator::read`.
-    fn read<H: Host>(&mut self, ticket: Ticket, now: Instant, host: &mut H);
+    fn read(&mut self, ticket: Ticket, now: Instant, host: &mut NodeHost<'_>);
 
-    /// One event of the fabric.
-    fn on_event<H: Host>(&mut self, event: Event<'_>, now: Instant, host: &mut H);
+    /// Everything that the fabric has to say, and then a look at the own region and at the time.
+    fn run(&mut self, events: &Inbox, now: Instant, host: &mut NodeHost<'_>);
 
     /// One event of its disk.
-    fn on_disk<H: Host>(&mut self, _event: proto::disk::DiskEvent, _now: Instant, _host: &mut H) {}
+    fn on_disk(&mut self, event: DiskEvent, now: Instant, host: &mut NodeHost<'_>);
 
     /// A durable state covers everything below `prefix`.
-    fn snapshotted<H: Host>(&mut self, _prefix: base::Prefix, _now: Instant, _host: &mut H) {}
+    fn snapshotted(&mut self, prefix: Prefix, host: &mut NodeHost<'_>);
 
-    /// Looks at the own region and at the time.
-    fn poll<H: Host>(&mut self, now: Instant, host: &mut H);
-
-    /// When `poll` has something to do even if nothing happens.
-    fn deadline(&self) -> Option<Instant>;
+    /// When [`Life::run`] has something to do even if nothing happens.
+    fn deadline(&self) -> Instant;
 
     /// The state machine now holds the state of `applied`.
-    fn install<H: Host>(
+    fn install(
         &mut self,
-        applied: base::Prefix,
+        applied: Prefix,
         head: Option<StateHead>,
         now: Instant,
-        host: &mut H,
+        host: &mut NodeHost<'_>,
     );
 
     /// What goes with a state of everything below `prefix`.
-    fn state_head(&self, _prefix: base::Prefix) -> Option<StateHead> {
-        None
-    }
+    fn state_head(&self, prefix: Prefix) -> Option<StateHead>;
 
     /// Its figures.
     fn status(&self) -> Status;
 
     /// Who takes part, as far as it knows; `None` where that never changes.
-    fn configuration(&self) -> Option<Configuration> {
-        None
-    }
+    fn configuration(&self) -> Option<Configuration>;
 
     /// See `proto::Replicator::change`.
     ///
     /// # Errors
     /// Nothing changes.
-    fn change<H: Host>(
+    fn change(
         &mut self,
-        _change: Change,
-        _now: Instant,
-        _host: &mut H,
-    ) -> Result<Slot, ChangeRefused> {
-        Err(ChangeRefused::Fixed)
-    }
+        change: Change,
+        now: Instant,
+        host: &mut NodeHost<'_>,
+    ) -> Result<Slot, ChangeRefused>;
 
     /// Who leads, as far as it knows.
     fn trusted(&self) -> Option<Rank>;
 
     /// What it says every voter's disk holds, and who votes, if it knows.
-    fn held(&self) -> Option<(base::Prefix, MemberSet)> {
-        None
-    }
+    fn held(&self) -> Option<(Prefix, MemberSet)>;
 
     /// Slots that it has read from others' rings and delivered, if it counts them.
-    fn n_caught_up(&self) -> u64 {
-        0
+    fn n_caught_up(&self) -> u64;
+}
+
+/// What a world has to know of a kind of member: a [`Subject`] without its type.
+#[derive(Clone, Copy)]
+pub(crate) struct Species {
+    pub(crate) is_durable: bool,
+    pub(crate) has_operator: bool,
+    pub(crate) store: Store,
+    pub(crate) snapshot_without_sessions: bool,
+    pub(crate) n_words: fn(usize, &Shape) -> usize,
+    pub(crate) start: fn(&Setup, &mut NodeHost<'_>) -> Box<dyn Life>,
+}
+
+impl Species {
+    pub(crate) fn of<S: Subject>() -> Species {
+        Species {
+            is_durable: S::IS_DURABLE,
+            has_operator: S::HAS_OPERATOR,
+            store: S::STORE,
+            snapshot_without_sessions: S::SNAPSHOT_WITHOUT_SESSIONS,
+            n_words: S::n_words,
+            start: |setup, host| Box::new(S::start(setup, host)),
+        }
     }
 }

@@ -1,7 +1,9 @@
 //! Many seeds, and the bugs that they must find.
 
 use crate::coverage::Coverage;
-use crate::{Config, Outcome, Property, Subject, Violation, run};
+use crate::subject::Species;
+use crate::world::run_species;
+use crate::{Config, Outcome, Property, Subject, Violation};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
@@ -71,9 +73,10 @@ pub fn sweep<S: Subject>(
     seeds: impl IntoIterator<Item = u64>,
     mut progress: impl FnMut(&Report) -> bool,
 ) -> Report {
+    let species = Species::of::<S>();
     let mut report = Report::default();
     for seed in seeds {
-        report.add(seed, run_caught::<S>(config, seed));
+        report.add(seed, run_caught(&species, config, seed));
         if !progress(&report) {
             break;
         }
@@ -83,7 +86,7 @@ pub fn sweep<S: Subject>(
 
 /// One seed with its trace.
 pub fn replay<S: Subject>(config: &Config, seed: u64) -> Outcome {
-    run_caught::<S>(&Config { trace: true, ..config.clone() }, seed)
+    run_caught(&Species::of::<S>(), &Config { trace: true, ..config.clone() }, seed)
 }
 
 /// A subject with a planted bug.
@@ -91,36 +94,33 @@ pub fn replay<S: Subject>(config: &Config, seed: u64) -> Outcome {
 pub struct Mutant {
     /// The bug's name.
     pub name: &'static str,
-    hunt: fn(&Config, u64, u64) -> Option<Finding>,
+    broken: Species,
+    sound: Species,
 }
 
 /// The entry for a subject, and the sound one that it was made from.
 pub(crate) fn mutant<S: Subject, Sound: Subject>() -> Mutant {
-    Mutant { name: S::NAME, hunt: hunt::<S, Sound> }
+    Mutant { name: S::NAME, broken: Species::of::<S>(), sound: Species::of::<Sound>() }
 }
 
 impl Mutant {
     /// Runs up to `n_seeds` seeds from `first`, until one finds the bug: it breaks a property with
     /// the bug, and none without it.
     pub fn hunt(&self, config: &Config, first: u64, n_seeds: u64) -> Option<Finding> {
-        (self.hunt)(config, first, n_seeds)
+        quietly(|| {
+            (first..first + n_seeds).find_map(|seed| {
+                let violation = run_caught(&self.broken, config, seed).violation?;
+                // What breaks without the bug too says nothing about the bug.
+                let is_sound = run_caught(&self.sound, config, seed).violation.is_none();
+                is_sound.then_some(Finding { seed, violation })
+            })
+        })
     }
 }
 
-fn hunt<S: Subject, Sound: Subject>(config: &Config, first: u64, n_seeds: u64) -> Option<Finding> {
-    quietly(|| {
-        (first..first + n_seeds).find_map(|seed| {
-            let violation = run_caught::<S>(config, seed).violation?;
-            // What breaks without the bug too says nothing about the bug.
-            let is_sound = run_caught::<Sound>(config, seed).violation.is_none();
-            is_sound.then_some(Finding { seed, violation })
-        })
-    })
-}
-
 /// A run whose panics (the machine's own assertions) are findings.
-fn run_caught<S: Subject>(config: &Config, seed: u64) -> Outcome {
-    caught(|| run::<S>(config, seed)).unwrap_or_else(|detail| {
+fn run_caught(species: &Species, config: &Config, seed: u64) -> Outcome {
+    caught(|| run_species(species, config, seed)).unwrap_or_else(|detail| {
         Outcome::of_violation(Violation { at_ns: 0, property: Property::Panic, detail })
     })
 }

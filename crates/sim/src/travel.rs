@@ -3,14 +3,13 @@
 //! - I1 A donor lives, runs, is reachable, holds a state, and covers what was asked for: a learner
 //!   gives nothing away. By construction: `on_fetch` looks at all of it at one instant.
 
-use crate::Subject;
 use crate::coverage::Mark;
 use crate::plan::MS;
 use crate::queue::Happening;
 use crate::trace::Topic;
 use crate::world::{FETCH_NS_MAX, World};
 
-impl<S: Subject> World<S> {
+impl World {
     pub(crate) fn on_fetch(&mut self, node: usize, life: u32) {
         let process = &self.net.processes[node];
         if !process.alive || process.life != life {
@@ -60,12 +59,12 @@ impl<S: Subject> World<S> {
             self.net.trace.record(now, node, Topic::Install, prefix.0, 0);
             self.shells[node].kv = kv;
             self.shells[node].order.installed(prefix);
-            if S::IS_DURABLE {
+            if self.species.is_durable {
                 // Before the log lets go of what the state replaces.
                 self.keep_snapshot(node, head);
             }
             self.with_host(node, |host, clock| machine.install(prefix, head, clock, host));
-            self.heed(node, &mut machine);
+            self.heed(node, &mut *machine);
         }
         let short = needed.is_some_and(|needed| needed > self.shells[node].order.applied());
         if short && self.shells[node].needs.is_none() {

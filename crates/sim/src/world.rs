@@ -17,8 +17,9 @@ use crate::node::{NodeHost, Request, Shell, Waiting};
 use crate::operator::Operator;
 use crate::plan::{MS, Plan};
 use crate::queue::{Fault, Happening};
+use crate::subject::{Life, Species};
 use crate::trace::{Topic, Trace};
-use crate::{Birth, Config, Outcome, Property, Provider, Setup, Subject, Violation, kv};
+use crate::{Birth, Config, Outcome, Property, Provider, Setup, Subject, kv};
 use base::{Event, MemberSet, Prefix, Rank, Rng};
 use proto::{Note, Refused, Role, Ticket};
 
@@ -40,12 +41,13 @@ pub(crate) const FETCH_NS_MAX: u64 = 5 * MS;
 /// A refused read is tried again so many times before its client hears of it.
 const N_READS_MAX: usize = 64;
 
-/// The simulated world around members of kind `S`.
-pub struct World<S> {
+/// The simulated world around members of one kind.
+pub(crate) struct World {
+    pub(crate) species: Species,
     pub(crate) net: Net,
     pub(crate) plan: Plan,
     /// Boxed: each run takes the machine out of its place and puts it back.
-    pub(crate) machines: Vec<Option<Box<S>>>,
+    pub(crate) machines: Vec<Option<Box<dyn Life>>>,
     pub(crate) shells: Vec<Shell>,
     /// Empty and unused where the protocol has none.
     pub(crate) disks: Vec<Disk>,
@@ -68,23 +70,28 @@ pub struct World<S> {
 
 /// One seed, from beginning to end.
 pub fn run<S: Subject>(config: &Config, seed: u64) -> Outcome {
+    run_species(&Species::of::<S>(), config, seed)
+}
+
+/// The same, of a kind that is known at run time only.
+pub(crate) fn run_species(species: &Species, config: &Config, seed: u64) -> Outcome {
     let mut rng = Rng::new(seed);
     let mut plan = Plan::draw(config, &mut rng);
-    if S::IS_DURABLE {
+    if species.is_durable {
         plan.disks = Disks::draw(seed, &mut plan.kinds, plan.weather.provider);
     }
-    let operator = S::HAS_OPERATOR.then(|| Operator::draw(seed, config, &mut plan));
-    let mut world = World::<S>::new(plan, rng, config.trace);
+    let operator = species.has_operator.then(|| Operator::draw(seed, config, &mut plan));
+    let mut world = World::new(*species, plan, rng, config.trace);
     world.operator = operator;
     world.begin();
     world.run_to_the_end();
     world.judge()
 }
 
-impl<S: Subject> World<S> {
-    pub(crate) fn new(plan: Plan, mut rng: Rng, keep_trace: bool) -> World<S> {
+impl World {
+    pub(crate) fn new(species: Species, plan: Plan, mut rng: Rng, keep_trace: bool) -> World {
         let members = plan.members;
-        let n_words = S::n_words(members, &plan.shape);
+        let n_words = (species.n_words)(members, &plan.shape);
         let net = Net::new(
             members,
             plan.n_clients,
@@ -94,10 +101,11 @@ impl<S: Subject> World<S> {
             Trace::new(keep_trace),
         );
         World {
+            species,
             net,
             machines: (0..members).map(|_| None).collect(),
             shells: (0..members).map(|_| Shell::new()).collect(),
-            disks: (0..members).map(|_| Disk::new(S::STORE)).collect(),
+            disks: (0..members).map(|_| Disk::new(species.store)).collect(),
             ledger: Ledger::new(plan.shape.ring_slots),
             clients: (0..plan.n_clients).map(|_| Client::new(rng.fork())).collect(),
             faults: Faults::new(rng.fork(), members),
@@ -235,7 +243,8 @@ impl<S: Subject> World<S> {
             peer_works: self.plan.weather.provider == Provider::Tcp,
             memory_outlives_process: self.plan.weather.provider == Provider::Shm,
         };
-        let machine = self.with_host(node, |host, clock| S::start(&setup, clock, host));
+        let start = self.species.start;
+        let machine = self.with_host(node, |host, _| start(&setup, host));
         let role = machine.status().role;
         if birth == Birth::Reattached && role != Role::Learner {
             // A contract of its own: no later property need catch what it may do by that right.
@@ -243,7 +252,7 @@ impl<S: Subject> World<S> {
                 format!("r{node} is a {role:?} right after its restart, without the state");
             self.net.violate(Property::Learner, detail);
         }
-        self.machines[node] = Some(Box::new(machine));
+        self.machines[node] = Some(machine);
         self.net.arm_run(node, now);
         for peer in (0..members).filter(|peer| *peer != node) {
             let (out, back) = (self.net.link_index(node, peer), self.net.link_index(peer, node));
@@ -276,12 +285,12 @@ impl<S: Subject> World<S> {
             me: Rank::at(node),
             net: &mut self.net,
             shell: &mut self.shells[node],
-            disk: S::IS_DURABLE.then_some(&mut self.disks[node]),
+            disk: self.species.is_durable.then_some(&mut self.disks[node]),
             ledger: &mut self.ledger,
             scratch: &mut self.scratch,
         };
         let result = act(&mut host, clock);
-        if S::IS_DURABLE {
+        if self.species.is_durable {
             self.plan_flushes(node);
         }
         result
@@ -309,18 +318,15 @@ impl<S: Subject> World<S> {
         std::mem::swap(&mut process.inbox, &mut self.spare);
         let inbox = std::mem::take(&mut self.spare);
         let n_events = inbox.len() as u64;
-        if S::IS_DURABLE {
-            self.attend_disk(node, &mut machine);
+        if self.species.is_durable {
+            self.attend_disk(node, &mut *machine);
         }
-        self.with_host(node, |host, clock| {
-            inbox.iter().for_each(|event| machine.on_event(event, clock, host));
-            machine.poll(clock, host);
-        });
+        self.with_host(node, |host, clock| machine.run(&inbox, clock, host));
         self.spare = inbox;
         self.spare.clear();
-        self.heed(node, &mut machine);
-        self.serve(node, &mut machine);
-        self.heed(node, &mut machine);
+        self.heed(node, &mut *machine);
+        self.serve(node, &mut *machine);
+        self.heed(node, &mut *machine);
         let status = machine.status();
         let now = self.net.now();
         self.net.trace.record(now, node, Topic::Run, n_events, status.applied.0);
@@ -334,30 +340,28 @@ impl<S: Subject> World<S> {
             self.net.violate(Property::Order, format!("r{node} says {said}, delivered {true_}"));
         }
         // (Where disks change hands the check of copies looks at commits instead.)
-        if let Some((held, voters)) = machine.held().filter(|_| !S::HAS_OPERATOR) {
+        if let Some((held, voters)) = machine.held().filter(|_| !self.species.has_operator) {
             let disks = voters.iter().map(|rank| (rank, self.disks[rank.index()].durable()));
             if let Err(detail) = held::check(held, disks) {
                 self.net.violate(Property::Held, format!("at r{node}: {detail}"));
             }
         }
         self.net.processes[node].leads = status.role == Role::Leader;
-        if S::IS_DURABLE {
-            self.look_at_disks(node, &machine);
+        if self.species.is_durable {
+            self.look_at_disks(node, &*machine);
         }
         if status.role == Role::Candidate {
             self.lay_ambush_for_candidate(node);
         }
         let busy = 1 + self.net.rng.below(2 * self.net.processes[node].effort);
         self.net.processes[node].busy_until = now + busy;
-        if let Some(deadline) = machine.deadline() {
-            let at = self.net.processes[node].clock.when(deadline);
-            self.net.arm_run(node, at);
-        }
+        let deadline = self.net.processes[node].clock.when(machine.deadline());
+        self.net.arm_run(node, deadline);
         self.machines[node] = Some(machine);
     }
 
     /// Requests that wait: reads to check, writes to propose.
-    fn serve(&mut self, node: usize, machine: &mut S) {
+    fn serve(&mut self, node: usize, machine: &mut dyn Life) {
         let status = machine.status();
         let mut arrived = std::mem::take(&mut self.shells[node].arrived);
         for request in arrived.drain(..) {
@@ -388,7 +392,7 @@ impl<S: Subject> World<S> {
         }
     }
 
-    fn check_reads(&mut self, node: usize, machine: &mut S) {
+    fn check_reads(&mut self, node: usize, machine: &mut dyn Life) {
         let shell = &mut self.shells[node];
         shell.next_ticket += 1;
         let ticket = Ticket(shell.next_ticket);
@@ -397,7 +401,7 @@ impl<S: Subject> World<S> {
     }
 
     /// Proposes one batch; false if it has to wait.
-    fn propose(&mut self, node: usize, machine: &mut S) -> bool {
+    fn propose(&mut self, node: usize, machine: &mut dyn Life) -> bool {
         let n_max = kv::commands_max(machine.value_bytes_max());
         let shell = &mut self.shells[node];
         self.batch.clear();
@@ -452,7 +456,7 @@ impl<S: Subject> World<S> {
         }
     }
 
-    fn turn_away(&mut self, node: usize, machine: &S, request: Request) {
+    fn turn_away(&mut self, node: usize, machine: &dyn Life, request: Request) {
         self.net.coverage.hit(Mark::NotLeader);
         let hint = machine.trusted().map(|rank| rank.index() as u8).filter(|at| *at != node as u8);
         let reply = Reply::NotLeader(hint);
@@ -460,7 +464,7 @@ impl<S: Subject> World<S> {
     }
 
     /// Does what the machine's notes ask for.
-    pub(crate) fn heed(&mut self, node: usize, machine: &mut S) {
+    pub(crate) fn heed(&mut self, node: usize, machine: &mut dyn Life) {
         while !self.shells[node].notes.is_empty() {
             std::mem::swap(&mut self.notes, &mut self.shells[node].notes);
             let mut notes = std::mem::take(&mut self.notes);
@@ -471,7 +475,7 @@ impl<S: Subject> World<S> {
         }
     }
 
-    fn on_note(&mut self, node: usize, machine: &mut S, note: Note) {
+    fn on_note(&mut self, node: usize, machine: &mut dyn Life, note: Note) {
         let now = self.net.now();
         match note {
             Note::Leading { ballot } => {
@@ -563,10 +567,5 @@ impl<S: Subject> World<S> {
 
     pub(crate) fn fault_ends(&mut self, at: u64, fault: Fault) {
         self.net.queue.push(at, Happening::Mend(fault));
-    }
-
-    /// The first violation so far.
-    pub fn violation(&self) -> Option<&Violation> {
-        self.net.violation.as_ref()
     }
 }

@@ -1,12 +1,12 @@
 //! Atomic multicast in bad weather, exact step counts, and named schedules set by hand.
 
-use proto::amcast::Multicast;
 use proto::amcast::fastcast::Fastcast;
 use proto::amcast::linear::Rule;
 use proto::amcast::primcast::Machine;
 use proto::amcast::skeen::Skeen;
 use proto::amcast::variant::{Printed, Sound};
 use proto::amcast::whitebox::Whitebox;
+use proto::amcast::{Multicast, Timestamp};
 use sim::amcast::script::{RETAIN, Script, pid};
 use sim::amcast::steps::{Bench, Steps, measure};
 use sim::amcast::{Config, Mutant, Property, Report, mutants, run, sweep};
@@ -374,13 +374,17 @@ fn safe_ts_stays_below_what_is_pending() {
     let mut script = Script::<Primcast>::new(&[3, 3], Rule::Plain);
     (1..=3).for_each(|number| script.multicast(number, &[0]));
     script.pass(10);
-    assert_eq!(script.machine(pid(0, 1)).safe_ts().0, 3);
+    assert_eq!(script.safe_ts(pid(0, 1)), Some(Timestamp(3)));
     script.slow(1, 0, 30);
     script.multicast(4, &[0, 1]);
     script.pass(10);
-    assert_eq!(script.machine(pid(0, 1)).safe_ts().0, 3, "message 4 has 4 here and is pending");
+    assert_eq!(
+        script.safe_ts(pid(0, 1)),
+        Some(Timestamp(3)),
+        "message 4 has 4 here and is pending"
+    );
     script.pass(60);
-    assert_eq!(script.machine(pid(0, 1)).safe_ts().0, 4);
+    assert_eq!(script.safe_ts(pid(0, 1)), Some(Timestamp(4)));
 }
 
 /// The bugs that a short sweep or a schedule finds; `gregale sim --mutants` hunts all of them for

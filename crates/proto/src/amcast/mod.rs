@@ -126,7 +126,7 @@ pub struct Config {
 /// sender multicasts goes to [`Multicast::on_start`] at every member of every destination group;
 /// [`Multicast::trust`] follows Ω; [`Multicast::tick`] is called not later than
 /// [`Multicast::deadline`].
-pub trait Multicast: Sized {
+pub trait Multicast: Sized + 'static {
     /// What travels between its processes.
     type Wire: Wire;
 

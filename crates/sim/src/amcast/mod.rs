@@ -12,6 +12,7 @@ mod checks;
 pub mod history;
 mod mutants;
 mod plan;
+mod process;
 mod schedules;
 pub mod script;
 pub mod steps;
@@ -23,8 +24,10 @@ pub use mutants::{Mutant, mutants};
 pub use world::Counts;
 
 use crate::sweep::caught;
+use process::Protocol;
 use proto::amcast::Multicast;
 use proto::amcast::linear::Rule;
+use proto::amcast::wire::Wire;
 use std::fmt::Debug;
 
 /// What a seed does not decide.
@@ -113,7 +116,16 @@ pub fn run<M: Multicast>(config: &Config, seed: u64) -> Outcome
 where
     M::Wire: Debug + PartialEq,
 {
-    caught(|| plan::run::<M>(config, seed)).unwrap_or_else(|detail| Outcome {
+    run_protocol(&Protocol::of::<M>(), config, seed)
+}
+
+/// The same, of a protocol of which only the wire is known when this is compiled.
+fn run_protocol<W: Wire + Debug + PartialEq>(
+    protocol: &Protocol<W>,
+    config: &Config,
+    seed: u64,
+) -> Outcome {
+    caught(|| plan::run(protocol, config, seed)).unwrap_or_else(|detail| Outcome {
         violation: Some(Violation { property: Property::Panic, detail }),
         ..Outcome::default()
     })

@@ -1,7 +1,8 @@
 //! Planted bugs: each rule of PrimCast, of its errata and of real-time order, broken once.
 
+use super::process::Protocol;
 use super::script::Script;
-use super::{Config, Finding, Property, Violation, run, schedules};
+use super::{Config, Finding, Property, Violation, run_protocol, schedules};
 use crate::sweep::{caught, quietly};
 use proto::amcast::Multicast;
 use proto::amcast::fastcast::Fastcast;
@@ -10,7 +11,9 @@ use proto::amcast::primcast::Machine;
 use proto::amcast::skeen::Skeen;
 use proto::amcast::variant::{Printed, Sound, Variant};
 use proto::amcast::whitebox::Whitebox;
+use proto::amcast::wire::Wire;
 use std::fmt::Debug;
+use std::ops::Range;
 
 /// A protocol with a planted bug.
 #[derive(Clone)]
@@ -72,17 +75,29 @@ where
     })
 }
 
-fn hunt<M: Multicast, S: Multicast>(config: &Config, first: u64, n_seeds: u64) -> Option<Finding>
+fn hunt<M: Multicast, S: Multicast<Wire = M::Wire>>(
+    config: &Config,
+    first: u64,
+    n_seeds: u64,
+) -> Option<Finding>
 where
     M::Wire: Debug + PartialEq,
-    S::Wire: Debug + PartialEq,
 {
+    let (broken, sound) = (Protocol::of::<M>(), Protocol::of::<S>());
+    hunt_through((&broken, config), (&sound, config), first..first + n_seeds)
+}
+
+/// What breaks without the bug too says nothing about the bug.
+fn hunt_through<W: Wire + Debug + PartialEq>(
+    broken: (&Protocol<W>, &Config),
+    sound: (&Protocol<W>, &Config),
+    mut seeds: Range<u64>,
+) -> Option<Finding> {
+    let judge = |(protocol, config), seed| run_protocol(protocol, config, seed).violation;
     quietly(|| {
-        (first..first + n_seeds).find_map(|seed| {
-            let violation = run::<M>(config, seed).violation?;
-            // What breaks without the bug too says nothing about the bug.
-            let is_sound = run::<S>(config, seed).violation.is_none();
-            is_sound.then_some(Finding { seed, violation })
+        seeds.find_map(|seed| {
+            let violation = judge(broken, seed)?;
+            judge(sound, seed).is_none().then_some(Finding { seed, violation })
         })
     })
 }
@@ -243,11 +258,6 @@ pub fn mutants() -> Vec<Mutant> {
 /// Algorithm 4 as printed is wrong where Skeen with `hop` is right: in the same seeds.
 fn hunt_printed(config: &Config, first: u64, n_seeds: u64) -> Option<Finding> {
     let hop = Config { rule: Rule::Hop, ..config.clone() };
-    quietly(|| {
-        (first..first + n_seeds).find_map(|seed| {
-            let violation = run::<Skeen<Printed>>(config, seed).violation?;
-            let is_sound = run::<Skeen<Sound>>(&hop, seed).violation.is_none();
-            is_sound.then_some(Finding { seed, violation })
-        })
-    })
+    let (printed, sound) = (Protocol::of::<Skeen<Printed>>(), Protocol::of::<Skeen<Sound>>());
+    hunt_through((&printed, config), (&sound, &hop), first..first + n_seeds)
 }

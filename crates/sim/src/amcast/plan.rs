@@ -1,12 +1,14 @@
 //! One seed decides everything: the system, the senders, the weather, the faults.
 
 use super::history::Happened;
+use super::process::Protocol;
 use super::world::{MS, Weather, World};
 use super::{Config, Outcome, checks};
 use base::{Rank, Rng};
 use core::time::Duration;
 use proto::amcast::linear::Rule;
-use proto::amcast::{GroupId, GroupSet, Layout, Message, MessageId, Multicast, Pid, Timestamp};
+use proto::amcast::wire::Wire;
+use proto::amcast::{GroupId, GroupSet, Layout, Message, MessageId, Pid, Timestamp};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
@@ -35,8 +37,9 @@ enum Step {
     Heal,
 }
 
-struct Driver<M: Multicast> {
-    world: World<M>,
+struct Driver<W> {
+    world: World<W>,
+    survives_crashes: bool,
     steps: Vec<Step>,
     n_left: u64,
     sequences: Vec<u64>,
@@ -50,14 +53,16 @@ struct Driver<M: Multicast> {
 }
 
 /// One seed, whole.
-pub(super) fn run<M: Multicast>(config: &Config, seed: u64) -> Outcome
-where
-    M::Wire: Debug + PartialEq,
-{
+pub(super) fn run<W: Wire + Debug + PartialEq>(
+    protocol: &Protocol<W>,
+    config: &Config,
+    seed: u64,
+) -> Outcome {
+    let survives_crashes = protocol.survives_crashes;
     let mut rng = Rng::new(seed);
     let n_groups = config.groups.unwrap_or_else(|| rng.range(2, 4) as usize);
     let sizes: Vec<usize> = (0..n_groups)
-        .map(|_| match (M::SURVIVES_CRASHES, config.members) {
+        .map(|_| match (survives_crashes, config.members) {
             (false, _) => 1,
             (true, Some(members)) => members,
             (true, None) => [1, 3, 3, 3, 3, 5][rng.below(6) as usize],
@@ -72,7 +77,6 @@ where
         // Of its own: a seed's other draws stay what they were.
         retain: [0, 2, 8, 1000][Rng::new(!seed).below(4) as usize],
     };
-    let retain = amcast.retain;
     let weather = Weather::Windy {
         least: rng.range(1, MS / 2),
         most: rng.range(MS, 3 * MS),
@@ -80,17 +84,18 @@ where
         gusts_in_64: [0, 2, 6, 12, 20][rng.below(5) as usize],
     };
     let n_senders = rng.range(2, 5) as usize;
-    let mut world: World<M> = World::new(amcast, n_senders, weather, rng.fork());
+    let mut world = World::new(protocol, &amcast, n_senders, weather, rng.fork());
     world.trace = config.trace.then(String::new);
     let clocks = Clocks::draw(world.n_processes(), config.rule, &mut rng);
     world.set_clocks(clocks.error, &clocks.wild);
     let mut driver = Driver {
         world,
+        survives_crashes,
         steps: Vec::new(),
         n_left: rng.range(8, 50),
         sequences: vec![0; n_senders],
         thinks: rng.chance(1, 2),
-        dies_in_64: if M::SURVIVES_CRASHES && rng.chance(1, 3) { 8 } else { 0 },
+        dies_in_64: if survives_crashes && rng.chance(1, 3) { 8 } else { 0 },
         healed: false,
         layout,
         prefers_global: if config.restless { rng.range(1, 3) } else { rng.below(4) },
@@ -101,9 +106,9 @@ where
         let at = rng.below(5 * MS);
         driver.plan(at, Step::Send(sender));
     }
-    driver.plan_faults::<M>(config, &mut rng);
+    driver.plan_faults(config, &mut rng);
     driver.plan(WILD_NS, Step::Heal);
-    driver.run(config, retain)
+    driver.run(config, amcast.retain)
 }
 
 /// Skews within the attested error; in some seeds some processes have no clock for a while.
@@ -125,21 +130,18 @@ impl Clocks {
     }
 }
 
-impl<M: Multicast> Driver<M>
-where
-    M::Wire: Debug + PartialEq,
-{
+impl<W: Wire + Debug + PartialEq> Driver<W> {
     fn plan(&mut self, at: u64, step: Step) {
         self.world.plan(at, self.steps.len());
         self.steps.push(step);
     }
 
-    fn plan_faults<P: Multicast>(&mut self, config: &Config, rng: &mut Rng) {
+    fn plan_faults(&mut self, config: &Config, rng: &mut Rng) {
         if config.calm {
             return;
         }
         // Each kind is off altogether in some seeds: what hides behind another fault shows then.
-        let kinds: &[(Step, u64)] = if P::SURVIVES_CRASHES {
+        let kinds: &[(Step, u64)] = if self.survives_crashes {
             &[
                 (Step::Crash, 3),
                 (Step::Suspect, 8),

@@ -2,6 +2,7 @@
 
 use super::checks::{Promised, Violation, judge, judge_realtime};
 use super::history::Happened;
+use super::process::{Process, Protocol};
 use super::world::{MS, Weather, World};
 use base::{Rank, Rng};
 use core::time::Duration;
@@ -18,7 +19,7 @@ pub const RETAIN: usize = 8;
 
 /// A world stepped by hand. A message is named by its number.
 pub struct Script<M: Multicast> {
-    world: World<M>,
+    world: World<M::Wire>,
     layout: Layout,
 }
 
@@ -46,7 +47,9 @@ where
             patience: Duration::from_nanos(1000 * UNIT),
             retain: RETAIN,
         };
-        let world = World::new(config, N_SENDERS, Weather::Exact(UNIT), Rng::new(1));
+        let protocol = Protocol::of::<M>();
+        let weather = Weather::Exact(UNIT);
+        let world = World::new(&protocol, &config, N_SENDERS, weather, Rng::new(1));
         Script { world, layout }
     }
 
@@ -147,11 +150,16 @@ where
 
     /// Whether a process believes to lead its group.
     pub fn is_primary(&self, process: Pid) -> bool {
-        self.world.machine(self.world.index(process)).is_primary()
+        self.machine(process).is_primary()
     }
 
-    /// The machine of a process.
-    pub fn machine(&self, process: Pid) -> &M {
+    /// Everything up to here that is addressed to a process's group has been delivered there, if
+    /// its protocol can tell.
+    pub fn safe_ts(&self, process: Pid) -> Option<Timestamp> {
+        self.machine(process).safe_ts()
+    }
+
+    fn machine(&self, process: Pid) -> &dyn Process<M::Wire> {
         self.world.machine(self.world.index(process))
     }
 

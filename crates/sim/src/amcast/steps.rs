@@ -1,10 +1,12 @@
 //! Communication steps, counted exactly: every link takes one unit, nothing else takes time.
 
 use super::history::Happened;
+use super::process::Protocol;
 use super::world::{MS, Weather, World};
 use base::Rng;
 use core::time::Duration;
 use proto::amcast::linear::Rule;
+use proto::amcast::wire::Wire;
 use proto::amcast::{Config, GroupId, GroupSet, Layout, Message, MessageId, Multicast, Timestamp};
 use std::fmt::Debug;
 
@@ -50,11 +52,12 @@ pub fn measure<M: Multicast>(bench: &Bench) -> Steps
 where
     M::Wire: Debug + PartialEq,
 {
+    let protocol = Protocol::of::<M>();
     let mut steps = Steps { collision_free_least: f64::INFINITY, ..Steps::default() };
     for seed in 0..bench.schedules {
         let mut rng = Rng::new(seed);
         for collides in [false, true] {
-            let mut world = build::<M>(bench, &mut rng);
+            let mut world = build(&protocol, bench, &mut rng);
             let n_messages = if collides { rng.range(4, 30) } else { 4 };
             let mut at = 0;
             let mut plan = Vec::new();
@@ -84,10 +87,11 @@ where
     steps
 }
 
-fn build<M: Multicast>(bench: &Bench, rng: &mut Rng) -> World<M>
-where
-    M::Wire: Debug + PartialEq,
-{
+fn build<W: Wire + Debug + PartialEq>(
+    protocol: &Protocol<W>,
+    bench: &Bench,
+    rng: &mut Rng,
+) -> World<W> {
     let config = Config {
         layout: Layout::new(&vec![bench.members; bench.groups]),
         rule: bench.rule,
@@ -95,7 +99,8 @@ where
         patience: Duration::from_nanos(10 * LIMIT * UNIT),
         retain: 1000,
     };
-    let mut world = World::new(config, N_SENDERS as usize, Weather::Exact(UNIT), rng.fork());
+    let mut world =
+        World::new(protocol, &config, N_SENDERS as usize, Weather::Exact(UNIT), rng.fork());
     // Clocks that are off by less than half a step in all: what commit-wait is for.
     let error = UNIT / 4;
     let skews: Vec<Option<i64>> = (0..world.n_processes())
@@ -107,10 +112,11 @@ where
 
 /// Groups whose clocks are far apart: only then does a group that is behind go on giving out
 /// timestamps below one that it has not heard of. Returns when all is quiet again.
-fn spread_clocks<M: Multicast>(world: &mut World<M>, n_groups: usize, rng: &mut Rng) -> u64
-where
-    M::Wire: Debug + PartialEq,
-{
+fn spread_clocks<W: Wire + Debug + PartialEq>(
+    world: &mut World<W>,
+    n_groups: usize,
+    rng: &mut Rng,
+) -> u64 {
     for group in 0..n_groups {
         for number in 0..rng.below(40) {
             let id = MessageId { sender: 7, sequence: 1000 + 100 * group as u64 + number };
@@ -126,10 +132,7 @@ where
 
 /// Senders that are processes themselves: what they send reaches the own process at once. A primary
 /// that multicasts timestamps its message a step before anybody else's could be.
-fn seat_senders<M: Multicast>(world: &mut World<M>, rng: &mut Rng)
-where
-    M::Wire: Debug + PartialEq,
-{
+fn seat_senders<W: Wire + Debug + PartialEq>(world: &mut World<W>, rng: &mut Rng) {
     for sender in 0..N_SENDERS as usize {
         let process = rng.below(world.n_processes() as u64) as usize;
         world.fix_delay(world.n_processes() + sender, process, 0);
@@ -146,10 +149,12 @@ fn destinations(n_groups: usize, may_be_one: bool, rng: &mut Rng) -> GroupSet {
     dest
 }
 
-fn count<M: Multicast>(world: &World<M>, collides: bool, members: usize, steps: &mut Steps)
-where
-    M::Wire: Debug + PartialEq,
-{
+fn count<W: Wire + Debug + PartialEq>(
+    world: &World<W>,
+    collides: bool,
+    members: usize,
+    steps: &mut Steps,
+) {
     let mut n_delivered = 0;
     for (at, happened) in &world.history.happened {
         let Happened::Delivered { id, .. } = happened else { continue };

@@ -8,12 +8,10 @@
 
 use super::bytes::round_trip;
 use super::history::{Happened, Held, History, Meant};
+use super::process::{Outbox, Process, Protocol};
 use base::{Instant, Rank, Rng};
-use proto::amcast::wire::{Reader, Wire, list};
-use proto::amcast::{
-    About, Config, GroupSet, Host, Message, MessageId, Multicast, Pid, Place, RealClock, Timestamp,
-    To,
-};
+use proto::amcast::wire::Wire;
+use proto::amcast::{About, Config, GroupSet, Message, MessageId, Pid, RealClock, Timestamp, To};
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
 use std::fmt::{Debug, Write};
@@ -97,13 +95,13 @@ struct Link<W> {
     fixed: Option<u64>,
 }
 
-struct Process<M: Multicast> {
+struct Seat<W> {
     pid: Pid,
-    machine: M,
+    machine: Box<dyn Process<W>>,
     alive: bool,
     paused: bool,
     /// What arrived while it was paused.
-    inbox: VecDeque<What<M::Wire>>,
+    inbox: VecDeque<What<W>>,
     tick_at: Option<u64>,
     /// What was delivered to its application, in order: the application's whole state.
     applied: Vec<(MessageId, Timestamp)>,
@@ -158,10 +156,11 @@ impl Counts {
     }
 }
 
-pub(super) struct World<M: Multicast> {
-    processes: Vec<Process<M>>,
-    links: Vec<Link<M::Wire>>,
-    heap: BinaryHeap<Entry<M::Wire>>,
+pub(super) struct World<W> {
+    about: fn(&W) -> About,
+    processes: Vec<Seat<W>>,
+    links: Vec<Link<W>>,
+    heap: BinaryHeap<Entry<W>>,
     pushed: u64,
     pub(super) now: u64,
     pub(super) rng: Rng,
@@ -174,58 +173,14 @@ pub(super) struct World<M: Multicast> {
     pub(super) trace: Option<String>,
 }
 
-/// Collects what a machine does in one step.
-struct Outbox<W> {
-    sent: Vec<(To, W)>,
-    applied: Vec<(MessageId, Timestamp)>,
-    /// How many of them were there before this step.
-    n_before: usize,
-    n_states: u64,
-    clock: Option<RealClock>,
-}
-
-impl<W: Clone> Host<W> for Outbox<W> {
-    fn send(&mut self, to: To, wire: &W) {
-        self.sent.push((to, wire.clone()));
-    }
-
-    fn deliver(&mut self, message: &Arc<Message>, at: Timestamp) {
-        self.applied.push((message.id, at));
-    }
-
-    fn keeps_states(&self) -> bool {
-        true
-    }
-
-    fn state(&mut self) -> Option<Vec<u8>> {
-        let mut state = Vec::new();
-        list(&self.applied, &mut state, |(id, at), out| {
-            id.encode(out);
-            at.encode(out);
-        });
-        Some(state)
-    }
-
-    fn install(&mut self, state: &[u8], through: Place) {
-        let mut from = Reader::new(state);
-        let one = |from: &mut Reader<'_>| Ok((MessageId::decode(from)?, Timestamp::decode(from)?));
-        let applied = from.list(one).expect("another host wrote it");
-        assert!(applied.starts_with(&self.applied), "a state goes on from what was delivered");
-        assert_eq!(applied.last().map(|(id, at)| (*at, *id)), Some(through));
-        self.applied = applied;
-        self.n_states += 1;
-    }
-
-    fn real_clock(&mut self) -> Option<RealClock> {
-        self.clock
-    }
-}
-
-impl<M: Multicast> World<M>
-where
-    M::Wire: Debug + PartialEq,
-{
-    pub(super) fn new(config: Config, n_senders: usize, weather: Weather, rng: Rng) -> World<M> {
+impl<W: Wire + Debug + PartialEq> World<W> {
+    pub(super) fn new(
+        protocol: &Protocol<W>,
+        config: &Config,
+        n_senders: usize,
+        weather: Weather,
+        rng: Rng,
+    ) -> World<W> {
         let pids: Vec<Pid> = config.layout.processes(config.layout.groups()).collect();
         let n_links = (pids.len() + n_senders) * pids.len();
         let link = || Link {
@@ -239,9 +194,9 @@ where
         };
         let processes = pids
             .iter()
-            .map(|pid| Process {
+            .map(|pid| Seat {
                 pid: *pid,
-                machine: M::new(&config, *pid),
+                machine: (protocol.new)(config, *pid),
                 alive: true,
                 paused: false,
                 inbox: VecDeque::new(),
@@ -251,6 +206,7 @@ where
             })
             .collect();
         World {
+            about: protocol.about,
             history: History { correct: pids, ..History::default() },
             processes,
             links: (0..n_links).map(|_| link()).collect(),
@@ -283,11 +239,11 @@ where
         self.processes[process].alive
     }
 
-    pub(super) fn machine(&self, process: usize) -> &M {
-        &self.processes[process].machine
+    pub(super) fn machine(&self, process: usize) -> &dyn Process<W> {
+        &*self.processes[process].machine
     }
 
-    fn push(&mut self, at: u64, what: What<M::Wire>) {
+    fn push(&mut self, at: u64, what: What<W>) {
         self.pushed += 1;
         self.heap.push(Entry { at: at.max(self.now), sequence: self.pushed, what });
     }
@@ -330,7 +286,7 @@ where
         }
     }
 
-    fn post(&mut self, from: usize, to: usize, parcel: Parcel<M::Wire>) {
+    fn post(&mut self, from: usize, to: usize, parcel: Parcel<W>) {
         let link = self.link(from, to);
         let at = (self.now + self.delay(link)).max(self.links[link].last_arrival);
         let of = &mut self.links[link];
@@ -380,7 +336,7 @@ where
         Ok(None)
     }
 
-    fn arrive(&mut self, link: usize, number: u64, parcel: Parcel<M::Wire>) {
+    fn arrive(&mut self, link: usize, number: u64, parcel: Parcel<W>) {
         let of = &mut self.links[link];
         if of.ends_before.is_some_and(|end| number >= end) {
             return;
@@ -394,7 +350,7 @@ where
         self.handle(What::Arrive { link, number, parcel });
     }
 
-    fn target(&self, what: &What<M::Wire>) -> usize {
+    fn target(&self, what: &What<W>) -> usize {
         match what {
             What::Arrive { link, .. } => link % self.processes.len(),
             What::Tick(process) | What::Trust { process, .. } => *process,
@@ -404,7 +360,7 @@ where
         }
     }
 
-    fn handle(&mut self, what: What<M::Wire>) {
+    fn handle(&mut self, what: What<W>) {
         let process = self.target(&what);
         if !self.processes[process].alive {
             return;
@@ -447,7 +403,7 @@ where
         self.take(process, was_primary, out);
     }
 
-    fn take(&mut self, process: usize, was_primary: bool, out: Outbox<M::Wire>) {
+    fn take(&mut self, process: usize, was_primary: bool, out: Outbox<W>) {
         let pid = self.processes[process].pid;
         self.counts.states += out.n_states;
         for (id, ts) in out.applied[out.n_before..].iter().copied() {
@@ -476,7 +432,7 @@ where
         }
     }
 
-    fn send(&mut self, from: usize, to: To, wire: &M::Wire) {
+    fn send(&mut self, from: usize, to: To, wire: &W) {
         self.counts.sent += 1;
         if self.counts.sent.is_multiple_of(61) {
             round_trip(wire);
@@ -495,11 +451,11 @@ where
         }
     }
 
-    fn check_genuine(&mut self, from: usize, to: usize, wire: &M::Wire) {
+    fn check_genuine(&mut self, from: usize, to: usize, wire: &W) {
         let (from, to) = (self.processes[from].pid, self.processes[to].pid);
         let has_both = |dest: GroupSet| dest.contains(from.group) && dest.contains(to.group);
         let meant = &self.history.meant;
-        let is_business = match M::about(wire) {
+        let is_business = match (self.about)(wire) {
             About::Message(id) => meant.get(&id).is_some_and(|meant| has_both(meant.dest)),
             About::Clock => meant.values().any(|meant| has_both(meant.dest)),
             About::Group => from.group == to.group,
@@ -579,7 +535,7 @@ where
         }
     }
 
-    fn note_step(&mut self, process: usize, what: &What<M::Wire>, out: &Outbox<M::Wire>) {
+    fn note_step(&mut self, process: usize, what: &What<W>, out: &Outbox<W>) {
         if self.trace.is_none() {
             return;
         }

@@ -1,0 +1,121 @@
+//! A process of atomic multicast as the world sees it, and what it acts through.
+//!
+//! The world is compiled once for each kind of wire: it knows machines as [`Process`], and of their
+//! protocol what [`Protocol`] says. Only a machine itself is compiled for each planted bug.
+
+use base::{Instant, Rank};
+use proto::amcast::wire::{Reader, Wire, list};
+use proto::amcast::{
+    About, Config, Host, Message, MessageId, Multicast, Pid, Place, RealClock, Timestamp, To,
+};
+use std::sync::Arc;
+
+/// See [`Multicast`].
+pub(super) trait Process<W> {
+    fn on_start(&mut self, message: &Arc<Message>, now: Instant, out: &mut Outbox<W>);
+    fn on_wire(&mut self, from: Pid, wire: &W, now: Instant, out: &mut Outbox<W>);
+    fn trust(&mut self, leader: Rank, now: Instant, out: &mut Outbox<W>);
+    fn tick(&mut self, now: Instant, out: &mut Outbox<W>);
+    fn deadline(&self) -> Option<Instant>;
+    fn is_primary(&self) -> bool;
+    fn safe_ts(&self) -> Option<Timestamp>;
+    fn n_held(&self) -> Option<usize>;
+}
+
+impl<M: Multicast> Process<M::Wire> for M {
+    fn on_start(&mut self, message: &Arc<Message>, now: Instant, out: &mut Outbox<M::Wire>) {
+        Multicast::on_start(self, message, now, out);
+    }
+
+    fn on_wire(&mut self, from: Pid, wire: &M::Wire, now: Instant, out: &mut Outbox<M::Wire>) {
+        Multicast::on_wire(self, from, wire, now, out);
+    }
+
+    fn trust(&mut self, leader: Rank, now: Instant, out: &mut Outbox<M::Wire>) {
+        Multicast::trust(self, leader, now, out);
+    }
+
+    fn tick(&mut self, now: Instant, out: &mut Outbox<M::Wire>) {
+        Multicast::tick(self, now, out);
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        Multicast::deadline(self)
+    }
+
+    fn is_primary(&self) -> bool {
+        Multicast::is_primary(self)
+    }
+
+    fn safe_ts(&self) -> Option<Timestamp> {
+        Multicast::safe_ts(self)
+    }
+
+    fn n_held(&self) -> Option<usize> {
+        Multicast::n_held(self)
+    }
+}
+
+/// A [`Multicast`] without its type.
+pub(super) struct Protocol<W> {
+    pub(super) survives_crashes: bool,
+    pub(super) new: fn(&Config, Pid) -> Box<dyn Process<W>>,
+    pub(super) about: fn(&W) -> About,
+}
+
+impl<W> Protocol<W> {
+    pub(super) fn of<M: Multicast<Wire = W>>() -> Protocol<W> {
+        Protocol {
+            survives_crashes: M::SURVIVES_CRASHES,
+            new: |config, me| Box::new(M::new(config, me)),
+            about: M::about,
+        }
+    }
+}
+
+/// Collects what a machine does in one step.
+pub(super) struct Outbox<W> {
+    pub(super) sent: Vec<(To, W)>,
+    pub(super) applied: Vec<(MessageId, Timestamp)>,
+    /// How many of them were there before this step.
+    pub(super) n_before: usize,
+    pub(super) n_states: u64,
+    pub(super) clock: Option<RealClock>,
+}
+
+impl<W: Wire> Host<W> for Outbox<W> {
+    fn send(&mut self, to: To, wire: &W) {
+        self.sent.push((to, wire.clone()));
+    }
+
+    fn deliver(&mut self, message: &Arc<Message>, at: Timestamp) {
+        self.applied.push((message.id, at));
+    }
+
+    fn keeps_states(&self) -> bool {
+        true
+    }
+
+    fn state(&mut self) -> Option<Vec<u8>> {
+        let mut state = Vec::new();
+        list(&self.applied, &mut state, |(id, at), out| {
+            id.encode(out);
+            at.encode(out);
+        });
+        Some(state)
+    }
+
+    fn install(&mut self, state: &[u8], through: Place) {
+        let mut from = Reader::new(state);
+        let one = |from: &mut Reader<'_>| Ok((MessageId::decode(from)?, Timestamp::decode(from)?));
+        let applied = from.list(one).expect("another host wrote it");
+        assert!(applied.starts_with(&self.applied), "a state goes on from what was delivered");
+        assert_eq!(applied.last().map(|(id, at)| (*at, *id)), Some(through));
+        self.applied = applied;
+        self.n_states += 1;
+    }
+
+    fn real_clock(&mut self) -> Option<RealClock> {
+        self.clock
+    }
+}
