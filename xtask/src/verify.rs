@@ -111,7 +111,7 @@ const SWEEPS: [(&str, &str, bool); 10] = [
     ("velos-narrow", "100", false),
     ("durable", "100", true),
     ("durable-log", "50", true),
-    ("mu", "100", false),
+    ("mu", "100", true),
     ("skeen", "200", false),
     ("whitebox", "200", false),
     ("fastcast", "200", false),

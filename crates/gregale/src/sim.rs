@@ -122,7 +122,7 @@ struct Hunted {
 fn hunt(args: &SimArgs, config: &Config) -> Vec<Hunted> {
     let mutants = match args.protocol {
         SimProtocol::Velos | SimProtocol::VelosNarrow => ::sim::velos::mutants(),
-        SimProtocol::Mu => Vec::new(),
+        SimProtocol::Mu => ::sim::mu::mutants(),
         SimProtocol::Durable => ::sim::durable::mutants(),
         SimProtocol::DurableMembers => ::sim::durable::members_mutants(),
         SimProtocol::DurableLog => ::sim::durable::log_mutants(),

@@ -100,7 +100,7 @@ pub fn mu_layout(members: usize, shape: &velos::Shape) -> Layout {
     Layout { n_words, fingerprint: xxhash_rust::xxh3::xxh3_64(text.as_bytes()) }
 }
 
-impl Node<mu::Mu> {
+impl<V: mu::variant::Variant> Node<mu::Mu<V>> {
     /// A member that replicates by Mu. `host` is its memory; nothing is posted yet.
     ///
     /// # Errors

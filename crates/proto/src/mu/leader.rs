@@ -71,7 +71,7 @@ pub(super) const fn token(kind: u8, number: u32, low: u64) -> Token {
     Token((kind as u64) << 60 | (number as u64 & 0xffff) << 44 | low)
 }
 
-impl Mu {
+impl<V: Variant> Mu<V> {
     pub(super) fn start_term<H: Host>(&mut self, host: &mut H) {
         assert!(self.term.is_none() && !self.learner);
         self.learn(host);
@@ -112,18 +112,20 @@ impl Mu {
 
     fn on_request<H: Host>(&mut self, from: Rank, ballot: Ballot, host: &mut H) {
         let again = ballot == self.promised && ballot.proposer() == Some(from);
-        if ballot.proposer() != Some(from) || (ballot <= self.promised && !again) {
+        if ballot.proposer() != Some(from) || (ballot <= self.promised && !again && !V::GRANT_LOWER)
+        {
             let denied = Message::Denied { ballot, promised: self.promised };
             return self.post(from, denied, host);
         }
-        assert!(ballot >= self.promised, "M1: a promise never falls");
+        assert!(ballot >= self.promised || V::GRANT_LOWER, "M1: a promise never falls");
         self.promised = ballot;
         self.highest = self.highest.max(ballot);
         host.store(self.places.promised(), ballot.0);
         if self.term.as_ref().is_some_and(|term| term.ballot < ballot) {
             self.depose(host);
         }
-        host.permit_writer(self.places.log, Some(from)).expect("it could when this node started");
+        let writer = (!V::ADMIT_ANYBODY).then_some(from);
+        host.permit_writer(self.places.log, writer).expect("it could when this node started");
         let mut top = Slot::ZERO;
         let mut label = [0; value::HEADER_WORDS];
         for at in 0..self.places.ring_slots() {
@@ -145,7 +147,7 @@ impl Mu {
     }
 
     fn on_granted<H: Host>(&mut self, from: Rank, ballot: Ballot, top: Slot, host: &mut H) {
-        let quorum = self.quorum();
+        let quorum = if V::GRANT_OF_ONE { 1 } else { self.quorum() };
         let Some(term) = &mut self.term else { return };
         if term.ballot != ballot || !term.granted.insert(from) {
             return;
@@ -157,6 +159,10 @@ impl Mu {
         term.top = term.top.max(top);
         if term.granted.len() >= quorum {
             term.recover_until = Some(term.top);
+            if V::PROPOSE_BEFORE_COPY {
+                term.announced = true;
+                host.notify(Note::Leading { ballot });
+            }
             self.recover(host);
         }
     }
@@ -217,7 +223,7 @@ impl Mu {
             // That log is out of reach: the next attempt asks whom it can.
             return self.depose(host);
         };
-        let quorum = self.quorum();
+        let quorum = if V::GRANT_OF_ONE { 1 } else { self.quorum() };
         let label = value::label(words);
         if label.is_some_and(|label| label.slot > slot) {
             // Recycled: a majority applied it long ago, and this member did not.
@@ -238,8 +244,13 @@ impl Mu {
         let number = self.n_terms;
         let (at, n_words) = (self.places.entry(slot), self.places.area_words as usize);
         let cell = self.cell(slot);
-        let best = cell.read.iter().max_by_key(|rank| cell.found[rank.index()]);
-        match best.filter(|rank| cell.found[rank.index()] != Ballot::NONE) {
+        let found = |rank: &Rank| cell.found[rank.index()];
+        let holders = cell.read.iter().filter(|rank| found(rank) != Ballot::NONE);
+        let best = match V::ADOPT_LOWEST {
+            false => holders.max_by_key(found),
+            true => holders.min_by_key(found),
+        };
+        match best.filter(|_| !V::IGNORE_FOUND_VALUE) {
             Some(rank) => {
                 cell.phase = Phase::Fetching;
                 host.read(rank, at, n_words, token(ADOPT, number, slot.0));
@@ -288,7 +299,7 @@ impl Mu {
     }
 
     fn on_written<H: Host>(&mut self, from: Rank, slot: Slot, outcome: Outcome<'_>, host: &mut H) {
-        let quorum = self.quorum();
+        let quorum = if V::IGNORE_MAJORITY { 1 } else { self.quorum() };
         match outcome {
             Outcome::Written => {
                 let cell = self.cell(slot);
@@ -412,7 +423,13 @@ impl Mu {
     /// of its: nobody else can have been let in before that, and nothing it lacks can be decided.
     pub(super) fn start_probe<H: Host>(&mut self, ticket: Ticket, host: &mut H) {
         let granted = match &self.term {
-            Some(term) if term.announced && self.probes.len() < PROBES_MAX => term.granted,
+            Some(_) if V::READ_WITHOUT_CHECK => return host.notify(Note::ReadReady(ticket)),
+            Some(term)
+                if (term.announced || V::READ_BEFORE_RECOVERY)
+                    && self.probes.len() < PROBES_MAX =>
+            {
+                term.granted
+            }
             _ => return host.notify(Note::ReadRefused(ticket)),
         };
         self.n_probes += 1;
@@ -431,7 +448,7 @@ impl Mu {
     fn on_probed<H: Host>(&mut self, from: Rank, number: u64, outcome: Outcome<'_>, host: &mut H) {
         match outcome {
             Outcome::Written => {
-                let quorum = self.quorum();
+                let quorum = if V::READ_CHECKS_ONE { 1 } else { self.quorum() };
                 let Some(at) = self.probes.iter().position(|probe| probe.number == number) else {
                     return;
                 };

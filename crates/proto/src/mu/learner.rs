@@ -18,7 +18,7 @@ pub(super) struct Fetch {
     whole: Option<Vec<u64>>,
 }
 
-impl Mu {
+impl<V: Variant> Mu<V> {
     pub(super) fn learn<H: Host>(&mut self, host: &mut H) {
         if self.learner {
             return self.request_state(self.decided_known().max(self.claimed), host);
@@ -61,10 +61,10 @@ impl Mu {
         }
         let vouched = |label: Label| {
             label.slot == slot
-                && self
-                    .facts
-                    .iter()
-                    .any(|fact| fact.decided.contains(slot) && fact.ballot == label.ballot)
+                && self.facts.iter().any(|fact| {
+                    let proposed = fact.ballot == label.ballot || V::APPLY_BARE_INDEX;
+                    fact.decided.contains(slot) && proposed
+                })
         };
         let good = value::decode(&words).is_some_and(|(label, _)| vouched(label));
         if good {

@@ -29,6 +29,7 @@
 
 mod leader;
 mod learner;
+pub mod variant;
 mod wire;
 
 use crate::node::{NodeConfig, Start};
@@ -40,9 +41,11 @@ use base::{
     At, Ballot, Event, Instant, MAX_MEMBERS, MemberSet, Outcome, Prefix, Rank, Slot, Token,
     majority,
 };
+use core::marker::PhantomData;
 use core::time::Duration;
 use leader::{Cell, Term};
 use learner::Fetch;
+use variant::{Sound, Variant};
 
 /// How soon what may have been lost is asked for again.
 const REPEAT_AFTER: Duration = Duration::from_millis(5);
@@ -108,7 +111,7 @@ struct Fact {
 
 /// One member of a Mu log.
 #[derive(Debug)]
-pub struct Mu {
+pub struct Mu<V: Variant = Sound> {
     me: Rank,
     members: usize,
     places: Places,
@@ -141,9 +144,10 @@ pub struct Mu {
     state_asked_at: Option<Instant>,
     nudge_at: Option<Instant>,
     scratch: Vec<u64>,
+    _variant: PhantomData<V>,
 }
 
-impl Mu {
+impl<V: Variant> Mu<V> {
     /// A member whose words begin at `base` of its region.
     ///
     /// # Errors
@@ -153,14 +157,17 @@ impl Mu {
         base: At,
         shape: &Shape,
         host: &mut H,
-    ) -> Result<Mu, base::verb::Unsupported> {
+    ) -> Result<Mu<V>, base::verb::Unsupported> {
         let places = Places::new(base, shape);
         // M1: whoever this member admitted in an earlier life has to ask again.
         host.permit_writer(places.log, Some(config.me))?;
         // What an earlier life claimed this one owes, as in Velos.
         let claimed = Prefix(host.load(places.applied(config.me)));
         host.store(places.fact(config.me).plus(1), 0);
-        let promised = Ballot(host.load(places.promised()));
+        let promised = match V::FORGET_PROMISE {
+            false => Ballot(host.load(places.promised())),
+            true => Ballot::NONE,
+        };
         let mut links = MemberSet::EMPTY;
         links.insert(config.me);
         Ok(Mu {
@@ -170,7 +177,7 @@ impl Mu {
             value_bytes_max: shape.value_bytes as usize,
             window: u64::from(shape.ring_slots / 4),
             now: Instant::ZERO,
-            learner: config.start == Start::Reattach,
+            learner: config.start == Start::Reattach && !V::SERVE_AS_LEARNER,
             claimed,
             trusted: false,
             term: None,
@@ -192,6 +199,7 @@ impl Mu {
             state_asked_at: None,
             nudge_at: None,
             scratch: Vec::new(),
+            _variant: PhantomData,
         })
     }
 
@@ -199,7 +207,7 @@ impl Mu {
         majority(self.members)
     }
 
-    fn peers(&self) -> impl Iterator<Item = Rank> + use<> {
+    fn peers(&self) -> impl Iterator<Item = Rank> + use<V> {
         let me = self.me;
         Rank::all(self.members).filter(move |rank| *rank != me)
     }
@@ -283,7 +291,7 @@ impl Mu {
     }
 }
 
-impl Replicator for Mu {
+impl<V: Variant> Replicator for Mu<V> {
     fn value_bytes_max(&self) -> usize {
         self.value_bytes_max
     }

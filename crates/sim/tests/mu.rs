@@ -1,0 +1,37 @@
+//! Mu in bad weather, and the bugs that the sweep must find in it.
+
+use sim::mu::{Mu, mutants};
+use sim::{Config, Mark, Provider, sweep};
+
+/// Mu needs memory that can keep a writer out.
+fn config() -> Config {
+    Config { provider: Some(Provider::Tcp), ..Config::default() }
+}
+
+#[test]
+fn sound_mu_survives_a_sweep_that_reaches_the_interesting_cases() {
+    let report = sweep::<Mu>(&config(), 0..100, |_| true);
+    for finding in &report.findings {
+        println!("seed {}: {}", finding.seed, finding.violation);
+    }
+    assert!(report.findings.is_empty());
+    // Permission stands where a CAS would fence; followers forward what they are asked to read.
+    let rare = [Mark::FailedCas, Mark::FailedCasOfLeader, Mark::CaughtUpByRead, Mark::FollowerRead];
+    let is_due = |mark: &Mark| !mark.needs_disk() && !mark.needs_operator() && !rare.contains(mark);
+    let missing: Vec<Mark> = report.coverage.missing().filter(is_due).collect();
+    assert!(missing.is_empty(), "never reached: {missing:?}");
+}
+
+/// The bugs that a short sweep finds; `gregale sim --protocol mu --mutants` hunts all of them for
+/// longer.
+#[test]
+fn a_short_sweep_finds_most_planted_bugs() {
+    let caught: Vec<&str> = mutants()
+        .iter()
+        .filter(|mutant| mutant.hunt(&config(), 0, 30).is_some())
+        .map(|mutant| mutant.name)
+        .collect();
+    for name in ["IGNORE_MAJORITY", "IGNORE_FOUND_VALUE", "READ_WITHOUT_CHECK"] {
+        assert!(caught.contains(&name), "{name} survived; caught: {caught:?}");
+    }
+}
