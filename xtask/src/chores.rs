@@ -27,7 +27,7 @@ pub(crate) fn fix() -> Result<()> {
 }
 
 /// What `cargo xtask sim` runs if no protocol is named: what the doors run on.
-const REPLICATED: [&str; 3] = ["velos", "durable", "durable-log"];
+const REPLICATED: [&str; 4] = ["velos", "durable", "durable-log", "durable-members"];
 
 pub(crate) fn sim(protocol: Option<&str>, seeds: u64) -> Result<()> {
     if !has_subcommand("sim")? {

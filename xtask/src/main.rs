@@ -36,7 +36,7 @@ enum Chore {
         /// How many seeds.
         #[arg(long, default_value_t = 2000)]
         seeds: u64,
-        /// Which protocol; without one: velos, durable and durable-log.
+        /// Which protocol; without one: velos and all kinds of durable.
         #[arg(long)]
         protocol: Option<String>,
     },

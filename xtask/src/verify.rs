@@ -106,11 +106,12 @@ fn sim() -> Result<Outcome> {
 
 /// Protocols, how many seeds of each, and whether every planted bug is hunted here (primcast's hunt
 /// covers all of atomic multicast, and takes half a minute).
-const SWEEPS: [(&str, &str, bool); 10] = [
+const SWEEPS: [(&str, &str, bool); 11] = [
     ("velos", "100", true),
     ("velos-narrow", "100", false),
     ("durable", "100", true),
     ("durable-log", "50", true),
+    ("durable-members", "60", true),
     ("mu", "100", true),
     ("skeen", "200", false),
     ("whitebox", "200", false),

@@ -165,6 +165,13 @@ pub trait Replicator {
         self.configuration().map(|of| of.members.voters)
     }
 
+    /// Who was elected in the present promise and has begun to tell this member its log, if the
+    /// protocol has elections that Ω should know of: who is behind may not know by its own log that
+    /// this one takes part.
+    fn follows(&self) -> Option<Rank> {
+        None
+    }
+
     /// Who may be elected, as far as this node has heard. `None` if all may.
     fn candidates(&self) -> Option<MemberSet> {
         self.electors()

@@ -179,6 +179,7 @@ impl<R: Replicator> Node<R> {
             let candidates = self.machine.candidates().unwrap_or(voters);
             self.omega.set_voters(voters, candidates.difference(voters));
         }
+        self.omega.set_elected(self.machine.follows());
         self.omega.poll(now, host);
         self.machine.heard(self.omega.heard());
         self.follow_omega(now, host);

@@ -11,6 +11,10 @@
 //! - I3 Only voters are trusted, and only voters count where a majority is asked for: an opinion of
 //!   somebody who has no vote moves nobody. Tests `a_majority_is_one_of_the_voters`,
 //!   `who_has_no_vote_is_not_trusted`.
+//! - I4 Who won the last election that this member knows of is trusted while it is heard, able, and
+//!   claims the lead, whether or not this member's log names it or those that it hears: who is
+//!   behind follows. By construction: `Omega::has_won`; test
+//!   `who_won_an_election_is_followed_by_one_that_does_not_know_it_for_a_voter`.
 //! - L1 (simulated, and `all_come_to_trust_one_…` below) When links and speeds settle, all who hear
 //!   a majority trust one and the same able member. The simulator's liveness phase demands it.
 //!
@@ -101,6 +105,8 @@ pub struct Omega {
     voters: MemberSet,
     /// Those whose vote is taken away by what is not decided yet: one that leads has to decide it.
     leaving: MemberSet,
+    /// Who has won an election that this member knows of, and none later.
+    elected: Option<Rank>,
     base: At,
     timing: Timing,
     memory_outlives_process: bool,
@@ -128,6 +134,7 @@ impl Omega {
             members,
             voters: MemberSet::all(members),
             leaving: MemberSet::EMPTY,
+            elected: None,
             base,
             timing,
             memory_outlives_process,
@@ -172,6 +179,14 @@ impl Omega {
     pub fn set_voters(&mut self, voters: MemberSet, leaving: MemberSet) {
         if (self.voters, self.leaving) != (voters, leaving) {
             (self.voters, self.leaving) = (voters, leaving);
+            self.settled_until = Instant::ZERO;
+        }
+    }
+
+    /// Who has won the last election that this member knows of.
+    pub fn set_elected(&mut self, elected: Option<Rank>) {
+        if self.elected != elected {
+            self.elected = elected;
             self.settled_until = Instant::ZERO;
         }
     }
@@ -287,11 +302,18 @@ impl Omega {
 
     fn is_electable(&self, rank: Rank) -> bool {
         let beat = self.beat_of(rank);
-        self.may_lead(rank)
+        let won = self.has_won(rank);
+        (won || self.may_lead(rank))
             && self.own.hears.contains(rank)
             && beat.able
             && !beat.resigned
-            && self.is_connected(rank)
+            && (won || self.is_connected(rank))
+    }
+
+    /// I4: a majority elected `rank`, and since it goes on, hears one (it counts better than this
+    /// member, which may be behind).
+    fn has_won(&self, rank: Rank) -> bool {
+        self.elected == Some(rank) && self.claims(rank)
     }
 
     /// Whether `rank` says that it leads.
@@ -315,8 +337,8 @@ impl Omega {
         self.may_lead(leader) && deaf < self.quorum()
     }
 
-    /// Who is trusted: whom a majority of the others already trusts; else the present leader while
-    /// it may be kept; else an electable member with the most supporters; else the lowest.
+    /// Who is trusted: who won an election, while it goes on (I4); else whom a majority of the others
+    /// already trusts; else the present leader while it may be kept; else an electable member with the most supporters; else the lowest.
     fn elect(&mut self) {
         let supporters = |of: Rank| {
             let hears = self.own.hears.intersection(self.voters);
@@ -335,8 +357,9 @@ impl Omega {
                 && supporters(leader) + 1 < self.quorum()
                 && electable.iter().any(|rank| rank < leader && self.claims(rank))
         };
+        let won = electable.iter().find(|rank| self.has_won(*rank));
         let kept = self.own.trusted.filter(|at| self.keeps(*at) && !contested(*at));
-        self.own.trusted = established.or(kept).or_else(|| {
+        self.own.trusted = won.or(established).or(kept).or_else(|| {
             electable
                 .iter()
                 .filter(|rank| self.claims(*rank))
@@ -501,6 +524,27 @@ mod tests {
         group.members[old].set_able(false);
         group.run(&[0, 1, 2]);
         assert_ne!(group.leader(), old);
+    }
+
+    // I4
+    #[test]
+    fn who_won_an_election_is_followed_by_one_that_does_not_know_it_for_a_voter() {
+        let mut group = Group::new();
+        // Member 1 leads nobody, so 2 leads; 0 was away when 2 got its vote.
+        group.members[1].set_able(false);
+        group.run(&[1, 2]);
+        assert_eq!(group.members[2].trusted(), Some(Rank::at(2)));
+        group.members[0].set_voters(set(&[0, 1]), MemberSet::EMPTY);
+        group.run(&[0, 1, 2]);
+        assert_eq!(group.trusted(), [Some(0), Some(2), Some(2)], "it knows nobody better");
+        group.members[0].set_elected(Some(Rank::at(2)));
+        group.run(&[0, 1, 2]);
+        assert_eq!(group.leader(), 2);
+        // It stays elected, and does not go on.
+        let now = group.now;
+        group.members[2].resign(now, &mut View(&mut group.world, 2));
+        group.run(&[0, 1, 2]);
+        assert_eq!(group.leader(), 0);
     }
 
     #[test]

@@ -389,6 +389,7 @@ variants! {
     OldIncarnationVotes: OLD_INCARNATION_VOTES,
     PublishAsLearner: PUBLISH_AS_LEARNER,
     ElectByEveryConfiguration: ELECT_BY_EVERY_CONFIGURATION,
+    IgnoreWinner: IGNORE_WINNER,
 }
 
 /// The planted bugs that a sweep meets, by name. The others need a schedule that no seed finds soon
@@ -418,5 +419,6 @@ pub fn members_mutants() -> Vec<Mutant> {
         DurableMembers:
         CountRemoved, TwoChanges, PromoteBeforeCaughtUp, AnyIncarnation,
         OldIncarnationVotes, VoteTwice, PublishAsLearner, ElectByEveryConfiguration,
+        IgnoreWinner,
     }
 }

@@ -105,6 +105,12 @@ impl Operator {
     }
 }
 
+/// `members` after the removal of `seat`.
+fn without(mut members: Members, seat: usize) -> Members {
+    members.voters.remove(Rank::at(seat));
+    members
+}
+
 impl World {
     /// Who votes at first.
     pub(crate) fn founders(&self) -> MemberSet {
@@ -233,8 +239,7 @@ impl World {
 
     /// I1: only a configuration that is decided is a place to start from, and the newest of all.
     fn set_out(&mut self, leader: usize, configuration: &Configuration) {
-        let newest = self.ledger.configurations.newest().map(|(at, _)| at);
-        if !configuration.is_decided || newest.is_none_or(|newest| newest > configuration.at) {
+        if !self.is_the_last(configuration) {
             return;
         }
         let Some(operator) = &mut self.operator else { return };
@@ -248,6 +253,13 @@ impl World {
         {
             self.put_disk(seat, incarnation);
         }
+    }
+
+    /// Whether nothing later than `configuration`, which is decided, is: a candidate may have missed
+    /// much.
+    fn is_the_last(&self, configuration: &Configuration) -> bool {
+        let newest = self.ledger.configurations.newest();
+        configuration.is_decided && newest.is_some_and(|(newest, _)| newest <= configuration.at)
     }
 
     /// The next step towards the goal.
@@ -282,7 +294,7 @@ impl World {
             Goal::Remove(seat) => {
                 if members.all().contains(Rank::at(seat)) {
                     let _refused_for_now = self.change(leader, Change::Remove(Rank::at(seat)));
-                } else if configuration.is_decided {
+                } else if self.is_the_last(configuration) {
                     self.arrive(goal);
                     // Some of those that are removed go on as if nothing had happened.
                     let stops = self.operator.as_mut().is_some_and(|of| of.rng.chance(1, 2));
@@ -431,11 +443,17 @@ impl World {
 
     // ---- the end of a run ----
 
-    /// A majority of every configuration that may yet be the last one, and what the operator is
-    /// about to achieve.
+    /// A majority of every configuration that may yet be the last one, those on the way to what the
+    /// operator is about to achieve among them, and whom that takes: a disk that the operator still
+    /// takes away is in no majority, for its seat is then somebody else's.
     pub(crate) fn members_core(&mut self) -> MemberSet {
         (0..self.plan.members).for_each(|seat| self.exorcise(seat));
-        let possible = self.ledger.configurations.possible();
+        let goal = self.operator.as_ref().and_then(|operator| operator.goal);
+        let mut possible = self.ledger.configurations.possible();
+        if let Some(Goal::Remove(seat) | Goal::Replace(seat, _)) = goal {
+            let smaller = possible.clone().into_iter().map(|members| without(members, seat));
+            possible.extend(smaller.filter(|members| !members.voters.is_empty()));
+        }
         let mut core = MemberSet::EMPTY;
         let taken: Vec<Rank> =
             Rank::all(self.plan.members).filter(|rank| self.is_taken(rank.index())).collect();
@@ -444,7 +462,14 @@ impl World {
             order.swap(at, self.rng.below(at as u64 + 1) as usize);
         }
         for members in &possible {
-            let counts = |rank: &Rank| votes(members, *rank, self.incarnation(rank.index()));
+            let is_taken_away = |rank: Rank| {
+                let of = members.incarnation(rank);
+                matches!(goal, Some(Goal::Replace(seat, by)) if seat == rank.index() && by != of)
+            };
+            let counts = |rank: &Rank| {
+                let incarnation = self.incarnation(rank.index());
+                votes(members, *rank, incarnation) && !is_taken_away(*rank)
+            };
             for rank in order.iter().filter(|rank| counts(rank)) {
                 let n_in = core.iter().filter(counts).count();
                 if n_in < majority(members.voters.len()) {
@@ -452,10 +477,7 @@ impl World {
                 }
             }
         }
-        if let Some(Goal::Add(seat, _) | Goal::Replace(seat, _)) =
-            self.operator.as_ref().and_then(|operator| operator.goal)
-            && self.is_taken(seat)
-        {
+        if let Some(Goal::Add(seat, _) | Goal::Replace(seat, _)) = goal {
             core.insert(Rank::at(seat));
         }
         for rank in taken {

@@ -481,6 +481,12 @@ impl<V: Variant> Replicator for Durable<V> {
         newest.max_by_key(|(at, _)| *at).map(|(_, members)| members.voters)
     }
 
+    fn follows(&self) -> Option<Rank> {
+        let following = self.following.as_ref()?;
+        let is_last = following.ballot == self.log.promised();
+        (is_last && !V::IGNORE_WINNER).then_some(following.leader)
+    }
+
     fn incarnation(&self) -> Incarnation {
         self.log.incarnation()
     }

@@ -64,6 +64,8 @@ pub trait Variant: 'static {
     const ANY_INCARNATION: bool = false;
     /// The same, of votes only.
     const OLD_INCARNATION_VOTES: bool = false;
+    /// Take only those for leaders that the own log names, also while another tells it more.
+    const IGNORE_WINNER: bool = false;
     /// Ask for a majority of every configuration since the last that is known to be committed,
     /// although its disks may be gone.
     const ELECT_BY_EVERY_CONFIGURATION: bool = false;
