@@ -64,11 +64,12 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
                     self.donors_head = StateHead::decode(head).map(|head| (prefix, head));
                 }
             }
-            Frame::StateTaken { transfer, .. } | Frame::ValuesTaken { transfer, .. } => {
-                // I2: values follow, and with the last of them the other side has what is here.
-                self.give_head(from, transfer);
-                let world = &mut self.world;
-                self.give.on_frame(from, frame, &world.backlog, &mut world.flows);
+            Frame::StateTaken { transfer, .. }
+            | Frame::StateAgain { transfer, .. }
+            | Frame::ValuesTaken { transfer, .. } => {
+                let log_goes_on = self.prepare_values(from, transfer, frame);
+                let World { backlog, flows, .. } = &mut self.world;
+                self.give.on_frame(from, frame, now, (backlog, log_goes_on), flows);
             }
             _ => match self.fetch.on_frame(from, frame, now, &mut self.world.flows) {
                 Step::Nothing => {}
@@ -108,21 +109,59 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
             world.flows.push(to, &Frame::StateRefused { transfer, learner });
             return;
         }
-        self.give_head(to, transfer);
-        let world = &mut self.world;
-        let place = world.order.last();
-        let service = &mut world.service;
-        self.give.begin(to, transfer, have, &world.backlog, &mut world.flows, |out| {
-            encode(service, place, out);
+        let executed = world.executed();
+        self.give_head(to, transfer, executed);
+        let now = self.now();
+        let World { backlog, flows, service, order, .. } = &mut self.world;
+        self.give.begin((to, transfer), have, backlog, now, flows, || {
+            let mut head = Vec::new();
+            put_head(order.last(), &mut head);
+            (service.begin_save(), head)
         });
+        self.end_saves();
     }
 
-    /// What goes with the state as it is here (I2).
-    fn give_head(&mut self, to: Rank, transfer: u64) {
-        let prefix = self.world.executed();
-        if let Some(head) = self.node.state_head(prefix) {
-            let head = &head.encode();
-            self.world.flows.push(to, &Frame::StateHead { transfer, prefix, head });
+    /// Before values follow: what goes with the state that they lead to (I2). With the last of them
+    /// the other side has what is here; or what it has already, if they are kept no more and the
+    /// machine's log still goes on from there (true).
+    fn prepare_values(&mut self, to: Rank, transfer: u64, frame: &Frame<'_>) -> bool {
+        let Some(next) = self.give.values_from(to, frame) else { return false };
+        let is_kept = next >= self.world.backlog.oldest();
+        let prefix = if is_kept { self.world.executed() } else { next.prefix_before() };
+        let is_known = self.give_head(to, transfer, prefix);
+        !is_kept && is_known && self.world.disk.is_some()
+    }
+
+    /// What goes with the state at `prefix`; false if that is not known here.
+    fn give_head(&mut self, to: Rank, transfer: u64, prefix: Prefix) -> bool {
+        let Some(head) = self.node.state_head(prefix) else { return false };
+        let head = &head.encode();
+        self.world.flows.push(to, &Frame::StateHead { transfer, prefix, head });
+        true
+    }
+
+    /// Makes the next piece of a state that another member waits for, if it is time for one. True
+    /// if it did.
+    pub(crate) fn mind_giving(&mut self) -> bool {
+        let now = self.now();
+        self.give.sweep(now);
+        let wanted = self.give.wants_piece();
+        if let Some((to, saving)) = wanted {
+            let World { service, flows, .. } = &mut self.world;
+            let began = std::time::Instant::now();
+            let mut piece = Vec::with_capacity(PIECE_BYTES);
+            match service.save_piece(saving, &mut piece) {
+                Some(more) => self.give.piece(to, piece, more, began, flows),
+                None => self.give.refuse(to, flows),
+            }
+        }
+        self.end_saves();
+        wanted.is_some()
+    }
+
+    fn end_saves(&mut self) {
+        while let Some(saving) = self.give.ended() {
+            self.world.service.end_save(saving);
         }
     }
 
@@ -192,18 +231,18 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
             let mut head = Vec::new();
             put_head(order.last(), &mut head);
             disk.snapshot_piece(head, false);
-            service.begin_save();
-            self.saving = Some(Pace::new());
+            self.saving = Some((service.begin_save(), Pace::new()));
         }
     }
 
     /// Makes the next piece of the snapshot that is being written, if it is time for one.
     fn go_on_with_snapshot(&mut self) {
         let World { service, disk, .. } = &mut self.world;
-        let (Some(pace), Some(disk)) = (&mut self.saving, disk) else { return };
+        let (Some((saving, pace)), Some(disk)) = (&mut self.saving, disk) else { return };
+        let saving = *saving;
         if !disk.is_writing() {
             // It has failed: what is there of it is worthless.
-            service.end_save();
+            service.end_save(saving);
             self.saving = None;
             return;
         }
@@ -211,11 +250,12 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
         while disk.wants_piece() && (self.installs || pace.pause().is_zero()) {
             let began = std::time::Instant::now();
             let mut piece = Vec::with_capacity(PIECE_BYTES);
-            let more = service.save_piece(&mut piece);
+            let more = service.save_piece(saving, &mut piece);
+            let more = more.expect("where a state is put in place, this save is forgotten");
             disk.snapshot_piece(piece, !more);
             pace.made(began);
             if !more {
-                service.end_save();
+                service.end_save(saving);
                 self.saving = None;
                 return;
             }
@@ -226,14 +266,8 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
     pub(crate) fn snapshot_pause(&self) -> Option<Duration> {
         let disk = self.world.disk.as_ref()?;
         // Without room, the thread rings.
-        self.saving.as_ref().filter(|_| disk.wants_piece()).map(Pace::pause)
+        self.saving.as_ref().filter(|_| disk.wants_piece()).map(|(_, pace)| pace.pause())
     }
-}
-
-/// All of the replicated state, as [`put_in_place`] takes it.
-fn encode<S: Service>(service: &mut S, place: Place, out: &mut Vec<u8>) {
-    put_head(place, out);
-    service.save(out);
 }
 
 pub(crate) fn put_head(place: Place, out: &mut Vec<u8>) {

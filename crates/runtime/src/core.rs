@@ -11,6 +11,7 @@ use crate::outbox::Sequence;
 use crate::propose::{Batch, Foreign};
 use crate::saving::Pace;
 use crate::seats::{Parted, Seats};
+use crate::service::Saving;
 use crate::service::{Answer, ReadAnswer, Service};
 use crate::transfer::{Fetch, Give};
 use crate::wire::Frame;
@@ -45,7 +46,7 @@ pub(crate) struct Core<F, R, S> {
     /// not durable yet.
     pub(crate) installs: bool,
     /// A snapshot is being made, a piece now and then.
-    pub(crate) saving: Option<Pace>,
+    pub(crate) saving: Option<(Saving, Pace)>,
     /// What goes with the state that a transfer under way will end with, and that state's prefix.
     pub(crate) donors_head: Option<(Prefix, StateHead)>,
     pub(crate) stamper: Stamper,
@@ -108,14 +109,18 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
         match event {
             Event::LinkDown(peer) | Event::LinkUp(peer) => {
                 self.world.flows.reset(peer);
-                self.fetch.on_link_down(peer);
                 self.give.on_link_down(peer);
+                if matches!(event, Event::LinkUp(_)) {
+                    self.fetch.on_link_up(peer, now, &mut self.world.flows);
+                } else {
+                    self.fetch.on_link_down(peer, now);
+                }
                 if self.target == Some(peer) {
                     self.send_again();
                 }
             }
             // A hint (T8): ask somebody else for the state; streams end with the link alone.
-            Event::ProcessFailed(peer) => self.fetch.on_link_down(peer),
+            Event::ProcessFailed(peer) => self.fetch.on_failed(peer),
             Event::Completed { .. } | Event::Message { .. } => {}
         }
         self.node.on_event(event, now, &mut self.world);
@@ -178,6 +183,8 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
             | Frame::StateBegins { .. }
             | Frame::StateHead { .. }
             | Frame::StateChunk { .. }
+            | Frame::StateEnds { .. }
+            | Frame::StateAgain { .. }
             | Frame::Values { .. } => self.on_state_frame(from, &frame),
         }
     }

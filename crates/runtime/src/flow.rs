@@ -197,7 +197,7 @@ mod tests {
         let mut wire = Wire::default();
         let bytes = vec![7; 5 * MESSAGE_BYTES_MAX / 2];
         outgoing.push(TO, &number(1));
-        outgoing.push(TO, &Frame::StateChunk { transfer: 0, offset: 2, bytes: &bytes });
+        outgoing.push(TO, &Frame::StateChunk { transfer: 0, offset: 2, check: 0, bytes: &bytes });
         outgoing.push(TO, &number(3));
         outgoing.send(&mut wire);
         assert_eq!(taken(&mut incoming, &wire.take(TO)), [1, 2, 3]);
@@ -209,7 +209,7 @@ mod tests {
         let (mut outgoing, mut incoming) = (Outgoing::new(1), Incoming::default());
         let mut wire = Wire { room: 1, ..Wire::default() };
         let bytes = vec![7; 3 * MESSAGE_BYTES_MAX];
-        outgoing.push(TO, &Frame::StateChunk { transfer: 0, offset: 9, bytes: &bytes });
+        outgoing.push(TO, &Frame::StateChunk { transfer: 0, offset: 9, check: 0, bytes: &bytes });
         let mut slots = Vec::new();
         for _ in 0..4 {
             assert!(outgoing.is_pending());

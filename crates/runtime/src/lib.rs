@@ -46,5 +46,7 @@ pub use outbox::Sequence;
 pub use poller::{Interest, Poller, Ready};
 pub use replica::{Config, Replica};
 pub use seats::{Changed, NoChange, Parted};
-pub use service::{Answer, Answers, Appended, Asker, Origin, Performed, ReadAnswer, Service};
+pub use service::{
+    Answer, Answers, Appended, Asker, Origin, Performed, ReadAnswer, Saving, Service,
+};
 pub use stats::{DiskFigures, Stats};

@@ -285,6 +285,7 @@ impl<F: Fabric, R: Replicator, S: Service> Replica<F, R, S> {
         worked |= core.mind_disk();
         worked |= core.world.tell_held(core.node.held_by_all());
         core.mind_fetch();
+        worked |= core.mind_giving();
         core.mind_ticks();
         worked |= core.mind_seats();
         worked |= core.end_waits();
@@ -307,6 +308,8 @@ impl<F: Fabric, R: Replicator, S: Service> Replica<F, R, S> {
         let mut end = now.plus(SLEEP_MAX).min(core.node.deadline());
         let mut consider = |at: Option<Instant>| end = end.min(at.unwrap_or(end));
         consider(core.fetch.deadline());
+        consider(core.give.deadline());
+        consider(core.give.pause().map(|pause| now.plus(pause)));
         if core.has_seats() {
             consider(core.seats.deadline(core.world.leads));
         }

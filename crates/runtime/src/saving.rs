@@ -157,7 +157,7 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// At once.
+    /// The first one at once.
     pub(crate) fn new() -> Pace {
         Pace { next_at: Instant::now() }
     }

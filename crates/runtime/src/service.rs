@@ -104,6 +104,10 @@ impl Answers {
     }
 }
 
+/// One save of the state: the service's own name for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Saving(pub u64);
+
 /// See the module's text.
 pub trait Service {
     /// Executes a decided value, as [`Service::append`] made it. A value that does not parse
@@ -116,21 +120,20 @@ pub trait Service {
     /// When the next key expires, likewise.
     fn next_expiry_ms(&self) -> Option<u64>;
 
-    /// Appends all of the replicated state to `out`.
-    fn save(&mut self, out: &mut Vec<u8>);
+    /// Begins to save all of the replicated state as it is now, in pieces, while commands are
+    /// applied. Several may be under way: one for the own disk, and one for each member that lacks
+    /// a state.
+    fn begin_save(&mut self) -> Saving;
 
-    /// Begins to save the state as it is now, in pieces, while commands are applied. Whatever was
-    /// begun before ends.
-    fn begin_save(&mut self);
+    /// Appends the next piece, of some 64 KiB, to `out`; false if it was the last. `None` if a
+    /// [`Service::restore`] has ended it.
+    fn save_piece(&mut self, saving: Saving, out: &mut Vec<u8>) -> Option<bool>;
 
-    /// Appends the next piece, of some 64 KiB, to `out`; false if it was the last. All pieces
-    /// together are what [`Service::save`] would have appended when they were begun.
-    fn save_piece(&mut self, out: &mut Vec<u8>) -> bool;
+    /// No more pieces of it are wanted.
+    fn end_save(&mut self, saving: Saving);
 
-    /// No more pieces are wanted.
-    fn end_save(&mut self);
-
-    /// Replaces the replicated state by what [`Service::save`] wrote on another member.
+    /// Replaces the replicated state by what the pieces of another member's save made together, and
+    /// ends all saves.
     ///
     /// # Errors
     /// What is wrong with the bytes; the state is as it was.

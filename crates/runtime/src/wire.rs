@@ -85,16 +85,12 @@ pub enum Frame<'a> {
         /// It has none: it waits for one itself.
         learner: bool,
     },
-    /// A state follows, in chunks.
+    /// A state follows, in chunks, and then its end.
     StateBegins {
         /// Which transfer.
         transfer: u64,
         /// The slots that it has executed.
         prefix: Prefix,
-        /// Its length.
-        n_bytes: u64,
-        /// XXH3 of all of it.
-        checksum: u64,
     },
     /// The next bytes of the state.
     StateChunk {
@@ -102,8 +98,27 @@ pub enum Frame<'a> {
         transfer: u64,
         /// Where they belong.
         offset: u64,
+        /// XXH3 of them, seeded with that of the chunk before; of the first, with 0.
+        check: u64,
         /// The bytes.
         bytes: &'a [u8],
+    },
+    /// The state is complete.
+    StateEnds {
+        /// Which transfer.
+        transfer: u64,
+        /// Its length.
+        n_bytes: u64,
+        /// The last chunk's.
+        check: u64,
+    },
+    /// The link broke, or bytes were damaged: the state's bytes below `offset` have arrived, and
+    /// all others are wanted again.
+    StateAgain {
+        /// Which transfer.
+        transfer: u64,
+        /// How many.
+        offset: u64,
     },
     /// The state's bytes below `offset` have arrived.
     StateTaken {
@@ -224,14 +239,17 @@ const READ_ANSWERS: u8 = 5;
 const READS_REFUSED: u8 = 6;
 const STATE_WANTED: u8 = 7;
 const STATE_REFUSED: u8 = 8;
-const STATE_BEGINS: u8 = 9;
-const STATE_CHUNK: u8 = 10;
+// 9 and 10 were a state whose length was said before it.
 const STATE_TAKEN: u8 = 11;
 const VALUES: u8 = 12;
 const VALUES_TAKEN: u8 = 13;
 const SEAT: u8 = 14;
 const PARTED: u8 = 15;
 const STATE_HEAD: u8 = 16;
+const STATE_BEGINS: u8 = 17;
+const STATE_CHUNK: u8 = 18;
+const STATE_ENDS: u8 = 19;
+const STATE_AGAIN: u8 = 20;
 
 impl<'a> Frame<'a> {
     /// Appends this frame to `out`.
@@ -276,14 +294,22 @@ impl<'a> Frame<'a> {
                 numbers(out, &[transfer, u64::from(learner)]);
                 STATE_REFUSED
             }
-            Frame::StateBegins { transfer, prefix, n_bytes, checksum } => {
-                numbers(out, &[transfer, prefix.0, n_bytes, checksum]);
+            Frame::StateBegins { transfer, prefix } => {
+                numbers(out, &[transfer, prefix.0]);
                 STATE_BEGINS
             }
-            Frame::StateChunk { transfer, offset, bytes } => {
-                numbers(out, &[transfer, offset]);
+            Frame::StateChunk { transfer, offset, check, bytes } => {
+                numbers(out, &[transfer, offset, check]);
                 out.extend_from_slice(bytes);
                 STATE_CHUNK
+            }
+            Frame::StateEnds { transfer, n_bytes, check } => {
+                numbers(out, &[transfer, n_bytes, check]);
+                STATE_ENDS
+            }
+            Frame::StateAgain { transfer, offset } => {
+                numbers(out, &[transfer, offset]);
+                STATE_AGAIN
             }
             Frame::StateTaken { transfer, offset } => {
                 numbers(out, &[transfer, offset]);
@@ -357,17 +383,21 @@ impl<'a> Frame<'a> {
             STATE_REFUSED => {
                 Frame::StateRefused { transfer: body.number()?, learner: body.flag()? }
             }
-            STATE_BEGINS => Frame::StateBegins {
-                transfer: body.number()?,
-                prefix: Prefix(body.number()?),
-                n_bytes: body.number()?,
-                checksum: body.number()?,
-            },
+            STATE_BEGINS => {
+                Frame::StateBegins { transfer: body.number()?, prefix: Prefix(body.number()?) }
+            }
             STATE_CHUNK => Frame::StateChunk {
                 transfer: body.number()?,
                 offset: body.number()?,
+                check: body.number()?,
                 bytes: body.rest(),
             },
+            STATE_ENDS => Frame::StateEnds {
+                transfer: body.number()?,
+                n_bytes: body.number()?,
+                check: body.number()?,
+            },
+            STATE_AGAIN => Frame::StateAgain { transfer: body.number()?, offset: body.number()? },
             STATE_TAKEN => Frame::StateTaken { transfer: body.number()?, offset: body.number()? },
             VALUES => {
                 Frame::Values { transfer: body.number()?, last: body.flag()?, items: body.items()? }
@@ -445,8 +475,10 @@ mod tests {
             Frame::ReadsRefused { life, items },
             Frame::StateWanted { transfer, have: Prefix(n[1]) },
             Frame::StateRefused { transfer, learner: flag },
-            Frame::StateBegins { transfer, prefix: Prefix(n[1]), n_bytes: n[2], checksum: n[3] },
-            Frame::StateChunk { transfer, offset: n[1], bytes },
+            Frame::StateBegins { transfer, prefix: Prefix(n[1]) },
+            Frame::StateChunk { transfer, offset: n[1], check: n[2], bytes },
+            Frame::StateEnds { transfer, n_bytes: n[1], check: n[3] },
+            Frame::StateAgain { transfer, offset: n[1] },
             Frame::StateTaken { transfer, offset: n[1] },
             Frame::Values { transfer, last: flag, items },
             Frame::ValuesTaken { transfer, next: Slot(n[1]) },
@@ -480,7 +512,7 @@ mod tests {
         }
 
         #[test]
-        fn i2_no_bytes_hurt_the_decoder(kind in 0u8..18, body: Vec<u8>, raw: Vec<u8>) {
+        fn i2_no_bytes_hurt_the_decoder(kind in 0u8..22, body: Vec<u8>, raw: Vec<u8>) {
             if let Ok(Some((frame, _))) = Frame::decode(&raw) {
                 let mut again = Vec::new();
                 frame.encode(&mut again);

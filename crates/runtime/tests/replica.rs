@@ -11,7 +11,7 @@ use proto::velos::{Shape, Velos};
 use runtime::replica::{Config, Replica};
 use runtime::{
     Answer, Answers, Appended, Asker, Desk, Interest, Origin, Performed, Poller, ReadAnswer, Ready,
-    Sequence, Service, Stats, View,
+    Saving, Sequence, Service, Stats, View,
 };
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -32,7 +32,8 @@ struct Journal {
     bell: Option<UnixStream>,
     open: BTreeMap<u64, (Ask, Sender<Told>)>,
     next: u64,
-    saving: Vec<u8>,
+    saves: BTreeMap<u64, Vec<u8>>,
+    n_saves: u64,
     stop: bool,
 }
 
@@ -106,7 +107,8 @@ impl Service for Journal {
         None
     }
 
-    fn save(&mut self, out: &mut Vec<u8>) {
+    fn begin_save(&mut self) -> Saving {
+        let mut out = Vec::new();
         out.extend_from_slice(&(self.words.len() as u64).to_le_bytes());
         self.words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
         for ((rank, life, sequence), length) in &self.done {
@@ -114,22 +116,19 @@ impl Service for Journal {
                 out.extend_from_slice(&number.to_le_bytes());
             }
         }
+        self.n_saves += 1;
+        self.saves.insert(self.n_saves, out);
+        Saving(self.n_saves)
     }
 
-    fn begin_save(&mut self) {
-        let mut all = Vec::new();
-        self.save(&mut all);
-        self.saving = all;
+    fn save_piece(&mut self, saving: Saving, out: &mut Vec<u8>) -> Option<bool> {
+        let rest = self.saves.get_mut(&saving.0)?;
+        out.extend(rest.drain(..rest.len().min(1 << 16)));
+        Some(!rest.is_empty())
     }
 
-    fn save_piece(&mut self, out: &mut Vec<u8>) -> bool {
-        let n = self.saving.len().min(1 << 16);
-        out.extend(self.saving.drain(..n));
-        !self.saving.is_empty()
-    }
-
-    fn end_save(&mut self) {
-        self.saving.clear();
+    fn end_save(&mut self, saving: Saving) {
+        self.saves.remove(&saving.0);
     }
 
     fn restore(&mut self, state: &[u8]) -> Result<(), String> {

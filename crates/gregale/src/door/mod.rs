@@ -30,7 +30,7 @@ pub(crate) use partitioned::{PartitionedDoor, seats};
 use proto::Role;
 use runtime::{
     Answer, Answers, Appended, Asker, Changed, Desk, Interest, Origin, Parted, Performed, Poller,
-    ReadAnswer, Ready, Sequence, Service, Stats, View,
+    ReadAnswer, Ready, Saving, Sequence, Service, Stats, View,
 };
 use state::State;
 pub(crate) use state::offline as offline_state;
@@ -202,20 +202,16 @@ impl Service for Door {
         self.state.machine.store().next_expiry_ms()
     }
 
-    fn save(&mut self, out: &mut Vec<u8>) {
-        self.state.save(out);
+    fn begin_save(&mut self) -> Saving {
+        self.state.begin_save()
     }
 
-    fn begin_save(&mut self) {
-        self.state.begin_save();
+    fn save_piece(&mut self, saving: Saving, out: &mut Vec<u8>) -> Option<bool> {
+        self.state.save_piece(saving, out)
     }
 
-    fn save_piece(&mut self, out: &mut Vec<u8>) -> bool {
-        self.state.save_piece(out)
-    }
-
-    fn end_save(&mut self) {
-        self.state.end_save();
+    fn end_save(&mut self, saving: Saving) {
+        self.state.end_save(saving);
     }
 
     fn restore(&mut self, state: &[u8]) -> Result<(), String> {

@@ -6,7 +6,7 @@ use kv::Reply;
 use kv::entry::{self, BatchWriter};
 use kv::machine::{Machine, ReadOutcome};
 use kv::snapshot::{self, Beside};
-use runtime::{Answers, Appended, Origin, Performed, Sequence};
+use runtime::{Answers, Appended, Origin, Performed, Saving, Sequence};
 use std::time::Instant;
 
 /// See the module's text.
@@ -17,7 +17,9 @@ pub(super) struct State {
     reply: Reply,
     backups: Backups,
     /// A snapshot that is being written beside.
-    beside: Option<Beside>,
+    /// Snapshots under way, and their names.
+    besides: Vec<(Saving, Beside)>,
+    n_saves: u64,
     /// Reads so far: the only randomness that RANDOMKEY needs outside the log.
     n_reads: u64,
 }
@@ -87,7 +89,8 @@ impl State {
             writer: BatchWriter::new(),
             reply: Reply::default(),
             backups: Backups::default(),
-            beside: None,
+            besides: Vec::new(),
+            n_saves: 0,
             n_reads: runtime::unix_ms(),
         }
     }
@@ -106,19 +109,23 @@ impl State {
         snapshot::save(&self.machine, out);
     }
 
-    pub(super) fn begin_save(&mut self) {
-        self.beside = Some(Beside::begin(&mut self.machine));
+    pub(super) fn begin_save(&mut self) -> Saving {
+        self.n_saves += 1;
+        let saving = Saving(self.n_saves);
+        self.besides.push((saving, Beside::begin(&mut self.machine)));
+        saving
     }
 
-    pub(super) fn save_piece(&mut self, out: &mut Vec<u8>) -> bool {
-        let beside = self.beside.as_mut().expect("a piece of a save that was begun");
-        // `restore`, which alone replaces the machine, ends it.
-        beside.chunk(&mut self.machine, out).expect("the machine that it was begun with")
+    pub(super) fn save_piece(&mut self, saving: Saving, out: &mut Vec<u8>) -> Option<bool> {
+        let (_, beside) = self.besides.iter_mut().find(|(of, _)| *of == saving)?;
+        // `restore`, which alone replaces the machine, ends them all.
+        Some(beside.chunk(&mut self.machine, out).expect("the machine that it was begun with"))
     }
 
-    pub(super) fn end_save(&mut self) {
-        if self.beside.take().is_some() {
-            self.machine.forget_snapshot();
+    pub(super) fn end_save(&mut self, saving: Saving) {
+        if let Some(at) = self.besides.iter().position(|(of, _)| *of == saving) {
+            let (_, beside) = self.besides.swap_remove(at);
+            beside.end(&mut self.machine);
         }
     }
 
@@ -126,7 +133,7 @@ impl State {
         let limit = self.machine.store().memory_bytes_max();
         self.machine = snapshot::restore(state, limit).map_err(|error| error.to_string())?;
         self.writer.abandon();
-        self.beside = None;
+        self.besides.clear();
         Ok(())
     }
 

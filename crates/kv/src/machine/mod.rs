@@ -112,11 +112,6 @@ impl Machine {
         self.store.now_ms()
     }
 
-    /// The snapshot that was begun beside it ([`crate::snapshot::Beside`]) is not completed.
-    pub fn forget_snapshot(&mut self) {
-        self.store.thaw();
-    }
-
     /// A hash of all of the state: equal at replicas that applied the same values. It looks at
     /// everything, so it is for tests, the simulator and audits.
     pub fn digest(&self) -> u64 {

@@ -24,7 +24,8 @@ pub struct Beside {
 }
 
 impl Beside {
-    /// Begins a snapshot of `machine` as it is now. One at a time: another ends this one.
+    /// Begins a snapshot of `machine` as it is now; there may be others under way, of the same or
+    /// another moment. End it with [`Beside::end`].
     pub fn begin(machine: &mut Machine) -> Beside {
         Beside {
             around: Saver::around_entries(machine),
@@ -40,8 +41,7 @@ impl Beside {
     /// Appends the next chunk to `out`. False when it was the last; from then on, nothing is.
     ///
     /// # Errors
-    /// It is not the machine that this began with, or another snapshot of it was begun: this one
-    /// cannot be completed.
+    /// It is not the machine that this began with: it cannot be completed.
     pub fn chunk(&mut self, machine: &mut Machine, out: &mut Vec<u8>) -> Result<bool, Changed> {
         if self.is_done {
             return Ok(false);
@@ -62,9 +62,14 @@ impl Beside {
         self.check = close(kind, start, self.check, out);
         self.is_done = kind == Kind::End;
         if self.is_done {
-            machine.store.thaw();
+            machine.store.thaw(self.reader);
         }
         Ok(!self.is_done)
+    }
+
+    /// The machine that this began with keeps nothing for it any more, completed or not.
+    pub fn end(self, machine: &mut Machine) {
+        machine.store.thaw(self.reader);
     }
 
     fn payload(&mut self, machine: &mut Machine, out: &mut Vec<u8>) -> Result<Kind, Changed> {

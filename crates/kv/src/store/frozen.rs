@@ -1,7 +1,8 @@
 //! A table as it was at one moment, while it goes on: what changes is kept until it was read.
 //!
 //! A snapshot of a large store takes seconds to write, and its replica cannot stand still so long.
-//! So the table is *frozen*: before an entry changes that the reader has not passed yet, it is
+//! So the table is *frozen*, for each reader
+//! at a moment of its own: before an entry changes that the reader has not passed yet, it is
 //! copied aside. Reading goes in the canonical order, a few entries at a time, and sees each entry
 //! as it was.
 //!
@@ -9,7 +10,7 @@
 //!   in the same order. By construction: the table has three mutators, and each tells
 //!   [`Frozen::keep`] of the entry before it changes; what is kept stands in for what is there.
 //!   Property test `f1_a_frozen_table_is_read_as_it_was`.
-//! - F2 at most one copy of each entry is kept, and none of what was read. Asserted in that test.
+//! - F2 at most one copy of each entry is kept for a reader, and none of what it has read. Asserted in that test.
 
 use super::table::{Entry, Key, Table};
 use smallvec::SmallVec;
@@ -73,16 +74,16 @@ impl Frozen {
 }
 
 impl Table {
-    /// Freezes it for a reader, instead of any earlier one; the reader's number.
+    /// Freezes it for a reader; the reader's number.
     pub(crate) fn freeze(&mut self) -> u64 {
         self.n_freezings += 1;
-        self.frozen = Some(Box::new(Frozen::new(self.n_freezings)));
+        self.frozen.push(Frozen::new(self.n_freezings));
         self.n_freezings
     }
 
-    /// Nobody reads it frozen any more.
-    pub(crate) fn thaw(&mut self) {
-        self.frozen = None;
+    /// That reader reads no more.
+    pub(crate) fn thaw(&mut self, number: u64) {
+        self.frozen.retain(|frozen| frozen.number != number);
     }
 
     /// Hands entries as they were to `take`, from where the last call ended, until it returns false
@@ -93,7 +94,9 @@ impl Table {
         number: u64,
         mut take: impl FnMut(&Entry) -> bool,
     ) -> Option<bool> {
-        let mut frozen = self.frozen.take_if(|frozen| frozen.number == number)?;
+        // Out of its place meanwhile: it is changed while the table is read.
+        let at = self.frozen.iter().position(|frozen| frozen.number == number)?;
+        let mut frozen = self.frozen.swap_remove(at);
         while let Some(from) = frozen.next.clone() {
             let end = self.after_bucket_of(from.position);
             let mut batch: SmallVec<[&Entry; 16]> = SmallVec::new();
@@ -113,10 +116,10 @@ impl Table {
                 continue;
             };
             frozen.advance(Some(Cursor { position, behind: Some(key) }));
-            self.frozen = Some(frozen);
+            self.frozen.push(frozen);
             return Some(true);
         }
-        self.frozen = Some(frozen);
+        self.frozen.push(frozen);
         Some(false)
     }
 }
@@ -171,7 +174,7 @@ mod tests {
                         change(&mut table, &mut rng, step, round % 2 == 0);
                         step += 1;
                     }
-                    let frozen = table.frozen.as_ref().unwrap();
+                    let frozen = table.frozen.last().unwrap();
                     n_kept_max = n_kept_max.max(frozen.kept.len());
                     assert!(
                         frozen.kept.keys().all(|(at, key)| frozen.is_ahead(*at, key)),
@@ -179,20 +182,43 @@ mod tests {
                     );
                 }
                 assert_eq!(read, expected, "F1: seed {seed}, round {round}");
-                assert!(table.frozen.as_ref().unwrap().kept.is_empty());
+                assert!(table.frozen.last().unwrap().kept.is_empty());
+                table.thaw(reader);
+                assert!(table.frozen.is_empty());
             }
         }
         assert!(n_kept_max > 20, "the reader was overtaken");
     }
 
     #[test]
-    fn another_reader_ends_the_first() {
+    fn f1_each_reader_reads_its_own_moment() {
+        let mut rng = Rng::new(7);
         let mut table = Table::new();
-        let first = table.freeze();
-        let second = table.freeze();
-        assert_eq!(table.read_frozen(first, |_| true), None);
-        assert_eq!(table.read_frozen(second, |_| true), Some(false));
-        table.thaw();
-        assert_eq!(table.read_frozen(second, |_| true), None);
+        let mut readers = Vec::new();
+        for step in 0..3000 {
+            change(&mut table, &mut rng, step, true);
+            if step % 600 == 0 {
+                let expected: Vec<Seen> = table.walk(0).map(seen).collect();
+                readers.push((table.freeze(), expected, Vec::new()));
+            }
+            for (reader, _, read) in &mut readers {
+                let take = |entry: &Entry| {
+                    read.push(seen(entry));
+                    false
+                };
+                assert!(!rng.chance(1, 4) || table.read_frozen(*reader, take).is_some());
+            }
+        }
+        assert_eq!(table.frozen.len(), 5);
+        for (reader, expected, mut read) in readers {
+            while table.read_frozen(reader, |entry| {
+                read.push(seen(entry));
+                true
+            }) == Some(true)
+            {}
+            assert_eq!(read, expected, "F1: reader {reader}");
+            table.thaw(reader);
+            assert_eq!(table.read_frozen(reader, |_| true), None);
+        }
     }
 }

@@ -49,7 +49,7 @@ pub(crate) struct Table {
     split: usize,
     len: usize,
     /// For somebody who reads it as it was: every mutator tells it first.
-    pub(super) frozen: Option<Box<Frozen>>,
+    pub(super) frozen: Vec<Frozen>,
     pub(super) n_freezings: u64,
 }
 
@@ -65,7 +65,7 @@ impl Table {
             level: BUCKETS_MIN.ilog2(),
             split: 0,
             len: 0,
-            frozen: None,
+            frozen: Vec::new(),
             n_freezings: 0,
         }
     }
@@ -85,7 +85,7 @@ impl Table {
         let found = self.buckets[bucket]
             .iter_mut()
             .find(|entry| entry.position == position && entry.key[..] == *key)?;
-        if let Some(frozen) = &mut self.frozen {
+        for frozen in &mut self.frozen {
             frozen.keep(position, &found.key, Some(found));
         }
         Some(found)
@@ -100,7 +100,7 @@ impl Table {
 
     /// Adds an entry whose key has just been searched in vain (I2).
     pub(crate) fn insert(&mut self, entry: Entry) {
-        if let Some(frozen) = &mut self.frozen {
+        for frozen in &mut self.frozen {
             frozen.keep(entry.position, &entry.key, None);
         }
         let bucket = self.bucket_of(entry.position);
@@ -117,7 +117,7 @@ impl Table {
             .iter()
             .position(|entry| entry.position == position && entry.key[..] == *key)?;
         let entry = self.buckets[bucket].swap_remove(at);
-        if let Some(frozen) = &mut self.frozen {
+        for frozen in &mut self.frozen {
             frozen.keep(position, &entry.key, Some(&entry));
         }
         self.len -= 1;

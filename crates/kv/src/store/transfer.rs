@@ -80,14 +80,14 @@ impl Store {
         self.table.freeze()
     }
 
-    /// Nobody reads them frozen any more.
-    pub(crate) fn thaw(&mut self) {
-        self.table.thaw();
+    /// That reader reads no more.
+    pub(crate) fn thaw(&mut self, reader: u64) {
+        self.table.thaw(reader);
     }
 
     /// As [`Store::entries`] yielded them when they were frozen, from where the last call ended,
-    /// until `take` returns false. True if there may be more; `None` if this reader is not the last
-    /// they were frozen for.
+    /// until `take` returns false. True if there may be more; `None` if they are not
+    /// frozen for this reader.
     pub(crate) fn read_frozen(
         &mut self,
         reader: u64,

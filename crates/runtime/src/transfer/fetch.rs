@@ -1,0 +1,259 @@
+//! The lacking side.
+
+use super::{DAMAGES_MAX, PATIENCE, STATE_BYTES_MAX, check_of};
+use crate::flow::Outgoing;
+use crate::wire::{Frame, Items};
+use base::{Instant, MAX_MEMBERS, MemberSet, Prefix, Rank, Slot};
+
+/// What the lacking side has to do now.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Step<'a> {
+    /// Nothing.
+    Nothing,
+    /// Install this state: it stands at this prefix. Then go on with [`Fetch::installed`].
+    Install(Prefix, &'a [u8]),
+    /// Execute these values, those that are next in turn, then call [`Fetch::executed`].
+    Execute(Items<'a>),
+}
+
+#[derive(Debug)]
+enum Phase {
+    Idle,
+    /// Asked, nothing came yet.
+    Asked,
+    State {
+        prefix: Prefix,
+        /// Of all that has arrived (I1).
+        check: u64,
+        /// What comes next was asked for again: all but that is what was under way before.
+        again: bool,
+    },
+    Values,
+}
+
+/// The lacking side.
+#[derive(Debug)]
+pub struct Fetch {
+    me: Rank,
+    phase: Phase,
+    transfer: u64,
+    from: Option<Rank>,
+    give_up_at: Instant,
+    pub(super) bytes: Vec<u8>,
+    n_damages: u32,
+    /// Who has said that it is a learner itself since the last success.
+    learners: MemberSet,
+    /// Bytes of states that arrived, for metrics.
+    pub n_bytes: u64,
+    /// Transfers that were given up, for metrics.
+    pub n_given_up: u64,
+    /// How often a state was asked for again from the middle, for metrics.
+    pub n_resumed: u64,
+}
+
+impl Fetch {
+    /// Nothing is lacking. `life` makes the numbers of this life's transfers its own.
+    pub fn new(me: Rank, life: u64) -> Fetch {
+        Fetch {
+            me,
+            phase: Phase::Idle,
+            transfer: life << 16,
+            from: None,
+            give_up_at: Instant::ZERO,
+            bytes: Vec::new(),
+            n_damages: 0,
+            learners: MemberSet::EMPTY,
+            n_bytes: 0,
+            n_given_up: 0,
+            n_resumed: 0,
+        }
+    }
+
+    /// Whether a transfer is under way.
+    pub fn is_active(&self) -> bool {
+        !matches!(self.phase, Phase::Idle)
+    }
+
+    /// When to look again.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.is_active().then_some(self.give_up_at)
+    }
+
+    /// Whether `transfer`, of `from`, is the present one (I5).
+    pub fn is_present(&self, from: Rank, transfer: u64) -> bool {
+        self.is_active() && self.from == Some(from) && self.transfer == transfer
+    }
+
+    /// Members that said they have no state either.
+    pub fn learners(&self) -> MemberSet {
+        self.learners
+    }
+
+    /// What this member has executed (`have`) is not enough: asks one of `sources`, those that are
+    /// believed to hold the state, in turn. With no source, looks again soon.
+    pub fn start(&mut self, have: Prefix, sources: MemberSet, now: Instant, flows: &mut Outgoing) {
+        let next = self.from.map_or(0, |rank| rank.index() + 1);
+        let order = (next..MAX_MEMBERS).chain(0..next).map(Rank::at);
+        self.from = order.into_iter().find(|rank| sources.contains(*rank) && *rank != self.me);
+        self.transfer += 1;
+        self.bytes = Vec::new();
+        self.n_damages = 0;
+        self.phase = Phase::Asked;
+        self.give_up_at = now.plus(if self.from.is_some() { PATIENCE } else { PATIENCE / 100 });
+        if let Some(from) = self.from {
+            flows.push(from, &Frame::StateWanted { transfer: self.transfer, have });
+        }
+    }
+
+    /// True if the one who was asked has been silent for too long, or its link broke: start again.
+    pub fn is_overdue(&mut self, now: Instant) -> bool {
+        let overdue = self.is_active() && self.give_up_at <= now;
+        self.n_given_up += u64::from(overdue && self.from.is_some());
+        overdue
+    }
+
+    /// `peer` is said to have died: what it was sending will not come.
+    pub fn on_failed(&mut self, peer: Rank) {
+        if self.is_active() && self.from == Some(peer) {
+            self.give_up_at = Instant::ZERO;
+        }
+    }
+
+    /// The link to `peer` broke. Of a state that is not all there it may come back soon (I6).
+    pub fn on_link_down(&mut self, peer: Rank, now: Instant) {
+        match self.phase {
+            Phase::State { .. } if self.from == Some(peer) => self.give_up_at = now.plus(PATIENCE),
+            _ => self.on_failed(peer),
+        }
+    }
+
+    /// The link to `peer` is there again, with nothing on it of what was under way.
+    pub fn on_link_up(&mut self, peer: Rank, now: Instant, flows: &mut Outgoing) {
+        match self.phase {
+            Phase::State { .. } if self.from == Some(peer) => self.ask_again(peer, now, flows),
+            _ => self.on_failed(peer),
+        }
+    }
+
+    /// I6: from the end of what has arrived.
+    fn ask_again(&mut self, from: Rank, now: Instant, flows: &mut Outgoing) {
+        let Phase::State { again, .. } = &mut self.phase else { return };
+        *again = true;
+        self.n_resumed += 1;
+        self.give_up_at = now.plus(PATIENCE);
+        let offset = self.bytes.len() as u64;
+        flows.push(from, &Frame::StateAgain { transfer: self.transfer, offset });
+    }
+
+    /// A frame of a transfer, from `from`.
+    pub fn on_frame<'a>(
+        &'a mut self,
+        from: Rank,
+        frame: &'a Frame<'a>,
+        now: Instant,
+        flows: &mut Outgoing,
+    ) -> Step<'a> {
+        let present = |transfer: u64| self.is_present(from, transfer);
+        match *frame {
+            Frame::StateRefused { transfer, learner } if present(transfer) => {
+                if learner {
+                    self.learners.insert(from);
+                }
+                // Ask the next one, but not in a tight loop when nobody has it.
+                self.give_up_at = now.plus(PATIENCE / 20);
+            }
+            Frame::StateBegins { transfer, prefix } if present(transfer) => {
+                self.bytes.clear();
+                self.phase = Phase::State { prefix, check: 0, again: false };
+                self.give_up_at = now.plus(PATIENCE);
+            }
+            Frame::StateChunk { transfer, offset, check, bytes } if present(transfer) => {
+                self.on_chunk(from, (offset, check), bytes, now, flows);
+            }
+            Frame::StateEnds { transfer, n_bytes, check } if present(transfer) => {
+                let Phase::State { prefix, check: of_all, again } = self.phase else {
+                    return Step::Nothing;
+                };
+                let arrived = self.bytes.len() as u64;
+                if again && n_bytes != arrived {
+                    // It comes once more, behind what is asked for again.
+                    return Step::Nothing;
+                }
+                if (n_bytes, check) == (arrived, of_all) {
+                    self.phase = Phase::Values;
+                    return Step::Install(prefix, &self.bytes);
+                }
+                self.give_up_at = now;
+            }
+            Frame::Values { transfer, items, .. } if present(transfer) => {
+                if matches!(self.phase, Phase::State { .. }) {
+                    self.give_up_at = now;
+                    return Step::Nothing;
+                }
+                self.phase = Phase::Values;
+                self.give_up_at = now.plus(PATIENCE);
+                return Step::Execute(items);
+            }
+            _ => {}
+        }
+        Step::Nothing
+    }
+
+    fn on_chunk(
+        &mut self,
+        from: Rank,
+        (offset, its_check): (u64, u64),
+        bytes: &[u8],
+        now: Instant,
+        flows: &mut Outgoing,
+    ) {
+        let Phase::State { check, again, .. } = &mut self.phase else { return };
+        let arrived = self.bytes.len() as u64;
+        if *again && offset != arrived {
+            return;
+        }
+        let of_all = check_of(bytes, *check);
+        if offset != arrived || of_all != its_check {
+            self.n_damages += 1;
+            if self.n_damages > DAMAGES_MAX {
+                self.give_up_at = now;
+                return;
+            }
+            return self.ask_again(from, now, flows);
+        }
+        if arrived + bytes.len() as u64 > STATE_BYTES_MAX {
+            self.give_up_at = now;
+            return;
+        }
+        (*check, *again) = (of_all, false);
+        self.bytes.extend_from_slice(bytes);
+        self.n_bytes += bytes.len() as u64;
+        self.give_up_at = now.plus(PATIENCE);
+        let offset = self.bytes.len() as u64;
+        flows.push(from, &Frame::StateTaken { transfer: self.transfer, offset });
+    }
+
+    /// The state that [`Step::Install`] gave is in place (or was refused: `false`).
+    pub fn installed(&mut self, well: bool, now: Instant) {
+        self.bytes = Vec::new();
+        if well {
+            self.learners = MemberSet::EMPTY;
+            self.give_up_at = now.plus(PATIENCE);
+        } else {
+            self.give_up_at = now;
+        }
+    }
+
+    /// The values up to `next` are executed; `last` as in their frame. True when the transfer is
+    /// done and the protocol can go on by itself.
+    pub fn executed(&mut self, next: Slot, last: bool, flows: &mut Outgoing) -> bool {
+        if last {
+            self.phase = Phase::Idle;
+            return true;
+        }
+        if let Some(from) = self.from {
+            flows.push(from, &Frame::ValuesTaken { transfer: self.transfer, next });
+        }
+        false
+    }
+}

@@ -1,0 +1,54 @@
+//! A member that cannot go on by itself gets what it lacks from another: the values that it missed
+//! if they are still kept somewhere, else a whole state and the values after it.
+//!
+//! ```text
+//! who lacks: StateWanted(have) ------------------------------> who has
+//!            <--------------- StateBegins, StateChunk..., StateEnds   (have is older than its
+//!            StateTaken(offset) for each chunk ------------->          backlog)
+//!            StateAgain(offset), if a link broke or bytes were damaged ->
+//!            <------------------- StateHead, Values..., the last marked
+//!            ValuesTaken(next) ------------------------------>  (until the mark)
+//! ```
+//! The values follow the state because the ring moves on while the state travels: without them a
+//! member would never catch up with a busy group. The giving side goes on serving: the state is as
+//! it was when it was asked for, and is made a piece at a time, when there is room for one.
+//!
+//! - I1 a state is installed only if all its bytes arrived and their checksum is right: each
+//!   chunk's, which is seeded with that of the chunk before, so that the last is one of all.
+//! - I2 values are executed in slot order, none twice: what is not the next slot is dropped.
+//! - I3 at most [`WINDOW_BYTES`] of a state, and a chunk, are made and not acknowledged: so a
+//!   transfer cannot fill a flow, and this is what the giving side holds of it.
+//! - I4 who sends nothing for [`PATIENCE`] is given up and another is asked; a state for whose
+//!   bytes nobody has said anything for [`KEPT_FOR`] is given up: each wait has an end.
+//! - I5 frames of another transfer than the present one are dropped.
+//! - I6 a link that breaks costs no more than what was under way: the giving side keeps what was
+//!   not acknowledged, and goes on from where the other one says.
+
+mod fetch;
+mod give;
+#[cfg(test)]
+mod tests;
+
+pub use fetch::{Fetch, Step};
+pub use give::Give;
+
+use std::time::Duration;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// How long the giving side may be silent, and how long a broken link is waited for.
+pub const PATIENCE: Duration = Duration::from_secs(2);
+/// How long the giving side keeps what nobody asks for.
+pub const KEPT_FOR: Duration = Duration::from_secs(10);
+/// How much of a state may be sent ahead of the acknowledgement.
+pub const WINDOW_BYTES: u64 = 1 << 20;
+/// The bytes of values in one frame, about.
+const VALUES_BYTES: usize = 256 << 10;
+/// The longest state that is believed to exist; a peer that sends more is refused.
+pub const STATE_BYTES_MAX: u64 = 64 << 30;
+/// So often damaged bytes are asked for again before another member is.
+const DAMAGES_MAX: u32 = 3;
+
+/// See I1.
+fn check_of(bytes: &[u8], before: u64) -> u64 {
+    xxh3_64_with_seed(bytes, before)
+}
