@@ -255,8 +255,7 @@ impl World {
         }
     }
 
-    /// Whether nothing later than `configuration`, which is decided, is: a candidate may have missed
-    /// much.
+    /// Whether `configuration` is decided and nothing later is: a candidate may have missed much.
     fn is_the_last(&self, configuration: &Configuration) -> bool {
         let newest = self.ledger.configurations.newest();
         configuration.is_decided && newest.is_some_and(|(newest, _)| newest <= configuration.at)

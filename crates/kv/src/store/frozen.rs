@@ -10,7 +10,8 @@
 //!   in the same order. By construction: the table has three mutators, and each tells
 //!   [`Frozen::keep`] of the entry before it changes; what is kept stands in for what is there.
 //!   Property test `f1_a_frozen_table_is_read_as_it_was`.
-//! - F2 at most one copy of each entry is kept for a reader, and none of what it has read. Asserted in that test.
+//! - F2 at most one copy of each entry is kept for a reader, and none of what it has read. Asserted
+//!   in that test.
 
 use super::table::{Entry, Key, Table};
 use smallvec::SmallVec;

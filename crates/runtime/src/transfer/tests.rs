@@ -1,3 +1,5 @@
+//! Both sides of a transfer, joined by real flows: what arrives, what it costs, and what ends it.
+
 use super::*;
 use crate::backlog::Backlog;
 use crate::flow::{Incoming, Outgoing};
