@@ -387,7 +387,6 @@ variants! {
     PromoteBeforeCaughtUp: PROMOTE_BEFORE_CAUGHT_UP,
     AnyIncarnation: ANY_INCARNATION,
     OldIncarnationVotes: OLD_INCARNATION_VOTES,
-    PublishAsLearner: PUBLISH_AS_LEARNER,
     ElectByEveryConfiguration: ELECT_BY_EVERY_CONFIGURATION,
     IgnoreWinner: IGNORE_WINNER,
 }
@@ -418,7 +417,7 @@ pub fn members_mutants() -> Vec<Mutant> {
     listed! {
         DurableMembers:
         CountRemoved, TwoChanges, PromoteBeforeCaughtUp, AnyIncarnation,
-        OldIncarnationVotes, VoteTwice, PublishAsLearner, ElectByEveryConfiguration,
+        OldIncarnationVotes, VoteTwice, ElectByEveryConfiguration,
         IgnoreWinner,
     }
 }
