@@ -347,7 +347,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
     }
 
     /// A follower on shared memory sleeps until it lags; somebody waits for it now.
-    fn wake_laggards(&mut self, prefix: Prefix) {
+    pub(crate) fn wake_laggards(&mut self, prefix: Prefix) {
         let me = self.world.origin.rank;
         for rank in Rank::all(self.world.desk.view.members) {
             if rank != me && self.node.applied_by(rank) < prefix {

@@ -155,8 +155,11 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
         let mut worked = false;
         while self.batch.is_built || self.build() {
             match self.node.propose(&self.batch.bytes, now, &mut self.world) {
-                Ok(_) => {
+                Ok(slot) => {
                     worked = true;
+                    if self.world.withheld.is_some() {
+                        self.wake_laggards(slot.prefix_through()); // everyone's disk is needed
+                    }
                     self.world.stats.batches_proposed += 1;
                     self.world.proposed_at.push_back((self.batch.place, now));
                     self.batch.is_built = false;

@@ -9,6 +9,9 @@ use base::{MAX_MEMBERS, majority};
 /// How long a stream that does not move is waited for, at first and at most.
 const PATIENCE: Duration = Duration::from_millis(50);
 const PATIENCE_MAX: Duration = Duration::from_millis(800);
+/// How long something may be undecided before all who could help are woken, needed or not: several
+/// times what a disk takes to sync.
+const SPARE_AFTER: Duration = Duration::from_millis(1);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
@@ -54,6 +57,8 @@ pub(super) struct Term {
     n_streams: u64,
     /// The record that lies laid out in the machine's buffer: its slot and commit point.
     encoded: Option<(Slot, Prefix)>,
+    /// Something has been undecided since then, and nothing decided.
+    undecided_since: Option<Instant>,
 }
 
 impl Term {
@@ -66,7 +71,22 @@ impl Term {
             streams: [Stream::default(); MAX_MEMBERS],
             n_streams: 0,
             encoded: None,
+            undecided_since: None,
         }
+    }
+
+    /// Whether a majority of the voters can be had without `rank`, from this leader and those that
+    /// acknowledged most, of whom the first are taken if some are equal. On shared memory such a
+    /// member sleeps on: its disk and processor would only hold up the others' here.
+    fn is_spare(&self, me: Rank, rank: Rank, voters: MemberSet) -> bool {
+        let rate = |of: Rank| (self.durable_at(of), core::cmp::Reverse(of));
+        let ahead = voters.iter().filter(|other| *other != me && rate(*other) > rate(rank));
+        voters.contains(rank) && voters.contains(me) && ahead.count() + 1 >= majority(voters.len())
+    }
+
+    /// When those who are not needed are to be woken all the same.
+    pub(super) fn spare_at(&self) -> Option<Instant> {
+        self.undecided_since.map(|since| since.plus(SPARE_AFTER))
     }
 
     pub(super) fn durable_at(&self, member: Rank) -> Prefix {
@@ -282,6 +302,7 @@ impl<V: Variant> Durable<V> {
     /// Writes into the ring of `rank` what it lacks and what fits.
     fn feed<H: Host>(&mut self, rank: Rank, host: &mut H) {
         let Office::Leader(term) = &mut self.office else { return };
+        let voters = self.log.members().map_or(MemberSet::EMPTY, |(_, members)| members.voters);
         let stream = &mut term.streams[rank.index()];
         let ring_words = self.places.ring_words();
         let mut scratch = core::mem::take(&mut self.scratch);
@@ -321,6 +342,7 @@ impl<V: Variant> Durable<V> {
                 stream.moved_at = Instant::ZERO;
             }
         }
+        let fed_entries = stream.written > before;
         // When idle the commit point goes alone.
         let is_told = stream.told_commit >= self.committed || stream.next < self.log.end();
         let room = ring_words - (stream.written - stream.consumed);
@@ -344,11 +366,30 @@ impl<V: Variant> Durable<V> {
             stream.put(&mut self.record, &self.places, self.me, rank, host);
             stream.told_commit = self.committed;
         }
-        if stream.written > before {
+        let fed = stream.written > before;
+        let lags = stream.written - stream.consumed >= ring_words / 4;
+        // The commit point alone is no news that anybody waits for: it is found at the next look.
+        if fed_entries && (lags || !term.is_spare(self.me, rank, voters)) {
             self.to_wake.insert(rank);
+        }
+        if fed {
             self.nudge(PATIENCE);
         }
         self.scratch = scratch;
+    }
+
+    /// Something is undecided for long: whoever has not acknowledged it is woken.
+    pub(super) fn wake_spares(&mut self) {
+        let end = self.log.end();
+        let (now, committed) = (self.now, self.committed);
+        let Office::Leader(term) = &mut self.office else { return };
+        if committed >= end {
+            term.undecided_since = None;
+        } else if term.spare_at().is_none_or(|at| at <= now) {
+            let late = term.undecided_since.replace(now).is_some();
+            let behind = |rank: &Rank| late && term.durable_at(*rank) < end;
+            self.to_wake = self.to_wake.union(term.peers.iter().filter(behind).collect());
+        }
     }
 
     pub(super) fn feed_all<H: Host>(&mut self, host: &mut H) {
@@ -418,6 +459,9 @@ impl<V: Variant> Durable<V> {
         }
         let (leaves, first) = (*at <= held && !self.is_voter(), term.first);
         self.committed = held;
+        if let Office::Leader(term) = &mut self.office {
+            term.undecided_since = Some(self.now);
+        }
         self.deliver(host);
         if held.contains(first) {
             self.announce(host);

@@ -403,6 +403,7 @@ impl<V: Variant> Replicator for Durable<V> {
     ) -> Result<Slot, Refused> {
         self.now = now;
         let slot = self.propose_value(value, host);
+        self.wake_spares();
         self.wake(host);
         slot
     }
@@ -532,11 +533,16 @@ impl<V: Variant> Replicator for Durable<V> {
         self.flush(host);
         self.acknowledge(host);
         self.feed_all(host);
+        self.wake_spares();
         self.wake(host);
     }
 
     fn deadline(&self) -> Option<Instant> {
-        [self.nudge_at, self.retry_at, self.aside_until].into_iter().flatten().min()
+        let spare_at = match &self.office {
+            Office::Leader(term) if !self.peer_works => term.spare_at(),
+            Office::Leader(_) | Office::Candidate(_) | Office::None => None,
+        };
+        [self.nudge_at, self.retry_at, self.aside_until, spare_at].into_iter().flatten().min()
     }
 
     fn state_head(&self, prefix: Prefix) -> Option<StateHead> {

@@ -82,6 +82,8 @@ struct World {
     disks: Vec<TestDisk>,
     delivered: Vec<Vec<Vec<u8>>>,
     notes: Vec<Vec<Note>>,
+    /// Whom each has woken.
+    wakes: Vec<MemberSet>,
     writes_cut: BTreeSet<(usize, usize)>,
     messages_cut: BTreeSet<(usize, usize)>,
 }
@@ -121,7 +123,9 @@ impl Port for View<'_> {
         }
         true
     }
-    fn wake(&mut self, _: Rank) {}
+    fn wake(&mut self, to: Rank) {
+        self.0.wakes[self.1].insert(to);
+    }
     fn permit_writer(&mut self, _: At, _: Option<Rank>) -> Result<(), Unsupported> {
         Ok(())
     }
@@ -158,6 +162,7 @@ impl<V: Variant> Group<V> {
             disks: vec![TestDisk::default(); n],
             delivered: vec![Vec::new(); n],
             notes: vec![Vec::new(); n],
+            wakes: vec![MemberSet::EMPTY; n],
             ..World::default()
         };
         let mut group = Group { world, members: Vec::new(), now: Instant(1) };
@@ -182,7 +187,7 @@ impl<V: Variant> Group<V> {
             start,
             timing: crate::node::Timing::default(),
             memory_outlives_process: false,
-            peer_works: true,
+            peer_works: false,
         };
         let machine = Durable::new(&config, At(0), &SHAPE, &mut View(&mut self.world, member));
         self.members[member] = Some(machine.expect("the disk fits"));
@@ -199,8 +204,13 @@ impl<V: Variant> Group<V> {
 
     /// Lets everybody run for so many milliseconds.
     pub(super) fn run(&mut self, n: u64) {
+        self.run_in_steps(n, Duration::from_millis(1));
+    }
+
+    /// Lets everybody run for so many steps of this length. (Nobody sleeps here: see `wakes`.)
+    pub(super) fn run_in_steps(&mut self, n: u64, step: Duration) {
         for _ in 0..n {
-            self.now = self.now.plus(Duration::from_millis(1));
+            self.now = self.now.plus(step);
             for member in 0..self.members.len() {
                 if self.members[member].is_none() {
                     self.world.inboxes[member].clear();
@@ -296,6 +306,11 @@ impl<V: Variant> Group<V> {
         self.act(member, |machine, now, host| machine.read(ticket, now, host));
         self.run(5);
         self.world.notes[member].contains(&Note::ReadReady(ticket))
+    }
+
+    /// Whom it has woken since the last call.
+    pub(super) fn wakes(&mut self, member: usize) -> MemberSet {
+        core::mem::take(&mut self.world.wakes[member])
     }
 
     pub(super) fn hold_disk(&mut self, member: usize) {
