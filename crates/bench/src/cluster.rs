@@ -61,6 +61,7 @@ struct Status {
 struct MemberStatus {
     id: u16,
     role: String,
+    decision_p50_us: Option<f64>,
 }
 
 impl Cluster {
@@ -161,7 +162,19 @@ impl Cluster {
         }
     }
 
-    fn ports_now(&self) -> Result<(u16, u16), Error> {
+    /// What half of the batches took at the leader, from proposing to executing, since it began.
+    ///
+    /// # Errors
+    /// Its status cannot be had, or nobody has led to a decision.
+    pub fn batch_p50_ns(&self) -> Result<f64, Error> {
+        let (status, text) = self.status()?;
+        let mut leaders = status.members.iter().filter(|member| member.role == "leader");
+        let taken_us = leaders.find_map(|member| member.decision_p50_us);
+        let taken_us = taken_us.ok_or_else(|| Error::Peer(format!("nothing was decided: {text}")));
+        Ok(taken_us? * 1e3)
+    }
+
+    fn status(&self) -> Result<(Status, String), Error> {
         let connect = format!("127.0.0.1:{}", self.port);
         let arguments = ["status", "--connect", &connect, "--format", "json"].map(OsStr::new);
         let output = Command::new(&self.gregale).args(arguments).output().map_err(|source| {
@@ -171,6 +184,11 @@ impl Cluster {
         let status: Status = serde_json::from_str(&text).map_err(|error| {
             Error::Peer(format!("`gregale status` printed no status ({error}): {text}"))
         })?;
+        Ok((status, text.into_owned()))
+    }
+
+    fn ports_now(&self) -> Result<(u16, u16), Error> {
+        let (status, text) = self.status()?;
         let port_of = |leads: bool| {
             let member = status.members.iter().find(|member| (member.role == "leader") == leads);
             member.map(|member| self.port + member.id - 1)

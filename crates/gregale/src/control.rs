@@ -57,6 +57,9 @@ pub(crate) struct Card {
     /// Which disk sits on its seat. Members of earlier versions do not say; theirs was the first.
     #[serde(default = "first")]
     pub(crate) incarnation: u64,
+    /// What half of the batches took that it led to a decision, from proposing to executing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) decision_p50_us: Option<f64>,
     /// Where its log is, in durable modes. Members of earlier versions do not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) disk: Option<DiskStatus>,
@@ -155,6 +158,7 @@ impl Board {
                 leader: 0,
                 data_lost: false,
                 incarnation: first(),
+                decision_p50_us: None,
                 disk: None,
                 partitions: Vec::new(),
             };
@@ -171,6 +175,7 @@ impl Board {
             leader: view.trusted.map_or(0, |rank| rank.member().0),
             data_lost: view.data_lost,
             incarnation: view.incarnation.0,
+            decision_p50_us: half_decided_within_us(&latest.stats),
             disk: latest.stats.disk.as_ref().map(DiskStatus::new),
             partitions: self.partitions(),
         }
@@ -229,6 +234,7 @@ impl Board {
                     role: role.into(),
                     committed: card.as_ref().map_or(0, |card| card.committed),
                     applied: card.as_ref().map_or(0, |card| card.applied),
+                    decision_p50_us: card.as_ref().and_then(|card| card.decision_p50_us),
                     disk: card.and_then(|card| card.disk),
                 }
             })
@@ -427,6 +433,12 @@ fn converse(board: &Board, mut stream: &TcpStream) -> std::io::Result<()> {
     );
     stream.write_all(head.as_bytes())?;
     stream.write_all(body.as_bytes())
+}
+
+/// What half of the decisions here took, if any were made.
+fn half_decided_within_us(stats: &Stats) -> Option<f64> {
+    let taken_ns = &stats.decision_ns;
+    (!taken_ns.is_empty()).then(|| taken_ns.value_at_quantile(0.5) as f64 / 1e3)
 }
 
 /// Another member's card, or nothing if it does not show one in time.

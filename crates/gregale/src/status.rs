@@ -73,6 +73,9 @@ pub(crate) struct MemberStatus {
     pub(crate) role: String,
     pub(crate) committed: u64,
     pub(crate) applied: u64,
+    /// What half of the batches took that it led to a decision; where it led any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) decision_p50_us: Option<f64>,
     /// In durable modes, unless it is down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) disk: Option<DiskStatus>,
@@ -284,6 +287,7 @@ mod tests {
             role: role.into(),
             committed: 9,
             applied,
+            decision_p50_us: None,
             disk: (id == 1).then(|| DiskStatus {
                 directory: "/data/member-1".into(),
                 log_start: 3,

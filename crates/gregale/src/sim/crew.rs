@@ -34,8 +34,7 @@ impl Pool {
 
     /// What is left, for one thread: what it gets no other gets.
     pub(super) fn numbers(&self) -> impl Iterator<Item = u64> + '_ {
-        let take =
-            || self.next.fetch_update(Relaxed, Relaxed, |n| (n < self.end).then(|| n + 1));
+        let take = || self.next.fetch_update(Relaxed, Relaxed, |n| (n < self.end).then(|| n + 1));
         std::iter::from_fn(move || take().ok())
     }
 
