@@ -72,8 +72,9 @@ pub trait Disk {
     /// One past the last entry.
     fn end(&self) -> Slot;
 
-    /// A durable state covers everything below: that space may be used again. (How much of it is,
-    /// and when, is the disk's affair: see [`Disk::start`].)
+    /// A durable state covers everything below: that space may be used again, once everything that
+    /// was asked before is durable. (How much of it is, and when, is the disk's affair: see
+    /// [`Disk::start`].)
     fn free_below(&mut self, slot: Slot);
 }
 

@@ -87,7 +87,8 @@ pub struct Log<M: Media> {
     unsynced_bytes: usize,
     /// Everything below is durable.
     synced: Position,
-    /// Position that must be durable before entries that were cut or skipped may be given back.
+    /// Position that must be durable before entries that were cut, skipped or freed may be given
+    /// back (I10).
     loosened: Position,
     n_flushes: u64,
     flushes: VecDeque<(Flush, Position)>,
@@ -210,12 +211,14 @@ impl<M: Media> Log<M> {
     }
 
     /// A snapshot covers all below `slot`, durably: entries there are not needed any more. A slot
-    /// above the end is as in [`Log::begin_at`].
+    /// above the end is as in [`Log::begin_at`]. Space is given back when everything that was asked
+    /// before is durable (I10): metadata may tell its user where the log begins from now on.
     pub fn free_below(&mut self, slot: Slot) {
         if slot > self.end() {
             self.begin_at(slot);
         } else {
             self.index.free_below(slot);
+            self.loosened = self.tail;
         }
     }
 

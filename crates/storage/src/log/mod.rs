@@ -32,6 +32,9 @@
 //! - I9 **Full is early and harmless.** Space is taken by allocating the next segment while there
 //!   is room in this one; that is the only place where a full disk can show. A batch that needs a
 //!   segment that could not be made changes nothing and can be written again.
+//! - I10 **Space is given back in order.** A segment is given back only when everything that was
+//!   asked before its entries were freed is durable. Its user's metadata says from where on it
+//!   needs the log: with a segment gone and that lost, nobody could start on what is left.
 
 mod front;
 mod index;

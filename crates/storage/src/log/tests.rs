@@ -325,6 +325,24 @@ fn i8_metadata_outlives_the_segment_that_it_was_put_in() {
     assert_eq!((opened.log.meta(), opened.log.end()), (&b"promised 9"[..], Slot(200)));
 }
 
+/// The metadata says that entries are needed from 200 on only; until it is durable they are needed
+/// from where it said before.
+#[test]
+fn i10_nothing_is_given_back_before_what_was_asked_earlier_is_durable() {
+    let disk = Simulated::new();
+    let mut opened = open_it(&disk);
+    opened.log.put_meta(b"from 0");
+    for n in 0..200_u64 {
+        append(&mut opened, &[n as u8; 500]);
+    }
+    commit(&mut opened).unwrap();
+    opened.log.put_meta(b"from 200");
+    opened.log.free_below(Slot(200));
+    assert_eq!(opened.log.take_release(), None, "a power cut now would take the metadata");
+    commit(&mut opened).unwrap();
+    assert!(opened.log.take_release().is_some());
+}
+
 #[test]
 fn an_entry_that_is_too_long_and_a_backlog_are_refused() {
     let disk = Simulated::new();
