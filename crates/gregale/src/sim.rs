@@ -189,7 +189,7 @@ fn missing(args: &SimArgs, report: &Report) -> Vec<String> {
     let on_disk = [SimProtocol::Durable, SimProtocol::DurableLog];
     let durable = operated || on_disk.contains(&args.protocol);
     let can = |mark: &Mark| {
-        (operated || !mark.needs_operator())
+        (if operated { !mark.needs_lasting_members() } else { !mark.needs_operator() })
             && if durable { !mark.needs_cas() } else { !mark.needs_disk() }
     };
     report.coverage.missing().filter(can).map(|mark| format!("{mark:?}")).collect()

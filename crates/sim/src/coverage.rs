@@ -72,6 +72,12 @@ pub enum Mark {
     DiskStalled,
     /// A disk was full.
     DiskFull,
+    /// It had room again, and said so.
+    RoomAgain,
+    /// A sync failed, and a process died of it.
+    SyncFailed,
+    /// A process found its disk damaged, and did not start.
+    DamageFound,
     /// A state was written to disk.
     SnapshotTaken,
     /// A new member votes.
@@ -86,7 +92,7 @@ pub enum Mark {
 
 impl Mark {
     /// All of them.
-    pub const ALL: [Mark; 37] = [
+    pub const ALL: [Mark; 40] = [
         Mark::TornVerb,
         Mark::FailedCas,
         Mark::FailedCasOfLeader,
@@ -119,6 +125,9 @@ impl Mark {
         Mark::PowerCutAll,
         Mark::DiskStalled,
         Mark::DiskFull,
+        Mark::RoomAgain,
+        Mark::SyncFailed,
+        Mark::DamageFound,
         Mark::SnapshotTaken,
         Mark::MemberAdded,
         Mark::MemberRemoved,
@@ -149,7 +158,12 @@ impl Mark {
                 | Mark::DiskStalled
                 | Mark::DiskFull
                 | Mark::SnapshotTaken
-        )
+        ) || self.needs_lasting_members()
+    }
+
+    /// Whether it takes a disk that belongs to one member for the whole run.
+    pub const fn needs_lasting_members(self) -> bool {
+        matches!(self, Mark::RoomAgain | Mark::SyncFailed | Mark::DamageFound)
     }
 }
 

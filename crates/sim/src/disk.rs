@@ -8,9 +8,12 @@
 //! - I2 Everything else may be lost, from any record on: a dead process leaves some of it in the
 //!   page cache, still not durable; a power cut leaves some of it on the disk, or nothing.
 //! - I3 What the log that ships recovers is such a prefix. Checked in [`Disk::revive`].
+//! - I4 A full disk keeps what it cannot take, in order, and takes it when there is room. By
+//!   construction: a flush that does not fit stays the first.
+//! - I5 After a failed sync nothing is reported any more: the process has to die. Asserted.
 
 use crate::kv::Kv;
-use crate::stored::{LogStore, Store};
+use crate::stored::{LogStore, Store, SyncFailed, Unusable, Worked};
 use base::{Ballot, Prefix, Rng, Slot};
 use proto::disk::{DiskEvent, Entry, EntryHead, Flush};
 use proto::durable::StateHead;
@@ -32,6 +35,21 @@ enum Record {
     Meta(Vec<u8>),
     FreeBelow(u64),
 }
+
+impl Record {
+    /// What it takes on the disk; what is not an entry is small.
+    fn n_bytes(&self) -> u64 {
+        match self {
+            Record::Append(..) => ENTRY_BYTES,
+            Record::Cut(_) | Record::BeginAt(_) | Record::Meta(_) | Record::FreeBelow(_) => 0,
+        }
+    }
+}
+
+/// What an entry takes, about.
+const ENTRY_BYTES: u64 = 128;
+/// So many bytes make a segment: the unit in which room is counted.
+const SEGMENT_BYTES: u64 = 1 << 10;
 
 /// Space is given back in pieces of so many slots.
 const PIECE: u64 = 8;
@@ -81,6 +99,7 @@ impl Content {
 /// The simulated disk of one node, over all its lives.
 #[derive(Default)]
 pub struct Disk {
+    store: Store,
     /// The log that ships, where it is under test.
     log: Option<Box<dyn LogStore>>,
     /// A snapshot covers everything below: the log may let go of it.
@@ -101,21 +120,38 @@ pub struct Disk {
     /// For the machine, when its loop runs next.
     pub(crate) events: Vec<DiskEvent>,
     /// How many faults keep flushes from completing.
-    pub(crate) n_holds: u32,
+    n_holds: u32,
+    /// It has said that it is full.
     pub(crate) is_full: bool,
-    pub(crate) is_stalled: bool,
+    is_stalled: bool,
+    /// So many more bytes of entries fit, if there is a bound. (The log that ships keeps its own.)
+    room: Option<u64>,
+    /// The sync that comes after so many more fails. (The log that ships counts its own.)
+    fails_after: Option<u64>,
+    /// A sync has failed in this life.
+    has_failed: bool,
+    /// The same, and nobody cared: what is said to be durable from there on is not.
+    lies: bool,
+    /// There is a bound, or a sync is going to fail, and that has not ended.
+    is_ailing: bool,
+    /// It says that it is full, and in truth it is held.
+    is_held_as_full: bool,
+    /// A bit of what was durable has flipped: the slot, where records tell.
+    damage: Option<Slot>,
+    /// While it is full, somebody looks at it again then.
+    pub(crate) watched_until: u64,
     /// The last durable snapshot, if there is one.
     pub(crate) snapshot: Option<(Kv, Prefix, Option<StateHead>)>,
 }
 
 impl Disk {
     pub(crate) fn new(store: Store) -> Disk {
-        Disk { log: store.make(), ..Disk::default() }
+        Disk { store, log: store.make(), ..Disk::default() }
     }
 
     /// A process starts on what is left of an earlier life.
-    pub(crate) fn revive(&mut self, rng: &mut Rng) -> Result<(), String> {
-        let Some(log) = &mut self.log else { return Ok(()) };
+    pub(crate) fn revive(&mut self, rng: &mut Rng) -> Result<(), Unusable> {
+        let Some(log) = &mut self.log else { return self.look_for_damage() };
         log.revive(rng)?;
         // I3: the longest prefix that it can be.
         let mut content = self.stable.clone();
@@ -130,18 +166,109 @@ impl Disk {
             }
         }
         let Some((n, content)) = found else {
-            return Err(format!(
+            return Err(Unusable::Broken(format!(
                 "its log holds {} to {}: not what was synced, up to {}, and some of what was asked \
                  then",
                 log.start(),
                 log.end(),
                 self.stable.end()
-            ));
+            )));
         };
         self.live = content;
         self.pending.truncate(n);
         self.n_asked = self.n_stable + n as u64;
         Ok(())
+    }
+
+    fn look_for_damage(&mut self) -> Result<(), Unusable> {
+        match self.damage {
+            None => Ok(()),
+            Some(slot) if self.store == Store::ModelCutAtDamage => {
+                self.damage = None;
+                self.pending.clear();
+                self.stable.entries.truncate((slot.0 - self.stable.start) as usize);
+                self.live = self.stable.clone();
+                self.n_asked = self.n_stable;
+                Ok(())
+            }
+            Some(slot) => Err(Unusable::Damaged(format!("its entry for slot {slot} is damaged"))),
+        }
+    }
+
+    // ---- what goes wrong with it ----
+
+    /// Flips a bit of an entry that others behind it show to have been durable; false if there is
+    /// none. Its process finds out when it starts again.
+    pub(crate) fn rot(&mut self, rng: &mut Rng) -> bool {
+        if let Some(log) = &mut self.log {
+            if log.rot(rng) {
+                self.damage = Some(Slot::ZERO);
+            }
+        } else if let Some(n) = self.stable.entries.len().checked_sub(1).filter(|n| *n > 0) {
+            self.damage = Some(Slot(self.stable.start + rng.below(n as u64)));
+        }
+        self.is_rotten()
+    }
+
+    /// Whether it is damaged.
+    pub(crate) fn is_rotten(&self) -> bool {
+        self.damage.is_some()
+    }
+
+    /// Nothing becomes durable; after a while it says so.
+    pub(crate) fn stall(&mut self, is_long: bool) {
+        self.n_holds += 1;
+        self.is_stalled = is_long;
+        if is_long {
+            self.events.push(DiskEvent::Stalled);
+        }
+    }
+
+    /// The same, and it says that it is full.
+    pub(crate) fn hold_as_full(&mut self) {
+        self.n_holds += 1;
+        self.is_held_as_full = true;
+        self.events.push(DiskEvent::Full);
+    }
+
+    /// From now on nothing more fits than so many segments.
+    pub(crate) fn confine(&mut self, n_segments: u64) {
+        self.is_ailing = true;
+        match &mut self.log {
+            Some(log) => log.confine(Some(n_segments)),
+            None => self.room = Some(n_segments * SEGMENT_BYTES),
+        }
+    }
+
+    /// The sync after so many more fails.
+    pub(crate) fn fail_sync(&mut self, after: u64) {
+        self.is_ailing = true;
+        match &mut self.log {
+            Some(log) => log.fail_sync(Some(after)),
+            None => self.fails_after = Some(after),
+        }
+    }
+
+    /// Whether nothing is wrong with it that ends by itself.
+    pub(crate) fn is_well(&self) -> bool {
+        self.n_holds == 0 && !self.is_ailing
+    }
+
+    /// Everything that ends by itself ends.
+    pub(crate) fn mend(&mut self) {
+        self.n_holds = 0;
+        self.is_ailing = false;
+        (self.room, self.fails_after) = (None, None);
+        if let Some(log) = &mut self.log {
+            log.confine(None);
+            log.fail_sync(None);
+        }
+        if std::mem::take(&mut self.is_stalled) {
+            self.events.push(DiskEvent::Flowing);
+        }
+        if std::mem::take(&mut self.is_held_as_full) {
+            self.events.push(DiskEvent::Room);
+        }
     }
 
     fn ask(&mut self, record: Record) {
@@ -177,25 +304,64 @@ impl Disk {
         std::mem::take(&mut self.n_unplanned)
     }
 
-    /// The oldest flush under way comes to its end, unless something holds it.
-    pub(crate) fn complete(&mut self) -> bool {
-        if self.n_holds > 0 {
-            return false;
+    /// The oldest flush under way comes to its end, unless something holds it: whether it has.
+    pub(crate) fn complete(&mut self) -> Result<bool, SyncFailed> {
+        assert!(!self.has_failed, "I5: nothing is asked of a disk after a failed sync");
+        if self.n_holds > 0 || (self.flushes.is_empty() && !self.is_full) {
+            return Ok(false);
         }
-        let Some((flush, n_covered)) = self.flushes.pop_front() else { return false };
-        if let Some(log) = &mut self.log {
-            log.work();
+        let n_covered = self.flushes.front().map_or(0, |(_, n_covered)| *n_covered);
+        let n = n_covered.saturating_sub(self.n_stable) as usize;
+        let worked = match &mut self.log {
+            Some(log) => log.work(),
+            None => self.work(n),
+        };
+        self.has_failed = worked.is_err();
+        let Worked { is_done, has_room } = worked?;
+        if has_room == self.is_full {
+            self.is_full = !has_room;
+            self.events.push(if has_room { DiskEvent::Room } else { DiskEvent::Full });
         }
-        self.settle(n_covered.saturating_sub(self.n_stable) as usize);
+        let Some((flush, _)) = self.flushes.pop_front_if(|_| is_done) else { return Ok(false) };
+        if !self.lies {
+            self.settle(n);
+        }
         self.events.push(DiskEvent::Synced(flush));
-        true
+        Ok(true)
+    }
+
+    /// What the log that ships does, without one.
+    fn work(&mut self, n: usize) -> Result<Worked, SyncFailed> {
+        if let Some(room) = &mut self.room {
+            let needed = self.pending.iter().take(n).map(Record::n_bytes).sum();
+            match room.checked_sub(needed) {
+                Some(left) => *room = left,
+                None => return Ok(Worked { is_done: false, has_room: false }),
+            }
+        }
+        match &mut self.fails_after {
+            Some(0) => {
+                self.fails_after = None;
+                self.lies = self.store == Store::ModelIgnoringSyncErrors;
+                if !self.lies {
+                    return Err(SyncFailed);
+                }
+            }
+            Some(left) => *left -= 1,
+            None => {}
+        }
+        Ok(Worked { is_done: true, has_room: true })
     }
 
     /// So many more records are durable.
     fn settle(&mut self, n: usize) {
         for record in self.pending.drain(..n) {
+            let before = self.stable.entries.len();
             self.stable.apply(&record);
             self.n_stable += 1;
+            if let (Some(room), Record::FreeBelow(_)) = (&mut self.room, &record) {
+                *room += ENTRY_BYTES * (before - self.stable.entries.len()) as u64;
+            }
         }
     }
 
@@ -204,6 +370,8 @@ impl Disk {
         self.flushes.clear();
         self.events.clear();
         self.n_unplanned = 0;
+        (self.is_full, self.has_failed, self.lies) = (false, false, false);
+        self.watched_until = 0;
         if let Some(log) = &mut self.log {
             return log.die();
         }
@@ -313,82 +481,4 @@ impl proto::disk::Disk for Disk {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use base::Ballot;
-    use proto::disk::Disk as _;
-
-    fn append(disk: &mut Disk, n: u64) {
-        for _ in 0..n {
-            let head = EntryHead { slot: disk.end(), ballot: Ballot(1), view: 0 };
-            disk.append(Entry { head, payload: &[head.slot.0 as u8] });
-        }
-    }
-
-    #[test]
-    fn i1_what_was_reported_survives_and_the_rest_survives_in_order() {
-        let mut ends = std::collections::BTreeSet::new();
-        for seed in 0..200 {
-            let mut rng = Rng::new(seed);
-            let mut disk = Disk::default();
-            append(&mut disk, 4);
-            disk.put_meta(b"old");
-            let flush = disk.sync();
-            append(&mut disk, 3);
-            disk.put_meta(b"new");
-            assert!(disk.complete());
-            assert_eq!(disk.events, [DiskEvent::Synced(flush)]);
-            if seed % 2 == 0 {
-                disk.lose_power(&mut rng)
-            } else {
-                disk.lose_process(&mut rng)
-            }
-            assert!((4..=7).contains(&disk.end().0));
-            assert!(disk.meta() == b"old" || disk.end() == Slot(7));
-            let mut payload = Vec::new();
-            disk.read(Slot(3), &mut payload).expect("it was reported");
-            assert_eq!(payload, [3]);
-            ends.insert(disk.end().0);
-        }
-        assert_eq!(ends.len(), 4, "every prefix may be what is left");
-    }
-
-    #[test]
-    fn i2_what_a_dead_process_left_is_not_durable_yet() {
-        let mut rng = Rng::new(3);
-        let mut disk = Disk::default();
-        let mut lost = false;
-        append(&mut disk, 1);
-        for _ in 0..20 {
-            append(&mut disk, 3);
-            disk.lose_process(&mut rng);
-            let left = disk.end();
-            disk.lose_power(&mut rng);
-            lost |= disk.end() < left;
-        }
-        assert!(lost);
-    }
-
-    #[test]
-    fn a_held_disk_completes_nothing() {
-        let mut disk = Disk::default();
-        append(&mut disk, 1);
-        disk.sync();
-        disk.n_holds = 1;
-        assert!(!disk.complete());
-        disk.n_holds = 0;
-        assert!(disk.complete() && !disk.complete());
-    }
-
-    #[test]
-    fn a_log_that_begins_later_has_nothing_before() {
-        let mut disk = Disk::default();
-        append(&mut disk, 20);
-        disk.cut(Slot(18));
-        disk.free_below(Slot(13));
-        assert_eq!((disk.start(), disk.end()), (Slot(8), Slot(18)));
-        assert_eq!(disk.head(Slot(7)), None);
-        disk.begin_at(Slot(50));
-        assert_eq!((disk.start(), disk.end()), (Slot(50), Slot(50)));
-    }
-}
+mod tests;

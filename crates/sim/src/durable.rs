@@ -1,12 +1,13 @@
-//! Durable as a subject, the faults of disks, and the bugs that the sweep must find in it.
+//! Durable as a subject, its disks, and the bugs that the sweep must find in it.
 
 use crate::coverage::Mark;
 use crate::member::{self, Member};
-use crate::plan::{Kind as FaultKind, MS};
-use crate::queue::{Fault, Happening};
+use crate::plan::Kind as FaultKind;
+use crate::stored::Unusable;
+use crate::subject::Species;
 use crate::sweep::{Mutant, mutant};
 use crate::trace::Topic;
-use crate::world::{Phase, World};
+use crate::world::World;
 use crate::{Birth, Life, Property, Provider, Store};
 use base::{MemberSet, Prefix, Rng};
 use core::marker::PhantomData;
@@ -100,9 +101,9 @@ impl<V: Variant, A: Around> member::Kind for Kind<V, A> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Disks {
     /// A sync takes at least so long...
-    latency_ns: u64,
+    pub(crate) latency_ns: u64,
     /// ... and up to so much longer.
-    jitter_ns: u64,
+    pub(crate) jitter_ns: u64,
     /// A snapshot is taken every so many slots.
     snapshot_every: u64,
 }
@@ -112,7 +113,12 @@ impl Disks {
         Disks { latency_ns: 20_000, jitter_ns: 5_000, snapshot_every: 100 };
 
     /// Draws from a generator of its own, so that the other protocols' seeds stay what they are.
-    pub(crate) fn draw(seed: u64, kinds: &mut Vec<FaultKind>, provider: Provider) -> Disks {
+    pub(crate) fn draw(
+        seed: u64,
+        species: &Species,
+        kinds: &mut Vec<FaultKind>,
+        provider: Provider,
+    ) -> Disks {
         let mut rng = Rng::new(seed ^ 0x6469_736b);
         let all = [
             FaultKind::PowerCut,
@@ -127,34 +133,21 @@ impl Disks {
             kinds.retain(|kind| *kind != FaultKind::PowerCut);
         }
         let latency_ns = 1000 << rng.below(12);
-        Disks {
+        let disks = Disks {
             latency_ns,
             jitter_ns: latency_ns << rng.below(4),
             snapshot_every: 8 << rng.below(6),
+        };
+        if !species.has_operator {
+            // (Where members change, a disk that is gone is the operator's affair.)
+            let for_good = [FaultKind::SyncFails, FaultKind::DiskRot];
+            kinds.extend(for_good.into_iter().filter(|_| rng.chance(1, 2)));
         }
+        disks
     }
 }
 
 impl World {
-    /// Plans the end of the flushes that `node` has just asked for.
-    pub(crate) fn plan_flushes(&mut self, node: usize) {
-        for _ in 0..self.disks[node].take_unplanned() {
-            let disks = &self.plan.disks;
-            let delay = disks.latency_ns + self.net.rng.below(disks.jitter_ns + 1);
-            let life = self.net.processes[node].life;
-            let what = Happening::Disk { node: node as u8, life };
-            self.net.queue.push(self.net.now() + delay, what);
-        }
-    }
-
-    /// A flush comes to its end, unless the disk is held: then all do when it is released.
-    pub(crate) fn on_disk(&mut self, node: usize, life: u32) {
-        let process = &self.net.processes[node];
-        if process.alive && process.life == life && self.disks[node].complete() {
-            self.net.arm_run(node, self.net.now());
-        }
-    }
-
     /// The machine hears what its disk has to say, and the state is written to it now and then.
     pub(crate) fn attend_disk(&mut self, node: usize, machine: &mut dyn Life) {
         for event in std::mem::take(&mut self.disks[node].events) {
@@ -199,9 +192,24 @@ impl World {
         if !self.species.is_durable {
             return Some(Birth::Reattached);
         }
-        if let Err(detail) = self.disks[node].revive(&mut self.net.rng) {
-            self.net.violate(Property::Durability, format!("r{node}: {detail}"));
-            return None;
+        let revived = self.disks[node].revive(&mut self.net.rng);
+        match (revived, self.disks[node].is_rotten()) {
+            (Ok(()), false) => {}
+            (Err(Unusable::Damaged(_)), true) => {
+                // It stops, and says so: whoever tends it has to replace the member.
+                self.net.coverage.hit(Mark::DamageFound);
+                self.net.trace.record(self.net.now(), node, Topic::Disk, u64::MAX - 4, 0);
+                return None;
+            }
+            (Ok(()), true) => {
+                let detail = format!("r{node} starts on a damaged disk, and does not notice");
+                self.net.violate(Property::Durability, detail);
+                return None;
+            }
+            (Err(Unusable::Damaged(detail) | Unusable::Broken(detail)), _) => {
+                self.net.violate(Property::Durability, format!("r{node}: {detail}"));
+                return None;
+            }
         }
         if self.disks[node].is_blank() {
             // It died before anything of it was durable: nothing can have left it either.
@@ -210,103 +218,6 @@ impl World {
         let snapshot = self.disks[node].snapshot.as_ref();
         let (applied, head) = snapshot.map_or((Prefix::ZERO, None), |(_, at, head)| (*at, *head));
         Some(Birth::Recovered { applied, head })
-    }
-
-    // ---- faults ----
-
-    pub(crate) fn strike_disks(&mut self, kind: FaultKind, node: usize, lasts: u64) {
-        let until = self.net.now() + lasts;
-        match kind {
-            FaultKind::PowerCut if self.net.processes[node].alive => {
-                self.crash(node);
-                self.lose_power(node);
-                self.fault_ends(until, Fault::Crash(node as u8));
-            }
-            FaultKind::Relapse if self.net.processes[node].alive => {
-                self.crash(node);
-                let rng = &mut self.net.rng;
-                let back = 1 + rng.below(5 * MS);
-                let disks = &self.plan.disks;
-                let cut = back + rng.below(4 * (disks.latency_ns + disks.jitter_ns));
-                let now = self.net.now();
-                self.fault_ends(now + back, Fault::Crash(node as u8));
-                self.net.queue.push(now + cut, Happening::PowerCut(node as u8));
-            }
-            FaultKind::PowerCutAll => {
-                for node in 0..self.plan.members {
-                    if self.net.processes[node].alive {
-                        self.crash(node);
-                        // They come back one by one, and not all of them soon.
-                        let at = self.net.now() + 1 + self.net.rng.below(lasts);
-                        self.fault_ends(at, Fault::Crash(node as u8));
-                    }
-                }
-                self.net.coverage.hit(Mark::PowerCutAll);
-                for node in 0..self.plan.members {
-                    self.lose_power(node);
-                    // Nothing is on its way any more, and no memory holds anything.
-                    for peer in 0..self.plan.members {
-                        let out = self.net.link_index(node, peer);
-                        self.net.links[out].orphan(0);
-                    }
-                    self.net.clear_region(node);
-                }
-            }
-            FaultKind::DiskStall if self.disks[node].n_holds == 0 => {
-                self.net.coverage.hit(Mark::DiskStalled);
-                let disk = &mut self.disks[node];
-                disk.n_holds += 1;
-                // Short ones nobody reports.
-                disk.is_stalled = lasts > 20 * MS;
-                if disk.is_stalled {
-                    disk.events.push(DiskEvent::Stalled);
-                    self.net.arm_run(node, self.net.now());
-                }
-                self.fault_ends(until, Fault::Disk(node as u8));
-            }
-            FaultKind::DiskFull if self.disks[node].n_holds == 0 => {
-                self.net.coverage.hit(Mark::DiskFull);
-                let disk = &mut self.disks[node];
-                disk.n_holds += 1;
-                disk.is_full = true;
-                disk.events.push(DiskEvent::Full);
-                self.net.arm_run(node, self.net.now());
-                self.fault_ends(until, Fault::Disk(node as u8));
-            }
-            _ => {}
-        }
-    }
-
-    /// The second blow of a relapse.
-    pub(crate) fn on_power_cut(&mut self, node: usize) {
-        if self.phase == Phase::Safety {
-            let all = self.plan.weather.provider == Provider::Shm;
-            let kind = if all { FaultKind::PowerCutAll } else { FaultKind::PowerCut };
-            let lasts = 1 + self.net.rng.below(self.plan.fault_ns_max);
-            self.strike_disks(kind, node, lasts);
-        }
-    }
-
-    fn lose_power(&mut self, node: usize) {
-        self.net.coverage.hit(Mark::PowerCut);
-        self.disks[node].lose_power(&mut self.net.rng);
-    }
-
-    /// The disk of `node` works again.
-    pub(crate) fn release_disk(&mut self, node: usize) {
-        let disk = &mut self.disks[node];
-        if disk.n_holds == 0 {
-            return;
-        }
-        disk.n_holds = 0;
-        if std::mem::take(&mut disk.is_stalled) {
-            disk.events.push(DiskEvent::Flowing);
-        }
-        if std::mem::take(&mut disk.is_full) {
-            disk.events.push(DiskEvent::Room);
-        }
-        while disk.complete() {}
-        self.net.arm_run(node, self.net.now());
     }
 }
 
@@ -358,6 +269,38 @@ impl Around for WithoutSync {
     const STORE: Store = Store::LogWithoutSync;
 }
 
+/// A sync that failed is taken for one that did not.
+enum IgnoringSyncErrors {}
+
+impl Around for IgnoringSyncErrors {
+    const NAME: Option<&'static str> = Some("IGNORE_SYNC_ERROR");
+    const STORE: Store = Store::ModelIgnoringSyncErrors;
+}
+
+/// The same, of the log that ships.
+enum LogIgnoringSyncErrors {}
+
+impl Around for LogIgnoringSyncErrors {
+    const NAME: Option<&'static str> = Some("IGNORE_SYNC_ERROR");
+    const STORE: Store = Store::LogIgnoringSyncErrors;
+}
+
+/// What is damaged is taken for a torn end.
+enum CutAtDamage {}
+
+impl Around for CutAtDamage {
+    const NAME: Option<&'static str> = Some("CUT_AT_DAMAGE");
+    const STORE: Store = Store::ModelCutAtDamage;
+}
+
+/// The same, of the log that ships.
+enum LogCutAtDamage {}
+
+impl Around for LogCutAtDamage {
+    const NAME: Option<&'static str> = Some("CUT_AT_DAMAGE");
+    const STORE: Store = Store::LogCutAtDamage;
+}
+
 /// Lists them, as bugs of some subject.
 macro_rules! listed {
     ($subject:ident: $($name:ident),* $(,)?) => {
@@ -401,6 +344,8 @@ pub fn mutants() -> Vec<Mutant> {
         ForgetPromise, TornRecord, ReadWithoutCheck, ServeEarly,
     };
     all.push(mutant::<Member<Kind<Sound, Forgetful>>, Durable<Sound>>());
+    all.push(mutant::<Member<Kind<Sound, IgnoringSyncErrors>>, Durable<Sound>>());
+    all.push(mutant::<Member<Kind<Sound, CutAtDamage>>, Durable<Sound>>());
     all
 }
 
@@ -409,6 +354,8 @@ pub fn log_mutants() -> Vec<Mutant> {
     vec![
         mutant::<Member<Kind<Sound, WithoutDirectorySync>>, DurableLog<Sound>>(),
         mutant::<Member<Kind<Sound, WithoutSync>>, DurableLog<Sound>>(),
+        mutant::<Member<Kind<Sound, LogIgnoringSyncErrors>>, DurableLog<Sound>>(),
+        mutant::<Member<Kind<Sound, LogCutAtDamage>>, DurableLog<Sound>>(),
     ]
 }
 

@@ -146,6 +146,8 @@ impl World {
             | Kind::PowerCutAll
             | Kind::DiskStall
             | Kind::DiskFull
+            | Kind::SyncFails
+            | Kind::DiskRot
             | Kind::Relapse => {
                 self.strike_disks(kind, node, lasts);
             }

@@ -20,6 +20,7 @@ mod clients;
 mod clock;
 mod coverage;
 mod disk;
+mod disk_faults;
 pub mod durable;
 mod faults;
 mod history;

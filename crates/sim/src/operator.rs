@@ -146,6 +146,11 @@ impl World {
 
     /// Notes what `node` says of the members, and looks for copies of what it calls committed.
     pub(crate) fn look_at_disks(&mut self, node: usize, machine: &dyn Life) {
+        let committed = machine.status().committed;
+        let is_news = self.ledger.copies.upto() < committed;
+        if !is_news && !self.species.has_operator {
+            return;
+        }
         let configuration = machine.configuration();
         if let Some(Configuration { at, members, is_decided: true, .. }) = configuration
             && self.species.has_operator
@@ -153,7 +158,6 @@ impl World {
         {
             self.net.violate(Property::Membership, format!("r{node}: {detail}"));
         }
-        let committed = machine.status().committed;
         if let Some(Configuration { members, .. }) = configuration
             && self.ledger.copies.is_news(committed)
         {

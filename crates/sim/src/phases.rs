@@ -95,7 +95,8 @@ impl World {
             let pick = self.rng.below(holders.len() as u64) as usize;
             core.insert(Rank::at(holders.swap_remove(pick)));
         }
-        for node in 0..members {
+        // (Nobody starts on a damaged disk again.)
+        for node in (0..members).filter(|node| !self.disks[*node].is_rotten()) {
             if core.len() < majority(members) || self.rng.chance(1, 3) {
                 core.insert(Rank::at(node));
             }

@@ -65,6 +65,10 @@ pub(crate) enum Kind {
     DiskStall,
     /// The same, for want of room.
     DiskFull,
+    /// A sync fails, and its process dies of it.
+    SyncFails,
+    /// A bit flips in what was durable, and the process dies.
+    DiskRot,
     /// A process dies, comes back at once, and soon after the power fails.
     Relapse,
 }

@@ -4,17 +4,22 @@
 //!   synced and not reported, and perhaps one whose sync failed, which looks written and is not.
 //! - I2 A power cut comes in the middle of a batch: any of its sectors, in any order (the media's
 //!   I1).
+//! - I3 A disk rots only where a later batch, synced too, shows that it was sound: anything else is
+//!   outside the fault model. By construction: [`Stored::rot`] picks the place.
 
 use base::{Rng, Slot};
 use proto::disk::{Entry, EntryHead};
-use storage::Media;
-use storage::log::{Opened, Options};
-use storage::media::{Simulated, SkipsDirectorySync, SkipsSync};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use storage::log::{OpenError, Opened, Options, Position, segment};
+use storage::media::{IgnoresSyncErrors, Simulated, SkipsDirectorySync, SkipsSync};
+use storage::{Batch, Damage, Media, WriteError};
 
 /// What a node's disk is made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Store {
     /// A stream of records of which a crash leaves a prefix.
+    #[default]
     Model,
     /// The log that ships.
     Log,
@@ -22,20 +27,57 @@ pub enum Store {
     LogWithoutDirectorySync,
     /// A planted bug: nothing is.
     LogWithoutSync,
+    /// A planted bug: a sync that failed counts as one that did not.
+    LogIgnoringSyncErrors,
+    /// A planted bug: what is damaged is cut off, with all that follows.
+    LogCutAtDamage,
+    /// The same bug as [`Store::LogIgnoringSyncErrors`], of the stream of records.
+    ModelIgnoringSyncErrors,
+    /// The same bug as [`Store::LogCutAtDamage`], of the stream of records.
+    ModelCutAtDamage,
 }
 
 impl Store {
     pub(crate) fn make(self) -> Option<Box<dyn LogStore>> {
         let disk = Simulated::new();
         match self {
-            Store::Model => None,
+            Store::Model | Store::ModelIgnoringSyncErrors | Store::ModelCutAtDamage => None,
             Store::Log => Some(Box::new(Stored::new(disk.clone(), disk))),
             Store::LogWithoutDirectorySync => {
                 Some(Box::new(Stored::new(SkipsDirectorySync(disk.clone()), disk)))
             }
             Store::LogWithoutSync => Some(Box::new(Stored::new(SkipsSync(disk.clone()), disk))),
+            Store::LogIgnoringSyncErrors => {
+                Some(Box::new(Stored::new(IgnoresSyncErrors(disk.clone()), disk)))
+            }
+            Store::LogCutAtDamage => {
+                let log = Stored::new(disk.clone(), disk);
+                Some(Box::new(Stored { cuts_at_damage: true, ..log }))
+            }
         }
     }
+}
+
+/// How far a disk came with what was asked of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Worked {
+    /// Everything is durable; else some of it waits for room.
+    pub(crate) is_done: bool,
+    /// There is room for more.
+    pub(crate) has_room: bool,
+}
+
+/// A sync failed: nobody knows what is durable, and the process has to die.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SyncFailed;
+
+/// Why no process can start on what is left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Unusable {
+    /// It says that something that was durable is not intact any more.
+    Damaged(String),
+    /// Something else: a violation.
+    Broken(String),
 }
 
 /// A log over some media.
@@ -51,14 +93,20 @@ pub(crate) trait LogStore {
     fn head(&self, slot: Slot) -> Option<EntryHead>;
     fn start(&self) -> Slot;
     fn end(&self) -> Slot;
-    /// Makes durable what was asked for.
-    fn work(&mut self);
+    /// Makes durable what was asked for, as far as there is room.
+    fn work(&mut self) -> Result<Worked, SyncFailed>;
+    /// From now on nothing more fits than so many segments; `None`: whatever comes.
+    fn confine(&mut self, n_segments: Option<u64>);
+    /// The sync after so many more fails; `None`: none does.
+    fn fail_sync(&mut self, after: Option<u64>);
+    /// Flips a bit of what is durable; false if there is no place that would show.
+    fn rot(&mut self, rng: &mut Rng) -> bool;
     /// The process is gone; what that means is decided when the next one starts, or by a power cut.
     fn die(&mut self);
     /// The power fails.
     fn lose_power(&mut self, rng: &mut Rng);
-    /// A process starts on what is left. The error names damage that nobody did.
-    fn revive(&mut self, rng: &mut Rng) -> Result<(), String>;
+    /// A process starts on what is left.
+    fn revive(&mut self, rng: &mut Rng) -> Result<(), Unusable>;
 }
 
 /// Which log it is.
@@ -78,7 +126,17 @@ struct Stored<M: Media> {
     disk: Simulated,
     opened: Option<Opened<M>>,
     is_dead: bool,
+    /// Taken from the log, and not written for want of room.
+    waiting: Option<Arc<Batch>>,
+    /// A sync has failed in this life: its writer is of no use any more.
+    has_failed: bool,
+    /// Where the last batches end that this life has made durable.
+    ends: VecDeque<Position>,
+    cuts_at_damage: bool,
 }
+
+/// How many batches are remembered, for I3.
+const N_ENDS: usize = 64;
 
 /// Operations within which a power cut falls: a batch takes two, a new segment some twenty.
 const OPERATIONS: u64 = 12;
@@ -86,7 +144,16 @@ const OPERATIONS: u64 = 12;
 impl<M: Media> Stored<M> {
     fn new(media: M, disk: Simulated) -> Stored<M> {
         let opened = storage::log::open(&media, &options(), LOG).expect("an empty disk is sound");
-        Stored { media, disk, opened: Some(opened), is_dead: false }
+        Stored {
+            media,
+            disk,
+            opened: Some(opened),
+            is_dead: false,
+            waiting: None,
+            has_failed: false,
+            ends: VecDeque::new(),
+            cuts_at_damage: false,
+        }
     }
 
     fn opened(&self) -> &Opened<M> {
@@ -97,13 +164,22 @@ impl<M: Media> Stored<M> {
         self.opened.as_mut().expect("only the living look at their log")
     }
 
+    /// The life is over: what its writer was still handed, and how it ended.
+    fn end_of_life(&mut self) -> Option<(Opened<M>, Option<Arc<Batch>>)> {
+        self.ends.clear();
+        let waiting = self.waiting.take();
+        let opened = self.opened.take();
+        let has_failed = std::mem::take(&mut self.has_failed);
+        opened.filter(|_| !has_failed).map(|opened| (opened, waiting))
+    }
+
     /// I1.
     fn end_of_process(&mut self, rng: &mut Rng) {
-        if let Some(Opened { mut log, mut writer, .. }) = self.opened.take() {
+        if let Some((Opened { mut log, mut writer, .. }, mut waiting)) = self.end_of_life() {
             let fails_after = rng.chance(1, 2).then(|| rng.below(3));
             self.disk.set_faults(|faults| faults.fail_sync_after = fails_after);
             let mut n_left = rng.below(4);
-            while let Some(batch) = log.take().filter(|_| n_left > 0) {
+            while let Some(batch) = waiting.take().or_else(|| log.take()).filter(|_| n_left > 0) {
                 n_left -= 1;
                 if writer.write(&batch).is_err() {
                     break;
@@ -112,6 +188,20 @@ impl<M: Media> Stored<M> {
             self.disk.set_faults(|faults| faults.fail_sync_after = None);
         }
         self.disk.process_crash();
+    }
+
+    /// The planted bug: everything from the damage on is taken away, as if it had been torn.
+    fn cut_at(&self, damage: &Damage) -> std::io::Result<()> {
+        for name in self.disk.list()? {
+            if name > damage.file && name.starts_with("log-") {
+                self.disk.remove(&name)?;
+            }
+        }
+        let file = self.disk.open(&damage.file)?;
+        let n_zeros = self.disk.len(&file)? - damage.offset;
+        self.disk.write_at(&file, damage.offset, &vec![0; n_zeros as usize])?;
+        self.disk.sync(&file)?;
+        self.disk.sync_dir()
     }
 }
 
@@ -152,7 +242,11 @@ impl<M: Media> LogStore for Stored<M> {
     }
 
     fn read(&mut self, slot: Slot, into: &mut Vec<u8>) -> Option<EntryHead> {
-        self.opened_mut().log.read(slot, into).expect("nobody has damaged it").map(head_of)
+        self.opened_mut()
+            .log
+            .read(slot, into)
+            .expect("a disk rots when its process dies")
+            .map(head_of)
     }
 
     fn head(&self, slot: Slot) -> Option<EntryHead> {
@@ -167,19 +261,36 @@ impl<M: Media> LogStore for Stored<M> {
         self.opened().log.end()
     }
 
-    fn work(&mut self) {
-        let Opened { log, writer, .. } = self.opened_mut();
-        while let Some(batch) = log.take() {
-            writer.write(&batch).expect("this disk has room and works");
-            log.done(batch.end());
+    fn work(&mut self) -> Result<Worked, SyncFailed> {
+        assert!(!self.has_failed, "nothing is asked of a disk after a failed sync");
+        let worked = self.try_to_work();
+        self.has_failed = worked.is_err();
+        worked.map_err(|_| SyncFailed)
+    }
+
+    fn confine(&mut self, n_segments: Option<u64>) {
+        let used = self.disk.used();
+        let room = |n| n * u64::from(Options::SEGMENT_MIN);
+        self.disk.set_faults(|faults| faults.capacity = n_segments.map(|n| used + room(n)));
+    }
+
+    fn fail_sync(&mut self, after: Option<u64>) {
+        self.disk.set_faults(|faults| faults.fail_sync_after = after);
+    }
+
+    fn rot(&mut self, rng: &mut Rng) -> bool {
+        // I3: of three batches that were synced in turn, the one in the middle, if one file holds
+        // it whole.
+        let Some(at) = (self.ends.len() as u64).checked_sub(2).filter(|n| *n > 0) else {
+            return false;
+        };
+        let at = rng.below(at) as usize;
+        let (from, to) = (self.ends[at], self.ends[at + 1]);
+        if from.segment() != to.segment() {
+            return false;
         }
-        log.flushed();
-        if let Some(oldest) = log.take_release() {
-            writer.release(oldest).expect("this disk works");
-        }
-        if writer.wants_preparation() {
-            writer.prepare().expect("this disk has room and works");
-        }
+        let byte = u64::from(from.offset()) + rng.below(u64::from(to.offset() - from.offset()));
+        self.disk.flip(&segment::name(from.segment()), 8 * byte + rng.below(8))
     }
 
     fn die(&mut self) {
@@ -187,11 +298,12 @@ impl<M: Media> LogStore for Stored<M> {
     }
 
     fn lose_power(&mut self, rng: &mut Rng) {
-        if let Some(Opened { mut log, mut writer, .. }) = self.opened.take() {
+        self.disk.set_faults(|faults| faults.fail_sync_after = None);
+        if let Some((Opened { mut log, mut writer, .. }, mut waiting)) = self.end_of_life() {
             // I2.
             let after = rng.below(OPERATIONS);
             self.disk.set_faults(|faults| faults.cut_after = Some(after));
-            while let Some(batch) = log.take() {
+            while let Some(batch) = waiting.take().or_else(|| log.take()) {
                 if writer.write(&batch).is_err() {
                     break;
                 }
@@ -200,14 +312,70 @@ impl<M: Media> LogStore for Stored<M> {
         self.disk.power_cut(rng);
     }
 
-    fn revive(&mut self, rng: &mut Rng) -> Result<(), String> {
+    fn revive(&mut self, rng: &mut Rng) -> Result<(), Unusable> {
         if std::mem::take(&mut self.is_dead) {
             self.end_of_process(rng);
         }
-        if self.opened.is_none() {
-            let opened = storage::log::open(&self.media, &options(), LOG);
-            self.opened = Some(opened.map_err(|error| error.to_string())?);
+        if self.opened.is_some() {
+            return Ok(());
         }
+        // (The fault is one of a sync under load: it ends with the process.)
+        self.fail_sync(None);
+        let mut opened = storage::log::open(&self.media, &options(), LOG);
+        if self.cuts_at_damage
+            && let Err(OpenError::Damaged(damage)) = &opened
+        {
+            self.cut_at(damage).expect("this disk works");
+            opened = storage::log::open(&self.media, &options(), LOG);
+        }
+        self.opened = Some(opened.map_err(|error| match error {
+            OpenError::Damaged(damage) => Unusable::Damaged(damage.to_string()),
+            error @ (OpenError::Io { .. } | OpenError::Options(_)) => {
+                Unusable::Broken(error.to_string())
+            }
+        })?);
         Ok(())
+    }
+}
+
+impl<M: Media> Stored<M> {
+    /// As the committer's thread does it.
+    fn try_to_work(&mut self) -> Result<Worked, WriteError> {
+        let Opened { log, writer, .. } = self.opened.as_mut().expect("only the living work");
+        let is_full = |error: &WriteError| matches!(error, WriteError::Full { .. });
+        if self.waiting.is_some()
+            && let Some(oldest) = log.take_release()
+        {
+            writer.release(oldest)?;
+        }
+        while let Some(batch) = self.waiting.take().or_else(|| log.take()) {
+            match writer.write(&batch) {
+                Ok(()) => {}
+                Err(error) if is_full(&error) => {
+                    self.waiting = Some(batch);
+                    return Ok(Worked { is_done: false, has_room: false });
+                }
+                Err(error) => return Err(error),
+            }
+            log.done(batch.end());
+            if self.ends.len() == N_ENDS {
+                self.ends.pop_front();
+            }
+            self.ends.push_back(batch.end());
+        }
+        log.flushed();
+        if let Some(oldest) = log.take_release() {
+            writer.release(oldest)?;
+        }
+        if writer.wants_preparation() {
+            match writer.prepare() {
+                Ok(_) => {}
+                Err(error) if is_full(&error) => {
+                    return Ok(Worked { is_done: true, has_room: false });
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Worked { is_done: true, has_room: true })
     }
 }

@@ -78,7 +78,7 @@ pub(crate) fn run_species(species: &Species, config: &Config, seed: u64) -> Outc
     let mut rng = Rng::new(seed);
     let mut plan = Plan::draw(config, &mut rng);
     if species.is_durable {
-        plan.disks = Disks::draw(seed, &mut plan.kinds, plan.weather.provider);
+        plan.disks = Disks::draw(seed, species, &mut plan.kinds, plan.weather.provider);
     }
     let operator = species.has_operator.then(|| Operator::draw(seed, config, &mut plan));
     let mut world = World::new(*species, plan, rng, config.trace);

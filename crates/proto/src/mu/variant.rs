@@ -1,6 +1,6 @@
 //! Sound Mu, and Mu with one bug planted; see the same of Velos.
 //!
-//! One that was planted once never showed in 400 seeds, and was taken out again: *recycle a slot
+//! One that was planted once never showed in 3000 seeds, and was taken out again: *recycle a slot
 //! when it is decided, whoever has applied it*. A member that is behind then asks for a state, and
 //! there is one as long as a majority lives, which is what the simulated faults leave.
 

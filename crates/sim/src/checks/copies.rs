@@ -16,6 +16,11 @@ pub(crate) struct Copies {
 }
 
 impl Copies {
+    /// How far commits were looked at.
+    pub(crate) fn upto(&self) -> Prefix {
+        self.upto
+    }
+
     /// Whether `committed` is news; then it has to be looked at, once.
     pub(crate) fn is_news(&mut self, committed: Prefix) -> bool {
         let is_news = committed > self.upto;

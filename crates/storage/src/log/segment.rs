@@ -21,7 +21,7 @@ pub(crate) const UNBORN: &str = "log.next";
 pub(crate) const SPARE: &str = "log.spare";
 
 /// The file name of a segment.
-pub(crate) fn name(segment: u32) -> String {
+pub fn name(segment: u32) -> String {
     format!("log-{segment:08x}")
 }
 

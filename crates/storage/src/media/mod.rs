@@ -17,7 +17,7 @@ use std::fmt::Debug;
 use std::io;
 
 pub use os::Os;
-pub use simulated::{Faults, Simulated, SkipsDirectorySync, SkipsSync};
+pub use simulated::{Faults, IgnoresSyncErrors, Simulated, SkipsDirectorySync, SkipsSync};
 
 /// Bytes that a disk writes whole or not at all.
 pub const SECTOR: usize = 512;

@@ -146,6 +146,11 @@ impl Simulated {
         true
     }
 
+    /// Bytes that its files take.
+    pub fn used(&self) -> u64 {
+        self.disk().used()
+    }
+
     /// Holds every sync (a stalled disk) until [`Simulated::let_go`].
     pub fn hold(&self) {
         self.disk().is_held = true;
@@ -494,6 +499,15 @@ planted_bug! {
 planted_bug! {
     /// A planted bug: files are never synced. Tests must notice.
     SkipsSync, sync: |_: &M, _: &M::File| Ok(()), sync_dir: M::sync_dir
+}
+planted_bug! {
+    /// A planted bug: a sync that failed is taken for one that did not. Tests must notice.
+    IgnoresSyncErrors,
+    sync: |media: &M, file: &M::File| {
+        let _ = media.sync(file);
+        Ok(())
+    },
+    sync_dir: M::sync_dir
 }
 
 #[cfg(test)]

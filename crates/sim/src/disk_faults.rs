@@ -1,0 +1,181 @@
+//! Disks: when they are done, and what goes wrong with them.
+//!
+//! - I1 At most a minority of the disks is damaged in a run: what a majority holds is safe, and
+//!   so is what was acknowledged.
+
+use crate::Provider;
+use crate::coverage::Mark;
+use crate::plan::{Kind as FaultKind, MS};
+use crate::queue::{Fault, Happening};
+use crate::world::{Phase, World};
+use base::majority;
+
+/// How soon a full disk is tried again.
+const RETRY_NS: u64 = 10 * MS;
+
+impl World {
+    pub(crate) fn strike_disks(&mut self, kind: FaultKind, node: usize, lasts: u64) {
+        let until = self.net.now() + lasts;
+        match kind {
+            FaultKind::PowerCut if self.net.processes[node].alive => {
+                self.crash(node);
+                self.lose_power(node);
+                self.fault_ends(until, Fault::Crash(node as u8));
+            }
+            FaultKind::Relapse if self.net.processes[node].alive => {
+                self.crash(node);
+                let rng = &mut self.net.rng;
+                let back = 1 + rng.below(5 * MS);
+                let disks = &self.plan.disks;
+                let cut = back + rng.below(4 * (disks.latency_ns + disks.jitter_ns));
+                let now = self.net.now();
+                self.fault_ends(now + back, Fault::Crash(node as u8));
+                self.net.queue.push(now + cut, Happening::PowerCut(node as u8));
+            }
+            FaultKind::PowerCutAll => {
+                for node in 0..self.plan.members {
+                    if self.net.processes[node].alive {
+                        self.crash(node);
+                        // They come back one by one, and not all of them soon.
+                        let at = self.net.now() + 1 + self.net.rng.below(lasts);
+                        self.fault_ends(at, Fault::Crash(node as u8));
+                    }
+                }
+                self.net.coverage.hit(Mark::PowerCutAll);
+                for node in 0..self.plan.members {
+                    self.lose_power(node);
+                    // Nothing is on its way any more, and no memory holds anything.
+                    for peer in 0..self.plan.members {
+                        let out = self.net.link_index(node, peer);
+                        self.net.links[out].orphan(0);
+                    }
+                    self.net.clear_region(node);
+                }
+            }
+            FaultKind::DiskStall if self.disks[node].is_well() => {
+                self.net.coverage.hit(Mark::DiskStalled);
+                // Short ones nobody reports.
+                let is_long = lasts > 20 * MS;
+                self.disks[node].stall(is_long);
+                if is_long {
+                    self.net.arm_run(node, self.net.now());
+                }
+                self.fault_ends(until, Fault::Disk(node as u8));
+            }
+            FaultKind::DiskFull if self.disks[node].is_well() => {
+                if self.species.has_operator {
+                    self.net.coverage.hit(Mark::DiskFull);
+                    self.disks[node].hold_as_full();
+                    self.net.arm_run(node, self.net.now());
+                } else {
+                    let n_segments = self.net.rng.below(3);
+                    self.disks[node].confine(n_segments);
+                }
+                self.fault_ends(until, Fault::Disk(node as u8));
+            }
+            FaultKind::SyncFails
+                if self.net.processes[node].alive && self.disks[node].is_well() =>
+            {
+                let after = self.net.rng.below(8);
+                self.disks[node].fail_sync(after);
+                self.fault_ends(until, Fault::Disk(node as u8));
+            }
+            FaultKind::DiskRot if self.net.processes[node].alive && self.may_rot() => {
+                self.rot(node, until);
+            }
+            _ => {}
+        }
+    }
+
+    /// The second blow of a relapse.
+    pub(crate) fn on_power_cut(&mut self, node: usize) {
+        if self.phase == Phase::Safety {
+            let all = self.plan.weather.provider == Provider::Shm;
+            let kind = if all { FaultKind::PowerCutAll } else { FaultKind::PowerCut };
+            let lasts = 1 + self.net.rng.below(self.plan.fault_ns_max);
+            self.strike_disks(kind, node, lasts);
+        }
+    }
+
+    fn lose_power(&mut self, node: usize) {
+        self.net.coverage.hit(Mark::PowerCut);
+        self.disks[node].lose_power(&mut self.net.rng);
+    }
+
+    /// A bit flips, and the process dies: the next one finds out.
+    fn rot(&mut self, node: usize, until: u64) {
+        if self.disks[node].rot(&mut self.net.rng) {
+            self.crash(node);
+            self.fault_ends(until, Fault::Crash(node as u8));
+        }
+    }
+
+    /// I1.
+    fn may_rot(&self) -> bool {
+        let n_rotten = self.disks.iter().filter(|disk| disk.is_rotten()).count();
+        n_rotten + 1 + majority(self.plan.members) <= self.plan.members
+    }
+
+    /// The disk of `node` works again.
+    pub(crate) fn release_disk(&mut self, node: usize) {
+        if !self.disks[node].is_well() {
+            self.disks[node].mend();
+            while self.complete(node) {}
+            self.net.arm_run(node, self.net.now());
+        }
+    }
+
+    // ---- flushes ----
+
+    /// Plans the end of the flushes that `node` has just asked for.
+    pub(crate) fn plan_flushes(&mut self, node: usize) {
+        for _ in 0..self.disks[node].take_unplanned() {
+            let disks = &self.plan.disks;
+            let delay = disks.latency_ns + self.net.rng.below(disks.jitter_ns + 1);
+            self.look_at_disk_in(node, delay);
+        }
+    }
+
+    fn look_at_disk_in(&mut self, node: usize, delay: u64) {
+        let life = self.net.processes[node].life;
+        let what = Happening::Disk { node: node as u8, life };
+        self.net.queue.push(self.net.now() + delay, what);
+    }
+
+    /// A flush comes to its end, unless the disk is held: then all do when it is released.
+    pub(crate) fn on_disk(&mut self, node: usize, life: u32) {
+        let process = &self.net.processes[node];
+        if !process.alive || process.life != life {
+            return;
+        }
+        if self.complete(node) {
+            self.net.arm_run(node, self.net.now());
+        }
+    }
+
+    /// Whether another flush of `node` has come to its end.
+    fn complete(&mut self, node: usize) -> bool {
+        let was_full = self.disks[node].is_full;
+        let Ok(is_done) = self.disks[node].complete() else {
+            // Nobody knows what is on the disk now. The next life finds out.
+            self.net.coverage.hit(Mark::SyncFailed);
+            self.crash(node);
+            let back = 1 + self.net.rng.below(self.plan.fault_ns_max);
+            self.fault_ends(self.net.now() + back, Fault::Crash(node as u8));
+            return false;
+        };
+        let disk = &mut self.disks[node];
+        if disk.is_full != was_full {
+            self.net.coverage.hit(if was_full { Mark::RoomAgain } else { Mark::DiskFull });
+            self.net.arm_run(node, self.net.now());
+        }
+        let now = self.net.now();
+        let disk = &mut self.disks[node];
+        if disk.is_full && disk.watched_until <= now {
+            disk.watched_until = now + RETRY_NS;
+            // Space may have been given back meanwhile, by a snapshot of its own.
+            self.look_at_disk_in(node, RETRY_NS);
+        }
+        is_done
+    }
+}
