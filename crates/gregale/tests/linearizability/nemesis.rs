@@ -89,9 +89,6 @@ const DURABLE: [Fault; 8] = [
 /// Within so long a replacement may be disturbed: most are in the middle of it.
 const REPLACE_MS: u64 = 400;
 
-/// And how often these, where the power fails.
-const N_CUTS: usize = 6;
-
 /// See the module's text.
 pub(crate) struct Nemesis<'a> {
     cluster: &'a mut Cluster,
@@ -120,36 +117,34 @@ impl<'a> Nemesis<'a> {
     }
 
     /// Commits all faults, in an order of its own; how often the leader changed.
-    pub(crate) fn run(mut self, n_rounds: u32, place: Place<'_>) -> usize {
-        for _ in 0..n_rounds {
-            let mut faults = match place {
-                Place::Memory => ROUND.to_vec(),
-                Place::Disk => [&ROUND[..], &DURABLE].concat(),
-                Place::Power(_) => vec![Fault::KillLeader, Fault::KillFollower, Fault::KillAll],
-                Place::OnePower(_) => vec![Fault::KillLeader, Fault::KillLeader, Fault::KillAll],
-                // Its first word is believed: then nothing is left of the rest.
-                Place::LyingPower(_) => vec![Fault::CutPower(Manner::DropAll)],
-            };
-            if let Place::Power(_) | Place::OnePower(_) = place {
-                for n in 0..N_CUTS {
-                    let some = Manner::KeepSome(self.rng.below(u64::MAX));
-                    faults.push(Fault::CutPower(if n % 3 == 0 { Manner::DropAll } else { some }));
-                }
+    pub(crate) fn run(mut self, n_cuts: usize, place: Place<'_>) -> usize {
+        let mut faults = match place {
+            Place::Memory => ROUND.to_vec(),
+            Place::Disk => [&ROUND[..], &DURABLE].concat(),
+            Place::Power(_) => vec![Fault::KillLeader, Fault::KillFollower, Fault::KillAll],
+            Place::OnePower(_) => vec![Fault::KillLeader, Fault::KillLeader, Fault::KillAll],
+            // Its first word is believed: then nothing is left of the rest.
+            Place::LyingPower(_) => vec![Fault::CutPower(Manner::DropAll)],
+        };
+        if let Place::Power(_) | Place::OnePower(_) = place {
+            for n in 0..n_cuts {
+                let some = Manner::KeepSome(self.rng.below(u64::MAX));
+                faults.push(Fault::CutPower(if n % 3 == 0 { Manner::DropAll } else { some }));
             }
-            for n in (1..faults.len()).rev() {
-                faults.swap(n, self.rng.below(n as u64 + 1) as usize);
-            }
-            for fault in faults {
-                self.wait_for_writes(&format!("{fault:?}"));
-                match (fault, place) {
-                    (Fault::CutPower(manner), Place::Power(disk) | Place::LyingPower(disk)) => {
-                        self.cut_power(disk, manner);
-                    }
-                    (Fault::CutPower(manner), Place::OnePower(disk)) => {
-                        self.cut_power_of_the_third(disk, manner);
-                    }
-                    _ => self.commit(fault),
+        }
+        for n in (1..faults.len()).rev() {
+            faults.swap(n, self.rng.below(n as u64 + 1) as usize);
+        }
+        for fault in faults {
+            self.wait_for_writes(&format!("{fault:?}"));
+            match (fault, place) {
+                (Fault::CutPower(manner), Place::Power(disk) | Place::LyingPower(disk)) => {
+                    self.cut_power(disk, manner);
                 }
+                (Fault::CutPower(manner), Place::OnePower(disk)) => {
+                    self.cut_power_of_the_third(disk, manner);
+                }
+                _ => self.commit(fault),
             }
         }
         if !matches!(place, Place::Memory | Place::Disk) {

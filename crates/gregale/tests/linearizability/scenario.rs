@@ -35,8 +35,8 @@ pub(crate) struct Scenario<'a> {
     pub(crate) seed: u64,
     /// A third of them each are roaming, impatient and loyal.
     pub(crate) n_clients: u64,
-    /// How often each fault is committed.
-    pub(crate) n_rounds: u32,
+    /// How often the power is cut, where it can be.
+    pub(crate) n_cuts: usize,
 }
 
 /// What happened.
@@ -120,7 +120,7 @@ pub(crate) fn run(scenario: &Scenario<'_>) -> Record {
         {
             let _ends = Ends(&shared.is_over);
             let nemesis = Nemesis::new(&mut cluster, Path::new(path), &shared, scenario.seed);
-            n_leader_changes = nemesis.run(scenario.n_rounds, scenario.place);
+            n_leader_changes = nemesis.run(scenario.n_cuts, scenario.place);
         }
         for client in clients {
             history.ops.extend(client.join().expect("its own message stands above").ops);

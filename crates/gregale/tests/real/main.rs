@@ -14,4 +14,6 @@ mod members;
 mod ops;
 mod recover;
 mod refusals;
+mod serve;
 mod sessions;
+mod volume;

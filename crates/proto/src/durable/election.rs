@@ -24,6 +24,15 @@ pub(super) struct Owed {
     candidate: Incarnation,
 }
 
+/// Whether `log` itself says that its disk votes for the seat `me`.
+pub(super) fn is_voter(me: Rank, log: &Log) -> bool {
+    log.members().is_some_and(|(_, members)| votes(me, log, members))
+}
+
+pub(super) fn votes(me: Rank, log: &Log, members: &Members) -> bool {
+    members.voters.contains(me) && members.incarnation(me) == log.incarnation()
+}
+
 impl<V: Variant> Durable<V> {
     /// Begins an election, if this node may be elected.
     pub(super) fn campaign<H: Host>(&mut self, host: &mut H) {

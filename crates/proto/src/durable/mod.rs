@@ -85,7 +85,7 @@ use alloc::vec::Vec;
 use base::{At, Ballot, Event, Incarnation, Instant, MemberSet, Prefix, Rank, Slot};
 use core::marker::PhantomData;
 use core::time::Duration;
-use election::{Candidacy, Owed};
+use election::{Candidacy, Owed, is_voter, votes};
 use follower::Following;
 use leader::Term;
 use log::Log;
@@ -159,15 +159,6 @@ pub struct Durable<V: Variant = Sound> {
     scratch: Vec<u8>,
     record: Vec<u64>,
     variant: PhantomData<V>,
-}
-
-/// Whether `log` itself says that its disk votes for the seat `me`.
-fn is_voter(me: Rank, log: &Log) -> bool {
-    log.members().is_some_and(|(_, members)| votes(me, log, members))
-}
-
-fn votes(me: Rank, log: &Log, members: &Members) -> bool {
-    members.voters.contains(me) && members.incarnation(me) == log.incarnation()
 }
 
 fn disk<H: Host>(host: &mut H) -> &mut H::Disk {

@@ -1,0 +1,143 @@
+//! Members without a supervisor: `gregale serve`, one file each, over tcp.
+
+use crate::support::{GREGALE, PATIENCE, free_ports, signal, wait_until};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// One process of `gregale serve`; its end is the guard's.
+struct Server {
+    process: Child,
+    /// Its memory, as a host of its own would have it.
+    _memory: tempfile::TempDir,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Three seats, and where they are.
+struct Layout {
+    clients: u16,
+    controls: u16,
+    fabrics: u16,
+    base: tempfile::TempDir,
+}
+
+impl Layout {
+    fn new() -> Layout {
+        let base = tempfile::tempdir().unwrap();
+        std::fs::write(base.path().join("secret"), "a secret that three members share").unwrap();
+        let [clients, controls, fabrics] = [3; 3].map(free_ports);
+        Layout { clients, controls, fabrics, base }
+    }
+
+    /// Starts member `id` with the disk called `disk`.
+    fn serve(&self, id: u16, disk: &str, start: &str) -> Server {
+        let memory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let mut text = format!(
+            "cluster = \"three\"\nmember = {id}\nfabric = \"tcp\"\nprotocol = \"durable\"\n\
+             durability = \"disk-quorum\"\nstart = \"{start}\"\ndirectory = {:?}\ndata = {:?}\n\
+             secret_file = {:?}\nsnapshot_log_bytes = 20000\n",
+            memory.path(),
+            self.base.path().join(disk),
+            self.base.path().join("secret"),
+        );
+        for seat in 0..3 {
+            let at = |first| format!("\"127.0.0.1:{}\"", first + seat);
+            let [client, control, fabric] = [self.clients, self.controls, self.fabrics].map(at);
+            text += &format!(
+                "[[members]]\nid = {}\nclient = {client}\ncontrol = {control}\nfabric = {fabric}\n",
+                seat + 1
+            );
+        }
+        let file = self.base.path().join(format!("{disk}.toml"));
+        std::fs::write(&file, text).unwrap();
+        let mut command = Command::new(GREGALE);
+        command.args(["serve", "--config"]).arg(file).stdin(Stdio::null()).stdout(Stdio::null());
+        Server { process: command.spawn().unwrap(), _memory: memory }
+    }
+
+    fn cli(&self, id: u16, words: &[&str]) -> String {
+        let port = (self.clients + id - 1).to_string();
+        let output = Command::new("redis-cli").args(["-p", &port]).args(words).output();
+        let output = output.expect("redis-cli is needed: apt-get install redis-tools");
+        String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+    }
+
+    fn wait_for_write(&self, at: u16, key: &str, value: &str) {
+        wait_until("a write", || self.cli(at, &["SET", key, value]) == "OK");
+    }
+
+    /// How member `id` takes part, and which incarnation does, as member 1 says.
+    fn seat(&self, id: u16) -> Option<(String, u64)> {
+        let address = format!("127.0.0.1:{}", self.clients);
+        let words = ["status", "--connect", &address, "--format", "json"];
+        let output = Command::new(GREGALE).args(words).output().unwrap();
+        let status: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
+        let member = &status["members"][usize::from(id) - 1];
+        Some((member["membership"].as_str()?.to_owned(), member["incarnation"].as_u64()?))
+    }
+}
+
+fn has_identity(base: &Path, disk: &str) -> bool {
+    base.join(disk).join("identity").exists()
+}
+
+#[test]
+fn a_new_disk_joins_in_the_place_of_a_dead_member_without_a_supervisor() {
+    let layout = Layout::new();
+    let _first = layout.serve(1, "one", "bootstrap");
+    let second = layout.serve(2, "two", "bootstrap");
+    let third = layout.serve(3, "three", "bootstrap");
+    layout.wait_for_write(3, "k", "v");
+    let value = "x".repeat(1000);
+    for n in 0..100 {
+        // More than the log keeps: the new disk is sent a state.
+        layout.wait_for_write(1, &format!("k{n}"), &value);
+    }
+    assert_eq!(layout.seat(3), Some(("voter".into(), 1)));
+
+    drop(third);
+    layout.wait_for_write(1, "k", "while it is away");
+    let fourth = layout.serve(3, "four", "join");
+    let mut incarnation = 0;
+    wait_until("the new incarnation to vote", || match layout.seat(3) {
+        Some((membership, number)) => {
+            incarnation = number;
+            membership == "voter" && number > 1
+        }
+        None => false,
+    });
+    assert!(has_identity(layout.base.path(), "four"));
+    wait_until("an answer", || layout.cli(3, &["DBSIZE"]) == "101");
+    assert_eq!(layout.cli(3, &["GET", "k"]), "while it is away");
+
+    // It counts: with it and one other the cluster goes on.
+    signal(second.process.id(), "STOP");
+    layout.wait_for_write(3, "k", "without the second");
+    signal(second.process.id(), "CONT");
+
+    // Its next life goes on with what its directory holds, though the file says `join`.
+    drop(fourth);
+    layout.wait_for_write(1, "k", "once more");
+    let _fourth = layout.serve(3, "four", "join");
+    wait_until("its answer", || layout.cli(3, &["GET", "k"]) == "once more");
+    assert_eq!(layout.seat(3), Some(("voter".into(), incarnation)));
+
+    // The old disk is told that it was replaced, and ends.
+    drop(_fourth);
+    let mut old = layout.serve(3, "three", "bootstrap");
+    let end = std::time::Instant::now() + PATIENCE;
+    let status = loop {
+        if let Some(status) = old.process.try_wait().unwrap() {
+            break status;
+        }
+        assert!(std::time::Instant::now() < end, "it goes on as if nothing had happened");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    };
+    assert!(!status.success(), "{status}");
+    layout.wait_for_write(1, "k", "and it has changed nothing");
+}
