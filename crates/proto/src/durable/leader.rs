@@ -84,11 +84,6 @@ impl Term {
         voters.contains(rank) && voters.contains(me) && ahead.count() + 1 >= majority(voters.len())
     }
 
-    /// When those who are not needed are to be woken all the same.
-    pub(super) fn spare_at(&self) -> Option<Instant> {
-        self.undecided_since.map(|since| since.plus(SPARE_AFTER))
-    }
-
     pub(super) fn durable_at(&self, member: Rank) -> Prefix {
         self.streams[member.index()].durable
     }
@@ -378,14 +373,24 @@ impl<V: Variant> Durable<V> {
         self.scratch = scratch;
     }
 
+    /// When those who are not needed are to be woken all the same.
+    pub(super) fn late_at(&self) -> Option<Instant> {
+        match &self.office {
+            Office::Leader(term) if !self.peer_works => {
+                term.undecided_since.map(|since| since.plus(SPARE_AFTER))
+            }
+            Office::Leader(_) | Office::Candidate(_) | Office::None => None,
+        }
+    }
+
     /// Something is undecided for long: whoever has not acknowledged it is woken.
     pub(super) fn wake_spares(&mut self) {
         let end = self.log.end();
-        let (now, committed) = (self.now, self.committed);
+        let (now, committed, late_at) = (self.now, self.committed, self.late_at());
         let Office::Leader(term) = &mut self.office else { return };
         if committed >= end {
             term.undecided_since = None;
-        } else if term.spare_at().is_none_or(|at| at <= now) {
+        } else if late_at.is_none_or(|at| at <= now) {
             let late = term.undecided_since.replace(now).is_some();
             let behind = |rank: &Rank| late && term.durable_at(*rank) < end;
             self.to_wake = self.to_wake.union(term.peers.iter().filter(behind).collect());

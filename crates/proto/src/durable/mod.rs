@@ -305,8 +305,9 @@ impl<V: Variant> Durable<V> {
 
     /// T9 is the fabric's; that a sleeper looks at its ring is ours.
     fn wake<H: Host>(&mut self, host: &mut H) {
-        let to_wake = core::mem::take(&mut self.to_wake);
         if !self.peer_works {
+            self.wake_spares();
+            let to_wake = core::mem::take(&mut self.to_wake);
             to_wake.iter().for_each(|rank| host.wake(rank));
         }
     }
@@ -394,7 +395,6 @@ impl<V: Variant> Replicator for Durable<V> {
     ) -> Result<Slot, Refused> {
         self.now = now;
         let slot = self.propose_value(value, host);
-        self.wake_spares();
         self.wake(host);
         slot
     }
@@ -524,16 +524,11 @@ impl<V: Variant> Replicator for Durable<V> {
         self.flush(host);
         self.acknowledge(host);
         self.feed_all(host);
-        self.wake_spares();
         self.wake(host);
     }
 
     fn deadline(&self) -> Option<Instant> {
-        let spare_at = match &self.office {
-            Office::Leader(term) if !self.peer_works => term.spare_at(),
-            Office::Leader(_) | Office::Candidate(_) | Office::None => None,
-        };
-        [self.nudge_at, self.retry_at, self.aside_until, spare_at].into_iter().flatten().min()
+        [self.nudge_at, self.retry_at, self.aside_until, self.late_at()].into_iter().flatten().min()
     }
 
     fn state_head(&self, prefix: Prefix) -> Option<StateHead> {
