@@ -75,6 +75,8 @@ pub struct Node<F, M: Multicast, A> {
     inbox: Inbox,
     /// Nodes that have said something.
     heard: MemberSet,
+    /// Groups whose member here was told something since it settled.
+    touched: GroupSet,
     poller: Poller,
     ready: Vec<Ready>,
     clock: Clock,
@@ -140,6 +142,7 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
             deliveries: Vec::new(),
             inbox: Inbox::new(),
             heard: MemberSet::EMPTY,
+            touched: GroupSet::EMPTY,
             poller,
             ready: Vec::new(),
             clock: Clock::start(),
@@ -240,6 +243,7 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
             worked |= self.take_local();
         }
         self.mind_time();
+        self.settle();
         worked |= self.hand_over();
         let tells = self.desk.now >= self.tell_at;
         if tells {
@@ -251,6 +255,16 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
         self.desk.figures.frame_bytes = self.world.streams.n_bytes;
         // N3: what a tick or Ω had one member say to another is work, too.
         worked || !self.world.local.is_empty() && !self.desk.is_full
+    }
+
+    /// What a turn has brought is a batch: its members answer it together.
+    fn settle(&mut self) {
+        for group in std::mem::take(&mut self.touched).iter() {
+            let Some(at) = self.member_of[group.index()] else { continue };
+            let member = &mut self.members[usize::from(at)];
+            self.world.acting = member.pid;
+            member.machine.settle(self.desk.now, &mut self.world);
+        }
     }
 
     /// What the application multicast goes to its destinations.
@@ -342,6 +356,7 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
 
     fn hand(&mut self, to: GroupSet, parcel: &Parcel<M::Wire>) {
         let now = self.desk.now;
+        self.touched = self.touched.union(to);
         for group in to.iter() {
             let Some(at) = self.member_of[group.index()] else { continue };
             let member = &mut self.members[usize::from(at)];
@@ -374,6 +389,7 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
             if member.machine.deadline().is_some_and(|at| at <= now) {
                 member.machine.tick(now, &mut self.world);
             }
+            self.touched.insert(member.pid.group);
         }
         let places = &self.world.places;
         let nodes = Rank::all(places.n_nodes());

@@ -184,6 +184,8 @@ where
             Parcel::Tick => next.tick(now, &mut out),
             Parcel::Trust(leader) => next.trust(*leader, now, &mut out),
         }
+        // Every event is a batch of its own.
+        next.settle(now, &mut out);
         let mut sent = Vec::new();
         for (to, wire) in out.sent {
             let parcel = self.parcels.number(Parcel::Wire(self.pids[at], wire));

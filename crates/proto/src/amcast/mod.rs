@@ -125,7 +125,7 @@ pub struct Config {
 /// The runtime's part: what arrives from another process goes to [`Multicast::on_wire`]; what a
 /// sender multicasts goes to [`Multicast::on_start`] at every member of every destination group;
 /// [`Multicast::trust`] follows Ω; [`Multicast::tick`] is called not later than
-/// [`Multicast::deadline`].
+/// [`Multicast::deadline`]; after any of these, or after a batch of them, [`Multicast::settle`].
 pub trait Multicast: Sized + 'static {
     /// What travels between its processes.
     type Wire: Wire;
@@ -154,6 +154,10 @@ pub trait Multicast: Sized + 'static {
     /// Looks at the time.
     fn tick<H: Host<Self::Wire>>(&mut self, now: Instant, host: &mut H);
 
+    /// Does what follows from everything that has happened since the last time: a protocol may leave
+    /// it until here, so that a batch costs one answer.
+    fn settle<H: Host<Self::Wire>>(&mut self, _now: Instant, _host: &mut H) {}
+
     /// When [`Multicast::tick`] has something to do.
     fn deadline(&self) -> Option<Instant>;
 
@@ -172,7 +176,7 @@ pub trait Multicast: Sized + 'static {
     }
 
     /// What a wire message is about: for the check of genuineness.
-    fn about(wire: &Self::Wire) -> About;
+    fn about(wire: &Self::Wire) -> impl Iterator<Item = About>;
 }
 
 /// What a wire message is about.

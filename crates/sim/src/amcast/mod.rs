@@ -9,6 +9,7 @@
 
 mod bytes;
 mod checks;
+mod counts;
 pub mod history;
 mod mutants;
 mod plan;
@@ -19,9 +20,9 @@ pub mod steps;
 mod world;
 
 pub use checks::{Promised, Property, Violation, judge, judge_realtime};
+pub use counts::Counts;
 pub use history::History;
 pub use mutants::{Mutant, mutants};
-pub use world::Counts;
 
 use crate::sweep::caught;
 use process::Protocol;

@@ -207,12 +207,7 @@ pub fn mutants() -> Vec<Mutant> {
         IgnoreFloor: IGNORE_FLOOR = true;
         ForgetNames: FORGET_NAMES = true;
     }
-    // Of three, any two meet the primary and whoever relied on it: these bugs need five.
-    primcast! { list, five;
-        DropWhilePromised: DROP_WHILE_PROMISED = true;
-        ClocksOfLaterEpochs: CLOCKS_OF_LATER_EPOCHS = true;
-        NoQuorumClock: NO_QUORUM_CLOCK = true;
-    }
+    primcast! { list, five; DropWhilePromised: DROP_WHILE_PROMISED = true; }
     primcast! { list, hop.clone();
         SkipOneDestination: SKIP_ONE_DESTINATION = true;
     }
@@ -225,6 +220,9 @@ pub fn mutants() -> Vec<Mutant> {
         PastQuorumMinusOne: PAST_QUORUM_MINUS_ONE by minority_ahead_dies;
         PastInAnyEpoch: PAST_IN_ANY_EPOCH by overtaken_primary_and_a_later_promise;
         CandidateCounts: CANDIDATE_COUNTS by candidate_ahead;
+        // Of three, any two meet the primary and whoever relied on it: these two need five.
+        NoQuorumClock: NO_QUORUM_CLOCK by minority_ahead_dies;
+        ClocksOfLaterEpochs: CLOCKS_OF_LATER_EPOCHS by later_promise_of_five;
     }
     other! { list, restless;
         Whitebox with WhiteboxQuorum: "whitebox: COMMIT_WITHOUT_QUORUM" COMMIT_WITHOUT_QUORUM;

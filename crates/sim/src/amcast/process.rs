@@ -16,6 +16,7 @@ pub(super) trait Process<W> {
     fn on_wire(&mut self, from: Pid, wire: &W, now: Instant, out: &mut Outbox<W>);
     fn trust(&mut self, leader: Rank, now: Instant, out: &mut Outbox<W>);
     fn tick(&mut self, now: Instant, out: &mut Outbox<W>);
+    fn settle(&mut self, now: Instant, out: &mut Outbox<W>);
     fn deadline(&self) -> Option<Instant>;
     fn is_primary(&self) -> bool;
     fn safe_ts(&self) -> Option<Timestamp>;
@@ -39,6 +40,10 @@ impl<M: Multicast> Process<M::Wire> for M {
         Multicast::tick(self, now, out);
     }
 
+    fn settle(&mut self, now: Instant, out: &mut Outbox<M::Wire>) {
+        Multicast::settle(self, now, out);
+    }
+
     fn deadline(&self) -> Option<Instant> {
         Multicast::deadline(self)
     }
@@ -60,7 +65,7 @@ impl<M: Multicast> Process<M::Wire> for M {
 pub(super) struct Protocol<W> {
     pub(super) survives_crashes: bool,
     pub(super) new: fn(&Config, Pid) -> Box<dyn Process<W>>,
-    pub(super) about: fn(&W) -> About,
+    pub(super) about: fn(&W) -> Vec<About>,
 }
 
 impl<W> Protocol<W> {
@@ -68,7 +73,7 @@ impl<W> Protocol<W> {
         Protocol {
             survives_crashes: M::SURVIVES_CRASHES,
             new: |config, me| Box::new(M::new(config, me)),
-            about: M::about,
+            about: |wire| M::about(wire).collect(),
         }
     }
 }

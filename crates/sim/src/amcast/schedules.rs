@@ -50,6 +50,25 @@ where
     script
 }
 
+/// Of five, process 2 has taken over, with 3 and 4, from 1; 0 and 1 do not know, and are beyond 9.
+/// Then 4 hears of the 9: under its later promise, which lends the old epoch no clock.
+pub(super) fn later_promise_of_five<M: Multicast>() -> Script<M>
+where
+    M::Wire: Debug + PartialEq,
+{
+    let mut script = ahead::<M>(5, &[2, 3]);
+    script.slow_link(pid(1, 0), pid(0, 4), 12);
+    script.multicast(A, &[0, 1]);
+    script.pass(4);
+    script.slow_link(pid(0, 2), pid(0, 0), LATE);
+    script.slow_link(pid(0, 2), pid(0, 1), LATE);
+    script.trust_by(pid(0, 2), 2);
+    script.pass(12);
+    script.multicast(B, &[0]);
+    script.pass(300);
+    script
+}
+
 /// Both followers are beyond 9, and the primary goes on from 1.
 pub(super) fn primary_behind<M: Multicast>() -> Script<M>
 where

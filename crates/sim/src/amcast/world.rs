@@ -7,6 +7,7 @@
 //! - W3 Everything is drawn from one seed; equal times are taken in the order of pushing.
 
 use super::bytes::round_trip;
+use super::counts::Counts;
 use super::history::{Happened, Held, History, Meant};
 use super::process::{Outbox, Process, Protocol};
 use base::{Instant, Rank, Rng};
@@ -50,6 +51,8 @@ enum What<W> {
         process: usize,
         leader: Rank,
     },
+    /// A batch of events ends.
+    Settle(usize),
     Resume(usize),
     Reconnect(usize),
     /// The plan's next step: its meaning is the driver's.
@@ -105,65 +108,22 @@ struct Seat<W> {
     tick_at: Option<u64>,
     /// What was delivered to its application, in order: the application's whole state.
     applied: Vec<(MessageId, Timestamp)>,
+    /// It is in the middle of a batch.
+    settles: bool,
     /// Its real clock, relative to true time; `None` if nobody attests it.
     skew: Option<i64>,
 }
 
-/// How often interesting cases were reached.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Processes that died.
-    pub crashes: u64,
-    /// Of them primaries.
-    pub crashes_of_primaries: u64,
-    /// A process became primary that was not.
-    pub new_primaries: u64,
-    /// Two primaries of one group at once.
-    pub two_primaries: u64,
-    /// Processes stopped for a while.
-    pub pauses: u64,
-    /// Links cut for a while.
-    pub cuts: u64,
-    /// Senders that died half way.
-    pub broken_senders: u64,
-    /// Wire messages.
-    pub sent: u64,
-    /// Deliveries.
-    pub delivered: u64,
-    /// Messages to several groups.
-    pub global: u64,
-    /// States that were handed over to members that had fallen behind.
-    pub states: u64,
-}
-
-impl Counts {
-    /// Adds another run's.
-    pub fn add(&mut self, other: &Counts) {
-        let pairs = [
-            (&mut self.crashes, other.crashes),
-            (&mut self.crashes_of_primaries, other.crashes_of_primaries),
-            (&mut self.new_primaries, other.new_primaries),
-            (&mut self.two_primaries, other.two_primaries),
-            (&mut self.pauses, other.pauses),
-            (&mut self.cuts, other.cuts),
-            (&mut self.broken_senders, other.broken_senders),
-            (&mut self.sent, other.sent),
-            (&mut self.delivered, other.delivered),
-            (&mut self.global, other.global),
-            (&mut self.states, other.states),
-        ];
-        pairs.into_iter().for_each(|(sum, more)| *sum += more);
-    }
-}
-
 pub(super) struct World<W> {
-    about: fn(&W) -> About,
+    about: fn(&W) -> Vec<About>,
     processes: Vec<Seat<W>>,
     links: Vec<Link<W>>,
     heap: BinaryHeap<Entry<W>>,
     pushed: u64,
     pub(super) now: u64,
     pub(super) rng: Rng,
+    /// How events come in batches. Of its own: a seed's other draws stay what they were.
+    batches: Rng,
     weather: Weather,
     clock_error: u64,
     pub(super) history: History,
@@ -202,6 +162,7 @@ impl<W: Wire + Debug + PartialEq> World<W> {
                 inbox: VecDeque::new(),
                 tick_at: None,
                 applied: Vec::new(),
+                settles: false,
                 skew: Some(0),
             })
             .collect();
@@ -213,6 +174,7 @@ impl<W: Wire + Debug + PartialEq> World<W> {
             heap: BinaryHeap::new(),
             pushed: 0,
             now: 0,
+            batches: rng.clone().fork(),
             rng,
             weather,
             clock_error: 0,
@@ -331,7 +293,7 @@ impl<W: Wire + Debug + PartialEq> World<W> {
             What::Resume(process) => self.resume(process),
             What::Reconnect(link) => self.reconnect(link),
             What::Arrive { link, number, parcel } => self.arrive(link, number, parcel),
-            what @ (What::Tick(_) | What::Trust { .. }) => self.handle(what),
+            what @ (What::Tick(_) | What::Settle(_) | What::Trust { .. }) => self.handle(what),
         }
         Ok(None)
     }
@@ -353,7 +315,7 @@ impl<W: Wire + Debug + PartialEq> World<W> {
     fn target(&self, what: &What<W>) -> usize {
         match what {
             What::Arrive { link, .. } => link % self.processes.len(),
-            What::Tick(process) | What::Trust { process, .. } => *process,
+            What::Tick(process) | What::Settle(process) | What::Trust { process, .. } => *process,
             What::Resume(_) | What::Reconnect(_) | What::Plan(_) => {
                 unreachable!("handled by the world itself")
             }
@@ -397,10 +359,33 @@ impl<W: Wire + Debug + PartialEq> World<W> {
                 self.processes[process].machine.tick(now, &mut out);
             }
             What::Trust { leader, .. } => machine.trust(*leader, now, &mut out),
+            What::Settle(_) => self.processes[process].settles = false,
             What::Resume(_) | What::Reconnect(_) | What::Plan(_) => {}
         }
+        self.settle(process, now, &mut out);
         self.note_step(process, &what, &out);
         self.take(process, was_primary, out);
+    }
+
+    /// A batch may end with this event or with a later one: what follows from it waits for its end.
+    /// Where steps are counted, every event is a batch.
+    fn settle(&mut self, process: usize, now: Instant, out: &mut Outbox<W>) {
+        if self.processes[process].settles {
+            return;
+        }
+        let waits = match self.weather {
+            Weather::Exact(_) => None,
+            Weather::Windy { most, .. } => {
+                self.batches.chance(1, 3).then(|| self.batches.below(most / 4 + 1))
+            }
+        };
+        match waits {
+            Some(wait) => {
+                self.processes[process].settles = true;
+                self.push(self.now + wait, What::Settle(process));
+            }
+            None => self.processes[process].machine.settle(now, out),
+        }
     }
 
     fn take(&mut self, process: usize, was_primary: bool, out: Outbox<W>) {
@@ -455,12 +440,12 @@ impl<W: Wire + Debug + PartialEq> World<W> {
         let (from, to) = (self.processes[from].pid, self.processes[to].pid);
         let has_both = |dest: GroupSet| dest.contains(from.group) && dest.contains(to.group);
         let meant = &self.history.meant;
-        let is_business = match (self.about)(wire) {
+        let is_business = |about| match about {
             About::Message(id) => meant.get(&id).is_some_and(|meant| has_both(meant.dest)),
             About::Clock => meant.values().any(|meant| has_both(meant.dest)),
             About::Group => from.group == to.group,
         };
-        if !is_business && self.history.strayed.len() < 4 {
+        if !(self.about)(wire).into_iter().all(is_business) && self.history.strayed.len() < 4 {
             self.history.strayed.push(format!("{from:?} tells {to:?}: {wire:?}"));
         }
     }

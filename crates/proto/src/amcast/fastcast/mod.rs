@@ -31,6 +31,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use base::{Ballot, Instant, Rank};
+use core::iter;
 use core::marker::PhantomData;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -438,8 +439,8 @@ impl<V: Variant> Multicast for Fastcast<V> {
         self.role == Role::Leader
     }
 
-    fn about(wire: &FastcastWire) -> About {
-        match wire {
+    fn about(wire: &FastcastWire) -> impl Iterator<Item = About> {
+        iter::once(match wire {
             FastcastWire::Soft { id, .. }
             | FastcastWire::Hard { id, .. }
             | FastcastWire::Pull(id) => About::Message(*id),
@@ -449,6 +450,6 @@ impl<V: Variant> Multicast for Fastcast<V> {
             | FastcastWire::NewEpoch(_)
             | FastcastWire::Promise { .. }
             | FastcastWire::NewState { .. } => About::Group,
-        }
+        })
     }
 }

@@ -110,7 +110,7 @@ impl Retained {
 impl<V: Variant> Machine<V> {
     /// Whether this message was delivered here, and nothing else is known of it any more (P8).
     pub(super) fn is_gone(&self, id: MessageId) -> bool {
-        self.seen.contains(id) && !self.records.contains_key(&id) && !V::FORGET_NAMES
+        !self.records.contains(id) && self.seen.contains(id) && !V::FORGET_NAMES
     }
 
     /// P7: whether others have forgotten what was not delivered here.
@@ -135,11 +135,11 @@ impl<V: Variant> Machine<V> {
         let n_enough = if V::FORGET_EARLY { |_| 1 } else { base::majority };
         let most = if V::FORGET_EARLY { 0 } else { most };
         self.retained.give_up(most, n_enough, |place, id| {
-            records.remove(&id);
+            records.remove(id);
             *floor = place.max(*floor);
         });
         if records.len() < n_before {
-            self.log.retain(|id| records.contains_key(id));
+            self.log.retain(|id| records.contains(*id));
         }
     }
 
@@ -206,7 +206,8 @@ impl<V: Variant> Machine<V> {
         let Some(app) = host.state() else { return };
         self.state_sent_at[from.rank.index()] = Some(now);
         let kept = self.retained.queues.values().flatten().map(|((at, _), id)| {
-            (*at, self.records[id].body.clone().expect("what was delivered was here"))
+            let record = self.records.get(*id).expect("it is kept");
+            (*at, record.body.clone().expect("what was delivered was here"))
         });
         let state = Handover {
             through: self.last,
@@ -238,37 +239,39 @@ impl<V: Variant> Machine<V> {
         }
         host.install(&state.app, through);
         (self.seen, self.last) = (state.seen.clone(), through);
-        let is_in_it = |(id, record): &(&MessageId, &mut Record)| {
-            !record.is_delivered && state.seen.contains(**id)
-        };
-        for (id, record) in self.records.iter_mut().filter(is_in_it) {
+        let is_in_it =
+            |id: &MessageId, record: &Record| !record.is_delivered && state.seen.contains(*id);
+        for id in self.records.names(is_in_it) {
+            let record = self.records.known(id);
             record.is_delivered = true;
             if let Some(bound) = record.bound.take() {
-                self.pending.remove(&(bound, *id));
+                self.pending.remove(&(bound, id));
             }
-            self.undelivered.remove(id);
-            self.unproposed.remove(id);
         }
         // What the sender remembers others may need from here, too; the rest it had forgotten, and
         // its floor says so (P7). What waits to enter the log keeps its turn (P4).
         let mut kept = state.kept.clone();
         kept.sort_unstable_by_key(|(at, message)| (*at, message.id));
         for (at, message) in kept.into_iter().filter(|(at, message)| (*at, message.id) > before) {
-            if let Some(record) = self.records.get_mut(&message.id) {
+            if let Some(record) = self.records.get_mut(message.id) {
                 record.body.get_or_insert_with(|| message.clone());
                 self.retained.keep(message.dest, (at, message.id), message.id);
             }
         }
         let is_kept: BTreeSet<MessageId> =
             self.retained.queues.values().flatten().map(|(_, id)| *id).collect();
-        self.records.retain(|id, record| !record.is_delivered || is_kept.contains(id));
+        let is_gone =
+            |id: &MessageId, record: &Record| record.is_delivered && !is_kept.contains(id);
+        for id in self.records.names(is_gone) {
+            self.records.remove(id);
+        }
         let records = &self.records;
-        self.log.retain(|id| records.contains_key(id));
+        self.log.retain(|id| records.contains(*id));
         self.floor = state.floor.max(self.floor);
         // Others may wait for a clock that this process would have had to pass in between.
         self.clock = self.clock.max(through.0);
         let to = self.audience.union(self.me.group.alone());
-        self.report_at_least(through.0, to, host);
+        self.report_at_least(through.0, to);
         self.fetch_at = now;
         self.owed = self.owed.union(to);
         self.tell_later(now);

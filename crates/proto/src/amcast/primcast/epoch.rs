@@ -3,6 +3,7 @@
 use super::{Logged, Machine, Phase, PrimcastWire, Promise};
 use crate::amcast::variant::Variant;
 use crate::amcast::{Host, Pid, Place, Timestamp, To};
+use alloc::vec::Vec;
 use base::{Ballot, Instant, MemberSet, Rank};
 use core::mem;
 
@@ -13,6 +14,7 @@ impl<V: Variant> Machine<V> {
         if self.trusted != Some(self.me.rank) || leads {
             return;
         }
+        self.say(Vec::new(), host); // under the promise that it was acknowledged under
         self.enter(Phase::Candidate, now);
         let epoch = Ballot::above(self.promised, self.me.rank);
         self.promises.clear();
@@ -24,7 +26,7 @@ impl<V: Variant> Machine<V> {
 
     pub(super) fn promise(&self) -> Promise {
         let log = self.log.iter().map(|id| {
-            let record = &self.records[id];
+            let record = self.records.get(*id).expect("it stands in the log");
             let (epoch, ts) = record.tuple.expect("it stands in the log");
             let message = record.body.clone().expect("P2: what stands in the log is here");
             Logged { epoch, ts, message }
@@ -55,6 +57,7 @@ impl<V: Variant> Machine<V> {
         if epoch == self.promised || leader == self.me.rank {
             return;
         }
+        self.say(Vec::new(), host); // under the promise that it was acknowledged under
         self.enter(Phase::Promised, now);
         self.promised = epoch;
         let Promise { clock, current, length, floor, log } = self.promise();
@@ -114,6 +117,7 @@ impl<V: Variant> Machine<V> {
             return;
         }
         self.current = epoch;
+        self.acked_upto = Timestamp::ZERO;
         self.clock = self.clock.max(clock);
         self.floor = floor.max(self.floor);
         self.install(length, log, now);
@@ -126,13 +130,11 @@ impl<V: Variant> Machine<V> {
 
     /// The log is replaced; whatever follows from it is made anew.
     fn install(&mut self, length: u64, log: &[Logged], now: Instant) {
-        let group = self.me.group;
         self.waiting.clear();
         self.pending.clear();
-        for record in self.records.values_mut() {
-            record.tuple = None;
-            record.bound = None;
-        }
+        self.records.for_each(|record| {
+            (record.tuple, record.bound, record.waits) = (None, None, false);
+        });
         self.log.clear();
         self.log_length = length;
         for Logged { epoch, ts, message } in log {
@@ -146,18 +148,6 @@ impl<V: Variant> Machine<V> {
             self.log.push(message.id);
             self.expect(message.id, *ts);
         }
-        let is_unproposed = |record: &super::Record| {
-            record.body.is_some()
-                && record.tuple.is_none()
-                && record.local(group).is_none()
-                && !record.is_delivered
-        };
-        self.unproposed = self
-            .records
-            .iter()
-            .filter(|(_, record)| is_unproposed(record))
-            .map(|(id, _)| *id)
-            .collect();
     }
 
     /// Lines 75 to 81.
@@ -182,14 +172,20 @@ impl<V: Variant> Machine<V> {
             Phase::Candidate => self.enter(Phase::Primary, now),
             Phase::Primary | Phase::Follower => return,
         }
+        if self.phase == Phase::Primary {
+            self.unproposed = self.records.names(|_, record| record.body.is_some());
+        }
         for id in self.log.clone() {
-            let record = &self.records[&id];
+            let record = self.records.known(id);
             let tuple = record.tuple.expect("it stands in the log");
-            if record.acked != Some(tuple.0) {
+            // By name: the primary that proposed it may have died before it told everybody.
+            let is_untold = record.named != Some(tuple.0) && !record.is_delivered;
+            let (dest, is_delivered) = (record.dest, record.is_delivered);
+            if record.acked != Some(tuple.0) || is_untold {
                 self.acknowledge(id, host);
             }
-            if self.phase == Phase::Primary && !self.records[&id].is_delivered {
-                self.ask_all_groups(id, tuple.1, host);
+            if self.phase == Phase::Primary && !is_delivered {
+                self.ask_all_groups(dest, tuple.1, host);
             }
         }
         if self.phase == Phase::Primary && !V::NO_REPORT_OF_NEW_PRIMARY {

@@ -12,6 +12,7 @@
 //! - P3 `current <= promised`, and a primary or follower has them equal. Asserted after each event.
 //! - P4 Proposals of an epoch enter the log in the primary's order. By construction: one queue.
 //! - P5 Reported clocks never fall (`clocks`).
+//! - P9 What a follower acknowledges it names by epoch and timestamp alone (`acks`).
 //! - P6 to P8: what was delivered is forgotten, and never taken for new (`collect`).
 //!
 //! Global: validity, integrity, uniform agreement, total order, prefix order, genuineness, and with
@@ -27,8 +28,9 @@
 //! follower h                    └ ACK ────┘
 //! ```
 //!
-//! Cost in messages: (processes addressed)², each of some twenty bytes; the payload travels once
-//! from the sender to each destination process.
+//! Cost: the payload travels once from the sender to each destination process, and each primary
+//! tells each of them one timestamp. The rest is said once a batch: (processes addressed)²
+//! messages of some twenty bytes, whatever the batch.
 //!
 //! Differs from the listings (algorithms 1 to 3), each rule with a test or a planted bug:
 //! - Line 42: a proposal that arrives between NEW-STATE and the quorum of ACCEPTs is kept.
@@ -40,6 +42,7 @@
 //!   to begin tells Ω's choice (the listings leave that to the agreement of r-multicast).
 //! - One report of the sender's clock, under its promise, travels with every message to a group.
 
+mod acks;
 mod clocks;
 mod collect;
 mod epoch;
@@ -57,13 +60,14 @@ use super::wire::is_addressable;
 use super::{
     About, Config, GroupSet, Host, Message, MessageId, Multicast, Pid, Place, Seen, Timestamp,
 };
+use acks::Acks;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use base::{Ballot, Instant, MemberSet, Rank};
 use clocks::Clocks;
 use collect::Retained;
-use record::Record;
+use record::{Record, Records};
 
 /// What a process is in its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +88,9 @@ struct Promise {
     log: Vec<Logged>,
 }
 
+/// What a primary proposed to the same groups in one go, in order.
+type Batch = (GroupSet, Vec<(MessageId, Timestamp)>);
+
 /// How many undelivered messages one tick asks about: the rest wait for the next.
 const PULLS_MAX: usize = 64;
 
@@ -98,22 +105,29 @@ pub struct Machine<V: Variant = Sound> {
     /// The highest epoch promised.
     promised: Ballot,
     clock: Timestamp,
-    records: BTreeMap<MessageId, Record>,
+    records: Records,
     /// The proposals of the own group, in order (the listings' T).
     log: Vec<MessageId>,
     /// How many the log ever had.
     log_length: u64,
     /// Proposals of `current`'s primary that cannot enter the log yet (P4).
     waiting: VecDeque<(MessageId, Timestamp)>,
-    /// Messages that the own group has still to propose.
-    unproposed: BTreeSet<MessageId>,
+    /// Messages that have come to a primary and that it may have to propose.
+    unproposed: Vec<MessageId>,
     /// Proposed and undelivered, by lower bound of the final timestamp.
     pending: BTreeSet<Place>,
-    /// Undelivered ones that may need something from others, oldest question first is not kept:
-    /// each has its own time.
-    undelivered: BTreeSet<MessageId>,
+    /// When to look for messages that have been undelivered for long.
+    ask_at: Option<Instant>,
     /// What is known of each group's clocks.
     clocks: Vec<Clocks>,
+    /// How far each group's members have acknowledged (P9).
+    acks: Vec<Acks>,
+    /// How far this process has, in `current`.
+    acked_upto: Timestamp,
+    /// Groups that have not heard so.
+    owed_acks: GroupSet,
+    /// Groups that shall hear of the clock, if nothing else tells them.
+    owed_clocks: GroupSet,
     horizon: Horizon<V>,
     /// The last clock said to each group.
     reported: Vec<Timestamp>,
@@ -167,11 +181,11 @@ impl<V: Variant> Machine<V> {
     }
 
     fn record(&mut self, id: MessageId, dest: GroupSet, now: Instant) -> &mut Record {
-        let undelivered = &mut self.undelivered;
-        self.records.entry(id).or_insert_with(|| {
-            undelivered.insert(id);
-            Record::new(dest, now)
-        })
+        if !self.records.contains(id) {
+            self.ask_at.get_or_insert(now.plus(self.config.patience));
+            self.records.insert(id, Record::new(dest, now));
+        }
+        self.records.known(id)
     }
 
     fn enter(&mut self, phase: Phase, now: Instant) {
@@ -182,10 +196,10 @@ impl<V: Variant> Machine<V> {
     /// What follows from whatever has just happened.
     fn advance<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
         self.fetch_if_behind(now, host);
-        if self.phase == Phase::Primary && self.takes_part() {
-            self.propose_all(host);
-        }
-        self.drain(host);
+        let proposes = self.phase == Phase::Primary && self.takes_part();
+        let batches = if proposes { self.propose_all(host) } else { Vec::new() };
+        self.drain();
+        self.say(batches, host);
         self.try_deliver(now, host);
         self.collect(false, host);
         self.list_again(host);
@@ -261,14 +275,18 @@ impl<V: Variant> Multicast for Machine<V> {
             current: epoch,
             promised: epoch,
             clock: Timestamp::ZERO,
-            records: BTreeMap::new(),
+            records: Records::default(),
             log: Vec::new(),
             log_length: 0,
             waiting: VecDeque::new(),
-            unproposed: BTreeSet::new(),
+            unproposed: Vec::new(),
             pending: BTreeSet::new(),
-            undelivered: BTreeSet::new(),
+            ask_at: None,
             clocks: layout.groups().iter().map(|group| Clocks::new(group, layout)).collect(),
+            acks: layout.groups().iter().map(|group| Acks::new(layout.members(group))).collect(),
+            acked_upto: Timestamp::ZERO,
+            owed_acks: GroupSet::EMPTY,
+            owed_clocks: GroupSet::EMPTY,
             horizon: Horizon::new(me.group, layout),
             reported: alloc::vec![Timestamp::ZERO; n_groups],
             audience: GroupSet::EMPTY,
@@ -291,17 +309,11 @@ impl<V: Variant> Multicast for Machine<V> {
         }
     }
 
-    fn on_start<H: Host<PrimcastWire>>(
-        &mut self,
-        message: &Arc<Message>,
-        now: Instant,
-        host: &mut H,
-    ) {
+    fn on_start<H: Host<PrimcastWire>>(&mut self, message: &Arc<Message>, now: Instant, _: &mut H) {
         let is_ours = message.dest.contains(self.me.group);
         let is_ours = is_ours && is_addressable(message.dest, &self.config.layout);
         if is_ours && !self.is_gone(message.id) {
             self.learn(message, now);
-            self.advance(now, host);
         }
     }
 
@@ -321,13 +333,24 @@ impl<V: Variant> Multicast for Machine<V> {
                 let is_ours = dest.contains(self.me.group) && dest.contains(from.group);
                 if is_ours && is_addressable(*dest, &self.config.layout) {
                     self.hear_report(from, report, now);
-                    if !self.is_gone(*id) {
-                        self.on_ack(from, (*id, *dest), (*epoch, *ts), now, host);
+                    self.on_ack(from, (*id, *dest), (*epoch, *ts), now);
+                }
+            }
+            PrimcastWire::Proposals { dest, epoch, batch, report } => {
+                let is_ours = dest.contains(self.me.group) && dest.contains(from.group);
+                if is_ours && is_addressable(*dest, &self.config.layout) {
+                    self.on_proposals(from, *dest, *epoch, batch, now);
+                    if let Some(report) = report {
+                        self.hear_report(from, report, now);
                     }
                 }
             }
             PrimcastWire::Clock(report) => self.hear_report(from, report, now),
-            PrimcastWire::Raise { ts, to } => self.on_raise(*ts, *to, host),
+            PrimcastWire::Acked { epoch, upto, report } => {
+                self.hear_report(from, report, now);
+                self.acks[from.group.index()].extend(from.rank, *epoch, *upto);
+            }
+            PrimcastWire::Raise { ts, to } => self.on_raise(*ts, *to),
             PrimcastWire::Pull { id, dest, body } => {
                 if dest.contains(self.me.group) && is_addressable(*dest, &self.config.layout) {
                     self.on_pull(from, (*id, *dest), *body, now, host);
@@ -335,7 +358,7 @@ impl<V: Variant> Multicast for Machine<V> {
             }
             PrimcastWire::Body(message) => {
                 // Only what was asked for: its destinations are known already.
-                if self.records.contains_key(&message.id) {
+                if self.records.contains(message.id) {
                     self.learn(message, now);
                 }
             }
@@ -363,7 +386,6 @@ impl<V: Variant> Multicast for Machine<V> {
             | PrimcastWire::Fetch(_)
             | PrimcastWire::State(_) => {}
         }
-        self.advance(now, host);
     }
 
     fn trust<H: Host<PrimcastWire>>(&mut self, leader: Rank, now: Instant, host: &mut H) {
@@ -372,7 +394,6 @@ impl<V: Variant> Multicast for Machine<V> {
         // Said again, it changes nothing: a contest of two candidates is repeated by the clock.
         if is_news {
             self.stand(now, host);
-            self.advance(now, host);
         }
     }
 
@@ -383,20 +404,17 @@ impl<V: Variant> Multicast for Machine<V> {
         self.ask_for_what_is_missing(now, host);
         self.mend_epoch(now, host);
         self.tell_if_due(now, host);
+    }
+
+    fn settle<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
         self.advance(now, host);
     }
 
     fn deadline(&self) -> Option<Instant> {
         let patience = self.config.patience;
         let phase = self.is_unsettled().then(|| self.phase_since.plus(patience));
-        let pull = self
-            .undelivered
-            .iter()
-            .take(PULLS_MAX)
-            .map(|id| self.records[id].asked_at.plus(patience))
-            .min();
         let fetch = self.is_behind().then_some(self.fetch_at);
-        [phase, pull, self.wake_at, self.tell_at, fetch].into_iter().flatten().min()
+        [phase, self.ask_at, self.wake_at, self.tell_at, fetch].into_iter().flatten().min()
     }
 
     fn is_primary(&self) -> bool {
@@ -411,19 +429,25 @@ impl<V: Variant> Multicast for Machine<V> {
         Some(Machine::n_held(self))
     }
 
-    fn about(wire: &PrimcastWire) -> About {
-        match wire {
-            PrimcastWire::Ack { id, .. } | PrimcastWire::Pull { id, .. } => About::Message(*id),
-            PrimcastWire::Body(message) => About::Message(message.id),
-            PrimcastWire::Clock(_) | PrimcastWire::Raise { .. } | PrimcastWire::Delivered(_) => {
-                About::Clock
+    fn about(wire: &PrimcastWire) -> impl Iterator<Item = About> {
+        let (batch, one): (&[_], _) = match wire {
+            PrimcastWire::Proposals { batch, report: Some(_), .. } => (batch, Some(About::Clock)),
+            PrimcastWire::Proposals { batch, .. } => (batch, None),
+            PrimcastWire::Ack { id, .. } | PrimcastWire::Pull { id, .. } => {
+                (&[], Some(About::Message(*id)))
             }
+            PrimcastWire::Body(message) => (&[], Some(About::Message(message.id))),
+            PrimcastWire::Clock(_)
+            | PrimcastWire::Acked { .. }
+            | PrimcastWire::Raise { .. }
+            | PrimcastWire::Delivered(_) => (&[], Some(About::Clock)),
             PrimcastWire::NewEpoch(_)
             | PrimcastWire::Promise { .. }
             | PrimcastWire::NewState { .. }
             | PrimcastWire::Accept { .. }
             | PrimcastWire::Fetch(_)
-            | PrimcastWire::State(_) => About::Group,
-        }
+            | PrimcastWire::State(_) => (&[], Some(About::Group)),
+        };
+        batch.iter().map(|(id, _)| About::Message(*id)).chain(one)
     }
 }

@@ -1,40 +1,61 @@
 //! Algorithm 2: proposing, acknowledging, delivering.
 
-use super::{Machine, PULLS_MAX, Phase, PrimcastWire};
+use super::{Batch, Machine, PULLS_MAX, Phase, PrimcastWire};
 use crate::amcast::linear::{Listed, Rule, admits_by_clock};
 use crate::amcast::variant::Variant;
 use crate::amcast::{GroupId, GroupSet, Host, Message, MessageId, Pid, Place, Timestamp, To};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use base::{Ballot, Instant};
+use core::mem;
 use core::time::Duration;
 
 impl<V: Variant> Machine<V> {
     /// Line 33: the message is here.
     pub(super) fn learn(&mut self, message: &Arc<Message>, now: Instant) {
-        let group = self.me.group;
+        let is_primary = self.phase == Phase::Primary;
         let record = self.record(message.id, message.dest, now);
         if record.body.is_some() {
             return;
         }
         record.body = Some(message.clone());
-        if record.tuple.is_none() && record.local(group).is_none() {
-            self.unproposed.insert(message.id);
+        if is_primary {
+            self.unproposed.push(message.id);
         }
     }
 
-    /// Lines 35 to 39.
-    pub(super) fn propose_all<H: Host<PrimcastWire>>(&mut self, host: &mut H) {
+    /// Whether the own group has a proposal for this message, or had one that was decided: then it
+    /// needs no other.
+    pub(super) fn needs_proposal(&mut self, id: MessageId) -> bool {
+        let own = self.me.group;
+        let Some(record) = self.records.get_mut(id) else { return false };
+        let acks = &self.acks[own.index()];
+        record.body.is_some()
+            && record.tuple.is_none()
+            && !record.is_delivered
+            && !record.is_decided::<V>(own, acks, &self.config.layout)
+    }
+
+    /// Lines 35 to 39, for all messages that have come: those to the same groups one after another,
+    /// so that they travel together. They leave with the next report ([`Machine::say`]).
+    pub(super) fn propose_all<H: Host<PrimcastWire>>(&mut self, host: &mut H) -> Vec<Batch> {
+        let mut batches: Vec<Batch> = Vec::new();
         if self.config.rule == Rule::CommitWait && host.real_clock().is_none() {
             // LR3 rests on every proposal being above its proposer's clock: without one it waits,
             // for the clock or for another primary.
-            return;
+            return batches;
         }
-        while let Some(id) = self.unproposed.pop_first() {
-            let record = &self.records[&id];
-            if record.tuple.is_some() || record.local(self.me.group).is_some() {
-                continue;
+        let mut unproposed = mem::take(&mut self.unproposed);
+        let mut new: Vec<(GroupSet, MessageId)> = Vec::with_capacity(unproposed.len());
+        for id in unproposed.drain(..) {
+            if self.needs_proposal(id) {
+                new.push((self.records.known(id).dest, id));
             }
+        }
+        self.unproposed = unproposed;
+        new.sort_unstable();
+        for (dest, id) in new {
+            let record = self.records.known(id);
             let after = record.body.as_ref().map_or(Timestamp::ZERO, |message| message.after);
             let mut ts = self.clock.max(after).next();
             if self.config.hybrid || self.config.rule == Rule::CommitWait {
@@ -43,84 +64,177 @@ impl<V: Variant> Machine<V> {
             }
             self.clock = ts;
             self.append(id, self.current, ts);
-            self.acknowledge(id, host);
-            self.ask_all_groups(id, ts, host);
+            let (me, epoch) = (self.me, self.current);
+            let record = self.records.known(id);
+            (record.acked, record.named) = (Some(epoch), Some(epoch));
+            record.vote::<V>((me.group, me.rank), epoch, ts);
+            match batches.last_mut() {
+                Some((to, batch)) if *to == dest => batch.push((id, ts)),
+                _ => batches.push((dest, alloc::vec![(id, ts)])),
+            }
         }
+        for (dest, batch) in &batches {
+            let highest = batch.last().map_or(Timestamp::ZERO, |(_, ts)| *ts);
+            self.ask_all_groups(*dest, highest, host);
+        }
+        batches
     }
 
     /// Appends to the log (the listings' T).
     fn append(&mut self, id: MessageId, epoch: Ballot, ts: Timestamp) {
         self.log.push(id);
         self.log_length += 1;
-        self.unproposed.remove(&id);
-        let record = self.records.get_mut(&id).expect("it is appended because it is known");
-        record.tuple = Some((epoch, ts));
+        self.records.known(id).tuple = Some((epoch, ts));
         self.expect(id, ts);
     }
 
     /// The message counts as pending from now on: nothing above its bound is delivered before it.
     pub(super) fn expect(&mut self, id: MessageId, ts: Timestamp) {
-        let record = self.records.get_mut(&id).expect("it is known");
+        let record = self.records.known(id);
         if record.is_delivered {
             return;
         }
         let bound = record.bound_with(ts);
-        if let Some(old) = record.bound.replace(bound) {
-            self.pending.remove(&(old, id));
-        }
+        match record.bound.replace(bound) {
+            Some(old) if old == bound => return,
+            Some(old) => self.pending.remove(&(old, id)),
+            None => false,
+        };
         self.pending.insert((bound, id));
     }
 
-    /// Sends the own acknowledgement of what stands in the log, and counts it here.
-    pub(super) fn acknowledge<H: Host<PrimcastWire>>(&mut self, id: MessageId, host: &mut H) {
-        let record = self.records.get_mut(&id).expect("it stands in the log");
-        let (epoch, ts) = record.tuple.expect("it stands in the log");
-        assert!(record.body.is_some() || V::ACK_WITHOUT_BODY, "P2");
-        record.acked = Some(epoch);
-        let dest = record.dest;
-        let epoch = if V::REACK_IN_NEW_EPOCH { self.current } else { epoch };
-        let report = self.report(dest);
-        let ack = PrimcastWire::Ack { id, dest, epoch, ts, report };
-        host.send(To::Groups(dest), &ack);
-        self.vote(self.me, id, epoch, ts);
-    }
-
-    fn vote(&mut self, from: Pid, id: MessageId, epoch: Ballot, ts: Timestamp) {
-        let record = self.records.get_mut(&id).expect("it is known");
-        let voter = (from.group, from.rank);
-        if !record.vote::<V>(voter, epoch, ts, &self.config.layout) {
-            return;
-        }
+    /// What is known of a pending message counts: its bound may rise, and its final timestamp may
+    /// be known from now on.
+    fn look_at(&mut self, id: MessageId) {
+        let record = self.records.known(id);
+        record.decide::<V>(&self.acks, &self.config.layout);
         if let Some(bound) = record.bound {
             self.expect(id, bound);
         }
     }
 
+    /// Sends the own acknowledgement of what stands in the log, and counts it here.
+    pub(super) fn acknowledge<H: Host<PrimcastWire>>(&mut self, id: MessageId, host: &mut H) {
+        let (epoch, ts) = self.records.known(id).tuple.expect("it stands in the log");
+        let me = self.me;
+        let record = self.records.known(id);
+        assert!(record.body.is_some() || V::ACK_WITHOUT_BODY, "P2");
+        (record.acked, record.named) = (Some(epoch), Some(epoch));
+        let dest = record.dest;
+        let epoch = if V::REACK_IN_NEW_EPOCH { self.current } else { epoch };
+        record.vote::<V>((me.group, me.rank), epoch, ts);
+        let report = self.report(dest);
+        let ack = PrimcastWire::Ack { id, dest, epoch, ts, report };
+        host.send(To::Groups(dest), &ack);
+    }
+
+    /// Acknowledges what has just entered the log, without a name and with the next message to its
+    /// destinations; it counts here at once.
+    fn acknowledge_later(&mut self, id: MessageId) {
+        let (current, own) = (self.current, self.me.group.index());
+        let record = self.records.known(id);
+        let (epoch, ts) = record.tuple.expect("it stands in the log");
+        assert!(record.body.is_some() || V::ACK_WITHOUT_BODY, "P2");
+        assert!(epoch == current && self.acked_upto < ts, "P9: in the primary's order");
+        record.acked = Some(epoch);
+        self.acked_upto = ts;
+        self.owed_acks = self.owed_acks.union(record.dest);
+        self.acks[own].extend(self.me.rank, epoch, ts);
+    }
+
+    /// Tells whoever has not heard it what this process has proposed and acknowledged, and its
+    /// clock: what has just been proposed first, so that whoever hears of a primary's clock has
+    /// heard of every proposal below it.
+    pub(super) fn say<H: Host<PrimcastWire>>(&mut self, mut batches: Vec<Batch>, host: &mut H) {
+        let acked_to = mem::take(&mut self.owed_acks);
+        let reported = &self.reported;
+        let to: GroupSet = mem::take(&mut self.owed_clocks)
+            .iter()
+            .filter(|group| reported[group.index()] < self.clock)
+            .collect();
+        let to = batches.iter().fold(to.union(acked_to), |all, (dest, _)| all.union(*dest));
+        if to.is_empty() {
+            return;
+        }
+        let epoch = self.current;
+        let last = batches.pop_if(|(dest, _)| *dest == to && acked_to.is_empty());
+        for (dest, batch) in batches {
+            let proposals = PrimcastWire::Proposals { dest, epoch, batch, report: None };
+            host.send(To::Groups(dest), &proposals);
+        }
+        let report = self.report(to);
+        let wire = match last {
+            Some((dest, batch)) => {
+                PrimcastWire::Proposals { dest, epoch, batch, report: Some(report) }
+            }
+            None if acked_to.is_empty() => PrimcastWire::Clock(report),
+            None => PrimcastWire::Acked { epoch, upto: self.acked_upto, report },
+        };
+        host.send(To::Groups(to), &wire);
+    }
+
+    /// Lines 40 to 50 of what a primary has just proposed.
+    pub(super) fn on_proposals(
+        &mut self,
+        from: Pid,
+        dest: GroupSet,
+        epoch: Ballot,
+        batch: &[(MessageId, Timestamp)],
+        now: Instant,
+    ) {
+        for (id, ts) in batch {
+            self.take_ack(from, (*id, dest), (epoch, *ts), now);
+        }
+        if let Some(highest) = batch.iter().map(|(_, ts)| *ts).max() {
+            self.follow(from, dest, highest);
+        }
+    }
+
     /// Lines 40 to 50.
-    pub(super) fn on_ack<H: Host<PrimcastWire>>(
+    pub(super) fn on_ack(
         &mut self,
         from: Pid,
         (id, dest): (MessageId, GroupSet),
         (epoch, ts): (Ballot, Timestamp),
         now: Instant,
-        host: &mut H,
     ) {
-        self.record(id, dest, now);
+        if self.take_ack(from, (id, dest), (epoch, ts), now) {
+            self.follow(from, dest, ts);
+        }
+    }
+
+    /// Lines 40 to 47. False if the message was forgotten already.
+    fn take_ack(
+        &mut self,
+        from: Pid,
+        (id, dest): (MessageId, GroupSet),
+        (epoch, ts): (Ballot, Timestamp),
+        now: Instant,
+    ) -> bool {
+        if self.is_gone(id) {
+            return false;
+        }
+        self.record(id, dest, now).vote::<V>((from.group, from.rank), epoch, ts);
         if from.group == self.me.group {
             self.on_proposal(from, id, epoch, ts);
         }
-        self.vote(from, id, epoch, ts);
-        if from.group != self.me.group {
-            let was_raised = ts > self.clock;
-            self.clock = self.clock.max(ts);
-            let own = self.me.group.alone();
-            let to = match self.config.rule {
-                Rule::Plain | Rule::CommitWait => own,
-                Rule::Hop | Rule::AllGroups => dest.union(own),
-            };
-            if was_raised || !V::BUMP_ONLY_WHEN_RAISED {
-                self.report_at_least(ts, to, host);
-            }
+        true
+    }
+
+    /// Lines 48 to 50: another group's timestamp raises the clock, and the own group hears of it.
+    fn follow(&mut self, from: Pid, dest: GroupSet, ts: Timestamp) {
+        if from.group == self.me.group {
+            return;
+        }
+        let was_raised = ts > self.clock;
+        self.clock = self.clock.max(ts);
+        let own = self.me.group.alone();
+        let to = match self.config.rule {
+            Rule::Plain | Rule::CommitWait => own,
+            Rule::Hop | Rule::AllGroups => dest.union(own),
+        };
+        if was_raised || !V::BUMP_ONLY_WHEN_RAISED {
+            self.report_at_least(ts, to);
         }
     }
 
@@ -136,19 +250,20 @@ impl<V: Variant> Machine<V> {
             Phase::Primary | Phase::Candidate => false,
         };
         // An acknowledgement that was asked for repeats what stands in the log already.
-        let is_known = self.records[&id].tuple.is_some_and(|(of, _)| of == epoch)
-            || self.waiting.iter().any(|(waiting, _)| *waiting == id);
+        let record = self.records.known(id);
+        let is_known = record.waits || record.tuple.is_some_and(|(of, _)| of == epoch);
         if is_from_primary && takes_part && !is_mine && !is_known {
+            record.waits = true;
             self.waiting.push_back((id, ts));
             self.expect(id, ts);
         }
     }
 
     /// Lets waiting proposals into the log, in order (P4), as far as their messages are here (P2).
-    pub(super) fn drain<H: Host<PrimcastWire>>(&mut self, host: &mut H) {
+    pub(super) fn drain(&mut self) {
         while self.phase == Phase::Follower {
             let Some(&(id, ts)) = self.waiting.front() else { break };
-            let Some(record) = self.records.get(&id) else {
+            let Some(record) = self.records.get_mut(id) else {
                 // Delivered out of this queue, and forgotten: the floor is above it (P7). It had
                 // its turn all the same, or the longest log would not be the newest (line 67).
                 self.waiting.pop_front();
@@ -158,23 +273,18 @@ impl<V: Variant> Machine<V> {
             if record.body.is_none() && !V::ACK_WITHOUT_BODY {
                 break;
             }
+            record.waits = false;
             self.waiting.pop_front();
             self.clock = self.clock.max(ts);
             self.append(id, self.current, ts);
-            self.acknowledge(id, host);
+            self.acknowledge_later(id);
         }
     }
 
-    /// Tells those of `to` that have not heard of a clock of `ts` or more yet.
-    pub(super) fn report_at_least<H: Host<PrimcastWire>>(
-        &mut self,
-        ts: Timestamp,
-        to: GroupSet,
-        host: &mut H,
-    ) {
-        let behind: GroupSet =
-            to.iter().filter(|group| self.reported[group.index()] < ts).collect();
-        self.report_to(behind, host);
+    /// Those of `to` that have not heard of a clock of `ts` or more yet shall hear of it.
+    pub(super) fn report_at_least(&mut self, ts: Timestamp, to: GroupSet) {
+        let behind = to.iter().filter(|group| self.reported[group.index()] < ts);
+        self.owed_clocks = behind.fold(self.owed_clocks, |all, group| all.union(group.alone()));
     }
 
     pub(super) fn report_to<H: Host<PrimcastWire>>(&mut self, to: GroupSet, host: &mut H) {
@@ -187,51 +297,60 @@ impl<V: Variant> Machine<V> {
     /// `all-groups`: whoever proposes for several groups has all the others report, too.
     pub(super) fn ask_all_groups<H: Host<PrimcastWire>>(
         &mut self,
-        id: MessageId,
+        dest: GroupSet,
         ts: Timestamp,
         host: &mut H,
     ) {
-        let dest = self.records[&id].dest;
         if self.config.rule == Rule::AllGroups && dest.len() > 1 {
             let others = self.config.layout.groups().difference(dest);
             host.send(To::Groups(others), &PrimcastWire::Raise { ts, to: dest });
         }
     }
 
-    pub(super) fn on_raise<H: Host<PrimcastWire>>(
-        &mut self,
-        ts: Timestamp,
-        to: GroupSet,
-        host: &mut H,
-    ) {
+    pub(super) fn on_raise(&mut self, ts: Timestamp, to: GroupSet) {
         let asked = !matches!(self.config.rule, Rule::Plain | Rule::Hop);
         if asked && to.is_within(self.config.layout.groups()) {
             self.clock = self.clock.max(ts);
-            self.report_at_least(ts, to, host);
+            self.report_at_least(ts, to);
         }
     }
 
-    /// Lines 53 to 56.
+    /// Lines 53 to 56. The first pending message is looked at, and only that one: what is known of
+    /// the others matters when it is their turn.
     pub(super) fn try_deliver<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
         while self.takes_part() {
             let (primary, quorum) = self.own_clocks();
             let primary = if V::NO_PRIMARY_CLOCK { Timestamp(u64::MAX) } else { primary };
             let quorum = if V::NO_QUORUM_CLOCK { Timestamp(u64::MAX) } else { quorum };
             self.horizon.raise(self.me.group, primary.min(quorum));
-            let n_candidates = if V::IGNORE_PENDING { usize::MAX } else { 1 };
-            let candidates: Vec<Place> = self.pending.iter().take(n_candidates).copied().collect();
-            let next = candidates.into_iter().find(|&(bound, id)| {
-                let record = &self.records[&id];
-                // A bound above the final timestamp: the log holds a proposal of an old epoch, and
-                // a newer epoch is on its way here.
-                record.body.is_some()
-                    && record.final_ts() == Some(bound)
-                    && bound <= primary.min(quorum)
-                    && self.is_admitted(bound, id, now, host)
-            });
-            let Some((at, id)) = next else { break };
-            self.deliver(at, id, now, host);
+            let Some((bound, id)) = self.first_pending() else { break };
+            self.look_at(id);
+            if self.first_pending() != Some((bound, id)) {
+                continue;
+            }
+            let is_next = self.is_final((bound, id))
+                && bound <= primary.min(quorum)
+                && self.is_admitted(bound, id, now, host);
+            if !is_next {
+                break;
+            }
+            self.deliver(bound, id, now, host);
         }
+    }
+
+    fn first_pending(&mut self) -> Option<Place> {
+        if V::IGNORE_PENDING {
+            self.look_at_all();
+            return self.pending.iter().find(|place| self.is_final(**place)).copied();
+        }
+        self.pending.first().copied()
+    }
+
+    /// Whether a pending message is here, and this is its place. A bound above the final timestamp:
+    /// the log holds a proposal of an old epoch, and a newer epoch is on its way here.
+    fn is_final(&self, (bound, id): Place) -> bool {
+        let record = self.records.get(id).expect("it is pending");
+        record.body.is_some() && record.final_ts() == Some(bound)
     }
 
     fn deliver<H: Host<PrimcastWire>>(
@@ -244,8 +363,7 @@ impl<V: Variant> Machine<V> {
         assert!(self.last < (at, id), "P1: {id:?} at {at:?} comes after {:?}", self.last);
         self.last = (at, id);
         self.pending.remove(&(at, id));
-        self.undelivered.remove(&id);
-        let record = self.records.get_mut(&id).expect("it is pending");
+        let record = self.records.known(id);
         record.bound = None;
         record.is_delivered = true;
         let message = record.body.clone().expect("only what is here is delivered");
@@ -265,7 +383,7 @@ impl<V: Variant> Machine<V> {
         now: Instant,
         host: &mut H,
     ) -> bool {
-        let dest = self.records[&id].dest;
+        let dest = self.records.known(id).dest;
         match self.config.rule {
             Rule::Plain => true,
             Rule::Hop => self.horizon.admits_by_hop((at, id), dest),
@@ -295,13 +413,21 @@ impl<V: Variant> Machine<V> {
         id: MessageId,
         host: &mut H,
     ) {
-        let record = self.records.get_mut(&id).expect("it is pending");
+        let record = self.records.known(id);
         if !record.has_asked_all {
             record.has_asked_all = true;
             let own = self.me.group.alone();
             let everybody = self.config.layout.groups();
             host.send(To::Groups(everybody), &PrimcastWire::Raise { ts: at, to: own });
         }
+    }
+
+    /// `hop`: others want to know of everything that is pending.
+    fn look_at_all(&mut self) {
+        let (primary, quorum) = self.own_clocks();
+        self.horizon.raise(self.me.group, primary.min(quorum));
+        let pending: Vec<MessageId> = self.pending.iter().map(|(_, id)| *id).collect();
+        pending.into_iter().for_each(|id| self.look_at(id));
     }
 
     /// `hop`: what the groups of `to` have to know about undelivered proposals here.
@@ -311,11 +437,10 @@ impl<V: Variant> Machine<V> {
         if self.config.rule != Rule::Hop || others.is_empty() || self.config.layout.n_groups() < 3 {
             return Vec::new();
         }
-        let (primary, quorum) = self.own_clocks();
-        self.horizon.raise(own, primary.min(quorum));
+        self.look_at_all();
         let mut listed = Vec::new();
         for &(bound, id) in &self.pending {
-            let record = &self.records[&id];
+            let record = self.records.get(id).expect("it is pending");
             let dest = record.dest;
             // Neither what stays here nor what all who are told have in their own logs.
             if dest.len() == 1 || others.is_within(dest) {
@@ -339,11 +464,10 @@ impl<V: Variant> Machine<V> {
         if self.config.rule != Rule::Hop || self.phase != Phase::Primary {
             return;
         }
-        let (primary, quorum) = self.own_clocks();
-        self.horizon.raise(self.me.group, primary.min(quorum));
+        self.look_at_all();
         for group in (0..self.listed.len()).map(GroupId::at) {
             let is_better = self.listed[group.index()].iter().any(|one| {
-                let Some(record) = self.records.get(&one.id) else { return true };
+                let Some(record) = self.records.get(one.id) else { return true };
                 record.is_delivered
                     || record.bound != Some(one.bound)
                     || record.final_ts() == Some(one.bound)
@@ -371,7 +495,7 @@ impl<V: Variant> Machine<V> {
             }
             return;
         }
-        let Some(record) = self.records.get(&id) else {
+        let Some(record) = self.records.get(id) else {
             if !body {
                 // It has a message that never came here: its sender died half way.
                 self.record(id, dest, now);
@@ -402,16 +526,28 @@ impl<V: Variant> Machine<V> {
         now: Instant,
         host: &mut H,
     ) {
-        for id in self.undelivered.iter().take(PULLS_MAX) {
-            let record = self.records.get_mut(id).expect("undelivered is known");
-            if record.asked_at.plus(self.config.patience) <= now {
+        let patience = self.config.patience;
+        if self.ask_at.is_none_or(|at| at > now) {
+            return;
+        }
+        let undelivered = self.records.names(|_, record| !record.is_delivered);
+        let mut n_asked = 0;
+        self.ask_at = None;
+        for id in undelivered {
+            let record = self.records.known(id);
+            if record.asked_at.plus(patience) <= now && n_asked < PULLS_MAX {
+                n_asked += 1;
                 record.asked_at = now;
                 let body = record.body.is_none();
-                let pull = PrimcastWire::Pull { id: *id, dest: record.dest, body };
+                let dest = record.dest;
                 if !V::NEVER_PULL {
-                    host.send(To::Groups(record.dest), &pull);
+                    host.send(To::Groups(dest), &PrimcastWire::Pull { id, dest, body });
                 }
             }
+            // Whoever is not asked about this time is next time.
+            let due_at = self.records.known(id).asked_at.plus(patience);
+            let ask_at = if due_at <= now { now.plus(patience) } else { due_at };
+            self.ask_at = Some(self.ask_at.map_or(ask_at, |at| at.min(ask_at)));
         }
     }
 }

@@ -1,18 +1,26 @@
-//! What one process knows of one message.
+//! What one process knows of one message, and of all.
 
+use super::acks::Acks;
 use crate::amcast::variant::Variant;
-use crate::amcast::{GroupId, GroupSet, Layout, Message, Timestamp};
+use crate::amcast::{GroupId, GroupSet, Layout, Message, MessageId, Timestamp};
+use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use base::{Ballot, Instant, MemberSet, Rank};
+use core::fmt;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
 
-/// Acknowledgements of one local timestamp.
-#[derive(Clone, Debug)]
-struct Votes {
+/// One group's proposal of one epoch.
+#[derive(Clone, Copy, Debug)]
+struct Proposal {
     group: GroupId,
     epoch: Ballot,
     ts: Timestamp,
+    /// Who acknowledged it by name.
     by: MemberSet,
+    /// Line 9. Of a group with a decided proposal no other is kept.
+    is_decided: bool,
 }
 
 /// One message.
@@ -21,15 +29,18 @@ pub(super) struct Record {
     pub(super) dest: GroupSet,
     /// Absent while only others have it.
     pub(super) body: Option<Arc<Message>>,
-    votes: Vec<Votes>,
-    /// Line 9: what is decided.
-    local: Vec<(GroupId, Timestamp)>,
+    proposals: Vec<Proposal>,
+    n_decided: usize,
     /// The own group's proposal, if it stands in the log.
     pub(super) tuple: Option<(Ballot, Timestamp)>,
     /// Of which epoch's proposal this process sent its acknowledgement.
     pub(super) acked: Option<Ballot>,
+    /// Of which of them by name: whoever did not hear of the proposal learns of it.
+    pub(super) named: Option<Ballot>,
     /// Its key among the pending, if it is there.
     pub(super) bound: Option<Timestamp>,
+    /// It waits to enter the log.
+    pub(super) waits: bool,
     pub(super) is_delivered: bool,
     /// All groups were asked to report (`commit-wait` without a clock).
     pub(super) has_asked_all: bool,
@@ -42,62 +53,79 @@ impl Record {
         Record {
             dest,
             body: None,
-            votes: Vec::new(),
-            local: Vec::new(),
+            proposals: Vec::with_capacity(dest.len()),
+            n_decided: 0,
             tuple: None,
             acked: None,
+            named: None,
             bound: None,
+            waits: false,
             is_delivered: false,
             has_asked_all: false,
             asked_at: now,
         }
     }
 
-    /// Counts an acknowledgement; true if it decided the group's timestamp.
+    /// A process acknowledges a proposal by its message's name.
     pub(super) fn vote<V: Variant>(
         &mut self,
         (group, rank): (GroupId, Rank),
         epoch: Ballot,
         ts: Timestamp,
+    ) {
+        for known in self.proposals.iter_mut().filter(|known| known.group == group) {
+            if known.is_decided {
+                return;
+            }
+            if known.epoch == epoch || V::MIX_EPOCHS {
+                known.by.insert(rank);
+                return;
+            }
+        }
+        let by = [rank].into_iter().collect();
+        self.proposals.push(Proposal { group, epoch, ts, by, is_decided: false });
+    }
+
+    /// Line 10, for one group: whether its timestamp is decided.
+    pub(super) fn is_decided<V: Variant>(
+        &mut self,
+        group: GroupId,
+        acks: &Acks,
         layout: &Layout,
     ) -> bool {
-        if self.local(group).is_some() {
-            return false;
-        }
-        let same =
-            |votes: &&mut Votes| votes.group == group && (votes.epoch == epoch || V::MIX_EPOCHS);
-        let votes = match self.votes.iter_mut().find(same) {
-            Some(votes) => votes,
-            None => {
-                self.votes.push(Votes { group, epoch, ts, by: MemberSet::EMPTY });
-                self.votes.last_mut().expect("it was just pushed")
-            }
-        };
-        votes.by.insert(rank);
-        let decided = votes.ts;
         let quorum = layout.quorum(group);
         let quorum = if V::LOCAL_QUORUM_MINUS_ONE { quorum.max(2) - 1 } else { quorum };
-        let is_decided = votes.by.len() >= quorum;
-        if is_decided {
-            self.local.push((group, decided));
-            self.votes.retain(|votes| votes.group != group);
+        let decided = self.proposals.iter().position(|one| {
+            let is_quorum = || one.by.union(acks.covering::<V>(one.epoch, one.ts)).len() >= quorum;
+            one.group == group && (one.is_decided || is_quorum())
+        });
+        let Some(at) = decided else { return false };
+        if !self.proposals[at].is_decided {
+            self.proposals[at].is_decided = true;
+            self.n_decided += 1;
+            self.proposals.retain(|one| one.group != group || one.is_decided);
         }
-        is_decided
+        true
     }
 
-    /// Line 9.
-    pub(super) fn local(&self, group: GroupId) -> Option<Timestamp> {
-        self.local.iter().find(|(of, _)| *of == group).map(|(_, ts)| *ts)
+    /// Line 10, for every group that it is addressed to.
+    pub(super) fn decide<V: Variant>(&mut self, acks: &[Acks], layout: &Layout) {
+        if self.n_decided < self.dest.len() {
+            for group in self.dest.iter() {
+                self.is_decided::<V>(group, &acks[group.index()], layout);
+            }
+        }
     }
 
-    /// The largest local timestamp that is decided: a lower bound of the final one.
+    /// The largest local timestamp that is known to be decided: a lower bound of the final one.
     fn largest_local(&self) -> Timestamp {
-        self.local.iter().map(|(_, ts)| *ts).max().unwrap_or_default()
+        let decided = self.proposals.iter().filter(|one| one.is_decided);
+        decided.map(|one| one.ts).max().unwrap_or_default()
     }
 
-    /// Line 12.
+    /// Line 12, as far as [`Record::decide`] has looked.
     pub(super) fn final_ts(&self) -> Option<Timestamp> {
-        (self.local.len() == self.dest.len()).then(|| self.largest_local())
+        (self.n_decided == self.dest.len()).then(|| self.largest_local())
     }
 
     /// Lines 19 to 21, a proposal at `proposed` being known. Lines 22 and 23 are left out: they
@@ -105,5 +133,61 @@ impl Record {
     /// compared with it is not above the clocks (lines 28 and 29).
     pub(super) fn bound_with(&self, proposed: Timestamp) -> Timestamp {
         proposed.max(self.largest_local())
+    }
+}
+
+/// Every message that is remembered, by name. A table that is only looked up in, for the sake of
+/// the many times that each message is; whoever walks it does so in the order of names.
+#[derive(Clone, Default)]
+pub(super) struct Records(HashMap<MessageId, Record, FixedState>);
+
+impl Records {
+    pub(super) fn get(&self, id: MessageId) -> Option<&Record> {
+        self.0.get(&id)
+    }
+
+    pub(super) fn get_mut(&mut self, id: MessageId) -> Option<&mut Record> {
+        self.0.get_mut(&id)
+    }
+
+    /// The record of a message that is known.
+    #[track_caller]
+    pub(super) fn known(&mut self, id: MessageId) -> &mut Record {
+        self.0.get_mut(&id).expect("the message is known")
+    }
+
+    pub(super) fn contains(&self, id: MessageId) -> bool {
+        self.0.contains_key(&id)
+    }
+
+    pub(super) fn insert(&mut self, id: MessageId, record: Record) -> &mut Record {
+        self.0.entry(id).insert(record).into_mut()
+    }
+
+    pub(super) fn remove(&mut self, id: MessageId) {
+        self.0.remove(&id);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The names for which `is_one` holds, in order.
+    pub(super) fn names(&self, is_one: impl Fn(&MessageId, &Record) -> bool) -> Vec<MessageId> {
+        let found = self.0.iter().filter(|(id, record)| is_one(id, record));
+        let mut names: Vec<MessageId> = found.map(|(id, _)| *id).collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// Changes every record; each by itself, so that no order shows.
+    pub(super) fn for_each(&mut self, change: impl Fn(&mut Record)) {
+        self.0.values_mut().for_each(change);
+    }
+}
+
+impl fmt::Debug for Records {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().collect::<BTreeMap<_, _>>().fmt(f)
     }
 }

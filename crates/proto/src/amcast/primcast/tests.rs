@@ -22,6 +22,13 @@ fn what_travels_comes_back() {
     for wire in [
         PrimcastWire::Ack { id, dest, epoch: Ballot(1), ts: Timestamp(4), report: report.clone() },
         PrimcastWire::Clock(report.clone()),
+        PrimcastWire::Proposals {
+            dest,
+            epoch: Ballot(1),
+            batch: alloc::vec![(id, Timestamp(4)), (id, Timestamp(9)), (id, Timestamp(2))],
+            report: Some(report.clone()),
+        },
+        PrimcastWire::Acked { epoch: Ballot(1), upto: Timestamp(4), report: report.clone() },
         PrimcastWire::Raise { ts: Timestamp(4), to: dest },
         PrimcastWire::Pull { id, dest, body: true },
         PrimcastWire::Body(message),
@@ -116,7 +123,9 @@ fn a_clock_is_reported_under_the_promised_epoch() {
     let (mut machine, mut sent) = (machine(pid(0, 1)), Sent::default());
     let epoch = Ballot::above(machine.promised, Rank::at(2));
     machine.on_wire(pid(0, 2), &PrimcastWire::NewEpoch(epoch), Instant(1), &mut sent);
+    machine.settle(Instant(1), &mut sent);
     machine.on_wire(pid(1, 0), &remote_proposal(), Instant(2), &mut sent);
+    machine.settle(Instant(2), &mut sent);
     let (_, report) = sent.reports().next().expect("its clock was raised");
     assert_eq!((report.epoch, report.clock), (epoch, Timestamp(9)));
 }
@@ -126,8 +135,10 @@ fn a_clock_is_reported_under_the_promised_epoch() {
 fn a_new_primary_reports_again() {
     let (mut machine, mut sent) = (machine(pid(0, 1)), Sent::default());
     machine.trust(Rank::at(1), Instant(1), &mut sent);
+    machine.settle(Instant(1), &mut sent);
     let epoch = machine.promised;
     machine.on_wire(pid(1, 0), &remote_proposal(), Instant(2), &mut sent);
+    machine.settle(Instant(2), &mut sent);
     assert!(sent.reports().all(|(_, report)| !report.as_primary), "it is a candidate");
     let promise = PrimcastWire::Promise {
         epoch,
@@ -138,6 +149,7 @@ fn a_new_primary_reports_again() {
         log: Vec::new(),
     };
     machine.on_wire(pid(0, 2), &promise, Instant(3), &mut sent);
+    machine.settle(Instant(3), &mut sent);
     assert!(!machine.is_primary(), "a quorum has to accept first");
     let report = Report {
         epoch,
@@ -148,6 +160,7 @@ fn a_new_primary_reports_again() {
     };
     let accept = PrimcastWire::Accept { epoch, report };
     machine.on_wire(pid(0, 2), &accept, Instant(4), &mut sent);
+    machine.settle(Instant(4), &mut sent);
     assert!(machine.is_primary());
     let (to, report) = sent.reports().last().expect("it reports again");
     assert!(report.as_primary && report.clock == Timestamp(9));

@@ -64,8 +64,28 @@ pub enum PrimcastWire {
         /// The sender's clock.
         report: Report,
     },
+    /// What a primary has just proposed to the same groups, in the order of its log.
+    Proposals {
+        /// The messages' destinations.
+        dest: GroupSet,
+        /// In which epoch.
+        epoch: Ballot,
+        /// The messages and their timestamps, which rise.
+        batch: Vec<(MessageId, Timestamp)>,
+        /// The sender's clock, if nothing else is to be said with it.
+        report: Option<Report>,
+    },
     /// The sender's clock (the listings' BUMP).
     Clock(Report),
+    /// The sender has acknowledged all that the primary of `epoch` proposed up to `upto` (P9).
+    Acked {
+        /// Whose proposals.
+        epoch: Ballot,
+        /// Up to which timestamp.
+        upto: Timestamp,
+        /// The sender's clock.
+        report: Report,
+    },
     /// Raise your clock to `ts` and report it to these groups (`all-groups` only).
     Raise {
         /// Up to where.
@@ -205,6 +225,28 @@ impl Wire for PrimcastWire {
                 out.push(1);
                 report.encode(out);
             }
+            PrimcastWire::Acked { epoch, upto, report } => {
+                out.push(12);
+                epoch.encode(out);
+                upto.encode(out);
+                report.encode(out);
+            }
+            PrimcastWire::Proposals { dest, epoch, batch, report } => {
+                out.push(13);
+                dest.encode(out);
+                epoch.encode(out);
+                let mut before = 0;
+                list(batch, out, |(id, ts), out| {
+                    id.encode(out);
+                    // Small, as long as they rise; whatever they do, they come back.
+                    number(ts.0.wrapping_sub(before), out);
+                    before = ts.0;
+                });
+                out.push(u8::from(report.is_some()));
+                if let Some(report) = report {
+                    report.encode(out);
+                }
+            }
             PrimcastWire::Raise { ts, to } => {
                 out.push(2);
                 ts.encode(out);
@@ -300,6 +342,22 @@ impl Wire for PrimcastWire {
             9 => PrimcastWire::Delivered(read_place(from)?),
             10 => PrimcastWire::Fetch(read_place(from)?),
             11 => PrimcastWire::State(Handover::decode(from)?),
+            12 => PrimcastWire::Acked {
+                epoch: Ballot::decode(from)?,
+                upto: Timestamp::decode(from)?,
+                report: Report::decode(from)?,
+            },
+            13 => {
+                let (dest, epoch) = (GroupSet::decode(from)?, Ballot::decode(from)?);
+                let mut ts = 0u64;
+                let batch = from.list(|from| {
+                    let id = MessageId::decode(from)?;
+                    ts = ts.wrapping_add(from.number()?);
+                    Ok((id, Timestamp(ts)))
+                })?;
+                let report = if from.flag()? { Some(Report::decode(from)?) } else { None };
+                PrimcastWire::Proposals { dest, epoch, batch, report }
+            }
             _ => return Err(Malformed),
         })
     }

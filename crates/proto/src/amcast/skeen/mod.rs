@@ -27,6 +27,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use base::{Instant, Rank};
+use core::iter;
 use core::time::Duration;
 
 /// One message.
@@ -362,10 +363,10 @@ impl<V: Variant> Multicast for Skeen<V> {
         true
     }
 
-    fn about(wire: &SkeenWire) -> About {
-        match wire {
+    fn about(wire: &SkeenWire) -> impl Iterator<Item = About> {
+        iter::once(match wire {
             SkeenWire::Local { id, .. } | SkeenWire::Done { id, .. } => About::Message(*id),
             SkeenWire::Clock { .. } | SkeenWire::Raise { .. } => About::Clock,
-        }
+        })
     }
 }

@@ -28,6 +28,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use base::{Ballot, Instant, MemberSet, Rank};
+use core::iter;
 use core::marker::PhantomData;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -376,8 +377,8 @@ impl<V: Variant> Multicast for Whitebox<V> {
         self.role == Role::Leader
     }
 
-    fn about(wire: &WhiteboxWire) -> About {
-        match wire {
+    fn about(wire: &WhiteboxWire) -> impl Iterator<Item = About> {
+        iter::once(match wire {
             WhiteboxWire::Accept { id, .. }
             | WhiteboxWire::Ack { id, .. }
             | WhiteboxWire::Deliver { id, .. }
@@ -387,6 +388,6 @@ impl<V: Variant> Multicast for Whitebox<V> {
             | WhiteboxWire::NewLeaderAck { .. }
             | WhiteboxWire::NewState { .. }
             | WhiteboxWire::NewStateAck(_) => About::Group,
-        }
+        })
     }
 }
