@@ -64,12 +64,10 @@ planted! {
     WithoutPrimary: PAST_WITHOUT_PRIMARY;
     WithoutQuorum: PAST_WITHOUT_QUORUM;
     MinusOne: PAST_QUORUM_MINUS_ONE;
-    BumpOnlyWhenRaised: BUMP_ONLY_WHEN_RAISED;
     QuorumMinusOne: LOCAL_QUORUM_MINUS_ONE;
     MixEpochs: MIX_EPOCHS;
     ShortestState: SHORTEST_STATE;
     OwnClockOnly: OWN_CLOCK_ONLY;
-    NoReport: NO_REPORT_OF_NEW_PRIMARY;
 }
 
 /// c1 to {0, 1}, c2 to {1, 2}, a to {2}, and b to {0} after a was delivered.
@@ -208,7 +206,6 @@ fn planted_bugs_of_a_change_of_primary_are_found() {
     two_late_channels_break::<Machine<MixEpochs>>(Rule::Plain, "G4");
     two_late_channels_break::<Machine<ShortestState>>(Rule::Plain, "G4");
     two_late_channels_break::<Machine<OwnClockOnly>>(Rule::Plain, "G3");
-    two_late_channels_break::<Machine<NoReport>>(Rule::AllGroups, "G3");
 }
 
 /// Only the old primary has heard of group 1's clock; who takes over from it goes on from its own.
@@ -225,15 +222,6 @@ fn g2_past_of_a_group_of_three_needs_a_quorum() {
         breaks::<Machine<MinusOne>>(&only_the_primary_is_ahead(rule), "G2");
         holds::<Machine<Sound>>(&only_the_primary_is_ahead(rule));
     }
-}
-
-#[test]
-fn g3_a_clock_that_another_message_had_raised_is_reported_all_the_same() {
-    let [zero, two] = [0, 2].map(|member| End::Process(0, member));
-    let late = vec![(End::Group(1), zero), (End::Group(1), two)];
-    let bounds = two_groups(Rule::AllGroups, late);
-    breaks::<Machine<BumpOnlyWhenRaised>>(&bounds, "G3");
-    holds::<Machine<Sound>>(&bounds);
 }
 
 #[test]

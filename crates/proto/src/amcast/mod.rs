@@ -154,8 +154,8 @@ pub trait Multicast: Sized + 'static {
     /// Looks at the time.
     fn tick<H: Host<Self::Wire>>(&mut self, now: Instant, host: &mut H);
 
-    /// Does what follows from everything that has happened since the last time: a protocol may leave
-    /// it until here, so that a batch costs one answer.
+    /// Does what follows from everything that has happened since the last time: a protocol may
+    /// leave it until here, so that a batch costs one answer.
     fn settle<H: Host<Self::Wire>>(&mut self, _now: Instant, _host: &mut H) {}
 
     /// When [`Multicast::tick`] has something to do.

@@ -8,8 +8,9 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use base::{Ballot, Instant, MemberSet, Rank};
 use core::fmt;
+use core::hash::BuildHasher;
 use foldhash::fast::FixedState;
-use hashbrown::HashMap;
+use hashbrown::HashTable;
 
 /// One group's proposal of one epoch.
 #[derive(Clone, Copy, Debug)]
@@ -139,33 +140,42 @@ impl Record {
 /// Every message that is remembered, by name. A table that is only looked up in, for the sake of
 /// the many times that each message is; whoever walks it does so in the order of names.
 #[derive(Clone, Default)]
-pub(super) struct Records(HashMap<MessageId, Record, FixedState>);
+pub(super) struct Records(HashTable<(MessageId, Record)>);
+
+/// The same on every machine and in every run.
+fn hash(id: MessageId) -> u64 {
+    FixedState::with_seed(0).hash_one(id)
+}
 
 impl Records {
     pub(super) fn get(&self, id: MessageId) -> Option<&Record> {
-        self.0.get(&id)
+        self.0.find(hash(id), |(of, _)| *of == id).map(|(_, record)| record)
     }
 
     pub(super) fn get_mut(&mut self, id: MessageId) -> Option<&mut Record> {
-        self.0.get_mut(&id)
+        self.0.find_mut(hash(id), |(of, _)| *of == id).map(|(_, record)| record)
     }
 
     /// The record of a message that is known.
     #[track_caller]
     pub(super) fn known(&mut self, id: MessageId) -> &mut Record {
-        self.0.get_mut(&id).expect("the message is known")
+        self.get_mut(id).expect("the message is known")
     }
 
     pub(super) fn contains(&self, id: MessageId) -> bool {
-        self.0.contains_key(&id)
+        self.get(id).is_some()
     }
 
-    pub(super) fn insert(&mut self, id: MessageId, record: Record) -> &mut Record {
-        self.0.entry(id).insert(record).into_mut()
+    /// Remembers a message that is not known yet.
+    pub(super) fn insert(&mut self, id: MessageId, record: Record) {
+        debug_assert!(!self.contains(id), "{id:?} is known");
+        self.0.insert_unique(hash(id), (id, record), |(of, _)| hash(*of));
     }
 
     pub(super) fn remove(&mut self, id: MessageId) {
-        self.0.remove(&id);
+        if let Ok(found) = self.0.find_entry(hash(id), |(of, _)| *of == id) {
+            found.remove();
+        }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -182,12 +192,12 @@ impl Records {
 
     /// Changes every record; each by itself, so that no order shows.
     pub(super) fn for_each(&mut self, change: impl Fn(&mut Record)) {
-        self.0.values_mut().for_each(change);
+        self.0.iter_mut().for_each(|(_, record)| change(record));
     }
 }
 
 impl fmt::Debug for Records {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().collect::<BTreeMap<_, _>>().fmt(f)
+        self.0.iter().map(|(id, record)| (id, record)).collect::<BTreeMap<_, _>>().fmt(f)
     }
 }
