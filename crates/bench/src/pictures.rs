@@ -48,6 +48,7 @@ pub fn of(report: &Report) -> Result<String, FigureError> {
     let ns = Axis::log("time (ns)");
     match report.bench.as_str() {
         "amcast" => crate::amcast::picture(report),
+        "amcast-wan-colocated" | "amcast-wan-distributed" => crate::amcast::wan::picture(report),
         "core" => core(report),
         "decide" => bars(
             report,

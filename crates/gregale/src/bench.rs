@@ -11,6 +11,7 @@ use bench::run::Effort;
 use bench::worker::order::FabricKind;
 use clap::{Args, Subcommand, ValueEnum};
 use report::Report;
+use sim::amcast::wan::Scenario;
 use std::fmt::Display;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -149,8 +150,10 @@ enum What {
     /// Atomic multicast: throughput against latency, eight groups of three, in three processes.
     #[command(after_help = "Examples:\n  \
         gregale bench amcast --fabric shm --destinations 2 --open\n  \
-        gregale bench amcast --protocol primcast,primcast-linearizable\n\n\
-        Each process hosts one member of every group on one poll loop, and a client beside each.")]
+        gregale bench amcast --protocol primcast,primcast-linearizable\n  \
+        gregale bench amcast --wan distributed --destinations 2,4   the convoy effect\n\n\
+        Each process hosts one member of every group on one poll loop, and a client beside each.\n\
+        With --wan nothing is run but the simulator, and times are virtual.")]
     Amcast {
         /// Which providers.
         #[arg(long, value_enum, value_delimiter = ',')]
@@ -167,6 +170,9 @@ enum What {
         /// Also an open loop: messages at fixed rates, whatever became of the ones before.
         #[arg(long)]
         open: bool,
+        /// A wide area instead, in virtual time, with every protocol and every order.
+        #[arg(long, value_enum, conflicts_with_all = ["fabric", "protocol"])]
+        wan: Option<Wan>,
     },
     /// Processor time of an idle cluster of three.
     #[command(after_help = "Example:\n  gregale bench idle --seconds 10")]
@@ -211,6 +217,24 @@ enum Multicast {
     PrimcastLinearizable,
     Whitebox,
     Fastcast,
+}
+
+/// Where the members of a wide area are.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Wan {
+    /// Three regions with a member of each group; the first primaries share one.
+    Colocated,
+    /// Eight regions with a group each.
+    Distributed,
+}
+
+impl From<Wan> for Scenario {
+    fn from(wan: Wan) -> Scenario {
+        match wan {
+            Wan::Colocated => Scenario::Colocated,
+            Wan::Distributed => Scenario::Distributed,
+        }
+    }
 }
 
 impl From<Multicast> for Contender {
@@ -345,7 +369,16 @@ pub(crate) fn run(args: &BenchArgs) -> Outcome {
             let setting = bench::snapshot::Setting { gregale, fabrics, state_bytes, data };
             ("snapshot".to_owned(), done(bench::snapshot::report(&setting, runs))?)
         }
-        What::Amcast { fabric, destinations, protocol, open } => {
+        What::Amcast { destinations, open, wan: Some(wan), .. } => {
+            let setting = bench::amcast::wan::Setting {
+                scenario: (*wan).into(),
+                destinations: destinations.iter().map(|n| usize::from(*n)).collect(),
+                open: *open,
+            };
+            let report = bench::amcast::wan::report(&setting, &effort, how.quick);
+            (report.bench.clone(), report)
+        }
+        What::Amcast { fabric, destinations, protocol, open, wan: None } => {
             let setting = bench::amcast::Setting {
                 fabrics: kinds(fabric),
                 contenders: protocol.iter().map(|protocol| (*protocol).into()).collect(),

@@ -2,10 +2,12 @@
 //!
 //! Eight groups of three members. Each of three processes hosts one member of every group on one
 //! poll loop, and a client beside each member; the first primaries are spread over the processes.
+//! [`wan`] is a wide area, in virtual time.
 //! [`load`] is what the clients do, [`worker`] a process, [`crew`] its parent's side.
 
 pub mod crew;
 pub mod load;
+pub mod wan;
 pub mod worker;
 
 use crate::group::{Error, Launcher};

@@ -88,12 +88,9 @@ where
     });
     let report = Report::joined(parts);
     let wall_s = began.elapsed().as_secs_f64().max(1e-9);
-    let steps = measure::<M>(&Bench {
-        rule: config.rule,
-        groups: config.groups.unwrap_or(3),
-        members: if M::SURVIVES_CRASHES { config.members.unwrap_or(3) } else { 1 },
-        schedules: SCHEDULES,
-    });
+    let members = if M::SURVIVES_CRASHES { config.members.unwrap_or(3) } else { 1 };
+    let groups = config.groups.unwrap_or(3);
+    let steps = measure::<M>(&Bench::new(config.rule, groups, members, SCHEDULES));
     let is_primcast =
         matches!(args.protocol, SimProtocol::Primcast | SimProtocol::PrimcastLinearizable);
     let hunted = (args.mutants && is_primcast).then(|| hunt(jobs));

@@ -3,6 +3,7 @@
 //! - [`run`], [`sweep`]: seeds of a protocol under crashes, false suspicions, pauses, partitions
 //!   and senders that die half way.
 //! - [`steps`]: communication steps, counted exactly.
+//! - [`wan`]: latencies under load over a wide area.
 //! - [`script`]: schedules set by hand.
 //! - [`mutants`]: planted bugs that the sweep must find.
 //! - `checks`: the properties, one file each.
@@ -17,6 +18,7 @@ mod process;
 mod schedules;
 pub mod script;
 pub mod steps;
+pub mod wan;
 mod world;
 
 pub use checks::{Promised, Property, Violation, judge, judge_realtime};

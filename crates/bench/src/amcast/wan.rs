@@ -1,0 +1,150 @@
+//! Atomic multicast over a wide area, in virtual time: the thesis's table 4.1 and figures 4.3 to
+//! 4.5. The simulator runs the protocols; this machine's speed plays no part, and a seed gives the
+//! same numbers everywhere.
+
+use crate::run::{Effort, report as report_of};
+use proto::amcast::linear::Rule;
+use report::figure::{Axis, FigureError, Series, lines};
+use report::{Latency, Progress, Report, Row, Value, median_rows};
+use sim::amcast::wan::{
+    CLOCK_ERROR_NS, GROUPS, MEMBERS, Pace, Protocol, Scenario, Seen, Setting as Case, measure,
+};
+
+/// Messages under way for each client.
+const OUTSTANDING: [usize; 4] = [1, 4, 16, 64];
+/// Messages a second of all clients together, in an open loop.
+const RATES: [f64; 3] = [100.0, 400.0, 1600.0];
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// A protocol with its options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Contender {
+    name: &'static str,
+    protocol: Protocol,
+    rule: Rule,
+    hybrid: bool,
+}
+
+const fn contender(name: &'static str, protocol: Protocol, rule: Rule, hybrid: bool) -> Contender {
+    Contender { name, protocol, rule, hybrid }
+}
+
+const CONTENDERS: [Contender; 7] = [
+    contender("primcast", Protocol::Primcast, Rule::Plain, false),
+    contender("primcast-hybrid", Protocol::Primcast, Rule::Plain, true),
+    contender("primcast-hop", Protocol::Primcast, Rule::Hop, true),
+    contender("primcast-all-groups", Protocol::Primcast, Rule::AllGroups, true),
+    contender("primcast-commit-wait", Protocol::Primcast, Rule::CommitWait, true),
+    contender("whitebox", Protocol::Whitebox, Rule::Plain, false),
+    contender("fastcast", Protocol::Fastcast, Rule::Plain, false),
+];
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// Where.
+    pub scenario: Scenario,
+    /// How many groups each message goes to.
+    pub destinations: Vec<usize>,
+    /// Also at fixed rates.
+    pub open: bool,
+}
+
+/// The report: a row for each load of each protocol. Runs differ by their seeds.
+pub fn report(setting: &Setting, effort: &Effort, is_quick: bool) -> Report {
+    let outstanding = if is_quick { &OUTSTANDING[..2] } else { &OUTSTANDING[..] };
+    let mut paces: Vec<Pace> =
+        outstanding.iter().map(|outstanding| Pace::Closed { outstanding: *outstanding }).collect();
+    if setting.open {
+        let rates = if is_quick { &RATES[..1] } else { &RATES[..] };
+        paces.extend(rates.iter().map(|per_s| Pace::Open { per_s: *per_s }));
+    }
+    let n_cases = setting.destinations.len() * CONTENDERS.len() * paces.len();
+    let mut progress = Progress::new("amcast-wan", u64::from(effort.runs) * n_cases as u64);
+    let mut n_done = 0;
+    let mut runs = Vec::new();
+    for run in 0..effort.runs {
+        let mut rows = Vec::new();
+        for &destinations in &setting.destinations {
+            for contender in &CONTENDERS {
+                for &pace in &paces {
+                    progress.set(n_done, "");
+                    n_done += 1;
+                    let case = Case {
+                        scenario: setting.scenario,
+                        protocol: contender.protocol,
+                        rule: contender.rule,
+                        hybrid: contender.hybrid,
+                        destinations,
+                        pace,
+                        warm_up_ns: SECOND_NS / 2,
+                        span_ns: if is_quick { SECOND_NS / 4 } else { SECOND_NS },
+                        seed: u64::from(run),
+                    };
+                    rows.push(row(contender, &case, &measure(&case)));
+                }
+            }
+        }
+        runs.push(rows);
+    }
+    let name = format!("amcast-wan-{}", setting.scenario.name());
+    report_of(&name, effort.runs, median_rows(&runs))
+}
+
+fn row(contender: &Contender, case: &Case, seen: &Seen) -> Row {
+    let mut latency = Latency::new();
+    seen.latency_ns.iter().for_each(|ns| latency.record_ns(*ns));
+    let load = match case.pace {
+        Pace::Closed { outstanding } => format!("closed x{outstanding}"),
+        Pace::Open { per_s } => format!("open {per_s}/s"),
+    };
+    let row = Row::new(format!("{} to {}, {load}", contender.name, case.destinations))
+        .with("protocol", contender.name)
+        .with("scenario", case.scenario.name())
+        .with("destinations", case.destinations)
+        .with("groups", GROUPS)
+        .with("members", MEMBERS)
+        .with("clients", GROUPS * MEMBERS)
+        .with("clock_error_ns", CLOCK_ERROR_NS);
+    let row = match case.pace {
+        Pace::Closed { outstanding } => row.with("pipeline", outstanding),
+        Pace::Open { per_s } => row.with("offered_per_s", per_s),
+    };
+    let row = row
+        .with("virtual_per_s", seen.completed as f64 * 1e9 / case.span_ns as f64)
+        .with("p95_ns", latency.percentile_ns(95.0));
+    latency.fields(row)
+}
+
+/// Throughput against latency, like figures 4.3 and 4.4: the messages to two groups if they were
+/// measured. (Throughput is what the clients asked for, in virtual time.)
+///
+/// # Errors
+/// [`FigureError`].
+pub fn picture(report: &Report) -> Result<String, FigureError> {
+    let of = |row: &Row| row.number("destinations");
+    let loads = || report.rows.iter().filter(|row| row.number("pipeline").is_some());
+    let has_two = loads().any(|row| of(row) == Some(2.0));
+    let shown = if has_two { Some(2.0) } else { loads().find_map(of) };
+    let mut series: Vec<Series> = Vec::new();
+    for row in loads().filter(|row| of(row) == shown) {
+        let Some(Value::Text(name)) = row.get("protocol") else { continue };
+        let number = |name: &str| row.number(name).unwrap_or(f64::NAN);
+        let point = (number("virtual_per_s"), number("p95_ns") / 1e6);
+        match series.iter_mut().find(|one| one.name == *name) {
+            Some(one) => one.points.push(point),
+            None => series.push(Series { name: name.clone(), points: vec![point] }),
+        }
+    }
+    let regions = match report.bench.as_str() {
+        "amcast-wan-colocated" => "three regions, primaries in one",
+        _ => "eight regions, a group in each",
+    };
+    let groups = shown.unwrap_or(0.0);
+    lines(
+        &format!("Wide area, {regions}: messages to {groups} of eight groups"),
+        &Axis::log("messages per virtual second"),
+        &Axis::linear("p95 latency (ms)"),
+        &series,
+    )
+}
