@@ -28,7 +28,7 @@ pub trait State {
     /// Executes a decided value; nobody waits for the answers.
     fn apply(&mut self, slot: base::Slot, value: &[u8]);
 
-    /// See [`crate::Service::save`].
+    /// See [`crate::Service::begin_save`].
     fn save(&mut self, out: &mut Vec<u8>);
 
     /// See [`crate::Service::restore`].
