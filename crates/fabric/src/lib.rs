@@ -63,7 +63,8 @@ pub trait Fabric: Port {
     fn awake(&mut self);
 
     /// Says whether this node leads, which is nothing but advice about scheduling: whom the others
-    /// wait for, and whose death should be over with soon.
+    /// wait for, and whose death should be over with soon. On shared memory one that leads learns
+    /// of others' deaths when it polls, and is not woken for them (T8): their memory answers on.
     fn lead(&mut self, leads: bool);
 
     /// Whether news are so close that a loop should look again rather than sleep: for a moment
