@@ -27,7 +27,20 @@ pub(crate) fn fix() -> Result<()> {
 }
 
 /// What `cargo xtask sim` runs if no protocol is named: what the doors run on.
-const REPLICATED: [&str; 4] = ["velos", "durable", "durable-log", "durable-members"];
+const REPLICATED: [&str; 9] = [
+    "velos",
+    "velos-members",
+    "durable",
+    "durable-log",
+    "durable-members",
+    "primcast",
+    "primcast-commuting",
+    "primcast-stable",
+    "primcast-members",
+];
+
+/// And these orders in real time, each without planted bugs.
+const REALTIME_RULES: [&str; 3] = ["hop", "all-groups", "commit-wait"];
 
 pub(crate) fn sim(protocol: Option<&str>, seeds: u64) -> Result<()> {
     if !has_subcommand("sim")? {
@@ -38,6 +51,15 @@ pub(crate) fn sim(protocol: Option<&str>, seeds: u64) -> Result<()> {
     for protocol in protocols {
         println!("--- sim {protocol}");
         succeed(&mut gregale(&["sim", "--protocol", protocol, "--seeds", &seeds, "--mutants"]))?;
+    }
+    if protocol.is_none() {
+        // (Their planted bugs are among those of `primcast`.)
+        for rule in REALTIME_RULES {
+            let linearizable = "primcast-linearizable";
+            println!("--- sim {linearizable} --rule {rule}");
+            let order = ["sim", "--protocol", linearizable, "--rule", rule, "--seeds", &seeds];
+            succeed(&mut gregale(&order))?;
+        }
     }
     Ok(())
 }

@@ -106,9 +106,10 @@ fn sim() -> Result<Outcome> {
 
 /// Protocols, how many seeds of each, and whether every planted bug is hunted here (primcast's hunt
 /// covers all of atomic multicast, and takes half a minute).
-const SWEEPS: [(&str, &str, bool); 11] = [
+const SWEEPS: [(&str, &str, bool); 15] = [
     ("velos", "100", true),
     ("velos-narrow", "100", false),
+    ("velos-members", "60", true),
     ("durable", "100", true),
     ("durable-log", "50", true),
     ("durable-members", "60", true),
@@ -118,6 +119,9 @@ const SWEEPS: [(&str, &str, bool); 11] = [
     ("fastcast", "200", false),
     ("primcast", "200", true),
     ("primcast-linearizable", "100", false),
+    ("primcast-commuting", "200", false),
+    ("primcast-stable", "100", false),
+    ("primcast-members", "100", false),
 ];
 
 fn deny() -> Result<Outcome> {

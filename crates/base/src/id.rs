@@ -100,8 +100,9 @@ impl MemberSet {
     pub const EMPTY: MemberSet = MemberSet(0);
 
     /// Everybody in a group of `members`.
-    pub fn all(members: usize) -> MemberSet {
-        Rank::all(members).collect()
+    pub const fn all(members: usize) -> MemberSet {
+        assert!(members <= MAX_MEMBERS, "more members than there may be");
+        MemberSet(((1u16 << members) - 1) as u8)
     }
 
     /// From the bits that [`MemberSet::bits`] gave; bits that name nobody are dropped.
@@ -135,7 +136,7 @@ impl MemberSet {
 
     /// How many.
     pub const fn len(self) -> usize {
-        self.0.count_ones() as usize
+        SIZES[self.0 as usize] as usize
     }
 
     /// Whether nobody is there.
@@ -164,10 +165,46 @@ impl MemberSet {
     }
 
     /// In order of rank.
-    pub fn iter(self) -> impl Iterator<Item = Rank> {
-        (0..MAX_MEMBERS as u8).filter(move |at| self.0 & (1 << at) != 0).map(Rank)
+    pub const fn iter(self) -> Ranks {
+        Ranks(self.0)
     }
 }
+
+/// How many bits a byte has: a processor that every x86-64 program runs on must count them.
+const SIZES: [u8; 256] = {
+    let mut sizes = [0; 256];
+    let mut bits = 0;
+    while bits < 256 {
+        sizes[bits] = (bits as u8).count_ones() as u8;
+        bits += 1;
+    }
+    sizes
+};
+
+/// The ranks of a [`MemberSet`], in order.
+#[derive(Clone, Debug)]
+pub struct Ranks(u8);
+
+impl Iterator for Ranks {
+    type Item = Rank;
+
+    #[inline]
+    fn next(&mut self) -> Option<Rank> {
+        if self.0 == 0 {
+            return None;
+        }
+        let rank = Rank(self.0.trailing_zeros() as u8);
+        self.0 &= self.0 - 1;
+        Some(rank)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let len = MemberSet(self.0).len();
+        (len, Some(len))
+    }
+}
+
+impl ExactSizeIterator for Ranks {}
 
 impl FromIterator<Rank> for MemberSet {
     fn from_iter<I: IntoIterator<Item = Rank>>(ranks: I) -> MemberSet {
@@ -195,6 +232,17 @@ mod tests {
             assert!(2 * majority(members) > members);
             assert!(majority(members) <= members);
         }
+    }
+
+    #[test]
+    fn a_set_has_the_ranks_that_were_put_into_it_in_order() {
+        for bits in 0..1 << MAX_MEMBERS {
+            let set = MemberSet::from_bits(bits);
+            assert!(set.iter().is_sorted() && set.iter().all(|rank| set.contains(rank)));
+            assert_eq!((set.iter().len(), set.iter().count()), (set.len(), set.len()));
+            assert_eq!(set.iter().collect::<MemberSet>(), set);
+        }
+        assert_eq!(MemberSet::all(3).bits(), 0b111);
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub mod rng;
 pub mod time;
 pub mod verb;
 
-pub use id::{Incarnation, MAX_MEMBERS, MemberSet, NodeId, Rank, majority};
+pub use id::{Incarnation, MAX_MEMBERS, MemberSet, NodeId, Rank, Ranks, majority};
 pub use order::{Ballot, Prefix, Slot};
 pub use rng::Rng;
 pub use time::Instant;

@@ -4,9 +4,11 @@
 //! system call; the successor when its fabric reports the death (*detection*) and when its first
 //! value is decided (*takeover*); and the other survivor when that value reaches it (the paper's
 //! replica R, figure 2), which is the headline. A value that the dead leader had proposed does not
-//! count as the next one, even though its successor finishes it.
+//! count as the next one, even though its successor finishes it. Beside it the floor in the same
+//! run: how soon anybody who slept knows of a death ([`death`]).
 
 use crate::clock::shared_ns;
+use crate::death;
 use crate::group::{Error, Group, Launcher, Plan};
 use crate::member::Wait;
 use crate::run;
@@ -29,6 +31,8 @@ const BINS: usize = 40;
 /// Groups whose leader was replaced before the kill are not counted; more than so many are an
 /// error.
 const VOIDED_MAX: u32 = 20;
+/// So many deaths tell the floor.
+const FLOORS_MAX: u32 = 50;
 /// A successor that takes longer is none.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -109,7 +113,8 @@ pub fn report(launcher: &Launcher, settings: &[Setting]) -> Result<Outcome, Erro
                 None => return Err(Error::Late("no leader kept the lead for 0.1 s".into())),
             }
         }
-        rows.push(row(setting, &kills).with("voided", voided));
+        let floor = death::floor(launcher, setting.kills.min(FLOORS_MAX))?;
+        rows.push(row(setting, &kills, &floor).with("voided", voided));
         kills.sort_unstable_by_key(|kill| kill.seen);
         let typical = kills.swap_remove(kills.len() / 2);
         timelines.push((setting.case(), typical.bins));
@@ -117,7 +122,7 @@ pub fn report(launcher: &Launcher, settings: &[Setting]) -> Result<Outcome, Erro
     Ok(Outcome { report: run::report("failover", 1, rows), timelines })
 }
 
-fn row(setting: &Setting, kills: &[Kill]) -> Row {
+fn row(setting: &Setting, kills: &[Kill], floor: &Latency) -> Row {
     let of = |part: fn(&Kill) -> u64| {
         let mut latency = Latency::new();
         kills.iter().for_each(|kill| latency.record_ns(part(kill)));
@@ -131,8 +136,12 @@ fn row(setting: &Setting, kills: &[Kill]) -> Row {
         .with("protocol", "velos")
         .with("members", MEMBERS)
         .with("value_bytes", VALUE_BYTES);
-    of(|kill| kill.seen)
-        .fields(row)
+    let seen = of(|kill| kill.seen);
+    let over_floor = seen.p50_ns() as f64 / floor.p50_ns() as f64;
+    seen.fields(row)
+        .with("floor_known_p50_ns", floor.p50_ns())
+        .with("floor_known_p99_ns", floor.p99_ns())
+        .with("p50_over_floor", over_floor)
         .with("detection_p50_ns", detected.p50_ns())
         .with("detection_p99_ns", detected.p99_ns())
         .with("prepare_p50_ns", leading.p50_ns())

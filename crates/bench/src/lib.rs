@@ -5,7 +5,8 @@
 //!
 //! - [`core`]: the protocol alone, in one thread, beside [`rivals`].
 //! - [`decide`], [`failover`], [`verbs`]: real processes over a real fabric. [`group`] is their
-//!   parent's side, [`worker`] their own, [`member`] the loop of a worker that decides.
+//!   parent's side, [`worker`] their own, [`member`] the loop of a worker that decides, [`death`]
+//!   the floor of a failover.
 //! - [`mod@amcast`]: atomic multicast between processes that each host a member of every group.
 //! - [`kv`], [`idle`]: a real [`cluster`], beside the servers that people use today.
 //! - [`restart`], [`snapshot`]: what logs on [`mod@disk`] cost besides.
@@ -17,6 +18,7 @@ mod child;
 pub mod clock;
 pub mod cluster;
 pub mod core;
+pub mod death;
 pub mod decide;
 pub mod disk;
 pub mod failover;

@@ -8,6 +8,7 @@ use crate::clock::Cheap;
 use base::verb::Unsupported;
 use base::{At, Event, Inbox, Port, Prefix, Rank, Slot, Token};
 use fabric::Fabric;
+use proto::durable::StateHead;
 use proto::node::{Node, NodeConfig, Start, Timing};
 use proto::velos::{Shape, Velos};
 use proto::{Host, Note, Refused, Role};
@@ -114,14 +115,17 @@ impl<F: Fabric, W: Witness> Member<F, W> {
                 None => self.node.on_event(event, now, &mut self.world),
                 Some((from, StateMessage::Want(prefix))) => {
                     let status = self.node.status();
-                    if status.role != Role::Learner && status.applied >= prefix {
-                        self.world.tell(from, StateMessage::Have(status.applied));
+                    if status.role != Role::Learner
+                        && status.applied >= prefix
+                        && let Some(head) = self.node.state_head(status.applied)
+                    {
+                        self.world.tell(from, StateMessage::Have(status.applied, head));
                     }
                 }
-                Some((_, StateMessage::Have(prefix))) => {
+                Some((_, StateMessage::Have(prefix, head))) => {
                     if prefix > self.node.status().applied {
                         self.world.witness.skipped();
-                        self.node.install(prefix, None, now, &mut self.world);
+                        self.node.install(prefix, Some(head), now, &mut self.world);
                     }
                 }
             }
@@ -198,32 +202,31 @@ impl<F: Fabric, W> World<F, W> {
 enum StateMessage {
     /// Who has at least this?
     Want(Prefix),
-    /// This is the state.
-    Have(Prefix),
+    /// This is the state, and what goes with it.
+    Have(Prefix, StateHead),
 }
 
 /// The first byte of these messages: not [`proto::MESSAGE_CHANNEL`].
 const CHANNEL: u8 = 1;
 
 impl StateMessage {
-    fn bytes(self) -> [u8; 10] {
-        let (kind, prefix) = match self {
-            StateMessage::Want(prefix) => (0, prefix),
-            StateMessage::Have(prefix) => (1, prefix),
+    fn bytes(self) -> Vec<u8> {
+        let (kind, prefix, head) = match self {
+            StateMessage::Want(prefix) => (0, prefix, Vec::new()),
+            StateMessage::Have(prefix, head) => (1, prefix, head.encode()),
         };
-        let mut bytes = [CHANNEL, kind, 0, 0, 0, 0, 0, 0, 0, 0];
-        bytes[2..].copy_from_slice(&prefix.0.to_le_bytes());
-        bytes
+        [&[CHANNEL, kind], &prefix.0.to_le_bytes()[..], &head].concat()
     }
 
     fn parse(event: &Event<'_>) -> Option<(Rank, StateMessage)> {
-        let Event::Message { from, bytes: [CHANNEL, kind, prefix @ ..] } = event else {
+        let Event::Message { from, bytes: [CHANNEL, kind, rest @ ..] } = event else {
             return None;
         };
-        let prefix = Prefix(u64::from_le_bytes((*prefix).try_into().ok()?));
+        let (prefix, head) = rest.split_first_chunk()?;
+        let prefix = Prefix(u64::from_le_bytes(*prefix));
         match kind {
             0 => Some((*from, StateMessage::Want(prefix))),
-            1 => Some((*from, StateMessage::Have(prefix))),
+            1 => Some((*from, StateMessage::Have(prefix, StateHead::decode(head)?))),
             _ => None,
         }
     }
@@ -274,11 +277,20 @@ impl<F: Fabric, W> Port for World<F, W> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base::{Ballot, MAX_MEMBERS, MemberSet};
+    use proto::durable::Members;
 
     #[test]
     fn a_state_message_is_read_as_it_was_written() {
         let from = Rank::at(2);
-        for message in [StateMessage::Want(Prefix(7)), StateMessage::Have(Prefix(u64::MAX))] {
+        let members = Members {
+            voters: MemberSet::all(3),
+            learners: MemberSet::EMPTY,
+            incarnations: [1; MAX_MEMBERS],
+        };
+        let (ballot, members_at) = (Ballot(3), Prefix(5));
+        let head = StateHead { ballot, members_at, members, coming: None };
+        for message in [StateMessage::Want(Prefix(7)), StateMessage::Have(Prefix(u64::MAX), head)] {
             let event = Event::Message { from, bytes: &message.bytes() };
             assert_eq!(StateMessage::parse(&event), Some((from, message)));
         }

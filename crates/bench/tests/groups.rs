@@ -71,7 +71,7 @@ fn a_killed_leaders_successor_reaches_the_other_survivor() {
             Setting { fabric, resident_bytes: 0, asleep: false, followers: Wait::Sleep, kills: 2 };
         let settings = [plain, Setting { asleep: true, resident_bytes: 8 << 20, ..plain }];
         let outcome = failover::report(&launcher(), &settings).expect("measured");
-        every_row_has(&outcome.report, &["p50_ns", "detection_p50_ns", "takeover_p50_ns"]);
+        every_row_has(&outcome.report, &["p50_ns", "floor_known_p50_ns", "detection_p50_ns"]);
         assert!(outcome.figure().expect("drawn").contains("values per 100 us"));
     }
 }

@@ -11,7 +11,9 @@ use crate::model;
 use crate::partition::Part;
 use crate::{Action, End, History, Reply};
 use foldhash::fast::FixedState;
+use smallvec::SmallVec;
 use std::collections::HashMap;
+use std::rc::Rc;
 
 /// A value by number; only ever looked up, never iterated.
 pub(crate) type ValueId = u32;
@@ -24,8 +26,8 @@ pub(crate) const NIL: ValueId = 0;
 
 /// Every value that was met, numbered in order of appearance.
 pub(crate) struct Values {
-    known: Vec<Option<Vec<u8>>>,
-    ids: HashMap<Vec<u8>, ValueId, FixedState>,
+    known: Vec<Option<Rc<[u8]>>>,
+    ids: HashMap<Rc<[u8]>, ValueId, FixedState>,
     bytes: u64,
 }
 
@@ -39,10 +41,15 @@ impl Values {
             return *id;
         }
         let id = self.known.len() as ValueId;
-        self.known.push(Some(value.to_vec()));
-        self.ids.insert(value.to_vec(), id);
-        self.bytes += 2 * value.len() as u64 + 64;
+        let shared: Rc<[u8]> = value.into();
+        self.known.push(Some(shared.clone()));
+        self.ids.insert(shared, id);
+        self.bytes += value.len() as u64 + 80;
         id
+    }
+
+    fn number_of_decimal(&mut self, number: i64) -> ValueId {
+        self.number_of(itoa::Buffer::new().format(number).as_bytes())
     }
 
     fn of(&mut self, value: Option<&[u8]>) -> ValueId {
@@ -95,6 +102,9 @@ pub(crate) enum Make {
     Anything,
 }
 
+/// Most operations are one command, on one key.
+type Few<T> = SmallVec<[T; 1]>;
+
 /// One operation.
 #[derive(Debug)]
 pub(crate) struct Unit {
@@ -106,10 +116,10 @@ pub(crate) struct Unit {
     /// I5.
     pub(crate) observer: bool,
     /// I6: (key, the only value with which the answer is right).
-    pub(crate) needs: Vec<Cell>,
+    pub(crate) needs: Few<Cell>,
     /// I6: (key, what it may leave there).
-    pub(crate) makes: Vec<(u32, Make)>,
-    steps: Vec<Step>,
+    pub(crate) makes: Few<(u32, Make)>,
+    steps: Few<Step>,
 }
 
 impl Unit {
@@ -149,7 +159,7 @@ impl Do {
                 let sum = model::number(values.get(*value)).and_then(|n| n.checked_add(*by));
                 match sum {
                     Some(sum) => {
-                        *value = values.number_of(&model::decimal(sum));
+                        *value = values.number_of_decimal(sum);
                         Saw::Number(sum)
                     }
                     None => Saw::Refused,
@@ -211,7 +221,7 @@ pub(crate) fn compile(history: &History, part: &Part, answered: &[usize], all: b
             End::Answered { replies, .. } if known => Some(replies),
             _ => None,
         };
-        let steps: Vec<Step> = op
+        let steps: Few<Step> = op
             .commands
             .iter()
             .enumerate()
@@ -285,9 +295,9 @@ fn reply(reply: &Reply, values: &mut Values) -> Saw {
 }
 
 /// I6, by following each key through the steps.
-fn needs_and_makes(steps: &[Step], values: &mut Values) -> (Vec<Cell>, Vec<(u32, Make)>) {
-    let (mut needs, mut makes) = (vec![], vec![]);
-    let mut keys: Vec<u32> = steps.iter().map(|step| step.key).collect();
+fn needs_and_makes(steps: &[Step], values: &mut Values) -> (Few<Cell>, Few<(u32, Make)>) {
+    let (mut needs, mut makes) = (Few::new(), Few::new());
+    let mut keys: Few<u32> = steps.iter().map(|step| step.key).collect();
     keys.sort_unstable();
     keys.dedup();
     for key in keys {
@@ -335,10 +345,10 @@ impl Step {
             (Do::Delete, Some(Saw::Done(false))) => (Some(NIL), Some(NIL)),
             (Do::Delete, _) => (None, Some(NIL)),
             (Do::Incr(by), Some(Saw::Number(sum))) => {
-                let after = Some(values.number_of(&model::decimal(sum)));
+                let after = Some(values.number_of_decimal(sum));
                 // Before it, 0 and no value are two states with one answer.
                 let before = sum.checked_sub(*by).filter(|before| *before != 0);
-                (before.map(|before| values.number_of(&model::decimal(before))), after)
+                (before.map(|before| values.number_of_decimal(before)), after)
             }
             _ => (None, None),
         }
@@ -379,7 +389,7 @@ mod tests {
     #[test]
     fn i6_an_increment_from_zero_needs_no_certain_value() {
         let (unit, _) = only(Action::Incr(5), Reply::Number(5));
-        assert_eq!(unit.needs, []);
+        assert!(unit.needs.is_empty());
         let (unit, values) = only(Action::Incr(5), Reply::Number(7));
         assert_eq!(values.get(unit.needs[0].1), Some(b"2".as_slice()));
         let Make::Value(made) = unit.makes[0].1 else { panic!("known: {unit:?}") };
@@ -396,8 +406,8 @@ mod tests {
         let replies = vec![Reply::Ok, Reply::Value(Some(b"x".to_vec())), Reply::Number(2)];
         let end = End::Answered { at_ns: 1, replies };
         let compiled = compiled(vec![Op { client: 1, invoke_ns: 0, commands, end }]);
-        assert_eq!(compiled.done[0].needs, []);
-        assert_eq!(compiled.done[0].makes, [(0, Make::Anything)]);
+        assert!(compiled.done[0].needs.is_empty());
+        assert_eq!(compiled.done[0].makes.as_slice(), [(0, Make::Anything)]);
     }
 
     #[test]

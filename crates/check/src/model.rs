@@ -44,11 +44,14 @@ pub fn apply(action: &Action, value: &mut Option<Vec<u8>>) -> Reply {
 /// blank, within 64 bits. No value counts as 0.
 pub(crate) fn number(value: Option<&[u8]>) -> Option<i64> {
     let Some(value) = value else { return Some(0) };
-    let number: i64 = std::str::from_utf8(value).ok()?.parse().ok()?;
-    (decimal(number) == value).then_some(number)
+    match value.strip_prefix(b"-").unwrap_or(value) {
+        [b'0'] if value.len() == 1 => Some(0),
+        [b'1'..=b'9', ..] => std::str::from_utf8(value).ok()?.parse().ok(),
+        _ => None,
+    }
 }
 
-pub(crate) fn decimal(number: i64) -> Vec<u8> {
+fn decimal(number: i64) -> Vec<u8> {
     number.to_string().into_bytes()
 }
 
@@ -59,8 +62,24 @@ mod tests {
     #[test]
     fn only_canonical_numbers_count_up() {
         assert_eq!(number(None), Some(0));
+        assert_eq!(number(Some(b"0")), Some(0));
         assert_eq!(number(Some(b"-12")), Some(-12));
-        for wrong in ["", "+1", "01", "-0", " 1", "1 ", "1.0", "9223372036854775808"] {
+        assert_eq!(number(Some(b"-9223372036854775808")), Some(i64::MIN));
+        for wrong in [
+            "",
+            "-",
+            "--1",
+            "1-",
+            "00",
+            "-01",
+            "+1",
+            "01",
+            "-0",
+            " 1",
+            "1 ",
+            "1.0",
+            "9223372036854775808",
+        ] {
             assert_eq!(number(Some(wrong.as_bytes())), None, "{wrong:?}");
         }
     }

@@ -24,6 +24,7 @@
 
 use crate::compile::{Cell, Compiled, Make, NIL, Unit, ValueId};
 use foldhash::fast::FixedState;
+use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -56,10 +57,19 @@ pub(crate) struct Stuck {
 
 const STATES_SHOWN: usize = 6;
 
+/// Operations, as many as clients usually have in flight.
+type Ids = SmallVec<[u32; 8]>;
+
+/// A value for each key of the part; that is mostly one.
+type State = SmallVec<[ValueId; 2]>;
+
+/// Sets of unknown operations; mostly there is one.
+type Sets = SmallVec<[Rc<[u64]>; 1]>;
+
 #[derive(PartialEq, Eq, Hash)]
 struct Config {
     low: u32,
-    ahead: Box<[u32]>,
+    ahead: Ids,
     state: u32,
 }
 
@@ -67,7 +77,7 @@ struct Frame {
     config: Rc<Config>,
     used: Rc<[u64]>,
     /// Operations in flight at the answer of `low`, the most promising first.
-    candidates: Vec<u32>,
+    candidates: Ids,
     tried: usize,
     /// Length of the trail before the step that led here.
     mark: usize,
@@ -143,10 +153,10 @@ struct Search {
     part: Compiled,
     look_ahead: Ahead,
     in_flight: InFlight,
-    states: Vec<Box<[ValueId]>>,
-    state_ids: HashMap<Box<[ValueId]>, u32, FixedState>,
+    states: Vec<State>,
+    state_ids: HashMap<State, u32, FixedState>,
     /// Only looked up, never iterated (I2). The lists hold no set that contains another of theirs.
-    visited: HashMap<Rc<Config>, Vec<Rc<[u64]>>, FixedState>,
+    visited: HashMap<Rc<Config>, Sets, FixedState>,
     visited_bytes: u64,
     /// Placed operations in order: answered ones below `done.len()`, unknown ones after that.
     trail: Vec<u32>,
@@ -181,7 +191,7 @@ impl Search {
     }
 
     fn run(mut self, budget: &mut Budget) -> Found {
-        let initial = vec![NIL; self.part.keys].into_boxed_slice();
+        let initial = State::from_elem(NIL, self.part.keys);
         if self.waits_in_vain() {
             let initial = self.state_id(initial);
             self.deepest_states.push(initial);
@@ -189,7 +199,7 @@ impl Search {
         }
         let used: Rc<[u64]> = vec![0; self.part.maybe.len().div_ceil(64)].into();
         let initial = self.state_id(initial);
-        let mut stack = match self.enter(0, vec![], initial, used, 0) {
+        let mut stack = match self.enter(0, Ids::new(), initial, used, 0) {
             Entered::Complete => return Found::Order(self.order()),
             Entered::Known => return Found::Nothing(self.stuck()),
             Entered::New(frame) => vec![frame],
@@ -215,7 +225,7 @@ impl Search {
                 self.rewind(mark);
                 continue;
             }
-            let (low, mut ahead) = (frame.config.low as usize, frame.config.ahead.to_vec());
+            let (low, mut ahead) = (frame.config.low as usize, frame.config.ahead.clone());
             let mut used = frame.used.clone();
             if id < self.part.done.len() {
                 insert(&mut ahead, id as u32);
@@ -238,7 +248,7 @@ impl Search {
     fn enter(
         &mut self,
         mut low: usize,
-        mut ahead: Vec<u32>,
+        mut ahead: Ids,
         state: u32,
         used: Rc<[u64]>,
         mark: usize,
@@ -280,7 +290,7 @@ impl Search {
         {
             self.deepest_states.push(state);
         }
-        let config = Rc::new(Config { low: low as u32, ahead: ahead.into(), state });
+        let config = Rc::new(Config { low: low as u32, ahead, state });
         if !self.is_new(&config, &used) {
             return Entered::Known;
         }
@@ -300,22 +310,22 @@ impl Search {
             self.visited_bytes += 24 + 8 * used.len() as u64;
         } else {
             self.visited_bytes += 128 + 4 * config.ahead.len() as u64 + 8 * used.len() as u64;
-            self.visited.insert(config.clone(), vec![used.clone()]);
+            self.visited.insert(config.clone(), Sets::from_buf([used.clone()]));
         }
         true
     }
 
     /// In order of answers, but those that make what the first one needs come before all.
-    fn candidates(&self, config: &Config) -> Vec<u32> {
+    fn candidates(&self, config: &Config) -> Ids {
         let done = &self.part.done;
         let state = &self.states[config.state as usize];
-        let wanted: Vec<(u32, Make)> = done[config.low as usize]
+        let wanted: SmallVec<[(u32, Make); 1]> = done[config.low as usize]
             .needs
             .iter()
             .filter(|(key, value)| state[*key as usize] != *value)
             .map(|(key, value)| (*key, Make::Value(*value)))
             .collect();
-        let mut candidates: Vec<u32> = self
+        let mut candidates: Ids = self
             .in_flight
             .at(config.low as usize)
             .iter()
@@ -372,7 +382,7 @@ impl Search {
         }
     }
 
-    fn state_id(&mut self, state: Box<[ValueId]>) -> u32 {
+    fn state_id(&mut self, state: State) -> u32 {
         let states = &mut self.states;
         *self.state_ids.entry(state).or_insert_with_key(|state| {
             states.push(state.clone());
@@ -446,7 +456,7 @@ impl Search {
 }
 
 /// I3: keeps the order.
-fn insert(ahead: &mut Vec<u32>, id: u32) {
+fn insert(ahead: &mut Ids, id: u32) {
     let at = ahead.partition_point(|&other| other < id);
     ahead.insert(at, id);
 }

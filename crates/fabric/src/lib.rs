@@ -25,6 +25,11 @@
 //!   safety never rests on them. `LinkUp` follows when the peer (or its successor on the same
 //!   region) is there.
 //! - T9 **No lost wake-up.** After `prepare_sleep`, a `wake` or a message makes `wait_fd` readable.
+//! - T10 **A break is a cut.** What is posted to a peer from the break of its link on takes no
+//!   effect, until the poll begins that follows the one which reported `LinkDown`: whoever posts
+//!   while it deals with an earlier event cannot know yet that something before was lost. So of all
+//!   that is posted before the break is known, a beginning takes effect (T2). `LinkDown` and the
+//!   `LinkUp` that follows it never come with one poll.
 //!
 //! Never here: protocol logic.
 #![forbid(unsafe_code)]

@@ -46,6 +46,8 @@ canaries! {
         CompletionLost breaks "T4" in every_verb_completes_once_and_in_order of 3;
     the_suite_catches_a_late_effect:
         TriedAgain breaks "T4" in what_is_unknown_takes_no_effect_later of 2;
+    the_suite_catches_an_effect_behind_a_break:
+        TriedAgain breaks "T10" in a_break_is_a_cut of 2;
     the_suite_catches_a_blind_cas:
         BlindCas breaks "T6" in a_stale_cas_changes_nothing of 2;
     the_suite_catches_a_split_fetch_add:

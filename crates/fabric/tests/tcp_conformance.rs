@@ -1,5 +1,6 @@
 //! The tcp provider keeps every promise; some faults must be noticed here as they are on shm.
 
+mod silent_proxy;
 mod tcp_support;
 
 use base::Rank;
@@ -7,15 +8,33 @@ use fabric::conformance::broken::{Fault, expect_caught};
 use fabric::conformance::child::Child;
 use fabric::conformance::{self, Group};
 use fabric::tcp::TcpFabric;
+use silent_proxy::SilentProxy;
 use tcp_support::{Place, open, serve_if_child};
 
 fabric::litmus_tests!(TcpGroup::new);
 
-struct TcpGroup(Place);
+/// The same where the network does not tell who accepted a connection that it is over: a new one
+/// is the first that is heard of it, so that the link breaks and is there again within one poll.
+mod over_a_silent_network {
+    use super::TcpGroup;
+
+    fabric::litmus_tests!(TcpGroup::over_a_silent_network; a_break_is_a_cut 2);
+}
+
+struct TcpGroup {
+    place: Place,
+    _proxies: Vec<SilentProxy>,
+}
 
 impl TcpGroup {
     fn new(members: usize) -> TcpGroup {
-        TcpGroup(Place::new(members))
+        TcpGroup { place: Place::new(members), _proxies: Vec::new() }
+    }
+
+    fn over_a_silent_network(members: usize) -> TcpGroup {
+        let mut place = Place::new(members);
+        let proxies = (0..members).map(|of| SilentProxy::before(&mut place, of)).collect();
+        TcpGroup { place, _proxies: proxies }
     }
 }
 
@@ -23,21 +42,21 @@ impl Group for TcpGroup {
     type Fabric = TcpFabric;
 
     fn members(&self) -> usize {
-        self.0.addresses.len()
+        self.place.addresses.len()
     }
 
     fn open(&self, me: Rank) -> TcpFabric {
         let me = me.index();
-        open(&self.0.setup(me), self.0.listener(me), &self.0.addresses)
+        open(&self.place.setup(me), self.place.listener(me), &self.place.addresses)
     }
 
     fn withdraw(&self, me: Rank, fabric: TcpFabric) {
-        self.0.reincarnate(me.index());
+        self.place.reincarnate(me.index());
         fabric.remove().unwrap();
     }
 
     fn spawn(&self, me: Rank) -> Child {
-        self.0.spawn(me.index(), "child_process")
+        self.place.spawn(me.index(), "child_process")
     }
 }
 
@@ -65,6 +84,7 @@ canaries! {
     the_suite_catches_a_second_completion: CompletedTwice breaks "T4" in every_verb_completes_once_and_in_order of 3;
     the_suite_catches_a_lost_completion: CompletionLost breaks "T4" in every_verb_completes_once_and_in_order of 3;
     the_suite_catches_a_late_effect: TriedAgain breaks "T4" in what_is_unknown_takes_no_effect_later of 2;
+    the_suite_catches_an_effect_behind_a_break: TriedAgain breaks "T10" in a_break_is_a_cut of 2;
     the_suite_catches_a_cut_message: MessageCut breaks "T7" in messages_arrive_whole_once_and_in_order of 2;
     the_suite_catches_a_silent_loss: Silent breaks "T8" in the_loss_of_a_member_is_an_event of 3;
 }

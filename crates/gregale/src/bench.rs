@@ -292,19 +292,19 @@ impl How {
             Format::Table => out!("{}", report.table()),
             Format::Json => outln!("{}", report.to_json()),
         }
-        if let Some(directory) = &self.out {
-            let write = |extension: &str, text: &str| {
-                let path = directory.join(format!("{name}.{extension}"));
-                std::fs::write(&path, text)
-                    .map_err(|error| Failure::os(format_args!("write {}", path.display()), error))
-            };
-            std::fs::create_dir_all(directory).map_err(|error| {
-                Failure::os(format_args!("make {}", directory.display()), error)
-            })?;
-            write("json", &report.to_json())?;
-            write("svg", figure)?;
-        }
+        self.put(&format!("{name}.json"), &report.to_json())?;
+        self.put(&format!("{name}.svg"), figure)?;
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// Writes a file where files are wanted.
+    fn put(&self, name: &str, text: &str) -> Outcome<()> {
+        let Some(directory) = &self.out else { return Ok(()) };
+        std::fs::create_dir_all(directory)
+            .map_err(|error| Failure::os(format_args!("make {}", directory.display()), error))?;
+        let path = directory.join(name);
+        std::fs::write(&path, text)
+            .map_err(|error| Failure::os(format_args!("write {}", path.display()), error))
     }
 }
 
@@ -376,6 +376,8 @@ pub(crate) fn run(args: &BenchArgs) -> Outcome {
                 open: *open,
             };
             let report = bench::amcast::wan::report(&setting, &effort, how.quick);
+            let figure = bench::amcast::wan::distribution(&report).map_err(Failure::new)?;
+            how.put(&format!("{}-distribution.svg", report.bench), &figure)?;
             (report.bench.clone(), report)
         }
         What::Amcast { fabric, destinations, protocol, open, wan: None } => {

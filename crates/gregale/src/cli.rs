@@ -35,8 +35,7 @@ pub(crate) enum Command {
     /// Go on from the best disk that is left of a cluster which has lost its majority.
     Recover(RecoverArgs),
     /// Copy the content of a running cluster into a file, and verify such files.
-    #[command(subcommand)]
-    Backup(BackupCommand),
+    Backup(BackupArgs),
     /// Write the content of a backup into a running cluster.
     Restore(RestoreArgs),
     /// Show what each protocol orders, promises and survives.
@@ -68,8 +67,7 @@ impl Command {
             Command::Member(MemberCommand::Replace(args)) => crate::member::replace(&args),
             Command::Log(LogCommand::Inspect(args)) => crate::log::inspect(&args),
             Command::Recover(args) => crate::recover::run(&args),
-            Command::Backup(BackupCommand::Take(args)) => crate::backup::take(&args),
-            Command::Backup(BackupCommand::Verify(args)) => crate::backup::verify(&args),
+            Command::Backup(args) => crate::backup::run(&args),
             Command::Restore(args) => crate::backup::restore(&args),
             Command::Protocols(args) => crate::protocols::run(&args),
             Command::Bench(args) => crate::bench::run(&args),
@@ -202,6 +200,8 @@ pub(crate) enum SimProtocol {
     Velos,
     /// The same with slot words so narrow that generations wrap and ballots overflow.
     VelosNarrow,
+    /// The first, with an operator who adds, removes and replaces members.
+    VelosMembers,
     /// Writes under a permission, for comparison.
     Mu,
     /// A log on disk, under power cuts and failing disks.
@@ -220,6 +220,12 @@ pub(crate) enum SimProtocol {
     Primcast,
     /// The same with real-time order across groups.
     PrimcastLinearizable,
+    /// The same with messages that may overtake each other if they do not conflict.
+    PrimcastCommuting,
+    /// PrimCast, whose processes lose power and come back from their disks.
+    PrimcastStable,
+    /// PrimCast, whose groups change their members.
+    PrimcastMembers,
 }
 
 /// Which rule makes multicast respect real time.
@@ -239,6 +245,7 @@ impl SimProtocol {
         match self {
             SimProtocol::Velos => "velos",
             SimProtocol::VelosNarrow => "velos-narrow",
+            SimProtocol::VelosMembers => "velos-members",
             SimProtocol::Mu => "mu",
             SimProtocol::Durable => "durable",
             SimProtocol::DurableMembers => "durable-members",
@@ -248,6 +255,9 @@ impl SimProtocol {
             SimProtocol::Fastcast => "fastcast",
             SimProtocol::Primcast => "primcast",
             SimProtocol::PrimcastLinearizable => "primcast-linearizable",
+            SimProtocol::PrimcastCommuting => "primcast-commuting",
+            SimProtocol::PrimcastStable => "primcast-stable",
+            SimProtocol::PrimcastMembers => "primcast-members",
         }
     }
 }
@@ -281,7 +291,8 @@ pub(crate) struct SimArgs {
     /// Multicast: how many groups; without it each seed decides.
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=8))]
     pub(crate) groups: Option<u8>,
-    /// Skeen and primcast-linearizable: which rule for real time (primcast-linearizable: hop if
+    /// Skeen, primcast-linearizable, -stable and -members: which rule for real time
+    /// (primcast-linearizable: hop if
     /// not said otherwise).
     #[arg(long, value_enum)]
     pub(crate) rule: Option<RealtimeRule>,
@@ -362,7 +373,8 @@ pub(crate) struct StatusArgs {
     gregale member replace 2             a dead member, or a disk that is to be retired\n  \
     gregale member remove 3\n  \
     gregale member add 3                 takes part again, with an empty disk\n\n\
-    Durable modes only. One change at a time; each is an entry of the log.")]
+    One change at a time; each is an entry of the log. Members of mu, and of partitions, never\n\
+    change.")]
 pub(crate) enum MemberCommand {
     /// Show each seat: voter, learner or none, and which incarnation sits there.
     List(MemberListArgs),
@@ -494,32 +506,29 @@ pub(crate) struct ConnectArgs {
 }
 
 /// `gregale backup`
-#[derive(Debug, Subcommand)]
-#[command(after_help = "Examples:\n  \
-    gregale backup take monday.backup --connect 127.0.0.1:7001\n  \
-    gregale backup verify monday.backup")]
-pub(crate) enum BackupCommand {
-    /// Copy all keys, values and expiries of one moment into a file.
-    Take(BackupTakeArgs),
-    /// Read a backup to its end, and say what it holds or where it is damaged.
-    Verify(VerifyArgs),
-}
-
-/// `gregale backup take`
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Example:\n  gregale backup take monday.backup --connect 127.0.0.1:7001\n\n\
-    A member copies its state for it, and stands still meanwhile: for a large state choose a\n\
-    quiet time."
-)]
-pub(crate) struct BackupTakeArgs {
-    /// A file that is not there yet.
-    pub(crate) file: PathBuf,
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(after_help = "Examples:\n  \
+    gregale backup monday.backup --connect 127.0.0.1:7001\n  \
+    gregale backup verify monday.backup")]
+pub(crate) struct BackupArgs {
+    #[command(subcommand)]
+    pub(crate) verify: Option<BackupCommand>,
+    /// A file that is not there yet: all keys, values and expiries of one moment go into it.
+    #[arg(required = true)]
+    pub(crate) file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) connect: ConnectArgs,
     /// How to print what it holds.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(crate) format: Format,
+}
+
+/// What can be done with a backup.
+#[derive(Debug, Subcommand)]
+pub(crate) enum BackupCommand {
+    /// Read a backup to its end, and say what it holds or where it is damaged.
+    Verify(VerifyArgs),
 }
 
 /// `gregale backup verify`

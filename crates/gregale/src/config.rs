@@ -293,6 +293,7 @@ impl Config {
         }
         check_choices(self.protocol, self.fabric, self.durability)?;
         check_partitions(self.protocol, self.partitions.map(|of| of.n))?;
+        check_order(self.partitions.map(|of| of.order), self.durability)?;
         if self.data.is_some() != self.durability.is_on_disk() {
             return Err(Failure::new(format_args!(
                 "durability = {:?} {} a `data` directory",
@@ -307,11 +308,12 @@ impl Config {
                 "founders = {founders}: name 1 to {n} of the members, in a durable mode"
             )));
         }
-        if self.start == Start::Join && !self.durability.is_on_disk() {
+        let may_join = matches!(self.protocol, Protocol::Velos | Protocol::Durable);
+        if self.start == Start::Join && (!may_join || self.partitions.is_some()) {
             return Err(Failure::new(format_args!(
-                "start = \"join\" is for the durable modes: members of {} cannot be replaced while \
-                 the cluster runs; restart the cluster",
-                self.durability.name()
+                "start = \"join\" is for velos and durable, without partitions: members of {} \
+                 cannot be replaced while the cluster runs; restart the cluster",
+                self.protocol.name()
             )));
         }
         check_open(self.own().client.ip(), self.requirepass.as_deref())?;
@@ -366,13 +368,14 @@ pub(crate) fn check_choices(
     fabric: FabricKind,
     durability: Durability,
 ) -> Outcome<()> {
-    if protocol == Protocol::Primcast && durability.is_on_disk() {
-        return Err(Failure::new(format_args!(
-            "partitions are kept in memory, which does not provide {}: say --durability \
-             memory-quorum (an acknowledged update then survives {})",
-            durability.name(),
-            Durability::MemoryQuorum.promise()
-        )));
+    if protocol == Protocol::Primcast {
+        return match durability {
+            Durability::MemoryQuorum | Durability::DiskQuorum => Ok(()),
+            Durability::DiskAll => Err(Failure::new(
+                "partitions acknowledge what a majority has on disk, not everybody: say \
+                 --durability disk-quorum",
+            )),
+        };
     }
     if durability.is_on_disk() != (protocol == Protocol::Durable) {
         return Err(Failure::new(format_args!(
@@ -410,6 +413,18 @@ pub(crate) fn check_partitions(protocol: Protocol, n: Option<u8>) -> Outcome<()>
         }
         None | Some(_) => Ok(()),
     }
+}
+
+/// Refuses an order of partitions that does not come back from disks: who may be answered depends
+/// on what an earlier life had executed.
+pub(crate) fn check_order(order: Option<Order>, durability: Durability) -> Outcome<()> {
+    if order == Some(Order::Reply) && durability.is_on_disk() {
+        return Err(Failure::new(format_args!(
+            "--order reply keeps nothing on disk: say --order linearizable, or --durability {}",
+            Durability::MemoryQuorum.name()
+        )));
+    }
+    Ok(())
 }
 
 /// Refuses to serve strangers without a password.
@@ -504,8 +519,8 @@ control = "127.0.0.1:7201"
         let velos = with("member = 2", "member = 2\npartitions = { n = 4 }");
         assert!(velos.contains("velos does not order partitions"), "{velos}");
         let primcast = "member = 2\nprotocol = \"primcast\"\npartitions = { n = 4 }";
-        let disk = with("member = 2", &format!("{primcast}\ndurability = \"disk-quorum\""));
-        assert!(disk.contains("partitions are kept in memory"), "{disk}");
+        let disk = with("member = 2", &format!("{primcast}\ndurability = \"disk-all\""));
+        assert!(disk.contains("say --durability disk-quorum"), "{disk}");
         let many = with("member = 2", &primcast.replace('4', "33"));
         assert!(many.contains("choose 1 to 32"), "{many}");
         assert!(load(&FILE.replace("member = 2", primcast)).is_ok());

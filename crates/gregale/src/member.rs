@@ -2,7 +2,8 @@
 //!
 //! - I1 whatever a member answers, or fails to, the command ends at its deadline, and says what is
 //!   known then: exit code 1 means that the change may still happen.
-//! - I2 a change is sent again only where the last attempt surely changed nothing.
+//! - I2 a change is sent again only where the last attempt surely changed nothing, or where twice
+//!   is as good as once: what is removed already is not removed again.
 
 use crate::cli::{Format, MemberAddArgs, MemberArgs, MemberListArgs, MemberWait};
 use crate::door::{CHANGE_UNKNOWN, MAY_PASS, NOT_LEADER};
@@ -18,6 +19,8 @@ use std::time::{Duration, Instant};
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How long a refusal that may pass is not taken for an answer.
 const MAY_PASS_WITHIN: Duration = Duration::from_secs(3);
+/// How long the members are looked at before a removal of unknown outcome is asked for again.
+const SHOWN_WITHIN: Duration = Duration::from_secs(2);
 /// How long a leader may take for one answer: it decides, or gives up at its own deadline.
 const ANSWER_WITHIN: Duration = Duration::from_secs(8);
 
@@ -66,13 +69,27 @@ pub(crate) fn remove(args: &MemberArgs) -> Outcome {
             args.id
         )));
     }
-    match cluster.ask_leader("REMOVE", args.id, end)? {
-        Asked::Done => {
-            outln!("member {} is removed", args.id);
-            Ok(ExitCode::SUCCESS)
+    let mut doubt: Option<String> = None;
+    loop {
+        match (cluster.ask_leader("REMOVE", args.id, end), &doubt) {
+            (Ok(Asked::Done), _) => break,
+            // A leader that removes itself may be gone before it can say so, or be deposed before
+            // that is decided.
+            (Ok(Asked::Unknown(why)), _) => doubt = Some(why),
+            (Err(failure), None) => return Err(failure),
+            // What is refused now may be what was asked for before.
+            (Err(_), Some(_)) => {}
         }
-        Asked::Unknown(why) => Ok(unknown(&why)),
+        let until = end.min(Instant::now() + SHOWN_WITHIN);
+        if cluster.shows_removed(args.id, member.incarnation, until) {
+            break;
+        }
+        if let Some(why) = doubt.as_ref().filter(|_| Instant::now() >= end) {
+            return Ok(unknown(why));
+        }
     }
+    outln!("member {} is removed", args.id);
+    Ok(ExitCode::SUCCESS)
 }
 
 /// `gregale member add`
@@ -177,6 +194,36 @@ impl Cluster {
         member_of(&self.status()?, id).cloned()
     }
 
+    /// Whether it is decided, before `until`, that this incarnation of member `id` takes part no
+    /// more.
+    fn shows_removed(&mut self, id: u16, incarnation: u64, until: Instant) -> bool {
+        self.shows(id, until, |member| {
+            member.membership == Membership::None || member.incarnation != incarnation
+        })
+    }
+
+    /// Whether member `id` is, before `until`, as `is_it` asks, by a view that is decided.
+    fn shows(
+        &mut self,
+        id: u16,
+        until: Instant,
+        mut is_it: impl FnMut(&MemberStatus) -> bool,
+    ) -> bool {
+        loop {
+            if let Ok(status) = self.status()
+                && let Ok(member) = member_of(&status, id)
+                && status.view_is_decided
+                && is_it(member)
+            {
+                return true;
+            }
+            if Instant::now() >= until {
+                return false;
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+
     /// Asks whoever leads; while nobody does, until `end`.
     fn ask_leader(&mut self, verb: &str, id: u16, end: Instant) -> Outcome<Asked> {
         let may_pass_until = end.min(Instant::now() + MAY_PASS_WITHIN);
@@ -244,22 +291,16 @@ impl Cluster {
         }
         outln!("member {id}: a new incarnation is begun");
         let mut told = Membership::None;
-        while Instant::now() < end {
-            if let Ok(status) = self.status()
-                && let Ok(member) = member_of(&status, id)
-                && member.incarnation != before
-                && member.membership != Membership::None
-                && status.view_is_decided
-            {
-                if told != member.membership {
-                    told = member.membership;
-                    outln!("member {id}: {}, incarnation {}", told.name(), member.incarnation);
-                }
-                if told == Membership::Voter {
-                    return Ok(ExitCode::SUCCESS);
-                }
+        let votes = self.shows(id, end, |member| {
+            let is_new = member.incarnation != before && member.membership != Membership::None;
+            if is_new && told != member.membership {
+                told = member.membership;
+                outln!("member {id}: {}, incarnation {}", told.name(), member.incarnation);
             }
-            std::thread::sleep(LOOK_EVERY);
+            is_new && told == Membership::Voter
+        });
+        if votes {
+            return Ok(ExitCode::SUCCESS);
         }
         // I1
         Ok(unknown(&format!(

@@ -7,7 +7,7 @@ use crate::cli::{Format, SimArgs, SimProtocol};
 use crate::failure::{Failure, Outcome};
 use ::sim::durable::{Durable, DurableLog, DurableMembers};
 use ::sim::mu::Mu;
-use ::sim::velos::Velos;
+use ::sim::velos::{Velos, VelosMembers};
 use ::sim::{Config, Finding, Mark, Provider, Report};
 use proto::durable::variant::Sound as DurableSound;
 use proto::velos::variant::{Narrow, Sound};
@@ -47,6 +47,7 @@ fn replay(args: &SimArgs, config: &Config, seed: u64) -> ExitCode {
     let outcome = match args.protocol {
         SimProtocol::Velos => ::sim::replay::<Velos<Sound>>(config, seed),
         SimProtocol::VelosNarrow => ::sim::replay::<Velos<Narrow>>(config, seed),
+        SimProtocol::VelosMembers => ::sim::replay::<VelosMembers<Sound>>(config, seed),
         SimProtocol::Mu => ::sim::replay::<Mu>(config, seed),
         SimProtocol::Durable => ::sim::replay::<Durable<DurableSound>>(config, seed),
         SimProtocol::DurableLog => ::sim::replay::<DurableLog<DurableSound>>(config, seed),
@@ -55,7 +56,10 @@ fn replay(args: &SimArgs, config: &Config, seed: u64) -> ExitCode {
         | SimProtocol::Whitebox
         | SimProtocol::Fastcast
         | SimProtocol::Primcast
-        | SimProtocol::PrimcastLinearizable => unreachable!("multicast has a world of its own"),
+        | SimProtocol::PrimcastLinearizable
+        | SimProtocol::PrimcastCommuting
+        | SimProtocol::PrimcastStable
+        | SimProtocol::PrimcastMembers => unreachable!("multicast has a world of its own"),
     };
     if args.trace {
         out!("{}", outcome.trace);
@@ -93,6 +97,7 @@ fn sweep(args: &SimArgs, config: &Config) -> Swept {
         match args.protocol {
             SimProtocol::Velos => ::sim::sweep::<Velos<Sound>>(config, seeds, tell),
             SimProtocol::VelosNarrow => ::sim::sweep::<Velos<Narrow>>(config, seeds, tell),
+            SimProtocol::VelosMembers => ::sim::sweep::<VelosMembers<Sound>>(config, seeds, tell),
             SimProtocol::Mu => ::sim::sweep::<Mu>(config, seeds, tell),
             SimProtocol::Durable => ::sim::sweep::<Durable<DurableSound>>(config, seeds, tell),
             SimProtocol::DurableLog => {
@@ -105,7 +110,10 @@ fn sweep(args: &SimArgs, config: &Config) -> Swept {
             | SimProtocol::Whitebox
             | SimProtocol::Fastcast
             | SimProtocol::Primcast
-            | SimProtocol::PrimcastLinearizable => {
+            | SimProtocol::PrimcastLinearizable
+            | SimProtocol::PrimcastCommuting
+            | SimProtocol::PrimcastStable
+            | SimProtocol::PrimcastMembers => {
                 unreachable!("multicast has a world of its own")
             }
         }
@@ -122,6 +130,7 @@ struct Hunted {
 fn hunt(args: &SimArgs, config: &Config) -> Vec<Hunted> {
     let mutants = match args.protocol {
         SimProtocol::Velos | SimProtocol::VelosNarrow => ::sim::velos::mutants(),
+        SimProtocol::VelosMembers => ::sim::velos::members_mutants(),
         SimProtocol::Mu => ::sim::mu::mutants(),
         SimProtocol::Durable => ::sim::durable::mutants(),
         SimProtocol::DurableMembers => ::sim::durable::members_mutants(),
@@ -130,7 +139,10 @@ fn hunt(args: &SimArgs, config: &Config) -> Vec<Hunted> {
         | SimProtocol::Whitebox
         | SimProtocol::Fastcast
         | SimProtocol::Primcast
-        | SimProtocol::PrimcastLinearizable => Vec::new(),
+        | SimProtocol::PrimcastLinearizable
+        | SimProtocol::PrimcastCommuting
+        | SimProtocol::PrimcastStable
+        | SimProtocol::PrimcastMembers => Vec::new(),
     };
     crew::each(crew::jobs(args.jobs), &mutants, "mutants", |mutant| {
         let found = mutant.hunt(config, 0, MUTANT_SEEDS_MAX);
@@ -185,11 +197,12 @@ fn as_json(args: &SimArgs, swept: &Swept, mutants: Option<&[Hunted]>) -> Value {
 
 /// The interesting cases that were not reached, but for those that this protocol cannot.
 fn missing(args: &SimArgs, report: &Report) -> Vec<String> {
-    let operated = args.protocol == SimProtocol::DurableMembers;
-    let on_disk = [SimProtocol::Durable, SimProtocol::DurableLog];
-    let durable = operated || on_disk.contains(&args.protocol);
+    let operated = matches!(args.protocol, SimProtocol::DurableMembers | SimProtocol::VelosMembers);
+    let on_disk = [SimProtocol::Durable, SimProtocol::DurableLog, SimProtocol::DurableMembers];
+    let durable = on_disk.contains(&args.protocol);
     let can = |mark: &Mark| {
-        (if operated { !mark.needs_lasting_members() } else { !mark.needs_operator() })
+        (operated || !mark.needs_operator())
+            && (args.protocol != SimProtocol::Durable || !mark.needs_files())
             && if durable { !mark.needs_cas() } else { !mark.needs_disk() }
     };
     report.coverage.missing().filter(can).map(|mark| format!("{mark:?}")).collect()

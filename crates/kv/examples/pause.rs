@@ -1,14 +1,18 @@
 //! How long a replica stands still for a snapshot: encoded in one go, and beside a machine that
-//! goes on. `cargo run --release -p gregale-kv --example pause -- 1024` (MiB of values of 1 KiB)
+//! goes on; and for a state that it is given: put in place in one go, and read a step at a time.
+//! `cargo run --release -p gregale-kv --example pause -- 1024` (MiB of values of 1 KiB)
 
 use base::{Incarnation, Rank, Rng, Slot};
 use kv::Protocol;
 use kv::entry::{BatchWriter, Origin, Sequence, command::put_plain};
 use kv::machine::Machine;
-use kv::snapshot::{self, Beside};
+use kv::snapshot::{self, Beside, Installer};
 use std::time::{Duration, Instant};
 
 const ME: Origin = Origin { rank: Rank::at(0), incarnation: Incarnation(1) };
+/// As the runtime and the door have them.
+const PIECE_BYTES: usize = 64 << 10;
+const ENTRIES_AT_ONCE: usize = 512;
 /// Commands in a value of the log.
 const BATCH: u64 = 7;
 /// Values that are applied between two chunks.
@@ -46,6 +50,50 @@ impl Load {
     }
 }
 
+/// A member is given this state, and has one as large.
+fn put_in_place(mib: u64, state: &[u8], like: &Machine) {
+    let wall = Instant::now();
+    let old = snapshot::restore(state, 0).expect("it was just written");
+    println!("{mib} MiB given, read in one go:     {:>10.3} ms", ms(wall.elapsed()));
+    assert_eq!(old.store().len(), like.store().len());
+
+    let (mut steps, mut installer) = (Vec::new(), Installer::new(0));
+    for mut piece in state.chunks(PIECE_BYTES) {
+        loop {
+            let wall = Instant::now();
+            let more = installer.feed_some(piece, ENTRIES_AT_ONCE).expect("it was just written");
+            steps.push(wall.elapsed());
+            piece = &[];
+            if !more {
+                break;
+            }
+        }
+    }
+    let wall = Instant::now();
+    let new = installer.finish().expect("all of it was read");
+    let mut here = old;
+    let old = std::mem::replace(&mut here, new);
+    let swap = wall.elapsed();
+    steps.sort_unstable();
+    let percentile = |percent: usize| ms(steps[(steps.len() - 1) * percent / 100]);
+    println!(
+        "    in {} steps: p50 {:.3} ms, p99 {:.3} ms, longest {:.3} ms; swapped in {:.3} ms",
+        steps.len(),
+        percentile(50),
+        percentile(99),
+        percentile(100),
+        ms(swap)
+    );
+    assert_eq!(here.digest(), old.digest());
+    let wall = Instant::now();
+    drop(old);
+    println!("    dropping the old state, by a thread of its own: {:.3} ms", ms(wall.elapsed()));
+}
+
+fn ms(span: Duration) -> f64 {
+    span.as_secs_f64() * 1e3
+}
+
 fn main() {
     let mib: u64 = std::env::args().nth(1).map_or(256, |text| text.parse().expect("MiB"));
     let n_keys = mib << 10;
@@ -68,6 +116,7 @@ fn main() {
     snapshot::save(&machine, &mut all);
     println!("{mib} MiB in one go:   {:>10.3} ms", (now() - began).as_secs_f64() * 1e3);
     let n_bytes = all.len();
+    put_in_place(mib, &all, &machine);
     drop(all);
 
     let mut rng = Rng::new(1);
@@ -91,7 +140,6 @@ fn main() {
         }
     }
     assert_eq!(n_beside, n_bytes, "as large as at once");
-    let ms = |span: Duration| span.as_secs_f64() * 1e3;
     pieces.sort_unstable();
     let percentile = |percent: usize| ms(pieces[(pieces.len() - 1) * percent / 100]);
     println!("{mib} MiB beside, in all: {:>10.3} ms, in {} pieces", ms(total), pieces.len());

@@ -1,8 +1,8 @@
 //! What stands behind the loop: whoever takes deliveries.
 
-use crate::desk::{Desk, Outcome};
+use crate::desk::{Desk, Outcome, Snapshot};
 use base::Instant;
-use proto::amcast::{GroupId, Message, MessageId, Timestamp};
+use proto::amcast::{Cut, GroupId, Message, MessageId, Timestamp};
 use runtime::{Poller, Ready};
 use std::io;
 use std::sync::Arc;
@@ -32,6 +32,11 @@ pub trait Application {
     /// The next message of one hosted group.
     fn deliver(&mut self, delivery: Delivery, desk: &mut Desk);
 
+    /// What became of a snapshot that [`Desk::snapshot`] promised, once for each of its groups. If
+    /// it is exact, the group's deliveries so far are those with a final timestamp up to `at`, and
+    /// no others: now is the moment to look at the state. Of a missed one nothing can be said.
+    fn snapshot(&mut self, _snapshot: Snapshot, _group: GroupId, _cut: Cut, _desk: &mut Desk) {}
+
     /// What became of a message that this node multicast.
     fn outcome(&mut self, id: MessageId, outcome: Outcome, desk: &mut Desk);
 
@@ -48,6 +53,31 @@ pub trait Application {
     /// their `multicast` to the groups here refuses. What is in hand is still delivered.
     fn is_full(&self) -> bool {
         false
+    }
+
+    /// Whether it can say its state and take over another's. A node with a data directory wants
+    /// that; without it, members that fall behind are waited for, however long.
+    fn keeps_states(&self) -> bool {
+        false
+    }
+
+    /// Whether another member's state of one group fits here beside the other groups' own; if not,
+    /// its disk alone brings a node back, and what it lacks is kept for it, without bound.
+    fn takes_states_of_others(&self) -> bool {
+        self.keeps_states()
+    }
+
+    /// The state that the deliveries of one hosted group have made.
+    fn state(&mut self, group: GroupId) -> Vec<u8> {
+        let _ = group;
+        Vec::new()
+    }
+
+    /// Replaces it by another member's, or by what an earlier life of this node kept. What was
+    /// delivered meanwhile is in it, and is not delivered here.
+    fn install(&mut self, group: GroupId, state: &[u8], desk: &mut Desk) {
+        let _ = (group, state, desk);
+        debug_assert!(self.keeps_states(), "a state came to an application that keeps none");
     }
 
     /// When [`Application::turn`] has something to do even if nothing happens.

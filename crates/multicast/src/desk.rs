@@ -8,7 +8,7 @@
 use crate::system::Places;
 use base::{Instant, MemberSet, Rank};
 use proto::amcast::wire::is_addressable;
-use proto::amcast::{GroupId, GroupSet, Layout, Message, MessageId, Timestamp};
+use proto::amcast::{Footprint, GroupId, GroupSet, Layout, Message, MessageId, Timestamp};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
 pub(crate) const SWEEP_EVERY: Duration = Duration::from_millis(5);
 
 /// How the node's rank stands in a sender's name.
-const RANK_BITS: u32 = 3;
+pub(crate) const RANK_BITS: u32 = 3;
 const _: () = assert!(base::MAX_MEMBERS <= 1 << RANK_BITS);
 
 /// The name under which `node` multicasts in one of its lives.
@@ -38,13 +38,20 @@ pub(crate) fn node_of_sender(sender: u64) -> Option<Rank> {
 pub struct Options {
     /// Its final timestamp shall be above this one (4.4.2): what its sender has seen.
     pub after: Timestamp,
+    /// What it touches: where [`crate::System::commutes`] is set it may overtake, and be overtaken
+    /// by, messages that touch other things.
+    pub footprint: Footprint,
     /// When its sender wants to hear that nothing is known, if nothing is.
     pub patience: Duration,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { after: Timestamp::ZERO, patience: Duration::from_secs(10) }
+        Options {
+            after: Timestamp::ZERO,
+            footprint: Footprint::ALL,
+            patience: Duration::from_secs(10),
+        }
     }
 }
 
@@ -91,10 +98,63 @@ pub enum Refused {
     /// This node's own application has too many deliveries to take.
     #[error("the deliveries of this node are not taken: take them first")]
     DeliveriesFull,
+    /// This node is a new incarnation, and its groups have not taken it in yet.
+    #[error("this node has no seat in its groups yet: wait until its members are seated")]
+    NoSeat,
+    /// Snapshots are of groups that have a member here, which lives by the timestamped interface.
+    #[error("no member of the groups {groups:?} is here to take snapshots (PrimCast only)")]
+    NotHere {
+        /// Which.
+        groups: GroupSet,
+    },
+    /// Too many snapshots are waited for.
+    #[error("{SNAPSHOTS_MAX} snapshots are under way at this node: wait for one")]
+    SnapshotsFull,
     /// The node has stopped.
     #[error("this node has stopped")]
     Stopped,
 }
+
+/// Why groups are not asked to go on without a node. Nothing happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NoRemoval {
+    /// There is no such node.
+    #[error("node {node} of a system of {nodes}: nodes are counted from 1")]
+    NoSuchNode {
+        /// What was asked for.
+        node: usize,
+        /// How many there are.
+        nodes: usize,
+    },
+    /// It is a member of no group.
+    #[error("node {node} is a member of no group: stop its process, and that is all")]
+    NotMember {
+        /// Which.
+        node: usize,
+    },
+    /// Somebody has to be left.
+    #[error("node {node} is the last member of the groups {groups:?}: seat another there first")]
+    LastMember {
+        /// Which.
+        node: usize,
+        /// Of which groups.
+        groups: GroupSet,
+    },
+    /// Groups keep their members here.
+    #[error(
+        "groups keep their members here: to change them takes protocol primcast, commutes = false, \
+         an application that keeps states, and no data directory"
+    )]
+    Fixed,
+}
+
+/// A snapshot that was promised: the name by which it comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Snapshot(pub u64);
+
+/// The most snapshots that one node waits for.
+pub const SNAPSHOTS_MAX: usize = 256;
 
 /// How one hosted member stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,6 +172,11 @@ pub struct MemberView {
     pub safe_ts: Option<Timestamp>,
     /// How many it delivered.
     pub delivered: u64,
+    /// It has its seat and what others have forgotten: of a node that came back as a new
+    /// incarnation, when its groups have taken it in.
+    pub is_seated: bool,
+    /// The nodes that vote in the group, as far as it knows.
+    pub voters: MemberSet,
 }
 
 /// What a node has done, for reports.
@@ -133,9 +198,10 @@ pub struct Figures {
     pub delivered: u64,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Open {
     deadline: Instant,
+    message: Arc<Message>,
 }
 
 /// The application's side of the loop. See the module's text.
@@ -147,10 +213,21 @@ pub struct Desk {
     /// Destinations that refuse for the moment.
     pub(crate) lagging: GroupSet,
     pub(crate) is_full: bool,
+    /// All members here have their seats.
+    pub(crate) is_seated: bool,
+    /// Whether members can be removed.
+    pub(crate) changes_members: bool,
+    /// Nodes that the application wants removed.
+    pub(crate) removals: MemberSet,
     pub(crate) started: Vec<Arc<Message>>,
     pub(crate) outcomes: Vec<(MessageId, Outcome)>,
+    /// Snapshots that nobody has begun to take.
+    pub(crate) asked: Vec<(Snapshot, GroupSet)>,
+    /// How many are begun and not over in all their groups.
+    pub(crate) n_snapshots: usize,
+    next_snapshot: u64,
     pub(crate) figures: Figures,
-    layout: Layout,
+    places: Places,
     sender: u64,
     window: usize,
     /// By sequence, from `first` on; those that have an outcome leave a hole.
@@ -168,10 +245,16 @@ impl Desk {
             linked: MemberSet::EMPTY,
             lagging: GroupSet::EMPTY,
             is_full: false,
+            is_seated: true,
+            changes_members: false,
+            removals: MemberSet::EMPTY,
             started: Vec::new(),
             outcomes: Vec::new(),
+            asked: Vec::new(),
+            n_snapshots: 0,
+            next_snapshot: 1,
             figures: Figures::default(),
-            layout: places.layout().clone(),
+            places: places.clone(),
             sender,
             window,
             open: VecDeque::new(),
@@ -188,7 +271,7 @@ impl Desk {
 
     /// The groups and their sizes.
     pub const fn layout(&self) -> &Layout {
-        &self.layout
+        self.places.layout()
     }
 
     /// How the hosted members stand, in order of groups.
@@ -222,11 +305,15 @@ impl Desk {
         options: &Options,
     ) -> Result<MessageId, Refused> {
         let payload: Arc<[u8]> = payload.into();
-        if !is_addressable(dest, &self.layout) {
-            return Err(Refused::NoSuchGroup { dest, n_groups: self.layout.n_groups() });
+        if !is_addressable(dest, self.layout()) {
+            return Err(Refused::NoSuchGroup { dest, n_groups: self.layout().n_groups() });
         }
         if payload.len() > PAYLOAD_BYTES_MAX {
             return Err(Refused::TooLong { n_bytes: payload.len() });
+        }
+        // Its own members would not deliver it, so its outcome would not be known here.
+        if !self.is_seated {
+            return Err(Refused::NoSeat);
         }
         if self.n_open >= self.window {
             return Err(Refused::WindowFull { window: self.window });
@@ -239,10 +326,68 @@ impl Desk {
         }
         let sequence = self.first + self.open.len() as u64;
         let id = MessageId { sender: self.sender, sequence };
-        self.open.push_back(Some(Open { deadline: self.now.plus(options.patience) }));
+        let Options { after, footprint, .. } = *options;
+        let message = Arc::new(Message { id, dest, after, footprint, payload });
+        let deadline = self.now.plus(options.patience);
+        self.open.push_back(Some(Open { deadline, message: message.clone() }));
         self.n_open += 1;
-        self.started.push(Arc::new(Message { id, dest, after: options.after, payload }));
+        self.started.push(message);
         Ok(id)
+    }
+
+    /// Wants to see the members of `groups` that live here at one timestamp (4.4.2), without a
+    /// message to anybody else's group: [`crate::Application::snapshot`] says when each of them is
+    /// there. The timestamp is above that of everything that any member here has delivered, and the
+    /// lowest such: it comes when the groups' clocks have passed it, two steps within each at most
+    /// if nothing is pending.
+    ///
+    /// # Errors
+    /// [`Refused`]: nothing happened.
+    pub fn snapshot(&mut self, groups: GroupSet) -> Result<Snapshot, Refused> {
+        let can = |view: &&MemberView| view.safe_ts.is_some();
+        let here: GroupSet = self.views.iter().filter(can).map(|view| view.group).collect();
+        if groups.is_empty() || !groups.is_within(here) {
+            return Err(Refused::NotHere { groups: groups.difference(here) });
+        }
+        if self.n_snapshots + self.asked.len() >= SNAPSHOTS_MAX {
+            return Err(Refused::SnapshotsFull);
+        }
+        let snapshot = Snapshot(self.next_snapshot);
+        self.next_snapshot += 1;
+        self.asked.push((snapshot, groups));
+        Ok(snapshot)
+    }
+
+    /// Has all groups of `node`, counted from 1, go on without it, dead or alive: their primaries
+    /// remove it as soon as they may ([`MemberView::voters`] tell), and its process, if it lives,
+    /// stops. A later incarnation of the node may take its seats again.
+    ///
+    /// A group of which too few others live keeps it until they do.
+    ///
+    /// # Errors
+    /// [`NoRemoval`]: nothing happens.
+    pub fn remove(&mut self, node: usize) -> Result<(), NoRemoval> {
+        let nodes = self.places.n_nodes();
+        let rank = node.checked_sub(1).filter(|at| *at < nodes).and_then(Rank::new);
+        let Some(rank) = rank else { return Err(NoRemoval::NoSuchNode { node, nodes }) };
+        let hosted = self.places.hosted(rank);
+        if hosted.is_empty() {
+            return Err(NoRemoval::NotMember { node });
+        }
+        if !self.changes_members {
+            return Err(NoRemoval::Fixed);
+        }
+        let is_last = |group: &GroupId| {
+            let view = self.views.iter().find(|view| view.group == *group);
+            let voters = view.map_or(self.layout().members(*group), |view| view.voters.len());
+            voters < 2 && view.is_none_or(|view| view.voters.contains(rank))
+        };
+        let groups: GroupSet = hosted.iter().filter(is_last).collect();
+        if !groups.is_empty() {
+            return Err(NoRemoval::LastMember { node, groups });
+        }
+        self.removals.insert(rank);
+        Ok(())
     }
 
     /// One of this node's messages was delivered somewhere (D1).
@@ -274,7 +419,7 @@ impl Desk {
         self.next_sweep_at = self.now.plus(SWEEP_EVERY);
         let late: Vec<u64> = (self.first..)
             .zip(&self.open)
-            .filter(|(_, open)| open.is_some_and(|open| open.deadline <= self.now))
+            .filter(|(_, open)| open.as_ref().is_some_and(|open| open.deadline <= self.now))
             .map(|(sequence, _)| sequence)
             .collect();
         for sequence in late {
@@ -282,6 +427,16 @@ impl Desk {
             let id = MessageId { sender: self.sender, sequence };
             self.outcomes.push((id, Outcome::Unknown));
         }
+    }
+
+    /// Under which name it multicasts.
+    pub(crate) const fn sender(&self) -> u64 {
+        self.sender
+    }
+
+    /// Own messages without an outcome.
+    pub(crate) fn open(&self) -> impl Iterator<Item = &Arc<Message>> {
+        self.open.iter().flatten().map(|open| &open.message)
     }
 
     /// When [`Desk::sweep`] has something to do.
@@ -307,6 +462,7 @@ mod tests {
             nodes: 1,
             addresses: Vec::new(),
             groups: vec![vec![1], vec![1]],
+            commutes: false,
             clock_error_us: None,
             limits: Limits::default(),
         };
@@ -319,6 +475,8 @@ mod tests {
         let options = Options { patience: Duration::from_millis(10), ..Options::default() };
         let dest = GroupSet::all(2);
         let ids: Vec<_> = (0..3).map(|_| desk.multicast(dest, *b"x", &options).unwrap()).collect();
+        let of_an_earlier_life = MessageId { sender: sender_of(Rank::at(0), 0), ..ids[0] };
+        desk.complete(of_an_earlier_life, Timestamp(3));
         desk.complete(ids[1], Timestamp(4));
         desk.complete(ids[1], Timestamp(4));
         desk.now = Instant::ZERO.plus(Duration::from_millis(20));
@@ -355,6 +513,30 @@ mod tests {
         let refused = desk.multicast(GroupId::at(0).alone(), *b"x", &options);
         assert_eq!(refused, Err(Refused::WindowFull { window: 1 }));
         assert_eq!(desk.started.len(), 1, "D2");
+    }
+
+    #[test]
+    fn d2_who_has_no_seat_yet_multicasts_nothing() {
+        let mut desk = desk(1);
+        desk.is_seated = false;
+        let dest = GroupSet::all(2);
+        assert_eq!(desk.multicast(dest, *b"x", &Options::default()), Err(Refused::NoSeat));
+        assert!(desk.started.is_empty(), "D2");
+        desk.is_seated = true;
+        assert!(desk.multicast(dest, *b"x", &Options::default()).is_ok());
+    }
+
+    #[test]
+    fn a_removal_is_refused_with_its_reason() {
+        let mut desk = desk(1);
+        for node in [0, 2] {
+            assert_eq!(desk.remove(node), Err(NoRemoval::NoSuchNode { node, nodes: 1 }));
+        }
+        assert_eq!(desk.remove(1), Err(NoRemoval::Fixed));
+        desk.changes_members = true;
+        let groups = GroupSet::all(2);
+        assert_eq!(desk.remove(1), Err(NoRemoval::LastMember { node: 1, groups }));
+        assert!(desk.removals.is_empty());
     }
 
     #[test]

@@ -58,7 +58,7 @@ impl Pending {
 struct Request {
     dest: GroupSet,
     payload: Arc<[u8]>,
-    after: Timestamp,
+    options: Options,
     deadline: Instant,
     answer: SyncSender<Result<Timestamp, Failed>>,
 }
@@ -188,8 +188,8 @@ impl Door {
         if board.requests.len() >= self.window {
             return Err(Refused::WindowFull { window: self.window });
         }
-        let after = options.after;
-        board.requests.push_back(Request { dest, payload, after, deadline, answer: sender });
+        let options = *options;
+        board.requests.push_back(Request { dest, payload, options, deadline, answer: sender });
         drop(board);
         self.shared.ring();
         Ok(Pending { answer, give_up_at: deadline + GRACE })
@@ -280,9 +280,9 @@ impl Counter {
     fn take_requests(&mut self, desk: &mut Desk) -> bool {
         let requests = std::mem::take(&mut self.shared.board().requests);
         let worked = !requests.is_empty();
-        for Request { dest, payload, after, deadline, answer } in requests {
+        for Request { dest, payload, options, deadline, answer } in requests {
             let patience = deadline.saturating_duration_since(Instant::now());
-            let options = Options { after, patience };
+            let options = Options { patience, ..options };
             match desk.multicast(dest, payload, &options) {
                 Ok(id) => {
                     self.waiting.insert(id, answer);

@@ -16,15 +16,19 @@
 //! than plain, real-time order); every queue has a bound and every wait a deadline; a message that
 //! was refused was not multicast, and one whose outcome is unknown is said to be unknown.
 //!
-//! Processes are crash-stop: a node that died does not come back under its name, since it has
-//! forgotten what it promised. Its peers do not listen to a successor.
+//! A node that died comes back under its name: with a data directory ([`Data`]) as itself, since
+//! there is what it promised and its application's state; without one as another *incarnation*
+//! ([`Start::Anew`]), which its groups take in instead, and which gets a state from the living. A
+//! successor that claims to be itself and has forgotten what was promised is told to stop.
 //!
 //! Never here: protocol decisions.
 #![forbid(unsafe_code)]
 
 pub mod application;
 pub mod desk;
+mod disk;
 pub mod door;
+mod member;
 pub mod node;
 pub mod open;
 mod stream;
@@ -32,10 +36,12 @@ pub mod system;
 mod world;
 
 pub use application::{Application, Delivery};
-pub use desk::{Desk, Figures, MemberView, Options, Outcome, PAYLOAD_BYTES_MAX, Refused};
+pub use desk::{
+    Desk, Figures, MemberView, NoRemoval, Options, Outcome, PAYLOAD_BYTES_MAX, Refused, Snapshot,
+};
 pub use door::{Door, Failed, Pending};
 pub use node::Node;
-pub use open::{Error, Seat, run};
-pub use proto::amcast::{GroupId, GroupSet, Message, MessageId, Timestamp};
+pub use open::{Data, Error, Seat, Start, run};
+pub use proto::amcast::{Cut, Footprint, GroupId, GroupSet, Message, MessageId, Timestamp};
 pub use stream::End;
 pub use system::{Contradiction, FabricKind, Limits, Order, Places, Protocol, System};

@@ -14,19 +14,30 @@
 //!   most `REPEATS_MAX` times.
 //! - N3 Nobody sleeps on work: between `prepare_sleep` and the wait everything is looked at once
 //!   more (fabric T9), and the wait ends at the first deadline of anybody.
+//! - N5 With a data directory, what a turn sends and delivers leaves it when what it has changed is
+//!   synced (`disk.rs`). The first whole of a life is synced before anybody hears of that life.
 //! - N4 A node that others have given up stops: its members would wait for what nobody keeps.
+//! - N6 to N8: incarnations (`lives`).
+
+mod lives;
+mod snapshots;
+
+pub(crate) use lives::Origin;
 
 use crate::application::{Application, Delivery};
-use crate::desk::{Desk, MemberView, sender_of};
-use crate::stream::{End, Streams};
+use crate::desk::{Desk, Snapshot, sender_of};
+use crate::disk::{Held, Journal};
+use crate::member::{Member, comes_back, whole};
+use crate::stream::{End, Streams, Who};
 use crate::system::{Places, System};
-use crate::world::{ByMember, Parcel, Record, World};
-use base::{At, Event, Inbox, Instant, MemberSet, Rank};
+use crate::world::{ByMember, Handed, Parcel, Record, Stage, World};
+use base::{At, Event, Inbox, Instant, MAX_MEMBERS, MemberSet, Rank};
 use fabric::Fabric;
-use proto::amcast::{Config, GroupSet, MAX_GROUPS, MessageId, Multicast, Pid};
+use proto::amcast::{FOUNDER, GroupId, GroupSet, MAX_GROUPS, Multicast, Timestamp};
 use proto::omega::{self, Omega, Timing};
 use runtime::clock::Clock;
 use runtime::{Interest, Poller, Ready};
+use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -35,6 +46,7 @@ const REPEATS_MAX: usize = 64;
 /// The application's keys are below this.
 pub const APPLICATION_KEYS: u64 = u64::MAX - 16;
 const KEY_FABRIC: u64 = u64::MAX;
+const KEY_DISK: u64 = u64::MAX - 1;
 /// The longest sleep.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
 /// How often deadlines of members are looked at while there is work.
@@ -44,20 +56,9 @@ const TELL_EVERY: Duration = Duration::from_millis(10);
 /// How many parcels between members of this node are handed over before the fabric is polled.
 const LOCAL_MAX: usize = 4096;
 
-/// One member that lives here.
-#[derive(Debug)]
-struct Member<M> {
-    pid: Pid,
-    machine: M,
-    omega: Omega,
-    /// Where its group lives, by rank.
-    nodes: Vec<Rank>,
-    delivered: u64,
-}
-
 /// How many words of protocol memory a node of `system` needs.
 pub fn n_words(system: &System) -> u32 {
-    omega::N_WORDS * system.groups.len() as u32
+    lives::place(system).0 + 1
 }
 
 /// One node. See the module's text.
@@ -71,8 +72,20 @@ pub struct Node<F, M: Multicast, A> {
     desk: Desk,
     app: A,
     /// Deliveries being handed over.
-    deliveries: Vec<Delivery>,
+    deliveries: Vec<Handed>,
+    /// Who waits for a cut of one group at one timestamp.
+    cuts: BTreeMap<(GroupId, Timestamp), Vec<Snapshot>>,
+    /// Of each snapshot: how many groups are not there.
+    snapshots: BTreeMap<Snapshot, usize>,
+    /// Where it writes down what it must know again.
+    journal: Option<Journal>,
+    /// How much of what was delivered may be handed over.
+    n_released: u64,
+    n_handed: u64,
+    changes: Vec<(GroupId, Vec<u8>)>,
     inbox: Inbox,
+    /// Of each node: groups shall go on without its incarnations up to this one (N8).
+    removals: [u64; MAX_MEMBERS],
     /// Nodes that have said something.
     heard: MemberSet,
     /// Groups whose member here was told something since it settled.
@@ -91,13 +104,25 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
     /// gives each [`n_words`] words.
     ///
     /// # Errors
-    /// No descriptors left, or the application's own at its beginning.
+    /// No descriptors left, or the application's own at its beginning; a disk that fails.
     pub fn new(
         system: &System,
         places: &Places,
         me: Rank,
         fabric: F,
+        app: A,
+    ) -> io::Result<Node<F, M, A>> {
+        Node::begin(system, places, me, fabric, app, Origin::Founder)
+    }
+
+    /// The same for a node that may have been there before.
+    pub(crate) fn begin(
+        system: &System,
+        places: &Places,
+        me: Rank,
+        mut fabric: F,
         mut app: A,
+        origin: Origin,
     ) -> io::Result<Node<F, M, A>> {
         let poller = Poller::new()?;
         poller.add(fabric.wait_fd(), KEY_FABRIC, Interest::Read)?;
@@ -106,14 +131,22 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
         // Unique among the lives of a node as long as its clock is not set back between them.
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let life = since.as_nanos() as u64;
-        let streams = Streams::new(me, life, limits.kept_bytes, limits.backlog_bytes);
-        let config = Config {
-            layout: places.layout().clone(),
-            rule: system.order.rule(),
-            hybrid: system.clock_error_us.is_some(),
-            patience: Duration::from_millis(limits.patience_ms),
-            retain: limits.window,
+        let incarnation = lives::begin(&mut fabric, system, &origin)?;
+        let (mut journal, found) = match origin {
+            Origin::Founder | Origin::Newcomer => (None, None),
+            Origin::Disk(journal, found) => (Some(*journal), found),
         };
+        let disk = journal.as_ref().map_or(0, Journal::disk);
+        let who = Who { incarnation, life, disk };
+        let mut streams = Streams::new(me, who, limits.kept_bytes, limits.backlog_bytes);
+        let changes_members = M::CHANGES_MEMBERS
+            && journal.is_none()
+            && !system.commutes
+            && app.takes_states_of_others();
+        if changes_members {
+            streams.take_newcomers();
+        }
+        let config = system.config(places);
         let timing = Timing {
             suspect_after: Duration::from_millis(limits.suspect_ms),
             heartbeat_every: Duration::from_millis(limits.suspect_ms / 15)
@@ -128,18 +161,43 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
             let base = At(omega::N_WORDS * pid.group.index() as u32);
             // What a dead member remembers helps nobody: members speak by messages.
             let omega = Omega::new(pid.rank, nodes.len(), base, timing, false, true);
-            let machine = M::new(&config, pid);
-            members.push(Member { pid, machine, omega, nodes, delivered: 0 });
+            let machine = lives::machine::<M>(&config, pid, incarnation)?;
+            members.push(Member::new(pid, machine, omega, nodes, incarnation == FOUNDER));
         }
         let clock_error_ns = system.clock_error_us.map(|us| us.saturating_mul(1000));
-        Ok(Node {
+        let mut world = World::new(me, places.clone(), streams, clock_error_ns);
+        // Names of messages: no two lives of a node have the same.
+        let lives = found.as_ref().map_or(0, |found| found.lives) + incarnation.0;
+        if let Some(found) = found {
+            world.streams.know_disks(&found.disks);
+            for member in &mut members {
+                comes_back(member, &config, &found, &mut world, &mut app)?;
+            }
+        }
+        if let Some(journal) = &mut journal {
+            poller.add(journal.wait_fd(), KEY_DISK, Interest::Read)?;
+            // N5.
+            journal.begin_whole(&whole(lives, &mut members, &world, &mut app));
+            journal.finish()?;
+        }
+        let mut desk = Desk::new(places, sender_of(me, lives), limits.window);
+        desk.changes_members = changes_members;
+        desk.is_seated = members.iter().all(|member| member.is_seated);
+        let mut node = Node {
             fabric,
             members,
             member_of,
-            world: World::new(me, places.clone(), streams, clock_error_ns),
-            desk: Desk::new(places, sender_of(me, 1), limits.window),
+            n_released: world.n_delivered,
+            n_handed: 0,
+            changes: Vec::new(),
+            journal,
+            world,
+            desk,
+            removals: [0; MAX_MEMBERS],
             app,
             deliveries: Vec::new(),
+            cuts: BTreeMap::new(),
+            snapshots: BTreeMap::new(),
             inbox: Inbox::new(),
             heard: MemberSet::EMPTY,
             touched: GroupSet::EMPTY,
@@ -150,7 +208,11 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
             last_work_at: Instant::ZERO,
             look_at: Instant::ZERO,
             tell_at: Instant::ZERO,
-        })
+        };
+        if incarnation > FOUNDER {
+            node.meet(me);
+        }
+        Ok(node)
     }
 
     /// The application.
@@ -198,7 +260,7 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
         } else {
             // N3: say so, look once more, and only then wait.
             self.fabric.prepare_sleep();
-            let timeout = if self.advance() { Duration::ZERO } else { self.sleep_for() };
+            let timeout = if self.advance()? { Duration::ZERO } else { self.sleep_for() };
             self.desk.figures.sleeps += u64::from(!timeout.is_zero());
             self.poller.wait(Some(timeout), &mut self.ready)?;
             self.fabric.awake();
@@ -213,7 +275,7 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
             }
         }
         for _ in 0..REPEATS_MAX {
-            if !self.advance() {
+            if !self.advance()? {
                 break;
             }
             worked = true;
@@ -222,28 +284,28 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
         if worked {
             self.last_work_at = self.desk.now;
         }
-        match self.world.streams.left_by() {
-            None => Ok(()),
-            Some(by) => Err(io::Error::other(format!(
-                "node {} has given this node up, since it lagged too far behind (N4): start it \
-                 under another name, or raise limits.kept_bytes",
-                by.member()
-            ))),
+        if self.world.has_garbage {
+            return Err(io::Error::other("a member gave a state that is none: update all nodes"));
         }
+        self.check_life()
     }
 
     /// Everything that can go on without waiting, once. True if something happened.
-    fn advance(&mut self) -> bool {
+    fn advance(&mut self) -> io::Result<bool> {
         let mut worked = self.app.turn(&self.poller, &mut self.desk);
+        worked |= self.begin_snapshots();
+        worked |= self.take_removals();
         worked |= self.start();
         worked |= self.poll();
-        self.desk.is_full = self.app.is_full();
+        let waits = self.journal.as_ref().is_some_and(Journal::is_behind);
+        self.desk.is_full = self.app.is_full() || waits;
         if !self.desk.is_full {
             worked |= self.take_records();
             worked |= self.take_local();
         }
         self.mind_time();
         self.settle();
+        self.keep()?;
         worked |= self.hand_over();
         let tells = self.desk.now >= self.tell_at;
         if tells {
@@ -254,7 +316,7 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
         self.desk.figures.frames = self.world.streams.n_frames;
         self.desk.figures.frame_bytes = self.world.streams.n_bytes;
         // N3: what a tick or Ω had one member say to another is work, too.
-        worked || !self.world.local.is_empty() && !self.desk.is_full
+        Ok(worked || !self.world.local.is_empty() && !self.desk.is_full)
     }
 
     /// What a turn has brought is a batch: its members answer it together.
@@ -263,13 +325,57 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
             let Some(at) = self.member_of[group.index()] else { continue };
             let member = &mut self.members[usize::from(at)];
             self.world.acting = member.pid;
-            member.machine.settle(self.desk.now, &mut self.world);
+            let mut stage = Stage { world: &mut self.world, app: &mut self.app };
+            member.machine.settle(self.desk.now, &mut stage);
+            if self.journal.is_some() {
+                let mut changes = Vec::new();
+                member.machine.changes(&mut changes);
+                if !changes.is_empty() {
+                    self.changes.push((member.pid.group, changes));
+                }
+            }
         }
+    }
+
+    /// N5: writes down what the turn has changed, and lets out what may be known.
+    fn keep(&mut self) -> io::Result<()> {
+        let Some(journal) = &mut self.journal else {
+            self.n_released = self.world.n_delivered;
+            return Ok(());
+        };
+        let now = self.desk.now;
+        let (members, world, n_handed) = (&self.members, &self.world, self.n_handed);
+        let held = || Held {
+            marks: world.streams.marks(),
+            n_delivered: world.n_delivered,
+            views: members.iter().map(Member::view).collect(),
+        };
+        let is_news = world.streams.holds() || n_handed < world.n_delivered;
+        let waits = journal.keep(&world.streams.disks(), &self.changes, || {
+            (is_news || !self.changes.is_empty()).then(held)
+        })?;
+        let mut released = (!waits).then(held);
+        self.changes.clear();
+        if journal.wants_whole() {
+            let lives = self.desk.sender() >> crate::desk::RANK_BITS;
+            journal.begin_whole(&whole(lives, &mut self.members, &self.world, &mut self.app));
+        }
+        released = journal.pump(now)?.or(released);
+        if let Some(Held { marks, n_delivered, views }) = released {
+            self.world.streams.release(&marks);
+            self.n_released = self.n_released.max(n_delivered);
+            self.desk.views = views;
+        }
+        Ok(())
     }
 
     /// What the application multicast goes to its destinations.
     fn start(&mut self) -> bool {
         let worked = !self.desk.started.is_empty();
+        // Before anything new, so that what was under way is said in its order.
+        for node in self.world.streams.take_renewed().iter() {
+            self.world.start_again(node, self.desk.open());
+        }
         for message in self.desk.started.drain(..) {
             self.world.start(&message);
         }
@@ -302,6 +408,7 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
                 Event::Completed { .. } => {}
             }
         }
+        self.meet_newcomers();
         !self.inbox.is_empty()
     }
 
@@ -335,10 +442,8 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
         self.desk.figures.records += 1;
         match record {
             Record::Parcel(to, parcel) => self.hand(to, &parcel),
-            Record::Done(sequence, at) => {
-                let sender = sender_of(self.world.me, 1);
-                self.desk.complete(MessageId { sender, sequence }, at);
-            }
+            Record::Done(id, at) => self.desk.complete(id, at),
+            Record::Remove(node, incarnation) => self.want_removed(node, incarnation),
         }
     }
 
@@ -362,10 +467,11 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
             let member = &mut self.members[usize::from(at)];
             self.desk.figures.parcels += 1;
             self.world.acting = member.pid;
+            let stage = &mut Stage { world: &mut self.world, app: &mut self.app };
             match parcel {
-                Parcel::Start(message) => member.machine.on_start(message, now, &mut self.world),
+                Parcel::Start(message) => member.machine.on_start(message, now, stage),
                 Parcel::Wire(from, wire) => {
-                    member.machine.on_wire(*from, wire, now, &mut self.world);
+                    member.machine.on_wire(*from, wire, now, stage);
                 }
             }
         }
@@ -379,18 +485,23 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
             return;
         }
         self.look_at = now.plus(LOOK_EVERY);
+        let leaves = self.is_leaving();
         for member in &mut self.members {
+            member.follow_members(leaves);
             self.world.acting = member.pid;
             let mut port = ByMember { fabric: &mut self.fabric, nodes: &member.nodes };
             member.omega.poll(now, &mut port);
+            let stage = &mut Stage { world: &mut self.world, app: &mut self.app };
             if let Some(leader) = member.omega.trusted() {
-                member.machine.trust(leader, now, &mut self.world);
+                member.machine.trust(leader, now, stage);
             }
             if member.machine.deadline().is_some_and(|at| at <= now) {
-                member.machine.tick(now, &mut self.world);
+                member.machine.tick(now, stage);
             }
             self.touched.insert(member.pid.group);
         }
+        self.remove_members();
+        self.desk.is_seated = self.members.iter().all(|member| member.is_seated);
         let places = &self.world.places;
         let nodes = Rank::all(places.n_nodes());
         let lagging = nodes.filter(|node| self.world.streams.is_behind(*node));
@@ -400,18 +511,24 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
 
     /// Deliveries and outcomes go to the application.
     fn hand_over(&mut self) -> bool {
-        std::mem::swap(&mut self.deliveries, &mut self.world.delivered);
+        let n = (self.n_released - self.n_handed) as usize;
+        self.n_handed = self.n_released;
+        self.deliveries.extend(self.world.delivered.drain(..n));
         let worked = !self.deliveries.is_empty() || !self.desk.outcomes.is_empty();
-        for delivery in self.deliveries.drain(..) {
-            let group = delivery.group.index();
-            let at = self.member_of[group].expect("only members that live here deliver");
-            self.members[usize::from(at)].delivered += 1;
-            self.desk.figures.delivered += 1;
-            self.world.report(&delivery);
-            let (id, ts) = (delivery.message.id, delivery.at);
-            self.app.deliver(delivery, &mut self.desk);
-            self.desk.complete(id, ts);
+        let mut deliveries = std::mem::take(&mut self.deliveries);
+        for handed in deliveries.drain(..) {
+            match handed {
+                Handed::Delivery(delivery) => self.deliver(delivery),
+                Handed::Cut(group, at, cut) => self.on_cut(group, at, cut),
+                Handed::State(group, state) => {
+                    self.app.install(group, &state.app, &mut self.desk);
+                    for (at, message) in state.since {
+                        self.deliver(Delivery { group, message, at });
+                    }
+                }
+            }
         }
+        self.deliveries = deliveries;
         let mut outcomes = std::mem::take(&mut self.desk.outcomes);
         for (id, outcome) in outcomes.drain(..) {
             self.app.outcome(id, outcome, &mut self.desk);
@@ -422,18 +539,24 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
         worked
     }
 
+    fn deliver(&mut self, delivery: Delivery) {
+        let group = delivery.group.index();
+        let at = self.member_of[group].expect("only members that live here deliver");
+        self.members[usize::from(at)].delivered += 1;
+        self.desk.figures.delivered += 1;
+        self.world.report(&delivery);
+        let (id, ts) = (delivery.message.id, delivery.at);
+        self.app.deliver(delivery, &mut self.desk);
+        self.desk.complete(id, ts);
+    }
+
     /// Only what has been handed over counts as delivered.
     fn refresh_views(&mut self) {
         self.desk.linked = self.world.streams.linked();
-        self.desk.views.clear();
-        self.desk.views.extend(self.members.iter().map(|member| MemberView {
-            group: member.pid.group,
-            rank: member.pid.rank,
-            is_primary: member.machine.is_primary(),
-            trusted: member.omega.trusted(),
-            safe_ts: member.machine.safe_ts(),
-            delivered: member.delivered,
-        }));
+        if self.journal.is_none() {
+            self.desk.views.clear();
+            self.desk.views.extend(self.members.iter().map(Member::view));
+        }
     }
 
     /// How long nothing has to be done, if nothing happens.
@@ -449,6 +572,8 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
         let mut consider = |at: Option<Instant>| end = end.min(at.unwrap_or(end));
         consider(self.desk.deadline());
         consider(self.app.deadline());
+        let disk = self.journal.as_ref().and_then(Journal::look_within);
+        consider(disk.map(|within| now.plus(within)));
         if self.world.streams.is_pending() || self.desk.is_full {
             consider(Some(now.plus(LOOK_EVERY)));
         }

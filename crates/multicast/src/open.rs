@@ -1,7 +1,8 @@
 //! Opening a node: its fabric, its protocol, and how it leaves.
 
 use crate::application::Application;
-use crate::node::{Node, n_words};
+use crate::disk::{Found, Journal};
+use crate::node::{Node, Origin, n_words};
 use crate::system::{Contradiction, FabricKind, Places, Protocol, System};
 use base::{Incarnation, NodeId, Rank};
 use fabric::shm::ShmFabric;
@@ -14,6 +15,7 @@ use proto::amcast::skeen::Skeen;
 use proto::amcast::whitebox::Whitebox;
 use std::io;
 use std::net::TcpListener;
+use std::path::PathBuf;
 
 /// Which node of its system this process is.
 #[derive(Debug)]
@@ -22,12 +24,43 @@ pub struct Seat {
     pub node: usize,
     /// On TCP: bound to the node's address already; else it is bound when the node opens.
     pub listener: Option<TcpListener>,
+    /// Where it writes down what it must know again after a crash; without it, it comes back as
+    /// another incarnation.
+    pub data: Option<Data>,
+    /// Whether an earlier process was this node, and has died with what it knew.
+    pub start: Start,
+}
+
+/// How a node without a data directory begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Start {
+    /// With its system: no process was this node before.
+    #[default]
+    First,
+    /// As a new incarnation: its groups take it in instead of the one before, and give it states.
+    /// (PrimCast, an application that keeps states, groups of three and more.)
+    Anew,
+}
+
+/// A node's own directory on a disk.
+#[derive(Clone, Debug)]
+pub enum Data {
+    /// An empty one: the node begins. To be said once: who has lost its directory has lost what it
+    /// promised, and must not begin another under its name.
+    Begin(PathBuf),
+    /// That of an earlier life, which it goes on from.
+    Reopen(PathBuf),
 }
 
 impl Seat {
     /// The seat of `node`, counted from 1.
     pub const fn new(node: usize) -> Seat {
-        Seat { node, listener: None }
+        Seat { node, listener: None, data: None, start: Start::First }
+    }
+
+    /// The seat of `node`, counted from 1, for a process that comes after one that died.
+    pub const fn anew(node: usize) -> Seat {
+        Seat { node, listener: None, data: None, start: Start::Anew }
     }
 }
 
@@ -54,7 +87,15 @@ pub enum Error {
         /// Why.
         source: OpenError,
     },
-    /// The operating system, or a peer that has given this node up.
+    /// What cannot come back, from a disk or as another incarnation.
+    #[error("node {node}: {why}")]
+    Data {
+        /// Which.
+        node: usize,
+        /// Why.
+        why: &'static str,
+    },
+    /// The operating system, the disk, or a peer that has given this node up.
     #[error("node {node} stops: {source}")]
     Stopped {
         /// Which.
@@ -93,7 +134,7 @@ pub fn run<A: Application>(
     stop: impl FnMut(&mut A) -> bool,
 ) -> Result<A, Error> {
     let places = system.check()?;
-    let Seat { node, listener } = seat;
+    let Seat { node, listener, data, start } = seat;
     let rank = NodeId(u16::try_from(node).unwrap_or(u16::MAX));
     let rank = Rank::of_member(rank).filter(|rank| rank.index() < system.nodes);
     let Some(me) = rank else {
@@ -104,7 +145,7 @@ pub fn run<A: Application>(
         secret: system.secret.clone().into_bytes(),
         me,
         members: system.nodes,
-        // Crash-stop: there is no second life.
+        // To the fabric all incarnations are lives of one region: streams tell them apart.
         incarnation: Incarnation(1),
         directory: system.directory.clone(),
         layout: system.fingerprint(),
@@ -112,21 +153,111 @@ pub fn run<A: Application>(
     };
     let stopped = |source| Error::Stopped { node, source };
     let refused = |source| Error::Open { node, source };
+    // Before anybody hears of this life.
+    let is_back = matches!(data, Some(Data::Reopen(_))) || start == Start::Anew;
+    let origin = match (data, start) {
+        (None, Start::First) => Origin::Founder,
+        (None, Start::Anew) => {
+            let can = can_begin_anew(system, &places, me, &app);
+            can.map_err(|why| Error::Data { node, why })?;
+            Origin::Newcomer
+        }
+        (Some(data), Start::First) => {
+            let (journal, found) = open_journal(system, me, data, &app)?;
+            Origin::Disk(Box::new(journal), found)
+        }
+        (Some(_), Start::Anew) => {
+            let why = "it comes back from its data directory as itself, or without one as a new \
+                       incarnation: leave out one of the two";
+            return Err(Error::Data { node, why });
+        }
+    };
     std::fs::create_dir_all(&system.directory).map_err(stopped)?;
     match system.fabric {
         FabricKind::Shm => {
-            let fabric = ShmFabric::create(&setup).map_err(refused)?;
-            run_on(system, &places, me, fabric, app, stop)
+            let fabric = match is_back.then(|| ShmFabric::attach(&setup)) {
+                None | Some(Err(OpenError::Region(region::Error::Missing { .. }))) => {
+                    ShmFabric::create(&setup)
+                }
+                Some(attached) => attached,
+            };
+            let fabric = fabric.map_err(refused)?;
+            run_on(system, &places, me, fabric, app, origin, stop)
         }
         FabricKind::Tcp => {
             let listener = match listener {
                 Some(listener) => listener,
                 None => TcpListener::bind(system.addresses[me.index()]).map_err(stopped)?,
             };
-            let fabric = TcpFabric::create(&setup, listener, &system.addresses).map_err(refused)?;
-            run_on(system, &places, me, fabric, app, stop)
+            let addresses = &system.addresses;
+            let again = listener.try_clone().map_err(stopped)?;
+            let fabric = match is_back.then(|| TcpFabric::attach(&setup, again, addresses)) {
+                None | Some(Err(OpenError::Region(region::Error::Missing { .. }))) => {
+                    TcpFabric::create(&setup, listener, addresses)
+                }
+                Some(attached) => attached,
+            };
+            let fabric = fabric.map_err(refused)?;
+            run_on(system, &places, me, fabric, app, origin, stop)
         }
     }
+}
+
+/// Whether a node that remembers nothing could be taken in at all.
+fn can_begin_anew<A: Application>(
+    system: &System,
+    places: &Places,
+    me: Rank,
+    app: &A,
+) -> Result<(), &'static str> {
+    let is_small = |group| (1..3).contains(&places.nodes_of(group).len());
+    if system.protocol != Protocol::Primcast {
+        Err("only groups of primcast take in a new incarnation: use primcast")
+    } else if system.commutes {
+        Err("with commutes = true groups take in no new incarnation: leave it out")
+    } else if !app.takes_states_of_others() {
+        Err("its application takes no states (Application::takes_states_of_others), so it cannot \
+             come back as a new incarnation")
+    } else if places.hosted(me).iter().any(is_small) {
+        Err("it has a member in a group of fewer than three: what died was half of that group or \
+             all of it, and nobody is left who could take in another")
+    } else {
+        Ok(())
+    }
+}
+
+fn open_journal<A: Application>(
+    system: &System,
+    me: Rank,
+    data: Data,
+    app: &A,
+) -> Result<(Journal, Option<Found>), Error> {
+    let node = usize::from(me.member().0);
+    if system.protocol != Protocol::Primcast {
+        let why = "only primcast comes back from a data directory: leave it out, or use primcast";
+        return Err(Error::Data { node, why });
+    }
+    if system.commutes {
+        let why = "with commutes = true a node does not come back from a data directory: leave out \
+                   one of the two";
+        return Err(Error::Data { node, why });
+    }
+    if !app.keeps_states() {
+        let why = "its application keeps no states (Application::keeps_states), so it cannot come \
+                   back from a data directory";
+        return Err(Error::Data { node, why });
+    }
+    let (begins, path) = match data {
+        Data::Begin(path) => (true, path),
+        Data::Reopen(path) => (false, path),
+    };
+    let identity = storage::Identity {
+        cluster: system.fingerprint(),
+        node: me.member(),
+        incarnation: Incarnation(1),
+    };
+    let opened = Journal::open(&path, &identity, begins, system.limits.log_bytes);
+    opened.map_err(|source| Error::Stopped { node, source })
 }
 
 fn run_on<F: Leave, A: Application>(
@@ -135,13 +266,20 @@ fn run_on<F: Leave, A: Application>(
     me: Rank,
     fabric: F,
     app: A,
+    origin: Origin,
     stop: impl FnMut(&mut A) -> bool,
 ) -> Result<A, Error> {
     match system.protocol {
-        Protocol::Primcast => run_as::<F, Machine, A>(system, places, me, fabric, app, stop),
-        Protocol::Whitebox => run_as::<F, Whitebox, A>(system, places, me, fabric, app, stop),
-        Protocol::Fastcast => run_as::<F, Fastcast, A>(system, places, me, fabric, app, stop),
-        Protocol::Skeen => run_as::<F, Skeen, A>(system, places, me, fabric, app, stop),
+        Protocol::Primcast => {
+            run_as::<F, Machine, A>(system, places, me, fabric, app, origin, stop)
+        }
+        Protocol::Whitebox => {
+            run_as::<F, Whitebox, A>(system, places, me, fabric, app, origin, stop)
+        }
+        Protocol::Fastcast => {
+            run_as::<F, Fastcast, A>(system, places, me, fabric, app, origin, stop)
+        }
+        Protocol::Skeen => run_as::<F, Skeen, A>(system, places, me, fabric, app, origin, stop),
     }
 }
 
@@ -151,11 +289,13 @@ fn run_as<F: Leave, M: Multicast, A: Application>(
     me: Rank,
     fabric: F,
     app: A,
+    origin: Origin,
     stop: impl FnMut(&mut A) -> bool,
 ) -> Result<A, Error> {
     let number = usize::from(me.member().0);
     let stopped = |source| Error::Stopped { node: number, source };
-    let mut node = Node::<F, M, A>::new(system, places, me, fabric, app).map_err(stopped)?;
+    let node = Node::<F, M, A>::begin(system, places, me, fabric, app, origin);
+    let mut node = node.map_err(stopped)?;
     let ended = node.run(stop).map_err(stopped);
     let (fabric, app) = node.into_parts();
     let left = fabric.leave().map_err(|source| Error::Open { node: number, source });

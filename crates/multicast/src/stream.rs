@@ -2,42 +2,62 @@
 //! end has dealt with it, and said again after a link broke.
 //!
 //! ```text
-//! HELLO  life (8) | bytes received so far (8)          first on every link, both ways
-//! DATA   number of the first byte (8) | bytes dealt with (8) | bytes
-//! LEFT                                                 you were given up: stop
-//! record = length | record's bytes                     what the stream is made of
+//! HELLO   incarnation (8) | life (8) | disk (8) | the other end's life, as far as known (8)
+//!         | bytes received of it so far (8)             first on every link, both ways
+//! DATA    life (8) | number of the first byte (8) | bytes dealt with (8) | bytes
+//! LEFT                                                  you were given up: stop
+//! REFUSED why (1) | incarnation (8)                     you are not who speaks for your node: stop
+//! record = length | record's bytes                      what the stream is made of
 //! ```
 //! - S1 A record is handed up once, whole, and in the order of sending, across broken links: the
 //!   machines' T1 and T2. By the numbers of bytes; asserted when a frame is taken in.
-//! - S2 Only one life of a peer is ever listened to. A successor has forgotten what the first life
-//!   promised: it must come in under another name. By `Peer::life`.
+//! - S2 Of one incarnation of a peer only one life is ever listened to, unless the next one has its
+//!   disk: then both streams begin anew, and what was under way is lost. Any other successor has
+//!   forgotten what the first life promised: it must come in as another incarnation, or it is told
+//!   to stop. By `Peer::life`, `Peer::disk`.
 //! - S3 What is kept for a peer is bounded: whoever lags further is given up for good, and told so
-//!   when it is heard again, so that it stops rather than wait for what nobody has any more.
+//!   when it is heard again, so that it stops rather than wait for what nobody has any more. With
+//!   a disk its next life is spoken to, and so is its next incarnation.
 //! - S4 A byte is dealt with when its record was handed up: a node that stops handing up holds up
 //!   its senders.
+//! - S5 Where what is said rests on a disk, nothing leaves before it was released: when what it
+//!   rests on is synced. By `Streams::release`, and `send`, which goes no further.
+//! - S6 Incarnations of a peer rise (the machines' T4). Once a higher one was met, both streams
+//!   begin anew: what was kept for the one before, and what came from it and was not handed up, is
+//!   dropped. From then on a lower one is refused whatever it says, told so, and not spoken to;
+//!   an equal one under another life likewise. By `Streams::on_hello`.
+//! - S7 Bytes count for the life that they name, whatever link they come on, and only after its
+//!   HELLO: a late frame of another life is dropped. By `Streams::on_data`.
+//!
+//! What is written before anybody was met under a name waits for whoever comes first.
 
-use base::{MAX_MEMBERS, MemberSet, Port, Rank};
-use proto::amcast::wire::{Malformed, Reader, number};
-use std::ops::Range;
+mod hello;
+mod input;
+
+pub(crate) use hello::{Refusal, Who};
+pub(crate) use input::Input;
+
+use base::{Incarnation, MAX_MEMBERS, MemberSet, Port, Rank};
+use proto::amcast::FOUNDER;
+use proto::amcast::wire::{Malformed, number};
 
 /// The first byte of every message of this crate.
 const CHANNEL: u8 = 0x4d;
 const HELLO: u8 = 0;
 const DATA: u8 = 1;
 const LEFT: u8 = 2;
+const REFUSED: u8 = 3;
 
 /// A message's bytes at most; every provider carries four times as much.
 const FRAME_BYTES_MAX: usize = 64 << 10;
-const DATA_HEADER_BYTES: usize = 18;
+const DATA_HEADER_BYTES: usize = 26;
 /// Dealing with so many bytes is worth a word at once; with less, the next frame or tick says it.
 const TELL_BYTES: u64 = 64 << 10;
-/// The longest record: an epoch's whole log may be one.
-const RECORD_BYTES_MAX: u64 = 256 << 20;
 
 /// Why a peer is not spoken to any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// It died, and another process sits in its place (S2).
+    /// It died, and another process claims to be the same incarnation (S2).
     Replaced,
     /// It lagged too far behind (S3).
     LeftBehind,
@@ -61,8 +81,16 @@ enum State {
 #[derive(Debug)]
 struct Peer {
     state: State,
+    /// The highest incarnation that was met (S6); 0 before anybody was.
+    incarnation: u64,
+    /// Why whoever is on this link is not listened to, until it was told.
+    refusal: Option<Refusal>,
     /// S2.
     life: Option<u64>,
+    /// The name of its disk; 0 if it has none, or nobody knows yet.
+    disk: u64,
+    /// How often its streams began anew.
+    n_renewed: u64,
     /// The HELLO or LEFT of this link has not been sent.
     must_greet: bool,
     /// The fabric says that it died: it holds nobody up.
@@ -72,6 +100,8 @@ struct Peer {
     start: usize,
     acked: u64,
     sent: u64,
+    /// S5.
+    released: u64,
     input: Input,
     /// Bytes received, ever.
     received: u64,
@@ -79,70 +109,22 @@ struct Peer {
     told: u64,
 }
 
-/// Bytes received and not dealt with.
-#[derive(Debug, Default)]
-pub(crate) struct Input {
-    bytes: Vec<u8>,
-    start: usize,
-}
-
-impl Input {
-    fn len(&self) -> usize {
-        self.bytes.len() - self.start
-    }
-
-    /// The next whole record: from now on it counts as dealt with (S4).
-    pub(crate) fn next(&mut self) -> Result<Option<Range<usize>>, Malformed> {
-        let rest = &self.bytes[self.start..];
-        let mut reader = Reader::new(rest);
-        let Ok(n) = reader.number() else {
-            // Ten bytes hold any number: with fewer, the rest of it is on its way.
-            return if rest.len() < 10 { Ok(None) } else { Err(Malformed) };
-        };
-        if n > RECORD_BYTES_MAX {
-            return Err(Malformed);
-        }
-        let header = varint_bytes(n);
-        let end = header + n as usize;
-        if rest.len() < end {
-            return Ok(None);
-        }
-        let record = self.start + header..self.start + end;
-        self.start += end;
-        Ok(Some(record))
-    }
-
-    pub(crate) fn bytes(&self, record: Range<usize>) -> &[u8] {
-        &self.bytes[record]
-    }
-
-    fn tidy(&mut self) {
-        if self.start == self.bytes.len() {
-            self.bytes.clear();
-            self.start = 0;
-        } else if self.start * 2 > self.bytes.len() {
-            self.bytes.drain(..self.start);
-            self.start = 0;
-        }
-    }
-}
-
-const fn varint_bytes(value: u64) -> usize {
-    let bits = (u64::BITS - value.leading_zeros()) as usize;
-    if bits == 0 { 1 } else { bits.div_ceil(7) }
-}
-
 impl Peer {
     fn new() -> Peer {
         Peer {
             state: State::Down,
+            incarnation: 0,
+            refusal: None,
             life: None,
+            disk: 0,
+            n_renewed: 0,
             must_greet: false,
             is_suspected: false,
             output: Vec::new(),
             start: 0,
             acked: 0,
             sent: 0,
+            released: 0,
             input: Input::default(),
             received: 0,
             told: 0,
@@ -188,32 +170,47 @@ impl Peer {
     }
 }
 
+/// How far the stream to each node may go (S5): its count of beginnings, and bytes.
+pub(crate) type Marks = [(u64, u64); MAX_MEMBERS];
+
 /// The streams to and from every node.
 #[derive(Debug)]
 pub(crate) struct Streams {
     me: Rank,
-    life: u64,
+    who: Who,
+    /// Whether groups here may seat another incarnation of a member.
+    takes_newcomers: bool,
+    /// Nodes whose next life has come.
+    renewed: MemberSet,
+    /// Nodes of which an incarnation was met that is no founder.
+    met: MemberSet,
     kept_bytes_max: usize,
     backlog_bytes_max: usize,
     peers: [Peer; MAX_MEMBERS],
     frame: Vec<u8>,
     /// Somebody has given this node up (S3).
     left_by: Option<Rank>,
+    /// Somebody does not take this process for its node (S2, S6).
+    refused_by: Option<(Rank, Refusal)>,
     pub(crate) n_frames: u64,
     pub(crate) n_bytes: u64,
 }
 
 impl Streams {
-    /// For a process whose life is named `life`, which no other ever had.
-    pub(crate) fn new(me: Rank, life: u64, kept_bytes: usize, backlog_bytes: usize) -> Streams {
+    /// For the process that `who` names: no other ever had that life.
+    pub(crate) fn new(me: Rank, who: Who, kept_bytes: usize, backlog_bytes: usize) -> Streams {
         Streams {
             me,
-            life,
+            who,
+            takes_newcomers: false,
+            renewed: MemberSet::EMPTY,
+            met: MemberSet::EMPTY,
             kept_bytes_max: kept_bytes,
             backlog_bytes_max: backlog_bytes,
             peers: std::array::from_fn(|_| Peer::new()),
             frame: Vec::with_capacity(FRAME_BYTES_MAX),
             left_by: None,
+            refused_by: None,
             n_frames: 0,
             n_bytes: 0,
         }
@@ -255,6 +252,21 @@ impl Streams {
         peers.map(|(at, _)| Rank::at(at)).collect()
     }
 
+    /// Which incarnation speaks for `node`, as far as known: a founder, or one that was met.
+    pub(crate) fn incarnation(&self, node: Rank) -> Incarnation {
+        let known = if node == self.me {
+            self.who.incarnation
+        } else {
+            Incarnation(self.peers[node.index()].incarnation)
+        };
+        known.max(FOUNDER)
+    }
+
+    /// Who does not take this process for its node, and why (S2, S6).
+    pub(crate) const fn refused_by(&self) -> Option<(Rank, Refusal)> {
+        self.refused_by
+    }
+
     /// Who has given this node up (S3).
     pub(crate) const fn left_by(&self) -> Option<Rank> {
         self.left_by
@@ -263,8 +275,9 @@ impl Streams {
     pub(crate) fn on_link_up(&mut self, node: Rank) {
         let peer = &mut self.peers[node.index()];
         peer.is_suspected = false;
+        peer.refusal = None;
         match peer.state {
-            State::Ended(End::LeftBehind) => peer.must_greet = true,
+            // It may be its next life or incarnation: its HELLO says.
             State::Ended(_) => {}
             State::Down | State::Greeting | State::Open => {
                 peer.state = State::Greeting;
@@ -279,6 +292,7 @@ impl Streams {
             peer.state = State::Down;
         }
         peer.must_greet = false;
+        peer.refusal = None;
     }
 
     /// The fabric believes that its process has died: a hint (T8).
@@ -299,6 +313,9 @@ impl Streams {
                 self.left_by = Some(from);
                 Ok(false)
             }
+            [CHANNEL, REFUSED, why, fields @ ..] => {
+                self.on_refused(from, *why, fields).map(|()| false)
+            }
             _ => Err(Malformed),
         };
         taken.unwrap_or_else(|Malformed| {
@@ -312,31 +329,12 @@ impl Streams {
         self.peers[from.index()].end(End::Garbled);
     }
 
-    fn on_hello(&mut self, from: Rank, fields: &[u8]) -> Result<(), Malformed> {
-        let [life, received] = words(fields)?;
-        let peer = &mut self.peers[from.index()];
-        if matches!(peer.state, State::Ended(_)) {
-            return Ok(());
-        }
-        if *peer.life.get_or_insert(life) != life {
-            peer.end(End::Replaced); // S2
-            return Ok(());
-        }
-        if received < peer.acked || received > peer.written() {
-            return Err(Malformed);
-        }
-        peer.sent = received;
-        // What was told may have been lost with the old link.
-        peer.told = 0;
-        peer.state = State::Open;
-        Ok(())
-    }
-
     fn on_data(&mut self, from: Rank, fields: &[u8]) -> Result<(), Malformed> {
-        let (header, bytes) = fields.split_at_checked(16).ok_or(Malformed)?;
-        let [first, dealt_with] = words(header)?;
+        let (header, bytes) = fields.split_at_checked(DATA_HEADER_BYTES - 2).ok_or(Malformed)?;
+        let [life, first, dealt_with] = words(header)?;
         let peer = &mut self.peers[from.index()];
-        if peer.state != State::Open {
+        // S7.
+        if peer.state != State::Open || peer.life != Some(life) {
             return Ok(());
         }
         peer.acknowledge(dealt_with)?;
@@ -344,8 +342,7 @@ impl Streams {
         if first != peer.received {
             return Err(Malformed);
         }
-        peer.input.tidy();
-        peer.input.bytes.extend_from_slice(bytes);
+        peer.input.push(bytes);
         peer.received += bytes.len() as u64;
         Ok(())
     }
@@ -369,9 +366,54 @@ impl Streams {
 
     /// Whether something waits for room in the fabric.
     pub(crate) fn is_pending(&self) -> bool {
-        self.peers
-            .iter()
-            .any(|peer| peer.must_greet || peer.state == State::Open && peer.sent < peer.written())
+        self.peers.iter().any(|peer| {
+            let has_more = peer.state == State::Open && peer.sent < self.end(peer);
+            peer.must_greet || peer.refusal.is_some() || has_more
+        })
+    }
+
+    /// How far the stream may go now.
+    fn end(&self, peer: &Peer) -> u64 {
+        if self.who.disk == 0 { peer.written() } else { peer.released }
+    }
+
+    /// How far each stream goes.
+    pub(crate) fn marks(&self) -> Marks {
+        std::array::from_fn(|at| (self.peers[at].n_renewed, self.peers[at].written()))
+    }
+
+    /// What was written up to `marks` may leave (S5).
+    pub(crate) fn release(&mut self, marks: &Marks) {
+        for (peer, (n_renewed, upto)) in self.peers.iter_mut().zip(marks) {
+            if peer.n_renewed == *n_renewed {
+                peer.released = peer.released.max(*upto);
+            }
+        }
+    }
+
+    /// Whether something that was written may not leave yet.
+    pub(crate) fn holds(&self) -> bool {
+        self.who.disk != 0 && self.peers.iter().any(|peer| peer.released < peer.written())
+    }
+
+    /// The names of the disks of all nodes, as far as known.
+    pub(crate) fn disks(&self) -> [u64; MAX_MEMBERS] {
+        std::array::from_fn(|at| self.peers[at].disk)
+    }
+
+    /// What an earlier life of this node knew of them.
+    pub(crate) fn know_disks(&mut self, disks: &[u64; MAX_MEMBERS]) {
+        self.peers.iter_mut().zip(disks).for_each(|(peer, disk)| peer.disk = *disk);
+    }
+
+    /// Nodes whose next life has come since the last call: what was under way to them is lost.
+    pub(crate) fn take_renewed(&mut self) -> MemberSet {
+        std::mem::take(&mut self.renewed)
+    }
+
+    /// Nodes that were met since the last call as an incarnation that is no founder.
+    pub(crate) fn take_met(&mut self) -> MemberSet {
+        std::mem::take(&mut self.met)
     }
 
     /// Sends what the fabric takes: all that was written to a peer since the last time goes out
@@ -385,23 +427,35 @@ impl Streams {
                     self.frame.extend_from_slice(&[CHANNEL, LEFT]);
                 } else {
                     self.frame.extend_from_slice(&[CHANNEL, HELLO]);
-                    self.frame.extend_from_slice(&self.life.to_le_bytes());
-                    self.frame.extend_from_slice(&peer.received.to_le_bytes());
+                    let Who { incarnation, life, disk } = self.who;
+                    let theirs = [peer.life.unwrap_or(0), peer.received];
+                    for word in [incarnation.0, life, disk].into_iter().chain(theirs) {
+                        self.frame.extend_from_slice(&word.to_le_bytes());
+                    }
                 }
                 peer.must_greet = !port.send(to, &self.frame);
+            }
+            if let Some(refusal) = peer.refusal.filter(|_| !peer.must_greet) {
+                self.frame.clear();
+                self.frame.extend_from_slice(&[CHANNEL, REFUSED, refusal.code()]);
+                self.frame.extend_from_slice(&peer.incarnation.to_le_bytes());
+                peer.refusal = Some(refusal).filter(|_| !port.send(to, &self.frame));
             }
             if peer.state != State::Open || peer.must_greet {
                 continue;
             }
             let untold = peer.dealt_with() - peer.told;
             let mut must_tell = untold >= TELL_BYTES || tells && untold > 0;
-            while peer.sent < peer.written() || must_tell {
+            // S5.
+            let end = if self.who.disk == 0 { peer.written() } else { peer.released };
+            while peer.sent < end || must_tell {
                 let from = peer.start + (peer.sent - peer.acked) as usize;
-                let rest = &peer.output[from..];
+                let rest = &peer.output[from..][..(end - peer.sent) as usize];
                 let piece = &rest[..rest.len().min(FRAME_BYTES_MAX - DATA_HEADER_BYTES)];
                 let dealt_with = peer.received - peer.input.len() as u64;
                 self.frame.clear();
                 self.frame.extend_from_slice(&[CHANNEL, DATA]);
+                self.frame.extend_from_slice(&self.who.life.to_le_bytes());
                 self.frame.extend_from_slice(&peer.sent.to_le_bytes());
                 self.frame.extend_from_slice(&dealt_with.to_le_bytes());
                 self.frame.extend_from_slice(piece);
@@ -418,12 +472,10 @@ impl Streams {
     }
 }
 
-fn words(bytes: &[u8]) -> Result<[u64; 2], Malformed> {
+fn words<const N: usize>(bytes: &[u8]) -> Result<[u64; N], Malformed> {
     let (words, rest) = bytes.as_chunks::<8>();
-    match (words, rest) {
-        ([a, b], []) => Ok([u64::from_le_bytes(*a), u64::from_le_bytes(*b)]),
-        _ => Err(Malformed),
-    }
+    let words: [[u8; 8]; N] = words.try_into().map_err(|_| Malformed)?;
+    if rest.is_empty() { Ok(words.map(u64::from_le_bytes)) } else { Err(Malformed) }
 }
 
 #[cfg(test)]

@@ -47,9 +47,14 @@ struct Pair {
 const KEPT: usize = 1 << 20;
 const BACKLOG: usize = 1 << 16;
 
+/// A founder.
+fn who(life: u64, disk: u64) -> Who {
+    Who { incarnation: FOUNDER, life, disk }
+}
+
 impl Pair {
     fn new() -> Pair {
-        let end = |me, life| Streams::new(me, life, KEPT, BACKLOG);
+        let end = |me, life| Streams::new(me, who(life, 0), KEPT, BACKLOG);
         let mut wires: [Wire; 2] = Default::default();
         wires.iter_mut().for_each(|wire| wire.room = 100);
         Pair { ends: [end(A, 7), end(B, 8)], wires, got: Default::default() }
@@ -67,6 +72,27 @@ impl Pair {
         self.ends[0].on_link_down(B);
         self.ends[1].on_link_down(A);
         self.wires.iter_mut().for_each(|wire| wire.messages.clear());
+    }
+
+    /// Another life of B, with this name and this disk, is linked.
+    fn next_life_of_b(&mut self, life: u64, disk: u64) {
+        self.ends[1] = Streams::new(B, who(life, disk), KEPT, BACKLOG);
+        self.up();
+        self.settle();
+    }
+
+    /// This process speaks for B on a new link.
+    fn b_is(&mut self, incarnation: u64, life: u64) {
+        let who = Who { incarnation: Incarnation(incarnation), life, disk: 0 };
+        self.down();
+        self.ends[1] = Streams::new(B, who, KEPT, BACKLOG);
+        self.up();
+        self.settle();
+    }
+
+    fn said(&mut self, at: usize) -> Vec<String> {
+        let got = std::mem::take(&mut self.got[at]);
+        got.iter().map(|one| String::from_utf8_lossy(one).into_owned()).collect()
     }
 
     /// Each end sends, then takes up to `n` messages and all records in them.
@@ -133,9 +159,7 @@ fn s2_a_successor_is_not_listened_to() {
     pair.up();
     pair.settle();
     pair.down();
-    pair.ends[1] = Streams::new(B, 9, KEPT, BACKLOG);
-    pair.up();
-    pair.settle();
+    pair.next_life_of_b(9, 0);
     assert_eq!(pair.ends[0].ended(B), Some(End::Replaced));
     pair.ends[1].push(A, b"I", b" am new");
     pair.settle();
@@ -193,7 +217,7 @@ fn garbage_ends_the_peer_and_panics_nowhere() {
         pair.settle();
         let mut message: Vec<u8> = (0..rng.below(40)).map(|_| rng.next_u64() as u8).collect();
         if let [channel, kind, ..] = message.as_mut_slice() {
-            (*channel, *kind) = (CHANNEL, rng.below(4) as u8);
+            (*channel, *kind) = (CHANNEL, rng.below(5) as u8);
         }
         pair.ends[0].receive(B, &message);
         let mut input = pair.ends[0].take_input(B);
@@ -205,4 +229,234 @@ fn garbage_ends_the_peer_and_panics_nowhere() {
     pair.settle();
     pair.ends[0].receive(B, b"hello?");
     assert_eq!(pair.ends[0].ended(B), Some(End::Garbled));
+}
+
+/// Two ends with disks.
+fn durable() -> Pair {
+    let mut pair = Pair::new();
+    pair.ends = [(A, 7, 70), (B, 8, 80)]
+        .map(|(me, life, disk)| Streams::new(me, who(life, disk), KEPT, BACKLOG));
+    pair
+}
+
+fn release_all(pair: &mut Pair) {
+    for end in &mut pair.ends {
+        let marks = end.marks();
+        end.release(&marks);
+    }
+}
+
+#[test]
+fn s2_the_next_life_on_the_same_disk_begins_anew() {
+    let mut pair = durable();
+    pair.up();
+    pair.settle();
+    for body in [b"1", b"2"] {
+        pair.ends[0].push(B, b"to B ", body);
+        pair.ends[1].push(A, b"to A ", body);
+    }
+    release_all(&mut pair);
+    pair.settle();
+    pair.down();
+    pair.ends[0].push(B, b"under", b" way");
+    pair.next_life_of_b(9, 80);
+    assert_eq!(pair.ends[0].take_renewed().iter().collect::<Vec<_>>(), [B]);
+    pair.ends[0].push(B, b"to B", b" again");
+    pair.ends[1].push(A, b"to A", b" again");
+    release_all(&mut pair);
+    pair.settle();
+    let got = |at: usize| pair.got[at].iter().map(|one| String::from_utf8_lossy(one));
+    assert_eq!(got(0).collect::<Vec<_>>(), ["to A 1", "to A 2", "to A again"]);
+    assert_eq!(got(1).collect::<Vec<_>>(), ["to B 1", "to B 2", "to B again"]);
+    // Another disk under the same name has forgotten what was promised.
+    pair.down();
+    pair.next_life_of_b(10, 81);
+    assert_eq!(pair.ends[0].ended(B), Some(End::Replaced));
+}
+
+#[test]
+fn s2_a_disk_that_an_earlier_life_knew_is_the_only_one() {
+    let mut pair = durable();
+    let mut disks = pair.ends[0].disks();
+    disks[B.index()] = 99;
+    pair.ends[0].know_disks(&disks);
+    pair.up();
+    pair.settle();
+    assert_eq!(pair.ends[0].ended(B), Some(End::Replaced));
+}
+
+#[test]
+fn s3_who_was_given_up_is_spoken_to_in_its_next_life() {
+    let mut pair = durable();
+    pair.up();
+    pair.settle();
+    pair.down();
+    let record = vec![0; 1 << 16];
+    for _ in 0..17 {
+        pair.ends[0].push(B, &[], &record);
+    }
+    assert_eq!(pair.ends[0].ended(B), Some(End::LeftBehind));
+    pair.up();
+    pair.settle();
+    assert_eq!(pair.ends[1].left_by(), Some(A), "the same life has a gap");
+    pair.down();
+    pair.next_life_of_b(9, 80);
+    assert_eq!((pair.ends[1].left_by(), pair.ends[0].ended(B)), (None, None));
+    pair.ends[0].push(B, b"wel", b"come");
+    release_all(&mut pair);
+    pair.settle();
+    assert_eq!(pair.got[1], [b"welcome"]);
+}
+
+#[test]
+fn s5_nothing_leaves_before_it_is_released() {
+    let mut pair = durable();
+    pair.up();
+    pair.settle();
+    pair.ends[0].push(B, b"fir", b"st");
+    let marks = pair.ends[0].marks();
+    pair.ends[0].push(B, b"sec", b"ond");
+    pair.settle();
+    assert!(pair.got[1].is_empty() && pair.ends[0].holds(), "S5");
+    pair.ends[0].release(&marks);
+    pair.settle();
+    assert_eq!(pair.got[1], [b"first"]);
+    // A mark of a stream that has begun anew says nothing about the new one.
+    pair.down();
+    pair.ends[1] = Streams::new(B, who(9, 80), KEPT, BACKLOG);
+    let marks = pair.ends[0].marks();
+    pair.up();
+    pair.settle();
+    pair.ends[0].push(B, b"th", b"ird");
+    pair.ends[0].release(&marks);
+    pair.settle();
+    assert!(pair.got[1].len() == 1 && pair.ends[0].holds(), "S5");
+}
+
+/// Two founders that are linked, and A takes newcomers.
+fn founded() -> Pair {
+    let mut pair = Pair::new();
+    pair.ends[0].take_newcomers();
+    pair.up();
+    pair.settle();
+    pair
+}
+
+#[test]
+fn s6_a_higher_incarnation_begins_anew_and_nothing_of_the_one_before_is_taken() {
+    let mut pair = founded();
+    pair.ends[1].push(A, b"of the ", b"founder");
+    pair.ends[1].send(&mut pair.wires[1], false);
+    for message in std::mem::take(&mut pair.wires[1].messages) {
+        pair.ends[0].receive(B, &message); // and nothing is handed up yet
+    }
+    pair.ends[0].push(B, b"for the ", b"founder");
+    pair.b_is(5, 9);
+    assert_eq!(pair.ends[0].take_met().iter().collect::<Vec<_>>(), [B]);
+    assert_eq!(pair.ends[0].take_renewed().iter().collect::<Vec<_>>(), [B]);
+    assert_eq!(pair.ends[0].incarnation(B), Incarnation(5));
+    pair.ends[0].push(B, b"for the ", b"next");
+    pair.ends[1].push(A, b"of the ", b"next");
+    pair.settle();
+    assert_eq!(
+        (pair.said(0), pair.said(1)),
+        (vec!["of the next".into()], vec!["for the next".into()])
+    );
+    // Another link to the same process is no news.
+    pair.down();
+    pair.up();
+    pair.settle();
+    assert!(pair.ends[0].take_met().is_empty() && pair.ends[0].take_renewed().is_empty(), "S6");
+}
+
+#[test]
+fn s6_a_lower_incarnation_is_refused_and_told() {
+    let mut pair = founded();
+    pair.b_is(5, 9);
+    let next = std::mem::replace(&mut pair.ends[1], Streams::new(B, who(8, 0), KEPT, BACKLOG));
+    // The founder was cut off, and has not died.
+    pair.down();
+    pair.up();
+    pair.ends[0].push(B, b"for the ", b"next");
+    pair.ends[1].push(A, b"of the ", b"founder");
+    pair.settle();
+    assert!(pair.got[0].is_empty() && pair.got[1].is_empty(), "S6");
+    assert_eq!(pair.ends[1].refused_by(), Some((A, Refusal::Outdated)));
+    assert_eq!((pair.ends[0].ended(B), pair.ends[0].incarnation(B)), (None, Incarnation(5)));
+    // It harms nobody: what was said meanwhile waits for the one that was met last.
+    pair.down();
+    pair.ends[1] = next;
+    pair.up();
+    pair.settle();
+    assert_eq!(pair.said(1), ["for the next"]);
+}
+
+#[test]
+fn s6_an_equal_incarnation_of_another_process_is_refused_and_a_higher_one_is_taken() {
+    let mut pair = founded();
+    pair.b_is(5, 9);
+    pair.b_is(5, 10);
+    assert_eq!(pair.ends[1].refused_by(), Some((A, Refusal::Forgetful)));
+    pair.ends[1].push(A, b"of the ", b"double");
+    pair.settle();
+    assert_eq!((pair.said(0), pair.ends[0].ended(B)), (Vec::new(), Some(End::Replaced)));
+    pair.b_is(6, 11);
+    pair.ends[0].push(B, b"wel", b"come");
+    pair.settle();
+    assert_eq!((pair.said(1), pair.ends[1].refused_by()), (vec!["welcome".into()], None));
+}
+
+#[test]
+fn s6_who_was_given_up_is_spoken_to_as_another_incarnation() {
+    let mut pair = founded();
+    pair.down();
+    let record = vec![0; 1 << 16];
+    for _ in 0..17 {
+        pair.ends[0].push(B, &[], &record);
+    }
+    assert_eq!(pair.ends[0].ended(B), Some(End::LeftBehind));
+    pair.b_is(5, 9);
+    assert_eq!((pair.ends[1].left_by(), pair.ends[0].ended(B)), (None, None));
+    pair.ends[0].push(B, b"wel", b"come");
+    pair.settle();
+    assert_eq!(pair.said(1), ["welcome"]);
+}
+
+#[test]
+fn s6_where_members_are_kept_no_newcomer_is_listened_to() {
+    let mut pair = Pair::new();
+    pair.up();
+    pair.settle();
+    pair.b_is(5, 9);
+    assert_eq!(pair.ends[1].refused_by(), Some((A, Refusal::Unwanted)));
+    pair.ends[1].push(A, b"may ", b"I?");
+    pair.settle();
+    assert!(pair.got[0].is_empty() && pair.ends[0].take_met().is_empty());
+}
+
+#[test]
+fn s7_late_bytes_of_an_earlier_incarnation_are_dropped() {
+    let mut pair = founded();
+    pair.ends[1].push(A, b"too ", b"late");
+    pair.ends[1].send(&mut pair.wires[1], false);
+    let late = std::mem::take(&mut pair.wires[1].messages);
+    assert_eq!(late.len(), 1);
+    pair.b_is(5, 9);
+    // Both streams begin at byte 0: the numbers alone would let it pass.
+    for message in late {
+        pair.ends[0].receive(B, &message);
+    }
+    pair.ends[1].push(A, b"in ", b"time");
+    pair.settle();
+    assert_eq!((pair.said(0), pair.ends[0].ended(B)), (vec!["in time".into()], None));
+}
+
+#[test]
+fn what_was_written_before_anybody_was_met_waits_for_whoever_comes_first() {
+    let mut pair = Pair::new();
+    pair.ends[0].take_newcomers();
+    pair.ends[0].push(B, b"who is ", b"there?");
+    pair.b_is(5, 9);
+    assert_eq!(pair.said(1), ["who is there?"]);
+    assert_eq!(pair.ends[0].take_met().iter().collect::<Vec<_>>(), [B]);
 }

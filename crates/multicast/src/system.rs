@@ -5,7 +5,7 @@
 
 use base::{MAX_MEMBERS, MemberSet, Rank};
 use proto::amcast::linear::Rule;
-use proto::amcast::{GroupId, GroupSet, Layout, MAX_GROUPS, Pid};
+use proto::amcast::{Config, GroupId, GroupSet, Layout, MAX_GROUPS, Pid};
 use serde::Deserialize;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -127,6 +127,11 @@ pub struct System {
     pub addresses: Vec<SocketAddr>,
     /// Of each group: the nodes that host its members. The first is its first primary.
     pub groups: Vec<Vec<usize>>,
+    /// Messages that do not conflict, by what their senders say that they touch
+    /// ([`crate::Options::footprint`]), may be delivered in either order, and do not wait for each
+    /// other (4.4.3).
+    #[serde(default)]
+    pub commutes: bool,
     /// The operator attests that the hosts' clocks are off by this much at most: timestamps then
     /// follow real time (4.4.1).
     #[serde(default)]
@@ -155,6 +160,9 @@ pub struct Limits {
     pub patience_ms: u64,
     /// How long to look for more before sleeping, after something happened.
     pub spin_us: u64,
+    /// With a data directory: everything is written anew after so many bytes of changes, and the
+    /// log begins there.
+    pub log_bytes: u64,
 }
 
 impl Default for Limits {
@@ -167,6 +175,7 @@ impl Default for Limits {
             suspect_ms: 300,
             patience_ms: 200,
             spin_us: 0,
+            log_bytes: 64 << 20,
         }
     }
 }
@@ -207,6 +216,10 @@ impl System {
             let name = self.protocol.name();
             return no(format!("{name} has no real-time order: use primcast, or order plain"));
         }
+        if self.commutes && self.protocol != Protocol::Primcast {
+            let name = self.protocol.name();
+            return no(format!("commutes = true is for primcast, and the protocol is {name}"));
+        }
         let mut nodes_of = Vec::new();
         for (at, members) in self.groups.iter().enumerate() {
             let mut nodes = Vec::new();
@@ -229,15 +242,31 @@ impl System {
             }
             nodes_of.push(nodes);
         }
-        Ok(Places::new(self.nodes, nodes_of))
+        let places = Places::new(self.nodes, nodes_of);
+        match self.config(&places).check() {
+            Ok(()) => Ok(places),
+            Err(unsound) => no(unsound.to_string()),
+        }
+    }
+
+    /// What the machines of this system are built with.
+    pub(crate) fn config(&self, places: &Places) -> Config {
+        Config {
+            layout: places.layout().clone(),
+            rule: self.order.rule(),
+            hybrid: self.clock_error_us.is_some(),
+            commutes: self.commutes,
+            patience: Duration::from_millis(self.limits.patience_ms),
+            retain: self.limits.window,
+        }
     }
 
     /// Differs if two nodes could not work together.
     pub(crate) fn fingerprint(&self) -> u64 {
         // The number is the version of what travels between nodes.
         let text = format!(
-            "multicast 1 {:?} {:?} {} {:?} {:?}",
-            self.protocol, self.order, self.nodes, self.groups, self.clock_error_us
+            "multicast 4 {:?} {:?} {} {:?} {:?} {}",
+            self.protocol, self.order, self.nodes, self.groups, self.clock_error_us, self.commutes
         );
         xxhash_rust::xxh3::xxh3_64(text.as_bytes())
     }
@@ -331,6 +360,7 @@ mod tests {
             nodes: 4,
             addresses: Vec::new(),
             groups: vec![vec![1, 2, 3], vec![3, 4, 1]],
+            commutes: false,
             clock_error_us: None,
             limits: Limits::default(),
         }
@@ -363,6 +393,13 @@ mod tests {
         let whitebox = System { protocol: Protocol::Whitebox, order: Order::Hop, ..usual() };
         assert!(refused(whitebox).contains("real-time"));
         assert!(refused(System { protocol: Protocol::Skeen, ..usual() }).contains("one process"));
+        let commuting = || System { commutes: true, ..usual() };
+        assert_eq!(commuting().check().map(drop), Ok(()));
+        for order in [Order::Hop, Order::AllGroups] {
+            assert!(refused(System { order, ..commuting() }).contains("use the order plain"));
+        }
+        let whitebox = System { protocol: Protocol::Whitebox, ..commuting() };
+        assert!(refused(whitebox).contains("is for primcast"));
     }
 
     #[test]
@@ -376,5 +413,6 @@ mod tests {
         assert_eq!(print, system().fingerprint());
         assert_ne!(print, System { order: Order::Hop, ..system() }.fingerprint());
         assert_ne!(print, System { groups: vec![vec![1]], ..system() }.fingerprint());
+        assert_ne!(print, System { commutes: true, ..system() }.fingerprint());
     }
 }

@@ -3,16 +3,19 @@
 //! ```text
 //! START  0 | addressed members here | message
 //! WIRE   1 | group and rank of the sender | addressed members here | the protocol's bytes
-//! DONE   2 | sequence | final timestamp
+//! DONE   2 | name | final timestamp
+//! REMOVE 3 | node | incarnation
 //! ```
 //! A record goes to a *node* once, however many members it addresses there.
 
-use crate::application::Delivery;
+use crate::application::{Application, Delivery};
 use crate::stream::Streams;
 use crate::system::Places;
-use base::{Port, Rank};
-use proto::amcast::wire::{Malformed, Reader, Wire, number};
-use proto::amcast::{GroupId, GroupSet, Host, Message, Pid, RealClock, Timestamp, To};
+use base::{Incarnation, Port, Rank};
+use proto::amcast::wire::{Malformed, Reader, Wire, list, number};
+use proto::amcast::{
+    Cut, GroupId, GroupSet, Host, Message, MessageId, Pid, Place, RealClock, Timestamp, To,
+};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -20,6 +23,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const START: u8 = 0;
 const WIRE: u8 = 1;
 const DONE: u8 = 2;
+const REMOVE: u8 = 3;
 
 /// What comes to members of this node.
 #[derive(Clone, Debug)]
@@ -35,8 +39,10 @@ pub(crate) enum Parcel<W> {
 pub(crate) enum Record<W> {
     /// For the members of these groups here.
     Parcel(GroupSet, Parcel<W>),
-    /// A message of this node was delivered.
-    Done(u64, Timestamp),
+    /// A message of this node was delivered: of this life, or of one before.
+    Done(MessageId, Timestamp),
+    /// Groups shall go on without this node, if it is no later incarnation.
+    Remove(Rank, Incarnation),
 }
 
 impl<W: Wire> Record<W> {
@@ -63,10 +69,53 @@ impl<W: Wire> Record<W> {
                 let to = GroupSet::decode(&mut from)?;
                 Record::Parcel(to, Parcel::Wire(pid, W::decode(&mut from)?))
             }
-            DONE => Record::Done(from.number()?, Timestamp::decode(&mut from)?),
+            DONE => Record::Done(Wire::decode(&mut from)?, Timestamp::decode(&mut from)?),
+            REMOVE => {
+                let node = Rank::new(from.byte()?.into()).ok_or(Malformed)?;
+                if node.index() >= places.n_nodes() {
+                    return Err(Malformed);
+                }
+                Record::Remove(node, Incarnation(from.number()?))
+            }
             _ => return Err(Malformed),
         };
         if from.is_at_end() { Ok(record) } else { Err(Malformed) }
+    }
+}
+
+/// What waits to be handed to the application.
+#[derive(Clone, Debug)]
+pub(crate) enum Handed {
+    /// The next message.
+    Delivery(Delivery),
+    /// What another member's application had become, or this one's in an earlier life.
+    State(GroupId, State),
+    /// What became of a cut at this timestamp.
+    Cut(GroupId, Timestamp, Cut),
+}
+
+/// An application's state of one group, with what was delivered since.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct State {
+    pub(crate) app: Vec<u8>,
+    pub(crate) since: Vec<(Timestamp, Arc<Message>)>,
+}
+
+impl State {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        number(self.app.len() as u64, out);
+        out.extend_from_slice(&self.app);
+        list(&self.since, out, |(at, message), out| {
+            at.encode(out);
+            message.encode(out);
+        });
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<State, Malformed> {
+        let mut from = Reader::new(bytes);
+        let app = from.bytes()?.to_vec();
+        let since = from.list(|from| Ok((Timestamp::decode(from)?, Wire::decode(from)?)))?;
+        if from.is_at_end() { Ok(State { app, since }) } else { Err(Malformed) }
     }
 }
 
@@ -78,7 +127,12 @@ pub(crate) struct World<W> {
     pub(crate) streams: Streams,
     /// Between members that live here.
     pub(crate) local: VecDeque<(GroupSet, Parcel<W>)>,
-    pub(crate) delivered: Vec<Delivery>,
+    /// In order; the application gets what may be known of it.
+    pub(crate) delivered: VecDeque<Handed>,
+    /// How many of them there ever were.
+    pub(crate) n_delivered: u64,
+    /// What a peer gave for a state and is none.
+    pub(crate) has_garbage: bool,
     /// Who acts at the moment.
     pub(crate) acting: Pid,
     pub(crate) clock_error_ns: Option<u64>,
@@ -98,7 +152,9 @@ impl<W: Wire> World<W> {
             places,
             streams,
             local: VecDeque::new(),
-            delivered: Vec::new(),
+            delivered: VecDeque::new(),
+            n_delivered: 0,
+            has_garbage: false,
             acting: Pid { group: GroupId::at(0), rank: Rank::at(0) },
             clock_error_ns,
             head: Vec::new(),
@@ -126,6 +182,25 @@ impl<W: Wire> World<W> {
         }
     }
 
+    /// Sends own messages again to a node that came back: what was under way to it is lost.
+    pub(crate) fn start_again<'a>(
+        &mut self,
+        node: Rank,
+        messages: impl Iterator<Item = &'a Arc<Message>>,
+    ) {
+        for message in messages {
+            let addressed = self.places.hosted(node).intersection(message.dest);
+            if !addressed.is_empty() {
+                self.body.clear();
+                message.encode(&mut self.body);
+                self.head.clear();
+                self.head.push(START);
+                addressed.encode(&mut self.head);
+                self.streams.push(node, &self.head, &self.body);
+            }
+        }
+    }
+
     /// Tells the node that multicast it, if it has no member that could tell: one group does.
     pub(crate) fn report(&mut self, delivery: &Delivery) {
         let message = &delivery.message;
@@ -139,9 +214,19 @@ impl<W: Wire> World<W> {
         }
         self.head.clear();
         self.head.push(DONE);
-        number(message.id.sequence, &mut self.head);
+        message.id.encode(&mut self.head);
         delivery.at.encode(&mut self.head);
         self.streams.push(node, &self.head, &[]);
+    }
+
+    /// Tells all nodes that groups shall go on without `node`.
+    pub(crate) fn ask_removal(&mut self, node: Rank, incarnation: Incarnation) {
+        self.head.clear();
+        self.head.extend_from_slice(&[REMOVE, node.index() as u8]);
+        number(incarnation.0, &mut self.head);
+        for to in Rank::all(self.places.n_nodes()).filter(|to| *to != self.me) {
+            self.streams.push(to, &self.head, &[]);
+        }
     }
 
     fn send_to_node(&mut self, node: Rank, addressed: GroupSet, wire: &W) {
@@ -161,7 +246,88 @@ impl<W: Wire> World<W> {
     }
 }
 
-impl<W: Wire> Host<W> for World<W> {
+/// A world, and the application behind it.
+pub(crate) struct Stage<'a, W, A> {
+    pub(crate) world: &'a mut World<W>,
+    pub(crate) app: &'a mut A,
+}
+
+impl<W: Wire, A: Application> Host<W> for Stage<'_, W, A> {
+    fn send(&mut self, to: To, wire: &W) {
+        self.world.send(to, wire);
+    }
+
+    fn deliver(&mut self, message: &Arc<Message>, at: Timestamp) {
+        let group = self.world.acting.group;
+        let delivery = Delivery { group, message: message.clone(), at };
+        self.world.hand(Handed::Delivery(delivery));
+    }
+
+    fn cut(&mut self, at: Timestamp, cut: Cut) {
+        self.world.hand(Handed::Cut(self.world.acting.group, at, cut));
+    }
+
+    fn keeps_states(&self) -> bool {
+        self.app.takes_states_of_others()
+    }
+
+    fn state(&mut self) -> Option<Vec<u8>> {
+        if !self.app.takes_states_of_others() {
+            return None;
+        }
+        let mut out = Vec::new();
+        self.world.state(self.world.acting.group, self.app)?.encode(&mut out);
+        Some(out)
+    }
+
+    fn install(&mut self, state: &[u8], _: Place) {
+        self.world.install(state);
+    }
+
+    fn real_clock(&mut self) -> Option<RealClock> {
+        self.world.real_clock()
+    }
+}
+
+impl<W: Wire> World<W> {
+    /// The acting member's application becomes what [`World::state`] has said.
+    pub(crate) fn install(&mut self, state: &[u8]) {
+        match State::decode(state) {
+            Ok(state) => self.hand(Handed::State(self.acting.group, state)),
+            Err(Malformed) => self.has_garbage = true,
+        }
+    }
+
+    /// Something is to be handed to the application, after what is.
+    pub(crate) fn hand(&mut self, handed: Handed) {
+        self.n_delivered += 1;
+        self.delivered.push_back(handed);
+    }
+
+    /// What a group's application is after everything that was delivered to it, handed over or not.
+    pub(crate) fn state(&self, group: GroupId, app: &mut impl Application) -> Option<State> {
+        if !app.keeps_states() {
+            return None;
+        }
+        let mut state: Option<State> = None;
+        let mut since = Vec::new();
+        for handed in &self.delivered {
+            match handed {
+                Handed::Delivery(one) if one.group == group => {
+                    since.push((one.at, one.message.clone()));
+                }
+                Handed::State(of, whole) if *of == group => {
+                    state = Some(whole.clone());
+                    since.clear();
+                }
+                Handed::Delivery(_) | Handed::State(..) | Handed::Cut(..) => {}
+            }
+        }
+        let mut state = state.unwrap_or_else(|| State { app: app.state(group), since: Vec::new() });
+        state.since.append(&mut since);
+        Some(state)
+    }
+
     fn send(&mut self, to: To, wire: &W) {
         self.body.clear();
         match to {
@@ -184,12 +350,7 @@ impl<W: Wire> Host<W> for World<W> {
         }
     }
 
-    fn deliver(&mut self, message: &Arc<Message>, at: Timestamp) {
-        let group = self.acting.group;
-        self.delivered.push(Delivery { group, message: message.clone(), at });
-    }
-
-    fn real_clock(&mut self) -> Option<RealClock> {
+    fn real_clock(&self) -> Option<RealClock> {
         let error = self.clock_error_ns?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_nanos() as u64;
         Some(RealClock { now, error })

@@ -1,11 +1,15 @@
 //! A whole system in one process: a thread a node, over both fabrics.
 
 mod common;
+#[path = "common/heard.rs"]
+mod heard;
 
-use common::{Heard, PATIENCE, Town};
+use common::{PATIENCE, Town};
+use heard::Heard;
 use multicast::open::Seat;
 use multicast::{
-    Door, FabricKind, GroupId, GroupSet, Options, Order, Outcome, Protocol, Refused, Timestamp,
+    Data, Door, FabricKind, GroupId, GroupSet, Options, Order, Outcome, Protocol, Refused,
+    Timestamp,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -16,7 +20,7 @@ fn groups(of: &[usize]) -> GroupSet {
 
 fn open(town: &mut Town, node: usize) -> Door {
     let listener = town.listeners[node - 1].take();
-    Door::open(&town.system, Seat { node, listener }).expect("the node opens")
+    Door::open(&town.system, Seat { listener, ..Seat::new(node) }).expect("the node opens")
 }
 
 fn open_all(town: &mut Town) -> Vec<Door> {
@@ -277,4 +281,16 @@ fn safe_ts_is_a_snapshots_timestamp() {
     }
     // The outcome's word for it, for who reads both.
     assert_ne!(Outcome::Delivered(last), Outcome::Unknown);
+}
+
+#[test]
+fn a_data_directory_wants_an_application_that_keeps_states() {
+    let mut town = Town::new(FabricKind::Tcp, 1, vec![vec![1]]);
+    let place = tempfile::tempdir().unwrap();
+    let mut seat = Seat::new(1);
+    seat.listener = town.listeners[0].take();
+    seat.data = Some(Data::Begin(place.path().join("node")));
+    let refused = Door::open(&town.system, seat).expect_err("a door keeps no states");
+    assert!(refused.to_string().contains("keeps no states"), "{refused}");
+    assert!(!place.path().join("node").exists(), "nothing was made");
 }

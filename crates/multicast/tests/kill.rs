@@ -4,17 +4,24 @@
 //! after the other to all sets of groups in turn, and prints what its members deliver.
 
 mod common;
+#[path = "common/heard.rs"]
+mod heard;
+#[path = "common/process.rs"]
+mod process;
 
-use common::{Heard, PATIENCE, Town};
+use common::{PATIENCE, Town};
+use heard::Heard;
 use multicast::{
     Delivery, Door, FabricKind, Failed, GroupId, GroupSet, Limits, Message, MessageId, Options,
     Order, Protocol, Seat, System, Timestamp,
 };
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use process::Started;
+use std::fmt::Display;
+use std::io::{BufRead, Write};
+use std::process::{Child, ChildStdin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 /// Tells a child which node it is and how its system is built.
@@ -41,6 +48,7 @@ fn child() {
         nodes: 3,
         addresses,
         groups: GROUPS.map(|group| group.to_vec()).to_vec(),
+        commutes: false,
         clock_error_us: None,
         limits: Limits { suspect_ms: 400, ..Limits::default() },
     };
@@ -99,29 +107,10 @@ struct Node {
 impl Node {
     fn start(number: usize, town: &Town, order: &str) -> Node {
         let system = &town.system;
-        let mut role =
-            format!("{number} {} {} {order}", system.fabric.name(), system.directory.display());
-        for address in &system.addresses {
-            role.push_str(&format!(" {address}"));
-        }
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "child", "--nocapture", "--test-threads=1"])
-            .env(ROLE, role)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let output = BufReader::new(child.stdout.take().unwrap());
-        let (to, lines) = channel();
-        std::thread::spawn(move || {
-            for line in output.lines().map_while(Result::ok) {
-                if to.send(line).is_err() {
-                    break;
-                }
-            }
-        });
-        let input = child.stdin.take();
-        Node { number, child, input, lines }
+        let (fabric, directory) = (system.fabric.name(), system.directory.display());
+        let words: [&dyn Display; 4] = [&number, &fabric, &directory, &order];
+        let Started { child, input, lines } = process::start(ROLE, &words, system);
+        Node { number, child, input: Some(input), lines }
     }
 
     /// Takes in what it has printed so far. True if there was something.
@@ -131,12 +120,8 @@ impl Node {
         let numbers: Vec<u64> = numbers.split(' ').map(|word| word.parse().unwrap()).collect();
         // A line that the kill cut off would have too few.
         if let [group, at, sender, sequence, dest] = numbers[..] {
-            let message = Message {
-                id: MessageId { sender, sequence },
-                dest: GroupSet::from_bits(dest as u32),
-                after: Timestamp::ZERO,
-                payload: (*b"").into(),
-            };
+            let id = MessageId { sender, sequence };
+            let message = Message::new(id, GroupSet::from_bits(dest as u32), *b"");
             let group = GroupId::at(group as usize);
             let delivery = Delivery { group, message: Arc::new(message), at: Timestamp(at) };
             heard.note(self.number, &delivery);

@@ -182,6 +182,11 @@ pub trait Replicator {
         durable::FIRST
     }
 
+    /// Whether members of this protocol come and go.
+    fn has_seats(&self) -> bool {
+        false
+    }
+
     /// Begins a change of who takes part. It is decided when [`Replicator::configuration`] says so,
     /// or undone by the next leader.
     ///
@@ -239,6 +244,10 @@ pub trait Replicator {
     fn held_by_all(&self) -> Prefix {
         Prefix::ZERO
     }
+
+    /// Somebody waits until every member holds what is below `prefix`: what is posted late to those
+    /// that are not needed goes out. (Nothing to do where nobody is.)
+    fn hasten<H: Host>(&mut self, _prefix: Prefix, _now: Instant, _host: &mut H) {}
 
     /// The prefix that `member` is known to have applied.
     fn applied_by(&self, member: Rank) -> Prefix;

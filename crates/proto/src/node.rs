@@ -20,7 +20,7 @@ pub use omega::Timing;
 pub enum Start {
     /// With a new region, as one of a new cluster's members: the empty state is the state.
     Bootstrap,
-    /// The same, where only some of the seats are taken at first; durable protocols only.
+    /// The same, where only some of the seats are taken at first; only where members change.
     Found {
         /// The seats that are.
         voters: MemberSet,
@@ -34,8 +34,8 @@ pub enum Start {
         /// What was kept beside it ([`Replicator::state_head`]).
         head: Option<StateHead>,
     },
-    /// With an empty disk, on a seat of a cluster that is there already: it learns, and counts only
-    /// when the members' configuration names it.
+    /// With an empty disk, or new memory, on a seat of a cluster that is there already: it learns,
+    /// and counts only when the members' configuration names it.
     Join {
         /// Above that of whatever sat there before.
         incarnation: Incarnation,
@@ -72,7 +72,7 @@ pub struct Layout {
 pub fn velos_layout(members: usize, shape: &velos::Shape) -> Layout {
     let n_words = velos::Places::new(At(omega::N_WORDS), members, shape).end().0;
     // The number after the name is the layout's version: raise it when a word changes its meaning.
-    let text = alloc::format!("velos 2 {members} {} {}", shape.ring_slots, shape.value_bytes);
+    let text = alloc::format!("velos 4 {members} {} {}", shape.ring_slots, shape.value_bytes);
     Layout { n_words, fingerprint: xxhash_rust::xxh3::xxh3_64(text.as_bytes()) }
 }
 
@@ -96,7 +96,7 @@ impl<V: Variant> Node<Machine<V>> {
 /// The region of a Mu node.
 pub fn mu_layout(members: usize, shape: &velos::Shape) -> Layout {
     let n_words = mu::Places::new(At(omega::N_WORDS), shape).end().0;
-    let text = alloc::format!("mu 1 {members} {} {}", shape.ring_slots, shape.value_bytes);
+    let text = alloc::format!("mu 3 {members} {} {}", shape.ring_slots, shape.value_bytes);
     Layout { n_words, fingerprint: xxhash_rust::xxh3::xxh3_64(text.as_bytes()) }
 }
 
@@ -216,6 +216,11 @@ impl<R: Replicator> Node<R> {
         self.machine.incarnation()
     }
 
+    /// See [`Replicator::has_seats`].
+    pub fn has_seats(&self) -> bool {
+        self.machine.has_seats()
+    }
+
     /// See [`Replicator::change`].
     ///
     /// # Errors
@@ -301,6 +306,11 @@ impl<R: Replicator> Node<R> {
     /// See [`Replicator::held_by_all`].
     pub fn held_by_all(&self) -> Prefix {
         self.machine.held_by_all()
+    }
+
+    /// See [`Replicator::hasten`].
+    pub fn hasten<H: Host>(&mut self, prefix: Prefix, now: Instant, host: &mut H) {
+        self.machine.hasten(prefix, now, host);
     }
 
     /// See [`Replicator::applied_by`].

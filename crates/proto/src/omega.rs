@@ -76,6 +76,11 @@ impl Beat {
             | u64::from(self.hears.bits())
     }
 
+    /// All but the counter.
+    const fn says(raw: u64) -> u64 {
+        raw & 0xffff
+    }
+
     fn unpack(raw: u64) -> Beat {
         Beat {
             counter: raw >> 16,
@@ -121,8 +126,8 @@ pub struct Omega {
     peers: [Peer; MAX_MEMBERS],
     next_beat_at: Instant,
     polled_at: Option<Instant>,
-    /// Until then the opinion stands, unless a beat moves or the fabric reports a failure: polls
-    /// are far more frequent than news.
+    /// Until then the opinion stands, unless a beat says something else or the fabric reports a
+    /// failure: polls are far more frequent than news.
     settled_until: Instant,
 }
 
@@ -235,12 +240,12 @@ impl Omega {
     /// Looks at the others' beats, forms an opinion, writes the own beat when it is due or when the
     /// opinion changed.
     pub fn poll<P: Port>(&mut self, now: Instant, port: &mut P) {
-        if now < self.settled_until && !self.any_beat_moved(port) {
+        if now < self.settled_until && self.is_no_news(now, port) {
             self.polled_at = Some(now);
             return;
         }
         // Whoever slept longer than a suspicion takes has no right to one: its peers' beats may be
-        // on their way. Everybody gets a fresh start.
+        // on their way. Everybody that was heard before gets a fresh start.
         let slept = self.polled_at.is_some_and(|at| now.since(at) > self.timing.suspect_after / 2);
         self.polled_at = Some(now);
         for rank in Rank::all(self.members).filter(|rank| *rank != self.me) {
@@ -252,7 +257,7 @@ impl Omega {
             if moved && let Some(moves) = peer.failed {
                 peer.failed = if moves == 0 { Some(1) } else { None };
             }
-            if moved || (slept && peer.moved_at.is_some()) {
+            if moved || (slept && self.own.hears.contains(rank)) {
                 peer.moved_at = Some(now);
             }
             peer.beat = beat;
@@ -280,10 +285,25 @@ impl Omega {
         };
     }
 
-    fn any_beat_moved<P: Port>(&self, port: &P) -> bool {
-        Rank::all(self.members)
-            .filter(|rank| *rank != self.me)
-            .any(|rank| port.load(self.place(rank)) != self.peers[rank.index()].word)
+    /// Whether no beat says anything new: of each that moved, the counter did and nothing else,
+    /// and its member is heard anyway. That is a sign of life, which is noted, and no reason for
+    /// another opinion.
+    fn is_no_news<P: Port>(&mut self, now: Instant, port: &P) -> bool {
+        let me = self.me;
+        Rank::all(self.members).filter(|rank| *rank != me).all(|rank| {
+            let word = port.load(self.place(rank));
+            let peer = &mut self.peers[rank.index()];
+            let is_still = word == peer.word;
+            let is_life = self.own.hears.contains(rank)
+                && peer.failed.is_none()
+                && Beat::says(word) == Beat::says(peer.word);
+            if !is_still && is_life {
+                peer.word = word;
+                peer.beat = Beat::unpack(word);
+                peer.moved_at = Some(now);
+            }
+            is_still || is_life
+        })
     }
 
     fn hears(&self, rank: Rank, now: Instant) -> bool {
@@ -314,12 +334,10 @@ impl Omega {
 
     fn is_electable(&self, rank: Rank) -> bool {
         let beat = self.beat_of(rank);
-        let won = self.has_won(rank);
-        (won || self.may_lead(rank))
-            && self.own.hears.contains(rank)
+        self.own.hears.contains(rank)
             && beat.able
             && !beat.resigned
-            && (won || self.is_connected(rank))
+            && (self.has_won(rank) || (self.may_lead(rank) && self.is_connected(rank)))
     }
 
     /// I4: a majority elected `rank`, and since it goes on, hears one (it counts better than this
@@ -358,27 +376,32 @@ impl Omega {
             let others = hears.iter().filter(|rank| *rank != self.me);
             others.filter(|rank| self.beat_of(*rank).trusted == Some(of)).count()
         };
-        let electable: MemberSet =
-            Rank::all(self.members).filter(|rank| self.is_electable(*rank)).collect();
-        let established = electable.iter().find(|rank| {
-            // It must claim the lead itself, or two old opinions could hold each other up.
-            self.claims(*rank) && supporters(*rank) >= self.quorum()
-        });
+        // What rarely holds is asked first: whether a member is electable costs the most.
+        let established = || {
+            Rank::all(self.members).find(|rank| {
+                // It must claim the lead itself, or two old opinions could hold each other up.
+                self.claims(*rank) && supporters(*rank) >= self.quorum() && self.is_electable(*rank)
+            })
+        };
         // Two that claim the lead, and nobody else to settle it: the lower one has it.
         let contested = |leader: Rank| {
+            let is_rival = |rank: Rank| self.claims(rank) && self.is_electable(rank);
             leader == self.me
                 && supporters(leader) + 1 < self.quorum()
-                && electable.iter().any(|rank| rank < leader && self.claims(rank))
+                && Rank::all(leader.index()).any(is_rival)
         };
-        let won = electable.iter().find(|rank| self.has_won(*rank));
-        let kept = self.own.trusted.filter(|at| self.keeps(*at) && !contested(*at));
-        self.own.trusted = won.or(established).or(kept).or_else(|| {
+        let kept = || self.own.trusted.filter(|at| self.keeps(*at) && !contested(*at));
+        let best = || {
+            let electable: MemberSet =
+                Rank::all(self.members).filter(|rank| self.is_electable(*rank)).collect();
             electable
                 .iter()
                 .filter(|rank| self.claims(*rank))
                 .max_by_key(|rank| (supporters(*rank), MAX_MEMBERS - rank.index()))
                 .or_else(|| electable.iter().next())
-        });
+        };
+        let won = self.elected.filter(|rank| self.has_won(*rank) && self.is_electable(*rank));
+        self.own.trusted = won.or_else(established).or_else(kept).or_else(best);
     }
 
     fn beat<P: Port>(&mut self, now: Instant, port: &mut P) {

@@ -137,6 +137,18 @@ pub const MULTICASTS: &[Row] = &[
         durability: &["memory-quorum"],
     },
     Row {
+        name: "primcast-commuting",
+        source: "paper 004, section 4.4.3",
+        ordering: Ordering::Timestamps,
+        consistency: "global total order and prefix order of messages that conflict",
+        survives: "the crash of any minority of each group",
+        write_cost: "3 steps alone and among messages that commute, 5 among those that conflict",
+        read_cost: "as a write",
+        leader_change: "two message round trips in the group",
+        fabrics: &["shm", "tcp", "sim"],
+        durability: &["memory-quorum"],
+    },
+    Row {
         name: "primcast-linearizable",
         source: "paper 004, chapters 4 and 5; docs/protocols/linearizable-multicast.md",
         ordering: Ordering::Timestamps,

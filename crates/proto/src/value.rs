@@ -3,22 +3,23 @@
 //! ```text
 //! word 0  slot            which slot this is for, in full: no generation wraps here
 //! word 1  ballot          under which ballot it is proposed
-//! word 2  length          of the payload, in bytes
+//! word 2  length          of the payload, in bytes; the top bit says that it names members
 //! word 3  decided         every slot below was decided when this was written, under at most
 //!                         `ballot`: section 5.4's piggybacked decision
-//! word 4  payload sum     over words 0..4 and the payload
-//! word 5  label sum       over words 0..5
+//! word 4  payload sum     over the payload
+//! word 5  label sum       over words 0..5, the payload's sum among them
 //! word 6… payload, padded with zeros
 //! ```
 //!
 //! - I1 Bytes come out of an area only if slot, ballot, length and both sums agree: a torn, older
-//!   or foreign value is recognised, never delivered. By type: [`decode`] is the one way out.
+//!   or foreign value is recognised, never delivered. By type: [`decode`] and [`load`] are the ways
+//!   out.
 //! - I2 One (slot, ballot) never labels two different values. By construction: a proposer encodes
 //!   once when it begins to propose, and sends that buffer ever after.
 
 use alloc::vec::Vec;
-use base::{Ballot, Prefix, Slot};
-use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+use base::{At, Ballot, Port, Prefix, Slot};
+use xxhash_rust::xxh3::xxh3_64;
 use zerocopy::IntoBytes;
 
 #[cfg(target_endian = "big")]
@@ -27,12 +28,26 @@ compile_error!("regions hold little-endian words");
 /// How many words the label takes.
 pub(crate) const HEADER_WORDS: usize = 6;
 
+/// The bit of word 2 that tells a protocol's own payload from an application's.
+const MEMBERS: u64 = 1 << 63;
+
+/// What a payload is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// The application's, or a no-op.
+    #[default]
+    Value,
+    /// Who takes part from some slot on.
+    Members,
+}
+
 /// What stands before the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Label {
     pub(crate) slot: Slot,
     pub(crate) ballot: Ballot,
     pub(crate) decided: Prefix,
+    pub(crate) content: Content,
 }
 
 /// Writes label and payload into `words`, which keeps its capacity.
@@ -46,14 +61,18 @@ pub(crate) fn encode(words: &mut Vec<u64>, label: Label, payload: &[u8]) {
 fn seal(words: &mut [u64], label: Label, len: usize) {
     words[0] = label.slot.0;
     words[1] = label.ballot.0;
-    words[2] = len as u64;
+    words[2] = len as u64
+        | match label.content {
+            Content::Value => 0,
+            Content::Members => MEMBERS,
+        };
     words[3] = label.decided.0;
     words[4] = payload_sum(words);
     words[5] = xxh3_64(words[..5].as_bytes());
 }
 
 fn payload_sum(words: &[u64]) -> u64 {
-    xxh3_64_with_seed(words[HEADER_WORDS..].as_bytes(), xxh3_64(words[..4].as_bytes()))
+    xxh3_64(words[HEADER_WORDS..].as_bytes())
 }
 
 /// The label, if these words are one: they may be torn, old, or never written.
@@ -63,37 +82,89 @@ pub(crate) fn label(words: &[u64]) -> Option<Label> {
         slot: Slot(header[0]),
         ballot: Ballot(header[1]),
         decided: Prefix(header[3]),
+        content: content(header),
     })
 }
 
-/// How many words of an area the labelled value takes, if the label is whole and fits.
-pub(crate) fn labelled_words(words: &[u64], area_words: usize) -> Option<usize> {
-    label(words)?;
-    let n_words = HEADER_WORDS.checked_add(usize::try_from(words[2]).ok()?.div_ceil(8))?;
+/// What the payload of such words is.
+pub(crate) const fn content(words: &[u64]) -> Content {
+    if words[2] & MEMBERS == 0 { Content::Value } else { Content::Members }
+}
+
+/// How many words the labelled value takes, if that fits into an area of so many.
+fn labelled_words(words: &[u64], area_words: usize) -> Option<usize> {
+    let n_words =
+        HEADER_WORDS.checked_add(usize::try_from(words[2] & !MEMBERS).ok()?.div_ceil(8))?;
     (n_words <= area_words).then_some(n_words)
 }
 
 /// The label and payload of an area's words (which may be longer than the value), if whole.
 pub(crate) fn decode(words: &[u64]) -> Option<(Label, &[u8])> {
-    let n_words = labelled_words(words, words.len())?;
-    let words = &words[..n_words];
-    (words[4] == payload_sum(words)).then(|| {
-        let label =
-            Label { slot: Slot(words[0]), ballot: Ballot(words[1]), decided: Prefix(words[3]) };
-        (label, payload(words))
-    })
+    let label = label(words)?;
+    let words = &words[..labelled_words(words, words.len())?];
+    (words[4] == payload_sum(words)).then(|| (label, payload(words)))
+}
+
+/// Copies the value out of the own region's area at `at` into `words`, and no more of the area than
+/// it takes; its label, if it is whole.
+pub(crate) fn load<P: Port>(
+    port: &P,
+    at: At,
+    area_words: u32,
+    words: &mut Vec<u64>,
+) -> Option<Label> {
+    words.clear();
+    words.resize(HEADER_WORDS, 0);
+    port.load_into(at, words);
+    let label = label(words)?;
+    words.resize(labelled_words(words, area_words as usize)?, 0);
+    // Whatever has become of the area meanwhile: the label, which is whole, tells this payload.
+    port.load_into(at.plus(HEADER_WORDS as u32), &mut words[HEADER_WORDS..]);
+    (words[4] == payload_sum(words)).then_some(label)
 }
 
 /// The payload of words that this node encoded or has decoded before.
 pub(crate) fn payload(words: &[u64]) -> &[u8] {
-    &words[HEADER_WORDS..].as_bytes()[..words[2] as usize]
+    &words[HEADER_WORDS..].as_bytes()[..(words[2] & !MEMBERS) as usize]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base::verb::Unsupported;
+    use base::{Rank, Token};
 
-    const LABEL: Label = Label { slot: Slot(70_000), ballot: Ballot(17), decided: Prefix(69_990) };
+    /// A region that is read and nothing else.
+    struct Region(Vec<u64>);
+
+    impl Port for Region {
+        fn load(&self, at: At) -> u64 {
+            self.0[at.0 as usize]
+        }
+        fn load_into(&self, at: At, words: &mut [u64]) {
+            let at = at.0 as usize;
+            words.copy_from_slice(&self.0[at..at + words.len()]);
+        }
+        fn store(&mut self, _: At, _: u64) {}
+        fn write(&mut self, _: Rank, _: At, _: &[u64], _: Option<Token>) {}
+        fn read(&mut self, _: Rank, _: At, _: usize, _: Token) {}
+        fn cas(&mut self, _: Rank, _: At, _: u64, _: u64, _: Option<Token>) {}
+        fn fetch_add(&mut self, _: Rank, _: At, _: u64, _: Option<Token>) {}
+        fn send(&mut self, _: Rank, _: &[u8]) -> bool {
+            false
+        }
+        fn wake(&mut self, _: Rank) {}
+        fn permit_writer(&mut self, _: At, _: Option<Rank>) -> Result<(), Unsupported> {
+            Ok(())
+        }
+    }
+
+    const LABEL: Label = Label {
+        slot: Slot(70_000),
+        ballot: Ballot(17),
+        decided: Prefix(69_990),
+        content: Content::Value,
+    };
 
     #[test]
     fn a_value_comes_back_from_a_longer_area() {
@@ -102,10 +173,20 @@ mod tests {
             let mut area = Vec::new();
             encode(&mut area, LABEL, &payload);
             assert_eq!(labelled_words(&area, 20), Some(area.len()));
+            assert_eq!(labelled_words(&area, area.len() - 1), None);
             area.extend([9, 9, 9]);
             assert_eq!(decode(&area), Some((LABEL, &payload[..])));
             assert_eq!(label(&area), Some(LABEL));
         }
+    }
+
+    #[test]
+    fn who_takes_part_is_told_from_a_value() {
+        let members = Label { content: Content::Members, ..LABEL };
+        let mut area = Vec::new();
+        encode(&mut area, members, b"who");
+        assert_eq!(decode(&area), Some((members, &b"who"[..])));
+        assert_eq!((content(&area), payload(&area)), (Content::Members, &b"who"[..]));
     }
 
     #[test]
@@ -122,6 +203,10 @@ mod tests {
                 let whole = if label == other { decode(&new) } else { decode(&old) };
                 assert_eq!(Some((label, bytes)), whole, "I1: a mixture was taken for a value");
             }
+            let (region, mut words) = (Region(mixed), Vec::new());
+            let label = load(&region, At(0), region.0.len() as u32, &mut words);
+            let loaded = label.map(|label| (label, payload(&words)));
+            assert_eq!(loaded, decode(&region.0), "I1: both ways out judge alike");
         }
     }
 
@@ -131,7 +216,7 @@ mod tests {
         assert_eq!(decode(&[]), None);
         let mut lying = Vec::new();
         encode(&mut lying, LABEL, b"");
-        lying[2] = u64::MAX;
+        lying[2] = u64::MAX >> 1;
         lying[5] = xxh3_64(lying[..5].as_bytes());
         assert_eq!(decode(&lying), None, "a length that does not fit");
     }

@@ -99,6 +99,27 @@ impl Region {
         path_of(directory, node).exists()
     }
 
+    /// Takes the name of `node`'s region away, if it has one: its successor makes another. Whoever
+    /// maps it keeps it until it looks.
+    ///
+    /// # Errors
+    /// [`Error`]; among others while a process owns it.
+    pub fn discard(directory: &Path, node: NodeId) -> Result<(), Error> {
+        let path = path_of(directory, node);
+        let file = match open(&path) {
+            Err(Error::Missing { .. }) => return Ok(()),
+            opened => opened?,
+        };
+        lock(&file, &path)?;
+        std::fs::remove_file(&path).map_err(|source| Error::os("remove", &path, source))
+    }
+
+    /// Which incarnation made the region of `identity`'s node, if there is one.
+    pub fn incarnation_in(directory: &Path, identity: &Identity) -> Option<Incarnation> {
+        let identity = Identity { incarnation: None, ..*identity };
+        Region::open_peer(directory, &identity).ok().map(|region| region.incarnation())
+    }
+
     /// A region of this process only, for tests and for whoever needs no peers.
     pub fn heap(identity: &Identity, incarnation: Incarnation) -> Owner {
         let region = Region::of(Memory::heap(identity.shape.total_bytes()), identity.shape, None);

@@ -206,3 +206,26 @@ fn i3_a_full_tmpfs_is_an_error_that_leaves_nothing_behind() {
     fits.words().store(0, 1);
     fits.remove().unwrap();
 }
+
+#[test]
+fn a_region_without_an_owner_is_discarded_and_a_successor_makes_its_own() {
+    let dir = directory();
+    let own = Region::create(dir.path(), &identity(1), ONE).unwrap();
+    let refused = Region::discard(dir.path(), NodeId(1));
+    assert!(matches!(refused, Err(Error::Locked { .. })), "{refused:?}");
+    assert_eq!(Region::incarnation_in(dir.path(), &identity(1)), Some(ONE));
+    let peer = Region::open_peer(dir.path(), &identity(1)).unwrap();
+    drop(own);
+    let until = Instant::now() + Duration::from_secs(10);
+    while let Err(error) = Region::discard(dir.path(), NodeId(1)) {
+        // (See `attach`.)
+        assert!(matches!(error, Error::Locked { .. }) && Instant::now() < until, "{error}");
+        std::thread::yield_now();
+    }
+    assert!(!Region::is_there(dir.path(), NodeId(1)));
+    assert!(!peer.is_named(dir.path(), &identity(1)), "whoever maps it sees that it is over");
+    assert_eq!(Region::incarnation_in(dir.path(), &identity(1)), None);
+    Region::discard(dir.path(), NodeId(1)).expect("nothing is there any more");
+    let next = Region::create(dir.path(), &identity(1), Incarnation(7)).unwrap();
+    assert_eq!(next.incarnation(), Incarnation(7));
+}

@@ -26,3 +26,4 @@ pub use machine::Machine;
 pub use progress::Progress;
 pub use rows::{Report, ReportError, Row, Value};
 pub use samples::{Latency, median, median_rows};
+pub use table::DISTRIBUTION;

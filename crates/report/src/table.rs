@@ -22,12 +22,15 @@ const CIRCUMSTANCES: [&str; 13] = [
     "peer",
 ];
 
+/// What fields begin with that are there to be drawn: too many for a table.
+pub const DISTRIBUTION: &str = "distribution_";
+
 impl Report {
     /// The table that `--format table` prints.
     pub fn table(&self) -> String {
         let mut names: Vec<&str> = Vec::new();
         for (name, _) in self.rows.iter().flat_map(Row::fields) {
-            if !names.contains(&name) {
+            if !names.contains(&name) && !name.starts_with(DISTRIBUTION) {
                 names.push(name);
             }
         }

@@ -28,6 +28,8 @@ use std::time::Duration;
 const PIECE_BYTES: usize = 80 << 10;
 /// The version of the bytes in front of the service's.
 const FORMAT: [u8; 4] = 1u32.to_le_bytes();
+/// How many bytes stand there.
+pub(crate) const HEAD_BYTES: usize = FORMAT.len() + HEADER_BYTES;
 
 impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
     /// The machine cannot go on by itself.
@@ -72,18 +74,8 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
                 self.give.on_frame(from, frame, now, (backlog, log_goes_on), flows);
             }
             _ => match self.fetch.on_frame(from, frame, now, &mut self.world.flows) {
-                Step::Nothing => {}
-                Step::Install(prefix, state) => {
-                    let put = put_in_place(&mut self.world, prefix, state);
-                    if put.is_ok() {
-                        self.saving = None;
-                    }
-                    if let Err(why) = &put {
-                        eprintln!("gregale: a state from another member was refused: {why}");
-                    }
-                    let well = put.is_ok();
-                    self.fetch.installed(well, now);
-                }
+                // Its end may come when all has been read.
+                Step::Nothing => self.end_restoring(),
                 Step::Execute(items) => {
                     for (slot, value) in items.iter() {
                         if Slot(slot) == self.world.executed().next_slot() {
@@ -246,8 +238,8 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
             self.saving = None;
             return;
         }
-        // A state that the machine waits for is not paced: nothing else goes on.
-        while disk.wants_piece() && (self.installs || pace.pause().is_zero()) {
+        // A state that the machine waits for is not paced, but takes one piece at a time too.
+        if disk.wants_piece() && (self.installs || pace.pause().is_zero()) {
             let began = std::time::Instant::now();
             let mut piece = Vec::with_capacity(PIECE_BYTES);
             let more = service.save_piece(saving, &mut piece);
@@ -257,7 +249,6 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
             if !more {
                 service.end_save(saving);
                 self.saving = None;
-                return;
             }
         }
     }
@@ -266,7 +257,8 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
     pub(crate) fn snapshot_pause(&self) -> Option<Duration> {
         let disk = self.world.disk.as_ref()?;
         // Without room, the thread rings.
-        self.saving.as_ref().filter(|_| disk.wants_piece()).map(|(_, pace)| pace.pause())
+        let (_, pace) = self.saving.as_ref().filter(|_| disk.wants_piece())?;
+        Some(if self.installs { Duration::ZERO } else { pace.pause() })
     }
 }
 
@@ -277,9 +269,19 @@ pub(crate) fn put_head(place: Place, out: &mut Vec<u8>) {
 
 /// The place and the service's bytes of a state; `None` if another version wrote it.
 pub(crate) fn split_state(state: &[u8]) -> Option<(Place, &[u8])> {
-    let (format, rest) = state.split_first_chunk::<4>()?;
+    let (head, body) = state.split_at_checked(HEAD_BYTES)?;
+    Some((split_head(head)?, body))
+}
+
+/// The place that the bytes in front of the service's name.
+pub(crate) fn split_head(head: &[u8]) -> Option<Place> {
+    let (format, rest) = head.split_first_chunk::<4>()?;
     let (place, _) = (*format == FORMAT).then(|| Place::split(rest))??;
-    Some((place, &rest[HEADER_BYTES..]))
+    Some(place)
+}
+
+pub(crate) fn is_older() -> String {
+    "it is older than the one that is here".to_owned()
 }
 
 /// Puts a state in place, which covers everything below `prefix`.
@@ -292,16 +294,21 @@ pub(crate) fn put_in_place<F, S: Service>(
     state: &[u8],
 ) -> Result<(), String> {
     if prefix < world.executed() {
-        return Err("it is older than the one that is here".into());
+        return Err(is_older());
     }
     let unknown = || "it has not the form that this version writes".to_owned();
     let (place, body) = split_state(state).ok_or_else(unknown)?;
     world.service.restore(body)?;
+    replace(world, prefix, place);
+    Ok(())
+}
+
+/// The service has the state of everything below `prefix`, whose last value stands at `place`.
+pub(crate) fn replace<F, S: Service>(world: &mut World<F, S>, prefix: Prefix, place: Place) {
     world.order = Order::resume(place);
     world.backlog.restart(prefix);
     if let Some(disk) = &mut world.disk {
         // It is of the state that was replaced.
         disk.give_up_snapshot();
     }
-    Ok(())
 }

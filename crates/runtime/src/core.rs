@@ -9,6 +9,7 @@
 use crate::clock::{Stamper, unix_ms};
 use crate::outbox::Sequence;
 use crate::propose::{Batch, Foreign};
+use crate::restoring::Restoring;
 use crate::saving::Pace;
 use crate::seats::{Parted, Seats};
 use crate::service::Saving;
@@ -39,6 +40,8 @@ pub(crate) struct Core<F, R, S> {
     pub(crate) foreign: Foreign,
     pub(crate) fetch: Fetch,
     pub(crate) give: Give,
+    /// What was read of a state that another member gives.
+    pub(crate) restoring: Option<Restoring>,
     pub(crate) seats: Seats,
     /// News of the disk that the machine has not heard.
     pub(crate) disk_events: Vec<DiskEvent>,
@@ -76,6 +79,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
             foreign: Foreign::default(),
             fetch: Fetch::new(origin.rank, origin.life.0),
             give: Give::default(),
+            restoring: None,
             seats: Seats::default(),
             disk_events: Vec::new(),
             installs: false,
@@ -346,8 +350,10 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
         }
     }
 
-    /// A follower on shared memory sleeps until it lags; somebody waits for it now.
+    /// A follower that is not needed sleeps, or is sent things late; somebody waits for it now.
     pub(crate) fn wake_laggards(&mut self, prefix: Prefix) {
+        let now = self.now();
+        self.node.hasten(prefix, now, &mut self.world);
         let me = self.world.origin.rank;
         for rank in Rank::all(self.world.desk.view.members) {
             if rank != me && self.node.applied_by(rank) < prefix {

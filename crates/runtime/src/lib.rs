@@ -33,6 +33,7 @@ mod catchup;
 mod core;
 mod propose;
 mod reading;
+mod restoring;
 mod saving;
 mod seats;
 mod withheld;

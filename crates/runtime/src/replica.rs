@@ -241,6 +241,8 @@ impl<F: Fabric, R: Replicator, S: Service> Replica<F, R, S> {
             }
             worked = true;
         }
+        // Once a turn, whatever else goes on: what is read takes its time.
+        worked |= self.core.mind_restoring();
         self.send();
         if worked {
             self.last_work_at = now;
@@ -304,6 +306,9 @@ impl<F: Fabric, R: Replicator, S: Service> Replica<F, R, S> {
     /// How long nothing has to be done, if nothing happens.
     fn sleep_for(&self, now: Instant) -> Duration {
         let core = &self.core;
+        if core.has_state_to_read() {
+            return Duration::ZERO;
+        }
         let desk = &core.world.desk;
         let mut end = now.plus(SLEEP_MAX).min(core.node.deadline());
         let mut consider = |at: Option<Instant>| end = end.min(at.unwrap_or(end));

@@ -1,15 +1,15 @@
 //! Who takes part, where the protocol lets that change: seats are asked for, given, and taken away.
 //!
-//! A member is an incarnation (a disk) on a seat (a rank). One that begins with an empty disk asks
-//! the leader for its seat; the leader puts it there as a learner, and lets it vote when it has
-//! everything that is decided. One that sits there no more is told so.
+//! A member is an incarnation (a disk, or a memory) on a seat (a rank). One that begins with an
+//! empty one asks the leader for its seat; the leader puts it there as a learner, and lets it vote
+//! when it has everything that is decided. One that sits there no more is told so.
 //!
 //! ```text
-//! new disk      --- Seat(incarnation, wants) --->  leader
+//! a new one     --- Seat(incarnation, wants) --->  leader
 //!                     replace: the old incarnation is out, the new one learns    (one entry)
 //!               <== log, or a state and then the log ==
 //!                     promote: it votes                                          (one entry)
-//! old disk      --- Seat(old incarnation) ------>  leader
+//! the old one   --- Seat(old incarnation) ------>  leader
 //!               <-- Parted ----------------------
 //! ```
 //! - I1 one change at a time: a leader begins none while one is not decided, and an operator's none
@@ -32,7 +32,7 @@ use proto::durable::{Change, ChangeRefused, Configuration, FIRST};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// How often a member tells the leader which disk sits on its seat.
+/// How often a member tells the leader which incarnation sits on its seat.
 const SAY_EVERY: Duration = Duration::from_millis(250);
 /// How many operators' changes may wait here.
 pub(crate) const CHANGES_MAX: usize = 16;
@@ -118,8 +118,8 @@ pub(crate) type Wanted = VecDeque<(Asker, Change, Instant)>;
 
 impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
     /// Whether members of this cluster come and go.
-    pub(crate) const fn has_seats(&self) -> bool {
-        self.world.disk.is_some()
+    pub(crate) fn has_seats(&self) -> bool {
+        self.node.has_seats()
     }
 
     /// Everything about seats that can go on now. True if something changed.

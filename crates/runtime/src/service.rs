@@ -108,6 +108,9 @@ impl Answers {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Saving(pub u64);
 
+/// A state that is here as a whole is read in pieces of this size.
+const RESTORE_BYTES: usize = 64 << 10;
+
 /// See the module's text.
 pub trait Service {
     /// Executes a decided value, as [`Service::append`] made it. A value that does not parse
@@ -126,18 +129,47 @@ pub trait Service {
     fn begin_save(&mut self) -> Saving;
 
     /// Appends the next piece, of some 64 KiB, to `out`; false if it was the last. `None` if a
-    /// [`Service::restore`] has ended it.
+    /// [`Service::end_restore`] has ended it.
     fn save_piece(&mut self, saving: Saving, out: &mut Vec<u8>) -> Option<bool>;
 
     /// No more pieces of it are wanted.
     fn end_save(&mut self, saving: Saving);
 
-    /// Replaces the replicated state by what the pieces of another member's save made together, and
-    /// ends all saves.
+    /// Another member's state is going to come in pieces. What was read of an earlier one that did
+    /// not come to its end is forgotten.
+    fn begin_restore(&mut self);
+
+    /// Reads the next bytes of it, beside the state that is here, which commands still change and
+    /// reads still see. It does a bounded amount of work: true if there is more to do with what it
+    /// was given; then call it again, without bytes.
+    ///
+    /// # Errors
+    /// What is wrong with the bytes: nothing of them will be put in place.
+    fn restore_piece(&mut self, bytes: &[u8]) -> Result<bool, String>;
+
+    /// All of it was read: it takes the place of the state that is here, and all saves end. It
+    /// takes no time to speak of, whatever the states' sizes.
+    ///
+    /// # Errors
+    /// It is not whole; the state is as it was.
+    fn end_restore(&mut self) -> Result<(), String>;
+
+    /// It does not come to its end: what was read of it is forgotten, and the state is as it was.
+    fn give_up_restore(&mut self);
+
+    /// Replaces the state by a whole one that is here, before anybody is served.
     ///
     /// # Errors
     /// What is wrong with the bytes; the state is as it was.
-    fn restore(&mut self, state: &[u8]) -> Result<(), String>;
+    fn restore(&mut self, state: &[u8]) -> Result<(), String> {
+        self.begin_restore();
+        for mut piece in state.chunks(RESTORE_BYTES) {
+            while self.restore_piece(piece)? {
+                piece = &[];
+            }
+        }
+        self.end_restore()
+    }
 
     /// Begins a batch at the end of `out`, stamped with `stamp_ms`.
     fn begin(&mut self, stamp_ms: u64, out: &mut Vec<u8>);

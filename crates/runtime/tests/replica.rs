@@ -3,6 +3,8 @@
 //! A thread that ends without a word is a process that dies: its region stays, its locks are let go
 //! by the kernel, and its peers learn of it as they would of a process.
 
+mod common;
+
 use base::{Incarnation, Rank, Slot};
 use fabric::Setup;
 use fabric::shm::ShmFabric;
@@ -34,11 +36,21 @@ struct Journal {
     next: u64,
     saves: BTreeMap<u64, Vec<u8>>,
     n_saves: u64,
+    /// Bytes of a state that is being put in place, and how many of its numbers were read.
+    arrived: Vec<u8>,
+    n_read: usize,
+    /// Steps of that in the present turn, the most in any, and all.
+    n_steps: u64,
+    n_steps_max: u64,
+    n_steps_all: u64,
     stop: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Ask {
+    /// How many steps it took to read states, and the most in one turn of the loop.
+    Steps,
+    MostSteps,
     Append(u64),
     Length,
     Wait(u64, usize),
@@ -69,6 +81,8 @@ impl Journal {
                 Ask::Wait(prefix, n) => {
                     assert!(desk.wait(asker, base::Prefix(prefix), n, Some(PATIENCE)));
                 }
+                Ask::Steps => self.tell(asker, Told::Number(self.n_steps_all)),
+                Ask::MostSteps => self.tell(asker, Told::Number(self.n_steps_max)),
                 Ask::Stop => self.stop = true,
             }
         }
@@ -85,17 +99,16 @@ impl Journal {
 impl Service for Journal {
     fn apply(&mut self, _: Slot, value: &[u8], answers: &mut Answers) {
         let (_, mut rest) = value.split_at(8);
-        while let Some((frame, behind)) = rest.split_first_chunk::<25>() {
+        while let Some((frame, behind)) = rest.split_first_chunk::<{ common::HEAD + 8 }>() {
             rest = behind;
-            let number = |at: usize| u64::from_le_bytes(frame[at..at + 8].try_into().unwrap());
-            let origin = Origin { rank: Rank::at(frame[0].into()), life: Incarnation(number(1)) };
-            let key = (origin.rank, origin.life, number(9));
+            let (origin, sequence) = common::head_of(frame);
             let words = &mut self.words;
+            let key = (origin.rank, origin.life, sequence.0);
             let length = *self.done.entry(key).or_insert_with(|| {
-                words.push(number(17));
+                words.push(u64::from_le_bytes(frame[common::HEAD..].try_into().unwrap()));
                 words.len() as u64
             });
-            answers.push(origin, Sequence(number(9)), &length.to_le_bytes());
+            answers.push(origin, sequence, &length.to_le_bytes());
         }
     }
 
@@ -131,7 +144,26 @@ impl Service for Journal {
         self.saves.remove(&saving.0);
     }
 
-    fn restore(&mut self, state: &[u8]) -> Result<(), String> {
+    fn begin_restore(&mut self) {
+        (self.arrived, self.n_read) = (Vec::new(), 0);
+    }
+
+    /// Reads one number at a time.
+    fn restore_piece(&mut self, bytes: &[u8]) -> Result<bool, String> {
+        self.n_steps += 1;
+        self.arrived.extend_from_slice(bytes);
+        let is_more = |of: &Journal| of.arrived.len() / 8 > of.n_read;
+        self.n_read += usize::from(is_more(self));
+        Ok(is_more(self))
+    }
+
+    fn give_up_restore(&mut self) {
+        self.begin_restore();
+    }
+
+    fn end_restore(&mut self) -> Result<(), String> {
+        let state = std::mem::take(&mut self.arrived);
+        assert_eq!(self.n_read, state.len() / 8, "all was read");
         let numbers: Vec<u64> =
             state.chunks_exact(8).map(|n| u64::from_le_bytes(n.try_into().unwrap())).collect();
         let (words, done) = numbers[1..].split_at(numbers[0] as usize);
@@ -155,14 +187,7 @@ impl Service for Journal {
         bytes_max: usize,
         out: &mut Vec<u8>,
     ) -> Appended {
-        if out.len() + 25 > bytes_max {
-            return Appended::Full;
-        }
-        out.push(origin.rank.index() as u8);
-        out.extend_from_slice(&origin.life.0.to_le_bytes());
-        out.extend_from_slice(&sequence.0.to_le_bytes());
-        out.extend_from_slice(command);
-        Appended::Whole
+        common::append(origin, sequence, command, bytes_max, out)
     }
 
     fn abandon(&mut self) {}
@@ -265,7 +290,14 @@ impl Member {
             })
             .unwrap();
             replica.poller().add(&watched, 1, Interest::Read).unwrap();
-            replica.run(|journal, _| journal.stop).unwrap();
+            let stops = |journal: &mut Journal, _: &mut ShmFabric| {
+                // It is asked once a turn.
+                let n_steps = std::mem::take(&mut journal.n_steps);
+                journal.n_steps_max = journal.n_steps_max.max(n_steps);
+                journal.n_steps_all += n_steps;
+                journal.stop
+            };
+            replica.run(stops).unwrap();
             std::mem::take(&mut replica.service().words)
         };
         let thread = Some(std::thread::spawn(run));
@@ -399,6 +431,45 @@ fn a_member_that_missed_more_than_everything_kept_gets_a_state() {
     assert_eq!(group.members[1].number(Ask::Length), 400);
     assert_eq!(group.members[1].number(Ask::Append(400)), 401);
     assert!(group.end().iter().copied().eq(0..=400));
+}
+
+/// R1, at a service that reads one number at a time.
+#[test]
+fn a_state_is_read_one_step_a_turn() {
+    let mut group = Group::start();
+    group.members[1].die();
+    for n in 0..400u64 {
+        assert_eq!(group.members[2].number(Ask::Append(n)), n + 1);
+    }
+    group.restart(1);
+    // The state has this many numbers at least: the words, and what each is remembered by.
+    let end = Instant::now() + PATIENCE;
+    while group.members[1].number(Ask::Steps) < 400 + 4 * 400 {
+        assert!(Instant::now() < end, "no state comes");
+    }
+    assert_eq!(group.members[1].number(Ask::MostSteps), 1);
+    group.end();
+}
+
+/// R3: who gave it dies in the middle, and another gives it from the beginning.
+#[test]
+fn a_state_whose_giver_dies_in_the_middle_comes_from_another() {
+    let mut group = Group::start();
+    group.members[1].die();
+    for n in 0..2000u64 {
+        assert_eq!(group.members[2].number(Ask::Append(n)), n + 1);
+    }
+    group.restart(1);
+    let end = Instant::now() + PATIENCE;
+    while group.members[1].number(Ask::Steps) < 500 {
+        assert!(Instant::now() < end, "no state comes");
+    }
+    // Either may be the one that gives it: the first is asked first.
+    group.members[0].die();
+    group.restart(0);
+    assert_eq!(group.members[1].number(Ask::Length), 2000);
+    assert_eq!(group.members[1].number(Ask::Append(2000)), 2001);
+    assert!(group.end().iter().copied().eq(0..=2000));
 }
 
 #[test]

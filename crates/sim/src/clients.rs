@@ -84,7 +84,7 @@ impl World {
             Some(_) => {
                 // No answer: somebody else may know. The same (client, sequence), so I1 holds.
                 // (Where every answer waits for disks, to forget who leads too would starve it.)
-                if !(self.species.is_durable && self.clients[index].was_told) {
+                if !self.clients[index].was_told {
                     self.clients[index].favourite = None;
                 }
                 self.clients[index].was_told = false;
@@ -144,8 +144,8 @@ impl World {
             _ => {
                 // Liveness is promised by the core only; whom it trusts may stand outside.
                 let some = client.rng.below(members as u64) as usize;
-                let core = self.core;
-                let is_asked = |node: &usize| core.contains(base::Rank::at(*node));
+                // (And whom the operator has taken out of it meanwhile has ended.)
+                let is_asked = |node: &usize| self.in_core(*node) && self.is_taken(*node);
                 (some..members).chain(0..some).find(is_asked).unwrap_or(some)
             }
         };

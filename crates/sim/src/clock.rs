@@ -32,8 +32,9 @@ impl Clock {
     /// The first world time at which it shows `instant` or later.
     pub(crate) fn when(&self, instant: Instant) -> u64 {
         let ahead = instant.0.saturating_sub(self.shown);
-        let wait = (u128::from(ahead) * 1000).div_ceil(u128::from(self.rate));
-        self.since.saturating_add(u64::try_from(wait).unwrap_or(u64::MAX))
+        // (More thousandths than 64 bits hold are half a year: no run lasts so long.)
+        let wait = ahead.checked_mul(1000).map_or(u64::MAX, |ahead| ahead.div_ceil(self.rate));
+        self.since.saturating_add(wait)
     }
 
     /// From `now` on it runs at `rate` thousandths.

@@ -15,6 +15,8 @@ pub enum Mark {
     FailedCasOfLeader,
     /// A connection broke.
     LinkBroke,
+    /// A link that broke was there again before its poster had dealt with the break.
+    BackBeforeHeard,
     /// A process died.
     Crashed,
     /// A process was started again.
@@ -80,6 +82,8 @@ pub enum Mark {
     DamageFound,
     /// A state was written to disk.
     SnapshotTaken,
+    /// One was not, for want of room or for an error; nothing of it is left.
+    SnapshotFailed,
     /// A new member votes.
     MemberAdded,
     /// A member is none any more.
@@ -88,15 +92,28 @@ pub enum Mark {
     MemberReplaced,
     /// A disk that was replaced came back for a while.
     OldDiskBack,
+    /// A member whose disk was damaged was replaced, or removed.
+    DamagedReplaced,
+    /// A disk that was put in place was damaged before it voted, and yet another took its place.
+    NewDiskDamaged,
+    /// The power failed for everybody while the operator had something to achieve.
+    PowerCutAllAmidChange,
+    /// A disk stood still meanwhile.
+    DiskStalledAmidChange,
+    /// A disk was full meanwhile.
+    DiskFullAmidChange,
+    /// A sync failed meanwhile.
+    SyncFailedAmidChange,
 }
 
 impl Mark {
     /// All of them.
-    pub const ALL: [Mark; 40] = [
+    pub const ALL: [Mark; 48] = [
         Mark::TornVerb,
         Mark::FailedCas,
         Mark::FailedCasOfLeader,
         Mark::LinkBroke,
+        Mark::BackBeforeHeard,
         Mark::Crashed,
         Mark::Restarted,
         Mark::LeaderCrashed,
@@ -129,10 +146,17 @@ impl Mark {
         Mark::SyncFailed,
         Mark::DamageFound,
         Mark::SnapshotTaken,
+        Mark::SnapshotFailed,
         Mark::MemberAdded,
         Mark::MemberRemoved,
         Mark::MemberReplaced,
         Mark::OldDiskBack,
+        Mark::DamagedReplaced,
+        Mark::NewDiskDamaged,
+        Mark::PowerCutAllAmidChange,
+        Mark::DiskStalledAmidChange,
+        Mark::DiskFullAmidChange,
+        Mark::SyncFailedAmidChange,
     ];
 
     /// Whether only protocols that decide by compare-and-swap, or catch up by reading others'
@@ -145,8 +169,22 @@ impl Mark {
     pub const fn needs_operator(self) -> bool {
         matches!(
             self,
-            Mark::MemberAdded | Mark::MemberRemoved | Mark::MemberReplaced | Mark::OldDiskBack
+            Mark::MemberAdded
+                | Mark::MemberRemoved
+                | Mark::MemberReplaced
+                | Mark::OldDiskBack
+                | Mark::DamagedReplaced
+                | Mark::NewDiskDamaged
+                | Mark::PowerCutAllAmidChange
+                | Mark::DiskStalledAmidChange
+                | Mark::DiskFullAmidChange
+                | Mark::SyncFailedAmidChange
         )
+    }
+
+    /// Whether only those can reach it whose snapshots are files.
+    pub const fn needs_files(self) -> bool {
+        matches!(self, Mark::SnapshotFailed)
     }
 
     /// Whether only protocols with a disk can reach it.
@@ -157,13 +195,19 @@ impl Mark {
                 | Mark::PowerCutAll
                 | Mark::DiskStalled
                 | Mark::DiskFull
+                | Mark::RoomAgain
+                | Mark::SyncFailed
+                | Mark::DamageFound
                 | Mark::SnapshotTaken
-        ) || self.needs_lasting_members()
-    }
-
-    /// Whether it takes a disk that belongs to one member for the whole run.
-    pub const fn needs_lasting_members(self) -> bool {
-        matches!(self, Mark::RoomAgain | Mark::SyncFailed | Mark::DamageFound)
+                | Mark::SnapshotFailed
+                | Mark::OldDiskBack
+                | Mark::DamagedReplaced
+                | Mark::NewDiskDamaged
+                | Mark::PowerCutAllAmidChange
+                | Mark::DiskStalledAmidChange
+                | Mark::DiskFullAmidChange
+                | Mark::SyncFailedAmidChange
+        )
     }
 }
 

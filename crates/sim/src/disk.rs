@@ -10,13 +10,15 @@
 //! - I3 What the log that ships recovers is such a prefix. Checked in [`Disk::revive`].
 //! - I4 A full disk keeps what it cannot take, in order, and takes it when there is room. By
 //!   construction: a flush that does not fit stays the first.
+//! - I6 The log reaches back to the newest snapshot that is whole, unless that one is damaged.
+//!   Checked in [`Disk::revive`].
 //! - I5 After a failed sync nothing is reported any more: the process has to die. Asserted.
 
-use crate::kv::Kv;
+use crate::Snapshots;
+use crate::states::{End, State};
 use crate::stored::{LogStore, Store, SyncFailed, Unusable, Worked};
 use base::{Ballot, Prefix, Rng, Slot};
 use proto::disk::{DiskEvent, Entry, EntryHead, Flush};
-use proto::durable::StateHead;
 use std::collections::VecDeque;
 
 /// What a log holds.
@@ -134,23 +136,36 @@ pub struct Disk {
     lies: bool,
     /// There is a bound, or a sync is going to fail, and that has not ended.
     is_ailing: bool,
-    /// It says that it is full, and in truth it is held.
-    is_held_as_full: bool,
     /// A bit of what was durable has flipped: the slot, where records tell.
     damage: Option<Slot>,
+    /// A process has found that, and said so.
+    pub(crate) says_damaged: bool,
     /// While it is full, somebody looks at it again then.
     pub(crate) watched_until: u64,
     /// The last durable snapshot, if there is one.
-    pub(crate) snapshot: Option<(Kv, Prefix, Option<StateHead>)>,
+    pub(crate) snapshot: Option<State>,
+    /// The newest snapshot in a file is damaged, and none was written since.
+    is_spoiled: bool,
+    /// The next step of the thread that writes a snapshot is planned.
+    pub(crate) is_step_planned: bool,
+    /// No snapshot is begun before, after one that failed.
+    pub(crate) snapshot_retry_at: u64,
 }
 
 impl Disk {
-    pub(crate) fn new(store: Store) -> Disk {
-        Disk { store, log: store.make(), ..Disk::default() }
+    pub(crate) fn new(store: Store, bug: Snapshots) -> Disk {
+        Disk { store, log: store.make(bug), ..Disk::default() }
     }
 
     /// A process starts on what is left of an earlier life.
     pub(crate) fn revive(&mut self, rng: &mut Rng) -> Result<(), Unusable> {
+        let revived = self.recover(rng);
+        // (Who finds a snapshot damaged says so, and goes on from an older one.)
+        self.says_damaged = matches!(revived, Err(Unusable::Damaged(_))) || self.is_spoiled;
+        revived
+    }
+
+    fn recover(&mut self, rng: &mut Rng) -> Result<(), Unusable> {
         let Some(log) = &mut self.log else { return self.look_for_damage() };
         log.revive(rng)?;
         // I3: the longest prefix that it can be.
@@ -177,7 +192,71 @@ impl Disk {
         self.live = content;
         self.pending.truncate(n);
         self.n_asked = self.n_stable + n as u64;
+        self.find_snapshot()
+    }
+
+    /// What a process finds of the snapshots in files.
+    fn find_snapshot(&mut self) -> Result<(), Unusable> {
+        let Some(log) = &mut self.log else { return Ok(()) };
+        let (found, passes_over) = log.states().revive()?;
+        self.is_spoiled = passes_over;
+        let prefix = found.as_ref().map_or(Prefix::ZERO, |state| state.prefix);
+        let reported = self.snapshot.as_ref().map_or(Prefix::ZERO, |state| state.prefix);
+        let start = Prefix(log.start().0);
+        // I6
+        if !passes_over && (prefix < reported || prefix < start) {
+            return Err(Unusable::Broken(format!(
+                "its newest snapshot covers {prefix}; {reported} was reported, and its log begins \
+                 at {start}"
+            )));
+        }
+        self.snapshot = found;
         Ok(())
+    }
+
+    // ---- snapshots in files ----
+
+    /// Whether snapshots are written to files, in pieces.
+    pub(crate) fn keeps_files(&self) -> bool {
+        self.log.is_some()
+    }
+
+    pub(crate) fn begin_snapshot(&mut self, state: State, piece_bytes: usize) {
+        if let Some(log) = &mut self.log {
+            log.states().begin(state, piece_bytes);
+        }
+    }
+
+    pub(crate) fn is_writing(&self) -> bool {
+        self.log.as_ref().is_some_and(|log| log.states_ref().is_writing())
+    }
+
+    /// The loop makes a piece, if one is wanted.
+    pub(crate) fn snapshot_piece(&mut self, live: &crate::kv::Kv) {
+        self.log.iter_mut().for_each(|log| log.states().piece(live));
+    }
+
+    /// Whether the thread that writes can take its next step.
+    pub(crate) fn can_step(&self) -> bool {
+        self.n_holds == 0 && self.log.as_ref().is_some_and(|log| log.states_ref().has_work())
+    }
+
+    pub(crate) fn step(&mut self) {
+        self.log.iter_mut().for_each(|log| log.states().work());
+    }
+
+    pub(crate) fn give_up_snapshot(&mut self) {
+        self.log.iter_mut().for_each(|log| log.states().give_up());
+    }
+
+    /// What became of the last snapshot, once.
+    pub(crate) fn snapshot_end(&mut self) -> Option<End> {
+        let end = self.log.as_mut()?.states().take_end();
+        if let Some(End::Written(state)) = &end {
+            self.snapshot = Some(State::clone(state));
+            self.is_spoiled = false;
+        }
+        end
     }
 
     fn look_for_damage(&mut self) -> Result<(), Unusable> {
@@ -201,7 +280,9 @@ impl Disk {
     /// none. Its process finds out when it starts again.
     pub(crate) fn rot(&mut self, rng: &mut Rng) -> bool {
         if let Some(log) = &mut self.log {
-            if log.rot(rng) {
+            if rng.chance(1, 3) && log.states().rot(rng) {
+                self.is_spoiled = true;
+            } else if log.rot(rng) {
                 self.damage = Some(Slot::ZERO);
             }
         } else if let Some(n) = self.stable.entries.len().checked_sub(1).filter(|n| *n > 0) {
@@ -212,6 +293,11 @@ impl Disk {
 
     /// Whether it is damaged.
     pub(crate) fn is_rotten(&self) -> bool {
+        self.damage.is_some() || self.is_spoiled
+    }
+
+    /// Whether it is damaged such that no process may start on it.
+    pub(crate) fn is_unusable(&self) -> bool {
         self.damage.is_some()
     }
 
@@ -222,13 +308,6 @@ impl Disk {
         if is_long {
             self.events.push(DiskEvent::Stalled);
         }
-    }
-
-    /// The same, and it says that it is full.
-    pub(crate) fn hold_as_full(&mut self) {
-        self.n_holds += 1;
-        self.is_held_as_full = true;
-        self.events.push(DiskEvent::Full);
     }
 
     /// From now on nothing more fits than so many segments.
@@ -266,9 +345,13 @@ impl Disk {
         if std::mem::take(&mut self.is_stalled) {
             self.events.push(DiskEvent::Flowing);
         }
-        if std::mem::take(&mut self.is_held_as_full) {
-            self.events.push(DiskEvent::Room);
-        }
+    }
+
+    /// It is taken out of its place, its process dead: what ends by itself does not come back with
+    /// it.
+    pub(crate) fn unplug(&mut self) {
+        self.mend();
+        self.events.clear();
     }
 
     fn ask(&mut self, record: Record) {
@@ -279,14 +362,14 @@ impl Disk {
 
     /// What survives a power cut now, at least, as entries or in the state of a snapshot.
     pub(crate) fn durable(&self) -> Prefix {
-        let covered = self.snapshot.as_ref().map_or(Prefix::ZERO, |(_, prefix, _)| *prefix);
+        let covered = self.snapshot.as_ref().map_or(Prefix::ZERO, |state| state.prefix);
         covered.max(Prefix(self.stable.end()))
     }
 
     /// Whether everything below `prefix`, its last entry made under `ballot`, survives a power
     /// cut: as far as the log reaches that slot, else by the snapshot.
     pub(crate) fn holds(&self, prefix: Prefix, ballot: Option<Ballot>) -> bool {
-        let snapshot = self.snapshot.as_ref().map_or(Prefix::ZERO, |(_, at, _)| *at);
+        let snapshot = self.snapshot.as_ref().map_or(Prefix::ZERO, |state| state.prefix);
         let in_log = || {
             let at = prefix.0.checked_sub(1)?.checked_sub(self.stable.start)?;
             self.stable.entries.get(at as usize).map(|(head, _)| head.ballot)
@@ -372,6 +455,7 @@ impl Disk {
         self.n_unplanned = 0;
         (self.is_full, self.has_failed, self.lies) = (false, false, false);
         self.watched_until = 0;
+        (self.is_step_planned, self.snapshot_retry_at) = (false, 0);
         if let Some(log) = &mut self.log {
             return log.die();
         }

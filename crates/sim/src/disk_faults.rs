@@ -1,7 +1,8 @@
 //! Disks: when they are done, and what goes wrong with them.
 //!
 //! - I1 At most a minority of the disks is damaged in a run: what a majority holds is safe, and
-//!   so is what was acknowledged.
+//!   so is what was acknowledged. Where members change: at most one at a time of those that vote
+//!   (the operator's I1).
 
 use crate::Provider;
 use crate::coverage::Mark;
@@ -42,6 +43,7 @@ impl World {
                     }
                 }
                 self.net.coverage.hit(Mark::PowerCutAll);
+                self.hit_amid_change(Mark::PowerCutAllAmidChange);
                 for node in 0..self.plan.members {
                     self.lose_power(node);
                     // Nothing is on its way any more, and no memory holds anything.
@@ -54,6 +56,7 @@ impl World {
             }
             FaultKind::DiskStall if self.disks[node].is_well() => {
                 self.net.coverage.hit(Mark::DiskStalled);
+                self.hit_amid_change(Mark::DiskStalledAmidChange);
                 // Short ones nobody reports.
                 let is_long = lasts > 20 * MS;
                 self.disks[node].stall(is_long);
@@ -63,14 +66,8 @@ impl World {
                 self.fault_ends(until, Fault::Disk(node as u8));
             }
             FaultKind::DiskFull if self.disks[node].is_well() => {
-                if self.species.has_operator {
-                    self.net.coverage.hit(Mark::DiskFull);
-                    self.disks[node].hold_as_full();
-                    self.net.arm_run(node, self.net.now());
-                } else {
-                    let n_segments = self.net.rng.below(3);
-                    self.disks[node].confine(n_segments);
-                }
+                let n_segments = self.net.rng.below(3);
+                self.disks[node].confine(n_segments);
                 self.fault_ends(until, Fault::Disk(node as u8));
             }
             FaultKind::SyncFails
@@ -80,7 +77,7 @@ impl World {
                 self.disks[node].fail_sync(after);
                 self.fault_ends(until, Fault::Disk(node as u8));
             }
-            FaultKind::DiskRot if self.net.processes[node].alive && self.may_rot() => {
+            FaultKind::DiskRot if self.net.processes[node].alive && self.may_rot(node) => {
                 self.rot(node, until);
             }
             _ => {}
@@ -111,7 +108,10 @@ impl World {
     }
 
     /// I1.
-    fn may_rot(&self) -> bool {
+    fn may_rot(&self, node: usize) -> bool {
+        if self.species.has_operator {
+            return self.can_spare(node);
+        }
         let n_rotten = self.disks.iter().filter(|disk| disk.is_rotten()).count();
         n_rotten + 1 + majority(self.plan.members) <= self.plan.members
     }
@@ -121,6 +121,7 @@ impl World {
         if !self.disks[node].is_well() {
             self.disks[node].mend();
             while self.complete(node) {}
+            self.plan_step(node);
             self.net.arm_run(node, self.net.now());
         }
     }
@@ -159,6 +160,7 @@ impl World {
         let Ok(is_done) = self.disks[node].complete() else {
             // Nobody knows what is on the disk now. The next life finds out.
             self.net.coverage.hit(Mark::SyncFailed);
+            self.hit_amid_change(Mark::SyncFailedAmidChange);
             self.crash(node);
             let back = 1 + self.net.rng.below(self.plan.fault_ns_max);
             self.fault_ends(self.net.now() + back, Fault::Crash(node as u8));
@@ -167,6 +169,9 @@ impl World {
         let disk = &mut self.disks[node];
         if disk.is_full != was_full {
             self.net.coverage.hit(if was_full { Mark::RoomAgain } else { Mark::DiskFull });
+            if !was_full {
+                self.hit_amid_change(Mark::DiskFullAmidChange);
+            }
             self.net.arm_run(node, self.net.now());
         }
         let now = self.net.now();

@@ -1,18 +1,19 @@
 //! Durable as a subject, its disks, and the bugs that the sweep must find in it.
 
 use crate::coverage::Mark;
+use crate::kv::PIECE_BYTES_MIN;
 use crate::member::{self, Member};
 use crate::plan::Kind as FaultKind;
+use crate::states::State;
 use crate::stored::Unusable;
 use crate::subject::Species;
 use crate::sweep::{Mutant, mutant};
 use crate::trace::Topic;
 use crate::world::World;
-use crate::{Birth, Life, Property, Provider, Store};
+use crate::{Birth, Life, Property, Provider, Snapshots, Store};
 use base::{MemberSet, Prefix, Rng};
 use core::marker::PhantomData;
 use proto::disk::DiskEvent;
-use proto::durable::StateHead;
 use proto::durable::variant::{Sound, Variant};
 use proto::node::{Layout, Node, NodeConfig, durable_layout};
 use proto::{Host, Replicator};
@@ -34,8 +35,8 @@ pub trait Around: 'static {
     const HAS_OPERATOR: bool = false;
     /// What disks are made of.
     const STORE: Store = Store::Model;
-    /// Snapshots hold the registers, and not what each client has asked last.
-    const SNAPSHOT_WITHOUT_SESSIONS: bool = false;
+    /// How the runtime makes snapshots.
+    const SNAPSHOTS: Snapshots = Snapshots::Sound;
 }
 
 /// The same members all the time.
@@ -72,7 +73,7 @@ impl<V: Variant, A: Around> member::Kind for Kind<V, A> {
     const IS_DURABLE: bool = true;
     const HAS_OPERATOR: bool = A::HAS_OPERATOR;
     const STORE: Store = A::STORE;
-    const SNAPSHOT_WITHOUT_SESSIONS: bool = A::SNAPSHOT_WITHOUT_SESSIONS;
+    const SNAPSHOTS: Snapshots = A::SNAPSHOTS;
     type Machine = proto::durable::Durable<V>;
 
     fn layout(members: usize, shape: &proto::velos::Shape) -> Layout {
@@ -105,20 +106,17 @@ pub(crate) struct Disks {
     /// ... and up to so much longer.
     pub(crate) jitter_ns: u64,
     /// A snapshot is taken every so many slots.
-    snapshot_every: u64,
+    pub(crate) snapshot_every: u64,
+    /// Where a snapshot is written in pieces: their size.
+    pub(crate) piece_bytes: usize,
 }
 
 impl Disks {
     pub(crate) const CALM: Disks =
-        Disks { latency_ns: 20_000, jitter_ns: 5_000, snapshot_every: 100 };
+        Disks { latency_ns: 20_000, jitter_ns: 5_000, snapshot_every: 100, piece_bytes: 256 };
 
     /// Draws from a generator of its own, so that the other protocols' seeds stay what they are.
-    pub(crate) fn draw(
-        seed: u64,
-        species: &Species,
-        kinds: &mut Vec<FaultKind>,
-        provider: Provider,
-    ) -> Disks {
+    pub(crate) fn draw(seed: u64, kinds: &mut Vec<FaultKind>, provider: Provider) -> Disks {
         let mut rng = Rng::new(seed ^ 0x6469_736b);
         let all = [
             FaultKind::PowerCut,
@@ -133,17 +131,28 @@ impl Disks {
             kinds.retain(|kind| *kind != FaultKind::PowerCut);
         }
         let latency_ns = 1000 << rng.below(12);
-        let disks = Disks {
+        let mut disks = Disks {
             latency_ns,
             jitter_ns: latency_ns << rng.below(4),
             snapshot_every: 8 << rng.below(6),
+            piece_bytes: 0,
         };
-        if !species.has_operator {
-            // (Where members change, a disk that is gone is the operator's affair.)
-            let for_good = [FaultKind::SyncFails, FaultKind::DiskRot];
-            kinds.extend(for_good.into_iter().filter(|_| rng.chance(1, 2)));
-        }
+        let fatal = [FaultKind::SyncFails, FaultKind::DiskRot];
+        kinds.extend(fatal.into_iter().filter(|_| rng.chance(1, 2)));
+        // A few have more than one chunk.
+        disks.piece_bytes =
+            PIECE_BYTES_MIN << rng.below(4) << if rng.chance(1, 16) { 4 } else { 0 };
         disks
+    }
+}
+
+impl Species {
+    /// With the disks of this seed: where members change, one seed in four runs on the log that
+    /// ships.
+    pub(crate) fn equipped(self, seed: u64) -> Species {
+        let mut rng = Rng::new(seed ^ 0x6c6f_6773);
+        let ships = self.has_operator && self.store == Store::Model && rng.chance(1, 4);
+        Species { store: if ships { Store::Log } else { self.store }, ..self }
     }
 }
 
@@ -154,33 +163,19 @@ impl World {
             self.net.trace.record(self.net.now(), node, Topic::Disk, event_number(event), 0);
             self.with_host(node, |host, clock| machine.on_disk(event, clock, host));
         }
-        let applied = self.shells[node].order.applied();
-        let covered = self.disks[node].snapshot.as_ref().map_or(Prefix::ZERO, |(_, at, _)| *at);
-        let lacks = machine.status().role == proto::Role::Learner;
-        if applied.ahead_of(covered) >= self.plan.disks.snapshot_every && !lacks {
-            self.keep_snapshot(node, machine.state_head(applied));
-            self.with_host(node, |host, _| machine.snapshotted(applied, host));
-        }
-    }
-
-    /// The state as it is now is durable: a snapshot is atomic here.
-    pub(crate) fn keep_snapshot(&mut self, node: usize, head: Option<StateHead>) {
-        let applied = self.shells[node].order.applied();
-        let mut kv = self.shells[node].kv.clone();
-        if self.species.snapshot_without_sessions {
-            kv.forget_sessions();
-        }
-        self.disks[node].snapshot = Some((kv, applied, head));
-        self.net.coverage.hit(Mark::SnapshotTaken);
+        self.attend_snapshots(node, machine);
     }
 
     /// What the disk of a dead process left: the state of the last snapshot.
     pub(crate) fn recover(&mut self, node: usize) {
         let applied = match &self.disks[node].snapshot {
-            Some((kv, applied, _)) => {
+            Some(State { kv, prefix, .. }) => {
                 self.shells[node].kv = kv.clone();
-                self.shells[node].order.installed(*applied);
-                *applied
+                self.shells[node].order.installed(*prefix);
+                if let Err(detail) = self.ledger.digests.reached(*prefix, kv.digest()) {
+                    self.net.violate(Property::Digest, format!("on r{node}'s disk: {detail}"));
+                }
+                *prefix
             }
             None => Prefix::ZERO,
         };
@@ -193,7 +188,7 @@ impl World {
             return Some(Birth::Reattached);
         }
         let revived = self.disks[node].revive(&mut self.net.rng);
-        match (revived, self.disks[node].is_rotten()) {
+        match (revived, self.disks[node].is_unusable()) {
             (Ok(()), false) => {}
             (Err(Unusable::Damaged(_)), true) => {
                 // It stops, and says so: whoever tends it has to replace the member.
@@ -216,7 +211,8 @@ impl World {
             return Some(self.first_birth(node));
         }
         let snapshot = self.disks[node].snapshot.as_ref();
-        let (applied, head) = snapshot.map_or((Prefix::ZERO, None), |(_, at, head)| (*at, *head));
+        let (applied, head) =
+            snapshot.map_or((Prefix::ZERO, None), |state| (state.prefix, state.head));
         Some(Birth::Recovered { applied, head })
     }
 }
@@ -250,7 +246,32 @@ enum Forgetful {}
 
 impl Around for Forgetful {
     const NAME: Option<&'static str> = Some("SNAPSHOT_WITHOUT_SESSIONS");
-    const SNAPSHOT_WITHOUT_SESSIONS: bool = true;
+    const SNAPSHOTS: Snapshots = Snapshots::WithoutSessions;
+}
+
+/// Declares bugs of snapshots over the log that ships.
+macro_rules! of_snapshots {
+    ($($name:ident: $text:literal, $store:ident, $bug:ident;)*) => {
+        $(
+            enum $name {}
+
+            impl Around for $name {
+                const NAME: Option<&'static str> = Some($text);
+                const STORE: Store = Store::$store;
+                const SNAPSHOTS: Snapshots = Snapshots::$bug;
+            }
+        )*
+    };
+}
+
+of_snapshots! {
+    LogForgetful: "SNAPSHOT_WITHOUT_SESSIONS", Log, WithoutSessions;
+    MixedSnapshot: "SNAPSHOT_MIXES_PREFIXES", Log, Mixed;
+    CutTooSoon: "CUT_BEFORE_SNAPSHOT", Log, CutTooSoon;
+    RemovedTooSoon: "REMOVE_OLD_SNAPSHOT_FIRST", Log, RemovedTooSoon;
+    UnsyncedNames: "SNAPSHOT_WITHOUT_DIRECTORY_SYNC", SnapshotsWithoutDirectorySync, Sound;
+    NamedTooSoon: "SNAPSHOT_NAMED_BEFORE_SYNC", SnapshotsNamedBeforeSync, Sound;
+    SnapshotIgnoringSyncErrors: "SNAPSHOT_IGNORES_SYNC_ERROR", SnapshotsIgnoringSyncErrors, Sound;
 }
 
 /// The log that ships, over a disk whose names are never made durable.
@@ -301,6 +322,24 @@ impl Around for LogCutAtDamage {
     const STORE: Store = Store::LogCutAtDamage;
 }
 
+/// The same, where members change.
+enum OperatedIgnoringSyncErrors {}
+
+impl Around for OperatedIgnoringSyncErrors {
+    const NAME: Option<&'static str> = Some("IGNORE_SYNC_ERROR");
+    const HAS_OPERATOR: bool = true;
+    const STORE: Store = Store::ModelIgnoringSyncErrors;
+}
+
+/// The same, where members change.
+enum OperatedCutAtDamage {}
+
+impl Around for OperatedCutAtDamage {
+    const NAME: Option<&'static str> = Some("CUT_AT_DAMAGE");
+    const HAS_OPERATOR: bool = true;
+    const STORE: Store = Store::ModelCutAtDamage;
+}
+
 /// Lists them, as bugs of some subject.
 macro_rules! listed {
     ($subject:ident: $($name:ident),* $(,)?) => {
@@ -332,6 +371,7 @@ variants! {
     OldIncarnationVotes: OLD_INCARNATION_VOTES,
     ElectByEveryConfiguration: ELECT_BY_EVERY_CONFIGURATION,
     IgnoreWinner: IGNORE_WINNER,
+    HoldBack: HOLD_BACK,
 }
 
 /// The planted bugs that a sweep meets, by name. The others need a schedule that no seed finds soon
@@ -341,7 +381,7 @@ pub fn mutants() -> Vec<Mutant> {
         Durable:
         HoldByMajority, AckBeforeSync, VoteBeforeSync, CountSelfEarly, AcceptOlderBallot,
         SkipLogMatch, ApplyUnverified, ElectOlderLog, ElectByOne, CommitAtOne, TrustRecovered,
-        ForgetPromise, TornRecord, ReadWithoutCheck, ServeEarly,
+        ForgetPromise, TornRecord, ReadWithoutCheck, ServeEarly, HoldBack,
     };
     all.push(mutant::<Member<Kind<Sound, Forgetful>>, Durable<Sound>>());
     all.push(mutant::<Member<Kind<Sound, IgnoringSyncErrors>>, Durable<Sound>>());
@@ -356,15 +396,25 @@ pub fn log_mutants() -> Vec<Mutant> {
         mutant::<Member<Kind<Sound, WithoutSync>>, DurableLog<Sound>>(),
         mutant::<Member<Kind<Sound, LogIgnoringSyncErrors>>, DurableLog<Sound>>(),
         mutant::<Member<Kind<Sound, LogCutAtDamage>>, DurableLog<Sound>>(),
+        mutant::<Member<Kind<Sound, LogForgetful>>, DurableLog<Sound>>(),
+        mutant::<Member<Kind<Sound, MixedSnapshot>>, DurableLog<Sound>>(),
+        mutant::<Member<Kind<Sound, CutTooSoon>>, DurableLog<Sound>>(),
+        mutant::<Member<Kind<Sound, RemovedTooSoon>>, DurableLog<Sound>>(),
+        mutant::<Member<Kind<Sound, UnsyncedNames>>, DurableLog<Sound>>(),
+        mutant::<Member<Kind<Sound, NamedTooSoon>>, DurableLog<Sound>>(),
+        mutant::<Member<Kind<Sound, SnapshotIgnoringSyncErrors>>, DurableLog<Sound>>(),
     ]
 }
 
 /// Those that need members that change.
 pub fn members_mutants() -> Vec<Mutant> {
-    listed! {
+    let mut all = listed! {
         DurableMembers:
         CountRemoved, TwoChanges, PromoteBeforeCaughtUp, AnyIncarnation,
         OldIncarnationVotes, VoteTwice, ElectByEveryConfiguration,
         IgnoreWinner,
-    }
+    };
+    all.push(mutant::<Member<Kind<Sound, OperatedIgnoringSyncErrors>>, DurableMembers<Sound>>());
+    all.push(mutant::<Member<Kind<Sound, OperatedCutAtDamage>>, DurableMembers<Sound>>());
+    all
 }

@@ -208,6 +208,9 @@ impl World {
         if self.species.is_durable {
             return self.net.processes[node].alive;
         }
+        if self.species.has_operator {
+            return self.net.processes[node].alive && self.is_dispensable(node);
+        }
         let others = (0..self.plan.members).filter(|other| *other != node);
         let n_left = others.filter(|other| self.holds_state(*other)).count();
         self.net.processes[node].alive && n_left >= majority(self.plan.members)
@@ -383,7 +386,7 @@ impl World {
     /// `from` notices first, `to` a little later.
     fn lose_connection(&mut self, from: usize, to: usize) {
         let (out, back) = (self.net.link_index(from, to), self.net.link_index(to, from));
-        if !self.net.links[out].up {
+        if !self.net.links[out].is_connected() {
             return;
         }
         self.net.break_link(out);
@@ -407,7 +410,7 @@ impl World {
         let (a, b) = (link / members, link % members);
         self.faults.reconnecting[a.min(b) * members + a.max(b)] = false;
         let (out, back) = (self.net.link_index(a, b), self.net.link_index(b, a));
-        if self.net.links[out].up && self.net.links[back].up {
+        if [out, back].iter().all(|link| self.net.links[*link].is_connected()) {
             return;
         }
         let free = [out, back].iter().all(|wire| self.net.wires[*wire].n_holds == 0);

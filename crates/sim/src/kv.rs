@@ -11,6 +11,10 @@ use base::Slot;
 pub(crate) const N_KEYS: usize = 6;
 /// How many clients can have a session.
 pub(crate) const N_CLIENTS: usize = 12;
+/// A state is written in so many pieces: the digest, each register, all sessions.
+pub(crate) const N_PIECES: usize = N_KEYS + 2;
+/// The shortest that they can be.
+pub(crate) const PIECE_BYTES_MIN: usize = 16 * N_CLIENTS;
 /// A command's bytes in a batch.
 const COMMAND_BYTES: usize = 24;
 /// The bytes in front of the commands of a batch: its number.
@@ -70,6 +74,38 @@ impl Kv {
 
     pub(crate) fn digest(&self) -> u64 {
         self.digest
+    }
+
+    /// Piece `n` of the state, of `n_bytes`, most of them zeros.
+    pub(crate) fn piece(&self, n: usize, n_bytes: usize) -> Vec<u8> {
+        assert!(n_bytes >= PIECE_BYTES_MIN);
+        let mut piece = Vec::with_capacity(n_bytes);
+        match n {
+            0 => piece.extend_from_slice(&self.digest.to_le_bytes()),
+            1..=N_KEYS => piece.extend_from_slice(&self.registers[n - 1].to_le_bytes()),
+            _ => {
+                for session in self.sessions {
+                    piece.extend_from_slice(&u64::from(session.last).to_le_bytes());
+                    piece.extend_from_slice(&session.answer.to_le_bytes());
+                }
+            }
+        }
+        piece.resize(n_bytes, 0);
+        piece
+    }
+
+    /// The state of these pieces, one behind the other.
+    pub(crate) fn of_pieces(bytes: &[u8]) -> Kv {
+        let piece = |n: usize| &bytes[n * (bytes.len() / N_PIECES)..];
+        let session = |at: usize| Session {
+            last: word(piece(N_KEYS + 1), 16 * at) as u32,
+            answer: word(piece(N_KEYS + 1), 16 * at + 8),
+        };
+        Kv {
+            registers: std::array::from_fn(|key| word(piece(key + 1), 0)),
+            sessions: std::array::from_fn(session),
+            digest: word(piece(0), 0),
+        }
     }
 
     /// A planted bug: what is retried afterwards is executed again.
@@ -202,6 +238,19 @@ mod tests {
         assert_eq!(kv.apply(command(2, 3, Ask::Add(1))), Applied::Now(6));
         assert_eq!(kv.apply(command(2, 2, Ask::Add(9))), Applied::Abandoned);
         assert_eq!(kv.read(1), 6);
+    }
+
+    #[test]
+    fn a_state_survives_being_cut_to_pieces() {
+        let mut kv = Kv::default();
+        for key in 0..N_KEYS as u8 {
+            kv.begin(Slot(key.into()), b"12345678");
+            kv.apply(Command { client: 2 * key, sequence: 7, key, ask: Ask::Add(key.into()) });
+        }
+        for n_bytes in [PIECE_BYTES_MIN, 1000] {
+            let pieces: Vec<u8> = (0..N_PIECES).flat_map(|n| kv.piece(n, n_bytes)).collect();
+            assert_eq!(Kv::of_pieces(&pieces), kv);
+        }
     }
 
     #[test]

@@ -3,9 +3,10 @@
 //! - I1 Verbs of one link take effect in posting order (T2): only the first in the queue ever acts,
 //!   and it leaves the queue when all its words have.
 //! - I2 Completions of one link come in posting order (T4): one queue, times that never fall.
-//! - I3 Nothing is allocated per verb: payloads lie in the same order as the verbs do, in one ring
+//! - I3 Nothing is allocated per verb: payloads lie in the same order as the verbs do, in one queue
 //!   of words.
 
+use crate::words::Words;
 use base::Token;
 use std::collections::VecDeque;
 
@@ -65,10 +66,14 @@ pub(crate) struct Done {
 
 /// One direction between two nodes, as its poster sees it.
 pub(crate) struct Link {
+    /// Who posts.
+    pub(crate) from: usize,
+    /// Whose region it is.
+    pub(crate) to: usize,
     pub(crate) verbs: VecDeque<Verb>,
-    pub(crate) payload: VecDeque<u64>,
+    pub(crate) payload: Words,
     pub(crate) done: VecDeque<Done>,
-    pub(crate) done_words: VecDeque<u64>,
+    pub(crate) done_words: Words,
     /// Words of the first verb, a READ, that were sampled already.
     pub(crate) sample: Vec<u64>,
     /// Which words of the first verb have taken effect: those whose bit in the repeated pattern is
@@ -79,6 +84,10 @@ pub(crate) struct Link {
     /// The poster believes that it is connected. If not, what is left in `verbs` is without tokens:
     /// it was on its way when the link broke and may still take effect, until the next LinkUp.
     pub(crate) up: bool,
+    /// It broke, and its poster has not dealt with that report yet (T10).
+    pub(crate) unheard: bool,
+    /// It is there again, and is up as soon as its poster has dealt with the break.
+    pub(crate) returning: bool,
     /// Nothing that is queued will ever take effect: the process that would do it is gone.
     pub(crate) dead_end: bool,
     /// The poster stopped in the middle of posting.
@@ -86,20 +95,35 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    pub(crate) fn new() -> Link {
+    pub(crate) fn new(from: usize, to: usize) -> Link {
         Link {
+            from,
+            to,
             verbs: VecDeque::new(),
-            payload: VecDeque::new(),
+            payload: Words::default(),
             done: VecDeque::new(),
-            done_words: VecDeque::new(),
+            done_words: Words::default(),
             sample: Vec::new(),
             half: None,
             last_arrival: 0,
             last_done: 0,
             up: true,
+            unheard: false,
+            returning: false,
             dead_end: false,
             frozen: false,
         }
+    }
+
+    /// Whether there is a connection, whatever its poster knows of it.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.up || self.returning
+    }
+
+    /// The poster's process is another, which has heard of nothing.
+    pub(crate) fn renew(&mut self) {
+        self.clear();
+        (self.up, self.unheard, self.returning) = (false, false, false);
     }
 
     /// Forgets everything that is on its way, in both directions.
@@ -139,7 +163,7 @@ impl Link {
     /// Takes the first verb and its payload out.
     pub(crate) fn pop(&mut self) {
         if let Some(verb) = self.verbs.pop_front() {
-            self.payload.drain(..verb.payload());
+            self.payload.take(verb.payload());
         }
         self.half = None;
         self.sample.clear();
@@ -157,9 +181,10 @@ mod tests {
 
     #[test]
     fn i1_an_orphaned_link_keeps_a_prefix_and_its_payload() {
-        let mut link = Link::new();
+        let mut link = Link::new(0, 1);
         for n in 1..=4u32 {
-            link.payload.extend((0..n).map(|word| u64::from(n * 10 + word)));
+            let payload: Vec<u64> = (0..n).map(|word| u64::from(n * 10 + word)).collect();
+            link.payload.push(&payload);
             link.verbs.push_back(Verb {
                 action: Action::Write,
                 at: n,
@@ -169,11 +194,13 @@ mod tests {
             });
         }
         link.orphan(2);
-        assert_eq!(link.payload, [10, 20, 21]);
+        assert_eq!(link.payload.first(3), [10, 20, 21]);
         assert!(link.verbs.iter().all(|verb| verb.token.is_none()));
         link.pop();
-        assert_eq!(link.payload, [20, 21]);
+        assert_eq!(link.payload.first(2), [20, 21]);
         link.pop();
-        assert!(link.verbs.is_empty() && link.payload.is_empty());
+        assert!(link.verbs.is_empty());
+        link.payload.push(&[7]);
+        assert_eq!(link.payload.first(1), [7], "the others' payload is gone");
     }
 }

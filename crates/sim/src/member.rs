@@ -1,6 +1,6 @@
 //! A member as the simulator runs it: a `proto` node of some protocol.
 
-use crate::{Birth, Life, NodeHost, Setup, Shape, Store, Subject};
+use crate::{Birth, Life, NodeHost, Setup, Shape, Snapshots, Store, Subject};
 use base::{Inbox, Instant, MemberSet, Prefix, Rank, Slot};
 use proto::disk::DiskEvent;
 use proto::durable::{Change, ChangeRefused, Configuration, StateHead};
@@ -17,8 +17,8 @@ pub trait Kind: 'static {
     const HAS_OPERATOR: bool = false;
     /// What its disk is made of.
     const STORE: Store = Store::Model;
-    /// See [`Subject::SNAPSHOT_WITHOUT_SESSIONS`].
-    const SNAPSHOT_WITHOUT_SESSIONS: bool = false;
+    /// See [`Subject::SNAPSHOTS`].
+    const SNAPSHOTS: Snapshots = Snapshots::Sound;
     /// Its machine.
     type Machine: Replicator;
 
@@ -58,7 +58,7 @@ impl<K: Kind> Subject for Member<K> {
     const IS_DURABLE: bool = K::IS_DURABLE;
     const HAS_OPERATOR: bool = K::HAS_OPERATOR;
     const STORE: Store = K::STORE;
-    const SNAPSHOT_WITHOUT_SESSIONS: bool = K::SNAPSHOT_WITHOUT_SESSIONS;
+    const SNAPSHOTS: Snapshots = K::SNAPSHOTS;
 
     fn n_words(members: usize, shape: &Shape) -> usize {
         K::layout(members, &shape_of(shape)).n_words as usize

@@ -3,7 +3,8 @@
 //! A region outlives its process. Each word remembers who wrote it, for the check of the
 //! single-writer discipline (`checks::single_writer`).
 
-use crate::checks::single_writer::{Change, Writers};
+use crate::checks::single_writer::{Change, Trespass, Writers};
+use crate::link::in_first_half;
 use base::Rank;
 
 /// One node's region.
@@ -29,9 +30,33 @@ impl Region {
         self.words[at]
     }
 
+    /// The `n_words` at `at`.
+    #[inline]
+    pub(crate) fn words(&self, at: usize, n_words: usize) -> &[u64] {
+        &self.words[at..at + n_words]
+    }
+
+    /// A WRITE by `writer` of those of `words` whose bit in the repeated pattern is set.
+    #[inline]
+    pub(crate) fn write_some(
+        &mut self,
+        at: usize,
+        words: &[u64],
+        pattern: u64,
+        writer: Rank,
+    ) -> Result<(), Trespass> {
+        let mut verdict = Ok(());
+        for (index, word) in words.iter().enumerate() {
+            if in_first_half(pattern, index) {
+                verdict = verdict.and(self.write(at + index, *word, writer));
+            }
+        }
+        verdict
+    }
+
     /// A plain store or WRITE by `writer`; the error says who broke the discipline.
     #[inline]
-    pub(crate) fn write(&mut self, at: usize, word: u64, writer: Rank) -> Result<(), String> {
+    pub(crate) fn write(&mut self, at: usize, word: u64, writer: Rank) -> Result<(), Trespass> {
         self.words[at] = word;
         if at >= self.exclusive_from {
             return Ok(());
@@ -46,7 +71,7 @@ impl Region {
         at: usize,
         expected: u64,
         desired: u64,
-    ) -> (u64, Result<(), String>) {
+    ) -> (u64, Result<(), Trespass>) {
         let before = self.words[at];
         if before != expected {
             return (before, Ok(()));
@@ -56,7 +81,7 @@ impl Region {
     }
 
     /// An atomic addition: returns the word before.
-    pub(crate) fn fetch_add(&mut self, at: usize, add: u64) -> (u64, Result<(), String>) {
+    pub(crate) fn fetch_add(&mut self, at: usize, add: u64) -> (u64, Result<(), Trespass>) {
         let before = self.words[at];
         self.words[at] = before.wrapping_add(add);
         (before, self.writers.note(at, Change::Atomic))

@@ -1,7 +1,7 @@
 //! The network and the memory: everything that happens to a verb between its posting and its
 //! completion, and everything bad that the fabric's promises allow.
 //!
-//! What is *not* promised (fabric, T1..T9) is broken here: a WRITE lands in two parts with time
+//! What is *not* promised (fabric, T1..T10) is broken here: a WRITE lands in two parts with time
 //! between them, a READ samples its words at two times (T3); links overtake each other; completions
 //! are late; a process is stopped between two of its own posts; a verb that was reported as unknown
 //! still takes effect until its link is up again.
@@ -10,7 +10,10 @@
 //! - I2 After `LinkUp` nothing posted before it takes effect. By construction: the link is cleared.
 //! - I3 A verb with a token completes once (T4). By construction: its completion is made when it
 //!   leaves the queue, by taking effect or by the break.
+//! - I4 What is posted before its poster has dealt with a break takes no effect (T10): a link that
+//!   is back sooner is up when the run that was told of the break is over. Asserted in `connect`.
 
+use crate::checks::single_writer::Trespass;
 use crate::clock::Clock;
 use crate::coverage::{Coverage, Mark};
 use crate::link::{Action, Done, Link, Result as Fate, Verb, in_first_half};
@@ -18,7 +21,7 @@ use crate::memory::Region;
 use crate::queue::Queue;
 use crate::trace::{Topic, Trace};
 use crate::{Property, Provider, Violation, Weather};
-use base::{At, Event, Inbox, Outcome, Rank, Rng, Token};
+use base::{At, Event, Inbox, MemberSet, Outcome, Rank, Rng, Token};
 
 /// One direction of one wire. Verbs from `x` to `y` and completions for verbs from `y` to `x` both
 /// travel on the wire from `x` to `y`.
@@ -96,7 +99,9 @@ impl Net {
             weather,
             members,
             regions: (0..members).map(|_| Region::new(n_words)).collect(),
-            links: (0..members * members).map(|_| Link::new()).collect(),
+            links: (0..members * members)
+                .map(|link| Link::new(link / members, link % members))
+                .collect(),
             wires: vec![Wire { n_holds: 0, slowness: 1 }; members * members],
             processes: (0..members).map(|_| process(rng.below(1 << 40))).collect(),
             rng,
@@ -113,6 +118,13 @@ impl Net {
         from * self.members + to
     }
 
+    /// Who posts to this link, and whose region it leads to.
+    #[inline]
+    fn ends(&self, index: usize) -> (usize, usize) {
+        let link = &self.links[index];
+        (link.from, link.to)
+    }
+
     /// The first violation stands; what follows from it would only confuse.
     pub(crate) fn violate(&mut self, property: Property, detail: String) {
         if self.violation.is_none() {
@@ -120,7 +132,8 @@ impl Net {
         }
     }
 
-    fn judge(&mut self, verdict: Result<(), String>, node: usize) {
+    #[inline]
+    fn judge(&mut self, verdict: Result<(), Trespass>, node: usize) {
         if let Err(detail) = verdict {
             self.violate(Property::SingleWriter, format!("in the region of r{node}: {detail}"));
         }
@@ -154,7 +167,7 @@ impl Net {
         }
         let arrives_at = link.last_arrival.max(now + delay);
         link.last_arrival = arrives_at;
-        link.payload.extend(verb.payload);
+        link.payload.push(verb.payload);
         link.verbs.push_back(Verb {
             action: verb.action,
             at: verb.at.0,
@@ -178,17 +191,18 @@ impl Net {
 
     /// Whether nothing can take effect on this link now.
     fn blocked(&self, index: usize) -> bool {
-        let (from, to) = (index / self.members, index % self.members);
         let link = &self.links[index];
-        let owner = &self.processes[to];
         link.frozen
             || link.dead_end
             || self.wires[index].n_holds > 0
-            || (self.weather.provider == Provider::Tcp && from != to && !owner.runs())
+            || (self.weather.provider == Provider::Tcp
+                && link.from != link.to
+                && !self.processes[link.to].runs())
     }
 
     // ---- taking effect ----
 
+    #[inline(never)]
     pub(crate) fn on_verb(&mut self, index: usize) {
         while let Some(verb) = self.links[index].verbs.front().copied() {
             if self.blocked(index) {
@@ -209,7 +223,7 @@ impl Net {
 
     /// True when the verb is through; false after its first half.
     fn take_effect(&mut self, index: usize, verb: Verb) -> bool {
-        let (from, to) = (index / self.members, index % self.members);
+        let (from, to) = self.ends(index);
         let (at, n_words) = (verb.at as usize, verb.n_words as usize);
         let denied = self.processes[to]
             .permitted
@@ -287,7 +301,7 @@ impl Net {
                     u64::from(n_bytes),
                 );
                 if self.processes[to].alive {
-                    let payload = &self.links[index].payload;
+                    let payload = self.links[index].payload.first(n_words);
                     self.processes[to].inbox.push_message(Rank::at(from), n_bytes as usize, |to| {
                         for (chunk, word) in to.chunks_mut(8).zip(payload) {
                             chunk.copy_from_slice(&word.to_le_bytes()[..chunk.len()]);
@@ -305,24 +319,25 @@ impl Net {
     }
 
     fn land(&mut self, index: usize, verb: Verb, pattern: u64) {
-        let (from, to) = (index / self.members, index % self.members);
-        let n_words = verb.n_words as usize;
-        for word in (0..n_words).filter(|word| in_first_half(pattern, *word)) {
-            let value = self.links[index].payload[word];
-            let verdict = self.regions[to].write(verb.at as usize + word, value, Rank::at(from));
-            self.judge(verdict, to);
-        }
+        let (from, to) = self.ends(index);
+        let words = self.links[index].payload.first(verb.n_words as usize);
+        let writer = Rank::at(from);
+        let verdict = self.regions[to].write_some(verb.at as usize, words, pattern, writer);
+        self.judge(verdict, to);
         let what = (to as u64) << 32 | u64::from(verb.at);
         self.trace.record(self.queue.now(), from, Topic::Write, what, u64::from(verb.n_words));
     }
 
     fn sample(&mut self, index: usize, verb: Verb, pattern: u64) {
-        let (from, to) = (index / self.members, index % self.members);
+        let (from, to) = self.ends(index);
         let n_words = verb.n_words as usize;
-        let link = &mut self.links[index];
-        link.sample.resize(n_words, 0);
-        for word in (0..n_words).filter(|word| in_first_half(pattern, *word)) {
-            link.sample[word] = self.regions[to].load(verb.at as usize + word);
+        let sample = &mut self.links[index].sample;
+        sample.resize(n_words, 0);
+        let words = self.regions[to].words(verb.at as usize, n_words);
+        for (word, (sampled, now)) in sample.iter_mut().zip(words).enumerate() {
+            if in_first_half(pattern, word) {
+                *sampled = *now;
+            }
         }
         let what = (to as u64) << 32 | u64::from(verb.at);
         self.trace.record(self.queue.now(), from, Topic::Read, what, u64::from(verb.n_words));
@@ -350,14 +365,14 @@ impl Net {
     }
 
     fn complete(&mut self, index: usize, token: Token, fate: Fate, words: &[u64]) {
-        let (from, to) = (index / self.members, index % self.members);
+        let (from, to) = self.ends(index);
         let delay = self.delay(to, from);
         let now = self.now();
         let link = &mut self.links[index];
         let ready_at = link.last_done.max(now + delay);
         link.last_done = ready_at;
         link.done.push_back(Done { token, result: fate, ready_at });
-        link.done_words.extend(words);
+        link.done_words.push(words);
         if link.done.len() == 1 {
             self.arm_done(index, ready_at);
         }
@@ -367,8 +382,9 @@ impl Net {
         self.queue.set_completion(index, at);
     }
 
+    #[inline(never)]
     pub(crate) fn on_completion(&mut self, index: usize) {
-        let (from, to) = (index / self.members, index % self.members);
+        let (from, to) = self.ends(index);
         let now = self.now();
         if self.links[index].up && self.wires[to * self.members + from].n_holds > 0 {
             return;
@@ -385,16 +401,15 @@ impl Net {
 
     /// Puts a completion into its poster's inbox.
     fn hand_over(&mut self, index: usize, done: Done) {
-        let (from, to) = (index / self.members, index % self.members);
+        let (from, to) = self.ends(index);
         let (peer, token) = (Rank::at(to), done.token);
         let link = &mut self.links[index];
         let inbox = &mut self.processes[from].inbox;
         let outcome = match done.result {
             Fate::Read(n_words) => {
-                let words = link.done_words.drain(..n_words as usize);
-                return inbox.push_read(peer, token, n_words as usize, |to| {
-                    to.iter_mut().zip(words).for_each(|(to, word)| *to = word);
-                });
+                let outcome = Outcome::Read(link.done_words.first(n_words as usize));
+                inbox.push(Event::Completed { from: peer, token, outcome });
+                return link.done_words.take(n_words as usize);
             }
             Fate::Written => Outcome::Written,
             Fate::Before(before) => Outcome::Before(before),
@@ -409,7 +424,8 @@ impl Net {
 
     /// The poster finds its link broken: everything outstanding is unknown from now on.
     pub(crate) fn break_link(&mut self, index: usize) {
-        let (from, to) = (index / self.members, index % self.members);
+        let (from, to) = self.ends(index);
+        self.links[index].returning = false;
         if !self.links[index].up {
             return;
         }
@@ -427,6 +443,7 @@ impl Net {
                 }
             }
             self.processes[from].inbox.push(Event::LinkDown(Rank::at(to)));
+            self.links[index].unheard = true;
             self.arm_run(from, self.now());
         }
         self.trace.record(self.queue.now(), from, Topic::LinkDown, to as u64, 0);
@@ -442,10 +459,35 @@ impl Net {
         }
     }
 
-    /// The link works, from now on; nothing from before does (I2).
+    /// The loop of `node` takes what it was told: links whose break is part of it.
+    pub(crate) fn tells_of_breaks(&self, node: usize) -> MemberSet {
+        let is_unheard = |to: &Rank| self.links[self.link_index(node, to.index())].unheard;
+        Rank::all(self.members).filter(is_unheard).collect()
+    }
+
+    /// The loop of `node` has dealt with all that: what has come back meanwhile is up (I4).
+    pub(crate) fn breaks_are_heard(&mut self, node: usize, heard: MemberSet) {
+        for to in heard.iter() {
+            let index = self.link_index(node, to.index());
+            let link = &mut self.links[index];
+            link.unheard = false;
+            if std::mem::take(&mut link.returning) {
+                self.coverage.hit(Mark::BackBeforeHeard);
+                self.connect(index);
+            }
+        }
+    }
+
+    /// The link works, from now on, or as soon as its poster has dealt with its break; nothing from
+    /// before does (I2).
     pub(crate) fn connect(&mut self, index: usize) {
-        let (from, to) = (index / self.members, index % self.members);
+        let (from, to) = self.ends(index);
         let link = &mut self.links[index];
+        if link.unheard {
+            assert!(!link.up, "I4: a link that broke is down until that is heard");
+            link.returning = true;
+            return;
+        }
         // What was posted while the link was down is reported before the link is up.
         let unknown = std::mem::take(&mut link.done);
         link.clear();
@@ -480,7 +522,7 @@ impl Net {
     }
 
     pub(crate) fn release(&mut self, wire: usize) {
-        let (from, to) = (wire / self.members, wire % self.members);
+        let (from, to) = self.ends(wire);
         self.wires[wire].n_holds -= 1;
         if self.wires[wire].n_holds == 0 {
             self.kick(wire);

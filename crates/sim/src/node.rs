@@ -12,10 +12,10 @@ use crate::ledger::{Ledger, Reply};
 use crate::link::Action;
 use crate::net::{Net, Posting};
 use crate::queue::Happening;
+use crate::states::State;
 use crate::trace::Topic;
 use crate::{Property, Provider};
 use base::{At, Port, Prefix, Rank, Slot, Token, verb::Unsupported};
-use proto::durable::StateHead;
 use proto::{Host, Note, Ticket};
 
 /// A client's request at a node.
@@ -49,7 +49,9 @@ pub(crate) struct Shell {
     /// A state of at least this prefix is asked for.
     pub(crate) needs: Option<Prefix>,
     /// A state that is on its way here.
-    pub(crate) parcel: Option<(Kv, Prefix, Option<StateHead>)>,
+    pub(crate) parcel: Option<State>,
+    /// A state that came from elsewhere and is not durable yet.
+    pub(crate) installing: Option<State>,
     pub(crate) n_caught_up: u64,
 }
 
@@ -67,6 +69,7 @@ impl Shell {
             notes: Vec::new(),
             needs: None,
             parcel: None,
+            installing: None,
             n_caught_up: 0,
         }
     }
@@ -118,9 +121,7 @@ impl Port for NodeHost<'_> {
 
     fn load_into(&self, at: At, words: &mut [u64]) {
         let region = &self.net.regions[self.me.index()];
-        for (offset, word) in words.iter_mut().enumerate() {
-            *word = region.load(at.0 as usize + offset);
-        }
+        words.copy_from_slice(region.words(at.0 as usize, words.len()));
     }
 
     fn store(&mut self, at: At, word: u64) {

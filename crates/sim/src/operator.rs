@@ -2,11 +2,13 @@
 //!
 //! One goal at a time, and each step looks first at what a leader says, as an operator's tool does:
 //! a change whose outcome is unknown is looked up, not guessed. Disks are taken away before, while
-//! or after the members change; some are kept, and come back when nobody wants them.
+//! or after the members change; some are kept, and come back when nobody wants them. A member that
+//! says that its disk is damaged comes before anything else: it is replaced, or removed.
 //!
 //! - I1 No disk of a voter is lost while another one is missing, nor where that voter is needed. By
 //!   construction: a goal that loses one begins with three voters or more, and ends with the
-//!   cluster whole again.
+//!   cluster whole again. Damage keeps to the same ([`World::can_spare`]), and no other goal is
+//!   begun before that member's.
 //! - I2 An incarnation is never used twice. By construction: one counter.
 
 use crate::checks::configurations::votes;
@@ -20,6 +22,8 @@ use crate::{Birth, Config, Life, Property};
 use base::{Incarnation, MemberSet, Prefix, Rank, Rng, majority};
 use proto::Role;
 use proto::durable::{Change, ChangeRefused, Configuration, FIRST, Members};
+
+mod disks;
 
 /// What the operator is about to achieve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +42,8 @@ struct Seat {
     incarnation: Incarnation,
     /// A process runs on it, or would if it were not dead at the moment.
     is_taken: bool,
+    /// The life in which the incarnation in place began.
+    first_life: u32,
     /// A disk that was replaced and is still there.
     attic: Option<(Disk, Incarnation)>,
     /// Until then the disk in place is the replaced one, and the other is in the attic.
@@ -50,6 +56,8 @@ pub(crate) struct Operator {
     founders: MemberSet,
     seats: Vec<Seat>,
     goal: Option<Goal>,
+    /// It is about a member whose disk is damaged.
+    is_repair: bool,
     n_incarnations: u64,
     every_ns: u64,
     /// So many of 8 disks that are replaced are kept.
@@ -59,14 +67,19 @@ pub(crate) struct Operator {
 
 impl Operator {
     /// Draws from a generator of its own; the number of seats is the plan's from now on.
-    pub(crate) fn draw(seed: u64, config: &Config, plan: &mut Plan) -> Operator {
+    pub(crate) fn draw(seed: u64, config: &Config, plan: &mut Plan, is_durable: bool) -> Operator {
         let mut rng = Rng::new(seed ^ 0x6d65_6d62_6572);
         let n_seats = config.members.unwrap_or(rng.range(3, 6) as usize);
         plan.members = n_seats;
-        let n_founders = 3.min(n_seats) - usize::from(rng.chance(1, 8) && n_seats > 1);
+        let n_founders = if is_durable {
+            3.min(n_seats) - usize::from(rng.chance(1, 8) && n_seats > 1)
+        } else {
+            n_seats.min(2 + rng.below(n_seats as u64) as usize)
+        };
         let founders = MemberSet::all(n_founders);
         let seat = |rank| Seat {
             incarnation: FIRST,
+            first_life: 1,
             is_taken: founders.contains(rank),
             attic: None,
             is_haunted_until: None,
@@ -75,6 +88,7 @@ impl Operator {
             seats: Rank::all(n_seats).map(seat).collect(),
             founders,
             goal: None,
+            is_repair: false,
             n_incarnations: FIRST.0,
             every_ns: MS * (4 << rng.below(6)),
             keeps: [0, 4, 8][rng.below(3) as usize],
@@ -86,6 +100,15 @@ impl Operator {
     fn next_incarnation(&mut self) -> Incarnation {
         self.n_incarnations += 1;
         Incarnation(self.n_incarnations)
+    }
+
+    /// What is done about the damaged disk of a member: I1 allowed the damage, so it can be missed.
+    fn repair(&mut self, seat: usize) -> Goal {
+        if self.rng.chance(1, 4) {
+            Goal::Remove(seat)
+        } else {
+            Goal::Replace(seat, self.next_incarnation())
+        }
     }
 
     /// I1, I2: what could be done next in a cluster of `members`.
@@ -138,11 +161,19 @@ impl World {
         }
     }
 
-    fn incarnation(&self, node: usize) -> Incarnation {
+    pub(crate) fn incarnation(&self, node: usize) -> Incarnation {
         self.operator.as_ref().map_or(FIRST, |operator| operator.seats[node].incarnation)
     }
 
     // ---- what every run of a node shows ----
+
+    fn look_at(&mut self, node: usize, machine: &dyn Life) {
+        if self.memories_change() {
+            self.look_at_members(node, machine);
+        } else {
+            self.look_at_disks(node, machine);
+        }
+    }
 
     /// Notes what `node` says of the members, and looks for copies of what it calls committed.
     pub(crate) fn look_at_disks(&mut self, node: usize, machine: &dyn Life) {
@@ -246,14 +277,25 @@ impl World {
         if !self.is_the_last(configuration) {
             return;
         }
+        let damaged = self.damaged_member(&configuration.members);
+        if damaged.is_some_and(|seat| !self.disks[seat].says_damaged) {
+            return; // I1; its next life will say so
+        }
         let Some(operator) = &mut self.operator else { return };
-        let Some(goal) = operator.think(&configuration.members) else { return };
-        operator.goal = Some(goal);
+        let goal = match damaged {
+            Some(seat) => operator.repair(seat),
+            None => match operator.think(&configuration.members) {
+                Some(goal) => goal,
+                None => return,
+            },
+        };
+        (operator.goal, operator.is_repair) = (Some(goal), damaged.is_some());
         let wipes_first = operator.rng.chance(1, 2);
         self.note(goal, 0);
         if let Goal::Replace(seat, incarnation) = goal
             && wipes_first
             && seat != leader
+            && self.may_take(seat, incarnation)
         {
             self.put_disk(seat, incarnation);
         }
@@ -267,6 +309,7 @@ impl World {
 
     /// The next step towards the goal.
     fn pursue(&mut self, leader: usize, configuration: &Configuration) {
+        self.look_at_new_disk();
         let Some(goal) = self.operator.as_ref().and_then(|operator| operator.goal) else { return };
         let members = &configuration.members;
         match goal {
@@ -283,11 +326,17 @@ impl World {
                     };
                     if self.change(leader, change) == Err(ChangeRefused::Needed) {
                         // It leads itself: its end settles that.
-                        self.put_disk(seat, incarnation);
+                        if self.may_take(seat, incarnation) {
+                            self.put_disk(seat, incarnation);
+                        } else if let Some(operator) = &mut self.operator {
+                            operator.goal = None;
+                        }
                     }
                 } else if !configuration.is_decided {
                 } else if self.incarnation(seat) != incarnation {
-                    self.put_disk(seat, incarnation);
+                    if self.may_take(seat, incarnation) {
+                        self.put_disk(seat, incarnation);
+                    }
                 } else if members.learners.contains(rank) {
                     self.promote(leader, rank);
                 } else {
@@ -301,7 +350,7 @@ impl World {
                     self.arrive(goal);
                     // Some of those that are removed go on as if nothing had happened.
                     let stops = self.operator.as_mut().is_some_and(|of| of.rng.chance(1, 2));
-                    if stops {
+                    if stops && self.may_take(seat, Incarnation(0)) {
                         self.vacate(seat);
                     }
                 }
@@ -310,6 +359,15 @@ impl World {
     }
 
     fn promote(&mut self, leader: usize, rank: Rank) {
+        if self.memories_change() {
+            let life = self.net.processes[rank.index()].life;
+            let first = self.operator.as_ref().map(|of| of.seats[rank.index()].first_life);
+            // (One that has died since has lost what it had claimed.)
+            if self.change(leader, Change::Promote(rank)).is_ok() && Some(life) == first {
+                self.judge_promotion(leader, rank);
+            }
+            return;
+        }
         let Some(committed) = self.machines[leader].as_ref().map(|one| one.status().committed)
         else {
             return;
@@ -327,13 +385,16 @@ impl World {
         let Some(mut machine) = self.machines[leader].take() else {
             return Err(ChangeRefused::NotLeader);
         };
-        self.look_at_disks(leader, &*machine);
+        self.look_at(leader, &*machine);
+        let base = machine.configuration().map(|configuration| configuration.at);
         let result = self.with_host(leader, |host, clock| machine.change(change, clock, host));
         if let (Ok(slot), Some(configuration)) = (result, machine.configuration()) {
-            self.ledger.configurations.began(slot.prefix_through(), configuration.members);
+            let members = configuration.members;
+            self.ledger.configurations.began(slot.prefix_through(), members);
+            base.inspect(|base| self.ledger.configurations.made(*base, members));
         }
         self.heed(leader, &mut *machine);
-        self.look_at_disks(leader, &*machine);
+        self.look_at(leader, &*machine);
         self.machines[leader] = Some(machine);
         self.net.arm_run(leader, self.net.now());
         result.map(|_| ())
@@ -349,6 +410,9 @@ impl World {
         if let Some(operator) = &mut self.operator {
             operator.goal = None;
             operator.n_done += 1;
+            if std::mem::take(&mut operator.is_repair) {
+                self.net.coverage.hit(Mark::DamagedReplaced);
+            }
         }
     }
 
@@ -359,89 +423,6 @@ impl World {
             Goal::Replace(seat, incarnation) => (seat, incarnation.0 | 1 << 32),
         };
         self.net.trace.record(self.net.now(), seat, Topic::Operator, number, is_done);
-    }
-
-    // ---- disks ----
-
-    /// A new disk sits at `seat` from now on, and a process on it.
-    fn put_disk(&mut self, seat: usize, incarnation: Incarnation) {
-        self.exorcise(seat);
-        if self.incarnation(seat) == incarnation {
-            return;
-        }
-        self.vacate(seat);
-        let before = std::mem::replace(&mut self.disks[seat], Disk::new(self.species.store));
-        let Some(operator) = &mut self.operator else { return };
-        let of = &mut operator.seats[seat];
-        let was = std::mem::replace(&mut of.incarnation, incarnation);
-        of.is_taken = true;
-        let gone = if operator.rng.chance(operator.keeps, 8) {
-            of.attic.replace((before, was))
-        } else {
-            Some((before, was))
-        };
-        if let Some((disk, of)) = gone {
-            self.ledger.copies.lost(Rank::at(seat), of, disk.durable());
-        }
-        self.be_born(seat, Birth::Joined { incarnation });
-    }
-
-    /// Nobody runs at `seat` any more.
-    fn vacate(&mut self, seat: usize) {
-        if self.net.processes[seat].alive {
-            self.crash(seat);
-        }
-        if let Some(operator) = &mut self.operator {
-            operator.seats[seat].is_taken = false;
-        }
-    }
-
-    /// Now and then a disk that was replaced is back in its place for a while, with all that it
-    /// once promised and held, and without what its successor has.
-    fn mind_the_attic(&mut self) {
-        let now = self.net.now();
-        let Some(operator) = &mut self.operator else { return };
-        let over = |seat: &Seat| seat.is_haunted_until.is_some_and(|until| until <= now);
-        let calm = self.phase != Phase::Safety;
-        let mut swap = None;
-        for (at, seat) in operator.seats.iter().enumerate() {
-            let begins = seat.is_haunted_until.is_none() && seat.attic.is_some() && seat.is_taken;
-            if over(seat) || begins && !calm && operator.rng.chance(1, 32) {
-                swap = Some(at);
-            }
-        }
-        if let Some(seat) = swap {
-            self.swap_with_attic(seat);
-        }
-    }
-
-    /// The disk that belongs to `seat` is in its place.
-    fn exorcise(&mut self, seat: usize) {
-        let Some(operator) = &self.operator else { return };
-        if operator.seats[seat].is_haunted_until.is_some() {
-            self.swap_with_attic(seat);
-        }
-    }
-
-    fn swap_with_attic(&mut self, seat: usize) {
-        if self.net.processes[seat].alive {
-            self.crash(seat);
-        }
-        let Some(operator) = &mut self.operator else { return };
-        let of = &mut operator.seats[seat];
-        let Some((disk, incarnation)) = &mut of.attic else { return };
-        std::mem::swap(disk, &mut self.disks[seat]);
-        std::mem::swap(incarnation, &mut of.incarnation);
-        let begins = of.is_haunted_until.is_none();
-        let lasts = 1 + operator.rng.below(self.plan.fault_ns_max);
-        of.is_haunted_until = begins.then(|| self.net.now() + lasts);
-        let number = of.incarnation.0;
-        self.net.coverage.hit(Mark::OldDiskBack);
-        self.net.trace.record(self.net.now(), seat, Topic::Operator, number, 2);
-        self.net.clear_region(seat);
-        if let Some(birth) = self.rebirth(seat) {
-            self.be_born(seat, birth);
-        }
     }
 
     // ---- the end of a run ----
@@ -458,16 +439,25 @@ impl World {
             possible.extend(smaller.filter(|members| !members.voters.is_empty()));
         }
         let mut core = MemberSet::EMPTY;
+        // (Nobody starts on a damaged disk again.)
+        let can_run = |seat: usize| self.is_taken(seat) && !self.disks[seat].is_rotten();
         let taken: Vec<Rank> =
-            Rank::all(self.plan.members).filter(|rank| self.is_taken(rank.index())).collect();
+            Rank::all(self.plan.members).filter(|rank| can_run(rank.index())).collect();
         let mut order = taken.clone();
         for at in (1..order.len()).rev() {
             order.swap(at, self.rng.below(at as u64 + 1) as usize);
+        }
+        let needs_states = self.memories_change();
+        if needs_states {
+            // Whoever lives and holds the state is needed, also if it is about to be replaced.
+            order.sort_by_key(|rank| !self.holds_state(rank.index()));
+            possible.extend(self.governing());
         }
         for members in &possible {
             let is_taken_away = |rank: Rank| {
                 let of = members.incarnation(rank);
                 matches!(goal, Some(Goal::Replace(seat, by)) if seat == rank.index() && by != of)
+                    && !needs_states
             };
             let counts = |rank: &Rank| {
                 let incarnation = self.incarnation(rank.index());

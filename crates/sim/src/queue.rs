@@ -77,6 +77,13 @@ pub(crate) enum Happening {
         /// In which of its lives it asked.
         life: u32,
     },
+    /// The thread that writes a node's snapshot takes its next step.
+    Snapshot {
+        /// Whose snapshot.
+        node: u8,
+        /// In which of its lives it was begun.
+        life: u32,
+    },
     /// The power fails, for one node or (where all are on one host) for all.
     PowerCut(u8),
     /// The operator looks what there is to do.
@@ -133,14 +140,16 @@ impl Ord for Entry {
 }
 
 /// The recurring events, of which each has at most one time: a link's next verb and completion, a
-/// node's next run, a client's next look. Setting one costs the minimum of its group, finding the
-/// earliest the minimum of the groups; neither branches on times, which no processor can predict.
+/// node's next run, a client's next look. A tournament between them: setting one plays its matches
+/// again, and the winner of all is at hand. No branch depends on times, which no processor can
+/// predict.
 struct Timers {
-    /// When each, and then which: the earliest key is the earliest timer, ties go to the lower
-    /// index. `NEVER` if not at all. Whole groups.
-    keys: Vec<u64>,
-    /// The earliest key of each group.
-    earliest: Vec<u64>,
+    /// The second half: when each, and then which: the earliest key is the earliest timer, ties go
+    /// to the lower index; `NEVER` if not at all. Before them the winners: the earlier of the two
+    /// at twice a place is at that place, so that the earliest of all is at place 1.
+    keys: Box<[u64; N_PLACES]>,
+    /// The place of the first timer: a power of two.
+    leaves: usize,
     /// What each is.
     what: Vec<Happening>,
 }
@@ -148,30 +157,35 @@ struct Timers {
 /// Not scheduled.
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// Timers in a group.
-const GROUP: usize = 8;
+/// Enough for all timers of the largest group.
+const N_PLACES: usize = 1 << 8;
 /// The lowest bits of a key are the timer's index.
 const INDEX_BITS: u32 = 8;
 
 impl Timers {
     fn new(what: Vec<Happening>) -> Timers {
-        assert!(what.len() < 1 << INDEX_BITS, "{} timers", what.len());
-        let n_groups = what.len().div_ceil(GROUP);
-        Timers { keys: vec![NEVER; n_groups * GROUP], earliest: vec![NEVER; n_groups], what }
+        let leaves = what.len().next_power_of_two();
+        assert!(2 * leaves <= N_PLACES, "{} timers", what.len());
+        Timers { keys: Box::new([NEVER; N_PLACES]), leaves, what }
     }
 
     #[inline]
     fn set(&mut self, timer: usize, at: u64) {
         debug_assert!(at == NEVER || at >> (64 - INDEX_BITS) == 0, "I1: {at} ns is too late");
-        self.keys[timer] = if at == NEVER { NEVER } else { at << INDEX_BITS | timer as u64 };
-        let (groups, _) = self.keys.as_chunks::<GROUP>();
-        let [a, b, c, d, e, f, g, h] = groups[timer / GROUP];
-        self.earliest[timer / GROUP] = a.min(b).min(c.min(d)).min(e.min(f).min(g.min(h)));
+        let mut key = if at == NEVER { NEVER } else { at << INDEX_BITS | timer as u64 };
+        // (The remainder says to the compiler that no place in this loop is out of bounds.)
+        let mut place = (self.leaves + timer) % N_PLACES;
+        self.keys[place] = key;
+        while place > 1 {
+            key = key.min(self.keys[place ^ 1]);
+            place /= 2;
+            self.keys[place] = key;
+        }
     }
 
     #[inline]
     fn at(&self, timer: usize) -> u64 {
-        Timers::time_of(self.keys[timer])
+        Timers::time_of(self.keys[self.leaves + timer])
     }
 
     #[inline]
@@ -181,7 +195,7 @@ impl Timers {
 
     #[inline]
     fn first(&self) -> (u64, usize) {
-        let key = self.earliest.iter().fold(NEVER, |first, key| first.min(*key));
+        let key = self.keys[1];
         (Timers::time_of(key), (key & ((1 << INDEX_BITS) - 1)) as usize)
     }
 }
@@ -191,6 +205,7 @@ pub(crate) struct Queue {
     heap: BinaryHeap<Entry>,
     timers: Timers,
     members: usize,
+    links: usize,
     pushed: u64,
     now: u64,
 }
@@ -207,6 +222,7 @@ impl Queue {
             heap: BinaryHeap::new(),
             timers: Timers::new(what.collect()),
             members,
+            links,
             pushed: 0,
             now: 0,
         }
@@ -233,25 +249,26 @@ impl Queue {
 
     /// When the first completion of `link` arrives.
     pub(crate) fn set_completion(&mut self, link: usize, at: u64) {
-        self.set(self.members * self.members + link, at);
+        self.set(self.links + link, at);
     }
 
     /// When `node`'s loop runs.
     pub(crate) fn set_run(&mut self, node: usize, at: u64) {
-        self.set(2 * self.members * self.members + node, at);
+        self.set(2 * self.links + node, at);
     }
 
     /// When `node`'s loop is set to run.
     pub(crate) fn run_at(&self, node: usize) -> u64 {
-        self.timers.at(2 * self.members * self.members + node)
+        self.timers.at(2 * self.links + node)
     }
 
     /// When `client` looks at what it waits for.
     pub(crate) fn set_client(&mut self, client: usize, at: u64) {
-        self.set(2 * self.members * self.members + self.members + client, at);
+        self.set(2 * self.links + self.members + client, at);
     }
 
     /// The next event, if it is not later than `limit`; time moves to it.
+    #[inline]
     pub(crate) fn pop_until(&mut self, limit: u64) -> Option<Happening> {
         let (at, timer) = self.timers.first();
         let once = self.heap.peek().map_or(NEVER, |entry| entry.at);

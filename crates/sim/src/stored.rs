@@ -6,13 +6,20 @@
 //!   I1).
 //! - I3 A disk rots only where a later batch, synced too, shows that it was sound: anything else is
 //!   outside the fault model. By construction: [`Stored::rot`] picks the place.
+//! - I4 What is damaged is named: the file, and a record of the batch that the bit flipped in.
+//!   Checked in [`Stored::revive`].
 
+use crate::Snapshots;
+use crate::states::{StateStore, States};
 use base::{Rng, Slot};
 use proto::disk::{Entry, EntryHead};
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 use storage::log::{OpenError, Opened, Options, Position, segment};
-use storage::media::{IgnoresSyncErrors, Simulated, SkipsDirectorySync, SkipsSync};
+use storage::media::{
+    IgnoresSyncErrors, Simulated, SkipsDirectorySync, SkipsSync, SyncsAfterRename,
+};
 use storage::{Batch, Damage, Media, WriteError};
 
 /// What a node's disk is made of.
@@ -31,6 +38,12 @@ pub enum Store {
     LogIgnoringSyncErrors,
     /// A planted bug: what is damaged is cut off, with all that follows.
     LogCutAtDamage,
+    /// A planted bug, of snapshots alone: their names are never made durable.
+    SnapshotsWithoutDirectorySync,
+    /// A planted bug: snapshots are synced after they have got their names.
+    SnapshotsNamedBeforeSync,
+    /// A planted bug: a sync of a snapshot that failed counts as one that did not.
+    SnapshotsIgnoringSyncErrors,
     /// The same bug as [`Store::LogIgnoringSyncErrors`], of the stream of records.
     ModelIgnoringSyncErrors,
     /// The same bug as [`Store::LogCutAtDamage`], of the stream of records.
@@ -38,24 +51,43 @@ pub enum Store {
 }
 
 impl Store {
-    pub(crate) fn make(self) -> Option<Box<dyn LogStore>> {
+    pub(crate) fn make(self, bug: Snapshots) -> Option<Box<dyn LogStore>> {
         let disk = Simulated::new();
-        match self {
-            Store::Model | Store::ModelIgnoringSyncErrors | Store::ModelCutAtDamage => None,
-            Store::Log => Some(Box::new(Stored::new(disk.clone(), disk))),
-            Store::LogWithoutDirectorySync => {
-                Some(Box::new(Stored::new(SkipsDirectorySync(disk.clone()), disk)))
-            }
-            Store::LogWithoutSync => Some(Box::new(Stored::new(SkipsSync(disk.clone()), disk))),
-            Store::LogIgnoringSyncErrors => {
-                Some(Box::new(Stored::new(IgnoresSyncErrors(disk.clone()), disk)))
-            }
+        let log = match self {
+            Store::Model | Store::ModelIgnoringSyncErrors | Store::ModelCutAtDamage => return None,
+            Store::LogWithoutDirectorySync => return all_on(SkipsDirectorySync, disk, bug),
+            Store::LogWithoutSync => return all_on(SkipsSync, disk, bug),
+            Store::LogIgnoringSyncErrors => return all_on(IgnoresSyncErrors, disk, bug),
+            Store::Log => Stored::new(disk.clone(), disk.clone(), bug),
             Store::LogCutAtDamage => {
-                let log = Stored::new(disk.clone(), disk);
-                Some(Box::new(Stored { cuts_at_damage: true, ..log }))
+                let log = Stored::new(disk.clone(), disk.clone(), bug);
+                Stored { cuts_at_damage: true, ..log }
             }
-        }
+            Store::SnapshotsWithoutDirectorySync => {
+                states_on(SkipsDirectorySync(disk.clone()), disk, bug)
+            }
+            Store::SnapshotsNamedBeforeSync => states_on(SyncsAfterRename(disk.clone()), disk, bug),
+            Store::SnapshotsIgnoringSyncErrors => {
+                states_on(IgnoresSyncErrors(disk.clone()), disk, bug)
+            }
+        };
+        Some(Box::new(log))
     }
+}
+
+/// Log and snapshots with a planted bug of their media.
+fn all_on<M: Media + 'static>(
+    wrap: impl FnOnce(Simulated) -> M,
+    disk: Simulated,
+    bug: Snapshots,
+) -> Option<Box<dyn LogStore>> {
+    Some(Box::new(Stored::new(wrap(disk.clone()), disk, bug)))
+}
+
+/// Snapshots with a planted bug of their media, beside a sound log.
+fn states_on<M: Media + 'static>(media: M, disk: Simulated, bug: Snapshots) -> Stored<Simulated> {
+    let states = Box::new(States::new(media, disk.clone(), LOG, bug));
+    Stored { states, ..Stored::new(disk.clone(), disk, bug) }
 }
 
 /// How far a disk came with what was asked of it.
@@ -99,6 +131,10 @@ pub(crate) trait LogStore {
     fn confine(&mut self, n_segments: Option<u64>);
     /// The sync after so many more fails; `None`: none does.
     fn fail_sync(&mut self, after: Option<u64>);
+    /// The snapshots beside it.
+    fn states(&mut self) -> &mut dyn StateStore;
+    /// The same.
+    fn states_ref(&self) -> &dyn StateStore;
     /// Flips a bit of what is durable; false if there is no place that would show.
     fn rot(&mut self, rng: &mut Rng) -> bool;
     /// The process is gone; what that means is decided when the next one starts, or by a power cut.
@@ -125,6 +161,7 @@ struct Stored<M: Media> {
     media: M,
     disk: Simulated,
     opened: Option<Opened<M>>,
+    states: Box<dyn StateStore>,
     is_dead: bool,
     /// Taken from the log, and not written for want of room.
     waiting: Option<Arc<Batch>>,
@@ -133,6 +170,8 @@ struct Stored<M: Media> {
     /// Where the last batches end that this life has made durable.
     ends: VecDeque<Position>,
     cuts_at_damage: bool,
+    /// The file in which a bit flipped, and where the batch around it begins and ends.
+    rotten: Option<(String, Range<u64>)>,
 }
 
 /// How many batches are remembered, for I3.
@@ -141,10 +180,11 @@ const N_ENDS: usize = 64;
 /// Operations within which a power cut falls: a batch takes two, a new segment some twenty.
 const OPERATIONS: u64 = 12;
 
-impl<M: Media> Stored<M> {
-    fn new(media: M, disk: Simulated) -> Stored<M> {
+impl<M: Media + 'static> Stored<M> {
+    fn new(media: M, disk: Simulated, bug: Snapshots) -> Stored<M> {
         let opened = storage::log::open(&media, &options(), LOG).expect("an empty disk is sound");
         Stored {
+            states: Box::new(States::new(media.clone(), disk.clone(), LOG, bug)),
             media,
             disk,
             opened: Some(opened),
@@ -153,6 +193,7 @@ impl<M: Media> Stored<M> {
             has_failed: false,
             ends: VecDeque::new(),
             cuts_at_damage: false,
+            rotten: None,
         }
     }
 
@@ -187,7 +228,17 @@ impl<M: Media> Stored<M> {
             }
             self.disk.set_faults(|faults| faults.fail_sync_after = None);
         }
+        if self.states.is_writing() {
+            self.states.die(rng.below(4));
+        }
         self.disk.process_crash();
+    }
+
+    fn is_where_it_rotted(&self, damage: &Damage) -> bool {
+        let is_named = |rotten: &(String, Range<u64>)| {
+            rotten.0 == damage.file && rotten.1.contains(&damage.offset)
+        };
+        self.rotten.as_ref().is_some_and(is_named)
     }
 
     /// The planted bug: everything from the damage on is taken away, as if it had been torn.
@@ -210,7 +261,7 @@ fn head_of(head: storage::EntryHead) -> EntryHead {
     EntryHead { slot, ballot, view }
 }
 
-impl<M: Media> LogStore for Stored<M> {
+impl<M: Media + 'static> LogStore for Stored<M> {
     fn append(&mut self, entry: Entry<'_>) {
         let EntryHead { slot, ballot, view } = entry.head;
         let appended = self.opened_mut().log.append(slot, ballot, view, entry.payload);
@@ -278,6 +329,14 @@ impl<M: Media> LogStore for Stored<M> {
         self.disk.set_faults(|faults| faults.fail_sync_after = after);
     }
 
+    fn states(&mut self) -> &mut dyn StateStore {
+        &mut *self.states
+    }
+
+    fn states_ref(&self) -> &dyn StateStore {
+        &*self.states
+    }
+
     fn rot(&mut self, rng: &mut Rng) -> bool {
         // I3: of three batches that were synced in turn, the one in the middle, if one file holds
         // it whole.
@@ -289,8 +348,12 @@ impl<M: Media> LogStore for Stored<M> {
         if from.segment() != to.segment() {
             return false;
         }
-        let byte = u64::from(from.offset()) + rng.below(u64::from(to.offset() - from.offset()));
-        self.disk.flip(&segment::name(from.segment()), 8 * byte + rng.below(8))
+        let name = segment::name(from.segment());
+        let batch = u64::from(from.offset())..u64::from(to.offset());
+        let byte = batch.start + rng.below(batch.end - batch.start);
+        let flips = self.disk.flip(&name, 8 * byte + rng.below(8));
+        self.rotten = flips.then_some((name, batch)).or(self.rotten.take());
+        flips
     }
 
     fn die(&mut self) {
@@ -299,15 +362,27 @@ impl<M: Media> LogStore for Stored<M> {
 
     fn lose_power(&mut self, rng: &mut Rng) {
         self.disk.set_faults(|faults| faults.fail_sync_after = None);
-        if let Some((Opened { mut log, mut writer, .. }, mut waiting)) = self.end_of_life() {
+        let life = self.end_of_life();
+        let writes_state = self.states.is_writing();
+        if writes_state || life.is_some() {
             // I2.
             let after = rng.below(OPERATIONS);
             self.disk.set_faults(|faults| faults.cut_after = Some(after));
+        }
+        // Two threads: either may be the one that the power fails under.
+        let is_state_first = writes_state && rng.chance(1, 2);
+        if is_state_first {
+            self.states.die(OPERATIONS);
+        }
+        if let Some((Opened { mut log, mut writer, .. }, mut waiting)) = life {
             while let Some(batch) = waiting.take().or_else(|| log.take()) {
                 if writer.write(&batch).is_err() {
                     break;
                 }
             }
+        }
+        if writes_state && !is_state_first {
+            self.states.die(OPERATIONS);
         }
         self.disk.power_cut(rng);
     }
@@ -329,6 +404,10 @@ impl<M: Media> LogStore for Stored<M> {
             opened = storage::log::open(&self.media, &options(), LOG);
         }
         self.opened = Some(opened.map_err(|error| match error {
+            // I4
+            OpenError::Damaged(damage) if !self.is_where_it_rotted(&damage) => {
+                Unusable::Broken(format!("{damage}; but {:?} rotted", self.rotten))
+            }
             OpenError::Damaged(damage) => Unusable::Damaged(damage.to_string()),
             error @ (OpenError::Io { .. } | OpenError::Options(_)) => {
                 Unusable::Broken(error.to_string())

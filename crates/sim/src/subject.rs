@@ -3,7 +3,7 @@
 //! The world is compiled once: it knows its members as [`Life`], and of their kind what [`Species`]
 //! says. Only a member itself is compiled for each protocol and each planted bug.
 
-use crate::{NodeHost, Store};
+use crate::{NodeHost, Snapshots, Store};
 use base::{Inbox, Instant, MemberSet, Prefix, Rank, Slot};
 use proto::disk::DiskEvent;
 use proto::durable::{Change, ChangeRefused, Configuration, StateHead};
@@ -72,8 +72,8 @@ pub trait Subject: Life + Sized {
     /// What its disk is made of.
     const STORE: Store = Store::Model;
 
-    /// A planted bug of the runtime: snapshots lack what each client has asked last.
-    const SNAPSHOT_WITHOUT_SESSIONS: bool = false;
+    /// How the runtime makes snapshots.
+    const SNAPSHOTS: Snapshots = Snapshots::Sound;
 
     /// How many words its region has.
     fn n_words(members: usize, shape: &Shape) -> usize;
@@ -159,7 +159,7 @@ pub(crate) struct Species {
     pub(crate) is_durable: bool,
     pub(crate) has_operator: bool,
     pub(crate) store: Store,
-    pub(crate) snapshot_without_sessions: bool,
+    pub(crate) snapshots: Snapshots,
     pub(crate) n_words: fn(usize, &Shape) -> usize,
     pub(crate) start: fn(&Setup, &mut NodeHost<'_>) -> Box<dyn Life>,
 }
@@ -170,7 +170,7 @@ impl Species {
             is_durable: S::IS_DURABLE,
             has_operator: S::HAS_OPERATOR,
             store: S::STORE,
-            snapshot_without_sessions: S::SNAPSHOT_WITHOUT_SESSIONS,
+            snapshots: S::SNAPSHOTS,
             n_words: S::n_words,
             start: |setup, host| Box::new(S::start(setup, host)),
         }

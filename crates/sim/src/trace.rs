@@ -44,6 +44,7 @@ pub(crate) enum Topic {
     Phase,
     Disk,
     Operator,
+    Snapshot,
 }
 
 /// The record of a run.
@@ -67,14 +68,7 @@ impl Trace {
         }
         self.n_records += 1;
         if let Some(text) = &mut self.text {
-            // Writing to a String cannot fail.
-            let _ = writeln!(
-                text,
-                "{:>6}.{:06} r{node} {:<11} {a:#x} {b:#x}",
-                now / 1_000_000,
-                now % 1_000_000,
-                format!("{topic:?}"),
-            );
+            write_line(text, now, node, topic, a, b);
         }
     }
 
@@ -89,6 +83,19 @@ impl Trace {
     pub(crate) fn into_text(self) -> String {
         self.text.unwrap_or_default()
     }
+}
+
+/// Replays only have a text: what writes it stays out of the way of what does not.
+#[cold]
+fn write_line(text: &mut String, now: u64, node: usize, topic: Topic, a: u64, b: u64) {
+    // Writing to a String cannot fail.
+    let _ = writeln!(
+        text,
+        "{:>6}.{:06} r{node} {:<11} {a:#x} {b:#x}",
+        now / 1_000_000,
+        now % 1_000_000,
+        format!("{topic:?}"),
+    );
 }
 
 #[cfg(test)]

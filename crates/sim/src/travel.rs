@@ -3,10 +3,9 @@
 //! - I1 A donor lives, runs, is reachable, holds a state, and covers what was asked for: a learner
 //!   gives nothing away. By construction: `on_fetch` looks at all of it at one instant.
 
-use crate::coverage::Mark;
 use crate::plan::MS;
 use crate::queue::Happening;
-use crate::trace::Topic;
+use crate::states::State;
 use crate::world::{FETCH_NS_MAX, World};
 
 impl World {
@@ -35,7 +34,7 @@ impl World {
         let donor = donors[self.rng.below(donors.len() as u64) as usize];
         let applied = self.shells[donor].order.applied();
         let head = self.machines[donor].as_ref().and_then(|machine| machine.state_head(applied));
-        let parcel = (self.shells[donor].kv.clone(), applied, head);
+        let parcel = State { kv: self.shells[donor].kv.clone(), prefix: applied, head };
         self.shells[node].parcel = Some(parcel);
         self.net.queue.push(now + delay, Happening::Install { node: node as u8, life });
     }
@@ -51,22 +50,12 @@ impl World {
             self.net.queue.push(now + MS, Happening::Install { node: node as u8, life });
             return;
         }
-        let Some((kv, prefix, head)) = self.shells[node].parcel.take() else { return };
+        let Some(parcel) = self.shells[node].parcel.take() else { return };
         let Some(mut machine) = self.machines[node].take() else { return };
         let needed = self.shells[node].needs.take();
-        if prefix >= self.shells[node].order.applied() {
-            self.net.coverage.hit(Mark::StateInstalled);
-            self.net.trace.record(now, node, Topic::Install, prefix.0, 0);
-            self.shells[node].kv = kv;
-            self.shells[node].order.installed(prefix);
-            if self.species.is_durable {
-                // Before the log lets go of what the state replaces.
-                self.keep_snapshot(node, head);
-            }
-            self.with_host(node, |host, clock| machine.install(prefix, head, clock, host));
-            self.heed(node, &mut *machine);
-        }
-        let short = needed.is_some_and(|needed| needed > self.shells[node].order.applied());
+        let reached = parcel.prefix.max(self.shells[node].order.applied());
+        self.receive(node, &mut *machine, parcel);
+        let short = needed.is_some_and(|needed| needed > reached);
         if short && self.shells[node].needs.is_none() {
             // More was asked for while this state was under way.
             self.shells[node].needs = needed;

@@ -1,5 +1,6 @@
 //! Velos as a subject, and the bugs that the sweep must find in it.
 
+use crate::durable::{Alone, Around, Operated};
 use crate::member::{self, Member};
 use crate::sweep::{Mutant, mutant};
 use core::marker::PhantomData;
@@ -13,12 +14,16 @@ use proto::velos::{
 /// A member that replicates by (this variant of) Velos.
 pub type Velos<V> = Member<Kind<V>>;
 
+/// The same, with an operator who changes the members.
+pub type VelosMembers<V> = Member<Kind<V, Operated>>;
+
 /// Velos, as a kind of member.
 #[derive(Debug)]
-pub struct Kind<V: Variant>(PhantomData<V>);
+pub struct Kind<V: Variant, A: Around = Alone>(PhantomData<(V, A)>);
 
-impl<V: Variant> member::Kind for Kind<V> {
+impl<V: Variant, A: Around> member::Kind for Kind<V, A> {
     const NAME: &'static str = V::NAME;
+    const HAS_OPERATOR: bool = A::HAS_OPERATOR;
     type Machine = Machine<V>;
 
     fn layout(members: usize, shape: &proto::velos::Shape) -> Layout {
@@ -38,8 +43,8 @@ impl<V: Variant> member::Kind for Kind<V> {
     }
 }
 
-/// Declares a variant with one planted bug, and lists it.
-macro_rules! mutants {
+/// Declares variants with one planted bug each.
+macro_rules! variants {
     ($($name:ident: $flag:ident),* $(,)?) => {
         $(
             enum $name {}
@@ -49,8 +54,15 @@ macro_rules! mutants {
                 const $flag: bool = true;
             }
         )*
+    };
+}
 
-        /// Every planted bug, by name.
+/// The same, and lists them.
+macro_rules! mutants {
+    ($($name:ident: $flag:ident),* $(,)?) => {
+        variants! { $($name: $flag,)* }
+
+        /// Every planted bug of a log whose members never change, by name.
         pub fn mutants() -> Vec<Mutant> {
             vec![
                 $(mutant::<Velos<$name>, Velos<variant::Sound>>(),)*
@@ -58,6 +70,28 @@ macro_rules! mutants {
             ]
         }
     };
+}
+
+/// The same, of members that change.
+macro_rules! members_mutants {
+    ($($name:ident: $flag:ident),* $(,)?) => {
+        variants! { $($name: $flag,)* }
+
+        /// Every planted bug of a change of members, by name.
+        pub fn members_mutants() -> Vec<Mutant> {
+            vec![$(mutant::<VelosMembers<$name>, VelosMembers<variant::Sound>>(),)*]
+        }
+    };
+}
+
+members_mutants! {
+    CountRemoved: COUNT_REMOVED,
+    AnyIncarnation: ANY_INCARNATION,
+    GovernAtOnce: GOVERN_AT_ONCE,
+    PrepareAhead: PREPARE_AHEAD,
+    ChangeUnsettled: CHANGE_UNSETTLED,
+    PromoteBeforeCaughtUp: PROMOTE_BEFORE_CAUGHT_UP,
+    AnyClaim: ANY_CLAIM,
 }
 
 mutants! {

@@ -13,7 +13,7 @@ use crate::durable::Disks;
 use crate::faults::Faults;
 use crate::ledger::{Ledger, Reply};
 use crate::net::Net;
-use crate::node::{NodeHost, Request, Shell, Waiting};
+use crate::node::{NodeHost, Shell};
 use crate::operator::Operator;
 use crate::plan::{MS, Plan};
 use crate::queue::{Fault, Happening};
@@ -21,7 +21,7 @@ use crate::subject::{Life, Species};
 use crate::trace::{Topic, Trace};
 use crate::{Birth, Config, Outcome, Property, Provider, Setup, Subject, kv};
 use base::{Event, MemberSet, Prefix, Rank, Rng};
-use proto::{Note, Refused, Role, Ticket};
+use proto::{Note, Role};
 
 /// In which part of a run the world is (I2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,8 +38,6 @@ pub(crate) const N_LIVE_OPERATIONS: u32 = 5;
 const N_RECORDS_MAX: u64 = 3_000_000;
 /// The longest that a state travels from one node to another.
 pub(crate) const FETCH_NS_MAX: u64 = 5 * MS;
-/// A refused read is tried again so many times before its client hears of it.
-const N_READS_MAX: usize = 64;
 
 /// The simulated world around members of one kind.
 pub(crate) struct World {
@@ -62,9 +60,10 @@ pub(crate) struct World {
     /// Changes the members, where they change.
     pub(crate) operator: Option<Operator>,
     scratch: Vec<u64>,
-    batch: Vec<kv::Command>,
-    value: Vec<u8>,
-    spare: base::Inbox,
+    pub(crate) batch: Vec<kv::Command>,
+    pub(crate) value: Vec<u8>,
+    /// What the loop that runs takes in; between two runs an empty one.
+    taken_in: base::Inbox,
     notes: Vec<Note>,
 }
 
@@ -78,10 +77,11 @@ pub(crate) fn run_species(species: &Species, config: &Config, seed: u64) -> Outc
     let mut rng = Rng::new(seed);
     let mut plan = Plan::draw(config, &mut rng);
     if species.is_durable {
-        plan.disks = Disks::draw(seed, species, &mut plan.kinds, plan.weather.provider);
+        plan.disks = Disks::draw(seed, &mut plan.kinds, plan.weather.provider);
     }
-    let operator = species.has_operator.then(|| Operator::draw(seed, config, &mut plan));
-    let mut world = World::new(*species, plan, rng, config.trace);
+    let operator =
+        species.has_operator.then(|| Operator::draw(seed, config, &mut plan, species.is_durable));
+    let mut world = World::new(species.equipped(seed), plan, rng, config.trace);
     world.operator = operator;
     world.begin();
     world.run_to_the_end();
@@ -105,7 +105,7 @@ impl World {
             net,
             machines: (0..members).map(|_| None).collect(),
             shells: (0..members).map(|_| Shell::new()).collect(),
-            disks: (0..members).map(|_| Disk::new(species.store)).collect(),
+            disks: (0..members).map(|_| Disk::new(species.store, species.snapshots)).collect(),
             ledger: Ledger::new(plan.shape.ring_slots),
             clients: (0..plan.n_clients).map(|_| Client::new(rng.fork())).collect(),
             faults: Faults::new(rng.fork(), members),
@@ -117,7 +117,7 @@ impl World {
             scratch: Vec::new(),
             batch: Vec::new(),
             value: Vec::new(),
-            spare: base::Inbox::new(),
+            taken_in: base::Inbox::new(),
             notes: Vec::new(),
             plan,
             rng,
@@ -202,6 +202,7 @@ impl World {
             Happening::Install { node, life } => self.on_install(node as usize, life),
             Happening::PowerCut(node) => self.on_power_cut(node as usize),
             Happening::Disk { node, life } => self.on_disk(node as usize, life),
+            Happening::Snapshot { node, life } => self.on_snapshot(node as usize, life),
             Happening::Phase => self.on_phase(),
         }
     }
@@ -214,7 +215,7 @@ impl World {
         let now = self.net.now();
         for peer in 0..members {
             let index = self.net.link_index(node, peer);
-            self.net.links[index].clear();
+            self.net.links[index].renew();
             self.net.links[index].up = peer == node;
         }
         let process = &mut self.net.processes[node];
@@ -232,7 +233,11 @@ impl World {
             }
         }
         if let Birth::Joined { .. } = birth {
-            self.net.clear_region(node);
+            if self.memories_change() {
+                self.replace_memory(node);
+            } else {
+                self.net.clear_region(node);
+            }
         }
         let setup = Setup {
             me: Rank::at(node),
@@ -261,6 +266,11 @@ impl World {
                 (_, Birth::Fresh) if self.founders().contains(Rank::at(peer)) => {
                     self.net.connect(out);
                 }
+                // There is nothing to map where nobody ever sat.
+                (Provider::Shm, _) if self.memories_change() && !self.is_taken(peer) => {}
+                (Provider::Shm, Birth::Joined { .. }) if self.memories_change() => {
+                    self.net.connect(out);
+                }
                 (Provider::Shm, _) => {
                     self.net.connect(out);
                     self.net.tell(peer, Event::LinkUp(Rank::at(node)));
@@ -280,6 +290,15 @@ impl World {
         node: usize,
         act: impl FnOnce(&mut NodeHost<'_>, base::Instant) -> T,
     ) -> T {
+        self.with_inbox(node, |host, clock, _| act(host, clock))
+    }
+
+    /// The same, with what its loop takes in.
+    fn with_inbox<T>(
+        &mut self,
+        node: usize,
+        act: impl FnOnce(&mut NodeHost<'_>, base::Instant, &base::Inbox) -> T,
+    ) -> T {
         let clock = self.net.processes[node].clock.at(self.net.now());
         let mut host = NodeHost {
             me: Rank::at(node),
@@ -289,7 +308,7 @@ impl World {
             ledger: &mut self.ledger,
             scratch: &mut self.scratch,
         };
-        let result = act(&mut host, clock);
+        let result = act(&mut host, clock, &self.taken_in);
         if self.species.is_durable {
             self.plan_flushes(node);
         }
@@ -309,21 +328,21 @@ impl World {
 
     // ---- the loop of one node ----
 
+    #[inline(never)]
     fn on_run(&mut self, node: usize) {
         let process = &mut self.net.processes[node];
         if !process.runs() {
             return;
         }
         let Some(mut machine) = self.machines[node].take() else { return };
-        std::mem::swap(&mut process.inbox, &mut self.spare);
-        let inbox = std::mem::take(&mut self.spare);
-        let n_events = inbox.len() as u64;
+        std::mem::swap(&mut process.inbox, &mut self.taken_in);
+        let n_events = self.taken_in.len() as u64;
+        let breaks = self.net.tells_of_breaks(node);
         if self.species.is_durable {
             self.attend_disk(node, &mut *machine);
         }
-        self.with_host(node, |host, clock| machine.run(&inbox, clock, host));
-        self.spare = inbox;
-        self.spare.clear();
+        self.with_inbox(node, |host, clock, inbox| machine.run(inbox, clock, host));
+        self.taken_in.clear();
         self.heed(node, &mut *machine);
         self.serve(node, &mut *machine);
         self.heed(node, &mut *machine);
@@ -349,130 +368,35 @@ impl World {
         self.net.processes[node].leads = status.role == Role::Leader;
         if self.species.is_durable {
             self.look_at_disks(node, &*machine);
+        } else if self.species.has_operator {
+            self.look_at_members(node, &*machine);
         }
         if status.role == Role::Candidate {
             self.lay_ambush_for_candidate(node);
         }
         let busy = 1 + self.net.rng.below(2 * self.net.processes[node].effort);
         self.net.processes[node].busy_until = now + busy;
+        self.net.breaks_are_heard(node, breaks);
         let deadline = self.net.processes[node].clock.when(machine.deadline());
         self.net.arm_run(node, deadline);
         self.machines[node] = Some(machine);
     }
 
-    /// Requests that wait: reads to check, writes to propose.
-    fn serve(&mut self, node: usize, machine: &mut dyn Life) {
-        let status = machine.status();
-        let mut arrived = std::mem::take(&mut self.shells[node].arrived);
-        for request in arrived.drain(..) {
-            let shell = &mut self.shells[node];
-            if status.role == Role::Learner {
-                self.turn_away(node, machine, request);
-            } else if request.command.ask == kv::Ask::Read {
-                shell.to_read.push(request);
-            } else if status.role != Role::Leader {
-                self.turn_away(node, machine, request);
-            } else {
-                shell.waiting[request.command.client as usize] = Some(Waiting {
-                    sequence: request.command.sequence,
-                    attempt: request.attempt,
-                    proposed: false,
-                });
-                shell.to_propose.push(request);
-            }
-        }
-        self.shells[node].arrived = arrived;
-        if !self.shells[node].to_read.is_empty() {
-            self.check_reads(node, machine);
-        }
-        while !self.shells[node].to_propose.is_empty() {
-            if !self.propose(node, machine) {
-                break;
-            }
-        }
-    }
-
-    fn check_reads(&mut self, node: usize, machine: &mut dyn Life) {
-        let shell = &mut self.shells[node];
-        shell.next_ticket += 1;
-        let ticket = Ticket(shell.next_ticket);
-        shell.checking.extend(shell.to_read.drain(..).map(|request| (ticket, request)));
-        self.with_host(node, |host, clock| machine.read(ticket, clock, host));
-    }
-
-    /// Proposes one batch; false if it has to wait.
-    fn propose(&mut self, node: usize, machine: &mut dyn Life) -> bool {
-        let n_max = kv::commands_max(machine.value_bytes_max());
-        let shell = &mut self.shells[node];
-        self.batch.clear();
-        self.batch.extend(shell.to_propose.iter().take(n_max).map(|request| request.command));
-        let number = self.ledger.proposals.next_number();
-        let mut value = std::mem::take(&mut self.value);
-        kv::encode(number, &self.batch, &mut value);
-        let life = self.net.processes[node].life;
-        let origin = crate::checks::validity::Origin { node: node as u8, life };
-        // Noted first: a machine may deliver before it returns.
-        self.ledger.proposals.proposed(&value, origin);
-        for command in &self.batch {
-            if let Some(waiting) = &mut self.shells[node].waiting[command.client as usize] {
-                waiting.proposed = true;
-            }
-        }
-        let proposed = self.with_host(node, |host, clock| machine.propose(&value, clock, host));
-        self.value = value;
-        let now = self.net.now();
-        let n = self.batch.len();
-        match proposed {
-            Ok(slot) => {
-                self.net.trace.record(now, node, Topic::Propose, slot.0, n as u64);
-                if n > 1 {
-                    self.net.coverage.hit(Mark::Batched);
-                }
-                self.shells[node].to_propose.drain(..n);
-                self.lay_ambush(node);
-                true
-            }
-            Err(Refused::Full) => {
-                self.net.trace.record(now, node, Topic::Refused, 0, n as u64);
-                self.net.coverage.hit(Mark::WindowFull);
-                for command in &self.batch {
-                    if let Some(waiting) = &mut self.shells[node].waiting[command.client as usize] {
-                        waiting.proposed = false;
-                    }
-                }
-                false
-            }
-            Err(Refused::NotLeader) => {
-                let requests = std::mem::take(&mut self.shells[node].to_propose);
-                for request in requests {
-                    self.shells[node].waiting[request.command.client as usize] = None;
-                    self.turn_away(node, machine, request);
-                }
-                false
-            }
-            Err(Refused::TooLong) => {
-                unreachable!("a batch of {} bytes was cut to value_bytes_max", self.value.len())
-            }
-        }
-    }
-
-    fn turn_away(&mut self, node: usize, machine: &dyn Life, request: Request) {
-        self.net.coverage.hit(Mark::NotLeader);
-        let hint = machine.trusted().map(|rank| rank.index() as u8).filter(|at| *at != node as u8);
-        let reply = Reply::NotLeader(hint);
-        self.with_host(node, |host, _| host.reply(request.command.client, request.attempt, reply));
-    }
-
     /// Does what the machine's notes ask for.
+    #[inline]
     pub(crate) fn heed(&mut self, node: usize, machine: &mut dyn Life) {
         while !self.shells[node].notes.is_empty() {
-            std::mem::swap(&mut self.notes, &mut self.shells[node].notes);
-            let mut notes = std::mem::take(&mut self.notes);
-            for note in notes.drain(..) {
-                self.on_note(node, machine, note);
-            }
-            self.notes = notes;
+            self.heed_noted(node, machine);
         }
+    }
+
+    fn heed_noted(&mut self, node: usize, machine: &mut dyn Life) {
+        std::mem::swap(&mut self.notes, &mut self.shells[node].notes);
+        let mut notes = std::mem::take(&mut self.notes);
+        for note in notes.drain(..) {
+            self.on_note(node, machine, note);
+        }
+        self.notes = notes;
     }
 
     fn on_note(&mut self, node: usize, machine: &mut dyn Life, note: Note) {
@@ -523,6 +447,10 @@ impl World {
             Note::NeedState(prefix) => {
                 self.net.trace.record(now, node, Topic::NeedState, prefix.0, 0);
                 let shell = &mut self.shells[node];
+                if shell.installing.is_some() {
+                    // It asks again if what is here is not enough.
+                    return;
+                }
                 let asked = shell.needs.is_some();
                 shell.needs = Some(shell.needs.unwrap_or_default().max(prefix));
                 if !asked {
@@ -532,13 +460,6 @@ impl World {
                 }
             }
         }
-    }
-
-    fn take_reads(&mut self, node: usize, ticket: Ticket) -> Vec<Request> {
-        let checking = &mut self.shells[node].checking;
-        assert!(checking.len() <= N_READS_MAX * kv::N_CLIENTS, "reads that nobody answers pile up");
-        let of_ticket = checking.extract_if(.., |(of, _)| *of == ticket);
-        of_ticket.map(|(_, request)| request).collect()
     }
 
     fn cover_leading(&mut self, node: usize, ballot: u64) {

@@ -47,6 +47,26 @@ fn primcast_survives_a_sweep_that_reaches_the_interesting_cases() {
 }
 
 #[test]
+fn primcast_comes_back_from_its_disks_under_every_rule() {
+    let stable = Config { recovers: true, ..Config::default() };
+    let counts = clean::<Primcast>(&stable, 150).counts;
+    for (what, n) in [
+        ("restarts", counts.restarts),
+        ("power cuts of everything", counts.power_cuts),
+        ("crashes of primaries", counts.crashes_of_primaries),
+        ("new primaries", counts.new_primaries),
+        ("states for members that fell behind", counts.states),
+    ] {
+        assert!(n > 0, "never reached: {what}");
+    }
+    for rule in RULES {
+        clean::<Primcast>(&Config { rule, ..stable.clone() }, 60);
+    }
+    let five = Config { members: Some(5), groups: Some(2), restless: true, ..stable };
+    clean::<Primcast>(&five, 40);
+}
+
+#[test]
 fn every_protocol_survives_restless_groups() {
     for members in [3, 5] {
         let config =
@@ -135,6 +155,7 @@ fn p95_ms(hybrid: bool, outstanding: usize) -> u64 {
         protocol: wan::Protocol::Primcast,
         rule: Rule::Plain,
         hybrid,
+        commutes: false,
         destinations: 2,
         pace: wan::Pace::Closed { outstanding },
         warm_up_ns: 500 * MS,

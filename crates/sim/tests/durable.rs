@@ -2,7 +2,7 @@
 //! tests.
 
 use proto::durable::variant::Sound;
-use sim::durable::{Durable, DurableMembers, members_mutants, mutants};
+use sim::durable::{Durable, DurableLog, DurableMembers, log_mutants, members_mutants, mutants};
 use sim::script::{Operation, PATIENCE, Script};
 use sim::{Config, Mark, Provider, Report, Shape, sweep};
 use std::ops::Range;
@@ -23,7 +23,8 @@ fn sound_durable_survives_a_sweep_that_reaches_the_interesting_cases() {
     // Clients with one operation each seldom fill a window, and a follower answers no read, but for
     // one that was deposed in the moment when it was checked.
     let rare = [Mark::WindowFull, Mark::FollowerRead];
-    let is_due = |mark: &Mark| !mark.needs_cas() && !mark.needs_operator() && !rare.contains(mark);
+    let needs_more = |mark: &Mark| mark.needs_cas() || mark.needs_operator() || mark.needs_files();
+    let is_due = |mark: &Mark| !needs_more(mark) && !rare.contains(mark);
     let missing: Vec<Mark> = report.coverage.missing().filter(is_due).collect();
     assert!(missing.is_empty(), "never reached: {missing:?}");
 }
@@ -63,12 +64,46 @@ fn a_short_sweep_finds_most_planted_bugs() {
     }
 }
 
+/// Snapshots in files, by the code that ships, over disks that fail in the middle of one.
 #[test]
-fn members_change_under_faults_and_every_kind_of_change_is_reached() {
+fn snapshots_in_files_survive_a_sweep_and_most_planted_bugs_do_not() {
+    let report = sweep::<DurableLog<Sound>>(&Config::default(), 0..60, |_| true);
+    assert!(report.findings.is_empty(), "{:?}", report.findings);
+    for mark in [Mark::SnapshotTaken, Mark::SnapshotFailed, Mark::StateInstalled] {
+        assert!(report.coverage.count(mark) > 0, "{mark:?} was never reached");
+    }
+    let caught: Vec<&str> = log_mutants()
+        .iter()
+        .filter(|mutant| mutant.hunt(&Config::default(), 0, 60).is_some())
+        .map(|mutant| mutant.name)
+        .collect();
+    for name in [
+        "SNAPSHOT_MIXES_PREFIXES",
+        "CUT_BEFORE_SNAPSHOT",
+        "REMOVE_OLD_SNAPSHOT_FIRST",
+        "SNAPSHOT_WITHOUT_DIRECTORY_SYNC",
+    ] {
+        assert!(caught.contains(&name), "{name} survived; caught: {caught:?}");
+    }
+}
+
+#[test]
+#[ignore = "minutes; `gregale sim --protocol durable-log --mutants` is the same"]
+fn every_planted_bug_of_log_and_snapshots_is_caught() {
+    let survivors: Vec<&str> = log_mutants()
+        .iter()
+        .filter(|mutant| mutant.hunt(&Config::default(), 0, 3000).is_none())
+        .map(|mutant| mutant.name)
+        .collect();
+    assert!(survivors.is_empty(), "survived: {survivors:?}");
+}
+
+#[test]
+fn members_change_under_faults_and_every_change_and_fault_is_reached() {
     let report = sweep::<DurableMembers<Sound>>(&Config::default(), 0..60, |_| true);
     assert!(report.findings.is_empty(), "{:?}", report.findings);
-    let missing: Vec<Mark> =
-        report.coverage.missing().filter(|mark| mark.needs_operator()).collect();
+    let is_due = |mark: &Mark| mark.needs_operator() || mark.needs_disk();
+    let missing: Vec<Mark> = report.coverage.missing().filter(is_due).collect();
     assert!(missing.is_empty(), "never reached: {missing:?}");
 }
 

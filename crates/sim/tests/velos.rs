@@ -2,7 +2,7 @@
 
 use proto::velos::variant::{Narrow, Sound};
 use sim::script::{Operation, PATIENCE, Script};
-use sim::velos::{Velos, mutants};
+use sim::velos::{Velos, VelosMembers, members_mutants, mutants};
 use sim::{Config, Mark, Provider, Report, Shape, Subject, sweep};
 use std::time::Duration;
 
@@ -31,6 +31,26 @@ fn sound_velos_survives_a_sweep_that_reaches_the_interesting_cases() {
 fn narrow_words_fall_back_to_messages_and_stay_safe() {
     let report = clean::<Velos<Narrow>>(0..40);
     assert!(report.coverage.count(Mark::MachineMessage) > 0);
+}
+
+/// Memory is lost with its seat, and comes back as another incarnation.
+#[test]
+fn members_change_under_faults_and_every_kind_of_change_is_reached() {
+    let report = clean::<VelosMembers<Sound>>(0..60);
+    let is_due = |mark: &Mark| !mark.needs_disk() && *mark != Mark::MachineMessage;
+    let missing: Vec<Mark> = report.coverage.missing().filter(is_due).collect();
+    assert!(missing.is_empty(), "never reached: {missing:?}");
+}
+
+/// `gregale sim --protocol velos-members --mutants` hunts for longer.
+#[test]
+fn a_short_sweep_finds_every_planted_bug_of_a_change_of_members() {
+    let survivors: Vec<&str> = members_mutants()
+        .iter()
+        .filter(|mutant| mutant.hunt(&Config::default(), 0, 120).is_none())
+        .map(|mutant| mutant.name)
+        .collect();
+    assert!(survivors.is_empty(), "survived: {survivors:?}");
 }
 
 /// The bugs that a short sweep finds; `gregale sim --mutants` hunts all of them for longer.

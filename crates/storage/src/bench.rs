@@ -1,12 +1,14 @@
 //! What a durable record costs, beside what the disk costs: `floor_*` and ours in one run.
 //!
-//! The three are measured in turns, so that a noisy neighbour hurts all of them alike.
+//! All are measured in turns, so that a noisy neighbour hurts all of them alike.
 
 use crate::committer::{Committer, Report};
 use crate::log::{self, Options, Prepared};
 use crate::media::{Media, Os};
 use base::{Ballot, Instant};
+use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
@@ -18,11 +20,18 @@ pub struct Samples {
     pub floor_4k_ns: Vec<u64>,
     /// A 512-byte write and fdatasync in such a file.
     pub floor_512_ns: Vec<u64>,
+    /// A 4 KiB write past the page cache (`O_DIRECT`) and fdatasync in such a file; empty where the
+    /// file system refuses that.
+    pub floor_direct_ns: Vec<u64>,
     /// Append, sync, take, write and done of one entry, in one thread.
     pub log_ns: Vec<u64>,
     /// The same through the committer thread, from the request to its report.
     pub committer_ns: Vec<u64>,
 }
+
+/// Where it may be written from past the page cache.
+#[repr(align(4096))]
+struct Page([u8; 4096]);
 
 /// Longest wait for one record.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -44,6 +53,10 @@ fn measure_in(dir: &Path, payload: usize, n: usize) -> io::Result<Samples> {
     let len = (n.max(1) * 4096) as u64;
     let floor_4k = written(&floor, "4k", len)?;
     let floor_512 = written(&floor, "512", len)?;
+    drop(written(&floor, "direct", len)?);
+    let direct_flag = rustix::fs::OFlags::DIRECT.bits().cast_signed();
+    let floor_direct =
+        OpenOptions::new().write(true).custom_flags(direct_flag).open(dir.join("floor/direct"));
 
     let options = Options::default();
     let open = |sub: &str| -> io::Result<_> {
@@ -60,21 +73,28 @@ fn measure_in(dir: &Path, payload: usize, n: usize) -> io::Result<Samples> {
     })?;
     let mut through = threaded.log;
 
-    let (block, bytes) = (vec![1; 4096], vec![2; payload]);
+    let (block, bytes) = (Box::new(Page([1; 4096])), vec![2; payload]);
     let mut samples = Samples::default();
     let start = std::time::Instant::now();
     let now = || start.elapsed().as_nanos() as u64;
     let mut reports = Vec::new();
     for i in 0..n as u64 {
         let at = now();
-        floor.write_at(&floor_4k, i * 4096, &block)?;
+        floor.write_at(&floor_4k, i * 4096, &block.0)?;
         floor.sync(&floor_4k)?;
         samples.floor_4k_ns.push(now() - at);
 
         let at = now();
-        floor.write_at(&floor_512, i * 512, &block[..512])?;
+        floor.write_at(&floor_512, i * 512, &block.0[..512])?;
         floor.sync(&floor_512)?;
         samples.floor_512_ns.push(now() - at);
+
+        if let Ok(file) = &floor_direct {
+            let at = now();
+            file.write_all_at(&block.0, i * 4096)?;
+            file.sync_data()?;
+            samples.floor_direct_ns.push(now() - at);
+        }
 
         let at = now();
         let log = &mut direct.log;
@@ -154,7 +174,7 @@ fn restart_in(dir: &Path, payload: usize, n: u64) -> io::Result<Restart> {
 }
 
 /// A file whose blocks are allocated and written.
-fn written(media: &Os, name: &str, len: u64) -> io::Result<std::fs::File> {
+fn written(media: &Os, name: &str, len: u64) -> io::Result<File> {
     let file = media.create(name, len)?;
     media.write_at(&file, 0, &vec![0; len as usize])?;
     media.sync(&file)?;
@@ -166,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_of_the_four_is_measured_and_nothing_is_left_behind() {
+    fn each_is_measured_and_nothing_is_left_behind() {
         let dir = tempfile::tempdir().unwrap();
         let samples = measure(dir.path(), 32, 3).unwrap();
         for times in
@@ -174,6 +194,7 @@ mod tests {
         {
             assert_eq!(times.len(), 3);
         }
+        assert!([0, 3].contains(&samples.floor_direct_ns.len()), "all of them, or refused");
         let restart = measure_restart(dir.path(), 100, 5).unwrap();
         assert_eq!((restart.n_entries, restart.n_bytes), (5, 500));
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);

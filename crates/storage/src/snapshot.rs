@@ -216,6 +216,12 @@ impl<M: Media> SnapshotWriter<M> {
         media.sync_dir().map_err(|e| failed(media, slot, "syncing the directory of", e))?;
         Ok(slot)
     }
+
+    /// Leaves it as it is, unfinished, as a process does that dies: for simulators. [`clear`]
+    /// removes it.
+    pub fn leave(mut self) {
+        self.is_finished = true;
+    }
 }
 
 impl<M: Media> Drop for SnapshotWriter<M> {

@@ -111,11 +111,16 @@ fn i2_a_full_disk_is_told_with_its_place_and_goes_on_by_itself() {
     // The next segment may be there already: fill until the one after that does not fit.
     rig.disk.set_faults(|faults| faults.capacity = Some(70_000));
     let mut last = flush;
+    let mut reports = Vec::new();
     for _ in 0..30 {
         last = rig.append(3000);
-        rig.pump().unwrap();
+        // A committer that is quick tells that the disk is full amid these already, and once.
+        reports.extend(rig.pump().unwrap());
     }
-    let reports = rig.until(|report| matches!(report, Report::Full(_))).unwrap();
+    let is_full = |report: &Report| matches!(report, Report::Full(_));
+    if !reports.iter().any(is_full) {
+        reports.extend(rig.until(is_full).unwrap());
+    }
     let full = reports.iter().find(|report| matches!(report, Report::Full(_)));
     assert!(format!("{full:?}").contains("a simulated disk is full"), "{full:?}");
     assert!(!reports.contains(&Report::Synced(last)), "I2: not all of it fits");

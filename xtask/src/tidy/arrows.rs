@@ -21,7 +21,7 @@ const ALLOWED: [(&str, &[&str]); 17] = [
     ("sim", &["base", "proto", "check", "storage"]),
     ("runtime", &["base", "fabric", "proto", "region", "storage"]),
     ("kv", &["base", "fabric", "proto", "region", "runtime"]),
-    ("multicast", &["base", "fabric", "proto", "region", "runtime"]),
+    ("multicast", &["base", "fabric", "proto", "region", "runtime", "storage"]),
     (
         "bench",
         &[

@@ -5,7 +5,7 @@
 use crate::run::{Effort, report as report_of};
 use proto::amcast::linear::Rule;
 use report::figure::{Axis, FigureError, Series, lines};
-use report::{Latency, Progress, Report, Row, Value, median_rows};
+use report::{DISTRIBUTION, Latency, Progress, Report, Row, Value, median_rows};
 use sim::amcast::wan::{
     CLOCK_ERROR_NS, GROUPS, MEMBERS, Pace, Protocol, Scenario, Seen, Setting as Case, measure,
 };
@@ -23,14 +23,22 @@ struct Contender {
     protocol: Protocol,
     rule: Rule,
     hybrid: bool,
+    /// Nothing conflicts with anything.
+    commutes: bool,
 }
 
 const fn contender(name: &'static str, protocol: Protocol, rule: Rule, hybrid: bool) -> Contender {
-    Contender { name, protocol, rule, hybrid }
+    Contender { name, protocol, rule, hybrid, commutes: false }
 }
 
-const CONTENDERS: [Contender; 7] = [
+const COMMUTING: Contender = Contender {
+    commutes: true,
+    ..contender("primcast-commuting", Protocol::Primcast, Rule::Plain, false)
+};
+
+const CONTENDERS: [Contender; 8] = [
     contender("primcast", Protocol::Primcast, Rule::Plain, false),
+    COMMUTING,
     contender("primcast-hybrid", Protocol::Primcast, Rule::Plain, true),
     contender("primcast-hop", Protocol::Primcast, Rule::Hop, true),
     contender("primcast-all-groups", Protocol::Primcast, Rule::AllGroups, true),
@@ -75,6 +83,7 @@ pub fn report(setting: &Setting, effort: &Effort, is_quick: bool) -> Report {
                         protocol: contender.protocol,
                         rule: contender.rule,
                         hybrid: contender.hybrid,
+                        commutes: contender.commutes,
                         destinations,
                         pace,
                         warm_up_ns: SECOND_NS / 2,
@@ -113,7 +122,53 @@ fn row(contender: &Contender, case: &Case, seen: &Seen) -> Row {
     let row = row
         .with("virtual_per_s", seen.completed as f64 * 1e9 / case.span_ns as f64)
         .with("p95_ns", latency.percentile_ns(95.0));
-    latency.fields(row)
+    let row = latency.fields(row);
+    SHARES.fold(row, |row, share| {
+        row.with(&distribution_of(share), latency.percentile_ns(f64::from(2 * share)))
+    })
+}
+
+/// The points of a distribution: every fiftieth of all messages.
+const SHARES: std::ops::RangeInclusive<u32> = 1..=50;
+
+/// How the time is called that so many fiftieths did not exceed.
+fn distribution_of(share: u32) -> String {
+    format!("{DISTRIBUTION}p{}_ns", 2 * share)
+}
+
+/// How latencies are distributed, like figure 4.5: the share of messages that were delivered within
+/// a time, each protocol with four messages under way for each client. To two groups if that was
+/// measured.
+///
+/// # Errors
+/// [`FigureError`].
+pub fn distribution(report: &Report) -> Result<String, FigureError> {
+    let loads = || report.rows.iter().filter(|row| row.number("pipeline") == Some(4.0));
+    let of = |row: &Row| row.number("destinations");
+    let has_two = loads().any(|row| of(row) == Some(2.0));
+    let shown = if has_two { Some(2.0) } else { loads().find_map(of) };
+    let mut series: Vec<Series> = Vec::new();
+    for row in loads().filter(|row| of(row) == shown) {
+        let Some(Value::Text(name)) = row.get("protocol") else { continue };
+        let points = SHARES.filter_map(|share| {
+            let ns = row.number(&distribution_of(share))?;
+            Some((ns / 1e6, f64::from(2 * share)))
+        });
+        series.push(Series { name: name.clone(), points: points.collect() });
+    }
+    lines(
+        &format!("Wide area, {}: to {} of eight groups", regions(report), shown.unwrap_or(0.0)),
+        &Axis::linear("latency of delivery (ms)"),
+        &Axis::linear("messages (%)"),
+        &series,
+    )
+}
+
+fn regions(report: &Report) -> &'static str {
+    match report.bench.as_str() {
+        "amcast-wan-colocated" => "three regions, primaries in one",
+        _ => "eight regions, a group in each",
+    }
 }
 
 /// Throughput against latency, like figures 4.3 and 4.4: the messages to two groups if they were
@@ -136,13 +191,9 @@ pub fn picture(report: &Report) -> Result<String, FigureError> {
             None => series.push(Series { name: name.clone(), points: vec![point] }),
         }
     }
-    let regions = match report.bench.as_str() {
-        "amcast-wan-colocated" => "three regions, primaries in one",
-        _ => "eight regions, a group in each",
-    };
     let groups = shown.unwrap_or(0.0);
     lines(
-        &format!("Wide area, {regions}: messages to {groups} of eight groups"),
+        &format!("Wide area, {}: messages to {groups} of eight groups", regions(report)),
         &Axis::log("messages per virtual second"),
         &Axis::linear("p95 latency (ms)"),
         &series,

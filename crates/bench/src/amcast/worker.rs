@@ -162,6 +162,7 @@ pub fn run(spec: &Spec) -> Result<(), Box<dyn std::error::Error>> {
         nodes: spec.nodes,
         addresses: spec.addresses.clone(),
         groups,
+        commutes: false,
         clock_error_us: None,
         // A machine without time for all its processes is no reason to change primaries.
         limits: Limits {

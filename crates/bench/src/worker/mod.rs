@@ -8,6 +8,7 @@ mod member;
 pub mod order;
 mod verbs;
 
+use crate::death::Victim;
 use base::{Incarnation, Rank};
 use fabric::tcp::{TcpFabric, sentinel};
 use fabric::{Setup, shm::ShmFabric};
@@ -124,6 +125,17 @@ fn start() -> Result<(), Box<dyn std::error::Error>> {
         let _verdict = sentinel::run(&setup, &addresses)?;
         return Ok(());
     }
+    if spec.part == Part::Victim {
+        let victim = Victim::begin(&spec.directory)?;
+        if !victim.is_ready() {
+            return Err("somebody else holds the locks of a new region".into());
+        }
+        mail.outlive_nobody();
+        say(&Answer::Done);
+        loop {
+            std::hint::spin_loop();
+        }
+    }
     match spec.fabric {
         FabricKind::Shm => play(ShmFabric::create(&setup)?, &spec, &mail),
         FabricKind::Tcp => {
@@ -150,7 +162,7 @@ fn play<F: fabric::Fabric>(
     match spec.part {
         Part::Member => member::run(fabric, spec, mail),
         Part::Memory => verbs::run(fabric, spec, mail),
-        Part::Sentinel => Err("a sentinel has no fabric".into()),
+        Part::Sentinel | Part::Victim => Err("it has no fabric".into()),
     }
 }
 
@@ -162,7 +174,7 @@ const fn shape() -> Shape {
 fn setup_of(spec: &Spec) -> Setup {
     let layout = match spec.part {
         Part::Member | Part::Sentinel => velos_layout(spec.members, &shape()),
-        Part::Memory => Layout { n_words: MEMORY_WORDS, fingerprint: 1 },
+        Part::Memory | Part::Victim => Layout { n_words: MEMORY_WORDS, fingerprint: 1 },
     };
     Setup {
         cluster: spec.cluster.clone(),

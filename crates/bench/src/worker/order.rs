@@ -56,6 +56,8 @@ pub enum Part {
     Memory,
     /// Watches over a member of a tcp group and tells the others of its death.
     Sentinel,
+    /// Does nothing, busily, until it is killed.
+    Victim,
 }
 
 /// What a worker is asked to do.

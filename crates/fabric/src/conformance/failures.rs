@@ -181,3 +181,53 @@ pub fn what_is_unknown_takes_no_effect_later<G: Group>(group: &G) -> Verdict {
     }
     Ok(())
 }
+
+/// T10: of what is posted to a peer before its poster can know of a break, nothing takes effect
+/// once the link is up again, however fast that was. Twice, so that each side is the poster once.
+///
+/// # Errors
+/// What did, or what was missing.
+pub fn a_break_is_a_cut<G: Group>(group: &G) -> Verdict {
+    for (poster, lost) in [(OWNER, OTHER), (OTHER, OWNER)] {
+        cut_between(group, poster, lost)?;
+    }
+    Ok(())
+}
+
+fn cut_between<G: Group>(group: &G, poster: Rank, lost: Rank) -> Verdict {
+    let mut party = Party::open(group)?;
+    let gone = party.nodes.remove(lost.index());
+    group.withdraw(lost, gone.fabric);
+    // Back before the poster has looked. What it finds in the new, zeroed memory came later.
+    party.nodes.insert(lost.index(), Node::open(group, lost));
+    let mut posted = 0;
+    party.until("T8", "waiting to hear of a break and of its end", |party| {
+        let node = &mut party.nodes[poster.index()];
+        // The last one is posted when the poll that reports the break is over: as by somebody who
+        // deals with an event that came before the report.
+        let token = node.token();
+        node.fabric.fetch_add(lost, AT, 1, Some(token));
+        posted += 1;
+        node.log.contains(&Happening::LinkDown(lost)).then_some(())
+    })?;
+    party.until("T8", "waiting for the link to come up", |party| {
+        let node = &mut party.nodes[poster.index()];
+        node.take(|event| *event == Happening::LinkUp(lost)).map(|_| ())
+    })?;
+    let token = party.nodes[poster.index()].token();
+    party.nodes[poster.index()].fabric.fetch_add(lost, AT, 0, Some(token));
+    let reply = party.reply(poster, token)?;
+    if reply != Reply::Before(0) {
+        let what = format!("posted before a break was told, but there after it: {reply:?}");
+        return broken_promise("T10", what);
+    }
+    let of_verb = |event: &Happening| matches!(event, Happening::Completed(..));
+    let completed = party.nodes[poster.index()].log.iter().filter(|event| of_verb(event)).count();
+    if completed != posted {
+        return broken_promise("T4", format!("{completed} of {posted} verbs completed"));
+    }
+    for (at, node) in party.nodes.into_iter().enumerate() {
+        group.withdraw(Rank::at(at), node.fabric);
+    }
+    Ok(())
+}

@@ -1,4 +1,4 @@
-//! Litmus tests of the promises T1..T9, for every provider.
+//! Litmus tests of the promises T1..T10, for every provider.
 //!
 //! A provider's test file says how to make a [`Group`] and calls [`litmus_tests!`]; each litmus is
 //! a function from a fresh group to a verdict, which names the promise that was broken. So that a
@@ -65,7 +65,7 @@ pub trait Group: Sync {
 /// A promise was not kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Which: `T1` to `T9`.
+    /// Which: `T1` to `T10`.
     pub promise: &'static str,
     /// What happened instead.
     pub what: String,
@@ -113,6 +113,7 @@ macro_rules! litmus_tests {
             a_process_that_restarts_is_back 2,
             the_loss_of_a_member_is_an_event 3,
             what_is_unknown_takes_no_effect_later 2,
+            a_break_is_a_cut 2,
         );
     };
     ($make:expr; $($litmus:ident $members:literal),* $(,)?) => {$(

@@ -13,6 +13,8 @@
 //!   before its `LinkUp`.
 //! - L3 `life` never falls: lives are ordered across restarts and replacements of a node. By
 //!   construction of `region` (I5 there).
+//! - L4 New memory in the place of old is reported, and verbs are performed on it, from the poll on
+//!   that follows the one which reports `LinkDown` (T10). Tested by `a_break_is_a_cut`.
 
 use super::bell::Bell;
 use super::ring::{Consumer, Producer, Received};
@@ -76,6 +78,8 @@ pub(super) struct Link {
     mapped: Option<Mapped>,
     consumer: Option<Consumer>,
     garbled: bool,
+    /// What is there is reported at the next look (L4).
+    withheld: bool,
     trouble: Option<String>,
     dropped: u64,
 }
@@ -91,6 +95,7 @@ impl Link {
             mapped: None,
             consumer: (peer != me).then(|| Consumer::new(owner.ring(peer.index()))),
             garbled: false,
+            withheld: false,
             trouble: None,
             dropped: 0,
         }
@@ -141,6 +146,7 @@ impl Link {
             self.unmap(inbox);
         }
         self.trouble = None;
+        self.withheld = false;
         if self.mapped.is_none() {
             match Region::open_peer(directory, identity) {
                 Ok(region) => self.map(region),
@@ -167,6 +173,11 @@ impl Link {
         }
         let is_news = held > self.life || (self.state == LinkState::Down && held == self.life);
         if self.state != LinkState::Up && held > 0 && is_news {
+            // L4. (Reported in this poll: the caller's inbox holds nothing older.)
+            self.withheld = inbox.iter().any(|event| event == Event::LinkDown(self.peer));
+            if self.withheld {
+                return;
+            }
             self.life = held;
             self.state = LinkState::Up;
             inbox.push(Event::LinkUp(self.peer));
@@ -288,8 +299,8 @@ impl Link {
 
     /// Whether the next poll must look at this link.
     #[inline]
-    pub(super) fn is_garbled(&self) -> bool {
-        self.garbled
+    pub(super) fn wants_a_look(&self) -> bool {
+        self.garbled || self.withheld
     }
 
     /// Sends; false if there is no room. To the dead it is lost, as it would be on its way.

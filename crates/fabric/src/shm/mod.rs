@@ -20,6 +20,8 @@
 //!   so.
 //! - T9 the sleeper sets its flag, then looks; the waker writes, then looks at the flag: with a
 //!   SeqCst fence on both sides at least one sees the other (`ShmFabric::ring`, S2).
+//! - T10 new memory in the place of old takes verbs from the poll on that follows the one which
+//!   reported the end of its predecessor (`link.rs`, L4).
 //!
 //! # Invariants
 //! - S1 `unfenced` names every region that this node has modified since its last SeqCst fence.
@@ -42,7 +44,7 @@ mod watch;
 
 use crate::setup::{OpenError, Setup};
 use crate::{Atomicity, Capabilities, Fabric};
-use base::{Inbox, Incarnation, MAX_MEMBERS, MemberSet, Rank};
+use base::{Inbox, MAX_MEMBERS, MemberSet, Rank};
 use bell::Bell;
 use link::Link;
 use region::layout::beacon;
@@ -96,8 +98,6 @@ pub struct ShmFabric {
     hurries: u64,
     alarm: Arc<Alarm>,
     lookout: Lookout,
-    /// What it was told to watch last: each mapped region and its owner's life.
-    watched: [Option<(Incarnation, u64)>; MAX_MEMBERS],
     /// A peer has just died: until then it is worth while to look for what follows.
     alert_until: Option<Instant>,
     bell: Bell,
@@ -170,7 +170,6 @@ impl ShmFabric {
             beacon,
             lookout: Lookout::new(Arc::clone(&alarm)),
             alarm,
-            watched: [None; MAX_MEMBERS],
             alert_until: None,
             bell,
             asleep: false,
@@ -244,10 +243,8 @@ impl ShmFabric {
         let was_complete = self.held.is_complete();
         self.missing = !self.held.retry();
         self.bell.drain();
-        if !self.lookout.is_kept() {
-            self.watched = [None; MAX_MEMBERS];
-            self.missing |= !self.lookout.keep(Vec::new());
-        }
+        let is_watched = self.lookout.is_kept();
+        self.missing |= !is_watched;
         for peer in Rank::all(self.members) {
             if peer == self.me {
                 continue;
@@ -255,24 +252,16 @@ impl ShmFabric {
             let identity = self.identity_of(peer);
             let link = &mut self.links[peer.index()];
             let was_mapped = link.is_mapped();
-            link.attend(&self.setup.directory, &identity, self.lookout.is_kept(), inbox);
+            link.attend(&self.setup.directory, &identity, is_watched, inbox);
             if (link.is_mapped() && !was_mapped) || !was_complete {
                 link.announce(); // S4; and once more for a life that was announced late
             }
             self.missing |= link.is_missing();
             self.memory[peer.index()] = link.memory();
         }
-        self.look_out();
+        let lives = std::array::from_fn(|at| self.links.get(at).and_then(Link::watched));
+        self.lookout.keep(lives, self.links.iter().filter_map(Link::watch));
         self.retry_at = Instant::now() + RETRY;
-    }
-
-    /// Has every mapped peer watched.
-    fn look_out(&mut self) {
-        let watched = std::array::from_fn(|at| self.links.get(at).and_then(Link::watched));
-        if self.lookout.is_kept() && watched != self.watched {
-            self.watched = watched;
-            self.lookout.keep(self.links.iter().filter_map(Link::watch).collect());
-        }
     }
 
     /// Now and then: true if the links want attention though nobody has said so.
@@ -343,14 +332,11 @@ impl Fabric for ShmFabric {
             && let Some(leads) = self.pace.settle()
         {
             self.lookout.rest(leads);
-            if !leads {
-                self.watched = [None; MAX_MEMBERS];
-                self.look_again = true;
-            }
+            self.look_again |= !leads;
         }
         for link in &mut self.links {
             link.receive(inbox);
-            self.look_again |= link.is_garbled();
+            self.look_again |= link.wants_a_look();
         }
     }
 

@@ -6,6 +6,7 @@
 //! hurry to a leader: memory outlives its process.
 
 use super::bell::Bell;
+use base::{Incarnation, MAX_MEMBERS};
 use region::robust::{Nudge, Seen, Watch, wait_any};
 use region::schedule::Pace;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -58,7 +59,12 @@ pub(super) struct Lookout {
     rests: bool,
     /// The thread's side, if there is one.
     shared: Option<Arc<Shared>>,
+    /// What that was told to watch last.
+    watched: Lives,
 }
+
+/// By rank: each mapped region, and the life that its owner has announced.
+pub(super) type Lives = [Option<(Incarnation, u64)>; MAX_MEMBERS];
 
 #[derive(Debug, Default)]
 struct Shared {
@@ -70,32 +76,28 @@ struct Shared {
 
 impl Lookout {
     pub(super) fn new(alarm: Arc<Alarm>) -> Lookout {
-        Lookout { alarm, rests: false, shared: None }
+        Lookout { alarm, rests: false, shared: None, watched: [None; MAX_MEMBERS] }
     }
 
-    /// Whether a death will be learned as soon as it should.
-    pub(super) fn is_kept(&self) -> bool {
+    /// Whether a death will be learned as soon as it should; false if no thread is to be had now.
+    pub(super) fn is_kept(&mut self) -> bool {
+        if !self.rests && self.shared.is_none() {
+            self.shared = self.start();
+        }
         self.rests || self.shared.is_some()
     }
 
-    /// Watches over these, and no others, from now on; false if no thread is to be had now.
-    pub(super) fn keep(&mut self, watches: Vec<Watch>) -> bool {
-        if self.rests {
-            return true;
+    /// Watches over these, and no others, from now on.
+    pub(super) fn keep(&mut self, lives: Lives, watches: impl Iterator<Item = Watch>) {
+        if let Some(shared) = self.shared.as_ref().filter(|_| lives != self.watched) {
+            self.watched = lives;
+            *shared.next.lock().unwrap_or_else(PoisonError::into_inner) = Some(watches.collect());
+            shared.nudge.nudge();
         }
-        let shared = match &self.shared {
-            Some(shared) => shared,
-            None => match self.start() {
-                Some(shared) => self.shared.insert(shared),
-                None => return false,
-            },
-        };
-        *shared.next.lock().unwrap_or_else(PoisonError::into_inner) = Some(watches);
-        shared.nudge.nudge();
-        true
     }
 
-    /// Rests from now on, or does not any more: then it is to be told what to [`Lookout::keep`].
+    /// Rests from now on, or does not any more: then it is to be told again what to
+    /// [`Lookout::keep`].
     pub(super) fn rest(&mut self, rests: bool) {
         self.rests = rests;
         if rests {
@@ -117,6 +119,7 @@ impl Lookout {
         if let Some(shared) = self.shared.take() {
             shared.unwanted.store(true, Relaxed); // the nudge publishes it
             shared.nudge.nudge();
+            self.watched = [None; MAX_MEMBERS];
         }
     }
 }

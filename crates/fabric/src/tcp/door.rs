@@ -107,7 +107,10 @@ impl TcpFabric {
         }
         let entry = &mut self.peers[rank.index()];
         match peer.role {
-            Role::Node => entry.link_up(Link::new(socket, serial, peer, unsent), inbox),
+            Role::Node => {
+                entry.link_up(Link::new(socket, serial, peer, unsent), inbox);
+                self.has_unannounced = true;
+            }
             Role::Sentinel => {
                 // It fits: nothing but CHALLENGE was sent here before. If it does not arrive, the
                 // sentinel's deadline passes and it tries again.

@@ -15,6 +15,9 @@
 //!   [`OUTSTANDING_MAX`] verbs wait to be answered, at most one frame waits to be complete. Who
 //!   exceeds a bound breaks the link, with the reason.
 //! - L4 No allocation in steady state, by construction: all buffers keep their capacity.
+//! - L5 A link that is made in the poll that reports the end of the one before is announced, and
+//!   takes what is posted, from the next poll on (T10): until then `post` completes as unknown. By
+//!   construction of `Peer::announce`; tested by `a_break_is_a_cut` over a silent network.
 
 use super::hello::Hello;
 use super::status::{LinkCounters, LinkError};
@@ -198,6 +201,8 @@ pub(super) struct Link {
     pub(super) output: Output,
     /// Whether the poller is asked to tell when more can be sent.
     pub(super) waits_for_room: bool,
+    /// `LinkUp` was reported: nothing is posted before (L5).
+    pub(super) announced: bool,
     input: Input,
     ledger: Ledger,
 }
@@ -212,6 +217,7 @@ impl Link {
             since: Instant::now(),
             output: Output { bytes: unsent, sent: 0 },
             waits_for_room: false,
+            announced: false,
             input: Input::new(INPUT_BYTES),
             ledger: Ledger::default(),
         }

@@ -21,10 +21,12 @@
 //! - T8: a broken connection is `LinkDown`; the death of a process is `ProcessFailed` as soon as
 //!   its [`sentinel`] says so, which is before the kernel closes the dead process's connections.
 //! - T9: whatever arrives makes the descriptor readable, whether the peer was told to wake or not.
+//! - T10: a new link that takes the place of another is announced one poll after the end of that
+//!   one, and takes nothing before (L5).
 //!
 //! # Invariants
 //! Of frames W1..W4 ([`wire`]), of the handshake H1..H3 ([`hello`]) and H4..H6 (`handshake`), of
-//! links L1..L4 (`link`), of the sentinel S1..S3 ([`sentinel`]).
+//! links L1..L5 (`link`), of the sentinel S1..S3 ([`sentinel`]).
 //!
 //! # Who connects to whom
 //! ```text

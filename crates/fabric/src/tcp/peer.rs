@@ -97,7 +97,20 @@ impl Peer {
         self.last_error = None;
         self.counters.ups += 1;
         self.state = State::Up(link);
-        inbox.push(Event::LinkUp(self.rank));
+        // L5: else the next poll does it.
+        if inbox.iter().all(|event| event != Event::LinkDown(self.rank)) {
+            self.announce(inbox);
+        }
+    }
+
+    /// Reports a link that is there and was not reported yet.
+    pub(super) fn announce(&mut self, inbox: &mut Inbox) {
+        if let State::Up(link) = &mut self.state
+            && !link.announced
+        {
+            link.announced = true;
+            inbox.push(Event::LinkUp(self.rank));
+        }
     }
 
     /// The link breaks, if there is one: everything that waits completes as unknown, then the link
@@ -113,7 +126,9 @@ impl Peer {
             return;
         };
         link.give_up(inbox);
-        inbox.push(Event::LinkDown(self.rank));
+        if link.announced {
+            inbox.push(Event::LinkDown(self.rank));
+        }
         socket::abandon(&link.socket);
         socket::forget(epoll, &link.socket);
         if link.since.elapsed() >= STEADY_AFTER {

@@ -27,7 +27,7 @@ impl TcpFabric {
         put: impl FnOnce(&mut Vec<u8>, Option<Request>),
     ) {
         match &mut self.peers[to.index()].state {
-            State::Up(link) => {
+            State::Up(link) if link.announced => {
                 if let Err(error) = link.post(signalled, put) {
                     let mut ready = std::mem::take(&mut self.ready);
                     self.lose(to, error, &mut ready);
@@ -35,7 +35,8 @@ impl TcpFabric {
                 }
             }
             State::Own => unreachable!("verbs to the own region are performed at once"),
-            State::Awaited | State::Retrying(_) | State::Opening(_) => {
+            // L5: an unannounced link is none yet.
+            State::Up(_) | State::Awaited | State::Retrying(_) | State::Opening(_) => {
                 if let Some((token, _)) = signalled {
                     let outcome = Outcome::Unknown;
                     self.ready.push(Event::Completed { from: to, token, outcome });

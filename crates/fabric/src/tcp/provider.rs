@@ -43,6 +43,8 @@ pub struct TcpFabric {
     /// When the next retry or the end of a handshake is due; exact unless `unsettled`.
     deadline: Option<Instant>,
     pub(super) unsettled: bool,
+    /// A link was made that the next poll announces (L5).
+    pub(super) has_unannounced: bool,
     serials: u32,
     last_epoch: u64,
     rng: Rng,
@@ -132,6 +134,7 @@ impl TcpFabric {
             timer,
             deadline: None,
             unsettled: true,
+            has_unannounced: false,
             serials: 0,
             last_epoch: 0,
             rng: Rng::new(socket::boottime_ns() ^ local.me.index() as u64),
@@ -269,6 +272,7 @@ impl TcpFabric {
                     let State::Opening(attempt) = opening else { unreachable!("as above") };
                     let Attempt { socket, serial, .. } = attempt;
                     peer.link_up(Link::new(socket, serial, hello, Vec::new()), inbox);
+                    self.has_unannounced = true;
                 }
                 Err(refusal) => self.fail(rank, LinkError::Refused(refusal)),
             },
@@ -371,6 +375,9 @@ impl Fabric for TcpFabric {
         if !self.ready.is_empty() {
             self.ready.iter().for_each(|event| inbox.push(event));
             self.ready.clear();
+        }
+        if std::mem::take(&mut self.has_unannounced) {
+            self.peers.iter_mut().for_each(|peer| peer.announce(inbox));
         }
         let n_events = match epoll::wait(&self.epoll, &mut self.events[..], Some(&NOW)) {
             Ok(n_events) => n_events,

@@ -10,9 +10,8 @@ mod restore;
 mod take;
 
 pub(crate) use restore::restore;
-pub(crate) use take::take;
 
-use crate::cli::{Format, VerifyArgs};
+use crate::cli::{BackupArgs, BackupCommand, Format, VerifyArgs};
 use crate::failure::{Failure, Outcome};
 use kv::backup::{Entry, Reader, Summary};
 use serde::Serialize;
@@ -43,8 +42,17 @@ struct Report {
     check: String,
 }
 
+/// Takes a backup, or verifies one.
+pub(crate) fn run(args: &BackupArgs) -> Outcome {
+    match (&args.verify, &args.file) {
+        (Some(BackupCommand::Verify(args)), _) => verify(args),
+        (None, Some(file)) => take::take(file, &args.connect, args.format),
+        (None, None) => unreachable!("a file is required unless one is to be verified"),
+    }
+}
+
 /// Reads all of a file.
-pub(crate) fn verify(args: &VerifyArgs) -> Outcome {
+fn verify(args: &VerifyArgs) -> Outcome {
     let summary = read(&args.file, |_| Ok(()))?;
     show(&args.file, &summary, args.format)
 }

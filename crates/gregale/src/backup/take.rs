@@ -1,7 +1,7 @@
 //! Fetching a backup into a file.
 
 use super::ANSWER_WITHIN;
-use crate::cli::BackupTakeArgs;
+use crate::cli::{ConnectArgs, Format};
 use crate::door::NO_SUCH_BACKUP;
 use crate::failure::{Failure, Outcome};
 use crate::resp::{Connection, Value, refused, unanswered};
@@ -26,9 +26,8 @@ const ASKED_MAX: usize = 20;
 
 const COMMAND: &[u8] = b"GREGALE.BACKUP";
 
-/// `gregale backup take`
-pub(crate) fn take(args: &BackupTakeArgs) -> Outcome {
-    let path = &args.file;
+/// `gregale backup FILE`
+pub(super) fn take(path: &Path, connect: &ConnectArgs, format: Format) -> Outcome {
     if path.exists() {
         return Err(Failure::new(format_args!(
             "{} is there already: name another file, or move that one away",
@@ -36,10 +35,9 @@ pub(crate) fn take(args: &BackupTakeArgs) -> Outcome {
         )));
     }
     let mut part = Part::create(path)?;
-    let password = args.connect.password.as_deref();
-    let summary = fetch(args.connect.connect, password, &mut part)?;
+    let summary = fetch(connect.connect, connect.password.as_deref(), &mut part)?;
     part.finish(path)?;
-    super::show(path, &summary, args.format)
+    super::show(path, &summary, format)
 }
 
 /// The file before it is whole (I1 of the module above); removed if it does not become so.

@@ -19,16 +19,16 @@ pub(crate) const NOT_LEADER: &str = "NOTLEADER";
 pub(crate) const UNKNOWN: &str = "UNKNOWN";
 pub(crate) const MAY_PASS: &str = "TRYAGAIN";
 
-const FIXED: &str = "ERR the members of this cluster never change: that takes --durability \
-    disk-quorum";
+const FIXED: &str = "ERR the members of this cluster never change: that takes --protocol velos or \
+    durable";
 const UNDER_WAY: &str = "BUSY another change of the members is not decided yet, or is given up at \
     its deadline: look at `gregale member list`, and try again";
 const NO_MAJORITY: &str = "TRYAGAIN too few of the members that would be left are up to decide \
     anything: bring one of those back first";
 const LAST_VOTER: &str = "ERR nobody would be left that votes: add a member first";
 const UNSUPERVISED: &str = "ERR nobody supervises this member: stop the old process, and start one \
-    on its address with an empty data directory and start = \"join\" in its file; it asks for the \
-    seat by itself";
+    on its address with an empty data directory, or without its old region, and start = \"join\" \
+    in its file; it asks for the seat by itself";
 
 fn text_of(why: NoChange) -> String {
     match why {
@@ -48,6 +48,14 @@ fn text_of(why: NoChange) -> String {
 }
 
 /// Whether a new incarnation may be begun on `rank`, whose old one ends with that.
+///
+/// It looks at who was heard lately and at nothing that would take a round trip: whatever that
+/// found out would be old when the process ends, since a member may die in between. Then two of
+/// three are gone at once, where any cluster stops, and nothing is lost: the leader holds what is
+/// decided, the dead one comes back with its disk, and the disk that is replaced is put aside, not
+/// erased. Nor does it look at how far acknowledgements have come: where nothing is written they
+/// say nothing, and under load the slower of two sound members is always behind. So a member that
+/// is heard and whose disk is in trouble counts; the change waits until that disk is well.
 fn may_renew(view: &View, rank: Rank) -> Result<(), NoChange> {
     let configuration = view.configuration.ok_or(NoChange::Fixed)?;
     if view.role != Role::Leader {

@@ -13,6 +13,7 @@ mod clients;
 mod info;
 mod members;
 mod partitioned;
+mod snapshots;
 mod state;
 mod statuses;
 
@@ -214,8 +215,20 @@ impl Service for Door {
         self.state.end_save(saving);
     }
 
-    fn restore(&mut self, state: &[u8]) -> Result<(), String> {
-        self.state.restore(state)
+    fn begin_restore(&mut self) {
+        self.state.begin_restore();
+    }
+
+    fn restore_piece(&mut self, bytes: &[u8]) -> Result<bool, String> {
+        self.state.restore_piece(bytes)
+    }
+
+    fn end_restore(&mut self) -> Result<(), String> {
+        self.state.end_restore()
+    }
+
+    fn give_up_restore(&mut self) {
+        self.state.give_up_restore();
     }
 
     fn begin(&mut self, stamp_ms: u64, out: &mut Vec<u8>) {

@@ -5,14 +5,16 @@
 //! multicast brings messages into an order. Here they are carried between the two, and clients'
 //! sockets served as in the ordinary door.
 //!
-//! - I1 everything that changes or reads the state is multicast, reads too: nothing is answered
-//!   from a replica's state as it happens to be. By construction: deliveries alone reach the state.
+//! - I1 everything that changes or reads the state is multicast, reads too, but those that ask for
+//!   a snapshot: nothing is answered from a replica's state as it happens to be. By construction:
+//!   deliveries alone reach the state, and what stands between them at a timestamp's place.
 //! - I2 each request ends within [`PATIENCE`] with its answer or with what is known of it. By
 //!   `Sender::expire`.
 //! - I3 back-pressure reaches the client: what the multicast refuses stays with the sender, whose
 //!   room ends; then requests stay on the desk, and then clients are not read from.
 
 use super::clients::Clients;
+use super::snapshots::Snapshots;
 use super::state::{Holding, Holds};
 use super::{KEY_CHANNEL, KEY_LISTENER, KEY_SIGNALS, KEY_STATUS, Stop};
 use crate::channel::{ReplicaEnd, Report};
@@ -23,9 +25,13 @@ use crate::serve::Signals;
 use crate::status::PartitionStatus;
 use base::{Incarnation, Instant, Prefix, Rank, Slot};
 use kv::entry::{self, Sequence};
-use kv::partition::{self, Executor, Fate, Name, Partitions, Place, Sender};
+use kv::partition::{
+    self, Executor, Fate, NOT_BY_PIECES, Name, Partitions, Place, SNAPSHOT_REQUEST, Sender,
+};
 use kv::text;
-use multicast::{Application, Delivery, Desk as Cast, GroupSet, MessageId, Options};
+use multicast::{
+    Application, Cut, Delivery, Desk as Cast, GroupId, GroupSet, MessageId, Options, Snapshot,
+};
 use proto::Role;
 use runtime::desk::PATIENCE;
 use runtime::{
@@ -43,6 +49,9 @@ const PUBLISH_EVERY: Duration = Duration::from_millis(250);
 
 const NO_BACKUPS: &[u8] =
     b"-ERR backups of a keyspace in partitions are not built yet; copy keys with SCAN\r\n";
+
+const MISSED: &[u8] =
+    b"-TRYAGAIN this replica was given a newer state while it waited for the snapshot\r\n";
 
 /// Who waits for a command.
 #[derive(Clone, Copy, Debug)]
@@ -87,12 +96,15 @@ pub(crate) struct PartitionedDoor {
     channel: Option<Arc<ReplicaEnd>>,
     executor: Executor,
     sender: Sender<Waiting>,
+    snapshots: Snapshots,
     desk: Desk,
     me: Rank,
     n_members: usize,
     /// By partition: the members in the order of their ranks there.
     seats: Vec<Vec<usize>>,
     held: Held,
+    /// It comes back from its disk.
+    keeps_states: bool,
     /// Room for the bytes of a read.
     read: Vec<u8>,
     stop: Option<Stop>,
@@ -130,11 +142,13 @@ impl PartitionedDoor {
             channel,
             sender: Sender::new(origin, executor.map()),
             executor,
+            snapshots: Snapshots::default(),
             desk: Desk::new(View::new(me, n_members), PATIENCE),
             me,
             n_members,
             seats: seats(n, n_members),
             held: Held { order: partitions.order.name(), ..Held::default() },
+            keeps_states: config.durability.is_on_disk(),
             read: Vec::new(),
             stop: None,
             reported: false,
@@ -148,8 +162,9 @@ impl PartitionedDoor {
     }
 
     /// From the desk to the sender, as long as it has room (I3).
-    fn take(&mut self) -> bool {
-        let PartitionedDoor { desk, sender, clients, read, n_members, .. } = self;
+    fn take(&mut self, cast: &mut Cast) -> bool {
+        let PartitionedDoor { desk, sender, clients, read, n_members, executor, snapshots, .. } =
+            self;
         let deadline = desk.now().plus(PATIENCE);
         let mut worked = false;
         desk.take(|laid| {
@@ -180,6 +195,22 @@ impl PartitionedDoor {
                 Some(&kv::backup::REQUEST) if is_read => {
                     clients.answer_read(asker, ReadAnswer::Forwarded(NO_BACKUPS));
                 }
+                Some(&SNAPSHOT_REQUEST) if is_read => {
+                    let Some(all) = executor.snapshot_of(&read[1..]) else {
+                        let refusal = format!("-{NOT_BY_PIECES}\r\n");
+                        clients.answer_read(asker, ReadAnswer::Forwarded(refusal.as_bytes()));
+                        return true;
+                    };
+                    match cast.snapshot(GroupSet::from_bits(all.bits())) {
+                        Ok(Snapshot(number)) => {
+                            let sequence = Snapshots::sequence(number);
+                            let payload = executor.snapshot_payload(sequence, &read[1..]);
+                            snapshots.wait(number, asker, deadline, (all, payload));
+                        }
+                        // S2: it is asked for again when one of the others is over.
+                        Err(_) => return false,
+                    }
+                }
                 Some(_) => {
                     sender.submit(asker.connection, Waiting { asker, is_read }, read, deadline);
                 }
@@ -191,6 +222,9 @@ impl PartitionedDoor {
 
     /// I2
     fn expire(&mut self) {
+        while let Some(number) = self.snapshots.late(self.desk.now()) {
+            self.give_snapshot_up(number, ReadAnswer::Unavailable);
+        }
         let PartitionedDoor { desk, sender, clients, .. } = self;
         sender.expire(desk.now(), |Waiting { asker, is_read }, fate| match (fate, is_read) {
             (_, true) => clients.answer_read(asker, ReadAnswer::Unavailable),
@@ -199,6 +233,16 @@ impl PartitionedDoor {
                 let refusal = format!("-{}\r\n", text::NOT_LEADER);
                 clients.answer_read(asker, ReadAnswer::Forwarded(refusal.as_bytes()));
             }
+        });
+    }
+
+    /// Snapshot `number` comes to nothing: its asker is told, and nobody waits for its pieces.
+    fn give_snapshot_up(&mut self, number: u64, answer: ReadAnswer<'_>) {
+        let Some(asker) = self.snapshots.end(number) else { return };
+        self.clients.answer_read(asker, answer);
+        let PartitionedDoor { executor, sender, snapshots, clients, .. } = self;
+        executor.forget_snapshot(number, &mut |sequence, reply| {
+            give(sender, snapshots, clients, sequence, reply);
         });
     }
 
@@ -275,6 +319,32 @@ impl PartitionedDoor {
     }
 }
 
+/// A command of this process was executed, or a snapshot read.
+fn give(
+    sender: &mut Sender<Waiting>,
+    snapshots: &mut Snapshots,
+    clients: &mut Clients,
+    sequence: Sequence,
+    reply: &[u8],
+) {
+    if let Some(number) = Snapshots::number(sequence) {
+        if let Some(asker) = snapshots.end(number) {
+            clients.answer_read(asker, ReadAnswer::Forwarded(reply));
+        }
+        return;
+    }
+    match sender.answered(sequence) {
+        Some(Waiting { asker, is_read: true }) => {
+            clients.answer_read(asker, ReadAnswer::Forwarded(reply));
+        }
+        Some(Waiting { asker, is_read: false }) => {
+            // WAIT, which alone looks at slots, is answered without one here.
+            clients.answer(asker, Answer::Executed(Slot(0), reply));
+        }
+        None => {}
+    }
+}
+
 impl Application for PartitionedDoor {
     fn begin(&mut self, poller: &Poller) -> io::Result<()> {
         poller.add(&self.signals.pipe, KEY_SIGNALS, Interest::Read)?;
@@ -285,19 +355,12 @@ impl Application for PartitionedDoor {
     }
 
     fn deliver(&mut self, delivery: Delivery, _: &mut Cast) {
-        let PartitionedDoor { executor, sender, clients, .. } = self;
+        let PartitionedDoor { executor, sender, snapshots, clients, .. } = self;
         let Delivery { group, message, at } = delivery;
         let name = Name { sender: message.id.sender, sequence: message.id.sequence };
         let all = Partitions::from_bits(message.dest.bits());
-        let mut answer = |sequence: Sequence, reply: &[u8]| match sender.answered(sequence) {
-            Some(Waiting { asker, is_read: true }) => {
-                clients.answer_read(asker, ReadAnswer::Forwarded(reply));
-            }
-            Some(Waiting { asker, is_read: false }) => {
-                // WAIT, which alone looks at slots, is answered without one here.
-                clients.answer(asker, Answer::Executed(Slot(0), reply));
-            }
-            None => {}
+        let mut answer = |sequence: Sequence, reply: &[u8]| {
+            give(sender, snapshots, clients, sequence, reply);
         };
         let place = Place { at: at.0, name };
         if let Err(error) =
@@ -307,7 +370,43 @@ impl Application for PartitionedDoor {
         }
     }
 
+    fn snapshot(&mut self, snapshot: Snapshot, group: GroupId, cut: Cut, _: &mut Cast) {
+        let Snapshot(number) = snapshot;
+        if cut == Cut::Missed {
+            return self.give_snapshot_up(number, ReadAnswer::Forwarded(MISSED));
+        }
+        let PartitionedDoor { executor, sender, snapshots, clients, .. } = self;
+        // Its asker may have been told that it takes too long.
+        let Some(waiting) = snapshots.get(number) else { return };
+        let (all, payload) = (waiting.all, Arc::clone(&waiting.payload));
+        executor.snapshot(group.index(), number, all, &payload, &mut |sequence, reply| {
+            give(sender, snapshots, clients, sequence, reply);
+        });
+    }
+
     fn outcome(&mut self, _: MessageId, _: multicast::Outcome, _: &mut Cast) {}
+
+    fn keeps_states(&self) -> bool {
+        self.keeps_states
+    }
+
+    // What is executed in several partitions at once would be half in them (`kv::partition`'s Q1).
+    fn takes_states_of_others(&self) -> bool {
+        false
+    }
+
+    fn state(&mut self, group: GroupId) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.executor.save(group.index(), &mut out);
+        out
+    }
+
+    fn install(&mut self, group: GroupId, state: &[u8], _: &mut Cast) {
+        if let Err(error) = self.executor.restore(group.index(), state) {
+            // Going on would answer out of a state that never was.
+            panic!("partition {} cannot come back from its disk: {error}", group.index());
+        }
+    }
 
     fn on_ready(&mut self, ready: Ready, poller: &Poller, cast: &mut Cast) {
         let view = *self.desk.view();
@@ -333,7 +432,7 @@ impl Application for PartitionedDoor {
         let view = *self.desk.view();
         self.desk.turn(cast.now(), view);
         let mut worked = self.clients.resume(&self.held, &mut self.desk);
-        worked |= self.take();
+        worked |= self.take(cast);
         self.expire();
         worked |= self.send(cast);
         if cast.now() >= self.publish_at {
@@ -346,8 +445,8 @@ impl Application for PartitionedDoor {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        let end = self.sender.deadline();
-        Some(end.map_or(self.publish_at, |end| end.min(self.publish_at)))
+        let ends = [self.sender.deadline(), self.snapshots.deadline()];
+        ends.into_iter().flatten().chain([self.publish_at]).min()
     }
 }
 

@@ -5,9 +5,13 @@ use base::{Incarnation, Slot};
 use kv::Reply;
 use kv::entry::{self, BatchWriter};
 use kv::machine::{Machine, ReadOutcome};
-use kv::snapshot::{self, Beside};
+use kv::partition::SNAPSHOT_REQUEST;
+use kv::snapshot::{self, Beside, Installer};
 use runtime::{Answers, Appended, Origin, Performed, Saving, Sequence};
 use std::time::Instant;
+
+/// How many entries of another member's state are read in one turn of the loop.
+const ENTRIES_AT_ONCE: usize = 512;
 
 /// See the module's text.
 #[derive(Debug)]
@@ -16,7 +20,8 @@ pub(super) struct State {
     writer: BatchWriter,
     reply: Reply,
     backups: Backups,
-    /// A snapshot that is being written beside.
+    /// What was read of another member's state.
+    installer: Option<Installer>,
     /// Snapshots under way, and their names.
     besides: Vec<(Saving, Beside)>,
     n_saves: u64,
@@ -78,8 +83,17 @@ impl runtime::offline::State for State {
     }
 
     fn restore(&mut self, state: &[u8]) -> Result<(), String> {
-        State::restore(self, state)
+        let limit = self.machine.store().memory_bytes_max();
+        self.machine = snapshot::restore(state, limit).map_err(|error| error.to_string())?;
+        Ok(())
     }
+}
+
+/// Gives the memory of a state back on a thread of its own: a million keys take a quarter of a
+/// second, and the loop does not stand still for it.
+fn drop_aside<T: Send + 'static>(state: T) {
+    // Without a thread it is dropped here.
+    let _ = std::thread::Builder::new().name("drop".into()).spawn(move || drop(state));
 }
 
 impl State {
@@ -89,6 +103,7 @@ impl State {
             writer: BatchWriter::new(),
             reply: Reply::default(),
             backups: Backups::default(),
+            installer: None,
             besides: Vec::new(),
             n_saves: 0,
             n_reads: runtime::unix_ms(),
@@ -129,12 +144,30 @@ impl State {
         }
     }
 
-    pub(super) fn restore(&mut self, state: &[u8]) -> Result<(), String> {
-        let limit = self.machine.store().memory_bytes_max();
-        self.machine = snapshot::restore(state, limit).map_err(|error| error.to_string())?;
+    pub(super) fn begin_restore(&mut self) {
+        self.give_up_restore();
+        self.installer = Some(Installer::new(self.machine.store().memory_bytes_max()));
+    }
+
+    pub(super) fn restore_piece(&mut self, bytes: &[u8]) -> Result<bool, String> {
+        let installer = self.installer.as_mut().ok_or("no state was begun")?;
+        installer.feed_some(bytes, ENTRIES_AT_ONCE).map_err(|error| error.to_string())
+    }
+
+    pub(super) fn end_restore(&mut self) -> Result<(), String> {
+        let installer = self.installer.take().ok_or("no state was begun")?;
+        let machine = installer.finish().map_err(|error| error.to_string())?;
+        let before = std::mem::replace(&mut self.machine, machine);
+        drop_aside(before);
         self.writer.abandon();
         self.besides.clear();
         Ok(())
+    }
+
+    pub(super) fn give_up_restore(&mut self) {
+        if let Some(installer) = self.installer.take() {
+            drop_aside(installer);
+        }
     }
 
     pub(super) fn begin(&mut self, stamp_ms: u64, out: &mut Vec<u8>) {
@@ -171,6 +204,8 @@ impl State {
             out.extend_from_slice(self.reply.as_bytes());
             return Performed::Done;
         }
+        // In one partition every read is of one moment, and of the present one.
+        let command = command.strip_prefix(&[SNAPSHOT_REQUEST]).unwrap_or(command);
         match self.machine.read(command, stamp_ms, self.n_reads, &mut self.reply) {
             ReadOutcome::Done => {
                 out.extend_from_slice(self.reply.as_bytes());

@@ -1,8 +1,8 @@
-//! A member whose memory is gone.
+//! A member whose memory is gone, and that nobody has told to begin anew.
 //!
-//! It has forgotten what it promised, so it takes part in no quorum, and it has no way to learn
-//! from the others, since their memory knows its old self. It answers for the cluster's status, and
-//! tells clients why it cannot do more, until it is replaced.
+//! It has forgotten what it promised, so it takes part in no quorum. It answers for the cluster's
+//! status, and tells clients why it cannot do more, until it is started as a new incarnation. (A
+//! supervisor does that by itself.)
 
 use crate::channel::{ReplicaEnd, Report};
 use crate::config::Config;
@@ -21,7 +21,7 @@ use std::time::Duration;
 const PUBLISH_EVERY: Duration = Duration::from_millis(100);
 
 const REFUSAL: &str = "LOADING this member lost its memory and votes in no quorum: use another \
-    member; replacing a member is not built yet, so restart the cluster when convenient";
+    member, and start this one anew with start = \"join\" in its file";
 
 /// Runs until it is told to stop. `why` says what became of the memory.
 pub(super) fn run(

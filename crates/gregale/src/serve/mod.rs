@@ -19,8 +19,8 @@ use crate::config::{Config, Durability, FabricKind, Protocol, Start};
 use crate::control::{self, Board};
 use crate::door::{Door, Stop};
 use crate::failure::{Failure, Outcome};
-use base::Incarnation;
 use base::verb::Unsupported;
+use base::{Incarnation, NodeId};
 use data::Data;
 pub(crate) use data::fingerprint;
 use fabric::shm::ShmFabric;
@@ -105,26 +105,37 @@ fn shape() -> Shape {
     Shape::default()
 }
 
-/// From the configuration: who takes part, and the layout of everybody's memory.
-pub(crate) fn open(config: &Config) -> Outcome<Opened> {
+/// From the configuration: who takes part, and the layout of everybody's memory. `new` is the
+/// number of new memory, if that is to be made.
+pub(crate) fn open(config: &Config, new: Option<Incarnation>) -> Outcome<Opened> {
     let layout: Layout = match config.protocol {
         Protocol::Velos => node::velos_layout(config.members.len(), &shape()),
         Protocol::Mu => node::mu_layout(config.members.len(), &shape()),
         Protocol::Durable => node::durable_layout(config.members.len(), &shape()),
         Protocol::Primcast => return Err(Failure::new(NO_LOG)),
     };
-    let setup = Setup {
+    let mut setup = Setup {
         cluster: config.cluster.clone(),
         secret: config.secret()?,
         me: config.rank(),
         members: config.members.len(),
-        // Members are replaced by reconfiguration only; until then each has its first memory.
         incarnation: Incarnation(1),
         directory: config.directory.clone(),
         layout: layout.fingerprint,
         n_words: layout.n_words,
     };
     setup.validate().map_err(Failure::new)?;
+    // Where there is a disk, that bears the number; else the memory does: that of the life which
+    // began it.
+    if config.data.is_none() && config.start != Start::Bootstrap {
+        let ring_words = match config.fabric {
+            FabricKind::Shm => fabric::shm::RING_WORDS,
+            FabricKind::Tcp => 0,
+        };
+        let identity = setup.identity_of(setup.me, ring_words);
+        let found = new.or_else(|| Region::incarnation_in(&setup.directory, &identity));
+        setup.incarnation = found.unwrap_or(setup.incarnation);
+    }
     let addresses = config.members.iter().filter_map(|member| member.fabric).collect();
     Ok(Opened { setup, addresses })
 }
@@ -139,19 +150,24 @@ fn replicate(
     if let Some(partitions) = config.partitions {
         return partitioned::run(config, partitions, sockets, channel);
     }
-    let Opened { setup, addresses } = open(config)?;
     std::fs::create_dir_all(&config.directory)
         .map_err(|error| Failure::os(format_args!("make {}", config.directory.display()), error))?;
     let beside = config.data.as_deref().and_then(Path::parent).unwrap_or(&config.directory);
     let life = life::begin(beside, config.member)?;
+    // By an explicit word only, and where nothing is left: what an earlier life promised would be
+    // forgotten.
+    let is_new = config.data.is_none()
+        && config.start == Start::Join
+        && !Region::is_there(&config.directory, NodeId(config.member));
+    let Opened { setup, addresses } = open(config, is_new.then_some(life.number))?;
     let data = data::open(config, life)?;
     let signals = Signals::new()?;
     let is_durable = data.is_some();
-    let replica = Process { config, life, data, channel, signals };
+    let replica = Process { config, life, is_new, data, channel, signals };
     let Sockets { client, control, fabric: listener } = sockets;
     let board = Board::new(config, life.count);
     control::serve(&board, control)?;
-    let founds = config.start == Start::Bootstrap;
+    let founds = config.start == Start::Bootstrap || is_new;
     match config.fabric {
         FabricKind::Shm => {
             let attached = if founds { None } else { Some(ShmFabric::attach(&setup)) };
@@ -241,6 +257,8 @@ impl SignalPipe {
 struct Process<'a> {
     config: &'a Config,
     life: Life,
+    /// It begins with new memory, on a seat of a cluster that is there.
+    is_new: bool,
     data: Option<Data>,
     channel: Option<Arc<ReplicaEnd>>,
     signals: Signals,
@@ -258,6 +276,7 @@ impl Process<'_> {
         let start = match (&data, self.config.start) {
             (Some(data), _) => data.start,
             (None, Start::Bootstrap) => node::Start::Bootstrap,
+            (None, _) if self.is_new => node::Start::Join { incarnation: self.life.number },
             (None, Start::Reattach | Start::Join) => node::Start::Reattach,
         };
         let disk = data.map(|data| (data.disk, data.found));

@@ -1,7 +1,8 @@
 //! One replica of each partition, under atomic multicast.
 //!
-//! - I1 a process that was there before has forgotten what its replicas promised, since all of it
-//!   was in its memory: it takes part no more. The others go on while a majority of them lives.
+//! - I1 a process that was there before and has no disk has forgotten what its replicas promised:
+//!   it takes part no more. The others go on while a majority of them lives. With a disk it goes
+//!   on from there.
 
 use super::{Signals, learner, life};
 use crate::channel::{ReplicaEnd, Sockets};
@@ -9,7 +10,8 @@ use crate::config::{Config, FabricKind, Order, Partitioning, Start};
 use crate::control::{self, Board};
 use crate::door::{PartitionedDoor, seats};
 use crate::failure::{Failure, Outcome};
-use multicast::{Limits, Seat, System};
+use multicast::{Data, Limits, Seat, System};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -20,12 +22,17 @@ pub(super) fn run(
     sockets: Sockets,
     channel: Option<Arc<ReplicaEnd>>,
 ) -> Outcome {
-    let life = life::begin(&config.directory, config.member)?;
+    let beside = config.data.as_deref().and_then(Path::parent).unwrap_or(&config.directory);
+    let life = life::begin(beside, config.member)?;
     let signals = Signals::new()?;
     let Sockets { client, control, fabric: listener } = sockets;
     let board = Board::new(config, life.count);
     control::serve(&board, control)?;
-    if config.start == Start::Reattach {
+    let data = config.data.clone().map(|path| match config.start {
+        Start::Bootstrap => Data::Begin(path),
+        Start::Reattach | Start::Join => Data::Reopen(path),
+    });
+    if config.start == Start::Reattach && data.is_none() {
         // I1
         let why = "the replicas of its partitions were in the memory of a process that ended";
         return learner::run(why, config, client, &board, signals, channel);
@@ -33,7 +40,7 @@ pub(super) fn run(
     let door =
         PartitionedDoor::new(config, partitions, life.number, client, &board, signals, channel)?;
     let system = system(config, partitions)?;
-    let seat = Seat { node: usize::from(config.member), listener };
+    let seat = Seat { listener, data, ..Seat::new(usize::from(config.member)) };
     let stop = |door: &mut PartitionedDoor| door.stop().is_some();
     multicast::run(&system, seat, door, stop).map_err(Failure::new)?;
     Ok(ExitCode::SUCCESS)
@@ -63,6 +70,7 @@ fn system(config: &Config, partitions: Partitioning) -> Outcome<System> {
         nodes: config.members.len(),
         addresses: config.members.iter().filter_map(|member| member.fabric).collect(),
         groups: seats(usize::from(partitions.n), config.members.len()),
+        commutes: false,
         clock_error_us: None,
         limits: Limits::default(),
     })

@@ -11,7 +11,7 @@ use std::process::{Command, ExitCode, Stdio};
 /// Watches until the replica has ended.
 pub(crate) fn run(args: &ServeArgs) -> Outcome {
     let config = Config::load(args)?;
-    let Opened { setup, addresses } = open(&config)?;
+    let Opened { setup, addresses } = open(&config, None)?;
     fabric::tcp::sentinel::run(&setup, &addresses).map_err(Failure::new)?;
     Ok(ExitCode::SUCCESS)
 }

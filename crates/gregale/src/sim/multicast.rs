@@ -31,29 +31,40 @@ pub(super) fn run(args: &SimArgs) -> Option<Outcome> {
         Some(RealtimeRule::AllGroups) => Rule::AllGroups,
         Some(RealtimeRule::CommitWait) => Rule::CommitWait,
     };
-    let takes_rule =
-        matches!(args.protocol, SimProtocol::Skeen | SimProtocol::PrimcastLinearizable);
+    let is_stable = args.protocol == SimProtocol::PrimcastStable;
+    let changes_members = args.protocol == SimProtocol::PrimcastMembers;
+    let takes_rule = is_stable
+        || changes_members
+        || matches!(args.protocol, SimProtocol::Skeen | SimProtocol::PrimcastLinearizable);
     if args.rule.is_some() && !takes_rule {
         return Some(Err(Failure::new(
-            "--rule is for --protocol skeen and --protocol primcast-linearizable",
+            "--rule is for --protocol skeen, primcast-linearizable, primcast-stable and \
+             primcast-members",
         )));
     }
     let config = Config {
         rule,
         groups: args.groups.map(usize::from),
         members: args.members.map(usize::from),
+        commutes: args.protocol == SimProtocol::PrimcastCommuting,
+        snapshots: !is_stable,
         trace: args.trace,
+        recovers: is_stable,
+        changes_members,
         ..Config::default()
     };
     match args.protocol {
         SimProtocol::Skeen => Some(simulate::<Skeen>(args, &config)),
         SimProtocol::Whitebox => Some(simulate::<Whitebox>(args, &config)),
         SimProtocol::Fastcast => Some(simulate::<Fastcast>(args, &config)),
-        SimProtocol::Primcast | SimProtocol::PrimcastLinearizable => {
-            Some(simulate::<Machine>(args, &config))
-        }
+        SimProtocol::Primcast
+        | SimProtocol::PrimcastLinearizable
+        | SimProtocol::PrimcastCommuting
+        | SimProtocol::PrimcastStable
+        | SimProtocol::PrimcastMembers => Some(simulate::<Machine>(args, &config)),
         SimProtocol::Velos
         | SimProtocol::VelosNarrow
+        | SimProtocol::VelosMembers
         | SimProtocol::Mu
         | SimProtocol::Durable
         | SimProtocol::DurableMembers
@@ -90,10 +101,17 @@ where
     let wall_s = began.elapsed().as_secs_f64().max(1e-9);
     let members = if M::SURVIVES_CRASHES { config.members.unwrap_or(3) } else { 1 };
     let groups = config.groups.unwrap_or(3);
-    let steps = measure::<M>(&Bench::new(config.rule, groups, members, SCHEDULES));
-    let is_primcast =
-        matches!(args.protocol, SimProtocol::Primcast | SimProtocol::PrimcastLinearizable);
-    let hunted = (args.mutants && is_primcast).then(|| hunt(jobs));
+    let bench = Bench::new(config.rule, groups, members, SCHEDULES);
+    let steps = measure::<M>(&Bench { commutes: config.commutes, ..bench });
+    let is_primcast = matches!(
+        args.protocol,
+        SimProtocol::Primcast
+            | SimProtocol::PrimcastLinearizable
+            | SimProtocol::PrimcastCommuting
+            | SimProtocol::PrimcastStable
+            | SimProtocol::PrimcastMembers
+    );
+    let hunted = (args.mutants && is_primcast).then(|| hunt(jobs, config));
     match args.format {
         Format::Json => {
             let row = as_json(args, config, (&report, wall_s), &steps, hunted.as_deref());
@@ -125,8 +143,12 @@ where
     }
 }
 
-fn hunt(jobs: NonZeroUsize) -> Vec<Hunted> {
-    crew::each(jobs, &mutants(), "mutants", |mutant| {
+/// Every planted bug, or those of coming back or of changes of members alone.
+fn hunt(jobs: NonZeroUsize, config: &Config) -> Vec<Hunted> {
+    let mut mutants = mutants();
+    mutants.retain(|mutant| mutant.is_of_recovery() || !config.recovers);
+    mutants.retain(|mutant| mutant.is_of_members() || !config.changes_members);
+    crew::each(jobs, &mutants, "mutants", |mutant| {
         let found = mutant.hunt(0, MUTANT_SEEDS_MAX);
         (Hunted { name: mutant.name, is_scheduled: mutant.is_scheduled(), found }, mutant.name)
     })
@@ -166,7 +188,11 @@ fn as_json(
         "steps_failure_free": steps.failure_free,
         "steps_deliveries": steps.n_deliveries,
         "crashes_of_primaries": report.counts.crashes_of_primaries,
+        "commuted": report.counts.commuted,
+        "snapshots": report.counts.snapshots,
         "new_primaries": report.counts.new_primaries,
+        "member_changes": report.counts.member_changes,
+        "newcomers": report.counts.newcomers,
         "failing_seeds": report.findings.iter().map(|f| json!({
             "seed": f.seed,
             "violation": f.violation.to_string(),
@@ -212,6 +238,22 @@ fn print_table(
         steps.failure_free,
         steps.n_deliveries,
     );
+    if config.changes_members {
+        let counts = &report.counts;
+        outln!(
+            "  {} changes of members, {} amid messages; {} removals, {} of them of the living; {} \
+             newcomers, {} of them for dead primaries",
+            counts.member_changes,
+            counts.changes_amid_messages,
+            counts.removals,
+            counts.removals_of_living,
+            counts.newcomers,
+            counts.primaries_replaced,
+        );
+    }
+    if config.commutes {
+        outln!("  {} pairs seen in different orders", report.counts.commuted);
+    }
     for finding in &report.findings {
         outln!("  seed {}: {}", finding.seed, finding.violation);
         outln!("    {}", replay_line(args, config, finding.seed));

@@ -25,7 +25,7 @@ pub(super) enum State {
     Dead,
     /// Its seat is empty.
     Vacant,
-    /// Its disk is lost, and nobody serves that could take it in again.
+    /// Its disk or memory is lost, and nobody serves that could take it in again.
     Held,
     /// It is dead until then.
     Waiting(Instant),

@@ -9,8 +9,8 @@
 //!   death.
 //! - I3 a founding member has a new region, any later life the old one: `bootstrap` is said once a
 //!   member.
-//! - I4 a member whose disk is lost is begun anew only while others serve: it comes back by being
-//!   replaced, and where nobody serves there is nobody to replace it in.
+//! - I4 a member whose disk, or memory, is lost is begun anew only while others serve: it comes
+//!   back by being replaced, and where nobody serves there is nobody to replace it in.
 
 pub(crate) mod data;
 mod directory;
@@ -19,18 +19,20 @@ mod say;
 
 use crate::channel::{Report, Sockets};
 use crate::cli::UpArgs;
-use crate::config::{self, Config, FabricKind, Start};
+use crate::config::{self, Config, FabricKind, Protocol, Start};
 use crate::failure::{Failure, Outcome};
+use base::NodeId;
 use data::Data;
 use directory::Directory;
 use member::{Member, State};
+use region::Region;
 use runtime::{Interest, Poller};
 use say::Say;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -49,6 +51,7 @@ const KEY_SIGNAL: u64 = u64::MAX;
 pub(crate) fn run(args: &UpArgs) -> Outcome {
     config::check_choices(args.protocol(), args.fabric, args.durability())?;
     config::check_partitions(args.protocol(), args.partitions)?;
+    config::check_order(args.partitioning().map(|of| of.order), args.durability())?;
     config::check_open(args.bind, args.requirepass.as_deref())?;
     let data = match (&args.data, args.durability().is_on_disk()) {
         (Some(data), false) => {
@@ -257,10 +260,11 @@ impl<'a> Supervisor<'a> {
 
     fn spawn(&mut self, at: usize) -> Outcome<()> {
         let id = self.members[at].config.member;
-        if let Some(data) = self.data.as_ref().filter(|data| data.is_lost(id)) {
+        if let Some(place) = self.lost(id) {
             let waits = !self.members.iter().any(|member| member.state == State::Serving);
             if self.members[at].config.start != Start::Join {
-                self.say.lost(id, &data.member(id), waits);
+                let what = if self.data.is_some() { "disk" } else { "memory" };
+                self.say.lost(id, what, &place, waits);
             }
             let member = &mut self.members[at];
             if waits {
@@ -274,7 +278,20 @@ impl<'a> Supervisor<'a> {
         self.members[at].watch(&self.poller, 2 * at as u64)
     }
 
-    /// Others serve now: whoever lost its disk may begin anew.
+    /// Where what member `id` must not forget should be, if it is gone: a disk, or where there is
+    /// none, memory.
+    fn lost(&self, id: u16) -> Option<PathBuf> {
+        if let Some(data) = &self.data {
+            return data.is_lost(id).then(|| data.member(id));
+        }
+        let config = &self.members[usize::from(id) - 1].config;
+        let may_return = config.protocol == Protocol::Velos && config.partitions.is_none();
+        let directory = self.directory.path();
+        (self.is_ready && may_return && !Region::is_there(directory, NodeId(id)))
+            .then(|| directory.to_path_buf())
+    }
+
+    /// Others serve now: whoever lost its disk, or memory, may begin anew.
     fn release_held(&mut self) -> Outcome<()> {
         let held = |member: &Member| member.state == State::Held;
         for at in 0..self.members.len() {
@@ -288,12 +305,19 @@ impl<'a> Supervisor<'a> {
     /// An operator wants a new incarnation of member `id`: whatever it was ends here.
     fn renew(&mut self, id: u16) -> Outcome<()> {
         let at = usize::from(id).wrapping_sub(1);
-        let (Some(data), Some(member)) = (&mut self.data, self.members.get_mut(at)) else {
-            return Ok(());
-        };
-        data.set_vacant(id, false)?;
+        let Some(member) = self.members.get_mut(at) else { return Ok(()) };
+        if let Some(data) = &mut self.data {
+            data.set_vacant(id, false)?;
+        }
         member.kill();
-        match data.retire(id) {
+        let retired = match &self.data {
+            Some(data) => data.retire(id),
+            // What is in memory is worth nothing to anybody once another has its seat.
+            None => Region::discard(self.directory.path(), NodeId(id))
+                .map(|()| None)
+                .map_err(Failure::new),
+        };
+        match retired {
             Ok(aside) => {
                 member.config.start = Start::Join;
                 self.say.renewed(id, aside.as_deref());

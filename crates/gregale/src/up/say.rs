@@ -124,11 +124,12 @@ impl Say {
     }
 
     /// A member whose disk is gone: it waits until others serve, or begins anew.
-    pub(super) fn lost(&self, id: u16, place: &Path, waits: bool) {
+    /// `what`: its disk, or its memory.
+    pub(super) fn lost(&self, id: u16, what: &str, place: &Path, waits: bool) {
         let place = place.display();
         let then = if waits { "it waits until others serve" } else { "a new incarnation begins" };
         self.print(
-            || format!("member {id} has lost its disk ({place} holds no member); {then}"),
+            || format!("member {id} has lost its {what} ({place} holds none); {then}"),
             || json!({"event": "lost", "id": id, "place": place.to_string(), "waits": waits}),
         );
     }

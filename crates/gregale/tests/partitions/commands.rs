@@ -4,7 +4,7 @@ use crate::support::{Cluster, gregale, refused, signal, wait_until};
 use redis::Commands;
 
 /// Keys of as many different partitions.
-fn apart(n: usize, partitions: usize) -> Vec<String> {
+pub(crate) fn apart(n: usize, partitions: usize) -> Vec<String> {
     let of = |key: &String| kv::partition::partition_of(key.as_bytes(), partitions);
     let mut keys: Vec<String> = Vec::new();
     for key in (0..).map(|at| format!("key{at}")) {
@@ -116,8 +116,10 @@ fn a_dead_replica_stays_out_and_the_others_go_on() {
 #[test]
 fn what_partitions_do_not_offer_is_refused_by_name() {
     let up = |words: &[&str]| refused(&gregale(&[&["up", "--partitions", "4"], words].concat()));
-    let disk = up(&["--durability", "disk-quorum"]);
-    assert!(disk.contains("say --durability memory-quorum"), "{disk}");
+    let all = up(&["--durability", "disk-all"]);
+    assert!(all.contains("say --durability disk-quorum"), "{all}");
+    let reply = up(&["--durability", "disk-quorum", "--order", "reply"]);
+    assert!(reply.contains("--order linearizable"), "{reply}");
     let velos = up(&["--protocol", "velos"]);
     assert!(velos.contains("velos does not order partitions"), "{velos}");
     let many = refused(&gregale(&["up", "--partitions", "33"]));

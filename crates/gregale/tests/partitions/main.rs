@@ -1,6 +1,8 @@
 //! A keyspace in partitions, with real processes and real Redis clients.
 //!
 //! - [`commands`]: what works across partitions, and what is refused.
+//! - [`comeback`]: the same with disks, whose members come back.
+//! - [`snapshots`]: reads of several partitions at one timestamp.
 //! - [`client`] and [`nemesis`]: clients whose every operation may be a transaction on keys of
 //!   several partitions, while leaders are killed and hang; two judges that share no code look for
 //!   one order of all of it (strict serializability: keys that transactions tie together are one
@@ -9,10 +11,12 @@
 //! `GREGALE_LINEARIZABILITY_SEED=N` chooses other faults and operations than the usual ones.
 
 mod client;
+mod comeback;
 mod commands;
 #[path = "../linearizability/judges.rs"]
 mod judges;
 mod nemesis;
+mod snapshots;
 #[allow(
     dead_code,
     reason = "the harness of the other tests of real clusters, which use more of it"
@@ -23,7 +27,7 @@ mod support;
 mod wire;
 
 use check::{End, History};
-use client::{Client, Shared};
+use client::{Client, Ends, Shared};
 use nemesis::Nemesis;
 use std::sync::atomic::Ordering;
 use support::{Cluster, wait_until};
@@ -60,24 +64,8 @@ fn judge_a_run(fabric: &str, order: &str) {
     let flags = ["--nodes", &nodes, "--partitions", &partitions, "--fabric", fabric];
     let mut cluster = Cluster::start_with(&[&flags[..], &["--order", order]].concat());
     let shared = Shared::new((1..=NODES).map(|id| cluster.port_of(id)).collect());
-    let mut history = History::new();
-    let survivors = std::thread::scope(|scope| {
-        let clients: Vec<_> = (0..CLIENTS)
-            .map(|id| {
-                let client = Client::new(id, seed, &shared);
-                scope.spawn(move || client.run())
-            })
-            .collect();
-        // However the nemesis ends, clients end too.
-        let survivors = {
-            let _ends = client::Ends(&shared.is_over);
-            Nemesis::new(&cluster, &shared, seed).run()
-        };
-        for client in clients {
-            history.ops.extend(client.join().expect("its own message stands above").ops);
-        }
-        survivors
-    });
+    let nemesis = Nemesis::new(&cluster, &shared, seed);
+    let (mut history, survivors) = beside_clients(CLIENTS, seed, &shared, || nemesis.run());
 
     let n_writes = shared.n_acknowledged_writes.load(Ordering::Relaxed);
     let unknown = history.ops.iter().filter(|op| op.end == End::Unknown).count();
@@ -90,24 +78,52 @@ fn judge_a_run(fabric: &str, order: &str) {
     let tied = |op: &&check::Op| op.commands.len() > 1 && op.complete_ns().is_some();
     assert!(history.ops.iter().filter(tied).count() >= 150, "too few transactions");
 
-    // A write whose client gave it up may still be on its way.
-    let mut id = CLIENTS;
-    wait_until("the survivors to agree on every key", || {
-        let reads: Vec<_> = survivors
-            .iter()
-            .map(|member| {
-                id += 1;
-                let (replies, seen) = Client::new(id, seed, &shared).read_all(*member);
-                history.ops.extend(seen.ops);
-                replies
+    agree(&survivors, CLIENTS, seed, &shared, &mut history);
+    assert_eq!(cluster.stop(), Some(0), "what is left of the cluster stops in order");
+    judge(&history, &format!("partitions-{fabric}-{order}-{seed}"));
+}
+
+/// What `n` clients saw while `act` went on, and what came of that. However it ends, they end too.
+fn beside_clients<T>(n: u64, seed: u64, shared: &Shared, act: impl FnOnce() -> T) -> (History, T) {
+    let mut history = History::new();
+    let acted = std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..n)
+            .map(|id| {
+                let client = Client::new(id, seed, shared);
+                scope.spawn(move || client.run())
             })
             .collect();
+        let acted = {
+            let _ends = Ends(&shared.is_over);
+            act()
+        };
+        for client in clients {
+            history.ops.extend(client.join().expect("its own message stands above").ops);
+        }
+        acted
+    });
+    (history, acted)
+}
+
+/// Waits until `members` agree on every key, with clients of numbers from `first` on: a write whose
+/// client gave it up may still be on its way.
+fn agree(members: &[u16], first: u64, seed: u64, shared: &Shared, history: &mut History) {
+    let mut id = first;
+    wait_until("the members to agree on every key", || {
+        let mut read_at = |member: &u16| {
+            id += 1;
+            let (replies, seen) = Client::new(id, seed, shared).read_all(*member);
+            history.ops.extend(seen.ops);
+            replies
+        };
+        let reads: Vec<_> = members.iter().map(&mut read_at).collect();
         reads.iter().all(|replies| *replies == reads[0])
     });
-    assert_eq!(cluster.stop(), Some(0), "what is left of the cluster stops in order");
+}
 
-    let name = format!("partitions-{fabric}-{order}-{seed}");
-    judges::both_accept(&history, &name);
-    let forged = judges::forge(&history).expect("some key was read before and after a write");
-    judges::both_reject(&forged, &name);
+/// Both judges accept it, and neither does when it is forged.
+fn judge(history: &History, name: &str) {
+    judges::both_accept(history, name);
+    let forged = judges::forge(history).expect("some key was read before and after a write");
+    judges::both_reject(&forged, name);
 }

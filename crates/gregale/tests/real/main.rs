@@ -3,6 +3,18 @@
 //! Every test has a cluster of its own, with its own ports and its own directory on tmpfs, and
 //! checks that nothing of it is left.
 
+/// Each claim holds over each fabric.
+macro_rules! over_both_fabrics {
+    ($($claim:ident)*) => {
+        mod over_shm {
+            $(#[test] fn $claim() { super::$claim(&["--fabric", "shm"]); })*
+        }
+        mod over_tcp {
+            $(#[test] fn $claim() { super::$claim(&["--fabric", "tcp"]); })*
+        }
+    };
+}
+
 mod support;
 
 mod clients;
@@ -11,6 +23,8 @@ mod disk;
 mod every_disk;
 mod failover;
 mod members;
+mod memories;
+mod midway;
 mod ops;
 mod recover;
 mod refusals;

@@ -1,38 +1,14 @@
 //! Members that come, go, and are replaced while the cluster runs, on disk.
 
 use crate::support::{
-    Cluster, gregale, is_alive, refused, role, signal, start_on_disk as start, wait_until,
+    Cluster, is_alive, refused, role, signal, start_on_disk as start, wait_until,
 };
 use std::path::Path;
 use std::process::Output;
 
-/// What `gregale member` does at member `at`.
-fn member(cluster: &Cluster, at: u16, words: &[&str]) -> Output {
-    let address = format!("127.0.0.1:{}", cluster.port_of(at));
-    gregale(&[&["member"], words, &["--connect", &address]].concat())
-}
-
 fn done(output: &Output) {
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{error}");
-}
-
-/// How member `id` takes part, and which incarnation does.
-fn seat(cluster: &Cluster, at: u16, id: u16) -> (String, u64) {
-    let status = cluster.status_at(at);
-    let member = &status["members"][usize::from(id) - 1];
-    (member["membership"].as_str().unwrap().to_owned(), member["incarnation"].as_u64().unwrap())
-}
-
-/// Waits until member `id` votes as an incarnation above `before`, and says which.
-fn votes_above(cluster: &Cluster, at: u16, id: u16, before: u64) -> u64 {
-    let mut found = 0;
-    wait_until("a new incarnation to vote", || {
-        let (membership, incarnation) = seat(cluster, at, id);
-        found = incarnation;
-        membership == "voter" && incarnation > before
-    });
-    found
 }
 
 fn follower_of(leader: u16) -> u16 {
@@ -50,11 +26,11 @@ fn a_dead_member_is_replaced_by_one_command() {
     assert_eq!(cluster.cli(1, &["SET", "k", "v"]), "OK");
     let id = follower_of(cluster.leader());
     let other = 6 - id - cluster.leader();
-    assert_eq!(seat(&cluster, other, id), ("voter".into(), 1));
+    assert_eq!(cluster.seat(other, id), ("voter".into(), 1));
     signal(cluster.pid_of(id), "KILL");
     // At the dead one's own port: any that answers will do once it is restarted, or this one waits.
-    done(&member(&cluster, other, &["replace", &id.to_string()]));
-    let (membership, incarnation) = seat(&cluster, other, id);
+    done(&cluster.member(other, &["replace", &id.to_string()]));
+    let (membership, incarnation) = cluster.seat(other, id);
     assert!(membership == "voter" && incarnation > 1, "{membership} {incarnation}");
     cluster.wait_for(&format!("member {id} votes"));
     assert!(has_directory(data.path(), &format!("member-{id}.old-1")), "nothing is deleted");
@@ -66,7 +42,7 @@ fn a_dead_member_is_replaced_by_one_command() {
     drop(cluster);
     let cluster = start(data.path(), &[]);
     assert_eq!(cluster.cli(id, &["GET", "k"]), "w");
-    assert_eq!(seat(&cluster, other, id), ("voter".into(), incarnation), "it is in the log");
+    assert_eq!(cluster.seat(other, id), ("voter".into(), incarnation), "it is in the log");
 }
 
 #[test]
@@ -83,14 +59,14 @@ fn a_wiped_disk_comes_back_by_itself_while_the_cluster_runs_and_after_a_restart(
     std::fs::remove_dir_all(data.path().join(format!("member-{id}"))).unwrap();
     signal(pid, "KILL");
     cluster.wait_for(&format!("member {id} has lost its disk"));
-    let second = votes_above(&cluster, other, id, 1);
+    let second = cluster.votes_above(other, id, 1);
     assert_eq!(cluster.cli(id, &["DBSIZE"]), "100");
     assert_eq!(cluster.stop(), Some(0));
     drop(cluster);
 
     std::fs::remove_dir_all(data.path().join(format!("member-{id}"))).unwrap();
     let cluster = start(data.path(), &[]);
-    votes_above(&cluster, other, id, second);
+    cluster.votes_above(other, id, second);
     assert_eq!(cluster.cli(id, &["DBSIZE"]), "100");
 }
 
@@ -102,16 +78,16 @@ fn a_removed_member_ends_and_is_added_again() {
     let id = cluster.leader();
     let other = follower_of(id);
     let pid = cluster.pid_of(id);
-    done(&member(&cluster, other, &["remove", &id.to_string()]));
+    done(&cluster.member(other, &["remove", &id.to_string()]));
     let line = cluster.wait_for(&format!("member {id} was removed from the cluster"));
     assert!(line.contains(&format!("gregale member add {id}")), "{line}");
     wait_until("its process to end", || !is_alive(pid));
     assert_eq!(cluster.cli(other, &["SET", "k", "v"]), "OK");
-    assert_eq!(seat(&cluster, other, id).0, "none");
-    let again = refused(&member(&cluster, other, &["remove", &id.to_string()]));
+    assert_eq!(cluster.seat(other, id).0, "none");
+    let again = refused(&cluster.member(other, &["remove", &id.to_string()]));
     assert!(again.contains("takes part no more"), "{again}");
-    done(&member(&cluster, other, &["add"]));
-    let (membership, incarnation) = seat(&cluster, other, id);
+    done(&cluster.member(other, &["add"]));
+    let (membership, incarnation) = cluster.seat(other, id);
     assert!(membership == "voter" && incarnation > 1, "{membership} {incarnation}");
     assert_eq!(cluster.cli(id, &["GET", "k"]), "v");
     assert_eq!(cluster.stop(), Some(0));
@@ -123,7 +99,7 @@ fn a_removed_member_stays_out_over_a_restart_of_all() {
     let mut cluster = start(data.path(), &[]);
     let id = follower_of(cluster.leader());
     let other = 6 - id - cluster.leader();
-    done(&member(&cluster, other, &["remove", &id.to_string()]));
+    done(&cluster.member(other, &["remove", &id.to_string()]));
     cluster.wait_for("was removed");
     assert_eq!(cluster.stop(), Some(0));
     drop(cluster);
@@ -131,7 +107,7 @@ fn a_removed_member_stays_out_over_a_restart_of_all() {
     std::fs::remove_dir_all(data.path().join(format!("member-{id}"))).unwrap();
     let mut cluster = start(data.path(), &[]);
     assert_eq!(cluster.cli(other, &["SET", "k", "v"]), "OK");
-    wait_until("two voters", || seat(&cluster, other, id).0 == "none");
+    wait_until("two voters", || cluster.seat(other, id).0 == "none");
     assert!(!data.path().join(format!("member-{id}")).exists());
     assert_ne!(role(&cluster.status_at(other), id), "leader");
     assert_eq!(cluster.stop(), Some(0));
@@ -142,13 +118,13 @@ fn a_cluster_grows_into_its_empty_seats() {
     let data = tempfile::tempdir().unwrap();
     let mut cluster = start(data.path(), &["--nodes", "1", "--seats", "3"]);
     assert_eq!(cluster.cli(1, &["SET", "k", "v"]), "OK");
-    assert_eq!(seat(&cluster, 1, 3), ("none".into(), 0));
-    done(&member(&cluster, 1, &["add", "3"]));
-    done(&member(&cluster, 1, &["add"]));
-    let full = refused(&member(&cluster, 1, &["add"]));
+    assert_eq!(cluster.seat(1, 3), ("none".into(), 0));
+    done(&cluster.member(1, &["add", "3"]));
+    done(&cluster.member(1, &["add"]));
+    let full = refused(&cluster.member(1, &["add"]));
     assert!(full.contains("every seat is taken"), "{full}");
     for id in [2, 3] {
-        assert_eq!(seat(&cluster, 1, id).0, "voter");
+        assert_eq!(cluster.seat(1, id).0, "voter");
         assert_eq!(cluster.cli(id, &["GET", "k"]), "v");
     }
     // It is one of three now: its death stops nobody.
@@ -169,7 +145,7 @@ fn an_old_incarnation_is_told_that_it_was_replaced_and_ends() {
     let mut cluster = start(data.path(), &[]);
     let id = follower_of(cluster.leader());
     let other = 6 - id - cluster.leader();
-    done(&member(&cluster, other, &["replace", &id.to_string()]));
+    done(&cluster.member(other, &["replace", &id.to_string()]));
     cluster.wait_for(&format!("member {id} votes"));
     let pid = cluster.pid_of(id);
     let [own, old] = ["", ".old-1"].map(|end| data.path().join(format!("member-{id}{end}")));
@@ -179,7 +155,7 @@ fn an_old_incarnation_is_told_that_it_was_replaced_and_ends() {
     let line = cluster.wait_for(&format!("member {id} was replaced by incarnation"));
     assert!(line.contains("counts no more"), "{line}");
     assert_eq!(cluster.cli(other, &["SET", "k", "v"]), "OK", "the other two go on");
-    let (membership, incarnation) = seat(&cluster, other, id);
+    let (membership, incarnation) = cluster.seat(other, id);
     assert!(membership == "voter" && incarnation > 1, "the old disk has changed nothing");
     assert_eq!(cluster.stop(), Some(0));
 }
@@ -192,21 +168,22 @@ fn what_would_stop_the_cluster_is_refused_with_the_reason() {
     let dead = follower_of(leader);
     let living = 6 - leader - dead;
     signal(cluster.pid_of(dead), "KILL");
-    cluster.wait_for_role(leader, dead, &["down"]);
-    // Ω needs a moment longer than `status` to believe it.
+    // Whichever of the two leads by then: it refuses by what it has heard itself.
+    [leader, living].iter().for_each(|at| cluster.wait_until_missed(*at, dead));
+    // (While nobody leads, the command says that, and no more.)
     wait_until("a refusal", || {
-        let output = member(&cluster, leader, &["replace", &living.to_string(), "--within", "0"]);
+        let output = cluster.member(leader, &["replace", &living.to_string(), "--within", "0"]);
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success(), "the living one is all that is left");
         text.contains("too few of the members that would be left")
     });
-    let stranger = refused(&member(&cluster, leader, &["replace", "9"]));
+    let stranger = refused(&cluster.member(leader, &["replace", "9"]));
     assert!(stranger.contains("no member 9: the cluster has seats 1 to 3"), "{stranger}");
-    let taken = refused(&member(&cluster, leader, &["add", &living.to_string()]));
+    let taken = refused(&cluster.member(leader, &["add", &living.to_string()]));
     assert!(taken.contains("takes part"), "{taken}");
     assert_eq!(cluster.cli(leader, &["SET", "k", "v"]), "OK");
-    // In memory nobody can be replaced while the cluster runs.
-    let cluster = Cluster::start();
-    let fixed = refused(&member(&cluster, 1, &["replace", "2"]));
-    assert!(fixed.contains("--durability disk-quorum"), "{fixed}");
+    // Where members never change.
+    let cluster = Cluster::start_with(&["--fabric", "tcp", "--protocol", "mu"]);
+    let fixed = refused(&cluster.member(1, &["replace", "2"]));
+    assert!(fixed.contains("that takes --protocol velos or durable"), "{fixed}");
 }

@@ -134,7 +134,7 @@ fn no_disk_is_shown_where_there_is_none() {
 fn take(cluster: &Cluster, member: u16, file: &Path) -> Output {
     let address = format!("127.0.0.1:{}", cluster.port_of(member));
     let file = file.to_str().unwrap();
-    gregale(&["backup", "take", file, "--connect", &address, "--format", "json"])
+    gregale(&["backup", file, "--connect", &address, "--format", "json"])
 }
 
 fn restore(cluster: &Cluster, member: u16, file: &Path, flags: &[&str]) -> Output {
@@ -241,12 +241,12 @@ fn what_is_no_whole_backup_is_refused_and_writes_nothing() {
     let file = base.path().join("one.backup");
     let address = format!("127.0.0.1:{}", cluster.port_of(1));
     let path = file.to_str().unwrap();
-    let text = refused(&gregale(&["backup", "take", path, "--connect", &address]));
+    let text = refused(&gregale(&["backup", path, "--connect", &address]));
     assert!(text.contains("NOAUTH") && text.contains("--password"), "{text}");
     let mut connection = cluster.connect(1);
     let _: () = redis::cmd("SET").arg(&["a-key", "a-value"]).query(&mut connection).unwrap();
     let taken = Command::new(GREGALE)
-        .args(["backup", "take", path, "--connect", &address])
+        .args(["backup", path, "--connect", &address])
         .env("GREGALE_REQUIREPASS", "sesame")
         .output()
         .unwrap();

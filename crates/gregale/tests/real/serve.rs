@@ -20,9 +20,8 @@ impl Drop for Server {
 
 /// Three seats, and where they are.
 struct Layout {
-    clients: u16,
-    controls: u16,
-    fabrics: u16,
+    /// Of each: the ports for clients, for control, and of the fabric.
+    ports: [[u16; 3]; 3],
     base: tempfile::TempDir,
 }
 
@@ -30,8 +29,12 @@ impl Layout {
     fn new() -> Layout {
         let base = tempfile::tempdir().unwrap();
         std::fs::write(base.path().join("secret"), "a secret that three members share").unwrap();
-        let [clients, controls, fabrics] = [3; 3].map(free_ports);
-        Layout { clients, controls, fabrics, base }
+        Layout { ports: [0; 3].map(|_| ports_of_a_seat()), base }
+    }
+
+    /// Elsewhere from now on: who is started later looks for it there.
+    fn move_seat(&mut self, id: u16) {
+        self.ports[usize::from(id) - 1] = ports_of_a_seat();
     }
 
     /// Starts member `id` with the disk called `disk`.
@@ -45,12 +48,10 @@ impl Layout {
             self.base.path().join(disk),
             self.base.path().join("secret"),
         );
-        for seat in 0..3 {
-            let at = |first| format!("\"127.0.0.1:{}\"", first + seat);
-            let [client, control, fabric] = [self.clients, self.controls, self.fabrics].map(at);
+        for (ports, id) in self.ports.iter().zip(1..) {
+            let [client, control, fabric] = ports.map(|port| format!("\"127.0.0.1:{port}\""));
             text += &format!(
-                "[[members]]\nid = {}\nclient = {client}\ncontrol = {control}\nfabric = {fabric}\n",
-                seat + 1
+                "[[members]]\nid = {id}\nclient = {client}\ncontrol = {control}\nfabric = {fabric}\n",
             );
         }
         let file = self.base.path().join(format!("{disk}.toml"));
@@ -61,7 +62,7 @@ impl Layout {
     }
 
     fn cli(&self, id: u16, words: &[&str]) -> String {
-        let port = (self.clients + id - 1).to_string();
+        let port = self.ports[usize::from(id) - 1][0].to_string();
         let output = Command::new("redis-cli").args(["-p", &port]).args(words).output();
         let output = output.expect("redis-cli is needed: apt-get install redis-tools");
         String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
@@ -73,13 +74,18 @@ impl Layout {
 
     /// How member `id` takes part, and which incarnation does, as member 1 says.
     fn seat(&self, id: u16) -> Option<(String, u64)> {
-        let address = format!("127.0.0.1:{}", self.clients);
+        let address = format!("127.0.0.1:{}", self.ports[0][0]);
         let words = ["status", "--connect", &address, "--format", "json"];
         let output = Command::new(GREGALE).args(words).output().unwrap();
         let status: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
         let member = &status["members"][usize::from(id) - 1];
         Some((member["membership"].as_str()?.to_owned(), member["incarnation"].as_u64()?))
     }
+}
+
+fn ports_of_a_seat() -> [u16; 3] {
+    let first = free_ports(3);
+    [first, first + 1, first + 2]
 }
 
 fn has_identity(base: &Path, disk: &str) -> bool {
@@ -140,4 +146,25 @@ fn a_new_disk_joins_in_the_place_of_a_dead_member_without_a_supervisor() {
     };
     assert!(!status.success(), "{status}");
     layout.wait_for_write(1, "k", "and it has changed nothing");
+}
+
+#[test]
+fn a_member_moves_to_another_address_and_stays_who_it_is() {
+    let mut layout = Layout::new();
+    let disks = ["one", "two", "three"];
+    let start = |layout: &Layout, id: u16, how| layout.serve(id, disks[usize::from(id) - 1], how);
+    let mut servers = [1, 2, 3].map(|id| Some(start(&layout, id, "bootstrap")));
+    layout.wait_for_write(3, "k", "before");
+    // It goes first, and the others, which call it, are told one after the other.
+    layout.move_seat(1);
+    for id in [1, 2, 3] {
+        servers[usize::from(id) - 1] = None;
+        servers[usize::from(id) - 1] = Some(start(&layout, id, "reattach"));
+        layout.wait_for_write(id.max(2), "k", &format!("since {id} knows"));
+    }
+    wait_until("an answer where it is now", || layout.cli(1, &["GET", "k"]) == "since 3 knows");
+    assert_eq!(layout.seat(1), Some(("voter".into(), 1)));
+    // It counts: without the second, it is needed.
+    servers[1] = None;
+    layout.wait_for_write(3, "k", "with two");
 }

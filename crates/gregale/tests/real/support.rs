@@ -154,10 +154,45 @@ impl Cluster {
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
+    /// What `gregale member` does at member `at`.
+    pub(crate) fn member(&self, at: u16, words: &[&str]) -> Output {
+        let address = format!("127.0.0.1:{}", self.port_of(at));
+        gregale(&[&["member"], words, &["--connect", &address]].concat())
+    }
+
+    /// How member `id` takes part as `at` sees it, and which incarnation does.
+    pub(crate) fn seat(&self, at: u16, id: u16) -> (String, u64) {
+        let status = self.status_at(at);
+        let member = &status["members"][usize::from(id) - 1];
+        (member["membership"].as_str().unwrap().to_owned(), member["incarnation"].as_u64().unwrap())
+    }
+
+    /// Waits until member `id` votes as an incarnation above `before`, and says which: who is asked
+    /// may be behind.
+    pub(crate) fn votes_above(&self, at: u16, id: u16, before: u64) -> u64 {
+        let mut found = 0;
+        wait_until("a new incarnation to vote", || {
+            let (membership, incarnation) = self.seat(at, id);
+            found = incarnation;
+            membership == "voter" && incarnation > before
+        });
+        found
+    }
+
     /// Waits until member `at` says that member `id` has one of `roles`.
     pub(crate) fn wait_for_role(&self, at: u16, id: u16, roles: &[&str]) {
         wait_until(&format!("member {id} to be {roles:?}"), || {
             roles.contains(&role(&self.status_at(at), id).as_str())
+        });
+    }
+
+    /// Waits until member `at` itself takes member `id` for dead. (`status` asks every member anew,
+    /// and may know sooner than a leader, which acts by what it has heard.)
+    pub(crate) fn wait_until_missed(&self, at: u16, id: u16) {
+        let name = format!("gregale_member{id}:");
+        wait_until(&format!("member {at} to miss member {id}"), || {
+            let info = self.cli(at, &["INFO", "gregale"]);
+            info.lines().any(|line| line.starts_with(&name) && line.contains(",state=down,"))
         });
     }
 

@@ -308,6 +308,7 @@ impl Door {
                 None => reply.error("ERR syntax error"),
             },
             "gregale.session" => self.session(args),
+            "gregale.snapshot" => self.snapshot(&args[1..]),
             "gregale.call" => self.call(args),
             "gregale.ack" => self.acknowledge(args),
             "info" => {

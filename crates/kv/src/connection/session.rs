@@ -8,10 +8,11 @@
 
 use super::door::{Door, Kind};
 use crate::client_sessions::{CallNumber, SessionId};
-use crate::command::{CommandSpec, resolve};
+use crate::command::{Args, CommandSpec, resolve};
 use crate::entry::SessionCommand;
 use crate::entry::command::put_plain;
 use crate::exec::{SYNTAX, admit, parse_integer};
+use crate::partition::SNAPSHOT_REQUEST;
 
 /// The session that a connection speaks for.
 #[derive(Clone, Copy, Debug, Default)]
@@ -51,6 +52,22 @@ impl Speaking {
 }
 
 impl Door {
+    /// GREGALE.SNAPSHOT command [argument ...]: a read, at one timestamp of all its partitions.
+    pub(super) fn snapshot(&mut self, args: &[&[u8]]) {
+        let args: Args<'_> = args.into();
+        let Some(spec) = resolve(&args, &mut self.reply) else { return };
+        if !spec.is_for_store() || spec.is_write() {
+            self.reply.error("ERR only a command that reads keys can be read at a snapshot");
+        } else if let Err(refusal) = admit(spec, &args) {
+            self.reply.error(refusal);
+        } else {
+            self.command.clear();
+            self.command.push(SNAPSHOT_REQUEST);
+            put_plain(&args, self.protocol, &mut self.command);
+            self.held = Some(Kind::Read);
+        }
+    }
+
     /// The request was refused, and the session's number is not used up.
     pub(super) fn not_called(&mut self, why: impl AsRef<[u8]>) {
         let mut text = b"NOTCALLED the number is not used up: ".to_vec();

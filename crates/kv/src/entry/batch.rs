@@ -236,6 +236,7 @@ pub struct Frames<'a> {
 }
 
 impl<'a> Frames<'a> {
+    #[inline]
     fn step(&mut self) -> Result<Option<Frame<'a>>, EntryError> {
         let Some((&tag, rest)) = self.rest.split_first() else { return Ok(None) };
         let at = BATCH_HEADER_BYTES + self.len - self.rest.len();
@@ -270,18 +271,15 @@ impl<'a> Frames<'a> {
     }
 
     fn identity(&mut self, truncated: EntryError) -> Result<(Origin, Sequence), EntryError> {
-        let (head, rest) = self.rest.split_first_chunk::<IDENTITY_BYTES>().ok_or(truncated)?;
+        let (&rank, rest) = self.rest.split_first().ok_or(truncated)?;
+        let (&incarnation, rest) = rest.split_first_chunk().ok_or(truncated)?;
+        let (&sequence, rest) = rest.split_first_chunk().ok_or(truncated)?;
         self.rest = rest;
-        let [rank, numbers @ ..] = *head;
-        let (incarnation, sequence) = numbers.split_at(8);
-        let number = |bytes: &[u8]| {
-            bytes.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
-        };
         let origin = Origin {
             rank: Rank::new(rank.into()).ok_or(EntryError::Rank { found: rank })?,
-            incarnation: Incarnation(number(incarnation)),
+            incarnation: Incarnation(u64::from_le_bytes(incarnation)),
         };
-        match number(sequence) {
+        match u64::from_le_bytes(sequence) {
             0 => Err(EntryError::SequenceZero),
             sequence => Ok((origin, Sequence(sequence))),
         }

@@ -5,7 +5,7 @@ use super::hash::Partitions;
 use super::merge::{self, Merging};
 use super::plan::{Map, Shape, is_read};
 use super::together::{Together, on_one};
-use super::{Name, Order, Part, Place};
+use super::{Name, Order, Part, Place, snapshot};
 use crate::command::resolve;
 use crate::entry::{Batch, Command, EntryError, Frame, Origin, Sequence};
 use crate::reply::{Protocol, Reply};
@@ -15,16 +15,16 @@ use std::sync::Arc;
 
 /// A message that was delivered to a replica here and is not executed by all of them.
 #[derive(Clone, Debug)]
-struct Message {
-    place: Place,
-    all: Partitions,
-    payload: Arc<[u8]>,
+pub(super) struct Message {
+    pub(super) place: Place,
+    pub(super) all: Partitions,
+    pub(super) payload: Arc<[u8]>,
     /// Those that have not executed it.
-    left: Partitions,
+    pub(super) left: Partitions,
     /// Its pieces that are under way: the command's place in the batch, and their answers.
-    merging: BTreeMap<usize, Merging>,
+    pub(super) merging: BTreeMap<usize, Merging>,
     /// Answers to own commands, in any order.
-    answers: Vec<(Sequence, Vec<u8>)>,
+    pub(super) answers: Vec<(Sequence, Vec<u8>)>,
 }
 
 /// How one partition stands here.
@@ -46,12 +46,14 @@ pub struct Executor {
     me: Origin,
     map: Map,
     order: Order,
-    parts: Vec<Part>,
+    pub(super) parts: Vec<Part>,
+    /// Each partition's part of the memory limit.
+    pub(super) share: u64,
     /// Who waits to be executed.
-    gate: Gate,
+    pub(super) gate: Gate,
     /// Who waits to be answered ([`Order::Reply`]).
     counter: Gate,
-    messages: BTreeMap<Name, Message>,
+    pub(super) messages: BTreeMap<Name, Message>,
     /// Room for the reply that is being made.
     reply: Reply,
 }
@@ -66,6 +68,7 @@ impl Executor {
             map: Map { n, is_limited: memory_bytes_max != 0 },
             order,
             parts: vec![Part::new(share); n],
+            share,
             gate: Gate::new(n),
             counter: Gate::new(n),
             messages: BTreeMap::new(),
@@ -124,6 +127,20 @@ impl Executor {
         // Everybody sees the same bytes, so everybody skips them.
         let batch = Batch::check(payload)?;
         let stands = if self.waits_for_all(&batch, all) { all } else { Partitions::one(partition) };
+        self.stand(partition, place, (all, stands), payload, answers);
+        Ok(())
+    }
+
+    /// A message joins the queue of `partition`, to be executed when it is first wherever it
+    /// `stands`.
+    pub(super) fn stand(
+        &mut self,
+        partition: usize,
+        place: Place,
+        (all, stands): (Partitions, Partitions),
+        payload: &Arc<[u8]>,
+        answers: &mut impl FnMut(Sequence, &[u8]),
+    ) {
         self.messages.entry(place.name).or_insert_with(|| Message {
             place,
             all,
@@ -133,10 +150,28 @@ impl Executor {
             answers: Vec::new(),
         });
         self.gate.join(partition, place.name, stands);
+        self.pass(answers);
+    }
+
+    /// Executes whatever has come to the front.
+    pub(super) fn pass(&mut self, answers: &mut impl FnMut(Sequence, &[u8])) {
         while let Some((name, passed)) = self.gate.pass() {
             self.execute(name, passed, answers);
         }
-        Ok(())
+    }
+
+    /// Whoever waited for `name` does not any more; it changes nothing.
+    pub(super) fn withdraw(&mut self, name: Name, answers: &mut impl FnMut(Sequence, &[u8])) {
+        self.messages.remove(&name);
+        self.gate.leave(name);
+        self.counter.leave(name);
+        self.pass(answers);
+        self.answer_those_that_may(answers);
+    }
+
+    /// This process, as its commands name it.
+    pub(super) const fn origin(&self) -> Origin {
+        self.me
     }
 
     /// Whether a message has to be executed by all of its partitions at once.
@@ -173,7 +208,8 @@ impl Executor {
             self.command(&mut message, passed, at, frame, &command, is_own);
         }
         message.left = passed.iter().fold(message.left, Partitions::without);
-        passed.iter().for_each(|at| self.parts[at].executed += 1);
+        let counts = u64::from(name.sender != snapshot::SENDER);
+        passed.iter().for_each(|at| self.parts[at].executed += counts);
         self.keep_or_answer(message, passed, answers);
     }
 
@@ -280,6 +316,10 @@ impl Executor {
         }
         passed.iter().for_each(|at| self.counter.join(at, name, message.all));
         self.messages.insert(name, message);
+        self.answer_those_that_may(answers);
+    }
+
+    fn answer_those_that_may(&mut self, answers: &mut impl FnMut(Sequence, &[u8])) {
         while let Some((name, _)) = self.counter.pass() {
             if let Some(message) = self.messages.remove(&name) {
                 assert!(message.left.is_empty(), "it came to every counter by being executed");

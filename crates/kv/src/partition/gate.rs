@@ -34,6 +34,11 @@ impl Gate {
         self.stirred = self.stirred.and(Partitions::one(at));
     }
 
+    /// Who waits in one queue, first first, with the queues that it has to be first in.
+    pub(super) fn queue(&self, at: usize) -> impl Iterator<Item = (Name, Partitions)> + '_ {
+        self.queues[at].iter().copied()
+    }
+
     /// The next that passes, and the queues that it leaves.
     pub(super) fn pass(&mut self) -> Option<(Name, Partitions)> {
         while let Some(at) = self.stirred.lowest() {
@@ -54,6 +59,14 @@ impl Gate {
             self.stirred = self.stirred.without(at);
         }
         None
+    }
+
+    /// `name` waits no more, wherever it stands.
+    pub(super) fn leave(&mut self, name: Name) {
+        for (at, queue) in self.queues.iter_mut().enumerate() {
+            queue.retain(|(waiting, _)| *waiting != name);
+            self.stirred = self.stirred.and(Partitions::one(at));
+        }
     }
 
     /// How many wait, counted once in each queue.

@@ -56,18 +56,22 @@
 mod executor;
 mod gate;
 mod hash;
+mod kept;
 mod merge;
 mod plan;
 mod scan;
 mod sender;
+mod snapshot;
 #[cfg(test)]
 mod tests;
 mod together;
 
 pub use executor::{Executor, Figures};
 pub use hash::{PARTITIONS_MAX, Partitions, partition_of};
+pub use kept::KeptError;
 pub use plan::Map;
 pub use sender::{BYTES_MAX, COMMANDS_MAX, Fate, PAYLOAD_BYTES_MAX, Sender};
+pub use snapshot::{NOT_BY_PIECES, REQUEST as SNAPSHOT_REQUEST};
 
 use crate::client_sessions::ClientSessions;
 use crate::store::Store;

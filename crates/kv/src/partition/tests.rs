@@ -11,7 +11,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+mod kept;
 mod order;
+mod snapshot;
 
 const NOW: u64 = 1_700_000_000_000;
 
@@ -25,7 +27,12 @@ pub(super) struct Process {
     /// Messages that were delivered to nobody here yet, by partition.
     pub(super) inbox: Vec<VecDeque<Parcel>>,
     pub(super) answers: BTreeMap<u64, Vec<u8>>,
+    /// Answers to reads at a timestamp, by their numbers.
+    pub(super) seen: BTreeMap<u64, String>,
 }
+
+/// Sequences of such reads: those of commands are below.
+const READS: u64 = 1 << 63;
 
 impl Process {
     pub(super) fn new(rank: usize, n: usize, order: Order, memory_bytes_max: u64) -> Process {
@@ -33,20 +40,35 @@ impl Process {
         let executor = Executor::new(me, n, order, memory_bytes_max);
         let sender = Sender::new(me, executor.map());
         let inbox = vec![VecDeque::new(); n];
-        Process { sender, executor, inbox, answers: BTreeMap::new() }
+        Process { sender, executor, inbox, answers: BTreeMap::new(), seen: BTreeMap::new() }
     }
 
     /// Delivers the next message of `partition`, if there is one.
     pub(super) fn deliver(&mut self, partition: usize) -> bool {
         let Some((place, all, payload)) = self.inbox[partition].pop_front() else { return false };
-        let (sender, answers) = (&mut self.sender, &mut self.answers);
+        let (sender, answers, seen) = (&mut self.sender, &mut self.answers, &mut self.seen);
         let mut hear = |sequence: Sequence, reply: &[u8]| {
-            if let Some(asker) = sender.answered(sequence) {
+            if sequence.0 >= READS {
+                seen.insert(sequence.0 ^ READS, as_text(reply));
+            } else if let Some(asker) = sender.answered(sequence) {
                 assert!(answers.insert(asker, reply.to_vec()).is_none(), "K3: once");
             }
         };
         self.executor.deliver(partition, place, all, &payload, &mut hear).unwrap();
         true
+    }
+
+    /// `partition` has come to the timestamp of read `number`.
+    fn look(&mut self, partition: usize, number: u64, all: Partitions, read: &[u8]) {
+        let payload = self.executor.snapshot_payload(Sequence(READS | number), read);
+        let (sender, answers, seen) = (&mut self.sender, &mut self.answers, &mut self.seen);
+        self.executor.snapshot(partition, number, all, &payload, &mut |sequence, reply| {
+            if sequence.0 >= READS {
+                seen.insert(sequence.0 ^ READS, as_text(reply));
+            } else if let Some(asker) = sender.answered(sequence) {
+                answers.insert(asker, reply.to_vec());
+            }
+        });
     }
 
     fn deliver_all(&mut self) {
@@ -62,12 +84,18 @@ pub(super) struct Alone {
     n_asked: u64,
     n_sent: u64,
     now_ms: u64,
+    /// Every message, in its place.
+    log: Vec<Parcel>,
+}
+
+fn as_text(reply: &[u8]) -> String {
+    String::from_utf8_lossy(reply).replace("\r\n", " ").trim_end().to_owned()
 }
 
 impl Alone {
     pub(super) fn new(n: usize, order: Order, memory_bytes_max: u64) -> Alone {
         let process = Process::new(0, n, order, memory_bytes_max);
-        Alone { process, n_asked: 0, n_sent: 0, now_ms: NOW }
+        Alone { process, n_asked: 0, n_sent: 0, now_ms: NOW, log: Vec::new() }
     }
 
     pub(super) fn ask(&mut self, command: &[u8]) -> String {
@@ -84,6 +112,7 @@ impl Alone {
                 self.n_sent += 1;
                 let name = Name { sender: 1, sequence: self.n_sent };
                 let place = Place { at: self.n_sent, name };
+                self.log.push((place, to, Arc::clone(&batch)));
                 for partition in to.iter() {
                     self.process.inbox[partition].push_back((place, to, Arc::clone(&batch)));
                 }
@@ -91,7 +120,7 @@ impl Alone {
             self.process.deliver_all();
         }
         let answer = self.process.answers.remove(&asker).expect("an answer");
-        String::from_utf8_lossy(&answer).replace("\r\n", " ").trim_end().to_owned()
+        as_text(&answer)
     }
 
     pub(super) fn say(&mut self, text: &str) -> String {

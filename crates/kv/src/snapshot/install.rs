@@ -70,6 +70,10 @@ pub struct Installer {
     memory_bytes_max: u64,
     /// What has arrived of the next chunk.
     pub(super) buffer: Vec<u8>,
+    /// So much of it is done with.
+    done: usize,
+    /// The chunk that is being read, if one is.
+    open: Option<Open>,
     /// The first error, which is final.
     failed: Option<SnapshotError>,
     begun: bool,
@@ -82,6 +86,19 @@ pub struct Installer {
     sessions: Sessions,
     clients: ClientSessions,
     assembly: Assembly,
+}
+
+/// A chunk whose check is right, in the middle of being read.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    kind: Kind,
+    /// Where in the buffer what is left of its payload begins.
+    at: usize,
+    /// Where in the buffer its payload ends.
+    end: usize,
+    /// Of a chunk of sessions: whose.
+    origin: Option<Origin>,
+    has_begun: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -97,6 +114,8 @@ impl Installer {
         Installer {
             memory_bytes_max,
             buffer: Vec::new(),
+            done: 0,
+            open: None,
             failed: None,
             begun: false,
             check: 0,
@@ -115,21 +134,39 @@ impl Installer {
     /// # Errors
     /// When they cannot go on in a snapshot; every later call gives the same error.
     pub fn feed(&mut self, mut bytes: &[u8]) -> Result<(), SnapshotError> {
-        if let Some(error) = self.failed {
-            return Err(error);
-        }
         // A chunk's worth at a time, so that the buffer holds no more than two (P2).
         while !bytes.is_empty() {
             let (piece, rest) = bytes.split_at(bytes.len().min(CHUNK_BYTES_MAX));
             bytes = rest;
-            self.buffer.extend_from_slice(piece);
-            let result = self.chunks();
-            if let Err(error) = result {
-                self.failed = Some(error);
-                return result;
-            }
+            self.feed_some(piece, usize::MAX)?;
         }
-        Ok(())
+        self.failed.map_or(Ok(()), Err)
+    }
+
+    /// Takes the next bytes, and reads at most `n_max` of the entries and records that they
+    /// complete (P7). True if there are more: call it again without bytes, before there are others.
+    ///
+    /// # Errors
+    /// As [`Installer::feed`].
+    pub fn feed_some(&mut self, bytes: &[u8], n_max: usize) -> Result<bool, SnapshotError> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        self.buffer.extend_from_slice(bytes);
+        let buffer = std::mem::take(&mut self.buffer);
+        let read = self.read(&buffer, n_max);
+        self.buffer = buffer;
+        if self.open.is_none() {
+            self.buffer.drain(..self.done);
+            self.done = 0;
+        }
+        self.failed = read.err();
+        read
+    }
+
+    /// How many keys it has read.
+    pub fn n_entries(&self) -> usize {
+        self.store.as_ref().map_or(0, Store::len)
     }
 
     /// The machine, when all of the snapshot has been fed.
@@ -152,75 +189,114 @@ impl Installer {
         }
     }
 
-    /// Reads the complete chunks of the buffer.
-    fn chunks(&mut self) -> Result<(), SnapshotError> {
-        let buffer = std::mem::take(&mut self.buffer);
-        let mut rest = &buffer[..];
-        let result = self.chunks_of(&mut rest);
-        let consumed = buffer.len() - rest.len();
-        self.buffer = buffer;
-        self.buffer.drain(..consumed);
-        result
+    /// Reads what the buffer has whole, as [`Installer::feed_some`].
+    fn read(&mut self, buffer: &[u8], n_max: usize) -> Result<bool, SnapshotError> {
+        if !self.begin(buffer)? {
+            return Ok(false);
+        }
+        let mut n_left = n_max;
+        while self.open.is_some() || self.open_chunk(buffer)? {
+            if !self.read_chunk(buffer, &mut n_left)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
-    fn chunks_of(&mut self, rest: &mut &[u8]) -> Result<(), SnapshotError> {
-        if !self.begun {
-            let Some((start, tail)) = rest.split_first_chunk::<12>() else {
-                let seen = rest.len().min(MAGIC.len());
-                return if rest[..seen] == MAGIC[..seen] {
-                    Ok(())
-                } else {
-                    Err(SnapshotError::NotASnapshot)
-                };
-            };
-            if start[..8] != MAGIC {
-                return Err(SnapshotError::NotASnapshot);
-            }
-            let found = u32::from_le_bytes([start[8], start[9], start[10], start[11]]);
-            if !(VERSION_MIN..=VERSION).contains(&found) {
-                return Err(SnapshotError::Version { found });
-            }
-            self.begun = true;
-            *rest = tail;
+    /// The bytes in front of the chunks: true when they are read.
+    fn begin(&mut self, buffer: &[u8]) -> Result<bool, SnapshotError> {
+        if self.begun {
+            return Ok(true);
         }
-        loop {
-            if self.last == Some(Kind::End) {
-                return if rest.is_empty() { Ok(()) } else { Err(SnapshotError::Trailing) };
-            }
-            let Some(head) = rest.first_chunk::<CHUNK_HEAD_BYTES>() else { return Ok(()) };
-            let len = u32::from_le_bytes([head[0], head[1], head[2], head[3]]) as usize;
-            if len > CHUNK_BYTES_MAX {
-                return Err(SnapshotError::Check { chunk: self.n_chunks });
-            }
-            let checked = CHUNK_HEAD_BYTES + len;
-            let Some((chunk, tail)) = rest.split_at_checked(checked + CHECK_BYTES) else {
-                return Ok(());
-            };
-            let (chunk, check) = chunk.split_at(checked);
-            self.check = check_of(chunk, self.check);
-            if self.check.to_le_bytes() != *check {
-                return Err(SnapshotError::Check { chunk: self.n_chunks });
-            }
-            let malformed = SnapshotError::Malformed { chunk: self.n_chunks };
-            let kind = Kind::from_byte(head[4]).ok_or(malformed)?;
-            self.chunk(kind, &chunk[CHUNK_HEAD_BYTES..], malformed)?;
-            self.last = Some(kind);
-            self.n_chunks += 1;
-            *rest = tail;
+        let Some(start) = buffer.first_chunk::<12>() else {
+            let seen = buffer.len().min(MAGIC.len());
+            let is_ours = buffer[..seen] == MAGIC[..seen];
+            return if is_ours { Ok(false) } else { Err(SnapshotError::NotASnapshot) };
+        };
+        if start[..8] != MAGIC {
+            return Err(SnapshotError::NotASnapshot);
         }
+        let found = u32::from_le_bytes([start[8], start[9], start[10], start[11]]);
+        if !(VERSION_MIN..=VERSION).contains(&found) {
+            return Err(SnapshotError::Version { found });
+        }
+        self.begun = true;
+        self.done = start.len();
+        Ok(true)
     }
 
-    /// Reads one chunk, whose bytes are as some saver wrote them.
-    fn chunk(
+    /// The next chunk, if all of it is there and its check is right: nothing of it is read before.
+    fn open_chunk(&mut self, buffer: &[u8]) -> Result<bool, SnapshotError> {
+        let rest = &buffer[self.done..];
+        if self.last == Some(Kind::End) {
+            return if rest.is_empty() { Ok(false) } else { Err(SnapshotError::Trailing) };
+        }
+        let Some(head) = rest.first_chunk::<CHUNK_HEAD_BYTES>() else { return Ok(false) };
+        let len = u32::from_le_bytes([head[0], head[1], head[2], head[3]]) as usize;
+        if len > CHUNK_BYTES_MAX {
+            return Err(SnapshotError::Check { chunk: self.n_chunks });
+        }
+        let checked = CHUNK_HEAD_BYTES + len;
+        let Some((chunk, _)) = rest.split_at_checked(checked + CHECK_BYTES) else {
+            return Ok(false);
+        };
+        let (chunk, check) = chunk.split_at(checked);
+        self.check = check_of(chunk, self.check);
+        if self.check.to_le_bytes() != *check {
+            return Err(SnapshotError::Check { chunk: self.n_chunks });
+        }
+        let malformed = SnapshotError::Malformed { chunk: self.n_chunks };
+        let kind = Kind::from_byte(head[4]).filter(|kind| kind.follows(self.last));
+        let at = self.done + CHUNK_HEAD_BYTES;
+        let kind = kind.ok_or(malformed)?;
+        self.open = Some(Open { kind, at, end: at + len, origin: None, has_begun: false });
+        Ok(true)
+    }
+
+    /// Goes on with the chunk that is open; true when it is read, false when nothing was left of
+    /// `n_left` before.
+    fn read_chunk(&mut self, buffer: &[u8], n_left: &mut usize) -> Result<bool, SnapshotError> {
+        let malformed = SnapshotError::Malformed { chunk: self.n_chunks };
+        let Some(mut open) = self.open.take() else { return Ok(true) };
+        let mut payload = &buffer[open.at..open.end];
+        let rest = &mut payload;
+        if !open.has_begun {
+            open.has_begun = true;
+            open.origin = self.chunk_head(open.kind, rest, malformed)?;
+        }
+        while !rest.is_empty() && *n_left > 0 {
+            *n_left -= 1;
+            match (open.kind, open.origin) {
+                (Kind::Entries, _) => {
+                    let store = self.store.as_mut().ok_or(malformed)?;
+                    store.restore_entry(entry(rest).ok_or(malformed)?)?;
+                }
+                (Kind::Session, Some(origin)) => {
+                    self.sessions.restore(record(origin, rest).ok_or(malformed)?)?;
+                }
+                (Kind::Clients, _) => self.clients.restore(client(rest).ok_or(malformed)?)?,
+                // Their heads are all there is of them.
+                _ => return Err(malformed),
+            }
+        }
+        if !rest.is_empty() {
+            open.at = open.end - rest.len();
+            self.open = Some(open);
+            return Ok(false);
+        }
+        self.last = Some(open.kind);
+        self.n_chunks += 1;
+        self.done = open.end + CHECK_BYTES;
+        Ok(true)
+    }
+
+    /// What stands before a chunk's entries or records, or all of a chunk that has none.
+    fn chunk_head(
         &mut self,
         kind: Kind,
-        mut payload: &[u8],
+        rest: &mut &[u8],
         malformed: SnapshotError,
-    ) -> Result<(), SnapshotError> {
-        if !kind.follows(self.last) {
-            return Err(malformed);
-        }
-        let rest = &mut payload;
+    ) -> Result<Option<Origin>, SnapshotError> {
         match kind {
             Kind::Head => {
                 let [prefix, theirs, now_ms, changes] = numbers(rest).ok_or(malformed)?;
@@ -239,27 +315,17 @@ impl Installer {
                 let counters = Counters { now_ms, changes, deletions: &deletions };
                 self.store = Some(Store::restore(self.memory_bytes_max, counters)?);
             }
-            Kind::Entries => {
-                let store = self.store.as_mut().ok_or(malformed)?;
-                while !rest.is_empty() {
-                    store.restore_entry(entry(rest).ok_or(malformed)?)?;
-                }
-            }
+            Kind::Entries => {}
             Kind::Session => {
                 let origin = origin(rest).ok_or(malformed)?;
                 if self.sessions.lives().all(|life| life != origin) {
                     self.sessions.restore_life(origin)?;
                 }
-                while !rest.is_empty() {
-                    self.sessions.restore(record(origin, rest).ok_or(malformed)?)?;
-                }
+                return Ok(Some(origin));
             }
             Kind::Clients => {
                 let [issued] = numbers(rest).ok_or(malformed)?;
                 self.clients.restore_issued(SessionId(issued))?;
-                while !rest.is_empty() {
-                    self.clients.restore(client(rest).ok_or(malformed)?)?;
-                }
             }
             Kind::Assembly => {
                 let pending = pending(rest).ok_or(malformed)?;
@@ -273,7 +339,7 @@ impl Installer {
                 }
             }
         }
-        if rest.is_empty() { Ok(()) } else { Err(malformed) }
+        Ok(None)
     }
 }
 

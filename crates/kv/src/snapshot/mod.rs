@@ -31,6 +31,9 @@
 //! - P6 a snapshot that is written beside a machine which goes on is the one that would have been
 //!   written, byte for byte, had the machine stood still. By the store's frozen entries; test
 //!   `p6_written_beside_is_written_at_once`.
+//! - P7 reading a snapshot goes on where it stopped, after any number of entries: a replica that
+//!   is given one does a bounded part of it in each turn. Test
+//!   `p7_reading_in_small_steps_gives_the_same_and_no_step_reads_more`.
 //! - P5 bytes that no saver wrote give an error, never a panic. Property tests
 //!   `p5_a_flipped_bit_is_noticed` and `p5_any_end_is_too_early`.
 

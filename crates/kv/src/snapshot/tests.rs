@@ -206,6 +206,50 @@ fn p2_no_chunk_is_longer_than_the_bound() {
 }
 
 #[test]
+fn p7_reading_in_small_steps_gives_the_same_and_no_step_reads_more() {
+    let machine = machine(5, 300, 700);
+    let bytes = bytes_of(&machine);
+    for (n_max, piece_bytes) in [(1, 50_000), (7, 1 << 20), (64, 999)] {
+        let mut installer = Installer::new(0);
+        let mut n_steps = 0;
+        for mut piece in bytes.chunks(piece_bytes) {
+            loop {
+                let before = installer.n_entries();
+                let more = installer.feed_some(piece, n_max).unwrap();
+                assert!(installer.n_entries() - before <= n_max, "P7");
+                n_steps += 1;
+                piece = &[];
+                if !more {
+                    break;
+                }
+            }
+        }
+        assert!(n_steps > machine.store().len() / n_max, "{n_steps} steps of {n_max}");
+        assert_eq!(installer.finish().unwrap().digest(), machine.digest());
+    }
+}
+
+#[test]
+fn p7_damage_is_noticed_before_the_chunk_is_read() {
+    let bytes = bytes_of(&machine(6, 200, 700));
+    let mut damaged = bytes.clone();
+    let at = bytes.len() / 2;
+    damaged[at] ^= 4;
+    let mut installer = Installer::new(0);
+    let mut piece = &damaged[..];
+    let error = loop {
+        match installer.feed_some(piece, 10) {
+            Ok(more) => assert!(more, "it ends although it is damaged"),
+            Err(error) => break error,
+        }
+        piece = &[];
+    };
+    assert!(matches!(error, SnapshotError::Check { .. }), "{error}");
+    assert_eq!(installer.feed_some(&[], 10), Err(error), "and that is final");
+    assert!(installer.finish().is_err(), "P4");
+}
+
+#[test]
 fn a_machine_that_moves_on_is_noticed() {
     let mut machine = machine(4, 20, 10);
     let mut saver = Saver::new(&machine);

@@ -24,9 +24,7 @@ use base::Rank;
 use core::time::Duration;
 use lab::{Clock, Lab, Mixer, Parcel};
 use proto::amcast::linear::Rule;
-use proto::amcast::{
-    Config, GroupId, GroupSet, Layout, Message, MessageId, Multicast, Pid, Timestamp,
-};
+use proto::amcast::{Config, GroupId, GroupSet, Layout, Message, MessageId, Multicast, Pid};
 use std::cell::RefCell;
 use std::fmt::Debug;
 use std::rc::Rc;
@@ -146,6 +144,7 @@ where
             rule: bounds.rule,
             hybrid: false,
             patience: Duration::from_secs(1),
+            commutes: false,
             retain: usize::MAX,
         };
         let pids: Vec<Pid> = layout.processes(layout.groups()).collect();
@@ -232,7 +231,7 @@ where
     fn post(&mut self, call: usize) {
         let dest = self.setting.dest[call];
         let id = MessageId { sender: call as u64, sequence: 0 };
-        let message = Message { id, dest, after: Timestamp::ZERO, payload: (*b"").into() };
+        let message = Message::new(id, dest, *b"");
         let parcel = self.lab.borrow_mut().parcel(Parcel::Start(Arc::new(message)));
         for to in 0..self.n() {
             if dest.contains(self.setting.pids[to].group) {

@@ -20,6 +20,7 @@
 use super::variant::Variant;
 use super::wire::{self, Malformed, Reader, Wire};
 use super::{GroupId, GroupSet, Layout, MessageId, Place, RealClock, Timestamp};
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 
@@ -115,7 +116,9 @@ pub fn encode_listed(listed: &[Listed], out: &mut Vec<u8>) {
 struct Told {
     /// Its clock when it said so: what it listed covers everything up to here.
     clock: Timestamp,
-    listed: Vec<Listed>,
+    /// Of what it listed, and may matter here, the first place of each level and destinations: the
+    /// lists are as long as what is under way, and looked at for every message that is.
+    firsts: BTreeMap<(GroupSet, Level), Place>,
 }
 
 /// What one process knows of all groups' pasts.
@@ -153,8 +156,12 @@ impl<V: Variant> Horizon<V> {
     pub fn tell(&mut self, group: GroupId, clock: Timestamp, listed: &[Listed]) {
         let told = &mut self.told[group.index()];
         told.clock = clock;
-        told.listed.clear();
-        told.listed.extend_from_slice(listed);
+        told.firsts.clear();
+        for one in listed.iter().filter(|one| !one.dest.contains(self.own)) {
+            let place = (one.bound, one.id);
+            let first = told.firsts.entry((one.dest, one.level)).or_insert(place);
+            *first = place.min(*first);
+        }
     }
 
     /// Largest x with `Past(group, x)`.
@@ -178,8 +185,8 @@ impl<V: Variant> Horizon<V> {
         if !is_settled {
             return Level(0);
         }
-        let below = self.blockers(place, dest).map(|blocker| blocker.level.0).min();
-        below.map_or(needed, |lowest| Level(lowest.saturating_add(1)).min(needed))
+        let below = self.lowest_below(place, dest);
+        below.map_or(needed, |lowest| Level(lowest.0.saturating_add(1)).min(needed))
     }
 
     /// Whether what `group` listed is complete up to `place`.
@@ -187,18 +194,21 @@ impl<V: Variant> Horizon<V> {
         self.told[group.index()].clock >= place.0
     }
 
-    /// What other destinations listed before `place`, as far as it can prolong a chain.
-    fn blockers(&self, place: Place, dest: GroupSet) -> impl Iterator<Item = &Listed> {
+    /// The lowest level of what other destinations listed before `place`, as far as it can prolong
+    /// a chain.
+    fn lowest_below(&self, place: Place, dest: GroupSet) -> Option<Level> {
         self.others(dest)
-            .flat_map(|group| self.told[group.index()].listed.iter())
-            .filter(move |one| one.matters_to(self.own, dest) && (one.bound, one.id) < place)
+            .flat_map(|group| self.told[group.index()].firsts.iter())
+            .filter(|((to, _), first)| !to.is_within(dest) && **first < place)
+            .map(|((_, level), _)| *level)
+            .min()
     }
 
     /// LR1: whether a message that is deliverable otherwise may be delivered.
     pub fn admits_by_hop(&self, place: Place, dest: GroupSet) -> bool {
         let needed = Level::needed(self.n_groups).0.saturating_sub(V::HOP_LEVELS_MISSING);
         self.others(dest).all(|group| self.past(group) >= place.0 && self.covers(group, place))
-            && self.blockers(place, dest).all(|blocker| blocker.level.0 >= needed)
+            && self.lowest_below(place, dest).is_none_or(|lowest| lowest.0 >= needed)
     }
 
     /// LR2: whether no group can decide anything new before `place`. A message to one group needs

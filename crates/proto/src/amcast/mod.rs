@@ -15,6 +15,10 @@
 //!   repeats across reconnections).
 //! - T3 A sender numbers its messages in order, and fewer than [`WINDOW`] lie between the oldest
 //!   that some destination has not delivered and the newest.
+//! - T4 Where a process that lost its memory comes back as another incarnation of its seat: of one
+//!   seat, nothing of an earlier incarnation is handed over after something of a later one, and
+//!   [`Multicast::meet`] is called in between. Nothing that was sent to the earlier one reaches
+//!   the later, and neither does what is sent to the later one by who has met only the earlier.
 //!
 //! What every protocol here promises, each with a checker of its own in the simulator: validity,
 //! uniform integrity, uniform agreement, global total order, uniform prefix order, genuineness
@@ -22,8 +26,10 @@
 //! [`linear`] is chosen.
 
 pub mod fastcast;
+pub mod footprint;
 mod id;
 pub mod linear;
+pub mod members;
 pub mod primcast;
 mod seen;
 pub mod skeen;
@@ -32,12 +38,14 @@ pub mod variant;
 pub mod whitebox;
 pub mod wire;
 
+pub use footprint::Footprint;
 pub use id::{GroupId, GroupSet, Layout, MAX_GROUPS, MessageId, Pid, Place, Timestamp};
+pub use members::{FOUNDER, Members, NoChange};
 pub use seen::{Seen, WINDOW};
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use base::{Instant, Rank};
+use base::{Incarnation, Instant, Rank};
 use wire::Wire;
 
 /// What is multicast.
@@ -49,8 +57,18 @@ pub struct Message {
     pub dest: GroupSet,
     /// Its final timestamp shall be above this one (4.4.2): what its sender has seen.
     pub after: Timestamp,
+    /// What it touches: see [`Config::commutes`].
+    pub footprint: Footprint,
     /// What the application said.
     pub payload: Arc<[u8]>,
+}
+
+impl Message {
+    /// One whose final timestamp may be any, and that commutes with no other.
+    pub fn new(id: MessageId, dest: GroupSet, payload: impl Into<Arc<[u8]>>) -> Message {
+        let (after, footprint) = (Timestamp::ZERO, Footprint::ALL);
+        Message { id, dest, after, footprint, payload: payload.into() }
+    }
 }
 
 /// Whom something is sent to. Never to the sender itself: a machine handles its own messages at
@@ -62,6 +80,41 @@ pub enum To {
     /// Every member of these groups but the sender.
     Groups(GroupSet),
 }
+
+/// What became of a cut at a timestamp (4.4.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// Now: exactly what is addressed to this group with a final timestamp up to there has been
+    /// delivered here.
+    Exact,
+    /// Never: another member's state was installed, and there is more in it.
+    Missed,
+}
+
+/// Why there is no cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoCut {
+    /// This was delivered already, and is above.
+    TooLate(Timestamp),
+    /// Too many are waited for.
+    TooMany,
+    /// The protocol cannot tell when a timestamp has passed.
+    NotKnown,
+}
+
+impl core::fmt::Display for NoCut {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            NoCut::TooLate(at) => write!(f, "something at {at:?} was delivered: ask for more"),
+            NoCut::TooMany => f.write_str("too many snapshots are waited for: try again"),
+            NoCut::NotKnown => {
+                f.write_str("the protocol has no timestamped interface: use PrimCast")
+            }
+        }
+    }
+}
+
+impl core::error::Error for NoCut {}
 
 /// What a real clock says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +133,12 @@ pub trait Host<W> {
     /// `message` is next in the order, at this final timestamp.
     fn deliver(&mut self, message: &Arc<Message>, at: Timestamp);
 
+    /// What became of the cut at `at` that was asked for ([`Multicast::cut`]): said between the
+    /// deliveries, at its place among them.
+    fn cut(&mut self, at: Timestamp, cut: Cut) {
+        let _ = (at, cut);
+    }
+
     /// The synchronized clock, if there is one whose error is bounded and attested right now.
     fn real_clock(&mut self) -> Option<RealClock> {
         None
@@ -97,7 +156,8 @@ pub trait Host<W> {
     }
 
     /// Replaces the application's state by one that another member's host gave, and that covers
-    /// everything up to `through`. Only called where states are kept.
+    /// everything up to `through` (where messages commute also some above). Only called where
+    /// states are kept.
     fn install(&mut self, state: &[u8], through: Place) {
         let _ = (state, through);
         debug_assert!(self.keeps_states(), "a state came to a host that keeps none");
@@ -113,11 +173,42 @@ pub struct Config {
     pub rule: linear::Rule,
     /// Timestamps follow real clocks (4.4.1).
     pub hybrid: bool,
+    /// Messages whose [`Footprint`]s do not conflict may be delivered in either order (4.4.3).
+    /// PrimCast only; the others keep one order for all, which is more than that.
+    pub commutes: bool,
     /// How long a message may stay undelivered before a process asks for what it lacks.
     pub patience: core::time::Duration,
     /// How many delivered messages a process keeps for members that have not delivered them, where
     /// states can be handed over instead ([`Host::keeps_states`]).
     pub retain: usize,
+}
+
+/// Two options that do not go together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unsound(linear::Rule);
+
+impl core::fmt::Display for Unsound {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(
+            f,
+            "messages that commute and the order {}: nobody has shown that real time survives \
+             overtaking; use the order plain, or let nothing commute",
+            self.0.name()
+        )
+    }
+}
+
+impl core::error::Error for Unsound {}
+
+impl Config {
+    /// Whether the options go together.
+    ///
+    /// # Errors
+    /// [`Unsound`].
+    pub fn check(&self) -> Result<(), Unsound> {
+        let is_sound = !self.commutes || self.rule == linear::Rule::Plain;
+        if is_sound { Ok(()) } else { Err(Unsound(self.rule)) }
+    }
 }
 
 /// A protocol of atomic multicast: one process of it.
@@ -170,9 +261,97 @@ pub trait Multicast: Sized + 'static {
         None
     }
 
+    /// The lowest timestamp that [`Multicast::cut`] still takes; what is lower comes sooner.
+    fn lowest_cut(&self) -> Option<Timestamp> {
+        None
+    }
+
+    /// Asks for a cut at `at`: [`Host::cut`] says when exactly what is addressed to this group with
+    /// a final timestamp up to there has been delivered here (4.4.2). Asked for twice, it is said
+    /// once. The group's clocks are raised to `at`, so it should not be far above them.
+    ///
+    /// # Errors
+    /// [`NoCut`]: nothing happens.
+    fn cut(&mut self, _at: Timestamp, _now: Instant) -> Result<(), NoCut> {
+        Err(NoCut::NotKnown)
+    }
+
     /// How many messages this process remembers, if the protocol ever forgets any.
     fn n_held(&self) -> Option<usize> {
         None
+    }
+
+    /// Whether its processes come back after a crash, with what they wrote down.
+    ///
+    /// Their host gives nothing of what a step did to anybody, neither what it sent nor what it
+    /// delivered, before what that step changed is on stable storage, with the application's state
+    /// (or with the deliveries that make it). Links to and from a process that came back are new:
+    /// what was under way is lost.
+    const RECOVERS: bool = false;
+
+    /// Appends all that has to be on stable storage; [`Multicast::changes`] says what changes from
+    /// here on.
+    fn stable(&mut self, _out: &mut Vec<u8>) {}
+
+    /// Appends what has changed of it since it was last asked; nothing if nothing has.
+    fn changes(&mut self, _out: &mut Vec<u8>) {}
+
+    /// The process that wrote `stable` and then `changes`, after a crash. `host` has the
+    /// application's state as of `stable`, and is given again what was delivered since; what it is
+    /// asked to send is for nobody before what [`Multicast::changes`] says then is stored, too.
+    ///
+    /// # Errors
+    /// [`Malformed`](wire::Malformed): nobody wrote that.
+    fn restore<H: Host<Self::Wire>>(
+        _config: &Config,
+        _me: Pid,
+        _stable: &[u8],
+        _changes: &[&[u8]],
+        _now: Instant,
+        _host: &mut H,
+    ) -> Result<Self, wire::Malformed> {
+        Err(wire::Malformed)
+    }
+
+    /// Whether its groups change their members: [`Multicast::join`], [`Multicast::meet`],
+    /// [`Multicast::remove`].
+    const CHANGES_MEMBERS: bool = false;
+
+    /// A process that remembers nothing and wants the seat of `me`, whose last incarnation has
+    /// stopped for ever; `None` where groups keep their members. Its host keeps states, and is at
+    /// the beginning. No incarnation is ever used twice on a seat, and each is above those before.
+    fn join(_config: &Config, _me: Pid, _life: Incarnation, _now: Instant) -> Option<Self> {
+        None
+    }
+
+    /// What comes from `who` from now on is of this incarnation (T4), which is not a founder's.
+    fn meet(&mut self, _who: Pid, _life: Incarnation) {}
+
+    /// Has the own group go on without whoever sits on `seat`.
+    ///
+    /// Only the primary can; it does so as soon as it may, if it leads so long.
+    ///
+    /// # Errors
+    /// [`NoChange`]: nothing happens.
+    fn remove(&mut self, _seat: Rank) -> Result<(), NoChange> {
+        Err(NoChange::NotPossible)
+    }
+
+    /// The own group's members, as far as this process has followed, and whether their epoch has
+    /// begun here; `None` where groups keep their members.
+    fn members(&self) -> Option<(Members, bool)> {
+        None
+    }
+
+    /// Whether this process may propose and deliver: it is in an epoch that has begun, and has what
+    /// others have forgotten. One that joins does not until it has its seat and a state.
+    fn takes_part(&self) -> bool {
+        true
+    }
+
+    /// Whether this process was told that it is no member any more: it has stopped for good.
+    fn has_parted(&self) -> bool {
+        false
     }
 
     /// What a wire message is about: for the check of genuineness.
@@ -186,6 +365,8 @@ pub enum About {
     Message(MessageId),
     /// A clock between two groups that some message addresses together.
     Clock,
+    /// A process has come back, and says so to its own group and where it is known.
+    Return,
     /// A group's own affairs: its epochs, its collection of garbage.
     Group,
 }

@@ -6,7 +6,8 @@
 //! Harmless, and therefore not here: dropping the own group's clause of a real-time rule (plain
 //! delivery implies it), counting or not counting the timestamp of a proposal that is acknowledged
 //! again in a later epoch, an ACCEPT that says nothing about the clock (line 73: as long as a
-//! process tracks what it *reported*, the next message that needs the clock makes it report).
+//! process tracks what it *reported*, the next message that needs the clock makes it report), a
+//! candidate that speaks as a primary (nobody knows its epoch's members before it has begun: P17).
 
 /// One way to build a machine.
 pub trait Variant: Clone + core::fmt::Debug + 'static {
@@ -58,6 +59,61 @@ pub trait Variant: Clone + core::fmt::Debug + 'static {
     /// P8 broken: the name is forgotten with the record.
     const FORGET_NAMES: bool = false;
 
+    // --- PrimCast with messages that commute
+    /// P14 broken: nothing is compared with what is pending below it.
+    const IGNORE_CONFLICTS: bool = false;
+    /// P14 broken: the wrong pair, only the nearest pending message below is asked about.
+    const CONFLICTS_WITH_NEAREST: bool = false;
+    /// F3 broken: only two writes conflict.
+    const READS_NEVER_WAIT: bool = false;
+    /// A pending message that is not here counts as touching nothing.
+    const UNKNOWN_COMMUTES: bool = false;
+    /// P15 broken: the mark is the highest place delivered.
+    const MARK_OF_LAST: bool = false;
+    /// P8 broken: a state is taken that lacks what was delivered ahead.
+    const STATE_UNDOES: bool = false;
+
+    // --- PrimCast's timestamped interface (4.4.2)
+    /// As printed: `safe_ts` can equal a pending timestamp.
+    const SAFE_TS_PENDING: bool = false;
+    /// `safe_ts` without the quorum's clock.
+    const SAFE_TS_WITHOUT_QUORUM: bool = false;
+    /// P16 broken: what commutes overtakes a cut.
+    const CUT_OVERTAKEN: bool = false;
+    /// P16 broken: a state that goes beyond a cut counts as one.
+    const CUT_OF_STATE: bool = false;
+    // --- PrimCast's crash recovery
+    /// P10 broken: the promise is not written down.
+    const FORGET_PROMISE: bool = false;
+    /// P10 broken: it is not written down what was delivered.
+    const FORGET_DELIVERED: bool = false;
+    /// P11 broken: what a former primary repeats out of its log counts as a new proposal.
+    const REPEAT_PROPOSALS: bool = false;
+    /// P13 broken: what NEW-STATE brought is acknowledged after a crash, come what may.
+    const ACK_UNBEGUN: bool = false;
+    /// P11 broken: who comes back goes on following its old epoch.
+    const FOLLOW_AFTER_CRASH: bool = false;
+    /// P11 broken: who led an epoch reports its clock under it when it comes back.
+    const SPEAK_AS_BEFORE: bool = false;
+    /// P10 broken: the clock is not written down.
+    const FORGET_CLOCK: bool = false;
+
+    // --- PrimCast's changes of members
+    /// P17 broken: members that nobody has named are taken for the founders.
+    const ASSUME_MEMBERS: bool = false;
+    /// P18 broken: what a predecessor on its seat said counts for a new incarnation.
+    const KEEP_OLD_WORDS: bool = false;
+    /// P19 broken: what a later epoch began with is counted by the members of old.
+    const NEVER_CHOSEN: bool = false;
+    /// P20 broken: a candidate goes by its own members, though others know newer ones.
+    const OLDER_MEMBERS: bool = false;
+    /// P20 broken: promises of the new members' quorum are enough.
+    const NEW_QUORUM_ONLY: bool = false;
+    /// P20 broken: one incarnation takes another's place in one change.
+    const REPLACE_AT_ONCE: bool = false;
+    /// P21 broken: a change does not wait for what was delivered before the last one.
+    const CHANGE_UNHELD: bool = false;
+
     // --- Real-time order (linear)
     /// One destination group is not waited for.
     const SKIP_ONE_DESTINATION: bool = false;
@@ -69,8 +125,6 @@ pub trait Variant: Clone + core::fmt::Debug + 'static {
     const PAST_QUORUM_MINUS_ONE: bool = false;
     /// `Past` with a quorum in any epoch.
     const PAST_IN_ANY_EPOCH: bool = false;
-    /// A candidate's clock counts as a primary's.
-    const CANDIDATE_COUNTS: bool = false;
     /// `hop` with so many levels too few.
     const HOP_LEVELS_MISSING: u8 = 0;
     /// `commit-wait` without the error of the clocks.

@@ -1,6 +1,6 @@
 //! Bytes and back: varints and byte strings, checked once where they come in.
 
-use super::{GroupId, GroupSet, Layout, Message, MessageId, Timestamp};
+use super::{Footprint, GroupId, GroupSet, Layout, Message, MessageId, Timestamp};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use base::{Ballot, MemberSet};
@@ -173,6 +173,7 @@ impl Wire for Arc<Message> {
         self.id.encode(out);
         self.dest.encode(out);
         self.after.encode(out);
+        self.footprint.encode(out);
         number(self.payload.len() as u64, out);
         out.extend_from_slice(&self.payload);
     }
@@ -182,6 +183,7 @@ impl Wire for Arc<Message> {
             id: MessageId::decode(from)?,
             dest: GroupSet::decode(from)?,
             after: Timestamp::decode(from)?,
+            footprint: Footprint::decode(from)?,
             payload: from.bytes()?.into(),
         }))
     }
@@ -236,6 +238,7 @@ mod tests {
             id: MessageId { sender: 700, sequence: 3 },
             dest: GroupSet::all(5),
             after: Timestamp(1 << 40),
+            footprint: Footprint::NONE.reading(b"a").writing(b"b"),
             payload: (*b"payload").into(),
         });
         assert_eq!(round_trip(&message), message);

@@ -4,6 +4,11 @@ use super::leader::Term;
 use super::*;
 use base::MAX_MEMBERS;
 
+/// How long a candidacy waits for votes, and for how long one may follow on another.
+const TRY_FOR: Duration = Duration::from_millis(160);
+/// How long a candidate that cannot win stands aside.
+const ASIDE_FOR: Duration = Duration::from_millis(150);
+
 /// An attempt to lead.
 #[derive(Debug)]
 pub(super) struct Candidacy {
@@ -38,6 +43,12 @@ impl<V: Variant> Durable<V> {
     pub(super) fn campaign<H: Host>(&mut self, host: &mut H) {
         if !self.trusted || !self.can_lead() || !matches!(self.office, Office::None) {
             return;
+        }
+        let tries_since = *self.tries_since.get_or_insert(self.now);
+        if self.now.since(tries_since) >= TRY_FOR {
+            // L1: outbid again and again. Everybody trusts this one, so nobody else tries; and who
+            // outbids it may be asking a disk whose vote counts for neither.
+            return self.stand_aside(host);
         }
         let ballot = Ballot::above(self.highest.max(self.log.promised()), self.me);
         self.raise(ballot, host);
@@ -201,6 +212,7 @@ impl<V: Variant> Durable<V> {
             let ballot = candidacy.ballot;
             let term = Term::new(ballot, self.log.end().next_slot());
             self.office = Office::Leader(Box::new(term));
+            self.tries_since = None;
             self.begin_term(host);
         }
     }
@@ -239,17 +251,18 @@ impl<V: Variant> Durable<V> {
             .any(|members| !members.has_quorum(members.voters.difference(candidacy.denied)))
     }
 
-    /// L1: somebody with a newer log has to lead.
+    /// L1: somebody else has to lead, who has a newer log or others to vote for it.
     fn stand_aside<H: Host>(&mut self, host: &mut H) {
         self.depose(host);
         self.retry_at = None;
+        self.tries_since = None;
         self.aside_until = Some(self.now.plus(ASIDE_FOR));
     }
 
     pub(super) fn repeat_requests<H: Host>(&mut self, host: &mut H) {
         let Office::Candidate(candidacy) = &self.office else { return };
         let waits = self.now.since(candidacy.began_at) >= REPEAT_AFTER * 4;
-        let waits_long = self.now.since(candidacy.began_at) >= REPEAT_AFTER * 16;
+        let waits_long = self.now.since(candidacy.began_at) >= TRY_FOR;
         if !candidacy.has_asked {
             // The own disk does not take the promise, so nobody was asked; and nobody else will
             // try while everybody trusts this one.

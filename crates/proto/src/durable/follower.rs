@@ -42,6 +42,7 @@ impl<V: Variant> Durable<V> {
             self.raise(ballot, host);
         }
         self.aside_until = None;
+        self.tries_since = None;
         self.told = self.told.max(begin.committed);
         if self.told_members.is_none_or(|(at, _)| at < begin.members.0) {
             self.told_members = Some(begin.members);

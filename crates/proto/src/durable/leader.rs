@@ -2,6 +2,7 @@
 
 use super::log::{IS_CONFIGURATION, Log};
 use super::places::{ACK_WORDS, Ack, record};
+use super::spare::Restraint;
 use super::wire::Begin;
 use super::*;
 use base::{MAX_MEMBERS, majority};
@@ -9,9 +10,6 @@ use base::{MAX_MEMBERS, majority};
 /// How long a stream that does not move is waited for, at first and at most.
 const PATIENCE: Duration = Duration::from_millis(50);
 const PATIENCE_MAX: Duration = Duration::from_millis(800);
-/// How long something may be undecided before all who could help are woken, needed or not: several
-/// times what a disk takes to sync.
-const SPARE_AFTER: Duration = Duration::from_millis(1);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
@@ -52,13 +50,12 @@ pub(super) struct Term {
     first: Slot,
     pub(super) announced: bool,
     /// Who is sent the log.
-    peers: MemberSet,
+    pub(super) peers: MemberSet,
     streams: [Stream; MAX_MEMBERS],
-    n_streams: u64,
+    pub(super) n_streams: u64,
     /// The record that lies laid out in the machine's buffer: its slot and commit point.
     encoded: Option<(Slot, Prefix)>,
-    /// Something has been undecided since then, and nothing decided.
-    undecided_since: Option<Instant>,
+    pub(super) restraint: Restraint,
 }
 
 impl Term {
@@ -71,17 +68,8 @@ impl Term {
             streams: [Stream::default(); MAX_MEMBERS],
             n_streams: 0,
             encoded: None,
-            undecided_since: None,
+            restraint: Restraint::new(first.prefix_through()),
         }
-    }
-
-    /// Whether a majority of the voters can be had without `rank`, from this leader and those that
-    /// acknowledged most, of whom the first are taken if some are equal. On shared memory such a
-    /// member sleeps on: its disk and processor would only hold up the others' here.
-    fn is_spare(&self, me: Rank, rank: Rank, voters: MemberSet) -> bool {
-        let rate = |of: Rank| (self.durable_at(of), core::cmp::Reverse(of));
-        let ahead = voters.iter().filter(|other| *other != me && rate(*other) > rate(rank));
-        voters.contains(rank) && voters.contains(me) && ahead.count() + 1 >= majority(voters.len())
     }
 
     pub(super) fn durable_at(&self, member: Rank) -> Prefix {
@@ -236,7 +224,7 @@ impl<V: Variant> Durable<V> {
     /// What stands still is begun anew (L1).
     pub(super) fn begin_stalled_streams<H: Host>(&mut self, host: &mut H) {
         let Office::Leader(term) = &self.office else { return };
-        let (end, now) = (self.log.end(), self.now);
+        let now = self.now;
         let mut stalled = [None; MAX_MEMBERS];
         let mut waits = false;
         for rank in term.peers.iter() {
@@ -244,7 +232,9 @@ impl<V: Variant> Durable<V> {
             let owes = match stream.state {
                 State::Closed => false,
                 State::Asked => true,
-                State::Ready => stream.durable < end,
+                State::Ready => {
+                    stream.durable < stream.next || stream.next < self.sent_to(term, rank)
+                }
             };
             waits |= owes;
             if owes && now.since(stream.moved_at) >= stream.patience {
@@ -269,6 +259,7 @@ impl<V: Variant> Durable<V> {
         let view = self.log.members().map_or(0, |(at, _)| at.0) | view_flag;
         let head = Log::head(slot, term.ballot, view);
         self.log.append(head, payload, disk(host));
+        self.count_appended(record::n_words(payload.len()) as u64);
         slot
     }
 
@@ -296,13 +287,15 @@ impl<V: Variant> Durable<V> {
 
     /// Writes into the ring of `rank` what it lacks and what fits.
     fn feed<H: Host>(&mut self, rank: Rank, host: &mut H) {
-        let Office::Leader(term) = &mut self.office else { return };
+        let Office::Leader(term) = &self.office else { return };
+        let end = self.sent_to(term, rank);
         let voters = self.log.members().map_or(MemberSet::EMPTY, |(_, members)| members.voters);
+        let Office::Leader(term) = &mut self.office else { return };
         let stream = &mut term.streams[rank.index()];
         let ring_words = self.places.ring_words();
         let mut scratch = core::mem::take(&mut self.scratch);
         let before = stream.written;
-        while stream.state == State::Ready && stream.next < self.log.end() {
+        while stream.state == State::Ready && stream.next < end {
             let slot = stream.next.next_slot();
             if !self.log.start().contains(slot)
                 && let Some((head, payload)) = self.log.payload(slot, disk(host), &mut scratch)
@@ -338,14 +331,16 @@ impl<V: Variant> Durable<V> {
             }
         }
         let fed_entries = stream.written > before;
+        let is_ready = stream.state == State::Ready;
         // When idle the commit point goes alone.
         let is_told = stream.told_commit >= self.committed || stream.next < self.log.end();
+        let goes_alone = is_ready && !is_told && self.committed == self.log.end();
+        let holds_commit = self.peer_works && term.restraint.holds_commit(stream.told_commit);
+        if is_ready && end < self.log.end() || goes_alone && holds_commit {
+            term.restraint.hold(self.now);
+        }
         let room = ring_words - (stream.written - stream.consumed);
-        if stream.state == State::Ready
-            && !is_told
-            && self.committed == self.log.end()
-            && room >= record::n_words(0) as u64
-        {
+        if goes_alone && !holds_commit && room >= record::n_words(0) as u64 {
             term.encoded = None;
             let head = record::Head {
                 kind: record::Kind::Commit,
@@ -371,30 +366,6 @@ impl<V: Variant> Durable<V> {
             self.nudge(PATIENCE);
         }
         self.scratch = scratch;
-    }
-
-    /// When those who are not needed are to be woken all the same.
-    pub(super) fn late_at(&self) -> Option<Instant> {
-        match &self.office {
-            Office::Leader(term) if !self.peer_works => {
-                term.undecided_since.map(|since| since.plus(SPARE_AFTER))
-            }
-            Office::Leader(_) | Office::Candidate(_) | Office::None => None,
-        }
-    }
-
-    /// Something is undecided for long: whoever has not acknowledged it is woken.
-    pub(super) fn wake_spares(&mut self) {
-        let end = self.log.end();
-        let (now, committed, late_at) = (self.now, self.committed, self.late_at());
-        let Office::Leader(term) = &mut self.office else { return };
-        if committed >= end {
-            term.undecided_since = None;
-        } else if late_at.is_none_or(|at| at <= now) {
-            let late = term.undecided_since.replace(now).is_some();
-            let behind = |rank: &Rank| late && term.durable_at(*rank) < end;
-            self.to_wake = self.to_wake.union(term.peers.iter().filter(behind).collect());
-        }
     }
 
     pub(super) fn feed_all<H: Host>(&mut self, host: &mut H) {
@@ -465,7 +436,7 @@ impl<V: Variant> Durable<V> {
         let (leaves, first) = (*at <= held && !self.is_voter(), term.first);
         self.committed = held;
         if let Office::Leader(term) = &mut self.office {
-            term.undecided_since = Some(self.now);
+            term.restraint.on_progress(self.now);
         }
         self.deliver(host);
         if held.contains(first) {
@@ -509,47 +480,12 @@ impl<V: Variant> Durable<V> {
         if at > self.committed && !V::TWO_CHANGES {
             return Err(ChangeRefused::Pending);
         }
-        if let Change::Add(rank, incarnation) | Change::Replace(rank, incarnation) = change
-            && incarnation <= before.incarnation(rank)
+        let after = before.after(change, self.me)?;
+        if let Change::Promote(rank) = change
+            && term.durable_at(rank) < self.committed
+            && !V::PROMOTE_BEFORE_CAUGHT_UP
         {
-            return Err(ChangeRefused::Outdated);
-        }
-        let mut after = before;
-        match change {
-            Change::Add(rank, incarnation) => {
-                if before.all().contains(rank) {
-                    return Err(ChangeRefused::NoSuchMember);
-                }
-                after.learners.insert(rank);
-                after.incarnations[rank.index()] = incarnation.0;
-            }
-            Change::Promote(rank) => {
-                if !before.learners.contains(rank) {
-                    return Err(ChangeRefused::NoSuchMember);
-                }
-                if term.durable_at(rank) < self.committed && !V::PROMOTE_BEFORE_CAUGHT_UP {
-                    return Err(ChangeRefused::LagsBehind);
-                }
-                after.learners.remove(rank);
-                after.voters.insert(rank);
-            }
-            Change::Remove(rank) | Change::Replace(rank, _) => {
-                if !before.all().contains(rank) {
-                    return Err(ChangeRefused::NoSuchMember);
-                }
-                after.voters.remove(rank);
-                after.learners.remove(rank);
-                if after.voters.is_empty() {
-                    return Err(ChangeRefused::Needed);
-                }
-                if let Change::Replace(_, incarnation) = change {
-                    if rank == self.me {
-                        return Err(ChangeRefused::Needed);
-                    }
-                    after.learners.insert(rank);
-                    after.incarnations[rank.index()] = incarnation.0;
-                }
-            }
+            return Err(ChangeRefused::LagsBehind);
         }
         Ok(self.adopt_members(change, &after, host))
     }
@@ -566,6 +502,7 @@ impl<V: Variant> Durable<V> {
             }
         }
         self.follow_members(host);
+        self.release();
         self.feed_all(host);
         self.flush(host);
         self.advance(host);

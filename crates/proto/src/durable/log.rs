@@ -315,7 +315,7 @@ impl Log {
         let ballot = self.ballot_before(prefix.next_slot());
         let (members_at, members) = *self.members_at(prefix)?;
         let is_known = ballot != Ballot::NONE || prefix == Prefix::ZERO;
-        is_known.then_some(StateHead { ballot, members_at, members })
+        is_known.then_some(StateHead { ballot, members_at, members, coming: None })
     }
 
     /// The configuration that governs `prefix`, if it is known here.

@@ -1,5 +1,7 @@
 //! Who takes part, as an entry of the log says it.
 
+use super::{Change, ChangeRefused};
+use alloc::vec::Vec;
 use base::{Ballot, Incarnation, MAX_MEMBERS, MemberSet, Prefix, Rank, majority};
 
 /// Voters, learners, and which incarnation of each.
@@ -18,11 +20,11 @@ pub struct Members {
 }
 
 /// An encoded configuration: voters, learners, six zero bytes, the incarnations.
-pub(super) const MEMBERS_BYTES: usize = 8 + 8 * MAX_MEMBERS;
+pub(crate) const MEMBERS_BYTES: usize = 8 + 8 * MAX_MEMBERS;
 
 impl Members {
     /// The members of a new cluster: all vote, in their first incarnation.
-    pub(super) fn first(voters: MemberSet) -> Members {
+    pub(crate) fn first(voters: MemberSet) -> Members {
         let mut incarnations = [0; MAX_MEMBERS];
         voters.iter().for_each(|rank| incarnations[rank.index()] = FIRST.0);
         Members { voters, learners: MemberSet::EMPTY, incarnations }
@@ -43,7 +45,54 @@ impl Members {
         Incarnation(self.incarnations[rank.index()])
     }
 
-    pub(super) fn encode(&self) -> [u8; MEMBERS_BYTES] {
+    /// Who takes part after `change`, begun by the member at `me`.
+    ///
+    /// # Errors
+    /// [`ChangeRefused`]: it makes no sense here.
+    pub(crate) fn after(&self, change: Change, me: Rank) -> Result<Members, ChangeRefused> {
+        if let Change::Add(rank, incarnation) | Change::Replace(rank, incarnation) = change
+            && incarnation <= self.incarnation(rank)
+        {
+            return Err(ChangeRefused::Outdated);
+        }
+        let mut after = *self;
+        match change {
+            Change::Add(rank, incarnation) => {
+                if self.all().contains(rank) {
+                    return Err(ChangeRefused::NoSuchMember);
+                }
+                after.learners.insert(rank);
+                after.incarnations[rank.index()] = incarnation.0;
+            }
+            Change::Promote(rank) => {
+                if !self.learners.contains(rank) {
+                    return Err(ChangeRefused::NoSuchMember);
+                }
+                after.learners.remove(rank);
+                after.voters.insert(rank);
+            }
+            Change::Remove(rank) | Change::Replace(rank, _) => {
+                if !self.all().contains(rank) {
+                    return Err(ChangeRefused::NoSuchMember);
+                }
+                after.voters.remove(rank);
+                after.learners.remove(rank);
+                if after.voters.is_empty() {
+                    return Err(ChangeRefused::Needed);
+                }
+                if let Change::Replace(_, incarnation) = change {
+                    if rank == me {
+                        return Err(ChangeRefused::Needed);
+                    }
+                    after.learners.insert(rank);
+                    after.incarnations[rank.index()] = incarnation.0;
+                }
+            }
+        }
+        Ok(after)
+    }
+
+    pub(crate) fn encode(&self) -> [u8; MEMBERS_BYTES] {
         let mut bytes = [0; MEMBERS_BYTES];
         bytes[0] = self.voters.bits();
         bytes[1] = self.learners.bits();
@@ -53,7 +102,7 @@ impl Members {
         bytes
     }
 
-    pub(super) fn decode(bytes: &[u8]) -> Option<Members> {
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Members> {
         let bytes: &[u8; MEMBERS_BYTES] = bytes.try_into().ok()?;
         let mut incarnations = [0; MAX_MEMBERS];
         for (at, incarnation) in incarnations.iter_mut().enumerate() {
@@ -98,32 +147,40 @@ pub struct StateHead {
     pub ballot: Ballot,
     /// One past where the configuration below stands; not above what the state covers.
     pub members_at: Prefix,
-    /// The last configuration that the state covers.
+    /// The last configuration that the state covers and that governs what follows.
     pub members: Members,
+    /// Where a configuration governs only some slots after the one that decides it: the one that
+    /// the state covers and that does not govern yet, and from where on it does.
+    pub coming: Option<(Prefix, Members)>,
 }
 
 impl StateHead {
-    /// The length of its encoding.
-    pub const BYTES: usize = 16 + MEMBERS_BYTES;
+    /// The length of its encoding, without what is coming.
+    const SHORT: usize = 16 + MEMBERS_BYTES;
 
-    /// For the wire and for files: ballot, where the configuration stands, the configuration; all
-    /// little endian.
-    pub fn encode(&self) -> [u8; StateHead::BYTES] {
-        let mut bytes = [0; StateHead::BYTES];
-        bytes[..8].copy_from_slice(&self.ballot.0.to_le_bytes());
-        bytes[8..16].copy_from_slice(&self.members_at.0.to_le_bytes());
-        bytes[16..].copy_from_slice(&self.members.encode());
+    /// For the wire and for files: ballot, where the configuration stands, the configuration; and
+    /// the latter two once more for what is coming, if anything is; all little endian.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(2 * StateHead::SHORT);
+        bytes.extend_from_slice(&self.ballot.0.to_le_bytes());
+        for (at, members) in [(self.members_at, self.members)].into_iter().chain(self.coming) {
+            bytes.extend_from_slice(&at.0.to_le_bytes());
+            bytes.extend_from_slice(&members.encode());
+        }
         bytes
     }
 
     /// The inverse of [`StateHead::encode`]; `None` for bytes of another length.
     pub fn decode(bytes: &[u8]) -> Option<StateHead> {
-        let bytes: &[u8; StateHead::BYTES] = bytes.try_into().ok()?;
-        Some(StateHead {
-            ballot: Ballot(super::wire::word(bytes)),
-            members_at: Prefix(super::wire::word(&bytes[8..])),
-            members: Members::decode(&bytes[16..])?,
-        })
+        let (short, rest) = bytes.split_at_checked(StateHead::SHORT)?;
+        let placed = |bytes: &[u8]| {
+            let (at, members) = bytes.split_at_checked(8)?;
+            Some((Prefix(super::wire::word(at)), Members::decode(members)?))
+        };
+        let (ballot, short) = short.split_at(8);
+        let (members_at, members) = placed(short)?;
+        let coming = if rest.is_empty() { None } else { Some(placed(rest)?) };
+        Some(StateHead { ballot: Ballot(super::wire::word(ballot)), members_at, members, coming })
     }
 }
 
@@ -141,9 +198,12 @@ mod tests {
         members.incarnations[3] = u64::MAX;
         assert_eq!(Members::decode(&members.encode()), Some(members));
         assert_eq!(Members::decode(&members.encode()[1..]), None);
-        let head = StateHead { ballot: Ballot(9), members_at: Prefix(7), members };
-        assert_eq!(StateHead::decode(&head.encode()), Some(head));
-        assert_eq!(StateHead::decode(&head.encode()[1..]), None);
+        let head = StateHead { ballot: Ballot(9), members_at: Prefix(7), members, coming: None };
+        let next = Members { voters: MemberSet::all(2), ..members };
+        for head in [head, StateHead { coming: Some((Prefix(9), next)), ..head }] {
+            assert_eq!(StateHead::decode(&head.encode()), Some(head));
+            assert_eq!(StateHead::decode(&head.encode()[1..]), None);
+        }
     }
 
     #[test]

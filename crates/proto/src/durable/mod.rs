@@ -37,7 +37,7 @@
 //!
 //! **Liveness** L1 Under a stable Ω, working links and disks that sync, a value is decided in
 //! bounded time: what is lost with a link is asked for again, a stream that stands still is begun
-//! anew, and a candidate whose log is too old steps aside for another.
+//! anew, and a candidate whose log is too old, or that is outbid for long, steps aside for another.
 //!
 //! ```text
 //! leader        disk ============sync===>|
@@ -64,6 +64,7 @@ mod log;
 mod members;
 mod places;
 mod reads;
+mod spare;
 #[cfg(test)]
 mod tests;
 
@@ -73,6 +74,7 @@ mod wire;
 
 pub use leader::{Change, ChangeRefused};
 pub use log::Unusable;
+pub(crate) use members::MEMBERS_BYTES;
 pub use members::{Configuration, FIRST, Members, StateHead};
 pub(crate) use places::Places;
 
@@ -97,8 +99,6 @@ use wire::Message;
 const REPEAT_AFTER: Duration = Duration::from_millis(10);
 /// How often a state is asked for again.
 const STATE_EVERY: Duration = Duration::from_millis(100);
-/// How long a candidate whose log is too old stands aside.
-const ASIDE_FOR: Duration = Duration::from_millis(150);
 
 /// By what right this node acts.
 #[derive(Debug)]
@@ -149,6 +149,8 @@ pub struct Durable<V: Variant = Sound> {
     highest: Ballot,
     trouble: Trouble,
     aside_until: Option<Instant>,
+    /// Since when this node has tried to be elected, by one candidacy or several.
+    tries_since: Option<Instant>,
     retry_at: Option<Instant>,
     nudge_at: Option<Instant>,
     state_asked_at: Option<Instant>,
@@ -226,6 +228,7 @@ impl<V: Variant> Durable<V> {
             trusted: false,
             trouble: Trouble::default(),
             aside_until: None,
+            tries_since: None,
             retry_at: None,
             nudge_at: None,
             state_asked_at: None,
@@ -303,15 +306,6 @@ impl<V: Variant> Durable<V> {
         self.to_wake.insert(to);
     }
 
-    /// T9 is the fabric's; that a sleeper looks at its ring is ours.
-    fn wake<H: Host>(&mut self, host: &mut H) {
-        if !self.peer_works {
-            self.wake_spares();
-            let to_wake = core::mem::take(&mut self.to_wake);
-            to_wake.iter().for_each(|rank| host.wake(rank));
-        }
-    }
-
     /// This node neither leads nor tries to any more.
     fn depose<H: Host>(&mut self, host: &mut H) {
         let ballot = match core::mem::replace(&mut self.office, Office::None) {
@@ -385,6 +379,7 @@ impl<V: Variant> Replicator for Durable<V> {
         self.trusted = false;
         self.depose(host);
         self.retry_at = None;
+        self.tries_since = None;
     }
 
     fn propose<H: Host>(
@@ -483,6 +478,10 @@ impl<V: Variant> Replicator for Durable<V> {
         self.log.incarnation()
     }
 
+    fn has_seats(&self) -> bool {
+        true
+    }
+
     fn change<H: Host>(
         &mut self,
         change: Change,
@@ -528,7 +527,10 @@ impl<V: Variant> Replicator for Durable<V> {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        [self.nudge_at, self.retry_at, self.aside_until, self.late_at()].into_iter().flatten().min()
+        [self.nudge_at, self.retry_at, self.aside_until, self.released_at()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     fn state_head(&self, prefix: Prefix) -> Option<StateHead> {
@@ -578,6 +580,11 @@ impl<V: Variant> Replicator for Durable<V> {
 
     fn held_by_all(&self) -> Prefix {
         self.held()
+    }
+
+    fn hasten<H: Host>(&mut self, prefix: Prefix, now: Instant, host: &mut H) {
+        self.now = now;
+        self.release_below(prefix, host);
     }
 
     /// What `member` is known to hold on its disk: this protocol hears of nothing else.

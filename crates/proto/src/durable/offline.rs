@@ -70,7 +70,7 @@ pub fn head_of_one(old: &Holding, me: Rank, incarnation: Incarnation) -> StateHe
     let mut members = old.configuration.map_or(Members::default(), |of| of.members);
     (members.voters, members.learners) = ([me].into_iter().collect(), MemberSet::EMPTY);
     members.incarnations[me.index()] = incarnation.0;
-    StateHead { ballot: old.last, members_at: old.end, members }
+    StateHead { ballot: old.last, members_at: old.end, members, coming: None }
 }
 
 /// Begins a log on an empty disk that goes on from a durable state of `prefix`, and asks that it

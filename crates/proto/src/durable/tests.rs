@@ -25,6 +25,7 @@ macro_rules! variants {
 }
 
 mod held;
+mod spare;
 
 variants! {
     AckBeforeSync: ACK_BEFORE_SYNC,
@@ -55,31 +56,6 @@ fn a_value_is_delivered_everywhere() {
     for member in 0..3 {
         assert_eq!(group.values(member), [&b"one"[..], b"two"], "at r{member}");
     }
-}
-
-#[test]
-fn who_is_not_needed_is_woken_only_when_something_is_late() {
-    const STEP: Duration = Duration::from_micros(100);
-    let mut group = Group::<Sound>::led(3, 0);
-    let others = |ranks: &[usize]| ranks.iter().map(|at| Rank::at(*at)).collect::<MemberSet>();
-    group.wakes(0);
-    group.propose(0, b"one");
-    group.run_in_steps(5, STEP);
-    assert_eq!(group.values(0), [b"one"]);
-    assert_eq!(group.wakes(0), others(&[1]), "one of two is enough, the commit point can wait");
-
-    group.hold_disk(1);
-    group.propose(0, b"two");
-    assert_eq!(group.wakes(0), others(&[1]));
-    group.hold_disk(2);
-    group.run_in_steps(12, STEP);
-    assert_eq!(group.wakes(0), others(&[1, 2]), "it is late: everybody is asked to help");
-    group.release_disk(2);
-    group.run_in_steps(5, STEP);
-    assert_eq!(group.values(0), [b"one", b"two"]);
-    group.wakes(0);
-    group.propose(0, b"three");
-    assert_eq!(group.wakes(0), others(&[2]), "whoever acknowledged most is relied on");
 }
 
 /// I4. The trap: a copy in memory is not a copy on disk.

@@ -69,6 +69,8 @@ pub trait Variant: 'static {
     /// Ask for a majority of every configuration since the last that is known to be committed,
     /// although its disks may be gone.
     const ELECT_BY_EVERY_CONFIGURATION: bool = false;
+    /// What is held back for those that are not needed stays so, however late something is.
+    const HOLD_BACK: bool = false;
 }
 
 /// The protocol as it should be.

@@ -2,7 +2,7 @@
 
 use super::wire::Message;
 use super::*;
-use crate::value::Label;
+use crate::value::{Content, Label};
 
 /// Where a slot stands at the leader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -90,16 +90,23 @@ impl<V: Variant> Mu<V> {
             introduced: MemberSet::EMPTY,
         });
         // The own log is asked like any other, without the fabric.
-        self.on_message(self.me, Message::Request { ballot }, host);
+        let request = self.request(ballot);
+        self.on_message(self.me, request, host);
         for rank in self.links.iter().filter(|rank| *rank != self.me) {
-            let _sent = host.send(rank, &Message::Request { ballot }.encode());
+            let _sent = host.send(rank, &request.encode());
         }
         self.nudge(self.now.plus(REPEAT_AFTER));
     }
 
+    fn request(&self, ballot: Ballot) -> Message {
+        Message::Request { ballot, from: self.applied.next_slot() }
+    }
+
     pub(super) fn on_message<H: Host>(&mut self, from: Rank, message: Message, host: &mut H) {
         match message {
-            Message::Request { ballot } => self.on_request(from, ballot, host),
+            Message::Request { ballot, from: first } => {
+                self.on_request(from, ballot, first, host);
+            }
             Message::Granted { ballot, top } => self.on_granted(from, ballot, top, host),
             Message::Denied { ballot, promised } => {
                 self.highest = self.highest.max(promised);
@@ -110,7 +117,7 @@ impl<V: Variant> Mu<V> {
         }
     }
 
-    fn on_request<H: Host>(&mut self, from: Rank, ballot: Ballot, host: &mut H) {
+    fn on_request<H: Host>(&mut self, from: Rank, ballot: Ballot, first: Slot, host: &mut H) {
         let again = ballot == self.promised && ballot.proposer() == Some(from);
         if ballot.proposer() != Some(from) || (ballot <= self.promised && !again && !V::GRANT_LOWER)
         {
@@ -124,17 +131,56 @@ impl<V: Variant> Mu<V> {
         if self.term.as_ref().is_some_and(|term| term.ballot < ballot) {
             self.depose(host);
         }
-        let writer = (!V::ADMIT_ANYBODY).then_some(from);
+        // Once it was granted, its leader may be writing into that half.
+        let is_new = core::mem::replace(&mut self.granted, ballot) != ballot;
+        if is_new {
+            self.permit(Some(self.me), host);
+            self.clear_half(Half::of::<V>(ballot), Half::before::<V>(ballot), first, host);
+        }
+        self.permit((!V::ADMIT_ANYBODY).then_some(from), host);
+        let labels = (0..self.places.ring_slots())
+            .map(Slot)
+            .flat_map(|place| Half::BOTH.map(|half| self.label_at(place, half, host)));
+        let top = labels.flatten().map(|label| label.slot.next()).max().unwrap_or_default();
+        self.post(from, Message::Granted { ballot, top }, host);
+    }
+
+    fn permit<H: Host>(&self, writer: Option<Rank>, host: &mut H) {
         host.permit_writer(self.places.log, writer).expect("it could when this node started");
-        let mut top = Slot::ZERO;
-        let mut label = [0; value::HEADER_WORDS];
-        for at in 0..self.places.ring_slots() {
-            host.load_into(self.places.entry(Slot(at)), &mut label);
-            if let Some(label) = value::label(&label) {
-                top = top.max(label.slot.next());
+    }
+
+    pub(super) fn label_at<H: Host>(&self, slot: Slot, half: Half, host: &H) -> Option<Label> {
+        let mut words = [0; value::HEADER_WORDS];
+        host.load_into(self.places.entry(slot, half), &mut words);
+        value::label(&words)
+    }
+
+    /// M5: what is newest of a place, and for `first` or later, is not in `half` alone. If this is
+    /// cut off in the middle, `half` is as it was, and nothing was granted.
+    pub(super) fn clear_half<H: Host>(
+        &mut self,
+        half: Half,
+        other: Half,
+        first: Slot,
+        host: &mut H,
+    ) {
+        let (mut words, mut kept) = (core::mem::take(&mut self.scratch), Vec::new());
+        let (places, n_words) = (self.places, self.places.area_words);
+        let age = |label: Option<Label>| label.map(|label| (label.slot, label.ballot));
+        for place in (0..places.ring_slots()).map(Slot).filter(|_| half != other) {
+            if self.label_at(place, half, host).is_none_or(|label| label.slot < first) {
+                continue;
+            }
+            // A label may be whole and its payload not: then it is nobody's entry.
+            let newer = age(value::load(host, places.entry(place, half), n_words, &mut words));
+            let older = age(value::load(host, places.entry(place, other), n_words, &mut kept));
+            if newer > older {
+                for (word, at) in words.iter().zip(0..) {
+                    host.store(places.entry(place, other).plus(at), *word);
+                }
             }
         }
-        self.post(from, Message::Granted { ballot, top }, host);
+        self.scratch = words;
     }
 
     fn post<H: Host>(&mut self, to: Rank, message: Message, host: &mut H) {
@@ -171,6 +217,7 @@ impl<V: Variant> Mu<V> {
     fn recover<H: Host>(&mut self, host: &mut H) {
         let Some(term) = &self.term else { return };
         let (granted, number) = (term.granted, self.n_terms);
+        let half = Half::before::<V>(term.ballot);
         let until = term.recover_until.unwrap_or(term.next);
         let oldest = Prefix(until.0.saturating_sub(self.places.ring_slots()));
         if self.applied < oldest {
@@ -183,7 +230,7 @@ impl<V: Variant> Mu<V> {
                 Cell { slot, term: number, phase: Phase::Reading, ..Cell::default() };
             let label = token(LABEL, number, slot.0);
             for rank in granted.iter() {
-                host.read(rank, self.places.entry(slot), value::HEADER_WORDS, label);
+                host.read(rank, self.places.entry(slot, half), value::HEADER_WORDS, label);
             }
         }
     }
@@ -199,7 +246,7 @@ impl<V: Variant> Mu<V> {
         let number = (token.0 >> 44) as u32 & 0xffff;
         let low = token.0 & ((1 << 44) - 1);
         match kind {
-            FETCH_LABEL => return self.on_fetched_label(from, number, outcome, host),
+            FETCH_LABEL => return self.on_fetched_label(from, number, low, outcome, host),
             FETCH_VALUE => return self.on_fetched_value(number, outcome),
             PROBE => return self.on_probed(from, low, outcome, host),
             _ => {}
@@ -241,8 +288,10 @@ impl<V: Variant> Mu<V> {
 
     /// The highest entry of a granted majority has to be proposed; if there is none, a no-op (M3).
     fn resolve<H: Host>(&mut self, slot: Slot, host: &mut H) {
+        let Some(term) = &self.term else { return };
         let number = self.n_terms;
-        let (at, n_words) = (self.places.entry(slot), self.places.area_words as usize);
+        let at = self.places.entry(slot, Half::before::<V>(term.ballot));
+        let n_words = self.places.area_words as usize;
         let cell = self.cell(slot);
         let found = |rank: &Rank| cell.found[rank.index()];
         let holders = cell.read.iter().filter(|rank| found(rank) != Ballot::NONE);
@@ -261,7 +310,8 @@ impl<V: Variant> Mu<V> {
 
     fn on_adopted<H: Host>(&mut self, slot: Slot, outcome: Outcome<'_>, host: &mut H) {
         // A grant shut every other writer out before this was read: the entry stands still. If its
-        // payload is not whole, its writer was cut off in the middle, and nobody decided it there.
+        // payload is not whole, its writer was cut off in the middle, and this log has not helped
+        // to decide anything of this slot (M5).
         let Outcome::Read(words) = outcome else { return self.depose(host) };
         let whole = value::decode(words).filter(|(label, _)| label.slot == slot);
         match whole {
@@ -279,7 +329,8 @@ impl<V: Variant> Mu<V> {
 
     fn begin_write<H: Host>(&mut self, slot: Slot, payload: &[u8], host: &mut H) {
         let Some(term) = &mut self.term else { return };
-        let label = Label { slot, ballot: term.ballot, decided: self.applied };
+        let (ballot, content) = (term.ballot, Content::Value);
+        let label = Label { slot, ballot, decided: self.applied, content };
         let granted = term.granted;
         term.next = term.next.max(slot.next());
         let number = self.n_terms;
@@ -291,9 +342,9 @@ impl<V: Variant> Mu<V> {
     }
 
     fn write_to<H: Host>(&mut self, to: Rank, slot: Slot, host: &mut H) {
-        let (number, at) = (self.n_terms, self.places.entry(slot));
-        let granted = self.term.as_ref().is_some_and(|term| term.granted.contains(to));
-        assert!(granted, "M2: {to} has not granted its log");
+        let term = self.term.as_ref().filter(|term| term.granted.contains(to));
+        let ballot = term.map(|term| term.ballot).expect("M2: its log was granted");
+        let (number, at) = (self.n_terms, self.places.entry(slot, Half::of::<V>(ballot)));
         let cell = self.cell(slot);
         host.write(to, at, &cell.value, Some(token(WRITE, number, slot.0)));
     }
@@ -398,7 +449,8 @@ impl<V: Variant> Mu<V> {
             term.granted.remove(rank);
             term.introduced.remove(rank);
             term.published = Prefix::ZERO;
-            let _sent = host.send(rank, &Message::Request { ballot: term.ballot }.encode());
+            let ballot = term.ballot;
+            let _sent = host.send(rank, &self.request(ballot).encode());
         }
     }
 
@@ -413,8 +465,9 @@ impl<V: Variant> Mu<V> {
         if missing.is_empty() {
             return;
         }
+        let request = self.request(ballot).encode();
         for rank in missing.iter() {
-            let _sent = host.send(rank, &Message::Request { ballot }.encode());
+            let _sent = host.send(rank, &request);
         }
         self.nudge(self.now.plus(REPEAT_AFTER));
     }

@@ -11,9 +11,10 @@ pub(super) struct Fetch {
     number: u32,
     pub(super) began_at: Instant,
     asked: MemberSet,
-    answered: MemberSet,
-    /// Slot and ballot of each log's entry.
-    labels: [(Slot, Ballot); MAX_MEMBERS],
+    /// Whose entries have been read, by half.
+    read: [MemberSet; 2],
+    /// Slot and ballot of each log's entries, by half.
+    labels: [[(Slot, Ballot); 2]; MAX_MEMBERS],
     wanted: Option<Ballot>,
     whole: Option<Vec<u64>>,
 }
@@ -37,10 +38,10 @@ impl<V: Variant> Mu<V> {
 
     /// The label of the entry after next says whether the next is decided (piggybacked).
     fn look_ahead<H: Host>(&mut self, slot: Slot, host: &H) {
-        for slot in [slot, slot.next()] {
-            let mut words = [0; value::HEADER_WORDS];
-            host.load_into(self.places.entry(slot), &mut words);
-            if let Some(Label { slot: found, ballot, decided }) = value::label(&words)
+        let entries = [slot, slot.next()].map(|slot| Half::BOTH.map(|half| (slot, half)));
+        for (slot, half) in entries.into_iter().flatten() {
+            if let Some(Label { slot: found, ballot, decided, .. }) =
+                self.label_at(slot, half, host)
                 && found >= slot
                 && let Some(leader) = ballot.proposer()
                 && leader != self.me
@@ -52,13 +53,6 @@ impl<V: Variant> Mu<V> {
 
     fn apply_own<H: Host>(&mut self, slot: Slot, host: &mut H) -> bool {
         let mut words = core::mem::take(&mut self.scratch);
-        words.clear();
-        words.resize(value::HEADER_WORDS, 0);
-        host.load_into(self.places.entry(slot), &mut words);
-        if let Some(n_words) = value::labelled_words(&words, self.places.area_words as usize) {
-            words.resize(n_words, 0);
-            host.load_into(self.places.entry(slot), &mut words);
-        }
         let vouched = |label: Label| {
             label.slot == slot
                 && self.facts.iter().any(|fact| {
@@ -66,7 +60,11 @@ impl<V: Variant> Mu<V> {
                     fact.decided.contains(slot) && proposed
                 })
         };
-        let good = value::decode(&words).is_some_and(|(label, _)| vouched(label));
+        let n_words = self.places.area_words;
+        let good = Half::BOTH.into_iter().any(|half| {
+            let at = self.places.entry(slot, half);
+            value::load(host, at, n_words, &mut words).is_some_and(vouched)
+        });
         if good {
             self.deliver(slot, &words, host);
         }
@@ -95,16 +93,18 @@ impl<V: Variant> Mu<V> {
         self.n_fetches = self.n_fetches.wrapping_add(1);
         let number = self.n_fetches & 0xffff;
         for rank in self.links.iter() {
-            let token = token(FETCH_LABEL, number, slot.0);
-            host.read(rank, self.places.entry(slot), value::HEADER_WORDS, token);
+            for half in Half::BOTH {
+                let token = token(FETCH_LABEL, number, u64::from(half.0));
+                host.read(rank, self.places.entry(slot, half), value::HEADER_WORDS, token);
+            }
         }
         self.fetch = Some(Fetch {
             slot,
             number,
             began_at: self.now,
             asked: self.links,
-            answered: MemberSet::EMPTY,
-            labels: [(Slot::ZERO, Ballot::NONE); MAX_MEMBERS],
+            read: [MemberSet::EMPTY; 2],
+            labels: [[(Slot::ZERO, Ballot::NONE); 2]; MAX_MEMBERS],
             wanted: None,
             whole: None,
         });
@@ -114,6 +114,7 @@ impl<V: Variant> Mu<V> {
         &mut self,
         from: Rank,
         number: u32,
+        half: u64,
         outcome: Outcome<'_>,
         host: &mut H,
     ) {
@@ -124,12 +125,13 @@ impl<V: Variant> Mu<V> {
         let slot = fetch.slot;
         match outcome {
             Outcome::Read(words) => {
-                fetch.answered.insert(from);
+                let half = half as usize & 1;
+                fetch.read[half].insert(from);
                 // T3: an entry that is being overwritten hides what it held. Such a log is no
-                // witness, unlike one that was never written.
+                // witness, unlike one that was never written: what it hides may have been recycled.
                 let unwritten = words.iter().all(|word| *word == 0);
                 let none = if unwritten { Slot::ZERO } else { Slot(u64::MAX) };
-                fetch.labels[from.index()] = value::label(words)
+                fetch.labels[from.index()][half] = value::label(words)
                     .map_or((none, Ballot::NONE), |label| (label.slot, label.ballot));
             }
             _ => {
@@ -139,25 +141,28 @@ impl<V: Variant> Mu<V> {
         if fetch.wanted.is_some() {
             return;
         }
-        let label = |rank: Rank| fetch.labels[rank.index()];
+        let answered = fetch.read[0].intersection(fetch.read[1]);
+        let labels = |rank: Rank| fetch.labels[rank.index()];
         // A log that has recycled the slot, or is just being written, cannot testify.
-        let witnesses = fetch.answered.iter().filter(|rank| label(*rank).0 <= slot);
-        let witnesses: MemberSet = witnesses.collect();
+        let is_witness = |rank: &Rank| labels(*rank).iter().all(|label| label.0 <= slot);
+        let witnesses: MemberSet = answered.iter().filter(is_witness).collect();
         if witnesses.len() < quorum {
-            if fetch.answered == fetch.asked && witnesses != fetch.answered {
+            if answered == fetch.asked && witnesses != answered {
                 self.fetch = None;
                 self.request_state(slot.prefix_through(), host);
             }
             return;
         }
-        let best =
-            witnesses.iter().filter(|rank| label(*rank).0 == slot).max_by_key(|r| label(*r).1);
+        let entries = witnesses.iter().flat_map(|rank| {
+            Half::BOTH.map(|half| (labels(rank)[usize::from(half.0)], rank, half))
+        });
+        let best = entries.filter(|entry| entry.0.0 == slot).max_by_key(|entry| entry.0.1);
         match best {
-            Some(rank) => {
-                fetch.wanted = Some(label(rank).1);
+            Some(((_, ballot), rank, half)) => {
+                fetch.wanted = Some(ballot);
                 let token = token(FETCH_VALUE, number, slot.0);
                 let n_words = self.places.area_words as usize;
-                host.read(rank, self.places.entry(slot), n_words, token);
+                host.read(rank, self.places.entry(slot, half), n_words, token);
             }
             // The words are older than the news: the repeat asks again.
             None => self.fetch = None,

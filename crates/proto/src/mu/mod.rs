@@ -17,6 +17,12 @@
 //!   with the highest ballot. By construction: `resolve`.
 //! - M4 Delivery as in Velos (I4 there): a slot below a published decided prefix, from the own
 //!   entry if it carries the publishing ballot, else the highest among a majority's.
+//! - M5 What a log may have helped to decide is not written over before its place is recycled: a
+//!   WRITE that is cut off in the middle would leave neither what was there nor what was to be. A
+//!   place has two halves; a leader writes into the half that its ballot names, and who grants a
+//!   ballot has before, with every writer shut out, copied what is newest in that half into the
+//!   other. By construction: `clear_half` is called before `permit_writer` lets anybody in; mutant
+//!   `ONE_HALF`.
 //!
 //! **Cost**: one WRITE to each member a value. Leader change: one message round trip, then one READ
 //! and one WRITE round trip for each slot that the dead leader left (250 us and more on RDMA, where
@@ -24,11 +30,14 @@
 //!
 //! **Differs from the paper** (Mu, OSDI 2020): permission is asked for by message, for the log
 //! alone, so that heartbeats pass; a majority of grants suffices; entries carry their ballot; slots
-//! are recycled when a majority has applied them; followers forward reads, since nothing one-sided
-//! shows them whether an entry is decided.
+//! are recycled when a majority has applied them; a place has two halves, so that a
+//! place's newest entry is not overwritten by one for the same slot; followers forward reads, since
+//! nothing one-sided shows them whether an entry is decided.
 
 mod leader;
 mod learner;
+#[cfg(test)]
+mod tests;
 pub mod variant;
 mod wire;
 
@@ -64,6 +73,26 @@ pub(crate) struct Places {
     log: At,
 }
 
+/// One of the two halves of a place of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Half(u8);
+
+impl Half {
+    const BOTH: [Half; 2] = [Half(0), Half(1)];
+
+    /// Where a leader writes under `ballot`. Any choice is safe; this one has most leaders find
+    /// their predecessor's entries in the other half already.
+    fn of<V: Variant>(ballot: Ballot) -> Half {
+        let round = ballot.0 / Ballot::STRIDE;
+        if V::ONE_HALF { Half(0) } else { Half(((round ^ ballot.0) & 1) as u8) }
+    }
+
+    /// Where such a leader finds what was there before.
+    fn before<V: Variant>(ballot: Ballot) -> Half {
+        if V::ONE_HALF { Half(0) } else { Half(1 - Half::of::<V>(ballot).0) }
+    }
+}
+
 impl Places {
     pub(crate) fn new(base: At, shape: &Shape) -> Places {
         assert!(shape.ring_slots.is_power_of_two() && shape.ring_slots >= 16);
@@ -78,7 +107,7 @@ impl Places {
     }
 
     const fn probe(&self) -> At {
-        self.log.plus((self.ring_mask as u32 + 1) * self.area_words)
+        self.log.plus((self.ring_mask as u32 + 1) * 2 * self.area_words)
     }
 
     const fn promised(&self) -> At {
@@ -97,8 +126,9 @@ impl Places {
         self.ring_mask + 1
     }
 
-    const fn entry(&self, slot: Slot) -> At {
-        self.log.plus((slot.0 & self.ring_mask) as u32 * self.area_words)
+    const fn entry(&self, slot: Slot, half: Half) -> At {
+        let area = (slot.0 & self.ring_mask) as u32 * 2 + half.0 as u32;
+        self.log.plus(area * self.area_words)
     }
 }
 
@@ -128,6 +158,8 @@ pub struct Mu<V: Variant = Sound> {
     retry_at: Option<Instant>,
     /// The highest ballot that this member's log was granted to, or that it used.
     promised: Ballot,
+    /// The last ballot that this life has granted the log to.
+    granted: Ballot,
     highest: Ballot,
 
     applied: Prefix,
@@ -184,6 +216,7 @@ impl<V: Variant> Mu<V> {
             n_terms: 0,
             retry_at: None,
             promised,
+            granted: Ballot::NONE,
             highest: promised,
             applied: Prefix::ZERO,
             told_applied: Prefix::ZERO,

@@ -25,6 +25,9 @@ pub trait Variant: 'static {
     const ADOPT_LOWEST: bool = false;
     /// Take the slots that a predecessor left for free before its entries are copied.
     const PROPOSE_BEFORE_COPY: bool = false;
+    /// Write a place's entries over one another, whatever a WRITE that is cut off leaves. (Shown by
+    /// a schedule of its own, `tests`; no sweep hunts it.)
+    const ONE_HALF: bool = false;
     /// Answer reads without having asked a majority of the logs.
     const READ_WITHOUT_CHECK: bool = false;
     /// Ask one log only.

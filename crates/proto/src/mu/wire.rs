@@ -8,8 +8,8 @@ const BYTES: usize = 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Message {
-    /// Let `ballot` write into your log.
-    Request { ballot: Ballot },
+    /// Let `ballot` write into your log. Its leader has applied everything before `from`.
+    Request { ballot: Ballot, from: Slot },
     /// It may, and nobody else does any more. No entry of this log is for `top` or later.
     Granted { ballot: Ballot, top: Slot },
     /// It may not: `promised` came before.
@@ -19,7 +19,7 @@ pub(super) enum Message {
 impl Message {
     pub(super) fn encode(self) -> [u8; BYTES] {
         let (kind, first, second) = match self {
-            Message::Request { ballot } => (1, ballot.0, 0),
+            Message::Request { ballot, from } => (1, ballot.0, from.0),
             Message::Granted { ballot, top } => (2, ballot.0, top.0),
             Message::Denied { ballot, promised } => (3, ballot.0, promised.0),
         };
@@ -40,7 +40,7 @@ impl Message {
             |at: usize| bytes[at..at + 8].iter().rev().fold(0, |n, b| n << 8 | u64::from(*b));
         let ballot = Ballot(wide(4));
         match bytes[1] {
-            1 => Some(Message::Request { ballot }),
+            1 => Some(Message::Request { ballot, from: Slot(wide(12)) }),
             2 => Some(Message::Granted { ballot, top: Slot(wide(12)) }),
             3 => Some(Message::Denied { ballot, promised: Ballot(wide(12)) }),
             _ => None,
@@ -56,7 +56,7 @@ mod tests {
     fn messages_come_back_and_anything_else_is_dropped() {
         let ballot = Ballot(1 << 50);
         for message in [
-            Message::Request { ballot },
+            Message::Request { ballot, from: Slot(76) },
             Message::Granted { ballot, top: Slot(77) },
             Message::Denied { ballot, promised: Ballot(9) },
         ] {

@@ -256,3 +256,19 @@ fn whoever_resigns_or_lacks_the_state_is_not_trusted() {
     let left = group.leader();
     assert!(left != unable && left != old);
 }
+
+#[test]
+fn a_pause_of_its_own_excuses_only_whom_a_member_had_heard_before() {
+    let mut group = Group::new();
+    group.run(&[0, 1, 2]);
+    let missing = (group.leader() + 1) % 3;
+    let others: Vec<usize> = (0..3).filter(|at| *at != missing).collect();
+    group.run(&others);
+    let me = others[0];
+    let heard = group.members[me].heard();
+    assert!(!heard.contains(Rank::at(missing)) && heard.contains(Rank::at(others[1])));
+    // Its loop stands still for a second: nobody's beat has moved when it looks again.
+    group.now = group.now.plus(Duration::from_secs(1));
+    group.members[me].poll(group.now, &mut View(&mut group.world, me));
+    assert_eq!(group.members[me].heard(), heard);
+}

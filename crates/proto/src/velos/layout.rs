@@ -1,8 +1,10 @@
 //! Where everything is in a member's region.
 //!
 //! ```text
-//! highest     8 words   the highest ballot that the owner ever used           written by the owner
-//! applied     8 x 7     the prefix that member m has applied                  written by m
+//! highest     8 words   the highest ballot that the owner ever used, and its
+//!                       incarnation                                           written by the owner
+//! applied     8 x 7     the prefix that member m has applied, and a seal that
+//!                       says which incarnation of it                          written by m
 //! facts       8 x 7     (ballot n, decided prefix d), published by leader m   written by m
 //! horizons    8         no slot from here on was ever prepared here by m      written by m
 //! slots       4 x ring  the slot word, changed by CAS only; and, once it is
@@ -81,6 +83,12 @@ impl Places {
         self.base
     }
 
+    /// Which incarnation's region this is; zero before its owner has begun.
+    pub(super) const fn incarnation(&self) -> At {
+        self.base.plus(1)
+    }
+
+    /// The applied prefix; the word after it seals it.
     pub(super) const fn applied(&self, member: Rank) -> At {
         self.base.plus(LINE + LINE * member.index() as u32)
     }
@@ -139,8 +147,9 @@ mod tests {
             }
         };
         claim(places.highest(), 1, 1);
+        claim(places.incarnation(), 1, 60);
         for rank in Rank::all(MAX_MEMBERS) {
-            claim(places.applied(rank), 1, 2 + rank.index() as u32);
+            claim(places.applied(rank), 2, 2 + rank.index() as u32);
             claim(places.fact(rank), 2, 20 + rank.index() as u32);
         }
         claim(places.horizons(), MAX_MEMBERS as u32, 30);

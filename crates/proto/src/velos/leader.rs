@@ -3,6 +3,7 @@
 
 use super::slot::Phase;
 use super::*;
+use crate::durable::Members;
 
 /// One attempt to lead.
 #[derive(Debug)]
@@ -27,10 +28,26 @@ pub(super) struct Term {
     /// Sleepers were not woken yet for the decision of this slot: of this term's first, then of its
     /// first own.
     first_news: Option<Slot>,
+    /// A change of the members that this term has proposed.
+    pub(super) changing: Option<(Slot, Members)>,
+    /// Those whom this term has posted to what is under way.
+    pub(super) feeds: MemberSet,
+    /// How far members lag, as of the last look, and how often that was looked at in vain.
+    lag: u64,
+    idle_looks: u32,
+}
+
+impl Term {
+    /// Whether a change that it has proposed is under way yet.
+    pub(super) fn is_changing(&self, applied: Prefix) -> bool {
+        self.changing.is_some_and(|(slot, _)| !applied.contains(slot))
+    }
 }
 
 /// How long an acceptor may take to answer a message before it is asked again.
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(100);
+/// How often the pause between two looks at a member that lags and is silent doubles at most.
+const LOOK_DOUBLINGS_MAX: u32 = 6;
 /// How many slots beyond those that need recovery a candidate prepares: one to announce itself by,
 /// and one for what is proposed while that is under way. Each costs a CAS and a READ a member, on
 /// words that this processor has not seen for long.
@@ -44,6 +61,10 @@ impl<V: Variant> Machine<V> {
         self.read_facts(host);
         self.learn(host);
         let first = self.applied.next_slot();
+        if !self.can_lead() {
+            // Ω has not heard yet of what was learned just now.
+            return;
+        }
         let ring = u64::from(self.places.ring_slots());
         let mut floor = self.highest;
         let mut recover_until = first;
@@ -80,7 +101,12 @@ impl<V: Variant> Machine<V> {
             published: Prefix::ZERO,
             introduced: MemberSet::EMPTY,
             first_news: Some(first),
+            changing: None,
+            feeds: self.eras.fed(),
+            lag: 0,
+            idle_looks: 0,
         });
+        self.recyclable = self.applied_by_majority();
         // The undecided slots first; the window is extended by the polls that follow.
         self.extend_window(recover_until.0 - first.0 + HEADROOM, host);
     }
@@ -115,9 +141,15 @@ impl<V: Variant> Machine<V> {
     /// Prepares up to `n` more slots, as far as the window and the ring allow (I3).
     pub(super) fn extend_window<H: Host>(&mut self, n: u64, host: &mut H) {
         let recycled_below = self.recyclable.0 + u64::from(self.places.ring_slots());
+        let known_below = self.applied.0 + self.alpha();
         for _ in 0..n {
             let Some(term) = &mut self.term else { return };
             let slot = term.prepared_until;
+            // I9, I11.
+            let is_known = slot.0 < known_below || V::PREPARE_AHEAD;
+            if !is_known || !self.eras.may_propose(slot) {
+                return;
+            }
             if slot.0 >= term.next.0 + self.window / 2 || slot.0 >= recycled_below {
                 return;
             }
@@ -133,6 +165,8 @@ impl<V: Variant> Machine<V> {
         }
     }
 
+    /// On each link before what needs it (T2). Where it is lost with a link, so is all that needs
+    /// it, and it is the first to be shown when the link is back (T10, `repost`).
     fn show_horizon<H: Host>(&mut self, host: &mut H) {
         let at = self.places.horizons().plus(self.me.index() as u32);
         let Some(term) = &self.term else { return };
@@ -157,13 +191,14 @@ impl<V: Variant> Machine<V> {
             self.cell(slot).value = words;
             self.n_futile = 0;
         }
+        self.retire(host);
         let applied = self.applied.next_slot();
         let Some(term) = &mut self.term else { return };
         if term.next < applied {
             term.next = applied;
         }
         let ballot = term.ballot;
-        self.facts[self.me.index()] = Fact { ballot, decided: self.applied };
+        self.note_fact(self.me, Fact { ballot, decided: self.applied });
         self.fill_holes(host);
         let free = self.phase_of(applied) == Phase::Free || V::READ_BEFORE_RECOVERY;
         let Some(term) = &mut self.term else { return };
@@ -175,25 +210,27 @@ impl<V: Variant> Machine<V> {
 
     /// Free slots before a value that was found hold it up: give them no-ops.
     fn fill_holes<H: Host>(&mut self, host: &mut H) {
-        loop {
-            let Some(term) = &self.term else { return };
-            let slot = term.next;
-            if slot >= term.recover_until {
-                return;
-            }
-            match self.phase_of(slot) {
-                Phase::Free => self.begin_accept(slot, &[], host),
-                Phase::Accepting | Phase::Decided => {}
-                Phase::Idle | Phase::Preparing | Phase::Fetching => return,
-            }
-            if let Some(term) = &mut self.term {
-                term.next = slot.next();
-            }
-        }
+        let is_hole = |term: &Term| term.next < term.recover_until;
+        while self.term.as_ref().is_some_and(is_hole) && self.fill_next(host) {}
     }
 
-    pub(super) fn propose_value<H: Host>(
+    /// Gives the next slot a no-op unless it has a value. False if it is not prepared.
+    pub(super) fn fill_next<H: Host>(&mut self, host: &mut H) -> bool {
+        let Some(slot) = self.term.as_ref().map(|term| term.next) else { return false };
+        match self.phase_of(slot) {
+            Phase::Free => self.begin_accept(slot, Content::Value, &[], host),
+            Phase::Accepting | Phase::Decided => {}
+            Phase::Idle | Phase::Preparing | Phase::Fetching => return false,
+        }
+        if let Some(term) = &mut self.term {
+            term.next = slot.next();
+        }
+        true
+    }
+
+    pub(super) fn propose_content<H: Host>(
         &mut self,
+        content: Content,
         value: &[u8],
         host: &mut H,
     ) -> Result<Slot, Refused> {
@@ -210,7 +247,7 @@ impl<V: Variant> Machine<V> {
             let phase = self.phase_of(slot);
             match phase {
                 Phase::Free if in_flight < self.window => {
-                    self.begin_accept(slot, value, host);
+                    self.begin_accept(slot, content, value, host);
                     self.counters.values_proposed += 1;
                     if let Some(term) = &mut self.term {
                         term.next = slot.next();
@@ -258,37 +295,52 @@ impl<V: Variant> Machine<V> {
             return;
         }
         let next = term.next;
-        let mut lagging = false;
-        for rank in self.peers() {
-            let lag = next.0.saturating_sub(self.applied_by[rank.index()].0);
-            if news || lag >= u64::from(self.places.ring_slots() / 4) {
+        let mut lag = 0;
+        let fed = self.eras.fed();
+        let ring = u64::from(self.places.ring_slots());
+        let lag_of = |rank: Rank| next.0.saturating_sub(self.claims[rank.index()].0.0);
+        let fed = || self.peers().filter(|rank| fed.contains(*rank));
+        // A bell costs what many decisions do: when one is due, all that soon will be ring, too.
+        let due = fed().any(|rank| lag_of(rank) >= ring / 4);
+        for rank in fed() {
+            if news || due && lag_of(rank) >= ring / 8 {
                 host.wake(rank);
             }
-            lagging |= lag > 0 && !self.failed.contains(rank);
+            if !self.failed.contains(rank) {
+                lag += lag_of(rank);
+            }
         }
-        if lagging {
-            self.nudge(self.now.plus(WAKE_AFTER));
+        let Some(term) = self.term.as_mut().filter(|_| lag > 0) else { return };
+        // Who was woken in vain is stopped rather than asleep: looked for more and more seldom,
+        // until there is something new for it, or of it.
+        if core::mem::replace(&mut term.lag, lag) != lag {
+            term.idle_looks = 0;
         }
+        let pause = WAKE_AFTER * (1 << term.idle_looks.min(LOOK_DOUBLINGS_MAX));
+        self.nudge(self.now.plus(pause));
     }
 
-    /// The link to `rank` is there (again): whatever it may have missed is posted once more.
+    /// `rank` is there (again), or is fed from now on: whatever it may have missed is posted once
+    /// more, but to words that a CAS is under way to.
     pub(super) fn repost<H: Host>(&mut self, rank: Rank, host: &mut H) {
         let Some(term) = &mut self.term else { return };
         term.introduced.remove(rank);
         term.published = Prefix::ZERO;
         let (from, until) = (self.applied.next_slot(), term.prepared_until);
+        if self.by_message.contains(rank) {
+            // What was asked and not answered is lost, also about slots that others have decided
+            // meanwhile: their places will be used again.
+            self.cells.iter_mut().for_each(|cell| {
+                cell.asked.remove(rank);
+            });
+        }
         self.show_horizon(host);
         for slot in (from.0..until.0).map(Slot) {
             if self.phase_of(slot) == Phase::Idle {
                 continue;
             }
-            let cell = self.cell(slot);
-            cell.busy.remove(rank);
-            let promised = cell.phase == Phase::Free && cell.vouched.contains(rank);
-            if !cell.accepted.contains(rank) && !promised {
-                // Whether a CAS took effect there is unknown: a prepare tells.
-                cell.prepared.remove(rank);
-                cell.vouched.remove(rank);
+            // What is under way still (I6) is answered, and that goes on from there.
+            if self.cell(slot).doubt(rank, V::REPOST_UNANSWERED) {
                 self.post_prepare(rank, slot, host);
             }
         }
@@ -296,7 +348,8 @@ impl<V: Variant> Machine<V> {
 
     /// What may have been lost or overslept: messages, values that could not be copied, sleepers.
     pub(super) fn repeat_lost<H: Host>(&mut self, host: &mut H) {
-        let Some(term) = &self.term else { return };
+        let Some(term) = &mut self.term else { return };
+        term.idle_looks = term.idle_looks.saturating_add(1);
         let (from, until) = (self.applied.next_slot(), term.prepared_until);
         let forgive = self.now.since(term.asked_at) >= ASK_AGAIN_AFTER;
         for slot in (from.0..until.0).map(Slot) {
@@ -305,7 +358,7 @@ impl<V: Variant> Machine<V> {
                 // harmless.
                 let by_message = self.by_message;
                 let cell = self.cell(slot);
-                cell.busy = cell.busy.difference(by_message);
+                cell.asked = cell.asked.difference(by_message);
             }
             if self.phase_of(slot) == Phase::Fetching {
                 self.give_up_source(slot, host);
@@ -317,8 +370,9 @@ impl<V: Variant> Machine<V> {
             }
         }
         let next = self.term.as_ref().map_or(Slot::ZERO, |term| term.next);
-        for rank in self.peers() {
-            if self.applied_by[rank.index()].0 < next.0 && !self.peer_works {
+        let fed = self.eras.fed();
+        for rank in self.peers().filter(|rank| fed.contains(*rank)) {
+            if self.claims[rank.index()].0.0 < next.0 && !self.peer_works {
                 host.wake(rank);
             }
         }

@@ -16,6 +16,8 @@ pub(super) const FETCHES_MAX: usize = 8;
 const TRIES_MAX: u32 = 8;
 /// How often a state is asked for again.
 const STATE_EVERY: Duration = Duration::from_millis(100);
+/// How long a leader's own news may take where another member's are there already.
+const RUMOUR_PATIENCE: Duration = Duration::from_millis(5);
 /// An entry's words: the slot word and its sealed state.
 pub(super) const ENTRY_READ: usize = 3;
 
@@ -47,6 +49,11 @@ impl<V: Variant> Machine<V> {
         if self.stateless {
             return self.ask_for_state(host);
         }
+        let next = self.applied.next_slot();
+        if self.eras.is_outdated(next, self.links) {
+            self.repeat_state_request();
+            return self.request_state(next.prefix_through(), host);
+        }
         let before = self.applied;
         loop {
             let slot = self.applied.next_slot();
@@ -54,7 +61,7 @@ impl<V: Variant> Machine<V> {
                 break;
             }
             if !self.apply_from_own_memory(slot, host) && !self.apply_fetched(slot, host) {
-                self.fetch_missing(host);
+                self.go_for(slot, host);
                 break;
             }
         }
@@ -62,6 +69,44 @@ impl<V: Variant> Machine<V> {
             self.state_asked_at = None;
         }
         self.repeat_state_request();
+    }
+
+    /// Reads what is decided and not at hand; if no majority can be read for a while, whoever can
+    /// be reached is asked for a state: those who are missing may have been removed, and never
+    /// return.
+    fn go_for<H: Host>(&mut self, slot: Slot, host: &mut H) {
+        if self.eras.has_quorum(slot, self.links) {
+            self.short_since = None;
+            return self.fetch_missing(host);
+        }
+        let due = self.short_since.get_or_insert(self.now).plus(STATE_EVERY);
+        if self.now >= due {
+            self.request_state(slot.prefix_through(), host);
+        } else {
+            self.nudge(due);
+        }
+    }
+
+    /// `prefix` is applied somewhere, so it is decided. Mostly the leader's news of that is on its
+    /// way; it counts if that does not come, since the leader may not reach this member.
+    pub(super) fn hear_rumour(&mut self, prefix: Prefix) {
+        if prefix > self.decided_known() && self.rumour.is_none() {
+            self.rumour = Some((prefix, self.now));
+            self.nudge(self.now.plus(RUMOUR_PATIENCE));
+        }
+    }
+
+    pub(super) fn weigh_rumour(&mut self) {
+        let due = |since: Instant| since.plus(RUMOUR_PATIENCE);
+        match self.rumour {
+            Some((prefix, _)) if prefix <= self.decided_known() => self.rumour = None,
+            Some((prefix, since)) if self.now >= due(since) => {
+                self.rumour = None;
+                self.believed = prefix;
+            }
+            Some((_, since)) => self.nudge(due(since)),
+            None => {}
+        }
     }
 
     /// Whoever was asked for a state may be gone: it is asked for again now and then.
@@ -110,21 +155,13 @@ impl<V: Variant> Machine<V> {
                 && (word.accepted_proposal == fact.ballot || V::APPLY_BARE_INDEX)
         };
         let Some((proposer, area)) = word.tag.place() else { return false };
-        if !self.facts.iter().any(vouched) {
+        if !self.facts[..self.members].iter().any(vouched) {
             return false;
         }
         let at = self.places.area(slot, proposer, area);
         let mut words = core::mem::take(&mut self.scratch);
-        words.clear();
-        words.resize(value::HEADER_WORDS, 0);
-        host.load_into(at, &mut words);
-        let n_words = value::labelled_words(&words, self.places.area_words as usize);
-        if let Some(n_words) = n_words.filter(|n_words| *n_words > words.len()) {
-            words.resize(n_words, 0);
-            host.load_into(at, &mut words);
-        }
-        let whole = value::decode(&words)
-            .is_some_and(|(label, _)| label.slot == slot && label.ballot >= word.accepted_proposal);
+        let whole = value::load(host, at, self.places.area_words, &mut words)
+            .is_some_and(|label| label.slot == slot && label.ballot >= word.accepted_proposal);
         // The leader may have recycled the slot for a majority that does not include this node.
         let unchanged = self.own_word(slot, host).generation == word.generation;
         if whole && unchanged {
@@ -193,7 +230,8 @@ impl<V: Variant> Machine<V> {
         let number = self.n_fetches;
         let token = tokens::make(tokens::FETCH_WORDS, number, slot.0);
         let horizons = tokens::make(tokens::FETCH_HORIZONS, number, slot.0);
-        for rank in self.links.iter() {
+        let asked = self.links.intersection(self.eras.counted(slot));
+        for rank in asked.iter() {
             host.read(rank, self.places.slot(slot), ENTRY_READ, token);
             // T2: after the word, so that a later use of the place shows.
             host.read(rank, self.places.horizons(), MAX_MEMBERS, horizons);
@@ -202,7 +240,7 @@ impl<V: Variant> Machine<V> {
             slot,
             number: number & 0xffff,
             tries,
-            asked: self.links,
+            asked,
             answered: MemberSet::EMPTY,
             witnesses: MemberSet::EMPTY,
             words: [SlotWord::default(); MAX_MEMBERS],
@@ -237,7 +275,7 @@ impl<V: Variant> Machine<V> {
         host: &mut H,
     ) {
         let Some(at) = self.fetch_at(slot, number) else { return };
-        let (now, quorum) = (self.now, self.quorum());
+        let now = self.now;
         let ring = self.places.ring_slots();
         let generation = V::PACKING.generation_of(slot, ring);
         let fetch = &mut self.fetches[at];
@@ -257,7 +295,7 @@ impl<V: Variant> Machine<V> {
             return;
         }
         let witnesses = fetch.witnesses;
-        if witnesses.len() < quorum {
+        if !self.eras.has_quorum(slot, witnesses) {
             if fetch.answered == fetch.asked && witnesses != fetch.answered {
                 self.request_state(slot.prefix_through(), host);
             }

@@ -4,8 +4,8 @@
 //! else's processor takes part. After a leader's death its successor prepares the undecided slots
 //! with one CAS each and goes on.
 //!
-//! **Assumes** crash failures, T1, T2, T4, T5, T6 of the fabric, and that a member comes back under
-//! its identity only with the region that it had. Failure detection is only a hint.
+//! **Assumes** crash failures, T1, T2, T4, T5, T6, T10 of the fabric, and that a member comes back
+//! under its identity only with the region that it had. Failure detection is only a hint.
 //!
 //! **Invariants**
 //! - I1 A value is proposed for (slot, ballot) only after a majority promised the ballot, and it is
@@ -21,14 +21,28 @@
 //! - I5 A value area that some acceptor's word may refer to is not overwritten: a value goes to the
 //!   area that the word, as the completed prepare returned it, does not refer to, and that word
 //!   cannot change before this proposer's next CAS but by another proposer. By construction:
-//!   `post_accept` needs the acceptor's prepare to have completed.
-//! - I6 At most one CAS of this node is under way to one acceptor's word. Asserted when posting.
+//!   `post_accept` needs the acceptor's prepare, or its last accept in this term, to be completed.
+//! - I6 At most one CAS of a term is under way to one acceptor's word: of two, the one that failed
+//!   would be taken for the other. By construction: only its completion (T4) takes its mark away.
+//!   Asserted in `settle`; mutant `REPOST_UNANSWERED`.
 //! - I8 A promise counts for a slot only if the word was of that use of its place or an earlier
 //!   one, however far this node lags and however often the generation has wrapped. A leader shows
 //!   each acceptor a *horizon*, below which all its slots stay, before it prepares them; a
 //!   candidate freezes a word (its ballot, nothing else) and reads the horizons after that (T2).
 //!   Once a slot was free under its ballot, no lower ballot can go a ring beyond it. Asserted:
 //!   `is_recycled` guards every use; mutant `SKIP_SURVEY`.
+//! - I9 Each slot has exactly one configuration: one that is decided for slot s governs from
+//!   s + alpha on, and nobody prepares a slot alpha or more beyond what it has applied, so whoever
+//!   prepares a slot knows its configuration. Asserted in `prepare`.
+//! - I10 What counts for a slot is the incarnation that its configuration names, whatever else
+//!   answers from that seat. By construction: `eras` is the one place where majorities are counted.
+//! - I11 A member prepares only slots whose configuration names it as a voter: so the ballots of a
+//!   seat, which its incarnations share, never meet in one slot. Asserted in `prepare`.
+//! - I12 One change at a time: an entry counts only if it was made from the configuration that
+//!   governs its slot. A leader begins none before a majority of the last one's voters has applied
+//!   where that begins. By construction in `eras`, tested.
+//! - I13 What a member claims to have applied names its incarnation: a successor is not credited
+//!   with it. By a seal; mutant `ANY_CLAIM`.
 //! - I7 A read is answered only if, after it arrived, a majority's words of the slot equal to the
 //!   applied prefix show that nobody can have decided it without this node knowing. `reads`.
 //!
@@ -42,40 +56,52 @@
 //!                              +-- found a value -> Fetching ------+
 //! ```
 //!
-//! **Cost** in the good case: one WRITE and one CAS to each acceptor a value; one more CAS each,
-//! off the critical path, recycles and prepares the slot for its next use.
+//! **Cost** in the good case: one WRITE and one CAS to each acceptor a value, and off the critical
+//! path one more CAS each when a place of the ring is used for the first time in a term: who has
+//! accepted its last use under the same ballot has promised it for the next.
 //!
 //! **Differs from the paper** (section 5): values always by indirection, also short ones; two areas
-//! a (slot, proposer); slots are recycled (the paper's log is unbounded); decisions are piggybacked
+//! a (slot, proposer); slots are recycled (the paper's log is unbounded), and prepared once a term
+//! and place; decisions are piggybacked
 //! in the value's label (5.4, which the paper did not implement) and written alone when idle; a
 //! minority of failed CASes does not abort; once proposal numbers overflow, slots are sealed and
 //! spoken to by messages (`rpc`, 5.2's fall-back).
 
+mod counters;
+mod eras;
+mod facts;
 mod layout;
 mod leader;
 mod learner;
+mod members;
 mod reads;
 mod rpc;
 pub mod single;
 mod slot;
 #[cfg(test)]
 mod tests;
+mod tokens;
 pub mod variant;
 pub mod word;
 
+pub use counters::Counters;
 pub(crate) use layout::Places;
 pub use layout::Shape;
 
+use crate::durable::{Change, ChangeRefused, Configuration, StateHead};
 use crate::node::{NodeConfig, Start};
-use crate::{Host, Note, Refused, Replicator, Role, Status, Ticket, durable::StateHead, value};
+use crate::value::Content;
+use crate::{Host, Note, Refused, Replicator, Role, Status, Ticket, value};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use base::{
-    At, Ballot, Event, Instant, MAX_MEMBERS, MemberSet, Outcome, Prefix, Rank, Slot, Token,
-    majority,
+    At, Ballot, Event, Incarnation, Instant, MAX_MEMBERS, MemberSet, Outcome, Prefix, Rank, Ranks,
+    Slot, Token, majority,
 };
 use core::marker::PhantomData;
 use core::time::Duration;
+use eras::Eras;
+use facts::Fact;
 use leader::Term;
 use learner::Fetch;
 use reads::Round;
@@ -98,38 +124,6 @@ const DOUBLINGS_MAX: u32 = 5;
 
 /// The protocol as it should be.
 pub type Velos = Machine<variant::Sound>;
-
-/// A leader's published decision: every slot below `decided` was decided under at most `ballot`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Fact {
-    ballot: Ballot,
-    decided: Prefix,
-}
-
-/// What this machine has done, for reports and for the simulator's `Sometimes` properties.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs, reason = "each name is the whole of its meaning")]
-pub struct Counters {
-    pub terms_started: u64,
-    pub deposed: u64,
-    pub values_proposed: u64,
-    pub values_adopted: u64,
-    pub values_fetched_remotely: u64,
-    pub slots_recycled: u64,
-    pub prepares_mispredicted: u64,
-    pub accepts_failed: u64,
-    pub applied_from_own_memory: u64,
-    pub applied_from_fetch: u64,
-    pub states_requested: u64,
-    pub reads_checked_leading: u64,
-    pub reads_checked_following: u64,
-    pub reads_refused: u64,
-    pub torn_values_rejected: u64,
-    pub rpcs_sent: u64,
-    pub slots_sealed: u64,
-    pub facts_piggybacked: u64,
-    pub window_full: u64,
-}
 
 /// One member of a Velos log.
 #[derive(Debug)]
@@ -163,11 +157,22 @@ pub struct Machine<V: Variant> {
     applied: Prefix,
     told_applied: Prefix,
     told_at: Instant,
-    /// What the other members say that they have applied; zero while they are dead.
-    applied_by: [Prefix; MAX_MEMBERS],
+    /// What the other members say that they have applied,
+    /// and which incarnation of each (I13).
+    claims: [(Prefix, Incarnation); MAX_MEMBERS],
+    /// The words that said so.
+    said: [[u64; 2]; MAX_MEMBERS],
     failed: MemberSet,
+    /// Those that work, to memory of an incarnation that is known.
     links: MemberSet,
+    /// Those that work, to memory of which that is being asked.
+    unmet: MemberSet,
+    /// Those among them whose owner had not begun yet.
+    unbegun: MemberSet,
+    eras: Eras,
     facts: [Fact; MAX_MEMBERS],
+    /// The highest of each of their parts, which is no fact itself.
+    published: Fact,
     /// The next own slot word to look at for a piggybacked decision.
     scanned: Slot,
 
@@ -177,6 +182,12 @@ pub struct Machine<V: Variant> {
     fetches: VecDeque<Fetch>,
     n_fetches: u32,
     state_asked_at: Option<Instant>,
+    /// Since when no majority could be read that should be.
+    short_since: Option<Instant>,
+    /// Another member has applied this, and no leader has told of it yet; heard at that time.
+    rumour: Option<(Prefix, Instant)>,
+    /// Decided by the word of another member.
+    believed: Prefix,
     rounds: VecDeque<Round>,
     n_rounds: u64,
     /// A lower bound of what a majority has applied, as of the last look (I3).
@@ -205,16 +216,39 @@ impl<V: Variant> Machine<V> {
         // one has applied as much, it holds nothing (the word stays, a next life must know it too).
         let claimed = Prefix(host.load(places.applied(config.me)));
         host.store(places.fact(config.me).plus(1), 0);
+        let own = eras::founding(config.start)
+            .unwrap_or_else(|| Incarnation(host.load(places.incarnation())));
+        host.store(places.incarnation(), own.0);
+        let founders = match config.start {
+            Start::Bootstrap => MemberSet::all(config.members),
+            Start::Found { voters } => voters,
+            // The state tells who takes part.
+            _ if !V::SERVE_AS_LEARNER => MemberSet::EMPTY,
+            Start::Reattach | Start::Recovered { .. } | Start::Join { .. } => {
+                MemberSet::all(config.members)
+            }
+        };
+        let half = u64::from(shape.ring_slots / 2);
+        let rules = eras::Rules {
+            alpha: if V::GOVERN_AT_ONCE { 1 } else { half },
+            any_incarnation: V::ANY_INCARNATION,
+            count_removed: V::COUNT_REMOVED,
+            any_base: V::ANY_BASE,
+        };
         let highest = Ballot(host.load(places.highest()));
         Machine {
             me: config.me,
             members: config.members,
             places,
             value_bytes_max: shape.value_bytes as usize,
-            window: u64::from(shape.ring_slots / 4),
+            window: u64::from(if V::PREPARE_AHEAD {
+                shape.ring_slots
+            } else {
+                shape.ring_slots / 4
+            }),
             peer_works: config.peer_works,
             now: Instant::ZERO,
-            stateless: config.start == Start::Reattach && !V::SERVE_AS_LEARNER,
+            stateless: founders.is_empty(),
             claimed: if V::SERVE_AS_LEARNER { Prefix::ZERO } else { claimed },
             trusted: false,
             term: None,
@@ -225,16 +259,24 @@ impl<V: Variant> Machine<V> {
             applied: Prefix::ZERO,
             told_applied: Prefix::ZERO,
             told_at: Instant::ZERO,
-            applied_by: [Prefix::ZERO; MAX_MEMBERS],
+            claims: [(Prefix::ZERO, Incarnation(0)); MAX_MEMBERS],
+            said: [[0; 2]; MAX_MEMBERS],
             failed: MemberSet::EMPTY,
             links,
+            unmet: MemberSet::EMPTY,
+            unbegun: MemberSet::EMPTY,
+            eras: Eras::new(config.me, own, founders, rules),
             facts: [Fact::default(); MAX_MEMBERS],
+            published: Fact::default(),
             scanned: Slot::ZERO,
             cells: (0..shape.ring_slots).map(|_| Cell::default()).collect(),
             by_message: MemberSet::EMPTY,
             fetches: VecDeque::with_capacity(learner::FETCHES_MAX),
             n_fetches: 0,
             state_asked_at: None,
+            short_since: None,
+            rumour: None,
+            believed: Prefix::ZERO,
             rounds: VecDeque::with_capacity(reads::ROUNDS_MAX),
             n_rounds: 0,
             recyclable: Prefix::ZERO,
@@ -251,13 +293,10 @@ impl<V: Variant> Machine<V> {
         &self.counters
     }
 
-    fn quorum(&self) -> usize {
-        majority(self.members)
-    }
-
-    fn peers(&self) -> impl Iterator<Item = Rank> + use<V> {
-        let me = self.me;
-        Rank::all(self.members).filter(move |rank| *rank != me)
+    fn peers(&self) -> Ranks {
+        let mut peers = MemberSet::all(self.members);
+        peers.remove(self.me);
+        peers.iter()
     }
 
     /// Whether it lacks what it ought to hold: then it serves, leads and vouches for nothing.
@@ -286,68 +325,19 @@ impl<V: Variant> Machine<V> {
         }
     }
 
-    /// The prefix that a majority has applied: below it, ring places may be used again (I3). The
-    /// dead do not count: what they had applied went with them.
-    fn applied_by_majority(&self) -> Prefix {
-        if V::RECYCLE_EARLY {
-            return self.applied;
-        }
-        let mut all = [Prefix::ZERO; MAX_MEMBERS];
-        for rank in Rank::all(self.members) {
-            all[rank.index()] = self.applied_by(rank);
-        }
-        let all = &mut all[..self.members];
-        all.sort_unstable();
-        all[self.members - self.quorum()]
-    }
-
-    fn decided_known(&self) -> Prefix {
-        self.facts.iter().map(|fact| fact.decided).max().unwrap_or_default().max(self.applied)
-    }
-
-    /// The leader's two words of news (I4: the decided prefix is loaded first, so that it is never
-    /// paired with an older ballot).
-    fn read_facts<H: Host>(&mut self, host: &H) {
-        for rank in self.peers() {
-            let at = self.places.fact(rank);
-            let (ballot, decided);
-            if V::TORN_FACT {
-                ballot = self.facts[rank.index()].ballot.max(Ballot::NONE);
-                decided = Prefix(host.load(at.plus(1)));
-                let fact = &mut self.facts[rank.index()];
-                *fact = if ballot == Ballot::NONE {
-                    Fact { ballot: Ballot(host.load(at)), decided }
-                } else {
-                    Fact { ballot, decided: decided.max(fact.decided) }
-                };
-                continue;
-            }
-            decided = Prefix(host.load(at.plus(1)));
-            ballot = Ballot(host.load(at));
-            self.note_fact(rank, Fact { ballot, decided });
-        }
-    }
-
-    fn note_fact(&mut self, of: Rank, news: Fact) {
-        // A pair with a newer ballot is as good as the old one for every slot (later ballots carry
-        // the decided value on), and both parts only grow.
-        let fact = &mut self.facts[of.index()];
-        fact.ballot = fact.ballot.max(news.ballot);
-        fact.decided = fact.decided.max(news.decided);
-        self.highest = self.highest.max(news.ballot);
-    }
-
-    fn read_applied<H: Host>(&mut self, host: &H) {
-        for rank in self.peers() {
-            self.applied_by[rank.index()] = Prefix(host.load(self.places.applied(rank)));
-        }
-    }
-
     /// Delivers the value of the next slot.
     fn deliver<H: Host>(&mut self, slot: Slot, words: &[u64], host: &mut H) {
         assert_eq!(slot, self.applied.next_slot(), "I4: delivered in slot order");
-        host.deliver(slot, value::payload(words));
+        let payload = value::payload(words);
+        match value::content(words) {
+            Content::Value => host.deliver(slot, payload),
+            Content::Members => {
+                host.deliver(slot, &[]);
+                self.adopt(slot, payload);
+            }
+        }
         self.applied = slot.prefix_through();
+        self.eras.reach(self.applied);
     }
 
     /// Publishes the applied prefix: at once when much has been applied, else now and then.
@@ -365,58 +355,11 @@ impl<V: Variant> Machine<V> {
         self.told_at = self.now;
         let at = self.places.applied(self.me);
         host.store(at, self.applied.0);
-        for rank in self.peers() {
-            host.write(rank, at, &[self.applied.0], None);
-        }
+        self.peers().for_each(|rank| self.claim(rank, self.applied, host));
     }
 
     fn nudge(&mut self, at: Instant) {
         self.nudge_at = Some(self.nudge_at.map_or(at, |before| before.min(at)));
-    }
-
-    fn on_link_up<H: Host>(&mut self, rank: Rank, host: &mut H) {
-        self.links.insert(rank);
-        if rank == self.me {
-            return;
-        }
-        self.failed.remove(rank);
-        let held = if self.is_learner() { 0 } else { self.applied.0 };
-        host.write(rank, self.places.applied(self.me), &[held], None);
-        self.restart_fetches();
-        self.repost(rank, host);
-    }
-
-    fn on_completed<H: Host>(
-        &mut self,
-        from: Rank,
-        token: Token,
-        outcome: Outcome<'_>,
-        host: &mut H,
-    ) {
-        let (kind, number, low) = tokens::split(token);
-        match kind {
-            tokens::PREPARE | tokens::ACCEPT => {
-                let Outcome::Before(before) = outcome else {
-                    return self.on_cas_lost(from, number, Slot(low), host);
-                };
-                if kind == tokens::PREPARE {
-                    self.on_prepare_completed(from, number, Slot(low), before, host);
-                } else {
-                    self.on_accept_completed(from, number, Slot(low), before, host);
-                }
-            }
-            tokens::SURVEY => self.on_surveyed(from, number, Slot(low), outcome, host),
-            tokens::ADOPT => self.on_adopted_value(from, number, Slot(low), outcome, host),
-            tokens::FETCH_WORDS => self.on_fetched_words(from, Slot(low), number, outcome),
-            tokens::FETCH_VALUE => self.on_fetched_value(from, Slot(low), number, outcome),
-            tokens::FETCH_HORIZONS => {
-                self.on_fetched_horizons(from, Slot(low), number, outcome, host)
-            }
-            tokens::READ => self.on_read_words(from, low, outcome),
-            tokens::READ_HORIZONS => self.on_read_horizons(from, low, outcome, host),
-            tokens::SEAL => self.on_sealed(Slot(low), outcome, host),
-            _ => unreachable!("a token that this machine never made"),
-        }
     }
 }
 
@@ -447,7 +390,7 @@ impl<V: Variant> Replicator for Machine<V> {
         host: &mut H,
     ) -> Result<Slot, Refused> {
         self.now = now;
-        self.propose_value(value, host)
+        self.propose_content(Content::Value, value, host)
     }
 
     fn read<H: Host>(&mut self, ticket: Ticket, now: Instant, host: &mut H) {
@@ -467,6 +410,7 @@ impl<V: Variant> Replicator for Machine<V> {
             }
             Event::LinkDown(rank) => {
                 self.links.remove(rank);
+                self.unbegun.remove(rank);
             }
             Event::LinkUp(rank) => self.on_link_up(rank, host),
         }
@@ -484,16 +428,17 @@ impl<V: Variant> Replicator for Machine<V> {
             // Before anything is recycled on the strength of it.
             host.store(self.places.applied(self.me), self.applied.0);
         }
-        self.recyclable = self.applied_by_majority();
-        let newer = self.facts.iter().map(|fact| fact.ballot).max().unwrap_or_default();
+        let newer = self.published.ballot;
         if self.term.as_ref().is_some_and(|term| newer > term.ballot) {
             self.depose(newer, host);
         }
         if self.nudge_at.is_some_and(|at| at <= now) {
             self.nudge_at = None;
+            self.ask_unbegun(host);
             self.repeat_lost(host);
         }
         if self.term.is_none() {
+            self.weigh_rumour();
             self.learn(host);
             if self.trusted && !self.is_learner() && self.retry_at.is_none_or(|at| at <= now) {
                 self.retry_at = None;
@@ -501,22 +446,69 @@ impl<V: Variant> Replicator for Machine<V> {
             }
         }
         if self.term.is_some() {
+            self.recyclable = self.applied_by_majority();
             self.extend_window_at_poll(host);
             self.advance(host);
+            self.tend_members(host);
             self.publish(host);
+        } else {
+            self.tend_members(host);
         }
         self.tell_applied(host);
         self.poll_reads(host);
     }
 
     fn deadline(&self) -> Option<Instant> {
-        [self.nudge_at, self.retry_at].into_iter().flatten().min()
+        match (self.nudge_at, self.retry_at) {
+            (Some(nudge), Some(retry)) => Some(nudge.min(retry)),
+            (nudge, retry) => nudge.or(retry),
+        }
+    }
+
+    fn configuration(&self) -> Option<Configuration> {
+        self.known_configuration()
+    }
+
+    fn electors(&self) -> Option<MemberSet> {
+        self.known_electors()
+    }
+
+    fn follows(&self) -> Option<Rank> {
+        self.known_leader()
+    }
+
+    fn incarnation(&self) -> Incarnation {
+        self.eras.own()
+    }
+
+    fn has_seats(&self) -> bool {
+        true
+    }
+
+    fn change<H: Host>(
+        &mut self,
+        change: Change,
+        now: Instant,
+        host: &mut H,
+    ) -> Result<Slot, ChangeRefused> {
+        self.now = now;
+        self.begin_change(change, host)
+    }
+
+    /// I11: who may not propose for the next slot cannot lead.
+    fn can_lead(&self) -> bool {
+        let next = self.applied.next_slot();
+        !self.is_learner() && self.eras.may_lead(next, self.links)
+    }
+
+    fn state_head(&self, prefix: Prefix) -> Option<StateHead> {
+        if self.is_learner() { None } else { self.eras.head(prefix, self.highest) }
     }
 
     fn install<H: Host>(
         &mut self,
         applied: Prefix,
-        _: Option<StateHead>,
+        head: Option<StateHead>,
         now: Instant,
         host: &mut H,
     ) {
@@ -526,11 +518,20 @@ impl<V: Variant> Replicator for Machine<V> {
             // I4: a later ballot may have decided what this one has proposed: no vouching for that.
             self.step_down(host);
         }
-        self.stateless = false;
+        match head {
+            Some(head) => {
+                // A later ballot than those that decided what the state covers, when this member
+                // leads: its facts cover that, too, and its seat's ballots were others' before.
+                self.highest = self.highest.max(head.ballot);
+                self.eras.install(&head);
+            }
+            None => self.eras.forget(),
+        }
+        self.stateless = !self.eras.is_known();
         self.applied = applied;
         self.scanned = self.scanned.max(applied.next_slot());
         self.fetches.clear();
-        self.state_asked_at = None;
+        (self.state_asked_at, self.short_since) = (None, None);
         self.poll(now, host);
     }
 
@@ -541,60 +542,20 @@ impl<V: Variant> Replicator for Machine<V> {
             Some(_) => Role::Candidate,
             None => Role::Follower,
         };
-        let published = self.facts.iter().map(|fact| fact.ballot).max().unwrap_or_default();
         Status {
             role,
-            ballot: self.term.as_ref().map_or(published, |term| term.ballot),
+            ballot: self.term.as_ref().map_or(self.published.ballot, |term| term.ballot),
             committed: self.decided_known(),
             applied: self.applied,
         }
     }
 
     fn holders(&self, prefix: Prefix) -> MemberSet {
-        Rank::all(self.members).filter(|rank| self.applied_by(*rank) >= prefix).collect()
+        let members = self.eras.newest().members.all();
+        members.iter().filter(|rank| self.applied_by(*rank) >= prefix).collect()
     }
 
     fn applied_by(&self, member: Rank) -> Prefix {
-        if member == self.me {
-            if self.is_learner() { Prefix::ZERO } else { self.applied }
-        } else if self.failed.contains(member) {
-            Prefix::ZERO
-        } else {
-            self.applied_by[member.index()]
-        }
-    }
-}
-
-/// What a completion is about: kind, a number that tells attempts apart, and a slot or a ticket.
-mod tokens {
-    use base::Token;
-
-    pub(super) const PREPARE: u8 = 1;
-    pub(super) const ACCEPT: u8 = 2;
-    pub(super) const ADOPT: u8 = 3;
-    pub(super) const FETCH_WORDS: u8 = 4;
-    pub(super) const FETCH_VALUE: u8 = 5;
-    pub(super) const READ: u8 = 6;
-    pub(super) const SEAL: u8 = 7;
-    pub(super) const SURVEY: u8 = 8;
-    pub(super) const FETCH_HORIZONS: u8 = 9;
-    pub(super) const READ_HORIZONS: u8 = 10;
-
-    const LOW_BITS: u32 = 44;
-    const NUMBER_BITS: u32 = 16;
-
-    /// The number is kept modulo 2^16: attempts that far apart do not overlap on one link.
-    pub(super) const fn make(kind: u8, number: u32, low: u64) -> Token {
-        assert!(low < 1 << LOW_BITS);
-        let number = number as u64 & ((1 << NUMBER_BITS) - 1);
-        Token((kind as u64) << (LOW_BITS + NUMBER_BITS) | number << LOW_BITS | low)
-    }
-
-    pub(super) const fn split(token: Token) -> (u8, u32, u64) {
-        (
-            (token.0 >> (LOW_BITS + NUMBER_BITS)) as u8,
-            (token.0 >> LOW_BITS) as u32 & ((1 << NUMBER_BITS) - 1),
-            token.0 & ((1 << LOW_BITS) - 1),
-        )
+        self.claimed(member, self.eras.newest().members.incarnation(member))
     }
 }

@@ -69,8 +69,26 @@ impl<V: Variant> Machine<V> {
         let state = self.ask(LOOK_AGAIN, host);
         let number = self.n_rounds - 1;
         let patience = LOOK_AGAIN * 2;
-        let (began_at, asked, words) = (self.now, self.links, [None; MAX_MEMBERS]);
+        let (began_at, asked, words) = (self.now, self.askable(), [None; MAX_MEMBERS]);
         self.rounds.push_back(Round { ticket, number, began_at, patience, asked, words, state });
+    }
+
+    /// Those whose words of the next slot count (I10), and can be read.
+    fn askable(&self) -> MemberSet {
+        self.links.intersection(self.eras.counted(self.applied.next_slot()))
+    }
+
+    /// Another memory is at somebody's seat: what was read there of the old one is asked again.
+    pub(super) fn doubt_rounds(&mut self) {
+        let now = self.now;
+        for round in &mut self.rounds {
+            if let State::Asking { applied, .. } = round.state {
+                round.state = State::Waiting { applied, until: now };
+            }
+        }
+        if !self.rounds.is_empty() {
+            self.nudge(now);
+        }
     }
 
     /// Posts the READs of one check, or says what to wait for.
@@ -99,13 +117,14 @@ impl<V: Variant> Machine<V> {
             self.nudge(until);
             return wait;
         }
-        if self.links.len() < self.quorum() {
+        let askable = self.askable();
+        if !self.eras.has_quorum(slot, askable) {
             self.nudge(until);
             return wait;
         }
         let token = tokens::make(tokens::READ, 0, number & ((1 << 44) - 1));
         let horizons = tokens::make(tokens::READ_HORIZONS, 0, number & ((1 << 44) - 1));
-        for rank in self.links.iter() {
+        for rank in askable.iter() {
             host.read(rank, self.places.slot(slot), learner::ENTRY_READ, token);
             host.read(rank, self.places.horizons(), MAX_MEMBERS, horizons);
         }
@@ -137,17 +156,17 @@ impl<V: Variant> Machine<V> {
         host: &mut H,
     ) {
         let Some(at) = self.rounds.iter().position(|round| round.number == number) else { return };
-        let needed = if V::READ_CHECKS_ONE { 1 } else { majority(self.members) };
         let round = &mut self.rounds[at];
         let State::Asking { applied, leading, agreed } = &mut round.state else { return };
+        let slot = applied.next_slot();
         let (Outcome::Read(horizons), Some(word)) = (outcome, round.words[from.index()]) else {
             round.asked.remove(from);
-            if round.asked.len() < needed {
+            if !self.eras.has_quorum(slot, round.asked) {
                 self.refuse_round(at, host);
             }
             return;
         };
-        let (slot, ring) = (applied.next_slot(), self.places.ring_slots());
+        let ring = self.places.ring_slots();
         let generation = V::PACKING.generation_of(slot, ring);
         let clear = match *leading {
             // R1
@@ -170,7 +189,7 @@ impl<V: Variant> Machine<V> {
             return self.nudge(until);
         }
         agreed.insert(from);
-        if agreed.len() < needed {
+        if !V::READ_CHECKS_ONE && !self.eras.has_quorum(slot, *agreed) {
             return;
         }
         let (led, ballot) = (leading.is_some(), *leading);
@@ -212,10 +231,12 @@ impl<V: Variant> Machine<V> {
                 if self.applied > applied || self.now >= until {
                     let patience = round.patience;
                     let state = self.ask(patience, host);
-                    let (number, asked) = (self.n_rounds - 1, self.links);
+                    let (number, asked) = (self.n_rounds - 1, self.askable());
                     let round = &mut self.rounds[at];
                     // Twice as long each time: asking more often would not make a slow link faster.
-                    (round.state, round.number, round.patience) = (state, number, patience * 2);
+                    // Bounded, since whoever applies without end asks again without end.
+                    (round.state, round.number) = (state, number);
+                    round.patience = (patience * 2).min(ROUND_TIMEOUT);
                     (round.asked, round.words) = (asked, [None; MAX_MEMBERS]);
                 } else {
                     self.nudge(until);

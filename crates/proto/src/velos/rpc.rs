@@ -75,8 +75,8 @@ pub(super) fn entry_word(packing: Packing, words: &[u64]) -> SlotWord {
     if word.is_sealed(packing) { sealed_word(packing, word, words[1], words[2]) } else { word }
 }
 
-/// What goes over the wire, little endian, 46 bytes:
-/// channel, kind, tag, ok | number u32 | generation u32 | slot, ballot, min, accepted u64 | pad.
+/// What goes over the wire, little endian: channel, kind, tag, ok |
+/// number u32 | generation u32 | slot, ballot, min, accepted, incarnation u64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Message {
     kind: Kind,
@@ -86,6 +86,8 @@ struct Message {
     ballot: Ballot,
     /// Accept: where the value is. Replies: the acceptor's state before the request.
     word: SlotWord,
+    /// Replies: which memory answers (I10).
+    incarnation: Incarnation,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +98,7 @@ enum Kind {
     Accepted = 4,
 }
 
-const MESSAGE_BYTES: usize = 44;
+const MESSAGE_BYTES: usize = 52;
 
 impl Message {
     fn encode(&self) -> [u8; MESSAGE_BYTES] {
@@ -109,8 +111,9 @@ impl Message {
         ]);
         bytes[4..8].copy_from_slice(&self.number.to_le_bytes());
         bytes[8..12].copy_from_slice(&self.word.generation.0.to_le_bytes());
+        let SlotWord { min_proposal, accepted_proposal, .. } = self.word;
         let wide =
-            [self.slot.0, self.ballot.0, self.word.min_proposal.0, self.word.accepted_proposal.0];
+            [self.slot.0, self.ballot.0, min_proposal.0, accepted_proposal.0, self.incarnation.0];
         for (to, from) in bytes[12..].chunks_exact_mut(8).zip(wide) {
             to.copy_from_slice(&from.to_le_bytes());
         }
@@ -139,7 +142,8 @@ impl Message {
         };
         let (slot, ballot) = (Slot(wide(12)), Ballot(wide(20)));
         let fits = slot.0 < 1 << 44 && ballot.0 < 1 << ACCEPTED_BITS && bytes[0] == MESSAGE_CHANNEL;
-        fits.then_some(Message { kind, ok: bytes[3] != 0, number: narrow(4), slot, ballot, word })
+        let (ok, number, incarnation) = (bytes[3] != 0, narrow(4), Incarnation(wide(44)));
+        fits.then_some(Message { kind, ok, number, slot, ballot, word, incarnation })
     }
 }
 
@@ -158,16 +162,16 @@ impl<V: Variant> Machine<V> {
             Request::Accept(tag) => (Kind::Accept, tag),
         };
         let word = SlotWord { tag, ..SlotWord::default() };
-        let message =
-            Message { kind, ok: true, number: self.n_terms, slot, ballot: term.ballot, word };
+        let (number, ballot, incarnation) = (self.n_terms, term.ballot, Incarnation(0));
+        let message = Message { kind, ok: true, number, slot, ballot, word, incarnation };
         self.by_message.insert(to);
         self.counters.rpcs_sent += 1;
-        self.set_busy(to, slot, true);
+        self.cell(slot).asked.insert(to);
         if let Some(term) = &mut self.term {
             term.asked_at = self.now;
         }
         if !self.post_message(to, message, host) {
-            self.set_busy(to, slot, false);
+            self.cell(slot).asked.remove(to);
         }
         self.nudge(self.now.plus(WAKE_AFTER));
     }
@@ -248,8 +252,13 @@ impl<V: Variant> Machine<V> {
             host.store(self.places.sealed_min(slot), after.min_proposal.0);
             host.store(self.places.sealed_accepted(slot), pack_accepted(after));
         }
+        let incarnation = self.eras.own();
         // Without room the answer is lost; the proposer asks again.
-        let _sent = self.post_message(from, Message { kind, ok, word: before, ..message }, host);
+        let _sent = self.post_message(
+            from,
+            Message { kind, ok, word: before, incarnation, ..message },
+            host,
+        );
     }
 
     fn on_reply<H: Host>(&mut self, from: Rank, message: Message, host: &mut H) {
@@ -258,11 +267,15 @@ impl<V: Variant> Machine<V> {
         let ballot = term.ballot;
         if message.number != self.n_terms
             || message.ballot != ballot
-            || self.phase_of(slot) == slot::Phase::Idle
+            || !self.eras.is_met(from, message.incarnation)
         {
             return;
         }
-        self.set_busy(from, slot, false);
+        let Some(now_for) = self.on_answered(from, slot) else { return };
+        if now_for != slot {
+            // About the place's earlier use: what waited for the answer goes on.
+            return self.post_prepare(from, now_for, host);
+        }
         let generation = V::PACKING.generation_of(slot, self.places.ring_slots());
         if !ok {
             if word.min_proposal > ballot {
@@ -303,6 +316,7 @@ mod tests {
             slot: Slot(9),
             ballot: Ballot(1 << 41),
             word,
+            incarnation: Incarnation(u64::MAX),
         };
         let bytes = message.encode();
         assert_eq!(Message::decode(&bytes), Some(message));

@@ -4,7 +4,7 @@
 //! tried again. Predictions die with the term and with the link. The invariants are the parent's.
 
 use super::rpc::Request;
-use super::word::Generation;
+use super::word::{Area, Generation};
 use super::*;
 use crate::value::Label;
 
@@ -38,8 +38,11 @@ pub(super) struct Cell {
     /// Of these, those whose word is known to be of this use of the place or an earlier one (I8).
     pub(super) vouched: MemberSet,
     pub(super) accepted: MemberSet,
-    /// A CAS or a message is under way to these (I6).
-    pub(super) busy: MemberSet,
+    /// A CAS is under way to these: only its completion takes the mark away, in whatever use of the
+    /// place that is (I6).
+    busy: MemberSet,
+    /// A message is under way to these. It may be lost, and is harmless twice.
+    pub(super) asked: MemberSet,
     /// What each acceptor's word should be when the next CAS arrives. Words are kept packed, as
     /// they are compared and swapped.
     predicted: [u64; MAX_MEMBERS],
@@ -53,6 +56,38 @@ pub(super) struct Cell {
     source: Option<(Rank, Instant)>,
     /// Label and payload, encoded once a ballot.
     pub(super) value: Vec<u64>,
+}
+
+impl Cell {
+    /// Whether something is under way to `rank` whose end has to be awaited.
+    fn is_waiting(&self, rank: Rank) -> bool {
+        self.busy.contains(rank) || self.asked.contains(rank)
+    }
+
+    /// Whether a CAS took effect at `rank` is unknown: unless it is known to have done all that it
+    /// should, it must promise again. True if it must.
+    pub(super) fn doubt(&mut self, rank: Rank, is_forgotten: bool) -> bool {
+        if is_forgotten {
+            self.busy.remove(rank);
+        }
+        let has_promised = self.phase == Phase::Free && self.vouched.contains(rank);
+        let is_in_doubt = !self.accepted.contains(rank) && !has_promised;
+        if is_in_doubt {
+            self.prepared.remove(rank);
+            self.vouched.remove(rank);
+        }
+        is_in_doubt
+    }
+
+    /// Another memory is at the seat of `rank`: whatever was known of the old one is not its.
+    pub(super) fn forget(&mut self, rank: Rank) {
+        for set in [&mut self.prepared, &mut self.vouched, &mut self.accepted, &mut self.asked] {
+            set.remove(rank);
+        }
+        let at = rank.index();
+        (self.predicted[at], self.expected[at]) = (0, 0);
+        (self.offered[at], self.found[at]) = (Tag::NONE, (Ballot::NONE, Tag::NONE));
+    }
 }
 
 /// How long a value may take to come before another acceptor is asked for it: more than a round
@@ -78,6 +113,11 @@ impl<V: Variant> Machine<V> {
         if cell.slot == slot && cell.term == n_terms { cell.phase } else { Phase::Idle }
     }
 
+    /// Whether proposals go to this member: it votes, or learns, and can be reached.
+    fn is_fed(&self, rank: Rank) -> bool {
+        self.links.contains(rank) && self.eras.fed().contains(rank)
+    }
+
     fn generation(&self, slot: Slot) -> Generation {
         V::PACKING.generation_of(slot, self.places.ring_slots())
     }
@@ -86,23 +126,30 @@ impl<V: Variant> Machine<V> {
         let ring = u64::from(self.places.ring_slots());
         let recyclable = slot.0 < self.recyclable.0 + ring;
         assert!(recyclable, "I3: {slot} would overwrite what a majority has not applied");
+        let is_known = slot.0 < self.applied.0 + self.alpha() || V::PREPARE_AHEAD;
+        assert!(is_known, "I9: it is not known here who votes about {slot}");
+        assert!(self.eras.may_propose(slot), "I11: {slot} is another incarnation's to propose for");
         let own = host.load(self.places.slot(slot));
         let members = self.members;
         let (number, n_cells) = (self.n_terms, self.cells.len() as u64);
+        let by_message = self.by_message;
         let cell = self.cell(slot);
+        let mut promised = MemberSet::EMPTY;
         if cell.term != number {
             // A new term knows nothing of the others' words: they should be like the own.
             cell.term = number;
             cell.predicted = [own; MAX_MEMBERS];
-            cell.busy = MemberSet::EMPTY;
+            (cell.busy, cell.asked) = (MemberSet::EMPTY, MemberSet::EMPTY);
         } else {
             assert!(cell.slot.0 + n_cells == slot.0, "a place is used again one ring later");
+            // Whoever accepted the place's last use under this ballot has promised it for this one
+            // (I1): nobody with a lower one can change that word, which has no value of this use.
+            promised = cell.accepted.difference(by_message).difference(cell.busy);
         }
         cell.slot = slot;
         cell.phase = Phase::Preparing;
         cell.adopted = false;
-        cell.prepared = MemberSet::EMPTY;
-        cell.vouched = MemberSet::EMPTY;
+        (cell.prepared, cell.vouched) = (promised, promised);
         cell.accepted = MemberSet::EMPTY;
         cell.offered = [Tag::NONE; MAX_MEMBERS];
         cell.found = [(Ballot::NONE, Tag::NONE); MAX_MEMBERS];
@@ -115,7 +162,10 @@ impl<V: Variant> Machine<V> {
             cell.phase = Phase::Free;
             return;
         }
-        for rank in Rank::all(members) {
+        if self.eras.has_quorum(slot, promised) {
+            self.cell(slot).phase = Phase::Free;
+        }
+        for rank in MemberSet::all(members).difference(promised).iter() {
             self.post_prepare(rank, slot, host);
         }
     }
@@ -124,10 +174,10 @@ impl<V: Variant> Machine<V> {
         let Some(term) = &self.term else { return };
         let (ballot, number, generation) = (term.ballot, self.n_terms, self.generation(slot));
         let announced = term.announced;
-        let (linked, by_message) = (self.links.contains(to), self.by_message.contains(to));
+        let (linked, by_message) = (self.is_fed(to), self.by_message.contains(to));
         let places = self.places;
         let cell = self.cell(slot);
-        if !linked || cell.busy.contains(to) {
+        if !linked || cell.is_waiting(to) {
             return;
         }
         let expected = cell.predicted[to.index()];
@@ -138,6 +188,7 @@ impl<V: Variant> Machine<V> {
         if word.min_proposal > ballot {
             return self.depose(word.min_proposal, host);
         }
+        assert!(!cell.vouched.contains(to), "I5: {to} has promised, and its word is known");
         // I8: a word that this ballot has not frozen is frozen first and recycled later, by the
         // accept; one that it has, in a term that is announced, is this leader's own to recycle.
         let desired = if announced && word.min_proposal == ballot {
@@ -145,7 +196,6 @@ impl<V: Variant> Machine<V> {
         } else {
             word.promised(ballot)
         };
-        assert!(!cell.busy.contains(to), "I6: one CAS at a time");
         cell.busy.insert(to);
         let desired = V::PACKING.pack(desired);
         cell.expected[to.index()] = expected;
@@ -180,11 +230,13 @@ impl<V: Variant> Machine<V> {
         self.vouch(from, slot, host);
     }
 
-    /// This slot was decided and recycled under a later leader: nothing to lead with here.
+    /// This slot was decided and recycled under a later leader: nothing to lead with here. (News of
+    /// one that is applied by now may show one's own horizon, after nearly a ring was recovered.)
     pub(super) fn fall_behind<H: Host>(&mut self, slot: Slot, host: &mut H) {
-        self.request_state(slot.prefix_through(), host);
-        let highest = self.highest;
-        self.depose(highest, host);
+        if !self.applied.contains(slot) {
+            self.request_state(slot.prefix_through(), host);
+            self.depose(self.highest, host);
+        }
     }
 
     /// The cell that a completion is about, unless it is of an earlier term or use.
@@ -197,9 +249,10 @@ impl<V: Variant> Machine<V> {
         (cell.slot == slot && cell.term == n_terms).then_some(cell)
     }
 
-    /// A CAS to `from` has completed (`before`: the word that was there; `None`: unknown). Takes
-    /// its mark away (I6), and if it was about the place's earlier use, starts what waited for it.
-    fn settle<H: Host>(
+    /// A CAS of this term to `from` has completed (`before`: the word that was there; `None`:
+    /// unknown). Takes its mark away (I6), and if it was about the place's earlier use, starts what
+    /// waited for it.
+    pub(super) fn settle<H: Host>(
         &mut self,
         from: Rank,
         number: u32,
@@ -215,7 +268,7 @@ impl<V: Variant> Machine<V> {
         if cell.term != n_terms {
             return;
         }
-        cell.busy.remove(from);
+        assert!(cell.busy.remove(from), "I6: {from} answers a CAS that was not under way");
         if cell.slot == slot {
             return;
         }
@@ -226,7 +279,8 @@ impl<V: Variant> Machine<V> {
         self.post_prepare(from, now_for, host);
     }
 
-    /// Unknown, or refused: nothing is known of that acceptor's word until its link is back.
+    /// Unknown, or refused: nothing is known of that acceptor's word until a prepare tells, which
+    /// is posted when the link is back, or in a while if it is back already.
     pub(super) fn on_cas_lost<H: Host>(
         &mut self,
         from: Rank,
@@ -235,6 +289,19 @@ impl<V: Variant> Machine<V> {
         host: &mut H,
     ) {
         self.settle(from, number, slot, None, host);
+        if let Some(cell) = self.current(number, slot) {
+            cell.doubt(from, false);
+            self.nudge(self.now.plus(WAKE_AFTER));
+        }
+    }
+
+    /// `from` has answered a message about the place of `slot`. Which slot the place is used for
+    /// now, if it is in this term.
+    pub(super) fn on_answered(&mut self, from: Rank, slot: Slot) -> Option<Slot> {
+        let n_terms = self.n_terms;
+        let cell = self.cell(slot);
+        cell.asked.remove(from);
+        (cell.term == n_terms).then_some(cell.slot)
     }
 
     pub(super) fn on_prepare_completed<H: Host>(
@@ -304,9 +371,10 @@ impl<V: Variant> Machine<V> {
     fn vouch<H: Host>(&mut self, from: Rank, slot: Slot, host: &mut H) {
         let Some(term) = &self.term else { return };
         let ballot = term.ballot;
-        let needed = if V::PROMISE_OF_ONE { 1 } else { self.quorum() };
+        self.cell(slot).vouched.insert(from);
+        let vouched = self.cell(slot).vouched;
+        let has_quorum = V::PROMISE_OF_ONE || self.eras.has_quorum(slot, vouched);
         let cell = self.cell(slot);
-        cell.vouched.insert(from);
         let (accepted, tag) = cell.found[from.index()];
         // I8: with the tag that was offered for this slot. Under the same ballot, a link that was
         // down while the generation wrapped shows what was accepted here long ago; an offer always
@@ -318,7 +386,7 @@ impl<V: Variant> Machine<V> {
             return self.on_accepted(from, slot, host);
         }
         match cell.phase {
-            Phase::Preparing if cell.vouched.len() >= needed => self.resolve(slot, host),
+            Phase::Preparing if has_quorum => self.resolve(slot, host),
             // A late promise: the value is known by now.
             Phase::Accepting | Phase::Decided => self.post_accept(from, slot, host),
             Phase::Idle | Phase::Preparing | Phase::Free | Phase::Fetching => {}
@@ -335,10 +403,9 @@ impl<V: Variant> Machine<V> {
             cell.prepared.iter().filter(|rank| cell.found[rank.index()].0 != Ballot::NONE);
         let ballot_at = |rank: &Rank| cell.found[rank.index()].0;
         // The own memory is the nearest, if it returned that ballot.
-        let best = if V::ADOPT_LOWEST {
-            holders.min_by_key(|rank| (ballot_at(rank), *rank != me))
-        } else {
-            holders.max_by_key(|rank| (ballot_at(rank), *rank == me))
+        let best = match V::ADOPT_LOWEST {
+            true => holders.min_by_key(|rank| (ballot_at(rank), *rank != me)),
+            false => holders.max_by_key(|rank| (ballot_at(rank), *rank == me)),
         };
         let Some(best) = best.filter(|_| !V::IGNORE_FOUND_VALUE) else {
             cell.phase = Phase::Free;
@@ -358,7 +425,7 @@ impl<V: Variant> Machine<V> {
 
     /// A source that is paused answers when it goes on, perhaps never; others may have the value.
     pub(super) fn give_up_source<H: Host>(&mut self, slot: Slot, host: &mut H) {
-        let (now, quorum) = (self.now, self.quorum());
+        let now = self.now;
         let cell = self.cell(slot);
         let Some((from, since)) = cell.source.filter(|_| cell.phase == Phase::Fetching) else {
             return;
@@ -372,7 +439,8 @@ impl<V: Variant> Machine<V> {
         cell.found[from.index()] = (Ballot::NONE, Tag::NONE);
         cell.prepared.remove(from);
         cell.vouched.remove(from);
-        if cell.vouched.len() >= quorum {
+        let vouched = cell.vouched;
+        if self.eras.has_quorum(slot, vouched) {
             self.resolve(slot, host);
         }
     }
@@ -402,17 +470,17 @@ impl<V: Variant> Machine<V> {
         let whole = match outcome {
             Outcome::Read(words) => value::decode(words)
                 .filter(|(label, _)| label.slot == slot && label.ballot >= wanted)
-                .map(|(_, payload)| payload),
+                .map(|(label, payload)| (label.content, payload)),
             _ => None,
         };
-        if let Some(payload) = whole {
+        if let Some((content, payload)) = whole {
             self.counters.values_adopted += 1;
             self.counters.values_fetched_remotely += u64::from(from != me);
             self.cell(slot).adopted = true;
             if let Some(term) = &mut self.term {
                 term.recover_until = term.recover_until.max(slot.next());
             }
-            return self.begin_accept(slot, payload, host);
+            return self.begin_accept(slot, content, payload, host);
         }
         // That acceptor cannot be asked: do as if it had not promised, and ask it again.
         cell.phase = Phase::Preparing;
@@ -421,18 +489,24 @@ impl<V: Variant> Machine<V> {
             cell.prepared.remove(from);
             cell.vouched.remove(from);
         }
-        let enough = cell.vouched.len();
+        let vouched = cell.vouched;
         self.counters.torn_values_rejected += u64::from(matches!(outcome, Outcome::Read(_)));
         self.nudge(self.now.plus(RETRY_AFTER));
-        if enough >= self.quorum() {
+        if self.eras.has_quorum(slot, vouched) {
             self.resolve(slot, host);
         }
     }
 
     /// Proposes `payload` for `slot`, for which a majority has promised.
-    pub(super) fn begin_accept<H: Host>(&mut self, slot: Slot, payload: &[u8], host: &mut H) {
+    pub(super) fn begin_accept<H: Host>(
+        &mut self,
+        slot: Slot,
+        content: Content,
+        payload: &[u8],
+        host: &mut H,
+    ) {
         let Some(term) = &self.term else { return };
-        let label = Label { slot, ballot: term.ballot, decided: self.applied };
+        let label = Label { slot, ballot: term.ballot, decided: self.applied, content };
         let cell = self.cell(slot);
         cell.phase = Phase::Accepting;
         value::encode(&mut cell.value, label, payload);
@@ -444,11 +518,11 @@ impl<V: Variant> Machine<V> {
     pub(super) fn post_accept<H: Host>(&mut self, to: Rank, slot: Slot, host: &mut H) {
         let Some(term) = &self.term else { return };
         let (ballot, number, generation) = (term.ballot, self.n_terms, self.generation(slot));
-        let (linked, by_message) = (self.links.contains(to), self.by_message.contains(to));
+        let (linked, by_message) = (self.is_fed(to), self.by_message.contains(to));
         let (me, places) = (self.me, self.places);
         let cell = self.cell(slot);
-        // I5: only after its prepare has completed is the word known, and with it the free area.
-        if !linked || !cell.vouched.contains(to) || cell.busy.contains(to) {
+        // I5: only after its promise has come is the word known, and with it the free area.
+        if !linked || !cell.vouched.contains(to) || cell.is_waiting(to) {
             return;
         }
         if cell.accepted.contains(to) {
@@ -456,11 +530,21 @@ impl<V: Variant> Machine<V> {
         }
         let expected = cell.predicted[to.index()];
         let word = V::PACKING.unpack(expected);
-        let area = word.tag.free_area(me);
+        let area = match word.tag.place() {
+            Some((holder, live)) if V::WRITE_LIVE_AREA && holder == me => live,
+            _ => word.tag.free_area(me, Area::of(slot, places.ring_slots())),
+        };
         let area_at = places.area(slot, me, area);
         cell.offered[to.index()] = Tag::of(me, area);
         if by_message {
-            host.write(to, area_at, &cell.value, None);
+            if to == me && !V::OWN_VALUE_LATER {
+                // The own acceptor answers at once, and would refer to a value on its way.
+                for (word, at) in cell.value.iter().zip(0..) {
+                    host.store(area_at.plus(at), *word);
+                }
+            } else {
+                host.write(to, area_at, &cell.value, None);
+            }
             return self.request(to, Request::Accept(Tag::of(me, area)), slot, host);
         }
         let desired = V::PACKING.pack(word.accepting(generation, ballot, Tag::of(me, area)));
@@ -505,21 +589,12 @@ impl<V: Variant> Machine<V> {
     }
 
     fn decide_if_accepted<H: Host>(&mut self, slot: Slot, host: &mut H) {
-        let needed = if V::IGNORE_MAJORITY { 1 } else { self.quorum() };
+        let accepted = self.cell(slot).accepted;
+        let has_quorum = V::IGNORE_MAJORITY || self.eras.has_quorum(slot, accepted);
         let cell = self.cell(slot);
-        if cell.phase == Phase::Accepting && cell.accepted.len() >= needed {
+        if cell.phase == Phase::Accepting && has_quorum {
             cell.phase = Phase::Decided;
             self.advance(host);
-        }
-    }
-
-    /// Marks a message under way to `rank` about `slot`, or its end.
-    pub(super) fn set_busy(&mut self, rank: Rank, slot: Slot, busy: bool) {
-        let cell = self.cell(slot);
-        if busy {
-            cell.busy.insert(rank);
-        } else {
-            cell.busy.remove(rank);
         }
     }
 }

@@ -2,19 +2,21 @@
 //! protocol papers leave out, each under its own name. (Time, faults and torn memory: the
 //! simulator.)
 
+mod members;
 mod planted;
 mod traps;
 mod world;
 
 use super::variant::{Narrow, Sound};
 use super::*;
+use crate::durable::Members;
 use crate::node::Timing;
 use alloc::collections::VecDeque;
 use alloc::vec;
 use base::{Inbox, Port};
-use world::{View, World};
+use world::{Verb, View, World};
 
-const SHAPE: Shape = Shape { ring_slots: 16, value_bytes: 64 };
+const SHAPE: Shape = Shape { ring_slots: 16, value_bytes: 80 };
 
 /// Three machines, driven by hand: no Ω, so that a test says who leads.
 struct Group<V: Variant> {
@@ -32,6 +34,12 @@ fn config(me: usize, start: Start) -> NodeConfig {
         memory_outlives_process: true,
         peer_works: false,
     }
+}
+
+/// What goes with a state of a cluster whose members never changed.
+fn head() -> StateHead {
+    let members = Members::first(MemberSet::all(3));
+    StateHead { ballot: Ballot::NONE, members_at: Prefix::ZERO, members, coming: None }
 }
 
 impl<V: Variant> Group<V> {
@@ -56,6 +64,10 @@ impl<V: Variant> Group<V> {
             for peer in Rank::all(3) {
                 group.event(me, Event::LinkUp(peer));
             }
+        }
+        // Everybody learns whose memory is at the other ends.
+        for me in 0..3 {
+            group.step(me);
         }
         group
     }
@@ -116,6 +128,13 @@ impl<V: Variant> Group<V> {
         self.world.let_through(from, to, usize::MAX);
     }
 
+    /// What was posted and is on its way is lost; T4: each verb completes, with nothing known.
+    fn break_link(&mut self, from: usize, to: usize) {
+        self.world.lose(from, to);
+        self.step(from);
+        self.event(from, Event::LinkDown(Rank::at(to)));
+    }
+
     fn hold_all(&mut self, from: usize) {
         (0..3).for_each(|to| self.hold(from, to));
     }
@@ -171,7 +190,7 @@ fn many_slots_are_in_flight_at_once_and_the_window_is_bounded() {
     group.settle(&EVERYBODY);
     assert_eq!(group.values(2).len(), taken);
     assert_eq!(group.propose(1, b"x"), Err(Refused::NotLeader));
-    assert_eq!(group.propose(0, &[0; 65]), Err(Refused::TooLong));
+    assert_eq!(group.propose(0, &[0; 81]), Err(Refused::TooLong));
 }
 
 #[test]
@@ -290,7 +309,7 @@ fn a_lagging_follower_catches_up_by_read_and_by_state_when_the_slots_are_gone() 
     group.settle(&[2]);
     assert!(group.world.notes[2].iter().any(|note| matches!(note, Note::NeedState(_))));
     let mut view = View { world: &mut group.world, me: 2 };
-    group.machines[2].install(Prefix(60), None, group.now, &mut view);
+    group.machines[2].install(Prefix(60), Some(head()), group.now, &mut view);
     group.release(0, 2);
     group.propose(0, b"after").expect("room");
     group.settle(&EVERYBODY);
@@ -436,28 +455,33 @@ fn amnesia_a_restarted_member_uses_no_ballot_of_its_earlier_life() {
     assert_eq!(group.machines[0].status().role, Role::Learner, "no state, no lead");
     assert!(group.world.notes[0].iter().any(|note| matches!(note, Note::NeedState(_))));
     let mut view = View { world: &mut group.world, me: 0 };
-    group.machines[0].install(Prefix(0), None, group.now, &mut view);
+    group.machines[0].install(Prefix(0), Some(head()), group.now, &mut view);
     group.settle(&EVERYBODY);
     assert!(group.leads(0));
     assert!(group.machines[0].status().ballot > before);
 }
 
+impl<V: Variant> Group<V> {
+    /// So many changes of the leader that proposal numbers outgrow the words. Each decides a value.
+    fn overflow() -> Group<V> {
+        let mut group = Group::<V>::new();
+        for n in 0..60u8 {
+            let me = usize::from(n) % 3;
+            EVERYBODY.iter().filter(|at| **at != me).for_each(|at| group.follow(*at));
+            group.lead(me);
+            group.settle(&EVERYBODY);
+            assert!(group.leads(me), "term {n}: {:?}", group.machines[me].status());
+            group.propose(me, &[n]).expect("leads");
+            group.settle(&EVERYBODY);
+        }
+        assert!(group.machines[0].highest > V::PACKING.ballot_limit(), "the overflow is reached");
+        group
+    }
+}
+
 #[test]
 fn proposal_numbers_that_overflow_the_word_fall_back_to_messages() {
-    let mut group = Group::<Narrow>::new();
-    let limit = Narrow::PACKING.ballot_limit();
-    let mut n = 0u8;
-    while n < 60 {
-        let me = usize::from(n) % 3;
-        EVERYBODY.iter().filter(|at| **at != me).for_each(|at| group.follow(*at));
-        group.lead(me);
-        group.settle(&EVERYBODY);
-        assert!(group.leads(me), "term {n}: {:?}", group.machines[me].status());
-        group.propose(me, &[n]).expect("leads");
-        group.settle(&EVERYBODY);
-        n += 1;
-    }
-    assert!(group.machines[0].highest > limit, "the test reaches the overflow");
+    let group = Group::<Narrow>::overflow();
     for me in EVERYBODY {
         let values = group.values(me);
         assert!(values.iter().enumerate().all(|(at, value)| **value == [at as u8]), "{values:?}");
@@ -475,8 +499,7 @@ fn a_link_that_broke_and_came_back_is_made_good() {
     group.propose(0, b"a").expect("room");
     group.step(0);
     // The link breaks: what was on it may have taken effect or not. Here: not.
-    group.world.links[0][1].clear();
-    group.event(0, Event::LinkDown(Rank::at(1)));
+    group.break_link(0, 1);
     group.settle(&[0, 2]);
     group.release(0, 1);
     group.event(0, Event::LinkUp(Rank::at(1)));
@@ -520,12 +543,40 @@ fn a_restarted_member_is_no_holder_before_it_has_what_its_earlier_life_claimed()
     }
     // The state of somebody who has applied less does not make it whole.
     let mut view = View { world: &mut group.world, me: 1 };
-    group.machines[1].install(Prefix(3), None, group.now, &mut view);
+    group.machines[1].install(Prefix(3), Some(head()), group.now, &mut view);
     assert_eq!(group.machines[1].status().role, Role::Learner);
     assert!(!group.machines[1].holders(Prefix(1)).contains(Rank::at(1)));
     group.step(0);
     assert!(!group.machines[0].holders(Prefix(4)).contains(Rank::at(1)), "its word was taken back");
     let mut view = View { world: &mut group.world, me: 1 };
-    group.machines[1].install(Prefix(40), None, group.now, &mut view);
+    group.machines[1].install(Prefix(40), Some(head()), group.now, &mut view);
     assert_eq!(group.machines[1].status().role, Role::Follower);
+}
+
+/// One that is stopped, and not reported dead, does not keep an idle leader busy; and has not to
+/// wait when there is news for it.
+#[test]
+fn an_idle_leader_looks_for_a_silent_member_more_and_more_seldom() {
+    let mut group = Group::<Sound>::new();
+    group.lead(0);
+    group.settle(&EVERYBODY);
+    group.propose(0, b"unheard").expect("room");
+    let until = group.now.plus(Duration::from_secs(4));
+    let mut looks = 0;
+    while group.now < until {
+        group.step(1);
+        group.step(0);
+        let next = group.machines[0].deadline().expect("it waits for member 2");
+        assert!(next.since(group.now) <= Duration::from_millis(320), "and is met again soon");
+        group.now = next.max(group.now.plus(Duration::from_micros(100)));
+        looks += 1;
+    }
+    assert!((12..40).contains(&looks), "looked {looks} times in 4 s");
+    group.propose(0, b"news").expect("room");
+    group.step(0);
+    let next = group.machines[0].deadline().expect("somebody lags more than before");
+    assert!(next.since(group.now) <= WAKE_AFTER);
+    group.settle(&EVERYBODY);
+    assert_eq!(group.values(2), [&b"unheard"[..], b"news"]);
+    assert_eq!(group.machines[0].deadline(), None, "nobody lags");
 }

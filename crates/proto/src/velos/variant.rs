@@ -4,15 +4,15 @@
 //! nothing for them, and nobody can switch a bug on at run time. The simulator's sweep must catch
 //! each one; one that survives shows a check that does not check.
 //!
-//! Three more are shown by a scenario each instead (tests here and in `sim`), since a sweep meets
-//! them too rarely: `SKIP_SURVEY`, `FORGET_PROMISE`, `RECYCLE_EARLY`.
+//! Seven more are shown by a scenario each instead (tests here and in `sim`), since a sweep meets
+//! them too rarely: `SKIP_SURVEY`, `FORGET_PROMISE`, `RECYCLE_EARLY`, `ANY_BASE`,
+//! `REPOST_UNANSWERED`, `OWN_VALUE_LATER`, `WRITE_LIVE_AREA`.
 //!
-//! Three that were planted once never showed, and were taken out again. *Check a leader's reads
+//! Two that were planted once never showed, and were taken out again. *Check a leader's reads
 //! against the next free slot*: its accepts and that READ share FIFO links, so the accepts'
-//! completions, which depose it, come first. *Write into the area that the word refers to*: the
-//! label then carries a higher ballot, whose value is as good. *Skip the checksum*: an area is
-//! whole while a word refers to it, and a slot's full number catches the rest. The three rules stay
-//! as a second line of defence.
+//! completions, which depose it, come first. *Skip the checksum*: an area is whole while a word
+//! refers to it, and a slot's full number catches the rest. The two rules stay as a second line of
+//! defence.
 
 use super::word::Packing;
 
@@ -60,6 +60,28 @@ pub trait Variant: 'static {
     const SKIP_SURVEY: bool = false;
     /// Serve as a full member right after a restart, without the state.
     const SERVE_AS_LEARNER: bool = false;
+    /// Count whoever answers, also those that were removed, or learn.
+    const COUNT_REMOVED: bool = false;
+    /// Count whatever memory is at a voter's seat.
+    const ANY_INCARNATION: bool = false;
+    /// A configuration governs from the slot after the one that decides it.
+    const GOVERN_AT_ONCE: bool = false;
+    /// Prepare slots before it is known who governs them.
+    const PREPARE_AHEAD: bool = false;
+    /// An entry that names members counts, whatever it was made from.
+    const ANY_BASE: bool = false;
+    /// Begin a change before the last one's voters have applied where it begins.
+    const CHANGE_UNSETTLED: bool = false;
+    /// Let a learner vote that has not the state.
+    const PROMOTE_BEFORE_CAUGHT_UP: bool = false;
+    /// Credit a new incarnation with what its predecessor claims.
+    const ANY_CLAIM: bool = false;
+    /// Whoever is posted to again is posted to although an answer is awaited.
+    const REPOST_UNANSWERED: bool = false;
+    /// After overflow, accept at the own memory before the value is there.
+    const OWN_VALUE_LATER: bool = false;
+    /// Write into an area that the acceptor's word refers to.
+    const WRITE_LIVE_AREA: bool = false;
     /// After overflow, answer a prepare by message without having sealed the word.
     const RPC_WITHOUT_SEAL: bool = false;
 }

@@ -49,12 +49,9 @@ impl Tag {
     }
 
     /// An area of `proposer` that this tag does not refer to, so that writing there cannot destroy
-    /// a value that may be chosen.
-    pub const fn free_area(self, proposer: Rank) -> Area {
-        match self.place() {
-            Some((holder, Area::Even)) if holder.index() == proposer.index() => Area::Odd,
-            _ => Area::Even,
-        }
+    /// a value that may be chosen: `at_best` if it is one.
+    pub const fn free_area(self, proposer: Rank, at_best: Area) -> Area {
+        if self.0 != Tag::of(proposer, at_best).0 { at_best } else { at_best.other() }
     }
 
     /// The raw bits.
@@ -75,6 +72,29 @@ pub enum Area {
     Even = 0,
     /// The second.
     Odd = 1,
+}
+
+/// How often the place of `slot` was used before.
+const fn use_of(slot: Slot, ring_slots: u32) -> u64 {
+    debug_assert!(ring_slots.is_power_of_two());
+    slot.0 >> ring_slots.trailing_zeros()
+}
+
+impl Area {
+    /// The one for this use of a ring's place: consecutive uses have different ones, and acceptors
+    /// whose histories differ have the same, so that one's word predicts the other's.
+    pub const fn of(slot: Slot, ring_slots: u32) -> Area {
+        if use_of(slot, ring_slots) & 1 == 0 { Area::Even } else { Area::Odd }
+    }
+
+    /// The one that this is not.
+    #[must_use]
+    pub const fn other(self) -> Area {
+        match self {
+            Area::Even => Area::Odd,
+            Area::Odd => Area::Even,
+        }
+    }
 }
 
 /// How the fields share 64 bits.
@@ -113,7 +133,7 @@ impl Packing {
     /// Which use of the ring (of `ring_slots`, a power of two) `slot` belongs to, as far as the
     /// word can say.
     pub const fn generation_of(self, slot: Slot, ring_slots: u32) -> Generation {
-        Generation(((slot.0 / ring_slots as u64) & ((1 << self.generation_bits) - 1)) as u32)
+        Generation((use_of(slot, ring_slots) & ((1 << self.generation_bits) - 1)) as u32)
     }
 
     /// The word of these fields.
@@ -249,7 +269,8 @@ mod tests {
             for area in [Area::Even, Area::Odd] {
                 let tag = Tag::of(rank, area);
                 assert_eq!(tag.place(), Some((rank, area)));
-                assert_ne!(tag.free_area(rank), area, "never the area that is referred to");
+                assert_eq!(tag.free_area(rank, area), area.other(), "never what is referred to");
+                assert_eq!(tag.free_area(rank, area.other()), area.other());
                 assert!(!seen.contains(&tag));
                 seen.push(tag);
             }

@@ -1,17 +1,16 @@
 //! The lacking side.
 
-use super::{DAMAGES_MAX, PATIENCE, STATE_BYTES_MAX, check_of};
+use super::{DAMAGES_MAX, PATIENCE, STATE_BYTES_MAX, WAITING_BYTES_MAX, check_of};
 use crate::flow::Outgoing;
 use crate::wire::{Frame, Items};
 use base::{Instant, MAX_MEMBERS, MemberSet, Prefix, Rank, Slot};
+use std::collections::VecDeque;
 
 /// What the lacking side has to do now.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Step<'a> {
     /// Nothing.
     Nothing,
-    /// Install this state: it stands at this prefix. Then go on with [`Fetch::installed`].
-    Install(Prefix, &'a [u8]),
     /// Execute these values, those that are next in turn, then call [`Fetch::executed`].
     Execute(Items<'a>),
 }
@@ -25,6 +24,11 @@ enum Phase {
         prefix: Prefix,
         /// Of all that has arrived (I1).
         check: u64,
+        /// How much that is, and how much of it was read.
+        arrived: u64,
+        taken: u64,
+        /// All has arrived.
+        has_ended: bool,
         /// What comes next was asked for again: all but that is what was under way before.
         again: bool,
     },
@@ -39,7 +43,10 @@ pub struct Fetch {
     transfer: u64,
     from: Option<Rank>,
     give_up_at: Instant,
-    pub(super) bytes: Vec<u8>,
+    /// What has arrived of a state and was not taken out (I7).
+    waiting: VecDeque<Vec<u8>>,
+    /// Counts states that began to arrive.
+    n_states: u64,
     n_damages: u32,
     /// Who has said that it is a learner itself since the last success.
     learners: MemberSet,
@@ -60,7 +67,8 @@ impl Fetch {
             transfer: life << 16,
             from: None,
             give_up_at: Instant::ZERO,
-            bytes: Vec::new(),
+            waiting: VecDeque::new(),
+            n_states: 0,
             n_damages: 0,
             learners: MemberSet::EMPTY,
             n_bytes: 0,
@@ -96,7 +104,7 @@ impl Fetch {
         let order = (next..MAX_MEMBERS).chain(0..next).map(Rank::at);
         self.from = order.into_iter().find(|rank| sources.contains(*rank) && *rank != self.me);
         self.transfer += 1;
-        self.bytes = Vec::new();
+        self.waiting.clear();
         self.n_damages = 0;
         self.phase = Phase::Asked;
         self.give_up_at = now.plus(if self.from.is_some() { PATIENCE } else { PATIENCE / 100 });
@@ -114,7 +122,9 @@ impl Fetch {
 
     /// `peer` is said to have died: what it was sending will not come.
     pub fn on_failed(&mut self, peer: Rank) {
-        if self.is_active() && self.from == Some(peer) {
+        // (A state that is all here is read to its end nevertheless.)
+        let is_here = matches!(self.phase, Phase::State { has_ended: true, .. });
+        if !is_here && self.is_active() && self.from == Some(peer) {
             self.give_up_at = Instant::ZERO;
         }
     }
@@ -137,11 +147,11 @@ impl Fetch {
 
     /// I6: from the end of what has arrived.
     fn ask_again(&mut self, from: Rank, now: Instant, flows: &mut Outgoing) {
-        let Phase::State { again, .. } = &mut self.phase else { return };
+        let Phase::State { again, arrived: offset, .. } = &mut self.phase else { return };
         *again = true;
         self.n_resumed += 1;
         self.give_up_at = now.plus(PATIENCE);
-        let offset = self.bytes.len() as u64;
+        let offset = *offset;
         flows.push(from, &Frame::StateAgain { transfer: self.transfer, offset });
     }
 
@@ -159,35 +169,49 @@ impl Fetch {
                 if learner {
                     self.learners.insert(from);
                 }
+                if matches!(self.phase, Phase::State { has_ended: true, .. }) {
+                    return Step::Nothing; // it is all here
+                }
+                self.waiting.clear();
+                self.phase = Phase::Asked;
                 // Ask the next one, but not in a tight loop when nobody has it.
                 self.give_up_at = now.plus(PATIENCE / 20);
             }
             Frame::StateBegins { transfer, prefix } if present(transfer) => {
-                self.bytes.clear();
-                self.phase = Phase::State { prefix, check: 0, again: false };
+                self.waiting.clear();
+                self.n_states += 1;
+                self.phase = Phase::State {
+                    prefix,
+                    check: 0,
+                    arrived: 0,
+                    taken: 0,
+                    has_ended: false,
+                    again: false,
+                };
                 self.give_up_at = now.plus(PATIENCE);
             }
             Frame::StateChunk { transfer, offset, check, bytes } if present(transfer) => {
                 self.on_chunk(from, (offset, check), bytes, now, flows);
             }
             Frame::StateEnds { transfer, n_bytes, check } if present(transfer) => {
-                let Phase::State { prefix, check: of_all, again } = self.phase else {
+                let Phase::State { check: of_all, again, arrived, has_ended, .. } = &mut self.phase
+                else {
                     return Step::Nothing;
                 };
-                let arrived = self.bytes.len() as u64;
-                if again && n_bytes != arrived {
-                    // It comes once more, behind what is asked for again.
-                    return Step::Nothing;
+                if (n_bytes, check) == (*arrived, *of_all) {
+                    *has_ended = true;
+                } else if !*again || n_bytes == *arrived {
+                    self.give_up_at = now;
                 }
-                if (n_bytes, check) == (arrived, of_all) {
-                    self.phase = Phase::Values;
-                    return Step::Install(prefix, &self.bytes);
-                }
-                self.give_up_at = now;
+                // Else it comes once more, behind what is asked for again.
             }
             Frame::Values { transfer, items, .. } if present(transfer) => {
-                if matches!(self.phase, Phase::State { .. }) {
-                    self.give_up_at = now;
+                if let Phase::State { has_ended, .. } = self.phase {
+                    // A link broke when all had arrived, and it is still being read: they come
+                    // again when that is acknowledged.
+                    if !has_ended {
+                        self.give_up_at = now;
+                    }
                     return Step::Nothing;
                 }
                 self.phase = Phase::Values;
@@ -207,13 +231,12 @@ impl Fetch {
         now: Instant,
         flows: &mut Outgoing,
     ) {
-        let Phase::State { check, again, .. } = &mut self.phase else { return };
-        let arrived = self.bytes.len() as u64;
-        if *again && offset != arrived {
+        let Phase::State { check, again, arrived, taken, .. } = &mut self.phase else { return };
+        if *again && offset != *arrived {
             return;
         }
         let of_all = check_of(bytes, *check);
-        if offset != arrived || of_all != its_check {
+        if offset != *arrived || of_all != its_check {
             self.n_damages += 1;
             if self.n_damages > DAMAGES_MAX {
                 self.give_up_at = now;
@@ -221,21 +244,60 @@ impl Fetch {
             }
             return self.ask_again(from, now, flows);
         }
-        if arrived + bytes.len() as u64 > STATE_BYTES_MAX {
+        let n_waiting = *arrived - *taken;
+        *arrived += bytes.len() as u64;
+        if *arrived > STATE_BYTES_MAX || n_waiting > WAITING_BYTES_MAX {
             self.give_up_at = now;
             return;
         }
         (*check, *again) = (of_all, false);
-        self.bytes.extend_from_slice(bytes);
+        self.waiting.push_back(bytes.to_vec());
         self.n_bytes += bytes.len() as u64;
         self.give_up_at = now.plus(PATIENCE);
-        let offset = self.bytes.len() as u64;
-        flows.push(from, &Frame::StateTaken { transfer: self.transfer, offset });
     }
 
-    /// The state that [`Step::Install`] gave is in place (or was refused: `false`).
+    /// Which state is arriving, by a number that no other has.
+    pub fn state(&self) -> Option<u64> {
+        matches!(self.phase, Phase::State { .. }).then_some(self.n_states)
+    }
+
+    /// Whether there are bytes of it to be read.
+    pub fn has_bytes(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// The next bytes of it. When they are read, say so with [`Fetch::taken`].
+    pub fn bytes(&mut self) -> Option<Vec<u8>> {
+        self.waiting.pop_front()
+    }
+
+    /// So many bytes more were read: others may come (I7).
+    pub fn taken(&mut self, n_bytes: usize, now: Instant, flows: &mut Outgoing) {
+        let Phase::State { arrived, taken, .. } = &mut self.phase else { return };
+        *taken += n_bytes as u64;
+        assert!(*taken <= *arrived, "I7: what is read has arrived");
+        let offset = *taken;
+        self.give_up_at = now.plus(PATIENCE);
+        if let Some(from) = self.from {
+            flows.push(from, &Frame::StateTaken { transfer: self.transfer, offset });
+        }
+    }
+
+    /// What it covers, when all of it has arrived (I1) and was read. Put it in place, then go on
+    /// with [`Fetch::installed`].
+    pub fn whole(&self) -> Option<Prefix> {
+        match self.phase {
+            Phase::State { prefix, arrived, taken, has_ended: true, .. } if taken == arrived => {
+                Some(prefix)
+            }
+            _ => None,
+        }
+    }
+
+    /// The state is in place (or was refused: `false`).
     pub fn installed(&mut self, well: bool, now: Instant) {
-        self.bytes = Vec::new();
+        self.waiting.clear();
+        self.phase = Phase::Values;
         if well {
             self.learners = MemberSet::EMPTY;
             self.give_up_at = now.plus(PATIENCE);

@@ -13,7 +13,7 @@
 //! member would never catch up with a busy group. The giving side goes on serving: the state is as
 //! it was when it was asked for, and is made a piece at a time, when there is room for one.
 //!
-//! - I1 a state is installed only if all its bytes arrived and their checksum is right: each
+//! - I1 a state is put in place only if all its bytes arrived and their checksum is right: each
 //!   chunk's, which is seeded with that of the chunk before, so that the last is one of all.
 //! - I2 values are executed in slot order, none twice: what is not the next slot is dropped.
 //! - I3 at most [`WINDOW_BYTES`] of a state, and a chunk, are made and not acknowledged: so a
@@ -21,6 +21,8 @@
 //! - I4 who sends nothing for [`PATIENCE`] is given up and another is asked; a state for whose
 //!   bytes nobody has said anything for [`KEPT_FOR`] is given up: each wait has an end.
 //! - I5 frames of another transfer than the present one are dropped.
+//! - I7 the lacking side acknowledges what it has *read*: so at most a window waits there (two,
+//!   after a link broke in the middle), however slowly it reads, and it need not read all at once.
 //! - I6 a link that breaks costs no more than what was under way: the giving side keeps what was
 //!   not acknowledged, and goes on from where the other one says.
 
@@ -45,6 +47,8 @@ pub const WINDOW_BYTES: u64 = 1 << 20;
 const VALUES_BYTES: usize = 256 << 10;
 /// The longest state that is believed to exist; a peer that sends more is refused.
 pub const STATE_BYTES_MAX: u64 = 64 << 30;
+/// See I7.
+const WAITING_BYTES_MAX: u64 = 3 * WINDOW_BYTES;
 /// So often damaged bytes are asked for again before another member is.
 const DAMAGES_MAX: u32 = 3;
 

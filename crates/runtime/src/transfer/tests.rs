@@ -31,6 +31,10 @@ struct Pair {
     incoming: [Incoming; 2],
     wire: Wire,
     longest_under_way: usize,
+    /// Which state is being read, and what was read of it.
+    read: (u64, Vec<u8>),
+    /// Whether anything is.
+    reads: bool,
 }
 
 impl Pair {
@@ -54,6 +58,8 @@ impl Pair {
             incoming: Default::default(),
             wire: Wire::default(),
             longest_under_way: 0,
+            read: (0, Vec::new()),
+            reads: true,
         }
     }
 
@@ -107,16 +113,11 @@ impl Pair {
         self.longest_under_way = self.longest_under_way.max(under_way);
         for message in &mut given {
             spoil(message);
-            let Pair { fetch, flows, executed, installed, done, incoming, .. } = self;
+            let Pair { fetch, flows, executed, installed, done, incoming, read, .. } = self;
             incoming[0].on_message(HAS, message, |frame| {
                 let last = matches!(frame, Frame::Values { last: true, .. });
                 match fetch.on_frame(HAS, &frame, NOW, &mut flows[0]) {
                     Step::Nothing => {}
-                    Step::Install(prefix, state) => {
-                        assert!(installed.is_none(), "installed once");
-                        *installed = Some((prefix, state.to_vec()));
-                        fetch.installed(true, NOW);
-                    }
                     Step::Execute(items) => {
                         executed.extend(items.iter().map(|(slot, value)| {
                             assert_eq!(value, slot.to_le_bytes());
@@ -126,9 +127,33 @@ impl Pair {
                         *done |= fetch.executed(Slot(next), last, &mut flows[0]);
                     }
                 }
+                if let Some(prefix) = fetch.whole() {
+                    assert!(installed.is_none(), "installed once");
+                    *installed = Some((prefix, std::mem::take(&mut read.1)));
+                    fetch.installed(true, NOW);
+                }
             });
         }
-        !given.is_empty()
+        !given.is_empty() | (self.reads && self.read_turn())
+    }
+
+    /// The lacking side reads one piece, as its loop does in a turn.
+    fn read_turn(&mut self) -> bool {
+        let Pair { fetch, flows, installed, read, .. } = self;
+        if fetch.state() != Some(read.0) {
+            *read = (fetch.state().unwrap_or_default(), Vec::new());
+        }
+        let piece = fetch.bytes();
+        if let Some(piece) = &piece {
+            read.1.extend_from_slice(piece);
+            fetch.taken(piece.len(), NOW, &mut flows[0]);
+        }
+        if let Some(prefix) = fetch.whole() {
+            assert!(installed.is_none(), "installed once");
+            *installed = Some((prefix, std::mem::take(&mut read.1)));
+            fetch.installed(true, NOW);
+        }
+        piece.is_some()
     }
 
     /// Carries frames until nothing moves. `spoil` may change a message on its way.
@@ -198,6 +223,59 @@ fn i3_who_acknowledges_nothing_is_sent_a_window() {
 }
 
 #[test]
+fn i7_who_reads_nothing_is_sent_a_window_and_who_reads_late_gets_it_all() {
+    let mut pair = Pair::new(1000, 8 * 100, 5 * WINDOW_BYTES as usize);
+    pair.ask(Prefix(3));
+    pair.reads = false;
+    pair.run(|_| {});
+    let n_bytes = pair.fetch.n_bytes;
+    assert!((WINDOW_BYTES..WINDOW_BYTES + PIECE as u64).contains(&n_bytes), "{n_bytes} arrived");
+    // A link that breaks brings another window, and no more.
+    pair.break_link();
+    pair.run(|_| {});
+    assert!(pair.fetch.n_bytes < 2 * (WINDOW_BYTES + PIECE as u64), "{}", pair.fetch.n_bytes);
+    pair.break_link();
+    pair.reads = true;
+    pair.run(|_| {});
+    assert!(pair.has_it_all() && pair.done);
+}
+
+#[test]
+fn i7_what_has_arrived_is_read_to_its_end_whatever_becomes_of_the_link_and_the_giver() {
+    for fails in [false, true] {
+        let mut pair = Pair::new(1000, 8 * 100, 300_000);
+        pair.ask(Prefix(3));
+        pair.reads = false;
+        pair.run(|_| {});
+        assert_eq!(pair.fetch.n_bytes, 300_000);
+        pair.break_link();
+        pair.run(|_| {});
+        if fails {
+            pair.fetch.on_failed(HAS);
+            assert!(!pair.fetch.is_overdue(NOW), "nobody else is asked for it");
+        }
+        pair.reads = true;
+        pair.run(|_| {});
+        assert!(pair.has_it_all() && pair.done && pair.n_saves == 1);
+    }
+}
+
+#[test]
+fn i7_of_a_state_that_is_given_up_nothing_is_left_for_the_next() {
+    let mut pair = Pair::new(1000, 8 * 100, 5 * WINDOW_BYTES as usize);
+    pair.ask(Prefix(3));
+    pair.some_turns(20);
+    let first = pair.fetch.state();
+    assert!(first.is_some() && pair.fetch.n_bytes > 0);
+    pair.ask(Prefix(3));
+    assert!(!pair.fetch.has_bytes() && pair.fetch.state().is_none());
+    pair.some_turns(1);
+    assert!(pair.fetch.state() > first, "another state is another number");
+    pair.run(|_| {});
+    assert!(pair.has_it_all() && pair.done && pair.n_saves == 2);
+}
+
+#[test]
 fn i6_a_link_that_breaks_in_the_middle_costs_what_was_under_way() {
     for n_turns in [2, 5, 30, 60, 81, 82, 83] {
         let state_bytes = 5 * WINDOW_BYTES as usize;
@@ -210,7 +288,7 @@ fn i6_a_link_that_breaks_in_the_middle_costs_what_was_under_way() {
                 pair.fetch_turn(|_| {});
             }
         }
-        let before = pair.fetch.bytes.len();
+        let before = pair.fetch.n_bytes;
         pair.give_turn();
         pair.break_link();
         pair.run(|_| {});

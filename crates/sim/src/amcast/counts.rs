@@ -11,6 +11,10 @@ pub struct Counts {
     pub new_primaries: u64,
     /// Two primaries of one group at once.
     pub two_primaries: u64,
+    /// Processes that came back from their disks.
+    pub restarts: u64,
+    /// All processes lost power at once.
+    pub power_cuts: u64,
     /// Processes stopped for a while.
     pub pauses: u64,
     /// Links cut for a while.
@@ -25,6 +29,28 @@ pub struct Counts {
     pub global: u64,
     /// States that were handed over to members that had fallen behind.
     pub states: u64,
+    /// Pairs of messages that two processes delivered in different orders, since they commute.
+    pub commuted: u64,
+    /// Snapshots at a timestamp.
+    pub snapshots: u64,
+    /// Snapshots that came too late.
+    pub snapshots_refused: u64,
+    /// Processes that began anew on the seat of one that had lost its memory.
+    pub newcomers: u64,
+    /// Epochs that began with other members than the one before.
+    pub member_changes: u64,
+    /// Seats that lost their member that way.
+    pub removals: u64,
+    /// Of them seats of processes that lived.
+    pub removals_of_living: u64,
+    /// Seats that got one.
+    pub additions: u64,
+    /// Members that were replaced after they had died as primaries.
+    pub primaries_replaced: u64,
+    /// Changes while messages to the group were under way.
+    pub changes_amid_messages: u64,
+    /// Processes that learnt that they were members no more.
+    pub parted: u64,
 }
 
 impl Counts {
@@ -35,6 +61,8 @@ impl Counts {
             (&mut self.crashes_of_primaries, other.crashes_of_primaries),
             (&mut self.new_primaries, other.new_primaries),
             (&mut self.two_primaries, other.two_primaries),
+            (&mut self.restarts, other.restarts),
+            (&mut self.power_cuts, other.power_cuts),
             (&mut self.pauses, other.pauses),
             (&mut self.cuts, other.cuts),
             (&mut self.broken_senders, other.broken_senders),
@@ -42,6 +70,17 @@ impl Counts {
             (&mut self.delivered, other.delivered),
             (&mut self.global, other.global),
             (&mut self.states, other.states),
+            (&mut self.commuted, other.commuted),
+            (&mut self.snapshots, other.snapshots),
+            (&mut self.snapshots_refused, other.snapshots_refused),
+            (&mut self.newcomers, other.newcomers),
+            (&mut self.member_changes, other.member_changes),
+            (&mut self.removals, other.removals),
+            (&mut self.removals_of_living, other.removals_of_living),
+            (&mut self.additions, other.additions),
+            (&mut self.primaries_replaced, other.primaries_replaced),
+            (&mut self.changes_amid_messages, other.changes_amid_messages),
+            (&mut self.parted, other.parted),
         ];
         pairs.into_iter().for_each(|(sum, more)| *sum += more);
     }

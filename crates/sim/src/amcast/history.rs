@@ -1,7 +1,7 @@
 //! What happened in one run, for the judges.
 
-use proto::amcast::{GroupId, GroupSet, MessageId, Pid, Timestamp};
-use std::collections::BTreeMap;
+use proto::amcast::{Footprint, GroupId, GroupSet, MessageId, Pid, Timestamp};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Something that a judge may want to know, in the order in which it happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +17,15 @@ pub enum Happened {
         /// At which final timestamp.
         ts: Timestamp,
     },
+    /// A process has an answer for who wanted a snapshot.
+    Cut {
+        /// Which process.
+        by: Pid,
+        /// At which timestamp.
+        at: Timestamp,
+        /// Whether its state is one now.
+        is_exact: bool,
+    },
 }
 
 /// One message as its sender meant it.
@@ -26,6 +35,8 @@ pub struct Meant {
     pub dest: GroupSet,
     /// Its final timestamp shall be above.
     pub after: Timestamp,
+    /// What it touches.
+    pub footprint: Footprint,
     /// The sender did not die while it sent.
     pub is_whole: bool,
     /// When.
@@ -52,6 +63,8 @@ pub struct History {
     pub meant: BTreeMap<MessageId, Meant>,
     /// Who never failed.
     pub correct: Vec<Pid>,
+    /// Snapshots that somebody was asked for and did not refuse.
+    pub cuts_due: BTreeSet<(Pid, Timestamp)>,
     /// Wire messages between processes that had no business with them.
     pub strayed: Vec<String>,
     /// What those who never failed remember at the end.
@@ -68,6 +81,37 @@ impl History {
             }
         }
         of
+    }
+
+    /// Whether all messages conflict, and there is one order of all.
+    pub fn is_total(&self) -> bool {
+        self.meant.values().all(|meant| meant.footprint == Footprint::ALL)
+    }
+
+    /// Whether the order of two messages matters (4.4.3).
+    pub fn conflict(&self, a: MessageId, b: MessageId) -> bool {
+        let touches = |id| self.meant.get(&id).map_or(Footprint::ALL, |meant| meant.footprint);
+        touches(a).conflicts(touches(b))
+    }
+
+    /// Pairs of messages that two processes delivered in different orders.
+    pub fn n_commuted(&self) -> u64 {
+        if self.is_total() {
+            return 0;
+        }
+        let deliveries = self.deliveries();
+        let orders: Vec<BTreeMap<MessageId, usize>> = deliveries
+            .values()
+            .map(|order| order.iter().enumerate().map(|(at, (id, _))| (*id, at)).collect())
+            .collect();
+        let differ = |a: &MessageId, b: &MessageId| {
+            let order = |of: &BTreeMap<MessageId, usize>| Some(of.get(a)? < of.get(b)?);
+            let mut seen = orders.iter().filter_map(order);
+            seen.next().is_some_and(|first| seen.any(|other| other != first))
+        };
+        let ids: Vec<&MessageId> = self.meant.keys().collect();
+        let pairs = (0..ids.len()).flat_map(|at| ids[at + 1..].iter().map(move |b| (at, *b)));
+        pairs.filter(|(at, b)| differ(ids[*at], b)).count() as u64
     }
 
     /// The destinations of a message that was multicast.
@@ -97,8 +141,17 @@ pub(crate) mod made_up {
 
     impl History {
         pub(crate) fn multicast(&mut self, sequence: u64, groups: &[usize]) -> &mut History {
+            self.touching(sequence, groups, Footprint::ALL)
+        }
+
+        pub(crate) fn touching(
+            &mut self,
+            sequence: u64,
+            groups: &[usize],
+            footprint: Footprint,
+        ) -> &mut History {
             let dest = groups.iter().map(|group| GroupId::at(*group)).collect();
-            let meant = Meant { dest, after: Timestamp::ZERO, is_whole: true, at_ns: 0 };
+            let meant = Meant { dest, after: Timestamp::ZERO, footprint, is_whole: true, at_ns: 0 };
             self.meant.insert(id(sequence), meant);
             self.happened.push((0, Happened::Multicast(id(sequence))));
             self

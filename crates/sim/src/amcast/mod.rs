@@ -2,6 +2,8 @@
 //!
 //! - [`run`], [`sweep`]: seeds of a protocol under crashes, false suspicions, pauses, partitions
 //!   and senders that die half way.
+//! - `lives`: members that die for ever, and others that take their seats.
+//! - `recovery`: disks, power cuts, and processes that come back.
 //! - [`steps`]: communication steps, counted exactly.
 //! - [`wan`]: latencies under load over a wide area.
 //! - [`script`]: schedules set by hand.
@@ -9,15 +11,19 @@
 //! - `checks`: the properties, one file each.
 
 mod bytes;
+mod changes;
 mod checks;
 mod counts;
 pub mod history;
+mod lives;
 mod mutants;
 mod plan;
 mod process;
+mod recovery;
 mod schedules;
 pub mod script;
 pub mod steps;
+mod told;
 pub mod wan;
 mod world;
 
@@ -48,6 +54,17 @@ pub struct Config {
     pub restless: bool,
     /// Judge real time although the rule does not promise it.
     pub judge_realtime: bool,
+    /// Messages touch some of a few things, and those that do not conflict may overtake (4.4.3).
+    pub commutes: bool,
+    /// Now and then everybody is asked for a snapshot at some timestamp (4.4.2).
+    pub snapshots: bool,
+    /// Processes lose power, all at once among others, and come back from their disks.
+    pub recovers: bool,
+    /// Groups change their members: who dies has lost its memory, others take its seat, and members
+    /// are removed and added as an operator pleases.
+    pub changes_members: bool,
+    /// With `recovers`, a bug: they say things before they are on disk.
+    pub hasty: bool,
     /// Keep every step as text.
     pub trace: bool,
 }

@@ -1,21 +1,23 @@
 //! One seed decides everything: the system, the senders, the weather, the faults.
 
+use super::changes::now_plus;
 use super::history::Happened;
 use super::process::Protocol;
+use super::recovery::Recovery;
 use super::world::{MS, Weather, World};
 use super::{Config, Outcome, checks};
 use base::{Rank, Rng};
 use core::time::Duration;
 use proto::amcast::linear::Rule;
 use proto::amcast::wire::Wire;
-use proto::amcast::{GroupId, GroupSet, Layout, Message, MessageId, Pid, Timestamp};
+use proto::amcast::{Footprint, GroupId, GroupSet, Layout, Message, MessageId, Pid, Timestamp};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 /// How long a process waits before it asks for what it lacks.
 const PATIENCE_NS: u64 = 40 * MS;
 /// Faults stop after this.
-const WILD_NS: u64 = 150 * MS;
+pub(super) const WILD_NS: u64 = 150 * MS;
 /// What is not delivered this long after the faults have stopped never will be.
 const CALM_NS: u64 = 60 * PATIENCE_NS;
 /// The run goes on for so long after everything was delivered, for what must not happen.
@@ -23,33 +25,50 @@ const GRACE_NS: u64 = 5 * PATIENCE_NS;
 
 /// A step of the plan.
 #[derive(Clone, Copy, Debug)]
-enum Step {
+pub(super) enum Step {
     /// A sender is free to multicast.
     Send(usize),
     /// A sender has waited long enough for this message.
     GiveUp(usize, u64),
     Crash,
+    /// Everybody loses power at once.
+    PowerCut,
+    Restart(usize),
+    /// Somebody with an empty memory takes the seat of one that died.
+    Renew(usize),
+    /// Somebody who may live is removed, and its seat is taken anew later.
+    Remove,
+    /// The operator repeats what is not done.
+    Operate,
     Pause,
     Suspect,
     CutProcess,
     CutGroup,
+    /// Somebody wants to see all groups at one timestamp.
+    Snapshot,
     /// Faults stop.
     Heal,
 }
 
-struct Driver<W> {
-    world: World<W>,
+pub(super) struct Driver<W> {
+    pub(super) world: World<W>,
     survives_crashes: bool,
     steps: Vec<Step>,
     n_left: u64,
     sequences: Vec<u64>,
     thinks: bool,
     dies_in_64: u64,
-    healed: bool,
-    layout: Layout,
+    pub(super) healed: bool,
+    pub(super) layout: Layout,
     prefers_global: u64,
     seen: Timestamp,
     clocks: Clocks,
+    /// What messages touch, if they may commute. Of its own: a seed's other draws stay.
+    touches: Option<Rng>,
+    /// Of its own, too.
+    snapshots: Rng,
+    /// And this.
+    pub(super) operator: Rng,
 }
 
 /// One seed, whole.
@@ -74,6 +93,7 @@ pub(super) fn run<W: Wire + Debug + PartialEq>(
         rule: config.rule,
         hybrid: rng.chance(1, 4),
         patience: Duration::from_nanos(PATIENCE_NS),
+        commutes: config.commutes,
         // Of its own: a seed's other draws stay what they were.
         retain: [0, 2, 8, 1000][Rng::new(!seed).below(4) as usize],
     };
@@ -86,6 +106,10 @@ pub(super) fn run<W: Wire + Debug + PartialEq>(
     let n_senders = rng.range(2, 5) as usize;
     let mut world = World::new(protocol, &amcast, n_senders, weather, rng.fork());
     world.trace = config.trace.then(String::new);
+    if config.recovers {
+        world.recover_by(Recovery::new(protocol, &amcast, config.hasty));
+    }
+    world.lives.change = config.changes_members;
     let clocks = Clocks::draw(world.n_processes(), config.rule, &mut rng);
     world.set_clocks(clocks.error, &clocks.wild);
     let mut driver = Driver {
@@ -101,7 +125,19 @@ pub(super) fn run<W: Wire + Debug + PartialEq>(
         prefers_global: if config.restless { rng.range(1, 3) } else { rng.below(4) },
         seen: Timestamp::ZERO,
         clocks,
+        touches: config.commutes.then(|| Rng::new(seed ^ 0x5eed)),
+        snapshots: Rng::new(seed ^ 0xc07),
+        operator: Rng::new(seed ^ 0x0e4),
     };
+    if config.changes_members {
+        driver.plan_changes();
+    }
+    if config.snapshots {
+        for _ in 0..driver.snapshots.range(1, 12) {
+            let at = driver.snapshots.below(2 * WILD_NS);
+            driver.plan(at, Step::Snapshot);
+        }
+    }
     for sender in 0..n_senders {
         let at = rng.below(5 * MS);
         driver.plan(at, Step::Send(sender));
@@ -109,6 +145,15 @@ pub(super) fn run<W: Wire + Debug + PartialEq>(
     driver.plan_faults(config, &mut rng);
     driver.plan(WILD_NS, Step::Heal);
     driver.run(config, amcast.retain)
+}
+
+/// Reads and writes of a few things, so that many messages conflict and many do not.
+fn touched(rng: &mut Rng) -> Footprint {
+    if rng.chance(1, 16) {
+        return Footprint::ALL;
+    }
+    let some = |rng: &mut Rng| (0..rng.below(3)).fold(0, |all, _| all | 1 << rng.below(4));
+    Footprint::of_classes(some(rng), some(rng))
 }
 
 /// Skews within the attested error; in some seeds some processes have no clock for a while.
@@ -131,7 +176,7 @@ impl Clocks {
 }
 
 impl<W: Wire + Debug + PartialEq> Driver<W> {
-    fn plan(&mut self, at: u64, step: Step) {
+    pub(super) fn plan(&mut self, at: u64, step: Step) {
         self.world.plan(at, self.steps.len());
         self.steps.push(step);
     }
@@ -161,6 +206,10 @@ impl<W: Wire + Debug + PartialEq> Driver<W> {
                 self.plan(at, *step);
             }
         }
+        if self.world.recovery.is_some() && rng.chance(1, 2) {
+            let at = rng.below(WILD_NS / 2);
+            self.plan(at, Step::PowerCut);
+        }
     }
 
     fn run(mut self, config: &Config, retain: usize) -> Outcome {
@@ -180,14 +229,22 @@ impl<W: Wire + Debug + PartialEq> Driver<W> {
                 end = if is_done { (self.world.now + GRACE_NS).min(limit) } else { limit };
             }
         }
+        let lives = self.world.settle_lives();
         let history = &self.world.history;
         let n_cut_short = history.meant.values().filter(|meant| !meant.is_whole).count();
-        let n_dead = self.world.n_processes() - history.correct.len();
+        let n_dead = match config.changes_members {
+            true => self.world.n_dead_members(),
+            false => self.world.n_processes() - history.correct.len(),
+        };
         // Looking at what may be given up waits until there is a quarter more.
         let most = if n_dead > 0 { retain + retain / 4 + 1 } else { 0 };
         self.world.note_held(|_| most + n_cut_short);
         let history = &self.world.history;
+        self.world.counts.commuted = history.n_commuted();
         let verdict = checks::judge(history, config.promised());
+        let property = super::Property::Agreement;
+        let astray = lives.map_err(|detail| super::Violation { property, detail });
+        let verdict = verdict.and(astray);
         Outcome {
             violation: verdict.err(),
             virtual_ns: self.world.now,
@@ -200,6 +257,9 @@ impl<W: Wire + Debug + PartialEq> Driver<W> {
     /// Whether every process that lives has delivered what it must: what a whole sender sent, and
     /// what anybody delivered.
     fn is_everything_everywhere(&self) -> bool {
+        if !self.are_lives_settled() {
+            return false;
+        }
         let history = &self.world.history;
         let mut n_done: BTreeMap<MessageId, usize> = BTreeMap::new();
         for (_, happened) in &history.happened {
@@ -242,7 +302,16 @@ impl<W: Wire + Debug + PartialEq> Driver<W> {
                 }
             }
             Step::Heal => self.heal(),
+            Step::Snapshot => self.snapshot(),
             Step::Crash => self.crash(process),
+            Step::PowerCut => {
+                self.world.counts.power_cuts += 1;
+                (0..n_processes).for_each(|process| self.lose_power(process));
+            }
+            Step::Restart(process) => self.restart(process),
+            Step::Renew(process) => self.renew(process),
+            Step::Remove => self.remove(process),
+            Step::Operate => self.operate(),
             Step::Pause => {
                 let until = now + self.world.rng.below(WILD_NS / 2);
                 self.world.pause(process, until.min(WILD_NS));
@@ -258,6 +327,18 @@ impl<W: Wire + Debug + PartialEq> Driver<W> {
                 self.cut(|_, of| of == group);
             }
         }
+    }
+
+    /// Everybody is asked, at a timestamp a little above what somebody has passed: often that of a
+    /// message that is pending.
+    fn snapshot(&mut self) {
+        let rng = &mut self.snapshots;
+        let process = rng.below(self.world.n_processes() as u64) as usize;
+        let Some(safe) = self.world.machine(process).safe_ts() else { return };
+        // Logical timestamps, or those of clocks.
+        let ahead = if safe.0 < MS { 6 } else { 3 * MS };
+        let more = [0, 1, rng.below(ahead)][rng.below(3) as usize];
+        self.world.cut_all(Timestamp(safe.0 + more));
     }
 
     /// Everything between those inside and those outside stands still for a while.
@@ -278,12 +359,30 @@ impl<W: Wire + Debug + PartialEq> Driver<W> {
         let group = self.world.pid(process).group;
         let members: Vec<usize> = self.alive(group);
         let n_left = members.len() - usize::from(members.contains(&process));
-        if !self.world.is_alive(process) || n_left < self.layout.quorum(group) {
+        if self.world.lives.change {
+            if !self.world.is_alive(process) || !self.world.can_lose(process) {
+                return;
+            }
+            self.world.note_death(process);
+            self.world.crash(process);
+            if self.operator.chance(3, 4) {
+                let at = now_plus(&self.world, self.operator.below(WILD_NS / 4));
+                self.plan(at, Step::Renew(process));
+            }
+        } else if self.world.recovery.is_some() {
+            self.lose_power(process);
+        } else if !self.world.is_alive(process) || n_left < self.layout.quorum(group) {
+            return;
+        } else {
+            self.world.crash(process);
+        }
+        let heirs: Vec<usize> = members.into_iter().filter(|at| *at != process).collect();
+        let mut eligible = self.eligible(group);
+        eligible.retain(|at| *at != process);
+        if eligible.is_empty() {
             return;
         }
-        self.world.crash(process);
-        let heirs: Vec<usize> = members.into_iter().filter(|at| *at != process).collect();
-        let heir = heirs[self.world.rng.below(heirs.len() as u64) as usize];
+        let heir = eligible[self.world.rng.below(eligible.len() as u64) as usize];
         let leader = self.world.pid(heir).rank;
         for member in heirs {
             let at = self.world.now + self.world.rng.range(MS, 15 * MS);
@@ -291,10 +390,47 @@ impl<W: Wire + Debug + PartialEq> Driver<W> {
         }
     }
 
-    fn alive(&self, group: GroupId) -> Vec<usize> {
+    /// It comes back before faults stop.
+    fn lose_power(&mut self, process: usize) {
+        if self.world.is_alive(process) {
+            self.world.crash(process);
+            let at = self.world.now + self.world.rng.below(WILD_NS / 4);
+            self.plan(at.min(WILD_NS - 1), Step::Restart(process));
+        }
+    }
+
+    /// It comes back; Ω of its group may soon name somebody.
+    fn restart(&mut self, process: usize) {
+        self.world.restart(process);
+        let members = self.alive(self.world.pid(process).group);
+        let pick = members[self.world.rng.below(members.len() as u64) as usize];
+        let leader = self.world.pid(pick).rank;
+        for member in members {
+            if self.world.rng.chance(3, 4) {
+                let at = self.world.now + self.world.rng.below(10 * MS);
+                self.world.trust_at(at, member, leader);
+            }
+        }
+    }
+
+    pub(super) fn alive(&self, group: GroupId) -> Vec<usize> {
         (0..self.world.n_processes())
             .filter(|at| self.world.pid(*at).group == group && self.world.is_alive(*at))
             .collect()
+    }
+
+    /// Those of them that Ω may name: members, and such that know it.
+    pub(super) fn eligible(&self, group: GroupId) -> Vec<usize> {
+        let mut alive = self.alive(group);
+        if self.world.lives.change {
+            let has_entered = |at: usize| {
+                let members = self.world.machine(at).members();
+                members.is_none_or(|(members, _)| !members.voters.is_empty())
+            };
+            alive.retain(|at| self.world.is_member(*at) && !self.world.is_leaving(*at));
+            alive.retain(|at| has_entered(*at));
+        }
+        alive
     }
 
     /// Faults stop, and each group's Ω settles on a process that lives.
@@ -303,10 +439,10 @@ impl<W: Wire + Debug + PartialEq> Driver<W> {
         self.world.set_clocks(self.clocks.error, &self.clocks.healed);
         let groups: Vec<GroupId> = self.layout.groups().iter().collect();
         for group in groups {
-            let members = self.alive(group);
-            let pick = members[self.world.rng.below(members.len() as u64) as usize];
+            let eligible = self.eligible(group);
+            let pick = eligible[self.world.rng.below(eligible.len() as u64) as usize];
             let leader = self.world.pid(pick).rank;
-            for member in members {
+            for member in self.alive(group) {
                 let at = self.world.now + self.world.rng.below(10 * MS);
                 self.world.trust_at(at, member, leader);
             }
@@ -342,7 +478,8 @@ impl<W: Wire + Debug + PartialEq> Driver<W> {
         let dies = rng.chance(self.dies_in_64, 64);
         let id = MessageId { sender: sender as u64, sequence: self.sequences[sender] };
         let payload = [sender as u8; 3].into();
-        self.world.multicast(sender, Message { id, dest, after, payload }, dies);
+        let footprint = self.touches.as_mut().map_or(Footprint::ALL, touched);
+        self.world.multicast(sender, Message { id, dest, after, footprint, payload }, dies);
         let at = self.world.now + 25 * MS;
         self.plan(at, Step::GiveUp(sender, id.sequence));
     }

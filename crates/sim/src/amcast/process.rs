@@ -3,10 +3,11 @@
 //! The world is compiled once for each kind of wire: it knows machines as [`Process`], and of their
 //! protocol what [`Protocol`] says. Only a machine itself is compiled for each planted bug.
 
-use base::{Instant, Rank};
+use base::{Incarnation, Instant, Rank};
 use proto::amcast::wire::{Reader, Wire, list};
 use proto::amcast::{
-    About, Config, Host, Message, MessageId, Multicast, Pid, Place, RealClock, Timestamp, To,
+    About, Config, Cut, Host, Members, Message, MessageId, Multicast, NoChange, NoCut, Pid, Place,
+    RealClock, Timestamp, To,
 };
 use std::sync::Arc;
 
@@ -17,10 +18,17 @@ pub(super) trait Process<W> {
     fn trust(&mut self, leader: Rank, now: Instant, out: &mut Outbox<W>);
     fn tick(&mut self, now: Instant, out: &mut Outbox<W>);
     fn settle(&mut self, now: Instant, out: &mut Outbox<W>);
+    fn cut(&mut self, at: Timestamp, now: Instant) -> Result<(), NoCut>;
     fn deadline(&self) -> Option<Instant>;
     fn is_primary(&self) -> bool;
     fn safe_ts(&self) -> Option<Timestamp>;
     fn n_held(&self) -> Option<usize>;
+    fn stable(&mut self, out: &mut Vec<u8>);
+    fn changes(&mut self, out: &mut Vec<u8>);
+    fn meet(&mut self, who: Pid, life: Incarnation);
+    fn remove(&mut self, seat: Rank) -> Result<(), NoChange>;
+    fn members(&self) -> Option<(Members, bool)>;
+    fn has_parted(&self) -> bool;
 }
 
 impl<M: Multicast> Process<M::Wire> for M {
@@ -44,6 +52,10 @@ impl<M: Multicast> Process<M::Wire> for M {
         Multicast::settle(self, now, out);
     }
 
+    fn cut(&mut self, at: Timestamp, now: Instant) -> Result<(), NoCut> {
+        Multicast::cut(self, at, now)
+    }
+
     fn deadline(&self) -> Option<Instant> {
         Multicast::deadline(self)
     }
@@ -59,21 +71,67 @@ impl<M: Multicast> Process<M::Wire> for M {
     fn n_held(&self) -> Option<usize> {
         Multicast::n_held(self)
     }
+
+    fn stable(&mut self, out: &mut Vec<u8>) {
+        Multicast::stable(self, out);
+    }
+
+    fn changes(&mut self, out: &mut Vec<u8>) {
+        Multicast::changes(self, out);
+    }
+
+    fn meet(&mut self, who: Pid, life: Incarnation) {
+        Multicast::meet(self, who, life);
+    }
+
+    fn remove(&mut self, seat: Rank) -> Result<(), NoChange> {
+        Multicast::remove(self, seat)
+    }
+
+    fn members(&self) -> Option<(Members, bool)> {
+        Multicast::members(self)
+    }
+
+    fn has_parted(&self) -> bool {
+        Multicast::has_parted(self)
+    }
 }
+
+/// What was delivered to an application, in order: its whole state.
+pub(super) type Applied = Vec<(MessageId, Timestamp)>;
+
+/// How a process comes back from what is on its disk.
+pub(super) type Restore<W> =
+    fn(&Config, Pid, &[u8], &[&[u8]], Instant, &mut Outbox<W>) -> Box<dyn Process<W>>;
+
+/// How another incarnation of a process begins, if groups change their members.
+pub(super) type Join<W> = fn(&Config, Pid, Incarnation, Instant) -> Option<Box<dyn Process<W>>>;
 
 /// A [`Multicast`] without its type.
 pub(super) struct Protocol<W> {
     pub(super) survives_crashes: bool,
     pub(super) new: fn(&Config, Pid) -> Box<dyn Process<W>>,
     pub(super) about: fn(&W) -> Vec<About>,
+    pub(super) recovers: bool,
+    pub(super) restore: Restore<W>,
+    pub(super) join: Join<W>,
 }
 
-impl<W> Protocol<W> {
+impl<W: Wire> Protocol<W> {
     pub(super) fn of<M: Multicast<Wire = W>>() -> Protocol<W> {
         Protocol {
             survives_crashes: M::SURVIVES_CRASHES,
             new: |config, me| Box::new(M::new(config, me)),
             about: |wire| M::about(wire).collect(),
+            recovers: M::RECOVERS,
+            restore: |config, me, stable, changes, now, out| {
+                let machine = M::restore(config, me, stable, changes, now, out);
+                Box::new(machine.expect("its earlier life wrote that"))
+            },
+            join: |config, me, life, now| {
+                let machine = M::join(config, me, life, now)?;
+                Some(Box::new(machine))
+            },
         }
     }
 }
@@ -81,10 +139,14 @@ impl<W> Protocol<W> {
 /// Collects what a machine does in one step.
 pub(super) struct Outbox<W> {
     pub(super) sent: Vec<(To, W)>,
-    pub(super) applied: Vec<(MessageId, Timestamp)>,
+    pub(super) applied: Applied,
     /// How many of them were there before this step.
     pub(super) n_before: usize,
     pub(super) n_states: u64,
+    /// What became of cuts, and how much was applied then.
+    pub(super) cuts: Vec<(usize, Timestamp, Cut)>,
+    /// Whether orders may differ between processes.
+    pub(super) commutes: bool,
     pub(super) clock: Option<RealClock>,
 }
 
@@ -95,6 +157,10 @@ impl<W: Wire> Host<W> for Outbox<W> {
 
     fn deliver(&mut self, message: &Arc<Message>, at: Timestamp) {
         self.applied.push((message.id, at));
+    }
+
+    fn cut(&mut self, at: Timestamp, cut: Cut) {
+        self.cuts.push((self.applied.len(), at, cut));
     }
 
     fn keeps_states(&self) -> bool {
@@ -114,9 +180,19 @@ impl<W: Wire> Host<W> for Outbox<W> {
         let mut from = Reader::new(state);
         let one = |from: &mut Reader<'_>| Ok((MessageId::decode(from)?, Timestamp::decode(from)?));
         let applied = from.list(one).expect("another host wrote it");
-        assert!(applied.starts_with(&self.applied), "a state goes on from what was delivered");
-        assert_eq!(applied.last().map(|(id, at)| (*at, *id)), Some(through));
-        self.applied = applied;
+        if self.commutes {
+            let has = |one| applied.contains(one);
+            assert!(self.applied.iter().all(has), "a state undoes nothing that was delivered");
+            assert!(applied.iter().any(|(id, at)| (*at, *id) == through));
+            // What is new counts as delivered now, after what was delivered before.
+            let is_new = |one: &(MessageId, Timestamp)| !self.applied.contains(one);
+            let new: Vec<_> = applied.into_iter().filter(is_new).collect();
+            self.applied.extend(new);
+        } else {
+            assert!(applied.starts_with(&self.applied), "a state goes on from what was delivered");
+            assert_eq!(applied.last().map(|(id, at)| (*at, *id)), Some(through));
+            self.applied = applied;
+        }
         self.n_states += 1;
     }
 

@@ -8,8 +8,8 @@
 //! before `A`: against real time.
 
 use super::script::{Script, pid};
-use proto::amcast::Multicast;
 use proto::amcast::linear::Rule;
+use proto::amcast::{Multicast, Pid};
 use std::fmt::Debug;
 
 const A: u64 = 100;
@@ -32,6 +32,28 @@ where
     script
 }
 
+/// `A` goes out; then what these say to those is late, and process 2 of group 0 takes over.
+fn overtaken<M: Multicast>(script: &mut Script<M>, late: &[(Pid, Pid)])
+where
+    M::Wire: Debug + PartialEq,
+{
+    script.multicast(A, &[0, 1]);
+    script.pass(4);
+    late.iter().for_each(|(from, to)| script.slow_link(*from, *to, LATE));
+    script.trust_by(pid(0, 2), 2);
+}
+
+/// `B` goes out after so long, and everything that is late arrives.
+fn ended_by_b<M: Multicast>(mut script: Script<M>, after: u64) -> Script<M>
+where
+    M::Wire: Debug + PartialEq,
+{
+    script.pass(after);
+    script.multicast(B, &[0]);
+    script.pass(300);
+    script
+}
+
 /// Only the primary and one follower of five are beyond 9, and both die: the other three go on
 /// from 1.
 pub(super) fn minority_ahead_dies<M: Multicast>() -> Script<M>
@@ -44,10 +66,7 @@ where
     script.crash(pid(0, 0));
     script.crash(pid(0, 1));
     script.trust(0, 2);
-    script.pass(10);
-    script.multicast(B, &[0]);
-    script.pass(300);
-    script
+    ended_by_b(script, 10)
 }
 
 /// Of five, process 2 has taken over, with 3 and 4, from 1; 0 and 1 do not know, and are beyond 9.
@@ -58,15 +77,8 @@ where
 {
     let mut script = ahead::<M>(5, &[2, 3]);
     script.slow_link(pid(1, 0), pid(0, 4), 12);
-    script.multicast(A, &[0, 1]);
-    script.pass(4);
-    script.slow_link(pid(0, 2), pid(0, 0), LATE);
-    script.slow_link(pid(0, 2), pid(0, 1), LATE);
-    script.trust_by(pid(0, 2), 2);
-    script.pass(12);
-    script.multicast(B, &[0]);
-    script.pass(300);
-    script
+    overtaken(&mut script, &[(pid(0, 2), pid(0, 0)), (pid(0, 2), pid(0, 1))]);
+    ended_by_b(script, 12)
 }
 
 /// Both followers are beyond 9, and the primary goes on from 1.
@@ -76,10 +88,7 @@ where
 {
     let mut script = ahead::<M>(3, &[0]);
     script.multicast(A, &[0, 1]);
-    script.pass(8);
-    script.multicast(B, &[0]);
-    script.pass(300);
-    script
+    ended_by_b(script, 8)
 }
 
 /// Process 2 has taken over, with process 1, from 1; process 0 does not know. Then 0 and 1 hear of
@@ -91,16 +100,9 @@ where
     let mut script = ahead::<M>(3, &[2]);
     script.slow_link(pid(1, 0), pid(0, 0), 12);
     script.slow_link(pid(1, 0), pid(0, 1), 12);
-    script.multicast(A, &[0, 1]);
-    script.pass(4);
-    script.slow_link(pid(0, 1), pid(0, 0), LATE);
-    script.slow_link(pid(0, 2), pid(0, 0), LATE);
-    script.slow_link(pid(0, 2), pid(1, 0), LATE);
-    script.trust_by(pid(0, 2), 2);
-    script.pass(12);
-    script.multicast(B, &[0]);
-    script.pass(300);
-    script
+    let late = [(pid(0, 1), pid(0, 0)), (pid(0, 2), pid(0, 0)), (pid(0, 2), pid(1, 0))];
+    overtaken(&mut script, &late);
+    ended_by_b(script, 12)
 }
 
 /// The same, but process 1 hears of the 9 between its promise, at 1, and the new epoch's state.
@@ -111,39 +113,12 @@ where
     let mut script = ahead::<M>(3, &[2]);
     script.slow_link(pid(1, 0), pid(0, 0), 8);
     script.slow_link(pid(1, 0), pid(0, 1), 8);
-    script.multicast(A, &[0, 1]);
-    script.pass(4);
-    script.slow_link(pid(0, 1), pid(0, 0), LATE);
-    script.slow_link(pid(0, 2), pid(0, 0), LATE);
-    script.slow_link(pid(0, 2), pid(1, 0), LATE);
-    script.trust_by(pid(0, 2), 2);
+    let late = [(pid(0, 1), pid(0, 0)), (pid(0, 2), pid(0, 0)), (pid(0, 2), pid(1, 0))];
+    overtaken(&mut script, &late);
     // NEW-EPOCH left; the state is slow.
     script.pass(0);
     script.slow_link(pid(0, 2), pid(0, 1), 10);
-    script.pass(20);
-    script.multicast(B, &[0]);
-    script.pass(300);
-    script
-}
-
-/// A candidate and a follower are beyond 9; the primary, which the candidate never overtakes, goes
-/// on from 1.
-pub(super) fn candidate_ahead<M: Multicast>() -> Script<M>
-where
-    M::Wire: Debug + PartialEq,
-{
-    let mut script = ahead::<M>(3, &[0]);
-    script.slow_link(pid(1, 0), pid(0, 1), 12);
-    script.slow_link(pid(1, 0), pid(0, 2), 12);
-    script.multicast(A, &[0, 1]);
-    script.pass(4);
-    script.slow_link(pid(0, 2), pid(0, 0), LATE);
-    script.slow_link(pid(0, 2), pid(0, 1), LATE);
-    script.trust_by(pid(0, 2), 2);
-    script.pass(12);
-    script.multicast(B, &[0]);
-    script.pass(300);
-    script
+    ended_by_b(script, 20)
 }
 
 /// Group 0 hears the same high timestamp from group 1 and then from group 2: the second raises no

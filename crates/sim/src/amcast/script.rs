@@ -8,7 +8,7 @@ use base::{Rank, Rng};
 use core::time::Duration;
 use proto::amcast::linear::Rule;
 use proto::amcast::{
-    Config, GroupId, GroupSet, Layout, Message, MessageId, Multicast, Pid, Timestamp,
+    Config, Cut, GroupId, GroupSet, Layout, Message, MessageId, Multicast, Pid, Timestamp,
 };
 use std::fmt::Debug;
 
@@ -45,6 +45,7 @@ where
             rule,
             hybrid: false,
             patience: Duration::from_nanos(1000 * UNIT),
+            commutes: false,
             retain: RETAIN,
         };
         let protocol = Protocol::of::<M>();
@@ -67,12 +68,7 @@ where
             self.world.fix_delay(self.world.n_processes() + sender, to, units * UNIT);
         }
         let id = MessageId { sender: sender as u64, sequence: number };
-        let message = Message {
-            id,
-            dest: groups(dest),
-            after: Timestamp::ZERO,
-            payload: number.to_le_bytes().into(),
-        };
+        let message = Message::new(id, groups(dest), number.to_le_bytes());
         self.world.multicast(sender, message, false);
     }
 
@@ -99,6 +95,22 @@ where
         let until = self.world.now + units * UNIT;
         while self.world.step(until).is_ok() {}
         self.world.now = until;
+    }
+
+    /// Everybody is asked for a snapshot at `at`.
+    pub fn cut(&mut self, at: Timestamp) {
+        self.world.cut_all(at);
+    }
+
+    /// What became of a process's snapshots.
+    pub fn cuts(&self, process: Pid) -> Vec<(Timestamp, Cut)> {
+        let of = |(_, happened): &(u64, Happened)| match happened {
+            Happened::Cut { by, at, is_exact } if *by == process => {
+                Some((*at, if *is_exact { Cut::Exact } else { Cut::Missed }))
+            }
+            _ => None,
+        };
+        self.world.history.happened.iter().filter_map(of).collect()
     }
 
     /// A process dies.

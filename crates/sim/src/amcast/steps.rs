@@ -7,7 +7,7 @@ use base::Rng;
 use core::time::Duration;
 use proto::amcast::linear::Rule;
 use proto::amcast::wire::Wire;
-use proto::amcast::{Config, GroupId, GroupSet, Layout, Message, MessageId, Multicast, Timestamp};
+use proto::amcast::{Config, Footprint, GroupId, GroupSet, Layout, Message, MessageId, Multicast};
 use std::fmt::Debug;
 
 const UNIT: u64 = MS;
@@ -31,6 +31,8 @@ pub struct Bench {
     pub schedules: u64,
     /// Timestamps follow real clocks (4.4.1).
     pub hybrid: bool,
+    /// No two messages conflict (4.4.3).
+    pub commutes: bool,
     /// How far clocks are off, in hundredths of a step.
     pub clock_error: u64,
 }
@@ -39,7 +41,7 @@ impl Bench {
     /// Logical clocks; real ones, where a rule needs them, are off by less than half a step in all:
     /// what commit-wait is for.
     pub const fn new(rule: Rule, groups: usize, members: usize, schedules: u64) -> Bench {
-        Bench { rule, groups, members, schedules, hybrid: false, clock_error: 25 }
+        Bench { rule, groups, members, schedules, hybrid: false, commutes: false, clock_error: 25 }
     }
 }
 
@@ -88,8 +90,8 @@ where
             while let Ok(step) = world.step(end) {
                 if let Some(step) = step {
                     let (_, id, dest) = plan[step];
-                    let message =
-                        Message { id, dest, after: Timestamp::ZERO, payload: (*b"").into() };
+                    let footprint = if bench.commutes { Footprint::NONE } else { Footprint::ALL };
+                    let message = Message { footprint, ..Message::new(id, dest, *b"") };
                     world.multicast(id.sender as usize, message, false);
                 }
             }
@@ -109,6 +111,7 @@ fn build<W: Wire + Debug + PartialEq>(
         rule: bench.rule,
         hybrid: bench.hybrid,
         patience: Duration::from_nanos(10 * LIMIT * UNIT),
+        commutes: bench.commutes,
         retain: 1000,
     };
     let mut world =
@@ -132,7 +135,7 @@ fn spread_clocks<W: Wire + Debug + PartialEq>(
         for number in 0..rng.below(40) {
             let id = MessageId { sender: 7, sequence: 1000 + 100 * group as u64 + number };
             let dest = GroupId::at(group).alone();
-            let message = Message { id, dest, after: Timestamp::ZERO, payload: (*b"").into() };
+            let message = Message::new(id, dest, *b"");
             world.multicast(7, message, false);
         }
     }

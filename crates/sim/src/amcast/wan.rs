@@ -20,7 +20,7 @@ use proto::amcast::primcast::Machine;
 use proto::amcast::variant::Sound;
 use proto::amcast::whitebox::Whitebox;
 use proto::amcast::wire::Wire;
-use proto::amcast::{Config, GroupId, GroupSet, Layout, Message, MessageId, Multicast, Timestamp};
+use proto::amcast::{Config, Footprint, GroupId, GroupSet, Layout, Message, MessageId, Multicast};
 use std::fmt::Debug;
 
 /// The thesis's deployment.
@@ -108,6 +108,8 @@ pub struct Setting {
     pub rule: Rule,
     /// Whether timestamps follow the real clocks (4.4.1).
     pub hybrid: bool,
+    /// No two messages conflict (4.4.3).
+    pub commutes: bool,
     /// How many groups a message goes to.
     pub destinations: usize,
     /// When.
@@ -166,6 +168,7 @@ impl<W: Wire + Debug + PartialEq> Clients<W> {
             rule: setting.rule,
             hybrid: setting.hybrid,
             patience: PATIENCE,
+            commutes: setting.commutes,
             retain: 1000,
         };
         let n = GROUPS * MEMBERS;
@@ -248,7 +251,8 @@ impl<W: Wire + Debug + PartialEq> Clients<W> {
             dest.insert(GroupId::at(self.rng.below(GROUPS as u64) as usize));
         }
         let dest: GroupSet = dest;
-        let message = Message { id, dest, after: Timestamp::ZERO, payload: (*b"").into() };
+        let footprint = if self.setting.commutes { Footprint::NONE } else { Footprint::ALL };
+        let message = Message { footprint, ..Message::new(id, dest, *b"") };
         self.world.multicast(client, message, false);
         self.plan_next(client);
     }

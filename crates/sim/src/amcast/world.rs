@@ -6,16 +6,23 @@
 //!   threshold, drawn once for each link.
 //! - W3 Everything is drawn from one seed; equal times are taken in the order of pushing.
 
+mod links;
+
 use super::bytes::round_trip;
 use super::counts::Counts;
-use super::history::{Happened, Held, History, Meant};
-use super::process::{Outbox, Process, Protocol};
-use base::{Instant, Rank, Rng};
+use super::history::{Happened, History, Meant};
+use super::lives::Lives;
+use super::process::{Applied, Outbox, Process, Protocol};
+use super::recovery::{Disk, Recovery};
+use base::{Incarnation, Instant, Rank, Rng};
 use proto::amcast::wire::Wire;
-use proto::amcast::{About, Config, GroupSet, Message, MessageId, Pid, RealClock, Timestamp, To};
+use proto::amcast::{
+    About, Config, Cut, FOUNDER, Message, MessageId, Pid, RealClock, Timestamp, To,
+};
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
 use std::fmt::{Debug, Write};
+use std::ops::Range;
 use std::sync::Arc;
 
 pub(super) const MS: u64 = 1_000_000;
@@ -34,13 +41,15 @@ pub(super) enum Weather {
 
 /// What travels.
 #[derive(Clone, Debug)]
-enum Parcel<W> {
+pub(super) enum Parcel<W> {
     Start(Arc<Message>),
     Wire(W),
+    /// Which incarnation speaks on this link from now on.
+    Hello,
 }
 
 #[derive(Clone, Debug)]
-enum What<W> {
+pub(super) enum What<W> {
     Arrive {
         link: usize,
         number: u64,
@@ -51,6 +60,13 @@ enum What<W> {
         process: usize,
         leader: Rank,
     },
+    /// Somebody wants a snapshot.
+    Cut {
+        process: usize,
+        at: Timestamp,
+    },
+    /// A record of a process's life is on its disk.
+    Synced(usize, u64),
     /// A batch of events ends.
     Settle(usize),
     Resume(usize),
@@ -92,39 +108,54 @@ struct Link<W> {
     n_arrived: u64,
     /// The sender died: nothing from this number on arrives (W2).
     ends_before: Option<u64>,
+    /// What was under way when one end came back: it never arrives.
+    lost: Vec<Range<u64>>,
     cut: bool,
     held: VecDeque<(u64, Parcel<W>)>,
     /// Replaces the weather: for scripts.
     fixed: Option<u64>,
+    /// From which number on it is which incarnation of its sender that speaks.
+    lives: Vec<(u64, u64)>,
+    /// Whom the receiver has met there; 0 for nobody.
+    met: u64,
 }
 
-struct Seat<W> {
-    pid: Pid,
-    machine: Box<dyn Process<W>>,
-    alive: bool,
-    paused: bool,
+pub(super) struct Seat<W> {
+    pub(super) pid: Pid,
+    pub(super) machine: Box<dyn Process<W>>,
+    pub(super) alive: bool,
+    pub(super) paused: bool,
     /// What arrived while it was paused.
-    inbox: VecDeque<What<W>>,
-    tick_at: Option<u64>,
-    /// What was delivered to its application, in order: the application's whole state.
-    applied: Vec<(MessageId, Timestamp)>,
+    pub(super) inbox: VecDeque<What<W>>,
+    pub(super) tick_at: Option<u64>,
+    pub(super) applied: Applied,
+    /// How much of that the world has learnt.
+    pub(super) n_told: usize,
+    /// What became of snapshots, after how many of them, and is not told.
+    pub(super) cuts: VecDeque<(usize, Timestamp, Cut)>,
     /// It is in the middle of a batch.
-    settles: bool,
+    pub(super) settles: bool,
+    pub(super) disk: Disk<W>,
     /// Its real clock, relative to true time; `None` if nobody attests it.
     skew: Option<i64>,
 }
 
 pub(super) struct World<W> {
-    about: fn(&W) -> Vec<About>,
-    processes: Vec<Seat<W>>,
+    pub(super) about: fn(&W) -> Vec<About>,
+    /// Who sits where, if members change.
+    pub(super) lives: Lives<W>,
+    /// How processes come back, if they do.
+    pub(super) recovery: Option<Recovery<W>>,
+    pub(super) processes: Vec<Seat<W>>,
     links: Vec<Link<W>>,
     heap: BinaryHeap<Entry<W>>,
     pushed: u64,
     pub(super) now: u64,
     pub(super) rng: Rng,
     /// How events come in batches. Of its own: a seed's other draws stay what they were.
-    batches: Rng,
+    pub(super) batches: Rng,
     weather: Weather,
+    commutes: bool,
     clock_error: u64,
     pub(super) history: History,
     pub(super) counts: Counts,
@@ -148,9 +179,12 @@ impl<W: Wire + Debug + PartialEq> World<W> {
             n_sent: 0,
             n_arrived: 0,
             ends_before: None,
+            lost: Vec::new(),
             cut: false,
             held: VecDeque::new(),
             fixed: None,
+            lives: Vec::new(),
+            met: FOUNDER.0,
         };
         let processes = pids
             .iter()
@@ -162,12 +196,17 @@ impl<W: Wire + Debug + PartialEq> World<W> {
                 inbox: VecDeque::new(),
                 tick_at: None,
                 applied: Vec::new(),
+                n_told: 0,
+                cuts: VecDeque::new(),
                 settles: false,
+                disk: Disk::default(),
                 skew: Some(0),
             })
             .collect();
         World {
             about: protocol.about,
+            lives: Lives::new(protocol, config),
+            recovery: None,
             history: History { correct: pids, ..History::default() },
             processes,
             links: (0..n_links).map(|_| link()).collect(),
@@ -177,6 +216,7 @@ impl<W: Wire + Debug + PartialEq> World<W> {
             batches: rng.clone().fork(),
             rng,
             weather,
+            commutes: config.commutes,
             clock_error: 0,
             counts: Counts::default(),
             news: VecDeque::new(),
@@ -205,7 +245,7 @@ impl<W: Wire + Debug + PartialEq> World<W> {
         &*self.processes[process].machine
     }
 
-    fn push(&mut self, at: u64, what: What<W>) {
+    pub(super) fn push(&mut self, at: u64, what: What<W>) {
         self.pushed += 1;
         self.heap.push(Entry { at: at.max(self.now), sequence: self.pushed, what });
     }
@@ -248,13 +288,17 @@ impl<W: Wire + Debug + PartialEq> World<W> {
         }
     }
 
-    fn post(&mut self, from: usize, to: usize, parcel: Parcel<W>) {
+    pub(super) fn post(&mut self, from: usize, to: usize, parcel: Parcel<W>) {
         let link = self.link(from, to);
         let at = (self.now + self.delay(link)).max(self.links[link].last_arrival);
         let of = &mut self.links[link];
         of.last_arrival = at;
         of.n_sent += 1;
         let number = of.n_sent;
+        if self.takes_for_another(from, to) {
+            // T4.
+            self.links[link].lost.push(number..number + 1);
+        }
         self.push(at, What::Arrive { link, number, parcel });
     }
 
@@ -262,8 +306,10 @@ impl<W: Wire + Debug + PartialEq> World<W> {
     /// get it.
     pub(super) fn multicast(&mut self, sender: usize, message: Message, dies: bool) {
         let message = Arc::new(message);
+        let (dest, after) = (message.dest, message.after);
+        self.keep_to_say_again(sender, &message, dies);
         let meant =
-            Meant { dest: message.dest, after: message.after, is_whole: !dies, at_ns: self.now };
+            Meant { dest, after, footprint: message.footprint, is_whole: !dies, at_ns: self.now };
         self.history.meant.insert(message.id, meant);
         self.history.happened.push((self.now, Happened::Multicast(message.id)));
         self.counts.global += u64::from(message.dest.len() > 1);
@@ -291,16 +337,20 @@ impl<W: Wire + Debug + PartialEq> World<W> {
         match entry.what {
             What::Plan(step) => return Ok(Some(step)),
             What::Resume(process) => self.resume(process),
+            What::Synced(process, life) => self.on_synced(process, life),
             What::Reconnect(link) => self.reconnect(link),
             What::Arrive { link, number, parcel } => self.arrive(link, number, parcel),
-            what @ (What::Tick(_) | What::Settle(_) | What::Trust { .. }) => self.handle(what),
+            what @ (What::Tick(_) | What::Settle(_) | What::Trust { .. } | What::Cut { .. }) => {
+                self.handle(what);
+            }
         }
         Ok(None)
     }
 
     fn arrive(&mut self, link: usize, number: u64, parcel: Parcel<W>) {
         let of = &mut self.links[link];
-        if of.ends_before.is_some_and(|end| number >= end) {
+        let is_lost = of.lost.iter().any(|lost| lost.contains(&number));
+        if is_lost || of.ends_before.is_some_and(|end| number >= end) {
             return;
         }
         if of.cut {
@@ -315,8 +365,11 @@ impl<W: Wire + Debug + PartialEq> World<W> {
     fn target(&self, what: &What<W>) -> usize {
         match what {
             What::Arrive { link, .. } => link % self.processes.len(),
-            What::Tick(process) | What::Settle(process) | What::Trust { process, .. } => *process,
-            What::Resume(_) | What::Reconnect(_) | What::Plan(_) => {
+            What::Tick(process)
+            | What::Settle(process)
+            | What::Trust { process, .. }
+            | What::Cut { process, .. } => *process,
+            What::Resume(_) | What::Reconnect(_) | What::Synced(..) | What::Plan(_) => {
                 unreachable!("handled by the world itself")
             }
         }
@@ -340,15 +393,35 @@ impl<W: Wire + Debug + PartialEq> World<W> {
         });
         let applied = std::mem::take(&mut self.processes[process].applied);
         let n_before = applied.len();
-        let mut out = Outbox { sent: Vec::new(), applied, n_before, n_states: 0, clock };
+        let commutes = self.commutes;
+        let mut out = Outbox {
+            sent: Vec::new(),
+            applied,
+            n_before,
+            n_states: 0,
+            cuts: Vec::new(),
+            commutes,
+            clock,
+        };
         let machine = &mut self.processes[process].machine;
         match &what {
             What::Arrive { parcel: Parcel::Start(message), .. } => {
                 machine.on_start(message, now, &mut out);
             }
-            What::Arrive { link, parcel: Parcel::Wire(wire), .. } => {
+            What::Arrive { link, number, parcel: Parcel::Wire(_) | Parcel::Hello } => {
                 let from = self.processes[link / self.processes.len()].pid;
-                self.processes[process].machine.on_wire(from, wire, now, &mut out);
+                // T4.
+                let of = &mut self.links[*link];
+                let life = of.lives.iter().rev().find(|(since, _)| since <= number);
+                let life = life.map_or(FOUNDER.0, |(_, life)| *life);
+                let is_news = life > of.met;
+                of.met = life.max(of.met);
+                if is_news && life > FOUNDER.0 {
+                    self.processes[process].machine.meet(from, Incarnation(life));
+                }
+                if let What::Arrive { parcel: Parcel::Wire(wire), .. } = &what {
+                    self.processes[process].machine.on_wire(from, wire, now, &mut out);
+                }
             }
             What::Tick(_) => {
                 if self.processes[process].tick_at != Some(self.now) {
@@ -359,8 +432,15 @@ impl<W: Wire + Debug + PartialEq> World<W> {
                 self.processes[process].machine.tick(now, &mut out);
             }
             What::Trust { leader, .. } => machine.trust(*leader, now, &mut out),
+            What::Cut { at, .. } => match machine.cut(*at, now) {
+                Ok(()) => {
+                    let pid = self.processes[process].pid;
+                    self.history.cuts_due.insert((pid, *at));
+                }
+                Err(_) => self.counts.snapshots_refused += 1,
+            },
             What::Settle(_) => self.processes[process].settles = false,
-            What::Resume(_) | What::Reconnect(_) | What::Plan(_) => {}
+            What::Resume(_) | What::Reconnect(_) | What::Synced(..) | What::Plan(_) => {}
         }
         self.settle(process, now, &mut out);
         self.note_step(process, &what, &out);
@@ -391,15 +471,10 @@ impl<W: Wire + Debug + PartialEq> World<W> {
     fn take(&mut self, process: usize, was_primary: bool, out: Outbox<W>) {
         let pid = self.processes[process].pid;
         self.counts.states += out.n_states;
-        for (id, ts) in out.applied[out.n_before..].iter().copied() {
-            self.counts.delivered += 1;
-            self.history.happened.push((self.now, Happened::Delivered { by: pid, id, ts }));
-            self.news.push_back(id);
-        }
+        self.processes[process].cuts.extend(out.cuts);
         self.processes[process].applied = out.applied;
-        for (to, wire) in out.sent {
-            self.send(process, to, &wire);
-        }
+        self.hold_back(process, out.sent);
+        self.note_members(process);
         let machine = &self.processes[process].machine;
         if machine.is_primary() && !was_primary {
             self.counts.new_primaries += 1;
@@ -417,7 +492,7 @@ impl<W: Wire + Debug + PartialEq> World<W> {
         }
     }
 
-    fn send(&mut self, from: usize, to: To, wire: &W) {
+    pub(super) fn send(&mut self, from: usize, to: To, wire: &W) {
         self.counts.sent += 1;
         if self.counts.sent.is_multiple_of(61) {
             round_trip(wire);
@@ -436,20 +511,6 @@ impl<W: Wire + Debug + PartialEq> World<W> {
         }
     }
 
-    fn check_genuine(&mut self, from: usize, to: usize, wire: &W) {
-        let (from, to) = (self.processes[from].pid, self.processes[to].pid);
-        let has_both = |dest: GroupSet| dest.contains(from.group) && dest.contains(to.group);
-        let meant = &self.history.meant;
-        let is_business = |about| match about {
-            About::Message(id) => meant.get(&id).is_some_and(|meant| has_both(meant.dest)),
-            About::Clock => meant.values().any(|meant| has_both(meant.dest)),
-            About::Group => from.group == to.group,
-        };
-        if !(self.about)(wire).into_iter().all(is_business) && self.history.strayed.len() < 4 {
-            self.history.strayed.push(format!("{from:?} tells {to:?}: {wire:?}"));
-        }
-    }
-
     /// The process dies. Of what it sent, each link still carries a prefix (W2).
     pub(super) fn crash(&mut self, process: usize) {
         let machine = &self.processes[process].machine;
@@ -457,7 +518,11 @@ impl<W: Wire + Debug + PartialEq> World<W> {
         self.counts.crashes_of_primaries += u64::from(machine.is_primary());
         self.processes[process].alive = false;
         let pid = self.processes[process].pid;
-        self.history.correct.retain(|correct| *correct != pid);
+        if self.recovery.is_some() {
+            self.lose_power(process);
+        } else {
+            self.history.correct.retain(|correct| *correct != pid);
+        }
         self.note(|text| write!(text, "{pid:?} dies"));
         for to in 0..self.processes.len() {
             let link = self.link(process, to);
@@ -465,15 +530,6 @@ impl<W: Wire + Debug + PartialEq> World<W> {
             let end = of.n_arrived + 1 + self.rng.below(of.n_sent - of.n_arrived + 1);
             self.links[link].ends_before = Some(end);
             self.links[link].held.retain(|(number, _)| *number < end);
-        }
-    }
-
-    /// Notes what everybody who never failed remembers: `most` is right.
-    pub(super) fn note_held(&mut self, most: impl Fn(Pid) -> usize) {
-        for process in self.processes.iter().filter(|process| process.alive) {
-            let by = process.pid;
-            let held = process.machine.n_held().map(|n| Held { by, n, most: most(by) });
-            self.history.held.extend(held);
         }
     }
 
@@ -510,32 +566,5 @@ impl<W: Wire + Debug + PartialEq> World<W> {
         while let Some((number, parcel)) = self.links[link].held.pop_front() {
             self.arrive(link, number, parcel);
         }
-    }
-
-    fn note(&mut self, what: impl FnOnce(&mut String) -> std::fmt::Result) {
-        if let Some(trace) = &mut self.trace {
-            let _ = write!(trace, "{:>12.6} ms  ", self.now as f64 / MS as f64);
-            let _ = what(trace);
-            trace.push('\n');
-        }
-    }
-
-    fn note_step(&mut self, process: usize, what: &What<W>, out: &Outbox<W>) {
-        if self.trace.is_none() {
-            return;
-        }
-        let pid = self.processes[process].pid;
-        let n = self.processes.len();
-        let cause = match what {
-            What::Arrive { link, parcel: Parcel::Wire(wire), .. } => {
-                format!("{:?} says {wire:?}", self.processes[link / n].pid)
-            }
-            What::Arrive { parcel: Parcel::Start(message), .. } => {
-                format!("START {:?}", message.id)
-            }
-            other => format!("{other:?}"),
-        };
-        let delivered = &out.applied[out.n_before..];
-        self.note(|text| write!(text, "{pid:?} {cause} -> {:?} delivers {delivered:?}", out.sent));
     }
 }

@@ -8,29 +8,33 @@
 
 use base::{Incarnation, Prefix, Rank};
 use proto::durable::Members;
-use std::collections::BTreeMap;
 
-/// Every configuration that was decided, by where it governs from; and those that were begun.
+/// Every configuration that was decided, and where it governs from; and those that were begun.
 #[derive(Default)]
 pub(crate) struct Configurations {
-    decided: BTreeMap<Prefix, Members>,
+    /// In order. There are few, and what is said is mostly the newest.
+    decided: Vec<(Prefix, Members)>,
     begun: Vec<(Prefix, Members)>,
+    /// The same, by where what they were made from governs from.
+    made: Vec<(Prefix, Members)>,
 }
 
 impl Configurations {
     /// A node says that `members` govern from `at` on, and that this is decided.
     pub(crate) fn decided(&mut self, at: Prefix, members: &Members) -> Result<(), String> {
-        if let Some(known) = self.decided.get(&at) {
-            let same = known == members;
-            return if same {
+        let place = self.decided.iter().rposition(|(known, _)| *known <= at);
+        if let Some((known, same)) = place.map(|place| &self.decided[place])
+            && *known == at
+        {
+            return if same == members {
                 Ok(())
             } else {
-                Err(format!("from {at} on: {known:?}, {members:?}"))
+                Err(format!("from {at} on: {same:?}, {members:?}"))
             };
         }
-        let before = self.decided.range(..at).next_back();
-        let after = self.decided.range(at..).next();
-        for (other, neighbour) in before.into_iter().chain(after) {
+        let next = place.map_or(0, |place| place + 1);
+        let before = place.map(|place| &self.decided[place]);
+        for (other, neighbour) in before.into_iter().chain(self.decided.get(next)) {
             let n_changed = n_changed(neighbour, members);
             if n_changed > 1 {
                 return Err(format!(
@@ -39,7 +43,7 @@ impl Configurations {
                 ));
             }
         }
-        self.decided.insert(at, *members);
+        self.decided.insert(next, (at, *members));
         Ok(())
     }
 
@@ -48,9 +52,22 @@ impl Configurations {
         self.begun.push((at, members));
     }
 
+    /// A leader has begun to change what governs from `base` on to `members`.
+    pub(crate) fn made(&mut self, base: Prefix, members: Members) {
+        self.made.push((base, members));
+    }
+
+    /// The newest that is decided, and all that may follow it where only what was made from it can.
+    pub(crate) fn successors(&self) -> Vec<Members> {
+        let Some((newest, members)) = self.newest() else { return Vec::new() };
+        let open =
+            self.made.iter().filter(|(base, _)| *base == newest).map(|(_, members)| *members);
+        std::iter::once(members).chain(open).collect()
+    }
+
     /// The newest that is decided.
     pub(crate) fn newest(&self) -> Option<(Prefix, Members)> {
-        self.decided.last_key_value().map(|(at, members)| (*at, *members))
+        self.decided.last().copied()
     }
 
     /// The newest that is decided, and all that may still be.

@@ -8,6 +8,7 @@
 //! - I1 A word belongs to whoever wrote it first, or to the atomics; it never changes hands.
 
 use base::Rank;
+use std::fmt;
 
 /// How a word was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +32,7 @@ impl Writers {
 
     /// The word `at` is changed like this.
     #[inline]
-    pub(crate) fn note(&mut self, at: usize, change: Change) -> Result<(), String> {
+    pub(crate) fn note(&mut self, at: usize, change: Change) -> Result<(), Trespass> {
         let mark = match change {
             Change::Written(rank) => rank.index() as u8 + 1,
             Change::Atomic => ATOMIC,
@@ -40,14 +41,26 @@ impl Writers {
         if *owner == NOBODY {
             *owner = mark;
         }
-        if *owner == mark {
-            return Ok(());
-        }
+        if *owner == mark { Ok(()) } else { Err(Trespass { at: at as u32, owner: *owner, mark }) }
+    }
+}
+
+/// A word was changed by somebody whose it is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Trespass {
+    at: u32,
+    owner: u8,
+    mark: u8,
+}
+
+impl fmt::Display for Trespass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = |mark: u8| match mark {
             ATOMIC => "the atomics".to_string(),
             rank => format!("r{}", rank - 1),
         };
-        Err(format!("word {at} belongs to {} and was changed by {}", name(*owner), name(mark)))
+        let (owner, by) = (name(self.owner), name(self.mark));
+        write!(f, "word {} belongs to {owner} and was changed by {by}", self.at)
     }
 }
 

@@ -69,7 +69,7 @@ fn a_held_disk_completes_nothing() {
 #[test]
 fn i4_a_full_disk_keeps_its_order_and_goes_on_when_there_is_room() {
     for store in [Store::Model, Store::Log] {
-        let mut disk = Disk::new(store);
+        let mut disk = Disk::new(store, Snapshots::Sound);
         disk.confine(1);
         let mut asked = Vec::new();
         while !disk.is_full {
@@ -97,7 +97,7 @@ fn i4_a_full_disk_keeps_its_order_and_goes_on_when_there_is_room() {
 #[test]
 fn i5_what_a_failed_sync_covered_is_never_reported() {
     for store in [Store::Model, Store::Log] {
-        let mut disk = Disk::new(store);
+        let mut disk = Disk::new(store, Snapshots::Sound);
         append(&mut disk, 2);
         disk.sync();
         assert_eq!(disk.complete(), Ok(true));
@@ -117,7 +117,7 @@ fn i5_what_a_failed_sync_covered_is_never_reported() {
 fn a_flipped_bit_is_found_and_never_guessed_away() {
     for (seed, store) in (0..20).flat_map(|seed| [(seed, Store::Model), (seed, Store::Log)]) {
         let mut rng = Rng::new(seed);
-        let mut disk = Disk::new(store);
+        let mut disk = Disk::new(store, Snapshots::Sound);
         for _ in 0..6 {
             append(&mut disk, 2);
             disk.sync();

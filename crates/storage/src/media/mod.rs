@@ -11,13 +11,15 @@
 //!   does not cover it: the caller must write again or die.
 
 mod os;
+mod planted;
 mod simulated;
 
 use std::fmt::Debug;
 use std::io;
 
 pub use os::Os;
-pub use simulated::{Faults, IgnoresSyncErrors, Simulated, SkipsDirectorySync, SkipsSync};
+pub use planted::{IgnoresSyncErrors, SkipsDirectorySync, SkipsSync, SyncsAfterRename};
+pub use simulated::{Faults, Simulated};
 
 /// Bytes that a disk writes whole or not at all.
 pub const SECTOR: usize = 512;

@@ -3,10 +3,11 @@
 //! - P5 Of one member, epochs and clocks never fall: links are FIFO (T1) and both only rise at
 //!   their owner. What says otherwise is dropped by [`Clocks::hear`].
 
+use super::seats::Seats;
 use crate::amcast::variant::Variant;
-use crate::amcast::{GroupId, Layout, Timestamp};
+use crate::amcast::{Members, Timestamp};
 use alloc::vec::Vec;
-use base::{Ballot, Rank};
+use base::{Ballot, Incarnation, Rank};
 
 /// The clocks of one group's members, as one process knows them.
 #[derive(Clone, Debug)]
@@ -15,16 +16,26 @@ pub(super) struct Clocks {
     members: Vec<Vec<(Ballot, Timestamp)>>,
     /// What leaders reported *as primaries*, in order of epochs.
     primaries: Vec<(Ballot, Timestamp)>,
-    quorum: usize,
+    /// Who they are.
+    pub(super) seats: Seats,
 }
 
 impl Clocks {
-    pub(super) fn new(group: GroupId, layout: &Layout) -> Clocks {
-        Clocks {
-            members: alloc::vec![Vec::new(); layout.members(group)],
-            primaries: Vec::new(),
-            quorum: layout.quorum(group),
+    /// Of a group of `n` whose first epoch is `first`.
+    pub(super) fn new(n: usize, first: Ballot) -> Clocks {
+        let seats = Seats::new(n, first);
+        Clocks { members: alloc::vec![Vec::new(); n], primaries: Vec::new(), seats }
+    }
+
+    /// P18: another incarnation sits on this seat. What its predecessor said of its clock binds it
+    /// to nothing.
+    pub(super) fn meet<V: Variant>(&mut self, rank: Rank, incarnation: Incarnation) -> bool {
+        let is_new = self.seats.meet(rank, incarnation);
+        let voids = is_new && !V::KEEP_OLD_WORDS;
+        if let Some(heard) = self.members.get_mut(rank.index()).filter(|_| voids) {
+            heard.clear();
         }
+        is_new
     }
 
     /// Member `rank`, which has promised `epoch`, has this clock; `as_primary` of that epoch or
@@ -40,8 +51,15 @@ impl Clocks {
         }
     }
 
+    /// The clock of the primary of `epoch`, as it has said.
+    pub(super) fn primary_clock<V: Variant>(&self, epoch: Ballot) -> Timestamp {
+        let leader = epoch.proposer().zip(self.seats.of::<V>(epoch));
+        let leader = leader.filter(|(leader, members)| self.seats.sits::<V>(*leader, members));
+        leader.map_or(Timestamp::ZERO, |(leader, _)| self.min_clock::<V>(leader, epoch))
+    }
+
     /// Line 15: the member's highest clock under `epoch` or an earlier promise.
-    pub(super) fn min_clock<V: Variant>(&self, rank: Rank, epoch: Ballot) -> Timestamp {
+    fn min_clock<V: Variant>(&self, rank: Rank, epoch: Ballot) -> Timestamp {
         let Some(heard) = self.members.get(rank.index()) else { return Timestamp::ZERO };
         let known = heard
             .iter()
@@ -50,20 +68,24 @@ impl Clocks {
         known.map_or(Timestamp::ZERO, |(_, clock)| *clock)
     }
 
-    /// Line 17: what a quorum's clocks have reached, and hence where every epoch above `epoch`
-    /// begins.
-    pub(super) fn quorum_clock<V: Variant>(&self, epoch: Ballot, quorum: usize) -> Timestamp {
+    /// Line 17: what so many of `members` have reached under `epoch` or an earlier promise.
+    fn clock_of<V: Variant>(&self, epoch: Ballot, members: &Members, quorum: usize) -> Timestamp {
         let mut clocks: [Timestamp; base::MAX_MEMBERS] = Default::default();
         for rank in Rank::all(self.members.len()) {
-            clocks[rank.index()] = self.min_clock::<V>(rank, epoch);
+            if self.seats.sits::<V>(rank, members) {
+                clocks[rank.index()] = self.min_clock::<V>(rank, epoch);
+            }
         }
         clocks.sort_unstable_by(|a, b| b.cmp(a));
         clocks[quorum.max(1) - 1]
     }
 
-    /// Line 17 with the group's quorum.
-    pub(super) fn quorum_clock_of<V: Variant>(&self, epoch: Ballot) -> Timestamp {
-        self.quorum_clock::<V>(epoch, self.quorum)
+    /// Line 17: what a quorum's clocks have reached, and hence where every epoch above `epoch`
+    /// begins. Nothing as long as the epoch's members are not known (P17).
+    pub(super) fn quorum_clock<V: Variant>(&self, epoch: Ballot) -> Timestamp {
+        let members = self.seats.of::<V>(epoch);
+        members
+            .map_or(Timestamp::ZERO, |members| self.clock_of::<V>(epoch, members, members.quorum()))
     }
 
     /// The largest x such that no message that is multicast from now on can be decided in this
@@ -73,13 +95,15 @@ impl Clocks {
     /// that had promised nothing above E has passed x (nothing new in any later epoch). In an
     /// earlier epoch nothing new is decided, since a quorum has promised E before it had a primary.
     pub(super) fn past<V: Variant>(&self) -> Timestamp {
-        let quorum = self.quorum - usize::from(V::PAST_QUORUM_MINUS_ONE && self.quorum > 1);
         let of_epoch = |&(epoch, clock): &(Ballot, Timestamp)| {
+            let Some(members) = self.seats.of::<V>(epoch) else { return Timestamp::ZERO };
+            let quorum = members.quorum();
+            let quorum = quorum - usize::from(V::PAST_QUORUM_MINUS_ONE && quorum > 1);
             let upto = if V::PAST_IN_ANY_EPOCH { Ballot(u64::MAX) } else { epoch };
             match (V::PAST_WITHOUT_PRIMARY, V::PAST_WITHOUT_QUORUM) {
-                (true, _) => self.quorum_clock::<V>(upto, quorum),
+                (true, _) => self.clock_of::<V>(upto, members, quorum),
                 (_, true) => clock,
-                _ => clock.min(self.quorum_clock::<V>(upto, quorum)),
+                _ => clock.min(self.clock_of::<V>(upto, members, quorum)),
             }
         };
         self.primaries.iter().map(of_epoch).max().unwrap_or_default()
@@ -118,7 +142,7 @@ mod tests {
     const SECOND: Ballot = Ballot(2);
 
     fn clocks() -> Clocks {
-        Clocks::new(GroupId::at(0), &Layout::new(&[3]))
+        Clocks::new(3, FIRST)
     }
 
     #[test]
@@ -137,10 +161,10 @@ mod tests {
         for (rank, clock) in [(0, 9), (1, 4), (2, 6)] {
             clocks.hear(Rank::at(rank), FIRST, Timestamp(clock), rank == 0);
         }
-        assert_eq!(clocks.quorum_clock_of::<Sound>(FIRST), Timestamp(6));
+        assert_eq!(clocks.quorum_clock::<Sound>(FIRST), Timestamp(6));
         assert_eq!(clocks.past::<Sound>(), Timestamp(6));
         clocks.hear(Rank::at(2), SECOND, Timestamp(8), false);
-        assert_eq!(clocks.quorum_clock_of::<Sound>(FIRST), Timestamp(6), "promised elsewhere");
+        assert_eq!(clocks.quorum_clock::<Sound>(FIRST), Timestamp(6), "promised elsewhere");
     }
 
     #[test]
@@ -150,7 +174,23 @@ mod tests {
         clocks.hear(Rank::at(2), SECOND, Timestamp(8), false);
         assert_eq!(clocks.past::<Sound>(), Timestamp::ZERO);
         clocks.hear(Rank::at(1), SECOND, Timestamp(8), true);
+        assert_eq!(clocks.past::<Sound>(), Timestamp::ZERO, "P17: whose quorum?");
+        let founders = *clocks.seats.newest();
+        clocks.seats.learn(SECOND, &founders);
         assert_eq!(clocks.past::<Sound>(), Timestamp(8));
+    }
+
+    #[test]
+    fn p18_what_a_predecessor_said_of_its_clock_counts_for_nobody() {
+        let mut clocks = clocks();
+        for rank in 0..3 {
+            clocks.hear(Rank::at(rank), FIRST, Timestamp(8 - rank as u64), rank == 0);
+        }
+        assert_eq!(clocks.past::<Sound>(), Timestamp(7));
+        assert!(clocks.meet::<Sound>(Rank::at(1), Incarnation(2)));
+        assert_eq!(clocks.past::<Sound>(), Timestamp(6), "two of the founders are left");
+        clocks.hear(Rank::at(1), FIRST, Timestamp(9), false);
+        assert_eq!(clocks.past::<Sound>(), Timestamp(6), "the new one is no member there");
     }
 
     /// Defines a variant with one flag.
@@ -177,7 +217,7 @@ mod tests {
     /// epoch, and one has passed 9 under a later promise. A quorum of the rest starts at 4.
     #[test]
     fn each_clause_of_past_matters() {
-        let mut clocks = Clocks::new(GroupId::at(0), &Layout::new(&[5]));
+        let mut clocks = Clocks::new(5, FIRST);
         for (rank, epoch, clock) in
             [(0, FIRST, 9), (1, FIRST, 9), (2, FIRST, 4), (3, FIRST, 4), (4, FIRST, 2)]
         {
@@ -189,7 +229,7 @@ mod tests {
         assert_eq!(clocks.past::<MinusOne>(), Timestamp(9), "the bug believes too much");
         assert_eq!(clocks.past::<AnyEpoch>(), Timestamp(9), "the bug believes too much");
         assert_eq!(clocks.past::<LaterEpochs>(), Timestamp(9), "the bug believes too much");
-        let mut clocks = Clocks::new(GroupId::at(0), &Layout::new(&[3]));
+        let mut clocks = Clocks::new(3, FIRST);
         for (rank, clock) in [(0, 2), (1, 9), (2, 9)] {
             clocks.hear(Rank::at(rank), FIRST, Timestamp(clock), rank == 0);
         }

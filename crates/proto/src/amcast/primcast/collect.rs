@@ -1,13 +1,15 @@
 //! Garbage: what was delivered is forgotten, and who has fallen behind what others forgot gets a
 //! state instead.
 //!
-//! Every process says up to which place it has delivered, with each report of its clock. Since it
-//! delivers in the order of places (P1), that one mark covers all of its messages.
+//! Every process says up to which place it has delivered everything (P15), with each report of its
+//! clock: one mark covers all of its messages.
 //!
 //! - P6 A record is forgotten once every member of every destination has delivered the message.
 //!   With a host that can hand over states also earlier: a majority of each destination has
 //!   delivered it, and more than [`Config::retain`](crate::amcast::Config::retain) are kept. So a
-//!   dead member costs that many records and no more. Global: sim checker `bounded`.
+//!   dead member costs that many records and no more, and one that was removed nothing. Whose
+//!   marks count, and how many are a majority, the newest members say that are known (P21). Global:
+//!   sim checker `bounded`.
 //! - P7 What is missing in a log was delivered at or below its `floor`, by a majority. Whoever
 //!   takes
 //!   over that log (NEW-STATE) without having delivered so far neither proposes nor delivers before
@@ -16,13 +18,18 @@
 //! - P8 What was delivered is never proposed, acknowledged or delivered again: its name outlives
 //!   its record ([`Seen`](crate::amcast::Seen)).
 
+use super::clocks::Clocks;
 use super::record::Record;
 use super::{Handover, Machine, Phase, PrimcastWire};
 use crate::amcast::variant::Variant;
-use crate::amcast::{GroupId, GroupSet, Host, Layout, MessageId, Pid, Place, To};
+use crate::amcast::{
+    GroupId, GroupSet, Host, Layout, Message, MessageId, Pid, Place, Timestamp, To,
+};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use base::{Instant, Rank};
+use core::mem;
 
 /// What is kept of what was delivered, and how far everybody is known to have delivered.
 #[derive(Clone, Debug)]
@@ -59,40 +66,65 @@ impl Retained {
 
     /// It was delivered here, at `place` or before.
     pub(super) fn keep(&mut self, dest: GroupSet, place: Place, id: MessageId) {
-        self.queues.entry(dest).or_default().push_back((place, id));
+        let queue = self.queues.entry(dest).or_default();
+        // At the end, unless messages commute.
+        let at = queue.partition_point(|(before, _)| *before < place);
+        queue.insert(at, (place, id));
         self.n_kept += 1;
     }
 
+    /// P18: who said so is gone.
+    pub(super) fn forget_mark(&mut self, who: Pid) {
+        self.marks[who.group.index()][who.rank.index()] = Place::default();
+    }
+
+    /// How far who sits there has said that it has delivered.
+    pub(super) fn mark_of(&self, group: GroupId, rank: Rank) -> Place {
+        self.marks[group.index()][rank.index()]
+    }
+
     /// What `n` members of each destination have delivered.
-    fn mark(&self, dest: GroupSet, n: impl Fn(usize) -> usize) -> Place {
+    fn mark<V: Variant>(
+        &self,
+        dest: GroupSet,
+        clocks: &[Clocks],
+        n: impl Fn(usize) -> usize,
+    ) -> Place {
         let of_group = |group: GroupId| {
-            let marks = &self.marks[group.index()];
+            let (marks, seats) = (&self.marks[group.index()], &clocks[group.index()].seats);
+            let members = seats.newest();
             let mut sorted: [Place; base::MAX_MEMBERS] = Default::default();
-            sorted[..marks.len()].copy_from_slice(marks);
-            let sorted = &mut sorted[..marks.len()];
+            let sorted = &mut sorted[..members.voters.len()];
+            for (mark, rank) in sorted.iter_mut().zip(members.voters.iter()) {
+                if seats.sits::<V>(rank, members) {
+                    *mark = marks[rank.index()];
+                }
+            }
             sorted.sort_unstable();
-            sorted[marks.len() - n(marks.len())]
+            sorted[sorted.len() - n(sorted.len())]
         };
         dest.iter().map(of_group).min().unwrap_or_default()
     }
 
-    /// Gives up what all have delivered, and beyond `most` what majorities have.
-    fn give_up(
+    /// Gives up what all have delivered, and beyond `most` what majorities have; nothing above
+    /// `mark`, the own one: what was delivered ahead of it is remembered until it is passed (P15).
+    fn give_up<V: Variant>(
         &mut self,
-        most: usize,
+        clocks: &[Clocks],
+        (mark, most): (Place, usize),
         n_enough: fn(usize) -> usize,
         mut forget: impl FnMut(Place, MessageId),
     ) {
-        let mut queues = core::mem::take(&mut self.queues);
+        let mut queues = mem::take(&mut self.queues);
         for (dest, queue) in &mut queues {
-            let everybody = self.mark(*dest, |members| members);
+            let everybody = self.mark::<V>(*dest, clocks, |members| members).min(mark);
             while let Some((place, id)) = queue.pop_front_if(|(place, _)| *place <= everybody) {
                 forget(place, id);
                 self.n_kept -= 1;
             }
         }
         for (dest, queue) in &mut queues {
-            let majority = self.mark(*dest, n_enough);
+            let majority = self.mark::<V>(*dest, clocks, n_enough).min(mark);
             while self.n_kept > most {
                 let Some((place, id)) = queue.pop_front_if(|(place, _)| *place <= majority) else {
                     break;
@@ -134,7 +166,8 @@ impl<V: Variant> Machine<V> {
         let n_before = records.len();
         let n_enough = if V::FORGET_EARLY { |_| 1 } else { base::majority };
         let most = if V::FORGET_EARLY { 0 } else { most };
-        self.retained.give_up(most, n_enough, |place, id| {
+        let bounds = (self.last, most);
+        self.retained.give_up::<V>(&self.clocks, bounds, n_enough, |place, id| {
             records.remove(id);
             *floor = place.max(*floor);
         });
@@ -145,7 +178,8 @@ impl<V: Variant> Machine<V> {
 
     /// A process says how far it has delivered.
     pub(super) fn hear_mark(&mut self, from: Pid, place: Place, now: Instant) {
-        if self.retained.hear(from, place) && self.retained.n_kept > 0 {
+        let knows = self.clocks[from.group.index()].seats.knows_from(from.rank);
+        if knows && self.retained.hear(from, place) && self.retained.n_kept > 0 {
             self.tell_later(now);
         }
     }
@@ -163,9 +197,16 @@ impl<V: Variant> Machine<V> {
             return;
         }
         self.tell_at = None;
-        let owed = core::mem::take(&mut self.owed);
+        if !self.has_begun {
+            // P21: its epoch's members are not known for good.
+            return self.tell_later(now);
+        }
+        let owed = mem::take(&mut self.owed);
         let to: GroupSet =
             owed.iter().filter(|group| self.told[group.index()] < self.last).collect();
+        let uninformed = to.difference(self.informed);
+        self.report_to(uninformed, host);
+        let to = to.difference(uninformed);
         if !to.is_empty() {
             to.iter().for_each(|group| self.told[group.index()] = self.last);
             host.send(To::Groups(to), &PrimcastWire::Delivered(self.last));
@@ -179,10 +220,11 @@ impl<V: Variant> Machine<V> {
             return;
         }
         self.fetch_at = now.plus(self.config.patience);
-        let (members, me) = (self.config.layout.members(self.me.group), self.me.rank);
+        let me = self.me.rank;
         let leader = self.current.proposer().filter(|leader| *leader != me);
-        let next = (self.fetched_from.unwrap_or(me).index() + 1) % members;
-        let rank = leader.unwrap_or(Rank::at(next));
+        let (voters, last) = (self.members.voters, self.fetched_from.unwrap_or(me));
+        let next = voters.iter().find(|rank| rank.index() > last.index()).or(voters.iter().next());
+        let Some(rank) = leader.or(next) else { return };
         self.fetched_from = Some(rank);
         if rank != me {
             let to = Pid { group: self.me.group, rank };
@@ -205,18 +247,24 @@ impl<V: Variant> Machine<V> {
         }
         let Some(app) = host.state() else { return };
         self.state_sent_at[from.rank.index()] = Some(now);
+        let state = Handover {
+            through: self.last,
+            floor: self.floor,
+            audience: self.audience,
+            seen: self.seen.clone(),
+            kept: self.kept(),
+            app,
+        };
+        host.send(To::One(from), &PrimcastWire::State(state));
+    }
+
+    /// What was delivered and is kept for others, with the final timestamps.
+    pub(super) fn kept(&self) -> Vec<(Timestamp, Arc<Message>)> {
         let kept = self.retained.queues.values().flatten().map(|((at, _), id)| {
             let record = self.records.get(*id).expect("it is kept");
             (*at, record.body.clone().expect("what was delivered was here"))
         });
-        let state = Handover {
-            through: self.last,
-            floor: self.floor,
-            seen: self.seen.clone(),
-            kept: kept.collect(),
-            app,
-        };
-        host.send(To::One(from), &PrimcastWire::State(state));
+        kept.collect()
     }
 
     /// The state of a member that has delivered more.
@@ -234,11 +282,19 @@ impl<V: Variant> Machine<V> {
         let leads = matches!(self.phase, Phase::Primary | Phase::Candidate);
         let is_in_order = leads || self.current.proposer() == Some(from);
         let (before, through) = (self.last, state.through);
-        if through <= before || !is_in_order {
+        // Where messages commute: what was delivered here must not be undone (P8). Whoever lacks
+        // some of it delivers it before long, and is asked again.
+        let keeps_ours = self.ahead.keys().all(|(_, id)| state.seen.contains(*id));
+        if through <= before || !is_in_order || !keeps_ours && !V::STATE_UNDOES {
             return;
         }
         host.install(&state.app, through);
         (self.seen, self.last) = (state.seen.clone(), through);
+        let is_ahead = |(at, message): &&(Timestamp, Arc<Message>)| (*at, message.id) > through;
+        let ahead = state.kept.iter().filter(is_ahead);
+        let ahead = ahead.map(|(at, message)| ((*at, message.id), message.dest)).collect();
+        let was_ahead = mem::replace(&mut self.ahead, ahead);
+        self.miss_cuts(host);
         let is_in_it =
             |id: &MessageId, record: &Record| !record.is_delivered && state.seen.contains(*id);
         for id in self.records.names(is_in_it) {
@@ -252,9 +308,11 @@ impl<V: Variant> Machine<V> {
         // its floor says so (P7). What waits to enter the log keeps its turn (P4).
         let mut kept = state.kept.clone();
         kept.sort_unstable_by_key(|(at, message)| (*at, message.id));
-        for (at, message) in kept.into_iter().filter(|(at, message)| (*at, message.id) > before) {
+        let is_new = |place: &Place| *place > before && !was_ahead.contains_key(place);
+        for (at, message) in kept.into_iter().filter(|(at, message)| is_new(&(*at, message.id))) {
             if let Some(record) = self.records.get_mut(message.id) {
                 record.body.get_or_insert_with(|| message.clone());
+                record.final_at = Some(at);
                 self.retained.keep(message.dest, (at, message.id), message.id);
             }
         }
@@ -270,8 +328,10 @@ impl<V: Variant> Machine<V> {
         self.floor = state.floor.max(self.floor);
         // Others may wait for a clock that this process would have had to pass in between.
         self.clock = self.clock.max(through.0);
+        self.audience = self.audience.union(state.audience);
         let to = self.audience.union(self.me.group.alone());
         self.report_at_least(through.0, to);
+        self.note_replaced(Some(&state.app));
         self.fetch_at = now;
         self.owed = self.owed.union(to);
         self.tell_later(now);

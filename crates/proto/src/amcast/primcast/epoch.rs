@@ -1,8 +1,8 @@
 //! Algorithm 3: how a group changes its primary.
 
-use super::{Logged, Machine, Phase, PrimcastWire, Promise};
+use super::{Beginning, Logged, Machine, Phase, PrimcastWire, Promise};
 use crate::amcast::variant::Variant;
-use crate::amcast::{Host, Pid, Place, Timestamp, To};
+use crate::amcast::{FOUNDER, Host, Members, Pid, Timestamp, To};
 use alloc::vec::Vec;
 use base::{Ballot, Instant, MemberSet, Rank};
 use core::mem;
@@ -11,12 +11,18 @@ impl<V: Variant> Machine<V> {
     /// Lines 57 to 60: Ω names this process.
     pub(super) fn stand<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
         let leads = matches!(self.phase, Phase::Primary | Phase::Candidate);
-        if self.trusted != Some(self.me.rank) || leads {
+        if self.trusted != Some(self.me.rank) || leads || !self.may_lead() {
             return;
         }
+        self.changing = None;
+        self.run(self.promised, now, host);
+    }
+
+    /// Asks for promises of an epoch above `floor`.
+    pub(super) fn run<H: Host<PrimcastWire>>(&mut self, floor: Ballot, now: Instant, host: &mut H) {
         self.say(Vec::new(), host); // under the promise that it was acknowledged under
         self.enter(Phase::Candidate, now);
-        let epoch = Ballot::above(self.promised, self.me.rank);
+        let epoch = Ballot::above(floor.max(self.promised), self.me.rank);
         self.promises.clear();
         self.promised = epoch;
         host.send(To::Groups(self.me.group.alone()), &PrimcastWire::NewEpoch(epoch));
@@ -34,6 +40,7 @@ impl<V: Variant> Machine<V> {
         Promise {
             clock: self.clock,
             current: self.current,
+            members: self.members,
             length: self.log_length,
             floor: self.floor(),
             log: log.collect(),
@@ -49,20 +56,31 @@ impl<V: Variant> Machine<V> {
         host: &mut H,
     ) {
         let Some(leader) = epoch.proposer() else { return };
+        if self.has_parted_from(from.rank) {
+            // It does not know, and would disturb for ever.
+            let incarnation = self.clocks[self.me.group.index()].seats.heard(from.rank);
+            host.send(To::One(from), &PrimcastWire::Parted(incarnation));
+            return;
+        }
         if epoch < self.promised {
             // Its candidate would wait for ever: the higher epoch's may be dead.
             host.send(To::One(from), &PrimcastWire::NewEpoch(self.promised));
             return;
         }
-        if epoch == self.promised || leader == self.me.rank {
+        if epoch > self.promised {
+            self.say(Vec::new(), host); // under the promise that it was acknowledged under
+            self.enter(Phase::Promised, now);
+            self.promised = epoch;
+        } else if self.current == epoch || from.rank != leader {
             return;
         }
-        self.say(Vec::new(), host); // under the promise that it was acknowledged under
-        self.enter(Phase::Promised, now);
-        self.promised = epoch;
-        let Promise { clock, current, length, floor, log } = self.promise();
+        if leader == self.me.rank {
+            // An earlier life of this seat asked for it: nobody leads it any more.
+            return;
+        }
+        let Promise { clock, current, members, length, floor, log } = self.promise();
         let to = Pid { group: self.me.group, rank: leader };
-        let promise = PrimcastWire::Promise { epoch, clock, current, length, floor, log };
+        let promise = PrimcastWire::Promise { epoch, clock, current, members, length, floor, log };
         host.send(To::One(to), &promise);
     }
 
@@ -82,9 +100,24 @@ impl<V: Variant> Machine<V> {
             return;
         }
         self.promises.insert(from, promise);
-        if self.promises.len() < self.config.layout.quorum(self.me.group) {
+        self.establish(now, host);
+    }
+
+    /// Lines 66 to 69, once enough have promised: those members' quorum whose epoch is the newest
+    /// that any of them has accepted (P20).
+    pub(super) fn establish<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
+        let Some(newest) = self.promises.values().max_by_key(|promise| promise.current) else {
+            return;
+        };
+        let (source, of) = (newest.current, newest.members);
+        let present = if V::OLDER_MEMBERS { self.members } else { of };
+        let Some(members) = self.next_members(source, present) else { return };
+        if !members.has(self.me.rank, self.incarnation) {
+            self.promises.clear();
+            self.enter(Phase::Promised, now);
             return;
         }
+        let epoch = self.promised;
         let promises = mem::take(&mut self.promises);
         let clock = if V::OWN_CLOCK_ONLY {
             self.clock
@@ -98,38 +131,63 @@ impl<V: Variant> Machine<V> {
         };
         let newest = promises.into_values().max_by_key(rank_of);
         let Promise { length, floor, log, .. } = newest.expect("a quorum is not empty");
-        let state = PrimcastWire::NewState { epoch, length, floor, log: log.clone(), clock };
-        host.send(To::Groups(self.me.group.alone()), &state);
-        self.on_new_state(epoch, (length, floor), &log, clock, now, host);
+        let changes = members != present;
+        let since = if changes { epoch } else { members.since };
+        let from = if changes { clock } else { members.from };
+        let members = Members { since, from, ..members };
+        let has_begun = false;
+        let beginning = Beginning { epoch, length, floor, log, clock, members, has_begun };
+        host.send(To::Groups(self.me.group.alone()), &PrimcastWire::NewState(beginning.clone()));
+        self.on_new_state(&beginning, now, host);
     }
 
     /// Lines 70 to 74.
     pub(super) fn on_new_state<H: Host<PrimcastWire>>(
         &mut self,
-        epoch: Ballot,
-        (length, floor): (u64, Place),
-        log: &[Logged],
-        clock: Timestamp,
+        beginning: &Beginning,
         now: Instant,
         host: &mut H,
     ) {
-        if epoch != self.promised || epoch <= self.current {
+        let epoch = beginning.epoch;
+        // Whoever wants its seat is told of epochs that it was not asked for.
+        let is_late = epoch > self.promised && self.join_at.is_some();
+        let is_seated = beginning.members.has(self.me.rank, self.incarnation);
+        if epoch != self.promised && !is_late || !is_seated {
             return;
         }
-        self.current = epoch;
+        if epoch == self.current {
+            // It is asked again: its ACCEPT was lost.
+            let group = self.me.group.alone();
+            let report = self.report(group);
+            host.send(To::Groups(group), &PrimcastWire::Accept { epoch, report });
+            if beginning.has_begun {
+                self.begin(now, host);
+            }
+            return;
+        }
+        if is_late {
+            self.enter(Phase::Promised, now);
+            self.promised = epoch;
+        }
+        (self.current, self.has_begun) = (epoch, false);
+        self.take_members(beginning.members);
         self.acked_upto = Timestamp::ZERO;
-        self.clock = self.clock.max(clock);
-        self.floor = floor.max(self.floor);
-        self.install(length, log, now);
+        self.clock = self.clock.max(beginning.clock);
+        self.floor = beginning.floor.max(self.floor);
+        self.install(beginning.length, &beginning.log, now);
+        self.note_replaced(None);
         self.clocks[self.me.group.index()].forget_before(epoch);
         let group = self.me.group.alone();
         let report = self.report(group);
         host.send(To::Groups(group), &PrimcastWire::Accept { epoch, report });
         self.on_accept(self.me.rank, epoch, now, host);
+        if beginning.has_begun {
+            self.begin(now, host);
+        }
     }
 
     /// The log is replaced; whatever follows from it is made anew.
-    fn install(&mut self, length: u64, log: &[Logged], now: Instant) {
+    pub(super) fn install(&mut self, length: u64, log: &[Logged], now: Instant) {
         self.waiting.clear();
         self.pending.clear();
         self.records.for_each(|record| {
@@ -161,10 +219,16 @@ impl<V: Variant> Machine<V> {
         self.accepts.entry(epoch).or_default().insert(from);
         self.accepts = self.accepts.split_off(&self.promised);
         let accepted = self.accepts.get(&self.current).copied().unwrap_or(MemberSet::EMPTY);
-        let members = self.config.layout.members(self.me.group);
-        let is_begun = accepted.is_majority_of(members)
+        let is_begun = self.members.has_quorum(accepted)
             || V::LEAD_WITHOUT_ACCEPTS && self.phase == Phase::Candidate;
-        if self.current != self.promised || !is_begun {
+        if is_begun {
+            self.begin(now, host);
+        }
+    }
+
+    /// A quorum of the present epoch's members has accepted it.
+    fn begin<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
+        if self.current != self.promised || self.has_lost(self.current) {
             return;
         }
         match self.phase {
@@ -172,12 +236,19 @@ impl<V: Variant> Machine<V> {
             Phase::Candidate => self.enter(Phase::Primary, now),
             Phase::Primary | Phase::Follower => return,
         }
+        self.has_begun = true;
+        self.be_seated();
+        self.tell_later(now);
         if self.phase == Phase::Primary {
             self.unproposed = self.records.names(|_, record| record.body.is_some());
         }
+        let chosen_before = Some(self.members.since).filter(|_| !V::NEVER_CHOSEN);
         for id in self.log.clone() {
             let record = self.records.known(id);
             let tuple = record.tuple.expect("it stands in the log");
+            if chosen_before.is_some_and(|since| tuple.0 < since) {
+                record.choose(self.me.group, tuple.0, tuple.1);
+            }
             // By name: the primary that proposed it may have died before it told everybody.
             let is_untold = record.named != Some(tuple.0) && !record.is_delivered;
             let (dest, is_delivered) = (record.dest, record.is_delivered);
@@ -193,6 +264,25 @@ impl<V: Variant> Machine<V> {
             // from ACCEPT: there the new epoch itself is the proof.)
             self.report_to(self.audience.without(self.me.group), host);
         }
+    }
+
+    /// Whoever was asked may have crashed, and come back without having heard it (P12): what was
+    /// said is said again, and answered again.
+    fn ask_again<H: Host<PrimcastWire>>(&self, host: &mut H) {
+        let epoch = self.promised;
+        let again = if self.current < epoch {
+            PrimcastWire::NewEpoch(epoch)
+        } else {
+            PrimcastWire::NewState(self.beginning())
+        };
+        host.send(To::Groups(self.me.group.alone()), &again);
+    }
+
+    /// The present epoch, for somebody who is not in it yet.
+    pub(super) fn beginning(&self) -> Beginning {
+        let Promise { clock, members, length, floor, log, .. } = self.promise();
+        let (epoch, has_begun) = (self.current, self.has_begun);
+        Beginning { epoch, length, floor, log, clock, members, has_begun }
     }
 
     /// Whether this process is not where Ω would have it.
@@ -213,12 +303,26 @@ impl<V: Variant> Machine<V> {
         }
         if self.is_unsettled() {
             self.phase_since = now;
+            if self.phase == Phase::Candidate {
+                self.give_up_change(now, host);
+            }
+            if self.phase == Phase::Candidate {
+                self.ask_again(host);
+            }
             self.stand(now, host);
             // Ω's choice may believe to lead, in an epoch that was overtaken by one whose leader
             // died before its NEW-EPOCH reached everybody.
             if let Some(leader) = self.trusted.filter(|leader| *leader != self.me.rank) {
                 let to = Pid { group: self.me.group, rank: leader };
                 host.send(To::One(to), &PrimcastWire::NewEpoch(self.promised));
+                if self.phase == Phase::Promised && self.lost > Ballot::NONE {
+                    host.send(To::One(to), &PrimcastWire::Stand(self.promised));
+                }
+                if self.phase == Phase::Promised && self.incarnation > FOUNDER {
+                    // NEW-STATE may have been said before its sender met this incarnation (T4).
+                    let (incarnation, promised) = (self.incarnation, self.promised);
+                    host.send(To::One(to), &PrimcastWire::Join { incarnation, promised });
+                }
             }
         }
     }

@@ -1,11 +1,12 @@
 //! PrimCast: genuine atomic multicast in three communication steps to every destination
 //! (paper 004, chapter 4; docs/protocols/primcast.md).
 //!
-//! Assumes: crash-stop processes, a quorum of each group lives; T1, T2 of [`crate::amcast`]; Ω of
-//! each group settles.
+//! Assumes: processes that stop for ever, or come back with what they wrote down (`stable`); a
+//! quorum of each group lives in the end; T1, T2 of [`crate::amcast`]; Ω of each group settles.
 //!
 //! Invariants:
 //! - P1 A process delivers in the order of (final timestamp, name). Asserted at each delivery.
+//!   Where messages commute those that conflict do (P14, `deliver`).
 //! - P2 Whoever acknowledges a proposal holds its message, so a decided timestamp never waits for a
 //!   message that died with its sender. By construction: `Machine::drain` stops at the first
 //!   proposal without one; asserted in `Machine::acknowledge`.
@@ -13,7 +14,10 @@
 //! - P4 Proposals of an epoch enter the log in the primary's order. By construction: one queue.
 //! - P5 Reported clocks never fall (`clocks`).
 //! - P9 What a follower acknowledges it names by epoch and timestamp alone (`acks`).
+//! - P16 A cut at a timestamp is exactly what is up to it (`cut`).
 //! - P6 to P8: what was delivered is forgotten, and never taken for new (`collect`).
+//! - P10 to P13: who comes back keeps its word (`stable`).
+//! - P17 to P21: groups change their members (`seats`, `change`).
 //!
 //! Global: validity, integrity, uniform agreement, total order, prefix order, genuineness, and with
 //! a rule of [`linear`](crate::amcast::linear) atomic global order: a checker each in the
@@ -43,31 +47,42 @@
 //! - One report of the sender's clock, under its promise, travels with every message to a group.
 
 mod acks;
+mod change;
+#[cfg(test)]
+mod change_tests;
 mod clocks;
 mod collect;
+mod cut;
+mod deliver;
+mod dispatch;
 mod epoch;
 mod order;
 mod record;
+mod seats;
+mod stable;
 #[cfg(test)]
 mod tests;
 mod wire;
 
-pub use wire::{Handover, Logged, PrimcastWire, Report};
+pub use wire::{Beginning, Handover, Logged, PrimcastWire, Report};
 
 use super::linear::{Horizon, Listed, Rule};
 use super::variant::{Sound, Variant};
-use super::wire::is_addressable;
+use super::wire::{Malformed, is_addressable};
 use super::{
-    About, Config, GroupSet, Host, Message, MessageId, Multicast, Pid, Place, Seen, Timestamp,
+    About, Config, FOUNDER, GroupSet, Host, Members, Message, MessageId, Multicast, NoChange,
+    NoCut, Pid, Place, Seen, Timestamp,
 };
 use acks::Acks;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use base::{Ballot, Instant, MemberSet, Rank};
+use base::{Ballot, Incarnation, Instant, MemberSet, Rank};
+use change::Change;
 use clocks::Clocks;
 use collect::Retained;
 use record::{Record, Records};
+use stable::Journal;
 
 /// What a process is in its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +98,7 @@ enum Phase {
 struct Promise {
     clock: Timestamp,
     current: Ballot,
+    members: Members,
     length: u64,
     floor: Place,
     log: Vec<Logged>,
@@ -135,9 +151,16 @@ pub struct Machine<V: Variant = Sound> {
     audience: GroupSet,
     /// What was listed to each group last (`hop`).
     listed: Vec<Vec<Listed>>,
+    /// Everything up to here was delivered (P15).
     last: Place,
+    /// What was delivered above it, since it commutes with what is pending, and for whom.
+    ahead: BTreeMap<Place, GroupSet>,
     /// What was delivered, for ever (P8).
     seen: Seen,
+    /// Timestamps at which somebody wants a cut (P16).
+    cuts: BTreeSet<Timestamp>,
+    /// When the group is asked (again) to raise its clocks for them.
+    raise_at: Option<Instant>,
     retained: Retained,
     /// What is missing in the log was delivered up to here (P7).
     floor: Place,
@@ -157,14 +180,45 @@ pub struct Machine<V: Variant = Sound> {
     /// When the present phase began.
     phase_since: Instant,
     wake_at: Option<Instant>,
+    /// `current` has begun here: a quorum has accepted it.
+    has_begun: bool,
+    /// What changes of what has to be on stable storage, if anybody writes it down.
+    journal: Option<Journal>,
+    /// What was said in epochs up to this one may have been lost with an earlier life (P11).
+    lost: Ballot,
+    /// It has come back: who has heard so.
+    returned_to: Option<GroupSet>,
+    /// Which life of its seat this is.
+    incarnation: Incarnation,
+    /// The members of `current`.
+    members: Members,
+    /// Groups that know them.
+    informed: GroupSet,
+    /// The change of members that comes with the epoch that this candidate asks for.
+    changing: Option<Change>,
+    /// Who wants a seat, and what it has promised.
+    joins: BTreeMap<Rank, (Incarnation, Ballot)>,
+    /// No change before: the last one was given up.
+    change_from: Instant,
+    /// Who shall go.
+    removal: Option<Rank>,
+    /// Whoever has delivered up to here holds what the last change left behind (P21).
+    held_from: Option<Place>,
+    /// It wants its seat: when it says so again.
+    join_at: Option<Instant>,
+    /// It is no member any more.
+    parted: bool,
 }
 
 impl<V: Variant> Machine<V> {
     /// Every message with a final timestamp up to here that is addressed to this group has been
     /// delivered (4.4.2, one lower than the listing, whose value can equal a pending timestamp).
+    /// Where messages commute others above may be, too.
     pub fn safe_ts(&self) -> Timestamp {
         let (primary, quorum) = self.own_clocks();
-        let pending = self.pending.first().map_or(Timestamp(u64::MAX), |(bound, _)| bound.before());
+        let quorum = if V::SAFE_TS_WITHOUT_QUORUM { primary } else { quorum };
+        let below = |bound: Timestamp| if V::SAFE_TS_PENDING { bound } else { bound.before() };
+        let pending = self.pending.first().map_or(Timestamp(u64::MAX), |(bound, _)| below(*bound));
         match self.takes_part() {
             true => primary.min(quorum).min(pending),
             // The log may be about to change, or begins above what was delivered here.
@@ -175,9 +229,7 @@ impl<V: Variant> Machine<V> {
     /// Lines 28 and 29: what the primary's clock and a quorum's clocks have passed.
     fn own_clocks(&self) -> (Timestamp, Timestamp) {
         let clocks = &self.clocks[self.me.group.index()];
-        let leader = self.current.proposer().expect("an epoch has a leader");
-        let primary = clocks.min_clock::<V>(leader, self.current);
-        (primary, clocks.quorum_clock_of::<V>(self.current))
+        (clocks.primary_clock::<V>(self.current), clocks.quorum_clock::<V>(self.current))
     }
 
     fn record(&mut self, id: MessageId, dest: GroupSet, now: Instant) -> &mut Record {
@@ -195,10 +247,16 @@ impl<V: Variant> Machine<V> {
 
     /// What follows from whatever has just happened.
     fn advance<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
+        if self.parted {
+            return;
+        }
+        self.say_returned(host);
+        self.change_if_due(now, host);
         self.fetch_if_behind(now, host);
         let proposes = self.phase == Phase::Primary && self.takes_part();
         let batches = if proposes { self.propose_all(host) } else { Vec::new() };
         self.drain();
+        self.raise_for_cuts(now, host);
         self.say(batches, host);
         self.try_deliver(now, host);
         self.collect(false, host);
@@ -212,8 +270,7 @@ impl<V: Variant> Machine<V> {
     /// The present report, addressed to `to`; it counts here at once if the own group is among
     /// them.
     fn report(&mut self, to: GroupSet) -> Report {
-        let is_primary =
-            self.phase == Phase::Primary || V::CANDIDATE_COUNTS && self.phase == Phase::Candidate;
+        let is_primary = self.phase == Phase::Primary;
         let epoch = if V::REPORT_CURRENT_EPOCH { self.current } else { self.promised };
         to.iter().for_each(|group| self.reported[group.index()] = self.clock);
         self.audience = self.audience.union(to);
@@ -221,9 +278,18 @@ impl<V: Variant> Machine<V> {
             self.hear(self.me, epoch, self.clock, is_primary, &[]);
         }
         let listed = if is_primary { self.list(to) } else { Vec::new() };
-        to.iter().for_each(|group| self.told[group.index()] = self.last);
-        let (clock, delivered) = (self.clock, self.last);
-        Report { epoch, clock, as_primary: is_primary, delivered, listed }
+        let knows = to.is_within(self.informed);
+        let members = (!knows && self.has_begun).then(|| {
+            // P17.
+            self.informed = self.informed.union(to);
+            Arc::new((self.current, self.members))
+        });
+        // What was delivered among members that they do not know says nothing to them (P21).
+        let delivered = if knows || members.is_some() { self.last } else { Place::default() };
+        if knows || members.is_some() {
+            to.iter().for_each(|group| self.told[group.index()] = self.last);
+        }
+        Report { epoch, clock: self.clock, as_primary: is_primary, delivered, listed, members }
     }
 
     /// Takes in what a process says about its clock.
@@ -253,6 +319,13 @@ impl<V: Variant> Machine<V> {
     }
 
     fn hear_report(&mut self, from: Pid, report: &Report, now: Instant) {
+        if let Some(told) = &report.members {
+            let seats = &mut self.clocks[from.group.index()].seats;
+            seats.learn(told.0, &told.1);
+            seats.is_told_by(from.rank);
+            // Who is waited for is another matter now: it looks what it may forget.
+            self.tell_later(now);
+        }
         self.hear_mark(from, report.delivered, now);
         self.hear(from, report.epoch, report.clock, report.as_primary, &report.listed);
     }
@@ -263,7 +336,12 @@ impl<V: Variant> Multicast for Machine<V> {
 
     const SURVIVES_CRASHES: bool = true;
 
+    const RECOVERS: bool = true;
+
+    const CHANGES_MEMBERS: bool = true;
+
     fn new(config: &Config, me: Pid) -> Machine<V> {
+        config.check().expect("the configuration is checked before it comes here");
         let layout = &config.layout;
         let n_groups = layout.n_groups();
         let epoch = Ballot::above(Ballot::NONE, Rank::at(0));
@@ -282,7 +360,11 @@ impl<V: Variant> Multicast for Machine<V> {
             unproposed: Vec::new(),
             pending: BTreeSet::new(),
             ask_at: None,
-            clocks: layout.groups().iter().map(|group| Clocks::new(group, layout)).collect(),
+            clocks: layout
+                .groups()
+                .iter()
+                .map(|group| Clocks::new(layout.members(group), epoch))
+                .collect(),
             acks: layout.groups().iter().map(|group| Acks::new(layout.members(group))).collect(),
             acked_upto: Timestamp::ZERO,
             owed_acks: GroupSet::EMPTY,
@@ -292,7 +374,10 @@ impl<V: Variant> Multicast for Machine<V> {
             audience: GroupSet::EMPTY,
             listed: alloc::vec![Vec::new(); n_groups],
             last: Place::default(),
+            ahead: BTreeMap::new(),
             seen: Seen::default(),
+            cuts: BTreeSet::new(),
+            raise_at: None,
             retained: Retained::new(layout),
             floor: Place::default(),
             told: alloc::vec![Place::default(); n_groups],
@@ -306,13 +391,27 @@ impl<V: Variant> Multicast for Machine<V> {
             accepts: BTreeMap::new(),
             phase_since: Instant::ZERO,
             wake_at: None,
+            has_begun: true,
+            journal: None,
+            lost: Ballot::NONE,
+            returned_to: None,
+            incarnation: FOUNDER,
+            members: Members::founders(layout.members(me.group), epoch),
+            informed: layout.groups(),
+            changing: None,
+            joins: BTreeMap::new(),
+            change_from: Instant::ZERO,
+            removal: None,
+            held_from: None,
+            join_at: None,
+            parted: false,
         }
     }
 
     fn on_start<H: Host<PrimcastWire>>(&mut self, message: &Arc<Message>, now: Instant, _: &mut H) {
         let is_ours = message.dest.contains(self.me.group);
         let is_ours = is_ours && is_addressable(message.dest, &self.config.layout);
-        if is_ours && !self.is_gone(message.id) {
+        if is_ours && !self.is_outside() && !self.is_gone(message.id) {
             self.learn(message, now);
         }
     }
@@ -324,68 +423,7 @@ impl<V: Variant> Multicast for Machine<V> {
         now: Instant,
         host: &mut H,
     ) {
-        if !self.config.layout.has(from) || from == self.me {
-            return;
-        }
-        let is_own = from.group == self.me.group;
-        match wire {
-            PrimcastWire::Ack { id, dest, epoch, ts, report } => {
-                let is_ours = dest.contains(self.me.group) && dest.contains(from.group);
-                if is_ours && is_addressable(*dest, &self.config.layout) {
-                    self.hear_report(from, report, now);
-                    self.on_ack(from, (*id, *dest), (*epoch, *ts), now);
-                }
-            }
-            PrimcastWire::Proposals { dest, epoch, batch, report } => {
-                let is_ours = dest.contains(self.me.group) && dest.contains(from.group);
-                if is_ours && is_addressable(*dest, &self.config.layout) {
-                    self.on_proposals(from, *dest, *epoch, batch, now);
-                    if let Some(report) = report {
-                        self.hear_report(from, report, now);
-                    }
-                }
-            }
-            PrimcastWire::Clock(report) => self.hear_report(from, report, now),
-            PrimcastWire::Acked { epoch, upto, report } => {
-                self.hear_report(from, report, now);
-                self.acks[from.group.index()].extend(from.rank, *epoch, *upto);
-            }
-            PrimcastWire::Raise { ts, to } => self.on_raise(*ts, *to),
-            PrimcastWire::Pull { id, dest, body } => {
-                if dest.contains(self.me.group) && is_addressable(*dest, &self.config.layout) {
-                    self.on_pull(from, (*id, *dest), *body, now, host);
-                }
-            }
-            PrimcastWire::Body(message) => {
-                // Only what was asked for: its destinations are known already.
-                if self.records.contains(message.id) {
-                    self.learn(message, now);
-                }
-            }
-            PrimcastWire::NewEpoch(epoch) if is_own => self.on_new_epoch(from, *epoch, now, host),
-            PrimcastWire::Promise { epoch, clock, current, length, floor, log } if is_own => {
-                let (clock, current, length, floor) = (*clock, *current, *length, *floor);
-                let promise = Promise { clock, current, length, floor, log: log.clone() };
-                self.on_promise(from.rank, *epoch, promise, now, host);
-            }
-            PrimcastWire::NewState { epoch, length, floor, log, clock } if is_own => {
-                self.on_new_state(*epoch, (*length, *floor), log, *clock, now, host);
-            }
-            PrimcastWire::Accept { epoch, report } if is_own => {
-                self.hear_report(from, report, now);
-                self.on_accept(from.rank, *epoch, now, host);
-            }
-            PrimcastWire::Delivered(place) => self.hear_mark(from, *place, now),
-            PrimcastWire::Fetch(last) if is_own => self.on_fetch(from, *last, now, host),
-            PrimcastWire::State(state) if is_own => self.on_state(from.rank, state, now, host),
-            // A group's epochs and states are nobody else's business.
-            PrimcastWire::NewEpoch(_)
-            | PrimcastWire::Promise { .. }
-            | PrimcastWire::NewState { .. }
-            | PrimcastWire::Accept { .. }
-            | PrimcastWire::Fetch(_)
-            | PrimcastWire::State(_) => {}
-        }
+        self.take(from, wire, now, host);
     }
 
     fn trust<H: Host<PrimcastWire>>(&mut self, leader: Rank, now: Instant, host: &mut H) {
@@ -401,9 +439,15 @@ impl<V: Variant> Multicast for Machine<V> {
         if self.wake_at.is_some_and(|at| at <= now) {
             self.wake_at = None;
         }
+        if self.is_outside() {
+            return self.join_if_due(now, host);
+        }
+        self.join_if_due(now, host);
         self.ask_for_what_is_missing(now, host);
         self.mend_epoch(now, host);
         self.tell_if_due(now, host);
+        self.fetch_if_behind(now, host);
+        self.raise_for_cuts(now, host);
     }
 
     fn settle<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
@@ -411,10 +455,16 @@ impl<V: Variant> Multicast for Machine<V> {
     }
 
     fn deadline(&self) -> Option<Instant> {
+        if self.is_outside() {
+            return self.join_at;
+        }
         let patience = self.config.patience;
         let phase = self.is_unsettled().then(|| self.phase_since.plus(patience));
         let fetch = self.is_behind().then_some(self.fetch_at);
-        [phase, self.ask_at, self.wake_at, self.tell_at, fetch].into_iter().flatten().min()
+        [phase, self.ask_at, self.wake_at, self.tell_at, self.raise_at, fetch, self.join_at]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     fn is_primary(&self) -> bool {
@@ -425,29 +475,62 @@ impl<V: Variant> Multicast for Machine<V> {
         Some(Machine::safe_ts(self))
     }
 
+    fn lowest_cut(&self) -> Option<Timestamp> {
+        Some(Machine::lowest_cut(self))
+    }
+
+    fn cut(&mut self, at: Timestamp, now: Instant) -> Result<(), NoCut> {
+        self.ask_for_cut(at, now)
+    }
+
     fn n_held(&self) -> Option<usize> {
         Some(Machine::n_held(self))
     }
 
+    fn stable(&mut self, out: &mut Vec<u8>) {
+        self.write_stable(out);
+    }
+
+    fn changes(&mut self, out: &mut Vec<u8>) {
+        self.write_changes(out);
+    }
+
+    fn restore<H: Host<PrimcastWire>>(
+        config: &Config,
+        me: Pid,
+        stable: &[u8],
+        changes: &[&[u8]],
+        now: Instant,
+        host: &mut H,
+    ) -> Result<Self, Malformed> {
+        Machine::read_back(config, me, stable, changes, now, host)
+    }
+
+    fn join(config: &Config, me: Pid, life: Incarnation, now: Instant) -> Option<Self> {
+        Some(Machine::as_newcomer(config, me, life, now))
+    }
+
+    fn meet(&mut self, who: Pid, life: Incarnation) {
+        self.on_meeting(who, life);
+    }
+
+    fn remove(&mut self, seat: Rank) -> Result<(), NoChange> {
+        self.ask_for_removal(seat)
+    }
+
+    fn members(&self) -> Option<(Members, bool)> {
+        Some((self.members, self.has_begun))
+    }
+
+    fn takes_part(&self) -> bool {
+        Machine::takes_part(self)
+    }
+
+    fn has_parted(&self) -> bool {
+        self.parted
+    }
+
     fn about(wire: &PrimcastWire) -> impl Iterator<Item = About> {
-        let (batch, one): (&[_], _) = match wire {
-            PrimcastWire::Proposals { batch, report: Some(_), .. } => (batch, Some(About::Clock)),
-            PrimcastWire::Proposals { batch, .. } => (batch, None),
-            PrimcastWire::Ack { id, .. } | PrimcastWire::Pull { id, .. } => {
-                (&[], Some(About::Message(*id)))
-            }
-            PrimcastWire::Body(message) => (&[], Some(About::Message(message.id))),
-            PrimcastWire::Clock(_)
-            | PrimcastWire::Acked { .. }
-            | PrimcastWire::Raise { .. }
-            | PrimcastWire::Delivered(_) => (&[], Some(About::Clock)),
-            PrimcastWire::NewEpoch(_)
-            | PrimcastWire::Promise { .. }
-            | PrimcastWire::NewState { .. }
-            | PrimcastWire::Accept { .. }
-            | PrimcastWire::Fetch(_)
-            | PrimcastWire::State(_) => (&[], Some(About::Group)),
-        };
-        batch.iter().map(|(id, _)| About::Message(*id)).chain(one)
+        dispatch::about(wire)
     }
 }

@@ -1,14 +1,13 @@
-//! Algorithm 2: proposing, acknowledging, delivering.
+//! Algorithm 2: proposing and acknowledging (delivering: `deliver`).
 
 use super::{Batch, Machine, PULLS_MAX, Phase, PrimcastWire};
-use crate::amcast::linear::{Listed, Rule, admits_by_clock};
+use crate::amcast::linear::{Listed, Rule};
 use crate::amcast::variant::Variant;
 use crate::amcast::{GroupId, GroupSet, Host, Message, MessageId, Pid, Place, Timestamp, To};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use base::{Ballot, Instant};
 use core::mem;
-use core::time::Duration;
 
 impl<V: Variant> Machine<V> {
     /// Line 33: the message is here.
@@ -29,11 +28,11 @@ impl<V: Variant> Machine<V> {
     pub(super) fn needs_proposal(&mut self, id: MessageId) -> bool {
         let own = self.me.group;
         let Some(record) = self.records.get_mut(id) else { return false };
-        let acks = &self.acks[own.index()];
+        let (acks, clocks) = (&self.acks[own.index()], &self.clocks[own.index()]);
         record.body.is_some()
             && record.tuple.is_none()
             && !record.is_delivered
-            && !record.is_decided::<V>(own, acks, &self.config.layout)
+            && !record.is_decided::<V>(own, acks, clocks)
     }
 
     /// Lines 35 to 39, for all messages that have come: those to the same groups one after another,
@@ -85,6 +84,7 @@ impl<V: Variant> Machine<V> {
         self.log.push(id);
         self.log_length += 1;
         self.records.known(id).tuple = Some((epoch, ts));
+        self.note_appended(id);
         self.expect(id, ts);
     }
 
@@ -105,9 +105,9 @@ impl<V: Variant> Machine<V> {
 
     /// What is known of a pending message counts: its bound may rise, and its final timestamp may
     /// be known from now on.
-    fn look_at(&mut self, id: MessageId) {
+    pub(super) fn look_at(&mut self, id: MessageId) {
         let record = self.records.known(id);
-        record.decide::<V>(&self.acks, &self.config.layout);
+        record.decide::<V>(&self.acks, &self.clocks);
         if let Some(bound) = record.bound {
             self.expect(id, bound);
         }
@@ -121,10 +121,11 @@ impl<V: Variant> Machine<V> {
         assert!(record.body.is_some() || V::ACK_WITHOUT_BODY, "P2");
         (record.acked, record.named) = (Some(epoch), Some(epoch));
         let dest = record.dest;
+        let chosen = self.is_chosen(epoch);
         let epoch = if V::REACK_IN_NEW_EPOCH { self.current } else { epoch };
-        record.vote::<V>((me.group, me.rank), epoch, ts);
+        self.records.known(id).vote::<V>((me.group, me.rank), epoch, ts);
         let report = self.report(dest);
-        let ack = PrimcastWire::Ack { id, dest, epoch, ts, report };
+        let ack = PrimcastWire::Ack { id, dest, epoch, ts, chosen, report };
         host.send(To::Groups(dest), &ack);
     }
 
@@ -183,7 +184,7 @@ impl<V: Variant> Machine<V> {
         now: Instant,
     ) {
         for (id, ts) in batch {
-            self.take_ack(from, (*id, dest), (epoch, *ts), now);
+            self.take_ack(from, (*id, dest), (epoch, *ts), true, now);
         }
         if let Some(highest) = batch.iter().map(|(_, ts)| *ts).max() {
             self.follow(from, dest, highest);
@@ -196,9 +197,13 @@ impl<V: Variant> Machine<V> {
         from: Pid,
         (id, dest): (MessageId, GroupSet),
         (epoch, ts): (Ballot, Timestamp),
+        (proposes, chosen): (bool, bool),
         now: Instant,
     ) {
-        if self.take_ack(from, (id, dest), (epoch, ts), now) {
+        if self.take_ack(from, (id, dest), (epoch, ts), proposes, now) {
+            if chosen {
+                self.records.known(id).choose(from.group, epoch, ts);
+            }
             self.follow(from, dest, ts);
         }
     }
@@ -209,13 +214,14 @@ impl<V: Variant> Machine<V> {
         from: Pid,
         (id, dest): (MessageId, GroupSet),
         (epoch, ts): (Ballot, Timestamp),
+        proposes: bool,
         now: Instant,
     ) -> bool {
         if self.is_gone(id) {
             return false;
         }
         self.record(id, dest, now).vote::<V>((from.group, from.rank), epoch, ts);
-        if from.group == self.me.group {
+        if from.group == self.me.group && (proposes || V::REPEAT_PROPOSALS) {
             self.on_proposal(from, id, epoch, ts);
         }
         true
@@ -246,7 +252,10 @@ impl<V: Variant> Machine<V> {
             Phase::Follower => true,
             // Promised, and the new epoch's state is here: the quorum of ACCEPTs is not. The
             // listing drops the proposal for ever.
-            Phase::Promised => self.promised == self.current && !V::DROP_WHILE_PROMISED,
+            Phase::Promised => {
+                let is_current = self.promised == self.current && !self.has_lost(self.current);
+                is_current && !V::DROP_WHILE_PROMISED
+            }
             Phase::Primary | Phase::Candidate => false,
         };
         // An acknowledgement that was asked for repeats what stands in the log already.
@@ -307,123 +316,18 @@ impl<V: Variant> Machine<V> {
         }
     }
 
-    pub(super) fn on_raise(&mut self, ts: Timestamp, to: GroupSet) {
-        let asked = !matches!(self.config.rule, Rule::Plain | Rule::Hop);
+    /// By another group for `all-groups`; by the own one for a cut (P16).
+    pub(super) fn on_raise(&mut self, from: Pid, ts: Timestamp, to: GroupSet) {
+        let is_own = from.group == self.me.group && to == self.me.group.alone();
+        let asked = is_own || !matches!(self.config.rule, Rule::Plain | Rule::Hop);
         if asked && to.is_within(self.config.layout.groups()) {
             self.clock = self.clock.max(ts);
             self.report_at_least(ts, to);
         }
     }
 
-    /// Lines 53 to 56. The first pending message is looked at, and only that one: what is known of
-    /// the others matters when it is their turn.
-    pub(super) fn try_deliver<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
-        while self.takes_part() {
-            let (primary, quorum) = self.own_clocks();
-            let primary = if V::NO_PRIMARY_CLOCK { Timestamp(u64::MAX) } else { primary };
-            let quorum = if V::NO_QUORUM_CLOCK { Timestamp(u64::MAX) } else { quorum };
-            self.horizon.raise(self.me.group, primary.min(quorum));
-            let Some((bound, id)) = self.first_pending() else { break };
-            self.look_at(id);
-            if self.first_pending() != Some((bound, id)) {
-                continue;
-            }
-            let is_next = self.is_final((bound, id))
-                && bound <= primary.min(quorum)
-                && self.is_admitted(bound, id, now, host);
-            if !is_next {
-                break;
-            }
-            self.deliver(bound, id, now, host);
-        }
-    }
-
-    fn first_pending(&mut self) -> Option<Place> {
-        if V::IGNORE_PENDING {
-            self.look_at_all();
-            return self.pending.iter().find(|place| self.is_final(**place)).copied();
-        }
-        self.pending.first().copied()
-    }
-
-    /// Whether a pending message is here, and this is its place. A bound above the final timestamp:
-    /// the log holds a proposal of an old epoch, and a newer epoch is on its way here.
-    fn is_final(&self, (bound, id): Place) -> bool {
-        let record = self.records.get(id).expect("it is pending");
-        record.body.is_some() && record.final_ts() == Some(bound)
-    }
-
-    fn deliver<H: Host<PrimcastWire>>(
-        &mut self,
-        at: Timestamp,
-        id: MessageId,
-        now: Instant,
-        host: &mut H,
-    ) {
-        assert!(self.last < (at, id), "P1: {id:?} at {at:?} comes after {:?}", self.last);
-        self.last = (at, id);
-        self.pending.remove(&(at, id));
-        let record = self.records.known(id);
-        record.bound = None;
-        record.is_delivered = true;
-        let message = record.body.clone().expect("only what is here is delivered");
-        assert!(!self.seen.contains(id), "P8: {id:?} is delivered twice");
-        self.seen.insert(id);
-        self.retained.keep(message.dest, (at, id), id);
-        self.owed = self.owed.union(message.dest);
-        self.tell_later(now);
-        host.deliver(&message, at);
-    }
-
-    /// Whether the rule for real time lets it through (LR1, LR2, LR3).
-    fn is_admitted<H: Host<PrimcastWire>>(
-        &mut self,
-        at: Timestamp,
-        id: MessageId,
-        now: Instant,
-        host: &mut H,
-    ) -> bool {
-        let dest = self.records.known(id).dest;
-        match self.config.rule {
-            Rule::Plain => true,
-            Rule::Hop => self.horizon.admits_by_hop((at, id), dest),
-            Rule::AllGroups => self.horizon.admits_by_all((at, id), dest),
-            Rule::CommitWait => {
-                if self.horizon.admits_by_all((at, id), dest) {
-                    return true;
-                }
-                let waited = host.real_clock().map(|clock| admits_by_clock::<V>(clock, at));
-                match waited {
-                    Some(Ok(())) => return true,
-                    Some(Err(wait)) => {
-                        let wake_at = now.plus(Duration::from_nanos(wait));
-                        self.wake_at = Some(self.wake_at.map_or(wake_at, |at| at.min(wake_at)));
-                    }
-                    None => self.ask_all_to_report(at, id, host),
-                }
-                false
-            }
-        }
-    }
-
-    /// `commit-wait` without an attested clock: every group is asked, once a message.
-    fn ask_all_to_report<H: Host<PrimcastWire>>(
-        &mut self,
-        at: Timestamp,
-        id: MessageId,
-        host: &mut H,
-    ) {
-        let record = self.records.known(id);
-        if !record.has_asked_all {
-            record.has_asked_all = true;
-            let own = self.me.group.alone();
-            let everybody = self.config.layout.groups();
-            host.send(To::Groups(everybody), &PrimcastWire::Raise { ts: at, to: own });
-        }
-    }
-
     /// `hop`: others want to know of everything that is pending.
-    fn look_at_all(&mut self) {
+    pub(super) fn look_at_all(&mut self) {
         let (primary, quorum) = self.own_clocks();
         self.horizon.raise(self.me.group, primary.min(quorum));
         let pending: Vec<MessageId> = self.pending.iter().map(|(_, id)| *id).collect();
@@ -506,16 +410,23 @@ impl<V: Variant> Machine<V> {
         if let Some(message) = record.body.as_ref().filter(|_| body) {
             host.send(To::One(from), &PrimcastWire::Body(message.clone()));
         }
+        if let Some(at) = record.final_at.filter(|_| record.is_delivered) {
+            host.send(To::One(from), &PrimcastWire::Final { id, at });
+        }
         let (Some((epoch, ts)), Some(acked)) = (record.tuple, record.acked) else { return };
         if acked == epoch {
             let dest = record.dest;
             // To one process only: for its group nothing was reported.
             let (reported, audience) = (self.reported.clone(), self.audience);
             let (told, listed) = (self.told.clone(), self.listed.clone());
+            let informed = self.informed;
+            // Who asks may not have been told what the rest of its group was.
+            self.informed = informed.without(from.group);
             let report = self.report(from.group.alone());
             (self.reported, self.audience) = (reported, audience);
-            (self.told, self.listed) = (told, listed);
-            host.send(To::One(from), &PrimcastWire::Ack { id, dest, epoch, ts, report });
+            (self.told, self.listed, self.informed) = (told, listed, informed);
+            let chosen = self.is_chosen(epoch);
+            host.send(To::One(from), &PrimcastWire::Ack { id, dest, epoch, ts, chosen, report });
         }
     }
 

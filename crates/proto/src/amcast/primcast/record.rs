@@ -1,8 +1,9 @@
 //! What one process knows of one message, and of all.
 
 use super::acks::Acks;
+use super::clocks::Clocks;
 use crate::amcast::variant::Variant;
-use crate::amcast::{GroupId, GroupSet, Layout, Message, MessageId, Timestamp};
+use crate::amcast::{GroupId, GroupSet, Message, MessageId, Timestamp};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -43,6 +44,8 @@ pub(super) struct Record {
     /// It waits to enter the log.
     pub(super) waits: bool,
     pub(super) is_delivered: bool,
+    /// Where it was delivered, here or by somebody who said so.
+    pub(super) final_at: Option<Timestamp>,
     /// All groups were asked to report (`commit-wait` without a clock).
     pub(super) has_asked_all: bool,
     /// When it was first heard of, or last asked about.
@@ -62,6 +65,7 @@ impl Record {
             bound: None,
             waits: false,
             is_delivered: false,
+            final_at: None,
             has_asked_all: false,
             asked_at: now,
         }
@@ -87,19 +91,35 @@ impl Record {
         self.proposals.push(Proposal { group, epoch, ts, by, is_decided: false });
     }
 
+    /// P19: this proposal stands in the log with which a later epoch began, among other members.
+    pub(super) fn choose(&mut self, group: GroupId, epoch: Ballot, ts: Timestamp) {
+        if !self.proposals.iter().any(|one| one.group == group && one.is_decided) {
+            self.proposals.retain(|one| one.group != group);
+            let by = MemberSet::EMPTY;
+            self.proposals.push(Proposal { group, epoch, ts, by, is_decided: true });
+            self.n_decided += 1;
+        }
+    }
+
     /// Line 10, for one group: whether its timestamp is decided.
     pub(super) fn is_decided<V: Variant>(
         &mut self,
         group: GroupId,
         acks: &Acks,
-        layout: &Layout,
+        clocks: &Clocks,
     ) -> bool {
-        let quorum = layout.quorum(group);
-        let quorum = if V::LOCAL_QUORUM_MINUS_ONE { quorum.max(2) - 1 } else { quorum };
-        let decided = self.proposals.iter().position(|one| {
-            let is_quorum = || one.by.union(acks.covering::<V>(one.epoch, one.ts)).len() >= quorum;
-            one.group == group && (one.is_decided || is_quorum())
-        });
+        let is_quorum = |one: &Proposal| {
+            // P17: by the members of the epoch in which it was proposed.
+            let Some(members) = clocks.seats.of::<V>(one.epoch) else { return false };
+            let quorum = members.quorum();
+            let quorum = if V::LOCAL_QUORUM_MINUS_ONE { quorum.max(2) - 1 } else { quorum };
+            let by = one.by.union(acks.covering::<V>(one.epoch, one.ts));
+            by.intersection(members.voters).len() >= quorum
+        };
+        let decided = self
+            .proposals
+            .iter()
+            .position(|one| one.group == group && (one.is_decided || is_quorum(one)));
         let Some(at) = decided else { return false };
         if !self.proposals[at].is_decided {
             self.proposals[at].is_decided = true;
@@ -110,10 +130,11 @@ impl Record {
     }
 
     /// Line 10, for every group that it is addressed to.
-    pub(super) fn decide<V: Variant>(&mut self, acks: &[Acks], layout: &Layout) {
+    pub(super) fn decide<V: Variant>(&mut self, acks: &[Acks], clocks: &[Clocks]) {
         if self.n_decided < self.dest.len() {
             for group in self.dest.iter() {
-                self.is_decided::<V>(group, &acks[group.index()], layout);
+                let at = group.index();
+                self.is_decided::<V>(group, &acks[at], &clocks[at]);
             }
         }
     }
@@ -121,12 +142,13 @@ impl Record {
     /// The largest local timestamp that is known to be decided: a lower bound of the final one.
     fn largest_local(&self) -> Timestamp {
         let decided = self.proposals.iter().filter(|one| one.is_decided);
-        decided.map(|one| one.ts).max().unwrap_or_default()
+        decided.map(|one| one.ts).chain(self.final_at).max().unwrap_or_default()
     }
 
     /// Line 12, as far as [`Record::decide`] has looked.
     pub(super) fn final_ts(&self) -> Option<Timestamp> {
-        (self.n_decided == self.dest.len()).then(|| self.largest_local())
+        let is_decided = self.n_decided == self.dest.len();
+        self.final_at.or_else(|| is_decided.then(|| self.largest_local()))
     }
 
     /// Lines 19 to 21, a proposal at `proposed` being known. Lines 22 and 23 are left out: they

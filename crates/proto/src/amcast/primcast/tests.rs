@@ -16,11 +16,19 @@ fn what_travels_comes_back() {
         as_primary: true,
         delivered: (Timestamp(70), id),
         listed: alloc::vec![listed],
+        members: Some(Arc::new((Ballot(9), Members::founders(3, Ballot(1))))),
     };
-    let message = Arc::new(Message { id, dest, after: Timestamp(2), payload: (*b"x").into() });
+    let message = Arc::new(Message { after: Timestamp(2), ..Message::new(id, dest, *b"x") });
     let log = alloc::vec![Logged { epoch: Ballot(1), ts: Timestamp(4), message: message.clone() }];
     for wire in [
-        PrimcastWire::Ack { id, dest, epoch: Ballot(1), ts: Timestamp(4), report: report.clone() },
+        PrimcastWire::Ack {
+            id,
+            dest,
+            epoch: Ballot(1),
+            ts: Timestamp(4),
+            chosen: true,
+            report: report.clone(),
+        },
         PrimcastWire::Clock(report.clone()),
         PrimcastWire::Proposals {
             dest,
@@ -37,22 +45,31 @@ fn what_travels_comes_back() {
             epoch: Ballot(10),
             clock: Timestamp(5),
             current: Ballot(1),
+            members: Members::founders(3, Ballot(1)),
             length: 8,
             floor: (Timestamp(3), id),
             log: log.clone(),
         },
-        PrimcastWire::NewState {
+        PrimcastWire::NewState(Beginning {
             epoch: Ballot(10),
             length: 8,
             floor: (Timestamp(3), id),
             log: log.clone(),
             clock: Timestamp(5),
-        },
+            members: Members::founders(3, Ballot(1)),
+            has_begun: true,
+        }),
+        PrimcastWire::Join { incarnation: Incarnation(3), promised: Ballot(12) },
+        PrimcastWire::Parted(Incarnation(2)),
         PrimcastWire::Delivered((Timestamp(9), id)),
+        PrimcastWire::Returned,
+        PrimcastWire::Final { id, at: Timestamp(9) },
+        PrimcastWire::Stand(Ballot(9)),
         PrimcastWire::Fetch((Timestamp(9), id)),
         PrimcastWire::State(Handover {
             through: (Timestamp(9), id),
             floor: (Timestamp(3), id),
+            audience: dest,
             seen: Seen::default(),
             kept: log.iter().map(|one| (Timestamp(8), one.message.clone())).collect(),
             app: alloc::vec![3],
@@ -88,15 +105,19 @@ fn pid(group: usize, rank: usize) -> Pid {
     Pid { group: GroupId::at(group), rank: Rank::at(rank) }
 }
 
-fn machine(me: Pid) -> Machine {
-    let config = Config {
+fn config() -> Config {
+    Config {
         layout: Layout::new(&[3, 3]),
         rule: Rule::Hop,
         hybrid: false,
         patience: core::time::Duration::from_millis(40),
+        commutes: false,
         retain: 100,
-    };
-    Machine::new(&config, me)
+    }
+}
+
+fn machine(me: Pid) -> Machine {
+    Machine::new(&config(), me)
 }
 
 /// The other group's primary gives a message 9.
@@ -107,14 +128,21 @@ fn remote_proposal() -> PrimcastWire {
         dest: GroupSet::all(2),
         epoch,
         ts: Timestamp(9),
+        chosen: false,
         report: Report {
             epoch,
             clock: Timestamp(9),
             as_primary: true,
             delivered: Default::default(),
             listed: Vec::new(),
+            members: None,
         },
     }
+}
+
+/// Who everybody is when the system begins.
+fn founders() -> Members {
+    Members::founders(3, Ballot::above(Ballot::NONE, Rank::at(0)))
 }
 
 /// Line 50: a process that has promised must not lend its clock to the epoch before.
@@ -144,6 +172,7 @@ fn a_new_primary_reports_again() {
         epoch,
         clock: Timestamp(3),
         current: Ballot::above(Ballot::NONE, Rank::at(0)),
+        members: founders(),
         length: 0,
         floor: Default::default(),
         log: Vec::new(),
@@ -157,6 +186,7 @@ fn a_new_primary_reports_again() {
         as_primary: false,
         delivered: Default::default(),
         listed: Vec::new(),
+        members: None,
     };
     let accept = PrimcastWire::Accept { epoch, report };
     machine.on_wire(pid(0, 2), &accept, Instant(4), &mut sent);
@@ -165,4 +195,83 @@ fn a_new_primary_reports_again() {
     let (to, report) = sent.reports().last().expect("it reports again");
     assert!(report.as_primary && report.clock == Timestamp(9));
     assert_eq!(to, To::Groups(GroupId::at(1).alone()));
+}
+
+fn acks(sent: &Sent) -> usize {
+    sent.0.iter().filter(|(_, wire)| matches!(wire, PrimcastWire::Ack { .. })).count()
+}
+
+/// What a machine wrote down, read back, and asked about a message that NEW-STATE had brought.
+fn acknowledges_after_a_crash<V: Variant>(has_begun: bool) -> bool {
+    let mut sent = Sent::default();
+    let mut machine = Machine::<V>::new(&config(), pid(0, 1));
+    let (mut whole, mut changes) = (Vec::new(), Vec::new());
+    machine.stable(&mut whole);
+    let first = machine.current;
+    let epoch = Ballot::above(machine.promised, Rank::at(2));
+    machine.on_wire(pid(0, 2), &PrimcastWire::NewEpoch(epoch), Instant(1), &mut sent);
+    let id = MessageId { sender: 1, sequence: 1 };
+    let dest = GroupId::at(0).alone();
+    let message = Arc::new(Message::new(id, dest, *b"x"));
+    let log = alloc::vec![Logged { epoch: first, ts: Timestamp(4), message }];
+    let (floor, clock) = (Place::default(), Timestamp(4));
+    let (members, has_begun_before) = (founders(), false);
+    let state = PrimcastWire::NewState(Beginning {
+        epoch,
+        length: 1,
+        floor,
+        log,
+        clock,
+        members,
+        has_begun: has_begun_before,
+    });
+    machine.on_wire(pid(0, 2), &state, Instant(2), &mut sent);
+    if has_begun {
+        let (clock, delivered) = (Timestamp(4), Place::default());
+        let (as_primary, listed, members) = (false, Vec::new(), None);
+        let report = Report { epoch, clock, as_primary, delivered, listed, members };
+        let accept = PrimcastWire::Accept { epoch, report };
+        machine.on_wire(pid(0, 2), &accept, Instant(3), &mut sent);
+    }
+    machine.settle(Instant(4), &mut sent);
+    machine.changes(&mut changes);
+    let mut sent = Sent::default();
+    let all: [&[u8]; 1] = [&changes];
+    let restored = Machine::<V>::restore(&config(), pid(0, 1), &whole, &all, Instant(5), &mut sent);
+    let mut machine = restored.expect("it wrote that");
+    assert_eq!((machine.promised, machine.current), (epoch, epoch), "P10");
+    machine.settle(Instant(5), &mut sent);
+    let returned = sent.0.iter().filter(|(_, wire)| *wire == PrimcastWire::Returned);
+    assert_eq!(returned.count(), 1, "P12");
+    let pull = PrimcastWire::Pull { id, dest, body: false };
+    machine.on_wire(pid(0, 2), &pull, Instant(6), &mut sent);
+    acks(&sent) > 0
+}
+
+#[test]
+fn p13_what_an_epoch_that_has_not_begun_brought_is_not_acknowledged() {
+    #[derive(Clone, Debug)]
+    enum AckUnbegun {}
+    impl Variant for AckUnbegun {
+        const NAME: &'static str = "ACK_UNBEGUN";
+        const ACK_UNBEGUN: bool = true;
+    }
+    assert!(acknowledges_after_a_crash::<Sound>(true));
+    assert!(!acknowledges_after_a_crash::<Sound>(false), "P13");
+    assert!(acknowledges_after_a_crash::<AckUnbegun>(false), "the bug says too much");
+}
+
+/// Lost bytes, or others', are no state.
+#[test]
+fn what_nobody_wrote_is_refused() {
+    let mut whole = Vec::new();
+    machine(pid(0, 1)).stable(&mut whole);
+    let mut host = Sent::default();
+    let mut read = |whole: &[u8], changes: &[&[u8]]| {
+        Machine::<Sound>::restore(&config(), pid(0, 1), whole, changes, Instant(1), &mut host)
+            .is_ok()
+    };
+    assert!(read(&whole, &[]));
+    assert!(!read(&whole[1..], &[]) && !read(&whole[..whole.len() - 1], &[]));
+    assert!(!read(&whole, &[&[9]]));
 }

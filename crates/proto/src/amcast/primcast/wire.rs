@@ -2,10 +2,10 @@
 
 use crate::amcast::linear::{Listed, encode_listed};
 use crate::amcast::wire::{Malformed, Reader, Wire, list, number};
-use crate::amcast::{GroupSet, Message, MessageId, Place, Seen, Timestamp};
+use crate::amcast::{GroupSet, Members, Message, MessageId, Place, Seen, Timestamp};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use base::Ballot;
+use base::{Ballot, Incarnation};
 
 /// What a process says about its clock, alone or with something else.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +20,27 @@ pub struct Report {
     pub delivered: Place,
     /// If so, and if the rule is `hop`: its undelivered proposals that concern others.
     pub listed: Vec<Listed>,
+    /// An epoch that has begun, and its members: if those who are told this do not know yet.
+    pub members: Option<Arc<(Ballot, Members)>>,
+}
+
+/// How an epoch begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Beginning {
+    /// Which epoch.
+    pub epoch: Ballot,
+    /// How many tuples the log ever had.
+    pub length: u64,
+    /// What is missing in it was delivered up to here.
+    pub floor: Place,
+    /// Those that are left.
+    pub log: Vec<Logged>,
+    /// No clock of this epoch is below.
+    pub clock: Timestamp,
+    /// Its members.
+    pub members: Members,
+    /// A quorum of them has accepted it.
+    pub has_begun: bool,
 }
 
 /// One tuple of a log (the listings' T), with its message.
@@ -40,6 +61,9 @@ pub struct Handover {
     pub through: Place,
     /// What is missing in the sender's log was delivered up to here.
     pub floor: Place,
+    /// Groups that share messages with this one, as far as the sender knows: whoever takes the
+    /// state owes them word of how far it has delivered.
+    pub audience: GroupSet,
     /// Which messages are in it.
     pub seen: Seen,
     /// Those of them that the sender still remembers, with their final timestamps.
@@ -61,6 +85,8 @@ pub enum PrimcastWire {
         epoch: Ballot,
         /// The timestamp.
         ts: Timestamp,
+        /// A later epoch began with it, among other members: it is decided.
+        chosen: bool,
         /// The sender's clock.
         report: Report,
     },
@@ -114,6 +140,8 @@ pub enum PrimcastWire {
         clock: Timestamp,
         /// The epoch that its log belongs to.
         current: Ballot,
+        /// The members of that epoch.
+        members: Members,
         /// How many tuples its log ever had.
         length: u64,
         /// What is missing in it was delivered up to here.
@@ -122,18 +150,7 @@ pub enum PrimcastWire {
         log: Vec<Logged>,
     },
     /// The epoch begins here.
-    NewState {
-        /// Which.
-        epoch: Ballot,
-        /// How many tuples the log ever had.
-        length: u64,
-        /// What is missing in it was delivered up to here.
-        floor: Place,
-        /// Those that are left.
-        log: Vec<Logged>,
-        /// No clock of this epoch is below.
-        clock: Timestamp,
-    },
+    NewState(Beginning),
     /// The sender is in this epoch. It counts as a report, since NEW-STATE may have raised the
     /// clock.
     Accept {
@@ -144,28 +161,81 @@ pub enum PrimcastWire {
     },
     /// The sender has delivered up to here.
     Delivered(Place),
+    /// The sender has come back: what it was told is lost.
+    Returned,
+    /// The sender has delivered this message at this final timestamp.
+    Final {
+        /// Which.
+        id: MessageId,
+        /// Where.
+        at: Timestamp,
+    },
+    /// The sender cannot follow in any epoch up to this one: begin another.
+    Stand(Ballot),
     /// The sender has delivered up to here, and others have forgotten what it lacks.
     Fetch(Place),
     /// What a member needs that has fallen behind.
     State(Handover),
+    /// The sender is of this incarnation, has promised so much, and wants the seat that it sits on.
+    Join {
+        /// Its incarnation.
+        incarnation: Incarnation,
+        /// What it has promised.
+        promised: Ballot,
+    },
+    /// This incarnation is no member any more, and never will be.
+    Parted(Incarnation),
 }
 
 impl Wire for Report {
     fn encode(&self, out: &mut Vec<u8>) {
         self.epoch.encode(out);
         self.clock.encode(out);
-        out.push(u8::from(self.as_primary));
+        out.push(u8::from(self.as_primary) | u8::from(self.members.is_some()) << 1);
         place(self.delivered, out);
         encode_listed(&self.listed, out);
+        if let Some(told) = &self.members {
+            told.0.encode(out);
+            told.1.encode(out);
+        }
     }
 
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Report {
+        let (epoch, clock) = (Ballot::decode(from)?, Timestamp::decode(from)?);
+        let flags = from.byte()?;
+        if flags > 3 {
+            return Err(Malformed);
+        }
+        let delivered = read_place(from)?;
+        let listed = from.list(Listed::decode)?;
+        let members = match flags & 2 {
+            0 => None,
+            _ => Some(Arc::new((Ballot::decode(from)?, Members::decode(from)?))),
+        };
+        Ok(Report { epoch, clock, as_primary: flags & 1 == 1, delivered, listed, members })
+    }
+}
+
+impl Wire for Beginning {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.epoch.encode(out);
+        number(self.length, out);
+        place(self.floor, out);
+        list(&self.log, out, Wire::encode);
+        self.clock.encode(out);
+        self.members.encode(out);
+        out.push(u8::from(self.has_begun));
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Beginning {
             epoch: Ballot::decode(from)?,
+            length: from.number()?,
+            floor: read_place(from)?,
+            log: from.list(Logged::decode)?,
             clock: Timestamp::decode(from)?,
-            as_primary: from.flag()?,
-            delivered: read_place(from)?,
-            listed: from.list(Listed::decode)?,
+            members: Members::decode(from)?,
+            has_begun: from.flag()?,
         })
     }
 }
@@ -190,6 +260,7 @@ impl Wire for Handover {
     fn encode(&self, out: &mut Vec<u8>) {
         place(self.through, out);
         place(self.floor, out);
+        self.audience.encode(out);
         self.seen.encode(out);
         list(&self.kept, out, |(at, message), out| {
             at.encode(out);
@@ -203,6 +274,7 @@ impl Wire for Handover {
         Ok(Handover {
             through: read_place(from)?,
             floor: read_place(from)?,
+            audience: GroupSet::decode(from)?,
             seen: Seen::decode(from)?,
             kept: from.list(|from| Ok((Timestamp::decode(from)?, Wire::decode(from)?)))?,
             app: from.bytes()?.to_vec(),
@@ -213,12 +285,13 @@ impl Wire for Handover {
 impl Wire for PrimcastWire {
     fn encode(&self, out: &mut Vec<u8>) {
         match self {
-            PrimcastWire::Ack { id, dest, epoch, ts, report } => {
+            PrimcastWire::Ack { id, dest, epoch, ts, chosen, report } => {
                 out.push(0);
                 id.encode(out);
                 dest.encode(out);
                 epoch.encode(out);
                 ts.encode(out);
+                out.push(u8::from(*chosen));
                 report.encode(out);
             }
             PrimcastWire::Clock(report) => {
@@ -266,22 +339,19 @@ impl Wire for PrimcastWire {
                 out.push(5);
                 epoch.encode(out);
             }
-            PrimcastWire::Promise { epoch, clock, current, length, floor, log } => {
+            PrimcastWire::Promise { epoch, clock, current, members, length, floor, log } => {
                 out.push(6);
                 epoch.encode(out);
                 clock.encode(out);
                 current.encode(out);
+                members.encode(out);
                 number(*length, out);
                 place(*floor, out);
                 list(log, out, Wire::encode);
             }
-            PrimcastWire::NewState { epoch, length, floor, log, clock } => {
+            PrimcastWire::NewState(beginning) => {
                 out.push(7);
-                epoch.encode(out);
-                number(*length, out);
-                place(*floor, out);
-                list(log, out, Wire::encode);
-                clock.encode(out);
+                beginning.encode(out);
             }
             PrimcastWire::Accept { epoch, report } => {
                 out.push(8);
@@ -292,6 +362,16 @@ impl Wire for PrimcastWire {
                 out.push(9);
                 place(*through, out);
             }
+            PrimcastWire::Returned => out.push(14),
+            PrimcastWire::Final { id, at } => {
+                out.push(15);
+                id.encode(out);
+                at.encode(out);
+            }
+            PrimcastWire::Stand(upto) => {
+                out.push(16);
+                upto.encode(out);
+            }
             PrimcastWire::Fetch(last) => {
                 out.push(10);
                 place(*last, out);
@@ -299,6 +379,15 @@ impl Wire for PrimcastWire {
             PrimcastWire::State(state) => {
                 out.push(11);
                 state.encode(out);
+            }
+            PrimcastWire::Join { incarnation, promised } => {
+                out.push(17);
+                number(incarnation.0, out);
+                promised.encode(out);
+            }
+            PrimcastWire::Parted(incarnation) => {
+                out.push(18);
+                number(incarnation.0, out);
             }
         }
     }
@@ -310,6 +399,7 @@ impl Wire for PrimcastWire {
                 dest: GroupSet::decode(from)?,
                 epoch: Ballot::decode(from)?,
                 ts: Timestamp::decode(from)?,
+                chosen: from.flag()?,
                 report: Report::decode(from)?,
             },
             1 => PrimcastWire::Clock(Report::decode(from)?),
@@ -325,17 +415,12 @@ impl Wire for PrimcastWire {
                 epoch: Ballot::decode(from)?,
                 clock: Timestamp::decode(from)?,
                 current: Ballot::decode(from)?,
+                members: Members::decode(from)?,
                 length: from.number()?,
                 floor: read_place(from)?,
                 log: from.list(Logged::decode)?,
             },
-            7 => PrimcastWire::NewState {
-                epoch: Ballot::decode(from)?,
-                length: from.number()?,
-                floor: read_place(from)?,
-                log: from.list(Logged::decode)?,
-                clock: Timestamp::decode(from)?,
-            },
+            7 => PrimcastWire::NewState(Beginning::decode(from)?),
             8 => {
                 PrimcastWire::Accept { epoch: Ballot::decode(from)?, report: Report::decode(from)? }
             }
@@ -347,6 +432,16 @@ impl Wire for PrimcastWire {
                 upto: Timestamp::decode(from)?,
                 report: Report::decode(from)?,
             },
+            14 => PrimcastWire::Returned,
+            15 => {
+                PrimcastWire::Final { id: MessageId::decode(from)?, at: Timestamp::decode(from)? }
+            }
+            16 => PrimcastWire::Stand(Ballot::decode(from)?),
+            17 => PrimcastWire::Join {
+                incarnation: Incarnation(from.number()?),
+                promised: Ballot::decode(from)?,
+            },
+            18 => PrimcastWire::Parted(Incarnation(from.number()?)),
             13 => {
                 let (dest, epoch) = (GroupSet::decode(from)?, Ballot::decode(from)?);
                 let mut ts = 0u64;
@@ -363,11 +458,11 @@ impl Wire for PrimcastWire {
     }
 }
 
-fn place(at: Place, out: &mut Vec<u8>) {
+pub(super) fn place(at: Place, out: &mut Vec<u8>) {
     at.0.encode(out);
     at.1.encode(out);
 }
 
-fn read_place(from: &mut Reader<'_>) -> Result<Place, Malformed> {
+pub(super) fn read_place(from: &mut Reader<'_>) -> Result<Place, Malformed> {
     Ok((Timestamp::decode(from)?, MessageId::decode(from)?))
 }

@@ -151,10 +151,20 @@ pub(super) struct Group<V: Variant> {
     world: World,
     members: Vec<Option<Durable<V>>>,
     now: Instant,
+    peer_works: bool,
 }
 
 impl<V: Variant> Group<V> {
     pub(super) fn new(n: usize) -> Group<V> {
+        Group::over(n, false)
+    }
+
+    /// Posting to a peer wakes it.
+    pub(super) fn new_over_links_that_wake(n: usize) -> Group<V> {
+        Group::over(n, true)
+    }
+
+    fn over(n: usize, peer_works: bool) -> Group<V> {
         let n_words = Places::new(At(0), n, &SHAPE).end().0 as usize;
         let world = World {
             memory: vec![vec![0; n_words]; n],
@@ -165,7 +175,7 @@ impl<V: Variant> Group<V> {
             wakes: vec![MemberSet::EMPTY; n],
             ..World::default()
         };
-        let mut group = Group { world, members: Vec::new(), now: Instant(1) };
+        let mut group = Group { world, members: Vec::new(), now: Instant(1), peer_works };
         group.members.resize_with(n, || None);
         (0..n).for_each(|member| group.start(member, Start::Bootstrap));
         group
@@ -187,7 +197,7 @@ impl<V: Variant> Group<V> {
             start,
             timing: crate::node::Timing::default(),
             memory_outlives_process: false,
-            peer_works: false,
+            peer_works: self.peer_works,
         };
         let machine = Durable::new(&config, At(0), &SHAPE, &mut View(&mut self.world, member));
         self.members[member] = Some(machine.expect("the disk fits"));
@@ -285,6 +295,19 @@ impl<V: Variant> Group<V> {
             _ => false,
         };
         self.world.inboxes[to].iter().filter(is_vote).count()
+    }
+
+    pub(super) fn now(&self) -> Instant {
+        self.now
+    }
+
+    pub(super) fn hasten(&mut self, member: usize, prefix: Prefix) {
+        self.act(member, |machine, now, host| machine.hasten(prefix, now, host));
+    }
+
+    /// Whether a leader waits for nothing in particular.
+    pub(super) fn is_settled(&self, member: usize) -> bool {
+        self.member(member).released_at().is_none()
     }
 
     pub(super) fn snapshotted(&mut self, member: usize, prefix: Prefix) {

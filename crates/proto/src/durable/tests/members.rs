@@ -316,3 +316,32 @@ fn who_knows_that_its_log_is_behind_does_not_try_to_lead() {
     let voters = late.electors().expect("known");
     assert!(!voters.contains(Rank::at(2)), "it counts by what it was told");
 }
+
+/// A candidate that counts on a disk which is gone, while members that were removed long ago go on
+/// asking the new disk on that seat, each time by a higher ballot.
+// L1
+#[test]
+fn a_candidate_that_is_outbid_again_and_again_stands_aside() {
+    let mut group = Group::<Sound>::led(3, 0);
+    group.change(0, Change::Remove(Rank::at(2))).expect("nothing else is under way");
+    group.run(30);
+    group.follow(0);
+    group.power_cut(1);
+    group.join(1, Incarnation(2));
+    group.power_cut(2);
+    group.lead(0);
+    let outsider = (Rank::at(2), FIRST);
+    let stands_aside = (0..10).any(|_| {
+        // Less than one candidacy waits for.
+        group.run(100);
+        assert!(!group.holds_office(0), "nobody's vote counts but its own");
+        let ballot = Ballot::above(group.member(0).highest, Rank::at(2));
+        group.request_vote(1, outsider, ballot, (Ballot::NONE, Prefix::ZERO));
+        !group.member(0).can_lead()
+    });
+    assert!(stands_aside, "everybody trusts it, and nobody else tries");
+    // What Ω makes of that; and it is not for good.
+    group.follow(0);
+    group.run(200);
+    assert!(group.member(0).can_lead());
+}

@@ -12,7 +12,7 @@ fn ballots_around_a_restart<V: Variant>() -> (Ballot, Ballot) {
     let before = group.machines[0].status().ballot;
     let mut view = View { world: &mut group.world, me: 0 };
     group.machines[0] = Machine::new(&config(0, Start::Reattach), At(0), &SHAPE, &mut view);
-    group.machines[0].install(Prefix(0), None, group.now, &mut view);
+    group.machines[0].install(Prefix(0), Some(head()), group.now, &mut view);
     group.lead(0);
     (before, group.machines[0].status().ballot)
 }
@@ -62,4 +62,59 @@ fn i8_without_the_survey_the_sleeper_would_lead() {
         group.leads(2)
     });
     assert!(misled);
+}
+
+/// Member 2 takes over with the help of member 1 alone, and reads the value that member 1 returned
+/// for the first of `missed` slots only when the old leader's value for the next use of that place
+/// has arrived there, too. What member 0 had delivered for that slot, and what member 2 does.
+fn values_around_a_next_use<V: Variant>(missed: u8) -> (Vec<u8>, Option<Vec<u8>>) {
+    let mut group = Group::<V>::new();
+    group.lead(0);
+    group.settle(&EVERYBODY);
+    for n in 0..20 {
+        group.propose(0, &[n]).expect("room");
+        group.settle(&EVERYBODY);
+    }
+    let first = group.machines[2].applied.next_slot();
+    group.hold(0, 2);
+    group.hold(1, 2);
+    group.hold(2, 0);
+    for n in 0..missed {
+        group.propose(0, &[100 + n]).expect("room");
+        group.settle(&[0, 1]);
+    }
+    group.hold(0, 1);
+    while group.propose(0, b"of a later slot").is_ok() {}
+    group.lead(2);
+    let area_words = group.machines[0].places.area_words as usize;
+    let is_of_value =
+        |verb: &Verb| matches!(verb, Verb::Read { n_words, .. } if *n_words == area_words);
+    for _ in 0..100 {
+        group.hold(2, 1);
+        group.now = group.now.plus(Duration::from_micros(100));
+        group.step(2);
+        if group.world.links[2][1].iter().any(is_of_value) {
+            group.release(0, 1);
+        }
+        group.release(2, 1);
+    }
+    let at = first.0 as usize;
+    (group.world.delivered[0][at].clone(), group.world.delivered[2].get(at).cloned())
+}
+
+#[test]
+fn i5_a_value_that_a_word_refers_to_outlives_the_next_use_of_its_place() {
+    enum Overwriting {}
+    impl Variant for Overwriting {
+        const NAME: &'static str = "WRITE_LIVE_AREA";
+        const WRITE_LIVE_AREA: bool = true;
+    }
+    let agree = |(was, is): (Vec<u8>, Option<Vec<u8>>)| is.is_none_or(|is| is == was);
+    for missed in 8..=14 {
+        assert!(agree(values_around_a_next_use::<Sound>(missed)), "{missed} missed");
+    }
+    let taken_over =
+        (8..=14).filter(|missed| values_around_a_next_use::<Sound>(*missed).1.is_some());
+    assert!(taken_over.count() > 0, "the case that is to be shown");
+    assert!((8..=14).any(|missed| !agree(values_around_a_next_use::<Overwriting>(missed))));
 }

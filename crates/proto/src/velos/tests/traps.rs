@@ -90,7 +90,7 @@ fn i4_a_state_that_arrives_in_the_middle_of_a_term_ends_the_term() {
     group.world.memory[0][fact..fact + 2].fill(0);
     // A state that member 0 asked for before it led comes from member 1.
     let mut view = View { world: &mut group.world, me: 0 };
-    group.machines[0].install(Prefix(1), None, group.now, &mut view);
+    group.machines[0].install(Prefix(1), Some(head()), group.now, &mut view);
     group.settle(&[0, 2]);
     assert!(!group.values(2).contains(&&b"losing"[..]), "vouched for by a ballot that lost");
 }
@@ -121,6 +121,70 @@ fn a_read_may_take_as_long_as_a_round_trip_and_ends_with_the_links() {
         }
     }
     assert!(group.world.notes[0].contains(&Note::ReadRefused(Ticket(8))));
+}
+
+#[test]
+fn a_read_that_is_overtaken_by_decision_after_decision_waits_no_longer_each_time() {
+    let mut group = Group::<Sound>::new();
+    group.lead(0);
+    group.settle(&EVERYBODY);
+    group.propose(0, b"first").expect("room");
+    group.read(2, 7);
+    let overtaken = |group: &Group<Sound>| {
+        let notes = &group.world.notes[2];
+        !notes.iter().any(|note| matches!(note, Note::ReadReady(_) | Note::ReadRefused(_)))
+    };
+    // Whenever the follower looks, one slot more is decided and the next may be: it looks again,
+    // a hundred times within the time that a check may take.
+    for _ in 0..100 {
+        group.step(0);
+        group.propose(0, b"next").expect("room");
+        group.now = group.now.plus(Duration::from_micros(10));
+        group.step(2);
+        assert!(overtaken(&group), "the case that is to be shown");
+    }
+    group.settle(&EVERYBODY);
+    assert!(group.world.notes[2].contains(&Note::ReadReady(Ticket(7))));
+}
+
+#[test]
+fn whoever_accepted_the_last_use_of_a_place_is_not_asked_to_promise_for_the_next() {
+    let mut group = Group::<Sound>::new();
+    group.lead(0);
+    group.settle(&EVERYBODY);
+    let cas_of_one_value = |group: &mut Group<Sound>| {
+        group.hold_all(0);
+        group.propose(0, b"value").expect("room");
+        let is_cas = |verb: &&Verb| matches!(verb, Verb::Cas { .. });
+        let n = (0..3).map(|to| group.world.links[0][to].iter().filter(is_cas).count());
+        let n: Vec<usize> = n.collect();
+        group.release_all(0);
+        group.settle(&EVERYBODY);
+        n
+    };
+    // A value's accept, and the first promise for a slot ahead.
+    assert_eq!(cas_of_one_value(&mut group), [2, 2, 2]);
+    for _ in 0..SHAPE.ring_slots {
+        cas_of_one_value(&mut group);
+    }
+    assert_eq!(cas_of_one_value(&mut group), [1, 1, 1], "the accept alone");
+    // One that does not answer has accepted nothing: it has to promise again.
+    group.hold(0, 2);
+    for _ in 0..2 * SHAPE.ring_slots {
+        group.propose(0, b"value").expect("room");
+        group.settle(&[0, 1]);
+    }
+    let next = group.machines[0].applied.next_slot();
+    let is_vouched = |group: &mut Group<Sound>, by: usize| {
+        group.machines[0].cell(next).vouched.contains(Rank::at(by))
+    };
+    assert!(is_vouched(&mut group, 1) && !is_vouched(&mut group, 2));
+    group.release(0, 2);
+    group.settle(&EVERYBODY);
+    assert!(is_vouched(&mut group, 2), "and it does");
+    group.propose(0, b"for all").expect("room");
+    group.settle(&EVERYBODY);
+    assert_eq!(group.word(2, next.0), group.word(0, next.0));
 }
 
 #[test]
@@ -170,4 +234,106 @@ fn a_late_acceptors_refusal_of_what_is_long_applied_deposes_nobody() {
         assert_eq!(group.machines[0].counters.deposed, 0, "member 1 was {n} values late");
         assert!(group.leads(0));
     }
+}
+
+/// Whether the own acceptor's word refers to a whole value when it has accepted by message.
+fn own_value_is_there<V: Variant>() -> bool {
+    let mut group = Group::<V>::overflow();
+    group.hold(2, 2);
+    let slot = group.propose(2, b"x").expect("member 2 leads");
+    let view = View { world: &mut group.world, me: 2 };
+    let machine = &group.machines[2];
+    let word = machine.own_word(slot, &view);
+    let (proposer, area) = word.tag.place().expect("accepted");
+    let mut words = [0; value::HEADER_WORDS + 1];
+    view.load_into(machine.places.area(slot, proposer, area), &mut words);
+    value::decode(&words).is_some_and(|(label, payload)| label.slot == slot && payload == b"x")
+}
+
+#[test]
+fn what_the_own_acceptor_accepts_by_message_is_there_before_it_answers() {
+    enum Later {}
+    impl Variant for Later {
+        const NAME: &'static str = "OWN_VALUE_LATER";
+        const PACKING: Packing = Narrow::PACKING;
+        const OWN_VALUE_LATER: bool = true;
+    }
+    assert!(own_value_is_there::<Narrow>());
+    assert!(!own_value_is_there::<Later>());
+}
+
+/// Members 0, which leads, and 1 have decided a value, and nothing of that has reached member 2.
+fn decided_by_two() -> Group<Sound> {
+    let mut group = Group::<Sound>::new();
+    group.lead(0);
+    group.settle(&EVERYBODY);
+    group.hold(0, 2);
+    group.propose(0, b"a").expect("room");
+    group.settle(&[0, 1]);
+    assert_eq!(group.values(1), [b"a"]);
+    group
+}
+
+#[test]
+fn a_follower_that_the_leader_does_not_reach_learns_from_the_others_word() {
+    let mut group = decided_by_two();
+    // Member 1 says what it has applied; member 2 reads what that was.
+    (0..30).for_each(|_| group.settle(&[1, 2]));
+    assert_eq!(group.values(2), [b"a"]);
+}
+
+#[test]
+fn who_can_read_no_majority_for_long_asks_for_a_state() {
+    let mut group = decided_by_two();
+    // The value is lost on its way, the news of it is not; and nobody's words can be read.
+    group.break_link(0, 2);
+    group.break_link(2, 0);
+    group.break_link(2, 1);
+    group.release(0, 2);
+    group.event(0, Event::LinkUp(Rank::at(2)));
+    group.settle(&[0]);
+    let needs = |group: &Group<Sound>| {
+        group.world.notes[2].iter().any(|note| matches!(note, Note::NeedState(_)))
+    };
+    group.step(2);
+    assert!(!needs(&group), "the links may come back in a moment");
+    group.now = group.now.plus(Duration::from_millis(100));
+    group.step(2);
+    assert!(group.machines[2].decided_known() > group.machines[2].applied);
+    assert!(needs(&group));
+}
+
+/// Who recovers nearly a ring shows a horizon beyond the place of its first slots' next use. An
+/// acceptor whose word was mispredicted is surveyed for them again, when they are long applied.
+#[test]
+fn i8_a_candidate_does_not_lag_behind_its_own_horizon() {
+    let mut group = Group::<Sound>::new();
+    group.hold(1, 2);
+    group.lead(1);
+    // Member 2 answers the first CAS; what follows on its link waits.
+    let is_cas = |verb: &Verb| matches!(verb, Verb::Cas { .. });
+    let first = group.world.links[1][2].iter().position(is_cas).expect("prepares");
+    group.world.let_through(1, 2, first + 1);
+    group.settle(&[0, 1]);
+    assert!(group.leads(1));
+    let slot = Slot::ZERO;
+    let number = group.machines[1].n_terms;
+    for n in 0..14u8 {
+        group.propose(1, &[n]).expect("room");
+        group.settle(&[0, 1]);
+    }
+    let cell = &group.machines[1].cells[0];
+    assert!(
+        cell.slot == slot && cell.prepared.contains(Rank::at(2)),
+        "the place is not used again"
+    );
+    let shown = group.machines[1].places.horizons().plus(1).0 as usize;
+    // The next step, with which the place of slot 1 is used again.
+    let horizon = group.world.memory[1][shown] + 2;
+    assert!(slot::is_recycled(slot, 16, &[horizon]), "{horizon}");
+    let token = tokens::make(tokens::SURVEY, number, slot.0);
+    let outcome = Outcome::Read(&[0, horizon, 0, 0, 0, 0, 0]);
+    group.event(1, Event::Completed { from: Rank::at(2), token, outcome });
+    assert!(group.leads(1), "it lags behind itself");
+    assert!(group.machines[1].applied.contains(slot));
 }

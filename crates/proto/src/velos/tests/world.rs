@@ -79,6 +79,21 @@ impl Host for View<'_> {
 }
 
 impl World {
+    /// Nothing that is on its way from `from` to `to` takes effect.
+    pub(super) fn lose(&mut self, from: usize, to: usize) {
+        for verb in self.links[from][to].drain(..) {
+            let token = match verb {
+                Verb::Write { token, .. } | Verb::Cas { token, .. } => token,
+                Verb::Read { token, .. } => Some(token),
+                Verb::Message(_) => None,
+            };
+            if let Some(token) = token {
+                let (from_peer, outcome) = (Rank::at(to), Outcome::Unknown);
+                self.inboxes[from].push(Event::Completed { from: from_peer, token, outcome });
+            }
+        }
+    }
+
     pub(super) fn let_through(&mut self, from: usize, to: usize, n: usize) {
         for _ in 0..n {
             let Some(verb) = self.links[from][to].pop_front() else { return };

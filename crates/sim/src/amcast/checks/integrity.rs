@@ -12,6 +12,7 @@ pub(super) fn check(history: &History) -> Result<(), String> {
             Happened::Multicast(id) => {
                 multicast.insert(*id);
             }
+            Happened::Cut { .. } => {}
             Happened::Delivered { by, id, .. } => {
                 if !multicast.contains(id) {
                     return Err(format!("{by:?} delivers {id:?}, which nobody multicast"));

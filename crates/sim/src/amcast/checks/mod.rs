@@ -7,6 +7,7 @@ mod integrity;
 mod prefix_order;
 mod realtime;
 mod relation;
+mod snapshots;
 mod timestamps;
 mod total_order;
 mod validity;
@@ -33,6 +34,8 @@ pub enum Property {
     AtomicGlobalOrder,
     /// Final timestamps are agreed on, rise, and are above what the sender asked for.
     Timestamps,
+    /// A snapshot at a timestamp is exactly what is up to it.
+    Snapshots,
     /// What was delivered everywhere is forgotten.
     Bounded,
     /// The machine's own assertions.
@@ -50,6 +53,7 @@ impl fmt::Display for Property {
             Property::Genuineness => "genuineness",
             Property::AtomicGlobalOrder => "atomic global order",
             Property::Timestamps => "timestamps",
+            Property::Snapshots => "snapshots",
             Property::Bounded => "bounded memory",
             Property::Panic => "an assertion of the machine",
         })
@@ -90,6 +94,7 @@ pub fn judge(history: &History, promised: Promised) -> Result<(), Violation> {
     prefix_order::check(history).map_err(fail(Property::PrefixOrder))?;
     total_order::check(history).map_err(fail(Property::TotalOrder))?;
     timestamps::check(history).map_err(fail(Property::Timestamps))?;
+    snapshots::check(history).map_err(fail(Property::Snapshots))?;
     if promised.realtime {
         realtime::check(history).map_err(fail(Property::AtomicGlobalOrder))?;
     }

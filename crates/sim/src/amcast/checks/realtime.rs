@@ -28,7 +28,7 @@ pub(super) fn check(history: &History) -> Result<(), String> {
             Happened::Delivered { id, .. } if seen.insert(*id) => {
                 relation.relate(Node::Message(*id), now);
             }
-            Happened::Delivered { .. } => continue,
+            Happened::Delivered { .. } | Happened::Cut { .. } => continue,
         }
         if let Some(last) = last.replace(now) {
             relation.relate(last, now);

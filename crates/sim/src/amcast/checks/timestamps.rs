@@ -1,11 +1,13 @@
 //! The timestamped interface (4.4.2): one final timestamp for each message, above what its sender
-//! asked for, and rising in each process's order (equal ones by name).
+//! asked for, and rising in each process's order (equal ones by name). Where messages commute it
+//! rises from each one to those after it that conflict with it.
 
 use crate::amcast::history::History;
-use proto::amcast::Timestamp;
+use proto::amcast::{MessageId, Timestamp};
 use std::collections::BTreeMap;
 
 pub(super) fn check(history: &History) -> Result<(), String> {
+    let is_total = history.is_total();
     let mut agreed: BTreeMap<_, Timestamp> = BTreeMap::new();
     for (process, order) in history.deliveries() {
         for (id, ts) in &order {
@@ -18,9 +20,14 @@ pub(super) fn check(history: &History) -> Result<(), String> {
                 return Err(format!("{id:?} has {ts:?}, not above {after:?}"));
             }
         }
-        let rises = |pair: &[(_, Timestamp)]| (pair[0].1, pair[0].0) < (pair[1].1, pair[1].0);
-        if let Some(pair) = order.windows(2).find(|pair| !rises(pair)) {
-            return Err(format!("{process:?} delivers {:?} before {:?}", pair[0], pair[1]));
+        let rises =
+            |a: &(MessageId, Timestamp), b: &(MessageId, Timestamp)| (a.1, a.0) < (b.1, b.0);
+        for (at, one) in order.iter().enumerate() {
+            let next = order[at + 1..].iter().take(if is_total { 1 } else { usize::MAX });
+            let falls = |later: &&_| !rises(one, later) && history.conflict(one.0, later.0);
+            if let Some(later) = next.clone().find(falls) {
+                return Err(format!("{process:?} delivers {one:?} before {later:?}"));
+            }
         }
     }
     Ok(())

@@ -1,0 +1,100 @@
+//! Directories that are opened again.
+
+use super::*;
+use base::{Incarnation, NodeId};
+
+const DISKS: [u64; MAX_MEMBERS] = [7; MAX_MEMBERS];
+
+fn identity() -> Identity {
+    Identity { cluster: 5, node: NodeId(1), incarnation: Incarnation(1) }
+}
+
+fn open(path: &Path, begins: bool) -> io::Result<(Journal, Option<Found>)> {
+    Journal::open(path, &identity(), begins, 1 << 20)
+}
+
+fn whole(lives: u64, n_bytes: usize) -> Found {
+    let (stable, app) = (vec![1; n_bytes], vec![2; 3]);
+    let members = vec![Kept { group: 4, stable, app, changes: Vec::new() }];
+    Found { lives, disks: DISKS, members }
+}
+
+fn change(journal: &mut Journal, bytes: &[u8]) {
+    let changes = [(GroupId::at(4), bytes.to_vec())];
+    assert!(journal.keep(&DISKS, &changes, || None).unwrap(), "it waits for its sync");
+}
+
+fn held(n_delivered: u64) -> Held {
+    Held { marks: Default::default(), n_delivered, views: Vec::new() }
+}
+
+/// Pumps until everything of a turn may be known.
+fn released(journal: &mut Journal) -> Held {
+    let until = std::time::Instant::now() + Duration::from_secs(60);
+    loop {
+        assert!(std::time::Instant::now() < until, "the disk never answers");
+        if let Some(held) = journal.pump(Instant::ZERO).unwrap() {
+            return held;
+        }
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn k3_a_whole_and_what_changed_since_come_back() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("node");
+    let (mut journal, found) = open(&path, true).unwrap();
+    let disk = journal.disk();
+    assert!(found.is_none());
+    journal.begin_whole(&whole(1, 10));
+    change(&mut journal, b"before");
+    // Longer than one entry.
+    change(&mut journal, &vec![9; PIECE_BYTES + 7]);
+    journal.finish().unwrap();
+    drop(journal);
+    let (mut journal, found) = open(&path, false).unwrap();
+    let found = found.unwrap();
+    assert_eq!((journal.disk(), found.lives, found.disks), (disk, 1, DISKS));
+    let kept = &found.members[0];
+    assert_eq!((kept.group, kept.stable.len(), &kept.app[..]), (4, 10, &[2, 2, 2][..]));
+    assert_eq!(kept.changes, [b"before".to_vec(), vec![9; PIECE_BYTES + 7]]);
+    // A second whole of several pieces, with changes between them.
+    journal.begin_whole(&whole(2, 3 * PIECE_BYTES));
+    change(&mut journal, b"after");
+    journal.finish().unwrap();
+    drop(journal);
+    let (_, found) = open(&path, false).unwrap();
+    let found = found.unwrap();
+    let kept = &found.members[0];
+    assert_eq!((found.lives, kept.stable.len()), (2, 3 * PIECE_BYTES));
+    assert_eq!(kept.changes, [b"after"]);
+}
+
+#[test]
+fn k2_what_a_turn_said_waits_for_its_sync_and_for_all_before() {
+    let place = tempfile::tempdir().unwrap();
+    let (mut journal, _) = open(&place.path().join("node"), true).unwrap();
+    journal.begin_whole(&whole(1, 10));
+    journal.finish().unwrap();
+    assert!(!journal.keep(&DISKS, &[], || Some(held(1))).unwrap(), "nothing to wait for");
+    let changes = [(GroupId::at(4), b"x".to_vec())];
+    assert!(journal.keep(&DISKS, &changes, || Some(held(2))).unwrap());
+    // Nothing new changed: it waits with what is before it.
+    assert!(journal.keep(&DISKS, &[], || Some(held(3))).unwrap());
+    assert_eq!(released(&mut journal).n_delivered, 3);
+    assert!(!journal.keep(&DISKS, &[], || Some(held(4))).unwrap());
+}
+
+#[test]
+fn a_directory_is_begun_once_and_reopened_by_its_node_only() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("node");
+    assert!(open(&path, false).is_err(), "nobody began it");
+    drop(open(&path, true).unwrap());
+    let (_, found) = open(&path, false).unwrap();
+    assert!(found.is_none(), "it died before anybody had heard of it");
+    assert!(open(&path, true).is_err(), "who begins again has forgotten what it promised");
+    let other = Identity { node: NodeId(2), ..identity() };
+    assert!(Journal::open(&path, &other, false, 1).is_err());
+}

@@ -1,0 +1,113 @@
+//! One member of a group on its node, and how it is written down and comes back.
+
+use crate::application::Application;
+use crate::desk::MemberView;
+use crate::disk::{Found, Kept};
+use crate::world::{Stage, World};
+use base::{Instant, MemberSet, Rank};
+use proto::amcast::{Config, FOUNDER, Multicast, Pid};
+use proto::omega::Omega;
+use std::io;
+
+/// One member that lives here.
+#[derive(Debug)]
+pub(crate) struct Member<M> {
+    pub(crate) pid: Pid,
+    pub(crate) machine: M,
+    pub(crate) omega: Omega,
+    /// Where its group lives, by rank.
+    pub(crate) nodes: Vec<Rank>,
+    pub(crate) delivered: u64,
+    /// It is a member, and has what others have forgotten. A newcomer is not at first.
+    pub(crate) is_seated: bool,
+    /// Its group has had other members than the founders.
+    has_changed: bool,
+}
+
+impl<M: Multicast> Member<M> {
+    pub(crate) const fn new(
+        pid: Pid,
+        machine: M,
+        omega: Omega,
+        nodes: Vec<Rank>,
+        is_seated: bool,
+    ) -> Member<M> {
+        Member { pid, machine, omega, nodes, delivered: 0, is_seated, has_changed: false }
+    }
+
+    /// Has Ω name members only, and none before it could lead. `leaves` if others shall lead.
+    pub(crate) fn follow_members(&mut self, leaves: bool) {
+        self.is_seated |= self.machine.takes_part();
+        let Some((members, _)) = self.machine.members() else { return };
+        let n = self.nodes.len();
+        let sits = |rank: Rank| members.has(rank, FOUNDER);
+        // A newcomer knows none yet: it follows whom the others follow.
+        let is_known = !members.voters.is_empty();
+        self.has_changed |= is_known && !Rank::all(n).all(sits);
+        if self.has_changed && is_known {
+            self.omega.set_voters(members.voters, MemberSet::EMPTY);
+        }
+        self.omega.set_able(self.is_seated && !leaves && !self.machine.has_parted());
+    }
+
+    /// The nodes that vote in its group, as far as it knows.
+    fn voters(&self) -> MemberSet {
+        let all = || self.nodes.iter().copied().collect();
+        let Some((members, _)) = self.machine.members() else { return all() };
+        members.voters.iter().filter_map(|rank| self.nodes.get(rank.index()).copied()).collect()
+    }
+
+    pub(crate) fn view(&self) -> MemberView {
+        MemberView {
+            group: self.pid.group,
+            rank: self.pid.rank,
+            is_primary: self.machine.is_primary(),
+            trusted: self.omega.trusted(),
+            safe_ts: self.machine.safe_ts(),
+            delivered: self.delivered,
+            is_seated: self.is_seated,
+            voters: self.voters(),
+        }
+    }
+}
+
+/// A member as an earlier life of its node wrote it down; what its application had and was given
+/// since waits to be handed over.
+pub(crate) fn comes_back<M: Multicast, A: Application>(
+    member: &mut Member<M>,
+    config: &Config,
+    found: &Found,
+    world: &mut World<M::Wire>,
+    app: &mut A,
+) -> io::Result<()> {
+    let group = member.pid.group;
+    let other = || io::Error::other("the data directory is of another configuration");
+    let kept = found.members.iter().find(|kept| kept.group == group.index()).ok_or_else(other)?;
+    world.acting = member.pid;
+    world.install(&kept.app);
+    let mut stage = Stage { world, app };
+    let changes: Vec<&[u8]> = kept.changes.iter().map(Vec::as_slice).collect();
+    let restored =
+        M::restore(config, member.pid, &kept.stable, &changes, Instant::ZERO, &mut stage);
+    member.machine = restored.map_err(io::Error::other)?;
+    Ok(())
+}
+
+/// Everything that the members here have to know again.
+pub(crate) fn whole<M: Multicast, A: Application>(
+    lives: u64,
+    members: &mut [Member<M>],
+    world: &World<M::Wire>,
+    app: &mut A,
+) -> Found {
+    let members = members.iter_mut().map(|member| {
+        let group = member.pid.group;
+        let (mut stable, mut state) = (Vec::new(), Vec::new());
+        member.machine.stable(&mut stable);
+        if let Some(of) = world.state(group, app) {
+            of.encode(&mut state);
+        }
+        Kept { group: group.index(), stable, app: state, changes: Vec::new() }
+    });
+    Found { lives, disks: world.streams.disks(), members: members.collect() }
+}

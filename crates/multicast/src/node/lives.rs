@@ -1,0 +1,188 @@
+//! Incarnations of nodes: which one this process is, whom its members meet, and who has to go.
+//!
+//! A node that died with its memory comes back as another *incarnation*. Its members ask their
+//! groups for their seats (docs/protocols/primcast.md, "Members"); the groups' primaries remove
+//! their predecessors and seat them, and states come from the living.
+//!
+//! - N6 No two processes are the same incarnation of a node, and each is above those before. It is
+//!   the time in microseconds, but above the last one that stands in the node's region, where it
+//!   is put before anybody hears of it. One process at a time owns that region (`region`, I4), so
+//!   as long as the region is there the clock does not matter. Where it is gone (a clean stop, a
+//!   reboot) only a clock that was set back can lead below an earlier incarnation: that is refused
+//!   by whoever met the earlier one (`stream`, S6), and being equal to the microsecond is refused
+//!   there by the name of the life (S2).
+//! - N7 Members meet an incarnation before anything of it is handed to them, and nothing of an
+//!   earlier one is handed to them after that (the machines' T4). By `Node::meet_newcomers`,
+//!   before records are taken, and S6.
+//! - N8 Who shall go is named with its incarnation, so that a wish that is late removes no
+//!   successor. By `Node::remove_members`.
+
+use super::Node;
+use crate::application::Application;
+use crate::disk::{Found, Journal};
+use crate::system::System;
+use base::{At, Incarnation, Instant, MemberSet, Rank};
+use fabric::Fabric;
+use proto::amcast::{Config, FOUNDER, Multicast, Pid};
+use proto::omega;
+use std::io;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Where a node comes from.
+#[derive(Debug)]
+pub(crate) enum Origin {
+    /// It begins with its system.
+    Founder,
+    /// It has been there before and remembers nothing.
+    Newcomer,
+    /// From its disk, with what an earlier life wrote there.
+    Disk(Box<Journal>, Option<Found>),
+}
+
+/// Where in its own region a node keeps its incarnation.
+pub(super) fn place(system: &System) -> At {
+    At(omega::N_WORDS * system.groups.len() as u32)
+}
+
+/// Which incarnation this process is (N6).
+pub(super) fn begin<F: Fabric>(
+    fabric: &mut F,
+    system: &System,
+    origin: &Origin,
+) -> io::Result<Incarnation> {
+    let last = fabric.load(place(system));
+    let incarnation = match origin {
+        Origin::Newcomer => {
+            let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            next_incarnation(last, since.as_micros() as u64)
+        }
+        Origin::Founder | Origin::Disk(..) if last > FOUNDER.0 => {
+            return Err(io::Error::other(
+                "this node came back as a new incarnation before, so it is no founder: start it \
+                 as another one (Start::Anew)",
+            ));
+        }
+        Origin::Founder | Origin::Disk(..) => FOUNDER,
+    };
+    fabric.store(place(system), incarnation.0);
+    Ok(incarnation)
+}
+
+fn next_incarnation(last: u64, unix_us: u64) -> Incarnation {
+    Incarnation(unix_us.max(last.max(FOUNDER.0) + 1))
+}
+
+/// The machine of one member here.
+pub(super) fn machine<M: Multicast>(
+    config: &Config,
+    pid: Pid,
+    incarnation: Incarnation,
+) -> io::Result<M> {
+    if incarnation == FOUNDER {
+        return Ok(M::new(config, pid));
+    }
+    let machine = M::join(config, pid, incarnation, Instant::ZERO);
+    machine.ok_or_else(|| io::Error::other("groups of this protocol keep their members"))
+}
+
+impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
+    /// N7: tells the members here who speaks on other nodes.
+    pub(super) fn meet_newcomers(&mut self) {
+        for node in self.world.streams.take_met().iter() {
+            self.meet(node);
+        }
+    }
+
+    /// All members of `node`, this one too, are of the incarnation that is known now.
+    pub(super) fn meet(&mut self, node: Rank) {
+        let incarnation = self.world.streams.incarnation(node);
+        let places = &self.world.places;
+        for group in places.hosted(node).iter() {
+            let Some(who) = places.member(node, group) else { continue };
+            for member in &mut self.members {
+                member.machine.meet(who, incarnation);
+            }
+        }
+    }
+
+    /// What the application wants removed; all nodes hear of it, so that it does not depend on who
+    /// leads.
+    pub(super) fn take_removals(&mut self) -> bool {
+        let wanted = std::mem::replace(&mut self.desk.removals, MemberSet::EMPTY);
+        for node in wanted.iter() {
+            let incarnation = self.world.streams.incarnation(node);
+            self.world.ask_removal(node, incarnation);
+            self.want_removed(node, incarnation);
+        }
+        !wanted.is_empty()
+    }
+
+    /// Groups shall go on without `node`, if it is no later incarnation than this.
+    pub(super) fn want_removed(&mut self, node: Rank, incarnation: Incarnation) {
+        if self.desk.changes_members {
+            let upto = &mut self.removals[node.index()];
+            *upto = incarnation.0.max(*upto);
+        }
+    }
+
+    /// Whether this node shall go: then others lead.
+    pub(super) fn is_leaving(&self) -> bool {
+        let me = self.world.me;
+        self.removals[me.index()] >= self.world.streams.incarnation(me).0
+    }
+
+    /// N8: primaries here remove who shall go. Said again, it changes nothing.
+    pub(super) fn remove_members(&mut self) {
+        for node in Rank::all(self.world.places.n_nodes()) {
+            let upto = self.removals[node.index()];
+            if upto == 0 {
+                continue;
+            }
+            for member in self.members.iter_mut().filter(|member| member.machine.is_primary()) {
+                let Some(seat) = self.world.places.member(node, member.pid.group) else { continue };
+                let Some((members, _)) = member.machine.members() else { continue };
+                let votes = members.voters.contains(seat.rank);
+                if votes && members.incarnation(seat.rank).0 <= upto && seat != member.pid {
+                    // Whoever leads by then is asked again.
+                    let _not_now = member.machine.remove(seat.rank);
+                }
+            }
+        }
+    }
+
+    /// Whether this process may go on: the others' word is against it if not (N4).
+    pub(super) fn check_life(&self) -> io::Result<()> {
+        if let Some(by) = self.world.streams.left_by() {
+            return Err(io::Error::other(format!(
+                "node {} has given this node up, since it lagged too far behind (N4): start it \
+                 again if it has a data directory, else as a new incarnation (Start::Anew), or \
+                 raise limits.kept_bytes",
+                by.member()
+            )));
+        }
+        if let Some((by, why)) = self.world.streams.refused_by() {
+            return Err(io::Error::other(format!("node {} {}", by.member(), why.text())));
+        }
+        if !self.members.is_empty() && self.members.iter().all(|m| m.machine.has_parted()) {
+            return Err(io::Error::other(
+                "its groups have removed this node: if it shall take its seats again, start it as \
+                 a new incarnation (Start::Anew)",
+            ));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn n6_incarnations_rise_even_if_the_clock_is_set_back() {
+        let first = next_incarnation(FOUNDER.0, 1_000);
+        assert_eq!(first, Incarnation(1_000));
+        assert_eq!(next_incarnation(first.0, 400), Incarnation(1_001), "set back");
+        assert_eq!(next_incarnation(1_001, 1_001), Incarnation(1_002), "within a microsecond");
+        assert!(next_incarnation(0, 0) > FOUNDER, "without a region and without a clock");
+    }
+}

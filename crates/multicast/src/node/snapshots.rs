@@ -1,0 +1,45 @@
+//! Snapshots of hosted groups at one timestamp: cuts of their members, put together.
+
+use super::Node;
+use crate::application::Application;
+use crate::world::Handed;
+use fabric::Fabric;
+use proto::amcast::{Cut, GroupId, Multicast, Timestamp};
+
+impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
+    /// Snapshots that the application wants: all groups at one timestamp, above everything that any
+    /// member here has delivered, so that what was answered here is in them.
+    pub(super) fn begin_snapshots(&mut self) -> bool {
+        let asked = std::mem::take(&mut self.desk.asked);
+        let lowest = self.members.iter().filter_map(|member| member.machine.lowest_cut()).max();
+        let at = lowest.unwrap_or(Timestamp::ZERO);
+        for &(snapshot, groups) in &asked {
+            self.snapshots.insert(snapshot, groups.len());
+            for group in groups.iter() {
+                self.touched.insert(group);
+                self.cuts.entry((group, at)).or_default().push(snapshot);
+                let member = self.member_of[group.index()].expect("the desk has looked");
+                let member = &mut self.members[usize::from(member)];
+                // Only too many others can be in the way, and then this is one of those missed.
+                if member.machine.cut(at, self.desk.now).is_err() {
+                    self.world.hand(Handed::Cut(group, at, Cut::Missed));
+                }
+            }
+        }
+        self.desk.n_snapshots = self.snapshots.len();
+        !asked.is_empty()
+    }
+
+    pub(super) fn on_cut(&mut self, group: GroupId, at: Timestamp, cut: Cut) {
+        for snapshot in self.cuts.remove(&(group, at)).unwrap_or_default() {
+            if let Some(left) = self.snapshots.get_mut(&snapshot) {
+                *left -= 1;
+                if *left == 0 {
+                    self.snapshots.remove(&snapshot);
+                }
+            }
+            self.app.snapshot(snapshot, group, cut, &mut self.desk);
+        }
+        self.desk.n_snapshots = self.snapshots.len();
+    }
+}

@@ -1,0 +1,174 @@
+//! Who speaks for a node: which process is listened to, and which is told to stop (S2, S6).
+//!
+//! ```text
+//! incarnation that says HELLO    the highest met before
+//! lower                          refused: it was replaced
+//! equal, the same life           goes on
+//! equal, the same disk           its next life: goes on from its disk
+//! equal, anything else           refused: it has forgotten what that incarnation promised
+//! higher                         a newcomer: both streams begin anew, if groups here take any
+//! ```
+
+use super::{End, Peer, State, Streams, words};
+use base::{Incarnation, Rank};
+use proto::amcast::FOUNDER;
+use proto::amcast::wire::Malformed;
+
+/// A process that speaks for a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Who {
+    /// Which incarnation of the node: a higher one each time it has lost its memory.
+    pub(crate) incarnation: Incarnation,
+    /// The process, and no other that ever was.
+    pub(crate) life: u64,
+    /// The name of its disk; 0 without one.
+    pub(crate) disk: u64,
+}
+
+/// Why a process is not listened to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// A later incarnation of its node was here.
+    Outdated,
+    /// Another process was this incarnation, and this one has not its disk.
+    Forgetful,
+    /// Groups there seat no new incarnation.
+    Unwanted,
+}
+
+impl Refusal {
+    pub(super) const fn code(self) -> u8 {
+        match self {
+            Refusal::Outdated => 0,
+            Refusal::Forgetful => 1,
+            Refusal::Unwanted => 2,
+        }
+    }
+
+    fn of(code: u8) -> Result<Refusal, Malformed> {
+        let all = [Refusal::Outdated, Refusal::Forgetful, Refusal::Unwanted];
+        all.into_iter().find(|one| one.code() == code).ok_or(Malformed)
+    }
+
+    /// What the process that was refused stops with.
+    pub(crate) const fn text(self) -> &'static str {
+        match self {
+            Refusal::Outdated => {
+                "knows a later incarnation of this node: stop this process, which was replaced; if \
+                 it is the one that shall be there, its host's clock was set back: set it right \
+                 and start it again"
+            }
+            Refusal::Forgetful => {
+                "knew another process as this node, whose promises this one does not know: start \
+                 it with that one's data directory, or without one as a new incarnation \
+                 (Start::Anew)"
+            }
+            Refusal::Unwanted => {
+                "takes no new incarnations, since groups keep their members there: that takes \
+                 protocol primcast, commutes = false, applications that keep states, and no data \
+                 directories"
+            }
+        }
+    }
+}
+
+impl Peer {
+    /// Another process is at the other end, and nothing of the one before counts.
+    fn renew(&mut self, incarnation: u64, life: u64) {
+        let (disk, n_renewed) = (self.disk, self.n_renewed + 1);
+        // Who was given up has not been greeted on this link.
+        let must_greet = self.must_greet || matches!(self.state, State::Ended(_));
+        let state = State::Greeting;
+        let life = Some(life);
+        *self = Peer { incarnation, life, disk, n_renewed, state, must_greet, ..Peer::new() };
+    }
+
+    /// Whoever is on this link is not listened to.
+    fn refuse(&mut self, why: Refusal) {
+        self.refusal = Some(why);
+        if self.state == State::Open {
+            self.state = State::Greeting;
+        }
+    }
+}
+
+impl Streams {
+    /// Listens to new incarnations of other nodes from now on.
+    pub(crate) const fn take_newcomers(&mut self) {
+        self.takes_newcomers = true;
+    }
+
+    pub(super) fn on_hello(&mut self, from: Rank, fields: &[u8]) -> Result<(), Malformed> {
+        let [incarnation, life, disk, of, received] = words(fields)?;
+        let is_founder = incarnation == FOUNDER.0;
+        // Who comes back from a disk has lost no memory.
+        if incarnation < FOUNDER.0 || !is_founder && disk != 0 {
+            return Err(Malformed);
+        }
+        let peer = &mut self.peers[from.index()];
+        if incarnation < peer.incarnation {
+            peer.refuse(Refusal::Outdated); // S6
+            return Ok(());
+        }
+        if incarnation > peer.incarnation && !is_founder {
+            if !self.takes_newcomers {
+                peer.refuse(Refusal::Unwanted);
+                return Ok(());
+            }
+            if peer.life.is_some() {
+                peer.renew(incarnation, life); // S6
+                self.renewed.insert(from);
+            }
+            self.met.insert(from);
+        } else if peer.state == State::Ended(End::Replaced) {
+            peer.refuse(Refusal::Forgetful);
+            return Ok(());
+        } else if peer.state == State::Ended(End::Garbled) {
+            return Ok(());
+        }
+        peer.incarnation = incarnation;
+        let is_first = peer.life.is_none();
+        if is_first && peer.disk == 0 {
+            peer.disk = disk;
+        }
+        let is_its_disk = disk != 0 && disk == peer.disk;
+        if *peer.life.get_or_insert(life) != life && is_its_disk {
+            // Kept bytes were for the life before; whoever said them says what matters again.
+            peer.renew(incarnation, life);
+            self.renewed.insert(from);
+        } else if peer.life != Some(life) || disk != peer.disk {
+            peer.end(End::Replaced);
+            peer.refuse(Refusal::Forgetful); // S2
+            return Ok(());
+        }
+        if peer.state == State::Ended(End::LeftBehind) {
+            peer.must_greet = true; // S3
+            return Ok(());
+        }
+        // What it received of an earlier life is nothing of this one.
+        let received = if of == self.who.life { received } else { 0 };
+        if received < peer.acked || received > peer.written() {
+            return Err(Malformed);
+        }
+        peer.sent = received;
+        // What was told may have been lost with the old link.
+        peer.told = 0;
+        peer.state = State::Open;
+        Ok(())
+    }
+
+    pub(super) fn on_refused(
+        &mut self,
+        from: Rank,
+        why: u8,
+        fields: &[u8],
+    ) -> Result<(), Malformed> {
+        let [known] = words(fields)?;
+        let why = Refusal::of(why)?;
+        // One that was meant for an earlier life of this node says nothing to this one.
+        if why != Refusal::Outdated || known > self.who.incarnation.0 {
+            self.refused_by = Some((from, why));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,66 @@
+//! What has come from a peer, cut into records.
+
+use proto::amcast::wire::{Malformed, Reader};
+use std::ops::Range;
+
+/// The longest record: an epoch's whole log may be one.
+const RECORD_BYTES_MAX: u64 = 256 << 20;
+
+/// Bytes received and not dealt with.
+#[derive(Debug, Default)]
+pub(crate) struct Input {
+    bytes: Vec<u8>,
+    start: usize,
+}
+
+impl Input {
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len() - self.start
+    }
+
+    /// The next whole record: from now on it counts as dealt with (S4).
+    pub(crate) fn next(&mut self) -> Result<Option<Range<usize>>, Malformed> {
+        let rest = &self.bytes[self.start..];
+        let mut reader = Reader::new(rest);
+        let Ok(n) = reader.number() else {
+            // Ten bytes hold any number: with fewer, the rest of it is on its way.
+            return if rest.len() < 10 { Ok(None) } else { Err(Malformed) };
+        };
+        if n > RECORD_BYTES_MAX {
+            return Err(Malformed);
+        }
+        let header = varint_bytes(n);
+        let end = header + n as usize;
+        if rest.len() < end {
+            return Ok(None);
+        }
+        let record = self.start + header..self.start + end;
+        self.start += end;
+        Ok(Some(record))
+    }
+
+    pub(crate) fn bytes(&self, record: Range<usize>) -> &[u8] {
+        &self.bytes[record]
+    }
+
+    /// More has come.
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        self.tidy();
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    fn tidy(&mut self) {
+        if self.start == self.bytes.len() {
+            self.bytes.clear();
+            self.start = 0;
+        } else if self.start * 2 > self.bytes.len() {
+            self.bytes.drain(..self.start);
+            self.start = 0;
+        }
+    }
+}
+
+const fn varint_bytes(value: u64) -> usize {
+    let bits = (u64::BITS - value.leading_zeros()) as usize;
+    if bits == 0 { 1 } else { bits.div_ceil(7) }
+}

@@ -1,0 +1,141 @@
+//! Who votes in a group: its seats, and which life sits on each.
+
+use super::Timestamp;
+use super::wire::{Malformed, Reader, Wire, number};
+use alloc::vec::Vec;
+use base::{Ballot, Incarnation, MAX_MEMBERS, MemberSet, Rank, majority};
+
+/// The life in which everybody begins who was there when the system began.
+pub const FOUNDER: Incarnation = Incarnation(1);
+
+/// The members of one group, as they are from one epoch on.
+///
+/// A rank is a seat. Whoever sits there after a process that died with its memory is another
+/// incarnation: nothing that its predecessor said counts for it, nor the reverse.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Members {
+    /// The epoch that began with them.
+    pub since: Ballot,
+    /// The clock with which it began: whatever anybody delivered before is not above.
+    pub from: Timestamp,
+    /// Who votes.
+    pub voters: MemberSet,
+    /// The last incarnation on each seat.
+    pub incarnations: [u64; MAX_MEMBERS],
+}
+
+impl Members {
+    /// Those of a new group of `n`, from its first epoch on.
+    pub fn founders(n: usize, since: Ballot) -> Members {
+        let mut incarnations = [0; MAX_MEMBERS];
+        incarnations[..n].fill(FOUNDER.0);
+        Members { since, from: Timestamp::ZERO, voters: MemberSet::all(n), incarnations }
+    }
+
+    /// Which incarnation sits at `rank`, or sat there last.
+    pub const fn incarnation(&self, rank: Rank) -> Incarnation {
+        Incarnation(self.incarnations[rank.index()])
+    }
+
+    /// Whether this incarnation votes.
+    pub fn has(&self, rank: Rank, incarnation: Incarnation) -> bool {
+        self.voters.contains(rank) && self.incarnation(rank) == incarnation
+    }
+
+    /// Whether this incarnation was a member once, and never will be again: no change seats one
+    /// that is not above all before it.
+    pub fn has_parted(&self, rank: Rank, incarnation: Incarnation) -> bool {
+        let last = self.incarnation(rank);
+        incarnation < last || incarnation == last && !self.voters.contains(rank)
+    }
+
+    /// How many make a quorum.
+    pub const fn quorum(&self) -> usize {
+        majority(self.voters.len())
+    }
+
+    /// Whether `set` holds a quorum.
+    pub const fn has_quorum(&self, set: MemberSet) -> bool {
+        set.intersection(self.voters).len() >= self.quorum()
+    }
+
+    /// The same without one.
+    #[must_use]
+    pub fn without(mut self, rank: Rank) -> Members {
+        self.voters.remove(rank);
+        self
+    }
+
+    /// The same with one more.
+    #[must_use]
+    pub fn with(mut self, rank: Rank, incarnation: Incarnation) -> Members {
+        self.voters.insert(rank);
+        self.incarnations[rank.index()] = incarnation.0;
+        self
+    }
+}
+
+impl Wire for Members {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.since.encode(out);
+        self.from.encode(out);
+        self.voters.encode(out);
+        self.incarnations.iter().for_each(|incarnation| number(*incarnation, out));
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let since = Ballot::decode(from)?;
+        let clock = Timestamp::decode(from)?;
+        let voters = MemberSet::decode(from)?;
+        let mut incarnations = [0; MAX_MEMBERS];
+        for incarnation in &mut incarnations {
+            *incarnation = from.number()?;
+        }
+        Ok(Members { since, from: clock, voters, incarnations })
+    }
+}
+
+/// Why a group does not change its members now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoChange {
+    /// Only the group's primary can, and this process is not it.
+    NotPrimary,
+    /// Nobody votes there.
+    NotMember,
+    /// A primary does not remove itself: have another lead first.
+    Itself,
+    /// The protocol keeps its members.
+    NotPossible,
+}
+
+impl core::fmt::Display for NoChange {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            NoChange::NotPrimary => "this process does not lead the group: ask the one that does",
+            NoChange::NotMember => "nobody votes on that seat",
+            NoChange::Itself => "a primary does not remove itself: have another lead first",
+            NoChange::NotPossible => "groups of this protocol keep their members: use PrimCast",
+        })
+    }
+}
+
+impl core::error::Error for NoChange {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::amcast::wire::round_trip;
+
+    #[test]
+    fn a_seat_changes_hands_by_a_removal_and_an_addition() {
+        let (seat, next) = (Rank::at(2), Incarnation(2));
+        let founders = Members::founders(3, Ballot(1));
+        assert!(founders.has(seat, FOUNDER) && !founders.has(seat, next));
+        let removed = founders.without(seat);
+        assert!(removed.has_parted(seat, FOUNDER) && !removed.has_parted(seat, next));
+        assert_eq!((founders.quorum(), removed.quorum()), (2, 2));
+        let replaced = removed.with(seat, next);
+        assert!(replaced.has(seat, next) && replaced.has_parted(seat, FOUNDER));
+        assert_eq!(round_trip(&replaced), replaced);
+    }
+}

@@ -1,0 +1,280 @@
+//! How a group changes its members (docs/protocols/primcast.md, "Members").
+//!
+//! The members belong to the epoch. A primary changes them, one seat at a time, by beginning
+//! another epoch with others. Whoever lost its memory is another incarnation of its seat: it is
+//! removed, and then added, since two majorities of which each counts another incarnation of one
+//! seat need not meet.
+//!
+//! - P19 A proposal that stands in the log with which an epoch of later members began is decided:
+//!   those who acknowledged it before may be gone. Who repeats its acknowledgement says so
+//!   (`chosen`), and its group takes it for decided. By `Machine::is_chosen`, `Record::choose`.
+//! - P20 Any two quorums that matter meet. An epoch is established out of the newest epoch that
+//!   its promises name, with promises of a quorum of *that* epoch's members, by one of those it is
+//!   begun with. Only the primary of an epoch that has begun establishes one with other members,
+//!   out of that very epoch, and of these only one seat differs. By `Machine::next_members`.
+//! - P21 What anybody has forgotten since enough had delivered it is held by somebody of every
+//!   quorum of the present members. One change takes one of those that hold it; before the next a
+//!   majority has delivered everything that was delivered among members before. By
+//!   `Machine::is_held`.
+//! - P22 Who is no member acknowledges nothing, promises no one a quorum, and stops once it is told
+//!   so. By [`Members::has`] wherever something is counted, and `Machine::on_parted`.
+
+use super::{Machine, Phase, PrimcastWire};
+use crate::amcast::variant::Variant;
+use crate::amcast::{Config, GroupSet, Host, Members, Multicast, NoChange, Pid, Timestamp, To};
+use base::{Ballot, Incarnation, Instant, MemberSet, Rank};
+
+/// After how many times its patience a primary tries a change again that it had to give up.
+const CHANGES_AGAIN: u32 = 4;
+
+/// One seat, changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    Remove(Rank),
+    Add(Rank, Incarnation),
+}
+
+impl Change {
+    fn applied_to(self, members: Members) -> Members {
+        match self {
+            Change::Remove(seat) => members.without(seat),
+            Change::Add(seat, incarnation) => members.with(seat, incarnation),
+        }
+    }
+}
+
+impl<V: Variant> Machine<V> {
+    /// A process that knows nothing and wants its seat.
+    pub(super) fn as_newcomer(config: &Config, me: Pid, life: Incarnation, now: Instant) -> Self {
+        let mut machine = <Machine<V> as Multicast>::new(config, me);
+        machine.enter(Phase::Promised, now);
+        (machine.current, machine.promised) = (Ballot::NONE, Ballot::NONE);
+        machine.members = Members::default();
+        machine.has_begun = false;
+        machine.incarnation = life;
+        machine.informed = GroupSet::EMPTY;
+        machine.clocks.iter_mut().for_each(|clocks| clocks.seats.ask_anew());
+        machine.on_meeting(me, life);
+        machine.join_at = Some(now);
+        machine.returned_to = Some(GroupSet::EMPTY);
+        machine
+    }
+
+    /// Whether it has never been in an epoch, or will never be in one again (P22).
+    pub(super) const fn is_outside(&self) -> bool {
+        self.parted || self.current.0 == Ballot::NONE.0
+    }
+
+    /// What concerns who has no part in the group's messages yet. One that has parted hears
+    /// nothing.
+    pub(super) const fn is_for_outsiders(wire: &PrimcastWire) -> bool {
+        matches!(
+            wire,
+            PrimcastWire::NewEpoch(_)
+                | PrimcastWire::NewState(_)
+                | PrimcastWire::Accept { .. }
+                | PrimcastWire::Parted(_)
+        )
+    }
+
+    /// P22: only members ask for epochs.
+    pub(super) fn may_lead(&self) -> bool {
+        !self.is_outside() && self.members.has(self.me.rank, self.incarnation)
+    }
+
+    /// T4: another incarnation speaks on this seat (P18).
+    pub(super) fn on_meeting(&mut self, who: Pid, life: Incarnation) {
+        let group = who.group.index();
+        let is_known = self.config.layout.has(who);
+        if !is_known || !self.clocks[group].meet::<V>(who.rank, life) {
+            return;
+        }
+        if !V::KEEP_OLD_WORDS {
+            self.retained.forget_mark(who);
+        }
+        if who.group == self.me.group {
+            self.promises.remove(&who.rank);
+            self.state_sent_at[who.rank.index()] = None;
+        }
+    }
+
+    /// The members of `current` are these.
+    pub(super) fn take_members(&mut self, members: Members) {
+        self.members = members;
+        self.informed = GroupSet::EMPTY;
+        self.held_from = None;
+    }
+
+    /// `current` has begun: its members are known for good, and this process is one of them.
+    pub(super) fn be_seated(&mut self) {
+        let seats = &mut self.clocks[self.me.group.index()].seats;
+        seats.learn(self.current, &self.members);
+        seats.is_told_by(self.me.rank);
+        self.join_at = None;
+    }
+
+    /// P19: whether a proposal of `epoch` that stands in the log is decided by that.
+    pub(super) fn is_chosen(&self, epoch: Ballot) -> bool {
+        self.has_begun && epoch < self.members.since && !V::NEVER_CHOSEN
+    }
+
+    /// Whether whoever speaks on this seat has been removed for good, as far as is known for good.
+    pub(super) fn has_parted_from(&self, seat: Rank) -> bool {
+        let heard = self.clocks[self.me.group.index()].seats.heard(seat);
+        self.has_begun && self.members.has_parted(seat, heard)
+    }
+
+    /// Asks for its seat, again and again until it has it.
+    pub(super) fn join_if_due<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
+        if self.parted || self.join_at.is_none_or(|at| at > now) {
+            return;
+        }
+        self.join_at = Some(now.plus(self.config.patience));
+        let (incarnation, promised) = (self.incarnation, self.promised);
+        let join = PrimcastWire::Join { incarnation, promised };
+        host.send(To::Groups(self.me.group.alone()), &join);
+    }
+
+    /// Somebody wants its seat.
+    pub(super) fn on_join<H: Host<PrimcastWire>>(
+        &mut self,
+        from: Pid,
+        incarnation: Incarnation,
+        promised: Ballot,
+        now: Instant,
+        host: &mut H,
+    ) {
+        if self.phase != Phase::Primary {
+            return;
+        }
+        if self.members.has(from.rank, incarnation) {
+            // It has its seat, and has missed the beginning.
+            if promised > self.promised {
+                self.on_new_epoch(from, promised, now, host);
+            } else if self.has_begun {
+                host.send(To::One(from), &PrimcastWire::NewState(self.beginning()));
+            }
+        } else if self.members.has_parted(from.rank, incarnation) {
+            host.send(To::One(from), &PrimcastWire::Parted(incarnation));
+        } else if host.keeps_states() {
+            // Without a state it would never learn what was forgotten.
+            self.joins.insert(from.rank, (incarnation, promised));
+        }
+    }
+
+    /// P22: it was removed. It says nothing any more.
+    pub(super) fn on_parted(&mut self, incarnation: Incarnation, now: Instant) {
+        if incarnation == self.incarnation {
+            self.parted = true;
+            self.join_at = None;
+            self.enter(Phase::Promised, now);
+        }
+    }
+
+    pub(super) fn ask_for_removal(&mut self, seat: Rank) -> Result<(), NoChange> {
+        if self.phase != Phase::Primary {
+            return Err(NoChange::NotPrimary);
+        }
+        if seat == self.me.rank {
+            return Err(NoChange::Itself);
+        }
+        if !self.members.voters.contains(seat) {
+            return Err(NoChange::NotMember);
+        }
+        self.removal = Some(seat);
+        Ok(())
+    }
+
+    /// A primary that shall change its group's members does so, as soon as it may.
+    pub(super) fn change_if_due<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
+        if self.joins.is_empty() && self.removal.is_none() {
+            return;
+        }
+        if self.phase != Phase::Primary {
+            // Another leads: who still wants a seat asks again.
+            if self.phase != Phase::Candidate {
+                self.joins.clear();
+                self.removal = None;
+            }
+            return;
+        }
+        let Some(change) = self.next_change() else { return };
+        if self.change_from > now || !self.is_held() {
+            return;
+        }
+        self.changing = Some(change);
+        let floor = self.joins.values().map(|(_, promised)| *promised).max();
+        self.run(floor.unwrap_or_default(), now, host);
+    }
+
+    /// A candidate has waited for long: if it is the new members that do not promise, it goes on
+    /// with the old ones, and tries again later.
+    pub(super) fn give_up_change<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
+        let Some(change) = self.changing.take() else { return };
+        if self.current == self.promised {
+            return;
+        }
+        self.establish(now, host);
+        if self.current == self.promised {
+            self.change_from = now.plus(CHANGES_AGAIN * self.config.patience);
+        } else {
+            self.changing = Some(change);
+        }
+    }
+
+    /// The change that is due, if one is.
+    fn next_change(&mut self) -> Option<Change> {
+        let members = self.members;
+        self.removal = self.removal.filter(|seat| members.voters.contains(*seat));
+        self.joins.retain(|seat, (incarnation, _)| members.incarnation(*seat) < *incarnation);
+        if let Some(seat) = self.removal {
+            return Some(Change::Remove(seat));
+        }
+        let (seat, (incarnation, _)) = self.joins.first_key_value()?;
+        if members.voters.contains(*seat) && !V::REPLACE_AT_ONCE {
+            // Its predecessor first: see above.
+            return Some(Change::Remove(*seat)).filter(|_| *seat != self.me.rank);
+        }
+        Some(Change::Add(*seat, *incarnation))
+    }
+
+    /// P21: whether a majority has delivered everything that was delivered among members before.
+    fn is_held(&mut self) -> bool {
+        let members = self.members;
+        if members.from == Timestamp::ZERO || V::CHANGE_UNHELD {
+            return true;
+        }
+        if self.held_from.is_none() && self.takes_part() && self.safe_ts() >= members.from {
+            self.held_from = Some(self.last);
+        }
+        let Some(upto) = self.held_from else { return false };
+        let seats = &self.clocks[self.me.group.index()].seats;
+        let has_it = |seat: &Rank| {
+            *seat == self.me.rank && self.last >= upto
+                || seats.sits::<V>(*seat, &members)
+                    && self.retained.mark_of(self.me.group, *seat) >= upto
+        };
+        members.has_quorum(members.voters.iter().filter(has_it).collect())
+    }
+
+    /// P20: the members of the epoch that this candidate may establish out of `source`, whose
+    /// members are `present`; `None` as long as too few have promised.
+    pub(super) fn next_members(&self, source: Ballot, present: Members) -> Option<Members> {
+        let seats = &self.clocks[self.me.group.index()].seats;
+        let promised = |members: &Members| -> MemberSet {
+            self.promises.keys().copied().filter(|rank| seats.sits::<V>(*rank, members)).collect()
+        };
+        let is_enough = |members: &Members| members.has_quorum(promised(members));
+        let is_its_own =
+            source == self.current && source.proposer() == Some(self.me.rank) && self.has_begun;
+        let change = self.changing.filter(|_| is_its_own);
+        let next = change.map(|change| change.applied_to(present));
+        match next {
+            Some(next) if V::NEW_QUORUM_ONLY => is_enough(&next).then_some(next),
+            // That the new ones' quorum promises, too, is not needed for agreement: it shows that
+            // they are there.
+            Some(next) => (is_enough(&present) && is_enough(&next)).then_some(next),
+            None => is_enough(&present).then_some(present),
+        }
+    }
+}

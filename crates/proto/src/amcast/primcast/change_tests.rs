@@ -1,0 +1,316 @@
+//! Changes of members, rule by rule: each holds, and the machine without it does what it forbids.
+
+use super::clocks::Clocks;
+use super::*;
+use crate::amcast::{GroupId, Layout, To};
+
+/// Keeps what is sent, and could hand over states.
+#[derive(Default)]
+struct Sent(Vec<(To, PrimcastWire)>);
+
+impl Host<PrimcastWire> for Sent {
+    fn send(&mut self, to: To, wire: &PrimcastWire) {
+        self.0.push((to, wire.clone()));
+    }
+
+    fn deliver(&mut self, _: &Arc<Message>, _: Timestamp) {}
+
+    fn keeps_states(&self) -> bool {
+        true
+    }
+}
+
+impl Sent {
+    /// The members of the last epoch that was established.
+    fn established(&self) -> Option<Members> {
+        self.0.iter().rev().find_map(|(_, wire)| match wire {
+            PrimcastWire::NewState(beginning) => Some(beginning.members),
+            _ => None,
+        })
+    }
+}
+
+macro_rules! variant {
+    ($($name:ident: $flag:ident;)*) => {$(
+        #[derive(Clone, Debug)]
+        enum $name {}
+        impl Variant for $name {
+            const NAME: &'static str = stringify!($flag);
+            const $flag: bool = true;
+        }
+    )*};
+}
+
+variant! {
+    AssumeMembers: ASSUME_MEMBERS;
+    KeepOldWords: KEEP_OLD_WORDS;
+    NeverChosen: NEVER_CHOSEN;
+    OlderMembers: OLDER_MEMBERS;
+    NewQuorumOnly: NEW_QUORUM_ONLY;
+    ReplaceAtOnce: REPLACE_AT_ONCE;
+    ChangeUnheld: CHANGE_UNHELD;
+}
+
+const NEWCOMER: Incarnation = Incarnation(2);
+
+fn pid(rank: usize) -> Pid {
+    Pid { group: GroupId::at(0), rank: Rank::at(rank) }
+}
+
+fn seats(ranks: &[usize]) -> MemberSet {
+    ranks.iter().map(|rank| Rank::at(*rank)).collect()
+}
+
+fn config() -> Config {
+    Config {
+        layout: Layout::new(&[3]),
+        rule: Rule::Plain,
+        hybrid: false,
+        patience: core::time::Duration::from_millis(40),
+        commutes: false,
+        retain: 100,
+    }
+}
+
+/// A member of three, and the time.
+struct Group<V: Variant> {
+    machine: Machine<V>,
+    now: u64,
+    sent: Sent,
+}
+
+impl<V: Variant> Group<V> {
+    fn new(rank: usize) -> Group<V> {
+        let machine = Machine::<V>::new(&config(), pid(rank));
+        Group { machine, now: 0, sent: Sent::default() }
+    }
+
+    fn hears(&mut self, from: usize, wire: &PrimcastWire) {
+        self.now += 1;
+        self.machine.on_wire(pid(from), wire, Instant(self.now), &mut self.sent);
+        self.machine.settle(Instant(self.now), &mut self.sent);
+    }
+
+    /// A newcomer on the third seat asks for it.
+    fn is_joined(&mut self) {
+        self.machine.meet(pid(2), NEWCOMER);
+        self.hears(2, &PrimcastWire::Join { incarnation: NEWCOMER, promised: Ballot::NONE });
+    }
+
+    /// Somebody promises what this candidate asks for, out of an epoch with these members.
+    fn is_promised(&mut self, from: usize, current: Ballot, members: Members) {
+        let epoch = self.machine.promised;
+        let (clock, floor, log) = (Timestamp(4), Place::default(), Vec::new());
+        let promise =
+            PrimcastWire::Promise { epoch, clock, current, members, length: 0, floor, log };
+        self.hears(from, &promise);
+    }
+
+    fn is_accepted(&mut self, from: usize, delivered: Place) {
+        let (epoch, clock) = (self.machine.promised, Timestamp(9));
+        let members = Some(Arc::new((epoch, self.machine.members)));
+        let (as_primary, listed) = (false, Vec::new());
+        let report = Report { epoch, clock, as_primary, delivered, listed, members };
+        self.hears(from, &PrimcastWire::Accept { epoch, report });
+    }
+}
+
+/// The third of three died; the primary has removed it, for the newcomer on its seat.
+fn removed<V: Variant>() -> Group<V> {
+    let mut group = Group::<V>::new(0);
+    let first = group.machine.current;
+    let founders = group.machine.members;
+    group.is_joined();
+    assert_eq!(group.machine.phase, Phase::Candidate, "it asks for an epoch with other members");
+    group.is_promised(1, first, founders);
+    group
+}
+
+#[test]
+fn p20_a_seat_changes_hands_by_two_changes() {
+    let mut group = removed::<Sound>();
+    assert_eq!(group.sent.established().map(|members| members.voters), Some(seats(&[0, 1])));
+    assert!(!group.machine.is_primary(), "P20: nothing else before it has begun");
+    group.is_accepted(1, Place::default());
+    assert_eq!(group.machine.phase, Phase::Candidate, "the addition follows at once");
+    let (current, members) = (group.machine.current, group.machine.members);
+    group.is_promised(1, current, members);
+    let members = group.sent.established().expect("a quorum promised");
+    assert!(members.has(Rank::at(2), NEWCOMER) && members.voters.len() == 3);
+    // {0, 2} of the founders and {1, 2} of the new ones have nobody in common.
+    let broken = removed::<ReplaceAtOnce>().sent.established();
+    assert!(broken.is_some_and(|members| members.has(Rank::at(2), NEWCOMER)), "the bug");
+}
+
+#[test]
+fn p20_the_present_members_quorum_has_to_promise() {
+    fn added<V: Variant>() -> Option<Members> {
+        let mut group = removed::<V>();
+        group.is_accepted(1, Place::default());
+        assert_eq!(group.machine.phase, Phase::Candidate);
+        // The newcomer and the primary: a quorum of the new ones, and one of two of the present.
+        group.is_promised(2, Ballot::NONE, Members::default());
+        group.sent.established().filter(|members| members.voters.len() == 3)
+    }
+    assert_eq!(added::<Sound>(), None);
+    assert!(added::<NewQuorumOnly>().is_some(), "the bug asks too few");
+}
+
+#[test]
+fn p20_a_candidate_goes_by_the_newest_members_that_it_is_told() {
+    fn established<V: Variant>() -> Option<Members> {
+        let mut group = Group::<V>::new(1);
+        let newer = Ballot::above(group.machine.promised, Rank::at(0));
+        group.machine.trust(Rank::at(1), Instant(1), &mut group.sent);
+        // 0 and 2 go on without 1's vote; 2 tells of it, and is one of two.
+        let three = Members::founders(3, group.machine.current);
+        let members = Members { since: newer, ..three.without(Rank::at(1)) };
+        group.is_promised(2, newer, members);
+        group.sent.established()
+    }
+    assert_eq!(established::<Sound>(), None);
+    assert!(established::<OlderMembers>().is_some(), "the bug goes by its own");
+}
+
+#[test]
+fn p21_the_next_change_waits_for_what_was_delivered_before_the_last() {
+    fn asks_again<V: Variant>(delivered: Place) -> bool {
+        let mut group = Group::<V>::new(0);
+        let first = group.machine.current;
+        group.machine.last = (Timestamp(3), MessageId::default());
+        group.is_joined();
+        let founders = group.machine.members;
+        group.is_promised(1, first, founders);
+        group.is_accepted(1, delivered);
+        group.machine.phase == Phase::Candidate
+    }
+    let all = (Timestamp(3), MessageId::default());
+    assert!(asks_again::<Sound>(all));
+    assert!(!asks_again::<Sound>(Place::default()), "of two, both have to have it");
+    assert!(asks_again::<ChangeUnheld>(Place::default()), "the bug does not look");
+}
+
+#[test]
+fn p19_what_a_changed_epoch_began_with_is_decided() {
+    fn decided<V: Variant>() -> bool {
+        let mut group = Group::<V>::new(1);
+        let first = group.machine.current;
+        let epoch = Ballot::above(group.machine.promised, Rank::at(0));
+        group.hears(0, &PrimcastWire::NewEpoch(epoch));
+        let (id, dest) = (MessageId { sender: 1, sequence: 1 }, GroupId::at(0).alone());
+        let message = Arc::new(Message::new(id, dest, *b"x"));
+        let log = alloc::vec![Logged { epoch: first, ts: Timestamp(4), message }];
+        let two = Members::founders(3, first).without(Rank::at(2));
+        let beginning = Beginning {
+            epoch,
+            length: 1,
+            floor: Place::default(),
+            log,
+            clock: Timestamp(4),
+            members: Members { since: epoch, ..two },
+            has_begun: false,
+        };
+        group.hears(0, &PrimcastWire::NewState(beginning));
+        group.is_accepted(0, Place::default());
+        assert_eq!(group.machine.phase, Phase::Follower);
+        let said = group.sent.0.iter().any(
+            |(_, wire)| matches!(wire, PrimcastWire::Ack { id: of, chosen: true, .. } if *of == id),
+        );
+        let record = group.machine.records.get(id).expect("it stands in the log");
+        said && record.final_ts() == Some(Timestamp(4))
+    }
+    assert!(decided::<Sound>());
+    assert!(!decided::<NeverChosen>(), "the bug counts acknowledgements of who may be gone");
+}
+
+#[test]
+fn p17_p18_quorums_are_counted_by_the_epochs_members_and_their_present_lives() {
+    fn past<V: Variant>(told: bool, met: bool) -> Timestamp {
+        let (first, later) = (Ballot(1), Ballot(9));
+        let mut clocks = Clocks::new(3, first);
+        if told {
+            let founders = *clocks.seats.newest();
+            clocks.seats.learn(later, &founders);
+        }
+        for (rank, clock) in [(0, 7), (1, 7), (2, 2)] {
+            clocks.hear(Rank::at(rank), later, Timestamp(clock), rank == 0);
+        }
+        if met {
+            clocks.meet::<V>(Rank::at(1), NEWCOMER);
+        }
+        clocks.past::<V>()
+    }
+    assert_eq!(past::<Sound>(true, false), Timestamp(7));
+    assert_eq!(past::<Sound>(false, false), Timestamp::ZERO, "P17");
+    assert_eq!(past::<AssumeMembers>(false, false), Timestamp(7), "the bug");
+    assert_eq!(past::<Sound>(true, true), Timestamp(2), "P18");
+    assert_eq!(past::<KeepOldWords>(true, true), Timestamp(7), "the bug");
+}
+
+/// P22: who was removed is told so when it speaks, and says nothing from then on.
+#[test]
+fn p22_who_was_removed_is_told_and_stops() {
+    let mut group = removed::<Sound>();
+    let mut removed = Group::<Sound>::new(2);
+    group.is_accepted(1, Place::default());
+    // It was the newcomer's predecessor: the newcomer itself may still get the seat.
+    let epoch = Ballot::above(group.machine.promised, Rank::at(2));
+    let asked = PrimcastWire::NewEpoch(epoch);
+    let mut founder = Group::<Sound>::new(0);
+    founder.machine.members = founder.machine.members.without(Rank::at(2));
+    founder.hears(2, &asked);
+    let parted = PrimcastWire::Parted(FOUNDER);
+    assert_eq!(founder.sent.0.last(), Some(&(To::One(pid(2)), parted.clone())));
+    removed.hears(0, &PrimcastWire::Parted(NEWCOMER));
+    assert!(!removed.machine.has_parted(), "that was another life");
+    removed.hears(0, &parted);
+    assert!(removed.machine.has_parted());
+    let n_said = removed.sent.0.len();
+    removed.machine.trust(Rank::at(2), Instant(9), &mut removed.sent);
+    removed.hears(0, &PrimcastWire::NewEpoch(Ballot(70)));
+    removed.machine.tick(Instant(u64::MAX / 2), &mut removed.sent);
+    assert_eq!((removed.sent.0.len(), removed.machine.deadline()), (n_said, None));
+}
+
+#[test]
+fn a_newcomer_whose_beginning_was_lost_asks_for_it_and_gets_it() {
+    // Seated by one primary, it is asked to promise by another that has not met it yet: what that
+    // one says next is for its predecessor, and lost (T4).
+    let first = Ballot::above(Ballot::NONE, Rank::at(0));
+    let founders = Members::founders(3, first);
+    let seated = founders.without(Rank::at(2)).with(Rank::at(2), NEWCOMER);
+    let now = Instant::ZERO;
+    let machine = Machine::<Sound>::join(&config(), pid(2), NEWCOMER, now).expect("it may");
+    let mut newcomer = Group { machine, now: 0, sent: Sent::default() };
+    let epoch = Ballot::above(first, Rank::at(0));
+    let members = Members { since: epoch, ..seated };
+    let (log, floor, clock) = (Vec::new(), Place::default(), Timestamp(4));
+    let beginning = Beginning { epoch, length: 0, floor, log, clock, members, has_begun: true };
+    newcomer.hears(0, &PrimcastWire::NewState(beginning));
+    assert_eq!(newcomer.machine.phase, Phase::Follower);
+    let promised = Ballot::above(epoch, Rank::at(1));
+    newcomer.machine.trust(Rank::at(1), Instant(newcomer.now), &mut newcomer.sent);
+    newcomer.hears(1, &PrimcastWire::NewEpoch(promised));
+    assert_eq!(newcomer.machine.phase, Phase::Promised);
+    newcomer.sent.0.clear();
+    let later = Instant(newcomer.now).plus(config().patience);
+    newcomer.machine.tick(later, &mut newcomer.sent);
+    let asks = PrimcastWire::Join { incarnation: NEWCOMER, promised };
+    assert!(newcomer.sent.0.contains(&(To::One(pid(1)), asks)), "{:?}", newcomer.sent.0);
+
+    // Whoever leads then says it again.
+    let mut primary = removed::<Sound>();
+    primary.is_accepted(1, Place::default());
+    let (current, members) = (primary.machine.current, primary.machine.members);
+    primary.is_promised(1, current, members);
+    primary.is_accepted(1, Place::default());
+    assert!(primary.machine.is_primary());
+    primary.sent.0.clear();
+    let promised = primary.machine.promised;
+    primary.hears(2, &PrimcastWire::Join { incarnation: NEWCOMER, promised });
+    let again = |(to, wire): &(To, PrimcastWire)| {
+        let is_it = |it: &Beginning| it.has_begun && it.epoch == promised;
+        *to == To::One(pid(2)) && matches!(wire, PrimcastWire::NewState(it) if is_it(it))
+    };
+    assert!(primary.sent.0.iter().any(again), "{:?}", primary.sent.0);
+}

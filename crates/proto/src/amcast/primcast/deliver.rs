@@ -1,0 +1,206 @@
+//! Delivering: lines 53 to 56 of algorithm 2, and what commuting messages change (4.4.3).
+//!
+//! With [`Config::commutes`](crate::amcast::Config::commutes) a message waits only for those below
+//! it that it conflicts with:
+//! - P14 Of two messages that conflict the one with the lower place is delivered first, by whoever
+//!   delivers both. When m is delivered, everything that is addressed here, is not delivered and
+//!   may get a place below m's stands among `pending` (lines 28 and 29 as ever), and m conflicts
+//!   with none of it. Global: sim checkers `prefix_order` and `total_order`.
+//! - P15 Everything addressed here with a place up to `last` was delivered; what was delivered
+//!   above stands in `ahead`. Marks, floors and states speak of `last`, so what P6 to P8 say holds
+//!   as it is. By `Machine::move_mark`; global: sim checkers `bounded`, `agreement`.
+//!
+//! Where nothing commutes `ahead` stays empty, and P14 is P1.
+
+use super::{Machine, PrimcastWire};
+use crate::amcast::footprint::Footprint;
+use crate::amcast::linear::{Rule, admits_by_clock};
+use crate::amcast::variant::Variant;
+use crate::amcast::{Host, MessageId, Place, Timestamp, To};
+use alloc::vec::Vec;
+use base::Instant;
+use core::time::Duration;
+
+impl<V: Variant> Machine<V> {
+    /// Lines 53 to 56. The first pending message is looked at, and only that one: what is known of
+    /// the others matters when it is their turn.
+    pub(super) fn try_deliver<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
+        if self.config.commutes {
+            return self.deliver_what_commutes(now, host);
+        }
+        while self.takes_part() {
+            let passed = self.passed();
+            self.horizon.raise(self.me.group, passed);
+            let Some((bound, id)) = self.first_pending() else { break };
+            self.look_at(id);
+            if self.first_pending() != Some((bound, id)) {
+                continue;
+            }
+            let is_next = self.is_final((bound, id))
+                && bound <= passed
+                && self.is_admitted(bound, id, now, host);
+            if !is_next {
+                break;
+            }
+            self.take_cuts_below(bound, host);
+            self.deliver(bound, id, now, host);
+        }
+        self.take_cuts(host);
+    }
+
+    /// Lines 28 and 29: whatever is not proposed yet will be above this.
+    fn passed(&self) -> Timestamp {
+        let (primary, quorum) = self.own_clocks();
+        let primary = if V::NO_PRIMARY_CLOCK { Timestamp(u64::MAX) } else { primary };
+        let quorum = if V::NO_QUORUM_CLOCK { Timestamp(u64::MAX) } else { quorum };
+        primary.min(quorum)
+    }
+
+    /// P14: everything that may be delivered now, in one walk upwards. What stays is remembered as
+    /// one footprint (F4); what is above it has only that to be compared with.
+    fn deliver_what_commutes<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
+        while self.takes_part() {
+            self.deliver_in_one_walk(now, host);
+            if !self.take_cuts(host) {
+                break;
+            }
+        }
+    }
+
+    fn deliver_in_one_walk<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
+        // P16: nothing overtakes a cut.
+        let cut = self.cuts.first().copied().filter(|_| !V::CUT_OVERTAKEN);
+        let passed = cut.map_or(self.passed(), |cut| cut.min(self.passed()));
+        let within = (passed, MessageId { sender: u64::MAX, sequence: u64::MAX });
+        let looked_at: Vec<Place> = self.pending.range(..=within).copied().collect();
+        looked_at.into_iter().for_each(|(_, id)| self.look_at(id));
+        let near: Vec<Place> = self.pending.range(..=within).copied().collect();
+        let mut stays = Footprint::NONE;
+        for place in near {
+            let body = self.records.get(place.1).and_then(|record| record.body.as_ref());
+            // A message that is not here yet may touch anything.
+            let unknown = if V::UNKNOWN_COMMUTES { Footprint::NONE } else { Footprint::ALL };
+            let touches = body.map_or(unknown, |message| message.footprint);
+            let conflicts = match (V::IGNORE_CONFLICTS, V::READS_NEVER_WAIT) {
+                (true, _) => false,
+                (_, true) => touches.writes_meet(stays),
+                _ => touches.conflicts(stays),
+            };
+            if self.is_final(place) && !conflicts {
+                self.deliver(place.0, place.1, now, host);
+            } else {
+                stays = if V::CONFLICTS_WITH_NEAREST { touches } else { stays.union(touches) };
+            }
+        }
+        self.move_mark(now);
+    }
+
+    /// P15: the mark rises to the highest delivered place below everything that is pending.
+    fn move_mark(&mut self, now: Instant) {
+        let first = self.pending.first().copied().filter(|_| !V::MARK_OF_LAST);
+        while let Some(entry) = self.ahead.first_entry()
+            && first.is_none_or(|first| *entry.key() < first)
+        {
+            let (place, dest) = entry.remove_entry();
+            self.last = place;
+            // Those who share it were told a lower mark when it was delivered.
+            self.owed = self.owed.union(dest);
+            self.tell_later(now);
+        }
+    }
+
+    fn first_pending(&mut self) -> Option<Place> {
+        if V::IGNORE_PENDING {
+            self.look_at_all();
+            return self.pending.iter().find(|place| self.is_final(**place)).copied();
+        }
+        self.pending.first().copied()
+    }
+
+    /// Whether a pending message is here, and this is its place. A bound above the final timestamp:
+    /// the log holds a proposal of an old epoch, and a newer epoch is on its way here.
+    fn is_final(&self, (bound, id): Place) -> bool {
+        let record = self.records.get(id).expect("it is pending");
+        record.body.is_some() && record.final_ts() == Some(bound)
+    }
+
+    fn deliver<H: Host<PrimcastWire>>(
+        &mut self,
+        at: Timestamp,
+        id: MessageId,
+        now: Instant,
+        host: &mut H,
+    ) {
+        assert!(self.last < (at, id), "P1: {id:?} at {at:?} comes after {:?}", self.last);
+        if !self.config.commutes {
+            self.last = (at, id);
+        }
+        self.pending.remove(&(at, id));
+        let record = self.records.known(id);
+        record.bound = None;
+        (record.is_delivered, record.final_at) = (true, Some(at));
+        let message = record.body.clone().expect("only what is here is delivered");
+        assert!(!self.seen.contains(id), "P8: {id:?} is delivered twice");
+        self.seen.insert(id);
+        self.retained.keep(message.dest, (at, id), id);
+        self.note_delivered(at, id);
+        if self.config.commutes {
+            self.ahead.insert((at, id), message.dest);
+        }
+        self.owed = self.owed.union(message.dest);
+        self.tell_later(now);
+        host.deliver(&message, at);
+    }
+
+    /// Whether the rule for real time lets it through (LR1, LR2, LR3).
+    fn is_admitted<H: Host<PrimcastWire>>(
+        &mut self,
+        at: Timestamp,
+        id: MessageId,
+        now: Instant,
+        host: &mut H,
+    ) -> bool {
+        let record = self.records.known(id);
+        let dest = record.dest;
+        if record.final_at.is_some() {
+            // Somebody has delivered it already: the rule looks at the first delivery.
+            return true;
+        }
+        match self.config.rule {
+            Rule::Plain => true,
+            Rule::Hop => self.horizon.admits_by_hop((at, id), dest),
+            Rule::AllGroups => self.horizon.admits_by_all((at, id), dest),
+            Rule::CommitWait => {
+                if self.horizon.admits_by_all((at, id), dest) {
+                    return true;
+                }
+                let waited = host.real_clock().map(|clock| admits_by_clock::<V>(clock, at));
+                match waited {
+                    Some(Ok(())) => return true,
+                    Some(Err(wait)) => {
+                        let wake_at = now.plus(Duration::from_nanos(wait));
+                        self.wake_at = Some(self.wake_at.map_or(wake_at, |at| at.min(wake_at)));
+                    }
+                    None => self.ask_all_to_report(at, id, host),
+                }
+                false
+            }
+        }
+    }
+
+    /// `commit-wait` without an attested clock: every group is asked, once a message.
+    fn ask_all_to_report<H: Host<PrimcastWire>>(
+        &mut self,
+        at: Timestamp,
+        id: MessageId,
+        host: &mut H,
+    ) {
+        let record = self.records.known(id);
+        if !record.has_asked_all {
+            record.has_asked_all = true;
+            let own = self.me.group.alone();
+            let everybody = self.config.layout.groups();
+            host.send(To::Groups(everybody), &PrimcastWire::Raise { ts: at, to: own });
+        }
+    }
+}

@@ -1,0 +1,441 @@
+//! Crash recovery: what a process writes down, and how it comes back.
+//!
+//! The thesis assumes processes that stop for ever. Here one may come back, if its host gives
+//! nothing of what a step did to anybody (what it sent, what it delivered) before what the step
+//! changed is on stable storage.
+//!
+//! - P10 What a process has told it still knows when it comes back: what it promised, its log, how
+//!   far it delivered, and a clock that is not below any that it reported (a BUMP promises, too).
+//!   By the host's holding back, and by what is in [`Stable`] and [`Change`].
+//! - P11 Who comes back is PROMISED in its old epoch and follows none that had begun here: its
+//!   primary's proposals meanwhile are lost, and a later one would take their place in the log. By
+//!   `Machine::has_lost`; it asks Ω's choice for an epoch to come. Who led that epoch has promised
+//!   a new one at once: what it says about its clock would count as its primary's, which has said
+//!   all that it proposed.
+//! - P12 What others told it is told again: it says that it has returned, and their clocks, marks
+//!   and acknowledgements count as untold; what it lacks of single messages it pulls, and who has
+//!   delivered one says at which timestamp (FINAL), which is agreed.
+//! - P13 It repeats an acknowledgement by name only if its epoch had begun here: what NEW-STATE
+//!   brought is no one's acknowledgement before a quorum has accepted (line 75), however old the
+//!   tuple is.
+//!
+//! All members of a group may have stopped at once: nothing here needs one that has not.
+
+use super::record::Record;
+use super::wire::{place, read_place};
+use super::{Logged, Machine, Phase, PrimcastWire, Promise};
+use crate::amcast::variant::Variant;
+use crate::amcast::wire::{Malformed, Reader, Wire, list, number};
+use crate::amcast::{
+    Config, GroupSet, Host, Members, Message, MessageId, Multicast, Pid, Place, Seen, Timestamp, To,
+};
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use base::{Ballot, Incarnation, Instant};
+
+/// What changes with nearly every step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Head {
+    promised: Ballot,
+    current: Ballot,
+    /// `current` has begun here: a quorum has accepted it.
+    has_begun: bool,
+    clock: Timestamp,
+    /// How many tuples the log ever had.
+    length: u64,
+    floor: Place,
+    /// Groups that were ever told a clock.
+    audience: GroupSet,
+}
+
+impl Wire for Head {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.promised.encode(out);
+        self.current.encode(out);
+        out.push(u8::from(self.has_begun));
+        self.clock.encode(out);
+        number(self.length, out);
+        place(self.floor, out);
+        self.audience.encode(out);
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Head {
+            promised: Ballot::decode(from)?,
+            current: Ballot::decode(from)?,
+            has_begun: from.flag()?,
+            clock: Timestamp::decode(from)?,
+            length: from.number()?,
+            floor: read_place(from)?,
+            audience: GroupSet::decode(from)?,
+        })
+    }
+}
+
+/// All that has to be on stable storage before anybody learns of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Stable {
+    head: Head,
+    last: Place,
+    seen: Seen,
+    log: Vec<Logged>,
+    /// Delivered, and kept for others, with the final timestamps.
+    kept: Vec<(Timestamp, Arc<Message>)>,
+    /// The members of `current`.
+    members: Members,
+    /// Which life of its seat this is.
+    incarnation: u64,
+}
+
+impl Wire for Stable {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.head.encode(out);
+        place(self.last, out);
+        self.seen.encode(out);
+        list(&self.log, out, Wire::encode);
+        list(&self.kept, out, |(at, message), out| {
+            at.encode(out);
+            message.encode(out);
+        });
+        self.members.encode(out);
+        number(self.incarnation, out);
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Stable {
+            head: Head::decode(from)?,
+            last: read_place(from)?,
+            seen: Seen::decode(from)?,
+            log: from.list(Logged::decode)?,
+            kept: from.list(|from| Ok((Timestamp::decode(from)?, Wire::decode(from)?)))?,
+            members: Members::decode(from)?,
+            incarnation: from.number()?,
+        })
+    }
+}
+
+/// What changes it.
+#[derive(Clone, Debug)]
+enum Change {
+    Head(Head),
+    /// A proposal entered the log.
+    Append(Logged),
+    /// A message was delivered; it is here if it did not stand in the log.
+    Delivered(Timestamp, MessageId, Option<Arc<Message>>),
+    /// NEW-STATE has replaced the log, or another member's state what was delivered: then the
+    /// application's is here.
+    Replaced(Box<Stable>, Option<Vec<u8>>),
+}
+
+impl Wire for Change {
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Change::Head(head) => {
+                out.push(0);
+                head.encode(out);
+            }
+            Change::Append(logged) => {
+                out.push(1);
+                logged.encode(out);
+            }
+            Change::Delivered(at, id, message) => {
+                out.push(2);
+                at.encode(out);
+                id.encode(out);
+                out.push(u8::from(message.is_some()));
+                if let Some(message) = message {
+                    message.encode(out);
+                }
+            }
+            Change::Replaced(stable, app) => {
+                out.push(3);
+                stable.encode(out);
+                out.push(u8::from(app.is_some()));
+                if let Some(app) = app {
+                    number(app.len() as u64, out);
+                    out.extend_from_slice(app);
+                }
+            }
+        }
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(match from.byte()? {
+            0 => Change::Head(Head::decode(from)?),
+            1 => Change::Append(Logged::decode(from)?),
+            2 => {
+                let (at, id) = (Timestamp::decode(from)?, MessageId::decode(from)?);
+                let message = if from.flag()? { Some(Wire::decode(from)?) } else { None };
+                Change::Delivered(at, id, message)
+            }
+            3 => {
+                let stable = Box::new(Stable::decode(from)?);
+                let app = if from.flag()? { Some(from.bytes()?.to_vec()) } else { None };
+                Change::Replaced(stable, app)
+            }
+            _ => return Err(Malformed),
+        })
+    }
+}
+
+/// What has changed since the host last asked.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Journal {
+    changes: Vec<u8>,
+    head: Head,
+}
+
+/// What is on stable storage, while it is read back.
+struct Replay {
+    stable: Stable,
+    /// By name, every message that a later change may speak of.
+    messages: BTreeMap<MessageId, Arc<Message>>,
+}
+
+impl Replay {
+    fn new(stable: Stable) -> Replay {
+        let mut replay = Replay { stable: Stable::default(), messages: BTreeMap::new() };
+        replay.replace(stable);
+        replay
+    }
+
+    fn replace(&mut self, stable: Stable) {
+        let logged = stable.log.iter().map(|logged| logged.message.clone());
+        self.messages = logged.map(|message| (message.id, message)).collect();
+        self.stable = stable;
+    }
+
+    fn take<W>(&mut self, change: Change, host: &mut impl Host<W>) -> Result<(), Malformed> {
+        match change {
+            Change::Head(head) => self.stable.head = head,
+            Change::Append(logged) => {
+                self.messages.insert(logged.message.id, logged.message.clone());
+                self.stable.log.push(logged);
+            }
+            Change::Delivered(at, id, message) => {
+                let message = message.or_else(|| self.messages.get(&id).cloned());
+                let message = message.ok_or(Malformed)?;
+                if (at, id) <= self.stable.last {
+                    return Err(Malformed);
+                }
+                host.deliver(&message, at);
+                self.stable.last = (at, id);
+                self.stable.seen.insert(id);
+                self.stable.kept.push((at, message));
+            }
+            Change::Replaced(stable, app) => {
+                if let Some(app) = app {
+                    host.install(&app, stable.last);
+                }
+                self.replace(*stable);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<V: Variant> Machine<V> {
+    fn head(&self) -> Head {
+        Head {
+            promised: if V::FORGET_PROMISE { self.current } else { self.promised },
+            current: self.current,
+            has_begun: self.has_begun || V::ACK_UNBEGUN,
+            clock: if V::FORGET_CLOCK { Timestamp::ZERO } else { self.clock },
+            length: self.log_length,
+            floor: self.floor,
+            audience: self.audience,
+        }
+    }
+
+    fn whole(&self) -> Stable {
+        let Promise { log, .. } = self.promise();
+        let (head, last, seen) = (self.head(), self.last, self.seen.clone());
+        let (members, incarnation) = (self.members, self.incarnation.0);
+        Stable { head, last, seen, log, kept: self.kept(), members, incarnation }
+    }
+
+    fn note(&mut self, change: &Change) {
+        if let Some(journal) = &mut self.journal {
+            change.encode(&mut journal.changes);
+        }
+    }
+
+    /// A proposal has entered the log.
+    pub(super) fn note_appended(&mut self, id: MessageId) {
+        if self.journal.is_none() {
+            return;
+        }
+        let record = self.records.known(id);
+        if let (Some((epoch, ts)), Some(message)) = (record.tuple, record.body.clone()) {
+            self.note(&Change::Append(Logged { epoch, ts, message }));
+        }
+    }
+
+    /// A message is delivered.
+    pub(super) fn note_delivered(&mut self, at: Timestamp, id: MessageId) {
+        if self.journal.is_none() || V::FORGET_DELIVERED {
+            return;
+        }
+        let record = self.records.known(id);
+        let message = if record.tuple.is_some() { None } else { record.body.clone() };
+        self.note(&Change::Delivered(at, id, message));
+    }
+
+    /// The log is another, or, with the application's state, what was delivered.
+    pub(super) fn note_replaced(&mut self, app: Option<&[u8]>) {
+        if self.journal.is_some() {
+            self.note(&Change::Replaced(Box::new(self.whole()), app.map(<[u8]>::to_vec)));
+        }
+    }
+
+    pub(super) fn write_stable(&mut self, out: &mut Vec<u8>) {
+        assert!(!self.config.commutes, "what was delivered ahead (P15) is not written down");
+        let stable = self.whole();
+        self.journal = Some(Journal { changes: Vec::new(), head: stable.head });
+        stable.encode(out);
+    }
+
+    pub(super) fn write_changes(&mut self, out: &mut Vec<u8>) {
+        let head = self.head();
+        let Some(journal) = &mut self.journal else { return };
+        out.append(&mut journal.changes);
+        if journal.head != head {
+            journal.head = head;
+            Change::Head(head).encode(out);
+        }
+    }
+
+    pub(super) fn read_back<H: Host<PrimcastWire>>(
+        config: &Config,
+        me: Pid,
+        stable: &[u8],
+        changes: &[&[u8]],
+        now: Instant,
+        host: &mut H,
+    ) -> Result<Machine<V>, Malformed> {
+        let mut from = Reader::new(stable);
+        let mut replay = Replay::new(Stable::decode(&mut from)?);
+        if !from.is_at_end() {
+            return Err(Malformed);
+        }
+        for changes in changes {
+            let mut from = Reader::new(changes);
+            while !from.is_at_end() {
+                replay.take(Change::decode(&mut from)?, host)?;
+            }
+        }
+        Ok(Machine::come_back(config, me, replay.stable, now))
+    }
+
+    /// The process that wrote this, after a crash (P11).
+    fn come_back(config: &Config, me: Pid, stable: Stable, now: Instant) -> Machine<V> {
+        let Stable { head, last, seen, log, kept, members, incarnation } = stable;
+        let mut machine = <Machine<V> as Multicast>::new(config, me);
+        machine.journal = Some(Journal { changes: Vec::new(), head });
+        machine.enter(Phase::Promised, now);
+        (machine.promised, machine.current) = (head.promised, head.current);
+        machine.has_begun = head.has_begun;
+        machine.incarnation = Incarnation(incarnation);
+        machine.take_members(members);
+        // What others say of their members they say again (P12).
+        machine.clocks.iter_mut().for_each(|clocks| clocks.seats.ask_anew());
+        machine.on_meeting(me, machine.incarnation);
+        if head.has_begun {
+            machine.be_seated();
+        }
+        machine.lost = if V::FOLLOW_AFTER_CRASH { Ballot::NONE } else { head.current };
+        machine.clock = head.clock;
+        if head.promised.proposer() == Some(me.rank) && !V::SPEAK_AS_BEFORE {
+            // Its followers take what it says under its epoch as a primary's word on all that it
+            // proposed, and some of that may be lost.
+            machine.promised = Ballot::above(head.promised, me.rank);
+        }
+        (machine.floor, machine.last, machine.seen) = (head.floor, last, seen);
+        machine.audience = head.audience;
+        for (at, message) in kept {
+            let mut record = Record::new(message.dest, now);
+            record.body = Some(message.clone());
+            (record.is_delivered, record.final_at) = (true, Some(at));
+            machine.retained.keep(message.dest, (at, message.id), message.id);
+            machine.records.insert(message.id, record);
+        }
+        machine.install(head.length, &log, now);
+        if head.has_begun {
+            // P13.
+            machine.records.for_each(|record| record.acked = record.tuple.map(|(epoch, _)| epoch));
+        }
+        let (promised, clock) = (machine.promised, machine.clock);
+        machine.hear(me, promised, clock, false, &[]);
+        machine.owed = head.audience;
+        machine.tell_later(now);
+        machine.returned_to = Some(GroupSet::EMPTY);
+        machine
+    }
+
+    /// Whether this process missed proposals of an epoch (P11).
+    pub(super) fn has_lost(&self, epoch: Ballot) -> bool {
+        epoch <= self.lost
+    }
+
+    /// P12: everybody who ever told this process something tells it again.
+    pub(super) fn say_returned<H: Host<PrimcastWire>>(&mut self, host: &mut H) {
+        let Some(told) = self.returned_to.filter(|_| self.join_at.is_none()) else { return };
+        // With a disk that knew nothing yet it learns of others by and by.
+        let to = self.audience.union(self.me.group.alone()).difference(told);
+        if !to.is_empty() {
+            self.returned_to = Some(told.union(to));
+            host.send(To::Groups(to), &PrimcastWire::Returned);
+        }
+    }
+
+    pub(super) fn on_returned(&mut self, from: Pid, now: Instant) {
+        let group = from.group;
+        self.reported[group.index()] = Timestamp::ZERO;
+        self.told[group.index()] = Place::default();
+        self.informed = self.informed.without(group);
+        if self.audience.contains(group) {
+            self.owed_clocks = self.owed_clocks.union(group.alone());
+            if self.acked_upto > Timestamp::ZERO && self.phase == Phase::Follower {
+                self.owed_acks = self.owed_acks.union(group.alone());
+            }
+        }
+        self.owed = self.owed.union(group.alone().intersection(self.audience));
+        if group == self.me.group {
+            self.state_sent_at[from.rank.index()] = None;
+        }
+        self.tell_later(now);
+    }
+
+    /// A process that has delivered a message says where. Agreed, so it counts at once; the clocks
+    /// have to pass it all the same.
+    pub(super) fn on_final(&mut self, from: Pid, id: MessageId, at: Timestamp) {
+        let own = self.me.group;
+        let Some(record) = self.records.get_mut(id) else { return };
+        let dest = record.dest;
+        if !record.is_delivered && dest.contains(from.group) && dest.contains(own) {
+            record.final_at = Some(at);
+            self.clock = self.clock.max(at);
+            self.report_at_least(at, own.alone());
+            if let Some(bound) = self.records.known(id).bound {
+                self.expect(id, bound);
+            }
+        }
+    }
+
+    /// A member that cannot follow in any epoch up to this one asks Ω's choice for another.
+    pub(super) fn on_stand<H: Host<PrimcastWire>>(
+        &mut self,
+        upto: Ballot,
+        now: Instant,
+        host: &mut H,
+    ) {
+        let is_fresh = self.phase_since.plus(self.config.patience) > now;
+        if self.trusted == Some(self.me.rank) && self.promised <= upto && !is_fresh {
+            self.say(Vec::new(), host);
+            self.enter(Phase::Promised, now);
+            self.stand(now, host);
+        }
+    }
+}

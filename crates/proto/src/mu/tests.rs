@@ -1,0 +1,306 @@
+//! The machine over plain memory whose owners keep writers out: what a leader that dies in the
+//! middle of its WRITEs leaves. (Time, faults and everything else: the simulator.)
+
+use super::*;
+use crate::node::Timing;
+use alloc::collections::VecDeque;
+use alloc::vec;
+use base::{Inbox, Port, verb::Unsupported};
+
+const SHAPE: Shape = Shape { ring_slots: 16, value_bytes: 80 };
+
+enum Verb {
+    Write { at: At, words: Vec<u64>, token: Option<Token> },
+    Read { at: At, n_words: usize, token: Token },
+    Message(Vec<u8>),
+}
+
+/// Memory and links. A held link keeps what is posted to it.
+#[derive(Default)]
+struct World {
+    memory: Vec<Vec<u64>>,
+    permitted: Vec<Option<(At, Rank)>>,
+    links: Vec<Vec<VecDeque<Verb>>>,
+    held: Vec<(usize, usize)>,
+    inboxes: Vec<Inbox>,
+    delivered: Vec<Vec<Vec<u8>>>,
+}
+
+struct View<'w> {
+    world: &'w mut World,
+    me: usize,
+}
+
+impl Port for View<'_> {
+    fn load(&self, at: At) -> u64 {
+        self.world.memory[self.me][at.0 as usize]
+    }
+    fn load_into(&self, at: At, words: &mut [u64]) {
+        let at = at.0 as usize;
+        words.copy_from_slice(&self.world.memory[self.me][at..at + words.len()]);
+    }
+    fn store(&mut self, at: At, word: u64) {
+        self.world.memory[self.me][at.0 as usize] = word;
+    }
+    fn write(&mut self, to: Rank, at: At, words: &[u64], token: Option<Token>) {
+        self.post(to, Verb::Write { at, words: words.to_vec(), token });
+    }
+    fn read(&mut self, to: Rank, at: At, n_words: usize, token: Token) {
+        self.post(to, Verb::Read { at, n_words, token });
+    }
+    fn cas(&mut self, _: Rank, _: At, _: u64, _: u64, _: Option<Token>) {
+        unreachable!("Mu has no use for it");
+    }
+    fn fetch_add(&mut self, _: Rank, _: At, _: u64, _: Option<Token>) {
+        unreachable!("Mu has no use for it");
+    }
+    fn send(&mut self, to: Rank, message: &[u8]) -> bool {
+        self.post(to, Verb::Message(message.to_vec()));
+        true
+    }
+    fn wake(&mut self, _: Rank) {}
+    fn permit_writer(&mut self, from: At, writer: Option<Rank>) -> Result<(), Unsupported> {
+        self.world.permitted[self.me] = writer.map(|writer| (from, writer));
+        Ok(())
+    }
+}
+
+impl View<'_> {
+    fn post(&mut self, to: Rank, verb: Verb) {
+        self.world.links[self.me][to.index()].push_back(verb);
+        if !self.world.held.contains(&(self.me, to.index())) {
+            self.world.let_through(self.me, to.index());
+        }
+    }
+}
+
+impl Host for View<'_> {
+    type Disk = crate::disk::NoDisk;
+
+    fn deliver(&mut self, _: Slot, value: &[u8]) {
+        self.world.delivered[self.me].push(value.to_vec());
+    }
+    fn notify(&mut self, _: Note) {}
+}
+
+impl World {
+    fn let_through(&mut self, from: usize, to: usize) {
+        while let Some(verb) = self.links[from][to].pop_front() {
+            let memory = &mut self.memory[to];
+            let done = |token, outcome| Event::Completed { from: Rank::at(to), token, outcome };
+            match verb {
+                Verb::Write { at, words, token } => {
+                    let admits =
+                        |(start, writer): (At, Rank)| at.0 < start.0 || writer.index() == from;
+                    let refused = to != from && !self.permitted[to].is_none_or(admits);
+                    if !refused {
+                        let at = at.0 as usize;
+                        memory[at..at + words.len()].copy_from_slice(&words);
+                    }
+                    let outcome = if refused { Outcome::Refused } else { Outcome::Written };
+                    if let Some(token) = token {
+                        self.inboxes[from].push(done(token, outcome));
+                    }
+                }
+                Verb::Read { at, n_words, token } => {
+                    let at = at.0 as usize;
+                    self.inboxes[from].push(done(token, Outcome::Read(&memory[at..at + n_words])));
+                }
+                Verb::Message(bytes) => {
+                    self.inboxes[to].push(Event::Message { from: Rank::at(from), bytes: &bytes });
+                }
+            }
+        }
+    }
+
+    /// The process of `from` dies: of its next WRITE to `to` the first half arrives, of the rest
+    /// of what it has posted nothing.
+    fn tear(&mut self, from: usize, to: usize) {
+        let written = self.links[from][to].iter().find_map(|verb| match verb {
+            Verb::Write { at, words, token: Some(_) } => Some((at.0 as usize, words)),
+            _ => None,
+        });
+        let (at, words) = written.expect("a WRITE of an entry is on its way");
+        for (offset, word) in words.iter().enumerate().take(words.len() / 2) {
+            self.memory[to][at + offset] = *word;
+        }
+        self.links[from].iter_mut().for_each(VecDeque::clear);
+    }
+}
+
+/// Three machines, driven by hand.
+struct Group<V: Variant> {
+    world: World,
+    machines: Vec<Mu<V>>,
+    now: Instant,
+}
+
+impl<V: Variant> Group<V> {
+    fn new() -> Group<V> {
+        let n_words = crate::node::mu_layout(3, &SHAPE).n_words as usize;
+        let world = World {
+            memory: vec![vec![0; n_words]; 3],
+            permitted: vec![None; 3],
+            links: (0..3).map(|_| (0..3).map(|_| VecDeque::new()).collect()).collect(),
+            inboxes: (0..3).map(|_| Inbox::new()).collect(),
+            delivered: vec![Vec::new(); 3],
+            ..World::default()
+        };
+        let mut group = Group { world, machines: Vec::new(), now: Instant(1) };
+        for me in 0..3 {
+            let machine = group.begin(me, Start::Bootstrap);
+            group.machines.push(machine);
+        }
+        (0..3).for_each(|me| group.meet(me));
+        group
+    }
+
+    fn begin(&mut self, me: usize, start: Start) -> Mu<V> {
+        let config = NodeConfig {
+            me: Rank::at(me),
+            members: 3,
+            start,
+            timing: Timing::default(),
+            memory_outlives_process: false,
+            peer_works: true,
+        };
+        let mut view = View { world: &mut self.world, me };
+        Mu::new(&config, At(0), &SHAPE, &mut view).expect("this memory keeps writers out")
+    }
+
+    /// A process that died begins again on the memory that it left.
+    fn restart(&mut self, me: usize) {
+        self.world.inboxes[me].clear();
+        self.machines[me] = self.begin(me, Start::Reattach);
+        self.meet(me);
+    }
+
+    fn meet(&mut self, me: usize) {
+        for peer in Rank::all(3) {
+            let mut view = View { world: &mut self.world, me };
+            self.machines[me].on_event(Event::LinkUp(peer), self.now, &mut view);
+        }
+    }
+
+    fn step(&mut self, me: usize) {
+        let inbox = core::mem::take(&mut self.world.inboxes[me]);
+        let mut view = View { world: &mut self.world, me };
+        inbox.iter().for_each(|event| self.machines[me].on_event(event, self.now, &mut view));
+        self.machines[me].poll(self.now, &mut view);
+    }
+
+    fn settle(&mut self, who: &[usize]) {
+        for _ in 0..40 {
+            self.now = self.now.plus(Duration::from_millis(1));
+            who.iter().for_each(|me| self.step(*me));
+        }
+    }
+
+    fn lead(&mut self, me: usize) {
+        let mut view = View { world: &mut self.world, me };
+        self.machines[me].lead(self.now, &mut view);
+    }
+
+    fn propose(&mut self, me: usize, value: &[u8]) {
+        let mut view = View { world: &mut self.world, me };
+        self.machines[me].propose(value, self.now, &mut view).expect("leads and has room");
+    }
+
+    /// Everything from and to `me` waits.
+    fn cut_off(&mut self, me: usize) {
+        for peer in (0..3).filter(|peer| *peer != me) {
+            self.world.held.extend([(me, peer), (peer, me)]);
+        }
+    }
+
+    fn values(&self, me: usize) -> Vec<&[u8]> {
+        self.world.delivered[me].iter().map(Vec::as_slice).filter(|v| !v.is_empty()).collect()
+    }
+}
+
+/// What member 0 has decided with one other; the third takes over, and dies while it writes the
+/// value that it has adopted into that other's log. Who is left with it, and with the third's next
+/// life, which never had it, leads. True if the decision stands.
+fn survives_a_torn_adoption<V: Variant>(successor: usize, witness: usize) -> bool {
+    let mut group = Group::<V>::new();
+    group.lead(0);
+    group.settle(&[0, 1, 2]);
+    group.world.held.push((0, successor));
+    group.propose(0, b"decided");
+    group.cut_off(0);
+    group.step(0);
+    assert_eq!(group.values(0), [b"decided"], "its client has the answer, nobody else the news");
+    group.lead(successor);
+    // Up to its WRITEs, which are on their way.
+    for _ in 0..20 {
+        let is_writing = |group: &Group<V>| {
+            let cell = &group.machines[successor].cells[0];
+            cell.phase == leader::Phase::Fetching
+        };
+        if is_writing(&group) {
+            group.world.held.extend([(successor, witness), (successor, successor)]);
+        }
+        group.step(successor);
+        group.step(witness);
+    }
+    group.world.tear(successor, witness);
+    group.world.held.retain(|(from, _)| *from != successor);
+    group.restart(successor);
+    group.meet(witness);
+    group.lead(witness);
+    group.settle(&[successor, witness]);
+    assert_eq!(group.machines[witness].status().role, Role::Leader);
+    group.values(witness) == [b"decided"]
+}
+
+#[test]
+fn m5_a_decided_entry_survives_a_torn_adoption() {
+    // Ballots that name the same half, so that its owner has to move what is there, and others.
+    for (successor, witness) in [(2, 1), (1, 2)] {
+        assert!(survives_a_torn_adoption::<Sound>(successor, witness), "led by {successor}");
+    }
+}
+
+/// Why a place has two halves.
+#[test]
+fn m5_one_half_loses_a_decided_entry_to_a_torn_adoption() {
+    enum OneHalf {}
+    impl Variant for OneHalf {
+        const NAME: &'static str = "ONE_HALF";
+        const ONE_HALF: bool = true;
+    }
+    for (successor, witness) in [(2, 1), (1, 2)] {
+        assert!(!survives_a_torn_adoption::<OneHalf>(successor, witness), "led by {successor}");
+    }
+}
+
+/// A member that dies while it moves an entry for a new leader still has it.
+#[test]
+fn m5_a_copy_that_is_cut_off_costs_nothing() {
+    let mut group = Group::<Sound>::new();
+    group.lead(0);
+    group.settle(&[0, 1, 2]);
+    group.propose(0, b"decided");
+    group.settle(&[0]);
+    let places = group.machines[1].places;
+    let ballot = Ballot::above(group.machines[0].highest, Rank::at(2));
+    let half = Half::of::<Sound>(ballot);
+    assert_eq!(half, Half::of::<Sound>(group.machines[0].highest), "it has to be moved");
+    let clear = |group: &mut Group<Sound>| {
+        let mut view = View { world: &mut group.world, me: 1 };
+        group.machines[1].clear_half(half, Half::before::<Sound>(ballot), Slot::ZERO, &mut view);
+    };
+    let at = |half| places.entry(Slot::ZERO, half).0 as usize;
+    let (from, to) = (at(half), at(Half::before::<Sound>(ballot)));
+    let n_words = value::HEADER_WORDS + 1;
+    clear(&mut group);
+    let whole = group.world.memory[1][from..from + n_words].to_vec();
+    assert_eq!(group.world.memory[1][to..to + n_words], whole);
+    for cut in 0..n_words {
+        group.world.memory[1][to..to + cut].copy_from_slice(&whole[..cut]);
+        group.world.memory[1][to + cut..to + n_words].fill(7);
+        clear(&mut group);
+        assert_eq!(group.world.memory[1][to..to + n_words], whole, "cut at {cut}");
+        assert_eq!(group.world.memory[1][from..from + n_words], whole);
+    }
+}

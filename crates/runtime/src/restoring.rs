@@ -1,0 +1,105 @@
+//! A state from another member, read as it arrives: a bounded part of it in each turn.
+//!
+//! ```text
+//! transfer   bytes | bytes | ... | the end
+//! service      read beside the state that is here ...  | takes its place, at once
+//! ```
+//! - R1 a turn reads one piece, or goes on with one: as much as the service does in one call
+//!   ([`Service::restore_piece`]). So heartbeats, votes and clients wait no longer while a member
+//!   is given a state of gigabytes. Test `a_state_is_read_one_step_a_turn`.
+//! - R2 the state that was here stays, and stays in use, until the other one is whole and its
+//!   checksum is right. By construction: [`Fetch::whole`] is asked before it is put in place.
+//! - R3 of a state that is given up, or that begins anew, nothing stays. By construction: what is
+//!   read belongs to a number of [`Fetch::state`].
+//!
+//! [`Fetch::whole`]: crate::transfer::Fetch::whole
+//! [`Fetch::state`]: crate::transfer::Fetch::state
+
+use crate::catchup::{HEAD_BYTES, is_older, replace, split_head};
+use crate::core::Core;
+use crate::service::Service;
+use fabric::Fabric;
+use proto::Replicator;
+
+/// What was read of a state.
+#[derive(Debug)]
+pub(crate) struct Restoring {
+    /// See R3.
+    of: u64,
+    /// What stands before the service's bytes, as far as it has come.
+    head: Vec<u8>,
+    /// The length of a piece that the service has not done with.
+    unread: Option<usize>,
+}
+
+impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
+    /// Whether there is something of a state to be read now.
+    pub(crate) fn has_state_to_read(&self) -> bool {
+        self.fetch.has_bytes() || self.restoring.as_ref().is_some_and(|of| of.unread.is_some())
+    }
+
+    /// Reads the next part of a state that is arriving (R1). True if it did.
+    pub(crate) fn mind_restoring(&mut self) -> bool {
+        let present = self.fetch.state();
+        if self.restoring.as_ref().is_some_and(|restoring| Some(restoring.of) != present) {
+            self.restoring = None; // R3
+            self.world.service.give_up_restore();
+        }
+        let Some(of) = present.filter(|_| self.has_state_to_read()) else { return false };
+        let (service, now) = (&mut self.world.service, self.world.desk.now);
+        let restoring = self.restoring.get_or_insert_with(|| {
+            service.begin_restore();
+            Restoring { of, head: Vec::new(), unread: None }
+        });
+        let (read, n_bytes) = match restoring.unread.take() {
+            Some(n_bytes) => (service.restore_piece(&[]), n_bytes),
+            None => {
+                let bytes = self.fetch.bytes().unwrap_or_default();
+                let n_head = (HEAD_BYTES - restoring.head.len()).min(bytes.len());
+                let (head, body) = bytes.split_at(n_head);
+                restoring.head.extend_from_slice(head);
+                (service.restore_piece(body), bytes.len())
+            }
+        };
+        match read {
+            Ok(true) => restoring.unread = Some(n_bytes),
+            Ok(false) => self.fetch.taken(n_bytes, now, &mut self.world.flows),
+            Err(why) => self.refuse_state(&why),
+        }
+        self.end_restoring();
+        true
+    }
+
+    /// Puts the state in place, if all of it is here.
+    pub(crate) fn end_restoring(&mut self) {
+        let Some(prefix) = self.fetch.whole() else { return };
+        let restoring = self.restoring.take();
+        let unknown = || "it has not the form that this version writes".to_owned();
+        let place = restoring.and_then(|restoring| split_head(&restoring.head)).ok_or_else(unknown);
+        let put = place.and_then(|place| {
+            if prefix < self.world.executed() {
+                return Err(is_older());
+            }
+            self.world.service.end_restore()?;
+            Ok(place)
+        });
+        match put {
+            Ok(place) => {
+                replace(&mut self.world, prefix, place);
+                // It was of the state that was replaced.
+                self.saving = None;
+                let now = self.now();
+                self.fetch.installed(true, now);
+            }
+            Err(why) => self.refuse_state(&why),
+        }
+    }
+
+    fn refuse_state(&mut self, why: &str) {
+        eprintln!("gregale: a state from another member was refused: {why}");
+        self.restoring = None;
+        self.world.service.give_up_restore();
+        let now = self.now();
+        self.fetch.installed(false, now);
+    }
+}

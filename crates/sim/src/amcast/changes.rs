@@ -1,0 +1,99 @@
+//! What an operator does to groups in one seed: replaces who died, removes who lives, and seats
+//! somebody there again.
+
+use super::plan::{Driver, Step, WILD_NS};
+use super::world::{MS, World};
+use proto::amcast::wire::Wire;
+use std::fmt::Debug;
+
+/// How often the operator looks whether what it asked for is done.
+const OPERATES_EVERY_NS: u64 = 5 * MS;
+
+/// So much later than now, but while there are faults.
+pub(super) fn now_plus<W>(world: &World<W>, later: u64) -> u64 {
+    (world.now + later).min(WILD_NS - 1)
+}
+
+impl<W: Wire + Debug + PartialEq> Driver<W> {
+    pub(super) fn plan_changes(&mut self) {
+        let n = if self.operator.chance(1, 4) { 0 } else { self.operator.range(1, 6) };
+        for _ in 0..n {
+            let at = self.operator.below(WILD_NS * 3 / 4);
+            self.plan(at, Step::Remove);
+        }
+        self.plan(OPERATES_EVERY_NS, Step::Operate);
+    }
+
+    /// Somebody takes the seat of one that died.
+    pub(super) fn renew(&mut self, process: usize) {
+        if self.world.is_alive(process) {
+            return;
+        }
+        self.world.renew(process);
+        let eligible = self.eligible(self.world.pid(process).group);
+        if !eligible.is_empty() {
+            let pick = eligible[self.operator.below(eligible.len() as u64) as usize];
+            let (at, leader) = (self.world.now, self.world.pid(pick).rank);
+            self.world.trust_at(at, process, leader);
+        }
+    }
+
+    /// A member that may live shall go. If it leads, another has to first.
+    pub(super) fn remove(&mut self, process: usize) {
+        if !self.world.ask_for_removal(process) {
+            return;
+        }
+        let group = self.world.pid(process).group;
+        let mut eligible = self.eligible(group);
+        eligible.retain(|at| *at != process);
+        if eligible.is_empty() {
+            return;
+        }
+        let pick = eligible[self.operator.below(eligible.len() as u64) as usize];
+        let leader = self.world.pid(pick).rank;
+        if self.world.machine(process).is_primary() || self.operator.chance(1, 4) {
+            for member in self.alive(group) {
+                let at = self.world.now + self.operator.below(10 * MS);
+                self.world.trust_at(at, member, leader);
+            }
+        }
+    }
+
+    /// Repeats what is not done, and seats somebody where a member that lived was removed.
+    pub(super) fn operate(&mut self) {
+        self.world.repeat_removals();
+        if self.healed {
+            return self.plan_next_operation();
+        }
+        for process in 0..self.world.n_processes() {
+            let is_out = self.world.is_alive(process) && self.world.machine(process).has_parted();
+            if is_out && self.operator.chance(1, 4) {
+                self.world.crash(process);
+                self.renew(process);
+            }
+        }
+        self.plan_next_operation();
+    }
+
+    fn plan_next_operation(&mut self) {
+        let busy = self.layout.groups().iter().any(|group| self.world.is_removing(group));
+        if !self.healed || busy {
+            let at = self.world.now + OPERATES_EVERY_NS;
+            self.plan(at, Step::Operate);
+        }
+    }
+
+    /// Whether everybody who wants a seat has it, and everybody has what its seat had.
+    pub(super) fn are_lives_settled(&self) -> bool {
+        !self.world.lives.change
+            || (0..self.world.n_processes()).all(|process| {
+                let is_alive = self.world.is_alive(process);
+                let machine = self.world.machine(process);
+                let is_seated = machine.members().is_some_and(|(_, has_begun)| has_begun);
+                !is_alive
+                    || machine.has_parted()
+                    || is_seated && !self.world.is_behind_its_seat(process)
+                    || self.world.is_out(process)
+            })
+    }
+}

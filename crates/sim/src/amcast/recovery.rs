@@ -1,0 +1,236 @@
+//! Processes that come back: their disks, and what they hold back.
+//!
+//! - D1 Nobody learns what a step did, neither what it sent nor what it delivered, before what it
+//!   changed is on disk, in one record. By `World::hold_back`; [`Recovery::new`]'s `hasty` breaks
+//!   it.
+//! - D2 A crash is a power cut: what is not synced is lost, and of the record that was on its way
+//!   nobody knows. Links to and from a process that came back are new; a sender that lives says to
+//!   it again what it does not know to be delivered.
+//! - D3 Now and then a record is the whole state, as a snapshot would be; else what has changed.
+//!   The application's state is never written but with a whole record: what is delivered after that
+//!   is delivered to it again.
+
+use super::process::{Applied, Outbox, Protocol, Restore};
+use super::world::{MS, Parcel, What, World};
+use base::Instant;
+use proto::amcast::wire::Wire;
+use proto::amcast::{Config, Message, To};
+use std::collections::VecDeque;
+use std::fmt::{Debug, Write};
+use std::sync::Arc;
+
+/// The longest that a sync takes.
+const SYNC_NS: u64 = 2 * MS;
+
+/// How processes of a world come back.
+pub(super) struct Recovery<W> {
+    config: Config,
+    restore: Restore<W>,
+    /// They say things before they are on disk.
+    hasty: bool,
+    /// What senders that live said, and nobody is known to have delivered.
+    said: Vec<(usize, Arc<Message>)>,
+}
+
+impl<W> Recovery<W> {
+    pub(super) fn new(protocol: &Protocol<W>, config: &Config, hasty: bool) -> Recovery<W> {
+        assert!(protocol.recovers, "its processes stop for ever");
+        Recovery { config: config.clone(), restore: protocol.restore, hasty, said: Vec::new() }
+    }
+}
+
+/// What is written at once.
+enum Record {
+    Whole(Vec<u8>, Applied),
+    Changes(Vec<u8>),
+}
+
+/// What one process has on disk, and what waits for the disk.
+pub(super) struct Disk<W> {
+    whole: Vec<u8>,
+    /// The application's state as of `whole`.
+    applied: Applied,
+    changes: Vec<Vec<u8>>,
+    /// What steps sent, with how much was delivered after each.
+    held: VecDeque<(Vec<(To, W)>, usize)>,
+    /// What they changed.
+    changed: Vec<u8>,
+    /// The record under way, and how many steps it covers.
+    syncing: Option<(usize, Record)>,
+    /// A sync of an earlier life means nothing.
+    life: u64,
+}
+
+impl<W> Default for Disk<W> {
+    fn default() -> Disk<W> {
+        Disk {
+            whole: Vec::new(),
+            applied: Vec::new(),
+            changes: Vec::new(),
+            held: VecDeque::new(),
+            changed: Vec::new(),
+            syncing: None,
+            life: 0,
+        }
+    }
+}
+
+impl<W> Disk<W> {
+    fn write(&mut self, record: Record) {
+        match record {
+            Record::Whole(whole, applied) => {
+                (self.whole, self.applied) = (whole, applied);
+                self.changes.clear();
+            }
+            Record::Changes(changes) => self.changes.push(changes),
+        }
+    }
+}
+
+impl<W: Wire + Debug + PartialEq> World<W> {
+    /// Processes come back from now on.
+    pub(super) fn recover_by(&mut self, recovery: Recovery<W>) {
+        for process in &mut self.processes {
+            process.machine.stable(&mut process.disk.whole);
+        }
+        self.recovery = Some(recovery);
+    }
+
+    /// D1: what a step did waits for the disk.
+    pub(super) fn hold_back(&mut self, process: usize, sent: Vec<(To, W)>) {
+        let n_applied = self.processes[process].applied.len();
+        let Some(recovery) = &self.recovery else {
+            return self.release(process, sent, n_applied);
+        };
+        let is_hasty = recovery.hasty;
+        let of = &mut self.processes[process];
+        of.machine.changes(&mut of.disk.changed);
+        let is_clean = of.disk.changed.is_empty() && of.disk.held.is_empty();
+        let sent = if is_clean || is_hasty {
+            self.release(process, sent, n_applied);
+            Vec::new()
+        } else {
+            sent
+        };
+        if !is_clean {
+            self.processes[process].disk.held.push_back((sent, n_applied));
+            self.sync(process);
+        }
+    }
+
+    fn sync(&mut self, process: usize) {
+        let of = &mut self.processes[process];
+        if of.disk.syncing.is_some() || of.disk.held.is_empty() {
+            return;
+        }
+        let changed = std::mem::take(&mut of.disk.changed);
+        // D3.
+        let record = if self.batches.chance(1, 16) {
+            let mut whole = Vec::new();
+            of.machine.stable(&mut whole);
+            Record::Whole(whole, of.applied.clone())
+        } else {
+            Record::Changes(changed)
+        };
+        of.disk.syncing = Some((of.disk.held.len(), record));
+        let life = of.disk.life;
+        let at = self.now + self.batches.below(SYNC_NS);
+        self.push(at, What::Synced(process, life));
+    }
+
+    /// A record is on disk: what it covers may be known.
+    pub(super) fn on_synced(&mut self, process: usize, life: u64) {
+        let disk = &mut self.processes[process].disk;
+        if disk.life != life {
+            return;
+        }
+        let Some((n, record)) = disk.syncing.take() else { return };
+        disk.write(record);
+        let released: Vec<_> = disk.held.drain(..n).collect();
+        for (sent, n_applied) in released {
+            self.release(process, sent, n_applied);
+        }
+        self.sync(process);
+    }
+
+    /// D2: a process has lost power.
+    pub(super) fn lose_power(&mut self, process: usize) {
+        let has_synced = self.batches.chance(1, 2);
+        let of = &mut self.processes[process];
+        of.disk.life += 1;
+        of.disk.held.clear();
+        of.disk.changed.clear();
+        if let Some((_, record)) = of.disk.syncing.take()
+            && has_synced
+        {
+            of.disk.write(record);
+        }
+        of.inbox.clear();
+        (of.paused, of.settles, of.tick_at) = (false, false, None);
+    }
+
+    /// It comes back, with what is on its disk.
+    pub(super) fn restart(&mut self, process: usize) {
+        let Some(recovery) = &self.recovery else { return };
+        let of = &mut self.processes[process];
+        if of.alive {
+            return;
+        }
+        let changes: Vec<&[u8]> = of.disk.changes.iter().map(Vec::as_slice).collect();
+        let applied = of.disk.applied.clone();
+        let mut out = Outbox {
+            sent: Vec::new(),
+            n_before: 0,
+            applied,
+            n_states: 0,
+            cuts: Vec::new(),
+            commutes: false,
+            clock: None,
+        };
+        let (disk, now) = (&of.disk.whole, Instant(self.now));
+        of.machine = (recovery.restore)(&recovery.config, of.pid, disk, &changes, now, &mut out);
+        assert!(out.sent.is_empty(), "D1: nothing is said before it is written");
+        of.applied = out.applied;
+        of.alive = true;
+        // What it had told and does not know any more it tells again: the judges see that.
+        of.n_told = of.n_told.min(of.applied.len());
+        let (pid, n_applied) = (of.pid, of.applied.len());
+        self.counts.restarts += 1;
+        self.note(|text| write!(text, "{pid:?} comes back"));
+        // What was on disk when the power went, and nobody had learnt, is learnt now.
+        self.release(process, Vec::new(), n_applied);
+        self.renew_links(process);
+        self.push(self.now, What::Settle(process));
+        self.say_again(process);
+    }
+
+    pub(super) fn keep_to_say_again(&mut self, sender: usize, message: &Arc<Message>, dies: bool) {
+        if let Some(recovery) = self.recovery.as_mut().filter(|_| !dies) {
+            recovery.said.push((sender, message.clone()));
+        }
+    }
+
+    /// D2: senders speak to who has come back.
+    fn say_again(&mut self, to: usize) {
+        let Some(recovery) = &mut self.recovery else { return };
+        let deliveries = &self.history.happened;
+        let delivered: std::collections::BTreeSet<_> = deliveries
+            .iter()
+            .filter_map(|(_, happened)| match happened {
+                super::history::Happened::Delivered { id, .. } => Some(*id),
+                super::history::Happened::Multicast(_) | super::history::Happened::Cut { .. } => {
+                    None
+                }
+            })
+            .collect();
+        recovery.said.retain(|(_, message)| !delivered.contains(&message.id));
+        let said = recovery.said.clone();
+        let group = self.processes[to].pid.group;
+        for (sender, message) in said {
+            if message.dest.contains(group) {
+                let from = self.processes.len() + sender;
+                self.post(from, to, Parcel::Start(message));
+            }
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Links of processes that come back, as themselves or as another incarnation.
+
+use super::{Parcel, World};
+use proto::amcast::wire::Wire;
+use std::fmt::Debug;
+
+impl<W: Wire + Debug + PartialEq> World<W> {
+    /// Links to and from a process that came back: what was under way is lost.
+    pub(in crate::amcast) fn renew_links(&mut self, process: usize) {
+        let n = self.processes.len();
+        for (at, link) in self.links.iter_mut().enumerate() {
+            if at / n == process
+                && let Some(end) = link.ends_before.take()
+            {
+                link.lost.push(end..link.n_sent + 1);
+            }
+            if at % n == process {
+                link.lost.push(link.n_arrived + 1..link.n_sent + 1);
+                link.held.clear();
+            }
+        }
+    }
+
+    /// Another incarnation speaks on a process's links, and knows nobody (T4).
+    pub(in crate::amcast) fn renew_lives(&mut self, process: usize, life: u64) {
+        let n = self.processes.len();
+        for (at, link) in self.links.iter_mut().enumerate() {
+            if at / n == process {
+                link.lives.push((link.n_sent + 1, life));
+            }
+            if at % n == process {
+                link.met = 0;
+            }
+        }
+        (0..n).filter(|to| *to != process).for_each(|to| self.post(process, to, Parcel::Hello));
+    }
+
+    /// Whether a process has not met the incarnation to which it speaks, but one before.
+    pub(super) fn takes_for_another(&self, from: usize, to: usize) -> bool {
+        let is_sender = from >= self.processes.len();
+        let back = if is_sender { None } else { self.links.get(self.link(to, from)) };
+        back.is_some_and(|back| {
+            let last = back.lives.last();
+            back.met > 0 && last.is_some_and(|(_, life)| back.met < *life)
+        })
+    }
+}

@@ -1,0 +1,85 @@
+//! Members that have no disk, and change: which memory may be lost, and what comes after it.
+//!
+//! - I1 No life ends, and no memory is taken away, that memory-quorum needs: of the voters of every
+//!   configuration that may yet govern, a majority lives and holds the state, without it.
+//! - I2 Another memory on a seat is reached by new links only: what was posted to the old one never
+//!   takes effect in the new one.
+
+use crate::checks::configurations::votes;
+use crate::world::{Phase, World};
+use crate::{Life, Property, Provider};
+use base::{Incarnation, Rank, majority};
+use proto::durable::{Configuration, FIRST, Members};
+
+impl World {
+    /// Whether members change whose memory is all that they have.
+    pub(crate) const fn memories_change(&self) -> bool {
+        self.species.has_operator && !self.species.is_durable
+    }
+
+    /// Every configuration that governs or may yet govern.
+    pub(crate) fn governing(&self) -> Vec<Members> {
+        let mut possible = self.ledger.configurations.successors();
+        if possible.is_empty() {
+            let voters = self.founders();
+            let mut first = Members { voters, ..Members::default() };
+            voters.iter().for_each(|rank| first.incarnations[rank.index()] = FIRST.0);
+            possible.push(first);
+        }
+        possible
+    }
+
+    /// I1: whether the cluster survives without what is at `node`.
+    pub(crate) fn is_dispensable(&self, node: usize) -> bool {
+        let sits =
+            |members: &Members, rank: Rank| votes(members, rank, self.incarnation(rank.index()));
+        self.governing().iter().all(|members| {
+            // (Once the faults have stopped, who is left alone outside the core may never return.)
+            let is_there =
+                |at: usize| at != node && (self.phase == Phase::Safety || self.in_core(at));
+            let holds = |rank: &Rank| {
+                let at = rank.index();
+                is_there(at) && sits(members, *rank) && self.holds_state(at)
+            };
+            !sits(members, Rank::at(node))
+                || members.voters.iter().filter(holds).count() >= majority(members.voters.len())
+        })
+    }
+
+    /// Notes what `node` says of the members.
+    pub(crate) fn look_at_members(&mut self, node: usize, machine: &dyn Life) {
+        if let Some(Configuration { at, members, is_decided: true, .. }) = machine.configuration()
+            && let Err(detail) = self.ledger.configurations.decided(at, &members)
+        {
+            self.net.violate(Property::Membership, format!("r{node}: {detail}"));
+        }
+    }
+
+    /// I2: the memory at `node` is another from now on.
+    pub(crate) fn replace_memory(&mut self, node: usize) {
+        self.net.clear_region(node);
+        for peer in (0..self.plan.members).filter(|peer| *peer != node) {
+            let back = self.net.link_index(peer, node);
+            self.net.break_link(back);
+            self.net.links[back].orphan(0);
+            if self.plan.weather.provider == Provider::Shm && self.net.processes[peer].alive {
+                self.net.connect(back);
+            }
+        }
+    }
+
+    /// What an incarnation that is let vote has applied is near what its leader has.
+    pub(crate) fn judge_promotion(&mut self, leader: usize, rank: Rank) {
+        let window = u64::from(self.plan.shape.ring_slots) / 4;
+        let (there, here) = (self.applied(rank.index()), self.applied(leader));
+        if here.ahead_of(there) > window {
+            let detail = format!("{rank} votes with {there} of {here} applied");
+            self.net.violate(Property::Membership, detail);
+        }
+    }
+
+    /// Begins `incarnation` at `seat`, whose memory goes; false if that must wait (I1).
+    pub(crate) fn may_put_memory(&self, seat: usize, incarnation: Incarnation) -> bool {
+        self.incarnation(seat) == incarnation || self.is_dispensable(seat)
+    }
+}

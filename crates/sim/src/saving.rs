@@ -1,0 +1,176 @@
+//! How the simulated runtime makes snapshots, and puts states in place that come from elsewhere.
+//!
+//! On the stream of records that stands for a log, both are atomic. On the log that ships, the code
+//! that ships writes files, piece by piece while the node goes on ([`crate::states`]).
+//!
+//! - I1 The machine hears of a snapshot when it is durable, and lets go of its log then, not
+//!   before. Sweeps with [`Snapshots::CutTooSoon`] are caught.
+//! - I2 A state from elsewhere is durable before the machine hears of it, and the state that was
+//!   here stays as it is until then.
+
+use crate::coverage::Mark;
+use crate::plan::MS;
+use crate::queue::Happening;
+use crate::states::{End, State};
+use crate::subject::Life;
+use crate::trace::Topic;
+use crate::world::World;
+use base::Prefix;
+use proto::Role;
+
+/// How the runtime makes snapshots.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Snapshots {
+    /// As it should.
+    #[default]
+    Sound,
+    /// A planted bug: they hold the registers, and not what each client has asked last.
+    WithoutSessions,
+    /// A planted bug: each piece is of the moment in which it is made.
+    Mixed,
+    /// A planted bug: the machine hears of one when it is begun.
+    CutTooSoon,
+    /// A planted bug: old ones are removed before the new one is written.
+    RemovedTooSoon,
+}
+
+/// How soon a snapshot that failed is tried again.
+const RETRY_NS: u64 = 10 * MS;
+
+impl World {
+    /// The state is written now and then, and what was written is made use of.
+    pub(crate) fn attend_snapshots(&mut self, node: usize, machine: &mut dyn Life) {
+        if self.disks[node].keeps_files() {
+            self.hear_of_snapshot(node, machine);
+        }
+        let applied = self.shells[node].order.applied();
+        let covered = self.disks[node].snapshot.as_ref().map_or(Prefix::ZERO, |state| state.prefix);
+        let lacks = machine.status().role == Role::Learner;
+        let is_due = applied.ahead_of(covered) >= self.plan.disks.snapshot_every && !lacks;
+        if !self.disks[node].keeps_files() {
+            if is_due {
+                let head = machine.state_head(applied);
+                self.keep_snapshot(node, head);
+                self.with_host(node, |host, _| machine.snapshotted(applied, host));
+            }
+            return;
+        }
+        if !self.disks[node].is_writing() && self.disks[node].snapshot_retry_at <= self.net.now() {
+            let piece_bytes = self.plan.disks.piece_bytes;
+            let foreign = self.shells[node].installing.clone();
+            let is_own = foreign.is_none();
+            let own = || {
+                let kv = self.shells[node].kv.clone();
+                State { kv, prefix: applied, head: machine.state_head(applied) }
+            };
+            if let Some(state) = foreign.or_else(|| is_due.then(own)) {
+                let of = state.prefix.0;
+                self.net.trace.record(self.net.now(), node, Topic::Snapshot, of, 0);
+                self.disks[node].begin_snapshot(state, piece_bytes);
+                if is_own && self.species.snapshots == Snapshots::CutTooSoon {
+                    self.with_host(node, |host, _| machine.snapshotted(applied, host));
+                }
+            }
+        }
+        self.disks[node].snapshot_piece(&self.shells[node].kv);
+        self.plan_step(node);
+    }
+
+    fn hear_of_snapshot(&mut self, node: usize, machine: &mut dyn Life) {
+        let now = self.net.now();
+        match self.disks[node].snapshot_end() {
+            None => {}
+            Some(End::Failed) => {
+                self.net.trace.record(now, node, Topic::Snapshot, 0, 2);
+                self.net.coverage.hit(Mark::SnapshotFailed);
+                let at = now + RETRY_NS;
+                self.disks[node].snapshot_retry_at = at;
+                self.net.arm_run(node, at);
+            }
+            Some(End::Written(state)) => {
+                // I1
+                self.net.coverage.hit(Mark::SnapshotTaken);
+                let prefix = state.prefix;
+                self.net.trace.record(now, node, Topic::Snapshot, prefix.0, 1);
+                let is_own = |own: &mut State| own.prefix == prefix;
+                if let Some(state) = self.shells[node].installing.take_if(is_own) {
+                    self.put_in_place(node, machine, state);
+                }
+                if prefix <= machine.status().applied {
+                    self.with_host(node, |host, _| machine.snapshotted(prefix, host));
+                }
+            }
+        }
+    }
+
+    /// The state as it is now is durable: a snapshot is atomic here.
+    fn keep_snapshot(&mut self, node: usize, head: Option<proto::durable::StateHead>) {
+        let prefix = self.shells[node].order.applied();
+        let mut kv = self.shells[node].kv.clone();
+        if self.species.snapshots == Snapshots::WithoutSessions {
+            kv.forget_sessions();
+        }
+        self.disks[node].snapshot = Some(State { kv, prefix, head });
+        self.net.coverage.hit(Mark::SnapshotTaken);
+    }
+
+    /// The thread that writes takes its next step soon.
+    pub(crate) fn plan_step(&mut self, node: usize) {
+        // (What the dead were writing is left for the next life to find.)
+        let is_alive = self.net.processes[node].alive;
+        let disk = &mut self.disks[node];
+        if is_alive && disk.can_step() && !disk.is_step_planned {
+            disk.is_step_planned = true;
+            let disks = &self.plan.disks;
+            let delay = 1 + self.net.rng.below(disks.latency_ns + disks.jitter_ns);
+            let life = self.net.processes[node].life;
+            let what = Happening::Snapshot { node: node as u8, life };
+            self.net.queue.push(self.net.now() + delay, what);
+        }
+    }
+
+    pub(crate) fn on_snapshot(&mut self, node: usize, life: u32) {
+        let process = &self.net.processes[node];
+        if !process.alive || process.life != life {
+            return;
+        }
+        self.disks[node].is_step_planned = false;
+        // (A disk that is held goes on when it is released.)
+        if self.disks[node].can_step() {
+            self.disks[node].step();
+            self.net.arm_run(node, self.net.now());
+            self.plan_step(node);
+        }
+    }
+
+    // ---- states from elsewhere ----
+
+    /// A state has arrived.
+    pub(crate) fn receive(&mut self, node: usize, machine: &mut dyn Life, state: State) {
+        let is_atomic = !self.species.is_durable || !self.disks[node].keeps_files();
+        if is_atomic || self.species.snapshots == Snapshots::CutTooSoon {
+            self.put_in_place(node, machine, state);
+        } else if state.prefix >= self.shells[node].order.applied() {
+            // I2. What is being written is older.
+            self.disks[node].give_up_snapshot();
+            self.shells[node].installing = Some(state);
+        }
+    }
+
+    fn put_in_place(&mut self, node: usize, machine: &mut dyn Life, state: State) {
+        let State { kv, prefix, head } = state;
+        if prefix < self.shells[node].order.applied() {
+            return;
+        }
+        self.net.coverage.hit(Mark::StateInstalled);
+        self.net.trace.record(self.net.now(), node, Topic::Install, prefix.0, 0);
+        self.shells[node].kv = kv;
+        self.shells[node].order.installed(prefix);
+        if self.species.is_durable && !self.disks[node].keeps_files() {
+            // Before the log lets go of what the state replaces.
+            self.keep_snapshot(node, head);
+        }
+        self.with_host(node, |host, clock| machine.install(prefix, head, clock, host));
+        self.heed(node, machine);
+    }
+}

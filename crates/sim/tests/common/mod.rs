@@ -1,0 +1,17 @@
+//! Sweeps of atomic multicast that must find nothing.
+
+use proto::amcast::primcast::Machine;
+use proto::amcast::variant::Sound;
+use sim::amcast::{Config, Counts, sweep};
+
+pub(crate) type Primcast = Machine<Sound>;
+
+/// What the first `n_seeds` seeds reached, without a violation.
+pub(crate) fn clean(config: &Config, n_seeds: u64) -> Counts {
+    let report = sweep::<Primcast>(config, 0..n_seeds, |_| true);
+    for finding in report.findings.iter().take(5) {
+        println!("{config:?}: seed {}: {}", finding.seed, finding.violation);
+    }
+    assert!(report.findings.is_empty(), "{} seeds failed", report.findings.len());
+    report.counts
+}
