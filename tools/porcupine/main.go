@@ -9,13 +9,14 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/anishathalye/porcupine"
 )
 
 func main() {
-	timeout := flag.Duration("timeout", time.Minute, "how long to try, for each file")
+	timeout := flag.Duration("timeout", time.Minute, "how long to try, for each file; half as long again with a part of it")
 	flag.Usage = func() {
 		fmt.Fprintln(os.Stderr, "usage: porcupine [-timeout 1m] HISTORY...")
 		flag.PrintDefaults()
@@ -42,7 +43,28 @@ func main() {
 }
 
 // judge returns a word and the exit code that goes with it.
+//
+// What some unknown operation may have done at every moment since it began is what makes a search
+// long. Most of them left nothing that an answer shows, so an order is first looked for in which
+// those never took effect. If there is one it explains the whole history; if there is none, that
+// says nothing, and all of them are tried.
 func judge(operations []operation, timeout time.Duration) (string, int) {
+	if seen := withoutUnseen(operations); len(seen) < len(operations) {
+		if check(seen, timeout/2) == porcupine.Ok {
+			return "linearizable", 0
+		}
+	}
+	switch check(operations, timeout) {
+	case porcupine.Ok:
+		return "linearizable", 0
+	case porcupine.Illegal:
+		return "violation", 1
+	default:
+		return "unknown", 3
+	}
+}
+
+func check(operations []operation, timeout time.Duration) porcupine.CheckResult {
 	history := make([]porcupine.Operation, 0, len(operations))
 	for i := range operations {
 		op := &operations[i]
@@ -60,12 +82,45 @@ func judge(operations []operation, timeout time.Duration) (string, int) {
 			Return:   end,
 		})
 	}
-	switch porcupine.CheckOperationsTimeout(model, history, timeout) {
-	case porcupine.Ok:
-		return "linearizable", 0
-	case porcupine.Illegal:
-		return "violation", 1
-	default:
-		return "unknown", 3
+	return porcupine.CheckOperationsTimeout(model, history, timeout)
+}
+
+// withoutUnseen leaves unknown operations out that wrote values of which none is in any answer.
+// (Such a value may still be what made a compare-and-set fail or a text longer; see judge.)
+func withoutUnseen(operations []operation) []operation {
+	answers := map[text][]string{}
+	for i := range operations {
+		commands := operations[i].list()
+		for n, reply := range operations[i].replies() {
+			if v := reply.value.value; v != nil {
+				answers[commands[n].Key] = append(answers[commands[n].Key], string(*v))
+			}
+		}
 	}
+	kept := make([]operation, 0, len(operations))
+	for i := range operations {
+		op := &operations[i]
+		if op.Result != nil || shows(op, answers) {
+			kept = append(kept, *op)
+		}
+	}
+	return kept
+}
+
+// shows says whether an answer holds something that op wrote, or may come of it without a value.
+func shows(op *operation, answers map[text][]string) bool {
+	for _, command := range op.list() {
+		switch command.Op {
+		case "get":
+		case "incr", "delete":
+			return true
+		default:
+			for _, answer := range answers[command.Key] {
+				if strings.Contains(answer, string(command.Value)) {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
