@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
+	"strings"
 )
 
 // text is a key or a value: a JSON string, or {"hex": "00ff"}.
@@ -116,6 +118,19 @@ func (o *operation) onlyReads() bool {
 		}
 	}
 	return true
+}
+
+// said is the same for two operations exactly if they ask for the same.
+func (o *operation) said() string {
+	var out strings.Builder
+	for _, c := range o.list() {
+		expect := "absent"
+		if c.Expect.value != nil {
+			expect = strconv.Quote(string(*c.Expect.value))
+		}
+		fmt.Fprintf(&out, "%s %q %q %d %s\n", c.Op, c.Key, c.Value, c.By, expect)
+	}
+	return out.String()
 }
 
 // strict refuses fields that the format does not name.

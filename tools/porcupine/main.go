@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"sort"
+	"strconv"
 	"strings"
 	"time"
 
@@ -66,6 +68,7 @@ func judge(operations []operation, timeout time.Duration) (string, int) {
 
 func check(operations []operation, timeout time.Duration) porcupine.CheckResult {
 	history := make([]porcupine.Operation, 0, len(operations))
+	turns := twins(operations)
 	for i := range operations {
 		op := &operations[i]
 		// An unknown operation has no end: it may take effect after everything else, which
@@ -76,13 +79,41 @@ func check(operations []operation, timeout time.Duration) porcupine.CheckResult 
 		}
 		history = append(history, porcupine.Operation{
 			ClientId: op.Client,
-			Input:    op.list(),
+			Input:    input{op.list(), turns[i]},
 			Call:     op.InvokeNs,
 			Output:   op.replies(),
 			Return:   end,
 		})
 	}
 	return porcupine.CheckOperationsTimeout(model, history, timeout)
+}
+
+// twins gives unknown operations that say the same their turns, in the order in which they began.
+//
+// Nobody can tell which of two twins took effect when: if an order explains the history, so does
+// the one in which they change places until the one that began first is first. So it is enough to
+// look for an order in which they take turns, which spares trying each subset of them.
+func twins(operations []operation) []turn {
+	alike := map[string][]int{}
+	for i := range operations {
+		if operations[i].Result == nil {
+			said := operations[i].said()
+			alike[said] = append(alike[said], i)
+		}
+	}
+	turns := make([]turn, len(operations))
+	for _, twins := range alike {
+		if len(twins) == 1 {
+			continue
+		}
+		sort.SliceStable(twins, func(a, b int) bool {
+			return operations[twins[a]].InvokeNs < operations[twins[b]].InvokeNs
+		})
+		for nth, i := range twins {
+			turns[i] = turn{strconv.Itoa(twins[0]), nth}
+		}
+	}
+	return turns
 }
 
 // withoutUnseen leaves unknown operations out that wrote values of which none is in any answer.

@@ -84,11 +84,27 @@ func same(a, b reply) bool {
 	}
 }
 
-// state is a set of keys and what they hold, in one canonical string, so that == compares it.
-type state = string
+// input is what an operation asks for, and when it may.
+type input struct {
+	commands []command
+	turn     turn
+}
+
+// turn is the place of an unknown operation among its twins; without a name it has none.
+type turn struct {
+	name string
+	nth  int
+}
+
+// state is what keys hold and how many of which twins had their turn, each in one canonical string,
+// so that == compares it.
+type state struct {
+	values string
+	turns  string
+}
 
 // decode is the inverse of encode.
-func decode(s state) map[string]value {
+func decode(s string) map[string]value {
 	values := map[string]value{}
 	for len(s) > 0 {
 		var parts [2]string
@@ -107,7 +123,7 @@ func decode(s state) map[string]value {
 }
 
 // encode writes the keys that hold something, in order, as netstrings.
-func encode(values map[string]value) state {
+func encode(values map[string]value) string {
 	keys := make([]string, 0, len(values))
 	for key, v := range values {
 		if v != nil {
@@ -129,11 +145,15 @@ func encode(values map[string]value) state {
 // model is the specification in porcupine's terms.
 var model = porcupine.Model{
 	Partition: partition,
-	Init:      func() interface{} { return state("") },
-	Step: func(before, input, output interface{}) (bool, interface{}) {
-		values := decode(before.(state))
+	Init:      func() interface{} { return state{} },
+	Step: func(before, asked, output interface{}) (bool, interface{}) {
+		turns, ok := take(before.(state).turns, asked.(input).turn)
+		if !ok {
+			return false, before
+		}
+		values := decode(before.(state).values)
 		replies := output.([]reply)
-		for i, c := range input.([]command) {
+		for i, c := range asked.(input).commands {
 			after, reply := execute(c, values[string(c.Key)])
 			// Without an answer, any will do.
 			if replies != nil && !same(reply, replies[i]) {
@@ -141,8 +161,23 @@ var model = porcupine.Model{
 			}
 			values[string(c.Key)] = after
 		}
-		return true, encode(values)
+		return true, state{encode(values), turns}
 	},
+}
+
+// take returns the turns after this one, or false if it is not its turn.
+func take(turns string, its turn) (string, bool) {
+	if its.name == "" {
+		return turns, true
+	}
+	taken := decode(turns)
+	had, _ := number(taken[its.name])
+	if had != int64(its.nth) {
+		return turns, false
+	}
+	next := strconv.Itoa(its.nth + 1)
+	taken[its.name] = &next
+	return encode(taken), true
 }
 
 // partition separates operations on keys that no transaction ties together.
@@ -159,7 +194,7 @@ func partition(history []porcupine.Operation) [][]porcupine.Operation {
 		return parent[key]
 	}
 	for _, op := range history {
-		commands := op.Input.([]command)
+		commands := op.Input.(input).commands
 		for _, c := range commands {
 			parent[root(string(c.Key))] = root(string(commands[0].Key))
 		}
@@ -167,7 +202,7 @@ func partition(history []porcupine.Operation) [][]porcupine.Operation {
 	index := map[string]int{}
 	var parts [][]porcupine.Operation
 	for _, op := range history {
-		key := root(string(op.Input.([]command)[0].Key))
+		key := root(string(op.Input.(input).commands[0].Key))
 		at, known := index[key]
 		if !known {
 			at = len(parts)

@@ -5,7 +5,7 @@ mod common;
 
 use base::Rng;
 use check::{Limits, Verdict, file, judge};
-use common::{ALL, GET_SET, Shape};
+use common::{ALL, GET_INCR_DELETE, GET_SET, Shape};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::BufWriter;
@@ -33,7 +33,7 @@ fn build(into: &Path) -> PathBuf {
     program
 }
 
-fn shapes() -> [Shape; 5] {
+fn shapes() -> [Shape; 6] {
     let base = Shape {
         ops: 60,
         clients: 6,
@@ -50,6 +50,8 @@ fn shapes() -> [Shape; 5] {
         Shape { actions: ALL, unknown_permille: 60, ..base },
         Shape { actions: ALL, txn_permille: 200, values: 5, ..base },
         Shape { ops: 12, clients: 12, keys: 1, unknown_permille: 200, actions: ALL, ..base },
+        // Many unknown operations that say the same.
+        Shape { keys: 1, unknown_permille: 300, actions: GET_INCR_DELETE, ..base },
     ]
 }
 

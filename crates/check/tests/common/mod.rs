@@ -24,6 +24,7 @@ pub(crate) struct Shape {
 
 pub(crate) const GET_SET: u8 = 0b11;
 pub(crate) const ALL: u8 = 0x7f;
+pub(crate) const GET_INCR_DELETE: u8 = 0b110_0001;
 
 fn action(rng: &mut Rng, shape: &Shape, fresh: &mut u64) -> Action {
     let mut value = |rng: &mut Rng| {
