@@ -9,6 +9,8 @@
 //! - I2 an error line never contains a line break, whatever a client sent: a client could
 //!   otherwise forge the reply of its neighbour in a pipeline. By construction: [`Reply::error`]
 //!   and [`Reply::simple`] are the only writers of lines of text and both replace line breaks.
+//! - I3 what answering one command may take is bounded: [`Reply::bounded`] keeps no more bytes than
+//!   it allows, however many the command appends, and then answers an error instead.
 
 use std::fmt;
 
@@ -22,17 +24,59 @@ pub enum Protocol {
     Resp3,
 }
 
+/// The longest reply to one command or transaction: every member keeps the replies to what is in
+/// the log for a moment, and any member may have to pass one on to another.
+pub const ANSWER_BYTES_MAX: usize = 16 << 20;
+
+/// The most steps of a command whose time is not bounded by what it reads and answers, and the most
+/// of all such commands of one transaction: some 20 ms. More would keep every replica from being
+/// heard for too long.
+pub const STEPS_MAX: usize = 16 << 20;
+
 /// A reusable buffer of encoded replies.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Reply {
     buffer: Vec<u8>,
     protocol: Protocol,
+    /// I3: the buffer grows no further than this.
+    len_max: usize,
+    /// Something was left out.
+    is_cut: bool,
+    steps_left: usize,
+}
+
+impl Default for Reply {
+    fn default() -> Reply {
+        Reply::new(Protocol::default())
+    }
 }
 
 impl Reply {
     /// An empty buffer for a connection that speaks `protocol`.
     pub fn new(protocol: Protocol) -> Reply {
-        Reply { buffer: Vec::new(), protocol }
+        let (len_max, steps_left) = (usize::MAX, STEPS_MAX);
+        Reply { buffer: Vec::new(), protocol, len_max, is_cut: false, steps_left }
+    }
+
+    /// Has `answer` append the reply to one command. If that is longer than [`ANSWER_BYTES_MAX`],
+    /// `too_long` is the reply (I3); whatever the command has changed, it has.
+    pub fn bounded(&mut self, too_long: &str, answer: impl FnOnce(&mut Reply)) {
+        let (start, len_max) = (self.buffer.len(), self.len_max);
+        self.len_max = len_max.min(start.saturating_add(ANSWER_BYTES_MAX));
+        self.steps_left = STEPS_MAX;
+        answer(self);
+        self.len_max = len_max;
+        if std::mem::take(&mut self.is_cut) {
+            self.buffer.truncate(start);
+            self.error(too_long);
+        }
+    }
+
+    /// Takes so many of the steps that this reply may cost; false if there are not so many left.
+    pub(crate) fn take_steps(&mut self, n: usize) -> bool {
+        let left = self.steps_left.checked_sub(n);
+        self.steps_left = left.unwrap_or(self.steps_left);
+        left.is_some()
     }
 
     /// The protocol that replies are encoded in.
@@ -77,23 +121,27 @@ impl Reply {
 
     /// Appends bytes that are encoded already, for instance a recorded reply.
     pub fn raw(&mut self, encoded: &[u8]) {
-        self.buffer.extend_from_slice(encoded);
+        if self.buffer.len().saturating_add(encoded.len()) > self.len_max {
+            self.is_cut = true;
+        } else {
+            self.buffer.extend_from_slice(encoded);
+        }
     }
 
     /// `+OK`.
     pub fn ok(&mut self) {
-        self.buffer.extend_from_slice(b"+OK\r\n");
+        self.raw(b"+OK\r\n");
     }
 
     /// A simple string.
     pub fn simple(&mut self, text: &str) {
-        self.buffer.push(b'+');
+        self.raw(b"+");
         self.line(text.as_bytes());
     }
 
     /// An error. `text` begins with its code: `ERR syntax error`.
     pub fn error(&mut self, text: impl AsRef<[u8]>) {
-        self.buffer.push(b'-');
+        self.raw(b"-");
         self.line(text.as_ref());
     }
 
@@ -110,8 +158,8 @@ impl Reply {
     /// A binary-safe string.
     pub fn bulk(&mut self, bytes: &[u8]) {
         self.header(b'$', bytes.len() as i64);
-        self.buffer.extend_from_slice(bytes);
-        self.buffer.extend_from_slice(b"\r\n");
+        self.raw(bytes);
+        self.raw(b"\r\n");
     }
 
     /// An integer as a binary-safe string, the form in which GET answers a counter.
@@ -180,7 +228,7 @@ impl Reply {
         match self.protocol {
             Protocol::Resp2 => self.bulk(text.as_bytes()),
             Protocol::Resp3 => {
-                self.buffer.push(b',');
+                self.raw(b",");
                 self.line(text.as_bytes());
             }
         }
@@ -191,7 +239,7 @@ impl Reply {
         match self.protocol {
             Protocol::Resp2 => self.bulk(digits.as_bytes()),
             Protocol::Resp3 => {
-                self.buffer.push(b'(');
+                self.raw(b"(");
                 self.line(digits.as_bytes());
             }
         }
@@ -203,9 +251,9 @@ impl Reply {
             Protocol::Resp2 => self.bulk(text.as_bytes()),
             Protocol::Resp3 => {
                 self.header(b'=', text.len() as i64 + 4);
-                self.buffer.extend_from_slice(b"txt:");
-                self.buffer.extend_from_slice(text.as_bytes());
-                self.buffer.extend_from_slice(b"\r\n");
+                self.raw(b"txt:");
+                self.raw(text.as_bytes());
+                self.raw(b"\r\n");
             }
         }
     }
@@ -218,28 +266,28 @@ impl Reply {
     }
 
     fn header(&mut self, kind: u8, value: i64) {
-        self.buffer.push(kind);
-        self.buffer.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
-        self.buffer.extend_from_slice(b"\r\n");
+        self.raw(&[kind]);
+        self.raw(itoa::Buffer::new().format(value).as_bytes());
+        self.raw(b"\r\n");
     }
 
     /// I2: the only place that ends a line of text, and the text has no line break of its own.
     fn line(&mut self, text: &[u8]) {
         let start = self.buffer.len();
-        self.buffer.extend_from_slice(text);
+        self.raw(text);
         for byte in &mut self.buffer[start..] {
             if matches!(byte, b'\r' | b'\n') {
                 *byte = b' ';
             }
         }
-        self.buffer.extend_from_slice(b"\r\n");
+        self.raw(b"\r\n");
     }
 }
 
 impl fmt::Write for Reply {
     /// Appends text as it is: for the few replies that are composed piece by piece.
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.buffer.extend_from_slice(text.as_bytes());
+        self.raw(text.as_bytes());
         Ok(())
     }
 }

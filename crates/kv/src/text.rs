@@ -15,6 +15,10 @@ pub const UNKNOWN_TOO_OLD: &str = "UNKNOWN this write is too old to be remembere
 pub const UNKNOWN_REPLY: &str =
     "UNKNOWN this write was executed, but its reply was too long to be kept; do not send it again";
 
+/// A read whose reply is longer than [`crate::reply::ANSWER_BYTES_MAX`].
+pub const ANSWER_TOO_LONG: &str = "ERR the reply would be longer than 16777216 bytes (gregale's limit): ask for less at a time, as \
+     by SCAN in place of KEYS";
+
 /// A command of a process that has since been restarted.
 pub const UNKNOWN_PAST_LIFE: &str = "UNKNOWN the replica that took this write has been restarted: it was executed, or not; read \
      before you write again";
@@ -46,6 +50,10 @@ pub const ACKNOWLEDGED: &str =
 pub const REPLY_TOO_LONG: &str = "TOOLONG this call was executed once, but its reply was longer than a session keeps; it was \
      not executed again";
 
+/// The same for a call that has just been executed.
+pub const EXECUTED_TOO_LONG: &str = "TOOLONG this call was executed now, but its reply would be longer than 16777216 bytes \
+     (gregale's limit)";
+
 /// A call of a client that does not acknowledge.
 pub const WINDOW_FULL: &str = "WINDOW not executed: the session holds too many replies, or too many bytes of them; \
      GREGALE.ACK what you have received and call again";
@@ -56,6 +64,10 @@ pub const TOO_MANY_SESSIONS: &str = "MAXSESSIONS not executed: the cluster has a
 
 /// One client too many.
 pub const TOO_MANY_CLIENTS: &str = "ERR max number of clients reached";
+
+/// A transaction that would need more memory than there may be.
+pub const OUT_OF_MEMORY_IN_EXEC: &str = "EXECABORT Transaction discarded because of: OOM command not allowed when used memory > \
+     'maxmemory'.";
 
 pub use crate::exec::OUT_OF_MEMORY;
 
@@ -80,6 +92,9 @@ mod tests {
             TOO_MANY_SESSIONS,
             TOO_MANY_CLIENTS,
             OUT_OF_MEMORY,
+            OUT_OF_MEMORY_IN_EXEC,
+            ANSWER_TOO_LONG,
+            EXECUTED_TOO_LONG,
         ] {
             let code = text.split(' ').next().unwrap();
             assert!(code.bytes().all(|byte| byte.is_ascii_uppercase()), "{text}");

@@ -8,7 +8,7 @@
 use crate::core::Core;
 use crate::desk::{Reader, Round};
 use crate::outbox::Sequence;
-use crate::service::{ANSWER_BYTES_MAX, Performed, ReadAnswer, Service};
+use crate::service::{Performed, ReadAnswer, Service};
 use crate::wire::{Frame, Items, push_item};
 use crate::world::World;
 use base::Rank;
@@ -208,7 +208,6 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
             }
             return;
         }
-        let reply = if reply.len() > ANSWER_BYTES_MAX { service.oversized() } else { reply };
         let mut list = Vec::new();
         push_item(&mut list, id, reply);
         if let Ok(items) = Items::check(&list) {

@@ -30,7 +30,8 @@ pub struct Origin {
     pub life: Incarnation,
 }
 
-/// The longest answer that is sent from the leader to another member.
+/// The longest answer that a service gives: any may have to be sent from the leader to another
+/// member.
 pub const ANSWER_BYTES_MAX: usize = 16 << 20;
 const _: () = assert!(ANSWER_BYTES_MAX * 2 < crate::wire::FRAME_BYTES_MAX);
 
@@ -209,10 +210,6 @@ pub trait Service {
     /// The change that `asker` wants with [`Desk::change`] has ended. For a service that never
     /// wants one, nothing.
     fn answer_change(&mut self, _asker: Asker, _changed: Changed, _desk: &mut Desk) {}
-
-    /// The answer in place of one that is longer than [`ANSWER_BYTES_MAX`] and asked for by another
-    /// member's client.
-    fn oversized(&self) -> &'static [u8];
 
     /// A descriptor that the service put into the poller is ready: bounded work, new commands and
     /// reads go to the desk.

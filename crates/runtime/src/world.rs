@@ -11,7 +11,7 @@ use crate::flow::Outgoing;
 use crate::order::{Order, Place};
 use crate::outbox::Sequence;
 use crate::replica::Config;
-use crate::service::{ANSWER_BYTES_MAX, Answer, Answers, Origin, Service};
+use crate::service::{Answer, Answers, Origin, Service};
 use crate::stats::Stats;
 use crate::wire::{Frame, Items, push_item};
 use crate::withheld::Withheld;
@@ -162,8 +162,6 @@ impl<F, S: Service> World<F, S> {
                     self.service.answer(asker, Answer::Executed(slot, reply), &mut self.desk);
                 }
             } else if self.leads && origin.rank != self.origin.rank {
-                let long = reply.len() > ANSWER_BYTES_MAX;
-                let reply = if long { self.service.oversized() } else { reply };
                 self.abroad.push(origin, sequence, reply, slot, &mut self.flows);
                 abroad.insert(origin.rank);
             }

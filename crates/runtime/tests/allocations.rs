@@ -121,10 +121,6 @@ impl Service for Pump {
         None
     }
 
-    fn oversized(&self) -> &'static [u8] {
-        b""
-    }
-
     fn end_save(&mut self, _: Saving) {}
     fn abandon(&mut self) {}
     fn describe_read(&mut self, _: Asker, _: &mut Vec<u8>) {}

@@ -228,10 +228,6 @@ impl Service for Journal {
         self.tell(asker, Told::Number(n as u64));
     }
 
-    fn oversized(&self) -> &'static [u8] {
-        &[0; 8]
-    }
-
     fn on_ready(&mut self, _: Ready, _: &Poller, desk: &mut Desk) {
         let mut bell = self.bell.as_ref().unwrap();
         while matches!(bell.read(&mut [0; 64]), Ok(n) if n > 0) {}

@@ -278,11 +278,6 @@ impl Service for Door {
         self.clients.answer_change(asker, changed);
     }
 
-    fn oversized(&self) -> &'static [u8] {
-        b"-ERR the reply is too long to be passed on by another member; ask the leader itself (see \
-          INFO gregale)\r\n"
-    }
-
     fn on_ready(&mut self, ready: Ready, poller: &Poller, desk: &mut Desk) {
         match ready.key {
             KEY_LISTENER => self.clients.accept(poller, desk),

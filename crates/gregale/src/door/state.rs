@@ -59,6 +59,8 @@ impl Holds for State {
     }
 }
 
+const _: () = assert!(kv::reply::ANSWER_BYTES_MAX <= runtime::service::ANSWER_BYTES_MAX);
+
 fn to_kv(origin: Origin) -> entry::Origin {
     entry::Origin { rank: origin.rank, incarnation: origin.life }
 }

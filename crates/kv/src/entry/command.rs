@@ -15,9 +15,9 @@
 
 use super::session::{self, SessionCommand};
 use super::varint::{put, put_counted, take, take_bytes, take_counted};
-use crate::command::Args;
+use crate::command::{Args, flag, resolve};
 use crate::exec::ARGS_MAX;
-use crate::reply::Protocol;
+use crate::reply::{Protocol, Reply};
 
 const PLAIN: u8 = 0;
 const TRANSACTION: u8 = 1;
@@ -155,6 +155,18 @@ pub enum Item<'a> {
     Execute(Args<'a>),
     /// A command of the door, with the reply that it has given.
     Answered(&'a [u8]),
+}
+
+impl Item<'_> {
+    /// Whether it is refused when the store is over its limit.
+    pub(crate) fn grows(&self) -> bool {
+        match self {
+            Item::Execute(args) => {
+                resolve(args, &mut Reply::default()).is_some_and(|spec| spec.is(flag::DENYOOM))
+            }
+            Item::Answered(_) => false,
+        }
+    }
 }
 
 /// The steps of a transaction.

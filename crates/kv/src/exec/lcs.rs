@@ -1,12 +1,14 @@
 //! LCS: the longest common subsequence of two values.
 
 use super::{Call, SYNTAX, integer_or_reply};
-use crate::reply::Reply;
+use crate::reply::{Reply, STEPS_MAX};
 use crate::store::Store;
 
 /// The largest table of lengths that is computed. It bounds the time that one command keeps the
-/// replica busy (a few milliseconds) as well as its memory; Redis bounds only the memory.
+/// replica busy (some milliseconds) as well as its memory; Redis bounds only the memory.
 pub const LCS_CELLS_MAX: usize = 4 << 20;
+
+const _: () = assert!(LCS_CELLS_MAX <= STEPS_MAX);
 
 pub(crate) fn lcs(store: &Store, call: &Call<'_>, reply: &mut Reply) {
     let (mut idx, mut only_len, mut with_match_len, mut match_len_min) = (false, false, false, 0);
@@ -35,6 +37,13 @@ pub(crate) fn lcs(store: &Store, call: &Call<'_>, reply: &mut Reply) {
     }
     let a = store.value(call.args[1]).unwrap_or_default();
     let b = store.value(call.args[2]).unwrap_or_default();
+    if !reply.take_steps((a.len() + 1).saturating_mul(b.len() + 1).min(LCS_CELLS_MAX)) {
+        reply.error_fmt(format_args!(
+            "ERR LCS and those before it in this transaction take more than {STEPS_MAX} steps \
+             (gregale's limit: it would stop the replica)"
+        ));
+        return;
+    }
     let Some(lengths) = Lengths::of(a, b) else {
         reply.error_fmt(format_args!(
             "ERR LCS of values of {} and {} bytes takes more than {LCS_CELLS_MAX} steps (gregale's \
@@ -84,14 +93,15 @@ impl Lengths {
         let width = b.len() + 1;
         let cells = (a.len() + 1).checked_mul(width).filter(|&cells| cells <= LCS_CELLS_MAX)?;
         let mut lengths = Lengths { cells: vec![0; cells], width };
-        for i in 1..=a.len() {
-            for j in 1..=b.len() {
-                lengths.cells[i * width + j] = if a[i - 1] == b[j - 1] {
-                    lengths.at(i - 1, j - 1) + 1
-                } else {
-                    lengths.at(i - 1, j).max(lengths.at(i, j - 1))
-                };
+        let mut rows = lengths.cells.chunks_exact_mut(width);
+        let mut above = rows.next()?;
+        for (byte, row) in a.iter().zip(rows) {
+            let mut left = 0;
+            for (at, other) in b.iter().enumerate() {
+                left = if byte == other { above[at] + 1 } else { above[at + 1].max(left) };
+                row[at + 1] = left;
             }
+            above = row;
         }
         Some(lengths)
     }

@@ -21,8 +21,24 @@ const SCAN_COUNT_DEFAULT: i64 = 10;
 /// picked in proportion to the gap before it.
 const RANDOM_NEIGHBOURS: u64 = 16;
 
+/// The longest pattern: it is held against every key, which takes the product of the lengths.
+pub(crate) const PATTERN_BYTES_MAX: usize = 1024;
+
+/// Or answers that it is not.
+fn is_short(pattern: &[u8], reply: &mut Reply) -> bool {
+    if pattern.len() > PATTERN_BYTES_MAX {
+        reply.error_fmt(format_args!(
+            "ERR pattern is longer than {PATTERN_BYTES_MAX} bytes (gregale's limit)"
+        ));
+    }
+    pattern.len() <= PATTERN_BYTES_MAX
+}
+
 pub(crate) fn keys(store: &Store, call: &Call<'_>, reply: &mut Reply) {
     let pattern = call.args[1];
+    if !is_short(pattern, reply) {
+        return;
+    }
     let all = pattern == b"*";
     let found: Vec<&Entry> =
         store.walk_live(0).filter(|entry| all || glob::matches(pattern, &entry.key)).collect();
@@ -52,6 +68,9 @@ pub(crate) fn scan(store: &Store, call: &Call<'_>, reply: &mut Reply) {
             }
             count = value;
         } else if word.eq_ignore_ascii_case(b"match") {
+            if !is_short(value, reply) {
+                return;
+            }
             pattern = (*value != b"*").then_some(*value);
         } else if word.eq_ignore_ascii_case(b"type") {
             only_type = Some(*value);

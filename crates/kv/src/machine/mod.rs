@@ -20,10 +20,12 @@
 //!   was collected, on every replica alike: its leader has died, and its origin sends it again.
 //!   Test `m6_a_leader_that_dies_between_fragments_executes_nothing`.
 //! - M7 a value that is no batch changes nothing but the prefix.
-//!
 //! - M8 a call of a client session is executed at most once, whoever sends it again, and whatever
 //!   died meanwhile. By [`ClientSessions`]; sessions expire with state time, before the commands of
 //!   the value that brought it. Test `m8_a_call_is_executed_once_whoever_repeats_it`.
+//! - M9 what executing a command takes is bounded, since every member executes it, again after each
+//!   restart: by [`Reply::bounded`] and [`STEPS_MAX`](crate::reply::STEPS_MAX). Test
+//!   `m9_a_reply_that_no_member_could_hold_is_not_made`.
 //!
 //! Reads outside of the log are in [`read`](Machine::read): by type they cannot change the state.
 
@@ -169,8 +171,11 @@ impl Machine {
     ) {
         let definite = match self.sessions.judge(origin, sequence) {
             Verdict::Fresh => {
-                self.reply.clear();
-                execute(&mut self.store, &mut self.clients, command, seed, &mut self.reply);
+                let Machine { store, clients, reply, .. } = self;
+                reply.clear();
+                reply.bounded(text::UNKNOWN_REPLY, |reply| {
+                    execute(store, clients, command, seed, reply);
+                });
                 self.sessions.record(origin, sequence, self.reply.as_bytes());
                 sink(origin, sequence, self.reply.as_bytes());
                 return;
@@ -223,10 +228,15 @@ fn execute_plain(
         Ok(Command::Transaction { protocol, guards, items }) => {
             reply.set_protocol(protocol);
             let mut guards = guards;
-            if guards.all(|(key, version)| store.version(key) == version) {
-                execute_all(store, items, seed, reply);
-            } else {
+            if !guards.all(|(key, version)| store.version(key) == version) {
                 reply.null_array();
+            } else if store.is_over_memory() && items.clone().any(|item| item.grows()) {
+                // As in Redis: whole or not at all, and what begins is not stopped in the middle.
+                reply.error(text::OUT_OF_MEMORY_IN_EXEC);
+            } else {
+                store.admit_growth(true);
+                execute_all(store, items, seed, reply);
+                store.admit_growth(false);
             }
         }
         // A read has no place in the log, nor a session in a session: both are as malformed as any

@@ -29,6 +29,20 @@ impl Machine {
     ///
     /// The versions that WATCH asks for are answered as an array of integers, for the door.
     pub fn read(&self, command: &[u8], stamp_ms: u64, seed: u64, reply: &mut Reply) -> ReadOutcome {
+        let mut outcome = ReadOutcome::Done;
+        reply.bounded(text::ANSWER_TOO_LONG, |reply| {
+            outcome = self.read_at_length(command, stamp_ms, seed, reply);
+        });
+        outcome
+    }
+
+    fn read_at_length(
+        &self,
+        command: &[u8],
+        stamp_ms: u64,
+        seed: u64,
+        reply: &mut Reply,
+    ) -> ReadOutcome {
         match Command::decode(command) {
             Ok(Command::Plain { protocol, args }) => {
                 reply.set_protocol(protocol);
@@ -56,7 +70,7 @@ impl Machine {
                 let is_plain = matches!(Command::decode(command), Ok(Command::Plain { .. }));
                 match self.clients.judge_read(id, number, stamp_ms) {
                     _ if !is_plain => reply.error(text::MALFORMED),
-                    ReadJudged::Good => return self.read(command, stamp_ms, seed, reply),
+                    ReadJudged::Good => return self.read_at_length(command, stamp_ms, seed, reply),
                     ReadJudged::NeedsTick => return ReadOutcome::NeedsTick,
                     ReadJudged::NoSession => reply.error(text::NO_SESSION),
                     ReadJudged::Gap(next) => super::session::gap(next, reply),

@@ -44,7 +44,7 @@ pub(crate) fn execute(
         SessionCommand::Call { id, number, acknowledged, command } => {
             match clients.judge(id, number, acknowledged, now_ms) {
                 Judged::Fresh => {
-                    run(command, reply);
+                    reply.bounded(text::EXECUTED_TOO_LONG, |reply| run(command, reply));
                     clients.record(id, number, reply.as_bytes());
                 }
                 Judged::Answered(kept) => reply.raw(kept),

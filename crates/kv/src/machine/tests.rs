@@ -11,6 +11,8 @@ use crate::entry::{Appended, BatchWriter, SessionCommand};
 use crate::sessions::WINDOW;
 use crate::snapshot;
 
+mod bounds;
+
 const NOW: u64 = 1_700_000_000_000;
 
 fn origin(rank: usize, incarnation: u64) -> Origin {

@@ -262,9 +262,10 @@ impl Executor {
         if shape.partitions() != message.all || passed != message.all {
             return self.malformed(message, passed, frame, is_own);
         }
-        self.reply.clear();
         let mut together = Together { map: self.map, parts: &mut self.parts, all: passed };
-        together.execute(frame.bytes, seed, &mut self.reply);
+        let too_long = if is_read(command) { text::ANSWER_TOO_LONG } else { text::UNKNOWN_REPLY };
+        self.reply.clear();
+        self.reply.bounded(too_long, |reply| together.execute(frame.bytes, seed, reply));
         if is_own {
             message.answers.push((frame.sequence, self.reply.as_bytes().to_vec()));
         }
@@ -275,14 +276,15 @@ impl Executor {
         let store = &mut self.parts[partition].store;
         match command {
             Command::Plain { protocol, args } => {
-                let mut reply = Reply::new(*protocol);
                 let mut places = Vec::new();
-                if let Some(spec) = resolve(args, &mut reply) {
-                    let piece = merge::piece(&self.map, spec, args, partition);
-                    on_one(store, self.map, partition, spec, &piece, seed, &mut reply);
-                    places = merge::places(&self.map, spec, args, partition);
-                }
-                Piece { bytes: reply.take(), places, protocol: *protocol }
+                let bytes = merge::answer_of(*protocol, |reply| {
+                    if let Some(spec) = resolve(args, reply) {
+                        let piece = merge::piece(&self.map, spec, args, partition);
+                        on_one(store, self.map, partition, spec, &piece, seed, reply);
+                        places = merge::places(&self.map, spec, args, partition);
+                    }
+                });
+                Piece { bytes, places, protocol: *protocol }
             }
             Command::Versions { keys } => {
                 let places = merge::places_of_keys(&self.map, keys, partition);

@@ -10,6 +10,7 @@ use super::hash::Partitions;
 use super::plan::{Map, Merge};
 use crate::command::{Args, CommandSpec, keys_of};
 use crate::reply::{Protocol, Reply};
+use crate::text;
 
 /// The indices of the keys of `partition` among `args`.
 fn own_keys(map: &Map, spec: &CommandSpec, args: &[&[u8]], partition: usize) -> Vec<usize> {
@@ -115,7 +116,7 @@ pub(super) fn places_of_keys(map: &Map, keys: &[&[u8]], partition: usize) -> Vec
 /// Executes `run` with a reply of its own, and gives the bytes.
 pub(super) fn answer_of(protocol: Protocol, run: impl FnOnce(&mut Reply)) -> Vec<u8> {
     let mut reply = Reply::new(protocol);
-    run(&mut reply);
+    reply.bounded(text::ANSWER_TOO_LONG, run);
     reply.take()
 }
 

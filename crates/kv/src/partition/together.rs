@@ -132,6 +132,11 @@ impl Together<'_> {
         if !guards.all(|(key, version)| self.version(key) == version) {
             return reply.null_array();
         }
+        let is_over = self.all.iter().any(|at| self.parts[at].store.is_over_memory());
+        if is_over && items.clone().any(|item| item.grows()) {
+            return reply.error(text::OUT_OF_MEMORY_IN_EXEC);
+        }
+        self.admit_growth(true);
         reply.array(items.len());
         for (at, item) in items.enumerate() {
             match item {
@@ -141,6 +146,11 @@ impl Together<'_> {
                 Item::Answered(answer) => reply.raw(answer),
             }
         }
+        self.admit_growth(false);
+    }
+
+    fn admit_growth(&mut self, admits: bool) {
+        self.all.iter().for_each(|at| self.parts[at].store.admit_growth(admits));
     }
 
     fn args(&mut self, args: &Args<'_>, seed: u64, reply: &mut Reply) {

@@ -67,6 +67,8 @@ pub struct Store {
     used_bytes: u64,
     /// Zero means without limit. The same at every replica, or they would refuse different writes.
     memory_bytes_max: u64,
+    /// A transaction is being executed, which was admitted whole; never between two.
+    admits_growth: bool,
 }
 
 /// What becomes of a key's expiry when a value is written.
@@ -92,6 +94,7 @@ impl Store {
             deletions: vec![0; DELETION_BUCKETS].into_boxed_slice(),
             used_bytes: 0,
             memory_bytes_max,
+            admits_growth: false,
         }
     }
 
@@ -124,7 +127,13 @@ impl Store {
 
     /// Whether commands flagged `denyoom` are refused now.
     pub fn is_over_memory(&self) -> bool {
-        self.memory_bytes_max != 0 && self.used_bytes > self.memory_bytes_max
+        let is_over = self.memory_bytes_max != 0 && self.used_bytes > self.memory_bytes_max;
+        is_over && !self.admits_growth
+    }
+
+    /// Whether the limit is passed over: while a transaction is executed that was admitted.
+    pub(crate) fn admit_growth(&mut self, admits: bool) {
+        self.admits_growth = admits;
     }
 
     /// State time, Unix milliseconds.

@@ -1,0 +1,85 @@
+//! What one entry of the log may cost every member (M9), and what a limit of memory refuses whole.
+
+use super::{ME, Replica, in_session, open, plain, transaction};
+use crate::machine::Machine;
+use crate::reply::Reply;
+use crate::text;
+
+fn filled() -> Replica {
+    let mut replica = Replica::new();
+    replica.call(ME, 1, plain(&format!("SET v {}", "x".repeat(500_000))));
+    replica
+}
+
+fn error(text: &str) -> String {
+    format!("-{text}\r\n").as_bytes().escape_ascii().to_string()
+}
+
+/// Its answer would have 20 MB.
+fn long_answer() -> Vec<u8> {
+    let mget = format!("MGET{}", " v".repeat(40));
+    transaction(&[], &["INCR n", &mget, "INCR n"])
+}
+
+#[test]
+fn m9_a_reply_that_no_member_could_hold_is_not_made() {
+    let mut replica = filled();
+    let reply = replica.call(ME, 2, long_answer());
+    assert_eq!(reply, error(text::UNKNOWN_REPLY), "and it was executed");
+    assert_eq!(replica.get("n"), "$1\\r\\n2\\r\\n");
+    assert_eq!(replica.call(ME, 2, long_answer()), reply, "the same when it is repeated");
+    assert_eq!(replica.get("n"), "$1\\r\\n2\\r\\n");
+}
+
+#[test]
+fn m9_a_call_whose_reply_is_too_long_says_that_it_was_executed() {
+    let mut replica = filled();
+    let id = open(&mut replica, 2);
+    let reply = replica.call(ME, 3, in_session(id, 1, 0, &long_answer()));
+    assert_eq!(reply, error(text::EXECUTED_TOO_LONG));
+    assert_eq!(replica.get("n"), "$1\\r\\n2\\r\\n");
+}
+
+#[test]
+fn a_read_whose_reply_is_too_long_is_refused() {
+    let replica = filled();
+    let mut reply = Reply::default();
+    reply.ok();
+    replica.machine.read(&plain(&format!("MGET{}", " v".repeat(40))), 0, 0, &mut reply);
+    reply.ok();
+    let text = format!("+OK\r\n-{}\r\n+OK\r\n", text::ANSWER_TOO_LONG);
+    assert_eq!(reply.as_bytes(), text.as_bytes());
+    reply.clear();
+    replica.machine.read(&plain(&format!("MGET{}", " v".repeat(30))), 0, 0, &mut reply);
+    assert!(reply.as_bytes().starts_with(b"*30\r\n") && reply.len() > 15_000_000);
+}
+
+#[test]
+fn m9_a_transaction_takes_so_many_steps_and_no_more() {
+    let mut replica = Replica::new();
+    replica.call(ME, 1, plain(&format!("MSET a {} b {}", "x".repeat(2000), "y".repeat(2000))));
+    let reply = replica.call(ME, 2, transaction(&[], &["LCS a b LEN"; 6]));
+    assert!(reply.starts_with("*6\\r\\n:0\\r\\n:0\\r\\n:0\\r\\n:0\\r\\n-ERR LCS"), "{reply}");
+    let reply = replica.call(ME, 3, transaction(&[], &["LCS a b LEN"]));
+    assert_eq!(reply, "*1\\r\\n:0\\r\\n", "each has its own");
+}
+
+#[test]
+fn over_its_memory_a_transaction_is_refused_whole_and_never_in_the_middle() {
+    let mut replica = Replica::new();
+    replica.machine = Machine::new(60_000);
+    let long = "x".repeat(40_000);
+    let fill = format!("SET b {long}");
+    let move_it = ["GET a", "DEL a", &fill, "SET c precious"];
+    replica.call(ME, 1, plain(&format!("SET a {long}")));
+    // It is under its limit, and over it after the third command.
+    let grow = format!("SET d {long}");
+    let reply = replica.call(ME, 2, transaction(&[], &[&grow, "DEL a", "SET c precious"]));
+    assert_eq!(reply, "*3\\r\\n+OK\\r\\n:1\\r\\n+OK\\r\\n");
+    replica.call(ME, 3, plain(&format!("SET a {long}")));
+    let reply = replica.call(ME, 4, transaction(&[], &move_it));
+    assert_eq!(reply, error(text::OUT_OF_MEMORY_IN_EXEC));
+    assert_eq!(replica.get("b"), "$-1\\r\\n", "nothing of it was executed");
+    let reply = replica.call(ME, 5, transaction(&[], &["DEL a", "GET b"]));
+    assert_eq!(reply, "*2\\r\\n:1\\r\\n$-1\\r\\n", "what needs no memory is not refused");
+}
