@@ -76,6 +76,8 @@ fn first() -> u64 {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ServiceFigures {
     pub(crate) clients: u64,
+    /// Since the start.
+    pub(crate) clients_accepted: u64,
     pub(crate) clients_refused: u64,
     pub(crate) commands: u64,
     pub(crate) keys: u64,

@@ -1,7 +1,7 @@
 //! Clients' sockets, and the requests and answers that pass through them.
 //!
-//! - I1 a client that does not take its replies is not read from: its connection says when
-//!   ([`Connection::wants_input`]).
+//! - I1 a client that does not take its replies is served no further, and not read from without
+//!   end: its connection says when ([`Connection::wants_input`]).
 //! - I2 a request is taken from a connection only if the desk has room for it. By
 //!   [`Clients::pump`].
 //! - I3 a client's name (`key`) is made of a count that only rises, so an answer that is late finds
@@ -18,16 +18,19 @@ use crate::failure::{Failure, Outcome};
 use kv::connection::{self, Connection, Identity, Request, RequestId};
 use kv::text;
 use runtime::{Answer, Asker, Desk, DiskFigures, Interest, Performed, Poller, ReadAnswer, Ready};
+use rustix::net::sockopt;
 use slab::Slab;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The most that one turn reads from one client.
 const READ_BYTES: usize = 64 << 10;
 /// The most clients that one turn accepts.
 const ACCEPTS_MAX: usize = 64;
+/// How long a connection is silent before its client is asked whether it is there; as in Redis.
+const KEEPALIVE: Duration = Duration::from_secs(300);
 /// The section of INFO that answers with the whole cluster's status as JSON.
 pub(crate) const STATUS_SECTION: &str = "gregale-status";
 
@@ -125,7 +128,8 @@ impl Clients {
     }
 
     pub(super) fn figures(&self) -> ServiceFigures {
-        ServiceFigures { clients: self.clients.len() as u64, ..self.figures }
+        let (clients, clients_accepted) = (self.clients.len() as u64, self.n_accepted);
+        ServiceFigures { clients, clients_accepted, ..self.figures }
     }
 
     /// Takes clients who wait to be accepted.
@@ -166,6 +170,11 @@ impl Clients {
         if stream.set_nonblocking(true).is_err() || stream.set_nodelay(true).is_err() {
             return;
         }
+        // Who vanishes without a word must not count as a client for ever. A kernel that refuses
+        // loses that and nothing else.
+        let _ = sockopt::set_socket_keepalive(&stream, true)
+            .and_then(|()| sockopt::set_tcp_keepidle(&stream, KEEPALIVE))
+            .and_then(|()| sockopt::set_tcp_keepintvl(&stream, KEEPALIVE / 3));
         self.n_accepted += 1;
         let address = |address: std::io::Result<std::net::SocketAddr>| {
             address.map(|address| address.to_string()).unwrap_or_default()

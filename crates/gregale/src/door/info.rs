@@ -79,12 +79,14 @@ fn memory(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
     write!(out, "maxmemory:{}\r\nmaxmemory_policy:noeviction\r\n", facts.config.maxmemory)
 }
 
-/// There is none, and clients that look for it should see so.
-fn persistence(_: &Facts<'_>, out: &mut String) -> std::fmt::Result {
-    write!(out, "loading:0\r\nrdb_bgsave_in_progress:0\r\naof_enabled:0\r\n")
+/// In Redis's words: a log on disk is what it calls an append-only file.
+fn persistence(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
+    let on_disk = u8::from(facts.disk.is_some());
+    write!(out, "loading:0\r\nrdb_bgsave_in_progress:0\r\naof_enabled:{on_disk}\r\n")
 }
 
 fn stats(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
+    write!(out, "total_connections_received:{}\r\n", facts.figures.clients_accepted)?;
     write!(out, "total_commands_processed:{}\r\n", facts.figures.commands)?;
     write!(out, "rejected_connections:{}\r\n", facts.figures.clients_refused)
 }

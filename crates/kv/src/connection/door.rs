@@ -116,7 +116,12 @@ impl Door {
 
     /// Whether another request may be taken (C3).
     pub(super) fn has_room(&self) -> bool {
-        self.replies.has_place() && self.replies.output().len() < OUTPUT_BYTES_MAX
+        self.replies.has_place() && self.is_read()
+    }
+
+    /// Whether the client reads what it is answered, as far as can be seen (C8).
+    pub(super) fn is_read(&self) -> bool {
+        self.replies.output().len() < OUTPUT_BYTES_MAX
     }
 
     /// Whether a request is without an answer that nothing may overtake: WAIT above all, which in
@@ -177,6 +182,11 @@ impl Door {
         // Redis looks for QUIT before anything else, whatever follows it.
         if args[0].eq_ignore_ascii_case(b"quit") {
             self.reply.ok();
+            self.is_closing = true;
+            return;
+        }
+        // A web page has its visitor's browser send this: what follows is no client's, as in Redis.
+        if args[0].eq_ignore_ascii_case(b"post") || args[0].eq_ignore_ascii_case(b"host:") {
             self.is_closing = true;
             return;
         }

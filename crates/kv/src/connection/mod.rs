@@ -12,9 +12,14 @@
 //!   which their owner keeps in order, overlap writes. By `Door::may_go`; test
 //!   `c2_a_connection_sees_its_own_order`.
 //! - C3 what a client can make this hold is bounded: input by [`INPUT_BYTES_MAX`] and one feeding,
-//!   requests without an answer by [`PIPELINE_DEPTH_MAX`], a transaction by [`QUEUED_BYTES_MAX`],
-//!   watched keys by [`WATCHED_BYTES_MAX`]. At a bound, and while a client does not read
-//!   [`OUTPUT_BYTES_MAX`] of replies, nothing more is taken from it: [`Connection::wants_input`].
+//!   requests without an answer by [`PIPELINE_DEPTH_MAX`] (the bytes of each answer by
+//!   [`ANSWER_BYTES_MAX`](crate::reply::ANSWER_BYTES_MAX)), a transaction by [`QUEUED_BYTES_MAX`],
+//!   watched keys by [`WATCHED_BYTES_MAX`]. At a bound nothing more is taken from it:
+//!   [`Connection::wants_input`].
+//! - C8 a client that writes its whole pipeline before it reads gets its replies: while it does not
+//!   read [`OUTPUT_BYTES_MAX`] of them nothing more is executed for it, but up to
+//!   [`UNREAD_INPUT_BYTES_MAX`] are taken from it. Test
+//!   `c8_a_client_that_writes_before_it_reads_is_served`.
 //! - C4 each request is answered once; an answer to what is not waiting is ignored and told so.
 //! - C5 EXEC executes only if every watched key is as WATCH saw it. A WATCH that fails, or is too
 //!   large, makes the next EXEC abort: a client that ignored that error must not lose its guard.
@@ -55,6 +60,9 @@ pub const PIPELINE_DEPTH_MAX: usize = 1024;
 
 /// Replies that a client has not read: beyond, no more of its requests are executed.
 pub const OUTPUT_BYTES_MAX: usize = 1 << 20;
+
+/// Input that is kept of a client that does not read its replies meanwhile.
+pub const UNREAD_INPUT_BYTES_MAX: usize = 64 << 20;
 
 /// Connections of one replica, unless configured otherwise; the same as Redis.
 pub const CONNECTIONS_MAX: usize = 10_000;
@@ -189,22 +197,28 @@ impl Connection {
         }
         if *at == input.len() {
             input.clear();
+            *at = 0;
             if input.capacity() > BUFFER_BYTES_KEPT {
                 input.shrink_to(0);
             }
-        } else {
+        } else if *at > input.len() / 2 {
+            // Not each time: of much that waits only a little may have been used.
             input.drain(..*at);
+            *at = 0;
         }
-        *at = 0;
         input.extend_from_slice(bytes);
     }
 
-    /// Whether to read more from the client (C3).
+    /// Whether to read more from the client (C3, C8).
     pub fn wants_input(&self) -> bool {
+        let most = match (self.door.has_room(), self.door.is_read()) {
+            (true, _) => INPUT_BYTES_MAX,
+            (false, false) => UNREAD_INPUT_BYTES_MAX,
+            (false, true) => 0,
+        };
         !self.door.is_closing
             && !self.intake.has_ended
-            && self.intake.input.len() - self.intake.at < INPUT_BYTES_MAX
-            && self.door.has_room()
+            && self.intake.input.len() - self.intake.at < most
     }
 
     /// The next thing that the owner must do for this client; `None` until there is more input, or

@@ -1,8 +1,9 @@
-//! C3: what a client can make a connection hold.
+//! C3, C8: what a client can make a connection hold.
 
 use base::{Instant, Slot};
 use kv::connection::{
-    Config, OUTPUT_BYTES_MAX, PIPELINE_DEPTH_MAX, QUEUED_BYTES_MAX, Request, WATCHED_BYTES_MAX,
+    Config, OUTPUT_BYTES_MAX, PIPELINE_DEPTH_MAX, QUEUED_BYTES_MAX, Request,
+    UNREAD_INPUT_BYTES_MAX, WATCHED_BYTES_MAX,
 };
 use kv::entry::COMMAND_BYTES_MAX;
 use kv::resp::INPUT_BYTES_MAX;
@@ -31,7 +32,7 @@ fn c3_a_pipeline_is_taken_up_to_its_depth_and_continued_as_it_is_answered() {
 }
 
 #[test]
-fn c3_a_client_that_does_not_read_is_not_served() {
+fn c8_a_client_that_writes_before_it_reads_is_served() {
     let mut driver = Driver::new(Config::default());
     let mut connection = driver.connect();
     let value = vec![b'x'; 100_000];
@@ -42,14 +43,27 @@ fn c3_a_client_that_does_not_read_is_not_served() {
     }
     let held = connection.output().len();
     assert!((OUTPUT_BYTES_MAX..OUTPUT_BYTES_MAX + 2 * value.len()).contains(&held), "{held}");
-    assert!(!connection.wants_input());
-    let mut read = drain(&mut connection).len();
-    assert!(connection.wants_input());
-    while let Some(asked) = driver.ask(&mut connection) {
-        driver.answer(&mut connection, &asked);
-        read += drain(&mut connection).len();
+    // It may be one that writes all of its pipeline first: that is taken, and not executed.
+    let more = b"ECHO 1234567890\r\n".repeat(5000);
+    let mut n_echoes = 0;
+    while connection.wants_input() {
+        connection.feed(&more, Instant::ZERO);
+        n_echoes += 5000;
+        assert!(driver.ask(&mut connection).is_none());
+        assert!(n_echoes * 17 < UNREAD_INPUT_BYTES_MAX + more.len());
     }
-    assert_eq!(read, 100 * (value.len() + b"$100000\r\n\r\n".len()), "and nothing is lost");
+    assert!(n_echoes * 17 > UNREAD_INPUT_BYTES_MAX - more.len());
+    let mut read = 0;
+    loop {
+        match driver.ask(&mut connection) {
+            Some(asked) => driver.answer(&mut connection, &asked),
+            None if connection.output().is_empty() => break,
+            None => read += drain(&mut connection).len(),
+        }
+    }
+    assert!(connection.wants_input());
+    let (get, echo) = (value.len() + b"$100000\r\n\r\n".len(), b"$10\r\n1234567890\r\n".len());
+    assert_eq!(read, 100 * get + n_echoes * echo, "and nothing is lost");
 }
 
 #[test]
@@ -146,4 +160,17 @@ fn what_a_client_sent_before_it_hung_up_is_executed() {
     assert!(!connection.is_finished(), "its replies are not sent");
     assert_eq!(drain(&mut connection), b":1\r\n$1\r\n1\r\n:2\r\n");
     assert!(connection.is_finished());
+}
+
+#[test]
+fn what_a_browser_sends_for_a_web_page_executes_nothing() {
+    for request in ["GET / HTTP/1.1\r\nHost: x", "POST / HTTP/1.1\r\nhost: x"] {
+        let mut driver = Driver::new(Config::default());
+        let mut connection = driver.connect();
+        connection.feed(request.as_bytes(), Instant::ZERO);
+        connection.feed(b"\r\n\r\nSET k 1\r\n", Instant::ZERO);
+        assert!(driver.ask(&mut connection).is_none(), "{request}");
+        drain(&mut connection);
+        assert!(connection.is_finished(), "{request}");
+    }
 }

@@ -132,6 +132,7 @@ fn what_is_sent_at_once_is_answered_as_redis_does() {
         b"CLIENT REPLY maybe\r\nPING\r\n",
         b"PING\r\nQUIT\r\nPING\r\n",
         b"QUIT now please\r\nPING\r\n",
+        b"POST / HTTP/1.1\r\nHost: x\r\n\r\nSET k 9\r\n",
         b"MULTI\r\nSET k 7\r\nQUIT\r\nEXEC\r\n",
         b"GET k\r\n*1\r\nx\r\nPING\r\n",
         b"SET k 1\r\n*1\r\n$x\r\nGET k\r\n",
