@@ -456,7 +456,7 @@ impl Clients {
             let Some(client) = find(&mut self.clients, key) else { continue };
             client.is_dirty = false;
             if !client.connection.output().is_empty() {
-                let wanted_input = client.connection.wants_input();
+                let had_room = client.connection.has_room();
                 match client.stream.write(client.connection.output()) {
                     Ok(n) => client.connection.sent(n),
                     Err(error)
@@ -469,7 +469,7 @@ impl Clients {
                         continue;
                     }
                 }
-                if !wanted_input && client.connection.wants_input() {
+                if !had_room && client.connection.has_room() {
                     // What it had sent before may be taken now that its replies have gone.
                     mark(&mut client.is_runnable, key, &mut self.runnable);
                 }

@@ -26,6 +26,7 @@ mod members;
 mod memories;
 mod midway;
 mod ops;
+mod pipelines;
 mod recover;
 mod refusals;
 mod serve;

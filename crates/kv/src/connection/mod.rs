@@ -221,6 +221,12 @@ impl Connection {
             && self.intake.input.len() - self.intake.at < most
     }
 
+    /// Whether more requests may be taken, if more have arrived: not while too many are without an
+    /// answer, or too many answers are not sent (C3).
+    pub fn has_room(&self) -> bool {
+        self.door.has_room()
+    }
+
     /// The next thing that the owner must do for this client; `None` until there is more input, or
     /// more answers.
     pub fn next_request(&mut self) -> Option<Request<'_>> {
