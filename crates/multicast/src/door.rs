@@ -26,6 +26,9 @@ const KEY_BELL: u64 = 0;
 /// deadlines come first, unless the loop does not run at all.
 const GRACE: Duration = Duration::from_secs(1);
 
+/// Longer than anybody waits, and short enough to be added to any instant.
+const FOREVER: Duration = Duration::from_secs(100 * 365 * 86_400);
+
 /// Why a message has no timestamp to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failed {
@@ -178,7 +181,7 @@ impl Door {
         if payload.len() > PAYLOAD_BYTES_MAX {
             return Err(Refused::TooLong { n_bytes: payload.len() });
         }
-        let deadline = Instant::now() + options.patience;
+        let deadline = Instant::now() + options.patience.min(FOREVER);
         let (sender, answer) = sync_channel(1);
         let mut board = self.shared.board();
         if board.has_ended {
@@ -198,7 +201,7 @@ impl Door {
     /// The next delivery of any group that has a member here, each group's in its order; `None` if
     /// there is none in time, or if the node has ended.
     pub fn next(&self, timeout: Duration) -> Option<Delivery> {
-        let until = Instant::now() + timeout;
+        let until = Instant::now() + timeout.min(FOREVER);
         let mut board = self.shared.board();
         loop {
             let was_full = board.deliveries.len() >= self.deliveries_max;

@@ -35,6 +35,13 @@ impl<M: Multicast> Member<M> {
         Member { pid, machine, omega, nodes, delivered: 0, is_seated, has_changed: false }
     }
 
+    /// Whether `node` hosts a member of this group whose beats have stopped: it hangs, though
+    /// nobody has reported its death.
+    pub(crate) fn misses(&self, node: Rank) -> bool {
+        let place = self.nodes.iter().position(|on| *on == node);
+        place.is_some_and(|at| !self.omega.heard().contains(Rank::at(at)))
+    }
+
     /// Has Ω name members only, and none before it could lead. `leaves` if others shall lead.
     pub(crate) fn follow_members(&mut self, leaves: bool) {
         self.is_seated |= self.machine.takes_part();

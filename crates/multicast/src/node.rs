@@ -504,7 +504,9 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
         self.desk.is_seated = self.members.iter().all(|member| member.is_seated);
         let places = &self.world.places;
         let nodes = Rank::all(places.n_nodes());
-        let lagging = nodes.filter(|node| self.world.streams.is_behind(*node));
+        // Who hangs holds up nobody, as the dead: until it is given up all is kept for it.
+        let hangs = |node| self.members.iter().any(|member| member.misses(node));
+        let lagging = nodes.filter(|node| self.world.streams.is_behind(*node) && !hangs(*node));
         self.desk.lagging =
             lagging.fold(GroupSet::EMPTY, |all, node| all.union(places.hosted(node)));
     }

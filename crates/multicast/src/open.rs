@@ -163,7 +163,8 @@ pub fn run<A: Application>(
             Origin::Newcomer
         }
         (Some(data), Start::First) => {
-            let (journal, found) = open_journal(system, me, data, &app)?;
+            let cluster = system.identity(setup.cluster_fingerprint());
+            let (journal, found) = open_journal(system, cluster, me, data, &app)?;
             Origin::Disk(Box::new(journal), found)
         }
         (Some(_), Start::Anew) => {
@@ -228,6 +229,7 @@ fn can_begin_anew<A: Application>(
 
 fn open_journal<A: Application>(
     system: &System,
+    cluster: u64,
     me: Rank,
     data: Data,
     app: &A,
@@ -251,11 +253,7 @@ fn open_journal<A: Application>(
         Data::Begin(path) => (true, path),
         Data::Reopen(path) => (false, path),
     };
-    let identity = storage::Identity {
-        cluster: system.fingerprint(),
-        node: me.member(),
-        incarnation: Incarnation(1),
-    };
+    let identity = storage::Identity { cluster, node: me.member(), incarnation: Incarnation(1) };
     let opened = Journal::open(&path, &identity, begins, system.limits.log_bytes);
     opened.map_err(|source| Error::Stopped { node, source })
 }

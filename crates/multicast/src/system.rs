@@ -181,6 +181,29 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// Nothing would ever be done with these.
+    fn check(&self) -> Result<(), Contradiction> {
+        let sizes = [
+            ("window", self.window as u64),
+            ("deliveries", self.deliveries as u64),
+            ("backlog_bytes", self.backlog_bytes as u64),
+            ("suspect_ms", self.suspect_ms),
+            ("patience_ms", self.patience_ms),
+            ("log_bytes", self.log_bytes),
+        ];
+        if let Some((name, _)) = sizes.iter().find(|(_, size)| *size == 0) {
+            return Err(Contradiction(format!("limits.{name} is 0: give it 1 or more")));
+        }
+        if self.kept_bytes <= self.backlog_bytes {
+            let (kept, backlog) = (self.kept_bytes, self.backlog_bytes);
+            return Err(Contradiction(format!(
+                "limits.kept_bytes ({kept}) is not more than limits.backlog_bytes ({backlog}): a \
+                 member would be given up before its senders are held up"
+            )));
+        }
+        Ok(())
+    }
+
     pub(crate) const fn spin(&self) -> Duration {
         Duration::from_micros(self.spin_us)
     }
@@ -220,6 +243,12 @@ impl System {
             let name = self.protocol.name();
             return no(format!("commutes = true is for primcast, and the protocol is {name}"));
         }
+        for (at, address) in self.addresses.iter().enumerate() {
+            if self.addresses[..at].contains(address) {
+                return no(format!("two nodes at {address}: give each an address of its own"));
+            }
+        }
+        self.limits.check()?;
         let mut nodes_of = Vec::new();
         for (at, members) in self.groups.iter().enumerate() {
             let mut nodes = Vec::new();
@@ -269,6 +298,12 @@ impl System {
             self.protocol, self.order, self.nodes, self.groups, self.clock_error_us, self.commutes
         );
         xxhash_rust::xxh3::xxh3_64(text.as_bytes())
+    }
+
+    /// What its disks belong to: differs for another cluster of the same shape, too.
+    pub(crate) fn identity(&self, cluster_fingerprint: u64) -> u64 {
+        let shape = self.fingerprint();
+        xxhash_rust::xxh3::xxh3_64(format!("{cluster_fingerprint:x} {shape:x}").as_bytes())
     }
 }
 
@@ -387,6 +422,12 @@ mod tests {
         assert!(refused(System { groups: vec![vec![5]], ..usual() }).contains("node 5"));
         assert!(refused(System { groups: vec![vec![0]], ..usual() }).contains("node 0"));
         assert!(refused(System { groups: vec![vec![1, 1]], ..usual() }).contains("twice"));
+        let here = "127.0.0.1:7000".parse().unwrap();
+        assert!(refused(System { addresses: vec![here, here], ..usual() }).contains("two nodes"));
+        let limits = Limits { window: 0, ..Limits::default() };
+        assert!(refused(System { limits, ..usual() }).contains("limits.window"));
+        let limits = Limits { kept_bytes: 1, ..Limits::default() };
+        assert!(refused(System { limits, ..usual() }).contains("limits.backlog_bytes"));
         assert!(refused(System { groups: vec![vec![]], ..usual() }).contains("no members"));
         assert!(refused(System { fabric: FabricKind::Tcp, ..usual() }).contains("addresses"));
         assert!(refused(System { order: Order::CommitWait, ..usual() }).contains("clock_error"));
@@ -414,5 +455,14 @@ mod tests {
         assert_ne!(print, System { order: Order::Hop, ..system() }.fingerprint());
         assert_ne!(print, System { groups: vec![vec![1]], ..system() }.fingerprint());
         assert_ne!(print, System { commutes: true, ..system() }.fingerprint());
+    }
+
+    #[test]
+    fn a_disk_of_another_system_of_the_same_shape_is_not_ours() {
+        let (one, other) = (system(), system());
+        assert_eq!(one.identity(7), other.identity(7));
+        assert_ne!(one.identity(7), one.identity(8), "the cluster's name or secret differs");
+        let larger = System { nodes: 5, ..system() };
+        assert_ne!(one.identity(7), larger.identity(7));
     }
 }
