@@ -4,7 +4,7 @@ mod crew;
 mod multicast;
 
 use crate::cli::{Format, SimArgs, SimProtocol};
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 use ::sim::durable::{Durable, DurableLog, DurableMembers};
 use ::sim::mu::Mu;
 use ::sim::velos::{Velos, VelosMembers};
@@ -12,6 +12,7 @@ use ::sim::{Config, Finding, Mark, Provider, Report};
 use proto::durable::variant::Sound as DurableSound;
 use proto::velos::variant::{Narrow, Sound};
 use serde_json::{Value, json};
+use std::ops::Range;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -28,10 +29,7 @@ pub(crate) fn run(args: &SimArgs) -> Outcome {
     if let Some(seed) = args.seed {
         return Ok(replay(args, &config, seed));
     }
-    if args.seeds == 0 {
-        return Err(Failure::new("no seeds to run: --seeds takes 1 or more"));
-    }
-    let swept = sweep(args, &config);
+    let swept = sweep(args, &config, crew::seeds(args.first, args.seeds)?);
     let mutants = args.mutants.then(|| hunt(args, &config));
     match args.format {
         Format::Json => outln!("{}", as_json(args, &swept, mutants.as_deref())),
@@ -84,8 +82,7 @@ struct Swept {
     jobs: usize,
 }
 
-fn sweep(args: &SimArgs, config: &Config) -> Swept {
-    let seeds = args.first..args.first.saturating_add(args.seeds);
+fn sweep(args: &SimArgs, config: &Config, seeds: Range<u64>) -> Swept {
     let jobs = crew::jobs(args.jobs);
     let began = Instant::now();
     let parts = crew::share(jobs, seeds, "seeds", |pool| {

@@ -89,6 +89,15 @@ pub enum Laid<'a> {
     Wait(Asker),
 }
 
+/// Something that nobody took from the desk in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overdue {
+    /// A command for the log: it is not executed.
+    Write(Asker),
+    /// A read.
+    Read(Asker),
+}
+
 /// Who waits for a read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Reader {
@@ -264,6 +273,13 @@ impl Desk {
             is_open = is_open && take(Laid::Wait(wait.asker));
             !is_open
         });
+    }
+
+    /// Ends what was laid down, was not taken, and has passed its deadline (I1): for a service that
+    /// [`Desk::take`]s it.
+    pub fn expire(&mut self, mut expired: impl FnMut(Overdue)) {
+        self.writes.expire(self.now, |asker| expired(Overdue::Write(asker)));
+        self.expire_reads(|asker| expired(Overdue::Read(asker)));
     }
 
     /// Lays down a change of the members. Its end is [`crate::Service::answer_change`]. False if

@@ -42,7 +42,7 @@ mod withheld;
 mod mock;
 
 pub use clock::unix_ms;
-pub use desk::{Desk, Laid, View};
+pub use desk::{Desk, Laid, Overdue, View};
 pub use outbox::Sequence;
 pub use poller::{Interest, Poller, Ready};
 pub use replica::{Config, Replica};

@@ -8,7 +8,8 @@
 //! - I1 everything that changes or reads the state is multicast, reads too, but those that ask for
 //!   a snapshot: nothing is answered from a replica's state as it happens to be. By construction:
 //!   deliveries alone reach the state, and what stands between them at a timestamp's place.
-//! - I2 each request ends within [`PATIENCE`] with its answer or with what is known of it. By
+//! - I2 each request is taken from the desk within [`PATIENCE`], or refused, and ends within as
+//!   long again with its answer or with what is known of it. By [`Desk::expire`] and
 //!   `Sender::expire`.
 //! - I3 back-pressure reaches the client: what the multicast refuses stays with the sender, whose
 //!   room ends; then requests stay on the desk, and then clients are not read from.
@@ -35,7 +36,7 @@ use multicast::{
 use proto::Role;
 use runtime::desk::PATIENCE;
 use runtime::{
-    Answer, Asker, Desk, Interest, Laid, Poller, ReadAnswer, Ready, Stats, View, unix_ms,
+    Answer, Asker, Desk, Interest, Laid, Overdue, Poller, ReadAnswer, Ready, Stats, View, unix_ms,
 };
 use std::io::{self, Read};
 use std::net::TcpListener;
@@ -207,8 +208,8 @@ impl PartitionedDoor {
                             let payload = executor.snapshot_payload(sequence, &read[1..]);
                             snapshots.wait(number, asker, deadline, (all, payload));
                         }
-                        // S2: it is asked for again when one of the others is over.
-                        Err(_) => return false,
+                        // S2: at once, so that nothing waits behind it.
+                        Err(_) => clients.answer_read(asker, ReadAnswer::Unavailable),
                     }
                 }
                 Some(_) => {
@@ -226,13 +227,17 @@ impl PartitionedDoor {
             self.give_snapshot_up(number, ReadAnswer::Unavailable);
         }
         let PartitionedDoor { desk, sender, clients, .. } = self;
+        let refusal = format!("-{}\r\n", text::NOT_LEADER);
+        let not_sent = ReadAnswer::Forwarded(refusal.as_bytes());
         sender.expire(desk.now(), |Waiting { asker, is_read }, fate| match (fate, is_read) {
             (_, true) => clients.answer_read(asker, ReadAnswer::Unavailable),
             (Fate::Unknown, false) => clients.answer(asker, Answer::Unknown),
-            (Fate::NotSent, false) => {
-                let refusal = format!("-{}\r\n", text::NOT_LEADER);
-                clients.answer_read(asker, ReadAnswer::Forwarded(refusal.as_bytes()));
-            }
+            (Fate::NotSent, false) => clients.answer_read(asker, not_sent),
+        });
+        // What the sender has no room for still lies on the desk.
+        desk.expire(|overdue| match overdue {
+            Overdue::Read(asker) => clients.answer_read(asker, ReadAnswer::Unavailable),
+            Overdue::Write(asker) => clients.answer_read(asker, not_sent),
         });
     }
 

@@ -2,8 +2,8 @@
 //!
 //! - S1 each asker is answered once: by the last of its partitions, or that there is nothing to be
 //!   had, or at its deadline. By construction: all three take it out.
-//! - S2 at most [`multicast::desk::SNAPSHOTS_MAX`] wait: the multicast refuses more, and they stay
-//!   on the desk.
+//! - S2 at most [`multicast::desk::SNAPSHOTS_MAX`] wait: the multicast refuses more, and so does
+//!   the door, at once.
 
 use base::Instant;
 use kv::entry::Sequence;

@@ -3,6 +3,7 @@
 //! What a seed does depends on the seed alone, so it does not matter which thread runs it: what is
 //! reported is the same for any number of them (tested), and only the time differs.
 
+use crate::failure::{Failure, Outcome};
 use report::Progress;
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -11,9 +12,28 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 
+/// The most threads: more than processors are of no use, and some thousands are not to be had.
+const JOBS_MAX: NonZeroUsize = NonZeroUsize::new(256).expect("not zero");
+
 /// How many threads work where nobody says.
 pub(super) fn jobs(asked: Option<NonZeroUsize>) -> NonZeroUsize {
-    asked.or_else(|| thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN)
+    let jobs = asked.or_else(|| thread::available_parallelism().ok());
+    jobs.unwrap_or(NonZeroUsize::MIN).min(JOBS_MAX)
+}
+
+/// So many seeds from this one on.
+///
+/// # Errors
+/// There are not so many.
+pub(super) fn seeds(first: u64, n: u64) -> Outcome<Range<u64>> {
+    match first.checked_add(n) {
+        Some(end) if n > 0 => Ok(first..end),
+        Some(_) => Err(Failure::new("no seeds to run: --seeds takes 1 or more")),
+        None => Err(Failure::new(format_args!(
+            "there are no {n} seeds from {first} on: the last is {}; give --first a smaller one",
+            u64::MAX - 1
+        ))),
+    }
 }
 
 /// Work that several threads take from, one piece after another.
@@ -98,6 +118,14 @@ mod tests {
             taken.sort_unstable();
             assert_eq!(taken, (5..50).collect::<Vec<_>>());
         }
+    }
+
+    #[test]
+    fn seeds_that_are_not_there_are_refused() {
+        assert_eq!(seeds(3, 2).unwrap(), 3..5);
+        assert!(seeds(0, 0).unwrap_err().to_string().contains("--seeds"));
+        assert!(seeds(u64::MAX, 3).unwrap_err().to_string().contains("--first"));
+        assert_eq!(jobs(NonZeroUsize::new(100_000)), JOBS_MAX);
     }
 
     #[test]

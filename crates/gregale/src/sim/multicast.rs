@@ -85,10 +85,7 @@ where
     if let Some(seed) = args.seed {
         return Ok(replay::<M>(config, seed));
     }
-    if args.seeds == 0 {
-        return Err(Failure::new("no seeds to run: --seeds takes 1 or more"));
-    }
-    let seeds = args.first..args.first.saturating_add(args.seeds);
+    let seeds = crew::seeds(args.first, args.seeds)?;
     let jobs = crew::jobs(args.jobs);
     let began = Instant::now();
     let parts = crew::share(jobs, seeds, "seeds", |pool| {

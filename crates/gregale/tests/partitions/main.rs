@@ -2,6 +2,7 @@
 //!
 //! - [`commands`]: what works across partitions, and what is refused.
 //! - [`comeback`]: the same with disks, whose members come back.
+//! - [`hangs`]: members that hang hold up nobody, and nothing without end.
 //! - [`snapshots`]: reads of several partitions at one timestamp.
 //! - [`client`] and [`nemesis`]: clients whose every operation may be a transaction on keys of
 //!   several partitions, while leaders are killed and hang; two judges that share no code look for
@@ -13,6 +14,7 @@
 mod client;
 mod comeback;
 mod commands;
+mod hangs;
 #[path = "../linearizability/judges.rs"]
 mod judges;
 mod nemesis;
