@@ -141,17 +141,23 @@ impl Cluster {
         String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
     }
 
-    /// What `gregale status` says at member `id`.
+    /// What `gregale status` says at member `id`, once it answers: on a busy machine a member may
+    /// take longer than the command waits.
     pub(crate) fn status_at(&self, id: u16) -> serde_json::Value {
         let address = format!("127.0.0.1:{}", self.port_of(id));
-        let mut command = Command::new(GREGALE);
-        command.args(["status", "--connect", &address, "--format", "json"]);
+        let mut words = vec!["status", "--connect", &address, "--format", "json"];
         if let Some(password) = &self.password {
-            command.args(["--password", password]);
+            words.extend(["--password", password]);
         }
-        let output = command.output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        serde_json::from_slice(&output.stdout).unwrap()
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let output = gregale(&words);
+            if output.status.success() {
+                return serde_json::from_slice(&output.stdout).unwrap();
+            }
+            let error = String::from_utf8_lossy(&output.stderr);
+            assert!(Instant::now() < end, "no status at member {id}: {error}");
+        }
     }
 
     /// What `gregale member` does at member `at`.
