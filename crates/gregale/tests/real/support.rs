@@ -47,7 +47,8 @@ impl Cluster {
             all.extend_from_slice(flags);
             let flags: Vec<String> = all.into_iter().map(str::to_owned).collect();
             let (supervisor, lines) = launch(&name, port, &flags);
-            let directory = PathBuf::from(format!("/dev/shm/gregale-{name}-{port}"));
+            let base = value_of("--directory").unwrap_or("/dev/shm".to_owned());
+            let directory = PathBuf::from(format!("{base}/gregale-{name}-{port}"));
             let password = value_of("--requirepass");
             let mut cluster =
                 Cluster { name, flags, supervisor, lines, port, nodes, directory, password };
