@@ -157,7 +157,7 @@ impl<'a> Nemesis<'a> {
 
     fn cut_power(&mut self, disk: &PowerCut, manner: Manner) {
         disk.fail();
-        self.cluster.kill_all(|| disk.let_go());
+        self.cluster.kill_all(&self.pids, || disk.let_go());
         let lost = disk.cut(manner).expect("everybody is dead");
         println!("the power failed ({manner:?}): {lost:?}");
         self.n_lost += lost.sectors;

@@ -88,7 +88,8 @@ fn each_disk_alone_holds_every_acknowledged_write() {
     let leader = usize::from(cluster.leader());
     let committed = cluster.status_at(1)["members"][leader - 1]["committed"].as_u64().unwrap();
     // Nobody may tell the others anything any more.
-    cluster.kill_all(|| {});
+    let pids = [1, 2, 3].map(|id| cluster.pid_of(id));
+    cluster.kill_all(&pids, || {});
     for member in 1..=3 {
         let end = log_end(&data.path().join(format!("member-{member}")));
         assert!(end >= committed, "member {member} holds {end} of {committed} slots");
