@@ -279,6 +279,8 @@ impl<'a> Nemesis<'a> {
                 self.replaced(command, &[format!("member {follower} serves again")]);
             }
             Fault::WipeFollower => {
+                // It must not write into what is being removed.
+                self.hang(follower);
                 std::fs::remove_dir_all(self.data.join(format!("member-{follower}"))).unwrap();
                 self.kill(follower);
                 self.cluster.wait_for(&format!("member {follower} votes"));

@@ -53,9 +53,10 @@ fn a_wiped_disk_comes_back_by_itself_while_the_cluster_runs_and_after_a_restart(
     for n in 0..100 {
         assert_eq!(cluster.cli(1, &["SET", &format!("k{n}"), &value]), "OK");
     }
-    let id = follower_of(cluster.leader());
-    let other = 6 - id - cluster.leader();
+    let (id, other) = two_followers(&cluster);
     let pid = cluster.pid_of(id);
+    // It must not write into what is being removed.
+    signal(pid, "STOP");
     std::fs::remove_dir_all(data.path().join(format!("member-{id}"))).unwrap();
     signal(pid, "KILL");
     cluster.wait_for(&format!("member {id} has lost its disk"));
@@ -128,8 +129,8 @@ fn a_cluster_grows_into_its_empty_seats() {
         assert_eq!(cluster.cli(id, &["GET", "k"]), "v");
     }
     // It is one of three now: its death stops nobody.
-    signal(cluster.pid_of(1), "STOP");
     let pid = cluster.pid_of(1);
+    signal(pid, "STOP");
     wait_until("a write without the first", || cluster.cli(2, &["SET", "k", "w"]) == "OK");
     signal(pid, "CONT");
     assert_eq!(cluster.stop(), Some(0));

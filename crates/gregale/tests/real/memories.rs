@@ -24,8 +24,9 @@ fn a_member_whose_memory_is_gone_comes_back_by_itself_and_counts(flags: &[&str])
         let third = 6 - victim - other;
         let before = cluster.seat(other, victim).1;
         let pid = cluster.pid_of(victim);
-        signal(pid, "KILL");
+        // Before its end: its next life begins at once.
         std::fs::remove_file(cluster.directory().join(format!("node-{victim}.region"))).unwrap();
+        signal(pid, "KILL");
         cluster.wait_for(&format!("member {victim} votes"));
         cluster.votes_above(other, victim, before);
         // It counts: with it and one other the cluster goes on, far beyond one ring.
