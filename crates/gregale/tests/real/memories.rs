@@ -54,8 +54,9 @@ fn a_member_whose_memory_is_gone_comes_back_by_itself_and_counts(flags: &[&str])
 fn a_living_member_is_replaced_by_one_command(flags: &[&str]) {
     let mut cluster = Cluster::start_with(flags);
     assert_eq!(cluster.cli(1, &["SET", "k", "v"]), "OK");
-    let id = cluster.leader() % 3 + 1;
-    let other = 6 - id - cluster.leader();
+    let leader = cluster.leader();
+    let id = leader % 3 + 1;
+    let other = 6 - id - leader;
     assert_eq!(cluster.seat(other, id), ("voter".into(), 1));
     let pid = cluster.pid_of(id);
     change(&cluster, other, &["replace", &id.to_string()]);
