@@ -315,9 +315,26 @@ pub(crate) fn role(status: &serde_json::Value, id: u16) -> String {
     status["members"][usize::from(id) - 1]["role"].as_str().unwrap().to_owned()
 }
 
-/// Polls a condition until it holds; fails after [`PATIENCE`].
-pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+/// A write that may be executed twice, again until its outcome is known: on a busy machine the
+/// service may give an answer up.
+pub(crate) fn until_known<T>(mut write: impl FnMut() -> redis::RedisResult<T>) -> T {
     let end = Instant::now() + PATIENCE;
+    loop {
+        match write() {
+            Err(error) if error.to_string().contains("UNKNOWN") && Instant::now() < end => {}
+            answer => return answer.unwrap(),
+        }
+    }
+}
+
+/// Polls a condition until it holds; fails after [`PATIENCE`].
+pub(crate) fn wait_until(what: &str, holds: impl FnMut() -> bool) {
+    wait_within(PATIENCE, what, holds);
+}
+
+/// The same, with a patience of its own.
+pub(crate) fn wait_within(patience: Duration, what: &str, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + patience;
     while !holds() {
         assert!(Instant::now() < end, "waited in vain for {what}");
         std::thread::sleep(Duration::from_millis(5));
