@@ -196,18 +196,23 @@ fn info_and_status_tell_who_is_who() {
         for key in ["cluster", "engine", "protocol", "durability", "fabric", "view", "ballot"] {
             assert!(!status[key].is_null(), "{key} in {status}");
         }
-        assert!(status["ballot"].as_u64().unwrap() > 0);
-        // Who leads may change between two looks.
+        // Who leads may change between two looks, and a member may answer too late for one.
         wait_until("both to name the leader", || {
             let leader = cluster.leader();
             let info: String = redis::cmd("INFO").query(&mut connection).unwrap();
+            let status = cluster.status_at(id);
             info.contains(&format!("\r\ngregale_leader:{leader}\r\n"))
-                && role(&cluster.status_at(id), leader) == "leader"
+                && role(&status, leader) == "leader"
+                && status["ballot"].as_u64().unwrap() > 0
         });
     }
-    let table =
-        crate::support::gregale(&["status", "--connect", &format!("127.0.0.1:{}", cluster.port)]);
-    let table = String::from_utf8(table.stdout).unwrap();
+    let address = format!("127.0.0.1:{}", cluster.port);
+    let mut table = String::new();
+    wait_until("the table", || {
+        let output = crate::support::gregale(&["status", "--connect", &address]);
+        table = String::from_utf8(output.stdout).unwrap();
+        output.status.success()
+    });
     assert_eq!(table.lines().count(), 5, "{table}");
 }
 
