@@ -35,6 +35,10 @@ fn launcher() -> Launcher {
 
 const BRIEF: Effort = Effort { runs: 1, span: Duration::from_millis(20) };
 
+/// A run in which some worker completed nothing is repeated so often: another program has taken the
+/// machine.
+const IDLE_MAX: u32 = 5;
+
 fn every_row_has(report: &Report, names: &[&str]) {
     assert!(!report.rows.is_empty());
     for row in &report.rows {
@@ -107,13 +111,16 @@ fn every_protocol_of_atomic_multicast_delivers_under_load() {
                     warm_up: Duration::from_millis(20),
                     span: Duration::from_millis(200),
                 };
-                let tooks = measure(&launcher(), contender, fabric, shape, &plan).unwrap();
-                assert_eq!(tooks.len(), 3);
-                for took in tooks {
-                    let n_timed: u64 = took.latency.iter().map(|(_, n)| n).sum();
-                    assert_eq!(n_timed, took.completed, "{contender:?}: each is timed");
-                    assert!(took.completed > 0, "{contender:?} over {fabric:?}, {pace:?}");
-                }
+                let all_complete = (0..IDLE_MAX).any(|_| {
+                    let tooks = measure(&launcher(), contender, fabric, shape, &plan).unwrap();
+                    assert_eq!(tooks.len(), 3);
+                    for took in &tooks {
+                        let n_timed: u64 = took.latency.iter().map(|(_, n)| n).sum();
+                        assert_eq!(n_timed, took.completed, "{contender:?}: each is timed");
+                    }
+                    tooks.iter().all(|took| took.completed > 0)
+                });
+                assert!(all_complete, "{contender:?} over {fabric:?}, {pace:?}");
             }
         }
     }

@@ -45,6 +45,13 @@ impl Proxy {
         }
         Some(Pipe { client: Some(client), server, held: Vec::new(), closed: false })
     }
+
+    /// Who gave its connection up, on a busy machine, has made another.
+    fn accept_newer(&self, pipe: &mut Option<Pipe>) {
+        if let Some(newer) = self.accept() {
+            *pipe = Some(newer);
+        }
+    }
 }
 
 /// What is there to read; notes the end.
@@ -90,9 +97,7 @@ const SOME_BYTES: usize = 40 + 24 + 2 * 32 + 2 * 24 + 24;
 fn meet_through(proxy: &Proxy, poster: &mut Member, owner: &mut Member) -> Pipe {
     let mut pipe = None;
     until(&mut [&mut *poster, &mut *owner], "the link through the proxy", |members| {
-        if pipe.is_none() {
-            pipe = proxy.accept();
-        }
+        proxy.accept_newer(&mut pipe);
         if let Some(pipe) = &mut pipe {
             pipe.collect();
             pipe.release(usize::MAX);
@@ -162,9 +167,7 @@ fn the_acceptor_is_told_down_before_up_when_its_peer_comes_back() {
     old.client = None;
     let mut pipe = None;
     until(&mut [&mut a, &mut b], "the link again", |members| {
-        if pipe.is_none() {
-            pipe = proxy.accept();
-        }
+        proxy.accept_newer(&mut pipe);
         if let Some(pipe) = &mut pipe {
             pipe.collect();
             pipe.release(usize::MAX);
@@ -185,9 +188,7 @@ fn frames_cut_at_every_byte_arrive_whole() {
     // The handshake too, byte by byte.
     let mut pipe = None;
     until(&mut [&mut poster, &mut owner], "the link, byte by byte", |members| {
-        if pipe.is_none() {
-            pipe = proxy.accept();
-        }
+        proxy.accept_newer(&mut pipe);
         if let Some(pipe) = &mut pipe {
             pipe.collect();
             pipe.release(1);

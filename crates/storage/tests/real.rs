@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
+use storage::directory::DirectoryError;
 use storage::inspect::{Detail, inspect};
 use storage::log::{self, Opened, Options};
 use storage::media::Os;
@@ -23,6 +24,20 @@ fn options() -> Options {
 
 fn open(directory: &Directory) -> Opened<Os> {
     log::open(directory.media(), &options(), directory.log()).expect("sound")
+}
+
+/// Opens a directory that this process has let go of. A child that another test is just starting
+/// holds every open file, and so the lock, until it runs its own program.
+fn reopen(path: &Path) -> Directory {
+    let until = std::time::Instant::now() + PATIENCE;
+    loop {
+        match Directory::open(path, &ME) {
+            Err(DirectoryError::InUse(_)) if std::time::Instant::now() < until => {
+                std::thread::yield_now();
+            }
+            answer => return answer.unwrap(),
+        }
+    }
 }
 
 fn payload(slot: u64) -> Vec<u8> {
@@ -80,7 +95,7 @@ fn a_directory_keeps_its_log_and_inspect_describes_it() {
         assert!(text.contains(part), "{part:?} is missing in:\n{text}");
     }
     {
-        let directory = Directory::open(&path, &ME).unwrap();
+        let directory = reopen(&path);
         let mut opened = open(&directory);
         assert_eq!((opened.log.meta(), &opened.torn), (&b"promised"[..], &None));
         check(&mut opened, 300);
@@ -94,7 +109,7 @@ fn a_directory_keeps_its_log_and_inspect_describes_it() {
     assert_eq!(found.damages().count(), 1);
     let text = found.to_string();
     assert!(text.contains("DAMAGED") && text.contains("log-00000000 is damaged at byte"), "{text}");
-    let directory = Directory::open(&path, &ME).unwrap();
+    let directory = reopen(&path);
     let refused = log::open(directory.media(), &options(), directory.log()).unwrap_err();
     assert!(refused.to_string().contains("log-00000000 is damaged at byte"), "{refused}");
 }

@@ -6,14 +6,18 @@ use super::{Opened, open};
 use crate::cli::ServeArgs;
 use crate::config::Config;
 use crate::failure::{Failure, Outcome};
+use fabric::OpenError;
 use std::process::{Command, ExitCode, Stdio};
 
 /// Watches until the replica has ended.
 pub(crate) fn run(args: &ServeArgs) -> Outcome {
     let config = Config::load(args)?;
     let Opened { setup, addresses } = open(&config, None)?;
-    fabric::tcp::sentinel::run(&setup, &addresses).map_err(Failure::new)?;
-    Ok(ExitCode::SUCCESS)
+    match fabric::tcp::sentinel::run(&setup, &addresses) {
+        // A replica that gave up at its start has taken its new memory with it: nobody to watch.
+        Ok(_) | Err(OpenError::Region(region::Error::Missing { .. })) => Ok(ExitCode::SUCCESS),
+        Err(error) => Err(Failure::new(error)),
+    }
 }
 
 /// Starts the sentinel of this process, which has opened its region. It ends by itself when this

@@ -111,7 +111,9 @@ fn seed() -> u64 {
 fn judge_a_run(fabric: &str, place: Place<'_>) {
     let record = judge_a_run_of(seed(), fabric, place);
     assert!(record.n_acknowledged_writes >= 200, "too little happened to be judged: {record}");
-    assert!(record.n_leader_changes >= 2, "the leaders were left in peace: {record}");
+    // Where the power of all is cut, one leader is killed; whoever led may lead again after a cut.
+    let n_changes = if matches!(place, Place::Power(_)) { 1 } else { 2 };
+    assert!(record.n_leader_changes >= n_changes, "the leaders were left in peace: {record}");
     let per_member = record.n_answered_by;
     assert!(per_member.iter().all(|n| *n >= 50), "some member answered hardly anyone: {record}");
 }

@@ -157,7 +157,7 @@ impl<'a> Nemesis<'a> {
 
     fn cut_power(&mut self, disk: &PowerCut, manner: Manner) {
         disk.fail();
-        self.cluster.kill_all(|| disk.let_go());
+        self.cluster.kill_all(&self.pids, || disk.let_go());
         let lost = disk.cut(manner).expect("everybody is dead");
         println!("the power failed ({manner:?}): {lost:?}");
         self.n_lost += lost.sectors;
@@ -279,6 +279,8 @@ impl<'a> Nemesis<'a> {
                 self.replaced(command, &[format!("member {follower} serves again")]);
             }
             Fault::WipeFollower => {
+                // It must not write into what is being removed.
+                self.hang(follower);
                 std::fs::remove_dir_all(self.data.join(format!("member-{follower}"))).unwrap();
                 self.kill(follower);
                 self.cluster.wait_for(&format!("member {follower} votes"));

@@ -1,6 +1,6 @@
 //! `disk-all`: a write is acknowledged when it is on the disk of every member.
 
-use crate::support::{Cluster, gregale, signal, wait_until};
+use crate::support::{Cluster, gregale, signal, until_known, wait_until};
 use std::path::Path;
 
 fn start(data: &Path, flags: &[&str]) -> Cluster {
@@ -81,20 +81,23 @@ fn each_disk_alone_holds_every_acknowledged_write() {
     let data = tempfile::tempdir().unwrap();
     let mut cluster = start(data.path(), &[]);
     let mut writer = cluster.connect(1);
-    for _ in 0..200 {
-        redis::cmd("INCR").arg("n").query::<i64>(&mut writer).unwrap();
+    for n in 0..200 {
+        let mut set = redis::cmd("SET");
+        set.arg(format!("k{n}")).arg("v");
+        let () = until_known(|| set.query(&mut writer));
     }
     assert_eq!(redis::cmd("WAIT").arg(2).arg(1).query::<i64>(&mut writer), Ok(2));
     let leader = usize::from(cluster.leader());
     let committed = cluster.status_at(1)["members"][leader - 1]["committed"].as_u64().unwrap();
     // Nobody may tell the others anything any more.
-    cluster.kill_all(|| {});
+    let pids = [1, 2, 3].map(|id| cluster.pid_of(id));
+    cluster.kill_all(&pids, || {});
     for member in 1..=3 {
         let end = log_end(&data.path().join(format!("member-{member}")));
         assert!(end >= committed, "member {member} holds {end} of {committed} slots");
     }
     cluster.start_again();
-    assert_eq!(cluster.cli(2, &["GET", "n"]), "200");
+    assert_eq!(cluster.cli(2, &["DBSIZE"]), "200");
 }
 
 /// Where the log of a member's directory ends.

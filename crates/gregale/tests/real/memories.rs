@@ -24,8 +24,9 @@ fn a_member_whose_memory_is_gone_comes_back_by_itself_and_counts(flags: &[&str])
         let third = 6 - victim - other;
         let before = cluster.seat(other, victim).1;
         let pid = cluster.pid_of(victim);
-        signal(pid, "KILL");
+        // Before its end: its next life begins at once.
         std::fs::remove_file(cluster.directory().join(format!("node-{victim}.region"))).unwrap();
+        signal(pid, "KILL");
         cluster.wait_for(&format!("member {victim} votes"));
         cluster.votes_above(other, victim, before);
         // It counts: with it and one other the cluster goes on, far beyond one ring.
@@ -53,8 +54,9 @@ fn a_member_whose_memory_is_gone_comes_back_by_itself_and_counts(flags: &[&str])
 fn a_living_member_is_replaced_by_one_command(flags: &[&str]) {
     let mut cluster = Cluster::start_with(flags);
     assert_eq!(cluster.cli(1, &["SET", "k", "v"]), "OK");
-    let id = cluster.leader() % 3 + 1;
-    let other = 6 - id - cluster.leader();
+    let leader = cluster.leader();
+    let id = leader % 3 + 1;
+    let other = 6 - id - leader;
     assert_eq!(cluster.seat(other, id), ("voter".into(), 1));
     let pid = cluster.pid_of(id);
     change(&cluster, other, &["replace", &id.to_string()]);

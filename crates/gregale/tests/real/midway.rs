@@ -1,6 +1,8 @@
 //! Members that die in the middle of something: of saving their state, of another's replacement.
 
-use crate::support::{Cluster, gregale, signal, start_on_disk as start, wait_until};
+use crate::support::{
+    Cluster, PATIENCE, gregale, signal, start_on_disk as start, wait_until, wait_within,
+};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -153,7 +155,11 @@ fn a_replacement_survives_the_death_of(dies: &Dies) {
         at.store(cluster.port_of(other), Relaxed);
         std::thread::scope(|scope| {
             let replacing = scope.spawn(replaces);
-            wait_until("the newcomer to learn", || cluster.seat(other, id).0 == "learner");
+            wait_until("the newcomer to learn", || {
+                // (Or to have learned, between two looks.)
+                let (membership, incarnation) = cluster.seat(other, id);
+                membership == "learner" || (membership == "voter" && incarnation > 1)
+            });
             let (dies, pid) = match dies {
                 Dies::TheLeader => (leader, leader_pid),
                 Dies::TheNewcomer => (id, cluster.pid_of(id)),
@@ -161,12 +167,14 @@ fn a_replacement_survives_the_death_of(dies: &Dies) {
             signal(pid, "KILL");
             // It may say that it does not know how that ended.
             drop(replacing.join().unwrap());
-            wait_until("the newcomer to vote", || {
+            // The command alone may take as long as it does before it gives up.
+            wait_within(4 * PATIENCE, "the newcomer to vote", || {
                 let (membership, incarnation) = cluster.seat(other, id);
                 if membership == "learner" && incarnation > 1 {
                     // An operator who is told so asks again.
                     drop(replaces());
                 }
+                let (membership, incarnation) = cluster.seat(other, id);
                 membership == "voter" && incarnation > 1
             });
             wait_until("who died to come back", || is_up(&cluster, other, dies));

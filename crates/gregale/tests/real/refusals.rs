@@ -160,6 +160,21 @@ fn a_peer_of_another_cluster_is_refused_over_tcp() {
     assert!(!directory.path().join("node-3.region").exists(), "a region is left");
 }
 
+/// A replica that gives up takes away the memory it made, perhaps before its sentinel looks: the
+/// cause has been told, once.
+#[test]
+fn a_sentinel_that_finds_no_memory_ends_without_a_word() {
+    let cluster = Cluster::start_with(&["--fabric", "tcp"]);
+    let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let original = std::fs::read_to_string(cluster.directory().join("member-3.toml")).unwrap();
+    let mut config: toml::Table = toml::from_str(&original).unwrap();
+    config["directory"] = directory.path().to_str().unwrap().into();
+    let path = directory.path().join("member.toml");
+    std::fs::write(&path, toml::to_string(&config).unwrap()).unwrap();
+    let output = gregale(&["sentinel", "--config", path.to_str().unwrap()]);
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+}
+
 #[test]
 fn every_subcommand_has_help_with_an_example() {
     for command in ["up", "serve", "status", "protocols"] {

@@ -1,6 +1,6 @@
 //! Members without a supervisor: `gregale serve`, one file each, over tcp.
 
-use crate::support::{GREGALE, PATIENCE, free_ports, signal, wait_until};
+use crate::support::{GREGALE, PATIENCE, free_ports, gregale, signal, wait_until};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -72,14 +72,18 @@ impl Layout {
         wait_until("a write", || self.cli(at, &["SET", key, value]) == "OK");
     }
 
-    /// How member `id` takes part, and which incarnation does, as member 1 says.
-    fn seat(&self, id: u16) -> Option<(String, u64)> {
+    /// How member `id` takes part, and which incarnation does, as member 1 says once it answers.
+    fn seat(&self, id: u16) -> (String, u64) {
         let address = format!("127.0.0.1:{}", self.ports[0][0]);
         let words = ["status", "--connect", &address, "--format", "json"];
-        let output = Command::new(GREGALE).args(words).output().unwrap();
-        let status: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
+        let mut status = serde_json::Value::Null;
+        wait_until("a status", || {
+            let answer = serde_json::from_slice(&gregale(&words).stdout);
+            answer.map(|answer| status = answer).is_ok()
+        });
         let member = &status["members"][usize::from(id) - 1];
-        Some((member["membership"].as_str()?.to_owned(), member["incarnation"].as_u64()?))
+        let membership = member["membership"].as_str().unwrap().to_owned();
+        (membership, member["incarnation"].as_u64().unwrap())
     }
 }
 
@@ -104,18 +108,16 @@ fn a_new_disk_joins_in_the_place_of_a_dead_member_without_a_supervisor() {
         // More than the log keeps: the new disk is sent a state.
         layout.wait_for_write(1, &format!("k{n}"), &value);
     }
-    assert_eq!(layout.seat(3), Some(("voter".into(), 1)));
+    assert_eq!(layout.seat(3), ("voter".into(), 1));
 
     drop(third);
     layout.wait_for_write(1, "k", "while it is away");
     let fourth = layout.serve(3, "four", "join");
     let mut incarnation = 0;
-    wait_until("the new incarnation to vote", || match layout.seat(3) {
-        Some((membership, number)) => {
-            incarnation = number;
-            membership == "voter" && number > 1
-        }
-        None => false,
+    wait_until("the new incarnation to vote", || {
+        let (membership, number) = layout.seat(3);
+        incarnation = number;
+        membership == "voter" && number > 1
     });
     assert!(has_identity(layout.base.path(), "four"));
     wait_until("an answer", || layout.cli(3, &["DBSIZE"]) == "101");
@@ -131,7 +133,7 @@ fn a_new_disk_joins_in_the_place_of_a_dead_member_without_a_supervisor() {
     layout.wait_for_write(1, "k", "once more");
     let _fourth = layout.serve(3, "four", "join");
     wait_until("its answer", || layout.cli(3, &["GET", "k"]) == "once more");
-    assert_eq!(layout.seat(3), Some(("voter".into(), incarnation)));
+    assert_eq!(layout.seat(3), ("voter".into(), incarnation));
 
     // The old disk is told that it was replaced, and ends.
     drop(_fourth);
@@ -163,7 +165,7 @@ fn a_member_moves_to_another_address_and_stays_who_it_is() {
         layout.wait_for_write(id.max(2), "k", &format!("since {id} knows"));
     }
     wait_until("an answer where it is now", || layout.cli(1, &["GET", "k"]) == "since 3 knows");
-    assert_eq!(layout.seat(1), Some(("voter".into(), 1)));
+    assert_eq!(layout.seat(1), ("voter".into(), 1));
     // It counts: without the second, it is needed.
     servers[1] = None;
     layout.wait_for_write(3, "k", "with two");

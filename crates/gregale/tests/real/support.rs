@@ -47,7 +47,8 @@ impl Cluster {
             all.extend_from_slice(flags);
             let flags: Vec<String> = all.into_iter().map(str::to_owned).collect();
             let (supervisor, lines) = launch(&name, port, &flags);
-            let directory = PathBuf::from(format!("/dev/shm/gregale-{name}-{port}"));
+            let base = value_of("--directory").unwrap_or("/dev/shm".to_owned());
+            let directory = PathBuf::from(format!("{base}/gregale-{name}-{port}"));
             let password = value_of("--requirepass");
             let mut cluster =
                 Cluster { name, flags, supervisor, lines, port, nodes, directory, password };
@@ -63,10 +64,10 @@ impl Cluster {
         panic!("no cluster came up; its reasons stand above");
     }
 
-    /// SIGKILL for the supervisor and for all members, as a power cut ends processes; returns when
-    /// none of them is there any more. `killed` is called when all have got the signal.
-    pub(crate) fn kill_all(&mut self, killed: impl FnOnce()) {
-        let pids: Vec<u32> = (1..=self.nodes).map(|id| self.pid_of(id)).collect();
+    /// SIGKILL for the supervisor and for all members, which are `pids`, as a power cut ends
+    /// processes; returns when none of them is there any more. `killed` is called when all have got
+    /// the signal. (Nobody is asked for a pid: members whose disk has failed answer nothing.)
+    pub(crate) fn kill_all(&mut self, pids: &[u32], killed: impl FnOnce()) {
         // It must neither restart anybody nor, by its death, ask anybody to end in order.
         signal(self.supervisor.id(), "STOP");
         pids.iter().for_each(|pid| signal(*pid, "KILL"));
@@ -141,17 +142,23 @@ impl Cluster {
         String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
     }
 
-    /// What `gregale status` says at member `id`.
+    /// What `gregale status` says at member `id`, once it answers: on a busy machine a member may
+    /// take longer than the command waits.
     pub(crate) fn status_at(&self, id: u16) -> serde_json::Value {
         let address = format!("127.0.0.1:{}", self.port_of(id));
-        let mut command = Command::new(GREGALE);
-        command.args(["status", "--connect", &address, "--format", "json"]);
+        let mut words = vec!["status", "--connect", &address, "--format", "json"];
         if let Some(password) = &self.password {
-            command.args(["--password", password]);
+            words.extend(["--password", password]);
         }
-        let output = command.output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        serde_json::from_slice(&output.stdout).unwrap()
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let output = gregale(&words);
+            if output.status.success() {
+                return serde_json::from_slice(&output.stdout).unwrap();
+            }
+            let error = String::from_utf8_lossy(&output.stderr);
+            assert!(Instant::now() < end, "no status at member {id}: {error}");
+        }
     }
 
     /// What `gregale member` does at member `at`.
@@ -308,9 +315,26 @@ pub(crate) fn role(status: &serde_json::Value, id: u16) -> String {
     status["members"][usize::from(id) - 1]["role"].as_str().unwrap().to_owned()
 }
 
-/// Polls a condition until it holds; fails after [`PATIENCE`].
-pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+/// A write that may be executed twice, again until its outcome is known: on a busy machine the
+/// service may give an answer up.
+pub(crate) fn until_known<T>(mut write: impl FnMut() -> redis::RedisResult<T>) -> T {
     let end = Instant::now() + PATIENCE;
+    loop {
+        match write() {
+            Err(error) if error.to_string().contains("UNKNOWN") && Instant::now() < end => {}
+            answer => return answer.unwrap(),
+        }
+    }
+}
+
+/// Polls a condition until it holds; fails after [`PATIENCE`].
+pub(crate) fn wait_until(what: &str, holds: impl FnMut() -> bool) {
+    wait_within(PATIENCE, what, holds);
+}
+
+/// The same, with a patience of its own.
+pub(crate) fn wait_within(patience: Duration, what: &str, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + patience;
     while !holds() {
         assert!(Instant::now() < end, "waited in vain for {what}");
         std::thread::sleep(Duration::from_millis(5));
