@@ -121,14 +121,14 @@ impl Cluster {
         self.port + id - 1
     }
 
-    /// A connection to member `id`.
+    /// A connection to member `id`. Every member answers within its own patience. (A time-out of
+    /// the socket would make a read end with EINTR whenever a child of another test ends while that
+    /// test is starting one.)
     pub(crate) fn connect(&self, id: u16) -> redis::Connection {
         let port = self.port_of(id);
         let password = self.password.as_ref().map_or(String::new(), |word| format!(":{word}@"));
         let client = redis::Client::open(format!("redis://{password}127.0.0.1:{port}")).unwrap();
-        let connection = client.get_connection_with_timeout(PATIENCE).unwrap();
-        connection.set_read_timeout(Some(PATIENCE)).unwrap();
-        connection
+        client.get_connection_with_timeout(PATIENCE).unwrap()
     }
 
     /// `redis-cli` at member `id`, its output without the line break.
