@@ -12,6 +12,9 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+/// How long a new incarnation is waited for before another member may be begun anew.
+const JOINS_WITHIN: Duration = Duration::from_secs(60);
+
 /// What a replica is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
@@ -46,6 +49,8 @@ pub(super) struct Member {
     pub(super) refused: bool,
     /// Its last life found that it takes part no more.
     pub(super) has_parted: bool,
+    /// A new incarnation was begun and has not said that it votes: how long it is waited for.
+    pub(super) joins_until: Option<Instant>,
     sockets: Sockets,
     running: Option<Running>,
     last_pid: u32,
@@ -59,6 +64,7 @@ impl Member {
             state: State::Starting,
             refused: false,
             has_parted: false,
+            joins_until: None,
             sockets,
             running: None,
             last_pid: 0,
@@ -69,6 +75,13 @@ impl Member {
     /// Its process's id, or the last one it had.
     pub(super) fn pid(&self) -> u32 {
         self.last_pid
+    }
+
+    /// Its next life is a new incarnation.
+    pub(super) fn joins(&mut self) {
+        self.config.start = Start::Join;
+        // One that fails again and again is not waited for again and again.
+        self.joins_until = self.joins_until.or_else(|| Some(Instant::now() + JOINS_WITHIN));
     }
 
     /// Any later life begins with the region of this one.

@@ -11,6 +11,8 @@
 //!   member.
 //! - I4 a member whose disk, or memory, is lost is begun anew only while others serve: it comes
 //!   back by being replaced, and where nobody serves there is nobody to replace it in.
+//! - I5 one member at a time is begun anew at an operator's word, whichever leader passes it on:
+//!   what the last leader ended, the next one has heard a moment ago. By [`in_the_way`].
 
 pub(crate) mod data;
 mod directory;
@@ -272,7 +274,7 @@ impl<'a> Supervisor<'a> {
                 member.state = State::Held;
                 return Ok(());
             }
-            member.config.start = Start::Join;
+            member.joins();
         }
         self.members[at].spawn(self.directory)?;
         self.members[at].watch(&self.poller, 2 * at as u64)
@@ -305,6 +307,11 @@ impl<'a> Supervisor<'a> {
     /// An operator wants a new incarnation of member `id`: whatever it was ends here.
     fn renew(&mut self, id: u16) -> Outcome<()> {
         let at = usize::from(id).wrapping_sub(1);
+        let joining = self.members.iter().map(|of| (of.config.member, of.joins_until));
+        if let Some(other) = in_the_way(joining, id, Instant::now()) {
+            self.say.not_renewed(id, other);
+            return Ok(());
+        }
         let Some(member) = self.members.get_mut(at) else { return Ok(()) };
         if let Some(data) = &mut self.data {
             data.set_vacant(id, false)?;
@@ -319,7 +326,8 @@ impl<'a> Supervisor<'a> {
         };
         match retired {
             Ok(aside) => {
-                member.config.start = Start::Join;
+                member.joins_until = None;
+                member.joins();
                 self.say.renewed(id, aside.as_deref());
             }
             Err(failure) => self.say.refused(id, &failure.to_string()),
@@ -349,7 +357,10 @@ impl<'a> Supervisor<'a> {
                     self.say.learner(id, &why);
                 }
                 Report::Renew(id) => renewals.push(id),
-                Report::Votes(incarnation) => self.say.votes(id, incarnation),
+                Report::Votes(incarnation) => {
+                    member.joins_until = None;
+                    self.say.votes(id, incarnation);
+                }
                 Report::Replaced(why) => {
                     self.say.parted(id, &why);
                     (member.refused, member.has_parted) = (true, true);
@@ -431,5 +442,31 @@ impl<'a> Supervisor<'a> {
             }
         }
         self.members.iter_mut().for_each(Member::kill);
+    }
+}
+
+/// Who was begun anew lately and does not vote yet, other than `id`: with two at a time the votes
+/// of a majority would be gone (I5).
+fn in_the_way(
+    joining: impl Iterator<Item = (u16, Option<Instant>)>,
+    id: u16,
+    now: Instant,
+) -> Option<u16> {
+    let mut others = joining.filter(|(other, _)| *other != id);
+    others.find(|(_, until)| until.is_some_and(|until| now < until)).map(|(other, _)| other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A new leader knows nothing of what the last one had begun.
+    #[test]
+    fn i5_a_second_member_is_not_begun_anew_before_the_first_votes() {
+        let now = Instant::now();
+        let joining = [(1, None), (2, Some(now + READY_WITHIN)), (3, None)];
+        assert_eq!(in_the_way(joining.into_iter(), 3, now), Some(2));
+        assert_eq!(in_the_way(joining.into_iter(), 2, now), None, "the same once more");
+        assert_eq!(in_the_way(joining.into_iter(), 3, now + READY_WITHIN), None, "it never came");
     }
 }

@@ -146,6 +146,19 @@ impl Say {
         );
     }
 
+    /// An operator wanted one while `other` was not back.
+    pub(super) fn not_renewed(&self, id: u16, other: u16) {
+        self.print(
+            || {
+                format!(
+                    "member {id} is not begun anew: member {other} is, and does not vote yet; try \
+                     again when it does"
+                )
+            },
+            || json!({"event": "not_renewed", "id": id, "waits_for": other}),
+        );
+    }
+
     pub(super) fn votes(&self, id: u16, incarnation: u64) {
         self.print(
             || format!("member {id} votes: incarnation {incarnation}"),
