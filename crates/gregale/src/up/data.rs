@@ -8,9 +8,9 @@
 //! DIR/member-1.old-1  what an earlier incarnation left
 //! ```
 //! - I1 a directory belongs to one cluster: another name or size is refused before anything starts.
-//! - I2 once all members have served, a member's directory that is not there is a loss and not a
-//!   beginning: the member comes back as a new incarnation, in a cluster that serves without it.
-//!   Before that, whoever has none is founded.
+//! - I2 once all members have served, or any log holds an entry, a member's directory that is not
+//!   there is a loss and not a beginning: the member comes back as a new incarnation, in a cluster
+//!   that serves without it. Before that nothing was acknowledged, and whoever has none is founded.
 //!   A seat that is empty stays so until an operator says otherwise, whatever lies there.
 //! - I3 a cluster that promised every disk goes on to: it is not opened with less by leaving a
 //!   flag out. With more it may be: the first write that is acknowledged then brings all before it
@@ -23,11 +23,14 @@ pub(crate) use super::directory::random_secret;
 use super::directory::write_private;
 use crate::config::{Durability, Start};
 use crate::failure::{Failure, Outcome};
+use runtime::disk::LogDisk;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 use std::fs::{DirBuilder, File};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use storage::Directory;
+use storage::directory::DirectoryError;
 
 const CLUSTER: &str = "cluster.toml";
 /// Its next text, until it has the name.
@@ -97,8 +100,12 @@ impl Data {
                 path.join(CLUSTER).display()
             )));
         }
-        if cluster.durability < promises {
-            cluster.durability = promises;
+        // I2: clients are served as soon as a majority runs.
+        if !cluster.founded && data.holds_entries()? {
+            data.founded()?;
+        }
+        if data.cluster.durability < promises {
+            data.cluster.durability = promises;
             data.write()?;
         }
         Ok(data)
@@ -165,6 +172,27 @@ impl Data {
             let _ = std::fs::remove_file(file);
         }
         let _ = std::fs::remove_dir(&self.path);
+    }
+
+    /// Whether anybody's log holds an entry: then others may have lost what was acknowledged (I2).
+    /// What is acknowledged is on a majority's disks, so any minority that is lost leaves one.
+    fn holds_entries(&self) -> Outcome<bool> {
+        let mut unread = None;
+        for member in 1..=self.members() {
+            let opened = match Directory::open_any(&self.member(member)) {
+                Ok(directory) => LogDisk::open(directory).map_err(Failure::new),
+                Err(DirectoryError::NoIdentity(_)) => continue,
+                Err(error) => Err(Failure::new(error)),
+            };
+            match opened {
+                Ok((disk, found)) if found.is_some() || disk.figures().log_end > 0 => {
+                    return Ok(true);
+                }
+                Ok(_) => {}
+                Err(failure) => unread = unread.or(Some(failure)),
+            }
+        }
+        unread.map_or(Ok(false), Err)
     }
 
     /// All members have served (I2).
@@ -333,6 +361,11 @@ fn absolute(path: &Path) -> Outcome<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base::{Ballot, NodeId, Slot};
+    use proto::disk::{Disk, DiskEvent, Entry, EntryHead};
+    use proto::durable::FIRST;
+    use std::time::{Duration, Instant};
+    use storage::Identity;
 
     const QUORUM: Durability = Durability::DiskQuorum;
 
@@ -380,6 +413,43 @@ mod tests {
         assert!(data.is_lost(2) && !data.is_lost(1));
         let data = Data::open(base.path(), "one", (3, 3), QUORUM).unwrap();
         assert_eq!(data.start_of(2), Start::Reattach);
+    }
+
+    /// A member's directory, with or without an entry in its log.
+    fn begin_member(data: &Data, member: u16, entry: Option<&[u8]>) {
+        let identity = Identity { cluster: 5, node: NodeId(member), incarnation: FIRST };
+        let directory = Directory::create(&data.member(member), &identity).unwrap();
+        let Some(payload) = entry else { return };
+        let (mut disk, _) = LogDisk::open(directory).unwrap();
+        let head = EntryHead { slot: Slot::ZERO, ballot: Ballot(3), view: 0 };
+        disk.append(Entry { head, payload });
+        let flush = disk.sync();
+        let (mut synced, end) = (None, Instant::now() + Duration::from_secs(30));
+        while synced < Some(flush) {
+            assert!(Instant::now() < end, "it is never synced");
+            disk.pump(base::Instant::ZERO, |event| {
+                if let DiskEvent::Synced(done) = event {
+                    synced = Some(done);
+                }
+            });
+            std::thread::yield_now();
+        }
+    }
+
+    /// Two members had acknowledged writes before the third came up, and one lost its disk.
+    #[test]
+    fn i2_a_lost_directory_is_no_beginning_once_any_log_holds_an_entry() {
+        let base = tempfile::tempdir().unwrap();
+        let data = Data::open(base.path(), "one", (3, 3), QUORUM).unwrap();
+        begin_member(&data, 1, None);
+        drop(data);
+        let data = Data::open(base.path(), "one", (3, 3), QUORUM).unwrap();
+        assert!(!data.is_founded() && data.start_of(2) == Start::Bootstrap, "nothing was promised");
+        begin_member(&data, 2, Some(b"acknowledged"));
+        drop(data);
+        let data = Data::open(base.path(), "one", (3, 3), QUORUM).unwrap();
+        assert!(data.is_lost(3) && data.start_of(3) == Start::Reattach);
+        assert!(!data.is_lost(1) && !data.is_lost(2));
     }
 
     #[test]
