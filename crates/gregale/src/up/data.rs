@@ -18,12 +18,16 @@
 //! - I4 a cluster that was told of is found after a power cut: each directory that was made is
 //!   named durably in the one above before anything is acknowledged. Found by, and tested with,
 //!   power cuts under real processes (`tests/linearizability`).
+//! - I5 one process at a time has it, `up` or `recover`: nothing of a running cluster is changed by
+//!   another that is told the same directory. By a lock on it, which goes with its holder.
 
 pub(crate) use super::directory::random_secret;
 use super::directory::write_private;
 use crate::config::{Durability, Start};
 use crate::failure::{Failure, Outcome};
 use runtime::disk::LogDisk;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 use std::fs::{DirBuilder, File};
@@ -57,6 +61,8 @@ struct Cluster {
 pub(crate) struct Data {
     path: PathBuf,
     cluster: Cluster,
+    /// I5: as long as this file is open.
+    _lock: File,
 }
 
 impl Data {
@@ -72,7 +78,7 @@ impl Data {
             return Data::begin(path, name, (nodes, members), promises);
         }
         let mut data = Data::open_any(path)?;
-        let Data { path, cluster } = &mut data;
+        let Data { path, cluster, .. } = &mut data;
         if crate::recover::is_interrupted(path) {
             return Err(Failure::new(format_args!(
                 "a recovery of {0} was cut off: `gregale recover {0}` finishes it",
@@ -114,12 +120,12 @@ impl Data {
     /// Opens the cluster in `path`, whichever it is.
     pub(crate) fn open_any(path: &Path) -> Outcome<Data> {
         let file = path.join(CLUSTER);
-        let text = std::fs::read_to_string(&file).map_err(|error| {
-            Failure::os(
-                format_args!("read {} (the directory of `gregale up --data`)", file.display()),
-                error,
-            )
-        })?;
+        let unread = |error| {
+            let what = "the directory of `gregale up --data`";
+            Failure::os(format_args!("read {} ({what})", file.display()), error)
+        };
+        let lock = lock(File::open(path).map_err(unread)?, path)?;
+        let text = std::fs::read_to_string(&file).map_err(unread)?;
         let cluster: Cluster = toml::from_str(&text)
             .map_err(|error| Failure::new(format_args!("{}: {error}", file.display())))?;
         if cluster.version != VERSION {
@@ -129,7 +135,7 @@ impl Data {
                 cluster.version
             )));
         }
-        Ok(Data { path: absolute(path)?, cluster })
+        Ok(Data { path: absolute(path)?, cluster, _lock: lock })
     }
 
     fn begin(
@@ -139,6 +145,9 @@ impl Data {
         durability: Option<Durability>,
     ) -> Outcome<Data> {
         make(path)?;
+        let opened = File::open(path)
+            .map_err(|error| Failure::os(format_args!("open {}", path.display()), error))?;
+        let lock = lock(opened, path)?;
         let foreign = std::fs::read_dir(path)
             .map_err(|error| Failure::os(format_args!("read {}", path.display()), error))?
             .flatten()
@@ -154,7 +163,7 @@ impl Data {
         let vacant = (u16::from(nodes) + 1..=u16::from(members)).collect();
         let founded = false;
         let cluster = Cluster { version: VERSION, name, members, founded, durability, vacant };
-        let data = Data { path: absolute(path)?, cluster };
+        let data = Data { path: absolute(path)?, cluster, _lock: lock };
         data.write_first().inspect_err(|_| data.undo())?;
         Ok(data)
     }
@@ -343,6 +352,19 @@ fn make(path: &Path) -> Outcome<()> {
     Ok(())
 }
 
+/// I5
+fn lock(directory: File, path: &Path) -> Outcome<File> {
+    match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(directory),
+        Err(Errno::WOULDBLOCK) => Err(Failure::new(format_args!(
+            "{} is in use by another process, `gregale up` or `recover`: stop that one first, or \
+             name another directory",
+            path.display()
+        ))),
+        Err(errno) => Err(Failure::os(format_args!("lock {}", path.display()), errno)),
+    }
+}
+
 /// What an earlier attempt may have left; and a member's directory may be a disk of its own (which
 /// that member refuses if it is not empty).
 fn is_expected(name: &OsStr) -> bool {
@@ -411,6 +433,7 @@ mod tests {
         assert!(!data.is_lost(2), "it never was");
         data.founded().unwrap();
         assert!(data.is_lost(2) && !data.is_lost(1));
+        drop(data);
         let data = Data::open(base.path(), "one", (3, 3), QUORUM).unwrap();
         assert_eq!(data.start_of(2), Start::Reattach);
     }
@@ -464,6 +487,21 @@ mod tests {
         open(Durability::DiskAll).unwrap();
     }
 
+    /// A second `up` on other ports marked the running cluster `disk-all` before it failed.
+    #[test]
+    fn i5_a_directory_in_use_is_refused_and_left_as_it_is() {
+        let base = tempfile::tempdir().unwrap();
+        let open = |durability| Data::open(base.path(), "one", (3, 3), durability);
+        let running = open(QUORUM).unwrap();
+        let file = base.path().join(CLUSTER);
+        let before = std::fs::read_to_string(&file).unwrap();
+        let refused = open(Durability::DiskAll).unwrap_err().to_string();
+        assert!(refused.contains("in use by another process"), "{refused}");
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), before);
+        drop(running);
+        open(Durability::DiskAll).unwrap();
+    }
+
     #[test]
     fn i2_an_empty_seat_is_no_loss() {
         let base = tempfile::tempdir().unwrap();
@@ -473,6 +511,7 @@ mod tests {
         assert!(data.is_vacant(4) && !data.is_lost(4));
         data.set_vacant(4, false).unwrap();
         data.set_vacant(2, true).unwrap();
+        drop(data);
         let data = Data::open(base.path(), "one", (4, 4), QUORUM).unwrap();
         assert!(data.is_lost(4) && !data.is_lost(2) && data.is_vacant(2));
     }
