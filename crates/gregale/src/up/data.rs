@@ -20,9 +20,10 @@
 //!   power cuts under real processes (`tests/linearizability`).
 //! - I5 one process at a time has it, `up` or `recover`: nothing of a running cluster is changed by
 //!   another that is told the same directory. By a lock on it, which goes with its holder.
+//! - I6 a secret that a disk was begun with is never written over: no cluster is begun where one is.
 
 pub(crate) use super::directory::random_secret;
-use super::directory::write_private;
+use super::directory::{create_private, write_private};
 use crate::config::{Durability, Start};
 use crate::failure::{Failure, Outcome};
 use runtime::disk::LogDisk;
@@ -159,6 +160,15 @@ impl Data {
                 entry.file_name()
             )));
         }
+        // I6
+        if let Some(member) = whose_disk(path) {
+            return Err(Failure::new(format_args!(
+                "{0} holds a disk ({member}) and no {CLUSTER}, which says whose it is: bring that \
+                 file and `secret` back from a copy, or write {CLUSTER} again (version = 1, name, \
+                 members, founded = true); or name another directory",
+                path.display(),
+            )));
+        }
         let name = name.into();
         let vacant = (u16::from(nodes) + 1..=u16::from(members)).collect();
         let founded = false;
@@ -169,7 +179,9 @@ impl Data {
     }
 
     fn write_first(&self) -> Outcome<()> {
-        let secret = write_private(&self.secret_file(), random_secret()?.as_bytes())?;
+        // An earlier attempt's, which may be cut off: no disk was begun with it (I6).
+        let _ = std::fs::remove_file(self.secret_file());
+        let secret = create_private(&self.secret_file(), random_secret()?.as_bytes())?;
         synced(&secret, &self.secret_file())?;
         self.write()
     }
@@ -352,6 +364,13 @@ fn make(path: &Path) -> Outcome<()> {
     Ok(())
 }
 
+/// A member's directory in which there is a disk, this or an earlier incarnation's.
+fn whose_disk(path: &Path) -> Option<String> {
+    let entries = std::fs::read_dir(path).ok()?.flatten();
+    let mut names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names.find(|name| name.starts_with("member-") && path.join(name).join("identity").exists())
+}
+
 /// I5
 fn lock(directory: File, path: &Path) -> Outcome<File> {
     match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
@@ -485,6 +504,23 @@ mod tests {
         let refused = open(QUORUM).unwrap_err().to_string();
         assert!(refused.contains("--durability disk-all"), "{refused}");
         open(Durability::DiskAll).unwrap();
+    }
+
+    /// Its disks were intact, and refused from then on: their secret was gone.
+    #[test]
+    fn i6_no_cluster_is_begun_over_the_disks_of_one_that_lost_its_file() {
+        let base = tempfile::tempdir().unwrap();
+        let data = Data::open(base.path(), "one", (3, 3), QUORUM).unwrap();
+        begin_member(&data, 2, None);
+        let secret = std::fs::read(data.secret_file()).unwrap();
+        drop(data);
+        std::fs::remove_file(base.path().join(CLUSTER)).unwrap();
+        let refused = Data::open(base.path(), "one", (3, 3), QUORUM).unwrap_err().to_string();
+        assert!(refused.contains("member-2") && refused.contains("from a copy"), "{refused}");
+        assert_eq!(std::fs::read(base.path().join("secret")).unwrap(), secret);
+        // What an attempt left that came to nothing is no hindrance.
+        std::fs::remove_dir_all(base.path().join("member-2")).unwrap();
+        Data::open(base.path(), "one", (3, 3), QUORUM).unwrap();
     }
 
     /// A second `up` on other ports marked the running cluster `disk-all` before it failed.
