@@ -90,7 +90,12 @@ pub(crate) fn run(args: &UpArgs) -> Outcome {
     let data = data
         .map(|path| {
             let members = (args.nodes, args.seats());
-            Data::open(&path, &args.cluster, members, args.durability())
+            let mut data = Data::open(&path, &args.cluster, members, args.durability())?;
+            // Multicast's disks are another thing.
+            if args.partitions.is_none() {
+                data.look_for_entries()?;
+            }
+            Ok(data)
         })
         .transpose()?;
     let mut supervisor = Supervisor::new(args, &directory, data, sockets)?;
