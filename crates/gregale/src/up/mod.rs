@@ -219,9 +219,7 @@ impl<'a> Supervisor<'a> {
                 self.spawn(at)?;
             }
         }
-        let here = self.members.iter().filter(|member| member.state != State::Vacant);
-        let members = here.map(|member| (&member.config, member.pid()));
-        self.say.members(members);
+        self.say.members(self.here().map(|member| (&member.config, member.pid())));
         let mut ready = Vec::new();
         loop {
             let timeout =
@@ -239,9 +237,34 @@ impl<'a> Supervisor<'a> {
             }
             self.restart_due()?;
             if !self.is_ready && Instant::now() >= self.ready_by {
-                return Err(self.not_ready());
+                self.go_on_with_some()?;
             }
         }
+    }
+
+    /// Nobody waits any longer. A cluster that was there before serves without a minority, hung or
+    /// dead.
+    fn go_on_with_some(&mut self) -> Outcome<()> {
+        if !self.is_founded() || !self.can_serve(Quorum::Majority) {
+            return Err(self.not_ready());
+        }
+        for member in self.here().filter(|member| member.state != State::Serving) {
+            self.say.missing(member.config.member, READY_WITHIN);
+        }
+        self.be_ready()
+    }
+
+    fn is_founded(&self) -> bool {
+        self.data.as_ref().is_some_and(Data::is_founded)
+    }
+
+    fn be_ready(&mut self) -> Outcome<()> {
+        self.is_ready = true;
+        if let Some(data) = &mut self.data {
+            data.founded()?;
+        }
+        self.say.ready();
+        Ok(())
     }
 
     fn not_ready(&self) -> Failure {
@@ -379,7 +402,8 @@ impl<'a> Supervisor<'a> {
                 }
                 Report::Refused(why) => {
                     // A cluster that was there before goes on without a minority of its disks.
-                    if !self.is_ready && !self.data.as_ref().is_some_and(Data::is_founded) {
+                    let is_founded = self.data.as_ref().is_some_and(Data::is_founded);
+                    if !self.is_ready && !is_founded {
                         return Err(Failure::new(format_args!("member {id}: {why}")));
                     }
                     self.say.refused(id, &why);
@@ -400,22 +424,19 @@ impl<'a> Supervisor<'a> {
         if self.members.iter().any(|member| member.state == State::Serving) {
             self.release_held()?;
         }
-        if !self.is_ready && self.can_serve() {
-            self.is_ready = true;
-            if let Some(data) = &mut self.data {
-                data.founded()?;
-            }
-            self.say.ready();
+        if !self.is_ready && self.can_serve(Quorum::All) {
+            self.be_ready()?;
         }
         Ok(())
     }
 
-    /// All members serve, or a majority does and the others have said why they never will.
-    fn can_serve(&self) -> bool {
-        let here = || self.members.iter().filter(|member| member.state != State::Vacant);
-        let serving = here().filter(|member| member.state == State::Serving).count();
-        let settled = |member: &Member| member.state == State::Serving || member.refused;
-        serving >= base::majority(here().count()) && here().all(settled)
+    /// Who has a seat.
+    fn here(&self) -> impl Iterator<Item = &Member> {
+        self.members.iter().filter(|member| member.state != State::Vacant)
+    }
+
+    fn can_serve(&self, quorum: Quorum) -> bool {
+        quorum.is_there(self.here().map(|member| (member.state, member.refused)))
     }
 
     fn restart_due(&mut self) -> Outcome<()> {
@@ -450,6 +471,32 @@ impl<'a> Supervisor<'a> {
     }
 }
 
+/// Who has to serve before the cluster is said to be ready.
+#[derive(Clone, Copy, Debug)]
+enum Quorum {
+    /// Everybody, but for those who have said why they never will; and a majority of all.
+    All,
+    Majority,
+}
+
+impl Quorum {
+    /// Whether it serves. Of each member with a seat: its state, and whether it refused to run.
+    fn is_there(self, members: impl Iterator<Item = (State, bool)>) -> bool {
+        let (mut n, mut n_serving, mut all_settled) = (0, 0, true);
+        for (state, refused) in members {
+            let serves = state == State::Serving;
+            n += 1;
+            n_serving += usize::from(serves);
+            all_settled &= serves || refused;
+        }
+        let waits_for_nobody = match self {
+            Quorum::All => all_settled,
+            Quorum::Majority => true,
+        };
+        n_serving >= base::majority(n) && waits_for_nobody
+    }
+}
+
 /// Who was begun anew lately and does not vote yet, other than `id`: with two at a time the votes
 /// of a majority would be gone (I5).
 fn in_the_way(
@@ -464,6 +511,20 @@ fn in_the_way(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // One hung member took a founded cluster down that served.
+    #[test]
+    fn a_hung_member_is_waited_for_and_then_done_without() {
+        let is_there = |quorum: Quorum, third| {
+            let served = (State::Serving, false);
+            quorum.is_there([served, served, third].into_iter())
+        };
+        let hung = (State::Starting, false);
+        assert!(!is_there(Quorum::All, hung) && is_there(Quorum::Majority, hung));
+        assert!(is_there(Quorum::All, (State::Dead, true)), "it has said why");
+        let alone = [(State::Serving, false), hung, hung];
+        assert!(!Quorum::Majority.is_there(alone.into_iter()));
+    }
 
     // A new leader knows nothing of what the last one had begun.
     #[test]

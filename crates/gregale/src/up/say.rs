@@ -80,6 +80,15 @@ impl Say {
         self.print(|| "ready".into(), || json!({"event": "ready"}));
     }
 
+    /// A member that is not waited for any longer.
+    pub(super) fn missing(&self, id: u16, within: Duration) {
+        let seconds = within.as_secs();
+        self.print(
+            || format!("member {id} does not serve after {seconds} s; the others go on without it"),
+            || json!({"event": "missing", "id": id, "after_s": seconds}),
+        );
+    }
+
     pub(super) fn died(&self, id: u16, status: &ExitStatus, pause: Option<Duration>) {
         let how = how(status);
         let then = match pause {
