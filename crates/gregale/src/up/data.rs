@@ -55,6 +55,20 @@ struct Cluster {
     /// Seats that nobody has: never taken, or whose members were removed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     vacant: Vec<u16>,
+    /// Seats on which a new incarnation is to begin that does not vote yet: an operator wants it,
+    /// though nobody has them so far.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    wanted: Vec<u16>,
+}
+
+/// Who has a seat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Seat {
+    /// Somebody, as far as is known here.
+    Taken,
+    Vacant,
+    /// A new incarnation is to, by an operator's word.
+    Wanted,
 }
 
 impl Cluster {
@@ -183,7 +197,8 @@ impl Data {
         let name = name.into();
         let vacant = (u16::from(nodes) + 1..=u16::from(members)).collect();
         let founded = false;
-        let cluster = Cluster { version: VERSION, name, members, founded, durability, vacant };
+        let (version, wanted) = (VERSION, Vec::new());
+        let cluster = Cluster { version, name, members, founded, durability, vacant, wanted };
         let data = Data { path: absolute(path)?, cluster, _lock: lock };
         data.write_first().inspect_err(|_| data.undo())?;
         Ok(data)
@@ -306,15 +321,33 @@ impl Data {
         self.cluster.vacant.contains(&member)
     }
 
-    /// From now on nobody has the seat of `member`, or somebody does again.
-    pub(super) fn set_vacant(&mut self, member: u16, is_vacant: bool) -> Outcome<()> {
-        if self.is_vacant(member) == is_vacant {
+    /// Whether an operator wants a new incarnation of `member` that does not vote yet.
+    pub(super) fn is_wanted(&self, member: u16) -> bool {
+        self.cluster.wanted.contains(&member)
+    }
+
+    /// From now on the seat of `member` is so.
+    pub(super) fn set_seat(&mut self, member: u16, seat: Seat) -> Outcome<()> {
+        let before = (self.cluster.vacant.clone(), self.cluster.wanted.clone());
+        let Cluster { vacant, wanted, .. } = &mut self.cluster;
+        for (list, belongs) in [(vacant, seat == Seat::Vacant), (wanted, seat == Seat::Wanted)] {
+            if list.contains(&member) != belongs {
+                list.retain(|other| *other != member);
+                list.extend(belongs.then_some(member));
+            }
+        }
+        if before == (self.cluster.vacant.clone(), self.cluster.wanted.clone()) {
             return Ok(());
         }
+        self.write()
+    }
+
+    /// `member` alone goes on, and whoever else had a seat comes back to it.
+    pub(crate) fn go_on_from(&mut self, member: u16) -> Outcome<()> {
+        let seats = 1..=self.members();
         self.cluster.vacant.retain(|other| *other != member);
-        if is_vacant {
-            self.cluster.vacant.push(member);
-        }
+        let others = seats.filter(|other| *other != member && !self.is_vacant(*other)).collect();
+        (self.cluster.wanted, self.cluster.founded) = (others, true);
         self.write()
     }
 

@@ -51,6 +51,8 @@ pub(super) struct Member {
     pub(super) has_parted: bool,
     /// A new incarnation was begun and has not said that it votes: how long it is waited for.
     pub(super) joins_until: Option<Instant>,
+    /// When an operator wanted a new incarnation: any from then on has a higher number.
+    pub(super) wanted_ms: Option<u64>,
     sockets: Sockets,
     running: Option<Running>,
     last_pid: u32,
@@ -65,6 +67,7 @@ impl Member {
             refused: false,
             has_parted: false,
             joins_until: None,
+            wanted_ms: None,
             sockets,
             running: None,
             last_pid: 0,
@@ -87,6 +90,23 @@ impl Member {
     /// Any later life begins with the region of this one.
     pub(super) fn founded(&mut self) {
         self.config.start = Start::Reattach;
+    }
+
+    /// Its seat is empty since incarnation `last` left it. Returns whether that is news. One that
+    /// had it is told so, and ends by itself; one that was begun anew because its disk was lost
+    /// asks for the seat, and would get it.
+    pub(super) fn vacate(&mut self, last: u64) -> bool {
+        let is_wanted = self.wanted_ms.is_some_and(|wanted| last < wanted);
+        if self.state == State::Vacant || is_wanted {
+            return false;
+        }
+        if self.running.is_some() && self.joins_until.is_none() {
+            self.has_parted = true;
+        } else {
+            self.kill();
+            self.state = State::Vacant;
+        }
+        true
     }
 
     pub(super) fn restart_at(&self) -> Option<Instant> {
@@ -217,5 +237,34 @@ pub(super) fn how(status: &ExitStatus) -> String {
         (None, Some(7)) => "signal 7, SIGBUS".into(),
         (None, Some(signal)) => format!("signal {signal}"),
         (None, None) => "unknown".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    fn member() -> Member {
+        let text = "cluster = \"x\"\nmember = 1\nstart = \"bootstrap\"\ndirectory = \"/x\"\n\
+            secret_file = \"/x/secret\"\n[[members]]\nid = 1\nclient = \"127.0.0.1:7000\"\n\
+            control = \"127.0.0.1:7200\"\n";
+        let listen = || TcpListener::bind("127.0.0.1:0").unwrap();
+        let sockets = Sockets { client: listen(), control: listen(), fabric: None };
+        Member::new(toml::from_str(text).unwrap(), sockets)
+    }
+
+    #[test]
+    fn one_that_is_dead_when_it_is_removed_does_not_come_back() {
+        let mut dead = member();
+        dead.died(true, Duration::ZERO, Duration::ZERO);
+        assert!(dead.restart_at().is_some());
+        assert!(dead.vacate(1) && dead.state == State::Vacant && dead.restart_at().is_none());
+        assert!(!dead.vacate(1), "no news");
+        // An operator wants another one there since then.
+        let mut wanted = member();
+        (wanted.state, wanted.wanted_ms) = (State::Held, Some(700));
+        assert!(!wanted.vacate(1) && wanted.state == State::Held);
+        assert!(wanted.vacate(700), "that one was removed too");
     }
 }

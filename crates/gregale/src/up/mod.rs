@@ -24,7 +24,7 @@ use crate::cli::UpArgs;
 use crate::config::{self, Config, FabricKind, Protocol, Start};
 use crate::failure::{Failure, Outcome};
 use base::NodeId;
-use data::Data;
+use data::{Data, Seat};
 use directory::Directory;
 use member::{Member, State};
 use region::Region;
@@ -196,6 +196,9 @@ impl<'a> Supervisor<'a> {
                 if data.as_ref().is_some_and(|data| data.is_vacant(member)) {
                     it.state = State::Vacant;
                 }
+                if data.as_ref().is_some_and(|data| data.is_wanted(member)) {
+                    it.wanted_ms = Some(runtime::unix_ms());
+                }
                 it
             })
             .collect();
@@ -342,7 +345,7 @@ impl<'a> Supervisor<'a> {
         }
         let Some(member) = self.members.get_mut(at) else { return Ok(()) };
         if let Some(data) = &mut self.data {
-            data.set_vacant(id, false)?;
+            data.set_seat(id, Seat::Wanted)?;
         }
         member.kill();
         let retired = match &self.data {
@@ -355,6 +358,7 @@ impl<'a> Supervisor<'a> {
         match retired {
             Ok(aside) => {
                 member.joins_until = None;
+                member.wanted_ms = Some(runtime::unix_ms());
                 member.joins();
                 self.say.renewed(id, aside.as_deref());
             }
@@ -364,12 +368,29 @@ impl<'a> Supervisor<'a> {
         self.spawn(at)
     }
 
+    /// By the leader's word nobody has the seat of member `id` (data's I2).
+    fn vacate(&mut self, id: u16, last: u64) -> Outcome<()> {
+        let Some(member) = self.members.get_mut(usize::from(id).wrapping_sub(1)) else {
+            return Ok(());
+        };
+        if !member.vacate(last) {
+            return Ok(());
+        }
+        if let Some(data) = &mut self.data {
+            data.set_seat(id, Seat::Vacant)?;
+        }
+        if self.members[usize::from(id) - 1].state == State::Vacant {
+            self.say.vacated(id);
+        }
+        Ok(())
+    }
+
     /// A replica said something, or died.
     fn hear(&mut self, at: usize) -> Outcome<()> {
         let member = &mut self.members[at];
         let (reports, death) = member.hear()?;
         let id = member.config.member;
-        let mut renewals = Vec::new();
+        let (mut renewals, mut vacated) = (Vec::new(), Vec::new());
         for report in reports {
             match report {
                 Report::Serving => {
@@ -387,6 +408,10 @@ impl<'a> Supervisor<'a> {
                 Report::Renew(id) => renewals.push(id),
                 Report::Votes(incarnation) => {
                     member.joins_until = None;
+                    (member.wanted_ms, member.has_parted) = (None, false);
+                    if let Some(data) = &mut self.data {
+                        data.set_seat(id, Seat::Taken)?;
+                    }
                     self.say.votes(id, incarnation);
                 }
                 Report::Replaced(why) => {
@@ -397,9 +422,10 @@ impl<'a> Supervisor<'a> {
                     self.say.parted(id, &why);
                     (member.refused, member.has_parted) = (true, true);
                     if let Some(data) = &mut self.data {
-                        data.set_vacant(id, true)?;
+                        data.set_seat(id, Seat::Vacant)?;
                     }
                 }
+                Report::Vacant(id, last) => vacated.push((id, last)),
                 Report::Refused(why) => {
                     // A cluster that was there before goes on without a minority of its disks.
                     let is_founded = self.data.as_ref().is_some_and(Data::is_founded);
@@ -417,6 +443,9 @@ impl<'a> Supervisor<'a> {
             let restarts = !self.args.no_restart;
             let pause = member.died(restarts, RESTART_AFTER, RESTART_AFTER_MAX);
             self.say.died(id, &how, pause);
+        }
+        for (id, last) in vacated {
+            self.vacate(id, last)?;
         }
         for id in renewals {
             self.renew(id)?;

@@ -179,6 +179,14 @@ impl Say {
         self.print(|| why.to_owned(), || json!({"event": "parted", "id": id, "why": why}));
     }
 
+    /// It was removed while no process of it could hear that.
+    pub(super) fn vacated(&self, id: u16) {
+        self.print(
+            || format!("member {id} was removed and is not started again"),
+            || json!({"event": "vacated", "id": id}),
+        );
+    }
+
     pub(super) fn stopping(&self) {
         self.print(|| "stopping".into(), || json!({"event": "stopping"}));
     }

@@ -1,6 +1,6 @@
 //! What two operators do at once, and what one leaves behind.
 
-use crate::support::start_on_disk as start;
+use crate::support::{signal, start_on_disk as start};
 
 /// Both disks were put aside, and a majority was gone for good.
 #[test]
@@ -18,5 +18,30 @@ fn two_replacements_at_once_leave_a_majority() {
     cluster.wait_for(&format!("member {id} votes"));
     assert_eq!(cluster.cli(other, &["SET", "k", "v"]), "OK");
     assert_eq!(cluster.seat(other, other), ("voter".into(), 1));
+    assert_eq!(cluster.stop(), Some(0));
+}
+
+/// It was taken for one that had lost its disk, and let in again.
+#[test]
+fn a_member_that_was_dead_when_it_was_removed_stays_out() {
+    let data = tempfile::tempdir().unwrap();
+    let mut cluster = start(data.path(), &["--no-restart"]);
+    let leader = cluster.leader();
+    let id = leader % 3 + 1;
+    let other = 6 - id - leader;
+    signal(cluster.pid_of(id), "KILL");
+    cluster.wait_for("it stays dead");
+    let removed = cluster.member(other, &["remove", &id.to_string()]);
+    assert!(removed.status.success(), "{removed:?}");
+    cluster.wait_for(&format!("member {id} was removed and is not started again"));
+    assert_eq!(cluster.stop(), Some(0));
+    drop(cluster);
+    let own = data.path().join(format!("member-{id}"));
+    std::fs::remove_dir_all(&own).unwrap();
+    let mut cluster = start(data.path(), &[]);
+    assert_eq!(cluster.cli(other, &["SET", "k", "v"]), "OK");
+    assert_eq!(cluster.seat(other, id).0, "none");
+    let added = cluster.member(other, &["add"]);
+    assert!(added.status.success(), "{added:?}");
     assert_eq!(cluster.stop(), Some(0));
 }

@@ -146,8 +146,10 @@ fn i2_an_empty_seat_is_no_loss() {
     assert_eq!((data.members(), data.founders()), (4, 3));
     data.founded().unwrap();
     assert!(data.is_vacant(4) && !data.is_lost(4));
-    data.set_vacant(4, false).unwrap();
-    data.set_vacant(2, true).unwrap();
+    data.set_seat(4, Seat::Wanted).unwrap();
+    assert!(data.is_wanted(4));
+    data.set_seat(4, Seat::Taken).unwrap();
+    data.set_seat(2, Seat::Vacant).unwrap();
     drop(data);
     let data = Data::open(base.path(), "one", (4, 4), QUORUM).unwrap();
     assert!(data.is_lost(4) && !data.is_lost(2) && data.is_vacant(2));
