@@ -48,6 +48,8 @@ const READY_WITHIN: Duration = Duration::from_secs(30);
 const STOP_WITHIN: Duration = Duration::from_secs(3);
 
 const KEY_SIGNAL: u64 = u64::MAX;
+/// The doors of members that are away; below are channels and processes.
+const KEY_DOOR: u64 = 1 << 32;
 
 /// Runs the cluster until a signal.
 pub(crate) fn run(args: &UpArgs) -> Outcome {
@@ -225,6 +227,9 @@ impl<'a> Supervisor<'a> {
         self.say.members(self.here().map(|member| (&member.config, member.pid())));
         let mut ready = Vec::new();
         loop {
+            for (member, key) in self.members.iter_mut().zip(KEY_DOOR..) {
+                member.mind_door(&self.poller, key)?;
+            }
             let timeout =
                 self.next_deadline().map(|at| at.saturating_duration_since(Instant::now()));
             self.poller
@@ -236,7 +241,10 @@ impl<'a> Supervisor<'a> {
                     self.say.stopping();
                     return Ok(ExitCode::SUCCESS);
                 }
-                self.hear((event.key / 2) as usize)?;
+                match event.key.checked_sub(KEY_DOOR) {
+                    Some(at) => self.members[at as usize].turn_away(&self.poller),
+                    None => self.hear((event.key / 2) as usize)?,
+                }
             }
             self.restart_due()?;
             if !self.is_ready && Instant::now() >= self.ready_by {
@@ -491,7 +499,7 @@ impl<'a> Supervisor<'a> {
             if left.is_zero() || self.poller.wait(Some(left), &mut ready).is_err() {
                 break;
             }
-            for event in ready.iter().filter(|event| event.key != KEY_SIGNAL) {
+            for event in ready.iter().filter(|event| event.key < KEY_DOOR) {
                 // Whatever it still says, it is stopping.
                 let _ = self.members[(event.key / 2) as usize].hear();
             }
