@@ -56,6 +56,8 @@ pub(crate) enum Report {
     Replaced(String),
     /// It takes part no more, and its seat is empty.
     Removed(String),
+    /// By the leader's word this member's seat is empty; the last incarnation that had it.
+    Vacant(u16, u64),
 }
 
 impl Report {
@@ -68,6 +70,7 @@ impl Report {
             Report::Votes(incarnation) => format!("votes {incarnation}\n"),
             Report::Replaced(why) => format!("replaced {}\n", why.replace('\n', " ")),
             Report::Removed(why) => format!("removed {}\n", why.replace('\n', " ")),
+            Report::Vacant(member, last) => format!("vacant {member} {last}\n"),
         }
     }
 
@@ -80,6 +83,10 @@ impl Report {
             ("votes", incarnation) => incarnation.parse().ok().map(Report::Votes),
             ("replaced", why) => Some(Report::Replaced(why.into())),
             ("removed", why) => Some(Report::Removed(why.into())),
+            ("vacant", rest) => {
+                let (member, last) = rest.split_once(' ')?;
+                Some(Report::Vacant(member.parse().ok()?, last.parse().ok()?))
+            }
             _ => None,
         }
     }
@@ -249,6 +256,7 @@ mod tests {
             Report::Votes(1 << 40),
             Report::Replaced("by another".into()),
             Report::Removed("by an operator".into()),
+            Report::Vacant(3, 1 << 40),
             Report::Serving,
         ];
         all.iter().for_each(|report| replica.report(report));

@@ -2,9 +2,12 @@
 //!
 //! Precedence everywhere: flag, environment (`GREGALE_*`), configuration file, default.
 
+mod member;
+
 use crate::config::{Durability, FabricKind, Order, Partitioning, Protocol};
 use crate::failure::Outcome;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+pub(crate) use member::{MemberAddArgs, MemberArgs, MemberCommand, MemberListArgs, MemberWait};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -130,7 +133,7 @@ pub(crate) struct UpArgs {
     #[arg(long, env = "GREGALE_ORDER", value_enum, default_value_t = Order::Linearizable, requires = "partitions")]
     pub(crate) order: Order,
     /// The first replica's client port; the others' follow it.
-    #[arg(long, env = "GREGALE_PORT", default_value_t = 7000)]
+    #[arg(long, env = "GREGALE_PORT", default_value_t = 7000, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: u16,
     /// The address to serve clients on. Other than loopback only with --requirepass.
     #[arg(long, env = "GREGALE_BIND", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
@@ -366,79 +369,6 @@ pub(crate) struct StatusArgs {
     pub(crate) format: Format,
 }
 
-/// `gregale member`
-#[derive(Debug, Subcommand)]
-#[command(after_help = "Examples:\n  \
-    gregale member list                  who votes, who learns, which incarnation\n  \
-    gregale member replace 2             a dead member, or a disk that is to be retired\n  \
-    gregale member remove 3\n  \
-    gregale member add 3                 takes part again, with an empty disk\n\n\
-    One change at a time; each is an entry of the log. Members of mu, and of partitions, never\n\
-    change.")]
-pub(crate) enum MemberCommand {
-    /// Show each seat: voter, learner or none, and which incarnation sits there.
-    List(MemberListArgs),
-    /// Take a member out. What it holds does not count any more, and its process ends.
-    Remove(MemberArgs),
-    /// Begin a new incarnation on an empty seat. It learns first, and votes when it has everything.
-    Add(MemberAddArgs),
-    /// Put a new incarnation, with an empty disk, in the place of a member that is dead or is to
-    /// go.
-    Replace(MemberArgs),
-}
-
-/// `gregale member list`
-#[derive(Debug, Args)]
-#[command(after_help = "Example:\n  gregale member list --connect 127.0.0.1:7001 --format json")]
-pub(crate) struct MemberListArgs {
-    #[command(flatten)]
-    pub(crate) connect: ConnectArgs,
-    /// How to print it.
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    pub(crate) format: Format,
-}
-
-/// `gregale member remove` and `replace`
-#[derive(Debug, Args)]
-#[command(
-    after_help = "Example:\n  gregale member replace 2 --connect 127.0.0.1:7000 --within 300\n\n\
-    Exit code 0: done; 1: not known to be done when the time was over; 2: refused, unchanged.\n\
-    The old incarnation ends at once, and its directory is put aside, not deleted. Until the new\n\
-    one has everything and votes, the other members have to be a majority of themselves."
-)]
-pub(crate) struct MemberArgs {
-    /// Which member.
-    pub(crate) id: u16,
-    #[command(flatten)]
-    pub(crate) wait: MemberWait,
-}
-
-/// `gregale member add`
-#[derive(Debug, Args)]
-#[command(after_help = "Example:\n  gregale member add 3 --connect 127.0.0.1:7000")]
-pub(crate) struct MemberAddArgs {
-    /// Which seat; without it the first that is empty.
-    pub(crate) id: Option<u16>,
-    #[command(flatten)]
-    pub(crate) wait: MemberWait,
-}
-
-/// Which cluster, and how long a change may take.
-#[derive(Debug, Args)]
-pub(crate) struct MemberWait {
-    #[command(flatten)]
-    pub(crate) connect: ConnectArgs,
-    /// How many seconds to wait until the change is done.
-    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
-    within: u64,
-}
-
-impl MemberWait {
-    pub(crate) fn within(&self) -> std::time::Duration {
-        std::time::Duration::from_secs(self.within)
-    }
-}
-
 /// `gregale log`
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Example:\n  gregale log inspect /var/lib/gregale")]
@@ -577,6 +507,26 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn numbers_that_cannot_be_are_refused() {
+        let refused = |words: &[&str]| Cli::try_parse_from(words).unwrap_err().to_string();
+        let max = u64::MAX.to_string();
+        let replace = ["gregale", "member", "replace", "2", "--within"];
+        assert!(refused(&[&replace[..], &[&max]].concat()).contains("86400"));
+        assert!(Cli::try_parse_from([&replace[..], &["86400"]].concat()).is_ok());
+        assert!(refused(&["gregale", "up", "--port", "0"]).contains("--port"));
+    }
+
+    #[test]
+    fn each_change_of_a_member_shows_its_own_example() {
+        let command = Cli::command();
+        let member = command.find_subcommand("member").unwrap();
+        for name in ["remove", "replace", "add"] {
+            let help = member.find_subcommand(name).unwrap().get_after_help().unwrap().to_string();
+            assert!(help.contains(&format!("Example:\n  gregale member {name} ")), "{help}");
+        }
     }
 
     #[test]

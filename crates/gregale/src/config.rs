@@ -348,11 +348,19 @@ impl Config {
         let secret = std::fs::read(path)
             .map_err(|error| Failure::os(format_args!("read {}", path.display()), error))?;
         if secret.trim_ascii().len() < SECRET_BYTES_MIN {
+            let file = path.display();
+            let is_new = self.start == Start::Bootstrap
+                && !self.data.as_ref().is_some_and(|data| data.join("identity").exists());
+            let mend = if is_new {
+                format!("`head -c 32 /dev/urandom | base64 > {file}` makes one")
+            } else {
+                // With another one its disk, or memory, would be refused.
+                "bring back the one that the cluster was begun with, from a copy or from another \
+                 member"
+                    .to_owned()
+            };
             return Err(Failure::new(format_args!(
-                "the secret in {} has less than {SECRET_BYTES_MIN} bytes: \
-                 `head -c 32 /dev/urandom | base64 > {}` makes one",
-                path.display(),
-                path.display()
+                "the secret in {file} has less than {SECRET_BYTES_MIN} bytes: {mend}"
             )));
         }
         Ok(secret.trim_ascii().to_vec())
@@ -493,6 +501,24 @@ control = "127.0.0.1:7201"
         assert_eq!((config.own().client.port(), config.rank()), (7001, Rank::at(1)));
         let again = load(&toml::to_string(&config).unwrap()).unwrap();
         assert_eq!(again.members, config.members);
+    }
+
+    /// A new secret makes a cluster's disks refuse to open.
+    #[test]
+    fn a_new_secret_is_advised_only_where_there_is_nothing_yet() {
+        let base = tempfile::tempdir().unwrap();
+        let mut config = load(FILE).unwrap();
+        config.secret_file = base.path().join("secret");
+        config.data = Some(base.path().join("data"));
+        std::fs::write(&config.secret_file, "short").unwrap();
+        let refused = |config: &Config| config.secret().unwrap_err().to_string();
+        assert!(refused(&config).contains("head -c 32"), "{}", refused(&config));
+        std::fs::create_dir(base.path().join("data")).unwrap();
+        std::fs::write(base.path().join("data/identity"), b"").unwrap();
+        assert!(refused(&config).contains("bring back"), "{}", refused(&config));
+        config.data = None;
+        config.start = Start::Join;
+        assert!(refused(&config).contains("bring back"), "{}", refused(&config));
     }
 
     #[test]

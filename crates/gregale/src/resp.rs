@@ -33,6 +33,7 @@ pub(crate) enum Value {
 pub(crate) struct Connection {
     reader: BufReader<TcpStream>,
     address: SocketAddr,
+    within: Duration,
 }
 
 impl Connection {
@@ -43,9 +44,9 @@ impl Connection {
         password: Option<&str>,
         within: Duration,
     ) -> Outcome<Connection> {
-        let stream =
-            Connection::stream(address, within).map_err(|error| unanswered(address, &error))?;
-        let mut connection = Connection { reader: BufReader::new(stream), address };
+        let stream = Connection::stream(address, within)
+            .map_err(|error| unanswered(address, &none_within(within, error)))?;
+        let mut connection = Connection { reader: BufReader::new(stream), address, within };
         if let Some(password) = password {
             connection.ask(&[b"AUTH", password.as_bytes()])?;
         }
@@ -78,12 +79,13 @@ impl Connection {
 
     /// Sends bytes of [`encode`].
     pub(crate) fn send(&mut self, request: &[u8]) -> io::Result<()> {
-        self.reader.get_mut().write_all(request)
+        let within = self.within;
+        self.reader.get_mut().write_all(request).map_err(|error| none_within(within, error))
     }
 
     /// The next reply.
     pub(crate) fn receive(&mut self) -> io::Result<Value> {
-        self.value(true)
+        self.value(true).map_err(|error| none_within(self.within, error))
     }
 
     /// Lists of lists are not asked for, and not believed.
@@ -145,6 +147,17 @@ fn strange(line: &str) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, format!("it answers {line:?}, which is no reply"))
 }
 
+/// A time that was over, which the system calls by other names, and differently for each call.
+fn none_within(within: Duration, error: io::Error) -> io::Error {
+    match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+            let seconds = within.as_secs_f64();
+            io::Error::new(ErrorKind::TimedOut, format!("none within {seconds} s"))
+        }
+        _ => error,
+    }
+}
+
 /// Nobody answered.
 pub(crate) fn unanswered(address: SocketAddr, error: &io::Error) -> Failure {
     Failure::new(format_args!(
@@ -193,6 +206,17 @@ mod tests {
         assert_eq!(answers(b"*3\r\n:-7\r\n$-1\r\n+OK\r\n").unwrap(), list);
         assert_eq!(answers(b"*0\r\n").unwrap(), Value::Array(vec![]));
         assert_eq!(answers(b"-ERR no\r\n").unwrap(), Value::Error("ERR no".into()));
+    }
+
+    /// "Resource temporarily unavailable (os error 11)" says nothing to anybody.
+    #[test]
+    fn a_member_that_says_nothing_is_named_with_the_time_it_had() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let within = Duration::from_millis(10);
+        let mut silent = Connection::open(address, None, within).unwrap();
+        let failure = silent.ask(&[b"PING"]).unwrap_err().to_string();
+        assert!(failure.contains("none within 0.01 s; is the cluster up?"), "{failure}");
     }
 
     #[test]

@@ -23,6 +23,9 @@ pub const READS_MAX: usize = 16_384;
 /// The most WAITs at a time.
 pub const WAITS_MAX: usize = 4096;
 
+/// How long a new incarnation is waited for before its seat may be forgotten.
+const RENEWAL_WITHIN: Duration = Duration::from_secs(60);
+
 /// How many checks may be under way at a time.
 const ROUNDS_MAX: usize = 4;
 
@@ -167,6 +170,15 @@ pub(crate) struct Wait {
     pub(crate) deadline: Option<Instant>,
 }
 
+/// A new incarnation that was begun from here, and has no vote yet as far as is known.
+#[derive(Clone, Copy, Debug)]
+struct Renewal {
+    rank: Rank,
+    /// The one that it replaces.
+    before: Incarnation,
+    until: Instant,
+}
+
 /// See the module's text.
 #[derive(Debug)]
 pub struct Desk {
@@ -183,6 +195,7 @@ pub struct Desk {
     pub(crate) waits: Vec<Wait>,
     /// Changes of the members that an operator wants.
     pub(crate) wanted: Wanted,
+    renewal: Option<Renewal>,
     rounds: VecDeque<(Ticket, Round)>,
     spare: Vec<Round>,
     next_ticket: u64,
@@ -202,6 +215,7 @@ impl Desk {
             after_tick: Round::default(),
             waits: Vec::new(),
             wanted: Wanted::new(),
+            renewal: None,
             rounds: VecDeque::new(),
             spare: Vec::new(),
             next_ticket: 0,
@@ -293,6 +307,25 @@ impl Desk {
         room
     }
 
+    /// The supervisor was told to begin a new incarnation on `rank`: from now on the old one is
+    /// gone, though it was heard a moment ago.
+    pub fn renew(&mut self, rank: Rank) {
+        let members = self.view.configuration.map(|of| of.members);
+        let before = members.map_or(Incarnation(0), |members| members.incarnation(rank));
+        self.renewal = Some(Renewal { rank, before, until: self.now.plus(RENEWAL_WITHIN) });
+    }
+
+    /// The seat whose old incarnation was ended from here and whose new one does not vote yet. One
+    /// that never comes is forgotten after a while: then it is missed, and counts for nobody.
+    pub fn renewing(&self) -> Option<Rank> {
+        let Renewal { rank, before, until } = self.renewal?;
+        let votes =
+            self.view.configuration.is_some_and(|Configuration { members, is_decided, .. }| {
+                is_decided && members.voters.contains(rank) && members.incarnation(rank) != before
+            });
+        (!votes && self.now < until).then_some(rank)
+    }
+
     /// The client is gone: nobody waits any more. (Its commands take their course.)
     pub fn forget_waits(&mut self, connection: u64) {
         self.waits.retain(|wait| wait.asker.connection != connection);
@@ -363,6 +396,38 @@ impl Desk {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proto::durable::Members;
+
+    /// Two of three disks were put aside when the leader forgot the first at once.
+    #[test]
+    fn a_seat_that_is_begun_anew_is_remembered_until_it_votes_or_never_comes() {
+        let rank = Rank::at(1);
+        let all = MemberSet::all(3);
+        let mut incarnations = [0; MAX_MEMBERS];
+        incarnations[..3].fill(proto::durable::FIRST.0);
+        let members = Members { voters: all, learners: MemberSet::EMPTY, incarnations };
+        let leaving = MemberSet::EMPTY;
+        let before = Configuration { at: Prefix(4), members, is_decided: true, leaving };
+        let mut view = View::new(Rank::at(0), 3);
+        view.configuration = Some(before);
+        let mut desk = Desk::new(view, PATIENCE);
+        assert_eq!(desk.renewing(), None);
+        desk.renew(rank);
+        assert_eq!(desk.renewing(), Some(rank), "the old one still stands in the log");
+        let now = desk.now();
+        let mut after = before;
+        after.members.incarnations[1] = 7;
+        view.configuration = Some(Configuration { is_decided: false, ..after });
+        desk.turn(now, view);
+        assert_eq!(desk.renewing(), Some(rank), "not decided yet");
+        view.configuration = Some(after);
+        desk.turn(now, view);
+        assert_eq!(desk.renewing(), None, "it votes");
+        desk.renew(rank);
+        assert_eq!(desk.renewing(), Some(rank));
+        desk.turn(now.plus(RENEWAL_WITHIN), view);
+        assert_eq!(desk.renewing(), None, "it never came");
+    }
 
     #[test]
     fn what_is_not_taken_stays() {

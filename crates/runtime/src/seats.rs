@@ -80,6 +80,8 @@ pub enum NoChange {
     UnderWay,
     /// This member still learns.
     Learning(Rank),
+    /// The old incarnation there was ended, and the new one does not vote yet.
+    Renewing(Rank),
     /// The seat is as it should be already, or nobody sits there.
     NoSuchMember,
     /// Too few of those that would be left were heard lately.
@@ -178,6 +180,12 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
 
     fn begin_change(&mut self, change: Change) -> Result<(), NoChange> {
         let configuration = self.node.configuration().ok_or(NoChange::Fixed)?;
+        // I2: whoever is begun anew was heard a moment ago, and is gone.
+        if let Some(rank) = self.world.desk.renewing()
+            && !(change == Change::Remove(rank) && configuration.members.learners.contains(rank))
+        {
+            return Err(NoChange::Renewing(rank));
+        }
         // I1: whoever learns votes in a moment, and that is a change too.
         if let Some(rank) = configuration.members.learners.iter().next()
             && change != Change::Remove(rank)

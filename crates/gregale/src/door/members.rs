@@ -40,6 +40,11 @@ fn text_of(why: NoChange) -> String {
             "BUSY member {} is still learning: wait until it votes, or remove it",
             rank.member()
         ),
+        NoChange::Renewing(rank) => format!(
+            "BUSY member {} is being begun anew: wait until it votes (`gregale member list`); if it \
+             never comes, try again in a minute",
+            rank.member()
+        ),
         NoChange::NoSuchMember => "ERR nobody sits there: see `gregale member list`".to_owned(),
         NoChange::NoMajority => NO_MAJORITY.to_owned(),
         NoChange::LastVoter => LAST_VOTER.to_owned(),
@@ -53,10 +58,10 @@ fn text_of(why: NoChange) -> String {
 /// found out would be old when the process ends, since a member may die in between. Then two of
 /// three are gone at once, where any cluster stops, and nothing is lost: the leader holds what is
 /// decided, the dead one comes back with its disk, and the disk that is replaced is put aside, not
-/// erased. Nor does it look at how far acknowledgements have come: where nothing is written they
+/// erased. (One that it ended itself it remembers: that was heard until a moment ago.) Nor does it look at how far acknowledgements have come: where nothing is written they
 /// say nothing, and under load the slower of two sound members is always behind. So a member that
 /// is heard and whose disk is in trouble counts; the change waits until that disk is well.
-fn may_renew(view: &View, rank: Rank) -> Result<(), NoChange> {
+fn may_renew(view: &View, renewing: Option<Rank>, rank: Rank) -> Result<(), NoChange> {
     let configuration = view.configuration.ok_or(NoChange::Fixed)?;
     if view.role != Role::Leader {
         return Err(NoChange::NotLeader);
@@ -65,6 +70,10 @@ fn may_renew(view: &View, rank: Rank) -> Result<(), NoChange> {
         return Err(NoChange::UnderWay);
     }
     let learners = configuration.members.learners;
+    // One that learns already gives up no vote if it is begun once more.
+    if let Some(other) = renewing.filter(|other| *other != rank || !learners.contains(rank)) {
+        return Err(NoChange::Renewing(other));
+    }
     if let Some(learner) = learners.iter().find(|learner| *learner != rank) {
         return Err(NoChange::Learning(learner));
     }
@@ -117,9 +126,10 @@ impl Clients {
             "remove" if desk.change(asker, Change::Remove(rank)) => Ok(None),
             "remove" => Err(UNDER_WAY.to_owned()),
             "renew" => {
-                may_renew(desk.view(), rank).map_err(text_of)?;
+                may_renew(desk.view(), desk.renewing(), rank).map_err(text_of)?;
                 let channel = self.channel.as_ref().ok_or(UNSUPERVISED)?;
                 channel.report(&Report::Renew(rank.member().0));
+                desk.renew(rank);
                 Ok(Some("the supervisor begins a new incarnation"))
             }
             _ => Err("ERR syntax error".to_owned()),
@@ -163,10 +173,27 @@ mod tests {
     #[test]
     fn who_is_missed_is_not_renewed() {
         let (mut view, second) = (view(), Rank::at(1));
-        assert_eq!(may_renew(&view, second), Ok(()));
+        assert_eq!(may_renew(&view, None, second), Ok(()));
         view.heard.remove(Rank::at(2));
-        assert_eq!(may_renew(&view, Rank::at(2)), Ok(()), "the dead one may be");
-        assert_eq!(may_renew(&view, second), Err(NoChange::NoMajority), "not the one that is left");
+        assert_eq!(may_renew(&view, None, Rank::at(2)), Ok(()), "the dead one may be");
+        assert_eq!(
+            may_renew(&view, None, second),
+            Err(NoChange::NoMajority),
+            "not the one that is left"
+        );
+    }
+
+    #[test]
+    fn who_is_begun_anew_already_counts_as_gone_though_it_is_still_heard() {
+        let (mut view, first, second) = (view(), Rank::at(1), Rank::at(2));
+        let busy = Err(NoChange::Renewing(first));
+        assert_eq!(may_renew(&view, Some(first), second), busy, "a majority would be gone");
+        assert_eq!(may_renew(&view, Some(first), first), busy, "its vote is away already");
+        let members = &mut view.configuration.as_mut().unwrap().members;
+        members.voters.remove(first);
+        members.learners.insert(first);
+        assert_eq!(may_renew(&view, Some(first), second), busy);
+        assert_eq!(may_renew(&view, Some(first), first), Ok(()), "a learner has no vote");
     }
 
     #[test]
@@ -174,12 +201,12 @@ mod tests {
         let (mut view, rank) = (view(), Rank::at(1));
         let configuration = view.configuration.as_mut().unwrap();
         configuration.members.learners.insert(Rank::at(3));
-        assert_eq!(may_renew(&view, rank), Err(NoChange::Learning(Rank::at(3))));
+        assert_eq!(may_renew(&view, None, rank), Err(NoChange::Learning(Rank::at(3))));
         view.configuration.as_mut().unwrap().is_decided = false;
-        assert_eq!(may_renew(&view, rank), Err(NoChange::UnderWay));
+        assert_eq!(may_renew(&view, None, rank), Err(NoChange::UnderWay));
         view.role = Role::Follower;
-        assert_eq!(may_renew(&view, rank), Err(NoChange::NotLeader));
+        assert_eq!(may_renew(&view, None, rank), Err(NoChange::NotLeader));
         view.configuration = None;
-        assert_eq!(may_renew(&view, rank), Err(NoChange::Fixed));
+        assert_eq!(may_renew(&view, None, rank), Err(NoChange::Fixed));
     }
 }

@@ -70,6 +70,8 @@ pub(crate) struct Door {
     learns: bool,
     /// Who takes part, as far as is known.
     seated: MemberSet,
+    /// Seats that this leader has told the supervisor are empty.
+    told_vacant: MemberSet,
 }
 
 impl Door {
@@ -86,6 +88,7 @@ impl Door {
             // It may be over before anybody looks.
             learns: config.start == Start::Join,
             seated: MemberSet::all(config.members.len()),
+            told_vacant: MemberSet::EMPTY,
         })
     }
 
@@ -157,11 +160,13 @@ impl Door {
             Role::Follower => view.trusted.is_some_and(|leader| view.heard.contains(leader)),
             Role::Candidate | Role::Learner => false,
         };
+        // Before anybody is let in again because this member serves.
+        self.report_seat(view);
+        self.report_vacant(view);
         if serves && !self.reported {
             self.reported = true;
             self.tell(&Report::Serving);
         }
-        self.report_seat(view);
         if view.data_lost && !self.warned_lost {
             self.warned_lost = true;
             let member = view.me.member();
@@ -187,6 +192,25 @@ impl Door {
             self.learns = false;
             self.tell(&Report::Votes(view.incarnation.0));
         }
+    }
+
+    /// Tells which seats are empty. A member that was dead when it was removed cannot say so
+    /// itself, and would come back as a new incarnation. Whoever leads tells it: others may know
+    /// of a removal and not yet of what came after it.
+    fn report_vacant(&mut self, view: &View) {
+        let leads = view.role == Role::Leader;
+        let Some(of) = view.configuration.filter(|of| leads && of.is_decided) else {
+            if !leads {
+                self.told_vacant = MemberSet::EMPTY;
+            }
+            return;
+        };
+        let vacant = MemberSet::all(view.members).difference(of.members.all());
+        for rank in vacant.difference(self.told_vacant).iter() {
+            let last = of.members.incarnation(rank).0;
+            self.tell(&Report::Vacant(rank.member().0, last));
+        }
+        self.told_vacant = vacant;
     }
 }
 

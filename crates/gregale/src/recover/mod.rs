@@ -39,9 +39,9 @@ const NEW_SECRET: &str = "recovered.secret";
 
 /// `gregale recover`
 pub(crate) fn run(args: &RecoverArgs) -> Outcome {
-    let data = Data::open_any(&args.directory)?;
+    let mut data = Data::open_any(&args.directory)?;
     if let Some(id) = interrupted(&data)? {
-        finish(&data, id)?;
+        finish(&mut data, id)?;
         return Ok(done(&data, id));
     }
     let survivors = Survivors::find(&data, &args.without)?;
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &RecoverArgs) -> Outcome {
     outln!("\n{}", best.what_may_be_lost);
     confirm(args.yes_i_may_lose.as_deref())?;
     prepare(&data, &mut best, args.maxmemory)?;
-    finish(&data, best.id)?;
+    finish(&mut data, best.id)?;
     Ok(done(&data, best.id))
 }
 
@@ -123,7 +123,7 @@ fn interrupted(data: &Data) -> Outcome<Option<u16>> {
 }
 
 /// Puts the old disks aside and the new one in its place (I2, I4): each step can be done again.
-fn finish(data: &Data, id: u16) -> Outcome<()> {
+fn finish(data: &mut Data, id: u16) -> Outcome<()> {
     let (new, own) = (data.path().join(NEW), data.member(id));
     let rename = |from: &Path, to: &Path| {
         std::fs::rename(from, to).map_err(|error| {
@@ -144,6 +144,8 @@ fn finish(data: &Data, id: u16) -> Outcome<()> {
         rename(&new, &own)?;
     }
     data.sync()?;
+    // Nobody but that one has a seat now; that the others come back is what was asked for.
+    data.go_on_from(id)?;
     data.remove_durably(INTENT)
 }
 
@@ -207,12 +209,14 @@ mod tests {
         ];
         for n_done in 0..steps.len() {
             let base = tempfile::tempdir().unwrap();
-            let data = prepared(base.path());
+            let mut data = prepared(base.path());
             steps[..n_done].iter().for_each(|step| step(base.path()));
             assert!(is_interrupted(base.path()), "{n_done}");
             let id = interrupted(&data).unwrap().expect("a file says so");
-            finish(&data, id).unwrap();
+            finish(&mut data, id).unwrap();
             is_finished(base.path());
+            // Their seats are empty in the new cluster, and they are to come back.
+            assert!(read(base.path(), "cluster.toml").contains("wanted = [1, 3]"));
         }
         let base = tempfile::tempdir().unwrap();
         prepared(base.path());

@@ -7,6 +7,8 @@
 //!   anything: it is founded, or joins, (again).
 //! - I3 no two incarnations of a member bear one number: it is that of the life which began the
 //!   directory, and lives are counted outside of it.
+//! - I4 a member is founded once: a file that still says `bootstrap` when its disk is lost is not
+//!   taken at its word. A supervisor, which knows whether anything was acknowledged, is.
 
 use super::life::Life;
 use crate::config::{Config, Start};
@@ -26,9 +28,28 @@ pub(super) struct Data {
     pub(super) start: node::Start,
 }
 
+/// Whose word begins a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Word {
+    /// The file's, which says the same in each life.
+    File,
+    Supervisor,
+}
+
 /// Opens the directory that `config` names, if it names one.
-pub(super) fn open(config: &Config, life: Life) -> Outcome<Option<Data>> {
+pub(super) fn open(config: &Config, life: Life, word: Word) -> Outcome<Option<Data>> {
     let Some(path) = &config.data else { return Ok(None) };
+    // I4
+    let is_lost = life.had_disk && !path.join("identity").exists();
+    if is_lost && config.start == Start::Bootstrap && word == Word::File {
+        let id = config.member;
+        return Err(Failure::new(format_args!(
+            "{} is lost: member {id} was founded there before (member-{id}.life beside it says so), \
+             and founded again it would have forgotten what it acknowledged; bring that disk back, \
+             or say start = \"join\" in its file, for a new incarnation while the others serve",
+            path.display()
+        )));
+    }
     let cluster = fingerprint(&config.secret()?, &config.cluster);
     let identity = |incarnation| Identity { cluster, node: NodeId(config.member), incarnation };
     let directory = open_or_begin(path, config.start, life, identity).map_err(Failure::new)?;
@@ -93,7 +114,7 @@ mod tests {
     }
 
     fn begin(path: &Path, start: Start, number: u64) -> Result<Incarnation, DirectoryError> {
-        let life = Life { number: Incarnation(number), count: 1 };
+        let life = Life { number: Incarnation(number), count: 1, had_disk: false };
         open_or_begin(path, start, life, identity).map(|directory| directory.identity().incarnation)
     }
 
@@ -111,5 +132,34 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         assert_eq!(begin(directory.path(), Start::Join, 700).unwrap(), Incarnation(700));
         assert_eq!(begin(directory.path(), Start::Reattach, 800).unwrap(), Incarnation(700));
+    }
+
+    /// One disk of three was lost over a reboot, and two that had nothing were a majority.
+    #[test]
+    fn i4_a_file_that_still_says_bootstrap_founds_nobody_twice() {
+        let base = tempfile::tempdir().unwrap();
+        let text = format!(
+            "cluster = \"x\"\nmember = 1\nprotocol = \"durable\"\ndurability = \"disk-quorum\"\n\
+             start = \"bootstrap\"\ndirectory = \"{0}\"\nsecret_file = \"{0}/secret\"\n\
+             data = \"{0}/data\"\n[[members]]\nid = 1\nclient = \"127.0.0.1:7000\"\n\
+             control = \"127.0.0.1:7200\"\n",
+            base.path().display()
+        );
+        let mut config: Config = toml::from_str(&text).unwrap();
+        std::fs::write(&config.secret_file, "0123456789abcdef").unwrap();
+        let life = |had_disk| Life { number: Incarnation(700), count: 2, had_disk };
+        let refused = open(&config, life(true), Word::File).err().expect("it had one").to_string();
+        assert!(refused.contains("start = \"join\""), "{refused}");
+        assert!(!base.path().join("data").exists());
+        assert!(
+            open(&config, life(false), Word::File).is_ok(),
+            "the first attempt had come to none"
+        );
+        assert!(open(&config, life(true), Word::File).is_ok(), "it is there");
+        std::fs::remove_dir_all(base.path().join("data")).unwrap();
+        assert!(open(&config, life(true), Word::Supervisor).is_ok());
+        std::fs::remove_dir_all(base.path().join("data")).unwrap();
+        config.start = Start::Join;
+        assert!(open(&config, life(true), Word::File).is_ok());
     }
 }

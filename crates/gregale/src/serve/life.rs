@@ -4,10 +4,11 @@
 //! life's number must be above all earlier ones. A file beside the region counts; where the file is
 //! gone, the wall clock in milliseconds, which the file follows too, is above whatever was counted
 //! before unless the clock was set back by more than the time since. It also holds the process, to
-//! name the dead.
+//! name the dead, and whether a disk was ever begun: the file is beside it, and outlives it.
 
 use crate::failure::{Failure, Outcome};
 use base::Incarnation;
+use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -18,6 +19,19 @@ pub(crate) struct Life {
     pub(crate) number: Incarnation,
     /// The how manieth it is of this member in this directory, from 1.
     pub(crate) count: u64,
+    /// Whether the member had a disk in an earlier one.
+    pub(crate) had_disk: bool,
+}
+
+/// The member has a disk now: its next lives know, whatever becomes of that.
+pub(crate) fn note_disk(directory: &Path, member: u16, life: Life) -> Outcome<()> {
+    if life.had_disk {
+        return Ok(());
+    }
+    write(directory, member, Life { had_disk: true, ..life }, |file| file.sync_all())?;
+    File::open(directory)
+        .and_then(|opened| opened.sync_all())
+        .map_err(|error| Failure::os(format_args!("sync {}", directory.display()), error))
 }
 
 /// The process of the last life of `member`, if this directory is its.
@@ -36,22 +50,34 @@ pub(crate) fn begin(directory: &Path, member: u16) -> Outcome<Life> {
 }
 
 fn begin_at(directory: &Path, member: u16, unix_ms: u64) -> Outcome<Life> {
-    let path = path_of(directory, member);
-    let last = std::fs::read_to_string(&path).unwrap_or_default();
+    let last = std::fs::read_to_string(path_of(directory, member)).unwrap_or_default();
     let mut words = last.split_whitespace().filter_map(|word| word.parse::<u64>().ok());
     let (number, count) = (words.next().unwrap_or(0), words.next().unwrap_or(0));
-    let life = Life { number: Incarnation(unix_ms.max(number + 1)), count: count + 1 };
-    // By renaming, so that a crash leaves the old file or the new one.
+    let number = Incarnation(unix_ms.max(number + 1));
+    let life = Life { number, count: count + 1, had_disk: words.nth(1) == Some(1) };
+    write(directory, member, life, |_| Ok(()))?;
+    Ok(life)
+}
+
+/// By renaming, so that a crash leaves the old file or the new one.
+fn write(
+    directory: &Path,
+    member: u16,
+    life: Life,
+    sync: impl FnOnce(&File) -> std::io::Result<()>,
+) -> Outcome<()> {
+    let path = path_of(directory, member);
     let fresh = path.with_extension("life-new");
+    let (number, had_disk) = (life.number.0, u8::from(life.had_disk));
     let write = || {
-        let mut file = std::fs::File::create(&fresh)?;
-        writeln!(file, "{} {} {}", life.number.0, life.count, std::process::id())?;
+        let mut file = File::create(&fresh)?;
+        writeln!(file, "{number} {} {} {had_disk}", life.count, std::process::id())?;
+        sync(&file)?;
         std::fs::rename(&fresh, &path)
     };
     write().map_err(|error: std::io::Error| {
         Failure::os(format_args!("write {}", path.display()), error)
-    })?;
-    Ok(life)
+    })
 }
 
 #[cfg(test)]
@@ -62,12 +88,25 @@ mod tests {
     fn lives_rise_even_if_the_clock_is_set_back() {
         let directory = tempfile::tempdir().unwrap();
         let at = |ms| begin_at(directory.path(), 1, ms).unwrap();
-        assert_eq!(at(1000), Life { number: Incarnation(1000), count: 1 });
-        assert_eq!(at(500), Life { number: Incarnation(1001), count: 2 });
-        assert_eq!(at(9000), Life { number: Incarnation(9000), count: 3 });
+        let of = |n, count| Life { number: Incarnation(n), count, had_disk: false };
+        assert_eq!(at(1000), of(1000, 1));
+        assert_eq!(at(500), of(1001, 2));
+        assert_eq!(at(9000), of(9000, 3));
         assert_eq!(last_pid(directory.path(), 1), Some(std::process::id()));
         assert_eq!(last_pid(directory.path(), 3), None);
         let other = begin_at(directory.path(), 2, 7).unwrap();
-        assert_eq!(other, Life { number: Incarnation(7), count: 1 });
+        assert_eq!(other, of(7, 1));
+    }
+
+    #[test]
+    fn a_disk_is_remembered_by_all_later_lives() {
+        let directory = tempfile::tempdir().unwrap();
+        let next = || begin(directory.path(), 1).unwrap();
+        assert!(!next().had_disk);
+        let life = next();
+        assert!(!life.had_disk, "an earlier life began none");
+        note_disk(directory.path(), 1, life).unwrap();
+        assert!(next().had_disk && next().had_disk);
+        assert_eq!(last_pid(directory.path(), 1), Some(std::process::id()));
     }
 }

@@ -21,8 +21,8 @@ use crate::door::{Door, Stop};
 use crate::failure::{Failure, Outcome};
 use base::verb::Unsupported;
 use base::{Incarnation, NodeId};
-use data::Data;
 pub(crate) use data::fingerprint;
+use data::{Data, Word};
 use fabric::shm::ShmFabric;
 use fabric::tcp::TcpFabric;
 use fabric::{OpenError, Setup};
@@ -160,7 +160,11 @@ fn replicate(
         && config.start == Start::Join
         && !Region::is_there(&config.directory, NodeId(config.member));
     let Opened { setup, addresses } = open(config, is_new.then_some(life.number))?;
-    let data = data::open(config, life)?;
+    let word = if channel.is_some() { Word::Supervisor } else { Word::File };
+    let data = data::open(config, life, word)?;
+    if data.is_some() {
+        life::note_disk(beside, config.member, life)?;
+    }
     let signals = Signals::new()?;
     let is_durable = data.is_some();
     let replica = Process { config, life, is_new, data, channel, signals };

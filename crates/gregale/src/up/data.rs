@@ -8,9 +8,9 @@
 //! DIR/member-1.old-1  what an earlier incarnation left
 //! ```
 //! - I1 a directory belongs to one cluster: another name or size is refused before anything starts.
-//! - I2 once all members have served, a member's directory that is not there is a loss and not a
-//!   beginning: the member comes back as a new incarnation, in a cluster that serves without it.
-//!   Before that, whoever has none is founded.
+//! - I2 once all members have served, or any log holds an entry, a member's directory that is not
+//!   there is a loss and not a beginning: the member comes back as a new incarnation, in a cluster
+//!   that serves without it. Before that nothing was acknowledged, and whoever has none is founded.
 //!   A seat that is empty stays so until an operator says otherwise, whatever lies there.
 //! - I3 a cluster that promised every disk goes on to: it is not opened with less by leaving a
 //!   flag out. With more it may be: the first write that is acknowledged then brings all before it
@@ -18,16 +18,24 @@
 //! - I4 a cluster that was told of is found after a power cut: each directory that was made is
 //!   named durably in the one above before anything is acknowledged. Found by, and tested with,
 //!   power cuts under real processes (`tests/linearizability`).
+//! - I5 one process at a time has it, `up` or `recover`: nothing of a running cluster is changed by
+//!   another that is told the same directory. By a lock on it, which goes with its holder.
+//! - I6 a secret that a disk was begun with is never written over: no cluster is begun where one is.
 
 pub(crate) use super::directory::random_secret;
-use super::directory::write_private;
+use super::directory::{create_private, write_private};
 use crate::config::{Durability, Start};
 use crate::failure::{Failure, Outcome};
+use runtime::disk::LogDisk;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 use std::fs::{DirBuilder, File};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use storage::Directory;
+use storage::directory::DirectoryError;
 
 const CLUSTER: &str = "cluster.toml";
 /// Its next text, until it has the name.
@@ -47,6 +55,34 @@ struct Cluster {
     /// Seats that nobody has: never taken, or whose members were removed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     vacant: Vec<u16>,
+    /// Seats on which a new incarnation is to begin that does not vote yet: an operator wants it,
+    /// though nobody has them so far.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    wanted: Vec<u16>,
+}
+
+/// Who has a seat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Seat {
+    /// Somebody, as far as is known here.
+    Taken,
+    Vacant,
+    /// A new incarnation is to, by an operator's word.
+    Wanted,
+}
+
+impl Cluster {
+    fn check(&self) -> Result<(), String> {
+        let seats = 1..=u16::from(self.members);
+        if let Some(seat) = self.vacant.iter().find(|seat| !seats.contains(seat)) {
+            let n = self.members;
+            return Err(format!("`vacant` names seat {seat} of {n}: take it out of that line"));
+        }
+        if seats.clone().all(|seat| self.vacant.contains(&seat)) {
+            return Err("`vacant` names every seat: leave those out that have a member".to_owned());
+        }
+        Ok(())
+    }
 }
 
 /// See the module's text.
@@ -54,6 +90,8 @@ struct Cluster {
 pub(crate) struct Data {
     path: PathBuf,
     cluster: Cluster,
+    /// I5: as long as this file is open.
+    _lock: File,
 }
 
 impl Data {
@@ -69,7 +107,7 @@ impl Data {
             return Data::begin(path, name, (nodes, members), promises);
         }
         let mut data = Data::open_any(path)?;
-        let Data { path, cluster } = &mut data;
+        let Data { path, cluster, .. } = &mut data;
         if crate::recover::is_interrupted(path) {
             return Err(Failure::new(format_args!(
                 "a recovery of {0} was cut off: `gregale recover {0}` finishes it",
@@ -97,8 +135,8 @@ impl Data {
                 path.join(CLUSTER).display()
             )));
         }
-        if cluster.durability < promises {
-            cluster.durability = promises;
+        if data.cluster.durability < promises {
+            data.cluster.durability = promises;
             data.write()?;
         }
         Ok(data)
@@ -107,12 +145,12 @@ impl Data {
     /// Opens the cluster in `path`, whichever it is.
     pub(crate) fn open_any(path: &Path) -> Outcome<Data> {
         let file = path.join(CLUSTER);
-        let text = std::fs::read_to_string(&file).map_err(|error| {
-            Failure::os(
-                format_args!("read {} (the directory of `gregale up --data`)", file.display()),
-                error,
-            )
-        })?;
+        let unread = |error| {
+            let what = "the directory of `gregale up --data`";
+            Failure::os(format_args!("read {} ({what})", file.display()), error)
+        };
+        let lock = lock(File::open(path).map_err(unread)?, path)?;
+        let text = std::fs::read_to_string(&file).map_err(unread)?;
         let cluster: Cluster = toml::from_str(&text)
             .map_err(|error| Failure::new(format_args!("{}: {error}", file.display())))?;
         if cluster.version != VERSION {
@@ -122,7 +160,8 @@ impl Data {
                 cluster.version
             )));
         }
-        Ok(Data { path: absolute(path)?, cluster })
+        cluster.check().map_err(|why| Failure::new(format_args!("{}: {why}", file.display())))?;
+        Ok(Data { path: absolute(path)?, cluster, _lock: lock })
     }
 
     fn begin(
@@ -132,6 +171,9 @@ impl Data {
         durability: Option<Durability>,
     ) -> Outcome<Data> {
         make(path)?;
+        let opened = File::open(path)
+            .map_err(|error| Failure::os(format_args!("open {}", path.display()), error))?;
+        let lock = lock(opened, path)?;
         let foreign = std::fs::read_dir(path)
             .map_err(|error| Failure::os(format_args!("read {}", path.display()), error))?
             .flatten()
@@ -143,17 +185,29 @@ impl Data {
                 entry.file_name()
             )));
         }
+        // I6
+        if let Some(member) = whose_disk(path) {
+            return Err(Failure::new(format_args!(
+                "{0} holds a disk ({member}) and no {CLUSTER}, which says whose it is: bring that \
+                 file and `secret` back from a copy, or write {CLUSTER} again (version = 1, name, \
+                 members, founded = true); or name another directory",
+                path.display(),
+            )));
+        }
         let name = name.into();
         let vacant = (u16::from(nodes) + 1..=u16::from(members)).collect();
         let founded = false;
-        let cluster = Cluster { version: VERSION, name, members, founded, durability, vacant };
-        let data = Data { path: absolute(path)?, cluster };
+        let (version, wanted) = (VERSION, Vec::new());
+        let cluster = Cluster { version, name, members, founded, durability, vacant, wanted };
+        let data = Data { path: absolute(path)?, cluster, _lock: lock };
         data.write_first().inspect_err(|_| data.undo())?;
         Ok(data)
     }
 
     fn write_first(&self) -> Outcome<()> {
-        let secret = write_private(&self.secret_file(), random_secret()?.as_bytes())?;
+        // An earlier attempt's, which may be cut off: no disk was begun with it (I6).
+        let _ = std::fs::remove_file(self.secret_file());
+        let secret = create_private(&self.secret_file(), random_secret()?.as_bytes())?;
         synced(&secret, &self.secret_file())?;
         self.write()
     }
@@ -167,7 +221,33 @@ impl Data {
         let _ = std::fs::remove_dir(&self.path);
     }
 
-    /// All members have served (I2).
+    /// Whether anybody's log holds an entry: then others may have lost what was acknowledged (I2).
+    /// What is acknowledged is on a majority's disks, so any minority that is lost leaves one.
+    fn holds_entries(&self) -> Outcome<bool> {
+        let mut unread = None;
+        for member in 1..=self.members() {
+            let opened = match Directory::open_any(&self.member(member)) {
+                Ok(directory) => LogDisk::open(directory).map_err(Failure::new),
+                Err(DirectoryError::NoIdentity(_)) => continue,
+                Err(error) => Err(Failure::new(error)),
+            };
+            match opened {
+                Ok((disk, found)) if found.is_some() || disk.figures().log_end > 0 => {
+                    return Ok(true);
+                }
+                Ok(_) => {}
+                Err(failure) => unread = unread.or(Some(failure)),
+            }
+        }
+        unread.map_or(Ok(false), Err)
+    }
+
+    /// Clients are served as soon as a majority runs: whoever has no directory then has lost one.
+    pub(super) fn look_for_entries(&mut self) -> Outcome<()> {
+        if !self.cluster.founded && self.holds_entries()? { self.founded() } else { Ok(()) }
+    }
+
+    /// All members have served, or some and there are entries (I2).
     pub(super) fn founded(&mut self) -> Outcome<()> {
         if self.cluster.founded {
             return Ok(());
@@ -241,21 +321,39 @@ impl Data {
         self.cluster.vacant.contains(&member)
     }
 
-    /// From now on nobody has the seat of `member`, or somebody does again.
-    pub(super) fn set_vacant(&mut self, member: u16, is_vacant: bool) -> Outcome<()> {
-        if self.is_vacant(member) == is_vacant {
+    /// Whether an operator wants a new incarnation of `member` that does not vote yet.
+    pub(super) fn is_wanted(&self, member: u16) -> bool {
+        self.cluster.wanted.contains(&member)
+    }
+
+    /// From now on the seat of `member` is so.
+    pub(super) fn set_seat(&mut self, member: u16, seat: Seat) -> Outcome<()> {
+        let before = (self.cluster.vacant.clone(), self.cluster.wanted.clone());
+        let Cluster { vacant, wanted, .. } = &mut self.cluster;
+        for (list, belongs) in [(vacant, seat == Seat::Vacant), (wanted, seat == Seat::Wanted)] {
+            if list.contains(&member) != belongs {
+                list.retain(|other| *other != member);
+                list.extend(belongs.then_some(member));
+            }
+        }
+        if before == (self.cluster.vacant.clone(), self.cluster.wanted.clone()) {
             return Ok(());
         }
+        self.write()
+    }
+
+    /// `member` alone goes on, and whoever else had a seat comes back to it.
+    pub(crate) fn go_on_from(&mut self, member: u16) -> Outcome<()> {
+        let seats = 1..=self.members();
         self.cluster.vacant.retain(|other| *other != member);
-        if is_vacant {
-            self.cluster.vacant.push(member);
-        }
+        let others = seats.filter(|other| *other != member && !self.is_vacant(*other)).collect();
+        (self.cluster.wanted, self.cluster.founded) = (others, true);
         self.write()
     }
 
     /// How many members begin the cluster.
     pub(super) fn founders(&self) -> u16 {
-        self.members() - self.cluster.vacant.len() as u16
+        (1..=self.members()).filter(|member| !self.is_vacant(*member)).count() as u16
     }
 
     /// Whether what `member` must not forget is gone (I2).
@@ -315,6 +413,26 @@ fn make(path: &Path) -> Outcome<()> {
     Ok(())
 }
 
+/// A member's directory in which there is a disk, this or an earlier incarnation's.
+fn whose_disk(path: &Path) -> Option<String> {
+    let entries = std::fs::read_dir(path).ok()?.flatten();
+    let mut names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names.find(|name| name.starts_with("member-") && path.join(name).join("identity").exists())
+}
+
+/// I5
+fn lock(directory: File, path: &Path) -> Outcome<File> {
+    match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(directory),
+        Err(Errno::WOULDBLOCK) => Err(Failure::new(format_args!(
+            "{} is in use by another process, `gregale up` or `recover`: stop that one first, or \
+             name another directory",
+            path.display()
+        ))),
+        Err(errno) => Err(Failure::os(format_args!("lock {}", path.display()), errno)),
+    }
+}
+
 /// What an earlier attempt may have left; and a member's directory may be a disk of its own (which
 /// that member refuses if it is not empty).
 fn is_expected(name: &OsStr) -> bool {
@@ -331,93 +449,4 @@ fn absolute(path: &Path) -> Outcome<PathBuf> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const QUORUM: Durability = Durability::DiskQuorum;
-
-    #[test]
-    fn i1_another_cluster_is_refused_with_what_is_there() {
-        let base = tempfile::tempdir().unwrap();
-        let path = base.path().join("data");
-        drop(Data::open(&path, "one", (3, 3), QUORUM).unwrap());
-        let refused = Data::open(&path, "two", (3, 3), QUORUM).unwrap_err().to_string();
-        assert!(refused.contains("\"one\" of 3 members"), "{refused}");
-        let refused = Data::open(&path, "one", (5, 5), QUORUM).unwrap_err().to_string();
-        assert!(refused.contains("--nodes 3"), "{refused}");
-        assert!(Data::open(&path, "one", (3, 3), QUORUM).is_ok());
-    }
-
-    #[test]
-    fn i1_a_directory_of_something_else_is_left_alone() {
-        let base = tempfile::tempdir().unwrap();
-        std::fs::write(base.path().join("thesis.txt"), b"x").unwrap();
-        let refused = Data::open(base.path(), "one", (3, 3), QUORUM).unwrap_err().to_string();
-        assert!(refused.contains("thesis.txt"), "{refused}");
-        assert_eq!(std::fs::read_dir(base.path()).unwrap().count(), 1);
-    }
-
-    #[test]
-    fn a_beginning_that_fails_is_taken_back() {
-        let base = tempfile::tempdir().unwrap();
-        let path = base.path().join("data");
-        let data = Data::open(&path, "one", (3, 3), QUORUM).unwrap();
-        data.undo();
-        assert!(!path.exists(), "nothing is left of it");
-    }
-
-    #[test]
-    fn i2_a_lost_directory_is_no_beginning_once_the_cluster_was_founded() {
-        let base = tempfile::tempdir().unwrap();
-        let mut data = Data::open(base.path(), "one", (3, 3), QUORUM).unwrap();
-        assert_eq!(data.start_of(1), Start::Bootstrap);
-        std::fs::create_dir(data.member(1)).unwrap();
-        std::fs::write(data.member(1).join("identity"), b"").unwrap();
-        assert_eq!(data.start_of(1), Start::Reattach);
-        assert_eq!(data.start_of(2), Start::Bootstrap);
-        assert!(!data.is_lost(2), "it never was");
-        data.founded().unwrap();
-        assert!(data.is_lost(2) && !data.is_lost(1));
-        let data = Data::open(base.path(), "one", (3, 3), QUORUM).unwrap();
-        assert_eq!(data.start_of(2), Start::Reattach);
-    }
-
-    #[test]
-    fn i3_a_promise_is_not_lowered_by_leaving_a_flag_out() {
-        let base = tempfile::tempdir().unwrap();
-        let path = base.path().join("data");
-        let open = |durability| Data::open(&path, "one", (3, 3), durability).map(drop);
-        open(QUORUM).unwrap();
-        open(Durability::DiskAll).unwrap();
-        let refused = open(QUORUM).unwrap_err().to_string();
-        assert!(refused.contains("--durability disk-all"), "{refused}");
-        open(Durability::DiskAll).unwrap();
-    }
-
-    #[test]
-    fn i2_an_empty_seat_is_no_loss() {
-        let base = tempfile::tempdir().unwrap();
-        let mut data = Data::open(base.path(), "one", (3, 4), QUORUM).unwrap();
-        assert_eq!((data.members(), data.founders()), (4, 3));
-        data.founded().unwrap();
-        assert!(data.is_vacant(4) && !data.is_lost(4));
-        data.set_vacant(4, false).unwrap();
-        data.set_vacant(2, true).unwrap();
-        let data = Data::open(base.path(), "one", (4, 4), QUORUM).unwrap();
-        assert!(data.is_lost(4) && !data.is_lost(2) && data.is_vacant(2));
-    }
-
-    #[test]
-    fn what_an_earlier_incarnation_left_is_put_aside_each_time() {
-        let base = tempfile::tempdir().unwrap();
-        let data = Data::open(base.path(), "one", (3, 3), QUORUM).unwrap();
-        assert_eq!(data.retire(1).unwrap(), None);
-        for n in 1..3 {
-            std::fs::create_dir(data.member(1)).unwrap();
-            std::fs::write(data.member(1).join("identity"), n.to_string()).unwrap();
-            let aside = data.retire(1).unwrap().expect("there was something");
-            assert!(aside.ends_with(format!("member-1.old-{n}")) && !data.member(1).exists());
-            assert_eq!(std::fs::read_to_string(aside.join("identity")).unwrap(), n.to_string());
-        }
-    }
-}
+mod tests;

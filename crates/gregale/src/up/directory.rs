@@ -90,9 +90,17 @@ pub(crate) fn random_secret() -> Outcome<String> {
 }
 
 pub(super) fn write_private(path: &Path, bytes: &[u8]) -> Outcome<File> {
-    let write = || {
-        let mut options = OpenOptions::new();
-        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    write(OpenOptions::new().create(true).truncate(true), path, bytes)
+}
+
+/// The same, where nothing is yet.
+pub(super) fn create_private(path: &Path, bytes: &[u8]) -> Outcome<File> {
+    write(OpenOptions::new().create_new(true), path, bytes)
+}
+
+fn write(options: &mut OpenOptions, path: &Path, bytes: &[u8]) -> Outcome<File> {
+    let mut write = || {
+        let mut file = options.write(true).mode(0o600).open(path)?;
         file.write_all(bytes)?;
         Ok(file)
     };

@@ -7,10 +7,19 @@ use crate::failure::{Failure, Outcome};
 use runtime::{Interest, Poller};
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::collections::VecDeque;
+use std::io::{ErrorKind, Write};
+use std::net::{Shutdown, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
+
+/// How many clients of a member that is away are kept until they have read why.
+const TURNED_AWAY_MAX: usize = 16;
+
+/// How long a new incarnation is waited for before another member may be begun anew.
+const JOINS_WITHIN: Duration = Duration::from_secs(60);
 
 /// What a replica is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +47,15 @@ struct Running {
     pidfd: OwnedFd,
 }
 
+/// Whether the supervisor answers for a member that does not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Porter {
+    Absent,
+    Present,
+    /// It cannot accept anybody: no descriptors, most likely.
+    Helpless,
+}
+
 /// See the module's text.
 pub(super) struct Member {
     pub(super) config: Config,
@@ -46,10 +64,17 @@ pub(super) struct Member {
     pub(super) refused: bool,
     /// Its last life found that it takes part no more.
     pub(super) has_parted: bool,
+    /// A new incarnation was begun and has not said that it votes: how long it is waited for.
+    pub(super) joins_until: Option<Instant>,
+    /// When an operator wanted a new incarnation: any from then on has a higher number.
+    pub(super) wanted_ms: Option<u64>,
     sockets: Sockets,
     running: Option<Running>,
     last_pid: u32,
     pause: Duration,
+    porter: Porter,
+    /// Closed when others come: a client that has still to send something would lose its answer.
+    turned_away: VecDeque<TcpStream>,
 }
 
 impl Member {
@@ -59,10 +84,14 @@ impl Member {
             state: State::Starting,
             refused: false,
             has_parted: false,
+            joins_until: None,
+            wanted_ms: None,
             sockets,
             running: None,
             last_pid: 0,
             pause: Duration::ZERO,
+            porter: Porter::Absent,
+            turned_away: VecDeque::new(),
         }
     }
 
@@ -71,9 +100,33 @@ impl Member {
         self.last_pid
     }
 
+    /// Its next life is a new incarnation.
+    pub(super) fn joins(&mut self) {
+        self.config.start = Start::Join;
+        // One that fails again and again is not waited for again and again.
+        self.joins_until = self.joins_until.or_else(|| Some(Instant::now() + JOINS_WITHIN));
+    }
+
     /// Any later life begins with the region of this one.
     pub(super) fn founded(&mut self) {
         self.config.start = Start::Reattach;
+    }
+
+    /// Its seat is empty since incarnation `last` left it. Returns whether that is news. One that
+    /// had it is told so, and ends by itself; one that was begun anew because its disk was lost
+    /// asks for the seat, and would get it.
+    pub(super) fn vacate(&mut self, last: u64) -> bool {
+        let is_wanted = self.wanted_ms.is_some_and(|wanted| last < wanted);
+        if self.state == State::Vacant || is_wanted {
+            return false;
+        }
+        if self.running.is_some() && self.joins_until.is_none() {
+            self.has_parted = true;
+        } else {
+            self.kill();
+            self.state = State::Vacant;
+        }
+        true
     }
 
     pub(super) fn restart_at(&self) -> Option<Instant> {
@@ -173,6 +226,70 @@ impl Member {
         Some(self.pause)
     }
 
+    /// Why no process of it will take its clients soon. (One that died is back in a moment: they
+    /// wait for that.)
+    fn away(&self) -> Option<&'static str> {
+        match self.state {
+            State::Vacant => Some("takes no part: use another one, or `gregale member add`"),
+            State::Dead => Some("is dead and stays so: use another one"),
+            State::Held => Some("has lost its disk, and waits until others serve"),
+            State::Waiting(_) if self.refused => {
+                Some("cannot run, as `gregale up` says: use another one")
+            }
+            State::Waiting(_) | State::Starting | State::Serving | State::Learner => None,
+        }
+    }
+
+    /// Watches the door of one that is away, under the key `key`, and no other.
+    pub(super) fn mind_door(&mut self, poller: &Poller, key: u64) -> Outcome<()> {
+        let client = &self.sockets.client;
+        let failed = |error| Failure::os("watch a listening socket", error);
+        match (self.away(), self.porter) {
+            (Some(_), Porter::Absent) => {
+                client.set_nonblocking(true).map_err(failed)?;
+                poller.add(client, key, Interest::Read).map_err(failed)?;
+                self.porter = Porter::Present;
+            }
+            (None, porter) => {
+                if porter == Porter::Present {
+                    poller.remove(client).map_err(failed)?;
+                }
+                self.porter = Porter::Absent;
+                self.turned_away.clear();
+            }
+            (Some(_), Porter::Present | Porter::Helpless) => {}
+        }
+        Ok(())
+    }
+
+    /// Tells the clients at its door: without that they would wait for ever, in the backlog.
+    pub(super) fn turn_away(&mut self, poller: &Poller) {
+        let Some(why) = self.away() else { return };
+        let line = format!("-LOADING member {} {why}\r\n", self.config.member);
+        for _ in 0..TURNED_AWAY_MAX {
+            match self.sockets.client.accept() {
+                Ok((mut client, _)) => {
+                    // Who does not take it has gone already.
+                    let _ = client.set_nonblocking(true);
+                    let _ = client.write_all(line.as_bytes());
+                    let _ = client.shutdown(Shutdown::Write);
+                    self.turned_away.push_back(client);
+                    if self.turned_away.len() > TURNED_AWAY_MAX {
+                        self.turned_away.pop_front();
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
+                Err(_) => {
+                    self.turned_away.clear();
+                    let _ = poller.remove(&self.sockets.client);
+                    self.porter = Porter::Helpless;
+                    return;
+                }
+            }
+        }
+    }
+
     pub(super) fn ask_to_stop(&mut self) {
         if let Some(running) = &self.running {
             running.channel.stop();
@@ -204,5 +321,66 @@ pub(super) fn how(status: &ExitStatus) -> String {
         (None, Some(7)) => "signal 7, SIGBUS".into(),
         (None, Some(signal)) => format!("signal {signal}"),
         (None, None) => "unknown".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::net::TcpListener;
+
+    fn member() -> Member {
+        let text = "cluster = \"x\"\nmember = 1\nstart = \"bootstrap\"\ndirectory = \"/x\"\n\
+            secret_file = \"/x/secret\"\n[[members]]\nid = 1\nclient = \"127.0.0.1:7000\"\n\
+            control = \"127.0.0.1:7200\"\n";
+        let listen = || TcpListener::bind("127.0.0.1:0").unwrap();
+        let sockets = Sockets { client: listen(), control: listen(), fabric: None };
+        Member::new(toml::from_str(text).unwrap(), sockets)
+    }
+
+    #[test]
+    fn one_that_is_dead_when_it_is_removed_does_not_come_back() {
+        let mut dead = member();
+        dead.died(true, Duration::ZERO, Duration::ZERO);
+        assert!(dead.restart_at().is_some());
+        assert!(dead.vacate(1) && dead.state == State::Vacant && dead.restart_at().is_none());
+        assert!(!dead.vacate(1), "no news");
+        // An operator wants another one there since then.
+        let mut wanted = member();
+        (wanted.state, wanted.wanted_ms) = (State::Held, Some(700));
+        assert!(!wanted.vacate(1) && wanted.state == State::Held);
+        assert!(wanted.vacate(700), "that one was removed too");
+    }
+
+    /// They waited in the backlog of a socket that nobody accepts from.
+    #[test]
+    fn clients_of_one_that_is_away_are_told() {
+        let mut member = member();
+        let mut poller = Poller::new().unwrap();
+        let address = member.sockets.client.local_addr().unwrap();
+        let wait = Some(Duration::from_secs(30));
+        for (state, text) in [(State::Vacant, "member add"), (State::Held, "lost its disk")] {
+            member.state = state;
+            member.mind_door(&poller, 7).unwrap();
+            let mut client = TcpStream::connect(address).unwrap();
+            client.set_read_timeout(wait).unwrap();
+            let mut ready = Vec::new();
+            poller.wait(wait, &mut ready).unwrap();
+            assert!(ready.iter().any(|event| event.key == 7));
+            member.turn_away(&poller);
+            let mut answer = String::new();
+            client.read_to_string(&mut answer).unwrap();
+            assert!(answer.starts_with("-LOADING member 1") && answer.contains(text), "{answer}");
+            assert!(answer.ends_with("\r\n"));
+        }
+        // Its process takes them from now on.
+        member.state = State::Starting;
+        member.mind_door(&poller, 7).unwrap();
+        let _client = TcpStream::connect(address).unwrap();
+        let mut ready = Vec::new();
+        poller.wait(Some(Duration::ZERO), &mut ready).unwrap();
+        member.turn_away(&poller);
+        assert!(ready.is_empty() && member.sockets.client.accept().is_ok(), "it is still there");
     }
 }

@@ -11,6 +11,8 @@
 //!   member.
 //! - I4 a member whose disk, or memory, is lost is begun anew only while others serve: it comes
 //!   back by being replaced, and where nobody serves there is nobody to replace it in.
+//! - I5 one member at a time is begun anew at an operator's word, whichever leader passes it on:
+//!   what the last leader ended, the next one has heard a moment ago. By [`in_the_way`].
 
 pub(crate) mod data;
 mod directory;
@@ -22,7 +24,7 @@ use crate::cli::UpArgs;
 use crate::config::{self, Config, FabricKind, Protocol, Start};
 use crate::failure::{Failure, Outcome};
 use base::NodeId;
-use data::Data;
+use data::{Data, Seat};
 use directory::Directory;
 use member::{Member, State};
 use region::Region;
@@ -46,6 +48,8 @@ const READY_WITHIN: Duration = Duration::from_secs(30);
 const STOP_WITHIN: Duration = Duration::from_secs(3);
 
 const KEY_SIGNAL: u64 = u64::MAX;
+/// The doors of members that are away; below are channels and processes.
+const KEY_DOOR: u64 = 1 << 32;
 
 /// Runs the cluster until a signal.
 pub(crate) fn run(args: &UpArgs) -> Outcome {
@@ -88,7 +92,12 @@ pub(crate) fn run(args: &UpArgs) -> Outcome {
     let data = data
         .map(|path| {
             let members = (args.nodes, args.seats());
-            Data::open(&path, &args.cluster, members, args.durability())
+            let mut data = Data::open(&path, &args.cluster, members, args.durability())?;
+            // Multicast's disks are another thing.
+            if args.partitions.is_none() {
+                data.look_for_entries()?;
+            }
+            Ok(data)
         })
         .transpose()?;
     let mut supervisor = Supervisor::new(args, &directory, data, sockets)?;
@@ -189,6 +198,9 @@ impl<'a> Supervisor<'a> {
                 if data.as_ref().is_some_and(|data| data.is_vacant(member)) {
                     it.state = State::Vacant;
                 }
+                if data.as_ref().is_some_and(|data| data.is_wanted(member)) {
+                    it.wanted_ms = Some(runtime::unix_ms());
+                }
                 it
             })
             .collect();
@@ -212,11 +224,12 @@ impl<'a> Supervisor<'a> {
                 self.spawn(at)?;
             }
         }
-        let here = self.members.iter().filter(|member| member.state != State::Vacant);
-        let members = here.map(|member| (&member.config, member.pid()));
-        self.say.members(members);
+        self.say.members(self.here().map(|member| (&member.config, member.pid())));
         let mut ready = Vec::new();
         loop {
+            for (member, key) in self.members.iter_mut().zip(KEY_DOOR..) {
+                member.mind_door(&self.poller, key)?;
+            }
             let timeout =
                 self.next_deadline().map(|at| at.saturating_duration_since(Instant::now()));
             self.poller
@@ -228,13 +241,41 @@ impl<'a> Supervisor<'a> {
                     self.say.stopping();
                     return Ok(ExitCode::SUCCESS);
                 }
-                self.hear((event.key / 2) as usize)?;
+                match event.key.checked_sub(KEY_DOOR) {
+                    Some(at) => self.members[at as usize].turn_away(&self.poller),
+                    None => self.hear((event.key / 2) as usize)?,
+                }
             }
             self.restart_due()?;
             if !self.is_ready && Instant::now() >= self.ready_by {
-                return Err(self.not_ready());
+                self.go_on_with_some()?;
             }
         }
+    }
+
+    /// Nobody waits any longer. A cluster that was there before serves without a minority, hung or
+    /// dead.
+    fn go_on_with_some(&mut self) -> Outcome<()> {
+        if !self.is_founded() || !self.can_serve(Quorum::Majority) {
+            return Err(self.not_ready());
+        }
+        for member in self.here().filter(|member| member.state != State::Serving) {
+            self.say.missing(member.config.member, READY_WITHIN);
+        }
+        self.be_ready()
+    }
+
+    fn is_founded(&self) -> bool {
+        self.data.as_ref().is_some_and(Data::is_founded)
+    }
+
+    fn be_ready(&mut self) -> Outcome<()> {
+        self.is_ready = true;
+        if let Some(data) = &mut self.data {
+            data.founded()?;
+        }
+        self.say.ready();
+        Ok(())
     }
 
     fn not_ready(&self) -> Failure {
@@ -272,7 +313,7 @@ impl<'a> Supervisor<'a> {
                 member.state = State::Held;
                 return Ok(());
             }
-            member.config.start = Start::Join;
+            member.joins();
         }
         self.members[at].spawn(self.directory)?;
         self.members[at].watch(&self.poller, 2 * at as u64)
@@ -305,9 +346,14 @@ impl<'a> Supervisor<'a> {
     /// An operator wants a new incarnation of member `id`: whatever it was ends here.
     fn renew(&mut self, id: u16) -> Outcome<()> {
         let at = usize::from(id).wrapping_sub(1);
+        let joining = self.members.iter().map(|of| (of.config.member, of.joins_until));
+        if let Some(other) = in_the_way(joining, id, Instant::now()) {
+            self.say.not_renewed(id, other);
+            return Ok(());
+        }
         let Some(member) = self.members.get_mut(at) else { return Ok(()) };
         if let Some(data) = &mut self.data {
-            data.set_vacant(id, false)?;
+            data.set_seat(id, Seat::Wanted)?;
         }
         member.kill();
         let retired = match &self.data {
@@ -319,7 +365,9 @@ impl<'a> Supervisor<'a> {
         };
         match retired {
             Ok(aside) => {
-                member.config.start = Start::Join;
+                member.joins_until = None;
+                member.wanted_ms = Some(runtime::unix_ms());
+                member.joins();
                 self.say.renewed(id, aside.as_deref());
             }
             Err(failure) => self.say.refused(id, &failure.to_string()),
@@ -328,12 +376,29 @@ impl<'a> Supervisor<'a> {
         self.spawn(at)
     }
 
+    /// By the leader's word nobody has the seat of member `id` (data's I2).
+    fn vacate(&mut self, id: u16, last: u64) -> Outcome<()> {
+        let Some(member) = self.members.get_mut(usize::from(id).wrapping_sub(1)) else {
+            return Ok(());
+        };
+        if !member.vacate(last) {
+            return Ok(());
+        }
+        if let Some(data) = &mut self.data {
+            data.set_seat(id, Seat::Vacant)?;
+        }
+        if self.members[usize::from(id) - 1].state == State::Vacant {
+            self.say.vacated(id);
+        }
+        Ok(())
+    }
+
     /// A replica said something, or died.
     fn hear(&mut self, at: usize) -> Outcome<()> {
         let member = &mut self.members[at];
         let (reports, death) = member.hear()?;
         let id = member.config.member;
-        let mut renewals = Vec::new();
+        let (mut renewals, mut vacated) = (Vec::new(), Vec::new());
         for report in reports {
             match report {
                 Report::Serving => {
@@ -349,7 +414,14 @@ impl<'a> Supervisor<'a> {
                     self.say.learner(id, &why);
                 }
                 Report::Renew(id) => renewals.push(id),
-                Report::Votes(incarnation) => self.say.votes(id, incarnation),
+                Report::Votes(incarnation) => {
+                    member.joins_until = None;
+                    (member.wanted_ms, member.has_parted) = (None, false);
+                    if let Some(data) = &mut self.data {
+                        data.set_seat(id, Seat::Taken)?;
+                    }
+                    self.say.votes(id, incarnation);
+                }
                 Report::Replaced(why) => {
                     self.say.parted(id, &why);
                     (member.refused, member.has_parted) = (true, true);
@@ -358,12 +430,14 @@ impl<'a> Supervisor<'a> {
                     self.say.parted(id, &why);
                     (member.refused, member.has_parted) = (true, true);
                     if let Some(data) = &mut self.data {
-                        data.set_vacant(id, true)?;
+                        data.set_seat(id, Seat::Vacant)?;
                     }
                 }
+                Report::Vacant(id, last) => vacated.push((id, last)),
                 Report::Refused(why) => {
                     // A cluster that was there before goes on without a minority of its disks.
-                    if !self.is_ready && !self.data.as_ref().is_some_and(Data::is_founded) {
+                    let is_founded = self.data.as_ref().is_some_and(Data::is_founded);
+                    if !self.is_ready && !is_founded {
                         return Err(Failure::new(format_args!("member {id}: {why}")));
                     }
                     self.say.refused(id, &why);
@@ -378,28 +452,28 @@ impl<'a> Supervisor<'a> {
             let pause = member.died(restarts, RESTART_AFTER, RESTART_AFTER_MAX);
             self.say.died(id, &how, pause);
         }
+        for (id, last) in vacated {
+            self.vacate(id, last)?;
+        }
         for id in renewals {
             self.renew(id)?;
         }
         if self.members.iter().any(|member| member.state == State::Serving) {
             self.release_held()?;
         }
-        if !self.is_ready && self.can_serve() {
-            self.is_ready = true;
-            if let Some(data) = &mut self.data {
-                data.founded()?;
-            }
-            self.say.ready();
+        if !self.is_ready && self.can_serve(Quorum::All) {
+            self.be_ready()?;
         }
         Ok(())
     }
 
-    /// All members serve, or a majority does and the others have said why they never will.
-    fn can_serve(&self) -> bool {
-        let here = || self.members.iter().filter(|member| member.state != State::Vacant);
-        let serving = here().filter(|member| member.state == State::Serving).count();
-        let settled = |member: &Member| member.state == State::Serving || member.refused;
-        serving >= base::majority(here().count()) && here().all(settled)
+    /// Who has a seat.
+    fn here(&self) -> impl Iterator<Item = &Member> {
+        self.members.iter().filter(|member| member.state != State::Vacant)
+    }
+
+    fn can_serve(&self, quorum: Quorum) -> bool {
+        quorum.is_there(self.here().map(|member| (member.state, member.refused)))
     }
 
     fn restart_due(&mut self) -> Outcome<()> {
@@ -425,11 +499,77 @@ impl<'a> Supervisor<'a> {
             if left.is_zero() || self.poller.wait(Some(left), &mut ready).is_err() {
                 break;
             }
-            for event in ready.iter().filter(|event| event.key != KEY_SIGNAL) {
+            for event in ready.iter().filter(|event| event.key < KEY_DOOR) {
                 // Whatever it still says, it is stopping.
                 let _ = self.members[(event.key / 2) as usize].hear();
             }
         }
         self.members.iter_mut().for_each(Member::kill);
+    }
+}
+
+/// Who has to serve before the cluster is said to be ready.
+#[derive(Clone, Copy, Debug)]
+enum Quorum {
+    /// Everybody, but for those who have said why they never will; and a majority of all.
+    All,
+    Majority,
+}
+
+impl Quorum {
+    /// Whether it serves. Of each member with a seat: its state, and whether it refused to run.
+    fn is_there(self, members: impl Iterator<Item = (State, bool)>) -> bool {
+        let (mut n, mut n_serving, mut all_settled) = (0, 0, true);
+        for (state, refused) in members {
+            let serves = state == State::Serving;
+            n += 1;
+            n_serving += usize::from(serves);
+            all_settled &= serves || refused;
+        }
+        let waits_for_nobody = match self {
+            Quorum::All => all_settled,
+            Quorum::Majority => true,
+        };
+        n_serving >= base::majority(n) && waits_for_nobody
+    }
+}
+
+/// Who was begun anew lately and does not vote yet, other than `id`: with two at a time the votes
+/// of a majority would be gone (I5).
+fn in_the_way(
+    joining: impl Iterator<Item = (u16, Option<Instant>)>,
+    id: u16,
+    now: Instant,
+) -> Option<u16> {
+    let mut others = joining.filter(|(other, _)| *other != id);
+    others.find(|(_, until)| until.is_some_and(|until| now < until)).map(|(other, _)| other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // One hung member took a founded cluster down that served.
+    #[test]
+    fn a_hung_member_is_waited_for_and_then_done_without() {
+        let is_there = |quorum: Quorum, third| {
+            let served = (State::Serving, false);
+            quorum.is_there([served, served, third].into_iter())
+        };
+        let hung = (State::Starting, false);
+        assert!(!is_there(Quorum::All, hung) && is_there(Quorum::Majority, hung));
+        assert!(is_there(Quorum::All, (State::Dead, true)), "it has said why");
+        let alone = [(State::Serving, false), hung, hung];
+        assert!(!Quorum::Majority.is_there(alone.into_iter()));
+    }
+
+    // A new leader knows nothing of what the last one had begun.
+    #[test]
+    fn i5_a_second_member_is_not_begun_anew_before_the_first_votes() {
+        let now = Instant::now();
+        let joining = [(1, None), (2, Some(now + READY_WITHIN)), (3, None)];
+        assert_eq!(in_the_way(joining.into_iter(), 3, now), Some(2));
+        assert_eq!(in_the_way(joining.into_iter(), 2, now), None, "the same once more");
+        assert_eq!(in_the_way(joining.into_iter(), 3, now + READY_WITHIN), None, "it never came");
     }
 }

@@ -80,6 +80,15 @@ impl Say {
         self.print(|| "ready".into(), || json!({"event": "ready"}));
     }
 
+    /// A member that is not waited for any longer.
+    pub(super) fn missing(&self, id: u16, within: Duration) {
+        let seconds = within.as_secs();
+        self.print(
+            || format!("member {id} does not serve after {seconds} s; the others go on without it"),
+            || json!({"event": "missing", "id": id, "after_s": seconds}),
+        );
+    }
+
     pub(super) fn died(&self, id: u16, status: &ExitStatus, pause: Option<Duration>) {
         let how = how(status);
         let then = match pause {
@@ -146,6 +155,19 @@ impl Say {
         );
     }
 
+    /// An operator wanted one while `other` was not back.
+    pub(super) fn not_renewed(&self, id: u16, other: u16) {
+        self.print(
+            || {
+                format!(
+                    "member {id} is not begun anew: member {other} is, and does not vote yet; try \
+                     again when it does"
+                )
+            },
+            || json!({"event": "not_renewed", "id": id, "waits_for": other}),
+        );
+    }
+
     pub(super) fn votes(&self, id: u16, incarnation: u64) {
         self.print(
             || format!("member {id} votes: incarnation {incarnation}"),
@@ -155,6 +177,14 @@ impl Say {
 
     pub(super) fn parted(&self, id: u16, why: &str) {
         self.print(|| why.to_owned(), || json!({"event": "parted", "id": id, "why": why}));
+    }
+
+    /// It was removed while no process of it could hear that.
+    pub(super) fn vacated(&self, id: u16) {
+        self.print(
+            || format!("member {id} was removed and is not started again"),
+            || json!({"event": "vacated", "id": id}),
+        );
     }
 
     pub(super) fn stopping(&self) {

@@ -25,6 +25,7 @@ mod failover;
 mod members;
 mod memories;
 mod midway;
+mod operators;
 mod ops;
 mod pipelines;
 mod recover;

@@ -1,0 +1,185 @@
+//! What holds of a cluster's directory, by the ids of its invariants.
+
+use super::*;
+use base::{Ballot, NodeId, Slot};
+use proto::disk::{Disk, DiskEvent, Entry, EntryHead};
+use proto::durable::FIRST;
+use std::time::{Duration, Instant};
+use storage::Identity;
+
+const QUORUM: Durability = Durability::DiskQuorum;
+
+#[test]
+fn i1_another_cluster_is_refused_with_what_is_there() {
+    let base = tempfile::tempdir().unwrap();
+    let path = base.path().join("data");
+    drop(Data::open(&path, "one", (3, 3), QUORUM).unwrap());
+    let refused = Data::open(&path, "two", (3, 3), QUORUM).unwrap_err().to_string();
+    assert!(refused.contains("\"one\" of 3 members"), "{refused}");
+    let refused = Data::open(&path, "one", (5, 5), QUORUM).unwrap_err().to_string();
+    assert!(refused.contains("--nodes 3"), "{refused}");
+    assert!(Data::open(&path, "one", (3, 3), QUORUM).is_ok());
+}
+
+#[test]
+fn i1_a_directory_of_something_else_is_left_alone() {
+    let base = tempfile::tempdir().unwrap();
+    std::fs::write(base.path().join("thesis.txt"), b"x").unwrap();
+    let refused = Data::open(base.path(), "one", (3, 3), QUORUM).unwrap_err().to_string();
+    assert!(refused.contains("thesis.txt"), "{refused}");
+    assert_eq!(std::fs::read_dir(base.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_beginning_that_fails_is_taken_back() {
+    let base = tempfile::tempdir().unwrap();
+    let path = base.path().join("data");
+    let data = Data::open(&path, "one", (3, 3), QUORUM).unwrap();
+    data.undo();
+    assert!(!path.exists(), "nothing is left of it");
+}
+
+#[test]
+fn i2_a_lost_directory_is_no_beginning_once_the_cluster_was_founded() {
+    let base = tempfile::tempdir().unwrap();
+    let mut data = Data::open(base.path(), "one", (3, 3), QUORUM).unwrap();
+    assert_eq!(data.start_of(1), Start::Bootstrap);
+    std::fs::create_dir(data.member(1)).unwrap();
+    std::fs::write(data.member(1).join("identity"), b"").unwrap();
+    assert_eq!(data.start_of(1), Start::Reattach);
+    assert_eq!(data.start_of(2), Start::Bootstrap);
+    assert!(!data.is_lost(2), "it never was");
+    data.founded().unwrap();
+    assert!(data.is_lost(2) && !data.is_lost(1));
+    drop(data);
+    let data = Data::open(base.path(), "one", (3, 3), QUORUM).unwrap();
+    assert_eq!(data.start_of(2), Start::Reattach);
+}
+
+/// A member's directory, with or without an entry in its log.
+fn begin_member(data: &Data, member: u16, entry: Option<&[u8]>) {
+    let identity = Identity { cluster: 5, node: NodeId(member), incarnation: FIRST };
+    let directory = Directory::create(&data.member(member), &identity).unwrap();
+    let Some(payload) = entry else { return };
+    let (mut disk, _) = LogDisk::open(directory).unwrap();
+    let head = EntryHead { slot: Slot::ZERO, ballot: Ballot(3), view: 0 };
+    disk.append(Entry { head, payload });
+    let flush = disk.sync();
+    let (mut synced, end) = (None, Instant::now() + Duration::from_secs(30));
+    while synced < Some(flush) {
+        assert!(Instant::now() < end, "it is never synced");
+        disk.pump(base::Instant::ZERO, |event| {
+            if let DiskEvent::Synced(done) = event {
+                synced = Some(done);
+            }
+        });
+        std::thread::yield_now();
+    }
+}
+
+/// Two members had acknowledged writes before the third came up, and one lost its disk.
+#[test]
+fn i2_a_lost_directory_is_no_beginning_once_any_log_holds_an_entry() {
+    let base = tempfile::tempdir().unwrap();
+    let data = Data::open(base.path(), "one", (3, 3), QUORUM).unwrap();
+    begin_member(&data, 1, None);
+    drop(data);
+    let mut data = Data::open(base.path(), "one", (3, 3), QUORUM).unwrap();
+    data.look_for_entries().unwrap();
+    assert!(!data.is_founded() && data.start_of(2) == Start::Bootstrap, "nothing was promised");
+    begin_member(&data, 2, Some(b"acknowledged"));
+    drop(data);
+    let mut data = Data::open(base.path(), "one", (3, 3), QUORUM).unwrap();
+    data.look_for_entries().unwrap();
+    assert!(data.is_lost(3) && data.start_of(3) == Start::Reattach);
+    assert!(!data.is_lost(1) && !data.is_lost(2));
+}
+
+#[test]
+fn i3_a_promise_is_not_lowered_by_leaving_a_flag_out() {
+    let base = tempfile::tempdir().unwrap();
+    let path = base.path().join("data");
+    let open = |durability| Data::open(&path, "one", (3, 3), durability).map(drop);
+    open(QUORUM).unwrap();
+    open(Durability::DiskAll).unwrap();
+    let refused = open(QUORUM).unwrap_err().to_string();
+    assert!(refused.contains("--durability disk-all"), "{refused}");
+    open(Durability::DiskAll).unwrap();
+}
+
+/// Its disks were intact, and refused from then on: their secret was gone.
+#[test]
+fn i6_no_cluster_is_begun_over_the_disks_of_one_that_lost_its_file() {
+    let base = tempfile::tempdir().unwrap();
+    let data = Data::open(base.path(), "one", (3, 3), QUORUM).unwrap();
+    begin_member(&data, 2, None);
+    let secret = std::fs::read(data.secret_file()).unwrap();
+    drop(data);
+    std::fs::remove_file(base.path().join(CLUSTER)).unwrap();
+    let refused = Data::open(base.path(), "one", (3, 3), QUORUM).unwrap_err().to_string();
+    assert!(refused.contains("member-2") && refused.contains("from a copy"), "{refused}");
+    assert_eq!(std::fs::read(base.path().join("secret")).unwrap(), secret);
+    // What an attempt left that came to nothing is no hindrance.
+    std::fs::remove_dir_all(base.path().join("member-2")).unwrap();
+    Data::open(base.path(), "one", (3, 3), QUORUM).unwrap();
+}
+
+/// A second `up` on other ports marked the running cluster `disk-all` before it failed.
+#[test]
+fn i5_a_directory_in_use_is_refused_and_left_as_it_is() {
+    let base = tempfile::tempdir().unwrap();
+    let open = |durability| Data::open(base.path(), "one", (3, 3), durability);
+    let running = open(QUORUM).unwrap();
+    let file = base.path().join(CLUSTER);
+    let before = std::fs::read_to_string(&file).unwrap();
+    let refused = open(Durability::DiskAll).unwrap_err().to_string();
+    assert!(refused.contains("in use by another process"), "{refused}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), before);
+    drop(running);
+    open(Durability::DiskAll).unwrap();
+}
+
+#[test]
+fn i2_an_empty_seat_is_no_loss() {
+    let base = tempfile::tempdir().unwrap();
+    let mut data = Data::open(base.path(), "one", (3, 4), QUORUM).unwrap();
+    assert_eq!((data.members(), data.founders()), (4, 3));
+    data.founded().unwrap();
+    assert!(data.is_vacant(4) && !data.is_lost(4));
+    data.set_seat(4, Seat::Wanted).unwrap();
+    assert!(data.is_wanted(4));
+    data.set_seat(4, Seat::Taken).unwrap();
+    data.set_seat(2, Seat::Vacant).unwrap();
+    drop(data);
+    let data = Data::open(base.path(), "one", (4, 4), QUORUM).unwrap();
+    assert!(data.is_lost(4) && !data.is_lost(2) && data.is_vacant(2));
+}
+
+#[test]
+fn empty_seats_that_cannot_be_are_refused() {
+    let base = tempfile::tempdir().unwrap();
+    let open = |vacant: &str| {
+        let text = "version = 1\nname = \"one\"\nmembers = 3\nfounded = false\nvacant = ";
+        std::fs::write(base.path().join(CLUSTER), format!("{text}{vacant}\n")).unwrap();
+        Data::open(base.path(), "one", (3, 3), QUORUM)
+    };
+    for wrong in ["[4]", "[0]", "[1, 2, 3]", "[2, 3, 1, 1]"] {
+        let refused = open(wrong).unwrap_err().to_string();
+        assert!(refused.contains("cluster.toml: `vacant` names"), "{refused}");
+    }
+    assert_eq!(open("[2, 2]").unwrap().founders(), 2);
+}
+
+#[test]
+fn what_an_earlier_incarnation_left_is_put_aside_each_time() {
+    let base = tempfile::tempdir().unwrap();
+    let data = Data::open(base.path(), "one", (3, 3), QUORUM).unwrap();
+    assert_eq!(data.retire(1).unwrap(), None);
+    for n in 1..3 {
+        std::fs::create_dir(data.member(1)).unwrap();
+        std::fs::write(data.member(1).join("identity"), n.to_string()).unwrap();
+        let aside = data.retire(1).unwrap().expect("there was something");
+        assert!(aside.ends_with(format!("member-1.old-{n}")) && !data.member(1).exists());
+        assert_eq!(std::fs::read_to_string(aside.join("identity")).unwrap(), n.to_string());
+    }
+}

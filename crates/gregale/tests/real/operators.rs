@@ -1,0 +1,47 @@
+//! What two operators do at once, and what one leaves behind.
+
+use crate::support::{signal, start_on_disk as start};
+
+/// Both disks were put aside, and a majority was gone for good.
+#[test]
+fn two_replacements_at_once_leave_a_majority() {
+    let data = tempfile::tempdir().unwrap();
+    let mut cluster = start(data.path(), &[]);
+    let leader = cluster.leader();
+    let id = leader % 3 + 1;
+    let other = 6 - id - leader;
+    let ask = |verb, id: u16| cluster.cli(leader, &["GREGALE.MEMBER", verb, &id.to_string()]);
+    assert!(ask("RENEW", id).contains("begins a new incarnation"));
+    for refused in [ask("RENEW", other), ask("REMOVE", other), ask("RENEW", leader)] {
+        assert!(refused.contains("BUSY"), "{refused}");
+    }
+    cluster.wait_for(&format!("member {id} votes"));
+    assert_eq!(cluster.cli(other, &["SET", "k", "v"]), "OK");
+    assert_eq!(cluster.seat(other, other), ("voter".into(), 1));
+    assert_eq!(cluster.stop(), Some(0));
+}
+
+/// It was taken for one that had lost its disk, and let in again.
+#[test]
+fn a_member_that_was_dead_when_it_was_removed_stays_out() {
+    let data = tempfile::tempdir().unwrap();
+    let mut cluster = start(data.path(), &["--no-restart"]);
+    let leader = cluster.leader();
+    let id = leader % 3 + 1;
+    let other = 6 - id - leader;
+    signal(cluster.pid_of(id), "KILL");
+    cluster.wait_for("it stays dead");
+    let removed = cluster.member(other, &["remove", &id.to_string()]);
+    assert!(removed.status.success(), "{removed:?}");
+    cluster.wait_for(&format!("member {id} was removed and is not started again"));
+    assert_eq!(cluster.stop(), Some(0));
+    drop(cluster);
+    let own = data.path().join(format!("member-{id}"));
+    std::fs::remove_dir_all(&own).unwrap();
+    let mut cluster = start(data.path(), &[]);
+    assert_eq!(cluster.cli(other, &["SET", "k", "v"]), "OK");
+    assert_eq!(cluster.seat(other, id).0, "none");
+    let added = cluster.member(other, &["add"]);
+    assert!(added.status.success(), "{added:?}");
+    assert_eq!(cluster.stop(), Some(0));
+}
