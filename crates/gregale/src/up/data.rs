@@ -21,10 +21,13 @@
 //! - I5 one process at a time has it, `up` or `recover`: nothing of a running cluster is changed by
 //!   another that is told the same directory. By a lock on it, which goes with its holder.
 //! - I6 a secret that a disk was begun with is never written over: no cluster is begun where one is.
+//! - I7 the log means what it meant: a limit of memory decided which writes in it were refused, and
+//!   how the keyspace is cut decides what lies where, so a cluster keeps to those that it began
+//!   with.
 
 pub(crate) use super::directory::random_secret;
 use super::directory::{create_private, write_private};
-use crate::config::{Durability, Start};
+use crate::config::{Durability, Partitioning, Start};
 use crate::failure::{Failure, Outcome};
 use runtime::disk::LogDisk;
 use rustix::fs::{FlockOperation, flock};
@@ -59,6 +62,32 @@ struct Cluster {
     /// though nobody has them so far.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     wanted: Vec<u16>,
+    /// I7. Not said by clusters that were begun before it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    keyspace: Option<Keyspace>,
+}
+
+/// What the meaning of a log depends on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Keyspace {
+    /// Bytes; 0 is without a limit.
+    pub(super) maxmemory: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) partitions: Option<Partitioning>,
+}
+
+impl Keyspace {
+    /// How it is asked for.
+    fn flags(&self) -> String {
+        let limit = format!("--maxmemory {}", self.maxmemory);
+        match &self.partitions {
+            Some(Partitioning { n, order }) => {
+                format!("{limit} --partitions {n} --order {}", order.name())
+            }
+            None => limit,
+        }
+    }
 }
 
 /// Who has a seat.
@@ -142,6 +171,28 @@ impl Data {
         Ok(data)
     }
 
+    /// The cluster goes on with this, or begins with it (I7).
+    pub(super) fn keep_to(&mut self, keyspace: Keyspace) -> Outcome<()> {
+        match &self.cluster.keyspace {
+            Some(begun) if *begun == keyspace => Ok(()),
+            Some(begun) => Err(Failure::new(format_args!(
+                "{} holds a cluster that was begun with {}, and its log means something else \
+                 without: say that{}",
+                self.path.display(),
+                begun.flags(),
+                if begun.partitions.is_none() && keyspace.partitions.is_some() {
+                    ", and no --partitions"
+                } else {
+                    ""
+                },
+            ))),
+            None => {
+                self.cluster.keyspace = Some(keyspace);
+                self.write()
+            }
+        }
+    }
+
     /// Opens the cluster in `path`, whichever it is.
     pub(crate) fn open_any(path: &Path) -> Outcome<Data> {
         let file = path.join(CLUSTER);
@@ -197,8 +248,9 @@ impl Data {
         let name = name.into();
         let vacant = (u16::from(nodes) + 1..=u16::from(members)).collect();
         let founded = false;
-        let (version, wanted) = (VERSION, Vec::new());
-        let cluster = Cluster { version, name, members, founded, durability, vacant, wanted };
+        let (version, wanted, keyspace) = (VERSION, Vec::new(), None);
+        let cluster =
+            Cluster { version, name, members, founded, durability, vacant, wanted, keyspace };
         let data = Data { path: absolute(path)?, cluster, _lock: lock };
         data.write_first().inspect_err(|_| data.undo())?;
         Ok(data)

@@ -24,7 +24,7 @@ use crate::cli::UpArgs;
 use crate::config::{self, Config, FabricKind, Protocol, Start};
 use crate::failure::{Failure, Outcome};
 use base::NodeId;
-use data::{Data, Seat};
+use data::{Data, Keyspace, Seat};
 use directory::Directory;
 use member::{Member, State};
 use region::Region;
@@ -93,6 +93,8 @@ pub(crate) fn run(args: &UpArgs) -> Outcome {
         .map(|path| {
             let members = (args.nodes, args.seats());
             let mut data = Data::open(&path, &args.cluster, members, args.durability())?;
+            let (maxmemory, partitions) = (args.maxmemory, args.partitioning());
+            data.keep_to(Keyspace { maxmemory, partitions })?;
             // Multicast's disks are another thing.
             if args.partitions.is_none() {
                 data.look_for_entries()?;

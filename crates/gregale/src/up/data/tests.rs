@@ -183,3 +183,29 @@ fn what_an_earlier_incarnation_left_is_put_aside_each_time() {
         assert_eq!(std::fs::read_to_string(aside.join("identity")).unwrap(), n.to_string());
     }
 }
+
+#[test]
+fn i7_a_log_is_not_read_under_another_limit_or_in_other_parts() {
+    let base = tempfile::tempdir().unwrap();
+    let keep = |maxmemory, partitions| {
+        let mut data = Data::open(base.path(), "one", (3, 3), QUORUM).unwrap();
+        data.keep_to(Keyspace { maxmemory, partitions }).map_err(|error| error.to_string())
+    };
+    keep(5000, None).unwrap();
+    keep(5000, None).unwrap();
+    assert!(keep(0, None).unwrap_err().contains("--maxmemory 5000"));
+    let parts = Partitioning { n: 2, order: crate::config::Order::Linearizable };
+    assert!(keep(5000, Some(parts)).unwrap_err().contains("no --partitions"));
+
+    let other = tempfile::tempdir().unwrap();
+    let keep = |partitions| {
+        let mut data = Data::open(other.path(), "one", (3, 3), QUORUM).unwrap();
+        let kept = data.keep_to(Keyspace { maxmemory: 0, partitions });
+        kept.map_err(|error| error.to_string())
+    };
+    keep(Some(parts)).unwrap();
+    keep(Some(parts)).unwrap();
+    let said = "--maxmemory 0 --partitions 2 --order linearizable";
+    assert!(keep(None).unwrap_err().contains(said));
+    assert!(keep(Some(Partitioning { n: 3, ..parts })).unwrap_err().contains(said));
+}
