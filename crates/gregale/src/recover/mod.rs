@@ -39,9 +39,9 @@ const NEW_SECRET: &str = "recovered.secret";
 
 /// `gregale recover`
 pub(crate) fn run(args: &RecoverArgs) -> Outcome {
-    let data = Data::open_any(&args.directory)?;
+    let mut data = Data::open_any(&args.directory)?;
     if let Some(id) = interrupted(&data)? {
-        finish(&data, id)?;
+        finish(&mut data, id)?;
         return Ok(done(&data, id));
     }
     let survivors = Survivors::find(&data, &args.without)?;
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &RecoverArgs) -> Outcome {
     outln!("\n{}", best.what_may_be_lost);
     confirm(args.yes_i_may_lose.as_deref())?;
     prepare(&data, &mut best, args.maxmemory)?;
-    finish(&data, best.id)?;
+    finish(&mut data, best.id)?;
     Ok(done(&data, best.id))
 }
 
@@ -123,7 +123,7 @@ fn interrupted(data: &Data) -> Outcome<Option<u16>> {
 }
 
 /// Puts the old disks aside and the new one in its place (I2, I4): each step can be done again.
-fn finish(data: &Data, id: u16) -> Outcome<()> {
+fn finish(data: &mut Data, id: u16) -> Outcome<()> {
     let (new, own) = (data.path().join(NEW), data.member(id));
     let rename = |from: &Path, to: &Path| {
         std::fs::rename(from, to).map_err(|error| {
@@ -144,6 +144,7 @@ fn finish(data: &Data, id: u16) -> Outcome<()> {
         rename(&new, &own)?;
     }
     data.sync()?;
+    data.recovered()?;
     data.remove_durably(INTENT)
 }
 
@@ -207,17 +208,34 @@ mod tests {
         ];
         for n_done in 0..steps.len() {
             let base = tempfile::tempdir().unwrap();
-            let data = prepared(base.path());
+            let mut data = prepared(base.path());
             steps[..n_done].iter().for_each(|step| step(base.path()));
             assert!(is_interrupted(base.path()), "{n_done}");
             let id = interrupted(&data).unwrap().expect("a file says so");
-            finish(&data, id).unwrap();
+            finish(&mut data, id).unwrap();
             is_finished(base.path());
         }
         let base = tempfile::tempdir().unwrap();
         prepared(base.path());
         steps.iter().for_each(|step| step(base.path()));
         is_finished(base.path());
+    }
+
+    /// What `cluster.toml` says after a recovery, if before it said `words`.
+    fn recovered(words: &str) -> String {
+        let base = tempfile::tempdir().unwrap();
+        prepared(base.path());
+        let cluster = format!("version = 1\nname = \"x\"\nmembers = 3\n{words}\n");
+        std::fs::write(base.path().join("cluster.toml"), cluster).unwrap();
+        finish(&mut Data::open_any(base.path()).unwrap(), 2).unwrap();
+        read(base.path(), "cluster.toml")
+    }
+
+    // Else `up` would have the other members found a cluster, and what was recovered lose to it.
+    #[test]
+    fn after_a_recovery_nobody_is_a_founder() {
+        let after = recovered("founded = false");
+        assert!(after.contains("founded = true"), "{after}");
     }
 
     // I5

@@ -176,6 +176,12 @@ impl Data {
         self.write()
     }
 
+    /// What was recovered is the cluster now: nobody may be founded beside it (I2).
+    pub(crate) fn recovered(&mut self) -> Outcome<()> {
+        self.cluster.founded = true;
+        self.write()
+    }
+
     fn write(&self) -> Outcome<()> {
         let text = toml::to_string(&self.cluster)
             .map_err(|error| Failure::new(format_args!("cannot describe the cluster: {error}")))?;
