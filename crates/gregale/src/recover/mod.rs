@@ -144,7 +144,7 @@ fn finish(data: &mut Data, id: u16) -> Outcome<()> {
         rename(&new, &own)?;
     }
     data.sync()?;
-    data.recovered()?;
+    data.recovered(id)?;
     data.remove_durably(INTENT)
 }
 
@@ -236,6 +236,12 @@ mod tests {
     fn after_a_recovery_nobody_is_a_founder() {
         let after = recovered("founded = false");
         assert!(after.contains("founded = true"), "{after}");
+    }
+
+    #[test]
+    fn a_removed_member_that_is_recovered_has_its_seat_again() {
+        let after = recovered("founded = true\nvacant = [2, 3]");
+        assert!(after.contains("vacant = [3]"), "{after}");
     }
 
     // I5

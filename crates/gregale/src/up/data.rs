@@ -176,9 +176,11 @@ impl Data {
         self.write()
     }
 
-    /// What was recovered is the cluster now: nobody may be founded beside it (I2).
-    pub(crate) fn recovered(&mut self) -> Outcome<()> {
+    /// What `member` holds is the cluster now: nobody may be founded beside it, and it has its seat
+    /// (I2).
+    pub(crate) fn recovered(&mut self, member: u16) -> Outcome<()> {
         self.cluster.founded = true;
+        self.cluster.vacant.retain(|other| *other != member);
         self.write()
     }
 
