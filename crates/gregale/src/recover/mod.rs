@@ -14,6 +14,7 @@
 //!   anything is put aside, and a file says so.
 //! - I5 only words change anything: without them the command shows, and refuses.
 
+mod claims;
 mod survivors;
 
 use crate::cli::RecoverArgs;

@@ -1,8 +1,9 @@
 //! What is left of a cluster, disk by disk, and which of it is best.
 
+use super::claims::{Claims, Gone};
 use crate::failure::{Failure, Outcome};
 use crate::up::data::Data;
-use base::{Ballot, MemberSet, NodeId, Rank, majority};
+use base::{Ballot, NodeId, Prefix, Rank};
 use proto::durable::Members;
 use runtime::offline::{Survivor, Useless};
 use std::fmt::Write;
@@ -93,25 +94,30 @@ impl Survivors {
         newest.map(|(id, _)| id)
     }
 
-    /// Who voted, by the newest log that is left.
-    fn members(&self) -> Option<Members> {
+    /// Who voted, by the newest log that is left: it holds all that is decided and on a disk here.
+    fn claims(&self) -> Option<Claims> {
         let best = self.best()?;
         let (_, survivor) = self.whole().find(|(id, _)| *id == best)?;
-        survivor.holding().configuration.map(|of| of.members)
+        let holding = survivor.holding();
+        // A snapshot is made of what is decided, and no log begins behind one.
+        let decided = self.whole().filter_map(|(_, survivor)| survivor.snapshot()).max();
+        let newest = holding.configuration?;
+        Some(Claims::new(&newest, holding.before, decided.unwrap_or(Prefix::ZERO)))
     }
 
     /// For people: what each holds.
     pub(super) fn table(&self) -> String {
         let best = self.best();
-        let members = self.members();
+        let claims = self.claims();
         let mut text = format!(
             "{:<4}{:<12}{:<16}{:<10}{:<22}{:<12}\n",
             "id", "membership", "incarnation", "ballot", "slots in the log", "snapshot"
         );
         for (found, id) in self.found.iter().zip(1..) {
-            let vote = match (&members, Rank::of_member(NodeId(id))) {
-                (Some(of), Some(rank)) if of.voters.contains(rank) => "voter",
-                (Some(of), Some(rank)) if of.learners.contains(rank) => "learner",
+            let vote = match (&claims, Rank::of_member(NodeId(id))) {
+                (Some(of), Some(rank)) if of.newest().voters.contains(rank) => "voter",
+                (Some(of), Some(rank)) if of.newest().learners.contains(rank) => "learner",
+                (Some(of), Some(rank)) if of.is_leaving(rank) => "leaving",
                 (Some(_), _) => "none",
                 (None, _) => "?",
             };
@@ -152,17 +158,17 @@ impl Survivors {
                  or say --without {id} to go on without it"
             )));
         }
-        let members = self.members().ok_or_else(|| {
+        let claims = self.claims().ok_or_else(|| {
             Failure::new("no log that is left says who took part: restore a backup instead")
         })?;
-        let left = self.voters_left(&members);
-        let needed = majority(members.voters.len());
-        if left.len() >= needed {
+        let is_left = |of: &Members, rank| self.is_left(of, rank);
+        if claims.majority_is_left(is_left, |rank| self.has_change_of(best, rank)) {
+            let voters = claims.newest().voters;
+            let (n, here) = (voters.len(), voters.iter().filter(|r| is_left(claims.newest(), *r)));
             return Err(Failure::new(format_args!(
-                "a majority is left ({} of {} voters): `gregale up` goes on with it and loses \
+                "a majority is left ({} of {n} voters): `gregale up` goes on with it and loses \
                  nothing; there is nothing to recover",
-                left.len(),
-                members.voters.len()
+                here.count()
             )));
         }
         if let Some(wanted) = wanted.filter(|wanted| *wanted != best) {
@@ -171,7 +177,7 @@ impl Survivors {
                  --without {best} if its disk is not to be used"
             )));
         }
-        let what_may_be_lost = self.what_may_be_lost(best, &members, left);
+        let what_may_be_lost = self.what_may_be_lost(best, &claims);
         let promised = self.whole().map(|(_, survivor)| survivor.holding().promised);
         let promised_by_any = promised.max().unwrap_or_default();
         let at = usize::from(best) - 1;
@@ -192,18 +198,25 @@ impl Survivors {
         })
     }
 
-    /// Voters whose disks are here, in the incarnation that votes.
-    fn voters_left(&self, members: &Members) -> MemberSet {
-        let here = self.whole().filter_map(|(id, survivor)| {
-            let rank = Rank::of_member(NodeId(id))?;
-            let is_it = survivor.holding().incarnation == members.incarnation(rank);
-            (is_it && members.voters.contains(rank)).then_some(rank)
-        });
-        here.collect()
+    /// Whether the disk at `rank` is here, in the incarnation that votes by `members`.
+    fn is_left(&self, members: &Members, rank: Rank) -> bool {
+        self.whole().any(|(id, survivor)| {
+            Rank::of_member(NodeId(id)) == Some(rank)
+                && survivor.holding().incarnation == members.incarnation(rank)
+        })
     }
 
-    fn what_may_be_lost(&self, best: u16, members: &Members, left: MemberSet) -> String {
-        let gone = members.voters.difference(left);
+    /// Whether the log at `rank` has the change of members that is the newest in that of `best`.
+    fn has_change_of(&self, best: u16, rank: Rank) -> bool {
+        let newest = |id: u16| {
+            let (_, survivor) = self.whole().find(|(other, _)| *other == id)?;
+            survivor.holding().configuration.map(|of| (of.at, of.members))
+        };
+        newest(rank.member().0) == newest(best)
+    }
+
+    fn what_may_be_lost(&self, best: u16, claims: &Claims) -> String {
+        let (gone, how) = claims.gone(|of, rank| self.is_left(of, rank));
         let names: Vec<String> = gone.iter().map(|rank| rank.member().to_string()).collect();
         let names = names.join(", ");
         let (end, kept) = self
@@ -211,17 +224,25 @@ impl Survivors {
             .find(|(id, _)| *id == best)
             .map(|(_, of)| (of.holding().end.0, of.snapshot().map_or(0, |at| at.0)))
             .unwrap_or_default();
-        let lost = if gone.len() >= majority(members.voters.len()) {
-            format!(
+        let lost = match how {
+            Gone::WasMajority => format!(
                 "MAY BE LOST: every write that was acknowledged on the disks of members {names} \
                  alone. They were a majority, so there may be any number of them, and nothing that \
                  is left can tell."
-            )
-        } else {
-            format!(
-                "Members {names} alone were no majority: every acknowledged write is on a disk \
-                 that is left, and member {best} has it."
-            )
+            ),
+            Gone::MayHaveBeen => format!(
+                "MAY BE LOST: every write that was acknowledged on the disks of members {names} \
+                 alone. A change of members may have been under way, and by the members before it, \
+                 or by those after it, they were a majority: there may be any number of such \
+                 writes, and nothing that is left can tell."
+            ),
+            // They were half, and half of the others may have become a majority by a change.
+            Gone::WasNone => format!(
+                "Members {names} alone were no majority: member {best} has every write that was \
+                 acknowledged while that was so.\n\
+                 MAY BE LOST: what was acknowledged after a change of the members that no disk \
+                 which is left has heard of."
+            ),
         };
         format!(
             "Member {best} is kept with everything that its log holds, slots below {end}.\n\
