@@ -146,18 +146,19 @@ impl Survivors {
     /// The one to go on with: the best, which is the `wanted` one if one is. Refuses what I1 of the
     /// module above forbids.
     pub(super) fn choose(mut self, wanted: Option<u16>) -> Outcome<Left> {
-        let Some(best) = self.best() else {
-            return Err(Failure::new(
-                "no disk is left that holds anything: nothing can be recovered; `gregale restore` \
-                 writes a backup into a new cluster",
-            ));
-        };
+        // First: what cannot be read is not gone.
         if let Some((id, why)) = self.unread() {
             return Err(Failure::new(format_args!(
                 "member {id} may hold more than the others, and cannot be read ({why}): mend it, \
                  or say --without {id} to go on without it"
             )));
         }
+        let Some(best) = self.best() else {
+            return Err(Failure::new(
+                "no disk is left that holds anything: nothing can be recovered; `gregale restore` \
+                 writes a backup into a new cluster",
+            ));
+        };
         let claims = self.claims().ok_or_else(|| {
             Failure::new("no log that is left says who took part: restore a backup instead")
         })?;
@@ -250,5 +251,35 @@ impl Survivors {
              MAY APPEAR: writes in slots {kept} to {end} that nobody was told the outcome of. They \
              become real."
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    /// A stopped cluster of three without a disk.
+    fn cluster(path: &Path) -> Data {
+        let text = "version = 1\nname = \"x\"\nmembers = 3\nfounded = true\n";
+        std::fs::write(path.join("cluster.toml"), text).unwrap();
+        Data::open_any(path).unwrap()
+    }
+
+    /// Member 1 has nothing but `file`.
+    fn left_with(file: &str, content: &[u8]) -> (String, String) {
+        let base = tempfile::tempdir().unwrap();
+        let data = cluster(base.path());
+        std::fs::create_dir(data.member(1)).unwrap();
+        std::fs::write(data.member(1).join(file), content).unwrap();
+        let found = Survivors::find(&data, &[]).unwrap();
+        (found.table(), found.choose(None).err().expect("nothing is whole").to_string())
+    }
+
+    #[test]
+    fn a_disk_that_cannot_be_read_is_not_said_to_be_gone() {
+        let (table, refused) = left_with("identity", b"garbage");
+        assert!(table.contains("of no use"), "{table}");
+        assert!(refused.contains("cannot be read") && refused.contains("--without 1"), "{refused}");
     }
 }
