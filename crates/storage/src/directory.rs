@@ -169,7 +169,7 @@ impl Directory {
 
     /// Opens a directory, whosever it is: [`Directory::identity`] says.
     pub fn open_any(path: &Path) -> Result<Directory, DirectoryError> {
-        let (media, identity, log) = peek(path)?;
+        let (media, identity, log) = peek(path, Os::new)?;
         let has_log = log::exists(&media);
         if !has_log.map_err(|error| DirectoryError::Io { path: path.to_owned(), error })? {
             return Err(DirectoryError::NoLog(path.to_owned()));
@@ -206,12 +206,15 @@ fn begin<M: Media>(media: &M, identity: &Identity, log: u64) -> io::Result<()> {
 }
 
 /// Reads whose directory it is, without opening it.
-pub(crate) fn peek(path: &Path) -> Result<(Os, Identity, u64), DirectoryError> {
+pub(crate) fn peek(
+    path: &Path,
+    media: impl FnOnce(&Path) -> io::Result<Os>,
+) -> Result<(Os, Identity, u64), DirectoryError> {
     let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound => DirectoryError::NoIdentity(path.to_owned()),
         _ => DirectoryError::Io { path: path.to_owned(), error },
     };
-    let media = Os::new(path).map_err(failed)?;
+    let media = media(path).map_err(failed)?;
     let bytes = std::fs::read(path.join(NAME)).map_err(failed)?;
     let (identity, log) =
         decode(&bytes).map_err(|why| DirectoryError::Damaged { path: path.to_owned(), why })?;
