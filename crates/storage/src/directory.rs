@@ -80,6 +80,12 @@ pub enum DirectoryError {
          member, or restore the directory from a backup"
     )]
     NoLog(PathBuf),
+    /// It has a log and no identity.
+    #[error(
+        "{0} holds a log and no file `identity`, so that nobody can tell whose it is: replace the \
+         member, or name an empty directory"
+    )]
+    NoOwner(PathBuf),
     /// The first segment of its log cannot be made.
     #[error(transparent)]
     Log(#[from] OpenError),
@@ -136,6 +142,9 @@ impl Directory {
                 UNFINISHED | LOCK | "lost+found" => {}
                 // Judged by `log::begin`: it may hold records.
                 segment if segment.starts_with("log-") || segment == "log.next" => {}
+                snapshot if snapshot.starts_with("snapshot-") => {
+                    return Err(DirectoryError::NoOwner(path.to_owned()));
+                }
                 // I3.
                 _ => return Err(DirectoryError::NotEmpty { path: path.to_owned(), name }),
             }
@@ -145,8 +154,7 @@ impl Directory {
         let log = std::hash::RandomState::new().build_hasher().finish();
         // I2: before the identity, so that an identity without a log is known to have lost it.
         if log::begin(&media, &Options::default(), log)? {
-            let name = "a log".to_owned();
-            return Err(DirectoryError::NotEmpty { path: path.to_owned(), name });
+            return Err(DirectoryError::NoOwner(path.to_owned()));
         }
         begin(&media, identity, log).map_err(failed)?;
         // The directory's own name is durable only through its parent.
@@ -203,6 +211,17 @@ fn begin<M: Media>(media: &M, identity: &Identity, log: u64) -> io::Result<()> {
     media.sync(&file)?;
     media.rename(UNFINISHED, NAME)?;
     media.sync_dir()
+}
+
+/// Whether files of a member are there, whoever it is: then a directory without an identity has
+/// lost it.
+pub fn holds_member_files(path: &Path) -> io::Result<bool> {
+    let is_ours = |name: &String| name.starts_with("log-") || name.starts_with("snapshot-");
+    match Os::reading(path).and_then(|media| media.list()) {
+        Ok(names) => Ok(names.iter().any(is_ours)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// Reads whose directory it is, without opening it.
@@ -339,7 +358,7 @@ mod tests {
         std::fs::write(&segment, &bytes).unwrap();
         std::fs::remove_file(dir.path().join(NAME)).unwrap();
         let refused = Directory::create(dir.path(), &ME);
-        assert!(matches!(refused, Err(DirectoryError::NotEmpty { .. })), "{refused:?}");
+        assert!(matches!(refused, Err(DirectoryError::NoOwner(_))), "{refused:?}");
         assert!(std::fs::read(&segment).unwrap() == bytes);
     }
 

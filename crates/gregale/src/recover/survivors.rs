@@ -8,7 +8,7 @@ use proto::durable::Members;
 use runtime::offline::{Survivor, Useless};
 use std::fmt::Write;
 use storage::Directory;
-use storage::directory::DirectoryError;
+use storage::directory::{self, DirectoryError};
 
 /// One member's directory.
 enum Found {
@@ -59,7 +59,13 @@ impl Survivors {
         let path = data.member(id);
         let directory = match Directory::open_any(&path) {
             Ok(directory) => directory,
-            Err(DirectoryError::NoIdentity(_)) => return Ok(Found::Gone),
+            Err(DirectoryError::NoIdentity(_)) => {
+                return Ok(match directory::holds_member_files(&path) {
+                    Ok(false) => Found::Gone,
+                    Ok(true) => Found::Useless(DirectoryError::NoOwner(path).to_string()),
+                    Err(error) => Found::Useless(format!("{}: {error}", path.display())),
+                });
+            }
             Err(error @ DirectoryError::InUse(_)) => {
                 return Err(Failure::new(format_args!(
                     "{error}: recovery is for a stopped cluster"
@@ -281,5 +287,16 @@ mod tests {
         let (table, refused) = left_with("identity", b"garbage");
         assert!(table.contains("of no use"), "{table}");
         assert!(refused.contains("cannot be read") && refused.contains("--without 1"), "{refused}");
+    }
+
+    #[test]
+    fn a_log_that_lost_its_identity_is_not_said_to_be_no_data() {
+        for file in ["log-00000000", "snapshot-0000000000000007"] {
+            let (table, refused) = left_with(file, b"anything");
+            assert!(table.contains("of no use") && table.contains("identity"), "{table}");
+            assert!(refused.contains("--without 1"), "{refused}");
+        }
+        let (_, refused) = left_with("lost+found", b"");
+        assert!(refused.contains("no disk is left"), "{refused}");
     }
 }
