@@ -77,7 +77,7 @@ pub enum DirectoryError {
     /// It has an identity and no log.
     #[error(
         "{0} has lost its log (no file log-*), and with it what this member promised: replace the \
-         member, or restore the directory from a backup"
+         member (an older copy of its directory knows less of that than it must)"
     )]
     NoLog(PathBuf),
     /// It has a log and no identity.
@@ -98,9 +98,7 @@ pub enum DirectoryError {
         name: String,
     },
     /// The identity cannot be believed.
-    #[error(
-        "{path}/identity is damaged: {why}. Replace this member, or restore the file from a backup"
-    )]
+    #[error("{path}/identity is damaged: {why}. Replace this member")]
     Damaged {
         /// The directory.
         path: PathBuf,
@@ -335,6 +333,16 @@ mod tests {
         std::fs::write(dir.path().join(NAME), &bytes).unwrap();
         let damaged = Directory::open(dir.path(), &ME);
         assert!(matches!(damaged, Err(DirectoryError::Damaged { .. })), "{damaged:?}");
+    }
+
+    #[test]
+    fn nobody_is_told_to_put_a_copy_back() {
+        let path = PathBuf::from("/d");
+        let why = "x".to_owned();
+        let errors = [DirectoryError::NoLog(path.clone()), DirectoryError::Damaged { path, why }];
+        for text in errors.map(|error| error.to_string()) {
+            assert!(text.contains("eplace") && !text.contains("restore"), "{text}");
+        }
     }
 
     #[test]
