@@ -384,7 +384,7 @@ pub(crate) enum LogCommand {
     gregale log inspect /var/lib/gregale/member-2 --records   one member, record by record\n\n\
     It only reads; a directory in use shows a moment of it.\n\
     Exit code 0: intact, or with a torn end, which is cut when the member starts; 1: something is\n\
-    damaged, and named; 2: the directory is none, or cannot be read.")]
+    damaged, and named; 2: a directory is none, or cannot be read (the others are shown).")]
 pub(crate) struct LogInspectArgs {
     /// A member's directory, or that of a cluster.
     #[arg(value_name = "DIR")]

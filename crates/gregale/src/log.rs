@@ -2,13 +2,15 @@
 //!
 //! - I1 it only reads. A directory in use shows a moment of it.
 //! - I2 exit code 1 if and only if something that was durable is not intact; a torn end is not.
+//! - I3 one member that cannot be described hides no other.
 
 use crate::cli::{Format, LogInspectArgs};
 use crate::failure::{Failure, Outcome};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use storage::inspect::{self, Description, Detail, Ending};
+use storage::directory::{DirectoryError, holds_member_files};
+use storage::inspect::{self, Description, Detail, Ending, InspectError};
 
 /// All that was named. The names are an interface: additions only.
 #[derive(Debug, Serialize)]
@@ -16,6 +18,8 @@ struct Report {
     members: Vec<Member>,
     /// All damage, a line each.
     damaged: Vec<String>,
+    /// What cannot be read, a line each.
+    unread: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -77,30 +81,74 @@ struct Record {
 /// Describes a member's directory, or all of a cluster's.
 pub(crate) fn inspect(args: &LogInspectArgs) -> Outcome {
     let detail = if args.records { Detail::Records } else { Detail::Segments };
-    let mut found = Vec::new();
-    for path in members_of(&args.directory)? {
-        found.push(inspect::inspect(&path, detail).map_err(Failure::new)?);
-    }
-    let damaged: Vec<String> =
-        found.iter().flat_map(Description::damages).map(str::to_owned).collect();
+    let Look { found, damaged, nameless, unread } = look(&args.directory, detail)?;
     let is_damaged = !damaged.is_empty();
+    let silent = Failure::new(format_args!("not everything was read: {}", unread.join("; ")));
+    let is_read = unread.is_empty();
     match args.format {
         Format::Table => {
-            let texts: Vec<String> = found.iter().map(Description::to_string).collect();
-            out!("{}", texts.join("\n"));
+            let damaged = nameless.iter().map(|line| format!("DAMAGED: {line}\n"));
+            let unread = unread.iter().map(|line| format!("NOT READ: {line}\n"));
+            let texts = found.iter().map(Description::to_string).chain(damaged).chain(unread);
+            out!("{}", texts.collect::<Vec<_>>().join("\n"));
         }
         Format::Json => {
-            let report = Report { members: found.iter().map(member).collect(), damaged };
+            let members = found.iter().map(member).collect();
+            let report = Report { members, damaged, unread };
             let text = serde_json::to_string(&report).map_err(Failure::new)?;
             outln!("{text}");
         }
     }
-    Ok(ExitCode::from(u8::from(is_damaged))) // I2
+    // I2
+    if is_damaged || is_read { Ok(ExitCode::from(u8::from(is_damaged))) } else { Err(silent) }
+}
+
+/// What was found of each member.
+#[derive(Debug, Default)]
+struct Look {
+    found: Vec<Description>,
+    /// All damage, a line each.
+    damaged: Vec<String>,
+    /// Of it, that of members which cannot be described.
+    nameless: Vec<String>,
+    /// What cannot be read, and so not judged.
+    unread: Vec<String>,
+}
+
+fn look(directory: &Path, detail: Detail) -> Outcome<Look> {
+    let mut look = Look::default();
+    for path in members_of(directory)? {
+        match inspect::inspect(&path, detail) {
+            Ok(description) => {
+                look.damaged.extend(description.damages().map(str::to_owned));
+                look.found.push(description);
+            }
+            // I3
+            Err(InspectError::Directory(error)) if is_damage(&error) => {
+                let line = match error {
+                    DirectoryError::NoIdentity(path) => DirectoryError::NoOwner(path),
+                    error => error,
+                };
+                look.damaged.push(line.to_string());
+                look.nameless.push(line.to_string());
+            }
+            Err(error) => look.unread.push(error.to_string()),
+        }
+    }
+    Ok(look)
+}
+
+/// Whether a directory is a member's that does not know any more whose it is.
+fn is_damage(error: &DirectoryError) -> bool {
+    match error {
+        DirectoryError::NoIdentity(path) => holds_member_files(path).unwrap_or(false),
+        error => matches!(error, DirectoryError::Damaged { .. }),
+    }
 }
 
 /// A member's own directory, or those of a cluster's members in order.
 fn members_of(path: &Path) -> Outcome<Vec<PathBuf>> {
-    if path.join("identity").exists() {
+    if path.join("identity").exists() || holds_member_files(path).unwrap_or(false) {
         return Ok(vec![path.to_owned()]);
     }
     let entries = std::fs::read_dir(path)
@@ -110,7 +158,7 @@ fn members_of(path: &Path) -> Outcome<Vec<PathBuf>> {
         .filter_map(|entry| {
             let name = entry.file_name().into_string().ok()?;
             let number = name.strip_prefix("member-")?.parse().ok()?;
-            entry.path().is_dir().then(|| (number, entry.path()))
+            Some((number, entry.path()))
         })
         .collect();
     members.sort();
@@ -171,5 +219,45 @@ fn member(it: &Description) -> Member {
         ends_at: it.ends_at.clone(),
         ending,
         why,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::{Incarnation, NodeId};
+    use storage::{Directory, Identity};
+
+    fn begin(path: &Path, node: u16) {
+        let identity = Identity { cluster: 7, node: NodeId(node), incarnation: Incarnation(1) };
+        drop(Directory::create(path, &identity).unwrap());
+    }
+
+    #[test]
+    fn one_member_that_cannot_be_described_hides_no_other() {
+        let base = tempfile::tempdir().unwrap();
+        let of = |n: u16| base.path().join(format!("member-{n}"));
+        for n in [1, 2, 4] {
+            begin(&of(n), n);
+        }
+        std::fs::write(of(1).join("identity"), "garbage").unwrap();
+        std::fs::remove_file(of(2).join("identity")).unwrap();
+        std::fs::write(of(3), "a file").unwrap();
+        let look = look(base.path(), Detail::Segments).unwrap();
+        let nodes: Vec<u16> = look.found.iter().map(|it| it.identity.node.0).collect();
+        assert_eq!(nodes, [4]);
+        let [one, two] = &look.damaged[..] else { panic!("{look:?}") };
+        assert!(one.contains("member-1/identity is damaged"), "{one}");
+        assert!(two.contains("member-2") && two.contains("identity"), "{two}");
+        let [three] = &look.unread[..] else { panic!("{look:?}") };
+        assert!(three.contains("member-3"), "{three}");
+    }
+
+    #[test]
+    fn a_member_that_lost_its_identity_is_a_member() {
+        let base = tempfile::tempdir().unwrap();
+        begin(base.path(), 1);
+        std::fs::remove_file(base.path().join("identity")).unwrap();
+        assert_eq!(look(base.path(), Detail::Segments).unwrap().damaged.len(), 1);
     }
 }

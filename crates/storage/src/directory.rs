@@ -77,9 +77,15 @@ pub enum DirectoryError {
     /// It has an identity and no log.
     #[error(
         "{0} has lost its log (no file log-*), and with it what this member promised: replace the \
-         member, or restore the directory from a backup"
+         member (an older copy of its directory knows less of that than it must)"
     )]
     NoLog(PathBuf),
+    /// It has a log and no identity.
+    #[error(
+        "{0} holds a log and no file `identity`, so that nobody can tell whose it is: replace the \
+         member, or name an empty directory"
+    )]
+    NoOwner(PathBuf),
     /// The first segment of its log cannot be made.
     #[error(transparent)]
     Log(#[from] OpenError),
@@ -92,9 +98,7 @@ pub enum DirectoryError {
         name: String,
     },
     /// The identity cannot be believed.
-    #[error(
-        "{path}/identity is damaged: {why}. Replace this member, or restore the file from a backup"
-    )]
+    #[error("{path}/identity is damaged: {why}. Replace this member")]
     Damaged {
         /// The directory.
         path: PathBuf,
@@ -136,6 +140,9 @@ impl Directory {
                 UNFINISHED | LOCK | "lost+found" => {}
                 // Judged by `log::begin`: it may hold records.
                 segment if segment.starts_with("log-") || segment == "log.next" => {}
+                snapshot if snapshot.starts_with("snapshot-") => {
+                    return Err(DirectoryError::NoOwner(path.to_owned()));
+                }
                 // I3.
                 _ => return Err(DirectoryError::NotEmpty { path: path.to_owned(), name }),
             }
@@ -145,8 +152,7 @@ impl Directory {
         let log = std::hash::RandomState::new().build_hasher().finish();
         // I2: before the identity, so that an identity without a log is known to have lost it.
         if log::begin(&media, &Options::default(), log)? {
-            let name = "a log".to_owned();
-            return Err(DirectoryError::NotEmpty { path: path.to_owned(), name });
+            return Err(DirectoryError::NoOwner(path.to_owned()));
         }
         begin(&media, identity, log).map_err(failed)?;
         // The directory's own name is durable only through its parent.
@@ -169,7 +175,7 @@ impl Directory {
 
     /// Opens a directory, whosever it is: [`Directory::identity`] says.
     pub fn open_any(path: &Path) -> Result<Directory, DirectoryError> {
-        let (media, identity, log) = peek(path)?;
+        let (media, identity, log) = peek(path, Os::new)?;
         let has_log = log::exists(&media);
         if !has_log.map_err(|error| DirectoryError::Io { path: path.to_owned(), error })? {
             return Err(DirectoryError::NoLog(path.to_owned()));
@@ -205,13 +211,27 @@ fn begin<M: Media>(media: &M, identity: &Identity, log: u64) -> io::Result<()> {
     media.sync_dir()
 }
 
+/// Whether files of a member are there, whoever it is: then a directory without an identity has
+/// lost it.
+pub fn holds_member_files(path: &Path) -> io::Result<bool> {
+    let is_ours = |name: &String| name.starts_with("log-") || name.starts_with("snapshot-");
+    match Os::reading(path).and_then(|media| media.list()) {
+        Ok(names) => Ok(names.iter().any(is_ours)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// Reads whose directory it is, without opening it.
-pub(crate) fn peek(path: &Path) -> Result<(Os, Identity, u64), DirectoryError> {
+pub(crate) fn peek(
+    path: &Path,
+    media: impl FnOnce(&Path) -> io::Result<Os>,
+) -> Result<(Os, Identity, u64), DirectoryError> {
     let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound => DirectoryError::NoIdentity(path.to_owned()),
         _ => DirectoryError::Io { path: path.to_owned(), error },
     };
-    let media = Os::new(path).map_err(failed)?;
+    let media = media(path).map_err(failed)?;
     let bytes = std::fs::read(path.join(NAME)).map_err(failed)?;
     let (identity, log) =
         decode(&bytes).map_err(|why| DirectoryError::Damaged { path: path.to_owned(), why })?;
@@ -316,6 +336,16 @@ mod tests {
     }
 
     #[test]
+    fn nobody_is_told_to_put_a_copy_back() {
+        let path = PathBuf::from("/d");
+        let why = "x".to_owned();
+        let errors = [DirectoryError::NoLog(path.clone()), DirectoryError::Damaged { path, why }];
+        for text in errors.map(|error| error.to_string()) {
+            assert!(text.contains("eplace") && !text.contains("restore"), "{text}");
+        }
+    }
+
+    #[test]
     fn i2_a_directory_that_lost_its_log_is_not_taken_for_a_new_one() {
         let dir = tempfile::tempdir().unwrap();
         drop(Directory::create(dir.path(), &ME).unwrap());
@@ -336,7 +366,7 @@ mod tests {
         std::fs::write(&segment, &bytes).unwrap();
         std::fs::remove_file(dir.path().join(NAME)).unwrap();
         let refused = Directory::create(dir.path(), &ME);
-        assert!(matches!(refused, Err(DirectoryError::NotEmpty { .. })), "{refused:?}");
+        assert!(matches!(refused, Err(DirectoryError::NoOwner(_))), "{refused:?}");
         assert!(std::fs::read(&segment).unwrap() == bytes);
     }
 

@@ -143,7 +143,7 @@ impl Description {
 /// # Errors
 /// When it is no member's directory, or cannot be read.
 pub fn inspect(path: &Path, detail: Detail) -> Result<Description, InspectError> {
-    let (media, identity, log) = directory::peek(path)?;
+    let (media, identity, log) = directory::peek(path, Os::reading)?;
     let list = |e| InspectError::List(media.place(), e);
     let slots = snapshot::list(&media).map_err(list)?;
     let snapshots = slots.into_iter().filter_map(|slot| snapshot_file(&media, slot)).collect();

@@ -8,7 +8,7 @@ use crate::resp::{Connection, Value, refused, unanswered};
 use kv::backup::{Reader, Summary};
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::Write;
+use std::io::{Read as _, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -24,6 +24,9 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// moment where the member's own check fails, and then does not any more.
 const ASKED_MAX: usize = 20;
 
+/// By these a backup is known.
+const START_BYTES: u64 = 8;
+
 const COMMAND: &[u8] = b"GREGALE.BACKUP";
 
 /// `gregale backup FILE`
@@ -34,8 +37,11 @@ pub(super) fn take(path: &Path, connect: &ConnectArgs, format: Format) -> Outcom
             path.display()
         )));
     }
+    // First: who reaches nobody changes nothing.
+    let address = connect.connect;
+    let mut connection = Connection::open(address, connect.password.as_deref(), ANSWER_WITHIN)?;
     let mut part = Part::create(path)?;
-    let summary = fetch(connect.connect, connect.password.as_deref(), &mut part)?;
+    let summary = fetch(&mut connection, address, &mut part)?;
     part.finish(path)?;
     super::show(path, &summary, format)
 }
@@ -55,8 +61,8 @@ impl Part {
         let failed = |error| Failure::os(format_args!("write {}", part.display()), error);
         let mut options = OpenOptions::new();
         // What is in it is nobody else's business.
-        options.write(true).create(true).truncate(false).mode(0o600);
-        let file = options.open(&part).map_err(failed)?;
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let mut file = options.open(&part).map_err(failed)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -73,6 +79,15 @@ impl Part {
             return Err(Failure::new(format_args!(
                 "{} was just finished by another process: name another file",
                 path.display()
+            )));
+        }
+        // An attempt that was killed leaves the beginning of a backup, or nothing.
+        let mut start = Vec::new();
+        (&mut file).take(START_BYTES).read_to_end(&mut start).map_err(failed)?;
+        if Reader::new().feed(&start, &mut |_| ()).is_err() {
+            return Err(Failure::new(format_args!(
+                "{} is there and is no part of a backup: move it away, or name another file",
+                part.display()
             )));
         }
         Ok(Part { file, path: part, is_whole: false })
@@ -116,11 +131,10 @@ impl Drop for Part {
     }
 }
 
-fn fetch(address: SocketAddr, password: Option<&str>, part: &mut Part) -> Outcome<Summary> {
-    let mut connection = Connection::open(address, password, ANSWER_WITHIN)?;
+fn fetch(connection: &mut Connection, address: SocketAddr, part: &mut Part) -> Outcome<Summary> {
     for _ in 0..BEGINNINGS_MAX {
         part.begin()?;
-        if let Some(summary) = fetch_once(&mut connection, address, part)? {
+        if let Some(summary) = fetch_once(connection, address, part)? {
             return Ok(summary);
         }
     }
@@ -192,7 +206,6 @@ fn ask(connection: &mut Connection, address: SocketAddr, words: &[&[u8]]) -> Out
 
 /// Nobody else's.
 fn token() -> Outcome<String> {
-    use std::io::Read as _;
     let mut random = [0u8; 16];
     File::open("/dev/urandom")
         .and_then(|mut source| source.read_exact(&mut random))
@@ -224,6 +237,35 @@ mod tests {
         part.finish(&path).unwrap();
         assert_eq!(names(), ["b"]);
         assert_eq!(std::fs::read(&path).unwrap(), b"all");
+    }
+
+    #[test]
+    fn a_file_of_somebody_else_is_not_taken_for_a_part_of_a_backup() {
+        let base = tempfile::tempdir().unwrap();
+        let path = base.path().join("b");
+        for foreign in ["thesis", "gregarious"] {
+            std::fs::write(base.path().join("b.part"), foreign).unwrap();
+            let refused = Part::create(&path).map(drop).unwrap_err().to_string();
+            assert!(refused.contains("b.part") && refused.contains("move"), "{refused}");
+            assert_eq!(std::fs::read_to_string(base.path().join("b.part")).unwrap(), foreign);
+        }
+        for own in ["", "greg", "gregback\x01\0\0\0and more"] {
+            std::fs::write(base.path().join("b.part"), own).unwrap();
+            drop(Part::create(&path).unwrap());
+        }
+    }
+
+    #[test]
+    fn nothing_is_touched_before_somebody_answers() {
+        let base = tempfile::tempdir().unwrap();
+        let path = base.path().join("b");
+        let part = base.path().join("b.part");
+        std::fs::write(&part, "gregback").unwrap();
+        // Bound and closed again: nobody listens there.
+        let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let connect = ConnectArgs { connect: nobody, password: None };
+        assert!(take(&path, &connect, Format::Table).is_err());
+        assert!(part.exists());
     }
 
     #[test]

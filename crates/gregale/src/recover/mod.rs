@@ -14,6 +14,7 @@
 //!   anything is put aside, and a file says so.
 //! - I5 only words change anything: without them the command shows, and refuses.
 
+mod claims;
 mod survivors;
 
 use crate::cli::RecoverArgs;
@@ -111,12 +112,16 @@ fn prepare(data: &Data, best: &mut Left, maxmemory: u64) -> Outcome<()> {
 fn interrupted(data: &Data) -> Outcome<Option<u16>> {
     let path = data.path().join(INTENT);
     match std::fs::read_to_string(&path) {
-        Ok(text) => text.trim().parse().map(Some).map_err(|_| {
-            Failure::new(format_args!(
-                "{} says {text:?}, which is no member: an earlier recovery did not write that",
-                path.display()
-            ))
-        }),
+        Ok(text) => {
+            let id = text.trim().parse().ok().filter(|id| (1..=data.members()).contains(id));
+            id.map(Some).ok_or_else(|| {
+                Failure::new(format_args!(
+                    "{} says {text:?}, which is no member: no recovery wrote that, and nothing was \
+                     changed; see what the directories hold, and move the file away",
+                    path.display()
+                ))
+            })
+        }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Failure::os(format_args!("read {}", path.display()), error)),
     }
@@ -154,11 +159,20 @@ fn done(data: &Data, id: u16) -> ExitCode {
         "member {id} alone is the cluster now, as a new one of the same name. Start it:\n  \
          gregale up --data {} --cluster {} --nodes {}\n\
          The other members come back as new incarnations; what they had is kept in *.old-*.",
-        data.path().display(),
-        data.name(),
+        quoted(&data.path().to_string_lossy()),
+        quoted(data.name()),
         data.members()
     );
     ExitCode::SUCCESS
+}
+
+/// For a shell.
+fn quoted(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+,:@%=".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 /// Whether a recovery of this directory was cut off: `up` must not start what is half of each.
@@ -222,6 +236,48 @@ mod tests {
         prepared(base.path());
         steps.iter().for_each(|step| step(base.path()));
         is_finished(base.path());
+    }
+
+    /// What `cluster.toml` says after a recovery, if before it said `words`.
+    fn recovered(words: &str) -> String {
+        let base = tempfile::tempdir().unwrap();
+        prepared(base.path());
+        let cluster = format!("version = 1\nname = \"x\"\nmembers = 3\n{words}\n");
+        std::fs::write(base.path().join("cluster.toml"), cluster).unwrap();
+        finish(&mut Data::open_any(base.path()).unwrap(), 2).unwrap();
+        read(base.path(), "cluster.toml")
+    }
+
+    // Else `up` would have the other members found a cluster, and what was recovered lose to it.
+    #[test]
+    fn after_a_recovery_nobody_is_a_founder() {
+        let after = recovered("founded = false");
+        assert!(after.contains("founded = true"), "{after}");
+    }
+
+    #[test]
+    fn a_removed_member_that_is_recovered_has_its_seat_again() {
+        let after = recovered("founded = true\nvacant = [2, 3]");
+        assert!(after.contains("vacant = [3]"), "{after}");
+    }
+
+    #[test]
+    fn a_file_that_names_no_member_of_the_cluster_changes_nothing() {
+        let base = tempfile::tempdir().unwrap();
+        let data = prepared(base.path());
+        for strange in ["9", "0", "two"] {
+            std::fs::write(base.path().join(INTENT), strange).unwrap();
+            let refused = interrupted(&data).unwrap_err().to_string();
+            assert!(refused.contains(&format!("{strange:?}")), "{refused}");
+        }
+    }
+
+    #[test]
+    fn what_is_to_be_typed_is_quoted_where_a_shell_needs_it() {
+        assert_eq!(quoted("/var/lib/gregale-1"), "/var/lib/gregale-1");
+        assert_eq!(quoted("my data"), "'my data'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+        assert_eq!(quoted(""), "''");
     }
 
     // I5

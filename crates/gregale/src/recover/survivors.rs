@@ -1,13 +1,14 @@
 //! What is left of a cluster, disk by disk, and which of it is best.
 
+use super::claims::{Claims, Gone};
 use crate::failure::{Failure, Outcome};
 use crate::up::data::Data;
-use base::{Ballot, MemberSet, NodeId, Rank, majority};
+use base::{Ballot, NodeId, Prefix, Rank};
 use proto::durable::Members;
 use runtime::offline::{Survivor, Useless};
 use std::fmt::Write;
 use storage::Directory;
-use storage::directory::DirectoryError;
+use storage::directory::{self, DirectoryError};
 
 /// One member's directory.
 enum Found {
@@ -58,7 +59,13 @@ impl Survivors {
         let path = data.member(id);
         let directory = match Directory::open_any(&path) {
             Ok(directory) => directory,
-            Err(DirectoryError::NoIdentity(_)) => return Ok(Found::Gone),
+            Err(DirectoryError::NoIdentity(_)) => {
+                return Ok(match directory::holds_member_files(&path) {
+                    Ok(false) => Found::Gone,
+                    Ok(true) => Found::Useless(DirectoryError::NoOwner(path).to_string()),
+                    Err(error) => Found::Useless(format!("{}: {error}", path.display())),
+                });
+            }
             Err(error @ DirectoryError::InUse(_)) => {
                 return Err(Failure::new(format_args!(
                     "{error}: recovery is for a stopped cluster"
@@ -93,25 +100,30 @@ impl Survivors {
         newest.map(|(id, _)| id)
     }
 
-    /// Who voted, by the newest log that is left.
-    fn members(&self) -> Option<Members> {
+    /// Who voted, by the newest log that is left: it holds all that is decided and on a disk here.
+    fn claims(&self) -> Option<Claims> {
         let best = self.best()?;
         let (_, survivor) = self.whole().find(|(id, _)| *id == best)?;
-        survivor.holding().configuration.map(|of| of.members)
+        let holding = survivor.holding();
+        // A snapshot is made of what is decided, and no log begins behind one.
+        let decided = self.whole().filter_map(|(_, survivor)| survivor.snapshot()).max();
+        let newest = holding.configuration?;
+        Some(Claims::new(&newest, holding.before, decided.unwrap_or(Prefix::ZERO)))
     }
 
     /// For people: what each holds.
     pub(super) fn table(&self) -> String {
         let best = self.best();
-        let members = self.members();
+        let claims = self.claims();
         let mut text = format!(
             "{:<4}{:<12}{:<16}{:<10}{:<22}{:<12}\n",
             "id", "membership", "incarnation", "ballot", "slots in the log", "snapshot"
         );
         for (found, id) in self.found.iter().zip(1..) {
-            let vote = match (&members, Rank::of_member(NodeId(id))) {
-                (Some(of), Some(rank)) if of.voters.contains(rank) => "voter",
-                (Some(of), Some(rank)) if of.learners.contains(rank) => "learner",
+            let vote = match (&claims, Rank::of_member(NodeId(id))) {
+                (Some(of), Some(rank)) if of.newest().voters.contains(rank) => "voter",
+                (Some(of), Some(rank)) if of.newest().learners.contains(rank) => "learner",
+                (Some(of), Some(rank)) if of.is_leaving(rank) => "leaving",
                 (Some(_), _) => "none",
                 (None, _) => "?",
             };
@@ -140,29 +152,30 @@ impl Survivors {
     /// The one to go on with: the best, which is the `wanted` one if one is. Refuses what I1 of the
     /// module above forbids.
     pub(super) fn choose(mut self, wanted: Option<u16>) -> Outcome<Left> {
-        let Some(best) = self.best() else {
-            return Err(Failure::new(
-                "no disk is left that holds anything: nothing can be recovered; `gregale restore` \
-                 writes a backup into a new cluster",
-            ));
-        };
+        // First: what cannot be read is not gone.
         if let Some((id, why)) = self.unread() {
             return Err(Failure::new(format_args!(
                 "member {id} may hold more than the others, and cannot be read ({why}): mend it, \
                  or say --without {id} to go on without it"
             )));
         }
-        let members = self.members().ok_or_else(|| {
+        let Some(best) = self.best() else {
+            return Err(Failure::new(
+                "no disk is left that holds anything: nothing can be recovered; `gregale restore` \
+                 writes a backup into a new cluster",
+            ));
+        };
+        let claims = self.claims().ok_or_else(|| {
             Failure::new("no log that is left says who took part: restore a backup instead")
         })?;
-        let left = self.voters_left(&members);
-        let needed = majority(members.voters.len());
-        if left.len() >= needed {
+        let is_left = |of: &Members, rank| self.is_left(of, rank);
+        if claims.majority_is_left(is_left, |rank| self.has_change_of(best, rank)) {
+            let voters = claims.newest().voters;
+            let (n, here) = (voters.len(), voters.iter().filter(|r| is_left(claims.newest(), *r)));
             return Err(Failure::new(format_args!(
-                "a majority is left ({} of {} voters): `gregale up` goes on with it and loses \
+                "a majority is left ({} of {n} voters): `gregale up` goes on with it and loses \
                  nothing; there is nothing to recover",
-                left.len(),
-                members.voters.len()
+                here.count()
             )));
         }
         if let Some(wanted) = wanted.filter(|wanted| *wanted != best) {
@@ -171,7 +184,7 @@ impl Survivors {
                  --without {best} if its disk is not to be used"
             )));
         }
-        let what_may_be_lost = self.what_may_be_lost(best, &members, left);
+        let what_may_be_lost = self.what_may_be_lost(best, &claims);
         let promised = self.whole().map(|(_, survivor)| survivor.holding().promised);
         let promised_by_any = promised.max().unwrap_or_default();
         let at = usize::from(best) - 1;
@@ -192,18 +205,25 @@ impl Survivors {
         })
     }
 
-    /// Voters whose disks are here, in the incarnation that votes.
-    fn voters_left(&self, members: &Members) -> MemberSet {
-        let here = self.whole().filter_map(|(id, survivor)| {
-            let rank = Rank::of_member(NodeId(id))?;
-            let is_it = survivor.holding().incarnation == members.incarnation(rank);
-            (is_it && members.voters.contains(rank)).then_some(rank)
-        });
-        here.collect()
+    /// Whether the disk at `rank` is here, in the incarnation that votes by `members`.
+    fn is_left(&self, members: &Members, rank: Rank) -> bool {
+        self.whole().any(|(id, survivor)| {
+            Rank::of_member(NodeId(id)) == Some(rank)
+                && survivor.holding().incarnation == members.incarnation(rank)
+        })
     }
 
-    fn what_may_be_lost(&self, best: u16, members: &Members, left: MemberSet) -> String {
-        let gone = members.voters.difference(left);
+    /// Whether the log at `rank` has the change of members that is the newest in that of `best`.
+    fn has_change_of(&self, best: u16, rank: Rank) -> bool {
+        let newest = |id: u16| {
+            let (_, survivor) = self.whole().find(|(other, _)| *other == id)?;
+            survivor.holding().configuration.map(|of| (of.at, of.members))
+        };
+        newest(rank.member().0) == newest(best)
+    }
+
+    fn what_may_be_lost(&self, best: u16, claims: &Claims) -> String {
+        let (gone, how) = claims.gone(|of, rank| self.is_left(of, rank));
         let names: Vec<String> = gone.iter().map(|rank| rank.member().to_string()).collect();
         let names = names.join(", ");
         let (end, kept) = self
@@ -211,17 +231,25 @@ impl Survivors {
             .find(|(id, _)| *id == best)
             .map(|(_, of)| (of.holding().end.0, of.snapshot().map_or(0, |at| at.0)))
             .unwrap_or_default();
-        let lost = if gone.len() >= majority(members.voters.len()) {
-            format!(
+        let lost = match how {
+            Gone::WasMajority => format!(
                 "MAY BE LOST: every write that was acknowledged on the disks of members {names} \
                  alone. They were a majority, so there may be any number of them, and nothing that \
                  is left can tell."
-            )
-        } else {
-            format!(
-                "Members {names} alone were no majority: every acknowledged write is on a disk \
-                 that is left, and member {best} has it."
-            )
+            ),
+            Gone::MayHaveBeen => format!(
+                "MAY BE LOST: every write that was acknowledged on the disks of members {names} \
+                 alone. A change of members may have been under way, and by the members before it, \
+                 or by those after it, they were a majority: there may be any number of such \
+                 writes, and nothing that is left can tell."
+            ),
+            // They were half, and half of the others may have become a majority by a change.
+            Gone::WasNone => format!(
+                "Members {names} alone were no majority: member {best} has every write that was \
+                 acknowledged while that was so.\n\
+                 MAY BE LOST: what was acknowledged after a change of the members that no disk \
+                 which is left has heard of."
+            ),
         };
         format!(
             "Member {best} is kept with everything that its log holds, slots below {end}.\n\
@@ -229,5 +257,46 @@ impl Survivors {
              MAY APPEAR: writes in slots {kept} to {end} that nobody was told the outcome of. They \
              become real."
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    /// A stopped cluster of three without a disk.
+    fn cluster(path: &Path) -> Data {
+        let text = "version = 1\nname = \"x\"\nmembers = 3\nfounded = true\n";
+        std::fs::write(path.join("cluster.toml"), text).unwrap();
+        Data::open_any(path).unwrap()
+    }
+
+    /// Member 1 has nothing but `file`.
+    fn left_with(file: &str, content: &[u8]) -> (String, String) {
+        let base = tempfile::tempdir().unwrap();
+        let data = cluster(base.path());
+        std::fs::create_dir(data.member(1)).unwrap();
+        std::fs::write(data.member(1).join(file), content).unwrap();
+        let found = Survivors::find(&data, &[]).unwrap();
+        (found.table(), found.choose(None).err().expect("nothing is whole").to_string())
+    }
+
+    #[test]
+    fn a_disk_that_cannot_be_read_is_not_said_to_be_gone() {
+        let (table, refused) = left_with("identity", b"garbage");
+        assert!(table.contains("of no use"), "{table}");
+        assert!(refused.contains("cannot be read") && refused.contains("--without 1"), "{refused}");
+    }
+
+    #[test]
+    fn a_log_that_lost_its_identity_is_not_said_to_be_no_data() {
+        for file in ["log-00000000", "snapshot-0000000000000007"] {
+            let (table, refused) = left_with(file, b"anything");
+            assert!(table.contains("of no use") && table.contains("identity"), "{table}");
+            assert!(refused.contains("--without 1"), "{refused}");
+        }
+        let (_, refused) = left_with("lost+found", b"");
+        assert!(refused.contains("no disk is left"), "{refused}");
     }
 }

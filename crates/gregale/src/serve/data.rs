@@ -52,7 +52,8 @@ pub(super) fn open(config: &Config, life: Life, word: Word) -> Outcome<Option<Da
     }
     let cluster = fingerprint(&config.secret()?, &config.cluster);
     let identity = |incarnation| Identity { cluster, node: NodeId(config.member), incarnation };
-    let directory = open_or_begin(path, config.start, life, identity).map_err(Failure::new)?;
+    let directory = open_or_begin(path, config.start, life, identity)
+        .map_err(|error| refusal(&error, config.member))?;
     let incarnation = directory.identity().incarnation;
     let (mut disk, found) = LogDisk::open(directory).map_err(Failure::new)?;
     if let Some(bytes) = config.snapshot_log_bytes {
@@ -100,6 +101,19 @@ fn open_or_begin(
     Ok(directory)
 }
 
+/// With the mend, where the member's number is part of it.
+fn refusal(error: &DirectoryError, member: u16) -> Failure {
+    match error {
+        DirectoryError::NoOwner(path) => Failure::new(format_args!(
+            "{} holds a log and no file `identity`, so that nobody can tell whose it is: \
+             `gregale member replace {member}` puts it aside and begins anew; without others that \
+             serve, see `gregale recover --help`",
+            path.display()
+        )),
+        error => Failure::new(error),
+    }
+}
+
 /// Tells clusters of one name apart: by the secret that each has of its own.
 pub(crate) fn fingerprint(secret: &[u8], name: &str) -> u64 {
     xxhash_rust::xxh3::xxh3_64(&[secret, b"\0", name.as_bytes()].concat())
@@ -125,6 +139,20 @@ mod tests {
         assert!(matches!(refused, Err(DirectoryError::NoIdentity(_))), "{refused:?}");
         assert_eq!(begin(directory.path(), Start::Bootstrap, 700).unwrap(), FIRST);
         assert_eq!(begin(directory.path(), Start::Join, 800).unwrap(), FIRST, "it goes on");
+    }
+
+    #[test]
+    fn a_log_that_lost_its_identity_is_refused_with_the_mend() {
+        let directory = tempfile::tempdir().unwrap();
+        begin(directory.path(), Start::Bootstrap, 700).unwrap();
+        let segment = directory.path().join("log-00000000");
+        let mut bytes = std::fs::read(&segment).unwrap();
+        bytes[5000] = 1;
+        std::fs::write(&segment, &bytes).unwrap();
+        std::fs::remove_file(directory.path().join("identity")).unwrap();
+        let refused = begin(directory.path(), Start::Join, 800).unwrap_err();
+        let line = refusal(&refused, 2).to_string();
+        assert!(line.contains("`gregale member replace 2`"), "{line}");
     }
 
     #[test]

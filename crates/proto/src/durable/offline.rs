@@ -24,8 +24,12 @@ pub struct Holding {
     pub start: Prefix,
     /// One past the last.
     pub end: Prefix,
-    /// The newest configuration that it holds; not known to be decided.
+    /// The newest configuration that it holds. Known to be decided only if it stands before the
+    /// log's start: from the log alone nobody can tell.
     pub configuration: Option<Configuration>,
+    /// If that is not known: who took part before it, which is decided, since a change begins only
+    /// when the last one is.
+    pub before: Option<Members>,
 }
 
 impl Holding {
@@ -42,11 +46,15 @@ impl Holding {
 /// [`Unusable`]: there is no log, or another version's.
 pub fn inspect<D: Disk>(disk: &mut D) -> Result<Holding, Unusable> {
     let log = Log::recover::<Sound, _>(0, disk)?;
-    let configuration = log.members().map(|(at, members)| Configuration {
+    let newest = log.members();
+    // A log begins only where all before is decided.
+    let is_decided = newest.is_none_or(|(at, _)| *at <= log.start());
+    let before = log.members_before().filter(|_| !is_decided).map(|(_, members)| *members);
+    let configuration = newest.map(|(at, members)| Configuration {
         at: *at,
         members: *members,
-        is_decided: false,
-        leaving: MemberSet::EMPTY,
+        is_decided,
+        leaving: before.map_or(MemberSet::EMPTY, |it| it.voters.difference(members.voters)),
     });
     Ok(Holding {
         incarnation: log.incarnation(),
@@ -55,6 +63,7 @@ pub fn inspect<D: Disk>(disk: &mut D) -> Result<Holding, Unusable> {
         start: log.start(),
         end: log.end(),
         configuration,
+        before,
     })
 }
 

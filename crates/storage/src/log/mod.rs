@@ -153,7 +153,7 @@ pub enum WriteError {
 #[error(
     "{place}/{file} is damaged at byte {offset}, where the record before slot {} begins or ends: \
      {why}. Later records say that it was durable, so it is not a torn end, and nothing is cut. \
-     Replace this member, or restore its directory from a backup",
+     Replace this member (an older copy of its directory must not be put back)",
     slot.0
 )]
 pub struct Damage {

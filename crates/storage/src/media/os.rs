@@ -19,16 +19,34 @@ struct Inner {
     path: PathBuf,
     /// Kept open: syncing it must not depend on finding it again.
     dir: File,
+    /// How files are opened.
+    access: Access,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Access {
+    Reading,
+    Writing,
 }
 
 impl Os {
     /// The directory at `path`, which must exist.
     pub fn new(path: &Path) -> io::Result<Os> {
+        Os::with(path, Access::Writing)
+    }
+
+    /// The same, to be looked at only: its files cannot be written, and may be on a file system
+    /// that forbids it.
+    pub fn reading(path: &Path) -> io::Result<Os> {
+        Os::with(path, Access::Reading)
+    }
+
+    fn with(path: &Path, access: Access) -> io::Result<Os> {
         let dir = File::open(path)?;
         if !dir.metadata()?.is_dir() {
             return Err(io::ErrorKind::NotADirectory.into());
         }
-        Ok(Os(Arc::new(Inner { path: path.to_owned(), dir })))
+        Ok(Os(Arc::new(Inner { path: path.to_owned(), dir, access })))
     }
 
     fn at(&self, name: &str) -> PathBuf {
@@ -57,7 +75,8 @@ impl Media for Os {
     }
 
     fn open(&self, name: &str) -> io::Result<File> {
-        OpenOptions::new().read(true).write(true).open(self.at(name))
+        let writes = self.0.access == Access::Writing;
+        OpenOptions::new().read(true).write(writes).open(self.at(name))
     }
 
     fn len(&self, file: &File) -> io::Result<u64> {
@@ -100,5 +119,25 @@ impl Media for Os {
 
     fn place(&self) -> String {
         self.0.path.display().to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Root may write a file that forbids it, and tests run as root: a write must fail, not `open`.
+    #[test]
+    fn what_is_only_looked_at_cannot_be_written() {
+        let base = tempfile::tempdir().unwrap();
+        std::fs::write(base.path().join("file"), b"content").unwrap();
+        let media = Os::reading(base.path()).unwrap();
+        let file = media.open("file").unwrap();
+        let mut bytes = [0; 7];
+        media.read_at(&file, 0, &mut bytes).unwrap();
+        assert_eq!(&bytes, b"content");
+        assert!(media.write_at(&file, 0, b"another").is_err());
+        let media = Os::new(base.path()).unwrap();
+        media.write_at(&media.open("file").unwrap(), 0, b"another").unwrap();
     }
 }

@@ -1,6 +1,7 @@
 //! Changes of members (I12), stepped by hand.
 
 use super::*;
+use crate::durable::log::IS_CONFIGURATION;
 
 fn decided_with_a_removed_member<V: Variant>() -> bool {
     let mut group = Group::<V>::led(3, 0);
@@ -177,6 +178,27 @@ fn a_log_that_goes_on_alone_has_its_content_and_no_old_member() {
     assert!(!of.has_parted(me, Incarnation(7)) && !of.has_parted(Rank::at(0), Incarnation(2)));
     let again = begin_from(&mut new, Prefix(3), &head, (Incarnation(8), Ballot(92)));
     assert_eq!(again.err(), Some(Unusable::NotEmpty));
+}
+
+// A change that was never decided is not what governs: the members before it may have gone on.
+#[test]
+fn a_log_alone_does_not_tell_whether_its_last_change_is_decided() {
+    let mut disk = TestDisk::default();
+    let mut log = log_of(&mut disk, 3);
+    let (_, first) = log.members().copied().expect("it began so");
+    let fewer = first.after(Change::Remove(Rank::at(1)), Rank::at(0)).expect("it is there");
+    let head = Log::head(Slot(3), Ballot(1), IS_CONFIGURATION);
+    log.append(head, &fewer.encode(), &mut disk);
+    let open = offline::inspect(&mut disk).expect("there is a log");
+    let newest = open.configuration.expect("it holds one");
+    assert_eq!((newest.at, newest.members, newest.is_decided), (Prefix(4), fewer, false));
+    assert_eq!(newest.leaving, [Rank::at(1)].into_iter().collect());
+    assert_eq!(open.before, Some(first));
+    // A log begins only where all is decided.
+    log.free_below(Prefix(4), &mut disk);
+    let closed = offline::inspect(&mut disk).expect("there is a log");
+    assert_eq!(closed.configuration.map(|of| (of.members, of.is_decided)), Some((fewer, true)));
+    assert_eq!(closed.before, None);
 }
 
 fn votes_for_two_disks_of_one_seat<V: Variant>() -> bool {
