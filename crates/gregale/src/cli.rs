@@ -416,7 +416,8 @@ pub(crate) struct RecoverArgs {
     /// Do not use this member's disk, whatever it holds. May be repeated.
     #[arg(long, value_name = "ID")]
     pub(crate) without: Vec<u16>,
-    /// The cluster's memory limit, as `gregale up` had it: it decided which writes were refused.
+    /// The cluster's memory limit, if `cluster.toml` does not say: it decided which writes were
+    /// refused.
     #[arg(long, env = "GREGALE_MAXMEMORY", default_value = "0", value_parser = crate::config::parse_bytes)]
     pub(crate) maxmemory: u64,
     /// The confirmation, in words; without it they are asked for.

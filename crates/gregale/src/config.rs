@@ -312,7 +312,8 @@ impl Config {
         if self.start == Start::Join && (!may_join || self.partitions.is_some()) {
             return Err(Failure::new(format_args!(
                 "start = \"join\" is for velos and durable, without partitions: members of {} \
-                 cannot be replaced while the cluster runs; restart the cluster",
+                 cannot be replaced while the cluster runs; without its disk or memory this one \
+                 stays out",
                 self.protocol.name()
             )));
         }

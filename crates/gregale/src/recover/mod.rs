@@ -45,12 +45,19 @@ pub(crate) fn run(args: &RecoverArgs) -> Outcome {
         finish(&mut data, id)?;
         return Ok(done(&data, id));
     }
+    if data.is_in_partitions() {
+        return Err(Failure::new(format_args!(
+            "{} holds a keyspace in partitions, whose disks cannot be gone on from one by one: \
+             start it with a majority of its disks",
+            data.path().display()
+        )));
+    }
     let survivors = Survivors::find(&data, &args.without)?;
     out!("{}", survivors.table());
     let mut best = survivors.choose(args.member)?;
     outln!("\n{}", best.what_may_be_lost);
     confirm(args.yes_i_may_lose.as_deref())?;
-    prepare(&data, &mut best, args.maxmemory)?;
+    prepare(&data, &mut best, data.maxmemory().unwrap_or(args.maxmemory))?;
     finish(&mut data, best.id)?;
     Ok(done(&data, best.id))
 }

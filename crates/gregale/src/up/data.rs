@@ -171,6 +171,16 @@ impl Data {
         Ok(data)
     }
 
+    /// The limit that the log was written under, if that is known.
+    pub(crate) fn maxmemory(&self) -> Option<u64> {
+        self.cluster.keyspace.as_ref().map(|keyspace| keyspace.maxmemory)
+    }
+
+    /// Whether the disks are those of multicast.
+    pub(crate) fn is_in_partitions(&self) -> bool {
+        self.cluster.keyspace.as_ref().is_some_and(|keyspace| keyspace.partitions.is_some())
+    }
+
     /// The cluster goes on with this, or begins with it (I7).
     pub(super) fn keep_to(&mut self, keyspace: Keyspace) -> Outcome<()> {
         match &self.cluster.keyspace {

@@ -229,8 +229,10 @@ impl Member {
     /// Why no process of it will take its clients soon. (One that died is back in a moment: they
     /// wait for that.)
     fn away(&self) -> Option<&'static str> {
+        const NO_PART: &str = "takes no part: use another one, or `gregale member add`";
         match self.state {
-            State::Vacant => Some("takes no part: use another one, or `gregale member add`"),
+            State::Vacant => Some(NO_PART),
+            State::Dead if self.has_parted => Some(NO_PART),
             State::Dead => Some("is dead and stays so: use another one"),
             State::Held => Some("has lost its disk, and waits until others serve"),
             State::Waiting(_) if self.refused => {
