@@ -182,7 +182,8 @@ enum What {
         #[arg(default_values_t = [OneFabric::Shm, OneFabric::Tcp])]
         fabric: Vec<OneFabric>,
         /// How long one run looks.
-        #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+        #[arg(long, default_value_t = 10)]
+        #[arg(value_parser = clap::value_parser!(u64).range(1..=86_400))]
         seconds: u64,
     },
 }

@@ -58,9 +58,10 @@ fn text_of(why: NoChange) -> String {
 /// found out would be old when the process ends, since a member may die in between. Then two of
 /// three are gone at once, where any cluster stops, and nothing is lost: the leader holds what is
 /// decided, the dead one comes back with its disk, and the disk that is replaced is put aside, not
-/// erased. (One that it ended itself it remembers: that was heard until a moment ago.) Nor does it look at how far acknowledgements have come: where nothing is written they
-/// say nothing, and under load the slower of two sound members is always behind. So a member that
-/// is heard and whose disk is in trouble counts; the change waits until that disk is well.
+/// erased. (One that it ended itself it remembers: that was heard until a moment ago.) Nor does it
+/// look at how far acknowledgements have come: where nothing is written they say nothing, and under
+/// load the slower of two sound members is always behind. So a member that is heard and whose disk
+/// is in trouble counts; the change waits until that disk is well.
 fn may_renew(view: &View, renewing: Option<Rank>, rank: Rank) -> Result<(), NoChange> {
     let configuration = view.configuration.ok_or(NoChange::Fixed)?;
     if view.role != Role::Leader {

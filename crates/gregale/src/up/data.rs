@@ -20,7 +20,8 @@
 //!   power cuts under real processes (`tests/linearizability`).
 //! - I5 one process at a time has it, `up` or `recover`: nothing of a running cluster is changed by
 //!   another that is told the same directory. By a lock on it, which goes with its holder.
-//! - I6 a secret that a disk was begun with is never written over: no cluster is begun where one is.
+//! - I6 a secret that a disk was begun with is never written over: no cluster is begun where one
+//!   is.
 //! - I7 the log means what it meant: a limit of memory decided which writes in it were refused, and
 //!   how the keyspace is cut decides what lies where, so a cluster keeps to those that it began
 //!   with.
