@@ -11,6 +11,7 @@
 //!   ([`Event`]).
 //! - [`time`]: instants handed to machines that own no clock.
 //! - [`rng`]: randomness that a seed replays.
+//! - [`state_clock`]: how the wall clock enters a replicated state.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -19,11 +20,13 @@ extern crate alloc;
 pub mod id;
 pub mod order;
 pub mod rng;
+pub mod state_clock;
 pub mod time;
 pub mod verb;
 
 pub use id::{Incarnation, MAX_MEMBERS, MemberSet, NodeId, Rank, Ranks, majority};
 pub use order::{Ballot, Prefix, Slot};
 pub use rng::Rng;
+pub use state_clock::{Evidence, StateClock};
 pub use time::Instant;
 pub use verb::{At, Event, Inbox, Outcome, Port, Token};

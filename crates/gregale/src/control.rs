@@ -60,6 +60,9 @@ pub(crate) struct Card {
     /// What half of the batches took that it led to a decision, from proposing to executing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) decision_p50_us: Option<f64>,
+    /// How far state time is ahead of its wall clock (negative: behind). It is being slewed away.
+    #[serde(default)]
+    pub(crate) state_time_ahead_ms: i64,
     /// Where its log is, in durable modes. Members of earlier versions do not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) disk: Option<DiskStatus>,
@@ -82,6 +85,8 @@ pub(crate) struct ServiceFigures {
     pub(crate) commands: u64,
     pub(crate) keys: u64,
     pub(crate) memory_bytes: u64,
+    /// How far state time is ahead of this member's wall clock (negative: behind).
+    pub(crate) state_time_ahead_ms: i64,
 }
 
 /// Figures that the loop leaves for the threads.
@@ -161,6 +166,7 @@ impl Board {
                 data_lost: false,
                 incarnation: first(),
                 decision_p50_us: None,
+                state_time_ahead_ms: 0,
                 disk: None,
                 partitions: Vec::new(),
             };
@@ -178,6 +184,7 @@ impl Board {
             data_lost: view.data_lost,
             incarnation: view.incarnation.0,
             decision_p50_us: half_decided_within_us(&latest.stats),
+            state_time_ahead_ms: latest.service.state_time_ahead_ms,
             disk: latest.stats.disk.as_ref().map(DiskStatus::new),
             partitions: self.partitions(),
         }
@@ -237,6 +244,7 @@ impl Board {
                     committed: card.as_ref().map_or(0, |card| card.committed),
                     applied: card.as_ref().map_or(0, |card| card.applied),
                     decision_p50_us: card.as_ref().and_then(|card| card.decision_p50_us),
+                    state_time_ahead_ms: card.as_ref().map_or(0, |card| card.state_time_ahead_ms),
                     disk: card.and_then(|card| card.disk),
                 }
             })
@@ -305,6 +313,9 @@ impl Board {
         put("commands_total", "counter", "Commands of clients.", service.commands as f64);
         put("keys", "gauge", "Keys.", service.keys as f64);
         put("memory_bytes", "gauge", "Memory of keys and values.", service.memory_bytes as f64);
+        let ahead_s = service.state_time_ahead_ms as f64 / 1e3;
+        let help = "How far state time is ahead of the wall clock; slewed away at one percent.";
+        put("state_time_ahead_seconds", "gauge", help, ahead_s);
         if let Some(disk) = &stats.disk {
             let (start, end) = (disk.log_start as f64, disk.log_end as f64);
             put("log_start", "gauge", "The first slot that the log on disk still has.", start);

@@ -76,6 +76,10 @@ pub(crate) struct MemberStatus {
     /// What half of the batches took that it led to a decision; where it led any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) decision_p50_us: Option<f64>,
+    /// How far state time, by which keys expire, is ahead of its wall clock (negative: behind), in
+    /// milliseconds. The difference is slewed away at one percent of the time that passes.
+    #[serde(default)]
+    pub(crate) state_time_ahead_ms: i64,
     /// In durable modes, unless it is down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) disk: Option<DiskStatus>,
@@ -266,6 +270,16 @@ fn table(status: &ClusterStatus) -> String {
         let PartitionStatus { id, executed, keys, .. } = of;
         text += &format!("partition {id}  leader {leader}, {keys} keys, {executed} executed\n");
     }
+    for member in status.members.iter().filter(|it| it.state_time_ahead_ms.abs() >= 1_000) {
+        let seconds = member.state_time_ahead_ms as f64 / 1e3;
+        let (side, seconds) =
+            if seconds < 0.0 { ("behind", -seconds) } else { ("ahead of", seconds) };
+        text += &format!(
+            "clock {}  the time by which keys expire is {seconds:.1} s {side} the wall clock of this \
+             member, and approaches it by one percent; check that clock\n",
+            member.id
+        );
+    }
     for (id, disk) in status.members.iter().filter_map(|it| Some((it.id, it.disk.as_ref()?))) {
         text += &format!("disk {id}  {}\n", disk.line());
     }
@@ -288,6 +302,7 @@ mod tests {
             committed: 9,
             applied,
             decision_p50_us: None,
+            state_time_ahead_ms: 0,
             disk: (id == 1).then(|| DiskStatus {
                 directory: "/data/member-1".into(),
                 log_start: 3,

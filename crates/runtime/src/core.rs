@@ -6,7 +6,6 @@
 //! - I1 what a deposed leader had queued of others' commands is refused, from the first refused one
 //!   on, so that a client's later command never overtakes an earlier one. By `Foreign`'s attempts.
 
-use crate::clock::{Stamper, unix_ms};
 use crate::outbox::Sequence;
 use crate::propose::{Batch, Foreign};
 use crate::restoring::Restoring;
@@ -14,6 +13,7 @@ use crate::saving::Pace;
 use crate::seats::{Parted, Seats};
 use crate::service::Saving;
 use crate::service::{Answer, ReadAnswer, Service};
+use crate::ticks::Ticks;
 use crate::transfer::{Fetch, Give};
 use crate::wire::Frame;
 use crate::world::World;
@@ -29,8 +29,6 @@ use std::time::Duration;
 const REFUSED_PAUSE: Duration = Duration::from_millis(2);
 /// How often deadlines of requests are looked at.
 pub(crate) const SWEEP_EVERY: Duration = Duration::from_millis(50);
-/// The least time between two ticks for keys that are due.
-pub(crate) const TICK_EVERY: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
 pub(crate) struct Core<F, R, S> {
@@ -52,7 +50,6 @@ pub(crate) struct Core<F, R, S> {
     pub(crate) saving: Option<(Saving, Pace)>,
     /// What goes with the state that a transfer under way will end with, and that state's prefix.
     pub(crate) donors_head: Option<(Prefix, StateHead)>,
-    pub(crate) stamper: Stamper,
     /// Whom the undispatched commands go to; `None` while nobody is known to lead.
     pub(crate) target: Option<Rank>,
     /// Counts rewinds: see [`Frame::Commands`].
@@ -61,12 +58,8 @@ pub(crate) struct Core<F, R, S> {
     pub(crate) pause_until: Instant,
     /// Refused rounds of reads are not begun again before this.
     pub(crate) read_pause_until: Instant,
-    /// A batch with a stamp is wanted, even without commands.
-    pub(crate) tick_wanted: bool,
-    pub(crate) next_tick_at: Instant,
+    pub(crate) ticks: Ticks,
     pub(crate) next_sweep_at: Instant,
-    /// How many values were executed when reads were put off for a tick.
-    pub(crate) executed_at_tick: u64,
 }
 
 impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
@@ -85,26 +78,17 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
             installs: false,
             saving: None,
             donors_head: None,
-            stamper: Stamper::default(),
             target: None,
             attempt: 0,
             pause_until: Instant::ZERO,
             read_pause_until: Instant::ZERO,
-            tick_wanted: false,
-            next_tick_at: Instant::ZERO,
+            ticks: Ticks::default(),
             next_sweep_at: Instant::ZERO,
-            executed_at_tick: 0,
         }
     }
 
     pub(crate) fn now(&self) -> Instant {
         self.world.desk.now
-    }
-
-    /// The stamp that a batch built now would have.
-    pub(crate) fn stamp_ms(&mut self) -> u64 {
-        let (state_ms, now) = (self.world.service.state_ms(), self.now());
-        self.stamper.stamp(unix_ms(), state_ms, now)
     }
 
     /// One event of the fabric that is not a message of the runtime's channel.
@@ -204,6 +188,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
                     self.world.fabric.lead(true);
                     self.world.stats.reigns += 1;
                     self.batch.begin_reign(ballot);
+                    self.ticks.begin_reign(self.world.state_clock.is_founded(), self.now());
                     self.send_again();
                 }
                 Note::Deposed { .. } => self.on_deposed(),
@@ -219,6 +204,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
         self.world.leads = false;
         self.world.fabric.lead(false);
         self.world.proposed_at.clear();
+        self.world.state_clock.forget_stamps();
         if let Some(withheld) = &mut self.world.withheld {
             withheld.clear();
         }
@@ -276,6 +262,8 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
                 if rank == me { executed } else { self.node.applied_by(rank) };
         }
         let others = heard.difference([me].into_iter().collect());
+        self.world.observe_state_time();
+        let view = &mut self.world.desk.view;
         view.data_lost = status.role == Role::Learner
             && !others.is_empty()
             && others.len() + 1 >= base::majority(view.members)

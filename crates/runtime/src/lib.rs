@@ -36,12 +36,13 @@ mod reading;
 mod restoring;
 mod saving;
 mod seats;
+mod ticks;
 mod withheld;
 
 #[cfg(test)]
 mod mock;
 
-pub use clock::unix_ms;
+pub use clock::{boot_now, unix_ms};
 pub use desk::{Desk, Laid, Overdue, View};
 pub use outbox::Sequence;
 pub use poller::{Interest, Poller, Ready};

@@ -184,10 +184,11 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
         // Time goes on where writes wait for a disk: reads depend on it. What was begun is ended.
         let blocked = self.world.withheld.as_ref().is_some_and(|withheld| !withheld.has_room());
         let blocked = blocked && half.is_none();
-        if (idle || blocked) && !self.tick_wanted {
+        if (idle || blocked) && !self.ticks.wanted {
             return false;
         }
-        let stamp_ms = self.stamp_ms();
+        let stamp_ms = self.world.stamp_ms();
+        self.ticks.stamped(self.now());
         let me = self.world.origin;
         let bytes_max = self.node.value_bytes_max();
         let Batch { bytes, place, .. } = &mut self.batch;
@@ -196,7 +197,6 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
         debug_assert_eq!(bytes.len(), HEADER_BYTES);
         let service = &mut self.world.service;
         service.begin(stamp_ms, bytes);
-        self.tick_wanted = false;
 
         // A half command first, since its parts must follow each other; then own and others' in
         // turn, so that neither starves.

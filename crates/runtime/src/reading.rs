@@ -115,7 +115,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
     /// The check of this round succeeded.
     pub(crate) fn on_read_ready(&mut self, ticket: Ticket) {
         let Some(mut round) = self.world.desk.end_round(ticket) else { return };
-        let stamp_ms = self.stamp_ms();
+        let stamp_ms = self.world.now_ms();
         let mut reply = Vec::new();
         let mut unripe = Round::default();
         for waiting in round.readers.drain(..) {
@@ -148,8 +148,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
         }
         if self.world.leads {
             // I2
-            self.tick_wanted = true;
-            self.executed_at_tick = self.world.stats.values_executed;
+            self.ticks.want_before_reads(self.world.stats.values_executed);
             self.world.desk.after_tick.join(&mut unripe);
         } else {
             self.send_to_leader(&mut unripe);
@@ -218,7 +217,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
     /// Reads that waited for time to be decided join those that wait for a check.
     fn readmit_after_tick(&mut self) {
         let desk = &mut self.world.desk;
-        let decided = self.world.stats.values_executed > self.executed_at_tick;
+        let decided = self.ticks.has_passed(self.world.stats.values_executed);
         if decided && !desk.after_tick.readers.is_empty() {
             desk.waiting.join(&mut desk.after_tick);
         }

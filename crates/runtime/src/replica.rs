@@ -13,8 +13,8 @@
 //! - I2 nobody sleeps on work: between `prepare_sleep` and the wait everything is looked at once
 //!   more (fabric T9), and the wait ends at the first deadline of anybody.
 
-use crate::clock::{Clock, unix_ms};
-use crate::core::{Core, SWEEP_EVERY, TICK_EVERY};
+use crate::clock::{Clock, boot_now, unix_ms};
+use crate::core::{Core, SWEEP_EVERY};
 use crate::desk::{Desk, PATIENCE, View};
 use crate::disk::{Found, LogDisk};
 use crate::flow::{CHANNEL, Incoming};
@@ -288,7 +288,7 @@ impl<F: Fabric, R: Replicator, S: Service> Replica<F, R, S> {
         worked |= core.world.tell_held(core.node.held_by_all());
         core.mind_fetch();
         worked |= core.mind_giving();
-        core.mind_ticks();
+        core.poll_ticks();
         worked |= core.mind_seats();
         worked |= core.end_waits();
         worked |= core.world.service.resume(&self.poller, &mut core.world.desk);
@@ -330,8 +330,9 @@ impl<F: Fabric, R: Replicator, S: Service> Replica<F, R, S> {
         if core.world.flows.is_pending() {
             consider(Some(now.plus(Duration::from_millis(1))));
         }
-        if core.world.leads && core.world.service.next_expiry_ms().is_some() {
-            consider(Some(core.next_tick_at.max(now)));
+        if core.world.leads {
+            let expires = core.world.service.next_expiry_ms().is_some();
+            consider(Some(core.ticks.deadline(expires).max(now)));
         }
         end.since(now)
     }
@@ -341,28 +342,13 @@ impl<F: Fabric, R: Replicator, S: Service> Replica<F, R, S> {
             return;
         }
         self.published_at = now;
-        let World { service, stats, desk, disk, .. } = &mut self.core.world;
+        let World { service, stats, desk, disk, state_clock, .. } = &mut self.core.world;
+        stats.state_time_ahead_ms = state_clock.ahead_ms(unix_ms(), boot_now());
         stats.state_bytes_sent = self.core.give.n_bytes;
         stats.state_bytes_received = self.core.fetch.n_bytes;
         stats.transfers_given_up = self.core.fetch.n_given_up;
         stats.frames_malformed = self.incoming.n_malformed;
         stats.disk = disk.as_ref().map(LogDisk::figures);
         service.publish(desk.view(), stats);
-    }
-}
-
-impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
-    /// The leader decides that time has passed when keys are due.
-    fn mind_ticks(&mut self) {
-        let now = self.now();
-        if !self.world.leads || now < self.next_tick_at {
-            return;
-        }
-        let Some(expiry_ms) = self.world.service.next_expiry_ms() else { return };
-        let left_ms = expiry_ms.saturating_sub(unix_ms());
-        // Looked at again at the latest after a second: the wall clock may be set.
-        let pause = Duration::from_millis(left_ms).clamp(TICK_EVERY, SLEEP_MAX);
-        self.next_tick_at = now.plus(pause);
-        self.tick_wanted |= left_ms == 0 && self.world.service.state_ms() < self.stamp_ms();
     }
 }

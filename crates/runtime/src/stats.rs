@@ -36,6 +36,9 @@ macro_rules! counters {
             /// From the turn that proposed a batch to the turn that executed it, at the leader, in
             /// nanoseconds.
             pub decision_ns: Histogram<u64>,
+            /// How far state time is ahead of this member's wall clock (negative: behind), in
+            /// milliseconds. It is being slewed away ([`base::state_clock::SLEW_PPM`]).
+            pub state_time_ahead_ms: i64,
             /// How its disk stands, if it has one.
             pub disk: Option<DiskFigures>,
         }
@@ -46,7 +49,7 @@ macro_rules! counters {
                 // The bounds are constants that the constructor accepts.
                 let decision_ns = Histogram::new_with_bounds(1, LATENCY_NS_MAX, 2)
                     .expect("constant bounds are valid");
-                Stats { $($name: 0,)* decision_ns, disk: None }
+                Stats { $($name: 0,)* decision_ns, state_time_ahead_ms: 0, disk: None }
             }
 
             /// Each counter's name, what it counts, and its value.

@@ -5,6 +5,7 @@
 //!   from another member's backlog. Asserted in `World::execute`.
 
 use crate::backlog::Backlog;
+use crate::clock::boot_now;
 use crate::desk::Desk;
 use crate::disk::LogDisk;
 use crate::flow::Outgoing;
@@ -16,7 +17,7 @@ use crate::stats::Stats;
 use crate::wire::{Frame, Items, push_item};
 use crate::withheld::Withheld;
 use base::verb::Unsupported;
-use base::{At, Instant, MAX_MEMBERS, MemberSet, Port, Prefix, Rank, Slot, Token};
+use base::{At, Instant, MAX_MEMBERS, MemberSet, Port, Prefix, Rank, Slot, StateClock, Token};
 use fabric::Fabric;
 use proto::{Host, Note};
 use std::collections::VecDeque;
@@ -32,6 +33,9 @@ pub struct World<F, S> {
     pub(crate) flows: Outgoing,
     pub(crate) backlog: Backlog,
     pub(crate) order: Order,
+    pub(crate) state_clock: StateClock,
+    /// State time after the last value that moved it, and when that value was executed.
+    pub(crate) state_moved: (u64, Instant),
     pub(crate) stats: Stats,
     /// Notes of the machine, for the loop to take.
     pub(crate) notes: VecDeque<Note>,
@@ -99,6 +103,8 @@ impl<F, S: Service> World<F, S> {
             flows: Outgoing::new(origin.life.0),
             backlog: Backlog::new(backlog_bytes, Prefix::ZERO),
             order: Order::START,
+            state_clock: StateClock::default(),
+            state_moved: (0, Instant::ZERO),
             stats: Stats::new(),
             notes: VecDeque::new(),
             origin,
@@ -128,6 +134,10 @@ impl<F, S: Service> World<F, S> {
         self.stats.values_executed += 1;
         self.answers.clear();
         self.service.apply(slot, body, &mut self.answers);
+        let state_ms = self.service.state_ms();
+        if state_ms != self.state_moved.0 {
+            self.state_moved = (state_ms, boot_now());
+        }
         match &mut self.withheld {
             None => self.tell_answers(slot),
             Some(withheld) if self.leads => withheld.keep(slot, &mut self.answers),

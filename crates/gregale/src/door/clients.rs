@@ -127,6 +127,10 @@ impl Clients {
         self.config.members.len() as u16
     }
 
+    pub(super) fn note_state_time(&mut self, ahead_ms: i64) {
+        self.figures.state_time_ahead_ms = ahead_ms;
+    }
+
     pub(super) fn figures(&self) -> ServiceFigures {
         let (clients, clients_accepted) = (self.clients.len() as u64, self.n_accepted);
         ServiceFigures { clients, clients_accepted, ..self.figures }

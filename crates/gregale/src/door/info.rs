@@ -138,6 +138,8 @@ fn gregale(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
     write!(out, "gregale_committed:{}\r\n", view.committed.0)?;
     write!(out, "gregale_applied:{}\r\n", view.applied.0)?;
     write!(out, "gregale_data_lost:{}\r\n", u8::from(view.data_lost))?;
+    let ahead_ms = facts.figures.state_time_ahead_ms;
+    write!(out, "gregale_state_time_ahead_ms:{ahead_ms}\r\n")?;
     if let Some(disk) = facts.disk {
         write!(out, "gregale_disk:{}\r\n", disk.place)?;
         write!(

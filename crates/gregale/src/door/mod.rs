@@ -328,8 +328,10 @@ impl Service for Door {
         let figures = ServiceFigures {
             keys: store.len() as u64,
             memory_bytes: store.used_bytes(),
+            state_time_ahead_ms: stats.state_time_ahead_ms,
             ..self.clients.figures()
         };
+        self.clients.note_state_time(stats.state_time_ahead_ms);
         self.clients.disk.clone_from(&stats.disk);
         self.board.leave(view, stats, figures);
     }

@@ -24,7 +24,7 @@ use crate::control::{Board, ServiceFigures};
 use crate::failure::Outcome;
 use crate::serve::Signals;
 use crate::status::PartitionStatus;
-use base::{Incarnation, Instant, Prefix, Rank, Slot};
+use base::{Evidence, Incarnation, Instant, Prefix, Rank, Slot, StateClock};
 use kv::entry::{self, Sequence};
 use kv::partition::{
     self, Executor, Fate, NOT_BY_PIECES, Name, Partitions, Place, SNAPSHOT_REQUEST, Sender,
@@ -36,7 +36,8 @@ use multicast::{
 use proto::Role;
 use runtime::desk::PATIENCE;
 use runtime::{
-    Answer, Asker, Desk, Interest, Laid, Overdue, Poller, ReadAnswer, Ready, Stats, View, unix_ms,
+    Answer, Asker, Desk, Interest, Laid, Overdue, Poller, ReadAnswer, Ready, Stats, View, boot_now,
+    unix_ms,
 };
 use std::io::{self, Read};
 use std::net::TcpListener;
@@ -104,6 +105,8 @@ pub(crate) struct PartitionedDoor {
     /// By partition: the members in the order of their ranks there.
     seats: Vec<Vec<usize>>,
     held: Held,
+    /// State time: the largest stamp that a partition executed here.
+    state_clock: StateClock,
     /// It comes back from its disk.
     keeps_states: bool,
     /// Room for the bytes of a read.
@@ -149,6 +152,7 @@ impl PartitionedDoor {
             n_members,
             seats: seats(n, n_members),
             held: Held { order: partitions.order.name(), ..Held::default() },
+            state_clock: StateClock::default(),
             keeps_states: config.durability.is_on_disk(),
             read: Vec::new(),
             stop: None,
@@ -252,10 +256,14 @@ impl PartitionedDoor {
     }
 
     fn send(&mut self, cast: &mut Cast) -> bool {
+        if !self.sender.wants_to_send() {
+            return false;
+        }
         let mut worked = false;
         // Deadlines are the sender's, and an own delivery is the outcome that counts.
         let options = Options::default();
-        self.sender.send(unix_ms(), |to, batch| {
+        let stamp_ms = self.state_clock.stamp(unix_ms(), self.executor.state_ms(), boot_now());
+        self.sender.send(stamp_ms, |to, batch| {
             let taken = cast.multicast(GroupSet::from_bits(to.bits()), batch, &options).is_ok();
             worked |= taken;
             taken
@@ -308,6 +316,7 @@ impl PartitionedDoor {
         let figures = ServiceFigures {
             keys: self.held.sum.keys,
             memory_bytes: self.held.sum.memory_bytes,
+            state_time_ahead_ms: self.state_clock.ahead_ms(unix_ms(), boot_now()),
             ..self.clients.figures()
         };
         self.board.leave_partitions(self.held.partitions.clone());
@@ -373,6 +382,9 @@ impl Application for PartitionedDoor {
         {
             eprintln!("gregale: {:?} is no batch and was skipped: {error}", message.id);
         }
+        // What is delivered before this member serves may have lain on a disk for hours.
+        let evidence = if self.reported { Evidence::Present } else { Evidence::Past };
+        self.state_clock.observe(self.executor.state_ms(), evidence, boot_now());
     }
 
     fn snapshot(&mut self, snapshot: Snapshot, group: GroupId, cut: Cut, _: &mut Cast) {

@@ -32,4 +32,5 @@ mod recover;
 mod refusals;
 mod serve;
 mod sessions;
+mod time;
 mod volume;

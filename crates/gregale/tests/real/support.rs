@@ -1,5 +1,6 @@
 //! Clusters for tests: started, watched, and surely ended.
 
+use std::cell::RefCell;
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -275,10 +276,25 @@ impl Drop for Cluster {
     }
 }
 
+std::thread_local! {
+    /// What the clusters that this thread starts find in their environment.
+    static ENVIRONMENT: RefCell<Vec<(String, String)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Clusters that `start` starts, and their members, find these variables in their environment.
+pub(crate) fn with_environment<T>(variables: &[(&str, &str)], start: impl FnOnce() -> T) -> T {
+    let owned = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    let before = ENVIRONMENT.replace(owned.collect());
+    let started = start();
+    ENVIRONMENT.set(before);
+    started
+}
+
 fn launch(name: &str, port: u16, flags: &[String]) -> (Child, Receiver<String>) {
     let mut supervisor = Command::new(GREGALE)
         .args(["up", "--cluster", name, "--port", &port.to_string()])
         .args(flags)
+        .envs(ENVIRONMENT.with_borrow(Clone::clone))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::inherit())

@@ -92,6 +92,12 @@ impl Executor {
         }
     }
 
+    /// State time: the largest stamp that any partition here has executed, Unix milliseconds; 0
+    /// before the first.
+    pub fn state_ms(&self) -> u64 {
+        self.parts.iter().map(|part| part.store.now_ms()).max().unwrap_or(0)
+    }
+
     /// Messages that wait here for another partition's replica.
     pub fn waiting(&self) -> usize {
         self.messages.len()

@@ -1,0 +1,83 @@
+//! Keys live as long as they were given, whatever the wall clock does and however quiet it is.
+
+use crate::support::{Cluster, start_on_disk, wait_until};
+use std::path::Path;
+use std::time::Duration;
+
+/// The library that makes a program's wall clock show what a file says.
+const LIBFAKETIME: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
+
+/// Each way to keep the state.
+fn of_each_kind(data: &Path, flags: &[&str]) -> Vec<Cluster> {
+    let partitions = [&["--partitions", "2"], flags].concat();
+    vec![Cluster::start_with(flags), start_on_disk(data, flags), Cluster::start_with(&partitions)]
+}
+
+/// Longer than any step that one batch could be allowed to make.
+const QUIET: Duration = Duration::from_secs(40);
+
+#[test]
+fn a_lock_taken_after_a_quiet_time_is_held_for_its_time() {
+    let data = tempfile::tempdir().unwrap();
+    let clusters = of_each_kind(data.path(), &[]);
+    for cluster in &clusters {
+        assert_eq!(cluster.cli(1, &["SET", "x", "1"]), "OK");
+    }
+    std::thread::sleep(QUIET);
+    for cluster in &clusters {
+        assert_eq!(cluster.cli(2, &["SET", "lock", "me", "EX", "20", "NX"]), "OK");
+        // Each reads, and so looks at the time.
+        for id in [1, 2, 3] {
+            let ttl_ms: i64 = cluster.cli(id, &["PTTL", "lock"]).parse().unwrap();
+            assert_eq!(cluster.cli(id, &["GET", "lock"]), "me", "{ttl_ms} ms were left");
+            assert!(ttl_ms <= 20_000);
+        }
+        assert_eq!(cluster.cli(3, &["SET", "lock", "another", "EX", "20", "NX"]), "");
+    }
+}
+
+#[test]
+fn a_wall_clock_that_is_set_takes_no_key_early_and_keeps_none() {
+    let data = tempfile::tempdir().unwrap();
+    let clock = data.path().join("clock");
+    let set_clock = |offset: &str| std::fs::write(&clock, offset).unwrap();
+    set_clock("+0s");
+    assert!(Path::new(LIBFAKETIME).exists(), "libfaketime is needed: apt-get install libfaketime");
+    let variables = [
+        ("LD_PRELOAD", LIBFAKETIME),
+        ("FAKETIME_TIMESTAMP_FILE", clock.to_str().unwrap()),
+        ("FAKETIME_NO_CACHE", "1"),
+        ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
+    ];
+    let clusters = crate::support::with_environment(&variables, || {
+        of_each_kind(&data.path().join("logs"), &[])
+    });
+    for cluster in &clusters {
+        assert_eq!(cluster.cli(1, &["SET", "hour", "kept", "EX", "3500"]), "OK");
+    }
+    set_clock("+3600s");
+    for cluster in &clusters {
+        // The clock is really another one: absolute times that are past by it are not, by ours.
+        wait_until("a member to see that its clock was set", || ahead_ms(cluster) < -3_000_000);
+        let mut connection = cluster.connect(1);
+        for n in 0..2_000 {
+            let set = redis::cmd("SET").arg(format!("k{n}")).arg(n).exec(&mut connection);
+            set.unwrap();
+        }
+        assert_eq!(cluster.cli(2, &["GET", "hour"]), "kept");
+        let ttl_s: u64 = cluster.cli(3, &["TTL", "hour"]).parse().unwrap();
+        assert!(ttl_s > 3_300, "{ttl_s} s are left of 3500");
+    }
+    set_clock("-3600s");
+    for cluster in &clusters {
+        assert_eq!(cluster.cli(1, &["SET", "blink", "v", "PX", "300"]), "OK");
+        wait_until("a key to expire", || cluster.cli(2, &["GET", "blink"]).is_empty());
+    }
+}
+
+/// How far state time is ahead of the wall clock of the member that stamps for member 1's clients.
+fn ahead_ms(cluster: &Cluster) -> i64 {
+    let status = cluster.status_at(1);
+    let members = status["members"].as_array().unwrap();
+    members.iter().map(|member| member["state_time_ahead_ms"].as_i64().unwrap()).min().unwrap()
+}

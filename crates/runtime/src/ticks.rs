@@ -1,0 +1,129 @@
+//! When a leader decides that time has passed, although no command asks for it.
+//!
+//! - I1 a key that is due is removed within `TICK_EVERY` of the leader's state time, or before the
+//!   first read that would see it gone.
+//! - I2 the newest stamp of a live cluster is at most about [`IDLE_TICK_EVERY`] old, so that a
+//!   member that has just come back knows the present state time to that measure
+//!   ([`base::StateClock`]).
+
+use crate::clock::{boot_now, unix_ms};
+use crate::core::Core;
+use crate::service::Service;
+use crate::world::World;
+use base::{Evidence, Instant};
+use fabric::Fabric;
+use proto::Replicator;
+use std::time::Duration;
+
+/// The least time between two ticks for keys that are due.
+const TICK_EVERY: Duration = Duration::from_millis(100);
+/// The longest time between two looks at the first expiry.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// See I2.
+pub(crate) const IDLE_TICK_EVERY: Duration = Duration::from_secs(60);
+
+/// Ticks: batches that may be empty and whose stamp is what they are for.
+#[derive(Debug, Default)]
+pub(crate) struct Ticks {
+    /// A batch with a stamp is wanted, even without commands.
+    pub(crate) wanted: bool,
+    /// When the first expiry is looked at next.
+    look_at: Instant,
+    /// When the newest stamp of this leader will be too old (I2).
+    idle_at: Instant,
+    /// How many values were executed when reads were put off for a tick.
+    executed: u64,
+}
+
+impl Ticks {
+    /// This member leads since `now`. If it does not know the present state time, its first stamp
+    /// is wanted at once, so that the others do.
+    pub(crate) fn begin_reign(&mut self, is_founded: bool, now: Instant) {
+        self.idle_at = if is_founded { now.plus(IDLE_TICK_EVERY) } else { now };
+    }
+
+    /// A batch was built at `now`.
+    pub(crate) fn stamped(&mut self, now: Instant) {
+        self.wanted = false;
+        self.idle_at = now.plus(IDLE_TICK_EVERY);
+    }
+
+    /// A tick is wanted before reads are performed; `executed` values are executed by now.
+    pub(crate) fn want_before_reads(&mut self, executed: u64) {
+        self.wanted = true;
+        self.executed = executed;
+    }
+
+    /// Whether a value was executed since reads were put off.
+    pub(crate) fn has_passed(&self, executed: u64) -> bool {
+        executed > self.executed
+    }
+
+    /// The instant at which a leader looks again; `expires` tells whether a key does.
+    pub(crate) fn deadline(&self, expires: bool) -> Instant {
+        if expires { self.look_at.min(self.idle_at) } else { self.idle_at }
+    }
+}
+
+impl<F, S: Service> World<F, S> {
+    /// Tells the state clock what was executed. A value that the ballot in force proposed is news of
+    /// the present; one of an earlier ballot may have lain in logs for hours. Judged with a view
+    /// that is not older than the execution.
+    pub(crate) fn observe_state_time(&mut self) {
+        let is_present = self.order.last().reign >= self.desk.view.ballot;
+        let evidence = if is_present { Evidence::Present } else { Evidence::Past };
+        let (state_ms, at) = self.state_moved;
+        self.state_clock.observe(state_ms, evidence, at);
+    }
+
+    /// State time as this member estimates it, Unix milliseconds.
+    pub(crate) fn now_ms(&mut self) -> u64 {
+        self.state_clock.now_ms(unix_ms(), self.service.state_ms(), boot_now())
+    }
+
+    /// The stamp of a batch that is built now.
+    pub(crate) fn stamp_ms(&mut self) -> u64 {
+        self.state_clock.stamp(unix_ms(), self.service.state_ms(), boot_now())
+    }
+}
+
+impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
+    /// The leader decides that time has passed when keys are due, and now and then.
+    pub(crate) fn poll_ticks(&mut self) {
+        let now = self.now();
+        if !self.world.leads || now < self.ticks.look_at.min(self.ticks.idle_at) {
+            return;
+        }
+        self.ticks.wanted |= now >= self.ticks.idle_at;
+        let expiry_ms = self.world.service.next_expiry_ms().unwrap_or(u64::MAX);
+        let left_ms = expiry_ms.saturating_sub(self.world.now_ms());
+        self.ticks.look_at = now.plus(Duration::from_millis(left_ms).clamp(TICK_EVERY, LOOK_EVERY));
+        self.ticks.wanted |= left_ms == 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn i2_an_idle_leader_wants_a_stamp_each_minute() {
+        let mut ticks = Ticks::default();
+        let now = Instant(7);
+        ticks.begin_reign(false, now);
+        assert_eq!(ticks.deadline(false), now, "the first leader stamps at once");
+        ticks.begin_reign(true, now);
+        assert_eq!(ticks.deadline(false), now.plus(IDLE_TICK_EVERY));
+        let now = now.plus(IDLE_TICK_EVERY);
+        ticks.stamped(now);
+        assert_eq!(ticks.deadline(false), now.plus(IDLE_TICK_EVERY));
+        assert!(!ticks.wanted);
+    }
+
+    #[test]
+    fn reads_that_were_put_off_wait_for_a_value_behind_them() {
+        let mut ticks = Ticks::default();
+        ticks.want_before_reads(5);
+        assert!(ticks.wanted && !ticks.has_passed(5) && ticks.has_passed(6));
+    }
+}
