@@ -243,6 +243,7 @@ pub fn mutants() -> Vec<Mutant> {
         FollowAfterCrash: FOLLOW_AFTER_CRASH = true;
         ForgetClock: FORGET_CLOCK = true;
         ForgetDelivered: FORGET_DELIVERED = true;
+        KeepKnownOnly: KEEP_KNOWN_ONLY = true;
     }
     primcast! { list, restless_stable;
         ForgetPromise: FORGET_PROMISE = true;

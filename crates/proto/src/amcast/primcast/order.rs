@@ -208,7 +208,8 @@ impl<V: Variant> Machine<V> {
         }
     }
 
-    /// Lines 40 to 47. False if the message was forgotten already.
+    /// Lines 40 to 47. False if the message was forgotten already: its proposal has its turn all
+    /// the same (P4).
     fn take_ack(
         &mut self,
         from: Pid,
@@ -217,14 +218,14 @@ impl<V: Variant> Machine<V> {
         proposes: bool,
         now: Instant,
     ) -> bool {
-        if self.is_gone(id) {
-            return false;
+        let is_gone = self.is_gone(id);
+        if !is_gone {
+            self.record(id, dest, now).vote::<V>((from.group, from.rank), epoch, ts);
         }
-        self.record(id, dest, now).vote::<V>((from.group, from.rank), epoch, ts);
         if from.group == self.me.group && (proposes || V::REPEAT_PROPOSALS) {
             self.on_proposal(from, id, epoch, ts);
         }
-        true
+        !is_gone
     }
 
     /// Lines 48 to 50: another group's timestamp raises the clock, and the own group hears of it.
@@ -258,12 +259,8 @@ impl<V: Variant> Machine<V> {
             }
             Phase::Primary | Phase::Candidate => false,
         };
-        // An acknowledgement that was asked for repeats what stands in the log already.
-        let record = self.records.known(id);
-        let is_known = record.waits || record.tuple.is_some_and(|(of, _)| of == epoch);
-        if is_from_primary && takes_part && !is_mine && !is_known {
-            record.waits = true;
-            self.waiting.push_back((id, ts));
+        let takes_turn = is_from_primary && takes_part && !is_mine;
+        if takes_turn && self.turns.queue(id, ts) && self.records.contains(id) {
             self.expect(id, ts);
         }
     }
@@ -271,19 +268,19 @@ impl<V: Variant> Machine<V> {
     /// Lets waiting proposals into the log, in order (P4), as far as their messages are here (P2).
     pub(super) fn drain(&mut self) {
         while self.phase == Phase::Follower {
-            let Some(&(id, ts)) = self.waiting.front() else { break };
-            let Some(record) = self.records.get_mut(id) else {
-                // Delivered out of this queue, and forgotten: the floor is above it (P7). It had
-                // its turn all the same, or the longest log would not be the newest (line 67).
-                self.waiting.pop_front();
+            let Some((id, ts)) = self.turns.first() else { break };
+            let Some(record) = self.records.get(id) else {
+                // Delivered out of this queue, or by a state before it came, and forgotten: the
+                // floor is above it (P7). It has its turn all the same, or the longest log would
+                // not be the newest (line 67).
+                self.turns.pass();
                 self.log_length += 1;
                 continue;
             };
             if record.body.is_none() && !V::ACK_WITHOUT_BODY {
                 break;
             }
-            record.waits = false;
-            self.waiting.pop_front();
+            self.turns.pass();
             self.clock = self.clock.max(ts);
             self.append(id, self.current, ts);
             self.acknowledge_later(id);
