@@ -501,3 +501,13 @@ fn a_state_that_covers_lost_proposals_costs_no_message() {
         assert_eq!(run::<Primcast>(config, seed).violation, None, "seed {seed}");
     }
 }
+
+/// Seeds in which what a group had said of its clocks was lost with a process's earlier life, and
+/// nobody asked for it again.
+#[test]
+fn a_message_that_waits_for_every_groups_clock_survives_a_power_cut() {
+    let asking = Config { recovers: true, rule: Rule::AllGroups, ..Config::default() };
+    for seed in [50_351, 51_659, 52_219] {
+        assert_eq!(run::<Primcast>(&asking, seed).violation, None, "seed {seed}");
+    }
+}

@@ -245,6 +245,8 @@ pub fn mutants() -> Vec<Mutant> {
         ForgetDelivered: FORGET_DELIVERED = true;
         KeepKnownOnly: KEEP_KNOWN_ONLY = true;
     }
+    let asking = Config { rule: Rule::AllGroups, ..stable.clone() };
+    primcast! { list, asking; AskOnce: ASK_ONCE = true; }
     primcast! { list, restless_stable;
         ForgetPromise: FORGET_PROMISE = true;
         SpeakAsBefore: SPEAK_AS_BEFORE = true;

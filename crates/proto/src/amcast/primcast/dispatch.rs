@@ -48,7 +48,7 @@ impl<V: Variant> Machine<V> {
                 self.hear_report(from, report, now);
                 self.acks[from.group.index()].extend(from.rank, *epoch, *upto);
             }
-            PrimcastWire::Raise { ts, to } => self.on_raise(from, *ts, *to),
+            PrimcastWire::Raise { ts, to } => self.on_raise(from, *ts, *to, host),
             PrimcastWire::Pull { id, dest, body } => {
                 if dest.contains(self.me.group) && is_addressable(*dest, &self.config.layout) {
                     self.on_pull(from, (*id, *dest), *body, now, host);

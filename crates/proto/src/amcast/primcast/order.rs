@@ -1,6 +1,6 @@
 //! Algorithm 2: proposing and acknowledging (delivering: `deliver`).
 
-use super::{Batch, Machine, PULLS_MAX, Phase, PrimcastWire};
+use super::{Batch, Machine, PULLS_MAX, Phase, PrimcastWire, Report};
 use crate::amcast::linear::{Listed, Rule};
 use crate::amcast::variant::Variant;
 use crate::amcast::{GroupId, GroupSet, Host, Message, MessageId, Pid, Place, Timestamp, To};
@@ -314,13 +314,41 @@ impl<V: Variant> Machine<V> {
     }
 
     /// By another group for `all-groups`; by the own one for a cut (P16).
-    pub(super) fn on_raise(&mut self, from: Pid, ts: Timestamp, to: GroupSet) {
+    ///
+    /// Who asks for its own group alone lacks the answer: if the group was told before, that may
+    /// have been lost with an earlier life of the asker (P12), and is said again to the asker.
+    pub(super) fn on_raise<H: Host<PrimcastWire>>(
+        &mut self,
+        from: Pid,
+        ts: Timestamp,
+        to: GroupSet,
+        host: &mut H,
+    ) {
         let is_own = from.group == self.me.group && to == self.me.group.alone();
         let asked = is_own || !matches!(self.config.rule, Rule::Plain | Rule::Hop);
-        if asked && to.is_within(self.config.layout.groups()) {
-            self.clock = self.clock.max(ts);
-            self.report_at_least(ts, to);
+        if !asked || !to.is_within(self.config.layout.groups()) {
+            return;
         }
+        self.clock = self.clock.max(ts);
+        let was_told = self.reported[from.group.index()] >= ts;
+        if was_told && to == from.group.alone() && from != self.me && !V::ASK_ONCE {
+            let report = self.report_to_one(from);
+            host.send(To::One(from), &PrimcastWire::Clock(report));
+        }
+        self.report_at_least(ts, to);
+    }
+
+    /// The present report for one process alone: for its group nothing was reported.
+    fn report_to_one(&mut self, to: Pid) -> Report {
+        let (reported, audience) = (self.reported.clone(), self.audience);
+        let (told, listed) = (self.told.clone(), self.listed.clone());
+        let informed = self.informed;
+        // Who asks may not have been told what the rest of its group was.
+        self.informed = informed.without(to.group);
+        let report = self.report(to.group.alone());
+        (self.reported, self.audience) = (reported, audience);
+        (self.told, self.listed, self.informed) = (told, listed, informed);
+        report
     }
 
     /// `hop`: others want to know of everything that is pending.
@@ -413,15 +441,7 @@ impl<V: Variant> Machine<V> {
         let (Some((epoch, ts)), Some(acked)) = (record.tuple, record.acked) else { return };
         if acked == epoch {
             let dest = record.dest;
-            // To one process only: for its group nothing was reported.
-            let (reported, audience) = (self.reported.clone(), self.audience);
-            let (told, listed) = (self.told.clone(), self.listed.clone());
-            let informed = self.informed;
-            // Who asks may not have been told what the rest of its group was.
-            self.informed = informed.without(from.group);
-            let report = self.report(from.group.alone());
-            (self.reported, self.audience) = (reported, audience);
-            (self.told, self.listed, self.informed) = (told, listed, informed);
+            let report = self.report_to_one(from);
             let chosen = self.is_chosen(epoch);
             host.send(To::One(from), &PrimcastWire::Ack { id, dest, epoch, ts, chosen, report });
         }
@@ -438,6 +458,7 @@ impl<V: Variant> Machine<V> {
         if self.ask_at.is_none_or(|at| at > now) {
             return;
         }
+        self.ask_for_clocks_again(now, host);
         let undelivered = self.records.names(|_, record| !record.is_delivered);
         let mut n_asked = 0;
         self.ask_at = None;
@@ -456,6 +477,31 @@ impl<V: Variant> Machine<V> {
             let due_at = self.records.known(id).asked_at.plus(patience);
             let ask_at = if due_at <= now { now.plus(patience) } else { due_at };
             self.ask_at = Some(self.ask_at.map_or(ask_at, |at| at.min(ask_at)));
+        }
+    }
+
+    /// `all-groups`, and `commit-wait` without a clock: a message waits for every group's clocks,
+    /// and of groups that it is not addressed to nobody is asked about it by name. What they said
+    /// may have been lost with an earlier life, theirs or the own one (P12).
+    fn ask_for_clocks_again<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
+        let (rule, patience) = (self.config.rule, self.config.patience);
+        let waits = |id: &MessageId| {
+            let record = self.records.get(*id).expect("it is pending");
+            let asks = match rule {
+                Rule::Plain | Rule::Hop => false,
+                Rule::AllGroups => record.dest.len() > 1,
+                Rule::CommitWait => record.has_asked_all,
+            };
+            asks && record.asked_at.plus(patience) <= now
+        };
+        let last = self.pending.iter().rev().find(|(_, id)| waits(id));
+        let Some((ts, _)) = last.copied().filter(|_| !V::ASK_ONCE) else { return };
+        let others = self.config.layout.groups().without(self.me.group);
+        let silent = others.iter().filter(|group| self.horizon.past(*group) < ts);
+        let silent: GroupSet = silent.collect();
+        if !silent.is_empty() {
+            let to = self.me.group.alone();
+            host.send(To::Groups(silent), &PrimcastWire::Raise { ts, to });
         }
     }
 }

@@ -131,3 +131,26 @@ fn p4_a_proposal_that_a_state_overtook_has_its_turn() {
     let names = (2..=3).map(|at| message(at).id).collect();
     assert_eq!(sent.promised(), (3, names), "the first is at the floor, and was proposed");
 }
+
+#[test]
+fn p12_a_clock_that_was_said_is_said_again_to_the_process_that_asks() {
+    let (config, now) = (config(&[3, 3, 3], Rule::AllGroups), Instant(1));
+    let mut machine = Machine::<Sound>::new(&config, pid(2, 0));
+    let mut sent = Sent::default();
+    let (ts, both) = (Timestamp(9), GroupSet::all(2));
+    machine.on_wire(pid(0, 0), &PrimcastWire::Raise { ts, to: both }, now, &mut sent);
+    machine.settle(now, &mut sent);
+    let says = |sent: &Sent, whom: To| {
+        let is_it = |(to, wire): &&(To, PrimcastWire)| {
+            *to == whom && matches!(wire, PrimcastWire::Clock(report) if report.clock >= ts)
+        };
+        sent.0.iter().filter(is_it).count()
+    };
+    assert_eq!(says(&sent, To::Groups(both)), 1);
+    machine.on_wire(pid(0, 0), &PrimcastWire::Raise { ts, to: both }, now, &mut sent);
+    machine.settle(now, &mut sent);
+    assert_eq!(says(&sent, To::Groups(both)), 1, "nobody lacks it");
+    let again = PrimcastWire::Raise { ts, to: GroupId::at(0).alone() };
+    machine.on_wire(pid(0, 1), &again, now, &mut sent);
+    assert_eq!(says(&sent, To::One(pid(0, 1))), 1);
+}
