@@ -281,6 +281,13 @@ pub trait Multicast: Sized + 'static {
         None
     }
 
+    /// One of the messages in `delivered` (names and final timestamps of what this process has
+    /// delivered) that a log handed on by it would lack without saying so: the simulator asks after
+    /// each step. `None` where the protocol keeps what it is asked about.
+    fn unrecorded(&self, _delivered: &[(MessageId, Timestamp)]) -> Option<MessageId> {
+        None
+    }
+
     /// Whether its processes come back after a crash, with what they wrote down.
     ///
     /// Their host gives nothing of what a step did to anybody, neither what it sent nor what it

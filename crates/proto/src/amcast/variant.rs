@@ -87,6 +87,10 @@ pub trait Variant: Clone + core::fmt::Debug + 'static {
     const FORGET_PROMISE: bool = false;
     /// P10 broken: it is not written down what was delivered.
     const FORGET_DELIVERED: bool = false;
+    /// P7 broken: of a state's messages only those are remembered that were known before.
+    const KEEP_KNOWN_ONLY: bool = false;
+    /// P12 broken: a clock that was said is not asked for again, nor said again.
+    const ASK_ONCE: bool = false;
     /// P11 broken: what a former primary repeats out of its log counts as a new proposal.
     const REPEAT_PROPOSALS: bool = false;
     /// P13 broken: what NEW-STATE brought is acknowledged after a crash, come what may.

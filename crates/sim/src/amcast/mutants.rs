@@ -243,7 +243,10 @@ pub fn mutants() -> Vec<Mutant> {
         FollowAfterCrash: FOLLOW_AFTER_CRASH = true;
         ForgetClock: FORGET_CLOCK = true;
         ForgetDelivered: FORGET_DELIVERED = true;
+        KeepKnownOnly: KEEP_KNOWN_ONLY = true;
     }
+    let asking = Config { rule: Rule::AllGroups, ..stable.clone() };
+    primcast! { list, asking; AskOnce: ASK_ONCE = true; }
     primcast! { list, restless_stable;
         ForgetPromise: FORGET_PROMISE = true;
         SpeakAsBefore: SPEAK_AS_BEFORE = true;

@@ -23,6 +23,7 @@ pub(super) trait Process<W> {
     fn is_primary(&self) -> bool;
     fn safe_ts(&self) -> Option<Timestamp>;
     fn n_held(&self) -> Option<usize>;
+    fn unrecorded(&self, delivered: &[(MessageId, Timestamp)]) -> Option<MessageId>;
     fn stable(&mut self, out: &mut Vec<u8>);
     fn changes(&mut self, out: &mut Vec<u8>);
     fn meet(&mut self, who: Pid, life: Incarnation);
@@ -70,6 +71,10 @@ impl<M: Multicast> Process<M::Wire> for M {
 
     fn n_held(&self) -> Option<usize> {
         Multicast::n_held(self)
+    }
+
+    fn unrecorded(&self, delivered: &[(MessageId, Timestamp)]) -> Option<MessageId> {
+        Multicast::unrecorded(self, delivered)
     }
 
     fn stable(&mut self, out: &mut Vec<u8>) {

@@ -473,6 +473,9 @@ impl<W: Wire + Debug + PartialEq> World<W> {
         self.counts.states += out.n_states;
         self.processes[process].cuts.extend(out.cuts);
         self.processes[process].applied = out.applied;
+        let of = &self.processes[process];
+        let unrecorded = of.machine.unrecorded(&of.applied);
+        assert_eq!(unrecorded, None, "P7: {pid:?} has delivered it above the floor of its log");
         self.hold_back(process, out.sent);
         self.note_members(process);
         let machine = &self.processes[process].machine;

@@ -10,11 +10,12 @@
 //!   dead member costs that many records and no more, and one that was removed nothing. Whose
 //!   marks count, and how many are a majority, the newest members say that are known (P21). Global:
 //!   sim checker `bounded`.
-//! - P7 What is missing in a log was delivered at or below its `floor`, by a majority. Whoever
-//!   takes
-//!   over that log (NEW-STATE) without having delivered so far neither proposes nor delivers before
-//!   it has a state that reaches the floor. By `Machine::is_behind`; a live member that has it
-//!   exists, since it meets the majority, and the primary gets it first.
+//! - P7 What is missing in a log was delivered at or below its `floor`, by a majority: what a
+//!   process has delivered above its floor it remembers, also what it has from a state. Whoever
+//!   takes over that log (NEW-STATE) without having delivered so far neither proposes nor delivers
+//!   before it has a state that reaches the floor. By `Machine::is_behind`; a live member that has
+//!   it exists, since it meets the majority, and the primary gets it first. Global: the simulator
+//!   asks after each step (`Multicast::unrecorded`).
 //! - P8 What was delivered is never proposed, acknowledged or delivered again: its name outlives
 //!   its record ([`Seen`](crate::amcast::Seen)).
 
@@ -155,6 +156,19 @@ impl<V: Variant> Machine<V> {
         self.records.len().max(self.log.len())
     }
 
+    /// P7: something that was delivered here above the floor, and is not remembered.
+    pub(super) fn find_unrecorded(
+        &self,
+        delivered: &[(MessageId, Timestamp)],
+    ) -> Option<MessageId> {
+        let is_lost = |id: MessageId| {
+            let record = self.records.get(id);
+            record.is_none_or(|record| record.body.is_none() || !record.is_delivered)
+        };
+        let above = delivered.iter().filter(|(id, at)| (*at, *id) > self.floor);
+        above.map(|(id, _)| *id).find(|id| is_lost(*id))
+    }
+
     /// P6, now and then.
     pub(super) fn collect<H: Host<PrimcastWire>>(&mut self, is_due: bool, host: &H) {
         if !is_due && self.retained.n_kept < self.retained.look_from {
@@ -267,25 +281,24 @@ impl<V: Variant> Machine<V> {
         kept.collect()
     }
 
-    /// The state of a member that has delivered more.
+    /// The state of a member that has delivered more, whichever epochs the two are in.
     ///
-    /// From the primary of the epoch only: by T1 every proposal of it that the state covers is here
-    /// already, so none arrives later, unrecognised, and is missing in the log. (A primary or a
-    /// candidate waits for nobody's proposals, and takes any.)
+    /// The state may cover what this process has no record of: proposals that are on their way
+    /// here, that were lost with an earlier life (P11), or of an epoch that has not come here. What
+    /// the giver remembers of them is remembered here, too, so that the log of an epoch to come
+    /// has them (P7); the rest is at or below the giver's floor. And each proposal that comes later
+    /// still has its turn (P4).
     pub(super) fn on_state<H: Host<PrimcastWire>>(
         &mut self,
-        from: Rank,
         state: &Handover,
         now: Instant,
         host: &mut H,
     ) {
-        let leads = matches!(self.phase, Phase::Primary | Phase::Candidate);
-        let is_in_order = leads || self.current.proposer() == Some(from);
         let (before, through) = (self.last, state.through);
         // Where messages commute: what was delivered here must not be undone (P8). Whoever lacks
         // some of it delivers it before long, and is asked again.
         let keeps_ours = self.ahead.keys().all(|(_, id)| state.seen.contains(*id));
-        if through <= before || !is_in_order || !keeps_ours && !V::STATE_UNDOES {
+        if through <= before || !keeps_ours && !V::STATE_UNDOES {
             return;
         }
         host.install(&state.app, through);
@@ -304,17 +317,18 @@ impl<V: Variant> Machine<V> {
                 self.pending.remove(&(bound, id));
             }
         }
-        // What the sender remembers others may need from here, too; the rest it had forgotten, and
-        // its floor says so (P7). What waits to enter the log keeps its turn (P4).
+        // What waits to enter the log keeps its turn (P4).
         let mut kept = state.kept.clone();
         kept.sort_unstable_by_key(|(at, message)| (*at, message.id));
         let is_new = |place: &Place| *place > before && !was_ahead.contains_key(place);
         for (at, message) in kept.into_iter().filter(|(at, message)| is_new(&(*at, message.id))) {
-            if let Some(record) = self.records.get_mut(message.id) {
-                record.body.get_or_insert_with(|| message.clone());
-                record.final_at = Some(at);
-                self.retained.keep(message.dest, (at, message.id), message.id);
+            if !self.records.contains(message.id) && V::KEEP_KNOWN_ONLY {
+                continue;
             }
+            let record = self.record(message.id, message.dest, now);
+            record.body.get_or_insert_with(|| message.clone());
+            (record.is_delivered, record.final_at) = (true, Some(at));
+            self.retained.keep(message.dest, (at, message.id), message.id);
         }
         let is_kept: BTreeSet<MessageId> =
             self.retained.queues.values().flatten().map(|(_, id)| *id).collect();

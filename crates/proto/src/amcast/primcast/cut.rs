@@ -57,7 +57,7 @@ impl<V: Variant> Machine<V> {
         let (primary, quorum) = self.own_clocks();
         if primary.min(quorum) < highest {
             let own = self.me.group.alone();
-            self.on_raise(self.me, highest, own);
+            self.on_raise(self.me, highest, own, host);
             host.send(To::Groups(own), &PrimcastWire::Raise { ts: highest, to: own });
         }
     }

@@ -48,7 +48,7 @@ impl<V: Variant> Machine<V> {
                 self.hear_report(from, report, now);
                 self.acks[from.group.index()].extend(from.rank, *epoch, *upto);
             }
-            PrimcastWire::Raise { ts, to } => self.on_raise(from, *ts, *to),
+            PrimcastWire::Raise { ts, to } => self.on_raise(from, *ts, *to, host),
             PrimcastWire::Pull { id, dest, body } => {
                 if dest.contains(self.me.group) && is_addressable(*dest, &self.config.layout) {
                     self.on_pull(from, (*id, *dest), *body, now, host);
@@ -79,7 +79,7 @@ impl<V: Variant> Machine<V> {
             PrimcastWire::Final { id, at } => self.on_final(from, *id, *at),
             PrimcastWire::Stand(upto) if is_own => self.on_stand(*upto, now, host),
             PrimcastWire::Fetch(last) if is_own => self.on_fetch(from, *last, now, host),
-            PrimcastWire::State(state) if is_own => self.on_state(from.rank, state, now, host),
+            PrimcastWire::State(state) if is_own => self.on_state(state, now, host),
             PrimcastWire::Join { incarnation, promised } if is_own => {
                 self.on_join(from, *incarnation, *promised, now, host);
             }

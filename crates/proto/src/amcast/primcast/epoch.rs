@@ -1,5 +1,6 @@
 //! Algorithm 3: how a group changes its primary.
 
+use super::turns::Turns;
 use super::{Beginning, Logged, Machine, Phase, PrimcastWire, Promise};
 use crate::amcast::variant::Variant;
 use crate::amcast::{FOUNDER, Host, Members, Pid, Timestamp, To};
@@ -188,11 +189,11 @@ impl<V: Variant> Machine<V> {
 
     /// The log is replaced; whatever follows from it is made anew.
     pub(super) fn install(&mut self, length: u64, log: &[Logged], now: Instant) {
-        self.waiting.clear();
+        let own = log.iter().filter(|logged| logged.epoch == self.current);
+        let highest = own.map(|logged| logged.ts).max().unwrap_or_default();
+        self.turns = Turns::begin_after(highest);
         self.pending.clear();
-        self.records.for_each(|record| {
-            (record.tuple, record.bound, record.waits) = (None, None, false);
-        });
+        self.records.for_each(|record| (record.tuple, record.bound) = (None, None));
         self.log.clear();
         self.log_length = length;
         for Logged { epoch, ts, message } in log {

@@ -11,7 +11,9 @@
 //!   message that died with its sender. By construction: `Machine::drain` stops at the first
 //!   proposal without one; asserted in `Machine::acknowledge`.
 //! - P3 `current <= promised`, and a primary or follower has them equal. Asserted after each event.
-//! - P4 Proposals of an epoch enter the log in the primary's order. By construction: one queue.
+//! - P4 Each proposal of an epoch has one turn to enter the log, in the primary's order, also one
+//!   whose message was delivered and forgotten here before the proposal came. By construction: one
+//!   queue (`turns`).
 //! - P5 Reported clocks never fall (`clocks`).
 //! - P9 What a follower acknowledges it names by epoch and timestamp alone (`acks`).
 //! - P16 A cut at a timestamp is exactly what is up to it (`cut`).
@@ -61,7 +63,10 @@ mod record;
 mod seats;
 mod stable;
 #[cfg(test)]
+mod state_tests;
+#[cfg(test)]
 mod tests;
+mod turns;
 mod wire;
 
 pub use wire::{Beginning, Handover, Logged, PrimcastWire, Report};
@@ -74,7 +79,7 @@ use super::{
     NoCut, Pid, Place, Seen, Timestamp,
 };
 use acks::Acks;
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use base::{Ballot, Incarnation, Instant, MemberSet, Rank};
@@ -83,6 +88,7 @@ use clocks::Clocks;
 use collect::Retained;
 use record::{Record, Records};
 use stable::Journal;
+use turns::Turns;
 
 /// What a process is in its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,8 +132,8 @@ pub struct Machine<V: Variant = Sound> {
     log: Vec<MessageId>,
     /// How many the log ever had.
     log_length: u64,
-    /// Proposals of `current`'s primary that cannot enter the log yet (P4).
-    waiting: VecDeque<(MessageId, Timestamp)>,
+    /// The turns of the proposals of `current`'s primary (P4).
+    turns: Turns,
     /// Messages that have come to a primary and that it may have to propose.
     unproposed: Vec<MessageId>,
     /// Proposed and undelivered, by lower bound of the final timestamp.
@@ -356,7 +362,7 @@ impl<V: Variant> Multicast for Machine<V> {
             records: Records::default(),
             log: Vec::new(),
             log_length: 0,
-            waiting: VecDeque::new(),
+            turns: Turns::default(),
             unproposed: Vec::new(),
             pending: BTreeSet::new(),
             ask_at: None,
@@ -485,6 +491,10 @@ impl<V: Variant> Multicast for Machine<V> {
 
     fn n_held(&self) -> Option<usize> {
         Some(Machine::n_held(self))
+    }
+
+    fn unrecorded(&self, delivered: &[(MessageId, Timestamp)]) -> Option<MessageId> {
+        self.find_unrecorded(delivered)
     }
 
     fn stable(&mut self, out: &mut Vec<u8>) {

@@ -1,6 +1,6 @@
 //! Algorithm 2: proposing and acknowledging (delivering: `deliver`).
 
-use super::{Batch, Machine, PULLS_MAX, Phase, PrimcastWire};
+use super::{Batch, Machine, PULLS_MAX, Phase, PrimcastWire, Report};
 use crate::amcast::linear::{Listed, Rule};
 use crate::amcast::variant::Variant;
 use crate::amcast::{GroupId, GroupSet, Host, Message, MessageId, Pid, Place, Timestamp, To};
@@ -208,7 +208,8 @@ impl<V: Variant> Machine<V> {
         }
     }
 
-    /// Lines 40 to 47. False if the message was forgotten already.
+    /// Lines 40 to 47. False if the message was forgotten already: its proposal has its turn all
+    /// the same (P4).
     fn take_ack(
         &mut self,
         from: Pid,
@@ -217,14 +218,14 @@ impl<V: Variant> Machine<V> {
         proposes: bool,
         now: Instant,
     ) -> bool {
-        if self.is_gone(id) {
-            return false;
+        let is_gone = self.is_gone(id);
+        if !is_gone {
+            self.record(id, dest, now).vote::<V>((from.group, from.rank), epoch, ts);
         }
-        self.record(id, dest, now).vote::<V>((from.group, from.rank), epoch, ts);
         if from.group == self.me.group && (proposes || V::REPEAT_PROPOSALS) {
             self.on_proposal(from, id, epoch, ts);
         }
-        true
+        !is_gone
     }
 
     /// Lines 48 to 50: another group's timestamp raises the clock, and the own group hears of it.
@@ -258,12 +259,8 @@ impl<V: Variant> Machine<V> {
             }
             Phase::Primary | Phase::Candidate => false,
         };
-        // An acknowledgement that was asked for repeats what stands in the log already.
-        let record = self.records.known(id);
-        let is_known = record.waits || record.tuple.is_some_and(|(of, _)| of == epoch);
-        if is_from_primary && takes_part && !is_mine && !is_known {
-            record.waits = true;
-            self.waiting.push_back((id, ts));
+        let takes_turn = is_from_primary && takes_part && !is_mine;
+        if takes_turn && self.turns.queue(id, ts) && self.records.contains(id) {
             self.expect(id, ts);
         }
     }
@@ -271,19 +268,19 @@ impl<V: Variant> Machine<V> {
     /// Lets waiting proposals into the log, in order (P4), as far as their messages are here (P2).
     pub(super) fn drain(&mut self) {
         while self.phase == Phase::Follower {
-            let Some(&(id, ts)) = self.waiting.front() else { break };
-            let Some(record) = self.records.get_mut(id) else {
-                // Delivered out of this queue, and forgotten: the floor is above it (P7). It had
-                // its turn all the same, or the longest log would not be the newest (line 67).
-                self.waiting.pop_front();
+            let Some((id, ts)) = self.turns.first() else { break };
+            let Some(record) = self.records.get(id) else {
+                // Delivered out of this queue, or by a state before it came, and forgotten: the
+                // floor is above it (P7). It has its turn all the same, or the longest log would
+                // not be the newest (line 67).
+                self.turns.pass();
                 self.log_length += 1;
                 continue;
             };
             if record.body.is_none() && !V::ACK_WITHOUT_BODY {
                 break;
             }
-            record.waits = false;
-            self.waiting.pop_front();
+            self.turns.pass();
             self.clock = self.clock.max(ts);
             self.append(id, self.current, ts);
             self.acknowledge_later(id);
@@ -317,13 +314,41 @@ impl<V: Variant> Machine<V> {
     }
 
     /// By another group for `all-groups`; by the own one for a cut (P16).
-    pub(super) fn on_raise(&mut self, from: Pid, ts: Timestamp, to: GroupSet) {
+    ///
+    /// Who asks for its own group alone lacks the answer: if the group was told before, that may
+    /// have been lost with an earlier life of the asker (P12), and is said again to the asker.
+    pub(super) fn on_raise<H: Host<PrimcastWire>>(
+        &mut self,
+        from: Pid,
+        ts: Timestamp,
+        to: GroupSet,
+        host: &mut H,
+    ) {
         let is_own = from.group == self.me.group && to == self.me.group.alone();
         let asked = is_own || !matches!(self.config.rule, Rule::Plain | Rule::Hop);
-        if asked && to.is_within(self.config.layout.groups()) {
-            self.clock = self.clock.max(ts);
-            self.report_at_least(ts, to);
+        if !asked || !to.is_within(self.config.layout.groups()) {
+            return;
         }
+        self.clock = self.clock.max(ts);
+        let was_told = self.reported[from.group.index()] >= ts;
+        if was_told && to == from.group.alone() && from != self.me && !V::ASK_ONCE {
+            let report = self.report_to_one(from);
+            host.send(To::One(from), &PrimcastWire::Clock(report));
+        }
+        self.report_at_least(ts, to);
+    }
+
+    /// The present report for one process alone: for its group nothing was reported.
+    fn report_to_one(&mut self, to: Pid) -> Report {
+        let (reported, audience) = (self.reported.clone(), self.audience);
+        let (told, listed) = (self.told.clone(), self.listed.clone());
+        let informed = self.informed;
+        // Who asks may not have been told what the rest of its group was.
+        self.informed = informed.without(to.group);
+        let report = self.report(to.group.alone());
+        (self.reported, self.audience) = (reported, audience);
+        (self.told, self.listed, self.informed) = (told, listed, informed);
+        report
     }
 
     /// `hop`: others want to know of everything that is pending.
@@ -416,15 +441,7 @@ impl<V: Variant> Machine<V> {
         let (Some((epoch, ts)), Some(acked)) = (record.tuple, record.acked) else { return };
         if acked == epoch {
             let dest = record.dest;
-            // To one process only: for its group nothing was reported.
-            let (reported, audience) = (self.reported.clone(), self.audience);
-            let (told, listed) = (self.told.clone(), self.listed.clone());
-            let informed = self.informed;
-            // Who asks may not have been told what the rest of its group was.
-            self.informed = informed.without(from.group);
-            let report = self.report(from.group.alone());
-            (self.reported, self.audience) = (reported, audience);
-            (self.told, self.listed, self.informed) = (told, listed, informed);
+            let report = self.report_to_one(from);
             let chosen = self.is_chosen(epoch);
             host.send(To::One(from), &PrimcastWire::Ack { id, dest, epoch, ts, chosen, report });
         }
@@ -441,6 +458,7 @@ impl<V: Variant> Machine<V> {
         if self.ask_at.is_none_or(|at| at > now) {
             return;
         }
+        self.ask_for_clocks_again(now, host);
         let undelivered = self.records.names(|_, record| !record.is_delivered);
         let mut n_asked = 0;
         self.ask_at = None;
@@ -459,6 +477,31 @@ impl<V: Variant> Machine<V> {
             let due_at = self.records.known(id).asked_at.plus(patience);
             let ask_at = if due_at <= now { now.plus(patience) } else { due_at };
             self.ask_at = Some(self.ask_at.map_or(ask_at, |at| at.min(ask_at)));
+        }
+    }
+
+    /// `all-groups`, and `commit-wait` without a clock: a message waits for every group's clocks,
+    /// and of groups that it is not addressed to nobody is asked about it by name. What they said
+    /// may have been lost with an earlier life, theirs or the own one (P12).
+    fn ask_for_clocks_again<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
+        let (rule, patience) = (self.config.rule, self.config.patience);
+        let waits = |id: &MessageId| {
+            let record = self.records.get(*id).expect("it is pending");
+            let asks = match rule {
+                Rule::Plain | Rule::Hop => false,
+                Rule::AllGroups => record.dest.len() > 1,
+                Rule::CommitWait => record.has_asked_all,
+            };
+            asks && record.asked_at.plus(patience) <= now
+        };
+        let last = self.pending.iter().rev().find(|(_, id)| waits(id));
+        let Some((ts, _)) = last.copied().filter(|_| !V::ASK_ONCE) else { return };
+        let others = self.config.layout.groups().without(self.me.group);
+        let silent = others.iter().filter(|group| self.horizon.past(*group) < ts);
+        let silent: GroupSet = silent.collect();
+        if !silent.is_empty() {
+            let to = self.me.group.alone();
+            host.send(To::Groups(silent), &PrimcastWire::Raise { ts, to });
         }
     }
 }

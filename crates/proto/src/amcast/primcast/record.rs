@@ -41,8 +41,6 @@ pub(super) struct Record {
     pub(super) named: Option<Ballot>,
     /// Its key among the pending, if it is there.
     pub(super) bound: Option<Timestamp>,
-    /// It waits to enter the log.
-    pub(super) waits: bool,
     pub(super) is_delivered: bool,
     /// Where it was delivered, here or by somebody who said so.
     pub(super) final_at: Option<Timestamp>,
@@ -63,7 +61,6 @@ impl Record {
             acked: None,
             named: None,
             bound: None,
-            waits: false,
             is_delivered: false,
             final_at: None,
             has_asked_all: false,

@@ -14,7 +14,9 @@
 //!   all that it proposed.
 //! - P12 What others told it is told again: it says that it has returned, and their clocks, marks
 //!   and acknowledgements count as untold; what it lacks of single messages it pulls, and who has
-//!   delivered one says at which timestamp (FINAL), which is agreed.
+//!   delivered one says at which timestamp (FINAL), which is agreed. Where a message waits for the
+//!   clocks of groups that it is not addressed to, these are asked again after a while, and answer
+//!   also what they have said before.
 //! - P13 It repeats an acknowledgement by name only if its epoch had begun here: what NEW-STATE
 //!   brought is no one's acknowledgement before a quorum has accepted (line 75), however old the
 //!   tuple is.

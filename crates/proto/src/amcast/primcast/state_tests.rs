@@ -1,0 +1,156 @@
+//! States of other members, and clocks that are asked for again: rule by rule.
+
+use super::*;
+use crate::amcast::{GroupId, Layout, To};
+
+/// Keeps what is sent, and takes states.
+#[derive(Default)]
+struct Sent(Vec<(To, PrimcastWire)>);
+
+impl Host<PrimcastWire> for Sent {
+    fn send(&mut self, to: To, wire: &PrimcastWire) {
+        self.0.push((to, wire.clone()));
+    }
+
+    fn deliver(&mut self, _: &Arc<Message>, _: Timestamp) {}
+
+    fn keeps_states(&self) -> bool {
+        true
+    }
+}
+
+impl Sent {
+    /// How many proposals the last promise covers, and those that it has.
+    fn promised(&self) -> (u64, Vec<MessageId>) {
+        let promise = self.0.iter().rev().find_map(|(_, wire)| match wire {
+            PrimcastWire::Promise { length, log, .. } => {
+                Some((*length, log.iter().map(|logged| logged.message.id).collect()))
+            }
+            _ => None,
+        });
+        promise.expect("it has promised")
+    }
+}
+
+#[derive(Clone, Debug)]
+enum KeepKnownOnly {}
+
+impl Variant for KeepKnownOnly {
+    const NAME: &'static str = "KEEP_KNOWN_ONLY";
+    const KEEP_KNOWN_ONLY: bool = true;
+}
+
+fn pid(group: usize, rank: usize) -> Pid {
+    Pid { group: GroupId::at(group), rank: Rank::at(rank) }
+}
+
+fn config(groups: &[usize], rule: Rule) -> Config {
+    Config {
+        layout: Layout::new(groups),
+        rule,
+        hybrid: false,
+        patience: core::time::Duration::from_millis(40),
+        commutes: false,
+        retain: 100,
+    }
+}
+
+fn message(sequence: u64) -> Arc<Message> {
+    let id = MessageId { sender: 1, sequence };
+    Arc::new(Message::new(id, GroupSet::all(1), *b"x"))
+}
+
+fn epoch(of: usize, above: Ballot) -> Ballot {
+    Ballot::above(above, Rank::at(of))
+}
+
+/// The state of a member that has delivered messages 1 to `n`, at their numbers, and remembers
+/// those above `floor`.
+fn state(n: u64, floor: u64) -> PrimcastWire {
+    let place = |at: u64| (Timestamp(at), message(at).id);
+    let mut seen = Seen::default();
+    (1..=n).for_each(|at| seen.insert(message(at).id));
+    PrimcastWire::State(Handover {
+        through: place(n),
+        floor: if floor > 0 { place(floor) } else { Place::default() },
+        audience: GroupSet::EMPTY,
+        seen,
+        kept: (floor + 1..=n).map(|at| (Timestamp(at), message(at))).collect(),
+        app: Vec::new(),
+    })
+}
+
+/// A follower without any message takes a state of messages 1 to 3 out of which 2 and 3 are
+/// remembered; the next epoch begins with a log of 2, 3 and 4, and the one after asks for a promise.
+fn promise_after_a_state<V: Variant>(giver: usize) -> (u64, Vec<MessageId>) {
+    let mut machine = Machine::<V>::new(&config(&[3], Rule::Plain), pid(0, 2));
+    let (mut sent, now) = (Sent::default(), Instant(1));
+    let first = machine.current;
+    machine.on_wire(pid(0, giver), &state(3, 1), now, &mut sent);
+    let second = epoch(1, first);
+    machine.on_wire(pid(0, 1), &PrimcastWire::NewEpoch(second), now, &mut sent);
+    let logged = |at: u64| Logged { epoch: first, ts: Timestamp(at), message: message(at) };
+    let beginning = Beginning {
+        epoch: second,
+        length: 4,
+        floor: (Timestamp(1), message(1).id),
+        log: (2..=4).map(logged).collect(),
+        clock: Timestamp(4),
+        members: Members::founders(3, first),
+        has_begun: true,
+    };
+    machine.on_wire(pid(0, 1), &PrimcastWire::NewState(beginning), now, &mut sent);
+    machine.settle(now, &mut sent);
+    let third = PrimcastWire::NewEpoch(epoch(0, second));
+    machine.on_wire(pid(0, 0), &third, now, &mut sent);
+    sent.promised()
+}
+
+#[test]
+fn p7_a_state_that_covers_what_never_came_leaves_no_hole_in_the_log() {
+    let names: Vec<MessageId> = (2..=4).map(|at| message(at).id).collect();
+    for giver in [0, 1] {
+        assert_eq!(promise_after_a_state::<Sound>(giver), (4, names.clone()));
+    }
+    assert_ne!(promise_after_a_state::<KeepKnownOnly>(0).1, names, "a log with holes");
+}
+
+#[test]
+fn p4_a_proposal_that_a_state_overtook_has_its_turn() {
+    let mut machine = Machine::<Sound>::new(&config(&[3], Rule::Plain), pid(0, 2));
+    let (mut sent, now) = (Sent::default(), Instant(1));
+    let epoch = machine.current;
+    machine.on_wire(pid(0, 1), &state(2, 1), now, &mut sent);
+    (1..=3).for_each(|at| machine.on_start(&message(at), now, &mut sent));
+    let batch = (1..=3).map(|at| (message(at).id, Timestamp(at))).collect();
+    let proposals = PrimcastWire::Proposals { dest: GroupSet::all(1), epoch, batch, report: None };
+    machine.on_wire(pid(0, 0), &proposals, now, &mut sent);
+    machine.settle(now, &mut sent);
+    let next = PrimcastWire::NewEpoch(Ballot::above(epoch, Rank::at(1)));
+    machine.on_wire(pid(0, 1), &next, now, &mut sent);
+    let names = (2..=3).map(|at| message(at).id).collect();
+    assert_eq!(sent.promised(), (3, names), "the first is at the floor, and was proposed");
+}
+
+#[test]
+fn p12_a_clock_that_was_said_is_said_again_to_the_process_that_asks() {
+    let (config, now) = (config(&[3, 3, 3], Rule::AllGroups), Instant(1));
+    let mut machine = Machine::<Sound>::new(&config, pid(2, 0));
+    let mut sent = Sent::default();
+    let (ts, both) = (Timestamp(9), GroupSet::all(2));
+    machine.on_wire(pid(0, 0), &PrimcastWire::Raise { ts, to: both }, now, &mut sent);
+    machine.settle(now, &mut sent);
+    let says = |sent: &Sent, whom: To| {
+        let is_it = |(to, wire): &&(To, PrimcastWire)| {
+            *to == whom && matches!(wire, PrimcastWire::Clock(report) if report.clock >= ts)
+        };
+        sent.0.iter().filter(is_it).count()
+    };
+    assert_eq!(says(&sent, To::Groups(both)), 1);
+    machine.on_wire(pid(0, 0), &PrimcastWire::Raise { ts, to: both }, now, &mut sent);
+    machine.settle(now, &mut sent);
+    assert_eq!(says(&sent, To::Groups(both)), 1, "nobody lacks it");
+    let again = PrimcastWire::Raise { ts, to: GroupId::at(0).alone() };
+    machine.on_wire(pid(0, 1), &again, now, &mut sent);
+    assert_eq!(says(&sent, To::One(pid(0, 1))), 1);
+}
