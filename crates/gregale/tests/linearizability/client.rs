@@ -38,6 +38,8 @@ pub(crate) struct Shared {
     pub(crate) start: Instant,
     /// Set when clients are to stop.
     pub(crate) is_over: AtomicBool,
+    /// Set while clients say nothing.
+    pub(crate) is_quiet: AtomicBool,
     /// Writes that were acknowledged so far.
     pub(crate) n_acknowledged_writes: AtomicU64,
     /// Outcomes that the service itself called unknown so far.
@@ -52,6 +54,7 @@ impl Shared {
             ports,
             start: Instant::now(),
             is_over: AtomicBool::new(false),
+            is_quiet: AtomicBool::new(false),
             n_acknowledged_writes: AtomicU64::new(0),
             n_called_unknown: AtomicU64::new(0),
             n_answered_by: [const { AtomicU64::new(0) }; MEMBERS],
@@ -86,6 +89,8 @@ pub(crate) enum Manner {
     Loyal(usize),
 }
 
+/// How often a quiet client looks whether it may speak again.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// How long an impatient client waits for a reply: less than members hang.
 const IMPATIENCE: Duration = Duration::from_millis(400);
 
@@ -123,6 +128,10 @@ impl<'a> Client<'a> {
                 Manner::Roaming | Manner::Impatient => self.rng.below(MEMBERS as u64) as usize,
                 Manner::Loyal(member) => member,
             };
+            if self.shared.is_quiet.load(Ordering::Relaxed) {
+                std::thread::sleep(LOOK_EVERY);
+                continue;
+            }
             let wire = self.wires[member].take().or_else(|| self.connect(member).ok());
             if let Some(wire) = wire {
                 self.wires[member] = self.step(wire, member);

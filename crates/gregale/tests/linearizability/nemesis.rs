@@ -8,8 +8,9 @@
 //!   was restarted fails the run, however well the clients were served.
 
 use crate::client::{MEMBERS, Shared};
+use crate::clocks;
 use crate::scenario::Place;
-use crate::support::{Cluster, is_alive, role, signal, wait_until};
+use crate::support::{Cluster, FakeClock, is_alive, role, signal, wait_until};
 use base::Rng;
 use powercut::{Manner, PowerCut};
 use std::path::Path;
@@ -60,6 +61,10 @@ enum Fault {
     ReplaceFollowerAndKillItAgain,
     /// A follower dies and its disk is gone: its supervisor replaces it.
     WipeFollower,
+    /// The wall clock of all members is set.
+    SetClock,
+    /// The clients say nothing for a minute.
+    Silence,
 }
 
 /// One round has each of them; the leader's replacement twice.
@@ -86,6 +91,9 @@ const DURABLE: [Fault; 8] = [
     Fault::ReplaceFollowerAndKillItAgain,
     Fault::WipeFollower,
 ];
+/// And these, where the wall clock can be set.
+const CLOCKS: [Fault; 5] =
+    [Fault::SetClock, Fault::SetClock, Fault::SetClock, Fault::SetClock, Fault::Silence];
 /// Within so long a replacement may be disturbed: most are in the middle of it.
 const REPLACE_MS: u64 = 400;
 
@@ -102,6 +110,9 @@ pub(crate) struct Nemesis<'a> {
     n_lost: u64,
     /// Members that were seen leading, each time that it was another one.
     leaders: Vec<u16>,
+    /// The members' wall clock, where it can be set, and how often it was.
+    clock: Option<&'a FakeClock>,
+    n_set: usize,
 }
 
 impl<'a> Nemesis<'a> {
@@ -110,10 +121,21 @@ impl<'a> Nemesis<'a> {
         data: &'a Path,
         shared: &'a Shared,
         seed: u64,
+        clock: Option<&'a FakeClock>,
     ) -> Nemesis<'a> {
         let pids = [1, 2, 3].map(|id| cluster.pid_of(id));
         let rng = Rng::new(seed);
-        Nemesis { cluster, data, shared, rng, pids, n_lost: 0, leaders: Vec::new() }
+        Nemesis {
+            cluster,
+            data,
+            shared,
+            rng,
+            pids,
+            n_lost: 0,
+            leaders: Vec::new(),
+            clock,
+            n_set: 0,
+        }
     }
 
     /// Commits all faults, in an order of its own; how often the leader changed.
@@ -131,6 +153,9 @@ impl<'a> Nemesis<'a> {
                 let some = Manner::KeepSome(self.rng.below(u64::MAX));
                 faults.push(Fault::CutPower(if n % 3 == 0 { Manner::DropAll } else { some }));
             }
+        }
+        if self.clock.is_some() {
+            faults.extend(CLOCKS);
         }
         for n in (1..faults.len()).rev() {
             faults.swap(n, self.rng.below(n as u64 + 1) as usize);
@@ -241,6 +266,12 @@ impl<'a> Nemesis<'a> {
                 self.wait_for_the_survivor();
                 hung.iter().for_each(|id| self.wake(*id));
             }
+            Fault::SetClock => {
+                let clock = self.clock.expect("only where there is a clock to set");
+                clocks::set_clock(clock, self.n_set, self.cluster, self.shared);
+                self.n_set += 1;
+            }
+            Fault::Silence => clocks::keep_silence(self.cluster, self.shared),
             Fault::CutPower(_) => unreachable!("only where there is power to cut"),
             Fault::KillAll => {
                 (1..=MEMBERS as u16).for_each(|id| self.kill(id));

@@ -2,7 +2,7 @@
 
 use crate::client::{Client, MEMBERS, Manner, Shared};
 use crate::nemesis::Nemesis;
-use crate::support::{Cluster, wait_until};
+use crate::support::{Cluster, FakeClock, wait_until};
 use check::{End, History};
 use powercut::PowerCut;
 use std::fmt;
@@ -37,6 +37,8 @@ pub(crate) struct Scenario<'a> {
     pub(crate) n_clients: u64,
     /// How often the power is cut, where it can be.
     pub(crate) n_cuts: usize,
+    /// Whether wall clocks are set and clients are quiet for a minute.
+    pub(crate) sets_clocks: bool,
 }
 
 /// What happened.
@@ -98,7 +100,11 @@ pub(crate) fn run(scenario: &Scenario<'_>) -> Record {
     .concat();
     let is_durable = !matches!(scenario.place, Place::Memory);
     let flags = if is_durable { &flags[..] } else { &flags[..2] };
-    let mut cluster = Cluster::start_with(flags);
+    let clock = scenario.sets_clocks.then(|| FakeClock::new(data.path()));
+    let mut cluster = match &clock {
+        Some(clock) => clock.for_all(|| Cluster::start_with(flags)),
+        None => Cluster::start_with(flags),
+    };
     if let Place::LyingPower(disk) = scenario.place {
         disk.lie(true);
     }
@@ -119,7 +125,8 @@ pub(crate) fn run(scenario: &Scenario<'_>) -> Record {
             .collect();
         {
             let _ends = Ends(&shared.is_over);
-            let nemesis = Nemesis::new(&mut cluster, Path::new(path), &shared, scenario.seed);
+            let nemesis =
+                Nemesis::new(&mut cluster, Path::new(path), &shared, scenario.seed, clock.as_ref());
             n_leader_changes = nemesis.run(scenario.n_cuts, scenario.place);
         }
         for client in clients {

@@ -276,18 +276,48 @@ impl Drop for Cluster {
     }
 }
 
+/// The library that makes a program's wall clock show what a file says.
+const LIBFAKETIME: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1";
+
+/// A wall clock that a test sets. The monotonic clocks stay as they are.
+pub(crate) struct FakeClock(PathBuf);
+
+impl FakeClock {
+    /// One that is right, in a file below `directory`.
+    pub(crate) fn new(directory: &Path) -> FakeClock {
+        assert!(Path::new(LIBFAKETIME).exists(), "libfaketime is needed: apt-get install faketime");
+        let clock = FakeClock(directory.join("wall-clock"));
+        clock.set(0);
+        clock
+    }
+
+    /// Seconds ahead of the right time; programs see it within a second.
+    pub(crate) fn set(&self, ahead_s: i64) {
+        // Renamed into its place: no program reads half a file.
+        let next = self.0.with_extension("next");
+        std::fs::write(&next, format!("{ahead_s:+}s")).unwrap();
+        std::fs::rename(&next, &self.0).unwrap();
+    }
+
+    /// The clusters that `start` starts, and their members, go by this clock.
+    pub(crate) fn for_all<T>(&self, start: impl FnOnce() -> T) -> T {
+        let variables = [
+            ("LD_PRELOAD", LIBFAKETIME),
+            ("FAKETIME_TIMESTAMP_FILE", self.0.to_str().expect("a plain path")),
+            ("FAKETIME_CACHE_DURATION", "1"),
+            ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
+        ];
+        let owned = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let before = ENVIRONMENT.replace(owned.to_vec());
+        let started = start();
+        ENVIRONMENT.set(before);
+        started
+    }
+}
+
 std::thread_local! {
     /// What the clusters that this thread starts find in their environment.
     static ENVIRONMENT: RefCell<Vec<(String, String)>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Clusters that `start` starts, and their members, find these variables in their environment.
-pub(crate) fn with_environment<T>(variables: &[(&str, &str)], start: impl FnOnce() -> T) -> T {
-    let owned = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-    let before = ENVIRONMENT.replace(owned.collect());
-    let started = start();
-    ENVIRONMENT.set(before);
-    started
 }
 
 fn launch(name: &str, port: u16, flags: &[String]) -> (Child, Receiver<String>) {

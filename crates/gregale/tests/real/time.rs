@@ -1,11 +1,8 @@
 //! Keys live as long as they were given, whatever the wall clock does and however quiet it is.
 
-use crate::support::{Cluster, start_on_disk, wait_until};
+use crate::support::{Cluster, FakeClock, start_on_disk, wait_until};
 use std::path::Path;
 use std::time::Duration;
-
-/// The library that makes a program's wall clock show what a file says.
-const LIBFAKETIME: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
 
 /// Each way to keep the state.
 fn of_each_kind(data: &Path, flags: &[&str]) -> Vec<Cluster> {
@@ -39,23 +36,12 @@ fn a_lock_taken_after_a_quiet_time_is_held_for_its_time() {
 #[test]
 fn a_wall_clock_that_is_set_takes_no_key_early_and_keeps_none() {
     let data = tempfile::tempdir().unwrap();
-    let clock = data.path().join("clock");
-    let set_clock = |offset: &str| std::fs::write(&clock, offset).unwrap();
-    set_clock("+0s");
-    assert!(Path::new(LIBFAKETIME).exists(), "libfaketime is needed: apt-get install libfaketime");
-    let variables = [
-        ("LD_PRELOAD", LIBFAKETIME),
-        ("FAKETIME_TIMESTAMP_FILE", clock.to_str().unwrap()),
-        ("FAKETIME_NO_CACHE", "1"),
-        ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
-    ];
-    let clusters = crate::support::with_environment(&variables, || {
-        of_each_kind(&data.path().join("logs"), &[])
-    });
+    let clock = FakeClock::new(data.path());
+    let clusters = clock.for_all(|| of_each_kind(&data.path().join("logs"), &[]));
     for cluster in &clusters {
         assert_eq!(cluster.cli(1, &["SET", "hour", "kept", "EX", "3500"]), "OK");
     }
-    set_clock("+3600s");
+    clock.set(3_600);
     for cluster in &clusters {
         // The clock is really another one: absolute times that are past by it are not, by ours.
         wait_until("a member to see that its clock was set", || ahead_ms(cluster) < -3_000_000);
@@ -68,7 +54,7 @@ fn a_wall_clock_that_is_set_takes_no_key_early_and_keeps_none() {
         let ttl_s: u64 = cluster.cli(3, &["TTL", "hour"]).parse().unwrap();
         assert!(ttl_s > 3_300, "{ttl_s} s are left of 3500");
     }
-    set_clock("-3600s");
+    clock.set(-3_600);
     for cluster in &clusters {
         assert_eq!(cluster.cli(1, &["SET", "blink", "v", "PX", "300"]), "OK");
         wait_until("a key to expire", || cluster.cli(2, &["GET", "blink"]).is_empty());
