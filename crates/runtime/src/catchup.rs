@@ -182,7 +182,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
         let now = self.world.desk.now;
         let mut events = std::mem::take(&mut self.disk_events);
         disk.pump(now, |event| events.push(event));
-        let snapshotted = disk.snapshotted();
+        let snapshotted = disk.snapshotted(now);
         let is_due = disk.wants_snapshot();
         let worked = !events.is_empty() || snapshotted.is_some();
         for event in events.drain(..) {
@@ -217,9 +217,10 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
         // I2: the own log may not belong to a state that came from elsewhere.
         let own = || self.node.state_head(self.world.executed());
         let state_head = if self.installs { self.donors_head() } else { own() };
+        let now = self.now();
         let World { service, order, backlog, disk, .. } = &mut self.world;
         let Some(disk) = disk.as_mut().filter(|disk| !disk.is_writing()) else { return };
-        if disk.begin_snapshot(backlog.end(), state_head) {
+        if disk.begin_snapshot(backlog.end(), state_head, now) {
             let mut head = Vec::new();
             put_head(order.last(), &mut head);
             disk.snapshot_piece(head, false);
@@ -256,6 +257,9 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
     /// How long there is nothing to do for the snapshot that is being written.
     pub(crate) fn snapshot_pause(&self) -> Option<Duration> {
         let disk = self.world.disk.as_ref()?;
+        if self.installs && self.saving.is_none() {
+            return disk.snapshot_pause(self.now());
+        }
         // Without room, the thread rings.
         let (_, pace) = self.saving.as_ref().filter(|_| disk.wants_piece())?;
         Some(if self.installs { Duration::ZERO } else { pace.pause() })
