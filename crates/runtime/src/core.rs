@@ -6,6 +6,7 @@
 //! - I1 what a deposed leader had queued of others' commands is refused, from the first refused one
 //!   on, so that a client's later command never overtakes an earlier one. By `Foreign`'s attempts.
 
+use crate::catchup::Taking;
 use crate::clock::{Stamper, unix_ms};
 use crate::flow::Incoming;
 use crate::outbox::Sequence;
@@ -21,7 +22,6 @@ use crate::world::World;
 use base::{Event, Incarnation, Instant, MAX_MEMBERS, Prefix, Rank};
 use fabric::Fabric;
 use proto::disk::DiskEvent;
-use proto::durable::StateHead;
 use proto::node::Node;
 use proto::{Note, Replicator, Role};
 use std::time::Duration;
@@ -49,13 +49,10 @@ pub(crate) struct Core<F, R, S> {
     pub(crate) seats: Seats,
     /// News of the disk that the machine has not heard.
     pub(crate) disk_events: Vec<DiskEvent>,
-    /// A state from another member is in place here, and the machine has not heard of it: it is
-    /// not durable yet.
-    pub(crate) installs: bool,
+    /// What the machine has to hear of a state that another member gives.
+    pub(crate) taking: Taking,
     /// A snapshot is being made, a piece now and then.
     pub(crate) saving: Option<(Saving, Pace)>,
-    /// What goes with the state that a transfer under way will end with, and that state's prefix.
-    pub(crate) donors_head: Option<(Prefix, StateHead)>,
     pub(crate) stamper: Stamper,
     /// Whom the undispatched commands go to; `None` while nobody is known to lead.
     pub(crate) target: Option<Rank>,
@@ -86,9 +83,8 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
             restoring: None,
             seats: Seats::default(),
             disk_events: Vec::new(),
-            installs: false,
+            taking: Taking::default(),
             saving: None,
-            donors_head: None,
             stamper: Stamper::default(),
             target: None,
             attempt: 0,
@@ -248,7 +244,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
                 Note::Deposed { .. } => self.on_deposed(),
                 Note::ReadReady(ticket) => self.on_read_ready(ticket),
                 Note::ReadRefused(ticket) => self.on_read_refused(ticket),
-                Note::NeedState(_) => self.need_state(),
+                Note::NeedState(at_least) => self.need_state(at_least),
             }
         }
         took
