@@ -228,7 +228,8 @@ pub trait Replicator {
     );
 
     /// What has to be kept, or sent, beside a state of everything below `prefix`, which was applied
-    /// here: where the log goes on from it. `None` if that is not known, or means nothing here.
+    /// here: where the log goes on from it. `None` if that is not known, or means nothing here; so
+    /// for every prefix above what [`Replicator::status`] says is applied.
     fn state_head(&self, _prefix: Prefix) -> Option<durable::StateHead> {
         None
     }

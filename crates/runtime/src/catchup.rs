@@ -10,6 +10,12 @@
 //! - I3 the machine hears of a state from another member once, when exactly what is executed here
 //!   is durable. While that is under way nothing more is fetched, and a snapshot of something older
 //!   that ends meanwhile is not the machine's business.
+//! - I4 a member that has executed more than its machine has applied gives no state and begins no
+//!   snapshot of its own: the machine does not know who takes part after what it has not applied,
+//!   nor whether its log agrees with that. Asserted in `give_head`.
+//! - I5 the machine hears of a state only if that is ahead of what the machine has applied, or if
+//!   the machine is a learner. A machine that reaches by itself what it has asked for ends the
+//!   transfer.
 
 use crate::core::Core;
 use crate::order::{HEADER_BYTES, Order, Place};
@@ -24,6 +30,9 @@ use proto::durable::StateHead;
 use proto::{Replicator, Role};
 use std::time::Duration;
 
+#[cfg(test)]
+mod tests;
+
 /// A piece of a snapshot has somewhat more than the service's 64 KiB.
 const PIECE_BYTES: usize = 80 << 10;
 /// The version of the bytes in front of the service's.
@@ -31,13 +40,36 @@ const FORMAT: [u8; 4] = 1u32.to_le_bytes();
 /// How many bytes stand there.
 pub(crate) const HEAD_BYTES: usize = FORMAT.len() + HEADER_BYTES;
 
+/// What the machine has to hear of a state that another member gives.
+#[derive(Debug, Default)]
+pub(crate) struct Taking {
+    /// The machine has asked for at least this.
+    wanted: Prefix,
+    /// A state is in place here that is not durable yet: the machine hears of it later.
+    installs: bool,
+    /// The head that the giving member named for a state, and that state's prefix.
+    donors_head: Option<(Prefix, StateHead)>,
+}
+
 impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
     /// The machine cannot go on by itself.
-    pub(crate) fn need_state(&mut self) {
+    pub(crate) fn need_state(&mut self, at_least: Prefix) {
+        self.taking.wanted = self.taking.wanted.max(at_least);
         // I3: what is here has to become durable first; the machine asks again.
-        if !self.fetch.is_active() && !self.installs {
+        if !self.fetch.is_active() && !self.taking.installs {
             self.start_fetch();
         }
+    }
+
+    /// Whether more is executed here than the machine has applied: by a transfer that has not come
+    /// to its end, or whose state is not durable yet.
+    fn is_ahead(&self) -> bool {
+        self.world.executed() > self.node.status().applied
+    }
+
+    /// Whether a state that is executed here is news to the machine (I5).
+    fn is_news(&self) -> bool {
+        self.is_ahead() || self.node.status().role == Role::Learner
     }
 
     fn start_fetch(&mut self) {
@@ -49,11 +81,26 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
         self.fetch.start(have, sources, now, &mut self.world.flows);
     }
 
-    /// Asks another member if the one that was asked is silent.
+    /// Ends a transfer that is of no use any more (I5), and asks another member if the one that was
+    /// asked is silent.
     pub(crate) fn mind_fetch(&mut self) {
+        let is_under_way = self.fetch.is_active() || self.taking.installs;
+        if is_under_way && !self.is_news() {
+            let has_enough = self.node.status().applied >= self.taking.wanted;
+            if self.taking.installs || has_enough {
+                return self.end_taking();
+            }
+        }
         if self.fetch.is_overdue(self.now()) {
             self.start_fetch();
         }
+    }
+
+    /// There is nothing that the machine has to hear of.
+    fn end_taking(&mut self) {
+        self.fetch.end();
+        self.taking.installs = false;
+        self.send_again(); // I1
     }
 
     /// A frame of a transfer, as the giving or the lacking side.
@@ -63,13 +110,16 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
             Frame::StateWanted { transfer, have } => self.give_state(from, transfer, have),
             Frame::StateHead { transfer, prefix, head } => {
                 if self.fetch.is_present(from, transfer) {
-                    self.donors_head = StateHead::decode(head).map(|head| (prefix, head));
+                    self.taking.donors_head = StateHead::decode(head).map(|head| (prefix, head));
                 }
             }
             Frame::StateTaken { transfer, .. }
             | Frame::StateAgain { transfer, .. }
             | Frame::ValuesTaken { transfer, .. } => {
-                let log_goes_on = self.prepare_values(from, transfer, frame);
+                let Some(log_goes_on) = self.prepare_values(from, transfer, frame) else {
+                    self.give.refuse(from, &mut self.world.flows);
+                    return self.end_saves();
+                };
                 let World { backlog, flows, .. } = &mut self.world;
                 self.give.on_frame(from, frame, now, (backlog, log_goes_on), flows);
             }
@@ -93,11 +143,12 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
     }
 
     fn give_state(&mut self, to: Rank, transfer: u64, have: Prefix) {
-        let learner = self.world.desk.view.role == Role::Learner;
+        let learner = self.node.status().role == Role::Learner;
+        let is_ahead = self.is_ahead(); // I4
         let world = &mut self.world;
         // Who is behind the asking one has nothing for it; two such members ask each other in vain
         // once and then somebody else.
-        if learner || world.executed() < have {
+        if learner || is_ahead || world.executed() < have {
             world.flows.push(to, &Frame::StateRefused { transfer, learner });
             return;
         }
@@ -115,17 +166,22 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
 
     /// Before values follow: what goes with the state that they lead to (I2). With the last of them
     /// the other side has what is here; or what it has already, if they are kept no more and the
-    /// machine's log still goes on from there (true).
-    fn prepare_values(&mut self, to: Rank, transfer: u64, frame: &Frame<'_>) -> bool {
-        let Some(next) = self.give.values_from(to, frame) else { return false };
+    /// machine's log still goes on from there (true). `None` if nothing may follow (I4).
+    fn prepare_values(&mut self, to: Rank, transfer: u64, frame: &Frame<'_>) -> Option<bool> {
+        let Some(next) = self.give.values_from(to, frame) else { return Some(false) };
+        if self.is_ahead() {
+            return None;
+        }
         let is_kept = next >= self.world.backlog.oldest();
         let prefix = if is_kept { self.world.executed() } else { next.prefix_before() };
         let is_known = self.give_head(to, transfer, prefix);
-        !is_kept && is_known && self.world.disk.is_some()
+        Some(!is_kept && is_known && self.world.disk.is_some())
     }
 
     /// What goes with the state at `prefix`; false if that is not known here.
     fn give_head(&mut self, to: Rank, transfer: u64, prefix: Prefix) -> bool {
+        let applied = self.node.status().applied;
+        assert!(prefix <= applied, "I4: {prefix} is given, and {applied} is applied");
         let Some(head) = self.node.state_head(prefix) else { return false };
         let head = &head.encode();
         self.world.flows.push(to, &Frame::StateHead { transfer, prefix, head });
@@ -160,16 +216,24 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
     /// What the member that the present state comes from said of it.
     fn donors_head(&self) -> Option<StateHead> {
         let of_present = |(prefix, _): &(Prefix, _)| *prefix == self.world.executed();
-        self.donors_head.filter(of_present).map(|(_, head)| head)
+        self.taking.donors_head.filter(of_present).map(|(_, head)| head)
     }
 
     /// The state is here: the machine goes on from it. Where there is a disk, not before the state
     /// is durable: the log below it is given up.
     fn take_over(&mut self) {
+        if !self.is_news() {
+            return self.end_taking();
+        }
         if self.world.disk.is_some() {
-            self.installs = true;
+            self.taking.installs = true;
             return;
         }
+        self.install();
+    }
+
+    /// The machine hears of the state that is executed here.
+    fn install(&mut self) {
         let (executed, now) = (self.world.executed(), self.now());
         self.node.install(executed, self.donors_head(), now, &mut self.world);
         self.send_again(); // I1
@@ -182,7 +246,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
         let now = self.world.desk.now;
         let mut events = std::mem::take(&mut self.disk_events);
         disk.pump(now, |event| events.push(event));
-        let snapshotted = disk.snapshotted();
+        let snapshotted = disk.snapshotted(now);
         let is_due = disk.wants_snapshot();
         let worked = !events.is_empty() || snapshotted.is_some();
         for event in events.drain(..) {
@@ -190,10 +254,11 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
         }
         self.disk_events = events;
         if let Some(prefix) = snapshotted {
-            if self.installs && prefix == self.world.executed() {
-                self.installs = false;
-                self.node.install(prefix, self.donors_head(), now, &mut self.world);
-                self.send_again(); // I1
+            if self.taking.installs && prefix == self.world.executed() {
+                self.taking.installs = false;
+                if self.is_news() {
+                    self.install();
+                }
             }
             // I3: a transfer that is under way may have brought the state further than the machine
             // is: it hears of that at the transfer's end.
@@ -201,7 +266,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
                 self.node.snapshotted(prefix, &mut self.world);
             }
         }
-        if is_due || self.installs {
+        if is_due || self.taking.installs {
             self.begin_snapshot();
         }
         self.go_on_with_snapshot();
@@ -214,12 +279,16 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
     }
 
     fn begin_snapshot(&mut self) {
+        if !self.taking.installs && self.is_ahead() {
+            return; // I4: when the transfer is over
+        }
+        let now = self.now();
         // I2: the own log may not belong to a state that came from elsewhere.
         let own = || self.node.state_head(self.world.executed());
-        let state_head = if self.installs { self.donors_head() } else { own() };
+        let state_head = if self.taking.installs { self.donors_head() } else { own() };
         let World { service, order, backlog, disk, .. } = &mut self.world;
         let Some(disk) = disk.as_mut().filter(|disk| !disk.is_writing()) else { return };
-        if disk.begin_snapshot(backlog.end(), state_head) {
+        if disk.begin_snapshot(backlog.end(), state_head, now) {
             let mut head = Vec::new();
             put_head(order.last(), &mut head);
             disk.snapshot_piece(head, false);
@@ -239,7 +308,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
             return;
         }
         // A state that the machine waits for is not paced, but takes one piece at a time too.
-        if disk.wants_piece() && (self.installs || pace.pause().is_zero()) {
+        if disk.wants_piece() && (self.taking.installs || pace.pause().is_zero()) {
             let began = std::time::Instant::now();
             let mut piece = Vec::with_capacity(PIECE_BYTES);
             let more = service.save_piece(saving, &mut piece);
@@ -256,9 +325,12 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
     /// How long there is nothing to do for the snapshot that is being written.
     pub(crate) fn snapshot_pause(&self) -> Option<Duration> {
         let disk = self.world.disk.as_ref()?;
+        if self.taking.installs && self.saving.is_none() {
+            return disk.snapshot_pause(self.now());
+        }
         // Without room, the thread rings.
         let (_, pace) = self.saving.as_ref().filter(|_| disk.wants_piece())?;
-        Some(if self.installs { Duration::ZERO } else { pace.pause() })
+        Some(if self.taking.installs { Duration::ZERO } else { pace.pause() })
     }
 }
 

@@ -6,6 +6,8 @@
 //! - I1 what a deposed leader had queued of others' commands is refused, from the first refused one
 //!   on, so that a client's later command never overtakes an earlier one. By `Foreign`'s attempts.
 
+use crate::catchup::Taking;
+use crate::flow::Incoming;
 use crate::outbox::Sequence;
 use crate::propose::{Batch, Foreign};
 use crate::restoring::Restoring;
@@ -20,10 +22,12 @@ use crate::world::World;
 use base::{Event, Incarnation, Instant, MAX_MEMBERS, Prefix, Rank};
 use fabric::Fabric;
 use proto::disk::DiskEvent;
-use proto::durable::StateHead;
 use proto::node::Node;
 use proto::{Note, Replicator, Role};
 use std::time::Duration;
+
+#[cfg(test)]
+mod tests;
 
 /// How long commands stay where they are after somebody who was believed to lead refused them.
 const REFUSED_PAUSE: Duration = Duration::from_millis(2);
@@ -43,13 +47,10 @@ pub(crate) struct Core<F, R, S> {
     pub(crate) seats: Seats,
     /// News of the disk that the machine has not heard.
     pub(crate) disk_events: Vec<DiskEvent>,
-    /// A state from another member is in place here, and the machine has not heard of it: it is
-    /// not durable yet.
-    pub(crate) installs: bool,
+    /// What the machine has to hear of a state that another member gives.
+    pub(crate) taking: Taking,
     /// A snapshot is being made, a piece now and then.
     pub(crate) saving: Option<(Saving, Pace)>,
-    /// What goes with the state that a transfer under way will end with, and that state's prefix.
-    pub(crate) donors_head: Option<(Prefix, StateHead)>,
     /// Whom the undispatched commands go to; `None` while nobody is known to lead.
     pub(crate) target: Option<Rank>,
     /// Counts rewinds: see [`Frame::Commands`].
@@ -75,9 +76,8 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
             restoring: None,
             seats: Seats::default(),
             disk_events: Vec::new(),
-            installs: false,
+            taking: Taking::default(),
             saving: None,
-            donors_head: None,
             target: None,
             attempt: 0,
             pause_until: Instant::ZERO,
@@ -96,22 +96,57 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
         let now = self.now();
         match event {
             Event::LinkDown(peer) | Event::LinkUp(peer) => {
-                self.world.flows.reset(peer);
-                self.give.on_link_down(peer);
-                if matches!(event, Event::LinkUp(_)) {
-                    self.fetch.on_link_up(peer, now, &mut self.world.flows);
-                } else {
-                    self.fetch.on_link_down(peer, now);
-                }
-                if self.target == Some(peer) {
-                    self.send_again();
-                }
+                self.end_streams(peer, matches!(event, Event::LinkUp(_)));
             }
             // A hint (T8): ask somebody else for the state; streams end with the link alone.
             Event::ProcessFailed(peer) => self.fetch.on_failed(peer),
             Event::Completed { .. } | Event::Message { .. } => {}
         }
         self.node.on_event(event, now, &mut self.world);
+    }
+
+    /// The streams from and to `peer` have ended, and others may begin if the link `is_up`: whoever
+    /// waits for something of what was under way asks again.
+    pub(crate) fn end_streams(&mut self, peer: Rank, is_up: bool) {
+        let now = self.now();
+        self.world.flows.reset(peer);
+        self.give.on_link_down(peer);
+        if is_up {
+            self.fetch.on_link_up(peer, now, &mut self.world.flows);
+        } else {
+            self.fetch.on_link_down(peer, now);
+        }
+        if self.target == Some(peer) {
+            self.send_again();
+        }
+    }
+
+    /// A message of the runtime's channel.
+    pub(crate) fn on_message(&mut self, from: Rank, bytes: &[u8], incoming: &mut Incoming) {
+        let refused = incoming.on_message(from, bytes, |frame| self.on_frame(from, frame));
+        if refused.is_some_and(|stream| self.world.flows.is_present(from, stream)) {
+            incoming.reset(from);
+            self.end_streams(from, true);
+        }
+    }
+
+    /// Tells those whose streams cannot be read, and begins new ones both ways. True if it did.
+    pub(crate) fn refuse_streams(&mut self, incoming: &mut Incoming) -> bool {
+        let now = self.now();
+        let mut refused = false;
+        for peer in incoming.unread(now).iter() {
+            // It hears of that before anything of the new stream towards it (T2).
+            if incoming.refuse(peer, now, &mut self.world.fabric) {
+                refused = true;
+                eprintln!(
+                    "gregale: what member {} sends cannot be read, so both begin again: \
+                     see whether all members run one version",
+                    peer.member().0
+                );
+                self.end_streams(peer, true);
+            }
+        }
+        refused
     }
 
     /// One frame of another member's runtime.
@@ -194,7 +229,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
                 Note::Deposed { .. } => self.on_deposed(),
                 Note::ReadReady(ticket) => self.on_read_ready(ticket),
                 Note::ReadRefused(ticket) => self.on_read_refused(ticket),
-                Note::NeedState(_) => self.need_state(),
+                Note::NeedState(at_least) => self.need_state(at_least),
             }
         }
         took

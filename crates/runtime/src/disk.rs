@@ -5,6 +5,7 @@
 //!   which rings when something became durable; a snapshot is written by a thread of its own.
 //! - I2 log entries are given back only when a snapshot that covers them is durable. By
 //!   construction: `Core::mind_disk` tells the machine of a snapshot after its file has its name.
+//! - I4 a snapshot that fails is begun again after a pause that grows, and is said once.
 //! - I3 a disk that failed ends the replica: nobody knows what is on it then. [`LogDisk::failure`].
 
 use crate::saving::{End, Writing};
@@ -22,12 +23,18 @@ use storage::media::{Media, Os};
 use storage::snapshot::{self, Snapshot, SnapshotError};
 use storage::{Committer, Directory, Log, Report};
 
+#[cfg(test)]
+mod tests;
+
 /// A snapshot is taken when this much was logged since the last one, or as much as that one had.
 pub const SNAPSHOT_LOG_BYTES: u64 = 64 << 20;
 /// How many snapshots are kept: one that turns out to be damaged is not the only one.
 pub(crate) const SNAPSHOTS_KEPT: usize = 2;
 /// How often a sync under way is looked at.
 const STALL_LOOK: Duration = Duration::from_millis(100);
+/// See I4: the first pause, and the longest.
+const SNAPSHOT_PAUSE: Duration = Duration::from_millis(100);
+const SNAPSHOT_PAUSE_MAX: Duration = Duration::from_secs(10);
 
 /// Why a directory cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -62,6 +69,14 @@ impl Bell {
     }
 }
 
+/// Why there was no snapshot when one was wanted last, and when the next may be begun (I4).
+#[derive(Debug)]
+struct NoSnapshot {
+    why: String,
+    pause: Duration,
+    until: Instant,
+}
+
 /// See the module's text.
 #[derive(Debug)]
 pub struct LogDisk {
@@ -81,6 +96,9 @@ pub struct LogDisk {
     /// Said by the operator: snapshots by the volume logged alone.
     snapshot_log_bytes: Option<u64>,
     writing: Option<Writing>,
+    no_snapshot: Option<NoSnapshot>,
+    /// How often that was said (I4).
+    n_said: u64,
     /// Figures.
     n_snapshots: u64,
 }
@@ -138,6 +156,8 @@ impl LogDisk {
             snapshot_bytes: found.as_ref().map_or(0, |found| found.state.len() as u64),
             snapshot_log_bytes: None,
             writing: None,
+            no_snapshot: None,
+            n_said: 0,
             n_snapshots: 0,
         };
         Ok((disk, found))
@@ -221,6 +241,7 @@ impl LogDisk {
             log_end: self.log.end().0,
             logged_bytes: self.logged_bytes,
             snapshots: self.n_snapshots,
+            no_snapshot: self.no_snapshot().map(str::to_owned),
             trouble: self.trouble.clone(),
             last_trouble: self.last_trouble.clone(),
             troubles: self.n_troubles,
@@ -230,6 +251,11 @@ impl LogDisk {
     /// What is wrong with the disk at the moment.
     pub fn trouble(&self) -> Option<&str> {
         self.trouble.as_deref()
+    }
+
+    /// Why the snapshot that was wanted last has failed, until one succeeds.
+    pub fn no_snapshot(&self) -> Option<&str> {
+        self.no_snapshot.as_ref().map(|of| of.why.as_str())
     }
 
     /// Where it is.
@@ -256,19 +282,48 @@ impl LogDisk {
     }
 
     /// Begins to write the state of everything below `prefix`, by a thread, with `head` for a
-    /// note; its bytes come in pieces. False if there is no thread now: there is one later, and the
-    /// log only grows
-    /// meanwhile.
-    pub(crate) fn begin_snapshot(&mut self, prefix: Prefix, head: Option<StateHead>) -> bool {
+    /// note; its bytes come in pieces. False if there is no thread now, or one has failed not long
+    /// ago: it is for later, and the log only grows meanwhile.
+    pub(crate) fn begin_snapshot(
+        &mut self,
+        prefix: Prefix,
+        head: Option<StateHead>,
+        now: Instant,
+    ) -> bool {
         assert!(self.writing.is_none(), "one at a time");
+        if self.snapshot_pause(now).is_some_and(|pause| !pause.is_zero()) {
+            return false;
+        }
         let (media, log) = (self.directory.media().clone(), self.directory.log());
         let bell = Arc::clone(&self.bell);
         let note = head.map_or(Vec::new(), |head| head.encode().to_vec());
-        self.writing = Writing::begin(media, log, prefix, note, move || bell.ring()).ok();
-        if self.writing.is_some() {
-            self.logged_bytes = 0;
+        match Writing::begin(media, log, prefix, note, move || bell.ring()) {
+            Ok(writing) => {
+                self.writing = Some(writing);
+                self.logged_bytes = 0;
+                true
+            }
+            Err(error) => {
+                self.is_without_snapshot(format!("no thread to write it: {error}"), now);
+                false
+            }
         }
-        self.writing.is_some()
+    }
+
+    /// How long no snapshot is begun, after one that failed.
+    pub(crate) fn snapshot_pause(&self, now: Instant) -> Option<Duration> {
+        self.no_snapshot.as_ref().map(|of| of.until.since(now))
+    }
+
+    fn is_without_snapshot(&mut self, why: String, now: Instant) {
+        let why = format!("no snapshot: {why}");
+        let before = self.no_snapshot.take();
+        if before.is_none() {
+            self.n_said += 1;
+            eprintln!("gregale: {why}; the log is kept until one succeeds");
+        }
+        let pause = before.map_or(SNAPSHOT_PAUSE, |of| SNAPSHOT_PAUSE_MAX.min(of.pause * 2));
+        self.no_snapshot = Some(NoSnapshot { why, pause, until: now.plus(pause) });
     }
 
     /// Whether the next piece of the state is wanted.
@@ -293,17 +348,18 @@ impl LogDisk {
     }
 
     /// The prefix of the snapshot that has become durable since the last call.
-    pub(crate) fn snapshotted(&mut self) -> Option<Prefix> {
+    pub(crate) fn snapshotted(&mut self, now: Instant) -> Option<Prefix> {
         let end = self.writing.as_mut()?.outcome()?;
         self.writing = None;
         match end {
             End::Written(prefix) => {
                 self.n_snapshots += 1;
+                self.no_snapshot = None;
                 Some(prefix)
             }
             End::GivenUp => None,
             End::Failed(why) => {
-                eprintln!("gregale: no snapshot: {why}; the log is kept until one succeeds");
+                self.is_without_snapshot(why, now);
                 None
             }
         }

@@ -7,13 +7,18 @@
 //!
 //! ```text
 //! message = channel (1) | position (1: first or later of its stream) | stream (8) | bytes
+//!           channel (1) | 2: the other direction's stream cannot be read | stream (8)
 //! ```
 //! - I1 a frame is handed up only if every byte of its stream before it was. The first message of a
 //!   stream says so; a stream whose first message was not seen is ignored.
 //! - I2 a stream's name is never used again: a life has one range of names, and lives rise.
+//! - I3 a stream with bytes that do not parse is not read on, and its sender is told so: it begins
+//!   another, as after a broken link. It is told once in [`REFUSE_EVERY`], so two versions that
+//!   will never understand each other keep nobody busy.
 
 use crate::wire::{Frame, Malformed};
-use base::{MAX_MEMBERS, Port, Rank};
+use base::{Instant, MAX_MEMBERS, MemberSet, Port, Rank};
+use std::time::Duration;
 
 /// The first byte of every message that is the runtime's.
 pub const CHANNEL: u8 = 0x52;
@@ -23,6 +28,9 @@ const MESSAGE_BYTES_MAX: usize = 64 << 10;
 const HEADER_BYTES: usize = 10;
 const FIRST: u8 = 1;
 const LATER: u8 = 0;
+const REFUSED: u8 = 2;
+/// See I3.
+const REFUSE_EVERY: Duration = Duration::from_secs(1);
 /// How many streams one life can name towards one peer.
 const STREAMS_PER_LIFE: u64 = 1 << 20;
 
@@ -72,6 +80,11 @@ impl Outgoing {
         peer.bytes.clear();
     }
 
+    /// Whether `stream` is the present one towards `to`.
+    pub fn is_present(&self, to: Rank, stream: u64) -> bool {
+        self.peers[to.index()].stream == stream
+    }
+
     /// Whether something waits to be sent.
     pub fn is_pending(&self) -> bool {
         self.peers.iter().any(|peer| !peer.bytes.is_empty())
@@ -108,36 +121,84 @@ impl Outgoing {
 struct In {
     stream: Option<u64>,
     partial: Vec<u8>,
+    /// A stream that cannot be read, whose sender has not been told (I3).
+    unread: Option<u64>,
+    /// When it was told that of one last.
+    told_at: Option<Instant>,
+}
+
+impl In {
+    /// Nothing is known of what comes next.
+    fn renewed(&self) -> In {
+        In { told_at: self.told_at, ..In::default() }
+    }
+
+    fn tell_at(&self) -> Instant {
+        self.told_at.map_or(Instant::ZERO, |at| at.plus(REFUSE_EVERY))
+    }
 }
 
 /// The streams from the peers.
 #[derive(Debug, Default)]
 pub struct Incoming {
     peers: [In; MAX_MEMBERS],
-    /// Streams given up because of malformed bytes.
+    /// Streams given up, and messages dropped, because of malformed bytes.
     pub n_malformed: u64,
 }
 
 impl Incoming {
     /// As [`Outgoing::reset`], for the other direction.
     pub fn reset(&mut self, from: Rank) {
-        self.peers[from.index()] = In::default();
+        let peer = &mut self.peers[from.index()];
+        *peer = peer.renewed();
     }
 
-    /// A message of this channel arrived: hands its complete frames to `take`.
-    pub fn on_message(&mut self, from: Rank, message: &[u8], mut take: impl FnMut(Frame<'_>)) {
+    /// Who is to be told now that a stream cannot be read (I3): say so with [`Incoming::refuse`].
+    pub fn unread(&self, now: Instant) -> MemberSet {
+        let is_due = |peer: &In| peer.unread.is_some() && peer.tell_at() <= now;
+        Rank::all(MAX_MEMBERS).filter(|rank| is_due(&self.peers[rank.index()])).collect()
+    }
+
+    /// When to look there again.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.peers.iter().filter(|peer| peer.unread.is_some()).map(In::tell_at).min()
+    }
+
+    /// Tells `from` that its stream cannot be read. False if the fabric does not take that now.
+    pub fn refuse(&mut self, from: Rank, now: Instant, port: &mut impl Port) -> bool {
+        let peer = &mut self.peers[from.index()];
+        let Some(stream) = peer.unread else { return false };
+        let mut message = [CHANNEL, REFUSED, 0, 0, 0, 0, 0, 0, 0, 0];
+        message[2..].copy_from_slice(&stream.to_le_bytes());
+        if !port.send(from, &message) {
+            return false;
+        }
+        *peer = In { told_at: Some(now), ..In::default() };
+        true
+    }
+
+    /// A message of this channel arrived: hands its complete frames to `take`. `Some` if the other
+    /// side says instead that it cannot read this stream of ours.
+    pub fn on_message(
+        &mut self,
+        from: Rank,
+        message: &[u8],
+        mut take: impl FnMut(Frame<'_>),
+    ) -> Option<u64> {
         let peer = &mut self.peers[from.index()];
         let Some((&[_, position, ref stream @ ..], bytes)) =
             message.split_first_chunk::<HEADER_BYTES>()
         else {
             self.n_malformed += 1;
-            return;
+            return None;
         };
         let stream = u64::from_le_bytes(*stream);
-        if position == FIRST {
-            (peer.stream, peer.partial) = (Some(stream), Vec::new());
+        if position == REFUSED {
+            return Some(stream);
+        } else if position == FIRST {
+            *peer = In { stream: Some(stream), ..peer.renewed() };
         } else if peer.stream != Some(stream) {
-            return; // I1: its beginning was not for us
+            return None; // I1: its beginning was not for us
         }
         // The usual case is whole frames, parsed where they lie.
         let taken = if peer.partial.is_empty() {
@@ -148,8 +209,9 @@ impl Incoming {
         };
         if let Err(Malformed(_)) = taken {
             self.n_malformed += 1;
-            *peer = In::default();
+            *peer = In { unread: Some(stream), ..peer.renewed() };
         }
+        None
     }
 }
 
@@ -254,6 +316,49 @@ mod tests {
     }
 
     #[test]
+    fn i3_a_stream_that_does_not_parse_is_begun_again_and_its_sender_told_now_and_then() {
+        let (mut outgoing, mut incoming) = (Outgoing::new(1), Incoming::default());
+        let mut sender = Incoming::default();
+        let mut wire = Wire::default();
+        let mut now = Instant(5);
+        let mut n_told = 0;
+        for n in 0..4 {
+            outgoing.push(TO, &number(n));
+            outgoing.send(&mut wire);
+            let mut messages = wire.take(TO);
+            assert_eq!(taken(&mut incoming, &messages), [n], "the stream is read again");
+            outgoing.push(TO, &number(n));
+            outgoing.send(&mut wire);
+            messages = wire.take(TO);
+            messages[0][HEADER_BYTES] ^= 0xff;
+            messages[0][HEADER_BYTES + 3] ^= 0xff;
+            assert_eq!(taken(&mut incoming, &messages), []);
+            // Nothing of it is believed any more.
+            outgoing.push(TO, &number(n));
+            outgoing.send(&mut wire);
+            assert_eq!(taken(&mut incoming, &wire.take(TO)), []);
+            if n > 0 {
+                assert!(incoming.unread(now).is_empty(), "not in a loop");
+            }
+            now = incoming.deadline().expect("somebody has to be told").max(now);
+            assert!(incoming.unread(now).contains(FROM));
+            wire.room = 0;
+            assert!(!incoming.refuse(FROM, now, &mut wire), "no room: later");
+            wire.room = usize::MAX;
+            assert!(incoming.refuse(FROM, now, &mut wire));
+            assert!(incoming.unread(now).is_empty() && incoming.deadline().is_none());
+            for message in wire.take(FROM) {
+                let refused = sender.on_message(TO, &message, |_| {}).expect("which stream");
+                assert!(outgoing.is_present(TO, refused));
+                outgoing.reset(TO);
+                assert!(!outgoing.is_present(TO, refused), "said twice, it means nothing");
+                n_told += 1;
+            }
+        }
+        assert_eq!((n_told, incoming.n_malformed), (4, 4));
+    }
+
+    #[test]
     fn malformed_bytes_end_the_stream_and_nothing_else() {
         let mut incoming = Incoming::default();
         let mut message = vec![CHANNEL, FIRST];
@@ -267,7 +372,9 @@ mod tests {
         outgoing.push(TO, &Frame::Reads { life: 0, items: Items::NONE });
         outgoing.send(&mut wire);
         let mut n = 0;
-        wire.take(TO).iter().for_each(|m| incoming.on_message(FROM, m, |_| n += 1));
+        for message in wire.take(TO) {
+            incoming.on_message(FROM, &message, |_| n += 1);
+        }
         assert_eq!(n, 2);
     }
 }

@@ -158,8 +158,9 @@ pub fn begin_from(
 ) -> Result<(), Useless> {
     let (mut disk, _) = LogDisk::open(directory)?;
     // The state first: a log that names a state which is not there could not be recovered.
-    if !disk.begin_snapshot(prefix, Some(head)) {
-        return Err(Useless::Disk(format!("{}: no thread to write with", disk.place())));
+    if !disk.begin_snapshot(prefix, Some(head), Instant::ZERO) {
+        let why = disk.no_snapshot().unwrap_or_default();
+        return Err(Useless::Disk(format!("{}: {why}", disk.place())));
     }
     let mut left = &state[..];
     while !left.is_empty() {
@@ -168,7 +169,8 @@ pub fn begin_from(
         disk.snapshot_piece(piece.to_vec(), rest.is_empty());
         left = rest;
     }
-    wait_until(&mut disk, |disk| Ok((disk.snapshotted() == Some(prefix)).then_some(())))?;
+    let written = |disk: &mut LogDisk| disk.snapshotted(Instant::ZERO) == Some(prefix);
+    wait_until(&mut disk, |disk| Ok(written(disk).then_some(())))?;
     let flush = offline::begin_from(&mut disk, prefix, &head, (incarnation, promised))
         .map_err(Useless::Log)?;
     let mut synced = None;
@@ -191,7 +193,7 @@ fn wait_until(
         if holds(disk)?.is_some() {
             return Ok(());
         }
-        if let Some(why) = disk.failure().or(disk.trouble()) {
+        if let Some(why) = disk.failure().or(disk.trouble()).or(disk.no_snapshot()) {
             return Err(Useless::Disk(why.to_owned()));
         }
         if std::time::Instant::now() >= end {

@@ -267,7 +267,7 @@ impl<F: Fabric, R: Replicator, S: Service> Replica<F, R, S> {
         for event in self.inbox.iter() {
             match event {
                 Event::Message { from, bytes } if bytes.first() == Some(&CHANNEL) => {
-                    self.incoming.on_message(from, bytes, |frame| core.on_frame(from, frame));
+                    core.on_message(from, bytes, &mut self.incoming);
                 }
                 Event::LinkDown(peer) | Event::LinkUp(peer) => {
                     self.incoming.reset(peer);
@@ -279,6 +279,7 @@ impl<F: Fabric, R: Replicator, S: Service> Replica<F, R, S> {
                 }
             }
         }
+        worked |= core.refuse_streams(&mut self.incoming);
         let before = core.world.executed();
         let now = core.now();
         core.node.poll(now, &mut core.world);
@@ -312,6 +313,7 @@ impl<F: Fabric, R: Replicator, S: Service> Replica<F, R, S> {
         let desk = &core.world.desk;
         let mut end = now.plus(SLEEP_MAX).min(core.node.deadline());
         let mut consider = |at: Option<Instant>| end = end.min(at.unwrap_or(end));
+        consider(self.incoming.deadline());
         consider(core.fetch.deadline());
         consider(core.give.deadline());
         consider(core.give.pause().map(|pause| now.plus(pause)));

@@ -11,13 +11,15 @@
 //!   checksum is right. By construction: [`Fetch::whole`] is asked before it is put in place.
 //! - R3 of a state that is given up, or that begins anew, nothing stays. By construction: what is
 //!   read belongs to a number of [`Fetch::state`].
+//! - R4 a state that is not ahead of what is executed here takes the place of nothing.
 //!
 //! [`Fetch::whole`]: crate::transfer::Fetch::whole
 //! [`Fetch::state`]: crate::transfer::Fetch::state
 
-use crate::catchup::{HEAD_BYTES, is_older, replace, split_head};
+use crate::catchup::{HEAD_BYTES, replace, split_head};
 use crate::core::Core;
 use crate::service::Service;
+use base::Prefix;
 use fabric::Fabric;
 use proto::Replicator;
 
@@ -74,12 +76,16 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
     pub(crate) fn end_restoring(&mut self) {
         let Some(prefix) = self.fetch.whole() else { return };
         let restoring = self.restoring.take();
+        let executed = self.world.executed();
+        if prefix <= executed && executed > Prefix::ZERO {
+            // R4: the machine has gone on by itself. What follows may be news nevertheless.
+            self.world.service.give_up_restore();
+            let now = self.now();
+            return self.fetch.installed(true, now);
+        }
         let unknown = || "it has not the form that this version writes".to_owned();
         let place = restoring.and_then(|restoring| split_head(&restoring.head)).ok_or_else(unknown);
         let put = place.and_then(|place| {
-            if prefix < self.world.executed() {
-                return Err(is_older());
-            }
             self.world.service.end_restore()?;
             Ok(place)
         });

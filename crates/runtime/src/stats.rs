@@ -19,6 +19,8 @@ pub struct DiskFigures {
     pub logged_bytes: u64,
     /// Snapshots that this life of the process has written.
     pub snapshots: u64,
+    /// Why the snapshot that was wanted last has failed, until one succeeds.
+    pub no_snapshot: Option<String>,
     /// What is wrong with it now, with its name.
     pub trouble: Option<String>,
     /// What was wrong with it last in this life, also if that is over.
@@ -95,7 +97,7 @@ counters! {
     seats_given,
     /// Times that it could not.
     seats_refused,
-    /// Malformed frames from peers.
+    /// Streams of frames from peers that could not be read and were begun again.
     frames_malformed,
 }
 

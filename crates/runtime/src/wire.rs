@@ -6,7 +6,7 @@
 //! item    = id (8) | length (4) | bytes            several to a body, up to its end
 //! ```
 //! A peer has proved the cluster's secret, yet nothing here trusts a length: what does not parse is
-//! a [`Malformed`], the flow is given up and counted, and nothing else happens.
+//! a [`Malformed`]: the stream is given up and counted, and begun again (`flow`, I3).
 //!
 //! - I1 encoding and decoding are inverse. Tested with arbitrary frames.
 //! - I2 no bytes make the decoder panic or read past its input. Tested with arbitrary bytes.

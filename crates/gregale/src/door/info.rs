@@ -152,6 +152,8 @@ fn gregale(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
         write!(out, "gregale_disk_trouble:{}\r\n", disk.trouble.as_deref().unwrap_or(""))?;
         let last = disk.last_trouble.as_deref().unwrap_or("");
         write!(out, "gregale_disk_last_trouble:{last}\r\n")?;
+        let no_snapshot = disk.no_snapshot.as_deref().unwrap_or("");
+        write!(out, "gregale_disk_no_snapshot:{no_snapshot}\r\n")?;
     }
     out.push_str(&facts.more);
     write!(out, "gregale_members:{}\r\n", config.members.len())?;

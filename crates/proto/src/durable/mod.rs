@@ -34,6 +34,9 @@
 //!   entry of the leader's own ballot, and count incarnations, not seats. By construction:
 //!   `change`. Simulated (`COUNT_REMOVED`, `TWO_CHANGES`, `ANY_INCARNATION`), tested
 //!   (`CHANGE_BEFORE_OWN_ENTRY`).
+//! - I15 A head names the members that govern what follows its state: no member gives one of more
+//!   than it has applied, since what its log holds above may never be decided. By construction:
+//!   `state_head`. Simulated (`HEAD_ABOVE_APPLIED`).
 //!
 //! **Liveness** L1 Under a stable Ω, working links and disks that sync, a value is decided in
 //! bounded time: what is lost with a link is asked for again, a stream that stands still is begun
@@ -534,7 +537,9 @@ impl<V: Variant> Replicator for Durable<V> {
     }
 
     fn state_head(&self, prefix: Prefix) -> Option<StateHead> {
-        self.log.state_head(prefix)
+        // I15.
+        let is_decided = prefix <= self.applied || V::HEAD_ABOVE_APPLIED;
+        if is_decided { self.log.state_head(prefix) } else { None }
     }
 
     fn install<H: Host>(

@@ -45,6 +45,7 @@ variants! {
     PromoteBeforeCaughtUp: PROMOTE_BEFORE_CAUGHT_UP,
     ChangeBeforeOwnEntry: CHANGE_BEFORE_OWN_ENTRY,
     TornAck: TORN_ACK,
+    HeadAboveApplied: HEAD_ABOVE_APPLIED,
 }
 
 #[test]

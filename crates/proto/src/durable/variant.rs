@@ -36,6 +36,8 @@ pub trait Variant: 'static {
     const HOLD_BY_MAJORITY: bool = false;
     /// What a sync covers is not shortened by a cut that was asked for meanwhile.
     const CUT_DURING_SYNC: bool = false;
+    /// Answer what the members are after a state of more than is decided here.
+    const HEAD_ABOVE_APPLIED: bool = false;
     /// What an earlier life left is taken for durable without a sync.
     const TRUST_RECOVERED: bool = false;
     /// Forget the promise when the process restarts.

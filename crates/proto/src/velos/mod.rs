@@ -43,6 +43,12 @@
 //!   where that begins. By construction in `eras`, tested.
 //! - I13 What a member claims to have applied names its incarnation: a successor is not credited
 //!   with it. By a seal; mutant `ANY_CLAIM`.
+//! - I14 `highest` is not below any ballot that decided a value which is applied here, nor is a
+//!   state's ballot: so a new incarnation that goes on from a state starts above the ballots of its
+//!   seat that decided it. By construction in `deliver` and `install`.
+//! - I15 A head names the members that govern the slot after its state: no member gives one of more
+//!   than it has applied, and a state that is not ahead of what is applied changes nothing. Mutant
+//!   `HEAD_ABOVE_APPLIED`.
 //! - I7 A read is answered only if, after it arrived, a majority's words of the slot equal to the
 //!   applied prefix show that nobody can have decided it without this node knowing. `reads`.
 //!
@@ -328,6 +334,10 @@ impl<V: Variant> Machine<V> {
     /// Delivers the value of the next slot.
     fn deliver<H: Host>(&mut self, slot: Slot, words: &[u64], host: &mut H) {
         assert_eq!(slot, self.applied.next_slot(), "I4: delivered in slot order");
+        if let Some(label) = value::label(words).filter(|_| !V::FORGET_READ_BALLOTS) {
+            // I14: by whichever way the decision was learned.
+            self.highest = self.highest.max(label.ballot);
+        }
         let payload = value::payload(words);
         match value::content(words) {
             Content::Value => host.deliver(slot, payload),
@@ -502,7 +512,9 @@ impl<V: Variant> Replicator for Machine<V> {
     }
 
     fn state_head(&self, prefix: Prefix) -> Option<StateHead> {
-        if self.is_learner() { None } else { self.eras.head(prefix, self.highest) }
+        // I15: what an entry above says of the members is not known here.
+        let is_known = prefix <= self.applied || V::HEAD_ABOVE_APPLIED;
+        if self.is_learner() || !is_known { None } else { self.eras.head(prefix, self.highest) }
     }
 
     fn install<H: Host>(
@@ -514,11 +526,15 @@ impl<V: Variant> Replicator for Machine<V> {
     ) {
         self.now = now;
         assert!(applied >= self.applied, "a state is not replaced by an older one");
+        if applied == self.applied && !self.is_learner() {
+            // I15: this member knows more of the members than what came with a state of so much.
+            return;
+        }
         if applied > self.applied {
             // I4: a later ballot may have decided what this one has proposed: no vouching for that.
             self.step_down(host);
         }
-        match head {
+        match head.filter(|head| head.members_at <= applied) {
             Some(head) => {
                 // A later ballot than those that decided what the state covers, when this member
                 // leads: its facts cover that, too, and its seat's ballots were others' before.

@@ -4,6 +4,7 @@
 
 mod members;
 mod planted;
+mod states;
 mod traps;
 mod world;
 

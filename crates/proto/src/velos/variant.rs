@@ -4,9 +4,9 @@
 //! nothing for them, and nobody can switch a bug on at run time. The simulator's sweep must catch
 //! each one; one that survives shows a check that does not check.
 //!
-//! Seven more are shown by a scenario each instead (tests here and in `sim`), since a sweep meets
+//! Eight more are shown by a scenario each instead (tests here and in `sim`), since a sweep meets
 //! them too rarely: `SKIP_SURVEY`, `FORGET_PROMISE`, `RECYCLE_EARLY`, `ANY_BASE`,
-//! `REPOST_UNANSWERED`, `OWN_VALUE_LATER`, `WRITE_LIVE_AREA`.
+//! `REPOST_UNANSWERED`, `OWN_VALUE_LATER`, `WRITE_LIVE_AREA`, `FORGET_READ_BALLOTS`.
 //!
 //! Two that were planted once never showed, and were taken out again. *Check a leader's reads
 //! against the next free slot*: its accepts and that READ share FIFO links, so the accepts'
@@ -82,6 +82,10 @@ pub trait Variant: 'static {
     const OWN_VALUE_LATER: bool = false;
     /// Write into an area that the acceptor's word refers to.
     const WRITE_LIVE_AREA: bool = false;
+    /// Answer what the members are after a state of more than is applied.
+    const HEAD_ABOVE_APPLIED: bool = false;
+    /// Do not note the ballot of a value that was read from others' memory.
+    const FORGET_READ_BALLOTS: bool = false;
     /// After overflow, answer a prepare by message without having sealed the word.
     const RPC_WITHOUT_SEAL: bool = false;
 }

@@ -113,6 +113,12 @@ impl Fetch {
         }
     }
 
+    /// Nothing is lacking any more: what was under way is dropped.
+    pub fn end(&mut self) {
+        self.waiting.clear();
+        self.phase = Phase::Idle;
+    }
+
     /// True if the one who was asked has been silent for too long, or its link broke: start again.
     pub fn is_overdue(&mut self, now: Instant) -> bool {
         let overdue = self.is_active() && self.give_up_at <= now;

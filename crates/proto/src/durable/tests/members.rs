@@ -367,3 +367,23 @@ fn a_candidate_that_is_outbid_again_and_again_stands_aside() {
     group.run(200);
     assert!(group.member(0).can_lead());
 }
+
+/// I15. What goes with a state of entries that a leader has proposed alone.
+fn head_of_what_is_not_decided<V: Variant>() -> Option<StateHead> {
+    let mut group = Group::<V>::led(3, 0);
+    group.isolate(0);
+    group.change(0, Change::Remove(Rank::at(2))).expect("nothing else is under way");
+    group.run(5);
+    let Status { applied, .. } = group.status(0);
+    let proposed = Prefix(applied.0 + 1);
+    let head = group.member(0).state_head(applied).expect("it has applied that");
+    assert_eq!(head.members.voters.len(), 3);
+    group.member(0).state_head(proposed)
+}
+
+#[test]
+fn i15_a_configuration_that_is_not_decided_goes_with_no_state() {
+    assert_eq!(head_of_what_is_not_decided::<Sound>(), None);
+    let head = head_of_what_is_not_decided::<HeadAboveApplied>().expect("the bug tells it");
+    assert_eq!(head.members.voters.len(), 2);
+}

@@ -1,0 +1,94 @@
+//! States that are given and taken.
+
+use super::super::variant::Variant;
+use super::*;
+use crate::durable::Change;
+
+/// Leader 1 decides a value whose news reach member 2 by rumour only.
+fn read_from_others<V: Variant>() -> (Group<V>, Ballot) {
+    let mut group = Group::<V>::new();
+    group.hold(1, 2);
+    group.lead(1);
+    group.settle(&[0, 1]);
+    group.propose(1, b"unheard").expect("leads");
+    group.settle(&[0, 1]);
+    let ballot = group.machines[1].status().ballot;
+    for _ in 0..200 {
+        group.now = group.now.plus(Duration::from_millis(1));
+        for me in EVERYBODY {
+            group.step(me);
+        }
+    }
+    assert_eq!(group.values(2), [b"unheard"]);
+    assert_eq!(group.machines[2].counters.applied_from_fetch, 1, "it was read elsewhere");
+    assert_eq!(group.machines[2].published.ballot, Ballot::NONE, "and no leader was heard of");
+    (group, ballot)
+}
+
+#[test]
+fn i14_ballots_learned_by_reading_are_no_later_incarnations_ballots() {
+    let (group, ballot) = read_from_others::<Sound>();
+    let head = group.machines[2].state_head(Prefix(1)).expect("it knows the members");
+    assert!(head.ballot >= ballot, "{:?} goes with a state that {ballot:?} decided", head.ballot);
+    // A new incarnation on the seat of member 1 goes on from that state.
+    let mut group = group;
+    let incarnation = Incarnation(2);
+    let start = Start::Join { incarnation };
+    group.world.memory[1].fill(0);
+    let mut view = View { world: &mut group.world, me: 1 };
+    let mut joined = Machine::<Sound>::new(&config(1, start), At(0), &SHAPE, &mut view);
+    joined.install(Prefix(1), Some(head), group.now, &mut view);
+    assert!(Ballot::above(joined.highest, Rank::at(1)) > ballot, "M4: a ballot of its own");
+}
+
+enum ForgetReadBallots {}
+
+impl Variant for ForgetReadBallots {
+    const NAME: &'static str = "FORGET_READ_BALLOTS";
+    const FORGET_READ_BALLOTS: bool = true;
+}
+
+#[test]
+fn i14_without_them_a_new_incarnation_uses_its_predecessors_ballot() {
+    let (group, ballot) = read_from_others::<ForgetReadBallots>();
+    let head = group.machines[2].state_head(Prefix(1)).expect("it knows the members");
+    assert_eq!(Ballot::above(head.ballot, Rank::at(1)), ballot);
+}
+
+#[test]
+fn i15_a_state_head_says_nothing_of_what_is_not_applied() {
+    let mut group = Group::<Sound>::new();
+    group.lead(0);
+    group.settle(&EVERYBODY);
+    group.hold(0, 2);
+    let mut view = View { world: &mut group.world, me: 0 };
+    let change = Change::Remove(Rank::at(1));
+    group.machines[0].change(change, group.now, &mut view).expect("nothing is pending");
+    group.settle(&[0, 1]);
+    let (there, here) = (group.machines[0].applied, group.machines[2].applied);
+    assert!(there > here);
+    let head = group.machines[0].state_head(there).expect("it has applied that");
+    assert!(head.members_at > Prefix::ZERO, "others take part after it");
+    assert_eq!(group.machines[2].state_head(there), None, "member 2 does not know who");
+    assert!(group.machines[2].state_head(here).is_some());
+}
+
+#[test]
+fn i15_a_state_that_is_not_ahead_takes_the_members_away_from_nobody() {
+    let mut group = Group::<Sound>::new();
+    group.lead(0);
+    group.settle(&EVERYBODY);
+    group.propose(0, b"one").expect("leads");
+    group.settle(&EVERYBODY);
+    // Transfers that were begun when both lagged, and end now.
+    for me in [0, 2] {
+        let applied = group.machines[me].applied;
+        let mut view = View { world: &mut group.world, me };
+        group.machines[me].install(applied, None, group.now, &mut view);
+        assert!(group.machines[me].can_lead() && group.machines[me].configuration().is_some());
+    }
+    assert!(group.leads(0));
+    group.propose(0, b"two").expect("still leads");
+    group.settle(&EVERYBODY);
+    assert_eq!(group.values(2), [&b"one"[..], b"two"]);
+}

@@ -1,0 +1,49 @@
+use super::*;
+use base::{Incarnation, NodeId};
+
+const WITHIN: Duration = Duration::from_secs(20);
+
+/// Waits for the snapshot under way to come to its end.
+fn ended(disk: &mut LogDisk, now: Instant) -> Option<Prefix> {
+    let deadline = std::time::Instant::now() + WITHIN;
+    loop {
+        let snapshotted = disk.snapshotted(now);
+        if !disk.is_writing() {
+            return snapshotted;
+        }
+        assert!(std::time::Instant::now() < deadline, "no end of the snapshot");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn i4_a_snapshot_that_fails_is_begun_again_after_a_pause_that_grows_and_said_once() {
+    let base = tempfile::tempdir().unwrap();
+    let path = base.path().join("data");
+    let identity = storage::Identity { cluster: 1, node: NodeId(1), incarnation: Incarnation(1) };
+    let (mut disk, _) = LogDisk::open(Directory::create(&path, &identity).unwrap()).unwrap();
+    // A directory has the name that the unfinished snapshot is to have.
+    let obstacle = path.join(format!("{}.part", snapshot::name(Slot(9))));
+    std::fs::create_dir(&obstacle).unwrap();
+    let mut now = Instant(1);
+    let mut pauses = Vec::new();
+    for _ in 0..10 {
+        assert!(disk.begin_snapshot(Prefix(9), None, now), "the pause is over");
+        assert_eq!(ended(&mut disk, now), None);
+        assert!(!disk.begin_snapshot(Prefix(9), None, now), "it is not begun again at once");
+        let pause = disk.snapshot_pause(now).expect("one has failed");
+        now = now.plus(pause);
+        pauses.push(pause);
+        let why = disk.figures().no_snapshot.expect("the figures say so");
+        assert!(why.starts_with("no snapshot: "), "{why}");
+        assert_eq!(disk.trouble(), None, "the log goes on");
+    }
+    assert!(pauses.is_sorted(), "{pauses:?}");
+    assert_eq!((pauses[0], pauses[9]), (SNAPSHOT_PAUSE, SNAPSHOT_PAUSE_MAX));
+    assert_eq!(disk.n_said, 1);
+    std::fs::remove_dir(&obstacle).unwrap();
+    assert!(disk.begin_snapshot(Prefix(9), None, now));
+    disk.snapshot_piece(b"state".to_vec(), true);
+    assert_eq!(ended(&mut disk, now), Some(Prefix(9)));
+    assert_eq!((disk.no_snapshot(), disk.snapshot_pause(now)), (None, None));
+}
