@@ -15,9 +15,10 @@
 //!   disk: then both streams begin anew, and what was under way is lost. Any other successor has
 //!   forgotten what the first life promised: it must come in as another incarnation, or it is told
 //!   to stop. By `Peer::life`, `Peer::disk`.
-//! - S3 What is kept for a peer is bounded: whoever lags further is given up for good, and told so
-//!   when it is heard again, so that it stops rather than wait for what nobody has any more. With
-//!   a disk its next life is spoken to, and so is its next incarnation.
+//! - S3 What is kept for a peer is bounded, by `kept_bytes` and one record: whoever has not taken
+//!   that when the next record comes is given up for good, and told so when it is heard again, so
+//!   that it stops rather than wait for what nobody has any more. With a disk its next life is
+//!   spoken to, and so is its next incarnation.
 //! - S4 A byte is dealt with when its record was handed up: a node that stops handing up holds up
 //!   its senders.
 //! - S5 Where what is said rests on a disk, nothing leaves before it was released: when what it
@@ -223,12 +224,13 @@ impl Streams {
         if matches!(peer.state, State::Ended(_)) {
             return;
         }
+        // S3: one record, however long, is no sign that it lags.
+        if peer.kept() > self.kept_bytes_max {
+            return peer.end(End::LeftBehind);
+        }
         number((head.len() + body.len()) as u64, &mut peer.output);
         peer.output.extend_from_slice(head);
         peer.output.extend_from_slice(body);
-        if peer.kept() > self.kept_bytes_max {
-            peer.end(End::LeftBehind); // S3
-        }
     }
 
     /// Whether `node` lives and lags: then no more should be multicast to its groups.

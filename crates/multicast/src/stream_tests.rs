@@ -173,7 +173,7 @@ fn s3_who_lags_too_far_is_given_up_and_told() {
     pair.settle();
     pair.down();
     let record = vec![0; 1 << 16];
-    for _ in 0..17 {
+    for _ in 0..18 {
         pair.ends[0].push(B, &[], &record);
     }
     assert_eq!(pair.ends[0].ended(B), Some(End::LeftBehind));
@@ -286,13 +286,29 @@ fn s2_a_disk_that_an_earlier_life_knew_is_the_only_one() {
 }
 
 #[test]
+fn s3_one_record_longer_than_what_is_kept_gives_nobody_up() {
+    let mut pair = Pair::new();
+    pair.up();
+    pair.settle();
+    let long = vec![7; 3 << 20];
+    pair.ends[0].push(B, b"long", &long);
+    assert_eq!(pair.ends[0].ended(B), None);
+    for _ in 0..100 {
+        pair.settle();
+    }
+    assert_eq!(pair.got[1].iter().map(Vec::len).collect::<Vec<_>>(), [long.len() + 4]);
+    pair.ends[0].push(B, b"and", b" more");
+    assert_eq!(pair.ends[0].ended(B), None, "it has taken the long one");
+}
+
+#[test]
 fn s3_who_was_given_up_is_spoken_to_in_its_next_life() {
     let mut pair = durable();
     pair.up();
     pair.settle();
     pair.down();
     let record = vec![0; 1 << 16];
-    for _ in 0..17 {
+    for _ in 0..18 {
         pair.ends[0].push(B, &[], &record);
     }
     assert_eq!(pair.ends[0].ended(B), Some(End::LeftBehind));
@@ -411,7 +427,7 @@ fn s6_who_was_given_up_is_spoken_to_as_another_incarnation() {
     let mut pair = founded();
     pair.down();
     let record = vec![0; 1 << 16];
-    for _ in 0..17 {
+    for _ in 0..18 {
         pair.ends[0].push(B, &[], &record);
     }
     assert_eq!(pair.ends[0].ended(B), Some(End::LeftBehind));

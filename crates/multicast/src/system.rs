@@ -11,6 +11,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// How many bytes of a log one record carries: a primary that changes asks for one after another.
+const PART_BYTES: usize = 256 << 10;
+
 /// Which protocol orders.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -286,6 +289,7 @@ impl System {
             hybrid: self.clock_error_us.is_some(),
             commutes: self.commutes,
             patience: Duration::from_millis(self.limits.patience_ms),
+            part_bytes: PART_BYTES,
             retain: self.limits.window,
         }
     }

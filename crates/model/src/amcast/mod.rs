@@ -145,6 +145,7 @@ where
             hybrid: false,
             patience: Duration::from_secs(1),
             commutes: false,
+            part_bytes: 64 << 10,
             retain: usize::MAX,
         };
         let pids: Vec<Pid> = layout.processes(layout.groups()).collect();

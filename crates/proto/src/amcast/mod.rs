@@ -178,6 +178,8 @@ pub struct Config {
     pub commutes: bool,
     /// How long a message may stay undelivered before a process asks for what it lacks.
     pub patience: core::time::Duration,
+    /// How many bytes of a log one message of the protocol carries, unless one entry is longer.
+    pub part_bytes: usize,
     /// How many delivered messages a process keeps for members that have not delivered them, where
     /// states can be handed over instead ([`Host::keeps_states`]).
     pub retain: usize,

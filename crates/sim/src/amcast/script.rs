@@ -46,6 +46,7 @@ where
             hybrid: false,
             patience: Duration::from_nanos(1000 * UNIT),
             commutes: false,
+            part_bytes: 64 << 10,
             retain: RETAIN,
         };
         let protocol = Protocol::of::<M>();

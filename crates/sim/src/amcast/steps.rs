@@ -112,6 +112,7 @@ fn build<W: Wire + Debug + PartialEq>(
         hybrid: bench.hybrid,
         patience: Duration::from_nanos(10 * LIMIT * UNIT),
         commutes: bench.commutes,
+        part_bytes: 64 << 10,
         retain: 1000,
     };
     let mut world =

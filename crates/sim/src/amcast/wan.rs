@@ -169,6 +169,7 @@ impl<W: Wire + Debug + PartialEq> Clients<W> {
             hybrid: setting.hybrid,
             patience: PATIENCE,
             commutes: setting.commutes,
+            part_bytes: 64 << 10,
             retain: 1000,
         };
         let n = GROUPS * MEMBERS;

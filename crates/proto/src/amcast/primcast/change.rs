@@ -70,7 +70,7 @@ impl<V: Variant> Machine<V> {
     pub(super) const fn is_for_outsiders(wire: &PrimcastWire) -> bool {
         matches!(
             wire,
-            PrimcastWire::NewEpoch(_)
+            PrimcastWire::NewEpoch { .. }
                 | PrimcastWire::NewState(_)
                 | PrimcastWire::Accept { .. }
                 | PrimcastWire::Parted(_)
@@ -93,7 +93,7 @@ impl<V: Variant> Machine<V> {
             self.retained.forget_mark(who);
         }
         if who.group == self.me.group {
-            self.promises.remove(&who.rank);
+            self.transfer.forget_promise(who.rank);
             self.state_sent_at[who.rank.index()] = None;
         }
     }
@@ -150,9 +150,10 @@ impl<V: Variant> Machine<V> {
         if self.members.has(from.rank, incarnation) {
             // It has its seat, and has missed the beginning.
             if promised > self.promised {
-                self.on_new_epoch(from, promised, now, host);
+                let held = self.held();
+                self.on_new_epoch(from, promised, held, now, host);
             } else if self.has_begun {
-                host.send(To::One(from), &PrimcastWire::NewState(self.beginning()));
+                host.send(To::One(from), &PrimcastWire::NewState(self.beginning(Timestamp::ZERO)));
             }
         } else if self.members.has_parted(from.rank, incarnation) {
             host.send(To::One(from), &PrimcastWire::Parted(incarnation));
@@ -262,7 +263,12 @@ impl<V: Variant> Machine<V> {
     pub(super) fn next_members(&self, source: Ballot, present: Members) -> Option<Members> {
         let seats = &self.clocks[self.me.group.index()].seats;
         let promised = |members: &Members| -> MemberSet {
-            self.promises.keys().copied().filter(|rank| seats.sits::<V>(*rank, members)).collect()
+            self.transfer
+                .promises
+                .keys()
+                .copied()
+                .filter(|rank| seats.sits::<V>(*rank, members))
+                .collect()
         };
         let is_enough = |members: &Members| members.has_quorum(promised(members));
         let is_its_own =

@@ -68,8 +68,19 @@ fn config() -> Config {
         hybrid: false,
         patience: core::time::Duration::from_millis(40),
         commutes: false,
+        part_bytes: 64 << 10,
         retain: 100,
     }
+}
+
+/// A log in one part.
+fn whole(log: Vec<Logged>) -> Part {
+    let log = log.into_iter().map(|logged| Told { logged, at: None }).collect();
+    Part { after: Timestamp::ZERO, log, is_last: true }
+}
+
+fn asks(epoch: Ballot) -> PrimcastWire {
+    PrimcastWire::NewEpoch { epoch, held: Held::default() }
 }
 
 /// A member of three, and the time.
@@ -100,9 +111,10 @@ impl<V: Variant> Group<V> {
     /// Somebody promises what this candidate asks for, out of an epoch with these members.
     fn is_promised(&mut self, from: usize, current: Ballot, members: Members) {
         let epoch = self.machine.promised;
-        let (clock, floor, log) = (Timestamp(4), Place::default(), Vec::new());
+        let (clock, floor, part) = (Timestamp(4), Place::default(), whole(Vec::new()));
+        let (length, upto) = (0, Timestamp::ZERO);
         let promise =
-            PrimcastWire::Promise { epoch, clock, current, members, length: 0, floor, log };
+            PrimcastWire::Promise { epoch, clock, current, members, length, floor, upto, part };
         self.hears(from, &promise);
     }
 
@@ -196,7 +208,7 @@ fn p19_what_a_changed_epoch_began_with_is_decided() {
         let mut group = Group::<V>::new(1);
         let first = group.machine.current;
         let epoch = Ballot::above(group.machine.promised, Rank::at(0));
-        group.hears(0, &PrimcastWire::NewEpoch(epoch));
+        group.hears(0, &asks(epoch));
         let (id, dest) = (MessageId { sender: 1, sequence: 1 }, GroupId::at(0).alone());
         let message = Arc::new(Message::new(id, dest, *b"x"));
         let log = alloc::vec![Logged { epoch: first, ts: Timestamp(4), message }];
@@ -205,7 +217,8 @@ fn p19_what_a_changed_epoch_began_with_is_decided() {
             epoch,
             length: 1,
             floor: Place::default(),
-            log,
+            source: Held { epoch: first, upto: Timestamp(4) },
+            part: whole(log),
             clock: Timestamp(4),
             members: Members { since: epoch, ..two },
             has_begun: false,
@@ -255,7 +268,7 @@ fn p22_who_was_removed_is_told_and_stops() {
     group.is_accepted(1, Place::default());
     // It was the newcomer's predecessor: the newcomer itself may still get the seat.
     let epoch = Ballot::above(group.machine.promised, Rank::at(2));
-    let asked = PrimcastWire::NewEpoch(epoch);
+    let asked = asks(epoch);
     let mut founder = Group::<Sound>::new(0);
     founder.machine.members = founder.machine.members.without(Rank::at(2));
     founder.hears(2, &asked);
@@ -267,7 +280,7 @@ fn p22_who_was_removed_is_told_and_stops() {
     assert!(removed.machine.has_parted());
     let n_said = removed.sent.0.len();
     removed.machine.trust(Rank::at(2), Instant(9), &mut removed.sent);
-    removed.hears(0, &PrimcastWire::NewEpoch(Ballot(70)));
+    removed.hears(0, &asks(Ballot(70)));
     removed.machine.tick(Instant(u64::MAX / 2), &mut removed.sent);
     assert_eq!((removed.sent.0.len(), removed.machine.deadline()), (n_said, None));
 }
@@ -284,13 +297,14 @@ fn a_newcomer_whose_beginning_was_lost_asks_for_it_and_gets_it() {
     let mut newcomer = Group { machine, now: 0, sent: Sent::default() };
     let epoch = Ballot::above(first, Rank::at(0));
     let members = Members { since: epoch, ..seated };
-    let (log, floor, clock) = (Vec::new(), Place::default(), Timestamp(4));
-    let beginning = Beginning { epoch, length: 0, floor, log, clock, members, has_begun: true };
+    let (length, floor, clock) = (0, Place::default(), Timestamp(4));
+    let (source, part, has_begun) = (Held::default(), whole(Vec::new()), true);
+    let beginning = Beginning { epoch, length, floor, source, part, clock, members, has_begun };
     newcomer.hears(0, &PrimcastWire::NewState(beginning));
     assert_eq!(newcomer.machine.phase, Phase::Follower);
     let promised = Ballot::above(epoch, Rank::at(1));
     newcomer.machine.trust(Rank::at(1), Instant(newcomer.now), &mut newcomer.sent);
-    newcomer.hears(1, &PrimcastWire::NewEpoch(promised));
+    newcomer.hears(1, &asks(promised));
     assert_eq!(newcomer.machine.phase, Phase::Promised);
     newcomer.sent.0.clear();
     let later = Instant(newcomer.now).plus(config().patience);

@@ -351,11 +351,6 @@ impl<V: Variant> Machine<V> {
         self.tell_later(now);
     }
 
-    /// Where the log that this process hands on begins.
-    pub(super) fn floor(&self) -> Place {
-        self.floor
-    }
-
     /// Whether this process may propose and deliver at all.
     pub(super) fn takes_part(&self) -> bool {
         matches!(self.phase, Phase::Primary | Phase::Follower) && !self.is_behind()

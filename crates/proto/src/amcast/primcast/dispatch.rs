@@ -1,6 +1,8 @@
 //! What arrives, and who it is for.
 
-use super::{Machine, PrimcastWire, Promise};
+use super::transfer::{Gathered, Promise};
+use super::wire::Held;
+use super::{Machine, PrimcastWire};
 use crate::amcast::variant::Variant;
 use crate::amcast::wire::is_addressable;
 use crate::amcast::{About, Host, Pid};
@@ -60,14 +62,20 @@ impl<V: Variant> Machine<V> {
                     self.learn(message, now);
                 }
             }
-            PrimcastWire::NewEpoch(epoch) if is_own => self.on_new_epoch(from, *epoch, now, host),
-            PrimcastWire::Promise { epoch, clock, current, members, length, floor, log }
+            PrimcastWire::NewEpoch { epoch, held } if is_own => {
+                self.on_new_epoch(from, *epoch, *held, now, host);
+            }
+            PrimcastWire::Promise { epoch, clock, current, members, length, floor, upto, part }
                 if is_own =>
             {
-                let (clock, current, members) = (*clock, *current, *members);
-                let (length, floor, log) = (*length, *floor, log.clone());
-                let promise = Promise { clock, current, members, length, floor, log };
-                self.on_promise(from.rank, *epoch, promise, now, host);
+                let held = Held { epoch: *current, upto: *upto };
+                let (clock, members, length, floor) = (*clock, *members, *length, *floor);
+                let log = Gathered::new(self.held().shared_with(held));
+                let promise = Promise { clock, held, members, length, floor, log };
+                self.on_promise(from, *epoch, (promise, part), now, host);
+            }
+            PrimcastWire::More { epoch, after } if is_own => {
+                self.on_more(from, *epoch, *after, host);
             }
             PrimcastWire::NewState(beginning) if is_own => self.on_new_state(beginning, now, host),
             PrimcastWire::Accept { epoch, report } if is_own => {
@@ -85,9 +93,10 @@ impl<V: Variant> Machine<V> {
             }
             PrimcastWire::Parted(incarnation) if is_own => self.on_parted(*incarnation, now),
             // A group's epochs and states are nobody else's business.
-            PrimcastWire::NewEpoch(_)
+            PrimcastWire::NewEpoch { .. }
             | PrimcastWire::Promise { .. }
             | PrimcastWire::NewState(_)
+            | PrimcastWire::More { .. }
             | PrimcastWire::Accept { .. }
             | PrimcastWire::Stand(_)
             | PrimcastWire::Fetch(_)
@@ -113,9 +122,10 @@ pub(super) fn about(wire: &PrimcastWire) -> impl Iterator<Item = About> {
         | PrimcastWire::Raise { .. }
         | PrimcastWire::Delivered(_) => (&[], Some(About::Clock)),
         PrimcastWire::Returned => (&[], Some(About::Return)),
-        PrimcastWire::NewEpoch(_)
+        PrimcastWire::NewEpoch { .. }
         | PrimcastWire::Promise { .. }
         | PrimcastWire::NewState(_)
+        | PrimcastWire::More { .. }
         | PrimcastWire::Accept { .. }
         | PrimcastWire::Stand(_)
         | PrimcastWire::Fetch(_)

@@ -1,7 +1,9 @@
 //! Algorithm 3: how a group changes its primary.
 
+use super::transfer::Promise;
 use super::turns::Turns;
-use super::{Beginning, Logged, Machine, Phase, PrimcastWire, Promise};
+use super::wire::{Held, Logged, Part, Told};
+use super::{Beginning, Machine, Phase, PrimcastWire};
 use crate::amcast::variant::Variant;
 use crate::amcast::{FOUNDER, Host, Members, Pid, Timestamp, To};
 use alloc::vec::Vec;
@@ -24,28 +26,13 @@ impl<V: Variant> Machine<V> {
         self.say(Vec::new(), host); // under the promise that it was acknowledged under
         self.enter(Phase::Candidate, now);
         let epoch = Ballot::above(floor.max(self.promised), self.me.rank);
-        self.promises.clear();
+        self.transfer.forget_promises();
         self.promised = epoch;
-        host.send(To::Groups(self.me.group.alone()), &PrimcastWire::NewEpoch(epoch));
-        let promise = self.promise();
-        self.on_promise(self.me.rank, epoch, promise, now, host);
-    }
-
-    pub(super) fn promise(&self) -> Promise {
-        let log = self.log.iter().map(|id| {
-            let record = self.records.get(*id).expect("it stands in the log");
-            let (epoch, ts) = record.tuple.expect("it stands in the log");
-            let message = record.body.clone().expect("P2: what stands in the log is here");
-            Logged { epoch, ts, message }
-        });
-        Promise {
-            clock: self.clock,
-            current: self.current,
-            members: self.members,
-            length: self.log_length,
-            floor: self.floor(),
-            log: log.collect(),
-        }
+        let asks = PrimcastWire::NewEpoch { epoch, held: self.held() };
+        host.send(To::Groups(self.me.group.alone()), &asks);
+        let promise = self.own_promise();
+        self.transfer.promises.insert(self.me.rank, promise);
+        self.establish(now, host);
     }
 
     /// Lines 61 to 64.
@@ -53,6 +40,7 @@ impl<V: Variant> Machine<V> {
         &mut self,
         from: Pid,
         epoch: Ballot,
+        held: Held,
         now: Instant,
         host: &mut H,
     ) {
@@ -65,7 +53,7 @@ impl<V: Variant> Machine<V> {
         }
         if epoch < self.promised {
             // Its candidate would wait for ever: the higher epoch's may be dead.
-            host.send(To::One(from), &PrimcastWire::NewEpoch(self.promised));
+            self.tell_promised(from, host);
             return;
         }
         if epoch > self.promised {
@@ -79,67 +67,85 @@ impl<V: Variant> Machine<V> {
             // An earlier life of this seat asked for it: nobody leads it any more.
             return;
         }
-        let Promise { clock, current, members, length, floor, log } = self.promise();
-        let to = Pid { group: self.me.group, rank: leader };
-        let promise = PrimcastWire::Promise { epoch, clock, current, members, length, floor, log };
-        host.send(To::One(to), &promise);
+        // Told by another than its leader, nothing is known of the leader's log: it asks.
+        let held = if from.rank == leader { held } else { self.held() };
+        self.say_promise(epoch, leader, self.held().shared_with(held), host);
+    }
+
+    /// Tells another member what this process has promised.
+    fn tell_promised<H: Host<PrimcastWire>>(&self, to: Pid, host: &mut H) {
+        let (epoch, held) = (self.promised, self.held());
+        host.send(To::One(to), &PrimcastWire::NewEpoch { epoch, held });
     }
 
     /// Lines 65 to 69.
     pub(super) fn on_promise<H: Host<PrimcastWire>>(
         &mut self,
-        from: Rank,
+        from: Pid,
         epoch: Ballot,
-        promise: Promise,
+        (promise, part): (Promise, &Part),
         now: Instant,
         host: &mut H,
     ) {
-        let is_awaited = self.phase == Phase::Candidate
-            && epoch == self.promised
-            && self.current < self.promised;
-        if !is_awaited {
+        if epoch != self.promised {
             return;
         }
-        self.promises.insert(from, promise);
-        self.establish(now, host);
+        if self.current == epoch {
+            return self.tell_beginning(from.rank, promise.held, host);
+        }
+        if self.phase == Phase::Candidate {
+            self.gather(from.rank, promise, part);
+            self.establish(now, host);
+        }
     }
 
     /// Lines 66 to 69, once enough have promised: those members' quorum whose epoch is the newest
     /// that any of them has accepted (P20).
     pub(super) fn establish<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
-        let Some(newest) = self.promises.values().max_by_key(|promise| promise.current) else {
+        let promises = &self.transfer.promises;
+        let Some(newest) = promises.values().max_by_key(|promise| promise.held.epoch) else {
             return;
         };
-        let (source, of) = (newest.current, newest.members);
+        let (source, of) = (newest.held.epoch, newest.members);
         let present = if V::OLDER_MEMBERS { self.members } else { of };
         let Some(members) = self.next_members(source, present) else { return };
         if !members.has(self.me.rank, self.incarnation) {
-            self.promises.clear();
+            self.transfer.forget_promises();
             self.enter(Phase::Promised, now);
             return;
         }
+        let rank_of = |promise: &Promise| {
+            let epoch = if V::ANY_EPOCH_STATE { Ballot::NONE } else { promise.held.epoch };
+            let length = if V::SHORTEST_STATE { u64::MAX - promise.length } else { promise.length };
+            (epoch, length)
+        };
+        // Of equal ones the own, which is here.
+        let promises = self.transfer.promises.iter();
+        let newest = promises.max_by_key(|(rank, of)| (rank_of(of), **rank == self.me.rank));
+        let newest = *newest.expect("a quorum is not empty").0;
+        if self.asks_for_more(newest, host) {
+            return; // P23
+        }
         let epoch = self.promised;
-        let promises = mem::take(&mut self.promises);
+        let promises = mem::take(&mut self.transfer.promises);
+        self.transfer.forget_promises();
         let clock = if V::OWN_CLOCK_ONLY {
             self.clock
         } else {
             promises.values().map(|promise| promise.clock).max().unwrap_or_default()
         };
-        let rank_of = |promise: &Promise| {
-            let epoch = if V::ANY_EPOCH_STATE { Ballot::NONE } else { promise.current };
-            let length = if V::SHORTEST_STATE { u64::MAX - promise.length } else { promise.length };
-            (epoch, length)
-        };
-        let newest = promises.into_values().max_by_key(rank_of);
-        let Promise { length, floor, log, .. } = newest.expect("a quorum is not empty");
+        let Promise { held, length, floor, log, .. } = promises[&newest].clone();
         let changes = members != present;
         let since = if changes { epoch } else { members.since };
         let from = if changes { clock } else { members.from };
         let members = Members { since, from, ..members };
-        let has_begun = false;
-        let beginning = Beginning { epoch, length, floor, log, clock, members, has_begun };
-        host.send(To::Groups(self.me.group.alone()), &PrimcastWire::NewState(beginning.clone()));
-        self.on_new_state(&beginning, now, host);
+        let (part, has_begun) = (Part::default(), false);
+        let floor = floor.max(self.floor);
+        let beginning =
+            Beginning { epoch, length, floor, source: held, part, clock, members, has_begun };
+        let log = self.joined(log);
+        self.tell_beginnings(&beginning, &promises, &log, host);
+        self.enter_epoch(&beginning, &log, now, host);
     }
 
     /// Lines 70 to 74.
@@ -166,16 +172,30 @@ impl<V: Variant> Machine<V> {
             }
             return;
         }
+        let Some(log) = self.gather_state(beginning, host) else { return };
         if is_late {
             self.enter(Phase::Promised, now);
             self.promised = epoch;
         }
+        self.enter_epoch(beginning, &log, now, host);
+    }
+
+    /// Lines 71 to 74: the state of the epoch is here.
+    fn enter_epoch<H: Host<PrimcastWire>>(
+        &mut self,
+        beginning: &Beginning,
+        log: &[Told],
+        now: Instant,
+        host: &mut H,
+    ) {
+        let epoch = beginning.epoch;
         (self.current, self.has_begun) = (epoch, false);
+        self.note_source(beginning.source);
         self.take_members(beginning.members);
         self.acked_upto = Timestamp::ZERO;
         self.clock = self.clock.max(beginning.clock);
         self.floor = beginning.floor.max(self.floor);
-        self.install(beginning.length, &beginning.log, now);
+        self.install(beginning.length, log.iter().map(|told| (&told.logged, told.at)), now);
         self.note_replaced(None);
         self.clocks[self.me.group.index()].forget_before(epoch);
         let group = self.me.group.alone();
@@ -188,15 +208,20 @@ impl<V: Variant> Machine<V> {
     }
 
     /// The log is replaced; whatever follows from it is made anew.
-    pub(super) fn install(&mut self, length: u64, log: &[Logged], now: Instant) {
-        let own = log.iter().filter(|logged| logged.epoch == self.current);
-        let highest = own.map(|logged| logged.ts).max().unwrap_or_default();
+    pub(super) fn install<'a>(
+        &mut self,
+        length: u64,
+        log: impl Iterator<Item = (&'a Logged, Option<Timestamp>)> + Clone,
+        now: Instant,
+    ) {
+        let own = log.clone().filter(|(logged, _)| logged.epoch == self.current);
+        let highest = own.map(|(logged, _)| logged.ts).max().unwrap_or_default();
         self.turns = Turns::begin_after(highest);
         self.pending.clear();
         self.records.for_each(|record| (record.tuple, record.bound) = (None, None));
         self.log.clear();
         self.log_length = length;
-        for Logged { epoch, ts, message } in log {
+        for (Logged { epoch, ts, message }, at) in log {
             if self.is_gone(message.id) {
                 // Delivered and forgotten here (P8); those who have not delivered it have a log.
                 continue;
@@ -204,6 +229,12 @@ impl<V: Variant> Machine<V> {
             let record = self.record(message.id, message.dest, now);
             record.body.get_or_insert_with(|| message.clone());
             record.tuple = Some((*epoch, *ts));
+            if let Some(at) = at.filter(|_| !record.is_delivered) {
+                // As FINAL: its sender has delivered it.
+                record.final_at = Some(at);
+                self.clock = self.clock.max(at);
+                self.report_at_least(at, self.me.group.alone());
+            }
             self.log.push(message.id);
             self.expect(message.id, *ts);
         }
@@ -253,7 +284,9 @@ impl<V: Variant> Machine<V> {
             // By name: the primary that proposed it may have died before it told everybody.
             let is_untold = record.named != Some(tuple.0) && !record.is_delivered;
             let (dest, is_delivered) = (record.dest, record.is_delivered);
-            if record.acked != Some(tuple.0) || is_untold {
+            // Whoever has delivered it tells where (FINAL): nobody needs this process's word.
+            let is_final = record.final_at.is_some() && !is_delivered;
+            if !is_final && (record.acked != Some(tuple.0) || is_untold) {
                 self.acknowledge(id, host);
             }
             if self.phase == Phase::Primary && !is_delivered {
@@ -272,18 +305,11 @@ impl<V: Variant> Machine<V> {
     fn ask_again<H: Host<PrimcastWire>>(&self, host: &mut H) {
         let epoch = self.promised;
         let again = if self.current < epoch {
-            PrimcastWire::NewEpoch(epoch)
+            PrimcastWire::NewEpoch { epoch, held: self.held() }
         } else {
-            PrimcastWire::NewState(self.beginning())
+            PrimcastWire::NewState(self.beginning(self.held().upto))
         };
         host.send(To::Groups(self.me.group.alone()), &again);
-    }
-
-    /// The present epoch, for somebody who is not in it yet.
-    pub(super) fn beginning(&self) -> Beginning {
-        let Promise { clock, members, length, floor, log, .. } = self.promise();
-        let (epoch, has_begun) = (self.current, self.has_begun);
-        Beginning { epoch, length, floor, log, clock, members, has_begun }
     }
 
     /// Whether this process is not where Ω would have it.
@@ -304,6 +330,9 @@ impl<V: Variant> Machine<V> {
         }
         if self.is_unsettled() {
             self.phase_since = now;
+            if self.mend_transfer(host) {
+                return;
+            }
             if self.phase == Phase::Candidate {
                 self.give_up_change(now, host);
             }
@@ -315,7 +344,7 @@ impl<V: Variant> Machine<V> {
             // died before its NEW-EPOCH reached everybody.
             if let Some(leader) = self.trusted.filter(|leader| *leader != self.me.rank) {
                 let to = Pid { group: self.me.group, rank: leader };
-                host.send(To::One(to), &PrimcastWire::NewEpoch(self.promised));
+                self.tell_promised(to, host);
                 if self.phase == Phase::Promised && self.lost > Ballot::NONE {
                     host.send(To::One(to), &PrimcastWire::Stand(self.promised));
                 }

@@ -19,7 +19,8 @@
 //! - P16 A cut at a timestamp is exactly what is up to it (`cut`).
 //! - P6 to P8: what was delivered is forgotten, and never taken for new (`collect`).
 //! - P10 to P13: who comes back keeps its word (`stable`).
-//! - P17 to P21: groups change their members (`seats`, `change`).
+//! - P17 to P22: groups change their members (`seats`, `change`).
+//! - P23 Logs travel in parts (`transfer`).
 //!
 //! Global: validity, integrity, uniform agreement, total order, prefix order, genuineness, and with
 //! a rule of [`linear`](crate::amcast::linear) atomic global order: a checker each in the
@@ -66,10 +67,13 @@ mod stable;
 mod state_tests;
 #[cfg(test)]
 mod tests;
+mod transfer;
+#[cfg(test)]
+mod transfer_tests;
 mod turns;
 mod wire;
 
-pub use wire::{Beginning, Handover, Logged, PrimcastWire, Report};
+pub use wire::{Beginning, Handover, Held, Logged, Part, PrimcastWire, Report, Told};
 
 use super::linear::{Horizon, Listed, Rule};
 use super::variant::{Sound, Variant};
@@ -88,6 +92,7 @@ use clocks::Clocks;
 use collect::Retained;
 use record::{Record, Records};
 use stable::Journal;
+use transfer::Transfer;
 use turns::Turns;
 
 /// What a process is in its group.
@@ -97,17 +102,6 @@ enum Phase {
     Follower,
     Candidate,
     Promised,
-}
-
-/// A promise as its candidate keeps it.
-#[derive(Clone, Debug)]
-struct Promise {
-    clock: Timestamp,
-    current: Ballot,
-    members: Members,
-    length: u64,
-    floor: Place,
-    log: Vec<Logged>,
 }
 
 /// What a primary proposed to the same groups in one go, in order.
@@ -181,7 +175,8 @@ pub struct Machine<V: Variant = Sound> {
     /// When each member of the own group was last sent a state.
     state_sent_at: Vec<Option<Instant>>,
     trusted: Option<Rank>,
-    promises: BTreeMap<Rank, Promise>,
+    /// Logs on their way (P23).
+    transfer: Transfer,
     accepts: BTreeMap<Ballot, MemberSet>,
     /// When the present phase began.
     phase_since: Instant,
@@ -393,7 +388,7 @@ impl<V: Variant> Multicast for Machine<V> {
             fetch_at: Instant::ZERO,
             state_sent_at: alloc::vec![None; layout.members(me.group)],
             trusted: None,
-            promises: BTreeMap::new(),
+            transfer: Transfer::default(),
             accepts: BTreeMap::new(),
             phase_since: Instant::ZERO,
             wake_at: None,

@@ -25,7 +25,7 @@
 
 use super::record::Record;
 use super::wire::{place, read_place};
-use super::{Logged, Machine, Phase, PrimcastWire, Promise};
+use super::{Logged, Machine, Phase, PrimcastWire};
 use crate::amcast::variant::Variant;
 use crate::amcast::wire::{Malformed, Reader, Wire, list, number};
 use crate::amcast::{
@@ -252,7 +252,7 @@ impl<V: Variant> Machine<V> {
     }
 
     fn whole(&self) -> Stable {
-        let Promise { log, .. } = self.promise();
+        let log = self.logged().collect();
         let (head, last, seen) = (self.head(), self.last, self.seen.clone());
         let (members, incarnation) = (self.members, self.incarnation.0);
         Stable { head, last, seen, log, kept: self.kept(), members, incarnation }
@@ -363,7 +363,7 @@ impl<V: Variant> Machine<V> {
             machine.retained.keep(message.dest, (at, message.id), message.id);
             machine.records.insert(message.id, record);
         }
-        machine.install(head.length, &log, now);
+        machine.install(head.length, log.iter().map(|logged| (logged, None)), now);
         if head.has_begun {
             // P13.
             machine.records.for_each(|record| record.acked = record.tuple.map(|(epoch, _)| epoch));
@@ -433,7 +433,9 @@ impl<V: Variant> Machine<V> {
         now: Instant,
         host: &mut H,
     ) {
-        let is_fresh = self.phase_since.plus(self.config.patience) > now;
+        // A candidate asks everybody again, and may be in the middle of a long log (P23).
+        let asks = self.phase == Phase::Candidate && self.current < self.promised;
+        let is_fresh = self.phase_since.plus(self.config.patience) > now || asks;
         if self.trusted == Some(self.me.rank) && self.promised <= upto && !is_fresh {
             self.say(Vec::new(), host);
             self.enter(Phase::Promised, now);

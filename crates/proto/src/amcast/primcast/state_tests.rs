@@ -23,8 +23,8 @@ impl Sent {
     /// How many proposals the last promise covers, and those that it has.
     fn promised(&self) -> (u64, Vec<MessageId>) {
         let promise = self.0.iter().rev().find_map(|(_, wire)| match wire {
-            PrimcastWire::Promise { length, log, .. } => {
-                Some((*length, log.iter().map(|logged| logged.message.id).collect()))
+            PrimcastWire::Promise { length, part, .. } => {
+                Some((*length, part.log.iter().map(|told| told.logged.message.id).collect()))
             }
             _ => None,
         });
@@ -51,6 +51,7 @@ fn config(groups: &[usize], rule: Rule) -> Config {
         hybrid: false,
         patience: core::time::Duration::from_millis(40),
         commutes: false,
+        part_bytes: 64 << 10,
         retain: 100,
     }
 }
@@ -62,6 +63,10 @@ fn message(sequence: u64) -> Arc<Message> {
 
 fn epoch(of: usize, above: Ballot) -> Ballot {
     Ballot::above(above, Rank::at(of))
+}
+
+fn asks(epoch: Ballot) -> PrimcastWire {
+    PrimcastWire::NewEpoch { epoch, held: Held::default() }
 }
 
 /// The state of a member that has delivered messages 1 to `n`, at their numbers, and remembers
@@ -88,20 +93,23 @@ fn promise_after_a_state<V: Variant>(giver: usize) -> (u64, Vec<MessageId>) {
     let first = machine.current;
     machine.on_wire(pid(0, giver), &state(3, 1), now, &mut sent);
     let second = epoch(1, first);
-    machine.on_wire(pid(0, 1), &PrimcastWire::NewEpoch(second), now, &mut sent);
+    machine.on_wire(pid(0, 1), &asks(second), now, &mut sent);
     let logged = |at: u64| Logged { epoch: first, ts: Timestamp(at), message: message(at) };
+    let told = |at: u64| Told { logged: logged(at), at: None };
+    let log = (2..=4).map(told).collect();
     let beginning = Beginning {
         epoch: second,
         length: 4,
         floor: (Timestamp(1), message(1).id),
-        log: (2..=4).map(logged).collect(),
+        source: Held { epoch: first, upto: Timestamp(4) },
+        part: Part { after: Timestamp::ZERO, log, is_last: true },
         clock: Timestamp(4),
         members: Members::founders(3, first),
         has_begun: true,
     };
     machine.on_wire(pid(0, 1), &PrimcastWire::NewState(beginning), now, &mut sent);
     machine.settle(now, &mut sent);
-    let third = PrimcastWire::NewEpoch(epoch(0, second));
+    let third = asks(epoch(0, second));
     machine.on_wire(pid(0, 0), &third, now, &mut sent);
     sent.promised()
 }
@@ -126,7 +134,7 @@ fn p4_a_proposal_that_a_state_overtook_has_its_turn() {
     let proposals = PrimcastWire::Proposals { dest: GroupSet::all(1), epoch, batch, report: None };
     machine.on_wire(pid(0, 0), &proposals, now, &mut sent);
     machine.settle(now, &mut sent);
-    let next = PrimcastWire::NewEpoch(Ballot::above(epoch, Rank::at(1)));
+    let next = asks(Ballot::above(epoch, Rank::at(1)));
     machine.on_wire(pid(0, 1), &next, now, &mut sent);
     let names = (2..=3).map(|at| message(at).id).collect();
     assert_eq!(sent.promised(), (3, names), "the first is at the floor, and was proposed");

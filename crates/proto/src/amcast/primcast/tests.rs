@@ -20,6 +20,10 @@ fn what_travels_comes_back() {
     };
     let message = Arc::new(Message { after: Timestamp(2), ..Message::new(id, dest, *b"x") });
     let log = alloc::vec![Logged { epoch: Ballot(1), ts: Timestamp(4), message: message.clone() }];
+    let held = Held { epoch: Ballot(1), upto: Timestamp(4) };
+    let told = [None, Some(Timestamp(6))];
+    let told = told.map(|at| Told { logged: log[0].clone(), at });
+    let part = Part { after: Timestamp(3), log: told.to_vec(), is_last: true };
     for wire in [
         PrimcastWire::Ack {
             id,
@@ -40,7 +44,8 @@ fn what_travels_comes_back() {
         PrimcastWire::Raise { ts: Timestamp(4), to: dest },
         PrimcastWire::Pull { id, dest, body: true },
         PrimcastWire::Body(message),
-        PrimcastWire::NewEpoch(Ballot(10)),
+        PrimcastWire::NewEpoch { epoch: Ballot(10), held },
+        PrimcastWire::More { epoch: Ballot(10), after: Timestamp(4) },
         PrimcastWire::Promise {
             epoch: Ballot(10),
             clock: Timestamp(5),
@@ -48,13 +53,15 @@ fn what_travels_comes_back() {
             members: Members::founders(3, Ballot(1)),
             length: 8,
             floor: (Timestamp(3), id),
-            log: log.clone(),
+            upto: Timestamp(4),
+            part: part.clone(),
         },
         PrimcastWire::NewState(Beginning {
             epoch: Ballot(10),
             length: 8,
             floor: (Timestamp(3), id),
-            log: log.clone(),
+            source: held,
+            part,
             clock: Timestamp(5),
             members: Members::founders(3, Ballot(1)),
             has_begun: true,
@@ -112,6 +119,7 @@ fn config() -> Config {
         hybrid: false,
         patience: core::time::Duration::from_millis(40),
         commutes: false,
+        part_bytes: 64 << 10,
         retain: 100,
     }
 }
@@ -150,7 +158,12 @@ fn founders() -> Members {
 fn a_clock_is_reported_under_the_promised_epoch() {
     let (mut machine, mut sent) = (machine(pid(0, 1)), Sent::default());
     let epoch = Ballot::above(machine.promised, Rank::at(2));
-    machine.on_wire(pid(0, 2), &PrimcastWire::NewEpoch(epoch), Instant(1), &mut sent);
+    machine.on_wire(
+        pid(0, 2),
+        &PrimcastWire::NewEpoch { epoch, held: Held::default() },
+        Instant(1),
+        &mut sent,
+    );
     machine.settle(Instant(1), &mut sent);
     machine.on_wire(pid(1, 0), &remote_proposal(), Instant(2), &mut sent);
     machine.settle(Instant(2), &mut sent);
@@ -175,7 +188,8 @@ fn a_new_primary_reports_again() {
         members: founders(),
         length: 0,
         floor: Default::default(),
-        log: Vec::new(),
+        upto: Timestamp::ZERO,
+        part: Part { is_last: true, ..Part::default() },
     };
     machine.on_wire(pid(0, 2), &promise, Instant(3), &mut sent);
     machine.settle(Instant(3), &mut sent);
@@ -209,18 +223,25 @@ fn acknowledges_after_a_crash<V: Variant>(has_begun: bool) -> bool {
     machine.stable(&mut whole);
     let first = machine.current;
     let epoch = Ballot::above(machine.promised, Rank::at(2));
-    machine.on_wire(pid(0, 2), &PrimcastWire::NewEpoch(epoch), Instant(1), &mut sent);
+    machine.on_wire(
+        pid(0, 2),
+        &PrimcastWire::NewEpoch { epoch, held: Held::default() },
+        Instant(1),
+        &mut sent,
+    );
     let id = MessageId { sender: 1, sequence: 1 };
     let dest = GroupId::at(0).alone();
     let message = Arc::new(Message::new(id, dest, *b"x"));
-    let log = alloc::vec![Logged { epoch: first, ts: Timestamp(4), message }];
+    let told = Told { logged: Logged { epoch: first, ts: Timestamp(4), message }, at: None };
+    let part = Part { after: Timestamp::ZERO, log: alloc::vec![told], is_last: true };
     let (floor, clock) = (Place::default(), Timestamp(4));
     let (members, has_begun_before) = (founders(), false);
     let state = PrimcastWire::NewState(Beginning {
         epoch,
         length: 1,
         floor,
-        log,
+        source: Held { epoch: first, upto: Timestamp(4) },
+        part,
         clock,
         members,
         has_begun: has_begun_before,

@@ -33,14 +33,46 @@ pub struct Beginning {
     pub length: u64,
     /// What is missing in it was delivered up to here.
     pub floor: Place,
-    /// Those that are left.
-    pub log: Vec<Logged>,
+    /// The log that it began with: what others hold of that they need not be sent.
+    pub source: Held,
+    /// Those that are left, or some of them.
+    pub part: Part,
     /// No clock of this epoch is below.
     pub clock: Timestamp,
     /// Its members.
     pub members: Members,
     /// A quorum of them has accepted it.
     pub has_begun: bool,
+}
+
+/// How far a log goes. Logs of one epoch are beginnings of one another, and timestamps rise in
+/// them, so this says what a process with a log of the same epoch lacks (P23).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// The epoch that the log belongs to.
+    pub epoch: Ballot,
+    /// The timestamp of the last tuple in it.
+    pub upto: Timestamp,
+}
+
+/// A part of a log: all tuples above one timestamp, up to the last one here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Part {
+    /// Above which.
+    pub after: Timestamp,
+    /// In order.
+    pub log: Vec<Told>,
+    /// Nothing comes after these.
+    pub is_last: bool,
+}
+
+/// A tuple of a log, and what its teller knows of the message beside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// The tuple.
+    pub logged: Logged,
+    /// The final timestamp, if the teller has delivered the message.
+    pub at: Option<Timestamp>,
 }
 
 /// One tuple of a log (the listings' T), with its message.
@@ -131,7 +163,12 @@ pub enum PrimcastWire {
     /// The message that was asked for.
     Body(Arc<Message>),
     /// Promise this epoch to its leader.
-    NewEpoch(Ballot),
+    NewEpoch {
+        /// Which.
+        epoch: Ballot,
+        /// What its leader holds, if that is the sender.
+        held: Held,
+    },
     /// The epoch is promised.
     Promise {
         /// Which.
@@ -146,11 +183,20 @@ pub enum PrimcastWire {
         length: u64,
         /// What is missing in it was delivered up to here.
         floor: Place,
-        /// Those that it still holds.
-        log: Vec<Logged>,
+        /// The timestamp of the last tuple in it.
+        upto: Timestamp,
+        /// Those that it still holds and the leader may lack, or some of them.
+        part: Part,
     },
     /// The epoch begins here.
     NewState(Beginning),
+    /// The sender lacks what stands above this in the log that was promised or begun with.
+    More {
+        /// Of which epoch.
+        epoch: Ballot,
+        /// Above which timestamp.
+        after: Timestamp,
+    },
     /// The sender is in this epoch. It counts as a report, since NEW-STATE may have raised the
     /// clock.
     Accept {
@@ -221,7 +267,8 @@ impl Wire for Beginning {
         self.epoch.encode(out);
         number(self.length, out);
         place(self.floor, out);
-        list(&self.log, out, Wire::encode);
+        self.source.encode(out);
+        self.part.encode(out);
         self.clock.encode(out);
         self.members.encode(out);
         out.push(u8::from(self.has_begun));
@@ -232,11 +279,47 @@ impl Wire for Beginning {
             epoch: Ballot::decode(from)?,
             length: from.number()?,
             floor: read_place(from)?,
-            log: from.list(Logged::decode)?,
+            source: Held::decode(from)?,
+            part: Part::decode(from)?,
             clock: Timestamp::decode(from)?,
             members: Members::decode(from)?,
             has_begun: from.flag()?,
         })
+    }
+}
+
+impl Wire for Held {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.epoch.encode(out);
+        self.upto.encode(out);
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Held { epoch: Ballot::decode(from)?, upto: Timestamp::decode(from)? })
+    }
+}
+
+impl Wire for Part {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.after.encode(out);
+        list(&self.log, out, |told, out| {
+            told.logged.encode(out);
+            out.push(u8::from(told.at.is_some()));
+            if let Some(at) = told.at {
+                at.encode(out);
+            }
+        });
+        out.push(u8::from(self.is_last));
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let after = Timestamp::decode(from)?;
+        let log = from.list(|from| {
+            let logged = Logged::decode(from)?;
+            let at = if from.flag()? { Some(Timestamp::decode(from)?) } else { None };
+            Ok(Told { logged, at })
+        })?;
+        Ok(Part { after, log, is_last: from.flag()? })
     }
 }
 
@@ -335,11 +418,12 @@ impl Wire for PrimcastWire {
                 out.push(4);
                 message.encode(out);
             }
-            PrimcastWire::NewEpoch(epoch) => {
+            PrimcastWire::NewEpoch { epoch, held } => {
                 out.push(5);
                 epoch.encode(out);
+                held.encode(out);
             }
-            PrimcastWire::Promise { epoch, clock, current, members, length, floor, log } => {
+            PrimcastWire::Promise { epoch, clock, current, members, length, floor, upto, part } => {
                 out.push(6);
                 epoch.encode(out);
                 clock.encode(out);
@@ -347,7 +431,13 @@ impl Wire for PrimcastWire {
                 members.encode(out);
                 number(*length, out);
                 place(*floor, out);
-                list(log, out, Wire::encode);
+                upto.encode(out);
+                part.encode(out);
+            }
+            PrimcastWire::More { epoch, after } => {
+                out.push(19);
+                epoch.encode(out);
+                after.encode(out);
             }
             PrimcastWire::NewState(beginning) => {
                 out.push(7);
@@ -410,7 +500,7 @@ impl Wire for PrimcastWire {
                 body: from.flag()?,
             },
             4 => PrimcastWire::Body(Wire::decode(from)?),
-            5 => PrimcastWire::NewEpoch(Ballot::decode(from)?),
+            5 => PrimcastWire::NewEpoch { epoch: Ballot::decode(from)?, held: Held::decode(from)? },
             6 => PrimcastWire::Promise {
                 epoch: Ballot::decode(from)?,
                 clock: Timestamp::decode(from)?,
@@ -418,8 +508,12 @@ impl Wire for PrimcastWire {
                 members: Members::decode(from)?,
                 length: from.number()?,
                 floor: read_place(from)?,
-                log: from.list(Logged::decode)?,
+                upto: Timestamp::decode(from)?,
+                part: Part::decode(from)?,
             },
+            19 => {
+                PrimcastWire::More { epoch: Ballot::decode(from)?, after: Timestamp::decode(from)? }
+            }
             7 => PrimcastWire::NewState(Beginning::decode(from)?),
             8 => {
                 PrimcastWire::Accept { epoch: Ballot::decode(from)?, report: Report::decode(from)? }

@@ -1,0 +1,200 @@
+//! Logs that are longer than a part, between machines of one group.
+
+use super::*;
+use crate::amcast::wire::Wire;
+use crate::amcast::{GroupId, Layout, To};
+use alloc::collections::VecDeque;
+
+const PAYLOAD_BYTES: usize = 30 << 10;
+const PART_BYTES: usize = 256 << 10;
+const N_MESSAGES: u64 = 40;
+/// A part, and what comes with it.
+const WIRE_BYTES_MAX: usize = PART_BYTES + 1024;
+
+/// Keeps what is sent, and counts what is delivered.
+#[derive(Default)]
+struct Sent {
+    wires: Vec<(To, PrimcastWire)>,
+    delivered: Vec<MessageId>,
+}
+
+impl Host<PrimcastWire> for Sent {
+    fn send(&mut self, to: To, wire: &PrimcastWire) {
+        self.wires.push((to, wire.clone()));
+    }
+
+    fn deliver(&mut self, message: &Arc<Message>, _: Timestamp) {
+        self.delivered.push(message.id);
+    }
+}
+
+fn pid(rank: usize) -> Pid {
+    Pid { group: GroupId::at(0), rank: Rank::at(rank) }
+}
+
+/// Three members of one group, and links that lose nothing but what is said to or by who is away.
+struct Group {
+    machines: Vec<Machine>,
+    hosts: Vec<Sent>,
+    links: VecDeque<(usize, usize, PrimcastWire)>,
+    away: Option<usize>,
+    now: Instant,
+    longest: usize,
+    n_wires: usize,
+}
+
+impl Group {
+    fn new() -> Group {
+        let config = Config {
+            layout: Layout::new(&[3]),
+            rule: Rule::Plain,
+            hybrid: false,
+            patience: core::time::Duration::from_millis(40),
+            commutes: false,
+            part_bytes: PART_BYTES,
+            retain: 100,
+        };
+        Group {
+            machines: (0..3).map(|rank| Machine::new(&config, pid(rank))).collect(),
+            hosts: (0..3).map(|_| Sent::default()).collect(),
+            links: VecDeque::new(),
+            away: None,
+            now: Instant(1),
+            longest: 0,
+            n_wires: 0,
+        }
+    }
+
+    fn is_away(&self, rank: usize) -> bool {
+        self.away == Some(rank)
+    }
+
+    fn present(&self) -> Vec<usize> {
+        (0..3).filter(|rank| !self.is_away(*rank)).collect()
+    }
+
+    fn act(&mut self, rank: usize, act: impl FnOnce(&mut Machine, Instant, &mut Sent)) {
+        act(&mut self.machines[rank], self.now, &mut self.hosts[rank]);
+        self.machines[rank].settle(self.now, &mut self.hosts[rank]);
+        for (to, wire) in core::mem::take(&mut self.hosts[rank].wires) {
+            for other in (0..3).filter(|other| *other != rank) {
+                if to == To::One(pid(other)) || matches!(to, To::Groups(_)) {
+                    self.links.push_back((rank, other, wire.clone()));
+                }
+            }
+        }
+    }
+
+    fn start(&mut self, sequence: u64) {
+        let id = MessageId { sender: 1, sequence };
+        let payload = alloc::vec![sequence as u8; PAYLOAD_BYTES];
+        let message = Arc::new(Message::new(id, GroupId::at(0).alone(), payload));
+        for rank in self.present() {
+            self.act(rank, |machine, now, host| machine.on_start(&message, now, host));
+        }
+        self.run();
+    }
+
+    fn run(&mut self) {
+        while let Some((from, to, wire)) = self.links.pop_front() {
+            if self.is_away(from) || self.is_away(to) {
+                continue;
+            }
+            let mut bytes = Vec::new();
+            wire.encode(&mut bytes);
+            self.longest = self.longest.max(bytes.len());
+            self.n_wires += 1;
+            assert!(self.n_wires < 20_000, "they ask each other for ever");
+            self.act(to, |machine, now, host| machine.on_wire(pid(from), &wire, now, host));
+        }
+    }
+
+    fn pass(&mut self, n_times: usize) {
+        for _ in 0..n_times {
+            self.now = self.now.plus(core::time::Duration::from_millis(50));
+            for rank in self.present() {
+                self.act(rank, |machine, now, host| machine.tick(now, host));
+            }
+            self.run();
+        }
+    }
+
+    fn trust(&mut self, leader: usize) {
+        for rank in self.present() {
+            self.act(rank, |machine, now, host| machine.trust(Rank::at(leader), now, host));
+        }
+        self.run();
+    }
+}
+
+/// The third is away while much is said, and everything is kept for it.
+fn with_one_away() -> Group {
+    let mut group = Group::new();
+    group.start(1);
+    group.away = Some(2);
+    (2..=N_MESSAGES).for_each(|sequence| group.start(sequence));
+    assert_eq!(group.machines[0].log.len() as u64, N_MESSAGES, "nothing is forgotten");
+    group
+}
+
+#[test]
+fn p23_members_with_the_same_log_change_their_primary_without_sending_it() {
+    let mut group = with_one_away();
+    group.longest = 0;
+    group.trust(1);
+    assert!(group.machines[1].is_primary());
+    assert!(group.longest < 1024, "{} bytes in one wire", group.longest);
+    group.start(N_MESSAGES + 1);
+    assert_eq!(group.hosts[0].delivered.len() as u64, N_MESSAGES + 1);
+}
+
+#[test]
+fn p23_who_was_away_leads_when_it_has_what_it_lacked_in_parts() {
+    let mut group = with_one_away();
+    (group.longest, group.away) = (0, None);
+    group.trust(2);
+    assert!(group.machines[2].is_primary(), "{:?}", group.machines[2].phase);
+    assert!(group.longest > PAYLOAD_BYTES && group.longest <= WIRE_BYTES_MAX, "{}", group.longest);
+    group.pass(20);
+    for rank in 0..3 {
+        assert_eq!(group.hosts[rank].delivered.len() as u64, N_MESSAGES, "{rank}");
+        assert_eq!(group.machines[rank].log_length, N_MESSAGES, "{rank}");
+    }
+}
+
+#[test]
+fn p23_who_was_away_follows_when_it_has_what_it_lacked_in_parts() {
+    let mut group = with_one_away();
+    (group.longest, group.away) = (0, None);
+    group.trust(1);
+    // It lacks a log, while the others go on.
+    group.start(N_MESSAGES + 1);
+    group.pass(20);
+    assert!(group.longest > PAYLOAD_BYTES && group.longest <= WIRE_BYTES_MAX, "{}", group.longest);
+    for rank in 0..3 {
+        assert_eq!(group.hosts[rank].delivered.len() as u64, N_MESSAGES + 1, "{rank}");
+        assert_eq!(group.machines[rank].log_length, N_MESSAGES + 1, "{rank}");
+    }
+}
+
+/// Whoever falls silent in the middle of its log is not waited for, and starts no log from the
+/// beginning when it speaks again.
+#[test]
+fn p23_who_falls_silent_in_the_middle_of_its_log_is_asked_again() {
+    let mut group = with_one_away();
+    group.away = None;
+    group.act(2, |machine, now, host| machine.trust(Rank::at(2), now, host));
+    // The first parts come, and the next are lost on both links.
+    for _ in 0..6 {
+        let (from, to, wire) = group.links.pop_front().expect("more is on its way");
+        group.act(to, |machine, now, host| machine.on_wire(pid(from), &wire, now, host));
+    }
+    group.links.clear();
+    assert!(!group.machines[2].is_primary());
+    group.trust(2);
+    group.pass(20);
+    assert!(group.machines[2].is_primary(), "{:?}", group.machines[2].phase);
+    for rank in 0..3 {
+        assert_eq!(group.hosts[rank].delivered.len() as u64, N_MESSAGES, "{rank}");
+    }
+}
