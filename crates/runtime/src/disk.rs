@@ -5,7 +5,10 @@
 //!   which rings when something became durable; a snapshot is written by a thread of its own.
 //! - I2 log entries are given back only when a snapshot that covers them is durable. By
 //!   construction: `Core::mind_disk` tells the machine of a snapshot after its file has its name.
-//! - I3 a disk that failed ends the replica: nobody knows what is on it then. [`LogDisk::failure`].
+//! - I3 a disk that failed ends the replica: nobody knows what is on it then. The same for damage
+//!   that is met while reading: the text says what to do. [`LogDisk::failure`].
+//! - I4 what waits for the disk is bounded: no entry is longer than [`LogDisk::room`] says (D4 of
+//!   `proto::disk`). Asserted in `LogDisk::append`.
 
 use crate::saving::{End, Writing};
 use crate::stats::DiskFigures;
@@ -26,6 +29,8 @@ use storage::{Committer, Directory, Log, Report};
 pub const SNAPSHOT_LOG_BYTES: u64 = 64 << 20;
 /// How many snapshots are kept: one that turns out to be damaged is not the only one.
 pub(crate) const SNAPSHOTS_KEPT: usize = 2;
+/// What the log keeps for entries that always fit (D4): a term's no-op and a configuration.
+const ALWAYS_FITS_BYTES: usize = 1 << 20;
 /// How often a sync under way is looked at.
 const STALL_LOOK: Duration = Duration::from_millis(100);
 
@@ -205,6 +210,9 @@ impl LogDisk {
 
     /// When [`LogDisk::pump`] has to look though nothing rang.
     pub fn look_within(&self) -> Option<Duration> {
+        if self.failure.is_some() {
+            return Some(Duration::ZERO);
+        }
         (self.committer.n_in_flight() > 0).then_some(STALL_LOOK)
     }
 
@@ -340,7 +348,12 @@ impl Disk for LogDisk {
         self.logged_bytes += entry.payload.len() as u64;
         self.log
             .append(slot, ballot, view, entry.payload)
-            .expect("a machine's window is far below what may wait for the disk");
+            .expect("D4: no more is appended than may wait for the disk");
+    }
+
+    fn room(&self) -> usize {
+        let most = self.log.options().unsynced_bytes - ALWAYS_FITS_BYTES;
+        most.saturating_sub(self.log.n_unsynced())
     }
 
     fn cut(&mut self, end: Slot) {
@@ -370,7 +383,8 @@ impl Disk for LogDisk {
                 Some(EntryHead { slot, ballot, view })
             }
             Err(damage) => {
-                self.failure = Some(damage.to_string());
+                into.clear();
+                self.failure.get_or_insert(damage.to_string());
                 None
             }
         }

@@ -1,9 +1,10 @@
 //! Followers: comparing logs, taking entries out of the ring, acknowledging (I4, I5, I6, I9).
 
-use super::log::{Log, Placed};
+use super::log::{IS_CONFIGURATION, Log, Placed};
 use super::places::{ACK_WORDS, Ack, record};
 use super::wire::Begin;
 use super::*;
+use crate::disk::Disk;
 
 /// Whose log this node copies.
 #[derive(Clone, Debug)]
@@ -140,10 +141,12 @@ impl<V: Variant> Durable<V> {
     /// Takes what is whole out of the leader's ring.
     pub(super) fn consume<H: Host>(&mut self, host: &mut H) {
         let mut words = core::mem::take(&mut self.record);
-        // On a full disk the ring keeps it: the leader stops at the ring's end.
+        // On a disk that is full or stands still the ring keeps it: the leader stops at the ring's
+        // end.
         while !self.trouble.is_full
             && let Some(head) = self.next_record(&mut words, host)
         {
+            && self.has_room(&head, host)
             let Some(payload) = record::payload(&words, &head) else { break };
             let n_words = words.len() as u64;
             let taken = match head.kind {
@@ -192,6 +195,17 @@ impl<V: Variant> Durable<V> {
         let (first, second) = words.split_at_mut(left.min(words.len()));
         host.load_into(at, first);
         if !second.is_empty() {
+    /// Whether the entry of this record may be appended now (D4). If not, a sync is under way, and
+    /// its end makes room.
+    fn has_room<H: Host>(&self, head: &record::Head, host: &mut H) -> bool {
+        match head.kind {
+            record::Kind::Entry if head.view & IS_CONFIGURATION == 0 => {
+                head.payload_bytes as usize <= disk(host).room() || V::IGNORE_ROOM
+            }
+            record::Kind::Entry | record::Kind::Commit => true,
+        }
+    }
+
             let (at, _) = self.places.in_ring(writer, position + left as u64);
             host.load_into(at, second);
         }

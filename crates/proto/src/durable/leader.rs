@@ -5,6 +5,7 @@ use super::places::{ACK_WORDS, Ack, record};
 use super::spare::Restraint;
 use super::wire::Begin;
 use super::*;
+use crate::disk::Disk;
 use base::{MAX_MEMBERS, majority};
 
 /// How long a stream that does not move is waited for, at first and at most.
@@ -276,7 +277,9 @@ impl<V: Variant> Durable<V> {
             return Err(Refused::NotLeader);
         }
         let peers = term.peers;
-        if self.log.end().ahead_of(self.committed) >= self.window {
+        // D4: the others may decide for long what the own disk has not synced.
+        let has_room = value.len() <= disk(host).room() || V::IGNORE_ROOM;
+        if self.log.end().ahead_of(self.committed) >= self.window || !has_room {
             return Err(Refused::Full);
         }
         let slot = self.append_own(value, 0, host);

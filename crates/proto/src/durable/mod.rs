@@ -276,10 +276,11 @@ impl<V: Variant> Durable<V> {
         let mut scratch = core::mem::take(&mut self.scratch);
         while self.lacks.is_none() && self.applied < self.committed {
             let slot = self.applied.next_slot();
-            let (head, payload) = self
-                .log
-                .payload(slot, disk(host), &mut scratch)
-                .expect("I9: what is committed and not applied is in the log");
+            assert!(self.log.has(slot), "I9: {slot} is committed, not applied, and not in the log");
+            // D5: the disk has failed.
+            let Some((head, payload)) = self.log.payload(slot, disk(host), &mut scratch) else {
+                break;
+            };
             let is_value = head.view & log::IS_CONFIGURATION == 0;
             host.deliver(slot, if is_value { payload } else { &[] });
             self.applied = slot.prefix_through();

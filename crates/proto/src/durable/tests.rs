@@ -26,6 +26,7 @@ macro_rules! variants {
 
 mod held;
 mod spare;
+mod stalled;
 
 variants! {
     AckBeforeSync: ACK_BEFORE_SYNC,
@@ -45,6 +46,7 @@ variants! {
     PromoteBeforeCaughtUp: PROMOTE_BEFORE_CAUGHT_UP,
     ChangeBeforeOwnEntry: CHANGE_BEFORE_OWN_ENTRY,
     TornAck: TORN_ACK,
+    BeginWhateverStandsStill: BEGIN_WHATEVER_STANDS_STILL,
 }
 
 #[test]
