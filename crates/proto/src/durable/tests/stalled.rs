@@ -40,6 +40,55 @@ fn a_leader_whose_disk_stands_still_takes_no_more_than_may_wait_for_it() {
     assert_eq!(group.values(0).len(), n_taken + 1);
 }
 
+/// How many streams a leader has opened when one of two followers has stood still for 20 hours. The
+/// trap: a leader that opens one each 800 ms comes to the end of any number, and until then writes
+/// the same again and again.
+fn streams_after_a_follower_stood_still_for_days<V: Variant>(
+    stop: fn(&mut Group<V>),
+    n_looks: u64,
+) -> u64 {
+    let mut group = Group::<V>::led(3, 0);
+    stop(&mut group);
+    for _ in 0..60 {
+        group.propose(0, b"while it stands still");
+        group.run(2);
+    }
+    group.run_in_steps(n_looks, Duration::from_hours(20) / n_looks as u32);
+    assert!(group.holds_office(0));
+    let n_streams = group.n_streams(0);
+    group.release_disk(1);
+    group.resume(1);
+    group.run_in_steps(100, Duration::from_millis(100));
+    assert_eq!(group.values(1).len(), 60, "it goes on");
+    n_streams
+}
+
+#[test]
+fn a_follower_that_stands_still_for_days_leaves_its_leader_alive() {
+    let stops: [fn(&mut Group<Sound>); 2] = [|group| group.hold_disk(1), |group| group.pause(1)];
+    for stop in stops {
+        let n = streams_after_a_follower_stood_still_for_days(stop, 2000);
+        assert_eq!(n, 2, "streams to two followers");
+    }
+    let stop: fn(&mut Group<BeginWhateverStandsStill>) = |group| group.pause(1);
+    let n = streams_after_a_follower_stood_still_for_days(stop, 80_000);
+    assert!(n > 1 << 16, "the bug does not show: {n}");
+}
+
+/// I15. A record that never becomes whole, over a link that never broke, is the one thing that a
+/// new stream mends: the follower asks for it.
+#[test]
+fn a_follower_that_cannot_read_its_stream_is_sent_another() {
+    let mut group = Group::<Sound>::led(3, 0);
+    group.cut_writes(0, 1);
+    group.propose(0, b"lost on its way");
+    group.run(5);
+    group.heal();
+    group.run(200);
+    assert_eq!(group.values(1), [b"lost on its way"]);
+    assert_eq!(group.n_streams(0), 3);
+}
+
 /// D5. The trap: damage met in the middle of a delivery ended in a panic, and the text that says
 /// what to do about it was never seen.
 #[test]
