@@ -60,7 +60,16 @@ impl Reply {
 
     /// Has `answer` append the reply to one command. If that is longer than [`ANSWER_BYTES_MAX`],
     /// `too_long` is the reply (I3); whatever the command has changed, it has.
-    pub fn bounded(&mut self, too_long: &str, answer: impl FnOnce(&mut Reply)) {
+    pub fn bounded(&mut self, too_long: &'static str, answer: impl FnOnce(&mut Reply)) {
+        self.bounded_or(|| too_long, answer);
+    }
+
+    /// The same, with a text that is looked for only if it is needed.
+    pub fn bounded_or(
+        &mut self,
+        too_long: impl FnOnce() -> &'static str,
+        answer: impl FnOnce(&mut Reply),
+    ) {
         let (start, len_max) = (self.buffer.len(), self.len_max);
         self.len_max = len_max.min(start.saturating_add(ANSWER_BYTES_MAX));
         self.steps_left = STEPS_MAX;
@@ -68,7 +77,7 @@ impl Reply {
         self.len_max = len_max;
         if std::mem::take(&mut self.is_cut) {
             self.buffer.truncate(start);
-            self.error(too_long);
+            self.error(too_long());
         }
     }
 

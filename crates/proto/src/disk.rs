@@ -9,6 +9,11 @@
 //!   answered in order; one answer may stand for all before it.
 //! - D3 What was asked shows at once ([`Disk::end`], [`Disk::read`], [`Disk::meta`]), synced or
 //!   not.
+//! - D4 A machine appends no entry whose payload is longer than [`Disk::room`] at that moment; an
+//!   empty one and a configuration always fit. So what waits for a disk is bounded by what the
+//!   disk has synced, however long it stands still. The host asserts it in [`Disk::append`].
+//! - D5 Between its start and its end a disk gives what it holds ([`Disk::read`]), unless it has
+//!   failed: then the process ends before anything that follows from it leaves.
 
 use alloc::vec::Vec;
 use base::{Ballot, Slot};
@@ -44,6 +49,9 @@ pub const META_BYTES_MAX: usize = 4096;
 pub trait Disk {
     /// Adds an entry at the end: its slot is [`Disk::end`].
     fn append(&mut self, entry: Entry<'_>);
+
+    /// Bytes of payload that the next entry may have (D4). More when something has become durable.
+    fn room(&self) -> usize;
 
     /// Entries from `end` on are no more.
     fn cut(&mut self, end: Slot);
@@ -101,6 +109,9 @@ pub enum NoDisk {}
 
 impl Disk for NoDisk {
     fn append(&mut self, _: Entry<'_>) {
+        match *self {}
+    }
+    fn room(&self) -> usize {
         match *self {}
     }
     fn cut(&mut self, _: Slot) {

@@ -118,7 +118,7 @@ impl<V: mu::variant::Variant> Node<mu::Mu<V>> {
 /// The region of a Durable node: memory that outlives nothing.
 pub fn durable_layout(members: usize, shape: &velos::Shape) -> Layout {
     let n_words = durable::Places::new(At(omega::N_WORDS), members, shape).end().0;
-    let text = alloc::format!("durable 1 {members} {} {}", shape.ring_slots, shape.value_bytes);
+    let text = alloc::format!("durable 2 {members} {} {}", shape.ring_slots, shape.value_bytes);
     Layout { n_words, fingerprint: xxhash_rust::xxh3::xxh3_64(text.as_bytes()) }
 }
 

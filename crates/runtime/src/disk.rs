@@ -5,8 +5,11 @@
 //!   which rings when something became durable; a snapshot is written by a thread of its own.
 //! - I2 log entries are given back only when a snapshot that covers them is durable. By
 //!   construction: `Core::mind_disk` tells the machine of a snapshot after its file has its name.
-//! - I4 a snapshot that fails is begun again after a pause that grows, and is said once.
-//! - I3 a disk that failed ends the replica: nobody knows what is on it then. [`LogDisk::failure`].
+//! - I3 a disk that failed ends the replica: nobody knows what is on it then. The same for damage
+//!   that is met while reading: the text says what to do. [`LogDisk::failure`].
+//! - I4 what waits for the disk is bounded: no entry is longer than [`LogDisk::room`] says (D4 of
+//!   `proto::disk`). Asserted in `LogDisk::append`.
+//! - I5 a snapshot that fails is begun again after a pause that grows, and is said once.
 
 use crate::saving::{End, Writing};
 use crate::stats::DiskFigures;
@@ -30,9 +33,11 @@ mod tests;
 pub const SNAPSHOT_LOG_BYTES: u64 = 64 << 20;
 /// How many snapshots are kept: one that turns out to be damaged is not the only one.
 pub(crate) const SNAPSHOTS_KEPT: usize = 2;
+/// What the log keeps for entries that always fit (D4): a term's no-op and a configuration.
+const ALWAYS_FITS_BYTES: usize = 1 << 20;
 /// How often a sync under way is looked at.
 const STALL_LOOK: Duration = Duration::from_millis(100);
-/// See I4: the first pause, and the longest.
+/// See I5: the first pause, and the longest.
 const SNAPSHOT_PAUSE: Duration = Duration::from_millis(100);
 const SNAPSHOT_PAUSE_MAX: Duration = Duration::from_secs(10);
 
@@ -69,7 +74,7 @@ impl Bell {
     }
 }
 
-/// Why there was no snapshot when one was wanted last, and when the next may be begun (I4).
+/// Why there was no snapshot when one was wanted last, and when the next may be begun (I5).
 #[derive(Debug)]
 struct NoSnapshot {
     why: String,
@@ -97,7 +102,7 @@ pub struct LogDisk {
     snapshot_log_bytes: Option<u64>,
     writing: Option<Writing>,
     no_snapshot: Option<NoSnapshot>,
-    /// How often that was said (I4).
+    /// How often that was said (I5).
     n_said: u64,
     /// Figures.
     n_snapshots: u64,
@@ -225,6 +230,9 @@ impl LogDisk {
 
     /// When [`LogDisk::pump`] has to look though nothing rang.
     pub fn look_within(&self) -> Option<Duration> {
+        if self.failure.is_some() {
+            return Some(Duration::ZERO);
+        }
         (self.committer.n_in_flight() > 0).then_some(STALL_LOOK)
     }
 
@@ -396,7 +404,12 @@ impl Disk for LogDisk {
         self.logged_bytes += entry.payload.len() as u64;
         self.log
             .append(slot, ballot, view, entry.payload)
-            .expect("a machine's window is far below what may wait for the disk");
+            .expect("D4: no more is appended than may wait for the disk");
+    }
+
+    fn room(&self) -> usize {
+        let most = self.log.options().unsynced_bytes - ALWAYS_FITS_BYTES;
+        most.saturating_sub(self.log.n_unsynced())
     }
 
     fn cut(&mut self, end: Slot) {
@@ -426,7 +439,8 @@ impl Disk for LogDisk {
                 Some(EntryHead { slot, ballot, view })
             }
             Err(damage) => {
-                self.failure = Some(damage.to_string());
+                into.clear();
+                self.failure.get_or_insert(damage.to_string());
                 None
             }
         }

@@ -12,6 +12,8 @@
 //!   construction: a flush that does not fit stays the first.
 //! - I6 The log reaches back to the newest snapshot that is whole, unless that one is damaged.
 //!   Checked in [`Disk::revive`].
+//! - I7 No more waits for a disk than was said (D4). Asserted in `append`, as the host does that
+//!   ships.
 //! - I5 After a failed sync nothing is reported any more: the process has to die. Asserted.
 
 use crate::Snapshots;
@@ -52,6 +54,11 @@ impl Record {
 const ENTRY_BYTES: u64 = 128;
 /// So many bytes make a segment: the unit in which room is counted.
 const SEGMENT_BYTES: u64 = 1 << 10;
+
+/// What may wait for a disk (D4 of `proto::disk`), and how much of that always fits: few enough that
+/// a disk that stands still meets it.
+const UNSYNCED_BYTES_MAX: usize = 1536;
+const ALWAYS_FITS_BYTES: usize = 512;
 
 /// Space is given back in pieces of so many slots.
 const PIECE: u64 = 8;
@@ -354,6 +361,15 @@ impl Disk {
         self.events.clear();
     }
 
+    /// Bytes of payload that wait to become durable.
+    fn n_unsynced(&self) -> usize {
+        let n_bytes = |record: &Record| match record {
+            Record::Append(_, payload) => payload.len(),
+            Record::Cut(_) | Record::BeginAt(_) | Record::Meta(_) | Record::FreeBelow(_) => 0,
+        };
+        self.pending.iter().map(n_bytes).sum()
+    }
+
     fn ask(&mut self, record: Record) {
         self.live.apply(&record);
         self.pending.push_back(record);
@@ -484,10 +500,16 @@ impl Disk {
 
 impl proto::disk::Disk for Disk {
     fn append(&mut self, entry: Entry<'_>) {
+        let n_bytes = self.n_unsynced() + entry.payload.len();
+        assert!(n_bytes <= UNSYNCED_BYTES_MAX, "D4: {n_bytes} bytes wait for the disk");
         if let Some(log) = &mut self.log {
             log.append(entry);
         }
         self.ask(Record::Append(entry.head, entry.payload.to_vec()));
+    }
+
+    fn room(&self) -> usize {
+        (UNSYNCED_BYTES_MAX - ALWAYS_FITS_BYTES).saturating_sub(self.n_unsynced())
     }
 
     fn cut(&mut self, end: Slot) {

@@ -372,6 +372,7 @@ variants! {
     ElectByEveryConfiguration: ELECT_BY_EVERY_CONFIGURATION,
     IgnoreWinner: IGNORE_WINNER,
     HoldBack: HOLD_BACK,
+    IgnoreRoom: IGNORE_ROOM,
 }
 
 /// The planted bugs that a sweep meets, by name. The others need a schedule that no seed finds soon
@@ -381,7 +382,7 @@ pub fn mutants() -> Vec<Mutant> {
         Durable:
         HoldByMajority, AckBeforeSync, VoteBeforeSync, CountSelfEarly, AcceptOlderBallot,
         SkipLogMatch, ApplyUnverified, ElectOlderLog, ElectByOne, CommitAtOne, TrustRecovered,
-        ForgetPromise, TornRecord, ReadWithoutCheck, ServeEarly, HoldBack,
+        ForgetPromise, TornRecord, ReadWithoutCheck, ServeEarly, HoldBack, IgnoreRoom,
     };
     all.push(mutant::<Member<Kind<Sound, Forgetful>>, Durable<Sound>>());
     all.push(mutant::<Member<Kind<Sound, IgnoringSyncErrors>>, Durable<Sound>>());

@@ -93,6 +93,18 @@ impl<S: Subject> Script<S> {
         self.0.pause(node);
     }
 
+    /// Nothing becomes durable at `node`, which says so after a while.
+    pub fn stall_disk(&mut self, node: usize) {
+        self.0.disks[node].stall(true);
+        let now = self.0.net.now();
+        self.0.net.arm_run(node, now);
+    }
+
+    /// Its disk works again.
+    pub fn release_disk(&mut self, node: usize) {
+        self.0.release_disk(node);
+    }
+
     /// A stopped process goes on.
     pub fn resume(&mut self, node: usize) {
         self.0.resume(node);

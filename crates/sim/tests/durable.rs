@@ -142,3 +142,28 @@ fn when_every_process_dies_what_was_acknowledged_is_there() {
         script.check().expect("nothing is wrong");
     }
 }
+
+/// D4. The trap: a follower whose disk stands still goes on reading its ring, until what waits for
+/// the disk ends its process.
+#[test]
+fn a_disk_that_stands_still_for_minutes_costs_its_member_nothing_but_time() {
+    for provider in [Provider::Shm, Provider::Tcp] {
+        let shape = Shape { ring_slots: 16, value_bytes: 128 };
+        let mut script = Script::<Durable<Sound>>::new(3, provider, shape, 2);
+        assert!(script.run_until(PATIENCE, |script| script.leaders().len() == 1), "nobody leads");
+        let leader = script.leaders()[0];
+        let slow = (leader + 1) % 3;
+        script.stall_disk(slow);
+        for value in 1..200 {
+            script.ask(0, leader, 0, Operation::Write(value));
+            let answered = script.run_until(PATIENCE, |script| script.answer(0) == Some(value));
+            assert!(answered, "no answer to the write of {value}");
+            script.run_for(Duration::from_millis(500));
+        }
+        assert!(script.applied(slow) < script.applied(leader), "it was not held up");
+        script.release_disk(slow);
+        let caught_up = |script: &Script<_>| script.applied(slow) == script.applied(leader);
+        assert!(script.run_until(PATIENCE, caught_up), "it does not go on");
+        script.check().expect("nothing is wrong");
+    }
+}

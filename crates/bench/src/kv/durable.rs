@@ -1,8 +1,8 @@
 //! SETs that are on disk before they are acknowledged: our logs beside other servers' on one disk,
 //! and beside what the disk itself needs for a record.
 
-use super::load::{Sets, Told, VALUE_BYTES};
-use super::server::{Etcd, Peer, Redis, build_etcdload};
+use super::load::{Sets, Told, VALUE_BYTES, mixed};
+use super::server::{Etcd, Peer, Redis, build_etcdload, port_of};
 use super::{Setting, refuse};
 use crate::cluster::{Cluster, Fabric, Plan};
 use crate::disk::Place;
@@ -95,6 +95,15 @@ fn ours(gregale: &Path, fabric: Fabric, place: &Place, effort: &Effort) -> Resul
                 .with("batch_p50_ns", batch_ns.unwrap_or(f64::NAN)),
         );
     }
+    let (mixed_rows, voided) = cluster.at_leader(|port| mixed("the leader", port, effort.span))?;
+    let at_follower = mixed("a follower", port_of(&cluster, false)?, effort.span)?;
+    rows.extend(mixed_rows.into_iter().chain(at_follower).map(|row| {
+        row.with("fabric", fabric.name())
+            .with("protocol", plan.protocol())
+            .with("durability", plan.durability())
+            .with("members", cluster.members())
+            .with("voided", voided)
+    }));
     Ok(rows)
 }
 
@@ -113,6 +122,7 @@ fn theirs(
                 let told = sets(clients, pipeline).run_for(redis.port, effort.span)?;
                 rows.push(row(peer.name(), clients, pipeline, &told));
             }
+            rows.extend(mixed(peer.name(), redis.port, effort.span)?);
             if !redis.has_log() {
                 return Err(Error::Peer("redis-server has written no log".to_owned()));
             }
@@ -138,7 +148,7 @@ fn compare(rows: &[Row]) -> Vec<Row> {
     let mut out = Vec::new();
     for ours in rows.iter().filter(is_ours) {
         let mut ours = ours.clone();
-        if number(&ours, "clients") == 1.0 {
+        if ours.get("floor_fdatasync_ns").is_some() && number(&ours, "clients") == 1.0 {
             let floor_ns = number(&ours, "floor_fdatasync_ns");
             let over = |name| number(&ours, name) / floor_ns;
             let (batch, all) = (over("batch_p50_ns"), over("p50_ns"));
@@ -149,6 +159,10 @@ fn compare(rows: &[Row]) -> Vec<Row> {
         for peer in rows.iter().filter(|row| !is_ours(row)) {
             let Some(report::Value::Text(name)) = peer.get("server") else { continue };
             let same = |name: &str| number(peer, name) == number(&ours, name);
+            let is_mixed = |row: &Row| row.get("sets_per_s").is_some();
+            if is_mixed(&ours) != is_mixed(peer) {
+                continue;
+            }
             let waits = name == Peer::Etcd.name() && !same("pipeline");
             if !same("clients") || !(same("pipeline") || waits) {
                 continue;

@@ -1,7 +1,7 @@
 //! Load on a server that speaks RESP: redis-benchmark, and a client that waits for replicas.
 
 use crate::group::Error;
-use report::Latency;
+use report::{Latency, Row};
 use rustix::event::{Timespec, epoll};
 use std::fmt::Write as _;
 use std::io::{ErrorKind, Read, Write as _};
@@ -141,54 +141,136 @@ pub(super) fn set_and_wait(
     replicas: usize,
     span: Duration,
 ) -> Result<Told, Error> {
-    let mut request = String::new();
-    for _ in 0..pipeline {
-        let value = "x".repeat(VALUE_BYTES);
-        let _infallible =
-            write!(request, "*3\r\n$3\r\nSET\r\n$7\r\nbench:k\r\n${VALUE_BYTES}\r\n{value}\r\n");
-    }
+    let mut all = Pipeline::of_sets(CLIENTS, pipeline);
     let digits = replicas.to_string();
     let _infallible =
-        write!(request, "*3\r\n$4\r\nWAIT\r\n${}\r\n{digits}\r\n$1\r\n0\r\n", digits.len());
-    let reply = format!("{}:{replicas}\r\n", "+OK\r\n".repeat(pipeline));
-    let io = |source: std::io::Error| Error::os(format!("talk to port {port}"), source);
-    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|errno| io(errno.into()))?;
-    let mut clients = Vec::new();
-    for at in 0..CLIENTS {
-        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).map_err(io)?;
-        stream.set_nodelay(true).map_err(io)?;
-        stream.set_nonblocking(true).map_err(io)?;
-        let data = epoll::EventData::new_u64(at as u64);
-        epoll::add(&epoll, &stream, data, epoll::EventFlags::IN)
-            .map_err(|errno| io(errno.into()))?;
-        clients.push(Client { stream, heard: Vec::new(), asked_at: Instant::now() });
+        write!(all.request, "*3\r\n$4\r\nWAIT\r\n${}\r\n{digits}\r\n$1\r\n0\r\n", digits.len());
+    let _infallible = write!(all.reply, ":{replicas}\r\n");
+    all.run_for(port, span)
+}
+
+/// Commands that each client sends at once, again and again, each time when all are answered.
+#[derive(Clone, Debug)]
+pub(super) struct Pipeline {
+    clients: usize,
+    n_commands: usize,
+    request: String,
+    reply: String,
+}
+
+impl Pipeline {
+    /// SETs of one key.
+    pub(super) fn of_sets(clients: usize, n_commands: usize) -> Pipeline {
+        let mut all = Pipeline::none(clients);
+        (0..n_commands).for_each(|_| all.set());
+        all
     }
-    let mut latency = Latency::new();
-    let (began, mut sets) = (Instant::now(), 0u64);
-    for client in &mut clients {
-        client.ask(&request).map_err(io)?;
-    }
-    let mut ready = Vec::with_capacity(CLIENTS);
-    while began.elapsed() < span {
-        ready.clear();
-        let patience = Timespec { tv_sec: 10, tv_nsec: 0 };
-        epoll::wait(&epoll, rustix::buffer::spare_capacity(&mut ready), Some(&patience))
-            .map_err(|errno| io(errno.into()))?;
-        if ready.is_empty() {
-            return Err(Error::Peer(format!("port {port} does not answer for 10 s")));
+
+    /// SET and GET of one key in turn, `n_commands` in all.
+    pub(super) fn of_pairs(clients: usize, n_commands: usize) -> Pipeline {
+        let mut all = Pipeline::none(clients);
+        for _ in 0..n_commands / 2 {
+            all.set();
+            all.get();
         }
-        for event in &ready {
-            let client = &mut clients[event.data.u64() as usize];
-            if client.hear(reply.as_bytes()).map_err(io)? {
-                latency.record(client.asked_at.elapsed());
-                sets += pipeline as u64;
-                client.ask(&request).map_err(io)?;
+        all
+    }
+
+    fn none(clients: usize) -> Pipeline {
+        Pipeline { clients, n_commands: 0, request: String::new(), reply: String::new() }
+    }
+
+    fn set(&mut self) {
+        let value = "x".repeat(VALUE_BYTES);
+        let _infallible = write!(
+            self.request,
+            "*3\r\n$3\r\nSET\r\n$7\r\nbench:k\r\n${VALUE_BYTES}\r\n{value}\r\n"
+        );
+        self.reply.push_str("+OK\r\n");
+        self.n_commands += 1;
+    }
+
+    fn get(&mut self) {
+        self.request.push_str("*2\r\n$3\r\nGET\r\n$7\r\nbench:k\r\n");
+        let value = "x".repeat(VALUE_BYTES);
+        let _infallible = write!(self.reply, "${VALUE_BYTES}\r\n{value}\r\n");
+        self.n_commands += 1;
+    }
+
+    /// Commands a second, and what a whole pipeline takes.
+    ///
+    /// # Errors
+    /// The server is not there, or answers something else.
+    pub(super) fn run_for(&self, port: u16, span: Duration) -> Result<Told, Error> {
+        let io = |source: std::io::Error| Error::os(format!("talk to port {port}"), source);
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|errno| io(errno.into()))?;
+        let mut clients = Vec::new();
+        for at in 0..self.clients {
+            let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).map_err(io)?;
+            stream.set_nodelay(true).map_err(io)?;
+            stream.set_nonblocking(true).map_err(io)?;
+            let data = epoll::EventData::new_u64(at as u64);
+            epoll::add(&epoll, &stream, data, epoll::EventFlags::IN)
+                .map_err(|errno| io(errno.into()))?;
+            clients.push(Client { stream, heard: Vec::new(), asked_at: Instant::now() });
+        }
+        let mut latency = Latency::new();
+        let (began, mut n_done) = (Instant::now(), 0u64);
+        for client in &mut clients {
+            client.ask(&self.request).map_err(io)?;
+        }
+        let mut ready = Vec::with_capacity(self.clients);
+        while began.elapsed() < span {
+            ready.clear();
+            let patience = Timespec { tv_sec: 10, tv_nsec: 0 };
+            epoll::wait(&epoll, rustix::buffer::spare_capacity(&mut ready), Some(&patience))
+                .map_err(|errno| io(errno.into()))?;
+            if ready.is_empty() {
+                return Err(Error::Peer(format!("port {port} does not answer for 10 s")));
+            }
+            for event in &ready {
+                let client = &mut clients[event.data.u64() as usize];
+                if client.hear(self.reply.as_bytes()).map_err(io)? {
+                    latency.record(client.asked_at.elapsed());
+                    n_done += self.n_commands as u64;
+                    client.ask(&self.request).map_err(io)?;
+                }
             }
         }
+        let per_s = n_done as f64 / began.elapsed().as_secs_f64();
+        let (p50_ns, p99_ns) = (latency.p50_ns() as f64, latency.p99_ns() as f64);
+        Ok(Told { per_s, p50_ns, p99_ns })
     }
-    let per_s = sets as f64 / began.elapsed().as_secs_f64();
-    let (p50_ns, p99_ns) = (latency.p50_ns() as f64, latency.p99_ns() as f64);
-    Ok(Told { per_s, p50_ns, p99_ns })
+}
+
+/// Clients and pipelines of SET and GET in turn.
+const MIXED: [(usize, usize); 3] = [(1, 16), (1, 256), (64, 16)];
+
+/// SET and GET in turn, beside as many SETs in the same pipelines.
+///
+/// # Errors
+/// As [`Pipeline::run_for`].
+pub(super) fn mixed(server: &str, port: u16, span: Duration) -> Result<Vec<Row>, Error> {
+    let rows = MIXED.into_iter().map(|(clients, pipeline)| {
+        let (sets, pairs) =
+            (Pipeline::of_sets(clients, pipeline), Pipeline::of_pairs(clients, pipeline));
+        // What is first is not counted: connections, and pages that are touched.
+        pairs.run_for(port, span / 10)?;
+        let sets = sets.run_for(port, span)?;
+        let told = pairs.run_for(port, span)?;
+        let times = if clients == 1 { "1 client".into() } else { format!("{clients} clients") };
+        Ok(Row::new(format!("SET GET, {times}, -P {pipeline}"))
+            .with("server", server)
+            .with("clients", clients)
+            .with("pipeline", pipeline)
+            .with("value_bytes", VALUE_BYTES)
+            .with("per_s", told.per_s)
+            .with("p50_ns", told.p50_ns)
+            .with("p99_ns", told.p99_ns)
+            .with("sets_per_s", sets.per_s)
+            .with("sets_over_mixed", sets.per_s / told.per_s))
+    });
+    rows.collect()
 }
 
 struct Client {
@@ -225,6 +307,15 @@ impl Client {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pipeline_of_pairs_is_as_long_as_one_of_sets() {
+        let (sets, pairs) = (Pipeline::of_sets(1, 16), Pipeline::of_pairs(1, 16));
+        assert_eq!((sets.n_commands, pairs.n_commands), (16, 16));
+        let n = |text: &str, what: &str| text.matches(what).count();
+        assert_eq!((n(&pairs.request, "SET"), n(&pairs.request, "GET")), (8, 8));
+        assert_eq!((n(&pairs.reply, "+OK"), n(&sets.reply, "+OK")), (8, 16));
+    }
 
     #[test]
     fn a_result_is_read_by_its_heading() {

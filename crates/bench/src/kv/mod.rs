@@ -110,7 +110,10 @@ fn ours(gregale: &Path, fabric: Fabric, span: Duration) -> Result<Vec<Row>, Erro
     let cluster = Cluster::start(gregale, fabric)?;
     let mut rows = Vec::new();
     for (leader, server) in [(true, "the leader"), (false, "a follower")] {
-        for row in benchmark(server, port_of(&cluster, leader)?, &OPS, span)? {
+        let port = port_of(&cluster, leader)?;
+        let mut all = benchmark(server, port, &OPS, span)?;
+        all.extend(load::mixed(server, port, span)?);
+        for row in all {
             rows.push(
                 row.with("fabric", fabric.name())
                     .with("protocol", "velos")
@@ -125,7 +128,11 @@ fn ours(gregale: &Path, fabric: Fabric, span: Duration) -> Result<Vec<Row>, Erro
 fn theirs(peer: Peer, etcdload: Option<&Path>, span: Duration) -> Result<Vec<Row>, Error> {
     let mut rows = Vec::new();
     match peer {
-        Peer::Redis => rows = benchmark(peer.name(), Redis::start(0)?.port, &OPS, span)?,
+        Peer::Redis => {
+            let redis = Redis::start(0)?;
+            rows = benchmark(peer.name(), redis.port, &OPS, span)?;
+            rows.extend(load::mixed(peer.name(), redis.port, span)?);
+        }
         Peer::RedisWait2 => {
             let redis = Redis::start(2)?;
             for pipeline in PIPELINES {

@@ -391,7 +391,7 @@ impl Clients {
     pub(super) fn answer(&mut self, asker: Asker, answer: Answer<'_>) {
         self.deliver(asker, |connection, id| match answer {
             Answer::Executed(slot, reply) => connection.executed(id, slot, reply),
-            Answer::Unknown => connection.fail(id, text::UNKNOWN_OUTCOME),
+            Answer::Unknown => connection.unknown(id),
         });
     }
 

@@ -1,6 +1,6 @@
 //! Clients that do not read while they write, as many clients' pipelines do.
 
-use crate::support::{Cluster, PATIENCE};
+use crate::support::{Cluster, PATIENCE, start_on_disk, wait_until};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 
@@ -42,4 +42,29 @@ fn a_client_that_writes_before_it_reads_is_served_by_every_member() {
         writes_before_it_reads(&cluster, id, false);
     }
     writes_before_it_reads(&cluster, 1, true);
+}
+
+/// Writes and reads of one key in turn, in one pipeline: each read shows the write before it, and
+/// they share decisions, of which on disk each takes a sync. There were as many as pairs.
+#[test]
+fn reads_behind_writes_take_no_decisions_of_their_own() {
+    const PAIRS: usize = 2000;
+    let directory = tempfile::tempdir().unwrap();
+    let cluster = start_on_disk(directory.path(), &[]);
+    let committed = || cluster.status_at(1)["members"][0]["committed"].as_u64().unwrap();
+    for id in 1..=3 {
+        let before = committed();
+        let mut stream = TcpStream::connect(("127.0.0.1", cluster.port_of(id))).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let pairs = || (0..PAIRS).map(|n| n + 10_000);
+        let asked: String = pairs().map(|n| format!("SET k {n}\r\nGET k\r\n")).collect();
+        let expected: String = pairs().map(|n| format!("+OK\r\n$5\r\n{n}\r\n")).collect();
+        stream.write_all(asked.as_bytes()).unwrap();
+        let mut replies = vec![0; expected.len()];
+        stream.read_exact(&mut replies).unwrap();
+        assert_eq!(String::from_utf8_lossy(&replies), expected, "at member {id}");
+        wait_until("member 1 knows", || committed() > before);
+        let n_decisions = committed() - before;
+        assert!(n_decisions < PAIRS as u64 / 2, "{n_decisions} decisions at member {id}");
+    }
 }

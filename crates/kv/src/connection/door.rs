@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use base::{Instant, Prefix};
 
+use super::logged::{self, LoggedReplies};
 use super::queue::{Manner, Replies, Waiting};
 use super::session::Speaking;
 use super::transaction::{QUEUED_BYTES_MAX, Transaction, Watched};
@@ -23,6 +24,10 @@ pub(super) enum Kind {
     /// GREGALE.SESSION, which opens one.
     Open,
     Read,
+    /// A read of few keys, which may also go through the log.
+    KeyedRead,
+    /// It does: writes before it have no answer yet.
+    LoggedRead,
     Watch,
     Wait {
         members: u64,
@@ -39,6 +44,7 @@ pub(super) struct Door {
     pub(super) config: Arc<Config>,
     pub(super) identity: Identity,
     pub(super) replies: Replies,
+    logged_replies: LoggedReplies,
     /// The reply that is being made.
     pub(super) reply: Reply,
     pub(super) protocol: Protocol,
@@ -93,6 +99,7 @@ impl Door {
             config,
             identity,
             replies: Replies::default(),
+            logged_replies: LoggedReplies::default(),
             reply: Reply::default(),
             protocol: Protocol::Resp2,
             is_closing: false,
@@ -128,6 +135,10 @@ impl Door {
     /// Redis blocks the client.
     pub(super) fn is_waiting(&self) -> bool {
         self.replies.n_waiting() > self.replies.n_writes() + self.replies.n_reads()
+    }
+
+    fn may_log_a_read(&self) -> bool {
+        self.logged_replies.has_room(self.replies.n_logged_reads())
     }
 
     fn manner(&self) -> Manner {
@@ -223,7 +234,11 @@ impl Door {
         } else {
             self.command.clear();
             put_plain(args, self.protocol, &mut self.command);
-            self.held = Some(if spec.is_write() { Kind::Write } else { Kind::Read });
+            self.held = Some(match spec.name {
+                _ if spec.is_write() => Kind::Write,
+                name if logged::is_cheap(name) => Kind::KeyedRead,
+                _ => Kind::Read,
+            });
         }
     }
 
@@ -410,8 +425,9 @@ impl Door {
     fn may_go(&self, kind: Kind) -> bool {
         let (n_writes, n_reads) = (self.replies.n_writes(), self.replies.n_reads());
         match kind {
-            Kind::Write | Kind::Exec | Kind::Open => n_reads == 0,
+            Kind::Write | Kind::Exec | Kind::Open | Kind::LoggedRead => n_reads == 0,
             Kind::Read | Kind::Watch => n_writes == 0,
+            Kind::KeyedRead => n_writes == 0 || n_reads == 0 && self.may_log_a_read(),
             // What these answer must tell of the writes before them.
             Kind::Wait { .. } | Kind::Info | Kind::Member | Kind::Clients => {
                 n_reads == 0 && n_writes == 0
@@ -423,13 +439,19 @@ impl Door {
     pub(super) fn release(&mut self) -> Option<(RequestId, Kind)> {
         let kind = self.held.filter(|&kind| self.may_go(kind))?;
         self.held = None;
+        let kind = match kind {
+            Kind::KeyedRead if self.replies.n_writes() == 0 => Kind::Read,
+            Kind::KeyedRead => Kind::LoggedRead,
+            other => other,
+        };
         if kind == Kind::Exec && !self.encode_transaction() {
             return None;
         }
         let waiting = match kind {
             Kind::Write | Kind::Exec => Waiting::Write,
+            Kind::LoggedRead => Waiting::LoggedRead,
             Kind::Open => Waiting::Open,
-            Kind::Read | Kind::Watch => Waiting::Read {
+            Kind::Read | Kind::KeyedRead | Kind::Watch => Waiting::Read {
                 command: self.command.as_slice().into(),
                 watch: (kind == Kind::Watch).then_some(self.watched.generation),
             },
@@ -476,6 +498,7 @@ impl Door {
         }
         match self.replies.fill(id, reply) {
             Some(Waiting::Open) => self.speaking.opened(reply),
+            Some(Waiting::LoggedRead) => self.logged_replies.saw(reply.len()),
             Some(Waiting::Write | Waiting::Read { .. } | Waiting::Other) => {}
             None => return false,
         }

@@ -8,9 +8,10 @@
 //! - C1 replies leave in the order of the requests. By construction: `queue::Replies` reserves a
 //!   place for each request and lets bytes out from the front only.
 //! - C2 a connection sees its own order: a read is not asked for while writes before it are without
-//!   an answer, and a write is not while reads before it are. Reads overlap reads, and writes,
-//!   which their owner keeps in order, overlap writes. By `Door::may_go`; test
-//!   `c2_a_connection_sees_its_own_order`.
+//!   an answer, or follows them through the log; a write is not while reads outside of the log are.
+//!   Those reads overlap each other, and what goes through the log, which its owner keeps in order,
+//!   overlaps too. By `Door::may_go` and `logged`; tests `c2_a_connection_sees_its_own_order`,
+//!   `c2_reads_behind_writes_follow_them_through_the_log`.
 //! - C3 what a client can make this hold is bounded: input by [`INPUT_BYTES_MAX`] and one feeding,
 //!   requests without an answer by [`PIPELINE_DEPTH_MAX`] (the bytes of each answer by
 //!   [`ANSWER_BYTES_MAX`](crate::reply::ANSWER_BYTES_MAX)), a transaction by [`QUEUED_BYTES_MAX`],
@@ -36,6 +37,7 @@ mod auth;
 mod client;
 mod config;
 mod door;
+mod logged;
 mod queue;
 mod session;
 mod transaction;
@@ -109,7 +111,7 @@ pub struct RequestId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request<'a> {
     /// Execute this command ([`entry::command`](crate::entry::command)) through the log, after
-    /// those asked for before. Answer with [`Connection::executed`] or [`Connection::fail`].
+    /// those asked for before. It may be a read that has to see them. Answer with [`Connection::executed`] or [`Connection::fail`].
     Write {
         /// The name to answer by.
         id: RequestId,
@@ -233,8 +235,12 @@ impl Connection {
         let (id, kind) = self.advance()?;
         let door = &self.door;
         Some(match kind {
-            Kind::Write | Kind::Exec | Kind::Open => Request::Write { id, command: &door.command },
-            Kind::Read | Kind::Watch => Request::Read { id, command: &door.command },
+            Kind::Write | Kind::LoggedRead | Kind::Exec | Kind::Open => {
+                Request::Write { id, command: &door.command }
+            }
+            Kind::Read | Kind::KeyedRead | Kind::Watch => {
+                Request::Read { id, command: &door.command }
+            }
             Kind::Wait { members, timeout } => {
                 Request::Wait { id, members, timeout, after: door.written }
             }
@@ -315,15 +321,22 @@ impl Connection {
         self.door.answer_with(id, |reply| reply.verbatim(text))
     }
 
+    /// Nobody knows what became of the write `id`. (If it was a read in the log, it had no effect.)
+    /// False if it was not waiting (C4).
+    pub fn unknown(&mut self, id: RequestId) -> bool {
+        let text = match self.door.replies.waiting(id) {
+            Some((Waiting::Write | Waiting::Open, _)) => text::UNKNOWN_OUTCOME,
+            Some(_) => text::TRY_AGAIN,
+            None => return false,
+        };
+        self.fail(id, text)
+    }
+
     /// Every request without an answer fails: the owner has lost them. Writes are then unknown, and
     /// reads had no effect.
     pub fn fail_all(&mut self) {
-        while let Some((id, waiting)) = self.door.replies.first_waiting() {
-            let text = match waiting {
-                Waiting::Write | Waiting::Open => text::UNKNOWN_OUTCOME,
-                Waiting::Read { .. } | Waiting::Other => text::TRY_AGAIN,
-            };
-            self.fail(id, text);
+        while let Some((id, _)) = self.door.replies.first_waiting() {
+            self.unknown(id);
         }
     }
 

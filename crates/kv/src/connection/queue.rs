@@ -12,6 +12,8 @@ use crate::reply::Protocol;
 pub(super) enum Waiting {
     /// The log.
     Write,
+    /// The log, which brings it behind the writes before it.
+    LoggedRead,
     /// A state that is recent enough.
     Read {
         /// The command's bytes.
@@ -58,7 +60,10 @@ pub(super) struct Replies {
     places: VecDeque<Place>,
     output: Vec<u8>,
     sent: usize,
+    /// Whatever waits for the log, reads too.
     n_writes: usize,
+    /// Of those the reads.
+    n_logged_reads: usize,
     n_reads: usize,
     n_others: usize,
 }
@@ -72,7 +77,7 @@ impl Replies {
     /// Takes the next place, for an answer that comes later.
     pub(super) fn reserve(&mut self, waiting: Waiting, manner: Manner) -> RequestId {
         assert!(self.has_place(), "C3: a request was taken without a place for its reply");
-        *self.count(&waiting) += 1;
+        self.count(&waiting, |n| *n += 1);
         let id = RequestId(self.first + self.places.len() as u64);
         self.push(Content::Waiting(waiting), manner);
         id
@@ -109,7 +114,7 @@ impl Replies {
     pub(super) fn read_command(&self, id: RequestId) -> Option<&[u8]> {
         match self.waiting(id)?.0 {
             Waiting::Read { command, .. } => Some(command),
-            Waiting::Write | Waiting::Open | Waiting::Other => None,
+            Waiting::Write | Waiting::LoggedRead | Waiting::Open | Waiting::Other => None,
         }
     }
 
@@ -126,7 +131,7 @@ impl Replies {
         let is_silent = place.is_silent;
         let content = std::mem::replace(&mut place.content, Content::Reply(kept));
         let Content::Waiting(waiting) = content else { return None };
-        *self.count(&waiting) -= 1;
+        self.count(&waiting, |n| *n -= 1);
         if at == 0 {
             if !is_silent {
                 self.output.extend_from_slice(reply);
@@ -142,6 +147,10 @@ impl Replies {
 
     pub(super) fn n_writes(&self) -> usize {
         self.n_writes
+    }
+
+    pub(super) fn n_logged_reads(&self) -> usize {
+        self.n_logged_reads
     }
 
     pub(super) fn n_reads(&self) -> usize {
@@ -177,11 +186,15 @@ impl Replies {
         self.places.push_back(Place { content, protocol, is_silent });
     }
 
-    fn count(&mut self, waiting: &Waiting) -> &mut usize {
+    fn count(&mut self, waiting: &Waiting, change: impl Fn(&mut usize)) {
         match waiting {
-            Waiting::Write => &mut self.n_writes,
-            Waiting::Read { .. } => &mut self.n_reads,
-            Waiting::Open | Waiting::Other => &mut self.n_others,
+            Waiting::Write => change(&mut self.n_writes),
+            Waiting::LoggedRead => {
+                change(&mut self.n_writes);
+                change(&mut self.n_logged_reads);
+            }
+            Waiting::Read { .. } => change(&mut self.n_reads),
+            Waiting::Open | Waiting::Other => change(&mut self.n_others),
         }
     }
 }

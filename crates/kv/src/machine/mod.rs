@@ -173,9 +173,9 @@ impl Machine {
             Verdict::Fresh => {
                 let Machine { store, clients, reply, .. } = self;
                 reply.clear();
-                reply.bounded(text::UNKNOWN_REPLY, |reply| {
-                    execute(store, clients, command, seed, reply);
-                });
+                let too_long =
+                    || if is_read(command) { text::ANSWER_TOO_LONG } else { text::UNKNOWN_REPLY };
+                reply.bounded_or(too_long, |reply| execute(store, clients, command, seed, reply));
                 self.sessions.record(origin, sequence, self.reply.as_bytes());
                 sink(origin, sequence, self.reply.as_bytes());
                 return;
@@ -184,6 +184,10 @@ impl Machine {
                 sink(origin, sequence, reply);
                 return;
             }
+            // To read again now would show what later commands of the same client have written.
+            Verdict::Forgotten | Verdict::BelowWindow | Verdict::PastLife if is_read(command) => {
+                text::TRY_AGAIN
+            }
             Verdict::Forgotten => text::UNKNOWN_REPLY,
             Verdict::BelowWindow => text::UNKNOWN_TOO_OLD,
             Verdict::PastLife => text::UNKNOWN_PAST_LIFE,
@@ -191,6 +195,16 @@ impl Machine {
         self.reply.clear();
         self.reply.error(definite);
         sink(origin, sequence, self.reply.as_bytes());
+    }
+}
+
+/// Whether this command, which is in the log behind writes of its client, changes nothing but time.
+fn is_read(command: &[u8]) -> bool {
+    match Command::decode(command) {
+        Ok(Command::Plain { args, .. }) => {
+            resolve(&args, &mut Reply::default()).is_some_and(|spec| !spec.is_write())
+        }
+        Ok(_) | Err(_) => false,
     }
 }
 

@@ -12,6 +12,7 @@ use crate::sessions::WINDOW;
 use crate::snapshot;
 
 mod bounds;
+mod reads;
 
 const NOW: u64 = 1_700_000_000_000;
 

@@ -1,18 +1,20 @@
 //! Followers: comparing logs, taking entries out of the ring, acknowledging (I4, I5, I6, I9).
 
-use super::log::{Log, Placed};
+use super::log::{IS_CONFIGURATION, Log, Placed};
 use super::places::{ACK_WORDS, Ack, record};
 use super::wire::Begin;
 use super::*;
+use crate::disk::Disk;
 
 /// Whose log this node copies.
 #[derive(Clone, Debug)]
 pub(super) struct Following {
     pub(super) ballot: Ballot,
     pub(super) leader: Rank,
-    stream: u64,
+    /// Its number among those of the ballot.
+    pub(super) stream: u64,
     /// Words of the stream that were taken out of the ring.
-    position: u64,
+    pub(super) position: u64,
     /// I6: up to here the own log is the leader's.
     verified: Prefix,
     /// The leader's commit point.
@@ -21,7 +23,7 @@ pub(super) struct Following {
     members: Placed,
     /// The leader's log begins only here.
     needs: Prefix,
-    told: Option<Ack>,
+    pub(super) told: Option<Ack>,
 }
 
 impl<V: Variant> Durable<V> {
@@ -121,7 +123,7 @@ impl<V: Variant> Durable<V> {
                 following.verified = applied;
                 self.say_ready(host);
             } else {
-                // What is on its way lies before the log: the leader begins anew (L1).
+                // What is on its way lies before the log: the leader asks, and begins another (L1).
                 self.following = None;
             }
         }
@@ -140,9 +142,11 @@ impl<V: Variant> Durable<V> {
     /// Takes what is whole out of the leader's ring.
     pub(super) fn consume<H: Host>(&mut self, host: &mut H) {
         let mut words = core::mem::take(&mut self.record);
-        // On a full disk the ring keeps it: the leader stops at the ring's end.
+        // On a disk that is full or stands still the ring keeps it: the leader stops at the ring's
+        // end.
         while !self.trouble.is_full
             && let Some(head) = self.next_record(&mut words, host)
+            && self.has_room(&head, host)
         {
             let Some(payload) = record::payload(&words, &head) else { break };
             let n_words = words.len() as u64;
@@ -151,7 +155,7 @@ impl<V: Variant> Durable<V> {
                 record::Kind::Commit => true,
             };
             let Some(following) = self.following.as_mut().filter(|_| taken) else {
-                // The leader finds that nothing moves, and begins anew (L1).
+                // The leader finds that nothing moves, asks, and begins another stream (L1).
                 self.following = None;
                 break;
             };
@@ -163,11 +167,15 @@ impl<V: Variant> Durable<V> {
     }
 
     /// Copies the record at the own position, if it is all there (I10).
-    fn next_record<H: Host>(&self, words: &mut Vec<u64>, host: &H) -> Option<record::Head> {
+    pub(super) fn next_record<H: Host>(
+        &self,
+        words: &mut Vec<u64>,
+        host: &H,
+    ) -> Option<record::Head> {
         let following = self.following.as_ref()?;
-        let Following { leader, stream, position, .. } = *following;
+        let Following { ballot, leader, stream, position, .. } = *following;
         let (at, _) = self.places.in_ring(leader, position);
-        if host.load(at) != record::tag(stream, position) {
+        if host.load(at) != record::tag(ballot, stream, position) {
             return None;
         }
         let mut first = [0; record::HEAD_WORDS];
@@ -180,11 +188,22 @@ impl<V: Variant> Durable<V> {
         words.clear();
         words.resize(n_words, 0);
         self.load_ring(leader, position, words, host);
-        if !record::is_whole(words, stream, position) && !V::TORN_RECORD {
+        if !record::is_whole(words, ballot, stream, position) && !V::TORN_RECORD {
             return None;
         }
         // What was checked, not what was there a moment before.
         record::Head::decode(words.first_chunk()?)
+    }
+
+    /// Whether the entry of this record may be appended now (D4). If not, a sync is under way, and
+    /// its end makes room.
+    fn has_room<H: Host>(&self, head: &record::Head, host: &mut H) -> bool {
+        match head.kind {
+            record::Kind::Entry if head.view & IS_CONFIGURATION == 0 => {
+                head.payload_bytes as usize <= disk(host).room() || V::IGNORE_ROOM
+            }
+            record::Kind::Entry | record::Kind::Commit => true,
+        }
     }
 
     fn load_ring<H: Host>(&self, writer: Rank, position: u64, words: &mut [u64], host: &H) {

@@ -1,46 +1,12 @@
-//! The leader: streams of records, acknowledgements, what is decided, who takes part (I7, I12).
+//! The leader: entries, acknowledgements, what is decided, who takes part (I7, I12).
 
 use super::log::{IS_CONFIGURATION, Log};
 use super::places::{ACK_WORDS, Ack, record};
 use super::spare::Restraint;
-use super::wire::Begin;
+use super::streams::{PATIENCE, State, Stream};
 use super::*;
+use crate::disk::Disk;
 use base::{MAX_MEMBERS, majority};
-
-/// How long a stream that does not move is waited for, at first and at most.
-const PATIENCE: Duration = Duration::from_millis(50);
-const PATIENCE_MAX: Duration = Duration::from_millis(800);
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
-    /// The link is down.
-    #[default]
-    Closed,
-    /// The follower compares the logs, or gets a state first.
-    Asked,
-    /// It reads.
-    Ready,
-}
-
-/// What one follower is sent.
-#[derive(Clone, Copy, Debug, Default)]
-struct Stream {
-    state: State,
-    number: u64,
-    /// Words written, and words that the follower took out.
-    written: u64,
-    consumed: u64,
-    /// What is written next.
-    next: Prefix,
-    /// What it acknowledged in this ballot.
-    durable: Prefix,
-    told_commit: Prefix,
-    /// When something last moved, and how long that may be ago.
-    moved_at: Instant,
-    patience: Duration,
-    /// The last word of the last acknowledgement that was read.
-    seen: u64,
-}
 
 /// A leader's book.
 #[derive(Debug)]
@@ -51,7 +17,7 @@ pub(super) struct Term {
     pub(super) announced: bool,
     /// Who is sent the log.
     pub(super) peers: MemberSet,
-    streams: [Stream; MAX_MEMBERS],
+    pub(super) streams: [Stream; MAX_MEMBERS],
     pub(super) n_streams: u64,
     /// The record that lies laid out in the machine's buffer: its slot and commit point.
     encoded: Option<(Slot, Prefix)>,
@@ -144,113 +110,6 @@ impl<V: Variant> Durable<V> {
         others.iter().for_each(|rank| self.open_stream(rank, PATIENCE, host));
     }
 
-    /// Asks `rank` how far its log agrees; what was written before does not count any more.
-    fn open_stream<H: Host>(&mut self, rank: Rank, patience: Duration, host: &mut H) {
-        let committed = self.committed;
-        let Some(members) = self.log.governing(committed).next().copied() else { return };
-        let Office::Leader(term) = &mut self.office else { return };
-        term.n_streams += 1;
-        assert!(term.n_streams < 1 << 16, "a term of so many broken links");
-        // Unique over all lives: no ballot is used twice.
-        let number = term.ballot.0 << 16 | term.n_streams;
-        let stream = &mut term.streams[rank.index()];
-        let durable = stream.durable;
-        *stream = Stream {
-            state: State::Asked,
-            number,
-            durable,
-            moved_at: self.now,
-            patience,
-            ..Stream::default()
-        };
-        let begin = Message::Begin(Begin {
-            ballot: term.ballot,
-            stream: number,
-            committed,
-            end: self.log.end(),
-            members,
-            runs: self.log.last_runs(),
-        });
-        self.post(rank, &begin, host);
-        self.nudge(patience);
-    }
-
-    pub(super) fn on_ready<H: Host>(
-        &mut self,
-        from: Rank,
-        (ballot, number): (Ballot, u64),
-        verified: Prefix,
-        incarnation: Incarnation,
-        host: &mut H,
-    ) {
-        let Office::Leader(term) = &mut self.office else { return };
-        let expected = self.log.members().map(|(_, members)| members.incarnation(from));
-        let stream = &mut term.streams[from.index()];
-        let known = expected == Some(incarnation) || V::ANY_INCARNATION;
-        if term.ballot != ballot
-            || stream.number != number
-            || stream.state != State::Asked
-            || verified > self.log.end()
-            || !known
-        {
-            return;
-        }
-        stream.moved_at = self.now;
-        if verified < self.log.start() {
-            let start = self.log.start();
-            return self.post(from, &Message::Behind { ballot, start }, host);
-        }
-        stream.state = State::Ready;
-        stream.next = verified;
-        self.feed(from, host);
-    }
-
-    pub(super) fn on_link_down(&mut self, rank: Rank) {
-        if let Office::Leader(term) = &mut self.office {
-            term.streams[rank.index()].state = State::Closed;
-        }
-    }
-
-    pub(super) fn on_link_up<H: Host>(&mut self, rank: Rank, host: &mut H) {
-        if let Office::Leader(term) = &self.office
-            && term.peers.contains(rank)
-        {
-            self.open_stream(rank, PATIENCE, host);
-        }
-        self.repeat_requests(host);
-        self.tell_anew(rank, host);
-    }
-
-    /// What stands still is begun anew (L1).
-    pub(super) fn begin_stalled_streams<H: Host>(&mut self, host: &mut H) {
-        let Office::Leader(term) = &self.office else { return };
-        let now = self.now;
-        let mut stalled = [None; MAX_MEMBERS];
-        let mut waits = false;
-        for rank in term.peers.iter() {
-            let stream = &term.streams[rank.index()];
-            let owes = match stream.state {
-                State::Closed => false,
-                State::Asked => true,
-                State::Ready => {
-                    stream.durable < stream.next || stream.next < self.sent_to(term, rank)
-                }
-            };
-            waits |= owes;
-            if owes && now.since(stream.moved_at) >= stream.patience {
-                stalled[rank.index()] = Some((stream.patience * 2).min(PATIENCE_MAX));
-            }
-        }
-        if waits {
-            self.nudge(PATIENCE);
-        }
-        for (at, patience) in stalled.into_iter().enumerate() {
-            if let Some(patience) = patience {
-                self.open_stream(Rank::at(at), patience, host);
-            }
-        }
-    }
-
     // ---- entries ----
 
     fn append_own<H: Host>(&mut self, payload: &[u8], view_flag: u64, host: &mut H) -> Slot {
@@ -276,7 +135,9 @@ impl<V: Variant> Durable<V> {
             return Err(Refused::NotLeader);
         }
         let peers = term.peers;
-        if self.log.end().ahead_of(self.committed) >= self.window {
+        // D4: the others may decide for long what the own disk has not synced.
+        let has_room = value.len() <= disk(host).room() || V::IGNORE_ROOM;
+        if self.log.end().ahead_of(self.committed) >= self.window || !has_room {
             return Err(Refused::Full);
         }
         let slot = self.append_own(value, 0, host);
@@ -286,7 +147,7 @@ impl<V: Variant> Durable<V> {
     }
 
     /// Writes into the ring of `rank` what it lacks and what fits.
-    fn feed<H: Host>(&mut self, rank: Rank, host: &mut H) {
+    pub(super) fn feed<H: Host>(&mut self, rank: Rank, host: &mut H) {
         let Office::Leader(term) = &self.office else { return };
         let end = self.sent_to(term, rank);
         let voters = self.log.members().map_or(MemberSet::EMPTY, |(_, members)| members.voters);
@@ -325,9 +186,8 @@ impl<V: Variant> Durable<V> {
                 stream.next = slot.prefix_through();
                 stream.told_commit = self.committed;
             } else {
-                // Given back meanwhile: begun anew it hears that it needs a state.
-                stream.state = State::Asked;
-                stream.moved_at = Instant::ZERO;
+                // Given back meanwhile: by another stream it hears that it needs a state.
+                stream.state = State::Outrun;
             }
         }
         let fed_entries = stream.written > before;
@@ -508,27 +368,5 @@ impl<V: Variant> Durable<V> {
         self.advance(host);
         self.wake(host);
         slot
-    }
-}
-
-impl Stream {
-    /// Writes the record that lies in `words` as the stream's next.
-    fn put<H: Host>(
-        &mut self,
-        words: &mut [u64],
-        places: &Places,
-        me: Rank,
-        to: Rank,
-        host: &mut H,
-    ) {
-        record::seal(words, self.number, self.written);
-        let (at, left) = places.in_ring(me, self.written);
-        let (first, second) = words.split_at(left.min(words.len()));
-        host.write(to, at, first, None);
-        if !second.is_empty() {
-            let (at, _) = places.in_ring(me, self.written + left as u64);
-            host.write(to, at, second, None);
-        }
-        self.written += words.len() as u64;
     }
 }

@@ -262,7 +262,13 @@ impl Log {
         agreed
     }
 
-    /// Copies nothing if the entry is among the last; else reads it into `scratch`.
+    /// Whether the entry of `slot` is part of it.
+    pub(super) fn has(&self, slot: Slot) -> bool {
+        !self.base.prefix.contains(slot) && self.end.contains(slot)
+    }
+
+    /// `None` if it is no part of the log, or the disk has failed (D5). Copies nothing if the entry
+    /// is among the last; else reads it into `scratch`.
     pub(super) fn payload<'a, D: Disk>(
         &'a self,
         slot: Slot,

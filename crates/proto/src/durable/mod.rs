@@ -39,8 +39,9 @@
 //!   `state_head`. Simulated (`HEAD_ABOVE_APPLIED`).
 //!
 //! **Liveness** L1 Under a stable Ω, working links and disks that sync, a value is decided in
-//! bounded time: what is lost with a link is asked for again, a stream that stands still is begun
-//! anew, and a candidate whose log is too old, or that is outbid for long, steps aside for another.
+//! bounded time: what is lost with a link is asked for again, a stream that its follower does not
+//! read is replaced, and a candidate whose log is too old, or that is outbid for long, steps
+//! aside for another.
 //!
 //! ```text
 //! leader        disk ============sync===>|
@@ -68,8 +69,10 @@ mod members;
 mod places;
 mod reads;
 mod spare;
+mod streams;
 #[cfg(test)]
 mod tests;
+mod turns;
 
 pub mod offline;
 pub mod variant;
@@ -279,10 +282,11 @@ impl<V: Variant> Durable<V> {
         let mut scratch = core::mem::take(&mut self.scratch);
         while self.lacks.is_none() && self.applied < self.committed {
             let slot = self.applied.next_slot();
-            let (head, payload) = self
-                .log
-                .payload(slot, disk(host), &mut scratch)
-                .expect("I9: what is committed and not applied is in the log");
+            assert!(self.log.has(slot), "I9: {slot} is committed, not applied, and not in the log");
+            // D5: the disk has failed.
+            let Some((head, payload)) = self.log.payload(slot, disk(host), &mut scratch) else {
+                break;
+            };
             let is_value = head.view & log::IS_CONFIGURATION == 0;
             host.deliver(slot, if is_value { payload } else { &[] });
             self.applied = slot.prefix_through();
@@ -326,42 +330,6 @@ impl<V: Variant> Durable<V> {
     /// Of two that try at once the lower one tries again first.
     const fn backoff(&self) -> Duration {
         Duration::from_millis(10 * (1 + self.me.index() as u64))
-    }
-
-    /// Whatever follows from a change of what is durable.
-    fn after_sync<H: Host>(&mut self, host: &mut H) {
-        if self.log.promise_is_durable() {
-            self.publish_promise(host);
-        }
-        self.pay_votes(host);
-        self.advance(host);
-        self.acknowledge(host);
-    }
-
-    fn on_message<H: Host>(&mut self, from: Rank, message: Message, host: &mut H) {
-        match message {
-            Message::RequestVote { ballot, incarnation, last, end } => {
-                self.on_request_vote((from, incarnation), ballot, (last, end), host);
-            }
-            Message::Vote { ballot, incarnation, candidate } => {
-                self.on_vote((from, incarnation), ballot, candidate, host);
-            }
-            Message::Denied { ballot, promised, older } => {
-                self.on_denied(from, ballot, promised, older, host);
-            }
-            Message::Begin(begin) => self.on_begin(from, begin, host),
-            Message::Ready { ballot, stream, verified, incarnation } => {
-                self.on_ready(from, (ballot, stream), verified, incarnation, host);
-            }
-            Message::Behind { ballot, start } => self.on_behind(ballot, start, host),
-        }
-    }
-
-    fn on_nudge<H: Host>(&mut self, host: &mut H) {
-        self.repeat_requests(host);
-        self.begin_stalled_streams(host);
-        self.repeat_probes(host);
-        self.ask_for_state(host);
     }
 }
 

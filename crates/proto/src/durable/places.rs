@@ -123,7 +123,7 @@ fn sum(words: &[u64]) -> u64 {
 /// Records in a ring.
 ///
 /// ```text
-/// word 0  tag             stream and place: what a reader waits for
+/// word 0  tag             ballot, stream and place: what a reader waits for
 /// word 1  kind, length    of the payload, in bytes
 /// word 2  ballot          of the leader that writes
 /// word 3  slot
@@ -164,9 +164,13 @@ pub(super) mod record {
         pub(in super::super) committed: Prefix,
     }
 
-    /// The first word of the record at `position` of `stream`: odd, so never that of a new region.
-    pub(in super::super) const fn tag(stream: u64, position: u64) -> u64 {
-        (stream.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ position.rotate_left(20)) | 1
+    /// The first word of the record at `position` of that stream of that ballot: odd, so never that
+    /// of a new region. Streams are counted in a whole word, so no ballot runs out of them.
+    ///
+    /// Should two tags ever be equal, nothing false is believed: the head names the ballot, and in
+    /// one ballot all records of a slot are of one entry.
+    pub(in super::super) fn tag(ballot: Ballot, stream: u64, position: u64) -> u64 {
+        sum(&[ballot.0, stream, position])
     }
 
     /// How many words a record of so many bytes takes.
@@ -194,9 +198,9 @@ pub(super) mod record {
         words[8] = sum(&words[HEAD_WORDS..end]);
     }
 
-    /// Makes it the record at `position` of `stream`.
+    /// Makes it the record at `position` of `stream`, which is counted in the record's ballot.
     pub(in super::super) fn seal(words: &mut [u64], stream: u64, position: u64) {
-        words[0] = tag(stream, position);
+        words[0] = tag(Ballot(words[2]), stream, position);
         if let [head @ .., guard] = words {
             *guard = sum(&head[..HEAD_WORDS]);
         }
@@ -223,11 +227,16 @@ pub(super) mod record {
         }
     }
 
-    /// Whether all words of the record at `position` of `stream` are there.
-    pub(in super::super) fn is_whole(words: &[u64], stream: u64, position: u64) -> bool {
+    /// Whether all words of the record at `position` of that stream are there.
+    pub(in super::super) fn is_whole(
+        words: &[u64],
+        ballot: Ballot,
+        stream: u64,
+        position: u64,
+    ) -> bool {
         let Some((guard, words)) = words.split_last() else { return false };
         let Some((head, payload)) = words.split_at_checked(HEAD_WORDS) else { return false };
-        head[0] == tag(stream, position) && *guard == sum(head) && head[8] == sum(payload)
+        head[0] == tag(ballot, stream, position) && *guard == sum(head) && head[8] == sum(payload)
     }
 
     /// The payload of a whole record.
@@ -292,9 +301,13 @@ mod tests {
             let mixed: Vec<u64> = (0..new.len())
                 .map(|at| if torn & (1 << at) != 0 { new[at] } else { old[at] })
                 .collect();
-            assert_eq!(record::is_whole(&mixed, 2, 64), mixed == new, "{torn:b}");
+            let is_whole = record::is_whole(&mixed, Ballot(17), 2, 64);
+            assert_eq!(is_whole, mixed == new, "{torn:b}");
         }
-        assert!(!record::is_whole(&new, 2, 65) && !record::is_whole(&new, 3, 64));
+        for (ballot, stream, position) in [(17, 2, 65), (17, 3, 64), (9, 2, 64), (17, 2 << 16, 64)]
+        {
+            assert!(!record::is_whole(&new, Ballot(ballot), stream, position));
+        }
         let first = new[..record::HEAD_WORDS].try_into().expect("long enough");
         let found = record::Head::decode(first).expect("it is one");
         assert_eq!(found, head(8));

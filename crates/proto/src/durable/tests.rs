@@ -26,6 +26,7 @@ macro_rules! variants {
 
 mod held;
 mod spare;
+mod stalled;
 
 variants! {
     AckBeforeSync: ACK_BEFORE_SYNC,
@@ -46,6 +47,7 @@ variants! {
     ChangeBeforeOwnEntry: CHANGE_BEFORE_OWN_ENTRY,
     TornAck: TORN_ACK,
     HeadAboveApplied: HEAD_ABOVE_APPLIED,
+    BeginWhateverStandsStill: BEGIN_WHATEVER_STANDS_STILL,
 }
 
 #[test]

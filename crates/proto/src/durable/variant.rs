@@ -71,6 +71,10 @@ pub trait Variant: 'static {
     /// Ask for a majority of every configuration since the last that is known to be committed,
     /// although its disks may be gone.
     const ELECT_BY_EVERY_CONFIGURATION: bool = false;
+    /// Open another stream to whoever stands still, asked or not.
+    const BEGIN_WHATEVER_STANDS_STILL: bool = false;
+    /// Append whatever comes, however much waits for the disk.
+    const IGNORE_ROOM: bool = false;
     /// What is held back for those that are not needed stays so, however late something is.
     const HOLD_BACK: bool = false;
 }

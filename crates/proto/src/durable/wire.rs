@@ -21,6 +21,7 @@ pub(super) const RUNS_MAX: usize = 32;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Begin {
     pub(super) ballot: Ballot,
+    /// Its number among those of this ballot.
     pub(super) stream: u64,
     pub(super) committed: Prefix,
     /// One past the leader's last entry.
@@ -45,6 +46,10 @@ pub(super) enum Message {
     Ready { ballot: Ballot, stream: u64, verified: Prefix, incarnation: Incarnation },
     /// My log begins only here: you need a state.
     Behind { ballot: Ballot, start: Prefix },
+    /// That stream stands still: do you read it? So many words of it are written.
+    Check { ballot: Ballot, stream: u64, written: u64 },
+    /// I do not: begin another.
+    Astray { ballot: Ballot, stream: u64 },
 }
 
 pub(super) fn word(bytes: &[u8]) -> u64 {
@@ -82,6 +87,8 @@ impl Message {
                 (5, [ballot.0, *stream, verified.0, incarnation.0])
             }
             Message::Behind { ballot, start } => (6, [ballot.0, start.0, 0, 0]),
+            Message::Check { ballot, stream, written } => (7, [ballot.0, *stream, *written, 0]),
+            Message::Astray { ballot, stream } => (8, [ballot.0, *stream, 0, 0]),
         };
         let mut bytes = Vec::with_capacity(40);
         bytes.extend_from_slice(&[MESSAGE_CHANNEL, kind, 0, 0, 0, 0, 0, 0]);
@@ -138,6 +145,8 @@ impl Message {
                 incarnation: Incarnation(c),
             },
             6 => Message::Behind { ballot, start: Prefix(a) },
+            7 => Message::Check { ballot, stream: a, written: b },
+            8 => Message::Astray { ballot, stream: a },
             _ => return None,
         };
         words.0.is_empty().then_some(message)
@@ -170,6 +179,8 @@ mod tests {
             }),
             Message::Ready { ballot, stream: 5, verified: Prefix(8), incarnation },
             Message::Behind { ballot, start: Prefix(77) },
+            Message::Check { ballot, stream: 5, written: 640 },
+            Message::Astray { ballot, stream: 5 },
         ] {
             let mut bytes = message.encode();
             assert_eq!(Message::decode(&bytes), Some(message.clone()));

@@ -21,10 +21,17 @@ struct Content {
 pub(super) struct TestDisk {
     live: Content,
     stable: Content,
-    under_way: Vec<(Flush, Content)>,
+    /// Syncs, each with what it makes stable and how much of that was not before.
+    under_way: Vec<(Flush, Content, usize)>,
     pub(super) n_flushes: u64,
     is_held: bool,
+    damaged: Option<Slot>,
+    /// Bytes of payload that no sync has covered.
+    unsynced_bytes: usize,
 }
+
+/// What may wait for a disk (D4).
+const UNSYNCED_BYTES_MAX: usize = 4096;
 
 impl TestDisk {
     fn at(&self, slot: Slot) -> Option<&(EntryHead, Vec<u8>)> {
@@ -35,7 +42,14 @@ impl TestDisk {
 impl Disk for TestDisk {
     fn append(&mut self, entry: Entry<'_>) {
         assert_eq!(entry.head.slot, self.end());
+        let fits = self.unsynced_bytes + entry.payload.len() <= UNSYNCED_BYTES_MAX;
+        assert!(fits, "D4: {} bytes wait for the disk", self.unsynced_bytes);
+        self.unsynced_bytes += entry.payload.len();
         self.live.entries.push((entry.head, entry.payload.to_vec()));
+    }
+    fn room(&self) -> usize {
+        // What a configuration takes always fits.
+        (UNSYNCED_BYTES_MAX - 1024).saturating_sub(self.unsynced_bytes)
     }
     fn cut(&mut self, end: Slot) {
         self.live.entries.truncate((end.0 - self.live.start) as usize);
@@ -52,11 +66,13 @@ impl Disk for TestDisk {
     }
     fn sync(&mut self) -> Flush {
         self.n_flushes += 1;
-        self.under_way.push((Flush(self.n_flushes), self.live.clone()));
+        let asked: usize = self.under_way.iter().map(|(.., n_bytes)| n_bytes).sum();
+        let n_bytes = self.unsynced_bytes - asked;
+        self.under_way.push((Flush(self.n_flushes), self.live.clone(), n_bytes));
         Flush(self.n_flushes)
     }
     fn read(&mut self, slot: Slot, into: &mut Vec<u8>) -> Option<EntryHead> {
-        let (head, payload) = self.at(slot)?;
+        let (head, payload) = self.at(slot).filter(|_| self.damaged != Some(slot))?;
         into.clone_from(payload);
         Some(*head)
     }
@@ -84,6 +100,7 @@ struct World {
     notes: Vec<Vec<Note>>,
     /// Whom each has woken.
     wakes: Vec<MemberSet>,
+    paused: MemberSet,
     writes_cut: BTreeSet<(usize, usize)>,
     messages_cut: BTreeSet<(usize, usize)>,
 }
@@ -118,6 +135,9 @@ impl Port for View<'_> {
     fn fetch_add(&mut self, _: Rank, _: At, _: u64, _: Option<Token>) {}
     fn send(&mut self, to: Rank, message: &[u8]) -> bool {
         if !self.0.messages_cut.contains(&(self.1, to.index())) {
+            if self.0.paused.contains(to) && self.0.inboxes[to.index()].iter().count() >= 16 {
+                return false; // no room: nobody takes anything out
+            }
             let event = Event::Message { from: Rank::at(self.1), bytes: message };
             self.0.inboxes[to.index()].push(event);
         }
@@ -226,6 +246,9 @@ impl<V: Variant> Group<V> {
                     self.world.inboxes[member].clear();
                     continue;
                 }
+                if self.world.paused.contains(Rank::at(member)) {
+                    continue;
+                }
                 let inbox = core::mem::take(&mut self.world.inboxes[member]);
                 for event in inbox.iter() {
                     self.act(member, |machine, now, host| machine.on_event(event, now, host));
@@ -234,8 +257,9 @@ impl<V: Variant> Group<V> {
                     && !self.world.disks[member].under_way.is_empty()
                 {
                     let disk = &mut self.world.disks[member];
-                    let (flush, content) = disk.under_way.remove(0);
+                    let (flush, content, n_bytes) = disk.under_way.remove(0);
                     disk.stable = content;
+                    disk.unsynced_bytes -= n_bytes;
                     self.disk_event(member, DiskEvent::Synced(flush));
                 }
                 self.act(member, |machine, now, host| machine.poll(now, host));
@@ -256,8 +280,11 @@ impl<V: Variant> Group<V> {
     }
 
     pub(super) fn propose(&mut self, member: usize, value: &[u8]) {
-        let proposed = self.act(member, |machine, now, host| machine.propose(value, now, host));
-        proposed.expect("it leads");
+        self.try_propose(member, value).expect("it leads");
+    }
+
+    pub(super) fn try_propose(&mut self, member: usize, value: &[u8]) -> Result<Slot, Refused> {
+        self.act(member, |machine, now, host| machine.propose(value, now, host))
     }
 
     pub(super) fn change(&mut self, member: usize, change: Change) -> Result<Slot, ChangeRefused> {
@@ -340,6 +367,28 @@ impl<V: Variant> Group<V> {
         self.world.disks[member].is_held = true;
     }
 
+    /// An entry cannot be read any more.
+    pub(super) fn spoil(&mut self, member: usize, slot: Slot) {
+        self.world.disks[member].damaged = Some(slot);
+    }
+
+    /// The process stands still. Its messages wait, as many as there is room for.
+    pub(super) fn pause(&mut self, member: usize) {
+        self.world.paused.insert(Rank::at(member));
+    }
+
+    pub(super) fn resume(&mut self, member: usize) {
+        self.world.paused.remove(Rank::at(member));
+    }
+
+    /// How many streams the term of a leader has opened.
+    pub(super) fn n_streams(&self, leader: usize) -> u64 {
+        match &self.member(leader).office {
+            Office::Leader(term) => term.n_streams,
+            Office::None | Office::Candidate(_) => 0,
+        }
+    }
+
     pub(super) fn release_disk(&mut self, member: usize) {
         self.world.disks[member].is_held = false;
     }
@@ -384,6 +433,7 @@ impl<V: Variant> Group<V> {
         let disk = &mut self.world.disks[member];
         disk.live = disk.stable.clone();
         disk.under_way.clear();
+        disk.unsynced_bytes = 0;
         self.world.memory[member].fill(0);
         self.world.delivered[member].clear();
     }

@@ -1,0 +1,109 @@
+//! Disks and processes that stand still for long.
+
+use super::*;
+use crate::Refused;
+
+/// D4. The trap: a follower reads from its ring as fast as the leader writes, whatever its disk
+/// does.
+#[test]
+fn a_follower_whose_disk_stands_still_reads_no_more_than_may_wait_for_it() {
+    let mut group = Group::<Sound>::led(3, 0);
+    group.hold_disk(1);
+    let value = [7; 60];
+    for _ in 0..400 {
+        group.propose(0, &value);
+        group.run(2);
+    }
+    group.run(20);
+    assert_eq!(group.values(0).len(), 400, "the others decide without it");
+    assert!(group.values(1).len() < 400, "it was sent more than its disk may hold back");
+    group.release_disk(1);
+    group.run(2000);
+    assert_eq!(group.values(1).len(), 400, "it goes on where it stopped");
+}
+
+/// D4.
+#[test]
+fn a_leader_whose_disk_stands_still_takes_no_more_than_may_wait_for_it() {
+    let mut group = Group::<Sound>::led(3, 0);
+    group.hold_disk(0);
+    let mut n_taken = 0;
+    while n_taken < 400 && group.try_propose(0, &[7; 60]) != Err(Refused::Full) {
+        n_taken += 1;
+        group.run(2);
+    }
+    assert!((30..400).contains(&n_taken), "{n_taken} values wait for one disk");
+    group.release_disk(0);
+    group.run(20);
+    group.propose(0, b"more");
+    group.run(20);
+    assert_eq!(group.values(0).len(), n_taken + 1);
+}
+
+/// How many streams a leader has opened when one of two followers has stood still for 20 hours. The
+/// trap: a leader that opens one each 800 ms comes to the end of any number, and until then writes
+/// the same again and again.
+fn streams_after_a_follower_stood_still_for_days<V: Variant>(
+    stop: fn(&mut Group<V>),
+    n_looks: u64,
+) -> u64 {
+    let mut group = Group::<V>::led(3, 0);
+    stop(&mut group);
+    for _ in 0..60 {
+        group.propose(0, b"while it stands still");
+        group.run(2);
+    }
+    group.run_in_steps(n_looks, Duration::from_hours(20) / n_looks as u32);
+    assert!(group.holds_office(0));
+    let n_streams = group.n_streams(0);
+    group.release_disk(1);
+    group.resume(1);
+    group.run_in_steps(100, Duration::from_millis(100));
+    assert_eq!(group.values(1).len(), 60, "it goes on");
+    n_streams
+}
+
+#[test]
+fn a_follower_that_stands_still_for_days_leaves_its_leader_alive() {
+    let stops: [fn(&mut Group<Sound>); 2] = [|group| group.hold_disk(1), |group| group.pause(1)];
+    for stop in stops {
+        let n = streams_after_a_follower_stood_still_for_days(stop, 2000);
+        assert_eq!(n, 2, "streams to two followers");
+    }
+    let stop: fn(&mut Group<BeginWhateverStandsStill>) = |group| group.pause(1);
+    let n = streams_after_a_follower_stood_still_for_days(stop, 80_000);
+    assert!(n > 1 << 16, "the bug does not show: {n}");
+}
+
+/// I15. A record that never becomes whole, over a link that never broke, is the one thing that a
+/// new stream mends: the follower asks for it.
+#[test]
+fn a_follower_that_cannot_read_its_stream_is_sent_another() {
+    let mut group = Group::<Sound>::led(3, 0);
+    group.cut_writes(0, 1);
+    group.propose(0, b"lost on its way");
+    group.run(5);
+    group.heal();
+    group.run(200);
+    assert_eq!(group.values(1), [b"lost on its way"]);
+    assert_eq!(group.n_streams(0), 3);
+}
+
+/// D5. The trap: damage met in the middle of a delivery ended in a panic, and the text that says
+/// what to do about it was never seen.
+#[test]
+fn a_disk_that_fails_while_it_is_read_stops_the_delivery_and_nothing_else() {
+    let mut group = Group::<Sound>::led(3, 0);
+    for _ in 0..100 {
+        group.propose(0, b"kept");
+        group.run(3);
+    }
+    group.run(20);
+    group.power_cut(1);
+    group.recover(1);
+    group.spoil(1, Slot(5));
+    group.reconnect(0, 1);
+    group.run(50);
+    assert_eq!(group.values(1).len(), 4, "slot 0 is a no-op, slot 5 is damaged");
+    assert_eq!(group.status(0).role, Role::Leader);
+}
