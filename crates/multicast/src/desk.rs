@@ -464,6 +464,7 @@ mod tests {
             groups: vec![vec![1], vec![1]],
             commutes: false,
             clock_error_us: None,
+            clock_by: Default::default(),
             limits: Limits::default(),
         };
         Desk::new(&system.check().unwrap(), sender_of(Rank::at(0), 1), window)

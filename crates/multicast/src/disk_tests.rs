@@ -87,6 +87,31 @@ fn k2_what_a_turn_said_waits_for_its_sync_and_for_all_before() {
 }
 
 #[test]
+fn k2_a_sync_under_way_covers_nothing_that_is_kept_meanwhile() {
+    let place = tempfile::tempdir().unwrap();
+    let (mut journal, _) = open(&place.path().join("node"), true).unwrap();
+    journal.begin_whole(&whole(1, 10));
+    journal.finish().unwrap();
+    let keep = |journal: &mut Journal, n_delivered: u64| {
+        let changes = [(GroupId::at(4), vec![1; 4096])];
+        assert!(journal.keep(&DISKS, &changes, || Some(held(n_delivered))).unwrap());
+    };
+    for round in (0..200).step_by(2) {
+        keep(&mut journal, round);
+        let first = journal.pump(Instant::ZERO).unwrap();
+        assert!(first.is_none_or(|held| held.n_delivered == round), "its sync is under way");
+        keep(&mut journal, round + 1);
+        let last_flush = journal.last_flush.unwrap();
+        while journal.turns.iter().any(|turn| turn.held.n_delivered == round + 1) {
+            assert_eq!(journal.turns.back().unwrap().flush, last_flush, "K2: it has its own");
+            let held = released(&mut journal);
+            let is_synced = journal.log.n_unsynced() == 0;
+            assert!(held.n_delivered == round || is_synced, "K2: {} is not synced", round + 1);
+        }
+    }
+}
+
+#[test]
 fn a_directory_is_begun_once_and_reopened_by_its_node_only() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("node");

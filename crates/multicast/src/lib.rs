@@ -25,6 +25,7 @@
 #![forbid(unsafe_code)]
 
 pub mod application;
+mod clock;
 pub mod desk;
 mod disk;
 pub mod door;
@@ -44,4 +45,6 @@ pub use node::Node;
 pub use open::{Data, Error, Seat, Start, run};
 pub use proto::amcast::{Cut, Footprint, GroupId, GroupSet, Message, MessageId, Timestamp};
 pub use stream::End;
-pub use system::{Contradiction, FabricKind, Limits, Order, Places, Protocol, System};
+pub use system::{
+    ClockBy, Contradiction, FabricKind, Limits, Order, Places, Protocol, System,
+};

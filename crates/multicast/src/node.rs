@@ -25,6 +25,7 @@ mod snapshots;
 pub(crate) use lives::Origin;
 
 use crate::application::{Application, Delivery};
+use crate::clock::Attested;
 use crate::desk::{Desk, Snapshot, sender_of};
 use crate::disk::{Held, Journal};
 use crate::member::{Member, comes_back, whole};
@@ -164,8 +165,9 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
             let machine = lives::machine::<M>(&config, pid, incarnation)?;
             members.push(Member::new(pid, machine, omega, nodes, incarnation == FOUNDER));
         }
-        let clock_error_ns = system.clock_error_us.map(|us| us.saturating_mul(1000));
-        let mut world = World::new(me, places.clone(), streams, clock_error_ns);
+        let attested = |us: u64| Attested::new(us.saturating_mul(1000), system.clock_by);
+        let clock = system.clock_error_us.map(attested);
+        let mut world = World::new(me, places.clone(), streams, clock);
         // Names of messages: no two lives of a node have the same.
         let lives = found.as_ref().map_or(0, |found| found.lives) + incarnation.0;
         if let Some(found) = found {

@@ -68,6 +68,20 @@ impl Order {
     }
 }
 
+/// Whose word it is that a host's clock is off by no more than [`System::clock_error_us`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ClockBy {
+    /// The kernel's, as its clock's daemon (NTP, PTP) tells it: the clock counts as long as the
+    /// kernel calls it synchronized and its error bound is no larger. While it does not, a primary
+    /// under `commit-wait` proposes nothing.
+    #[default]
+    Kernel,
+    /// The operator's alone, for hosts whose clocks are disciplined where the kernel does not see
+    /// it. A clock that is stepped all the same breaks the order without a word.
+    Operator,
+}
+
 /// How nodes reach each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -135,10 +149,12 @@ pub struct System {
     /// other (4.4.3).
     #[serde(default)]
     pub commutes: bool,
-    /// The operator attests that the hosts' clocks are off by this much at most: timestamps then
-    /// follow real time (4.4.1).
+    /// The hosts' clocks are off by this much at most: timestamps then follow real time (4.4.1).
     #[serde(default)]
     pub clock_error_us: Option<u64>,
+    /// Who attests that.
+    #[serde(default)]
+    pub clock_by: ClockBy,
     /// How much may wait where.
     #[serde(default)]
     pub limits: Limits,
@@ -401,6 +417,7 @@ mod tests {
             groups: vec![vec![1, 2, 3], vec![3, 4, 1]],
             commutes: false,
             clock_error_us: None,
+            clock_by: ClockBy::Kernel,
             limits: Limits::default(),
         }
     }

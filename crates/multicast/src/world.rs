@@ -9,6 +9,7 @@
 //! A record goes to a *node* once, however many members it addresses there.
 
 use crate::application::{Application, Delivery};
+use crate::clock::Attested;
 use crate::stream::Streams;
 use crate::system::Places;
 use base::{Incarnation, Port, Rank};
@@ -18,7 +19,6 @@ use proto::amcast::{
 };
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 const START: u8 = 0;
 const WIRE: u8 = 1;
@@ -135,7 +135,8 @@ pub(crate) struct World<W> {
     pub(crate) has_garbage: bool,
     /// Who acts at the moment.
     pub(crate) acting: Pid,
-    pub(crate) clock_error_ns: Option<u64>,
+    /// The real-time clock, if timestamps follow it.
+    clock: Option<Attested>,
     head: Vec<u8>,
     body: Vec<u8>,
 }
@@ -145,7 +146,7 @@ impl<W: Wire> World<W> {
         me: Rank,
         places: Places,
         streams: Streams,
-        clock_error_ns: Option<u64>,
+        clock: Option<Attested>,
     ) -> World<W> {
         World {
             me,
@@ -156,7 +157,7 @@ impl<W: Wire> World<W> {
             n_delivered: 0,
             has_garbage: false,
             acting: Pid { group: GroupId::at(0), rank: Rank::at(0) },
-            clock_error_ns,
+            clock,
             head: Vec::new(),
             body: Vec::new(),
         }
@@ -350,10 +351,8 @@ impl<W: Wire> World<W> {
         }
     }
 
-    fn real_clock(&self) -> Option<RealClock> {
-        let error = self.clock_error_ns?;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_nanos() as u64;
-        Some(RealClock { now, error })
+    fn real_clock(&mut self) -> Option<RealClock> {
+        self.clock.as_mut()?.read()
     }
 }
 

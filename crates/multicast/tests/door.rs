@@ -8,7 +8,7 @@ use common::{PATIENCE, Town};
 use heard::Heard;
 use multicast::open::Seat;
 use multicast::{
-    Data, Door, FabricKind, GroupId, GroupSet, Options, Order, Outcome, Protocol, Refused,
+    ClockBy, Data, Door, FabricKind, GroupId, GroupSet, Options, Order, Outcome, Protocol, Refused,
     Timestamp,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -118,6 +118,7 @@ fn every_protocol_and_every_order_runs() {
         let mut town = Town::new(FabricKind::Shm, 3, three_by_three());
         town.system.order = order;
         town.system.clock_error_us = Some(200);
+        town.system.clock_by = ClockBy::Operator;
         all_agree(town, 5);
     }
 }

@@ -50,6 +50,7 @@ fn child() {
         groups: GROUPS.map(|group| group.to_vec()).to_vec(),
         commutes: false,
         clock_error_us: None,
+        clock_by: Default::default(),
         limits: Limits { suspect_ms: 400, ..Limits::default() },
     };
     let door = Door::open(&system, Seat::new(node.parse().expect("a node"))).expect("it opens");

@@ -40,6 +40,7 @@
 #![deny(unsafe_code)]
 
 mod boot;
+pub mod clock;
 mod error;
 mod file;
 mod header;

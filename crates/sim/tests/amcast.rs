@@ -67,6 +67,20 @@ fn primcast_comes_back_from_its_disks_under_every_rule() {
 }
 
 #[test]
+fn primcast_survives_faults_that_are_aimed() {
+    let aimed = Config { recovers: true, ambushes: true, ..Config::default() };
+    let by_chance = Config { ambushes: false, ..aimed.clone() };
+    let counts = clean::<Primcast>(&aimed, 100).counts;
+    let others = clean::<Primcast>(&by_chance, 100).counts;
+    assert!(counts.restarts > others.restarts && counts.states > 0, "{counts:?}");
+    for rule in RULES {
+        clean::<Primcast>(&Config { rule, ..aimed.clone() }, 40);
+    }
+    let restless = Config { members: Some(3), groups: Some(2), restless: true, ..aimed };
+    clean::<Primcast>(&restless, 60);
+}
+
+#[test]
 fn every_protocol_survives_restless_groups() {
     for members in [3, 5] {
         let config =

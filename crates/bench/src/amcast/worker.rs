@@ -164,6 +164,7 @@ pub fn run(spec: &Spec) -> Result<(), Box<dyn std::error::Error>> {
         groups,
         commutes: false,
         clock_error_us: None,
+        clock_by: Default::default(),
         // A machine without time for all its processes is no reason to change primaries.
         limits: Limits {
             window: 1 << 20,

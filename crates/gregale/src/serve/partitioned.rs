@@ -72,6 +72,7 @@ fn system(config: &Config, partitions: Partitioning) -> Outcome<System> {
         groups: seats(usize::from(partitions.n), config.members.len()),
         commutes: false,
         clock_error_us: None,
+        clock_by: Default::default(),
         limits: Limits::default(),
     })
 }

@@ -25,12 +25,18 @@
 //! in part by 0, then a is written in 0, then b in 1, and only now r is delivered in 1: r has seen
 //! b and not a, though a was over before b began. Three ways out ([`Order`]):
 //!
-//! - *Linearizable.* The multicast itself keeps real time: what is multicast after something was
-//!   delivered anywhere has a later place. (Atomic global order, 5.2.2; its section 5.2.3 has the
-//!   argument.) The order of places explains every answer: a piece needs nothing of other
-//!   partitions, so it is executed at once; a command that does need them reads their state at its
-//!   own place, by X2. It is answered when each of its partitions has executed it here, hence was
-//!   delivered, so whatever begins afterwards has a later place.
+//! - *Linearizable.* The multicast itself keeps real time: order by delivery, where two messages
+//!   share a partition, and real time, where one is multicast after the other was delivered
+//!   anywhere, together have no cycle (atomic global order, 5.2.2; its section 5.2.3 has the
+//!   argument). So they have linear extensions, and each of these explains every answer: an answer
+//!   depends on the order within the command's partitions alone, on which all extensions agree. A
+//!   piece needs nothing of other partitions, so it is executed at once; a command that does need
+//!   them reads their state at its own place, by X2. It is answered when each of its partitions has
+//!   executed it here, hence was delivered, so whatever begins afterwards follows it in each
+//!   extension. The order of places need not be one of them: under `hop` a message may have a lower
+//!   place than another that was delivered elsewhere before it was multicast, if no chain of
+//!   messages leads from the one to the other. Test
+//!   `x3_an_atomic_order_is_enough_though_places_fall_behind_real_time`.
 //! - *Signals* (S-SMR). Plain order. A partition that comes to a command of several waits until all
 //!   of them have come to it. In one process that costs no message. Let m be answered before b is
 //!   multicast, and suppose that the order has b before m: b < x1 < ... < xn < m, neighbours

@@ -301,6 +301,34 @@ fn u2_watched_keys_are_guarded() {
 }
 
 #[test]
+fn u2_exec_checks_the_watched_keys_of_every_partition() {
+    for order in ORDERS {
+        for changed in 0..2 {
+            let mut alone = Alone::new(4, order, 0);
+            let keys = two_keys(4);
+            let watched = [keys[0].as_bytes(), keys[1].as_bytes()];
+            let mut bytes = Vec::new();
+            put_versions(&watched, &mut bytes);
+            let answer = alone.ask(&bytes);
+            let seen: Vec<u64> =
+                answer.split(' ').skip(1).map(|word| word[1..].parse().unwrap()).collect();
+            let guards = [(watched[0], seen[0]), (watched[1], seen[1])];
+            alone.say(&format!("SET {} new", keys[changed]));
+            // It writes in one partition, in either, or in both.
+            for written in [&keys[..1], &keys[1..], &keys[..]] {
+                let commands: Vec<String> =
+                    written.iter().map(|key| format!("APPEND {key} x")).collect();
+                let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
+                assert_eq!(alone.ask(&transaction(&guards, &commands)), "*-1", "U2: {order:?}");
+            }
+            let [new, old] = [changed, 1 - changed].map(|at| format!("GET {}", keys[at]));
+            assert_eq!(alone.say(&new), "$3 new");
+            assert_eq!(alone.say(&old), "$-1");
+        }
+    }
+}
+
+#[test]
 fn sessions_call_in_every_partition() {
     let mut alone = Alone::new(3, Order::Linearizable, 0);
     let [a, b] = two_keys(3);

@@ -172,6 +172,7 @@ pub(crate) fn run_child() {
         groups: GROUPS.map(|group| group.to_vec()).to_vec(),
         commutes: false,
         clock_error_us: None,
+        clock_by: Default::default(),
         // Little is kept for who is away: it needs a state, and the log of each begins anew often.
         limits: Limits { suspect_ms: 400, window: 16, log_bytes: 64 << 10, ..Limits::default() },
     };

@@ -36,6 +36,7 @@ impl Town {
             groups,
             commutes: false,
             clock_error_us: None,
+            clock_by: Default::default(),
             limits: Limits { suspect_ms: 400, ..Limits::default() },
         };
         let mut listeners: Vec<_> = listeners.into_iter().map(Some).collect();

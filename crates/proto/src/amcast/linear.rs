@@ -225,7 +225,11 @@ impl<V: Variant> Horizon<V> {
 /// The nanoseconds to wait.
 pub fn admits_by_clock<V: Variant>(clock: RealClock, at: Timestamp) -> Result<(), u64> {
     // Mine is ahead of true time by `error` at most, another's behind it by as much.
-    let errors = if V::WAIT_WITHOUT_ERROR { 0 } else { 2 };
+    let errors = match (V::WAIT_WITHOUT_ERROR, V::WAIT_FOR_ONE_ERROR) {
+        (true, _) => 0,
+        (_, true) => 1,
+        _ => 2,
+    };
     let open_from = at.0.saturating_add(clock.error.saturating_mul(errors)).saturating_add(1);
     if clock.now >= open_from { Ok(()) } else { Err(open_from - clock.now) }
 }

@@ -133,6 +133,8 @@ pub trait Variant: Clone + core::fmt::Debug + 'static {
     const HOP_LEVELS_MISSING: u8 = 0;
     /// `commit-wait` without the error of the clocks.
     const WAIT_WITHOUT_ERROR: bool = false;
+    /// LR3 broken: the own clock's error is waited out, and not the other's.
+    const WAIT_FOR_ONE_ERROR: bool = false;
 
     // --- Skeen
     /// Algorithm 4 as printed: acknowledgements from the destinations, and nothing else.

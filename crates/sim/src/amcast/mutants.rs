@@ -262,7 +262,10 @@ pub fn mutants() -> Vec<Mutant> {
         SkipOneDestination: SKIP_ONE_DESTINATION = true;
     }
     primcast! { list, hop_of_four; HopLevelsMissing: HOP_LEVELS_MISSING = 1; }
-    primcast! { list, wait; WaitWithoutError: WAIT_WITHOUT_ERROR = true; }
+    primcast! { list, wait;
+        WaitWithoutError: WAIT_WITHOUT_ERROR = true;
+        WaitForOneError: WAIT_FOR_ONE_ERROR = true;
+    }
     scheduled! { list;
         ReportCurrentEpoch: REPORT_CURRENT_EPOCH by promised_and_then_ahead;
         PastWithoutPrimary: PAST_WITHOUT_PRIMARY by primary_behind;

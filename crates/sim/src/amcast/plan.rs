@@ -46,6 +46,12 @@ pub(super) enum Step {
     CutGroup,
     /// Somebody wants to see all groups at one timestamp.
     Snapshot,
+    /// A process is cut off, and comes back later while it is behind.
+    Ambush(usize),
+    /// It loses power there.
+    Strike(usize),
+    /// Its group's primary becomes this one.
+    Name(usize),
     /// Faults stop.
     Heal,
 }
@@ -69,6 +75,8 @@ pub(super) struct Driver<W> {
     snapshots: Rng,
     /// And this.
     pub(super) operator: Rng,
+    /// And this.
+    ambusher: Rng,
 }
 
 /// One seed, whole.
@@ -108,7 +116,11 @@ pub(super) fn run<W: Wire + Debug + PartialEq>(
     let mut world = World::new(protocol, &amcast, n_senders, weather, rng.fork());
     world.trace = config.trace.then(String::new);
     if config.recovers {
-        world.recover_by(Recovery::new(protocol, &amcast, config.hasty));
+        let recovery = Recovery::new(protocol, &amcast, config.hasty);
+        world.recover_by(match config.ambushes {
+            true => recovery.with_ambushes(Rng::new(seed ^ 0xa3b)),
+            false => recovery,
+        });
     }
     world.lives.change = config.changes_members;
     let clocks = Clocks::draw(world.n_processes(), config.rule, &mut rng);
@@ -129,6 +141,7 @@ pub(super) fn run<W: Wire + Debug + PartialEq>(
         touches: config.commutes.then(|| Rng::new(seed ^ 0x5eed)),
         snapshots: Rng::new(seed ^ 0xc07),
         operator: Rng::new(seed ^ 0x0e4),
+        ambusher: Rng::new(seed ^ 0xbe1),
     };
     if config.changes_members {
         driver.plan_changes();
@@ -211,6 +224,13 @@ impl<W: Wire + Debug + PartialEq> Driver<W> {
             let at = rng.below(WILD_NS / 2);
             self.plan(at, Step::PowerCut);
         }
+        if config.ambushes {
+            for _ in 0..self.ambusher.range(1, 3) {
+                let process = self.ambusher.below(self.world.n_processes() as u64) as usize;
+                let at = self.ambusher.below(WILD_NS / 3);
+                self.plan(at, Step::Ambush(process));
+            }
+        }
     }
 
     fn run(mut self, config: &Config, retain: usize) -> Outcome {
@@ -223,6 +243,7 @@ impl<W: Wire + Debug + PartialEq> Driver<W> {
                 self.act(self.steps[step]);
             }
             self.react();
+            self.spring_ambushes();
             let is_news = n_delivered != self.world.counts.delivered;
             if self.healed && self.n_left == 0 && is_news {
                 n_delivered = self.world.counts.delivered;
@@ -323,6 +344,9 @@ impl<W: Wire + Debug + PartialEq> Driver<W> {
                 self.world.trust_at(now, process, leader);
             }
             Step::CutProcess => self.cut(|at, _| at == process),
+            Step::Ambush(process) => self.ambush(process),
+            Step::Strike(process) => self.lose_power(process),
+            Step::Name(process) => self.name(process),
             Step::CutGroup => {
                 let group = self.world.pid(process).group;
                 self.cut(|_, of| of == group);
@@ -388,6 +412,51 @@ impl<W: Wire + Debug + PartialEq> Driver<W> {
         for member in heirs {
             let at = self.world.now + self.world.rng.range(MS, 15 * MS);
             self.world.trust_at(at, member, leader);
+        }
+    }
+
+    /// Who was ambushed loses power, while faults go on.
+    fn spring_ambushes(&mut self) {
+        let Some(recovery) = &mut self.world.recovery else { return };
+        let ambushed = std::mem::take(&mut recovery.ambushed);
+        let goes_on = !self.healed && self.world.now < WILD_NS - MS;
+        for process in ambushed.into_iter().filter(|_| goes_on) {
+            self.lose_power(process);
+        }
+    }
+
+    /// A process hears nothing of its group for a while, loses power, and comes back behind the
+    /// others; then the primary changes to another member, and to it.
+    fn ambush(&mut self, process: usize) {
+        let now = self.world.now;
+        let until = now + self.ambusher.range(15, 40) * MS;
+        let group = self.world.pid(process).group;
+        for other in 0..self.world.n_processes() {
+            if other != process && self.world.pid(other).group == group {
+                self.world.cut(other, process, until);
+                self.world.cut(process, other, until);
+            }
+        }
+        let early = self.ambusher.below(5 * MS);
+        self.plan(until - early, Step::Strike(process));
+        let others: Vec<usize> =
+            self.alive(group).into_iter().filter(|other| *other != process).collect();
+        let n_others = others.len() as u64;
+        if n_others > 0 {
+            let other = others[self.ambusher.below(n_others) as usize];
+            let at = until + self.ambusher.below(40 * MS);
+            self.plan(at.min(WILD_NS - 2), Step::Name(other));
+            let at = at + self.ambusher.range(1, 20) * MS;
+            self.plan(at.min(WILD_NS - 1), Step::Name(process));
+        }
+    }
+
+    /// Everybody who lives in its group is told that it leads.
+    fn name(&mut self, process: usize) {
+        let pid = self.world.pid(process);
+        for member in self.alive(pid.group) {
+            let at = self.world.now + self.ambusher.below(4 * MS);
+            self.world.trust_at(at, member, pid.rank);
         }
     }
 

@@ -12,7 +12,7 @@
 
 use super::process::{Applied, Outbox, Protocol, Restore};
 use super::world::{MS, Parcel, What, World};
-use base::Instant;
+use base::{Instant, Rng};
 use proto::amcast::wire::Wire;
 use proto::amcast::{Config, Message, To};
 use std::collections::VecDeque;
@@ -30,12 +30,35 @@ pub(super) struct Recovery<W> {
     hasty: bool,
     /// What senders that live said, and nobody is known to have delivered.
     said: Vec<(usize, Arc<Message>)>,
+    /// Draws who is ambushed, if anybody is. Of its own: a seed's other draws stay.
+    ambushes: Option<Rng>,
+    /// Who loses power now.
+    pub(super) ambushed: Vec<usize>,
 }
 
 impl<W> Recovery<W> {
     pub(super) fn new(protocol: &Protocol<W>, config: &Config, hasty: bool) -> Recovery<W> {
         assert!(protocol.recovers, "its processes stop for ever");
-        Recovery { config: config.clone(), restore: protocol.restore, hasty, said: Vec::new() }
+        Recovery {
+            config: config.clone(),
+            restore: protocol.restore,
+            hasty,
+            said: Vec::new(),
+            ambushes: None,
+            ambushed: Vec::new(),
+        }
+    }
+
+    /// Power is cut between a message's leaving and the next sync.
+    pub(super) fn with_ambushes(self, rng: Rng) -> Recovery<W> {
+        Recovery { ambushes: Some(rng), ..self }
+    }
+
+    /// Something has left a process, and a record of it is under way.
+    fn lay_ambush(&mut self, process: usize) {
+        if self.ambushes.as_mut().is_some_and(|rng| rng.chance(1, 48)) {
+            self.ambushed.push(process);
+        }
     }
 }
 
@@ -147,10 +170,15 @@ impl<W: Wire + Debug + PartialEq> World<W> {
         let Some((n, record)) = disk.syncing.take() else { return };
         disk.write(record);
         let released: Vec<_> = disk.held.drain(..n).collect();
+        let leaves = released.iter().any(|(sent, _)| !sent.is_empty());
         for (sent, n_applied) in released {
             self.release(process, sent, n_applied);
         }
         self.sync(process);
+        let is_under_way = self.processes[process].disk.syncing.is_some();
+        if let Some(recovery) = self.recovery.as_mut().filter(|_| leaves && is_under_way) {
+            recovery.lay_ambush(process);
+        }
     }
 
     /// D2: a process has lost power.
