@@ -87,7 +87,9 @@ impl<V: Variant> Mu<V> {
 
     fn fetch_missing<H: Host>(&mut self, slot: Slot, host: &mut H) {
         self.nudge(self.now.plus(REPEAT_AFTER));
-        if self.fetch.is_some() || self.state_asked_at.is_some() {
+        // (Whoever was asked for a state may have had nothing newer.)
+        let is_awaited = |at: Instant| self.now.since(at) < STATE_EVERY;
+        if self.fetch.is_some() || self.state_asked_at.is_some_and(is_awaited) {
             return;
         }
         self.n_fetches = self.n_fetches.wrapping_add(1);

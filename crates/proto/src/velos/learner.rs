@@ -109,11 +109,13 @@ impl<V: Variant> Machine<V> {
         }
     }
 
-    /// Whoever was asked for a state may be gone: it is asked for again now and then.
+    /// Whoever was asked for a state may be gone, or have had nothing newer: the words are read
+    /// again now and then, and a state is asked for if they still do not say.
     fn repeat_state_request(&mut self) {
         if let Some(at) = self.state_asked_at {
             if self.now.since(at) >= STATE_EVERY {
                 self.state_asked_at = None;
+                self.restart_fetches();
             }
             self.nudge(self.now.plus(STATE_EVERY));
         }

@@ -92,3 +92,32 @@ fn i15_a_state_that_is_not_ahead_takes_the_members_away_from_nobody() {
     group.settle(&EVERYBODY);
     assert_eq!(group.values(2), [&b"one"[..], b"two"]);
 }
+
+/// Whoever was asked for a state may lag as well.
+#[test]
+fn a_state_is_asked_for_until_there_is_one_that_helps() {
+    let mut group = Group::<Sound>::new();
+    group.lead(0);
+    group.settle(&EVERYBODY);
+    group.hold(0, 2);
+    for n in 0..60u8 {
+        group.propose(0, &[n]).expect("room");
+        group.settle(&[0, 1]);
+    }
+    // News of slots that the others have recycled.
+    let fact = group.machines[0].places.fact(Rank::at(0)).0 as usize;
+    group.world.memory[2][fact] = group.machines[0].facts[0].ballot.0;
+    group.world.memory[2][fact + 1] = 60;
+    let asked = |group: &Group<Sound>| {
+        let is_asked = |note: &&Note| matches!(note, Note::NeedState(_));
+        group.world.notes[2].iter().filter(is_asked).count()
+    };
+    for n in 1..5 {
+        let until = group.now.plus(Duration::from_secs(1));
+        while asked(&group) < n {
+            assert!(group.now < until, "asked {} times, and not again", asked(&group));
+            group.now = group.now.plus(Duration::from_millis(1));
+            group.step(2);
+        }
+    }
+}
