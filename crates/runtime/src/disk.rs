@@ -404,7 +404,7 @@ impl Disk for LogDisk {
         self.logged_bytes += entry.payload.len() as u64;
         self.log
             .append(slot, ballot, view, entry.payload)
-            .expect("D4: no more is appended than may wait for the disk");
+            .expect("I4, D4: no more is appended than may wait for the disk");
     }
 
     fn room(&self) -> usize {

@@ -55,7 +55,7 @@ fn d4_a_disk_that_stands_still_takes_as_much_as_it_says() {
 }
 
 #[test]
-#[should_panic(expected = "D4: no more is appended than may wait for the disk")]
+#[should_panic(expected = "I4, D4: no more is appended than may wait for the disk")]
 fn d4_what_does_not_fit_is_not_taken() {
     let directory = tempfile::tempdir().unwrap();
     let mut disk = open(directory.path());

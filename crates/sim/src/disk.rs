@@ -501,7 +501,7 @@ impl Disk {
 impl proto::disk::Disk for Disk {
     fn append(&mut self, entry: Entry<'_>) {
         let n_bytes = self.n_unsynced() + entry.payload.len();
-        assert!(n_bytes <= UNSYNCED_BYTES_MAX, "D4: {n_bytes} bytes wait for the disk");
+        assert!(n_bytes <= UNSYNCED_BYTES_MAX, "I7: {n_bytes} bytes wait for the disk");
         if let Some(log) = &mut self.log {
             log.append(entry);
         }
