@@ -33,7 +33,7 @@ mod tests;
 pub const SNAPSHOT_LOG_BYTES: u64 = 64 << 20;
 /// How many snapshots are kept: one that turns out to be damaged is not the only one.
 pub(crate) const SNAPSHOTS_KEPT: usize = 2;
-/// What the log keeps for entries that always fit (D4): a term's no-op and a configuration.
+/// What the log keeps for what always fits: an empty entry (D4), and metas.
 const ALWAYS_FITS_BYTES: usize = 1 << 20;
 /// How often a sync under way is looked at.
 const STALL_LOOK: Duration = Duration::from_millis(100);
@@ -404,7 +404,7 @@ impl Disk for LogDisk {
         self.logged_bytes += entry.payload.len() as u64;
         self.log
             .append(slot, ballot, view, entry.payload)
-            .expect("D4: no more is appended than may wait for the disk");
+            .expect("I4, D4: no more is appended than may wait for the disk");
     }
 
     fn room(&self) -> usize {

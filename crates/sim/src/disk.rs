@@ -55,10 +55,8 @@ const ENTRY_BYTES: u64 = 128;
 /// So many bytes make a segment: the unit in which room is counted.
 const SEGMENT_BYTES: u64 = 1 << 10;
 
-/// What may wait for a disk (D4 of `proto::disk`), and how much of that always fits: few enough that
-/// a disk that stands still meets it.
-const UNSYNCED_BYTES_MAX: usize = 1536;
-const ALWAYS_FITS_BYTES: usize = 512;
+/// What may wait for a disk (D4 of `proto::disk`): so little that one which stands still meets it.
+const UNSYNCED_BYTES_MAX: usize = 1024;
 
 /// Space is given back in pieces of so many slots.
 const PIECE: u64 = 8;
@@ -501,7 +499,7 @@ impl Disk {
 impl proto::disk::Disk for Disk {
     fn append(&mut self, entry: Entry<'_>) {
         let n_bytes = self.n_unsynced() + entry.payload.len();
-        assert!(n_bytes <= UNSYNCED_BYTES_MAX, "D4: {n_bytes} bytes wait for the disk");
+        assert!(n_bytes <= UNSYNCED_BYTES_MAX, "I7: {n_bytes} bytes wait for the disk");
         if let Some(log) = &mut self.log {
             log.append(entry);
         }
@@ -509,7 +507,7 @@ impl proto::disk::Disk for Disk {
     }
 
     fn room(&self) -> usize {
-        (UNSYNCED_BYTES_MAX - ALWAYS_FITS_BYTES).saturating_sub(self.n_unsynced())
+        UNSYNCED_BYTES_MAX.saturating_sub(self.n_unsynced())
     }
 
     fn cut(&mut self, end: Slot) {

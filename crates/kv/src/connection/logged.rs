@@ -17,7 +17,7 @@
 
 use super::{OUTPUT_BYTES_MAX, PIPELINE_DEPTH_MAX};
 
-/// Whether a read costs little, and its reply depends on nothing but the replicated state.
+/// R1: whether a read costs little, and its reply depends on nothing but the replicated state.
 pub(super) fn is_cheap(name: &str) -> bool {
     matches!(
         name,

@@ -1,6 +1,6 @@
 //! Followers: comparing logs, taking entries out of the ring, acknowledging (I4, I5, I6, I9).
 
-use super::log::{IS_CONFIGURATION, Log, Placed};
+use super::log::{Log, Placed};
 use super::places::{ACK_WORDS, Ack, record};
 use super::wire::Begin;
 use super::*;
@@ -199,10 +199,10 @@ impl<V: Variant> Durable<V> {
     /// its end makes room.
     fn has_room<H: Host>(&self, head: &record::Head, host: &mut H) -> bool {
         match head.kind {
-            record::Kind::Entry if head.view & IS_CONFIGURATION == 0 => {
+            record::Kind::Entry => {
                 head.payload_bytes as usize <= disk(host).room() || V::IGNORE_ROOM
             }
-            record::Kind::Entry | record::Kind::Commit => true,
+            record::Kind::Commit => true,
         }
     }
 

@@ -337,7 +337,9 @@ impl<V: Variant> Durable<V> {
         if !term.announced && !V::CHANGE_BEFORE_OWN_ENTRY {
             return Err(ChangeRefused::NotLeader);
         }
-        if at > self.committed && !V::TWO_CHANGES {
+        // D4, as for a value.
+        let has_room = MEMBERS_BYTES <= disk(host).room() || V::IGNORE_ROOM;
+        if at > self.committed && !V::TWO_CHANGES || !has_room {
             return Err(ChangeRefused::Pending);
         }
         let after = before.after(change, self.me)?;

@@ -7,10 +7,10 @@
 //!   that still lies in its ring. By construction: `mind_stalled`, `on_astray`. Tested
 //!   (`BEGIN_WHATEVER_STANDS_STILL`).
 //!
-//! That restarts nothing which needs it: a question is answered by every process that runs, after it
-//! has looked for what was written before (T2). A process that has died and come back has no stream
-//! and says so; a stopped one answers when it goes on; what a broken link has lost is the affair of
-//! its `LinkUp`.
+//! That leaves nobody without a stream who needs one: a question is answered by every process that
+//! runs, after it has looked for what was written before (T2). A process that has died and come
+//! back has no stream and says so; a stopped one answers when it goes on; what a broken link has
+//! lost is the affair of its `LinkUp`.
 
 use super::follower::Following;
 use super::places::record;
@@ -74,8 +74,8 @@ impl<V: Variant> Durable<V> {
         self.nudge(patience);
     }
 
-    /// Asks `rank` to begin with the stream that was opened for it, the first time or again: nothing
-    /// is written before it has answered.
+    /// Asks `rank` to begin with the stream that was opened for it, the first time or again:
+    /// nothing is written before it has answered.
     fn ask_to_begin<H: Host>(&mut self, rank: Rank, host: &mut H) {
         let committed = self.committed;
         let Some(members) = self.log.governing(committed).next().copied() else { return };
