@@ -67,6 +67,18 @@ pub trait Application {
         self.keeps_states()
     }
 
+    /// Whether its states of all groups fit together only as they were in one node at one moment:
+    /// then they are taken over together, after [`Application::forget`].
+    fn states_are_joint(&self) -> bool {
+        false
+    }
+
+    /// Everything that was delivered here is to be forgotten: the states of all groups of another
+    /// node are installed next. Nothing more is heard of own messages that are in them.
+    fn forget(&mut self, _desk: &mut Desk) {
+        debug_assert!(!self.states_are_joint(), "an application with joint states forgets");
+    }
+
     /// The state that the deliveries of one hosted group have made.
     fn state(&mut self, group: GroupId) -> Vec<u8> {
         let _ = group;

@@ -95,6 +95,16 @@ pub enum Refused {
         /// The destinations that lag.
         groups: GroupSet,
     },
+    /// Members of the destinations are away, and what the others keep for them fills
+    /// `limits.held_bytes`.
+    #[error(
+        "members of the groups {groups:?} are away, and what is kept for them fills \
+         limits.held_bytes: start them again, or remove them"
+    )]
+    Kept {
+        /// The destinations that keep so much.
+        groups: GroupSet,
+    },
     /// This node's own application has too many deliveries to take.
     #[error("the deliveries of this node are not taken: take them first")]
     DeliveriesFull,
@@ -212,6 +222,8 @@ pub struct Desk {
     pub(crate) linked: MemberSet,
     /// Destinations that refuse for the moment.
     pub(crate) lagging: GroupSet,
+    /// Destinations that keep too much for members that are away.
+    pub(crate) kept: GroupSet,
     pub(crate) is_full: bool,
     /// All members here have their seats.
     pub(crate) is_seated: bool,
@@ -244,6 +256,7 @@ impl Desk {
             views: Vec::new(),
             linked: MemberSet::EMPTY,
             lagging: GroupSet::EMPTY,
+            kept: GroupSet::EMPTY,
             is_full: false,
             is_seated: true,
             changes_members: false,
@@ -320,6 +333,9 @@ impl Desk {
         }
         if dest.meets(self.lagging) {
             return Err(Refused::Lagging { groups: dest.intersection(self.lagging) });
+        }
+        if dest.meets(self.kept) {
+            return Err(Refused::Kept { groups: dest.intersection(self.kept) });
         }
         if self.is_full {
             return Err(Refused::DeliveriesFull);
@@ -509,6 +525,8 @@ mod tests {
         desk.lagging = GroupId::at(1).alone();
         let groups = desk.lagging;
         assert_eq!(desk.multicast(both, *b"x", &options), Err(Refused::Lagging { groups }));
+        (desk.lagging, desk.kept) = (GroupSet::EMPTY, groups);
+        assert_eq!(desk.multicast(both, *b"x", &options), Err(Refused::Kept { groups }));
         assert!(desk.started.is_empty() && desk.n_open() == 0, "D2");
         assert!(desk.multicast(GroupId::at(0).alone(), *b"x", &options).is_ok());
         let refused = desk.multicast(GroupId::at(0).alone(), *b"x", &options);

@@ -45,6 +45,4 @@ pub use node::Node;
 pub use open::{Data, Error, Seat, Start, run};
 pub use proto::amcast::{Cut, Footprint, GroupId, GroupSet, Message, MessageId, Timestamp};
 pub use stream::End;
-pub use system::{
-    ClockBy, Contradiction, FabricKind, Limits, Order, Places, Protocol, System,
-};
+pub use system::{ClockBy, Contradiction, FabricKind, Limits, Order, Places, Protocol, System};

@@ -18,7 +18,9 @@
 //!   synced (`disk.rs`). The first whole of a life is synced before anybody hears of that life.
 //! - N4 A node that others have given up stops: its members would wait for what nobody keeps.
 //! - N6 to N8: incarnations (`lives`).
+//! - N9 to N12: states of all groups together (`joint`).
 
+mod joint;
 mod lives;
 mod snapshots;
 
@@ -87,6 +89,8 @@ pub struct Node<F, M: Multicast, A> {
     inbox: Inbox,
     /// Of each node: groups shall go on without its incarnations up to this one (N8).
     removals: [u64; MAX_MEMBERS],
+    /// States on their way.
+    joint: joint::Joint,
     /// Nodes that have said something.
     heard: MemberSet,
     /// Groups whose member here was told something since it settled.
@@ -168,6 +172,7 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
         let attested = |us: u64| Attested::new(us.saturating_mul(1000), system.clock_by);
         let clock = system.clock_error_us.map(attested);
         let mut world = World::new(me, places.clone(), streams, clock);
+        world.kept_bytes_max = limits.held_bytes;
         // Names of messages: no two lives of a node have the same.
         let lives = found.as_ref().map_or(0, |found| found.lives) + incarnation.0;
         if let Some(found) = found {
@@ -201,6 +206,7 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
             cuts: BTreeMap::new(),
             snapshots: BTreeMap::new(),
             inbox: Inbox::new(),
+            joint: joint::Joint::default(),
             heard: MemberSet::EMPTY,
             touched: GroupSet::EMPTY,
             poller,
@@ -297,6 +303,7 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
         let mut worked = self.app.turn(&self.poller, &mut self.desk);
         worked |= self.begin_snapshots();
         worked |= self.take_removals();
+        worked |= self.install_states()?;
         worked |= self.start();
         worked |= self.poll();
         let waits = self.journal.as_ref().is_some_and(Journal::is_behind);
@@ -426,7 +433,7 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
                     Ok(Some(record)) => {
                         let bytes = input.bytes(record);
                         match Record::decode(bytes, node, &self.world.places) {
-                            Ok(record) => self.on_record(record),
+                            Ok(record) => self.on_record(node, record),
                             Err(malformed) => break Err(malformed),
                         }
                     }
@@ -440,12 +447,15 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
         !heard.is_empty()
     }
 
-    fn on_record(&mut self, record: Record<M::Wire>) {
+    fn on_record(&mut self, from: Rank, record: Record<M::Wire>) {
         self.desk.figures.records += 1;
         match record {
             Record::Parcel(to, parcel) => self.hand(to, &parcel),
             Record::Done(id, at) => self.desk.complete(id, at),
             Record::Remove(node, incarnation) => self.want_removed(node, incarnation),
+            Record::Ask(n, stands) => self.give_states(from, n, &stands),
+            Record::Next(n, at) => self.give_piece(from, n, at),
+            Record::Piece(n, at, of, bytes) => self.take_piece(from, n, (at, of), &bytes),
         }
     }
 
@@ -487,7 +497,8 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
             return;
         }
         self.look_at = now.plus(LOOK_EVERY);
-        let leaves = self.is_leaving();
+        self.mind_states();
+        let leaves = self.is_leaving() || self.rests();
         for member in &mut self.members {
             member.follow_members(leaves);
             self.world.acting = member.pid;
@@ -503,6 +514,7 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
             self.touched.insert(member.pid.group);
         }
         self.remove_members();
+        self.note_kept();
         self.desk.is_seated = self.members.iter().all(|member| member.is_seated);
         let places = &self.world.places;
         let nodes = Rank::all(places.n_nodes());

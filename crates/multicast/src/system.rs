@@ -173,6 +173,12 @@ pub struct Limits {
     pub backlog_bytes: usize,
     /// Bytes kept for a peer that is not heard; with more, it is given up and must be replaced.
     pub kept_bytes: usize,
+    /// Bytes of delivered messages that are kept for members that lack them, where states can be
+    /// given instead.
+    pub retain_bytes: usize,
+    /// Where states cannot be given: with more bytes kept for members that lack them, `multicast`
+    /// to their groups refuses.
+    pub held_bytes: usize,
     /// How long a primary may be silent before it is suspected.
     pub suspect_ms: u64,
     /// How long a message may stay undelivered before a member asks for what it lacks.
@@ -191,6 +197,8 @@ impl Default for Limits {
             deliveries: 1 << 16,
             backlog_bytes: 8 << 20,
             kept_bytes: 64 << 20,
+            retain_bytes: 16 << 20,
+            held_bytes: 256 << 20,
             suspect_ms: 300,
             patience_ms: 200,
             spin_us: 0,
@@ -206,6 +214,7 @@ impl Limits {
             ("window", self.window as u64),
             ("deliveries", self.deliveries as u64),
             ("backlog_bytes", self.backlog_bytes as u64),
+            ("held_bytes", self.held_bytes as u64),
             ("suspect_ms", self.suspect_ms),
             ("patience_ms", self.patience_ms),
             ("log_bytes", self.log_bytes),
@@ -307,14 +316,19 @@ impl System {
             patience: Duration::from_millis(self.limits.patience_ms),
             part_bytes: PART_BYTES,
             retain: self.limits.window,
+            retain_bytes: self.limits.retain_bytes,
         }
     }
 
     /// Differs if two nodes could not work together.
     pub(crate) fn fingerprint(&self) -> u64 {
         // The number is the version of what travels between nodes.
+        self.print_as(5)
+    }
+
+    fn print_as(&self, version: u32) -> u64 {
         let text = format!(
-            "multicast 4 {:?} {:?} {} {:?} {:?} {}",
+            "multicast {version} {:?} {:?} {} {:?} {:?} {}",
             self.protocol, self.order, self.nodes, self.groups, self.clock_error_us, self.commutes
         );
         xxhash_rust::xxh3::xxh3_64(text.as_bytes())
@@ -322,7 +336,8 @@ impl System {
 
     /// What its disks belong to: differs for another cluster of the same shape, too.
     pub(crate) fn identity(&self, cluster_fingerprint: u64) -> u64 {
-        let shape = self.fingerprint();
+        // The version of what is on disk, which outlives those of what travels.
+        let shape = self.print_as(4);
         xxhash_rust::xxh3::xxh3_64(format!("{cluster_fingerprint:x} {shape:x}").as_bytes())
     }
 }

@@ -5,6 +5,9 @@
 //! WIRE   1 | group and rank of the sender | addressed members here | the protocol's bytes
 //! DONE   2 | name | final timestamp
 //! REMOVE 3 | node | incarnation
+//! ASK    4 | number | groups, and up to where each has delivered    states of all groups, please
+//! NEXT   5 | number | bytes so far
+//! PIECE  6 | number | bytes before | bytes of all | bytes            (`node::joint`)
 //! ```
 //! A record goes to a *node* once, however many members it addresses there.
 
@@ -24,6 +27,9 @@ const START: u8 = 0;
 const WIRE: u8 = 1;
 const DONE: u8 = 2;
 const REMOVE: u8 = 3;
+const ASK: u8 = 4;
+const NEXT: u8 = 5;
+const PIECE: u8 = 6;
 
 /// What comes to members of this node.
 #[derive(Clone, Debug)]
@@ -43,6 +49,43 @@ pub(crate) enum Record<W> {
     Done(MessageId, Timestamp),
     /// Groups shall go on without this node, if it is no later incarnation.
     Remove(Rank, Incarnation),
+    /// A node that stands there asks for states of all these groups, under a number.
+    Ask(u64, Vec<(GroupId, Place)>),
+    /// It has so many bytes of what it asked for.
+    Next(u64, usize),
+    /// What comes after so many bytes of so many.
+    Piece(u64, usize, usize, Vec<u8>),
+}
+
+impl<W> Record<W> {
+    /// Appends one that is about states.
+    fn encode_states(&self, out: &mut Vec<u8>) {
+        match self {
+            Record::Ask(n, stands) => {
+                out.push(ASK);
+                number(*n, out);
+                list(stands, out, |(group, (at, id)), out| {
+                    out.push(group.index() as u8);
+                    at.encode(out);
+                    id.encode(out);
+                });
+            }
+            Record::Next(n, at) => {
+                out.push(NEXT);
+                number(*n, out);
+                number(*at as u64, out);
+            }
+            Record::Piece(n, at, n_bytes, bytes) => {
+                out.push(PIECE);
+                [*n, *at as u64, *n_bytes as u64].into_iter().for_each(|word| number(word, out));
+                number(bytes.len() as u64, out);
+                out.extend_from_slice(bytes);
+            }
+            Record::Parcel(..) | Record::Done(..) | Record::Remove(..) => {
+                unreachable!("those have writers of their own")
+            }
+        }
+    }
 }
 
 impl<W: Wire> Record<W> {
@@ -76,6 +119,19 @@ impl<W: Wire> Record<W> {
                     return Err(Malformed);
                 }
                 Record::Remove(node, Incarnation(from.number()?))
+            }
+            ASK => {
+                let n = from.number()?;
+                let stands = from.list(|from| {
+                    let group = GroupId::new(from.byte()?.into()).ok_or(Malformed)?;
+                    Ok((group, (Timestamp::decode(from)?, MessageId::decode(from)?)))
+                })?;
+                Record::Ask(n, stands)
+            }
+            NEXT => Record::Next(from.number()?, from.number()? as usize),
+            PIECE => {
+                let (n, at, n_bytes) = (from.number()?, from.number()?, from.number()?);
+                Record::Piece(n, at as usize, n_bytes as usize, from.bytes()?.to_vec())
             }
             _ => return Err(Malformed),
         };
@@ -137,6 +193,8 @@ pub(crate) struct World<W> {
     pub(crate) acting: Pid,
     /// The real-time clock, if timestamps follow it.
     clock: Option<Attested>,
+    /// With more kept for members that are away, groups take nothing more.
+    pub(crate) kept_bytes_max: usize,
     head: Vec<u8>,
     body: Vec<u8>,
 }
@@ -158,6 +216,7 @@ impl<W: Wire> World<W> {
             has_garbage: false,
             acting: Pid { group: GroupId::at(0), rank: Rank::at(0) },
             clock,
+            kept_bytes_max: usize::MAX,
             head: Vec::new(),
             body: Vec::new(),
         }
@@ -230,6 +289,13 @@ impl<W: Wire> World<W> {
         }
     }
 
+    /// Tells a node something about states.
+    pub(crate) fn tell(&mut self, node: Rank, record: &Record<W>) {
+        self.head.clear();
+        record.encode_states(&mut self.head);
+        self.streams.push(node, &self.head, &[]);
+    }
+
     fn send_to_node(&mut self, node: Rank, addressed: GroupSet, wire: &W) {
         if node == self.me {
             let parcel = Parcel::Wire(self.acting, wire.clone());
@@ -273,7 +339,8 @@ impl<W: Wire, A: Application> Host<W> for Stage<'_, W, A> {
     }
 
     fn state(&mut self) -> Option<Vec<u8>> {
-        if !self.app.takes_states_of_others() {
+        // Joint states the node itself brings.
+        if !self.app.takes_states_of_others() || self.app.states_are_joint() {
             return None;
         }
         let mut out = Vec::new();
@@ -282,7 +349,9 @@ impl<W: Wire, A: Application> Host<W> for Stage<'_, W, A> {
     }
 
     fn install(&mut self, state: &[u8], _: Place) {
-        self.world.install(state);
+        if !self.app.states_are_joint() {
+            self.world.install(state);
+        }
     }
 
     fn real_clock(&mut self) -> Option<RealClock> {

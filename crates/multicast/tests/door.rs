@@ -8,8 +8,8 @@ use common::{PATIENCE, Town};
 use heard::Heard;
 use multicast::open::Seat;
 use multicast::{
-    ClockBy, Data, Door, FabricKind, GroupId, GroupSet, Options, Order, Outcome, Protocol, Refused,
-    Timestamp,
+    ClockBy, Data, Door, FabricKind, Failed, GroupId, GroupSet, Options, Order, Outcome, Protocol,
+    Refused, Timestamp,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -185,7 +185,7 @@ fn without_a_majority_the_outcome_is_unknown_and_said_in_time() {
     let door = open(&mut town, 1);
     let hasty = Options { patience: Duration::from_millis(50), ..Options::default() };
     let pending = door.multicast(groups(&[0]), *b"x", &hasty).unwrap();
-    assert_eq!(pending.wait(), Err(multicast::Failed::Unknown));
+    assert_eq!(pending.wait(), Err(Failed::Unknown));
     // Nothing that was said is lost: the others start now.
     let others = [open(&mut town, 2), open(&mut town, 3)];
     for door in [&door, &others[0], &others[1]] {
@@ -213,7 +213,7 @@ fn queues_are_bounded_and_say_so() {
             // The loop has taken more than its window: it must have refused some.
             let last = pending.pop().expect("there are many");
             match last.wait() {
-                Err(multicast::Failed::Refused(refused)) => break refused,
+                Err(Failed::Refused(refused)) => break refused,
                 other => panic!("{other:?}"),
             }
         }
@@ -239,7 +239,7 @@ fn a_slow_application_holds_its_senders_up_and_nothing_is_lost() {
         assert!(Instant::now() < until, "nobody is ever held up");
         match doors[0].multicast(dest, vec![7; 1024], &options()).unwrap().wait() {
             Ok(_) => taken += 1,
-            Err(multicast::Failed::Refused(refused)) => break refused,
+            Err(Failed::Refused(refused)) => break refused,
             Err(unknown) => panic!("{unknown}"),
         }
         while doors[0].next(Duration::ZERO).is_some() {}
@@ -294,4 +294,41 @@ fn a_data_directory_wants_an_application_that_keeps_states() {
     let refused = Door::open(&town.system, seat).expect_err("a door keeps no states");
     assert!(refused.to_string().contains("keeps no states"), "{refused}");
     assert!(!place.path().join("node").exists(), "nothing was made");
+}
+
+/// What a member that is away lacks is kept by the others, up to a bound; then they say why they
+/// take nothing more, until it is back.
+#[test]
+fn writes_are_refused_before_what_is_kept_for_who_is_away_fills_its_bound() {
+    let mut town = Town::new(FabricKind::Shm, 3, vec![vec![1, 2, 3]]);
+    town.system.limits.held_bytes = 1 << 20;
+    let first = open(&mut town, 1);
+    let second = open(&mut town, 2);
+    let (dest, payload) = (groups(&[0]), vec![7; 64 << 10]);
+    let mut n_taken = 0;
+    let say = |payload: Vec<u8>| match first.multicast(dest, payload, &options())?.wait() {
+        Err(Failed::Refused(refused)) => Err(refused),
+        said => {
+            assert!(said.is_ok(), "two of three live");
+            Ok(())
+        }
+    };
+    let refused = loop {
+        if let Err(refused) = say(payload.clone()) {
+            break refused;
+        }
+        n_taken += 1;
+        assert!(n_taken < 64, "four times the bound is kept for a node that is not there");
+    };
+    assert_eq!(refused, Refused::Kept { groups: dest });
+    assert!(refused.to_string().contains("start them again, or remove them"), "{refused}");
+    let third = open(&mut town, 3);
+    let until = Instant::now() + PATIENCE;
+    while say(b"again".to_vec()).is_err() {
+        assert!(Instant::now() < until, "nothing is forgotten though everybody is there");
+        let _taken = third.next(Duration::from_millis(20));
+    }
+    for door in [first, second, third] {
+        door.close().unwrap();
+    }
 }

@@ -31,7 +31,8 @@ use kv::partition::{
 };
 use kv::text;
 use multicast::{
-    Application, Cut, Delivery, Desk as Cast, GroupId, GroupSet, MessageId, Options, Snapshot,
+    Application, Cut, Delivery, Desk as Cast, GroupId, GroupSet, MessageId, Options, Refused,
+    Snapshot,
 };
 use proto::Role;
 use runtime::desk::PATIENCE;
@@ -107,10 +108,12 @@ pub(crate) struct PartitionedDoor {
     held: Held,
     /// State time: the largest stamp that a partition executed here.
     state_clock: StateClock,
-    /// It comes back from its disk.
+    /// Its replicas come back, from its disk or from another process.
     keeps_states: bool,
     /// Room for the bytes of a read.
     read: Vec<u8>,
+    /// Why nothing is sent, if that is for long.
+    refused: Option<Refused>,
     stop: Option<Stop>,
     /// The supervisor knows that this member serves.
     reported: bool,
@@ -153,8 +156,10 @@ impl PartitionedDoor {
             seats: seats(n, n_members),
             held: Held { order: partitions.order.name(), ..Held::default() },
             state_clock: StateClock::default(),
-            keeps_states: config.durability.is_on_disk(),
+            // Who may be answered by `reply` depends on what this very process has executed.
+            keeps_states: partitions.order != crate::config::Order::Reply,
             read: Vec::new(),
+            refused: None,
             stop: None,
             reported: false,
             publish_at: Instant::ZERO,
@@ -230,8 +235,11 @@ impl PartitionedDoor {
         while let Some(number) = self.snapshots.late(self.desk.now()) {
             self.give_snapshot_up(number, ReadAnswer::Unavailable);
         }
-        let PartitionedDoor { desk, sender, clients, .. } = self;
-        let refusal = format!("-{}\r\n", text::NOT_LEADER);
+        let PartitionedDoor { desk, sender, clients, refused, .. } = self;
+        let refusal = match refused {
+            Some(why) => format!("-TRYAGAIN {why}\r\n"),
+            None => format!("-{}\r\n", text::NOT_LEADER),
+        };
         let not_sent = ReadAnswer::Forwarded(refusal.as_bytes());
         sender.expire(desk.now(), |Waiting { asker, is_read }, fate| match (fate, is_read) {
             (_, true) => clients.answer_read(asker, ReadAnswer::Unavailable),
@@ -262,12 +270,17 @@ impl PartitionedDoor {
         let mut worked = false;
         // Deadlines are the sender's, and an own delivery is the outcome that counts.
         let options = Options::default();
+        let mut why = None;
         let stamp_ms = self.state_clock.stamp(unix_ms(), self.executor.state_ms(), boot_now());
         self.sender.send(stamp_ms, |to, batch| {
-            let taken = cast.multicast(GroupSet::from_bits(to.bits()), batch, &options).is_ok();
-            worked |= taken;
-            taken
+            match cast.multicast(GroupSet::from_bits(to.bits()), batch, &options) {
+                Ok(_) => worked = true,
+                Err(refused @ Refused::Kept { .. }) => why = Some(refused),
+                Err(_) => return false,
+            }
+            why.is_none()
         });
+        self.refused = why;
         worked
     }
 
@@ -295,7 +308,9 @@ impl PartitionedDoor {
     fn view(&self, cast: &Cast) -> View {
         let mut view = View::new(self.me, self.n_members);
         let leads = cast.members().iter().any(|member| member.is_primary);
-        let knows_leaders = cast.members().iter().all(|member| member.trusted.is_some());
+        let knows_leader =
+            |member: &multicast::MemberView| member.trusted.is_some() && member.is_seated;
+        let knows_leaders = cast.members().iter().all(knows_leader);
         view.role = match (leads, knows_leaders) {
             (true, _) => Role::Leader,
             (false, true) => Role::Follower,
@@ -322,7 +337,9 @@ impl PartitionedDoor {
         self.board.leave_partitions(self.held.partitions.clone());
         self.board.leave(&view, &Stats::new(), figures);
         self.desk.turn(cast.now(), view);
+        // Who was taken in anew serves when it has its seats, and the states of all partitions.
         let serves = matches!(view.role, Role::Leader | Role::Follower)
+            && cast.members().iter().all(|member| member.is_seated)
             && self.held.partitions.iter().all(|of| of.leader != 0);
         if serves && !self.reported {
             self.reported = true;
@@ -407,9 +424,22 @@ impl Application for PartitionedDoor {
         self.keeps_states
     }
 
-    // What is executed in several partitions at once would be half in them (`kv::partition`'s Q1).
-    fn takes_states_of_others(&self) -> bool {
-        false
+    // What is executed in several partitions at once would be half in them (`kv::partition`'s Q1,
+    // Q2).
+    fn states_are_joint(&self) -> bool {
+        self.keeps_states
+    }
+
+    fn forget(&mut self, _: &mut Cast) {
+        while let Some(number) = self.snapshots.late(Instant(u64::MAX)) {
+            self.give_snapshot_up(number, ReadAnswer::Forwarded(MISSED));
+        }
+        let PartitionedDoor { executor, sender, clients, .. } = self;
+        executor.begin_again();
+        sender.abandon(|Waiting { asker, is_read }| match is_read {
+            true => clients.answer_read(asker, ReadAnswer::Unavailable),
+            false => clients.answer(asker, Answer::Unknown),
+        });
     }
 
     fn state(&mut self, group: GroupId) -> Vec<u8> {
@@ -421,7 +451,7 @@ impl Application for PartitionedDoor {
     fn install(&mut self, group: GroupId, state: &[u8], _: &mut Cast) {
         if let Err(error) = self.executor.restore(group.index(), state) {
             // Going on would answer out of a state that never was.
-            panic!("partition {} cannot come back from its disk: {error}", group.index());
+            panic!("partition {} cannot come back: {error}", group.index());
         }
     }
 

@@ -1,8 +1,9 @@
 //! One replica of each partition, under atomic multicast.
 //!
 //! - I1 a process that was there before and has no disk has forgotten what its replicas promised:
-//!   it takes part no more. The others go on while a majority of them lives. With a disk it goes
-//!   on from there.
+//!   it asks for their seats as a new incarnation, and takes the states of all partitions from a
+//!   process that lives (docs/partitions.md). Where it cannot (fewer than three processes, or
+//!   `order = "reply"`) it takes part no more. With a disk it goes on from there.
 
 use super::{Signals, learner, life};
 use crate::channel::{ReplicaEnd, Sockets};
@@ -32,15 +33,17 @@ pub(super) fn run(
         Start::Bootstrap => Data::Begin(path),
         Start::Reattach | Start::Join => Data::Reopen(path),
     });
-    if config.start == Start::Reattach && data.is_none() {
-        // I1
+    // I1
+    let was_there = config.start != Start::Bootstrap && data.is_none();
+    if was_there && (config.members.len() < 3 || partitions.order == Order::Reply) {
         let why = "the replicas of its partitions were in the memory of a process that ended";
         return learner::run(why, config, client, &board, signals, channel);
     }
+    let start = if was_there { multicast::Start::Anew } else { multicast::Start::First };
     let door =
         PartitionedDoor::new(config, partitions, life.number, client, &board, signals, channel)?;
     let system = system(config, partitions)?;
-    let seat = Seat { listener, data, ..Seat::new(usize::from(config.member)) };
+    let seat = Seat { listener, data, start, ..Seat::new(usize::from(config.member)) };
     let stop = |door: &mut PartitionedDoor| door.stop().is_some();
     multicast::run(&system, seat, door, stop).map_err(Failure::new)?;
     Ok(ExitCode::SUCCESS)

@@ -258,7 +258,10 @@ impl<'a> Supervisor<'a> {
     /// Nobody waits any longer. A cluster that was there before serves without a minority, hung or
     /// dead.
     fn go_on_with_some(&mut self) -> Outcome<()> {
-        if !self.is_founded() || !self.can_serve(Quorum::Majority) {
+        // Partitions serve as soon as a majority of them is there: who comes back later takes its
+        // seats, or stays out, and the others are none the worse for it.
+        let may_serve = self.is_founded() || self.args.partitions.is_some();
+        if !may_serve || !self.can_serve(Quorum::Majority) {
             return Err(self.not_ready());
         }
         for member in self.here().filter(|member| member.state != State::Serving) {

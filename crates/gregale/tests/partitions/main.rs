@@ -1,5 +1,6 @@
 //! A keyspace in partitions, with real processes and real Redis clients.
 //!
+//! - [`away`]: members in memory that die and come back, or stay away for long.
 //! - [`commands`]: what works across partitions, and what is refused.
 //! - [`comeback`]: the same with disks, whose members come back.
 //! - [`hangs`]: members that hang hold up nobody, and nothing without end.
@@ -11,6 +12,7 @@
 //!
 //! `GREGALE_LINEARIZABILITY_SEED=N` chooses other faults and operations than the usual ones.
 
+mod away;
 mod client;
 mod comeback;
 mod commands;
@@ -34,7 +36,7 @@ use nemesis::Nemesis;
 use std::sync::atomic::Ordering;
 use support::{Cluster, wait_until};
 
-/// Enough that two may die, one after the other: a dead replica does not come back.
+/// Enough that two may die, one after the other, while none has come back.
 const NODES: u16 = 5;
 const PARTITIONS: usize = 4;
 const CLIENTS: u64 = 6;

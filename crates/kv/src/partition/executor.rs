@@ -76,6 +76,15 @@ impl Executor {
         }
     }
 
+    /// Forgets everything, so that another process's replicas can be installed: all of them, as
+    /// they were at one moment ([`Executor::restore`]).
+    pub fn begin_again(&mut self) {
+        let n = self.map.n;
+        self.parts = vec![Part::new(self.share); n];
+        (self.gate, self.counter) = (Gate::new(n), Gate::new(n));
+        self.messages.clear();
+    }
+
     /// How the keyspace is cut.
     pub fn map(&self) -> Map {
         self.map

@@ -1,4 +1,4 @@
-//! A partition's replica as bytes, for the disk below its process.
+//! A partition's replica as bytes, for the disk below its process, and for another process.
 //!
 //! ```text
 //! executed (8) | last place delivered, if any (1 + 24)
@@ -11,6 +11,9 @@
 //!   partitions waits again until it has come to each. Test `q1_a_process_comes_back`. The states
 //!   of different processes, or moments, do not fit together: what was executed in several
 //!   partitions at once would be half in them.
+//! - Q2 another process that installs them all, after [`Executor::begin_again`], and is delivered
+//!   what follows in each partition, becomes a replica of the one that said them, whatever it had
+//!   executed itself: nothing of that is left. Test `q2_a_process_takes_anothers_states`.
 
 use super::executor::{Executor, Message};
 use super::hash::Partitions;

@@ -209,6 +209,19 @@ impl<A> Sender<A> {
         ticket.asker
     }
 
+    /// The replicas here were replaced by another process's, which answers nobody here: ends all
+    /// that was sent, and tells who waited. It was executed, or will be, or never is.
+    pub fn abandon(&mut self, mut ended: impl FnMut(A)) {
+        let sent = self.tickets.iter().filter(|(_, ticket)| ticket.is_sent);
+        let sent: Vec<u64> = sent.map(|(sequence, _)| *sequence).collect();
+        self.lanes.values_mut().for_each(|lane| lane.batch.clear());
+        for sequence in sent {
+            if let Some(asker) = self.answered(Sequence(sequence)) {
+                ended(asker);
+            }
+        }
+    }
+
     /// Ends what has waited until `now`, and tells who waited (K3).
     pub fn expire(&mut self, now: Instant, mut ended: impl FnMut(A, Fate)) {
         while let Some((sequence, deadline)) = self.first_open() {

@@ -147,6 +147,7 @@ where
             commutes: false,
             part_bytes: 64 << 10,
             retain: usize::MAX,
+            retain_bytes: usize::MAX,
         };
         let pids: Vec<Pid> = layout.processes(layout.groups()).collect();
         let n = pids.len();

@@ -3,7 +3,7 @@
 use proto::amcast::wire::{Malformed, Reader};
 use std::ops::Range;
 
-/// The longest record: an epoch's whole log may be one.
+/// The longest record: another member's state may be one.
 const RECORD_BYTES_MAX: u64 = 256 << 20;
 
 /// Bytes received and not dealt with.

@@ -183,6 +183,8 @@ pub struct Config {
     /// How many delivered messages a process keeps for members that have not delivered them, where
     /// states can be handed over instead ([`Host::keeps_states`]).
     pub retain: usize,
+    /// How many bytes of them.
+    pub retain_bytes: usize,
 }
 
 /// Two options that do not go together.
@@ -356,6 +358,49 @@ pub trait Multicast: Sized + 'static {
     /// others have forgotten. One that joins does not until it has its seat and a state.
     fn takes_part(&self) -> bool {
         true
+    }
+
+    /// Whether others have forgotten what this process has not delivered: it needs a state.
+    fn is_behind(&self) -> bool {
+        false
+    }
+
+    /// Whether it knows where its group stands: it is in an epoch, that may not have begun yet.
+    fn is_in_an_epoch(&self) -> bool {
+        true
+    }
+
+    /// Everything up to here was delivered here.
+    fn delivered_upto(&self) -> Place {
+        Place::default()
+    }
+
+    /// How many bytes of delivered messages this process keeps for members that lack them.
+    fn n_kept_bytes(&self) -> usize {
+        0
+    }
+
+    /// Neither proposes nor delivers from now on, or does so again: its host brings it a state,
+    /// and nothing may be delivered before that.
+    fn rest(&mut self, _rests: bool) {}
+
+    /// Appends what another member needs besides the application's state, to stand where this one
+    /// stands: for hosts that bring states themselves (they keep states, and [`Host::state`] gives
+    /// none).
+    fn give_state(&self, _out: &mut Vec<u8>) {}
+
+    /// Takes what another member gave, unless it is no further than this one; the host has its
+    /// application's state.
+    ///
+    /// # Errors
+    /// [`Malformed`](wire::Malformed): nobody gave that. Nothing happens.
+    fn take_state<H: Host<Self::Wire>>(
+        &mut self,
+        _given: &[u8],
+        _now: Instant,
+        _host: &mut H,
+    ) -> Result<(), wire::Malformed> {
+        Err(wire::Malformed)
     }
 
     /// Whether this process was told that it is no member any more: it has stopped for good.

@@ -105,6 +105,7 @@ pub(super) fn run<W: Wire + Debug + PartialEq>(
         // Of its own: a seed's other draws stay what they were.
         part_bytes: [1, 256, 64 << 10][Rng::new(seed ^ 0xba27).below(3) as usize],
         retain: [0, 2, 8, 1000][Rng::new(!seed).below(4) as usize],
+        retain_bytes: usize::MAX,
     };
     let weather = Weather::Windy {
         least: rng.range(1, MS / 2),

@@ -48,6 +48,7 @@ where
             commutes: false,
             part_bytes: 64 << 10,
             retain: RETAIN,
+            retain_bytes: usize::MAX,
         };
         let protocol = Protocol::of::<M>();
         let weather = Weather::Exact(UNIT);

@@ -114,6 +114,7 @@ fn build<W: Wire + Debug + PartialEq>(
         commutes: bench.commutes,
         part_bytes: 64 << 10,
         retain: 1000,
+        retain_bytes: usize::MAX,
     };
     let mut world =
         World::new(protocol, &config, N_SENDERS as usize, Weather::Exact(UNIT), rng.fork());

@@ -171,6 +171,7 @@ impl<W: Wire + Debug + PartialEq> Clients<W> {
             commutes: setting.commutes,
             part_bytes: 64 << 10,
             retain: 1000,
+            retain_bytes: usize::MAX,
         };
         let n = GROUPS * MEMBERS;
         let mut world = World::new(protocol, &config, n, Weather::Exact(0), rng.fork());

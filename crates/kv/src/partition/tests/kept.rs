@@ -82,6 +82,45 @@ fn q1_a_process_comes_back() {
     assert!(n_waiting > 50, "nothing waited for another partition when it was saved");
 }
 
+/// All states of one process at one moment replace whatever another one had.
+#[test]
+fn q2_a_process_takes_anothers_states() {
+    let mut n_waiting = 0;
+    for seed in 0..60 {
+        let mut rng = Rng::new(seed);
+        let n = rng.range(2, 5) as usize;
+        let order = if rng.chance(1, 2) { Order::Linearizable } else { Order::Signals };
+        let parcels = messages(n, &mut rng);
+        let mut giver = Process::new(0, n, order, 0);
+        queue(&mut giver, &parcels, &vec![0; n]);
+        // The taker has delivered less, in every partition, and waits for other commands.
+        let mut taker = Process::new(2, n, order, 0);
+        queue(&mut taker, &parcels, &vec![0; n]);
+        for partition in 0..n {
+            let n_given = rng.below(giver.inbox[partition].len() as u64 + 1);
+            let n_taken = rng.below(n_given + 1);
+            (0..n_given).for_each(|_| giver.deliver(partition));
+            (0..n_taken).for_each(|_| taker.deliver(partition));
+        }
+        n_waiting += taker.executor.waiting();
+        taker.executor.begin_again();
+        for partition in 0..n {
+            let mut saved = Vec::new();
+            giver.executor.save(partition, &mut saved);
+            taker.executor.restore(partition, &saved).unwrap();
+            taker.inbox[partition] = giver.inbox[partition].clone();
+        }
+        giver.deliver_all();
+        taker.deliver_all();
+        assert_eq!((giver.executor.waiting(), taker.executor.waiting()), (0, 0), "seed {seed}");
+        for partition in 0..n {
+            let digests = [&giver, &taker].map(|process| process.executor.digest(partition));
+            assert_eq!(digests[0], digests[1], "Q2: seed {seed}, partition {partition}");
+        }
+    }
+    assert!(n_waiting > 50, "the takers waited for nothing");
+}
+
 #[test]
 fn what_is_cut_off_is_refused() {
     let mut alone = Alone::new(2, Order::Linearizable, 0);

@@ -70,6 +70,7 @@ fn config() -> Config {
         commutes: false,
         part_bytes: 64 << 10,
         retain: 100,
+        retain_bytes: usize::MAX,
     }
 }
 

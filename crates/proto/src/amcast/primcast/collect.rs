@@ -32,14 +32,22 @@ use alloc::vec::Vec;
 use base::{Instant, Rank};
 use core::mem;
 
+/// A message that was delivered: where, its name, and the bytes of its payload.
+type Kept = (Place, MessageId, usize);
+
+/// How many messages may be kept for members that lack them, and how many bytes.
+type Most = (usize, usize);
+
 /// What is kept of what was delivered, and how far everybody is known to have delivered.
 #[derive(Clone, Debug)]
 pub(super) struct Retained {
     /// By destinations, so that a silent group holds up only what it has a part in.
-    queues: BTreeMap<GroupSet, VecDeque<(Place, MessageId)>>,
+    queues: BTreeMap<GroupSet, VecDeque<Kept>>,
     n_kept: usize,
+    /// How many bytes their payloads have.
+    n_bytes: usize,
     /// Looking again is worth it from here on.
-    look_from: usize,
+    look_from: Most,
     /// Of each member of each group.
     marks: Vec<Vec<Place>>,
 }
@@ -50,7 +58,8 @@ impl Retained {
         Retained {
             queues: BTreeMap::new(),
             n_kept: 0,
-            look_from: 1,
+            n_bytes: 0,
+            look_from: (1, 1),
             marks: marks
                 .map(|group| alloc::vec![Place::default(); layout.members(group)])
                 .collect(),
@@ -66,12 +75,24 @@ impl Retained {
     }
 
     /// It was delivered here, at `place` or before.
-    pub(super) fn keep(&mut self, dest: GroupSet, place: Place, id: MessageId) {
-        let queue = self.queues.entry(dest).or_default();
+    pub(super) fn keep(&mut self, message: &Message, at: Timestamp) {
+        let (place, id, n_bytes) = ((at, message.id), message.id, message.payload.len());
+        let queue = self.queues.entry(message.dest).or_default();
         // At the end, unless messages commute.
-        let at = queue.partition_point(|(before, _)| *before < place);
-        queue.insert(at, (place, id));
+        let at = queue.partition_point(|(before, ..)| *before < place);
+        queue.insert(at, (place, id, n_bytes));
         self.n_kept += 1;
+        self.n_bytes += n_bytes;
+    }
+
+    /// How many bytes are kept.
+    pub(super) const fn n_bytes(&self) -> usize {
+        self.n_bytes
+    }
+
+    /// Whether so much has come since the last look that another is worth it.
+    const fn is_worth_a_look(&self) -> bool {
+        self.n_kept >= self.look_from.0 || self.n_bytes >= self.look_from.1
     }
 
     /// P18: who said so is gone.
@@ -112,31 +133,34 @@ impl Retained {
     fn give_up<V: Variant>(
         &mut self,
         clocks: &[Clocks],
-        (mark, most): (Place, usize),
+        (mark, most): (Place, Most),
         n_enough: fn(usize) -> usize,
         mut forget: impl FnMut(Place, MessageId),
     ) {
         let mut queues = mem::take(&mut self.queues);
         for (dest, queue) in &mut queues {
             let everybody = self.mark::<V>(*dest, clocks, |members| members).min(mark);
-            while let Some((place, id)) = queue.pop_front_if(|(place, _)| *place <= everybody) {
-                forget(place, id);
+            while let Some(kept) = queue.pop_front_if(|(place, ..)| *place <= everybody) {
                 self.n_kept -= 1;
+                self.n_bytes -= kept.2;
+                forget(kept.0, kept.1);
             }
         }
         for (dest, queue) in &mut queues {
             let majority = self.mark::<V>(*dest, clocks, n_enough).min(mark);
-            while self.n_kept > most {
-                let Some((place, id)) = queue.pop_front_if(|(place, _)| *place <= majority) else {
+            while self.n_kept > most.0 || self.n_bytes > most.1 {
+                let Some(kept) = queue.pop_front_if(|(place, ..)| *place <= majority) else {
                     break;
                 };
-                forget(place, id);
                 self.n_kept -= 1;
+                self.n_bytes -= kept.2;
+                forget(kept.0, kept.1);
             }
         }
         queues.retain(|_, queue| !queue.is_empty());
         self.queues = queues;
-        self.look_from = self.n_kept + 1 + self.n_kept.min(most) / 4;
+        let next = |n: usize, most: usize| n + 1 + n.min(most) / 4;
+        self.look_from = (next(self.n_kept, most.0), next(self.n_bytes, most.1));
     }
 }
 
@@ -171,15 +195,18 @@ impl<V: Variant> Machine<V> {
 
     /// P6, now and then.
     pub(super) fn collect<H: Host<PrimcastWire>>(&mut self, is_due: bool, host: &H) {
-        if !is_due && self.retained.n_kept < self.retained.look_from {
+        if !is_due && !self.retained.is_worth_a_look() {
             return;
         }
         self.retained.hear(self.me, self.last);
-        let most = if host.keeps_states() { self.config.retain } else { usize::MAX };
+        let most = match host.keeps_states() {
+            true => (self.config.retain, self.config.retain_bytes),
+            false => (usize::MAX, usize::MAX),
+        };
         let (records, floor) = (&mut self.records, &mut self.floor);
         let n_before = records.len();
         let n_enough = if V::FORGET_EARLY { |_| 1 } else { base::majority };
-        let most = if V::FORGET_EARLY { 0 } else { most };
+        let most = if V::FORGET_EARLY { (0, 0) } else { most };
         let bounds = (self.last, most);
         self.retained.give_up::<V>(&self.clocks, bounds, n_enough, |place, id| {
             records.remove(id);
@@ -259,22 +286,38 @@ impl<V: Variant> Machine<V> {
         if self.last <= last || is_fresh {
             return;
         }
-        let Some(app) = host.state() else { return };
+        let Some(app) = host.state() else {
+            if host.keeps_states() && last < self.floor {
+                // Its host brings it a state, as soon as it knows that it needs one.
+                host.send(To::One(from), &PrimcastWire::Forgotten(self.floor));
+            }
+            return;
+        };
         self.state_sent_at[from.rank.index()] = Some(now);
-        let state = Handover {
+        let state = self.handover(app);
+        host.send(To::One(from), &PrimcastWire::State(state));
+    }
+
+    /// What another member needs to stand where this one stands.
+    pub(super) fn handover(&self, app: Vec<u8>) -> Handover {
+        Handover {
             through: self.last,
             floor: self.floor,
             audience: self.audience,
             seen: self.seen.clone(),
             kept: self.kept(),
             app,
-        };
-        host.send(To::One(from), &PrimcastWire::State(state));
+        }
+    }
+
+    /// A member has forgotten what was delivered up to here.
+    pub(super) fn on_forgotten(&mut self, floor: Place) {
+        self.floor = floor.max(self.floor);
     }
 
     /// What was delivered and is kept for others, with the final timestamps.
     pub(super) fn kept(&self) -> Vec<(Timestamp, Arc<Message>)> {
-        let kept = self.retained.queues.values().flatten().map(|((at, _), id)| {
+        let kept = self.retained.queues.values().flatten().map(|((at, _), id, _)| {
             let record = self.records.get(*id).expect("it is kept");
             (*at, record.body.clone().expect("what was delivered was here"))
         });
@@ -328,10 +371,10 @@ impl<V: Variant> Machine<V> {
             let record = self.record(message.id, message.dest, now);
             record.body.get_or_insert_with(|| message.clone());
             (record.is_delivered, record.final_at) = (true, Some(at));
-            self.retained.keep(message.dest, (at, message.id), message.id);
+            self.retained.keep(&message, at);
         }
         let is_kept: BTreeSet<MessageId> =
-            self.retained.queues.values().flatten().map(|(_, id)| *id).collect();
+            self.retained.queues.values().flatten().map(|(_, id, _)| *id).collect();
         let is_gone =
             |id: &MessageId, record: &Record| record.is_delivered && !is_kept.contains(id);
         for id in self.records.names(is_gone) {
@@ -353,6 +396,7 @@ impl<V: Variant> Machine<V> {
 
     /// Whether this process may propose and deliver at all.
     pub(super) fn takes_part(&self) -> bool {
-        matches!(self.phase, Phase::Primary | Phase::Follower) && !self.is_behind()
+        let is_in = matches!(self.phase, Phase::Primary | Phase::Follower);
+        is_in && !self.is_behind() && !self.rests
     }
 }

@@ -142,7 +142,7 @@ impl<V: Variant> Machine<V> {
         let message = record.body.clone().expect("only what is here is delivered");
         assert!(!self.seen.contains(id), "P8: {id:?} is delivered twice");
         self.seen.insert(id);
-        self.retained.keep(message.dest, (at, id), id);
+        self.retained.keep(&message, at);
         self.note_delivered(at, id);
         if self.config.commutes {
             self.ahead.insert((at, id), message.dest);

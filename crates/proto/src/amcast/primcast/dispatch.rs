@@ -87,6 +87,7 @@ impl<V: Variant> Machine<V> {
             PrimcastWire::Final { id, at } => self.on_final(from, *id, *at),
             PrimcastWire::Stand(upto) if is_own => self.on_stand(*upto, now, host),
             PrimcastWire::Fetch(last) if is_own => self.on_fetch(from, *last, now, host),
+            PrimcastWire::Forgotten(floor) if is_own => self.on_forgotten(*floor),
             PrimcastWire::State(state) if is_own => self.on_state(state, now, host),
             PrimcastWire::Join { incarnation, promised } if is_own => {
                 self.on_join(from, *incarnation, *promised, now, host);
@@ -101,6 +102,7 @@ impl<V: Variant> Machine<V> {
             | PrimcastWire::Stand(_)
             | PrimcastWire::Fetch(_)
             | PrimcastWire::State(_)
+            | PrimcastWire::Forgotten(_)
             | PrimcastWire::Join { .. }
             | PrimcastWire::Parted(_) => {}
         }
@@ -130,6 +132,7 @@ pub(super) fn about(wire: &PrimcastWire) -> impl Iterator<Item = About> {
         | PrimcastWire::Stand(_)
         | PrimcastWire::Fetch(_)
         | PrimcastWire::State(_)
+        | PrimcastWire::Forgotten(_)
         | PrimcastWire::Join { .. }
         | PrimcastWire::Parted(_) => (&[], Some(About::Group)),
     };

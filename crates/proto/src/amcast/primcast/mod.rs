@@ -77,7 +77,7 @@ pub use wire::{Beginning, Handover, Held, Logged, Part, PrimcastWire, Report, To
 
 use super::linear::{Horizon, Listed, Rule};
 use super::variant::{Sound, Variant};
-use super::wire::{Malformed, is_addressable};
+use super::wire::{Malformed, Reader, Wire, is_addressable};
 use super::{
     About, Config, FOUNDER, GroupSet, Host, Members, Message, MessageId, Multicast, NoChange,
     NoCut, Pid, Place, Seen, Timestamp,
@@ -209,6 +209,8 @@ pub struct Machine<V: Variant = Sound> {
     join_at: Option<Instant>,
     /// It is no member any more.
     parted: bool,
+    /// Its host brings it a state.
+    rests: bool,
 }
 
 impl<V: Variant> Machine<V> {
@@ -406,6 +408,7 @@ impl<V: Variant> Multicast for Machine<V> {
             held_from: None,
             join_at: None,
             parted: false,
+            rests: false,
         }
     }
 
@@ -529,6 +532,45 @@ impl<V: Variant> Multicast for Machine<V> {
 
     fn takes_part(&self) -> bool {
         Machine::takes_part(self)
+    }
+
+    fn is_behind(&self) -> bool {
+        Machine::is_behind(self)
+    }
+
+    fn is_in_an_epoch(&self) -> bool {
+        !self.is_outside()
+    }
+
+    fn delivered_upto(&self) -> Place {
+        self.last
+    }
+
+    fn n_kept_bytes(&self) -> usize {
+        self.retained.n_bytes()
+    }
+
+    fn rest(&mut self, rests: bool) {
+        self.rests = rests;
+    }
+
+    fn give_state(&self, out: &mut Vec<u8>) {
+        self.handover(Vec::new()).encode(out);
+    }
+
+    fn take_state<H: Host<PrimcastWire>>(
+        &mut self,
+        given: &[u8],
+        now: Instant,
+        host: &mut H,
+    ) -> Result<(), Malformed> {
+        let mut from = Reader::new(given);
+        let state = Handover::decode(&mut from)?;
+        if !from.is_at_end() {
+            return Err(Malformed);
+        }
+        self.on_state(&state, now, host);
+        Ok(())
     }
 
     fn has_parted(&self) -> bool {

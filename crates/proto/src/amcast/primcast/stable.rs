@@ -360,7 +360,7 @@ impl<V: Variant> Machine<V> {
             let mut record = Record::new(message.dest, now);
             record.body = Some(message.clone());
             (record.is_delivered, record.final_at) = (true, Some(at));
-            machine.retained.keep(message.dest, (at, message.id), message.id);
+            machine.retained.keep(&message, at);
             machine.records.insert(message.id, record);
         }
         machine.install(head.length, log.iter().map(|logged| (logged, None)), now);

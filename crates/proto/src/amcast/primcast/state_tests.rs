@@ -53,6 +53,7 @@ fn config(groups: &[usize], rule: Rule) -> Config {
         commutes: false,
         part_bytes: 64 << 10,
         retain: 100,
+        retain_bytes: usize::MAX,
     }
 }
 

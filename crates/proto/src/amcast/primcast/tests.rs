@@ -73,6 +73,7 @@ fn what_travels_comes_back() {
         PrimcastWire::Final { id, at: Timestamp(9) },
         PrimcastWire::Stand(Ballot(9)),
         PrimcastWire::Fetch((Timestamp(9), id)),
+        PrimcastWire::Forgotten((Timestamp(9), id)),
         PrimcastWire::State(Handover {
             through: (Timestamp(9), id),
             floor: (Timestamp(3), id),
@@ -121,6 +122,7 @@ fn config() -> Config {
         commutes: false,
         part_bytes: 64 << 10,
         retain: 100,
+        retain_bytes: usize::MAX,
     }
 }
 

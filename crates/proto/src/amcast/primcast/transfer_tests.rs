@@ -53,6 +53,7 @@ impl Group {
             commutes: false,
             part_bytes: PART_BYTES,
             retain: 100,
+            retain_bytes: usize::MAX,
         };
         Group {
             machines: (0..3).map(|rank| Machine::new(&config, pid(rank))).collect(),

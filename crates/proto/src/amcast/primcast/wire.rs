@@ -222,6 +222,8 @@ pub enum PrimcastWire {
     Fetch(Place),
     /// What a member needs that has fallen behind.
     State(Handover),
+    /// The sender, whose host brings states itself, has forgotten what was delivered up to here.
+    Forgotten(Place),
     /// The sender is of this incarnation, has promised so much, and wants the seat that it sits on.
     Join {
         /// Its incarnation.
@@ -470,6 +472,10 @@ impl Wire for PrimcastWire {
                 out.push(11);
                 state.encode(out);
             }
+            PrimcastWire::Forgotten(floor) => {
+                out.push(20);
+                place(*floor, out);
+            }
             PrimcastWire::Join { incarnation, promised } => {
                 out.push(17);
                 number(incarnation.0, out);
@@ -531,6 +537,7 @@ impl Wire for PrimcastWire {
                 PrimcastWire::Final { id: MessageId::decode(from)?, at: Timestamp::decode(from)? }
             }
             16 => PrimcastWire::Stand(Ballot::decode(from)?),
+            20 => PrimcastWire::Forgotten(read_place(from)?),
             17 => PrimcastWire::Join {
                 incarnation: Incarnation(from.number()?),
                 promised: Ballot::decode(from)?,
