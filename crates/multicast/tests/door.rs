@@ -184,7 +184,7 @@ fn without_a_majority_the_outcome_is_unknown_and_said_in_time() {
     let door = open(&mut town, 1);
     let hasty = Options { patience: Duration::from_millis(50), ..Options::default() };
     let pending = door.multicast(groups(&[0]), *b"x", &hasty).unwrap();
-    assert_eq!(pending.wait(), Err(multicast::Failed::Unknown));
+    assert_eq!(pending.wait(), Err(Failed::Unknown));
     // Nothing that was said is lost: the others start now.
     let others = [open(&mut town, 2), open(&mut town, 3)];
     for door in [&door, &others[0], &others[1]] {
