@@ -62,7 +62,8 @@ pub trait Application {
     }
 
     /// Whether another member's state of one group fits here beside the other groups' own; if not,
-    /// its disk alone brings a node back, and what it lacks is kept for it, without bound.
+    /// its disk alone brings a node back, and what it lacks is kept for it, until
+    /// `limits.held_bytes` are and messages are refused.
     fn takes_states_of_others(&self) -> bool {
         self.keeps_states()
     }

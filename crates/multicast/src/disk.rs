@@ -203,6 +203,7 @@ impl Journal {
                 self.entry.extend_from_slice(&[CHANGES, u8::from(at + 1 == n_pieces)]);
                 self.entry.extend_from_slice(piece);
                 self.append()?;
+                self.make_room()?;
             }
             self.turn = turn;
             // K1: of all groups, and with whatever else waits by the time the disk is free.
@@ -296,10 +297,24 @@ impl Journal {
         Ok(released)
     }
 
+    /// A turn may change more than may wait for the disk at once: a log that is replaced is written
+    /// whole. Then the node waits (K4). What was released meanwhile is released with that turn.
+    fn make_room(&mut self) -> io::Result<()> {
+        if self.log.n_unsynced() <= BEHIND_BYTES {
+            return Ok(());
+        }
+        self.last_flush = Some(self.log.sync());
+        self.wait_until(|journal| journal.log.n_unsynced() <= BEHIND_BYTES)
+    }
+
     /// Waits until everything so far is synced: before a life begins, and nobody knows of it.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
+        self.wait_until(|journal| journal.log.n_unsynced() == 0 && journal.whole.is_none())
+    }
+
+    fn wait_until(&mut self, is_done: impl Fn(&Journal) -> bool) -> io::Result<()> {
         let began = std::time::Instant::now();
-        while self.log.n_unsynced() > 0 || self.whole.is_some() {
+        while !is_done(self) {
             let now = Instant(began.elapsed().as_nanos() as u64);
             self.pump(now)?;
             if began.elapsed() > BEGIN_PATIENCE {

@@ -8,7 +8,7 @@
 //! node that lacks something                       node that lacks nothing
 //! rests in all groups; ASK where each stands  ->  stands as far in each: says all states at once
 //! NEXT, piece by piece                        <-  PIECE (empty: not now; another is asked)
-//! installs all; goes on
+//! installs all; continues
 //! ```
 //! - N9 States are installed all together, on members that stand where they stood when it was
 //!   asked, and that the giver had passed or reached in every group. Nothing is undone by that
@@ -16,15 +16,15 @@
 //!   giver at one moment, and what follows is delivered in the order of each group. By
 //!   `Node::give_states`, which compares, and by resting ([`Multicast::rest`]), in which a member
 //!   delivers nothing.
-//! - N10 Who rests leads no group (Ω is told), and gives no states: it may be half behind.
+//! - N10 A node that rests leads no group (Ω is told), and gives no states: it may be half behind.
 //! - N11 A giver keeps the bytes of one request a node, until they are taken or it asks again or is
 //!   gone. Pieces travel one at a time, so that no stream's bound is met.
-//! - N12 With a disk everything is written and synced before the node goes on: a later life has
+//! - N12 With a disk everything is written and synced before the node continues: a later life has
 //!   all states of that moment, or none. By `Node::install_states`.
 //!
-//! Who asks for long: as many nodes as are behind in a group each wait for one that is behind in
-//! none. Floors rise to what a majority has delivered, so it takes a majority of nodes of which
-//! each has missed more than is retained of another group, at the same time, to have none.
+//! Limit: a node that is behind in no group has to be there. Floors rise to what a majority has
+//! delivered, so there is none only if a majority of nodes has each missed more than is retained,
+//! each of another group, at the same time.
 
 use super::Node;
 use crate::application::{Application, Delivery};

@@ -99,8 +99,12 @@ fn q2_a_process_takes_anothers_states() {
         for partition in 0..n {
             let n_given = rng.below(giver.inbox[partition].len() as u64 + 1);
             let n_taken = rng.below(n_given + 1);
-            (0..n_given).for_each(|_| giver.deliver(partition));
-            (0..n_taken).for_each(|_| taker.deliver(partition));
+            for _ in 0..n_given {
+                giver.deliver(partition);
+            }
+            for _ in 0..n_taken {
+                taker.deliver(partition);
+            }
         }
         n_waiting += taker.executor.waiting();
         taker.executor.begin_again();

@@ -284,7 +284,7 @@ impl<V: Variant> Machine<V> {
             // By name: the primary that proposed it may have died before it told everybody.
             let is_untold = record.named != Some(tuple.0) && !record.is_delivered;
             let (dest, is_delivered) = (record.dest, record.is_delivered);
-            // Whoever has delivered it tells where (FINAL): nobody needs this process's word.
+            // A process that delivered it tells where (FINAL): this one's word is not needed.
             let is_final = record.final_at.is_some() && !is_delivered;
             if !is_final && (record.acked != Some(tuple.0) || is_untold) {
                 self.acknowledge(id, host);

@@ -361,6 +361,7 @@ impl<V: Variant> Machine<V> {
             record.body = Some(message.clone());
             (record.is_delivered, record.final_at) = (true, Some(at));
             machine.retained.keep(&message, at);
+            machine.owed = machine.owed.union(message.dest);
             machine.records.insert(message.id, record);
         }
         machine.install(head.length, log.iter().map(|logged| (logged, None)), now);
@@ -370,7 +371,8 @@ impl<V: Variant> Machine<V> {
         }
         let (promised, clock) = (machine.promised, machine.clock);
         machine.hear(me, promised, clock, false, &[]);
-        machine.owed = head.audience;
+        // Groups that share what is kept wait for word of it, told anything before or not.
+        machine.owed = machine.owed.union(head.audience);
         machine.tell_later(now);
         machine.returned_to = Some(GroupSet::EMPTY);
         machine

@@ -87,7 +87,8 @@ fn state(n: u64, floor: u64) -> PrimcastWire {
 }
 
 /// A follower without any message takes a state of messages 1 to 3 out of which 2 and 3 are
-/// remembered; the next epoch begins with a log of 2, 3 and 4, and the one after asks for a promise.
+/// remembered; the next epoch begins with a log of 2, 3 and 4, and the one after asks for a
+/// promise.
 fn promise_after_a_state<V: Variant>(giver: usize) -> (u64, Vec<MessageId>) {
     let mut machine = Machine::<V>::new(&config(&[3], Rule::Plain), pid(0, 2));
     let (mut sent, now) = (Sent::default(), Instant(1));

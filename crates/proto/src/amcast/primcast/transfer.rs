@@ -20,6 +20,8 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use base::{Ballot, Rank};
 
+/// After how many looks without a part, a patience apart, its sender counts as silent.
+const IDLE_MAX: u32 = 3;
 /// What a tuple costs beside its payload, at most.
 const TUPLE_BYTES: usize = 64;
 
@@ -39,8 +41,10 @@ pub(super) struct Gathered {
     pub(super) is_whole: bool,
     /// Where the next part was asked for.
     asked: Option<Timestamp>,
-    /// The same when it was last looked at whether anything comes.
-    seen: Option<Timestamp>,
+    /// How many tuples there were when it was last looked at whether anything comes.
+    n_seen: usize,
+    /// How many looks ago anything came.
+    n_idle: u32,
 }
 
 impl Gathered {
@@ -76,14 +80,16 @@ impl Gathered {
         next
     }
 
-    /// Whether nothing has come since the last look; then the next part is asked for once more.
-    fn is_stalled(&mut self) -> bool {
-        let is_stalled = self.asked.is_some() && self.seen == self.asked;
-        self.seen = self.asked;
-        if is_stalled {
+    /// Looks whether anything has come since the last look; if not, the next part is asked for once
+    /// more. Whether it has been long.
+    fn is_silent(&mut self) -> bool {
+        let is_idle = self.n_seen == self.log.len() && !self.is_whole;
+        self.n_seen = self.log.len();
+        self.n_idle = if is_idle { self.n_idle + 1 } else { 0 };
+        if is_idle {
             self.asked = None;
         }
-        is_stalled
+        self.n_idle >= IDLE_MAX
     }
 }
 
@@ -318,27 +324,33 @@ impl<V: Variant> Machine<V> {
     }
 
     fn ask_for_state<H: Host<PrimcastWire>>(&mut self, host: &mut H) {
-        let Some((epoch, log)) = &mut self.transfer.incoming else { return };
+        let promised = self.promised;
+        let incoming = self.transfer.incoming.as_mut();
+        let Some((epoch, log)) = incoming.filter(|(of, _)| *of >= promised) else { return };
         if let (Some(after), Some(rank)) = (log.next(), epoch.proposer()) {
             let to = Pid { group: self.me.group, rank };
             host.send(To::One(to), &PrimcastWire::More { epoch: *epoch, after });
         }
     }
 
-    /// What was asked for may be lost with a process that came back: it is asked for again. Whoever
-    /// stays silent is waited for no more (another quorum may do). True if the state of the epoch
-    /// that is promised is on its way.
+    /// What was asked for may be lost with a process that came back: it is asked for again. A
+    /// process that stays silent is waited for no more (another quorum may do). True if the state
+    /// of the epoch that is promised is on its way.
     pub(super) fn mend_transfer<H: Host<PrimcastWire>>(&mut self, host: &mut H) -> bool {
-        if let Some((epoch, log)) = &mut self.transfer.incoming {
-            let is_awaited = *epoch == self.promised;
-            if is_awaited && !log.is_stalled() {
+        // Of an epoch before: what came of it counts for the one that is promised.
+        let is_led = self.trusted.is_some() && self.trusted == self.promised.proposer();
+        let is_silent = self.transfer.incoming.as_mut().map(|(_, log)| log.is_silent());
+        if let Some(is_silent) = is_silent {
+            self.ask_for_state(host);
+            if is_led && !is_silent {
                 return true;
             }
-            self.ask_for_state(host);
         }
         let Transfer { promises, silent, .. } = &mut self.transfer;
-        let is_stalled =
-            |(rank, promise): (&Rank, &mut Promise)| promise.log.is_stalled().then_some(*rank);
+        let is_stalled = |(rank, promise): (&Rank, &mut Promise)| {
+            let is_asked = promise.log.asked.is_some();
+            (is_asked && promise.log.is_silent()).then_some(*rank)
+        };
         let stalled: Vec<Rank> = promises.iter_mut().filter_map(is_stalled).collect();
         for rank in stalled {
             silent.extend(promises.remove(&rank).map(|promise| (rank, promise)));
