@@ -10,8 +10,9 @@
 //! - D3 What was asked shows at once ([`Disk::end`], [`Disk::read`], [`Disk::meta`]), synced or
 //!   not.
 //! - D4 A machine appends no entry whose payload is longer than [`Disk::room`] at that moment; an
-//!   empty one, of which each term has one, always fits. So what waits for a disk is bounded by what the
-//!   disk has synced, however long it stands still. The host asserts it in [`Disk::append`].
+//!   empty one, of which each term has one, always fits. So what waits for a disk is bounded by
+//!   what the disk has synced, however long it stands still. The host asserts it in
+//!   [`Disk::append`].
 //! - D5 Between its start and its end a disk gives what it holds ([`Disk::read`]), unless it has
 //!   failed: then the process ends before anything that follows from it leaves.
 

@@ -111,7 +111,8 @@ pub struct RequestId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request<'a> {
     /// Execute this command ([`entry::command`](crate::entry::command)) through the log, after
-    /// those asked for before. It may be a read that has to see them. Answer with [`Connection::executed`] or [`Connection::fail`].
+    /// those asked for before. It may be a read that has to see them. Answer with
+    /// [`Connection::executed`] or [`Connection::fail`].
     Write {
         /// The name to answer by.
         id: RequestId,

@@ -56,7 +56,8 @@ proptest! {
             String::from_utf8_lossy(&expected)
         );
         prop_assert!(!connection.is_busy());
-        // (Which reads went through the log, and so what was executed for whom, is a matter of pace.)
+        // (Which reads went through the log, and so what was executed for whom, is a matter of
+        // pace.)
         let keys = b"MGET k0 k1 k2\r\n";
         let (mut one, mut other) = (late.connect(), at_once.connect());
         prop_assert_eq!(late.feed(&mut one, keys), at_once.feed(&mut other, keys));
