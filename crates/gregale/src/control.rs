@@ -82,6 +82,10 @@ pub(crate) struct ServiceFigures {
     /// Since the start.
     pub(crate) clients_accepted: u64,
     pub(crate) clients_refused: u64,
+    /// Closed for what they did not read.
+    pub(crate) clients_over_limit: u64,
+    /// Reads that wait until their client has read.
+    pub(crate) reads_put_off: u64,
     pub(crate) commands: u64,
     pub(crate) keys: u64,
     pub(crate) memory_bytes: u64,
@@ -310,6 +314,12 @@ impl Board {
         put("clients", "gauge", "Connected clients.", service.clients as f64);
         let refused = service.clients_refused as f64;
         put("clients_refused_total", "counter", "Clients over the limit.", refused);
+        let closed = service.clients_over_limit as f64;
+        let help = "Clients closed for the replies that they did not read.";
+        put("clients_over_output_limit_total", "counter", help, closed);
+        let put_off = service.reads_put_off as f64;
+        let help = "Times that a read waited until its client had read.";
+        put("reads_put_off_total", "counter", help, put_off);
         put("commands_total", "counter", "Commands of clients.", service.commands as f64);
         put("keys", "gauge", "Keys.", service.keys as f64);
         put("memory_bytes", "gauge", "Memory of keys and values.", service.memory_bytes as f64);

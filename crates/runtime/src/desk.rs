@@ -4,6 +4,9 @@
 //!   request waits longer than its patience. By `Core::sweep`.
 //! - I2 a read is performed only after a check that began when the read was already here. By
 //!   construction: a round takes what is waiting when it begins, and nothing joins it later.
+//! - I3 the answers to reads that one turn makes are bounded by [`SLICE_BYTES`] and one answer, so
+//!   that nothing else waits for them: the rest of a round is performed in the next turns. By
+//!   [`Desk::has_slice`].
 
 use crate::outbox::{Outbox, Sequence};
 use crate::seats::{CHANGES_MAX, Parted, Wanted};
@@ -26,8 +29,14 @@ pub const WAITS_MAX: usize = 4096;
 /// How long a new incarnation is waited for before its seat may be forgotten.
 const RENEWAL_WITHIN: Duration = Duration::from_secs(60);
 
-/// How many checks may be under way at a time.
+/// How many checks may be under way, or over with reads that are not performed, at a time.
 const ROUNDS_MAX: usize = 4;
+
+/// See I3: about a millisecond's work.
+pub const SLICE_BYTES: usize = 2 << 20;
+
+/// What performing a read takes beside its answer, in bytes of it.
+const READ_COST_BYTES: usize = 256;
 
 /// How the replica stands, as of the present turn.
 #[derive(Clone, Copy, Debug)]
@@ -200,6 +209,10 @@ pub struct Desk {
     spare: Vec<Round>,
     next_ticket: u64,
     n_in_rounds: usize,
+    /// Rounds whose check succeeded and whose turn to be performed comes, in order.
+    ripe: VecDeque<Round>,
+    /// What this turn may still answer (I3).
+    slice_bytes: usize,
 }
 
 impl Desk {
@@ -220,6 +233,8 @@ impl Desk {
             spare: Vec::new(),
             next_ticket: 0,
             n_in_rounds: 0,
+            ripe: VecDeque::new(),
+            slice_bytes: SLICE_BYTES,
         }
     }
 
@@ -333,7 +348,8 @@ impl Desk {
 
     /// Begins a round of all reads that wait (I2), unless there is none or enough are under way.
     pub(crate) fn begin_round(&mut self) -> Option<Ticket> {
-        if self.waiting.readers.is_empty() || self.rounds.len() >= ROUNDS_MAX {
+        let n_rounds = self.rounds.len() + self.ripe.len();
+        if self.waiting.readers.is_empty() || n_rounds >= ROUNDS_MAX {
             return None;
         }
         let fresh = self.spare.pop().unwrap_or_default();
@@ -351,6 +367,50 @@ impl Desk {
         let (_, round) = self.rounds.remove(at)?;
         self.n_in_rounds -= round.readers.len();
         Some(round)
+    }
+
+    /// The check of `round` succeeded: it is performed behind those before it.
+    pub(crate) fn ripen(&mut self, round: Round) {
+        self.n_in_rounds += round.readers.len();
+        self.ripe.push_back(round);
+    }
+
+    /// The next round that is to be performed; what is left of it goes to [`Desk::put_back`].
+    pub(crate) fn take_ripe(&mut self) -> Option<Round> {
+        let round = self.ripe.pop_front()?;
+        self.n_in_rounds -= round.readers.len();
+        Some(round)
+    }
+
+    /// The slice ended within `round`, which is performed further before any other.
+    pub(crate) fn put_back(&mut self, round: Round) {
+        self.n_in_rounds += round.readers.len();
+        self.ripe.push_front(round);
+    }
+
+    /// Whether reads wait for nothing but their turn.
+    pub(crate) fn has_ripe(&self) -> bool {
+        !self.ripe.is_empty()
+    }
+
+    /// A turn's slice begins (I3).
+    pub(crate) fn begin_slice(&mut self) {
+        self.slice_bytes = SLICE_BYTES;
+    }
+
+    /// Whether the turn may answer another read (I3).
+    pub(crate) fn has_slice(&self) -> bool {
+        self.slice_bytes > 0
+    }
+
+    /// A read was performed, and its answer takes `n_bytes`: for a service that made it.
+    pub fn charge(&mut self, n_bytes: usize) {
+        self.slice_bytes = self.slice_bytes.saturating_sub(n_bytes);
+    }
+
+    /// A read was performed.
+    pub(crate) fn charge_read(&mut self) {
+        self.charge(READ_COST_BYTES);
     }
 
     /// Gives a round's buffers back.
@@ -373,13 +433,14 @@ impl Desk {
         };
         self.waiting.readers.retain(&mut keep);
         self.after_tick.readers.retain(&mut keep);
-        for (_, round) in &mut self.rounds {
+        for round in self.rounds.iter_mut().map(|(_, round)| round).chain(&mut self.ripe) {
             let before = round.readers.len();
             round.readers.retain(&mut keep);
             self.n_in_rounds -= before - round.readers.len();
         }
         // A round whose readers have all gone would occupy one of the few places for ever.
         self.rounds.retain(|(_, round)| !round.readers.is_empty());
+        self.ripe.retain(|round| !round.readers.is_empty());
     }
 
     /// Whether any client's request is open here.
@@ -389,6 +450,7 @@ impl Desk {
             && self.waiting.readers.is_empty()
             && self.after_tick.readers.is_empty()
             && self.rounds.is_empty()
+            && self.ripe.is_empty()
             && self.waits.is_empty()
     }
 }
@@ -397,6 +459,45 @@ impl Desk {
 mod tests {
     use super::*;
     use proto::durable::Members;
+
+    #[test]
+    fn i3_what_a_turn_does_not_answer_of_a_round_is_first_in_the_next() {
+        let mut desk = Desk::new(View::new(Rank::at(0), 3), PATIENCE);
+        let asker = |request| Asker { connection: 1, request };
+        let (mut done, mut n_turns) = (Vec::new(), 0);
+        for n in 0..2 {
+            (0..10).for_each(|request| desk.read(asker(10 * n + request)));
+            let ticket = desk.begin_round().unwrap();
+            let round = desk.end_round(ticket).unwrap();
+            desk.ripen(round);
+        }
+        while desk.has_ripe() {
+            n_turns += 1;
+            desk.begin_slice();
+            while desk.has_slice()
+                && let Some(mut round) = desk.take_ripe()
+            {
+                desk.charge(SLICE_BYTES / 3);
+                let Reader::Own(asker) = round.readers.remove(0).reader else { panic!() };
+                done.push(asker.request);
+                if !round.readers.is_empty() {
+                    desk.put_back(round);
+                }
+            }
+        }
+        assert_eq!(done, (0..20).collect::<Vec<u64>>());
+        assert!(n_turns >= 5 && desk.is_idle() && desk.has_room());
+        // Those whose turn has not come by their deadline end as all others do.
+        desk.read(asker(99));
+        let ticket = desk.begin_round().unwrap();
+        let round = desk.end_round(ticket).unwrap();
+        desk.ripen(round);
+        let view = desk.view;
+        desk.turn(desk.now().plus(PATIENCE), view);
+        let mut expired = Vec::new();
+        desk.expire_reads(|asker| expired.push(asker.request));
+        assert!(expired == [99] && !desk.has_ripe() && desk.is_idle());
+    }
 
     /// Two of three disks were put aside when the leader forgot the first at once.
     #[test]

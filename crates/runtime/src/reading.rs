@@ -1,7 +1,8 @@
 //! Reads: a check, one for many, then the state; or the leader, where the check says no.
 //!
-//! - I1 a read is performed in the turn in which its check succeeded, on the state as it is then:
-//!   the check covered the prefix that the machine had applied, and the state has at least that.
+//! - I1 a read is performed after its check succeeded, on the state as it is then: the check covered
+//!   the prefix that the machine had applied, and the state has at least that, since it only moves
+//!   on. What the state has besides is decided, and so is seen by every check that begins later.
 //! - I2 only the leader decides that time has passed: a read that would see a key expire is put off
 //!   behind a tick there, and sent to the leader from elsewhere.
 
@@ -114,11 +115,35 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
 
     /// The check of this round succeeded.
     pub(crate) fn on_read_ready(&mut self, ticket: Ticket) {
-        let Some(mut round) = self.world.desk.end_round(ticket) else { return };
+        let Some(round) = self.world.desk.end_round(ticket) else { return };
+        self.world.desk.ripen(round);
+        self.perform_ripe();
+    }
+
+    /// Performs reads whose check succeeded, as long as this turn's slice lasts. True if there was
+    /// one.
+    pub(crate) fn perform_ripe(&mut self) -> bool {
+        let mut worked = false;
+        while self.world.desk.has_slice()
+            && let Some(round) = self.world.desk.take_ripe()
+        {
+            worked = true;
+            self.perform_round(round);
+        }
+        worked
+    }
+
+    fn perform_round(&mut self, mut round: Round) {
         let stamp_ms = self.world.now_ms();
         let mut reply = Vec::new();
         let mut unripe = Round::default();
-        for waiting in round.readers.drain(..) {
+        let mut n_done = 0;
+        for &waiting in &round.readers {
+            if !self.world.desk.has_slice() {
+                break;
+            }
+            n_done += 1;
+            self.world.desk.charge_read();
             match waiting.reader {
                 Reader::Own(asker) => {
                     let world = &mut self.world;
@@ -127,12 +152,18 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
                         Performed::NeedsTick => unripe.own(asker, waiting.deadline),
                     }
                 }
+                Reader::Described { origin, life, id, .. }
+                    if origin != self.world.origin.rank && !self.world.flows.has_room(origin) =>
+                {
+                    self.refuse_described(origin, life, id);
+                }
                 Reader::Described { origin, life, id, start, len } => {
                     let read = &round.bytes[start..start + len];
                     reply.clear();
                     match self.world.service.perform_described(read, stamp_ms, &mut reply) {
                         Performed::Done => {
                             self.world.stats.reads_performed += 1;
+                            self.world.desk.charge(reply.len());
                             self.answer_described(origin, life, id, &reply);
                         }
                         Performed::NeedsTick => {
@@ -142,7 +173,12 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
                 }
             }
         }
-        self.world.desk.recycle(round);
+        round.readers.drain(..n_done);
+        if round.readers.is_empty() {
+            self.world.desk.recycle(round);
+        } else {
+            self.world.desk.put_back(round);
+        }
         if unripe.readers.is_empty() {
             return;
         }
@@ -189,13 +225,18 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
                         self.world.desk.asked.again(Sequence(id));
                         continue;
                     }
-                    words.clear();
-                    push_item(&mut words, id, &[]);
-                    if let Ok(items) = Items::check(&words) {
-                        self.world.flows.push(origin, &Frame::ReadsRefused { life, items });
-                    }
+                    self.refuse_described(origin, life, id);
                 }
             }
+        }
+    }
+
+    /// Another member's read is not answered here and now: it asks again.
+    fn refuse_described(&mut self, origin: Rank, life: u64, id: u64) {
+        let mut list = Vec::new();
+        push_item(&mut list, id, &[]);
+        if let Ok(items) = Items::check(&list) {
+            self.world.flows.push(origin, &Frame::ReadsRefused { life, items });
         }
     }
 

@@ -226,6 +226,7 @@ impl<F: Fabric, R: Replicator, S: Service> Replica<F, R, S> {
             self.core.world.fabric.awake();
         }
         let now = self.tell_time();
+        self.core.world.desk.begin_slice();
         let mut worked = false;
         for at in 0..self.ready.len() {
             let ready = self.ready[at];
@@ -259,6 +260,7 @@ impl<F: Fabric, R: Replicator, S: Service> Replica<F, R, S> {
         core.refresh_view();
         let mut worked = core.dispatch_commands();
         worked |= core.dispatch_reads();
+        worked |= core.perform_ripe();
         core.world.flows.send(&mut core.world.fabric);
         core.world.fabric.flush();
         self.inbox.clear();
@@ -307,7 +309,7 @@ impl<F: Fabric, R: Replicator, S: Service> Replica<F, R, S> {
     /// How long nothing has to be done, if nothing happens.
     fn sleep_for(&self, now: Instant) -> Duration {
         let core = &self.core;
-        if core.has_state_to_read() {
+        if core.has_state_to_read() || core.world.desk.has_ripe() {
             return Duration::ZERO;
         }
         let desk = &core.world.desk;

@@ -32,5 +32,6 @@ mod recover;
 mod refusals;
 mod serve;
 mod sessions;
+mod slow_readers;
 mod time;
 mod volume;
