@@ -1,7 +1,8 @@
 //! `gregale up`: a whole cluster on this machine, one process a replica.
 //!
 //! The supervisor holds the listening sockets and the cluster's directory on tmpfs; replicas come
-//! and go. It restarts one that dies, after a second, with the region that outlived it.
+//! and go. It restarts one that dies, at once, with the region that outlived it: until then nobody
+//! answers at its port. One that dies again and again is restarted later each time.
 //!
 //! - I1 nothing is left behind: the directory goes when the supervisor ends, however its start
 //!   went, and what a killed supervisor left is swept by the next. Tests `nothing_is_left_*`.
@@ -38,10 +39,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// How long a dead replica stays dead.
-const RESTART_AFTER: Duration = Duration::from_secs(1);
-/// The longest pause between attempts to restart a replica that refuses to run.
-const RESTART_AFTER_MAX: Duration = Duration::from_secs(30);
 /// How long the members have until they all serve.
 const READY_WITHIN: Duration = Duration::from_secs(30);
 /// How long a replica has to stop before it is killed.
@@ -451,7 +448,7 @@ impl<'a> Supervisor<'a> {
             // Whatever it got to do, it may have been part of the cluster: its region counts (I3).
             member.founded();
             let restarts = !self.args.no_restart;
-            let pause = member.died(restarts, RESTART_AFTER, RESTART_AFTER_MAX);
+            let pause = member.died(restarts, Instant::now());
             self.say.died(id, &how, pause);
         }
         for (id, last) in vacated {

@@ -92,14 +92,15 @@ impl Say {
     pub(super) fn died(&self, id: u16, status: &ExitStatus, pause: Option<Duration>) {
         let how = how(status);
         let then = match pause {
-            Some(pause) => format!("restarting in {} s", pause.as_secs()),
+            Some(Duration::ZERO) => "restarting".into(),
+            Some(pause) => format!("restarting in {} s", pause.as_secs_f64()),
             None => "it stays dead".into(),
         };
         self.print(
             || format!("member {id} died ({how}); {then}"),
             || {
                 json!({"event": "died", "id": id, "how": how,
-                       "restart_after_s": pause.map(|pause| pause.as_secs())})
+                       "restart_after_s": pause.map(|pause| pause.as_secs_f64())})
             },
         );
     }
