@@ -330,15 +330,17 @@ impl Desk {
         self.renewal = Some(Renewal { rank, before, until: self.now.plus(RENEWAL_WITHIN) });
     }
 
-    /// The seat whose old incarnation was ended from here and whose new one does not vote yet. One
-    /// that never comes is forgotten after a while: then it is missed, and counts for nobody.
+    /// The seat whose old incarnation was ended from here and whose new one does not vote yet. It
+    /// is over when that votes, or was removed again. One that never comes is forgotten after a
+    /// while: then it is missed, and counts for nobody.
     pub fn renewing(&self) -> Option<Rank> {
         let Renewal { rank, before, until } = self.renewal?;
-        let votes =
+        let is_over =
             self.view.configuration.is_some_and(|Configuration { members, is_decided, .. }| {
-                is_decided && members.voters.contains(rank) && members.incarnation(rank) != before
+                let has_come = members.incarnation(rank) != before;
+                is_decided && has_come && !members.learners.contains(rank)
             });
-        (!votes && self.now < until).then_some(rank)
+        (!is_over && self.now < until).then_some(rank)
     }
 
     /// The client is gone: nobody waits any more. (Its commands take their course.)
