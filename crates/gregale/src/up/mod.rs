@@ -218,6 +218,10 @@ impl<'a> Supervisor<'a> {
 
     fn run(&mut self) -> Outcome {
         self.say.starting(self.args, env!("CARGO_PKG_VERSION"));
+        if let Some(path) = self.directory.swept().filter(|_| self.data.is_none()) {
+            self.say.swept(path);
+        }
+        self.check_disks()?;
         for at in 0..self.members.len() {
             if self.members[at].state != State::Vacant {
                 self.spawn(at)?;
@@ -250,6 +254,25 @@ impl<'a> Supervisor<'a> {
                 self.go_on_with_some()?;
             }
         }
+    }
+
+    /// Where a majority of the disks is lost nothing is started: those that are left could only
+    /// wait for the others, for ever.
+    fn check_disks(&self) -> Outcome<()> {
+        let Some(data) = &self.data else { return Ok(()) };
+        // One whose new incarnation has no vote yet does not count.
+        let ids =
+            || self.here().map(|member| member.config.member).filter(|id| !data.is_wanted(*id));
+        let lost: Vec<u16> = ids().filter(|id| data.is_lost(*id)).collect();
+        if ids().count() - lost.len() >= base::majority(ids().count()) {
+            return Ok(());
+        }
+        let places = lost.iter().map(|id| data.member(*id).display().to_string());
+        Err(Failure::new(format_args!(
+            "nothing is started: {} hold no data any more, and the members with the other disks are \
+             no majority; bring those disks back, or see `gregale recover --help`",
+            places.collect::<Vec<_>>().join(" and ")
+        )))
     }
 
     /// Nobody waits any longer. A cluster that was there before serves without a minority, hung or
