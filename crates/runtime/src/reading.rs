@@ -1,8 +1,9 @@
 //! Reads: a check, one for many, then the state; or the leader, where the check says no.
 //!
-//! - I1 a read is performed after its check succeeded, on the state as it is then: the check covered
-//!   the prefix that the machine had applied, and the state has at least that, since it only moves
-//!   on. What the state has besides is decided, and so is seen by every check that begins later.
+//! - I1 a read is performed after its check succeeded, on the state as it is then: the check
+//!   covered the prefix that the machine had applied, and the state has at least that, since it
+//!   only moves on. What the state has besides is decided, and so is seen by every check that
+//!   begins later.
 //! - I2 only the leader decides that time has passed: a read that would see a key expire is put off
 //!   behind a tick there, and sent to the leader from elsewhere.
 
@@ -29,17 +30,14 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
         let mut worked = self.forward_reads();
         self.readmit_after_tick();
         match self.world.desk.view.role {
+            // One that is cut off from the leader falls behind: the leader has the state, and is
+            // reached another way.
+            Role::Follower if self.is_cut_off() => return self.send_all_to_leader() || worked,
             Role::Leader | Role::Follower => {}
             // It leads soon, or another does.
             Role::Candidate => return worked,
             // Without the state there is nothing to check: the leader has it.
-            Role::Learner => {
-                let mut round = std::mem::take(&mut self.world.desk.waiting);
-                worked |= !round.readers.is_empty();
-                self.send_to_leader(&mut round);
-                self.world.desk.recycle(round);
-                return worked;
-            }
+            Role::Learner => return self.send_all_to_leader() || worked,
         }
         let now = self.now();
         if now < self.read_pause_until {
@@ -50,6 +48,10 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
             worked = true;
         }
         worked
+    }
+
+    fn is_cut_off(&self) -> bool {
+        self.target.is_some_and(|leader| self.world.flows.detours.via(leader).is_some())
     }
 
     /// Own reads that were refused here go to the leader, in words; if that is this member by now,
@@ -202,6 +204,15 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
             self.send_to_leader(&mut round);
         }
         self.world.desk.recycle(round);
+    }
+
+    /// All reads that wait go to the leader. True if there was one.
+    fn send_all_to_leader(&mut self) -> bool {
+        let mut round = std::mem::take(&mut self.world.desk.waiting);
+        let worked = !round.readers.is_empty();
+        self.send_to_leader(&mut round);
+        self.world.desk.recycle(round);
+        worked
     }
 
     /// Own reads of `round` are put into words for the leader; others' are refused: this member was

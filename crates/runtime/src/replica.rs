@@ -346,12 +346,13 @@ impl<F: Fabric, R: Replicator, S: Service> Replica<F, R, S> {
             return;
         }
         self.published_at = now;
-        let World { service, stats, desk, disk, state_clock, .. } = &mut self.core.world;
+        let World { service, stats, desk, disk, state_clock, flows, .. } = &mut self.core.world;
         stats.state_time_ahead_ms = state_clock.ahead_ms(unix_ms(), boot_now());
         stats.state_bytes_sent = self.core.give.n_bytes;
         stats.state_bytes_received = self.core.fetch.n_bytes;
         stats.transfers_given_up = self.core.fetch.n_given_up;
         stats.frames_malformed = self.incoming.n_malformed;
+        stats.frames_passed_on = flows.n_passed_on;
         stats.disk = disk.as_ref().map(LogDisk::figures);
         service.publish(desk.view(), stats);
     }

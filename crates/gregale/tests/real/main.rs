@@ -19,6 +19,7 @@ mod support;
 
 mod clients;
 mod commands;
+mod cuts;
 mod disk;
 mod every_disk;
 mod failover;
