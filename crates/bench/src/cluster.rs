@@ -60,6 +60,7 @@ struct Status {
 #[derive(Debug, Deserialize)]
 struct MemberStatus {
     id: u16,
+    pid: u32,
     role: String,
     decision_p50_us: Option<f64>,
 }
@@ -160,6 +161,17 @@ impl Cluster {
                 ports => return ports,
             }
         }
+    }
+
+    /// The process of the member whose clients' port this is.
+    ///
+    /// # Errors
+    /// Its status cannot be had, or there is no such member.
+    pub fn pid_at(&self, port: u16) -> Result<u32, Error> {
+        let (status, text) = self.status()?;
+        let member = status.members.iter().find(|member| self.port + member.id - 1 == port);
+        let none = || Error::Peer(format!("no member has port {port}: {text}"));
+        member.map(|member| member.pid).ok_or_else(none)
     }
 
     /// What half of the batches took at the leader, from proposing to executing, since it began.

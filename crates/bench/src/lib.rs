@@ -17,6 +17,7 @@ pub mod amcast;
 mod child;
 pub mod clock;
 pub mod cluster;
+pub mod comeback;
 pub mod core;
 pub mod death;
 pub mod decide;

@@ -72,6 +72,13 @@ pub fn of(report: &Report) -> Result<String, FigureError> {
         ),
         "kv" => crate::kv::picture(report),
         "kv-disk-quorum" => crate::kv::durable_picture(report),
+        "comeback" => bars(
+            report,
+            "From the kill of a member to an answer at its port",
+            &ns,
+            |row| format!("{}, {}", text(row, "fabric"), row.case()),
+            &[("median", "silence_p50_ns"), ("longest", "silence_max_ns")],
+        ),
         "restart" => bars(
             report,
             "From the start of a killed cluster to an answer of every member",

@@ -134,6 +134,20 @@ enum What {
         #[command(flatten)]
         place: PlaceArgs,
     },
+    /// A member is killed: how long a client that knows its address alone waits for an answer.
+    #[command(after_help = "Example:\n  gregale bench comeback --kills 20 --fabric shm,tcp\n\n\
+        In memory and on disk; a follower and the leader of each cluster of three.")]
+    Comeback {
+        /// Which providers.
+        #[arg(long, value_enum, value_delimiter = ',')]
+        #[arg(default_values_t = [OneFabric::Shm, OneFabric::Tcp])]
+        fabric: Vec<OneFabric>,
+        /// How many of each kind.
+        #[arg(long, default_value_t = 20)]
+        kills: u32,
+        #[command(flatten)]
+        place: PlaceArgs,
+    },
     /// SETs on a durable cluster of three while it takes snapshots, and while it does not.
     #[command(after_help = "Example:\n  gregale bench snapshot --state 64MiB\n\n\
         Needs redis-benchmark (Debian: redis-tools).")]
@@ -362,6 +376,13 @@ pub(crate) fn run(args: &BenchArgs) -> Outcome {
             let data = place.data.clone();
             let setting = bench::restart::Setting { gregale, fabrics, state_bytes, data };
             ("restart".to_owned(), done(bench::restart::report(&setting, runs))?)
+        }
+        What::Comeback { fabric, kills, place } => {
+            let clusters = if how.quick { (*kills).min(3) } else { *kills };
+            let (gregale, fabrics) = (launcher.program, kinds(fabric));
+            let data = place.data.clone();
+            let setting = bench::comeback::Setting { gregale, fabrics, clusters, data };
+            ("comeback".to_owned(), done(bench::comeback::report(&setting))?)
         }
         What::Snapshot { fabric, state, place } => {
             let (runs, state_bytes) = how.large(*state);

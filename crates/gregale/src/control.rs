@@ -18,6 +18,7 @@ use crate::failure::{Failure, Outcome};
 use crate::serve::life;
 use crate::status::{
     ClusterStatus, DiskStatus, MemberStatus, Membership, PartitionStatus, SeatStatus,
+    SentinelStatus,
 };
 use proto::Role;
 use proto::durable::Configuration;
@@ -66,6 +67,9 @@ pub(crate) struct Card {
     /// Where its log is, in durable modes. Members of earlier versions do not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) disk: Option<DiskStatus>,
+    /// The process that tells the others of its death, on tcp.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) sentinel: Option<SentinelStatus>,
     /// The partitions that it executes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) partitions: Vec<PartitionStatus>,
@@ -82,6 +86,10 @@ pub(crate) struct ServiceFigures {
     /// Since the start.
     pub(crate) clients_accepted: u64,
     pub(crate) clients_refused: u64,
+    /// Closed for what they did not read.
+    pub(crate) clients_over_limit: u64,
+    /// Reads that wait until their client has read.
+    pub(crate) reads_put_off: u64,
     pub(crate) commands: u64,
     pub(crate) keys: u64,
     pub(crate) memory_bytes: u64,
@@ -107,6 +115,8 @@ pub(crate) struct Board {
     latest: Mutex<Option<Latest>>,
     /// Its partitions, if the keyspace is cut.
     partitions: Mutex<Vec<PartitionStatus>>,
+    /// How the watch over this process stands, if there is one.
+    sentinel: Mutex<Option<SentinelStatus>>,
     n_clients: AtomicUsize,
     /// The pids that the others had when they were last heard, to name the dead.
     pids: Mutex<[u32; base::MAX_MEMBERS]>,
@@ -119,6 +129,7 @@ impl Board {
             life_count,
             latest: Mutex::new(None),
             partitions: Mutex::new(Vec::new()),
+            sentinel: Mutex::new(None),
             n_clients: AtomicUsize::new(0),
             pids: Mutex::new([0; base::MAX_MEMBERS]),
         })
@@ -149,6 +160,15 @@ impl Board {
         self.partitions.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// How the watch over this process stands.
+    pub(crate) fn leave_sentinel(&self, status: SentinelStatus) {
+        *self.sentinel.lock().unwrap_or_else(PoisonError::into_inner) = Some(status);
+    }
+
+    fn sentinel(&self) -> Option<SentinelStatus> {
+        *self.sentinel.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// This member's card; "down" if the loop stands still (I3).
     pub(crate) fn card(&self) -> Card {
         let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
@@ -168,6 +188,7 @@ impl Board {
                 decision_p50_us: None,
                 state_time_ahead_ms: 0,
                 disk: None,
+                sentinel: None,
                 partitions: Vec::new(),
             };
         };
@@ -186,6 +207,7 @@ impl Board {
             decision_p50_us: half_decided_within_us(&latest.stats),
             state_time_ahead_ms: latest.service.state_time_ahead_ms,
             disk: latest.stats.disk.as_ref().map(DiskStatus::new),
+            sentinel: self.sentinel(),
             partitions: self.partitions(),
         }
     }
@@ -245,6 +267,7 @@ impl Board {
                     applied: card.as_ref().map_or(0, |card| card.applied),
                     decision_p50_us: card.as_ref().and_then(|card| card.decision_p50_us),
                     state_time_ahead_ms: card.as_ref().map_or(0, |card| card.state_time_ahead_ms),
+                    sentinel: card.as_ref().and_then(|card| card.sentinel),
                     disk: card.and_then(|card| card.disk),
                 }
             })
@@ -310,6 +333,12 @@ impl Board {
         put("clients", "gauge", "Connected clients.", service.clients as f64);
         let refused = service.clients_refused as f64;
         put("clients_refused_total", "counter", "Clients over the limit.", refused);
+        let closed = service.clients_over_limit as f64;
+        let help = "Clients closed for the replies that they did not read.";
+        put("clients_over_output_limit_total", "counter", help, closed);
+        let put_off = service.reads_put_off as f64;
+        let help = "Times that a read waited until its client had read.";
+        put("reads_put_off_total", "counter", help, put_off);
         put("commands_total", "counter", "Commands of clients.", service.commands as f64);
         put("keys", "gauge", "Keys.", service.keys as f64);
         put("memory_bytes", "gauge", "Memory of keys and values.", service.memory_bytes as f64);
@@ -328,6 +357,12 @@ impl Board {
             put("disk_trouble", "gauge", "Whether the disk is full or stands still.", trouble);
             let troubles = disk.troubles as f64;
             put("disk_troubles_total", "counter", "Times that it became so.", troubles);
+        }
+        if let Some(SentinelStatus { pid, replaced }) = self.sentinel() {
+            let help = "Whether a process watches that tells the others of this one's death.";
+            put("sentinel", "gauge", help, f64::from(u8::from(pid.is_some())));
+            let help = "Sentinels that died and were replaced.";
+            put("sentinels_replaced_total", "counter", help, replaced as f64);
         }
         let partitions = self.partitions();
         if !partitions.is_empty() {

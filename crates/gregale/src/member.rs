@@ -72,7 +72,12 @@ pub(crate) fn remove(args: &MemberArgs) -> Outcome {
     let mut doubt: Option<String> = None;
     loop {
         match (cluster.ask_leader("REMOVE", args.id, end), &doubt) {
-            (Ok(Asked::Done), _) => break,
+            (Ok(Asked::Done), _) => {
+                // It is decided. Who adds a member next looks at the status, which is a moment
+                // behind.
+                cluster.shows_removed(args.id, member.incarnation, end);
+                break;
+            }
             // A leader that removes itself may be gone before it can say so, or be deposed before
             // that is decided.
             (Ok(Asked::Unknown(why)), _) => doubt = Some(why),

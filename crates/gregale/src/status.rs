@@ -83,10 +83,22 @@ pub(crate) struct MemberStatus {
     /// In durable modes, unless it is down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) disk: Option<DiskStatus>,
+    /// On tcp, unless it is down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) sentinel: Option<SentinelStatus>,
 }
 
 fn yes() -> bool {
     true
+}
+
+/// The process beside a member that tells the others of its death.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SentinelStatus {
+    /// `None` while there is none: then a death shows only by silence, and a leader's costs more.
+    pub(crate) pid: Option<u32>,
+    /// How many died in this life of the member, and were replaced.
+    pub(crate) replaced: u64,
 }
 
 /// How a member takes part.
@@ -280,6 +292,16 @@ fn table(status: &ClusterStatus) -> String {
             member.id
         );
     }
+    let watched = status.members.iter().filter_map(|it| Some((it.id, it.sentinel?)));
+    for (id, SentinelStatus { pid, replaced }) in watched {
+        match pid {
+            None => text += &format!("sentinel {id}  NONE: its death would be noticed late\n"),
+            Some(pid) if replaced > 0 => {
+                text += &format!("sentinel {id}  pid {pid}, {replaced} died and were replaced\n");
+            }
+            Some(_) => {}
+        }
+    }
     for (id, disk) in status.members.iter().filter_map(|it| Some((it.id, it.disk.as_ref()?))) {
         text += &format!("disk {id}  {}\n", disk.line());
     }
@@ -303,6 +325,7 @@ mod tests {
             applied,
             decision_p50_us: None,
             state_time_ahead_ms: 0,
+            sentinel: Some(SentinelStatus { pid: (id == 2).then_some(77), replaced: 4 }),
             disk: (id == 1).then(|| DiskStatus {
                 directory: "/data/member-1".into(),
                 log_start: 3,
@@ -339,6 +362,8 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("writes wait for the disk of member 3:"), "{text}");
+        assert!(text.contains("sentinel 1  NONE:"), "{text}");
+        assert!(text.contains("sentinel 2  pid 77, 4 died and were replaced\n"), "{text}");
         assert!(text.contains("partition 0  leader 2, 1 keys, 5 executed\n"), "{text}");
         assert!(text.ends_with("TROUBLE: /data/member-1 is full\n"), "{text}");
     }

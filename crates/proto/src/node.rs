@@ -283,6 +283,11 @@ impl<R: Replicator> Node<R> {
         self.omega.heard()
     }
 
+    /// A member that is heard and says that it hears `rank`, which this one may not.
+    pub fn between(&self, rank: Rank) -> Option<Rank> {
+        self.omega.between(rank)
+    }
+
     /// The machine's figures.
     pub fn status(&self) -> Status {
         self.machine.status()

@@ -170,6 +170,12 @@ impl Omega {
         self.own.hears
     }
 
+    /// A member that is heard and says that it hears `rank`, which this one may not.
+    pub fn between(&self, rank: Rank) -> Option<Rank> {
+        let others = self.own.hears.iter().filter(|other| *other != self.me && *other != rank);
+        others.into_iter().find(|other| self.beat_of(*other).hears.contains(rank))
+    }
+
     /// Members heard lately that hold the state and could lead.
     pub fn able(&self) -> MemberSet {
         self.own.hears.iter().filter(|rank| self.beat_of(*rank).able).collect()

@@ -7,6 +7,7 @@
 //!   on, so that a client's later command never overtakes an earlier one. By `Foreign`'s attempts.
 
 use crate::catchup::Taking;
+use crate::detour::Direction;
 use crate::flow::Incoming;
 use crate::outbox::Sequence;
 use crate::propose::{Batch, Foreign};
@@ -151,6 +152,47 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
 
     /// One frame of another member's runtime.
     pub(crate) fn on_frame(&mut self, from: Rank, frame: Frame<'_>) {
+        let members = self.world.desk.view.members;
+        let rank = |n: u64| usize::try_from(n).ok().filter(|n| *n < members).map(Rank::at);
+        match frame {
+            Frame::Pass { to, attempt, frame } => {
+                if let Some(to) = rank(to).filter(|to| *to != self.world.origin.rank) {
+                    self.world.flows.pass(from, to, attempt, frame);
+                }
+            }
+            Frame::Passed { peer, frame } => {
+                let Some(peer) = rank(peer).filter(|peer| *peer != self.world.origin.rank) else {
+                    return;
+                };
+                let Ok(Some((inner, _))) = Frame::decode(frame) else { return };
+                match Direction::of(&inner) {
+                    // The answers go the same way.
+                    Some(Direction::ToLeader) => {
+                        self.world.flows.detours.set_via(peer, Some(from));
+                        self.on_own_frame(peer, inner);
+                    }
+                    Some(Direction::ToOrigin) => self.on_own_frame(peer, inner),
+                    None => {}
+                }
+            }
+            Frame::PassBroken { attempt } => {
+                if attempt == self.attempt {
+                    self.send_again();
+                    self.pause_until = self.now().plus(REFUSED_PAUSE);
+                    self.read_pause_until = self.pause_until;
+                }
+            }
+            direct => {
+                if Direction::of(&direct) == Some(Direction::ToLeader) {
+                    self.world.flows.detours.set_via(from, None);
+                }
+                self.on_own_frame(from, direct);
+            }
+        }
+    }
+
+    /// One that `from` has made, whichever way it came.
+    fn on_own_frame(&mut self, from: Rank, frame: Frame<'_>) {
         let own_life = self.world.origin.life.0;
         match frame {
             Frame::Commands { life, attempt, items } => {
@@ -209,6 +251,8 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
             | Frame::StateEnds { .. }
             | Frame::StateAgain { .. }
             | Frame::Values { .. } => self.on_state_frame(from, &frame),
+            // Of the way, and not of what comes by it.
+            Frame::Pass { .. } | Frame::Passed { .. } | Frame::PassBroken { .. } => {}
         }
     }
 
@@ -258,6 +302,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
     /// Everything that has no answer goes out again: to a new leader, or over a new stream.
     pub(crate) fn send_again(&mut self) {
         self.attempt += 1;
+        self.world.flows.detours.attempt = self.attempt;
         self.world.desk.writes.rewind();
         self.world.desk.asked.rewind();
     }
@@ -277,6 +322,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
                 });
             }
         }
+        self.find_way();
         let status = self.node.status();
         let executed = self.world.executed();
         let heard = self.node.heard();
@@ -303,6 +349,20 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
             && !others.is_empty()
             && others.len() + 1 >= base::majority(view.members)
             && others.difference(self.fetch.learners()).is_empty();
+    }
+
+    /// The way to a leader that this member does not hear, if there is one through another: what is
+    /// without an answer goes out again whenever it changes.
+    fn find_way(&mut self) {
+        let Some(leader) = self.target.filter(|leader| *leader != self.world.origin.rank) else {
+            return;
+        };
+        let via = if self.node.heard().contains(leader) { None } else { self.node.between(leader) };
+        if via != self.world.flows.detours.via(leader) {
+            self.world.flows.detours.set_via(leader, via);
+            self.world.desk.recall_rounds();
+            self.send_again();
+        }
     }
 
     /// Ends what has waited for too long.

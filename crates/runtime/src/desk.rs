@@ -4,6 +4,9 @@
 //!   request waits longer than its patience. By `Core::sweep`.
 //! - I2 a read is performed only after a check that began when the read was already here. By
 //!   construction: a round takes what is waiting when it begins, and nothing joins it later.
+//! - I3 the answers to reads that one turn makes are bounded by [`SLICE_BYTES`] and one answer, so
+//!   that nothing else waits for them: the rest of a round is performed in the next turns. By
+//!   [`Desk::has_slice`].
 
 use crate::outbox::{Outbox, Sequence};
 use crate::seats::{CHANGES_MAX, Parted, Wanted};
@@ -26,8 +29,14 @@ pub const WAITS_MAX: usize = 4096;
 /// How long a new incarnation is waited for before its seat may be forgotten.
 const RENEWAL_WITHIN: Duration = Duration::from_secs(60);
 
-/// How many checks may be under way at a time.
+/// How many checks may be under way, or over with reads that are not performed, at a time.
 const ROUNDS_MAX: usize = 4;
+
+/// See I3: about a millisecond's work.
+pub const SLICE_BYTES: usize = 2 << 20;
+
+/// What performing a read takes beside its answer, in bytes of it.
+const READ_COST_BYTES: usize = 256;
 
 /// How the replica stands, as of the present turn.
 #[derive(Clone, Copy, Debug)]
@@ -200,6 +209,10 @@ pub struct Desk {
     spare: Vec<Round>,
     next_ticket: u64,
     n_in_rounds: usize,
+    /// Rounds whose check succeeded and whose turn to be performed comes, in order.
+    ripe: VecDeque<Round>,
+    /// What this turn may still answer (I3).
+    slice_bytes: usize,
 }
 
 impl Desk {
@@ -220,6 +233,8 @@ impl Desk {
             spare: Vec::new(),
             next_ticket: 0,
             n_in_rounds: 0,
+            ripe: VecDeque::new(),
+            slice_bytes: SLICE_BYTES,
         }
     }
 
@@ -315,15 +330,17 @@ impl Desk {
         self.renewal = Some(Renewal { rank, before, until: self.now.plus(RENEWAL_WITHIN) });
     }
 
-    /// The seat whose old incarnation was ended from here and whose new one does not vote yet. One
-    /// that never comes is forgotten after a while: then it is missed, and counts for nobody.
+    /// The seat whose old incarnation was ended from here and whose new one does not vote yet. It
+    /// is over when that votes, or was removed again. One that never comes is forgotten after a
+    /// while: then it is missed, and counts for nobody.
     pub fn renewing(&self) -> Option<Rank> {
         let Renewal { rank, before, until } = self.renewal?;
-        let votes =
+        let is_over =
             self.view.configuration.is_some_and(|Configuration { members, is_decided, .. }| {
-                is_decided && members.voters.contains(rank) && members.incarnation(rank) != before
+                let has_come = members.incarnation(rank) != before;
+                is_decided && has_come && !members.learners.contains(rank)
             });
-        (!votes && self.now < until).then_some(rank)
+        (!is_over && self.now < until).then_some(rank)
     }
 
     /// The client is gone: nobody waits any more. (Its commands take their course.)
@@ -333,7 +350,8 @@ impl Desk {
 
     /// Begins a round of all reads that wait (I2), unless there is none or enough are under way.
     pub(crate) fn begin_round(&mut self) -> Option<Ticket> {
-        if self.waiting.readers.is_empty() || self.rounds.len() >= ROUNDS_MAX {
+        let n_rounds = self.rounds.len() + self.ripe.len();
+        if self.waiting.readers.is_empty() || n_rounds >= ROUNDS_MAX {
             return None;
         }
         let fresh = self.spare.pop().unwrap_or_default();
@@ -351,6 +369,60 @@ impl Desk {
         let (_, round) = self.rounds.remove(at)?;
         self.n_in_rounds -= round.readers.len();
         Some(round)
+    }
+
+    /// Reads whose check is under way are to be checked anew, or elsewhere: its answer may never
+    /// come.
+    pub(crate) fn recall_rounds(&mut self) {
+        for (_, mut round) in std::mem::take(&mut self.rounds) {
+            self.n_in_rounds -= round.readers.len();
+            self.waiting.join(&mut round);
+            self.recycle(round);
+        }
+    }
+
+    /// The check of `round` succeeded: it is performed behind those before it.
+    pub(crate) fn ripen(&mut self, round: Round) {
+        self.n_in_rounds += round.readers.len();
+        self.ripe.push_back(round);
+    }
+
+    /// The next round that is to be performed; what is left of it goes to [`Desk::put_back`].
+    pub(crate) fn take_ripe(&mut self) -> Option<Round> {
+        let round = self.ripe.pop_front()?;
+        self.n_in_rounds -= round.readers.len();
+        Some(round)
+    }
+
+    /// The slice ended within `round`, which is performed further before any other.
+    pub(crate) fn put_back(&mut self, round: Round) {
+        self.n_in_rounds += round.readers.len();
+        self.ripe.push_front(round);
+    }
+
+    /// Whether reads wait for nothing but their turn.
+    pub(crate) fn has_ripe(&self) -> bool {
+        !self.ripe.is_empty()
+    }
+
+    /// A turn's slice begins (I3).
+    pub(crate) fn begin_slice(&mut self) {
+        self.slice_bytes = SLICE_BYTES;
+    }
+
+    /// Whether the turn may answer another read (I3).
+    pub(crate) fn has_slice(&self) -> bool {
+        self.slice_bytes > 0
+    }
+
+    /// A read was performed, and its answer takes `n_bytes`: for a service that made it.
+    pub fn charge(&mut self, n_bytes: usize) {
+        self.slice_bytes = self.slice_bytes.saturating_sub(n_bytes);
+    }
+
+    /// A read was performed.
+    pub(crate) fn charge_read(&mut self) {
+        self.charge(READ_COST_BYTES);
     }
 
     /// Gives a round's buffers back.
@@ -373,13 +445,14 @@ impl Desk {
         };
         self.waiting.readers.retain(&mut keep);
         self.after_tick.readers.retain(&mut keep);
-        for (_, round) in &mut self.rounds {
+        for round in self.rounds.iter_mut().map(|(_, round)| round).chain(&mut self.ripe) {
             let before = round.readers.len();
             round.readers.retain(&mut keep);
             self.n_in_rounds -= before - round.readers.len();
         }
         // A round whose readers have all gone would occupy one of the few places for ever.
         self.rounds.retain(|(_, round)| !round.readers.is_empty());
+        self.ripe.retain(|round| !round.readers.is_empty());
     }
 
     /// Whether any client's request is open here.
@@ -389,66 +462,10 @@ impl Desk {
             && self.waiting.readers.is_empty()
             && self.after_tick.readers.is_empty()
             && self.rounds.is_empty()
+            && self.ripe.is_empty()
             && self.waits.is_empty()
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proto::durable::Members;
-
-    /// Two of three disks were put aside when the leader forgot the first at once.
-    #[test]
-    fn a_seat_that_is_begun_anew_is_remembered_until_it_votes_or_never_comes() {
-        let rank = Rank::at(1);
-        let all = MemberSet::all(3);
-        let mut incarnations = [0; MAX_MEMBERS];
-        incarnations[..3].fill(proto::durable::FIRST.0);
-        let members = Members { voters: all, learners: MemberSet::EMPTY, incarnations };
-        let leaving = MemberSet::EMPTY;
-        let before = Configuration { at: Prefix(4), members, is_decided: true, leaving };
-        let mut view = View::new(Rank::at(0), 3);
-        view.configuration = Some(before);
-        let mut desk = Desk::new(view, PATIENCE);
-        assert_eq!(desk.renewing(), None);
-        desk.renew(rank);
-        assert_eq!(desk.renewing(), Some(rank), "the old one still stands in the log");
-        let now = desk.now();
-        let mut after = before;
-        after.members.incarnations[1] = 7;
-        view.configuration = Some(Configuration { is_decided: false, ..after });
-        desk.turn(now, view);
-        assert_eq!(desk.renewing(), Some(rank), "not decided yet");
-        view.configuration = Some(after);
-        desk.turn(now, view);
-        assert_eq!(desk.renewing(), None, "it votes");
-        desk.renew(rank);
-        assert_eq!(desk.renewing(), Some(rank));
-        desk.turn(now.plus(RENEWAL_WITHIN), view);
-        assert_eq!(desk.renewing(), None, "it never came");
-    }
-
-    #[test]
-    fn what_is_not_taken_stays() {
-        let mut desk = Desk::new(View::new(Rank::at(0), 3), PATIENCE);
-        let asker = |request| Asker { connection: 1, request };
-        desk.write(asker(1), b"x");
-        desk.read(asker(2));
-        desk.read(asker(3));
-        assert!(desk.wait(asker(4), Prefix::ZERO, 1, None));
-        let taken = |desk: &mut Desk, n: usize| {
-            let mut taken = Vec::new();
-            desk.take(|laid| {
-                let (Laid::Write(asker, _) | Laid::Read(asker) | Laid::Wait(asker)) = laid;
-                let takes = taken.len() < n;
-                taken.extend(takes.then_some(asker.request));
-                takes
-            });
-            taken
-        };
-        assert_eq!(taken(&mut desk, 2), [1, 2]);
-        assert_eq!(taken(&mut desk, 9), [3, 4]);
-        assert!(desk.is_idle());
-    }
-}
+mod tests;

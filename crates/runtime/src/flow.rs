@@ -16,6 +16,7 @@
 //!   another, as after a broken link. It is told once in [`REFUSE_EVERY`], so two versions that
 //!   will never understand each other keep nobody busy.
 
+use crate::detour::{Detours, Direction};
 use crate::wire::{Frame, Malformed};
 use base::{Instant, MAX_MEMBERS, MemberSet, Port, Rank};
 use std::time::Duration;
@@ -50,6 +51,11 @@ struct Out {
 pub struct Outgoing {
     peers: [Out; MAX_MEMBERS],
     message: Vec<u8>,
+    pub(crate) detours: Detours,
+    /// Room for a frame that goes another way.
+    frame: Vec<u8>,
+    /// Frames of others that were passed on.
+    pub(crate) n_passed_on: u64,
 }
 
 impl Outgoing {
@@ -57,18 +63,58 @@ impl Outgoing {
     pub fn new(life: u64) -> Outgoing {
         let mut peers: [Out; MAX_MEMBERS] = Default::default();
         peers.iter_mut().for_each(|peer| peer.stream = life.wrapping_mul(STREAMS_PER_LIFE));
-        Outgoing { peers, message: Vec::with_capacity(MESSAGE_BYTES_MAX) }
+        Outgoing {
+            peers,
+            message: Vec::with_capacity(MESSAGE_BYTES_MAX),
+            detours: Detours::default(),
+            frame: Vec::new(),
+            n_passed_on: 0,
+        }
     }
 
     /// Whether the peer keeps up: if not, put off what can wait.
     pub fn has_room(&self, to: Rank) -> bool {
-        let peer = &self.peers[to.index()];
+        let peer = &self.peers[self.detours.via(to).unwrap_or(to).index()];
         peer.bytes.len() - peer.sent < OUT_BYTES_SOFT_MAX
     }
 
-    /// Appends `frame` to the stream towards `to`.
+    /// Appends `frame` to the stream towards `to`; requests and answers, where there is a way
+    /// around a cut, to that towards the member in between.
     pub fn push(&mut self, to: Rank, frame: &Frame<'_>) {
-        frame.encode(&mut self.peers[to.index()].bytes);
+        let (Some(via), Some(direction)) = (self.detours.via(to), Direction::of(frame)) else {
+            return frame.encode(&mut self.peers[to.index()].bytes);
+        };
+        let attempt = match direction {
+            Direction::ToLeader => self.detours.attempt,
+            Direction::ToOrigin => 0,
+        };
+        self.frame.clear();
+        frame.encode(&mut self.frame);
+        let wrapped = Frame::Pass { to: to.index() as u64, attempt, frame: &self.frame };
+        wrapped.encode(&mut self.peers[via.index()].bytes);
+    }
+
+    /// Passes a frame of `from` on to `to`. What is nothing to be passed on is not.
+    pub fn pass(&mut self, from: Rank, to: Rank, attempt: u64, bytes: &[u8]) {
+        let Ok(Some((frame, n_bytes))) = Frame::decode(bytes) else { return };
+        let Some(direction) = Direction::of(&frame).filter(|_| n_bytes == bytes.len()) else {
+            return;
+        };
+        let origin = match direction {
+            Direction::ToLeader if self.detours.admit(from, to, attempt) => from,
+            Direction::ToLeader => return,
+            Direction::ToOrigin => to,
+        };
+        let peer = &mut self.peers[to.index()];
+        if peer.bytes.len() - peer.sent < OUT_BYTES_SOFT_MAX {
+            self.n_passed_on += 1;
+            let passed = Frame::Passed { peer: from.index() as u64, frame: bytes };
+            passed.encode(&mut peer.bytes);
+        } else if let Some(attempt) = self.detours.break_off(origin) {
+            // D3
+            let broken = Frame::PassBroken { attempt };
+            broken.encode(&mut self.peers[origin.index()].bytes);
+        }
     }
 
     /// The link broke or came back, or the process at its other end is another: the stream ends,
@@ -78,6 +124,10 @@ impl Outgoing {
         peer.stream += 1;
         (peer.begun, peer.sent) = (false, 0);
         peer.bytes.clear();
+        let peers = &mut self.peers;
+        self.detours.reset(to, |origin, attempt| {
+            Frame::PassBroken { attempt }.encode(&mut peers[origin.index()].bytes);
+        });
     }
 
     /// Whether `stream` is the present one towards `to`.
@@ -228,7 +278,7 @@ fn take_all(bytes: &[u8], take: &mut impl FnMut(Frame<'_>)) -> Result<usize, Mal
 mod tests {
     use super::*;
     use crate::mock::Wire;
-    use crate::wire::Items;
+    use crate::wire::{Items, push_item};
     use base::Slot;
 
     const TO: Rank = Rank::at(1);
@@ -313,6 +363,78 @@ mod tests {
         names.sort();
         names.dedup();
         assert_eq!(names.len(), 9);
+    }
+
+    /// A relay between the origin and the leader, and what the leader gets of commands.
+    #[test]
+    fn d1_what_a_relay_passes_on_of_an_attempt_has_no_gap() {
+        const LEADER: Rank = Rank::at(2);
+        let mut relay = Outgoing::new(1);
+        let mut wire = Wire::default();
+        let send = |relay: &mut Outgoing, attempt, id| {
+            let (mut list, mut bytes) = (Vec::new(), Vec::new());
+            push_item(&mut list, id, b"set");
+            let items = Items::check(&list).unwrap();
+            Frame::Commands { life: 5, attempt, items }.encode(&mut bytes);
+            relay.pass(FROM, LEADER, attempt, &bytes);
+        };
+        let mut ends = [Incoming::default(), Incoming::default(), Incoming::default()];
+        let mut told = |relay: &mut Outgoing, to: Rank| {
+            let (mut heard, incoming) = (Vec::new(), &mut ends[to.index()]);
+            relay.send(&mut wire);
+            for message in wire.take(to) {
+                incoming.on_message(to, &message, |frame| match frame {
+                    Frame::Passed { peer: 0, frame } => {
+                        let Ok(Some((Frame::Commands { attempt, items, .. }, _))) =
+                            Frame::decode(frame)
+                        else {
+                            panic!("{frame:?}")
+                        };
+                        heard.extend(items.iter().map(|(id, _)| (attempt, id)));
+                    }
+                    Frame::PassBroken { attempt } => heard.push((attempt, 0)),
+                    other => panic!("{other:?}"),
+                });
+            }
+            heard
+        };
+        send(&mut relay, 4, 1);
+        send(&mut relay, 4, 2);
+        assert_eq!(told(&mut relay, LEADER), [(4, 1), (4, 2)]);
+        // The third is lost, and so is whatever follows it, until the origin knows.
+        send(&mut relay, 4, 3);
+        relay.reset(LEADER);
+        send(&mut relay, 4, 4);
+        assert_eq!(told(&mut relay, LEADER), []);
+        assert_eq!(told(&mut relay, FROM), [(4, 0)]);
+        send(&mut relay, 5, 3);
+        send(&mut relay, 4, 5);
+        send(&mut relay, 5, 4);
+        assert_eq!(told(&mut relay, LEADER), [(5, 3), (5, 4)]);
+        // The same where the leader takes too little.
+        relay.peers[LEADER.index()].bytes.resize(OUT_BYTES_SOFT_MAX, 0);
+        send(&mut relay, 5, 6);
+        relay.peers[LEADER.index()].bytes.clear();
+        send(&mut relay, 5, 7);
+        assert_eq!(told(&mut relay, LEADER), []);
+        assert_eq!(told(&mut relay, FROM), [(5, 0)]);
+        // Another life of the origin counts anew.
+        relay.reset(FROM);
+        send(&mut relay, 1, 1);
+        assert_eq!(told(&mut relay, LEADER), [(1, 1)]);
+    }
+
+    #[test]
+    fn d2_what_was_passed_on_is_not_passed_on_again() {
+        let mut relay = Outgoing::new(1);
+        let (mut inner, mut outer) = (Vec::new(), Vec::new());
+        Frame::CommandsRefused { life: 1, attempt: 1 }.encode(&mut inner);
+        Frame::Passed { peer: 0, frame: &inner }.encode(&mut outer);
+        relay.pass(FROM, TO, 1, &outer);
+        relay.pass(FROM, TO, 1, &inner[..inner.len() - 1]);
+        assert!(!relay.is_pending());
+        relay.pass(FROM, TO, 1, &inner);
+        assert!(relay.is_pending());
     }
 
     #[test]

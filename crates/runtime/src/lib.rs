@@ -16,6 +16,7 @@
 pub mod backlog;
 pub mod clock;
 pub mod desk;
+mod detour;
 pub mod disk;
 pub mod flow;
 pub mod offline;

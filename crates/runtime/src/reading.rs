@@ -1,7 +1,9 @@
 //! Reads: a check, one for many, then the state; or the leader, where the check says no.
 //!
-//! - I1 a read is performed in the turn in which its check succeeded, on the state as it is then:
-//!   the check covered the prefix that the machine had applied, and the state has at least that.
+//! - I1 a read is performed after its check succeeded, on the state as it is then: the check
+//!   covered the prefix that the machine had applied, and the state has at least that, since it
+//!   only moves on. What the state has besides is decided, and so is seen by every check that
+//!   begins later.
 //! - I2 only the leader decides that time has passed: a read that would see a key expire is put off
 //!   behind a tick there, and sent to the leader from elsewhere.
 
@@ -28,17 +30,14 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
         let mut worked = self.forward_reads();
         self.readmit_after_tick();
         match self.world.desk.view.role {
+            // One that is cut off from the leader falls behind: the leader has the state, and is
+            // reached another way.
+            Role::Follower if self.is_cut_off() => return self.send_all_to_leader() || worked,
             Role::Leader | Role::Follower => {}
             // It leads soon, or another does.
             Role::Candidate => return worked,
             // Without the state there is nothing to check: the leader has it.
-            Role::Learner => {
-                let mut round = std::mem::take(&mut self.world.desk.waiting);
-                worked |= !round.readers.is_empty();
-                self.send_to_leader(&mut round);
-                self.world.desk.recycle(round);
-                return worked;
-            }
+            Role::Learner => return self.send_all_to_leader() || worked,
         }
         let now = self.now();
         if now < self.read_pause_until {
@@ -49,6 +48,10 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
             worked = true;
         }
         worked
+    }
+
+    fn is_cut_off(&self) -> bool {
+        self.target.is_some_and(|leader| self.world.flows.detours.via(leader).is_some())
     }
 
     /// Own reads that were refused here go to the leader, in words; if that is this member by now,
@@ -114,11 +117,35 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
 
     /// The check of this round succeeded.
     pub(crate) fn on_read_ready(&mut self, ticket: Ticket) {
-        let Some(mut round) = self.world.desk.end_round(ticket) else { return };
+        let Some(round) = self.world.desk.end_round(ticket) else { return };
+        self.world.desk.ripen(round);
+        self.perform_ripe();
+    }
+
+    /// Performs reads whose check succeeded, as long as this turn's slice lasts. True if there was
+    /// one.
+    pub(crate) fn perform_ripe(&mut self) -> bool {
+        let mut worked = false;
+        while self.world.desk.has_slice()
+            && let Some(round) = self.world.desk.take_ripe()
+        {
+            worked = true;
+            self.perform_round(round);
+        }
+        worked
+    }
+
+    fn perform_round(&mut self, mut round: Round) {
         let stamp_ms = self.world.now_ms();
         let mut reply = Vec::new();
         let mut unripe = Round::default();
-        for waiting in round.readers.drain(..) {
+        let mut n_done = 0;
+        for &waiting in &round.readers {
+            if !self.world.desk.has_slice() {
+                break;
+            }
+            n_done += 1;
+            self.world.desk.charge_read();
             match waiting.reader {
                 Reader::Own(asker) => {
                     let world = &mut self.world;
@@ -127,12 +154,18 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
                         Performed::NeedsTick => unripe.own(asker, waiting.deadline),
                     }
                 }
+                Reader::Described { origin, life, id, .. }
+                    if origin != self.world.origin.rank && !self.world.flows.has_room(origin) =>
+                {
+                    self.refuse_described(origin, life, id);
+                }
                 Reader::Described { origin, life, id, start, len } => {
                     let read = &round.bytes[start..start + len];
                     reply.clear();
                     match self.world.service.perform_described(read, stamp_ms, &mut reply) {
                         Performed::Done => {
                             self.world.stats.reads_performed += 1;
+                            self.world.desk.charge(reply.len());
                             self.answer_described(origin, life, id, &reply);
                         }
                         Performed::NeedsTick => {
@@ -142,7 +175,12 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
                 }
             }
         }
-        self.world.desk.recycle(round);
+        round.readers.drain(..n_done);
+        if round.readers.is_empty() {
+            self.world.desk.recycle(round);
+        } else {
+            self.world.desk.put_back(round);
+        }
         if unripe.readers.is_empty() {
             return;
         }
@@ -168,6 +206,15 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
         self.world.desk.recycle(round);
     }
 
+    /// All reads that wait go to the leader. True if there was one.
+    fn send_all_to_leader(&mut self) -> bool {
+        let mut round = std::mem::take(&mut self.world.desk.waiting);
+        let worked = !round.readers.is_empty();
+        self.send_to_leader(&mut round);
+        self.world.desk.recycle(round);
+        worked
+    }
+
     /// Own reads of `round` are put into words for the leader; others' are refused: this member was
     /// asked as the leader, and is not.
     fn send_to_leader(&mut self, round: &mut Round) {
@@ -189,13 +236,18 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
                         self.world.desk.asked.again(Sequence(id));
                         continue;
                     }
-                    words.clear();
-                    push_item(&mut words, id, &[]);
-                    if let Ok(items) = Items::check(&words) {
-                        self.world.flows.push(origin, &Frame::ReadsRefused { life, items });
-                    }
+                    self.refuse_described(origin, life, id);
                 }
             }
+        }
+    }
+
+    /// Another member's read is not answered here and now: it asks again.
+    fn refuse_described(&mut self, origin: Rank, life: u64, id: u64) {
+        let mut list = Vec::new();
+        push_item(&mut list, id, &[]);
+        if let Ok(items) = Items::check(&list) {
+            self.world.flows.push(origin, &Frame::ReadsRefused { life, items });
         }
     }
 

@@ -226,6 +226,7 @@ impl<F: Fabric, R: Replicator, S: Service> Replica<F, R, S> {
             self.core.world.fabric.awake();
         }
         let now = self.tell_time();
+        self.core.world.desk.begin_slice();
         let mut worked = false;
         for at in 0..self.ready.len() {
             let ready = self.ready[at];
@@ -259,6 +260,7 @@ impl<F: Fabric, R: Replicator, S: Service> Replica<F, R, S> {
         core.refresh_view();
         let mut worked = core.dispatch_commands();
         worked |= core.dispatch_reads();
+        worked |= core.perform_ripe();
         core.world.flows.send(&mut core.world.fabric);
         core.world.fabric.flush();
         self.inbox.clear();
@@ -307,7 +309,7 @@ impl<F: Fabric, R: Replicator, S: Service> Replica<F, R, S> {
     /// How long nothing has to be done, if nothing happens.
     fn sleep_for(&self, now: Instant) -> Duration {
         let core = &self.core;
-        if core.has_state_to_read() {
+        if core.has_state_to_read() || core.world.desk.has_ripe() {
             return Duration::ZERO;
         }
         let desk = &core.world.desk;
@@ -344,12 +346,13 @@ impl<F: Fabric, R: Replicator, S: Service> Replica<F, R, S> {
             return;
         }
         self.published_at = now;
-        let World { service, stats, desk, disk, state_clock, .. } = &mut self.core.world;
+        let World { service, stats, desk, disk, state_clock, flows, .. } = &mut self.core.world;
         stats.state_time_ahead_ms = state_clock.ahead_ms(unix_ms(), boot_now());
         stats.state_bytes_sent = self.core.give.n_bytes;
         stats.state_bytes_received = self.core.fetch.n_bytes;
         stats.transfers_given_up = self.core.fetch.n_given_up;
         stats.frames_malformed = self.incoming.n_malformed;
+        stats.frames_passed_on = flows.n_passed_on;
         stats.disk = disk.as_ref().map(LogDisk::figures);
         service.publish(desk.view(), stats);
     }

@@ -81,6 +81,8 @@ counters! {
     reads_forwarded,
     /// Checks that refused a round of reads.
     read_rounds_refused,
+    /// Frames of other members passed on, around a cut.
+    frames_passed_on,
     /// Turns of the loop.
     turns,
     /// Times that the loop went to sleep.

@@ -162,6 +162,27 @@ pub enum Frame<'a> {
         /// That one has it now.
         is_replaced: bool,
     },
+    /// The addressee is to pass `frame` on, which the sender cannot tell `to` itself.
+    Pass {
+        /// The rank of the member that it is for.
+        to: u64,
+        /// Of a request: the sender's attempt that it belongs to.
+        attempt: u64,
+        /// The frame, encoded.
+        frame: &'a [u8],
+    },
+    /// `frame` is from `peer`, and the sender passes it on.
+    Passed {
+        /// The rank of the member that it is from.
+        peer: u64,
+        /// The frame, encoded.
+        frame: &'a [u8],
+    },
+    /// The sender passes nothing more of this attempt of the addressee on.
+    PassBroken {
+        /// Which.
+        attempt: u64,
+    },
     /// The slots below `next` have been executed: go on from there.
     ValuesTaken {
         /// Which transfer.
@@ -250,6 +271,9 @@ const STATE_BEGINS: u8 = 17;
 const STATE_CHUNK: u8 = 18;
 const STATE_ENDS: u8 = 19;
 const STATE_AGAIN: u8 = 20;
+const PASS: u8 = 21;
+const PASSED: u8 = 22;
+const PASS_BROKEN: u8 = 23;
 
 impl<'a> Frame<'a> {
     /// Appends this frame to `out`.
@@ -332,6 +356,20 @@ impl<'a> Frame<'a> {
             Frame::Parted { incarnation, last, is_replaced } => {
                 numbers(out, &[incarnation, last, u64::from(is_replaced)]);
                 PARTED
+            }
+            Frame::Pass { to, attempt, frame } => {
+                numbers(out, &[to, attempt]);
+                out.extend_from_slice(frame);
+                PASS
+            }
+            Frame::Passed { peer, frame } => {
+                numbers(out, &[peer]);
+                out.extend_from_slice(frame);
+                PASSED
+            }
+            Frame::PassBroken { attempt } => {
+                numbers(out, &[attempt]);
+                PASS_BROKEN
             }
             Frame::ValuesTaken { transfer, next } => {
                 numbers(out, &[transfer, next.0]);
@@ -416,6 +454,9 @@ impl<'a> Frame<'a> {
                 last: body.number()?,
                 is_replaced: body.flag()?,
             },
+            PASS => Frame::Pass { to: body.number()?, attempt: body.number()?, frame: body.rest() },
+            PASSED => Frame::Passed { peer: body.number()?, frame: body.rest() },
+            PASS_BROKEN => Frame::PassBroken { attempt: body.number()? },
             _ => return Err(Malformed("an unknown kind")),
         };
         if body.0.is_empty() { Ok(frame) } else { Err(Malformed("bytes behind the frame")) }
@@ -484,6 +525,9 @@ mod tests {
             Frame::ValuesTaken { transfer, next: Slot(n[1]) },
             Frame::StateHead { transfer, prefix: Prefix(n[1]), head: bytes },
             Frame::Seat { incarnation: n[0], wants: flag },
+            Frame::Pass { to: n[0], attempt, frame: bytes },
+            Frame::Passed { peer: n[0], frame: bytes },
+            Frame::PassBroken { attempt },
             Frame::Parted { incarnation: n[0], last: n[1], is_replaced: flag },
         ]
     }
@@ -512,7 +556,7 @@ mod tests {
         }
 
         #[test]
-        fn i2_no_bytes_hurt_the_decoder(kind in 0u8..22, body: Vec<u8>, raw: Vec<u8>) {
+        fn i2_no_bytes_hurt_the_decoder(kind in 0u8..25, body: Vec<u8>, raw: Vec<u8>) {
             if let Ok(Some((frame, _))) = Frame::decode(&raw) {
                 let mut again = Vec::new();
                 frame.encode(&mut again);

@@ -1,7 +1,8 @@
 //! Clients' sockets, and the requests and answers that pass through them.
 //!
 //! - I1 a client that does not take its replies is served no further, and not read from without
-//!   end: its connection says when ([`Connection::wants_input`]).
+//!   end: its connection says when ([`Connection::wants_input`]). Its reads are put off, whether
+//!   they are performed here or elsewhere, and the connection is closed at its output limit.
 //! - I2 a request is taken from a connection only if the desk has room for it. By
 //!   [`Clients::pump`].
 //! - I3 a client's name (`key`) is made of a count that only rises, so an answer that is late finds
@@ -29,6 +30,8 @@ use std::time::{Duration, Instant};
 const READ_BYTES: usize = 64 << 10;
 /// The most clients that one turn accepts.
 const ACCEPTS_MAX: usize = 64;
+/// How often clients are looked at that nothing is heard of.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How long a connection is silent before its client is asked whether it is there; as in Redis.
 const KEEPALIVE: Duration = Duration::from_secs(300);
 /// The section of INFO that answers with the whole cluster's status as JSON.
@@ -71,6 +74,8 @@ pub(super) struct Clients {
     /// As it was a moment ago.
     pub(super) disk: Option<DiskFigures>,
     started: Instant,
+    /// When clients that read nothing are looked at.
+    look_at: base::Instant,
     scratch: Box<[u8]>,
     reply: Vec<u8>,
 }
@@ -88,6 +93,7 @@ impl Clients {
             requirepass: config.requirepass.clone(),
             memory_bytes_max: config.maxmemory,
             connections_max: config.maxclients as usize,
+            ..connection::Config::default()
         };
         Ok(Clients {
             config: config.clone(),
@@ -105,6 +111,7 @@ impl Clients {
             figures: ServiceFigures::default(),
             disk: None,
             started: Instant::now(),
+            look_at: base::Instant::ZERO,
             scratch: vec![0; READ_BYTES].into_boxed_slice(),
             reply: Vec::new(),
         })
@@ -361,8 +368,17 @@ impl Clients {
         }
     }
 
-    /// The state may be read now for this request.
-    pub(super) fn perform(&mut self, asker: Asker, stamp_ms: u64, state: &mut State) -> Performed {
+    /// The state may be read now for this request; what the answer takes is charged to the turn.
+    pub(super) fn perform(
+        &mut self,
+        asker: Asker,
+        stamp_ms: u64,
+        state: &mut State,
+        desk: &mut Desk,
+    ) -> Performed {
+        if self.put_off(asker) {
+            return Performed::Done;
+        }
         let mut reply = std::mem::take(&mut self.reply);
         reply.clear();
         let id = RequestId(asker.request);
@@ -372,10 +388,28 @@ impl Clients {
         let performed =
             command.map_or(Performed::Done, |command| state.read(command, stamp_ms, &mut reply));
         if performed == Performed::Done {
+            desk.charge(reply.len());
             self.deliver(asker, |connection, id| connection.answer(id, &reply));
         }
         self.reply = reply;
         performed
+    }
+
+    /// Whether the read is not answered now, since its client does not take its replies (I1).
+    fn put_off(&mut self, asker: Asker) -> bool {
+        let id = RequestId(asker.request);
+        let Some(client) = self.client(asker.connection) else { return false };
+        if client.connection.takes_answer(id) {
+            return false;
+        }
+        self.ask_again(asker);
+        true
+    }
+
+    /// The read is not answered: its connection asks for it again.
+    pub(super) fn ask_again(&mut self, asker: Asker) {
+        self.figures.reads_put_off += 1;
+        self.deliver(asker, Connection::put_off);
     }
 
     /// The bytes of a read, for the leader.
@@ -396,6 +430,9 @@ impl Clients {
     }
 
     pub(super) fn answer_read(&mut self, asker: Asker, answer: ReadAnswer<'_>) {
+        if matches!(answer, ReadAnswer::Forwarded(_)) && self.put_off(asker) {
+            return;
+        }
         self.deliver(asker, |connection, id| match answer {
             ReadAnswer::Forwarded(reply) => connection.answer(id, reply),
             ReadAnswer::Unavailable => connection.fail(id, text::TRY_AGAIN),
@@ -455,14 +492,22 @@ impl Clients {
 
     /// Sends replies: one system call a client, unless its socket is full.
     pub(super) fn flush(&mut self, poller: &Poller, desk: &mut Desk) {
+        if desk.now() >= self.look_at {
+            self.look_at = desk.now().plus(LOOK_EVERY);
+            self.close_those_over_limit(poller, desk);
+        }
         let mut dirty = std::mem::take(&mut self.dirty);
         for key in dirty.drain(..) {
             let Some(client) = find(&mut self.clients, key) else { continue };
             client.is_dirty = false;
             if !client.connection.output().is_empty() {
-                let had_room = client.connection.has_room();
+                let was_held_up = client.connection.is_held_up();
+                let mut has_read = false;
                 match client.stream.write(client.connection.output()) {
-                    Ok(n) => client.connection.sent(n),
+                    Ok(n) => {
+                        client.connection.sent(n);
+                        has_read = n > 0;
+                    }
                     Err(error)
                         if matches!(
                             error.kind(),
@@ -473,7 +518,12 @@ impl Clients {
                         continue;
                     }
                 }
-                if !had_room && client.connection.has_room() {
+                if client.connection.is_over_limit(desk.now()) {
+                    self.figures.clients_over_limit += 1;
+                    self.close(key, poller, desk);
+                    continue;
+                }
+                if was_held_up && has_read {
                     // What it had sent before may be taken now that its replies have gone.
                     mark(&mut client.is_runnable, key, &mut self.runnable);
                 }
@@ -482,6 +532,18 @@ impl Clients {
         }
         if self.dirty.is_empty() {
             self.dirty = dirty; // the buffer
+        }
+    }
+
+    /// Those that read nothing are not heard of otherwise.
+    fn close_those_over_limit(&mut self, poller: &Poller, desk: &mut Desk) {
+        let now = desk.now();
+        let over = |client: &mut Client| client.connection.is_over_limit(now).then_some(client.key);
+        let over: Vec<u64> =
+            self.clients.iter_mut().filter_map(|(_, client)| over(client)).collect();
+        for key in over {
+            self.figures.clients_over_limit += 1;
+            self.close(key, poller, desk);
         }
     }
 

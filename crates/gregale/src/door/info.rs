@@ -88,7 +88,9 @@ fn persistence(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
 fn stats(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
     write!(out, "total_connections_received:{}\r\n", facts.figures.clients_accepted)?;
     write!(out, "total_commands_processed:{}\r\n", facts.figures.commands)?;
-    write!(out, "rejected_connections:{}\r\n", facts.figures.clients_refused)
+    write!(out, "rejected_connections:{}\r\n", facts.figures.clients_refused)?;
+    let closed = facts.figures.clients_over_limit;
+    write!(out, "client_output_buffer_limit_disconnections:{closed}\r\n")
 }
 
 /// Every member takes every command, so to a Redis client every member is a master.

@@ -274,8 +274,8 @@ impl Service for Door {
         self.state.abandon();
     }
 
-    fn perform(&mut self, asker: Asker, stamp_ms: u64, _desk: &mut Desk) -> Performed {
-        self.clients.perform(asker, stamp_ms, &mut self.state)
+    fn perform(&mut self, asker: Asker, stamp_ms: u64, desk: &mut Desk) -> Performed {
+        self.clients.perform(asker, stamp_ms, &mut self.state, desk)
     }
 
     fn describe_read(&mut self, asker: Asker, out: &mut Vec<u8>) {

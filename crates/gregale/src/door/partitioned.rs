@@ -27,7 +27,7 @@ use crate::status::PartitionStatus;
 use base::{Evidence, Incarnation, Instant, Prefix, Rank, Slot, StateClock};
 use kv::entry::{self, Sequence};
 use kv::partition::{
-    self, Executor, Fate, NOT_BY_PIECES, Name, Partitions, Place, SNAPSHOT_REQUEST, Sender,
+    self, Executor, Fate, NOT_BY_PIECES, Name, PUT_OFF, Partitions, Place, SNAPSHOT_REQUEST, Sender,
 };
 use kv::text;
 use multicast::{
@@ -222,7 +222,11 @@ impl PartitionedDoor {
                     }
                 }
                 Some(_) => {
-                    sender.submit(asker.connection, Waiting { asker, is_read }, read, deadline);
+                    let waiting = Waiting { asker, is_read };
+                    let sequence = sender.submit(asker.connection, waiting, read, deadline);
+                    if is_read {
+                        executor.may_put_off(sequence);
+                    }
                 }
             }
             true
@@ -365,6 +369,7 @@ fn give(
         return;
     }
     match sender.answered(sequence) {
+        Some(Waiting { asker, is_read: true }) if reply == PUT_OFF => clients.ask_again(asker),
         Some(Waiting { asker, is_read: true }) => {
             clients.answer_read(asker, ReadAnswer::Forwarded(reply));
         }

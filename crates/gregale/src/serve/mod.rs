@@ -199,7 +199,7 @@ fn replicate(
             };
             match opened {
                 Ok(fabric) => {
-                    sentinel::start(args)?;
+                    sentinel::keep(args, &board)?;
                     replica.run(fabric, client, &board, TcpFabric::remove)
                 }
                 Err(error) => replica.without_memory(error, client, &board),

@@ -5,9 +5,17 @@
 use super::{Opened, open};
 use crate::cli::ServeArgs;
 use crate::config::Config;
+use crate::control::Board;
 use crate::failure::{Failure, Outcome};
+use crate::status::SentinelStatus;
 use fabric::OpenError;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The pause before the next sentinel is started; it doubles while they die at once.
+const PAUSE_MIN: Duration = Duration::from_millis(10);
+const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// Watches until the replica has ended.
 pub(crate) fn run(args: &ServeArgs) -> Outcome {
@@ -20,18 +28,53 @@ pub(crate) fn run(args: &ServeArgs) -> Outcome {
     }
 }
 
-/// Starts the sentinel of this process, which has opened its region. It ends by itself when this
-/// process does, so nobody waits for it but whoever inherits it.
-pub(super) fn start(args: &ServeArgs) -> Outcome<()> {
+/// Starts the sentinel of this process, which has opened its region, and another one whenever it
+/// dies before this process: a death that nobody reports costs the others ten times as long. The
+/// last one outlives this process, and ends by itself.
+pub(super) fn keep(args: &ServeArgs, board: &Arc<Board>) -> Outcome<()> {
     let program =
         std::env::current_exe().map_err(|error| Failure::os("find this program", error))?;
-    Command::new(program)
-        .arg("sentinel")
-        .arg("--config")
-        .arg(&args.config)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .spawn()
-        .map_err(|error| Failure::os("start the sentinel", error))?;
+    let mut command = Command::new(program);
+    command.arg("sentinel").arg("--config").arg(&args.config);
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    let first = spawn(&mut command)?;
+    let board = Arc::clone(board);
+    std::thread::Builder::new()
+        .name("sentinel-keeper".into())
+        .spawn(move || replace(&mut command, first, &board))
+        .map_err(|error| Failure::os("start the thread that replaces sentinels", error))?;
     Ok(())
+}
+
+fn spawn(command: &mut Command) -> Outcome<Child> {
+    command.spawn().map_err(|error| Failure::os("start the sentinel", error))
+}
+
+/// Waits for the end of each sentinel and starts the next, until one has seen the end of this
+/// process's part: that one exits with success.
+fn replace(command: &mut Command, mut sentinel: Child, board: &Board) {
+    let (mut replaced, mut pause) = (0, PAUSE_MIN);
+    loop {
+        board.leave_sentinel(SentinelStatus { pid: Some(sentinel.id()), replaced });
+        let since = Instant::now();
+        let ended = sentinel.wait();
+        if ended.as_ref().is_ok_and(ExitStatus::success) {
+            return;
+        }
+        board.leave_sentinel(SentinelStatus { pid: None, replaced });
+        let how = ended.map_or_else(|error| error.to_string(), |status| status.to_string());
+        eprintln!("gregale: the sentinel of this member ended ({how}); another one is started");
+        if since.elapsed() > PAUSE_MAX {
+            pause = PAUSE_MIN;
+        }
+        sentinel = loop {
+            std::thread::sleep(pause);
+            pause = (2 * pause).min(PAUSE_MAX);
+            match spawn(command) {
+                Ok(next) => break next,
+                Err(failure) => eprintln!("gregale: {failure}"),
+            }
+        };
+        replaced += 1;
+    }
 }

@@ -19,6 +19,8 @@ const PREFIX: &str = "gregale-";
 pub(super) struct Directory {
     path: PathBuf,
     _lock: File,
+    /// A supervisor of the same name and port was killed, and had left it.
+    was_left: bool,
 }
 
 impl Directory {
@@ -30,8 +32,10 @@ impl Directory {
                 "--cluster {cluster:?} is no plain word: use up to 64 letters, digits, - _ ."
             )));
         }
-        sweep(base);
         let path = base.join(format!("{PREFIX}{cluster}-{port}"));
+        let was_there = path.exists();
+        sweep(base);
+        let was_left = was_there && !path.exists();
         DirBuilder::new().mode(0o700).create(&path).map_err(|error| match error.kind() {
             std::io::ErrorKind::AlreadyExists => Failure::new(format_args!(
                 "{} is there and in use: another cluster of this name and port runs; \
@@ -40,18 +44,25 @@ impl Directory {
             )),
             _ => Failure::os(format_args!("make {}", path.display()), error),
         })?;
-        Directory::found(path.clone()).inspect_err(|_| {
+        let mut found = Directory::found(path.clone()).inspect_err(|_| {
             let _ = std::fs::remove_dir_all(&path);
-        })
+        })?;
+        found.was_left = was_left;
+        Ok(found)
     }
 
     fn found(path: PathBuf) -> Outcome<Directory> {
         let lock = write_private(&path.join(LOCK), b"")?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive)
             .map_err(|error| Failure::os(format_args!("lock {}", path.display()), error))?;
-        let directory = Directory { path, _lock: lock };
+        let directory = Directory { path, _lock: lock, was_left: false };
         write_private(&directory.secret_file(), random_secret()?.as_bytes())?;
         Ok(directory)
+    }
+
+    /// Where another supervisor of this cluster was killed and left what is gone now.
+    pub(super) fn swept(&self) -> Option<&Path> {
+        self.was_left.then_some(&self.path)
     }
 
     pub(super) fn path(&self) -> &Path {

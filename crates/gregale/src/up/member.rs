@@ -18,6 +18,16 @@ use std::time::{Duration, Instant};
 /// How many clients of a member that is away are kept until they have read why.
 const TURNED_AWAY_MAX: usize = 16;
 
+/// The pause before a replica is restarted that died soon after its start, twice in a row; it
+/// doubles with each further time. The first time, and after a longer life, there is none.
+const RESTART_AFTER: Duration = Duration::from_millis(100);
+/// The same for one that said why it cannot run.
+const REFUSED_AFTER: Duration = Duration::from_secs(1);
+/// The longest pause between attempts.
+const RESTART_AFTER_MAX: Duration = Duration::from_secs(30);
+/// A replica that lived so long did not die of its start.
+const LIVED_LONG: Duration = Duration::from_secs(10);
+
 /// How long a new incarnation is waited for before another member may be begun anew.
 const JOINS_WITHIN: Duration = Duration::from_secs(60);
 
@@ -47,6 +57,33 @@ struct Running {
     pidfd: OwnedFd,
 }
 
+/// How soon a replica is started again.
+#[derive(Debug, Default)]
+struct Restarts {
+    started_at: Option<Instant>,
+    /// Deaths in a row, each soon after a start.
+    n_quick: u32,
+}
+
+impl Restarts {
+    /// It died `now`: the pause before its next life.
+    fn pause(&mut self, refused: bool, now: Instant) -> Duration {
+        let lived = self.started_at.map(|at| now.saturating_duration_since(at));
+        let died_of_its_start = refused || lived.is_some_and(|lived| lived < LIVED_LONG);
+        self.n_quick = if died_of_its_start { self.n_quick.saturating_add(1) } else { 0 };
+        let first = if refused { REFUSED_AFTER } else { RESTART_AFTER };
+        match (refused, self.n_quick) {
+            (false, 0 | 1) => Duration::ZERO,
+            (false, n) => doubled(first, n - 2),
+            (true, n) => doubled(first, n - 1),
+        }
+    }
+}
+
+fn doubled(first: Duration, times: u32) -> Duration {
+    first.saturating_mul(1 << times.min(16)).min(RESTART_AFTER_MAX)
+}
+
 /// Whether the supervisor answers for a member that does not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Porter {
@@ -71,7 +108,8 @@ pub(super) struct Member {
     sockets: Sockets,
     running: Option<Running>,
     last_pid: u32,
-    pause: Duration,
+    /// Deaths in a row, each soon after the start.
+    restarts: Restarts,
     porter: Porter,
     /// Closed when others come: a client that has still to send something would lose its answer.
     turned_away: VecDeque<TcpStream>,
@@ -89,7 +127,7 @@ impl Member {
             sockets,
             running: None,
             last_pid: 0,
-            pause: Duration::ZERO,
+            restarts: Restarts::default(),
             porter: Porter::Absent,
             turned_away: VecDeque::new(),
         }
@@ -125,6 +163,8 @@ impl Member {
         } else {
             self.kill();
             self.state = State::Vacant;
+            // Nobody waits for it any longer, and so no other member has to.
+            self.joins_until = None;
         }
         true
     }
@@ -169,6 +209,7 @@ impl Member {
             .map_err(|error| Failure::os("watch a replica", error))?;
         self.running = Some(Running { child, channel, pidfd });
         self.state = State::Starting;
+        self.restarts.started_at = Some(Instant::now());
         (self.refused, self.has_parted) = (false, false);
         Ok(())
     }
@@ -208,22 +249,15 @@ impl Member {
         Ok((reports, status))
     }
 
-    /// It is dead; it lives again after the pause that this returns, if any. Each refusal doubles
-    /// the pause.
-    pub(super) fn died(
-        &mut self,
-        restarts: bool,
-        pause_min: Duration,
-        pause_max: Duration,
-    ) -> Option<Duration> {
+    /// It is dead since `now`; it lives again after the pause that this returns, if any.
+    pub(super) fn died(&mut self, restarts: bool, now: Instant) -> Option<Duration> {
         if !restarts || self.has_parted {
             self.state = State::Dead;
             return None;
         }
-        self.pause = if self.refused { (self.pause * 2).min(pause_max) } else { pause_min };
-        self.pause = self.pause.max(pause_min);
-        self.state = State::Waiting(Instant::now() + self.pause);
-        Some(self.pause)
+        let pause = self.restarts.pause(self.refused, now);
+        self.state = State::Waiting(now + pause);
+        Some(pause)
     }
 
     /// Why no process of it will take its clients soon. (One that died is back in a moment: they
@@ -344,7 +378,7 @@ mod tests {
     #[test]
     fn one_that_is_dead_when_it_is_removed_does_not_come_back() {
         let mut dead = member();
-        dead.died(true, Duration::ZERO, Duration::ZERO);
+        dead.died(true, Instant::now());
         assert!(dead.restart_at().is_some());
         assert!(dead.vacate(1) && dead.state == State::Vacant && dead.restart_at().is_none());
         assert!(!dead.vacate(1), "no news");
@@ -353,6 +387,35 @@ mod tests {
         (wanted.state, wanted.wanted_ms) = (State::Held, Some(700));
         assert!(!wanted.vacate(1) && wanted.state == State::Held);
         assert!(wanted.vacate(700), "that one was removed too");
+    }
+
+    /// Its port was silent for a second.
+    #[test]
+    fn a_dead_member_is_restarted_at_once_and_later_only_if_it_dies_again_and_again() {
+        let start = Instant::now();
+        let at = |s| start + Duration::from_secs(s);
+        let mut member = member();
+        let mut die = |refused, started, died| {
+            (member.restarts.started_at, member.refused) = (Some(at(started)), refused);
+            let pause = member.died(true, at(died)).unwrap();
+            assert_eq!(member.restart_at(), Some(at(died) + pause));
+            pause.as_millis()
+        };
+        assert_eq!([die(false, 0, 60), die(false, 60, 61)], [0, 0], "the first time");
+        assert_eq!([die(false, 61, 62), die(false, 62, 63), die(false, 63, 64)], [100, 200, 400]);
+        assert_eq!(die(false, 64, 64 + 3600), 0, "it has proved that it can live");
+        let refusals = [1, 2, 3, 4, 5, 6, 7].map(|s| die(true, s, s));
+        assert_eq!(refusals, [1000, 2000, 4000, 8000, 16000, 30000, 30000]);
+    }
+
+    /// A removal right after a replacement left its seat, and all others, closed for a minute.
+    #[test]
+    fn a_removed_member_is_not_waited_for() {
+        let mut member = member();
+        member.wanted_ms = Some(700);
+        member.joins();
+        assert!(member.joins_until.is_some());
+        assert!(member.vacate(700) && member.joins_until.is_none());
     }
 
     /// They waited in the backlog of a socket that nobody accepts from.

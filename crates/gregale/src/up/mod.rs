@@ -1,7 +1,8 @@
 //! `gregale up`: a whole cluster on this machine, one process a replica.
 //!
 //! The supervisor holds the listening sockets and the cluster's directory on tmpfs; replicas come
-//! and go. It restarts one that dies, after a second, with the region that outlived it.
+//! and go. It restarts one that dies, at once, with the region that outlived it: until then nobody
+//! answers at its port. One that dies again and again is restarted later each time.
 //!
 //! - I1 nothing is left behind: the directory goes when the supervisor ends, however its start
 //!   went, and what a killed supervisor left is swept by the next. Tests `nothing_is_left_*`.
@@ -38,10 +39,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// How long a dead replica stays dead.
-const RESTART_AFTER: Duration = Duration::from_secs(1);
-/// The longest pause between attempts to restart a replica that refuses to run.
-const RESTART_AFTER_MAX: Duration = Duration::from_secs(30);
 /// How long the members have until they all serve.
 const READY_WITHIN: Duration = Duration::from_secs(30);
 /// How long a replica has to stop before it is killed.
@@ -221,6 +218,10 @@ impl<'a> Supervisor<'a> {
 
     fn run(&mut self) -> Outcome {
         self.say.starting(self.args, env!("CARGO_PKG_VERSION"));
+        if let Some(path) = self.directory.swept().filter(|_| self.data.is_none()) {
+            self.say.swept(path);
+        }
+        self.check_disks()?;
         for at in 0..self.members.len() {
             if self.members[at].state != State::Vacant {
                 self.spawn(at)?;
@@ -253,6 +254,25 @@ impl<'a> Supervisor<'a> {
                 self.go_on_with_some()?;
             }
         }
+    }
+
+    /// Where a majority of the disks is lost nothing is started: those that are left could only
+    /// wait for the others, for ever.
+    fn check_disks(&self) -> Outcome<()> {
+        let Some(data) = &self.data else { return Ok(()) };
+        // One whose new incarnation has no vote yet does not count.
+        let ids =
+            || self.here().map(|member| member.config.member).filter(|id| !data.is_wanted(*id));
+        let lost: Vec<u16> = ids().filter(|id| data.is_lost(*id)).collect();
+        if ids().count() - lost.len() >= base::majority(ids().count()) {
+            return Ok(());
+        }
+        let places = lost.iter().map(|id| data.member(*id).display().to_string());
+        Err(Failure::new(format_args!(
+            "nothing is started: {} hold no data any more, and the members with the other disks are \
+             no majority; bring those disks back, or see `gregale recover --help`",
+            places.collect::<Vec<_>>().join(" and ")
+        )))
     }
 
     /// Nobody waits any longer. A cluster that was there before serves without a minority, hung or
@@ -454,7 +474,7 @@ impl<'a> Supervisor<'a> {
             // Whatever it got to do, it may have been part of the cluster: its region counts (I3).
             member.founded();
             let restarts = !self.args.no_restart;
-            let pause = member.died(restarts, RESTART_AFTER, RESTART_AFTER_MAX);
+            let pause = member.died(restarts, Instant::now());
             self.say.died(id, &how, pause);
         }
         for (id, last) in vacated {

@@ -66,7 +66,9 @@ impl Say {
                 || {
                     let (ip, port) = (own.client.ip(), own.client.port());
                     let host = if ip.is_loopback() { String::new() } else { format!("-h {ip} ") };
-                    format!("member {id}: pid {pid}, redis-cli {host}-p {port}, http://{control}/metrics")
+                    let process =
+                        if pid == 0 { "not started".to_owned() } else { format!("pid {pid}") };
+                    format!("member {id}: {process}, redis-cli {host}-p {port}, http://{control}/metrics")
                 },
                 || {
                     json!({"event": "started", "id": id, "pid": pid,
@@ -74,6 +76,20 @@ impl Say {
                 },
             );
         }
+    }
+
+    /// What an `up` that was killed had left is gone: with the memory of its members, all its data.
+    pub(super) fn swept(&self, path: &Path) {
+        let path = path.display();
+        self.print(
+            || {
+                format!(
+                    "this cluster was killed, and its data with it: they were in memory alone \
+                     ({path} is removed); it begins empty"
+                )
+            },
+            || json!({"event": "data_lost", "removed": path.to_string()}),
+        );
     }
 
     pub(super) fn ready(&self) {
@@ -92,14 +108,15 @@ impl Say {
     pub(super) fn died(&self, id: u16, status: &ExitStatus, pause: Option<Duration>) {
         let how = how(status);
         let then = match pause {
-            Some(pause) => format!("restarting in {} s", pause.as_secs()),
+            Some(Duration::ZERO) => "restarting".into(),
+            Some(pause) => format!("restarting in {} s", pause.as_secs_f64()),
             None => "it stays dead".into(),
         };
         self.print(
             || format!("member {id} died ({how}); {then}"),
             || {
                 json!({"event": "died", "id": id, "how": how,
-                       "restart_after_s": pause.map(|pause| pause.as_secs())})
+                       "restart_after_s": pause.map(|pause| pause.as_secs_f64())})
             },
         );
     }

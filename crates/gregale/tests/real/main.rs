@@ -19,6 +19,7 @@ mod support;
 
 mod clients;
 mod commands;
+mod cuts;
 mod disk;
 mod every_disk;
 mod failover;
@@ -32,5 +33,6 @@ mod recover;
 mod refusals;
 mod serve;
 mod sessions;
+mod slow_readers;
 mod time;
 mod volume;

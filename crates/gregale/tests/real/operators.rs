@@ -1,6 +1,8 @@
 //! What two operators do at once, and what one leaves behind.
 
-use crate::support::{PATIENCE, signal, start_on_disk as start};
+use crate::support::{
+    Cluster, PATIENCE, gregale, is_alive, refused, signal, start_on_disk as start, wait_until,
+};
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 
@@ -30,6 +32,89 @@ fn two_replacements_at_once_leave_a_majority() {
     assert_eq!(cluster.cli(other, &["SET", "k", "v"]), "OK");
     assert_eq!(cluster.seat(other, other), ("voter".into(), 1));
     assert_eq!(cluster.stop(), Some(0));
+}
+
+/// The last of the three was refused for a minute.
+#[test]
+fn a_member_that_is_replaced_and_removed_may_be_added_at_once() {
+    let data = tempfile::tempdir().unwrap();
+    let mut cluster = start(data.path(), &[]);
+    let leader = cluster.leader();
+    let id = (leader % 3 + 1).to_string();
+    for verb in ["replace", "remove", "add"] {
+        let done = cluster.member(leader, &[verb, &id]);
+        assert!(done.status.success(), "{verb}: {done:?}");
+    }
+    assert_eq!(cluster.cli(leader, &["SET", "k", "v"]), "OK");
+    assert_eq!(cluster.stop(), Some(0));
+}
+
+/// It named pid 0, then a region that somebody should bootstrap, and after half a minute the mend.
+#[test]
+fn where_a_majority_of_disks_is_lost_nothing_is_started_and_recover_is_named() {
+    let data = tempfile::tempdir().unwrap();
+    let mut cluster = start(data.path(), &[]);
+    assert_eq!(cluster.cli(1, &["SET", "k", "v"]), "OK");
+    assert_eq!(cluster.stop(), Some(0));
+    let port = cluster.port.to_string();
+    drop(cluster);
+    for id in [1, 3] {
+        std::fs::remove_dir_all(data.path().join(format!("member-{id}"))).unwrap();
+    }
+    let place = data.path().to_str().unwrap();
+    let name = format!("test{}", std::process::id());
+    let words = ["up", "--cluster", &name, "--port", &port, "--data", place];
+    let output = gregale(&[&words[..], &["--durability", "disk-quorum"]].concat());
+    let said = refused(&output);
+    for part in ["nothing is started", "member-1", "member-3", "gregale recover"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert!(!said.contains("bootstrap") && !said.contains("member-2"), "{said}");
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert!(!shown.contains("pid"), "{shown}");
+}
+
+/// The next one began empty without a word.
+#[test]
+fn after_a_killed_cluster_in_memory_the_next_one_says_that_it_begins_empty() {
+    // Of its own: an `up` of any other test would sweep it too.
+    let base = tempfile::tempdir_in("/dev/shm").unwrap();
+    let flags = ["--directory", base.path().to_str().unwrap()];
+    let mut cluster = Cluster::start_with(&flags);
+    assert_eq!(cluster.cli(1, &["SET", "k", "v"]), "OK");
+    let pids: Vec<u32> = (1..=3).map(|id| cluster.pid_of(id)).collect();
+    cluster.kill_all(&pids, || {});
+    cluster.start_again();
+    let said = cluster.said();
+    assert!(said.iter().any(|line| line.contains("it begins empty")), "{said:?}");
+    assert_eq!(cluster.cli(1, &["GET", "k"]), "");
+    assert_eq!(cluster.stop(), Some(0));
+    cluster.start_again();
+    let said = cluster.said();
+    assert!(!said.iter().any(|line| line.contains("empty")), "this one was stopped: {said:?}");
+}
+
+/// A leader's death that no sentinel reports costs the others ten times as long.
+#[test]
+fn a_dead_sentinel_is_replaced_and_status_says_so() {
+    let cluster = Cluster::start_with(&["--fabric", "tcp"]);
+    let sentinel = |id: usize| cluster.status_at(1)["members"][id - 1]["sentinel"].clone();
+    let before: Vec<_> = (1..=3).map(sentinel).collect();
+    for (id, shown) in (1..).zip(&before) {
+        let pid = shown["pid"].as_u64().unwrap() as u32;
+        assert!(is_alive(pid) && shown["replaced"] == 0, "{id}: {shown}");
+        signal(pid, "KILL");
+    }
+    for (id, before) in (1..).zip(&before) {
+        wait_until("another sentinel", || {
+            let now = sentinel(id);
+            now["replaced"] == 1 && now["pid"].is_u64() && now["pid"] != before["pid"]
+        });
+        assert!(is_alive(sentinel(id)["pid"].as_u64().unwrap() as u32));
+    }
+    let table = gregale(&["status", "--connect", &format!("127.0.0.1:{}", cluster.port_of(1))]);
+    let table = String::from_utf8(table.stdout).unwrap();
+    assert_eq!(table.matches("1 died and were replaced").count(), 3, "{table}");
 }
 
 /// It was taken for one that had lost its disk, and let in again.

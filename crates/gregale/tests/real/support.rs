@@ -21,6 +21,8 @@ pub(crate) struct Cluster {
     flags: Vec<String>,
     supervisor: Child,
     lines: Receiver<String>,
+    /// What the supervisor has said up to its being ready.
+    said: Vec<String>,
     pub(crate) port: u16,
     pub(crate) nodes: u16,
     directory: PathBuf,
@@ -51,8 +53,9 @@ impl Cluster {
             let base = value_of("--directory").unwrap_or("/dev/shm".to_owned());
             let directory = PathBuf::from(format!("{base}/gregale-{name}-{port}"));
             let password = value_of("--requirepass");
+            let said = Vec::new();
             let mut cluster =
-                Cluster { name, flags, supervisor, lines, port, nodes, directory, password };
+                Cluster { name, flags, supervisor, lines, said, port, nodes, directory, password };
             if cluster.try_wait_for("ready") {
                 return cluster;
             }
@@ -82,6 +85,7 @@ impl Cluster {
     pub(crate) fn start_again(&mut self) {
         let end = Instant::now() + PATIENCE;
         loop {
+            self.said.clear();
             (self.supervisor, self.lines) = launch(&self.name, self.port, &self.flags);
             if self.try_wait_for("ready") {
                 return;
@@ -104,13 +108,18 @@ impl Cluster {
         }
     }
 
+    /// What the supervisor said before it was ready.
+    pub(crate) fn said(&self) -> Vec<String> {
+        self.said.clone()
+    }
+
     fn try_wait_for(&mut self, text: &str) -> bool {
         let end = Instant::now() + PATIENCE;
         loop {
             let left = end.saturating_duration_since(Instant::now());
             match self.lines.recv_timeout(left) {
                 Ok(line) if line == text => return true,
-                Ok(_) => {}
+                Ok(line) => self.said.push(line),
                 Err(RecvTimeoutError::Disconnected) => return false,
                 Err(RecvTimeoutError::Timeout) => panic!("the cluster is not ready in time"),
             }

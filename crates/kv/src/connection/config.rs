@@ -6,11 +6,14 @@ use crate::exec::glob_matches;
 use crate::reply::Reply;
 use crate::resp::BULK_BYTES_MAX;
 
+const OUTPUT_LIMIT: &str = "client-output-buffer-limit";
+
 /// Every parameter that CONFIG GET knows, with its value. A password is not one of them: it would
 /// end up in logs and screens of whoever lists them all.
-fn parameters(config: &Config) -> [(&'static str, String); 9] {
+fn parameters(config: &Config) -> [(&'static str, String); 10] {
     [
         ("appendonly", "no".to_owned()),
+        (OUTPUT_LIMIT, config.output_limits.describe()),
         ("databases", "1".to_owned()),
         ("maxclients", config.connections_max.to_string()),
         ("maxmemory", config.memory_bytes_max.to_string()),
@@ -70,24 +73,33 @@ pub(super) fn config(
     }
 }
 
-/// Nothing can be set while a member runs: all members must agree, so it goes into their files.
+/// What concerns one member alone can be set while it runs, until it ends. All else is what the
+/// members must agree on, so it goes into their files.
 fn set(config: &Config, pairs: &[&[u8]], reply: &mut Reply) {
     let known = parameters(config);
     let is_known = |given: &[u8]| known.iter().any(|(name, _)| is(name, given));
-    let (text, name) = match pairs.iter().step_by(2).find(|name| !is_known(name)) {
-        Some(name) => ("ERR Unknown option or number of arguments for CONFIG SET - '", *name),
-        None if pairs.len() % 2 == 1 => {
-            reply.error("ERR wrong number of arguments for 'config|set' command");
-            return;
-        }
-        None => ("ERR CONFIG SET failed (possibly related to argument '", pairs[0]),
+    if let Some(name) = pairs.iter().step_by(2).find(|name| !is_known(name)) {
+        let head = "ERR Unknown option or number of arguments for CONFIG SET - '";
+        return reply.error([head.as_bytes(), name, b"'"].concat());
+    }
+    if pairs.len() % 2 == 1 {
+        return reply.error("ERR wrong number of arguments for 'config|set' command");
+    }
+    let mut refuse = |name: &[u8], why: &str| {
+        let head = "ERR CONFIG SET failed (possibly related to argument '";
+        reply.error([head.as_bytes(), name, b"') - ", why.as_bytes()].concat());
     };
-    let mut text = text.as_bytes().to_vec();
-    text.extend_from_slice(name);
-    text.extend_from_slice(if text.starts_with(b"ERR Unknown") {
-        b"'"
-    } else {
-        b"') - can't set immutable config"
-    });
-    reply.error(text);
+    let (pairs, _) = pairs.as_chunks::<2>();
+    if let Some([name, _]) = pairs.iter().find(|[name, _]| !is(OUTPUT_LIMIT, name)) {
+        return refuse(name, "can't set immutable config");
+    }
+    if let [_, [name, _], ..] = pairs {
+        return refuse(name, "duplicate parameter");
+    }
+    for [name, value] in pairs {
+        if let Err(why) = config.output_limits.set(value) {
+            return refuse(name, why);
+        }
+    }
+    reply.ok();
 }

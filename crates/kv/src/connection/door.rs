@@ -6,6 +6,7 @@ use std::time::Duration;
 use base::{Instant, Prefix};
 
 use super::logged::{self, LoggedReplies};
+use super::pace::answers_shortly;
 use super::queue::{Manner, Replies, Waiting};
 use super::session::Speaking;
 use super::transaction::{QUEUED_BYTES_MAX, Transaction, Watched};
@@ -20,6 +21,8 @@ use crate::reply::{Protocol, Reply};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Write,
+    /// One whose answer may be long.
+    LongWrite,
     Exec,
     /// GREGALE.SESSION, which opens one.
     Open,
@@ -123,7 +126,7 @@ impl Door {
 
     /// Whether another request may be taken (C3).
     pub(super) fn has_room(&self) -> bool {
-        self.replies.has_place() && self.is_read()
+        self.replies.has_place() && self.replies.waiting_bytes() < OUTPUT_BYTES_MAX
     }
 
     /// Whether the client reads what it is answered, as far as can be seen (C8).
@@ -234,10 +237,9 @@ impl Door {
         } else {
             self.command.clear();
             put_plain(args, self.protocol, &mut self.command);
-            self.held = Some(match spec.name {
-                _ if spec.is_write() => Kind::Write,
-                name if logged::is_cheap(name) => Kind::KeyedRead,
-                _ => Kind::Read,
+            self.held = Some(match kind_of(spec, args) {
+                Kind::Read if logged::is_cheap(spec.name) => Kind::KeyedRead,
+                kind => kind,
             });
         }
     }
@@ -425,7 +427,10 @@ impl Door {
     fn may_go(&self, kind: Kind) -> bool {
         let (n_writes, n_reads) = (self.replies.n_writes(), self.replies.n_reads());
         match kind {
-            Kind::Write | Kind::Exec | Kind::Open | Kind::LoggedRead => n_reads == 0,
+            Kind::Write | Kind::Open | Kind::LoggedRead => n_reads == 0,
+            Kind::LongWrite | Kind::Exec => {
+                n_reads == 0 && self.replies.pace.takes_long(self.replies.waiting_bytes())
+            }
             Kind::Read | Kind::Watch => n_writes == 0,
             Kind::KeyedRead => n_writes == 0 || n_reads == 0 && self.may_log_a_read(),
             // What these answer must tell of the writes before them.
@@ -448,7 +453,8 @@ impl Door {
             return None;
         }
         let waiting = match kind {
-            Kind::Write | Kind::Exec => Waiting::Write,
+            Kind::Write => Waiting::Write,
+            Kind::LongWrite | Kind::Exec => Waiting::LongWrite,
             Kind::LoggedRead => Waiting::LoggedRead,
             Kind::Open => Waiting::Open,
             Kind::Read | Kind::KeyedRead | Kind::Watch => Waiting::Read {
@@ -499,7 +505,7 @@ impl Door {
         match self.replies.fill(id, reply) {
             Some(Waiting::Open) => self.speaking.opened(reply),
             Some(Waiting::LoggedRead) => self.logged_replies.saw(reply.len()),
-            Some(Waiting::Write | Waiting::Read { .. } | Waiting::Other) => {}
+            Some(Waiting::Write | Waiting::LongWrite | Waiting::Read { .. } | Waiting::Other) => {}
             None => return false,
         }
         true
@@ -515,6 +521,15 @@ impl Door {
         let was_waiting = self.answer(id, reply.as_bytes());
         self.reply = reply;
         was_waiting
+    }
+}
+
+/// What a command of the store is asked for as.
+pub(super) fn kind_of(spec: &CommandSpec, args: &[&[u8]]) -> Kind {
+    match (spec.is_write(), answers_shortly(spec.name, args)) {
+        (true, true) => Kind::Write,
+        (true, false) => Kind::LongWrite,
+        (false, _) => Kind::Read,
     }
 }
 

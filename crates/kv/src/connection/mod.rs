@@ -31,18 +31,21 @@
 //!
 //! Differs from Redis: a transaction takes commands of the store and a few of the connection's
 //! (PING, ECHO, SELECT, UNWATCH, CLIENT ID and GETNAME, COMMAND COUNT); there is no publish and
-//! subscribe; CONFIG SET changes nothing.
+//! subscribe; CONFIG SET changes `client-output-buffer-limit` alone, and only at this member.
 
 mod auth;
 mod client;
 mod config;
 mod door;
+mod limits;
 mod logged;
+mod pace;
 mod queue;
 mod session;
 mod transaction;
 
 pub use client::ClientFilter;
+pub use limits::{OutputClass, OutputLimit, OutputLimits};
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -84,11 +87,18 @@ pub struct Config {
     pub memory_bytes_max: u64,
     /// How many connections the owner accepts, for CONFIG GET.
     pub connections_max: usize,
+    /// How much of the answers may wait for a client, by CONFIG GET and SET.
+    pub output_limits: OutputLimits,
 }
 
 impl Default for Config {
     fn default() -> Config {
-        Config { requirepass: None, memory_bytes_max: 0, connections_max: CONNECTIONS_MAX }
+        Config {
+            requirepass: None,
+            memory_bytes_max: 0,
+            connections_max: CONNECTIONS_MAX,
+            output_limits: OutputLimits::default(),
+        }
     }
 }
 
@@ -233,10 +243,14 @@ impl Connection {
     /// The next thing that the owner must do for this client; `None` until there is more input, or
     /// more answers.
     pub fn next_request(&mut self) -> Option<Request<'_>> {
+        if let Some(id) = self.door.replies.ask_again() {
+            let command = self.door.replies.read_command(id)?;
+            return Some(Request::Read { id, command });
+        }
         let (id, kind) = self.advance()?;
         let door = &self.door;
         Some(match kind {
-            Kind::Write | Kind::LoggedRead | Kind::Exec | Kind::Open => {
+            Kind::Write | Kind::LongWrite | Kind::LoggedRead | Kind::Exec | Kind::Open => {
                 Request::Write { id, command: &door.command }
             }
             Kind::Read | Kind::KeyedRead | Kind::Watch => {
@@ -294,6 +308,35 @@ impl Connection {
         self.door.replies.read_command(id)
     }
 
+    /// Whether there is room for the answer to the read `id`: if not, the owner puts it off, before
+    /// it is performed or after (C9).
+    pub fn takes_answer(&self, id: RequestId) -> bool {
+        self.door.replies.takes_answer(id)
+    }
+
+    /// The read `id` is not answered, since its client does not read what was answered before. It
+    /// is asked for again later. False if it was not waiting (C4).
+    pub fn put_off(&mut self, id: RequestId) -> bool {
+        let is_waiting = self.read_command(id).is_some();
+        if is_waiting {
+            self.door.replies.pace.put_off(id);
+        }
+        is_waiting
+    }
+
+    /// Whether something waits here until the client has read: ask for requests when it has.
+    pub fn is_held_up(&self) -> bool {
+        self.door.held.is_some() || self.door.replies.pace.has_put_off() || !self.has_room()
+    }
+
+    /// Whether more answers wait for the client than `client-output-buffer-limit` allows: then the
+    /// owner closes the connection.
+    pub fn is_over_limit(&mut self, now: Instant) -> bool {
+        let limit = self.door.config.output_limits.of(OutputClass::Normal);
+        let n_bytes = self.door.replies.waiting_bytes();
+        self.door.replies.pace.is_over(limit, n_bytes, now)
+    }
+
     /// The write `id` was executed in `slot` and answered `reply`. False if it was not waiting
     /// (C4).
     pub fn executed(&mut self, id: RequestId, slot: Slot, reply: &[u8]) -> bool {
@@ -326,7 +369,7 @@ impl Connection {
     /// False if it was not waiting (C4).
     pub fn unknown(&mut self, id: RequestId) -> bool {
         let text = match self.door.replies.waiting(id) {
-            Some((Waiting::Write | Waiting::Open, _)) => text::UNKNOWN_OUTCOME,
+            Some((Waiting::Write | Waiting::LongWrite | Waiting::Open, _)) => text::UNKNOWN_OUTCOME,
             Some(_) => text::TRY_AGAIN,
             None => return false,
         };

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 
 use smallvec::SmallVec;
 
-use super::{BUFFER_BYTES_KEPT, PIPELINE_DEPTH_MAX, RequestId};
+use super::pace::Pace;
+use super::{BUFFER_BYTES_KEPT, OUTPUT_BYTES_MAX, PIPELINE_DEPTH_MAX, RequestId};
 use crate::reply::Protocol;
 
 /// What a request without an answer waits for.
@@ -12,6 +13,8 @@ use crate::reply::Protocol;
 pub(super) enum Waiting {
     /// The log.
     Write,
+    /// The log, for an answer that may be long (C10).
+    LongWrite,
     /// The log, which brings it behind the writes before it.
     LoggedRead,
     /// A state that is recent enough.
@@ -60,6 +63,9 @@ pub(super) struct Replies {
     places: VecDeque<Place>,
     output: Vec<u8>,
     sent: usize,
+    /// Bytes of the replies that others hold up.
+    held_bytes: usize,
+    pub(super) pace: Pace,
     /// Whatever waits for the log, reads too.
     n_writes: usize,
     /// Of those the reads.
@@ -78,6 +84,9 @@ impl Replies {
     pub(super) fn reserve(&mut self, waiting: Waiting, manner: Manner) -> RequestId {
         assert!(self.has_place(), "C3: a request was taken without a place for its reply");
         self.count(&waiting, |n| *n += 1);
+        if waiting == Waiting::LongWrite {
+            self.pace.began_long();
+        }
         let id = RequestId(self.first + self.places.len() as u64);
         self.push(Content::Waiting(waiting), manner);
         id
@@ -87,6 +96,7 @@ impl Replies {
     pub(super) fn append(&mut self, reply: &[u8], manner: Manner) {
         if !self.places.is_empty() {
             let kept = if manner.is_silent { Vec::new() } else { reply.to_vec() };
+            self.held_bytes += kept.len();
             self.push(Content::Reply(kept), manner);
             return;
         }
@@ -114,7 +124,11 @@ impl Replies {
     pub(super) fn read_command(&self, id: RequestId) -> Option<&[u8]> {
         match self.waiting(id)?.0 {
             Waiting::Read { command, .. } => Some(command),
-            Waiting::Write | Waiting::LoggedRead | Waiting::Open | Waiting::Other => None,
+            Waiting::Write
+            | Waiting::LongWrite
+            | Waiting::LoggedRead
+            | Waiting::Open
+            | Waiting::Other => None,
         }
     }
 
@@ -129,15 +143,22 @@ impl Replies {
         // The common case is the front: its bytes are copied once, into the output.
         let kept = if at == 0 || place.is_silent { Vec::new() } else { reply.to_vec() };
         let is_silent = place.is_silent;
+        self.held_bytes += kept.len();
         let content = std::mem::replace(&mut place.content, Content::Reply(kept));
         let Content::Waiting(waiting) = content else { return None };
         self.count(&waiting, |n| *n -= 1);
+        match waiting {
+            Waiting::LongWrite => self.pace.ended_long(reply.len()),
+            Waiting::Read { .. } => self.pace.ended_read(id, reply.len()),
+            Waiting::Write | Waiting::LoggedRead | Waiting::Open | Waiting::Other => {}
+        }
         if at == 0 {
             if !is_silent {
                 self.output.extend_from_slice(reply);
             }
             while let Some(Place { content: Content::Reply(reply), .. }) = self.places.front() {
                 self.output.extend_from_slice(reply);
+                self.held_bytes -= reply.len();
                 self.places.pop_front();
                 self.first += 1;
             }
@@ -159,6 +180,25 @@ impl Replies {
 
     pub(super) fn n_waiting(&self) -> usize {
         self.n_writes + self.n_reads + self.n_others
+    }
+
+    /// Bytes of replies that wait, for the client or for others before them.
+    pub(super) fn waiting_bytes(&self) -> usize {
+        self.output().len() + self.held_bytes
+    }
+
+    /// Whether there is room for the answer to the read `id` (C9).
+    pub(super) fn takes_answer(&self, id: RequestId) -> bool {
+        let n_bytes = if id.0 == self.first { self.output().len() } else { self.waiting_bytes() };
+        n_bytes < OUTPUT_BYTES_MAX
+    }
+
+    /// The next read that was put off and is asked for again.
+    pub(super) fn ask_again(&mut self) -> Option<RequestId> {
+        let mut pace = std::mem::take(&mut self.pace);
+        let id = pace.ask_again(self.waiting_bytes(), |id| self.takes_answer(id));
+        self.pace = pace;
+        id
     }
 
     /// Replies that nothing holds up.
@@ -188,7 +228,7 @@ impl Replies {
 
     fn count(&mut self, waiting: &Waiting, change: impl Fn(&mut usize)) {
         match waiting {
-            Waiting::Write => change(&mut self.n_writes),
+            Waiting::Write | Waiting::LongWrite => change(&mut self.n_writes),
             Waiting::LoggedRead => {
                 change(&mut self.n_writes);
                 change(&mut self.n_logged_reads);

@@ -6,7 +6,7 @@
 //! A call that is refused here, before it reaches the log, uses no number up. The client must know
 //! that, so each such error begins with NOTCALLED (or EXECABORT, as EXEC's own do).
 
-use super::door::{Door, Kind};
+use super::door::{Door, Kind, kind_of};
 use crate::client_sessions::{CallNumber, SessionId};
 use crate::command::{Args, CommandSpec, resolve};
 use crate::entry::SessionCommand;
@@ -169,7 +169,7 @@ impl Door {
                 SessionCommand::Read { id, number, command: &[] }.put(&mut self.command);
             }
             put_plain(args, self.protocol, &mut self.command);
-            self.held = Some(if spec.is_write() { Kind::Write } else { Kind::Read });
+            self.held = Some(kind_of(spec, args));
         }
     }
 }

@@ -4,13 +4,14 @@ use super::gate::Gate;
 use super::hash::Partitions;
 use super::merge::{self, Merging};
 use super::plan::{Map, Shape, is_read};
+use super::sender::COMMANDS_MAX;
 use super::together::{Together, on_one};
 use super::{Name, Order, Part, Place, snapshot};
 use crate::command::resolve;
 use crate::entry::{Batch, Command, EntryError, Frame, Origin, Sequence};
 use crate::reply::{Protocol, Reply};
 use crate::text;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A message that was delivered to a replica here and is not executed by all of them.
@@ -25,6 +26,33 @@ pub(super) struct Message {
     pub(super) merging: BTreeMap<usize, Merging>,
     /// Answers to own commands, in any order.
     pub(super) answers: Vec<(Sequence, Vec<u8>)>,
+    /// About the bytes of those and of the pieces.
+    answer_bytes: usize,
+    /// The places of own reads that are not executed, since the answers are long enough.
+    put_off: BTreeSet<usize>,
+}
+
+/// The answers to own reads in one message: beyond, the rest of its reads are put off. A batch of
+/// reads is short, and its answers need not be.
+const ANSWERS_BYTES_MAX: usize = 4 << 20;
+
+/// What is given in place of an answer to a read that is to be sent again: no reply is empty.
+pub const PUT_OFF: &[u8] = b"";
+
+impl Message {
+    /// One that was just delivered.
+    pub(super) fn new(place: Place, all: Partitions, payload: Arc<[u8]>) -> Message {
+        Message {
+            place,
+            all,
+            payload,
+            left: all,
+            merging: BTreeMap::new(),
+            answers: Vec::new(),
+            answer_bytes: 0,
+            put_off: BTreeSet::new(),
+        }
+    }
 }
 
 /// How one partition stands here.
@@ -54,6 +82,8 @@ pub struct Executor {
     /// Who waits to be answered ([`Order::Reply`]).
     counter: Gate,
     pub(super) messages: BTreeMap<Name, Message>,
+    /// Own reads on their way that may be put off.
+    yielding: BTreeSet<Sequence>,
     /// Room for the reply that is being made.
     reply: Reply,
 }
@@ -72,6 +102,7 @@ impl Executor {
             gate: Gate::new(n),
             counter: Gate::new(n),
             messages: BTreeMap::new(),
+            yielding: BTreeSet::new(),
             reply: Reply::default(),
         }
     }
@@ -156,14 +187,8 @@ impl Executor {
         payload: &Arc<[u8]>,
         answers: &mut impl FnMut(Sequence, &[u8]),
     ) {
-        self.messages.entry(place.name).or_insert_with(|| Message {
-            place,
-            all,
-            payload: Arc::clone(payload),
-            left: all,
-            merging: BTreeMap::new(),
-            answers: Vec::new(),
-        });
+        let message = || Message::new(place, all, Arc::clone(payload));
+        self.messages.entry(place.name).or_insert_with(message);
         self.gate.join(partition, place.name, stands);
         self.pass(answers);
     }
@@ -187,6 +212,30 @@ impl Executor {
     /// This process, as its commands name it.
     pub(super) const fn origin(&self) -> Origin {
         self.me
+    }
+
+    /// The own read `sequence` may be answered with [`PUT_OFF`]: it follows no write of its client.
+    pub fn may_put_off(&mut self, sequence: Sequence) {
+        // Those that were never sent are not heard of again.
+        if self.yielding.len() >= 2 * COMMANDS_MAX {
+            self.yielding.pop_first();
+        }
+        self.yielding.insert(sequence);
+    }
+
+    /// Whether the own read at `at` is not executed here: what it would tell is for a later one to
+    /// tell. Decided once, when its first piece is.
+    fn puts_off(&mut self, message: &mut Message, at: usize, sequence: Sequence) -> bool {
+        if message.put_off.contains(&at) {
+            return true;
+        }
+        let yields = self.yielding.remove(&sequence);
+        if !yields || message.answer_bytes < ANSWERS_BYTES_MAX {
+            return false;
+        }
+        message.put_off.insert(at);
+        message.answers.push((sequence, PUT_OFF.to_vec()));
+        true
     }
 
     /// Whether a message has to be executed by all of its partitions at once.
@@ -217,7 +266,7 @@ impl Executor {
                 self.malformed(&mut message, passed, frame, is_own);
                 continue;
             };
-            if !is_own && is_read(&command) {
+            if is_read(&command) && (!is_own || self.puts_off(&mut message, at, frame.sequence)) {
                 continue;
             }
             self.command(&mut message, passed, at, frame, &command, is_own);
@@ -264,6 +313,7 @@ impl Executor {
                     let merging =
                         message.merging.entry(at).or_insert_with(|| Merging::new(how, each));
                     merging.add(partition, &answer.bytes, &answer.places);
+                    message.answer_bytes += answer.bytes.len();
                     if merging.is_complete()
                         && let Some(merging) = message.merging.remove(&at)
                     {
@@ -282,6 +332,7 @@ impl Executor {
         self.reply.clear();
         self.reply.bounded(too_long, |reply| together.execute(frame.bytes, seed, reply));
         if is_own {
+            message.answer_bytes += self.reply.len();
             message.answers.push((frame.sequence, self.reply.as_bytes().to_vec()));
         }
     }

@@ -20,7 +20,6 @@ use super::hash::Partitions;
 use super::{Name, Place};
 use crate::machine::Machine;
 use crate::snapshot::{self, SnapshotError};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Bytes that [`Executor::save`] did not write.
@@ -117,9 +116,7 @@ impl Executor {
             if !all.contains(partition) || !stands.is_empty() && !stands.contains(partition) {
                 return Err(KeptError::Garbled);
             }
-            let (merging, answers) = (BTreeMap::new(), Vec::new());
-            let message = Message { place, all, payload, left: all, merging, answers };
-            waiting.push((message, stands));
+            waiting.push((Message::new(place, all, payload), stands));
         }
         let machine = snapshot::restore(from.0, self.share)?;
         let part = &mut self.parts[partition];

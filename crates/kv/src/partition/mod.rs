@@ -72,7 +72,7 @@ mod snapshot;
 mod tests;
 mod together;
 
-pub use executor::{Executor, Figures};
+pub use executor::{Executor, Figures, PUT_OFF};
 pub use hash::{PARTITIONS_MAX, Partitions, partition_of};
 pub use kept::KeptError;
 pub use plan::Map;

@@ -127,8 +127,9 @@ impl<A> Sender<A> {
         self.tickets.is_empty()
     }
 
-    /// Takes a command of `client`, who waits as `asker` until `deadline`; deadlines rise.
-    pub fn submit(&mut self, client: u64, asker: A, command: &[u8], deadline: Instant) {
+    /// Takes a command of `client`, who waits as `asker` until `deadline`; deadlines rise. Its name
+    /// among the commands of this process.
+    pub fn submit(&mut self, client: u64, asker: A, command: &[u8], deadline: Instant) -> Sequence {
         assert!(self.has_room(), "K4: the owner asks first");
         assert!(deadline >= self.last_deadline, "deadlines rise");
         self.last_deadline = deadline;
@@ -148,6 +149,7 @@ impl<A> Sender<A> {
         self.tickets.insert(sequence, ticket);
         self.clients.entry(client).or_default().held.push_back((sequence, command.into()));
         self.let_go(client);
+        Sequence(sequence)
     }
 
     /// Moves what `client` may send into its lanes (K2).

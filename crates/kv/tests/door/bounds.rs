@@ -1,5 +1,7 @@
 //! C3, C8: what a client can make a connection hold.
 
+use std::collections::VecDeque;
+
 use base::{Instant, Slot};
 use kv::connection::{
     Config, OUTPUT_BYTES_MAX, PIPELINE_DEPTH_MAX, QUEUED_BYTES_MAX, Request,
@@ -64,6 +66,67 @@ fn c8_a_client_that_writes_before_it_reads_is_served() {
     assert!(connection.wants_input());
     let (get, echo) = (value.len() + b"$100000\r\n\r\n".len(), b"$10\r\n1234567890\r\n".len());
     assert_eq!(read, 100 * get + n_echoes * echo, "and nothing is lost");
+}
+
+#[test]
+fn c9_reads_of_a_client_that_does_not_read_are_put_off_and_asked_for_again() {
+    let mut driver = Driver::new(Config::default());
+    let mut connection = driver.connect();
+    let value = vec![b'x'; 100_000];
+    driver.call(&mut connection, &[b"SET", b"k", &value]);
+    // All of them are asked for before any is answered.
+    let n = 500;
+    connection.feed(&b"GET k\r\n".repeat(n), Instant::ZERO);
+    connection.feed(b"PING\r\n", Instant::ZERO);
+    let mut asked: VecDeque<_> = std::iter::from_fn(|| driver.ask(&mut connection)).collect();
+    assert_eq!(asked.len(), n);
+    let (mut read, mut n_put_off, mut n_bytes_max) = (Vec::new(), 0, 0);
+    loop {
+        // In an order in which the first comes last.
+        while let Some(next) = asked.pop_back() {
+            let crate::driver::Asked::Read(id, _) = &next else { panic!("{next:?}") };
+            if connection.takes_answer(*id) {
+                driver.answer(&mut connection, &next);
+            } else {
+                assert!(connection.put_off(*id));
+                n_put_off += 1;
+            }
+        }
+        n_bytes_max = n_bytes_max.max(connection.output().len());
+        read.append(&mut drain(&mut connection));
+        asked.extend(std::iter::from_fn(|| driver.ask(&mut connection)));
+        if asked.is_empty() {
+            break;
+        }
+    }
+    read.append(&mut drain(&mut connection));
+    assert!(n_put_off >= n - 2 * OUTPUT_BYTES_MAX / value.len());
+    assert!(n_put_off < 2 * n, "few are asked for in vain: {n_put_off}");
+    assert!(n_bytes_max < OUTPUT_BYTES_MAX + 2 * value.len(), "{n_bytes_max}");
+    let reply = value.len() + b"$100000\r\n\r\n".len();
+    assert_eq!(read.len(), n * reply + b"+PONG\r\n".len());
+    assert!(read.ends_with(b"x\r\n+PONG\r\n") && !connection.is_busy());
+}
+
+#[test]
+fn c10_writes_with_long_answers_are_not_asked_for_beyond_the_output() {
+    let mut driver = Driver::new(Config::default());
+    let mut connection = driver.connect();
+    let value = vec![b'x'; VALUE_BYTES_MAX];
+    driver.call(&mut connection, &[b"SET", b"k", &value]);
+    connection.feed(&b"GETEX k\r\n".repeat(100), Instant::ZERO);
+    let (mut n, mut n_bytes_max) = (0, 0);
+    loop {
+        let asked: Vec<_> = std::iter::from_fn(|| driver.ask(&mut connection)).collect();
+        asked.iter().for_each(|asked| driver.answer(&mut connection, asked));
+        n += asked.len();
+        n_bytes_max = n_bytes_max.max(connection.output().len());
+        if drain(&mut connection).is_empty() {
+            break;
+        }
+    }
+    assert_eq!(n, 100);
+    assert!(n_bytes_max < OUTPUT_BYTES_MAX + 2 * VALUE_BYTES_MAX, "{n_bytes_max}");
 }
 
 #[test]

@@ -1,0 +1,171 @@
+//! How far a connection runs ahead of a client that does not read.
+//!
+//! - C9 the answers to reads that a connection keeps are bounded by [`OUTPUT_BYTES_MAX`] and one
+//!   answer: beyond it a read is put off ([`Pace::put_off`]) and asked for again when its client
+//!   has read. A read has no effect, so it may as well be the later one. The first request without
+//!   an answer is always answered once everything before it is nearly sent, so there is no
+//!   standstill. Tests `c9_*`.
+//! - C10 the answers to writes cannot be put off, so writes with long answers are not asked for
+//!   while those that are under way may fill the output, by the longest answer of late. A guess
+//!   that is too low is what the output limit is for.
+
+use std::collections::VecDeque;
+
+use super::limits::OutputLimit;
+use super::{OUTPUT_BYTES_MAX, RequestId};
+use base::Instant;
+
+/// See the module's text.
+#[derive(Debug)]
+pub(super) struct Pace {
+    /// About what the next long answer takes: the longest of late, halved by each shorter one.
+    expected: usize,
+    /// Writes with long answers that are under way.
+    n_long: usize,
+    /// Reads that are to be asked for again, in order.
+    put_off: VecDeque<RequestId>,
+    /// Reads that were asked for again and have no answer yet.
+    again: Vec<RequestId>,
+    /// When the output went over the soft limit.
+    over_since: Option<Instant>,
+}
+
+impl Default for Pace {
+    /// Nothing is known of the answers: the first long ones are asked for one at a time.
+    fn default() -> Pace {
+        Pace {
+            expected: OUTPUT_BYTES_MAX,
+            n_long: 0,
+            put_off: VecDeque::new(),
+            again: Vec::new(),
+            over_since: None,
+        }
+    }
+}
+
+impl Pace {
+    /// A write with a long answer is under way.
+    pub(super) fn began_long(&mut self) {
+        self.n_long += 1;
+    }
+
+    /// It is answered.
+    pub(super) fn ended_long(&mut self, n_bytes: usize) {
+        self.n_long -= 1;
+        self.learn(n_bytes);
+    }
+
+    /// A read is answered.
+    pub(super) fn ended_read(&mut self, id: RequestId, n_bytes: usize) {
+        self.forget(id);
+        self.learn(n_bytes);
+    }
+
+    fn learn(&mut self, n_bytes: usize) {
+        self.expected = n_bytes.max(self.expected / 2);
+    }
+
+    fn forget(&mut self, id: RequestId) {
+        self.again.retain(|again| *again != id);
+        self.put_off.retain(|put_off| *put_off != id);
+    }
+
+    /// Whether a write with a long answer may be asked for, while `n_bytes` of answers wait (C10).
+    pub(super) fn takes_long(&self, n_bytes: usize) -> bool {
+        self.n_long == 0 || self.fits(self.n_long, n_bytes)
+    }
+
+    fn fits(&self, n: usize, n_bytes: usize) -> bool {
+        n.saturating_mul(self.expected).saturating_add(n_bytes) < OUTPUT_BYTES_MAX
+    }
+
+    /// The read `id` is asked for again later (C9).
+    pub(super) fn put_off(&mut self, id: RequestId) {
+        self.forget(id);
+        let at = self.put_off.partition_point(|other| *other < id);
+        self.put_off.insert(at, id);
+    }
+
+    /// Whether reads are put off.
+    pub(super) fn has_put_off(&self) -> bool {
+        !self.put_off.is_empty()
+    }
+
+    /// The next read that is asked for again, if `takes` its answer while `n_bytes` of answers
+    /// wait.
+    pub(super) fn ask_again(
+        &mut self,
+        n_bytes: usize,
+        takes: impl FnOnce(RequestId) -> bool,
+    ) -> Option<RequestId> {
+        let id = *self.put_off.front()?;
+        let fits = self.again.is_empty() || self.fits(self.again.len() + 1, n_bytes);
+        if !fits || !takes(id) {
+            return None;
+        }
+        self.put_off.pop_front();
+        self.again.push(id);
+        Some(id)
+    }
+
+    /// Whether the connection is to be closed, because `n_bytes` of answers wait.
+    pub(super) fn is_over(&mut self, limit: OutputLimit, n_bytes: usize, now: Instant) -> bool {
+        let n_bytes = n_bytes as u64;
+        if limit.soft_bytes == 0 || n_bytes < limit.soft_bytes {
+            self.over_since = None;
+        } else {
+            self.over_since = self.over_since.or(Some(now));
+        }
+        let too_long =
+            self.over_since.is_some_and(|since| now.since(since).as_secs() >= limit.soft_s);
+        (limit.hard_bytes != 0 && n_bytes >= limit.hard_bytes) || too_long
+    }
+}
+
+/// Whether a write command's answer is a few bytes, whatever is stored.
+pub(super) fn answers_shortly(name: &str, args: &[&[u8]]) -> bool {
+    match name {
+        // SET key value GET answers what was there.
+        "set" => !args[3..].iter().any(|option| option.eq_ignore_ascii_case(b"get")),
+        "append" | "bitop" | "copy" | "decr" | "decrby" | "del" | "expire" | "expireat"
+        | "flushall" | "flushdb" | "incr" | "incrby" | "incrbyfloat" | "mset" | "msetnx"
+        | "persist" | "pexpire" | "pexpireat" | "psetex" | "rename" | "renamenx" | "restore"
+        | "setbit" | "setex" | "setnx" | "setrange" | "unlink" => true,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn c10_long_answers_are_begun_one_at_a_time_until_they_prove_short() {
+        let mut pace = Pace::default();
+        assert!(pace.takes_long(0));
+        pace.began_long();
+        assert!(!pace.takes_long(0));
+        for _ in 0..20 {
+            pace.ended_long(5);
+            pace.began_long();
+        }
+        (0..1000).for_each(|_| pace.began_long());
+        assert!(pace.takes_long(0) && !pace.takes_long(OUTPUT_BYTES_MAX));
+        pace.ended_long(512 << 10);
+        assert!(!pace.takes_long(0), "and long again");
+    }
+
+    #[test]
+    fn a_client_is_over_its_limit_at_once_or_after_a_while() {
+        let at = |s| Instant::ZERO.plus(Duration::from_secs(s));
+        let limit = OutputLimit { hard_bytes: 100, soft_bytes: 10, soft_s: 5 };
+        let mut pace = Pace::default();
+        assert!(pace.is_over(limit, 100, at(1)));
+        assert!(!pace.is_over(limit, 9, at(2)) && !pace.is_over(limit, 10, at(3)));
+        assert!(!pace.is_over(limit, 99, at(7)) && pace.is_over(limit, 10, at(8)));
+        assert!(!pace.is_over(limit, 9, at(9)) && !pace.is_over(limit, 10, at(10)), "anew");
+        let none = OutputLimit { hard_bytes: 0, soft_bytes: 0, soft_s: 0 };
+        assert!(!pace.is_over(none, 1 << 40, at(99)));
+    }
+}

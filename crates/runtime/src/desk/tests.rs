@@ -1,0 +1,130 @@
+//! The desk.
+
+use super::*;
+use proto::durable::Members;
+
+#[test]
+fn i3_what_a_turn_does_not_answer_of_a_round_is_first_in_the_next() {
+    let mut desk = Desk::new(View::new(Rank::at(0), 3), PATIENCE);
+    let asker = |request| Asker { connection: 1, request };
+    let (mut done, mut n_turns) = (Vec::new(), 0);
+    for n in 0..2 {
+        (0..10).for_each(|request| desk.read(asker(10 * n + request)));
+        let ticket = desk.begin_round().unwrap();
+        let round = desk.end_round(ticket).unwrap();
+        desk.ripen(round);
+    }
+    while desk.has_ripe() {
+        n_turns += 1;
+        desk.begin_slice();
+        while desk.has_slice()
+            && let Some(mut round) = desk.take_ripe()
+        {
+            desk.charge(SLICE_BYTES / 3);
+            let Reader::Own(asker) = round.readers.remove(0).reader else { panic!() };
+            done.push(asker.request);
+            if !round.readers.is_empty() {
+                desk.put_back(round);
+            }
+        }
+    }
+    assert_eq!(done, (0..20).collect::<Vec<u64>>());
+    assert!(n_turns >= 5 && desk.is_idle() && desk.has_room());
+    // Those whose turn has not come by their deadline end as all others do.
+    desk.read(asker(99));
+    let ticket = desk.begin_round().unwrap();
+    let round = desk.end_round(ticket).unwrap();
+    desk.ripen(round);
+    let view = desk.view;
+    desk.turn(desk.now().plus(PATIENCE), view);
+    let mut expired = Vec::new();
+    desk.expire_reads(|asker| expired.push(asker.request));
+    assert!(expired == [99] && !desk.has_ripe() && desk.is_idle());
+}
+
+/// Two of three disks were put aside when the leader forgot the first at once.
+#[test]
+fn a_seat_that_is_begun_anew_is_remembered_until_it_votes_or_never_comes() {
+    let rank = Rank::at(1);
+    let all = MemberSet::all(3);
+    let mut incarnations = [0; MAX_MEMBERS];
+    incarnations[..3].fill(proto::durable::FIRST.0);
+    let members = Members { voters: all, learners: MemberSet::EMPTY, incarnations };
+    let leaving = MemberSet::EMPTY;
+    let before = Configuration { at: Prefix(4), members, is_decided: true, leaving };
+    let mut view = View::new(Rank::at(0), 3);
+    view.configuration = Some(before);
+    let mut desk = Desk::new(view, PATIENCE);
+    assert_eq!(desk.renewing(), None);
+    desk.renew(rank);
+    assert_eq!(desk.renewing(), Some(rank), "the old one still stands in the log");
+    let now = desk.now();
+    let mut after = before;
+    after.members.incarnations[1] = 7;
+    view.configuration = Some(Configuration { is_decided: false, ..after });
+    desk.turn(now, view);
+    assert_eq!(desk.renewing(), Some(rank), "not decided yet");
+    view.configuration = Some(after);
+    desk.turn(now, view);
+    assert_eq!(desk.renewing(), None, "it votes");
+    desk.renew(rank);
+    assert_eq!(desk.renewing(), Some(rank));
+    desk.turn(now.plus(RENEWAL_WITHIN), view);
+    assert_eq!(desk.renewing(), None, "it never came");
+}
+
+/// `add` was refused for a minute after `replace` and `remove`.
+#[test]
+fn a_seat_that_was_begun_anew_and_removed_may_be_begun_anew_again() {
+    let (rank, all) = (Rank::at(1), MemberSet::all(3));
+    let mut incarnations = [0; MAX_MEMBERS];
+    incarnations[..3].fill(proto::durable::FIRST.0);
+    let members = Members { voters: all, learners: MemberSet::EMPTY, incarnations };
+    let leaving = MemberSet::EMPTY;
+    let mut of = Configuration { at: Prefix(4), members, is_decided: true, leaving };
+    let mut view = View::new(Rank::at(0), 3);
+    let mut show = |desk: &mut Desk, of| {
+        view.configuration = Some(of);
+        desk.turn(desk.now(), view);
+        desk.renewing()
+    };
+    let mut desk = Desk::new(View::new(Rank::at(0), 3), PATIENCE);
+    show(&mut desk, of);
+    desk.renew(rank);
+    of.members.voters.remove(rank);
+    of.members.learners.insert(rank);
+    of.members.incarnations[1] = 7;
+    assert_eq!(show(&mut desk, of), Some(rank), "the new one learns");
+    of.members.learners.remove(rank);
+    assert_eq!(show(&mut desk, of), None, "it was removed before it voted");
+    desk.renew(rank);
+    assert_eq!(show(&mut desk, of), Some(rank), "and the next one has not come");
+    of.members.incarnations[1] = 9;
+    of.members.voters.insert(rank);
+    assert_eq!(show(&mut desk, of), None, "it votes");
+    of.members.voters.remove(rank);
+    assert_eq!(show(&mut desk, of), None, "it was removed when it had voted");
+}
+
+#[test]
+fn what_is_not_taken_stays() {
+    let mut desk = Desk::new(View::new(Rank::at(0), 3), PATIENCE);
+    let asker = |request| Asker { connection: 1, request };
+    desk.write(asker(1), b"x");
+    desk.read(asker(2));
+    desk.read(asker(3));
+    assert!(desk.wait(asker(4), Prefix::ZERO, 1, None));
+    let taken = |desk: &mut Desk, n: usize| {
+        let mut taken = Vec::new();
+        desk.take(|laid| {
+            let (Laid::Write(asker, _) | Laid::Read(asker) | Laid::Wait(asker)) = laid;
+            let takes = taken.len() < n;
+            taken.extend(takes.then_some(asker.request));
+            takes
+        });
+        taken
+    };
+    assert_eq!(taken(&mut desk, 2), [1, 2]);
+    assert_eq!(taken(&mut desk, 9), [3, 4]);
+    assert!(desk.is_idle());
+}
