@@ -118,3 +118,47 @@ fn i5_a_value_that_a_word_refers_to_outlives_the_next_use_of_its_place() {
     assert!(taken_over.count() > 0, "the case that is to be shown");
     assert!((8..=14).any(|missed| !agree(values_around_a_next_use::<Overwriting>(missed))));
 }
+
+/// Whether a member's memory ever showed a slot prepared from the horizon on that it shows: what a
+/// peer sees between any two verbs of the leader.
+fn prepares_beyond_its_horizon<V: Variant>() -> bool {
+    let mut group = Group::<V>::new();
+    group.lead(0);
+    group.settle(&EVERYBODY);
+    let ring = u64::from(SHAPE.ring_slots);
+    let places = group.machines[1].places.clone();
+    group.hold(0, 1);
+    for n in 0..80 * ring {
+        // (It may be full: then the next step makes room.)
+        let _taken = group.propose(0, &[n as u8]);
+        group.now = group.now.plus(Duration::from_micros(500));
+        for me in EVERYBODY {
+            group.step(me);
+        }
+        while !group.world.links[0][1].is_empty() {
+            group.world.let_through(0, 1, 1);
+            let horizon = group.world.memory[1][places.horizons().0 as usize];
+            // (In the first use of the ring generations tell nothing.)
+            let is_prepared = |slot: &u64| {
+                let generation = V::PACKING.generation_of(Slot(*slot), SHAPE.ring_slots);
+                group.word(1, *slot).generation == generation
+            };
+            if (ring..6 * ring).filter(is_prepared).any(|slot| slot >= horizon) {
+                return true;
+            }
+        }
+    }
+    assert!(group.values(1).len() as u64 > 3 * ring, "the ring was used again");
+    false
+}
+
+#[test]
+fn i8_a_horizon_is_shown_before_the_first_cas_that_needs_it() {
+    enum Late {}
+    impl Variant for Late {
+        const NAME: &'static str = "HORIZON_AFTER_CAS";
+        const HORIZON_AFTER_CAS: bool = true;
+    }
+    assert!(!prepares_beyond_its_horizon::<Sound>());
+    assert!(prepares_beyond_its_horizon::<Late>());
+}
