@@ -126,7 +126,7 @@ fn prepares_beyond_its_horizon<V: Variant>() -> bool {
     group.lead(0);
     group.settle(&EVERYBODY);
     let ring = u64::from(SHAPE.ring_slots);
-    let places = group.machines[1].places.clone();
+    let places = group.machines[1].places;
     group.hold(0, 1);
     for n in 0..80 * ring {
         // (It may be full: then the next step makes room.)
