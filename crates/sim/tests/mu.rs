@@ -38,7 +38,7 @@ fn sound_mu_survives_a_sweep_that_reaches_the_interesting_cases() {
 fn a_short_sweep_finds_most_planted_bugs() {
     let caught: Vec<&str> = mutants()
         .iter()
-        .filter(|mutant| mutant.hunt(&config(), 0, 30).is_some())
+        .filter(|mutant| mutant.hunt(&config(), 0, 120).is_some())
         .map(|mutant| mutant.name)
         .collect();
     for name in ["IGNORE_MAJORITY", "IGNORE_FOUND_VALUE", "READ_WITHOUT_CHECK"] {

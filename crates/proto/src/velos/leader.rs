@@ -154,20 +154,14 @@ impl<V: Variant> Machine<V> {
                 return;
             }
             term.prepared_until = slot.next();
-            let is_due = slot >= term.horizon;
-            if is_due {
+            if slot >= term.horizon {
                 // T2: before the first CAS that needs it; in steps, so that it costs next to
                 // nothing.
                 let step = u64::from(self.places.ring_slots() / 8);
                 term.horizon = Slot((slot.0 + step).min(recycled_below));
-            }
-            if is_due && !V::HORIZON_AFTER_CAS {
                 self.show_horizon(host);
             }
             self.prepare(slot, host);
-            if is_due && V::HORIZON_AFTER_CAS {
-                self.show_horizon(host);
-            }
         }
     }
 

@@ -4,10 +4,9 @@
 //! nothing for them, and nobody can switch a bug on at run time. The simulator's sweep must catch
 //! each one; one that survives shows a check that does not check.
 //!
-//! Nine more are shown by a scenario each instead (tests here and in `sim`), since a sweep meets
+//! Eight more are shown by a scenario each instead (tests here and in `sim`), since a sweep meets
 //! them too rarely: `SKIP_SURVEY`, `FORGET_PROMISE`, `RECYCLE_EARLY`, `ANY_BASE`,
-//! `REPOST_UNANSWERED`, `OWN_VALUE_LATER`, `WRITE_LIVE_AREA`, `FORGET_READ_BALLOTS`,
-//! `HORIZON_AFTER_CAS`.
+//! `REPOST_UNANSWERED`, `OWN_VALUE_LATER`, `WRITE_LIVE_AREA`, `FORGET_READ_BALLOTS`.
 //!
 //! Two that were planted once never showed, and were taken out again. *Check a leader's reads
 //! against the next free slot*: its accepts and that READ share FIFO links, so the accepts'
@@ -47,8 +46,6 @@ pub trait Variant: 'static {
     const READ_CHECKS_ONE: bool = false;
     /// Let the answer to any READ serve the check that waits longest.
     const ANY_ANSWER_SERVES: bool = false;
-    /// Show a horizon after the CAS that it was raised for.
-    const HORIZON_AFTER_CAS: bool = false;
     /// A new leader answers reads before it has applied what it found.
     const READ_BEFORE_RECOVERY: bool = false;
     /// Forget the highest proposal number when the process restarts.

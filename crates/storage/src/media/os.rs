@@ -128,7 +128,7 @@ mod tests {
 
     /// What no kernel syncs: a sync of it fails where one is asked for, and only there.
     fn a_pipe() -> File {
-        let (end, _) = std::io::pipe().unwrap();
+        let (end, _) = io::pipe().unwrap();
         File::from(std::os::fd::OwnedFd::from(end))
     }
 
