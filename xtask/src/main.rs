@@ -6,6 +6,7 @@
 
 mod chores;
 mod run;
+mod seeds;
 mod tidy;
 mod verify;
 
@@ -39,6 +40,15 @@ enum Chore {
         /// Which protocol; without one: velos and all kinds of durable.
         #[arg(long)]
         protocol: Option<String>,
+        /// Seeds that nobody has run yet, of every protocol and rule in turn; fails if one fails.
+        #[arg(long, conflicts_with = "seeds")]
+        fresh: bool,
+        /// With --fresh: for about how long.
+        #[arg(long, requires = "fresh", default_value_t = 5.0)]
+        minutes: f64,
+        /// With --fresh: what the seeds follow from, a commit or a day; without it today.
+        #[arg(long, requires = "fresh")]
+        of: Option<String>,
     },
     /// Run each fuzz target.
     Fuzz {
@@ -54,7 +64,10 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().chore {
         Chore::Verify { skip_tests } => verify::verify(skip_tests),
         Chore::Fix => chores::fix(),
-        Chore::Sim { seeds, protocol } => chores::sim(protocol.as_deref(), seeds),
+        Chore::Sim { protocol, fresh: true, minutes, of, .. } => {
+            seeds::fresh(minutes, of.as_deref(), protocol.as_deref())
+        }
+        Chore::Sim { seeds, protocol, .. } => chores::sim(protocol.as_deref(), seeds),
         Chore::Fuzz { seconds } => chores::fuzz(seconds),
         Chore::Bench => chores::bench(),
     };

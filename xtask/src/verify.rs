@@ -101,6 +101,10 @@ fn sim() -> Result<Outcome> {
         args.extend(hunts.then_some("--mutants"));
         passed(&mut gregale(&args))?;
     }
+    for protocol in LONG {
+        passed(&mut gregale(&["sim", "--protocol", protocol, "--long", "--seeds", LONG_SEEDS]))?;
+    }
+    crate::seeds::gate()?;
     Ok(Outcome::Passed)
 }
 
@@ -123,6 +127,10 @@ const SWEEPS: [(&str, &str, bool); 15] = [
     ("primcast-stable", "100", false),
     ("primcast-members", "100", false),
 ];
+
+/// Protocols of which runs of a day are swept, and how many of each.
+const LONG: [&str; 4] = ["velos", "durable", "durable-log", "mu"];
+const LONG_SEEDS: &str = "25";
 
 fn deny() -> Result<Outcome> {
     if !works(&mut cargo(&["deny", "--version"])) {

@@ -282,6 +282,9 @@ pub(crate) struct SimArgs {
     /// The first of them.
     #[arg(long, default_value_t = 0)]
     pub(crate) first: u64,
+    /// As many seeds as are done in so many seconds, instead of a number of them.
+    #[arg(long, conflicts_with_all = ["seeds", "seed", "mutants"])]
+    pub(crate) seconds: Option<u64>,
     /// One seed alone.
     #[arg(long, conflicts_with_all = ["seeds", "first", "mutants"])]
     pub(crate) seed: Option<u64>,
@@ -299,6 +302,10 @@ pub(crate) struct SimArgs {
     /// not said otherwise).
     #[arg(long, value_enum)]
     pub(crate) rule: Option<RealtimeRule>,
+    /// Each run is a day: few operations, idle hours, faults that last for hours, wall clocks that
+    /// drift, are set and corrected. Not for multicast.
+    #[arg(long)]
+    pub(crate) long: bool,
     /// Also run the planted bugs; one that survives fails the command.
     #[arg(long)]
     pub(crate) mutants: bool,

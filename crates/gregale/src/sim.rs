@@ -25,11 +25,12 @@ pub(crate) fn run(args: &SimArgs) -> Outcome {
     }
     // Mu needs memory that can keep a writer out.
     let provider = (args.protocol == SimProtocol::Mu).then_some(Provider::Tcp);
-    let config = Config { members: args.members.map(usize::from), provider, ..Config::default() };
+    let members = args.members.map(usize::from);
+    let config = Config { members, provider, is_long: args.long, ..Config::default() };
     if let Some(seed) = args.seed {
         return Ok(replay(args, &config, seed));
     }
-    let swept = sweep(args, &config, crew::seeds(args.first, args.seeds)?);
+    let swept = sweep(args, &config, crew::seeds(args.first, crew::how_many(args))?);
     let mutants = args.mutants.then(|| hunt(args, &config));
     match args.format {
         Format::Json => outln!("{}", as_json(args, &swept, mutants.as_deref())),
@@ -89,7 +90,7 @@ fn sweep(args: &SimArgs, config: &Config, seeds: Range<u64>) -> Swept {
         let seeds = pool.numbers();
         let tell = |_: &Report| {
             pool.tell("");
-            true
+            !crew::is_over(args, began)
         };
         match args.protocol {
             SimProtocol::Velos => ::sim::sweep::<Velos<Sound>>(config, seeds, tell),
@@ -200,6 +201,9 @@ fn missing(args: &SimArgs, report: &Report) -> Vec<String> {
     let can = |mark: &Mark| {
         (operated || !mark.needs_operator())
             && (args.protocol != SimProtocol::Durable || !mark.needs_files())
+            && (args.long || !mark.needs_long())
+            && (args.protocol != SimProtocol::DurableLog || *mark != Mark::DiedHalfway)
+            && (args.protocol != SimProtocol::Mu || *mark != Mark::OthersBetween)
             && if durable { !mark.needs_cas() } else { !mark.needs_disk() }
     };
     report.coverage.missing().filter(can).map(|mark| format!("{mark:?}")).collect()
@@ -207,7 +211,8 @@ fn missing(args: &SimArgs, report: &Report) -> Vec<String> {
 
 fn replay_line(args: &SimArgs, seed: u64) -> String {
     let members = args.members.map_or_else(String::new, |n| format!(" --members {n}"));
-    format!("gregale sim --protocol {} --seed {seed}{members} --trace", args.protocol.name())
+    let long = if args.long { " --long" } else { "" };
+    format!("gregale sim --protocol {} --seed {seed}{members}{long} --trace", args.protocol.name())
 }
 
 fn print_table(args: &SimArgs, swept: &Swept, mutants: Option<&[Hunted]>) {

@@ -193,7 +193,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
 
     /// One that `from` has made, whichever way it came.
     fn on_own_frame(&mut self, from: Rank, frame: Frame<'_>) {
-        let own_life = self.world.origin.life.0;
+        let Some(frame) = frame.meant_for(self.world.origin.life.0) else { return };
         match frame {
             Frame::Commands { life, attempt, items } => {
                 let takes = self.node.trusted() == Some(self.world.origin.rank);
@@ -201,13 +201,13 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
                     self.world.flows.push(from, &Frame::CommandsRefused { life, attempt });
                 }
             }
-            Frame::CommandsRefused { life, attempt } => {
-                if life == own_life && attempt == self.attempt {
+            Frame::CommandsRefused { attempt, .. } => {
+                if attempt == self.attempt {
                     self.send_again();
                     self.pause_until = self.now().plus(REFUSED_PAUSE);
                 }
             }
-            Frame::Answers { life, slot, items } if life == own_life => {
+            Frame::Answers { slot, items, .. } => {
                 for (sequence, reply) in items.iter() {
                     let sequence = Sequence(sequence);
                     if let Some(asker) = self.world.desk.writes.complete(sequence) {
@@ -217,7 +217,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
                 }
             }
             Frame::Reads { life, items } => self.on_reads(from, life, items),
-            Frame::ReadAnswers { life, items } if life == own_life => {
+            Frame::ReadAnswers { items, .. } => {
                 for (id, reply) in items.iter() {
                     let id = Sequence(id);
                     if let Some(asker) = self.world.desk.asked.complete(id) {
@@ -226,13 +226,10 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
                     }
                 }
             }
-            Frame::ReadsRefused { life, items } if life == own_life => {
+            Frame::ReadsRefused { items, .. } => {
                 let asked = &mut self.world.desk.asked;
                 items.iter().for_each(|(id, _)| asked.again(Sequence(id)));
                 self.read_pause_until = self.now().plus(REFUSED_PAUSE);
-            }
-            Frame::Answers { .. } | Frame::ReadAnswers { .. } | Frame::ReadsRefused { .. } => {
-                // For an earlier life of this member: its clients are gone.
             }
             Frame::Seat { incarnation, wants } => {
                 self.on_seat(from, Incarnation(incarnation), wants);

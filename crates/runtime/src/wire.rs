@@ -10,6 +10,8 @@
 //!
 //! - I1 encoding and decoding are inverse. Tested with arbitrary frames.
 //! - I2 no bytes make the decoder panic or read past its input. Tested with arbitrary bytes.
+//! - I3 what answers an earlier life of this member is dropped: numbers begin again with each life,
+//!   so it would be taken for the answer to something else. By [`Frame::meant_for`].
 
 use base::{Prefix, Slot};
 
@@ -276,6 +278,33 @@ const PASSED: u8 = 22;
 const PASS_BROKEN: u8 = 23;
 
 impl<'a> Frame<'a> {
+    /// This frame, unless it answers what another life of the addressee than `own` asked (I3).
+    pub fn meant_for(self, own: u64) -> Option<Frame<'a>> {
+        match self {
+            Frame::CommandsRefused { life, .. }
+            | Frame::Answers { life, .. }
+            | Frame::ReadAnswers { life, .. }
+            | Frame::ReadsRefused { life, .. } => (life == own).then_some(self),
+            Frame::Commands { .. }
+            | Frame::Reads { .. }
+            | Frame::StateWanted { .. }
+            | Frame::StateTaken { .. }
+            | Frame::ValuesTaken { .. }
+            | Frame::StateRefused { .. }
+            | Frame::StateBegins { .. }
+            | Frame::StateHead { .. }
+            | Frame::StateChunk { .. }
+            | Frame::StateEnds { .. }
+            | Frame::StateAgain { .. }
+            | Frame::Values { .. }
+            | Frame::Seat { .. }
+            | Frame::Parted { .. }
+            | Frame::Pass { .. }
+            | Frame::Passed { .. }
+            | Frame::PassBroken { .. } => Some(self),
+        }
+    }
+
     /// Appends this frame to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let start = out.len();
@@ -563,6 +592,23 @@ mod tests {
                 prop_assert_eq!(&raw[..again.len()], &again[..]);
             }
             let _ = Frame::of(kind, &body);
+        }
+    }
+
+    #[test]
+    fn i3_answers_of_an_earlier_process_run_are_nobodys() {
+        let is_answer = |frame: &Frame<'_>| {
+            matches!(
+                frame,
+                Frame::CommandsRefused { .. }
+                    | Frame::Answers { .. }
+                    | Frame::ReadAnswers { .. }
+                    | Frame::ReadsRefused { .. }
+            )
+        };
+        for frame in every_kind([7; 4], true, b"", &[]) {
+            assert_eq!(frame.meant_for(7), Some(frame));
+            assert_eq!(frame.meant_for(8).is_none(), is_answer(&frame), "{frame:?}");
         }
     }
 

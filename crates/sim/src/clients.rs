@@ -17,6 +17,9 @@ use base::Rng;
 /// After so long it gives up on an operation.
 const OPERATION_NS: u64 = 1500 * MS;
 
+/// The most requests that wait for a process which does not run.
+const N_ARRIVED_MAX: usize = 256;
+
 /// An operation under way.
 #[derive(Clone, Copy, Debug)]
 struct Current {
@@ -164,6 +167,10 @@ impl World {
         let Some(current) = self.clients[client].current else { return };
         if self.clients[client].attempt != attempt {
             // Its sender has gone on to another attempt; to lose a request is always allowed.
+            return;
+        }
+        if self.shells[node].arrived.len() >= N_ARRIVED_MAX {
+            // A stopped process takes in no more than its sockets hold.
             return;
         }
         if !self.net.processes[node].alive {

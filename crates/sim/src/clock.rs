@@ -48,9 +48,63 @@ impl Clock {
     }
 }
 
+/// What a node believes the date to be, in nanoseconds: a time service or an operator sets it,
+/// forward and back, and it drifts meanwhile. A monotonic clock it is not.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wall {
+    /// World time of the last change.
+    since: u64,
+    /// The date that it showed then.
+    shown: u64,
+    /// Thousandths of a nanosecond that pass here in one of the world's.
+    rate: u64,
+}
+
+/// The date at which the world begins: far enough from 0 for clocks that are behind.
+const BEGINNING: u64 = 1 << 60;
+
+impl Wall {
+    /// One that is right.
+    pub(crate) fn new() -> Wall {
+        Wall { since: 0, shown: BEGINNING, rate: TRUE_RATE }
+    }
+
+    /// The date that it shows at world time `now`.
+    pub(crate) fn at(&self, now: u64) -> u64 {
+        self.shown + (now - self.since) * self.rate / 1000
+    }
+
+    /// From `now` on it runs at `rate` thousandths.
+    pub(crate) fn run_at(&mut self, now: u64, rate: u64) {
+        *self = Wall { since: now, shown: self.at(now), rate };
+    }
+
+    /// At `now` it is set, forward or back.
+    pub(crate) fn set(&mut self, now: u64, shown: u64) {
+        *self = Wall { since: now, shown, rate: self.rate };
+    }
+
+    /// At `now` it is set right, and runs right.
+    pub(crate) fn correct(&mut self, now: u64) {
+        *self = Wall { since: now, shown: BEGINNING + now, rate: TRUE_RATE };
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_wall_clock_goes_forward_and_back_until_it_is_corrected() {
+        let mut wall = Wall::new();
+        let right = |now| BEGINNING + now;
+        wall.run_at(1000, 1010);
+        assert_eq!(wall.at(101_000), right(102_000));
+        wall.set(101_000, right(1));
+        assert_eq!(wall.at(201_000), right(101_001), "behind, and still too fast");
+        wall.correct(201_000);
+        assert_eq!((wall.at(201_000), wall.at(500_000)), (right(201_000), right(500_000)));
+    }
 
     #[test]
     fn a_clock_never_runs_backwards_and_when_is_the_inverse_of_at() {

@@ -104,11 +104,27 @@ pub enum Mark {
     DiskFullAmidChange,
     /// A sync failed meanwhile.
     SyncFailedAmidChange,
+    /// A process died between two effects of one call.
+    DiedHalfway,
+    /// Somebody else acted between two effects of one call.
+    OthersBetween,
+    /// The power failed after something had left and before its sync had ended.
+    PowerCutBeforeSync,
+    /// Exactly one verb or message was late by a second.
+    OneLate,
+    /// A link that had just come back was struck.
+    BackAndGone,
+    /// A leader was struck as it took over.
+    SuccessorStruck,
+    /// A wall clock was set, or drifted.
+    WallClockSet,
+    /// A leader heard everything late, and the others gave it up.
+    LeaderDeaf,
 }
 
 impl Mark {
     /// All of them.
-    pub const ALL: [Mark; 48] = [
+    pub const ALL: [Mark; 56] = [
         Mark::TornVerb,
         Mark::FailedCas,
         Mark::FailedCasOfLeader,
@@ -157,6 +173,14 @@ impl Mark {
         Mark::DiskStalledAmidChange,
         Mark::DiskFullAmidChange,
         Mark::SyncFailedAmidChange,
+        Mark::DiedHalfway,
+        Mark::OthersBetween,
+        Mark::PowerCutBeforeSync,
+        Mark::OneLate,
+        Mark::BackAndGone,
+        Mark::SuccessorStruck,
+        Mark::WallClockSet,
+        Mark::LeaderDeaf,
     ];
 
     /// Whether only protocols that decide by compare-and-swap, or catch up by reading others'
@@ -180,6 +204,11 @@ impl Mark {
                 | Mark::DiskFullAmidChange
                 | Mark::SyncFailedAmidChange
         )
+    }
+
+    /// Whether it takes runs of a day.
+    pub const fn needs_long(self) -> bool {
+        matches!(self, Mark::WallClockSet)
     }
 
     /// Whether only those can reach it whose snapshots are files.
@@ -207,6 +236,7 @@ impl Mark {
                 | Mark::DiskStalledAmidChange
                 | Mark::DiskFullAmidChange
                 | Mark::SyncFailedAmidChange
+                | Mark::PowerCutBeforeSync
         )
     }
 }

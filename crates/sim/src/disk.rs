@@ -333,6 +333,16 @@ impl Disk {
         }
     }
 
+    /// How many of its requests are not durable.
+    pub(crate) fn n_pending(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Its process died when there were so many: the rest was never asked.
+    pub(crate) fn forget_after(&mut self, n_pending: usize) {
+        self.pending.truncate(n_pending);
+    }
+
     /// Whether nothing is wrong with it that ends by itself.
     pub(crate) fn is_well(&self) -> bool {
         self.n_holds == 0 && !self.is_ailing

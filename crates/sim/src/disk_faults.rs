@@ -177,9 +177,10 @@ impl World {
         let now = self.net.now();
         let disk = &mut self.disks[node];
         if disk.is_full && disk.watched_until <= now {
-            disk.watched_until = now + RETRY_NS;
+            let after = RETRY_NS * self.plan.pace;
+            disk.watched_until = now + after;
             // Space may have been given back meanwhile, by a snapshot of its own.
-            self.look_at_disk_in(node, RETRY_NS);
+            self.look_at_disk_in(node, after);
         }
         is_done
     }

@@ -162,6 +162,9 @@ impl World {
         for event in std::mem::take(&mut self.disks[node].events) {
             self.net.trace.record(self.net.now(), node, Topic::Disk, event_number(event), 0);
             self.with_host(node, |host, clock| machine.on_disk(event, clock, host));
+            if self.is_gone(node) {
+                return;
+            }
         }
         self.attend_snapshots(node, machine);
     }
@@ -363,6 +366,7 @@ variants! {
     ForgetPromise: FORGET_PROMISE,
     TornRecord: TORN_RECORD,
     ReadWithoutCheck: READ_WITHOUT_CHECK,
+    AnyAnswerServes: ANY_ANSWER_SERVES,
     ServeEarly: SERVE_EARLY,
     CountRemoved: COUNT_REMOVED,
     TwoChanges: TWO_CHANGES,
@@ -383,6 +387,7 @@ pub fn mutants() -> Vec<Mutant> {
         HoldByMajority, AckBeforeSync, VoteBeforeSync, CountSelfEarly, AcceptOlderBallot,
         SkipLogMatch, ApplyUnverified, ElectOlderLog, ElectByOne, CommitAtOne, TrustRecovered,
         ForgetPromise, TornRecord, ReadWithoutCheck, ServeEarly, HoldBack, IgnoreRoom,
+        AnyAnswerServes,
     };
     all.push(mutant::<Member<Kind<Sound, Forgetful>>, Durable<Sound>>());
     all.push(mutant::<Member<Kind<Sound, IgnoringSyncErrors>>, Durable<Sound>>());
@@ -413,7 +418,7 @@ pub fn members_mutants() -> Vec<Mutant> {
         DurableMembers:
         CountRemoved, TwoChanges, PromoteBeforeCaughtUp, AnyIncarnation,
         OldIncarnationVotes, VoteTwice, ElectByEveryConfiguration,
-        IgnoreWinner,
+        IgnoreWinner, HoldByMajority,
     };
     all.push(mutant::<Member<Kind<Sound, OperatedIgnoringSyncErrors>>, DurableMembers<Sound>>());
     all.push(mutant::<Member<Kind<Sound, OperatedCutAtDamage>>, DurableMembers<Sound>>());

@@ -142,6 +142,13 @@ impl World {
                 self.net.queue.push(self.net.now(), Happening::Hint { to, about, life });
             }
             Kind::Reset if !self.is_loop(wire) => self.reset(wire),
+            Kind::Halfway
+            | Kind::Unsynced
+            | Kind::Belated
+            | Kind::Fickle
+            | Kind::Succession
+            | Kind::Deaf => self.lay(kind, node, lasts),
+            Kind::Wall => self.upset_wall_clock(node, lasts),
             Kind::PowerCut
             | Kind::PowerCutAll
             | Kind::DiskStall
@@ -177,11 +184,15 @@ impl World {
         }
     }
 
-    fn spring_soon(&mut self, node: usize, lasts: u64) {
+    pub(crate) fn spring_soon(&mut self, node: usize, lasts: u64) {
         let weather = &self.plan.weather;
         let soon = self.faults.rng.below(6 * (weather.latency_ns + weather.jitter_ns));
+        self.spring_at(self.net.now() + soon, node, lasts);
+    }
+
+    pub(crate) fn spring_at(&mut self, at: u64, node: usize, lasts: u64) {
         self.faults.spring_lasts = lasts;
-        self.net.queue.push(self.net.now() + soon, Happening::Spring(node as u8));
+        self.net.queue.push(at, Happening::Spring(node as u8));
     }
 
     pub(crate) fn on_spring(&mut self, node: usize) {
@@ -204,7 +215,7 @@ impl World {
     }
 
     /// I1.
-    fn may_die(&self, node: usize) -> bool {
+    pub(crate) fn may_die(&self, node: usize) -> bool {
         if self.species.is_durable {
             return self.net.processes[node].alive;
         }
@@ -379,7 +390,7 @@ impl World {
     }
 
     /// A connection is reset although nothing is wrong with either end.
-    fn reset(&mut self, wire: usize) {
+    pub(crate) fn reset(&mut self, wire: usize) {
         self.lose_connection(wire / self.plan.members, wire % self.plan.members);
     }
 
@@ -400,7 +411,7 @@ impl World {
         let (a, b) = (link / members, link % members);
         let pair = a.min(b) * members + a.max(b);
         if !std::mem::replace(&mut self.faults.reconnecting[pair], true) {
-            let after = self.faults.rng.range(MS, 30 * MS);
+            let after = self.faults.rng.range(MS, 30 * MS) * self.plan.pace;
             self.net.queue.push(self.net.now() + after, Happening::Reconnect(pair as u8));
         }
     }
@@ -424,6 +435,7 @@ impl World {
             self.net.break_link(back);
             self.net.connect(out);
             self.net.connect(back);
+            self.spring_fickle(link);
         } else {
             self.reconnect_later(link);
         }
@@ -444,6 +456,7 @@ impl World {
             Fault::Sluggish(node) => self.net.processes[node as usize].effort = 500,
             Fault::Partition => self.unite(),
             Fault::Disk(node) => self.release_disk(node as usize),
+            Fault::Wall(node) => self.correct_wall_clock(node as usize),
         }
     }
 
@@ -451,7 +464,7 @@ impl World {
         match fault {
             // A life or a direction outside the core may come back at any time, or never.
             Fault::Crash(node) | Fault::Pause(node) => node % 2 == 0,
-            Fault::Disk(_) => true,
+            Fault::Disk(_) | Fault::Wall(_) => true,
             Fault::Cut(_) | Fault::Slow(_) | Fault::Sluggish(_) | Fault::Partition => true,
         }
     }

@@ -14,6 +14,7 @@
 //! Never here: protocol logic.
 #![forbid(unsafe_code)]
 
+mod ambush;
 pub mod amcast;
 mod checks;
 mod clients;

@@ -4,7 +4,7 @@ use crate::{Birth, Life, NodeHost, Setup, Shape, Snapshots, Store, Subject};
 use base::{Inbox, Instant, MemberSet, Prefix, Rank, Slot};
 use proto::disk::DiskEvent;
 use proto::durable::{Change, ChangeRefused, Configuration, StateHead};
-use proto::node::{Layout, Node, NodeConfig, Start, Timing};
+use proto::node::{Layout, Node, NodeConfig, Start};
 use proto::{Host, Refused, Replicator, Status, Ticket};
 
 /// A protocol that can be simulated.
@@ -77,7 +77,7 @@ impl<K: Kind> Subject for Member<K> {
                 Birth::Reattached => Start::Reattach,
                 Birth::Recovered { applied, head } => Start::Recovered { applied, head },
             },
-            timing: Timing::default(),
+            timing: setup.timing,
             memory_outlives_process: setup.memory_outlives_process,
             peer_works: setup.peer_works,
         };

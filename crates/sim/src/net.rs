@@ -13,8 +13,9 @@
 //! - I4 What is posted before its poster has dealt with a break takes no effect (T10): a link that
 //!   is back sooner is up when the run that was told of the break is over. Asserted in `connect`.
 
+use crate::ambush::Belated;
 use crate::checks::single_writer::Trespass;
-use crate::clock::Clock;
+use crate::clock::{Clock, Wall};
 use crate::coverage::{Coverage, Mark};
 use crate::link::{Action, Done, Link, Result as Fate, Verb, in_first_half};
 use crate::memory::Region;
@@ -41,6 +42,7 @@ pub(crate) struct Process {
     /// Counts its lives.
     pub(crate) life: u32,
     pub(crate) clock: Clock,
+    pub(crate) wall: Wall,
     /// Nanoseconds that one run of its loop takes.
     pub(crate) effort: u64,
     /// Its processor is taken until then.
@@ -71,6 +73,9 @@ pub(crate) struct Net {
     pub(crate) processes: Vec<Process>,
     pub(crate) coverage: Coverage,
     pub(crate) violation: Option<Violation>,
+    /// The next verb of that kind is late (`ambush`, A4).
+    pub(crate) belated: Option<Belated>,
+    pub(crate) n_posted_in_all: u64,
 }
 
 impl Net {
@@ -87,6 +92,7 @@ impl Net {
             n_stops: 0,
             life: 0,
             clock: Clock::new(origin),
+            wall: Wall::new(),
             effort: 500,
             busy_until: 0,
             inbox: Inbox::new(),
@@ -107,6 +113,8 @@ impl Net {
             rng,
             coverage: Coverage::default(),
             violation: None,
+            belated: None,
+            n_posted_in_all: 0,
         }
     }
 
@@ -156,8 +164,15 @@ impl Net {
 
     pub(crate) fn post(&mut self, from: usize, to: usize, verb: Posting<'_>) {
         let index = self.link_index(from, to);
-        let delay = self.delay(from, to);
+        let mut delay = self.delay(from, to);
         let now = self.now();
+        self.n_posted_in_all += 1;
+        if from != to
+            && let Some(late) = self.belated.take_if(|late| late.is(verb.action))
+        {
+            self.coverage.hit(Mark::OneLate);
+            delay += late.by_ns();
+        }
         let link = &mut self.links[index];
         if !link.up {
             if let Some(token) = verb.token {

@@ -1,6 +1,7 @@
 //! One node around its machine: state machine, sessions, requests; and the [`Host`] that the
 //! machine acts through.
 
+use crate::ambush::Dying;
 use crate::checks::agreement::Delivery;
 use crate::checks::order::Order;
 use crate::checks::real_time::place_of_write;
@@ -53,6 +54,10 @@ pub(crate) struct Shell {
     /// A state that came from elsewhere and is not durable yet.
     pub(crate) installing: Option<State>,
     pub(crate) n_caught_up: u64,
+    /// It dies in the middle of this call.
+    pub(crate) dying: Option<Dying>,
+    /// What every disk was last seen to hold, by its own word.
+    pub(crate) held: Prefix,
 }
 
 impl Shell {
@@ -71,6 +76,8 @@ impl Shell {
             parcel: None,
             installing: None,
             n_caught_up: 0,
+            dying: None,
+            held: Prefix::ZERO,
         }
     }
 }
@@ -100,12 +107,18 @@ impl NodeHost<'_> {
         payload: &[u64],
         token: Option<Token>,
     ) {
+        if !self.acts() {
+            return;
+        }
         let posting = Posting { action, at, n_words: words as u32, payload, token };
         self.net.post(self.me.index(), to.index(), posting);
     }
 
     /// Sends `reply` on its way to a client.
     pub(crate) fn reply(&mut self, client: u8, attempt: u32, reply: Reply) {
+        if !self.acts() {
+            return;
+        }
         let delay =
             self.net.weather.latency_ns + self.net.rng.below(self.net.weather.jitter_ns + 1);
         let index = self.ledger.keep(reply);
@@ -116,15 +129,21 @@ impl NodeHost<'_> {
 
 impl Port for NodeHost<'_> {
     fn load(&self, at: At) -> u64 {
-        self.net.regions[self.me.index()].load(at.0 as usize)
+        let mut word = [self.net.regions[self.me.index()].load(at.0 as usize)];
+        self.overlay(at.0, &mut word);
+        word[0]
     }
 
     fn load_into(&self, at: At, words: &mut [u64]) {
         let region = &self.net.regions[self.me.index()];
         words.copy_from_slice(region.words(at.0 as usize, words.len()));
+        self.overlay(at.0, words);
     }
 
     fn store(&mut self, at: At, word: u64) {
+        if !self.acts() {
+            return self.store_as_ghost(at.0, word);
+        }
         let me = self.me.index();
         if let Err(detail) = self.net.regions[me].write(at.0 as usize, word, self.me) {
             self.net.violate(Property::SingleWriter, format!("in its own region, r{me}: {detail}"));
@@ -165,6 +184,9 @@ impl Port for NodeHost<'_> {
     }
 
     fn wake(&mut self, to: Rank) {
+        if !self.acts() {
+            return;
+        }
         let delay = self.net.weather.latency_ns + self.net.rng.below(10_000);
         let at = self.net.now() + delay;
         self.net.arm_run(to.index(), at);
@@ -174,6 +196,9 @@ impl Port for NodeHost<'_> {
         match self.net.weather.provider {
             Provider::Shm => Err(Unsupported("a mapping cannot be revoked; use tcp")),
             Provider::Tcp => {
+                if !self.acts() {
+                    return Ok(());
+                }
                 let me = self.me.index();
                 self.net.regions[me].set_exclusive(from.0 as usize);
                 self.net.processes[me].permitted = writer.map(|rank| (from.0, rank));
@@ -191,6 +216,9 @@ impl Host for NodeHost<'_> {
     }
 
     fn deliver(&mut self, slot: Slot, value: &[u8]) {
+        if self.is_ghost() {
+            return;
+        }
         let me = self.me.index();
         self.net.trace.record(self.net.now(), me, Topic::Deliver, slot.0, crate::kv::hash(value));
         if let Err(detail) = self.shell.order.delivered(slot) {
@@ -223,6 +251,9 @@ impl Host for NodeHost<'_> {
     }
 
     fn notify(&mut self, note: Note) {
+        if self.is_ghost() {
+            return;
+        }
         self.shell.notes.push(note);
     }
 }

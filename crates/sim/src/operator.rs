@@ -211,6 +211,23 @@ impl World {
         }
     }
 
+    /// What `disk-all` promises, where disks change hands too: all that `node` says every disk
+    /// holds is on the disk of each voter that counts.
+    pub(crate) fn look_at_held(&mut self, node: usize, machine: &dyn Life) {
+        let Some((held, _)) = machine.held().filter(|(held, _)| *held > self.shells[node].held)
+        else {
+            return;
+        };
+        self.shells[node].held = held;
+        let Some(Configuration { members, .. }) = machine.configuration() else { return };
+        let lacks = |rank: &Rank| !self.holds(*rank, members.incarnation(*rank), held, None);
+        if let Some(rank) = members.voters.iter().find(lacks) {
+            let detail =
+                format!("r{node} says that every disk holds {held}; that of {rank} lacks it");
+            self.net.violate(Property::Held, detail);
+        }
+    }
+
     fn holds(
         &self,
         rank: Rank,

@@ -22,12 +22,13 @@ impl World {
         self.phase = match self.phase {
             Phase::Safety => {
                 self.heal();
-                self.net.queue.push(now + HEALING_NS, Happening::Phase);
+                self.net.queue.push(now + HEALING_NS * self.plan.pace, Happening::Phase);
                 Phase::Healing
             }
             Phase::Healing => {
                 self.liveness_since = now;
-                self.net.queue.push(now + LIVENESS_NS, Happening::Phase);
+                self.end_long_thoughts();
+                self.net.queue.push(now + LIVENESS_NS * self.plan.pace, Happening::Phase);
                 Phase::Liveness
             }
             Phase::Liveness | Phase::Over => {
@@ -36,6 +37,16 @@ impl World {
             }
         };
         self.net.trace.record(now, 0, Topic::Phase, self.phase as u64, u64::from(self.core.bits()));
+    }
+
+    /// In runs of a day clients think for minutes: now they are asked for answers soon.
+    fn end_long_thoughts(&mut self) {
+        for client in 0..self.clients.len() {
+            if self.plan.pace > 1 && !self.clients[client].waits() {
+                let at = self.net.now() + MS * (client as u64 + 1);
+                self.net.queue.set_client(client, at);
+            }
+        }
     }
 
     /// A client without its answers at the end of the liveness phase: say who is to blame.
@@ -64,7 +75,7 @@ impl World {
         let detail = format!(
             "client {client} completed {} of {N_LIVE_OPERATIONS} operations in {} ms; core {:?}; {}",
             self.clients[client].n_live,
-            LIVENESS_NS / MS,
+            LIVENESS_NS * self.plan.pace / MS,
             self.core,
             nodes.join("; ")
         );

@@ -6,6 +6,7 @@
 use crate::durable::Disks;
 use crate::{Provider, Shape};
 use base::Rng;
+use proto::node::Timing;
 
 /// What the caller fixes for all seeds; what is `None` the seed decides.
 #[derive(Clone, Debug, Default)]
@@ -16,6 +17,8 @@ pub struct Config {
     pub provider: Option<Provider>,
     /// Keep the text of the trace.
     pub trace: bool,
+    /// Each run is a day: few operations, idle hours, faults that last for hours.
+    pub is_long: bool,
 }
 
 /// The fabric's manners, fixed for a run.
@@ -34,6 +37,8 @@ pub(crate) struct Weather {
     pub(crate) notice_ns: Option<u64>,
     /// A verb reported as unknown may take effect until its link is up again.
     pub(crate) late_effects: bool,
+    /// Others act between two effects of one call (`ambush`, A2).
+    pub(crate) interleaves: bool,
 }
 
 /// A kind of fault.
@@ -71,6 +76,20 @@ pub(crate) enum Kind {
     DiskRot,
     /// A process dies, comes back at once, and soon after the power fails.
     Relapse,
+    /// A process dies between two effects of one call (`ambush`, A1).
+    Halfway,
+    /// The power fails between a message's leaving and the next sync (A3).
+    Unsynced,
+    /// One verb or message is late by a second (A4).
+    Belated,
+    /// A link that has just come back breaks again, or one of its ends dies (A5).
+    Fickle,
+    /// The next leaders die as they take over (A6).
+    Succession,
+    /// The leader hears everything late, and the others give it up (A7).
+    Deaf,
+    /// A wall clock is set, or drifts, and is corrected later.
+    Wall,
 }
 
 const KINDS: [Kind; 15] = [
@@ -117,6 +136,9 @@ pub(crate) struct Plan {
     /// How long the safety phase lasts.
     pub(crate) safety_ns: u64,
     pub(crate) disks: Disks,
+    /// How many times slower than usual what recurs without a client's asking is: beats, attempts
+    /// to connect, looks at a full disk.
+    pub(crate) pace: u64,
 }
 
 pub(crate) const MS: u64 = 1_000_000;
@@ -155,6 +177,7 @@ impl Plan {
                 tear_ns: latency_ns << rng.below(6),
                 notice_ns: rng.chance(3, 4).then(|| 1000 << rng.below(8)),
                 late_effects: rng.chance(1, 2),
+                interleaves: false,
             },
             kinds,
             strike_every_ns: MS * (if busy { 15 } else { 20 << rng.below(5) }),
@@ -168,6 +191,39 @@ impl Plan {
             anywhere: [0, 0, 1, 2, 4, 8][rng.below(6) as usize],
             safety_ns: if busy { 600 * MS } else { MS * rng.range(2000, 5000) },
             disks: Disks::CALM,
+            pace: 1,
+        }
+    }
+
+    /// The run becomes a day.
+    pub(crate) fn stretch(&mut self, seed: u64) {
+        const SECOND: u64 = 1000 * MS;
+        let mut rng = Rng::new(seed ^ 0x64_6179);
+        self.pace = 100;
+        self.safety_ns = 24 * 3600 * SECOND;
+        self.strike_every_ns = (600 * SECOND) << rng.below(5);
+        self.fault_ns_max = SECOND * [60, 1800, 4 * 3600, 20 * 3600][rng.below(4) as usize];
+        self.think_ns = (30 * SECOND) << rng.below(5);
+        if rng.chance(1, 2) {
+            // One or two things go wrong, for longer than a day perhaps, and nothing else.
+            let n_kinds = rng.range(1, 2) as usize;
+            while self.kinds.len() > n_kinds {
+                let gone = rng.below(self.kinds.len() as u64) as usize;
+                self.kinds.swap_remove(gone);
+            }
+            self.strike_every_ns = 2 * 3600 * SECOND;
+            self.fault_ns_max = 40 * 3600 * SECOND;
+        }
+        self.kinds.push(Kind::Wall);
+    }
+
+    /// How long things take that have their own clock.
+    pub(crate) fn timing(&self) -> Timing {
+        let usual = Timing::default();
+        let pace = self.pace as u32;
+        Timing {
+            heartbeat_every: usual.heartbeat_every * pace,
+            suspect_after: usual.suspect_after * pace,
         }
     }
 
@@ -185,6 +241,7 @@ impl Plan {
                 tear_ns: 1,
                 notice_ns: Some(1000),
                 late_effects: false,
+                interleaves: false,
             },
             kinds: Vec::new(),
             strike_every_ns: MS,
@@ -198,6 +255,7 @@ impl Plan {
             anywhere: 0,
             safety_ns: u64::MAX / 4,
             disks: Disks::CALM,
+            pace: 1,
         }
     }
 }

@@ -47,6 +47,8 @@ pub(crate) enum Happening {
     Break(u8),
     /// Both ends of a broken connection try again.
     Reconnect(u8),
+    /// A connection is reset.
+    Reset(u8),
     /// A node hears (rightly or not) that another's process has failed.
     Hint {
         /// Who hears it.
@@ -109,6 +111,8 @@ pub(crate) enum Fault {
     Partition,
     /// A disk that stood still or was full works again.
     Disk(u8),
+    /// A wall clock is right again.
+    Wall(u8),
 }
 
 #[derive(Clone, Copy)]

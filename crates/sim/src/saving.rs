@@ -83,7 +83,7 @@ impl World {
             Some(End::Failed) => {
                 self.net.trace.record(now, node, Topic::Snapshot, 0, 2);
                 self.net.coverage.hit(Mark::SnapshotFailed);
-                let at = now + RETRY_NS;
+                let at = now + RETRY_NS * self.plan.pace;
                 self.disks[node].snapshot_retry_at = at;
                 self.net.arm_run(node, at);
             }

@@ -7,6 +7,7 @@ use crate::{NodeHost, Snapshots, Store};
 use base::{Inbox, Instant, MemberSet, Prefix, Rank, Slot};
 use proto::disk::DiskEvent;
 use proto::durable::{Change, ChangeRefused, Configuration, StateHead};
+use proto::node::Timing;
 use proto::{Refused, Status, Ticket};
 
 /// How a life begins.
@@ -56,6 +57,8 @@ pub struct Setup {
     pub peer_works: bool,
     /// A dead process's memory answers.
     pub memory_outlives_process: bool,
+    /// How long its detector's beats and suspicions take.
+    pub timing: Timing,
 }
 
 /// A kind of member.

@@ -45,6 +45,7 @@ pub(crate) enum Topic {
     Disk,
     Operator,
     Snapshot,
+    Wall,
 }
 
 /// The record of a run.

@@ -28,6 +28,7 @@ impl World {
         let now = self.net.now();
         let delay = 1 + self.rng.below(FETCH_NS_MAX);
         if donors.is_empty() {
+            let delay = delay * self.plan.pace;
             self.net.queue.push(now + delay, Happening::Fetch { node: node as u8, life });
             return;
         }

@@ -105,6 +105,7 @@ mutants! {
     ReadWithoutCheck: READ_WITHOUT_CHECK,
     ReadChecksOne: READ_CHECKS_ONE,
     ReadBeforeRecovery: READ_BEFORE_RECOVERY,
+    AnyAnswerServes: ANY_ANSWER_SERVES,
     ApplyBareIndex: APPLY_BARE_INDEX,
     TornFact: TORN_FACT,
     ValueAfterCas: VALUE_AFTER_CAS,

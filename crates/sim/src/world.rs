@@ -5,6 +5,7 @@
 //! - I2 A run has three phases: *safety* (faults, checks), *healing* (a chosen core is repaired and
 //!   left alone), *liveness* (each client must get answers from the core, in bounded time).
 
+use crate::ambush::{self, Ambushes};
 use crate::checks::{held, linearizable, real_time};
 use crate::clients::Client;
 use crate::coverage::Mark;
@@ -52,6 +53,7 @@ pub(crate) struct World {
     pub(crate) ledger: Ledger,
     pub(crate) clients: Vec<Client>,
     pub(crate) faults: Faults,
+    pub(crate) ambushes: Ambushes,
     pub(crate) phase: Phase,
     pub(crate) core: MemberSet,
     pub(crate) rng: Rng,
@@ -78,6 +80,10 @@ pub(crate) fn run_species(species: &Species, config: &Config, seed: u64) -> Outc
     let mut plan = Plan::draw(config, &mut rng);
     if species.is_durable {
         plan.disks = Disks::draw(seed, &mut plan.kinds, plan.weather.provider);
+    }
+    ambush::draw(seed, &mut plan, species.is_durable);
+    if config.is_long {
+        plan.stretch(seed);
     }
     let operator =
         species.has_operator.then(|| Operator::draw(seed, config, &mut plan, species.is_durable));
@@ -109,6 +115,7 @@ impl World {
             ledger: Ledger::new(plan.shape.ring_slots),
             clients: (0..plan.n_clients).map(|_| Client::new(rng.fork())).collect(),
             faults: Faults::new(rng.fork(), members),
+            ambushes: Ambushes::default(),
             phase: Phase::Safety,
             core: MemberSet::all(members),
             liveness_since: u64::MAX,
@@ -146,8 +153,9 @@ impl World {
                 Some(what) => self.happen(what),
                 None => break,
             }
-            if self.net.trace.n_records() > N_RECORDS_MAX {
-                let detail = format!("{N_RECORDS_MAX} records and no end: something spins");
+            let n_max = N_RECORDS_MAX * self.plan.pace;
+            if self.net.trace.n_records() > n_max {
+                let detail = format!("{n_max} records and no end: something spins");
                 self.net.violate(Property::Liveness, detail);
             }
         }
@@ -197,6 +205,7 @@ impl World {
             Happening::Mend(fault) => self.mend(fault),
             Happening::Break(link) => self.on_break(link as usize),
             Happening::Reconnect(link) => self.on_reconnect(link as usize),
+            Happening::Reset(link) => self.reset(link as usize),
             Happening::Hint { to, about, life } => self.on_hint(to as usize, about as usize, life),
             Happening::Fetch { node, life } => self.on_fetch(node as usize, life),
             Happening::Install { node, life } => self.on_install(node as usize, life),
@@ -247,6 +256,7 @@ impl World {
             shape: self.plan.shape,
             peer_works: self.plan.weather.provider == Provider::Tcp,
             memory_outlives_process: self.plan.weather.provider == Provider::Shm,
+            timing: self.plan.timing(),
         };
         let start = self.species.start;
         let machine = self.with_host(node, |host, _| start(&setup, host));
@@ -330,22 +340,32 @@ impl World {
 
     #[inline(never)]
     fn on_run(&mut self, node: usize) {
-        let process = &mut self.net.processes[node];
-        if !process.runs() {
+        if !self.net.processes[node].runs() {
             return;
         }
+        self.begin_halfway(node);
         let Some(mut machine) = self.machines[node].take() else { return };
-        std::mem::swap(&mut process.inbox, &mut self.taken_in);
+        let n_posted = self.net.n_posted_in_all;
+        std::mem::swap(&mut self.net.processes[node].inbox, &mut self.taken_in);
         let n_events = self.taken_in.len() as u64;
         let breaks = self.net.tells_of_breaks(node);
         if self.species.is_durable {
             self.attend_disk(node, &mut *machine);
         }
-        self.with_inbox(node, |host, clock, inbox| machine.run(inbox, clock, host));
+        if !self.is_gone(node) {
+            self.with_inbox(node, |host, clock, inbox| machine.run(inbox, clock, host));
+        }
         self.taken_in.clear();
-        self.heed(node, &mut *machine);
-        self.serve(node, &mut *machine);
-        self.heed(node, &mut *machine);
+        if !self.is_gone(node) {
+            self.heed(node, &mut *machine);
+            self.serve(node, &mut *machine);
+            self.heed(node, &mut *machine);
+        }
+        if self.is_gone(node) {
+            self.net.breaks_are_heard(node, breaks);
+            return self.die_halfway(node, machine);
+        }
+        self.outlive_halfway(node);
         let status = machine.status();
         let now = self.net.now();
         self.net.trace.record(now, node, Topic::Run, n_events, status.applied.0);
@@ -368,6 +388,10 @@ impl World {
         self.net.processes[node].leads = status.role == Role::Leader;
         if self.species.is_durable {
             self.look_at_disks(node, &*machine);
+            if self.species.has_operator {
+                self.look_at_held(node, &*machine);
+            }
+            self.spring_unsynced(node, n_posted);
         } else if self.species.has_operator {
             self.look_at_members(node, &*machine);
         }
@@ -475,6 +499,7 @@ impl World {
             self.net.coverage.hit(Mark::TwoLeaders);
         }
         self.leader = Some((node, ballot));
+        self.spring_succession(node);
     }
 
     pub(crate) fn in_core(&self, node: usize) -> bool {

@@ -23,7 +23,9 @@ fn sound_durable_survives_a_sweep_that_reaches_the_interesting_cases() {
     // Clients with one operation each seldom fill a window, and a follower answers no read, but for
     // one that was deposed in the moment when it was checked.
     let rare = [Mark::WindowFull, Mark::FollowerRead];
-    let needs_more = |mark: &Mark| mark.needs_cas() || mark.needs_operator() || mark.needs_files();
+    let needs_more = |mark: &Mark| {
+        mark.needs_cas() || mark.needs_operator() || mark.needs_files() || mark.needs_long()
+    };
     let is_due = |mark: &Mark| !needs_more(mark) && !rare.contains(mark);
     let missing: Vec<Mark> = report.coverage.missing().filter(is_due).collect();
     assert!(missing.is_empty(), "never reached: {missing:?}");

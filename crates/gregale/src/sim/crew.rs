@@ -3,6 +3,7 @@
 //! What a seed does depends on the seed alone, so it does not matter which thread runs it: what is
 //! reported is the same for any number of them (tested), and only the time differs.
 
+use crate::cli::SimArgs;
 use crate::failure::{Failure, Outcome};
 use report::Progress;
 use std::num::NonZeroUsize;
@@ -11,6 +12,7 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
+use std::time::Instant;
 
 /// The most threads: more than processors are of no use, and some thousands are not to be had.
 const JOBS_MAX: NonZeroUsize = NonZeroUsize::new(256).expect("not zero");
@@ -19,6 +21,19 @@ const JOBS_MAX: NonZeroUsize = NonZeroUsize::new(256).expect("not zero");
 pub(super) fn jobs(asked: Option<NonZeroUsize>) -> NonZeroUsize {
     let jobs = asked.or_else(|| thread::available_parallelism().ok());
     jobs.unwrap_or(NonZeroUsize::MIN).min(JOBS_MAX)
+}
+
+/// The most seeds that fit into a time: more than any machine does in a day.
+const SEEDS_IN_TIME: u64 = 1 << 40;
+
+/// How many seeds are run at most.
+pub(super) fn how_many(args: &SimArgs) -> u64 {
+    args.seconds.map_or(args.seeds, |_| SEEDS_IN_TIME)
+}
+
+/// Whether the time that was asked for has passed.
+pub(super) fn is_over(args: &SimArgs, began: Instant) -> bool {
+    args.seconds.is_some_and(|seconds| began.elapsed().as_secs() >= seconds)
 }
 
 /// So many seeds from this one on.

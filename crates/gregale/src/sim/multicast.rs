@@ -82,16 +82,19 @@ fn simulate<M: Multicast>(args: &SimArgs, config: &Config) -> Outcome
 where
     M::Wire: Debug + PartialEq,
 {
+    if args.long {
+        return Err(Failure::new("--long is not for multicast: its runs are of seconds"));
+    }
     if let Some(seed) = args.seed {
         return Ok(replay::<M>(config, seed));
     }
-    let seeds = crew::seeds(args.first, args.seeds)?;
+    let seeds = crew::seeds(args.first, crew::how_many(args))?;
     let jobs = crew::jobs(args.jobs);
     let began = Instant::now();
     let parts = crew::share(jobs, seeds, "seeds", |pool| {
         sweep::<M>(config, pool.numbers(), |_| {
             pool.tell("");
-            true
+            !crew::is_over(args, began)
         })
     });
     let report = Report::joined(parts);

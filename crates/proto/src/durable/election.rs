@@ -189,7 +189,7 @@ impl<V: Variant> Durable<V> {
             return;
         }
         if let Office::Candidate(candidacy) = &mut self.office
-            && candidacy.ballot == ballot
+            && (candidacy.ballot == ballot || V::VOTE_OF_ANY_BALLOT)
         {
             candidacy.votes[from.index()] = Some(incarnation);
             self.count_votes(host);

@@ -468,7 +468,8 @@ impl Log {
         if let Some(flight) = self.flight.take_if(|flight| flight.flush <= flush) {
             let end = if V::CUT_DURING_SYNC { flight.end.min(self.end) } else { flight.end };
             self.durable = self.durable.max(end);
-            self.promised_durable = self.promised_durable.max(flight.promised);
+            let promised = if V::PROMISE_DURING_SYNC { self.promised } else { flight.promised };
+            self.promised_durable = self.promised_durable.max(promised);
         }
         assert!(self.durable <= self.end, "I1: {:?} is not there", self.durable);
         self.flush(disk);

@@ -62,7 +62,8 @@ impl<V: Variant> Durable<V> {
             self.highest = self.highest.max(promised);
             return self.depose(host);
         }
-        for probe in self.probes.iter_mut().filter(|probe| probe.number <= token.0) {
+        let serves = |probe: &&mut Probe| probe.number <= token.0 || V::ANY_ANSWER_SERVES;
+        for probe in self.probes.iter_mut().filter(serves) {
             probe.passed.insert(from);
         }
         self.end_probes(host);

@@ -25,6 +25,7 @@ macro_rules! variants {
 }
 
 mod held;
+mod late;
 mod spare;
 mod stalled;
 

@@ -3,7 +3,8 @@
 //! As in Velos: a zero-sized type whose constants the compiler folds, so nobody can switch a bug on
 //! at run time. The simulator's sweep must catch each one, but for those that need a schedule which
 //! no seed finds soon; `tests` steps through these: `ACK_UNVERIFIED`, `COMMIT_OLDER_BALLOT`,
-//! `CUT_DURING_SYNC`, `TORN_ACK`, `CHANGE_BEFORE_OWN_ENTRY`.
+//! `CUT_DURING_SYNC`, `TORN_ACK`, `CHANGE_BEFORE_OWN_ENTRY`, `PROMISE_DURING_SYNC`,
+//! `VOTE_OF_ANY_BALLOT`.
 
 /// One way to build the machine.
 pub trait Variant: 'static {
@@ -48,6 +49,12 @@ pub trait Variant: 'static {
     const TORN_RECORD: bool = false;
     /// Answer reads without looking at a majority's promises.
     const READ_WITHOUT_CHECK: bool = false;
+    /// Let the answer to any READ serve every check that waits, also those that began after it.
+    const ANY_ANSWER_SERVES: bool = false;
+    /// What a sync covers includes a promise that was made while it was under way.
+    const PROMISE_DURING_SYNC: bool = false;
+    /// Count a vote whatever ballot it was given in.
+    const VOTE_OF_ANY_BALLOT: bool = false;
     /// Serve before an entry of the own ballot is committed.
     const SERVE_EARLY: bool = false;
     /// Count members that a configuration has removed.

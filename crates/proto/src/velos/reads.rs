@@ -140,9 +140,8 @@ impl<V: Variant> Machine<V> {
 
     /// A member's word of the slot: it counts when the horizons have come, too.
     pub(super) fn on_read_words(&mut self, from: Rank, number: u64, outcome: Outcome<'_>) {
-        let Some(round) = self.rounds.iter_mut().find(|round| round.number == number) else {
-            return;
-        };
+        let is_of = |round: &&mut Round| round.number == number || V::ANY_ANSWER_SERVES;
+        let Some(round) = self.rounds.iter_mut().find(is_of) else { return };
         if let Outcome::Read(entry) = outcome {
             round.words[from.index()] = Some(rpc::entry_word(V::PACKING, entry));
         }
@@ -155,7 +154,8 @@ impl<V: Variant> Machine<V> {
         outcome: Outcome<'_>,
         host: &mut H,
     ) {
-        let Some(at) = self.rounds.iter().position(|round| round.number == number) else { return };
+        let is_of = |round: &Round| round.number == number || V::ANY_ANSWER_SERVES;
+        let Some(at) = self.rounds.iter().position(is_of) else { return };
         let round = &mut self.rounds[at];
         let State::Asking { applied, leading, agreed } = &mut round.state else { return };
         let slot = applied.next_slot();

@@ -44,6 +44,8 @@ pub trait Variant: 'static {
     const READ_WITHOUT_CHECK: bool = false;
     /// Check reads at one member only.
     const READ_CHECKS_ONE: bool = false;
+    /// Let the answer to any READ serve the check that waits longest.
+    const ANY_ANSWER_SERVES: bool = false;
     /// A new leader answers reads before it has applied what it found.
     const READ_BEFORE_RECOVERY: bool = false;
     /// Forget the highest proposal number when the process restarts.

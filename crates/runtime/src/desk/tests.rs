@@ -128,3 +128,26 @@ fn what_is_not_taken_stays() {
     assert_eq!(taken(&mut desk, 9), [3, 4]);
     assert!(desk.is_idle());
 }
+
+#[test]
+fn i2_a_read_that_comes_after_a_check_began_is_not_answered_with_it() {
+    let mut desk = Desk::new(View::new(Rank::at(0), 3), PATIENCE);
+    let asker = |request| Asker { connection: 1, request };
+    let readers = |desk: &mut Desk, ticket| -> Vec<u64> {
+        let round = desk.end_round(ticket).expect("it is under way");
+        let request = |waiting: &Waiting| match waiting.reader {
+            Reader::Own(asker) => asker.request,
+            Reader::Described { .. } => unreachable!("all are own"),
+        };
+        round.readers.iter().map(request).collect()
+    };
+    desk.read(asker(1));
+    let first = desk.begin_round().expect("one waits");
+    desk.read(asker(2));
+    let mut unripe = Round::default();
+    unripe.own(asker(3), Instant(9));
+    desk.waiting.join(&mut unripe);
+    assert_eq!(readers(&mut desk, first), [1], "the others came later");
+    let second = desk.begin_round().expect("two wait");
+    assert_eq!(readers(&mut desk, second), [2, 3]);
+}

@@ -126,6 +126,24 @@ impl Media for Os {
 mod tests {
     use super::*;
 
+    /// What no kernel syncs: a sync of it fails where one is asked for, and only there.
+    fn a_pipe() -> File {
+        let (end, _) = io::pipe().unwrap();
+        File::from(std::os::fd::OwnedFd::from(end))
+    }
+
+    #[test]
+    fn a_sync_of_a_file_and_of_the_directory_reaches_the_kernel() {
+        let base = tempfile::tempdir().unwrap();
+        let media = Os::new(base.path()).unwrap();
+        let file = media.create("file", 0).unwrap();
+        media.sync(&file).unwrap();
+        media.sync_dir().unwrap();
+        assert!(media.sync(&a_pipe()).is_err(), "fdatasync was not called");
+        let inner = Inner { path: base.path().into(), dir: a_pipe(), access: Access::Writing };
+        assert!(Os(Arc::new(inner)).sync_dir().is_err(), "fsync was not called");
+    }
+
     // Root may write a file that forbids it, and tests run as root: a write must fail, not `open`.
     #[test]
     fn what_is_only_looked_at_cannot_be_written() {

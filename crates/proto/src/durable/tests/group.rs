@@ -351,10 +351,17 @@ impl<V: Variant> Group<V> {
 
     /// Whether a read at `member` is answered.
     pub(super) fn read(&mut self, member: usize, ticket: u64) -> bool {
-        let ticket = Ticket(ticket);
-        self.act(member, |machine, now, host| machine.read(ticket, now, host));
+        self.begin_read(member, ticket);
         self.run(5);
-        self.world.notes[member].contains(&Note::ReadReady(ticket))
+        self.is_answered(member, ticket)
+    }
+
+    pub(super) fn begin_read(&mut self, member: usize, ticket: u64) {
+        self.act(member, |machine, now, host| machine.read(Ticket(ticket), now, host));
+    }
+
+    pub(super) fn is_answered(&self, member: usize, ticket: u64) -> bool {
+        self.world.notes[member].contains(&Note::ReadReady(Ticket(ticket)))
     }
 
     /// Whom it has woken since the last call.

@@ -1,0 +1,69 @@
+//! What comes late counts for what it answers, and for nothing that began since.
+
+use super::*;
+
+variants! {
+    VoteOfAnyBallot: VOTE_OF_ANY_BALLOT,
+    AnyAnswerServes: ANY_ANSWER_SERVES,
+    PromiseDuringSync: PROMISE_DURING_SYNC,
+}
+
+/// I8.
+fn elected_by_a_vote_for_an_earlier_candidacy<V: Variant>() -> bool {
+    let mut group = Group::<V>::new(3);
+    group.isolate(0);
+    group.lead(0);
+    group.run(5);
+    let earlier = group.status(0).ballot;
+    for _ in 0..1000 {
+        group.run(1);
+        let status = group.status(0);
+        if status.role == Role::Candidate && status.ballot > earlier {
+            break;
+        }
+    }
+    assert!(group.status(0).ballot > earlier, "it never tried again");
+    group.run(5);
+    group.vote(0, (Rank::at(1), FIRST), earlier, FIRST);
+    group.holds_office(0)
+}
+
+#[test]
+fn a_vote_for_another_ballot_does_not_count() {
+    assert!(!elected_by_a_vote_for_an_earlier_candidacy::<Sound>());
+    assert!(elected_by_a_vote_for_an_earlier_candidacy::<VoteOfAnyBallot>());
+}
+
+/// I11. The READs of the second check are lost; those of the first are answered when it has begun.
+fn answers_of_a_check_serve_a_later_one<V: Variant>() -> bool {
+    let mut group = Group::<V>::led(3, 0);
+    group.begin_read(0, 1);
+    group.cut_writes(0, 1);
+    group.cut_writes(0, 2);
+    group.begin_read(0, 2);
+    group.run(2);
+    assert!(group.is_answered(0, 1), "its own answers are there");
+    group.is_answered(0, 2)
+}
+
+#[test]
+fn the_answer_to_a_read_serves_no_check_that_began_later() {
+    assert!(!answers_of_a_check_serve_a_later_one::<Sound>());
+    assert!(answers_of_a_check_serve_a_later_one::<AnyAnswerServes>());
+}
+
+/// I2.
+fn is_durable_after_the_sync_that_was_under_way<V: Variant>() -> bool {
+    let mut disk = TestDisk::default();
+    let mut log = log_of(&mut disk, 1);
+    log.flush(&mut disk);
+    log.promise(Ballot(77), &mut disk);
+    log.synced::<V, _>(Flush(1), &mut disk);
+    log.promise_is_durable()
+}
+
+#[test]
+fn a_sync_covers_no_promise_that_was_made_during_it() {
+    assert!(!is_durable_after_the_sync_that_was_under_way::<Sound>());
+    assert!(is_durable_after_the_sync_that_was_under_way::<PromiseDuringSync>());
+}

@@ -1,0 +1,327 @@
+//! Faults that are aimed at a moment which faults drawn by time meet too rarely.
+//!
+//! - A1 *Halfway*: a process dies between two effects of one call. What it did before stands, as it
+//!   does after any death; nothing that comes later in that call happens: no store, no verb, no
+//!   message, no word to a client, nothing on its disk. Its machine runs to the end of the call, as
+//!   a ghost that sees its own stores and that nobody sees ([`Dying`]).
+//! - A2 *Interleaved*: where memory is shared, others act between two effects of one call: what is
+//!   on its way to this node's region takes effect there ([`Net::let_in`]).
+//! - A3 *Unsynced*: the power fails between a message's leaving and the end of the sync that comes
+//!   after it.
+//! - A4 *Belated*: exactly one message, READ or WRITE is late by about a second, and what is behind
+//!   it on its link.
+//! - A5 *Fickle*: a link that has just come back breaks again, or one of its ends dies.
+//! - A6 *Succession*: whoever takes over dies at once, several times in turn.
+//! - A7 *Deaf*: whatever is sent to the leader, answers to its READs too, arrives up to a second
+//!   late, while the others believe that it has failed: what it knows is of the past.
+//!
+//! Half of the seeds have none of this, so that bugs which need one kind of fault undisturbed by
+//! another are found as before.
+
+use crate::coverage::Mark;
+use crate::link::Action;
+use crate::net::Net;
+use crate::node::NodeHost;
+use crate::plan::{Kind, MS, Plan};
+use crate::queue::{Fault, Happening};
+use crate::subject::Life;
+use crate::world::{Phase, World};
+use crate::{Provider, trace::Topic};
+use base::Rng;
+use proto::Role;
+
+/// Draws from a generator of its own, so that the other half of the seeds stays what it was.
+pub(crate) fn draw(seed: u64, plan: &mut Plan, is_durable: bool) {
+    let mut rng = Rng::new(seed ^ 0x616d_6275_7368);
+    if rng.chance(1, 2) {
+        return;
+    }
+    let all =
+        [Kind::Halfway, Kind::Unsynced, Kind::Belated, Kind::Fickle, Kind::Succession, Kind::Deaf];
+    let provider = plan.weather.provider;
+    let is_possible = |kind: &Kind| match kind {
+        Kind::Unsynced => is_durable,
+        Kind::Fickle => provider == Provider::Tcp,
+        _ => true,
+    };
+    // (Drawn for all of them: which ones are possible moves no other draw.)
+    let drawn = all.into_iter().filter(|_| rng.chance(1, 2)).filter(is_possible);
+    plan.kinds.extend(drawn);
+    plan.weather.interleaves = provider == Provider::Shm && rng.chance(1, 2);
+}
+
+/// What is laid, and not yet sprung; each lasts so long when it does.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Ambushes {
+    /// Which node dies, and so many effects later.
+    halfway: Option<(usize, u32, u64)>,
+    unsynced: bool,
+    fickle: Option<u64>,
+    /// So many more leaders.
+    succession: (u32, u64),
+}
+
+/// A process that dies in the middle of a call (A1).
+#[derive(Clone, Debug)]
+pub(crate) struct Dying {
+    /// So many more effects happen.
+    n_left: u32,
+    /// It is dead: one effect was wanted too many.
+    pub(crate) is_gone: bool,
+    /// What it stored since, for its own eyes.
+    stored: Vec<(u32, u64)>,
+    /// What of the disk's requests was made before.
+    n_asked: Option<usize>,
+    lasts: u64,
+}
+
+/// One verb that is late (A4).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Belated {
+    kind: u64,
+    by_ns: u64,
+}
+
+impl Belated {
+    pub(crate) fn is(&self, action: Action) -> bool {
+        match action {
+            Action::Message(_) => self.kind == 0,
+            Action::Read => self.kind == 1,
+            Action::Write => self.kind == 2,
+            Action::Cas { .. } | Action::FetchAdd(_) => self.kind == 3,
+        }
+    }
+
+    pub(crate) fn by_ns(&self) -> u64 {
+        self.by_ns
+    }
+}
+
+impl Net {
+    /// A2: something that is on its way to the region of `node` takes effect now.
+    pub(crate) fn let_in(&mut self, node: usize) {
+        let peer = self.rng.below(self.members as u64) as usize;
+        let index = self.link_index(peer, node);
+        if peer == node || self.links[index].verbs.is_empty() {
+            return;
+        }
+        let now = self.now();
+        if let Some(verb) = self.links[index].verbs.front_mut() {
+            verb.arrives_at = now;
+        }
+        self.coverage.hit(Mark::OthersBetween);
+        self.on_verb(index);
+    }
+}
+
+impl NodeHost<'_> {
+    /// Whether the next effect happens (A1).
+    pub(crate) fn acts(&mut self) -> bool {
+        let Some(dying) = &mut self.shell.dying else {
+            if self.net.weather.interleaves && self.net.rng.chance(1, 16) {
+                self.net.let_in(self.me.index());
+            }
+            return true;
+        };
+        if dying.n_left > 0 {
+            dying.n_left -= 1;
+            return true;
+        }
+        if !dying.is_gone {
+            dying.is_gone = true;
+            dying.n_asked = self.disk.as_ref().map(|disk| disk.n_pending());
+        }
+        false
+    }
+
+    /// What the ghost stores it sees itself.
+    pub(crate) fn store_as_ghost(&mut self, at: u32, word: u64) {
+        if let Some(dying) = &mut self.shell.dying {
+            dying.stored.push((at, word));
+        }
+    }
+
+    /// What the ghost has stored among these words.
+    pub(crate) fn overlay(&self, at: u32, words: &mut [u64]) {
+        let Some(dying) = &self.shell.dying else { return };
+        for (of, word) in &dying.stored {
+            if let Some(index) = of.checked_sub(at)
+                && let Some(seen) = words.get_mut(index as usize)
+            {
+                *seen = *word;
+            }
+        }
+    }
+
+    pub(crate) fn is_ghost(&self) -> bool {
+        self.shell.dying.as_ref().is_some_and(|dying| dying.is_gone)
+    }
+}
+
+impl World {
+    /// Lays an ambush of this kind.
+    pub(crate) fn lay(&mut self, kind: Kind, node: usize, lasts: u64) {
+        let rng = &mut self.net.rng;
+        match kind {
+            Kind::Halfway => {
+                let magnitude = rng.below(7);
+                let n_effects = rng.below(1 << magnitude) as u32;
+                let leads = |at: &usize| self.role(*at) == Some(Role::Leader);
+                let leader = (0..self.plan.members).find(leads);
+                let node = leader.filter(|_| lasts % 2 == 0).unwrap_or(node);
+                self.ambushes.halfway = Some((node, n_effects, lasts));
+            }
+            Kind::Unsynced => self.ambushes.unsynced = true,
+            Kind::Belated => {
+                let by_ns = rng.range(200, 1200) * MS;
+                self.net.belated = Some(Belated { kind: rng.below(4), by_ns });
+            }
+            Kind::Fickle => self.ambushes.fickle = Some(lasts),
+            Kind::Succession => {
+                self.ambushes.succession = (1 + rng.below(3) as u32, lasts);
+            }
+            Kind::Deaf => self.deafen(lasts),
+            _ => {}
+        }
+    }
+
+    // ---- A7 ----
+
+    fn deafen(&mut self, lasts: u64) {
+        let leads = |at: &usize| self.role(*at) == Some(Role::Leader);
+        let Some(leader) = (0..self.plan.members).find(leads) else { return };
+        let now = self.net.now();
+        let late_ns = self.net.rng.range(50, 1000) * MS;
+        let times = (late_ns / self.plan.weather.latency_ns).max(2);
+        let life = self.net.processes[leader].life;
+        self.net.coverage.hit(Mark::LeaderDeaf);
+        for other in (0..self.plan.members).filter(|other| *other != leader) {
+            let wire = self.net.link_index(other, leader);
+            self.net.wires[wire].slowness = times;
+            self.net.trace.record(now, leader, Topic::Slow, wire as u64, times);
+            self.fault_ends(now + lasts.max(late_ns), Fault::Slow(wire as u8));
+            // What is under way already is not late; the others hear of its death a little later.
+            let at = now + self.net.rng.below(late_ns / 2);
+            let (to, about) = (other as u8, leader as u8);
+            self.net.queue.push(at, Happening::Hint { to, about, life });
+        }
+    }
+
+    // ---- A1 ----
+
+    /// The loop of `node` runs: perhaps it dies in it.
+    pub(crate) fn begin_halfway(&mut self, node: usize) {
+        let Some((of, n_left, lasts)) = self.ambushes.halfway else { return };
+        // (With the log that ships, what its thread was handed is not cut at a record.)
+        if of != node || self.phase != Phase::Safety || self.disks[node].keeps_files() {
+            return;
+        }
+        if !self.may_die(node) {
+            self.ambushes.halfway = None;
+            return;
+        }
+        let dying = Dying { n_left, is_gone: false, stored: Vec::new(), n_asked: None, lasts };
+        self.shells[node].dying = Some(dying);
+    }
+
+    /// The run is over, and its process lives: the count goes on in the next one.
+    pub(crate) fn outlive_halfway(&mut self, node: usize) {
+        if let Some(dying) = self.shells[node].dying.take() {
+            self.ambushes.halfway = Some((node, dying.n_left, dying.lasts));
+        }
+    }
+
+    pub(crate) fn is_gone(&self, node: usize) -> bool {
+        self.shells[node].dying.as_ref().is_some_and(|dying| dying.is_gone)
+    }
+
+    /// It died in the middle of its run.
+    pub(crate) fn die_halfway(&mut self, node: usize, machine: Box<dyn Life>) {
+        let Some(dying) = self.shells[node].dying.take() else { return };
+        self.machines[node] = Some(machine);
+        self.ambushes.halfway = None;
+        if let Some(n_asked) = dying.n_asked {
+            self.disks[node].forget_after(n_asked);
+        }
+        self.net.coverage.hit(Mark::DiedHalfway);
+        self.crash(node);
+        let until = self.net.now() + dying.lasts;
+        self.fault_ends(until, Fault::Crash(node as u8));
+    }
+
+    // ---- A3 ----
+
+    /// The loop of `node` has run, and so many verbs have left in all.
+    pub(crate) fn spring_unsynced(&mut self, node: usize, n_posted_before: u64) {
+        if !self.ambushes.unsynced || self.net.n_posted_in_all == n_posted_before {
+            return;
+        }
+        if self.disks[node].n_pending() == 0 {
+            return;
+        }
+        self.ambushes.unsynced = false;
+        self.net.coverage.hit(Mark::PowerCutBeforeSync);
+        let (weather, disks) = (&self.plan.weather, &self.plan.disks);
+        let most = 2 * (weather.latency_ns + weather.jitter_ns) + disks.latency_ns;
+        let at = self.net.now() + self.net.rng.below(most);
+        self.net.queue.push(at, Happening::PowerCut(node as u8));
+    }
+
+    // ---- A5 ----
+
+    /// The ends of this link are connected again.
+    pub(crate) fn spring_fickle(&mut self, link: usize) {
+        let Some(lasts) = self.ambushes.fickle.take() else { return };
+        if self.phase != Phase::Safety {
+            return;
+        }
+        self.net.coverage.hit(Mark::BackAndGone);
+        let weather = &self.plan.weather;
+        let soon = self.net.rng.below(8 * (weather.latency_ns + weather.jitter_ns));
+        let at = self.net.now() + soon;
+        match self.net.rng.below(3) {
+            0 => self.spring_at(at, link / self.plan.members, lasts),
+            1 => self.spring_at(at, link % self.plan.members, lasts),
+            _ => self.net.queue.push(at, Happening::Reset(link as u8)),
+        }
+    }
+
+    // ---- A6 ----
+
+    /// `node` leads from now on.
+    pub(crate) fn spring_succession(&mut self, node: usize) {
+        let (n_left, lasts) = self.ambushes.succession;
+        if n_left > 0 {
+            self.ambushes.succession.0 -= 1;
+            self.net.coverage.hit(Mark::SuccessorStruck);
+            self.spring_soon(node, lasts);
+        }
+    }
+
+    // ---- wall clocks ----
+
+    /// The date of `node` is set, forward or back, or runs at another rate; it is corrected later.
+    pub(crate) fn upset_wall_clock(&mut self, node: usize, lasts: u64) {
+        let now = self.net.queue.now();
+        let rng = &mut self.net.rng;
+        let wall = &mut self.net.processes[node].wall;
+        match rng.below(3) {
+            0 => wall.run_at(now, rng.range(990, 1010)),
+            1 => wall.set(now, wall.at(now) + rng.below(lasts)),
+            _ => wall.set(now, wall.at(now).saturating_sub(rng.below(lasts))),
+        }
+        let shown = wall.at(now);
+        self.net.trace.record(now, node, Topic::Wall, shown, 0);
+        self.net.coverage.hit(Mark::WallClockSet);
+        self.fault_ends(now + lasts, Fault::Wall(node as u8));
+    }
+
+    /// A time service corrects it.
+    pub(crate) fn correct_wall_clock(&mut self, node: usize) {
+        let now = self.net.queue.now();
+        let wall = &mut self.net.processes[node].wall;
+        wall.correct(now);
+        let shown = wall.at(now);
+        self.net.trace.record(now, node, Topic::Wall, shown, 1);
+    }
+}

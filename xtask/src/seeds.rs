@@ -1,0 +1,249 @@
+//! Which seeds of the simulator are run: fixed ones, those that failed once, fresh ones.
+//!
+//! - S1 A merge is gated by seeds that do not change by themselves: a fixed range of each kind, and
+//!   every seed that ever failed (`xtask/seeds.txt`). By construction: [`gate`].
+//! - S2 Fresh seeds follow from a text (a commit, or a day), so that they can be run again, and
+//!   from the round, so that no two rounds run the same. By construction: [`first_of`].
+//! - S3 No kind that `gregale sim` knows is left out. Tested.
+
+use crate::run::{output, show};
+use crate::verify::gregale;
+use anyhow::{Context, Result, bail};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// A protocol, and the rule for real time if it takes one. (`long` stands for runs of a day.)
+pub(crate) type Kind = (&'static str, Option<&'static str>);
+
+/// Every protocol with every rule that it takes.
+pub(crate) const KINDS: [Kind; 30] = [
+    ("velos", None),
+    ("velos-narrow", None),
+    ("velos-members", None),
+    ("durable", None),
+    ("durable-log", None),
+    ("durable-members", None),
+    ("mu", None),
+    ("velos", Some(LONG)),
+    ("durable", Some(LONG)),
+    ("durable-log", Some(LONG)),
+    ("mu", Some(LONG)),
+    ("skeen", None),
+    ("skeen", Some("hop")),
+    ("skeen", Some("all-groups")),
+    ("skeen", Some("commit-wait")),
+    ("whitebox", None),
+    ("fastcast", None),
+    ("primcast", None),
+    ("primcast-commuting", None),
+    ("primcast-linearizable", Some("hop")),
+    ("primcast-linearizable", Some("all-groups")),
+    ("primcast-linearizable", Some("commit-wait")),
+    ("primcast-stable", None),
+    ("primcast-stable", Some("hop")),
+    ("primcast-stable", Some("all-groups")),
+    ("primcast-stable", Some("commit-wait")),
+    ("primcast-members", None),
+    ("primcast-members", Some("hop")),
+    ("primcast-members", Some("all-groups")),
+    ("primcast-members", Some("commit-wait")),
+];
+
+/// In the place of a rule: each run is a day.
+pub(crate) const LONG: &str = "long";
+
+/// How long one kind runs before the next has its turn.
+const TURN_MAX: Duration = Duration::from_secs(10);
+/// Fresh seeds begin here: above every range that a sweep or a hunt begins at 0.
+const FRESH_FIRST: u64 = 1_000_000_000;
+/// ... and below this, so that people can read and type them.
+const FRESH_SPAN: u64 = 1_000_000_000_000;
+
+/// A seed that failed once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Failed {
+    protocol: String,
+    rule: Option<String>,
+    seed: u64,
+}
+
+/// The lines of `xtask/seeds.txt`.
+fn parse(text: &str) -> Result<Vec<Failed>> {
+    let mut all = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let line = line.split('#').next().unwrap_or_default();
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let one = match words.as_slice() {
+            [] => continue,
+            [protocol, rule, seed] => seed.parse().ok().map(|seed| Failed {
+                protocol: (*protocol).to_owned(),
+                rule: (*rule != "-").then(|| (*rule).to_owned()),
+                seed,
+            }),
+            _ => None,
+        };
+        let one = one.filter(|one| {
+            KINDS.contains(&(one.protocol.as_str(), one.rule.as_deref()))
+                || one.protocol == "primcast-linearizable" && one.rule.is_none()
+        });
+        all.push(one.with_context(|| {
+            format!("line {} is no `protocol rule seed  # text`: {line}", number + 1)
+        })?);
+    }
+    Ok(all)
+}
+
+fn simulation(protocol: &str, rule: Option<&str>, more: &[&str]) -> Command {
+    let mut args = vec!["sim", "--protocol", protocol];
+    match rule {
+        Some(LONG) => args.push("--long"),
+        Some(rule) => args.extend(["--rule", rule]),
+        None => {}
+    }
+    args.extend(more);
+    gregale(&args)
+}
+
+/// Runs every seed that ever failed (S1).
+///
+/// # Errors
+/// One fails again.
+pub(crate) fn gate() -> Result<()> {
+    let path = crate::root().join("xtask/seeds.txt");
+    let text = std::fs::read_to_string(&path)
+        .with_context(|| format!("cannot read {}: restore it from git", path.display()))?;
+    let all = parse(&text).with_context(|| format!("{} is damaged", path.display()))?;
+    let mut n_failed = 0;
+    for Failed { protocol, rule, seed } in &all {
+        let seed = seed.to_string();
+        let mut command = simulation(protocol, rule.as_deref(), &["--seed", &seed]);
+        let run = command.output().with_context(|| format!("cannot run `{}`", show(&command)))?;
+        if !run.status.success() {
+            n_failed += 1;
+            println!("{protocol} {}: {}", rule.as_deref().unwrap_or("-"), told(&run));
+        }
+    }
+    println!("{} seeds that failed once: {n_failed} fail", all.len());
+    if n_failed > 0 {
+        bail!("{n_failed} of {} seeds that failed once fail again", all.len());
+    }
+    Ok(())
+}
+
+/// What a run said last.
+fn told(run: &std::process::Output) -> String {
+    let text =
+        String::from_utf8_lossy(if run.stdout.is_empty() { &run.stderr } else { &run.stdout });
+    text.lines().last().unwrap_or_default().to_owned()
+}
+
+/// The first seed of a round of one kind (S2): FNV-1a, which is the same everywhere and for ever.
+fn first_of(text: &str, (protocol, rule): Kind, round: u64) -> u64 {
+    let whole = format!("{text}/{protocol}/{}/{round}", rule.unwrap_or("-"));
+    let hash = whole.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    FRESH_FIRST + hash % FRESH_SPAN
+}
+
+/// Runs fresh seeds of every kind in turn, for about so long. `of` is what they follow from;
+/// without it the day.
+///
+/// # Errors
+/// A seed fails.
+pub(crate) fn fresh(minutes: f64, of: Option<&str>, protocol: Option<&str>) -> Result<()> {
+    let today = || output(Command::new("date").args(["-u", "+%Y-%m-%d"]));
+    let of = of.map_or_else(today, |of| Ok(of.to_owned()))?;
+    let of = of.trim();
+    let kinds: Vec<Kind> =
+        KINDS.into_iter().filter(|(name, _)| protocol.is_none_or(|one| one == *name)).collect();
+    if kinds.is_empty() {
+        bail!("no protocol is called {}", protocol.unwrap_or_default());
+    }
+    let span = Duration::try_from_secs_f64(minutes * 60.0).context("--minutes")?;
+    let turn = (span / kinds.len() as u32).min(TURN_MAX).max(Duration::from_secs(1));
+    println!("--- fresh seeds of {of}, {minutes} min");
+    // (The build is not part of the time.)
+    output(&mut gregale(&["--version"]))?;
+    let began = Instant::now();
+    let mut n_failed = 0;
+    for round in 0.. {
+        for kind in &kinds {
+            if round > 0 && began.elapsed() >= span {
+                return ended(n_failed, of);
+            }
+            n_failed += u64::from(!run_turn(*kind, first_of(of, *kind, round), turn)?);
+        }
+    }
+    ended(n_failed, of)
+}
+
+fn ended(n_failed: u64, of: &str) -> Result<()> {
+    if n_failed > 0 {
+        bail!(
+            "fresh seeds of {of} failed in {n_failed} turns: each line above replays one; add them \
+             to xtask/seeds.txt with the mend"
+        );
+    }
+    Ok(())
+}
+
+/// One turn of one kind: whether all its seeds passed.
+fn run_turn((protocol, rule): Kind, first: u64, turn: Duration) -> Result<bool> {
+    let (first, seconds) = (first.to_string(), turn.as_secs().to_string());
+    let mut command = simulation(protocol, rule, &["--first", &first, "--seconds", &seconds]);
+    let run = command.output().with_context(|| format!("cannot run `{}`", show(&command)))?;
+    let text = String::from_utf8_lossy(&run.stdout);
+    println!("from seed {first}: {}", text.lines().next().unwrap_or("nothing was printed"));
+    if !run.status.success() {
+        text.lines().skip(1).for_each(|line| println!("{line}"));
+        print!("{}", String::from_utf8_lossy(&run.stderr));
+    }
+    Ok(run.status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s1_every_seed_that_failed_once_is_one_that_can_be_run() {
+        let text = include_str!("../seeds.txt");
+        let all = parse(text).unwrap();
+        let known = Failed { protocol: "velos-narrow".to_owned(), rule: None, seed: 40_001_405 };
+        assert!(all.contains(&known), "{all:?}");
+        for wrong in ["velos 3", "velos - x", "velos hop 3", "raft - 3", "velos - 3 4"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn s2_fresh_ranges_follow_from_their_text_and_do_not_meet() {
+        let round = |text: &str, round| first_of(text, ("velos", None), round);
+        assert_eq!(round("2026-11-23", 0), round("2026-11-23", 0));
+        let mut firsts: Vec<u64> = ["2026-11-23", "2026-11-24", "2026-11-25"]
+            .iter()
+            .flat_map(|day| (0..100).map(|n| round(day, n)))
+            .chain(KINDS.iter().map(|kind| first_of("2026-11-26", *kind, 0)))
+            .collect();
+        firsts.sort_unstable();
+        let least = firsts.windows(2).map(|pair| pair[1] - pair[0]).min();
+        assert!(least > Some(10_000), "{least:?} seeds between two ranges");
+        assert!(firsts[0] >= FRESH_FIRST);
+    }
+
+    /// The help of `gregale sim` is where its protocols are listed.
+    #[test]
+    fn s3_every_kind_of_the_simulator_has_its_turn() {
+        let cli = include_str!("../../crates/gregale/src/cli.rs");
+        let names: Vec<&str> = cli
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("SimProtocol::")?.split_once(" => \""))
+            .filter_map(|(_, name)| name.strip_suffix("\","))
+            .collect();
+        assert!(names.len() >= 15, "{names:?}");
+        for name in names {
+            assert!(KINDS.iter().any(|(kind, _)| *kind == name), "{name} has no turn");
+        }
+    }
+}
