@@ -12,8 +12,8 @@
 //!   ahead is observed between them. By `Estimate::at`. The lower bound keeps expiry going when the
 //!   wall clock is set back; the upper bound keeps keys alive when it is set forward.
 //! - I3 an observed state time replaces the estimate, also downwards, if it is evidence of the
-//!   present and not a stamp of this process. A follower therefore continues its leader's state time
-//!   when it leads, whatever its own wall clock shows.
+//!   present and not a stamp of this process. A follower therefore continues its leader's state
+//!   time when it leads, whatever its own wall clock shows.
 //! - I4 the wall clock is taken as it is only by a process that has no estimate: nothing but the
 //!   wall clock can tell for how long a state has lain on disk. Test
 //!   `i4_a_state_that_lay_on_disk_for_hours_takes_the_wall_clock`.

@@ -1,7 +1,8 @@
 //! Whether this host's real-time clock may be relied on right now, and for how much.
 //!
-//! - A1 A reading is handed out only if its error is attested when it is taken. [`ClockBy::Kernel`]:
-//!   the kernel says that the clock is synchronized and off by no more than what is configured. By
+//! - A1 A reading is handed out only if its error is attested when it is taken.
+//!   [`ClockBy::Kernel`]: the kernel says that the clock is synchronized and off by no more than
+//!   what is configured. By
 //!   [`Attested::judge`].
 //! - A2 A clock that was stepped is not relied on before the kernel attests it again. A step takes
 //!   the kernel's word back. It is asked again every [`ASK_EVERY`], and at once if real time and

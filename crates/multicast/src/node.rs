@@ -17,8 +17,7 @@
 //! - N5 With a data directory, what a turn sends and delivers leaves it when what it has changed is
 //!   synced (`disk.rs`). The first whole of a life is synced before anybody hears of that life.
 //! - N4 A node that others have given up stops: its members would wait for what nobody keeps.
-//! - N6 to N8: incarnations (`lives`).
-//! - N9 to N12: states of all groups together (`joint`).
+//! - N6 to N8: incarnations (`lives`). N9 to N12: states of all groups together (`joint`).
 
 mod joint;
 mod lives;

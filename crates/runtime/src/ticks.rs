@@ -66,8 +66,8 @@ impl Ticks {
 }
 
 impl<F, S: Service> World<F, S> {
-    /// Tells the state clock what was executed. A value that the ballot in force proposed is news of
-    /// the present; one of an earlier ballot may have lain in logs for hours. Judged with a view
+    /// Tells the state clock what was executed. A value that the ballot in force proposed is news
+    /// of the present; one of an earlier ballot may have lain in logs for hours. Judged with a view
     /// that is not older than the execution.
     pub(crate) fn observe_state_time(&mut self) {
         let is_present = self.order.last().reign >= self.desk.view.ballot;

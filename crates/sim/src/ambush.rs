@@ -168,7 +168,7 @@ impl World {
                 let n_effects = rng.below(1 << magnitude) as u32;
                 let leads = |at: &usize| self.role(*at) == Some(Role::Leader);
                 let leader = (0..self.plan.members).find(leads);
-                let node = leader.filter(|_| lasts % 2 == 0).unwrap_or(node);
+                let node = leader.filter(|_| lasts.is_multiple_of(2)).unwrap_or(node);
                 self.ambushes.halfway = Some((node, n_effects, lasts));
             }
             Kind::Unsynced => self.ambushes.unsynced = true,

@@ -1,3 +1,5 @@
+//! Streams of frames that cannot be read.
+
 use super::*;
 use crate::flow::CHANNEL;
 use crate::mock;

@@ -1,3 +1,5 @@
+//! The log of one member on a real disk.
+
 use super::*;
 use base::{Incarnation, NodeId};
 

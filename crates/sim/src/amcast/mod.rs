@@ -63,9 +63,9 @@ pub struct Config {
     /// Groups change their members: who dies has lost its memory, others take its seat, and members
     /// are removed and added as an operator pleases.
     pub changes_members: bool,
-    /// With `recovers`: faults are aimed. A process loses power just after something has left it and
-    /// while its next record is under way; another comes back while it is behind, and its group's
-    /// primary changes twice.
+    /// With `recovers`: faults are aimed. A process loses power just after something has left it
+    /// and while its next record is under way; another comes back while it is behind, and its
+    /// group's primary changes twice.
     pub ambushes: bool,
     /// With `recovers`, a bug: they say things before they are on disk.
     pub hasty: bool,
