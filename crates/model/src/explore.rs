@@ -6,6 +6,8 @@
 //! - I2 The walk is complete, or says that it is not: it ends with every state expanded, at the
 //!   first violation, or at the caller's bound, and [`Explored`] says which.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 /// A system with all its possible next steps.
 pub trait World: Clone {
     /// One thing that can happen.
@@ -89,7 +91,7 @@ impl<W: World> Walk<W> {
             self.n_steps += 1;
             let mut next = frame.world.clone();
             frame.taken = Some(step);
-            if let Err(property) = next.take(step) {
+            if let Err(property) = take(&mut next, step) {
                 return Some(self.violation(property));
             }
             if !self.seen.insert(next.fingerprint()) {
@@ -117,6 +119,16 @@ impl<W: World> Walk<W> {
         let steps = self.path.iter().filter_map(|frame| frame.taken);
         Violation { property, path: steps.map(|step| format!("{step:?}")).collect() }
     }
+}
+
+/// Takes `step`. An assertion that does not hold is a violation like any other: it names its
+/// invariant. (The walk ends then, so nothing is left of the world that it stopped in.)
+fn take<W: World>(world: &mut W, step: W::Step) -> Result<(), String> {
+    catch_unwind(AssertUnwindSafe(|| world.take(step))).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+        Err(text.unwrap_or_else(|| "a panic without a text".to_owned()))
+    })
 }
 
 /// The states seen so far: an open-addressing set of hashes.
