@@ -299,6 +299,8 @@ impl<V: Variant> Machine<V> {
         let witnesses = fetch.witnesses;
         if !self.eras.has_quorum(slot, witnesses) {
             if fetch.answered == fetch.asked && witnesses != fetch.answered {
+                // If no state comes of it, since others can be applied first, they are read again.
+                fetch.stage = Stage::Retry;
                 self.request_state(slot.prefix_through(), host);
             }
             return;
