@@ -391,15 +391,22 @@ impl<'a> Nemesis<'a> {
         }
     }
 
+    /// Another process than the present one of member `old` leads. A member that was killed is
+    /// restarted at once, and may lead again.
     fn wait_for_another_leader(&mut self, at: u16, old: u16) {
+        let old_pid = u64::from(self.pids[usize::from(old) - 1]);
         let mut new = 0;
-        wait_until(&format!("another leader than member {old}"), || {
+        wait_until(&format!("another leader than member {old} was"), || {
             let status = self.cluster.status_at(at);
-            let leads = |id: &u16| *id != old && role(&status, *id) == "leader";
+            let is_new = |id: u16| {
+                let pid = status["members"][usize::from(id) - 1]["pid"].as_u64();
+                id != old || pid != Some(old_pid)
+            };
+            let leads = |id: &u16| is_new(*id) && role(&status, *id) == "leader";
             new = (1..=MEMBERS as u16).find(leads).unwrap_or(0);
             new != 0
         });
-        self.note(new);
+        self.leaders.push(new);
     }
 
     fn hang(&self, id: u16) {

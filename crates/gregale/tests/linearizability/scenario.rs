@@ -100,7 +100,8 @@ pub(crate) fn run(scenario: &Scenario<'_>) -> Record {
     .concat();
     let is_durable = !matches!(scenario.place, Place::Memory);
     let flags = if is_durable { &flags[..] } else { &flags[..2] };
-    let clock = scenario.sets_clocks.then(|| FakeClock::new(data.path()));
+    let beside = tempfile::tempdir().expect("a directory for the clock");
+    let clock = scenario.sets_clocks.then(|| FakeClock::new(beside.path()));
     let mut cluster = match &clock {
         Some(clock) => clock.for_all(|| Cluster::start_with(flags)),
         None => Cluster::start_with(flags),
