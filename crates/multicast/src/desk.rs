@@ -5,10 +5,13 @@
 //! - D2 What was refused was not multicast: nothing of it left this node. By construction: the
 //!   checks come first.
 
+use crate::span::{Span, Urgency};
 use crate::system::Places;
 use base::{Instant, MemberSet, Rank};
 use proto::amcast::wire::is_addressable;
-use proto::amcast::{Footprint, GroupId, GroupSet, Layout, Message, MessageId, Timestamp};
+use proto::amcast::{
+    AFTER_MAX, Footprint, GroupId, GroupSet, Layout, Message, MessageId, Timestamp, WINDOW,
+};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,11 +86,29 @@ pub enum Refused {
         /// Its length.
         n_bytes: usize,
     },
-    /// Too many own messages are under way.
-    #[error("{window} messages are under way from this node: wait for an outcome")]
+    /// Too many own messages are under way, or may be.
+    #[error(
+        "{window} messages are under way from this node, those of unknown outcome among them: wait \
+         until some are delivered"
+    )]
     WindowFull {
         /// How many may be.
         window: usize,
+    },
+    /// The oldest own message that some destination has not delivered is too far behind (W1).
+    #[error(
+        "a message of this node to the groups {groups:?} is not delivered there, and {WINDOW} later \
+         ones are out: bring a majority of those groups back"
+    )]
+    TooFarAhead {
+        /// The destinations that it waits for.
+        groups: GroupSet,
+    },
+    /// The message shall come after what nobody has seen.
+    #[error("a timestamp above {after:?} is asked for: the highest that may be is {AFTER_MAX:?}")]
+    AfterTooHigh {
+        /// What was asked for.
+        after: Timestamp,
     },
     /// A node that hosts one of the destinations lives and lags behind.
     #[error("a node of the groups {groups:?} lags behind: try again when it has caught up")]
@@ -210,7 +231,8 @@ pub struct Figures {
 
 #[derive(Clone, Debug)]
 struct Open {
-    deadline: Instant,
+    /// When its sender hears that nothing is known; `None` once it has.
+    deadline: Option<Instant>,
     message: Arc<Message>,
 }
 
@@ -242,11 +264,16 @@ pub struct Desk {
     places: Places,
     sender: u64,
     window: usize,
-    /// By sequence, from `first` on; those that have an outcome leave a hole.
+    /// By sequence, from `first` on; those that were delivered leave a hole, and so do those whose
+    /// outcome is unknown where each name is remembered.
     open: VecDeque<Option<Open>>,
     n_open: usize,
+    /// Those whose outcome is unknown, and that may still have to be said again.
+    n_unknown: usize,
     first: u64,
     next_sweep_at: Instant,
+    /// How far it may go on; `None` where the protocol remembers each name.
+    pub(crate) span: Option<Span>,
 }
 
 impl Desk {
@@ -272,8 +299,10 @@ impl Desk {
             window,
             open: VecDeque::new(),
             n_open: 0,
+            n_unknown: 0,
             first: 1,
             next_sweep_at: Instant::ZERO,
+            span: Some(Span::new(1)),
         }
     }
 
@@ -328,8 +357,14 @@ impl Desk {
         if !self.is_seated {
             return Err(Refused::NoSeat);
         }
-        if self.n_open >= self.window {
+        if options.after > AFTER_MAX {
+            return Err(Refused::AfterTooHigh { after: options.after });
+        }
+        if self.n_open + self.n_unknown >= self.window {
             return Err(Refused::WindowFull { window: self.window });
+        }
+        if let Some(span) = self.span.as_ref().filter(|span| span.is_full()) {
+            return Err(Refused::TooFarAhead { groups: span.waits_for() });
         }
         if dest.meets(self.lagging) {
             return Err(Refused::Lagging { groups: dest.intersection(self.lagging) });
@@ -344,9 +379,12 @@ impl Desk {
         let id = MessageId { sender: self.sender, sequence };
         let Options { after, footprint, .. } = *options;
         let message = Arc::new(Message { id, dest, after, footprint, payload });
-        let deadline = self.now.plus(options.patience);
+        let deadline = Some(self.now.plus(options.patience));
         self.open.push_back(Some(Open { deadline, message: message.clone() }));
         self.n_open += 1;
+        if let Some(span) = &mut self.span {
+            span.issue(sequence, dest);
+        }
         self.started.push(message);
         Ok(id)
     }
@@ -413,16 +451,41 @@ impl Desk {
         }
     }
 
-    fn take(&mut self, sequence: u64) -> bool {
-        let at = sequence.checked_sub(self.first);
-        let slot = at.and_then(|at| self.open.get_mut(usize::try_from(at).ok()?));
-        let was_open = slot.is_some_and(|slot| slot.take().is_some());
-        if was_open {
-            self.n_open -= 1;
-            while self.open.front().is_some_and(Option::is_none) {
-                self.open.pop_front();
-                self.first += 1;
+    /// A member of `group` has delivered these messages, if they are this node's (W2). If nothing
+    /// was known of one, it need not be said again.
+    pub(crate) fn settle(&mut self, sender: u64, sequences: &[u64], group: GroupId) {
+        let Some(span) = self.span.as_mut().filter(|_| sender == self.sender) else { return };
+        sequences.iter().for_each(|sequence| span.delivered(*sequence, group));
+        for sequence in sequences {
+            let slot = self.slot(*sequence);
+            if slot.is_some_and(|slot| slot.as_ref().is_some_and(|open| open.deadline.is_none())) {
+                self.take(*sequence);
             }
+        }
+    }
+
+    /// Own messages to ask others about: many have followed the oldest, or nothing is known of one.
+    pub(crate) fn next_to_ask(&mut self) -> Vec<(u64, GroupSet)> {
+        let urges = if self.n_unknown > 0 { Urgency::NothingKnown } else { Urgency::Many };
+        self.span.as_mut().map_or_else(Vec::new, |span| span.next_to_ask(self.now, urges))
+    }
+
+    fn slot(&mut self, sequence: u64) -> Option<&mut Option<Open>> {
+        let at = usize::try_from(sequence.checked_sub(self.first)?).ok()?;
+        self.open.get_mut(at)
+    }
+
+    /// Takes it out. True if it had no outcome.
+    fn take(&mut self, sequence: u64) -> bool {
+        let Some(open) = self.slot(sequence).and_then(Option::take) else { return false };
+        let was_open = open.deadline.is_some();
+        match was_open {
+            true => self.n_open -= 1,
+            false => self.n_unknown -= 1,
+        }
+        while self.open.front().is_some_and(Option::is_none) {
+            self.open.pop_front();
+            self.first += 1;
         }
         was_open
     }
@@ -433,15 +496,28 @@ impl Desk {
             return;
         }
         self.next_sweep_at = self.now.plus(SWEEP_EVERY);
+        let is_late = |open: &Open| open.deadline.is_some_and(|at| at <= self.now);
         let late: Vec<u64> = (self.first..)
             .zip(&self.open)
-            .filter(|(_, open)| open.as_ref().is_some_and(|open| open.deadline <= self.now))
+            .filter(|(_, open)| open.as_ref().is_some_and(is_late))
             .map(|(sequence, _)| sequence)
             .collect();
         for sequence in late {
-            self.take(sequence);
+            self.give_up(sequence);
             let id = MessageId { sender: self.sender, sequence };
             self.outcomes.push((id, Outcome::Unknown));
+        }
+    }
+
+    /// Nothing is known of it. Where W1 waits for it, it is still said to who comes back: else it
+    /// might never be delivered, and hold up all later ones for good.
+    fn give_up(&mut self, sequence: u64) {
+        if self.span.is_none() {
+            self.take(sequence);
+        } else if let Some(open) = self.slot(sequence).and_then(Option::as_mut) {
+            open.deadline = None;
+            self.n_open -= 1;
+            self.n_unknown += 1;
         }
     }
 
@@ -450,119 +526,17 @@ impl Desk {
         self.sender
     }
 
-    /// Own messages without an outcome.
+    /// Own messages that were delivered nowhere, as far as is known.
     pub(crate) fn open(&self) -> impl Iterator<Item = &Arc<Message>> {
         self.open.iter().flatten().map(|open| &open.message)
     }
 
     /// When [`Desk::sweep`] has something to do.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        let first = self.open.iter().flatten().map(|open| open.deadline).min();
+        let first = self.open.iter().flatten().filter_map(|open| open.deadline).min();
         first.map(|at| at.max(self.next_sweep_at))
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::system::{FabricKind, Limits, Order, Protocol, System};
-
-    fn desk(window: usize) -> Desk {
-        let system = System {
-            cluster: "test".into(),
-            secret: "sesame".into(),
-            protocol: Protocol::Primcast,
-            order: Order::Plain,
-            fabric: FabricKind::Shm,
-            directory: "/dev/shm/none".into(),
-            nodes: 1,
-            addresses: Vec::new(),
-            groups: vec![vec![1], vec![1]],
-            commutes: false,
-            clock_error_us: None,
-            clock_by: Default::default(),
-            limits: Limits::default(),
-        };
-        Desk::new(&system.check().unwrap(), sender_of(Rank::at(0), 1), window)
-    }
-
-    #[test]
-    fn d1_each_message_gets_one_outcome() {
-        let mut desk = desk(10);
-        let options = Options { patience: Duration::from_millis(10), ..Options::default() };
-        let dest = GroupSet::all(2);
-        let ids: Vec<_> = (0..3).map(|_| desk.multicast(dest, *b"x", &options).unwrap()).collect();
-        let of_an_earlier_life = MessageId { sender: sender_of(Rank::at(0), 0), ..ids[0] };
-        desk.complete(of_an_earlier_life, Timestamp(3));
-        desk.complete(ids[1], Timestamp(4));
-        desk.complete(ids[1], Timestamp(4));
-        desk.now = Instant::ZERO.plus(Duration::from_millis(20));
-        assert!(desk.deadline().is_some_and(|at| at <= desk.now));
-        desk.sweep();
-        desk.complete(ids[0], Timestamp(5));
-        let expected = [
-            (ids[1], Outcome::Delivered(Timestamp(4))),
-            (ids[0], Outcome::Unknown),
-            (ids[2], Outcome::Unknown),
-        ];
-        assert_eq!(desk.outcomes, expected);
-        assert_eq!((desk.n_open(), desk.deadline()), (0, None));
-        assert!(desk.multicast(dest, *b"x", &options).unwrap() > ids[2], "names rise");
-    }
-
-    #[test]
-    fn d2_what_is_refused_leaves_nothing_behind() {
-        let mut desk = desk(1);
-        let options = Options::default();
-        let both = GroupSet::all(2);
-        for dest in [GroupSet::EMPTY, GroupSet::all(3)] {
-            let refused = desk.multicast(dest, *b"x", &options);
-            assert_eq!(refused, Err(Refused::NoSuchGroup { dest, n_groups: 2 }));
-        }
-        let long = vec![0; PAYLOAD_BYTES_MAX + 1];
-        let n_bytes = long.len();
-        assert_eq!(desk.multicast(both, long, &options), Err(Refused::TooLong { n_bytes }));
-        desk.lagging = GroupId::at(1).alone();
-        let groups = desk.lagging;
-        assert_eq!(desk.multicast(both, *b"x", &options), Err(Refused::Lagging { groups }));
-        (desk.lagging, desk.kept) = (GroupSet::EMPTY, groups);
-        assert_eq!(desk.multicast(both, *b"x", &options), Err(Refused::Kept { groups }));
-        assert!(desk.started.is_empty() && desk.n_open() == 0, "D2");
-        assert!(desk.multicast(GroupId::at(0).alone(), *b"x", &options).is_ok());
-        let refused = desk.multicast(GroupId::at(0).alone(), *b"x", &options);
-        assert_eq!(refused, Err(Refused::WindowFull { window: 1 }));
-        assert_eq!(desk.started.len(), 1, "D2");
-    }
-
-    #[test]
-    fn d2_who_has_no_seat_yet_multicasts_nothing() {
-        let mut desk = desk(1);
-        desk.is_seated = false;
-        let dest = GroupSet::all(2);
-        assert_eq!(desk.multicast(dest, *b"x", &Options::default()), Err(Refused::NoSeat));
-        assert!(desk.started.is_empty(), "D2");
-        desk.is_seated = true;
-        assert!(desk.multicast(dest, *b"x", &Options::default()).is_ok());
-    }
-
-    #[test]
-    fn a_removal_is_refused_with_its_reason() {
-        let mut desk = desk(1);
-        for node in [0, 2] {
-            assert_eq!(desk.remove(node), Err(NoRemoval::NoSuchNode { node, nodes: 1 }));
-        }
-        assert_eq!(desk.remove(1), Err(NoRemoval::Fixed));
-        desk.changes_members = true;
-        let groups = GroupSet::all(2);
-        assert_eq!(desk.remove(1), Err(NoRemoval::LastMember { node: 1, groups }));
-        assert!(desk.removals.is_empty());
-    }
-
-    #[test]
-    fn a_sender_names_its_node() {
-        for node in Rank::all(base::MAX_MEMBERS) {
-            assert_eq!(node_of_sender(sender_of(node, 3)), Some(node));
-            assert_ne!(sender_of(node, 3), sender_of(node, 4));
-        }
-    }
-}
+mod tests;

@@ -9,7 +9,7 @@ use crate::desk::{Desk, MemberView, Options, Outcome, PAYLOAD_BYTES_MAX, Refused
 use crate::open::{Error, Seat, run};
 use crate::system::System;
 use proto::amcast::wire::is_addressable;
-use proto::amcast::{GroupId, GroupSet, Layout, MessageId, Timestamp};
+use proto::amcast::{AFTER_MAX, GroupId, GroupSet, Layout, MessageId, Timestamp};
 use runtime::{Interest, Poller, Ready};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
@@ -180,6 +180,9 @@ impl Door {
         }
         if payload.len() > PAYLOAD_BYTES_MAX {
             return Err(Refused::TooLong { n_bytes: payload.len() });
+        }
+        if options.after > AFTER_MAX {
+            return Err(Refused::AfterTooHigh { after: options.after });
         }
         let deadline = Instant::now() + options.patience.min(FOREVER);
         let (sender, answer) = sync_channel(1);

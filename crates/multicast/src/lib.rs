@@ -32,6 +32,7 @@ pub mod door;
 mod member;
 pub mod node;
 pub mod open;
+mod span;
 mod stream;
 pub mod system;
 mod world;
@@ -43,6 +44,8 @@ pub use desk::{
 pub use door::{Door, Failed, Pending};
 pub use node::Node;
 pub use open::{Data, Error, Seat, Start, run};
-pub use proto::amcast::{Cut, Footprint, GroupId, GroupSet, Message, MessageId, Timestamp};
+pub use proto::amcast::{
+    AFTER_MAX, Cut, Footprint, GroupId, GroupSet, Message, MessageId, Timestamp, WINDOW,
+};
 pub use stream::End;
 pub use system::{ClockBy, Contradiction, FabricKind, Limits, Order, Places, Protocol, System};

@@ -19,8 +19,10 @@
 //! - N4 A node that others have given up stops: its members would wait for what nobody keeps.
 //! - N6 to N8: incarnations (`lives`). N9 to N12: states of all groups together (`joint`).
 
+mod behind;
 mod joint;
 mod lives;
+mod rest;
 mod snapshots;
 
 pub(crate) use lives::Origin;
@@ -188,6 +190,7 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
         }
         let mut desk = Desk::new(places, sender_of(me, lives), limits.window);
         desk.changes_members = changes_members;
+        desk.span = desk.span.filter(|_| M::FORGETS_NAMES);
         desk.is_seated = members.iter().all(|member| member.is_seated);
         let mut node = Node {
             fabric,
@@ -455,6 +458,8 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
             Record::Ask(n, stands) => self.give_states(from, n, &stands),
             Record::Next(n, at) => self.give_piece(from, n, at),
             Record::Piece(n, at, of, bytes) => self.take_piece(from, n, (at, of), &bytes),
+            Record::Which(named) => self.on_ask(from, named),
+            Record::Has(named) => self.on_has(&named),
         }
     }
 
@@ -492,6 +497,7 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
     fn mind_time(&mut self) {
         let now = self.desk.now;
         self.desk.sweep();
+        self.look_behind();
         if now < self.look_at {
             return;
         }
@@ -561,8 +567,10 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
         self.desk.figures.delivered += 1;
         self.world.report(&delivery);
         let (id, ts) = (delivery.message.id, delivery.at);
+        let of = delivery.group;
         self.app.deliver(delivery, &mut self.desk);
         self.desk.complete(id, ts);
+        self.desk.settle(id.sender, &[id.sequence], of);
     }
 
     /// Only what has been handed over counts as delivered.
@@ -572,29 +580,5 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
             self.desk.views.clear();
             self.desk.views.extend(self.members.iter().map(Member::view));
         }
-    }
-
-    /// How long nothing has to be done, if nothing happens.
-    fn sleep_for(&self) -> Duration {
-        let now = self.desk.now;
-        let mut end = now.plus(SLEEP_MAX);
-        let mut consider = |at: Option<Instant>| end = end.min(at.unwrap_or(end));
-        for member in &self.members {
-            consider(Some(member.omega.deadline()));
-            consider(member.machine.deadline());
-        }
-        end = end.max(self.look_at);
-        let mut consider = |at: Option<Instant>| end = end.min(at.unwrap_or(end));
-        consider(self.desk.deadline());
-        consider(self.app.deadline());
-        let disk = self.journal.as_ref().and_then(Journal::look_within);
-        consider(disk.map(|within| now.plus(within)));
-        if self.world.streams.is_pending() || self.desk.is_full {
-            consider(Some(now.plus(LOOK_EVERY)));
-        }
-        if self.world.streams.has_untold() {
-            consider(Some(self.tell_at));
-        }
-        end.since(now)
     }
 }

@@ -8,11 +8,14 @@
 //! ASK    4 | number | groups, and up to where each has delivered    states of all groups, please
 //! NEXT   5 | number | bytes so far
 //! PIECE  6 | number | bytes before | bytes of all | bytes            (`node::joint`)
+//! WHICH  7 | group | sender | sequences           who of the group's members has delivered them?
+//! HAS    8 | group | sender | sequences           one of them has delivered these
 //! ```
 //! A record goes to a *node* once, however many members it addresses there.
 
 use crate::application::{Application, Delivery};
 use crate::clock::Attested;
+use crate::span::ASKED_MAX;
 use crate::stream::Streams;
 use crate::system::Places;
 use base::{Incarnation, Port, Rank};
@@ -30,6 +33,8 @@ const REMOVE: u8 = 3;
 const ASK: u8 = 4;
 const NEXT: u8 = 5;
 const PIECE: u8 = 6;
+const WHICH: u8 = 7;
+const HAS: u8 = 8;
 
 /// What comes to members of this node.
 #[derive(Clone, Debug)]
@@ -38,6 +43,32 @@ pub(crate) enum Parcel<W> {
     Start(Arc<Message>),
     /// Another member's.
     Wire(Pid, W),
+}
+
+/// Messages of one sender, and a group that they are addressed to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Named {
+    pub(crate) group: GroupId,
+    pub(crate) sender: u64,
+    pub(crate) sequences: Vec<u64>,
+}
+
+impl Wire for Named {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.push(self.group.index() as u8);
+        number(self.sender, out);
+        list(&self.sequences, out, |sequence, out| number(*sequence, out));
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Result<Named, Malformed> {
+        let group = GroupId::new(from.byte()?.into()).ok_or(Malformed)?;
+        let sender = from.number()?;
+        let sequences = from.list(Reader::number)?;
+        if sequences.len() > ASKED_MAX {
+            return Err(Malformed);
+        }
+        Ok(Named { group, sender, sequences })
+    }
 }
 
 /// What a record says.
@@ -55,6 +86,10 @@ pub(crate) enum Record<W> {
     Next(u64, usize),
     /// What comes after so many bytes of so many.
     Piece(u64, usize, usize, Vec<u8>),
+    /// Which of these messages has the member of this group here delivered?
+    Which(Named),
+    /// A member of this group has delivered these.
+    Has(Named),
 }
 
 impl<W> Record<W> {
@@ -81,7 +116,11 @@ impl<W> Record<W> {
                 number(bytes.len() as u64, out);
                 out.extend_from_slice(bytes);
             }
-            Record::Parcel(..) | Record::Done(..) | Record::Remove(..) => {
+            Record::Parcel(..)
+            | Record::Done(..)
+            | Record::Remove(..)
+            | Record::Which(_)
+            | Record::Has(_) => {
                 unreachable!("those have writers of their own")
             }
         }
@@ -133,6 +172,8 @@ impl<W: Wire> Record<W> {
                 let (n, at, n_bytes) = (from.number()?, from.number()?, from.number()?);
                 Record::Piece(n, at as usize, n_bytes as usize, from.bytes()?.to_vec())
             }
+            WHICH => Record::Which(Wire::decode(&mut from)?),
+            HAS => Record::Has(Wire::decode(&mut from)?),
             _ => return Err(Malformed),
         };
         if from.is_at_end() { Ok(record) } else { Err(Malformed) }
@@ -293,6 +334,25 @@ impl<W: Wire> World<W> {
     pub(crate) fn tell(&mut self, node: Rank, record: &Record<W>) {
         self.head.clear();
         record.encode_states(&mut self.head);
+        self.streams.push(node, &self.head, &[]);
+    }
+
+    /// Asks the nodes of a group which of these messages it has delivered (W2).
+    pub(crate) fn ask(&mut self, named: &Named) {
+        for node in self.places.nodes_of(named.group).to_vec() {
+            self.say_named(node, WHICH, named);
+        }
+    }
+
+    /// Answers such a question.
+    pub(crate) fn answer(&mut self, node: Rank, named: &Named) {
+        self.say_named(node, HAS, named);
+    }
+
+    fn say_named(&mut self, node: Rank, what: u8, named: &Named) {
+        self.head.clear();
+        self.head.push(what);
+        named.encode(&mut self.head);
         self.streams.push(node, &self.head, &[]);
     }
 

@@ -8,10 +8,10 @@ use common::{PATIENCE, Town};
 use heard::Heard;
 use multicast::open::Seat;
 use multicast::{
-    ClockBy, Data, Door, FabricKind, Failed, GroupId, GroupSet, Options, Order, Outcome, Protocol,
-    Refused, Timestamp,
+    ClockBy, Data, Door, FabricKind, Failed, GroupId, GroupSet, Options, Order, Outcome, Pending,
+    Protocol, Refused, Timestamp, WINDOW,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 fn groups(of: &[usize]) -> GroupSet {
@@ -133,6 +133,27 @@ fn a_node_without_members_multicasts_and_hears_what_became_of_it() {
     let delivery = doors[0].next(PATIENCE).expect("it was delivered");
     assert_eq!((delivery.at, &*delivery.message.payload), (at, &b"from outside"[..]));
     assert_eq!(client.next(Duration::ZERO), None);
+}
+
+/// More messages than names are remembered: the sender asks the groups that have no member at its
+/// node what they have delivered, or it would stop for good.
+#[test]
+fn a_node_without_members_goes_on_beyond_the_window_of_names() {
+    let mut town = Town::new(FabricKind::Shm, 2, vec![vec![1]]);
+    let doors = open_all(&mut town);
+    let (host, client) = (&doors[0], &doors[1]);
+    let until = Instant::now() + PATIENCE;
+    let (mut n_delivered, mut under_way) = (0, VecDeque::new());
+    while n_delivered < WINDOW + WINDOW / 4 {
+        assert!(Instant::now() < until, "{n_delivered} delivered");
+        if under_way.len() < 1000 {
+            under_way.extend(client.multicast(groups(&[0]), *b"x", &options()));
+        } else if let Some(pending) = under_way.pop_front() {
+            // The loop refuses while it asks: nothing was multicast then.
+            n_delivered += u64::from(Pending::wait(pending).is_ok());
+        }
+        while host.next(Duration::ZERO).is_some() {}
+    }
 }
 
 /// The first primary of every group leaves; the others go on in new epochs, and what was multicast

@@ -190,7 +190,8 @@ impl Timestamp {
     /// The next.
     #[must_use]
     pub const fn next(self) -> Timestamp {
-        Timestamp(self.0 + 1)
+        let next = self.0.checked_add(1);
+        Timestamp(next.expect("T5: nobody asks for the end of time"))
     }
 
     /// The one before; zero has none but itself.

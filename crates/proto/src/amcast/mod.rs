@@ -14,11 +14,14 @@
 //! - T2 Between two processes that live, what is sent arrives (a runtime over TCP numbers and
 //!   repeats across reconnections).
 //! - T3 A sender numbers its messages in order, and fewer than [`WINDOW`] lie between the oldest
-//!   that some destination has not delivered and the newest.
+//!   that some destination has not delivered and the newest, where the protocol forgets names
+//!   ([`Multicast::FORGETS_NAMES`]).
 //! - T4 Where a process that lost its memory comes back as another incarnation of its seat: of one
 //!   seat, nothing of an earlier incarnation is handed over after something of a later one, and
 //!   [`Multicast::meet`] is called in between. Nothing that was sent to the earlier one reaches
 //!   the later, and neither does what is sent to the later one by who has met only the earlier.
+//!
+//! - T5 No message asks for a timestamp above [`AFTER_MAX`].
 //!
 //! What every protocol here promises, each with a checker of its own in the simulator: validity,
 //! uniform integrity, uniform agreement, global total order, uniform prefix order, genuineness
@@ -47,6 +50,10 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use base::{Incarnation, Instant, Rank};
 use wire::Wire;
+
+/// The highest [`Message::after`] (T5): clocks rise above it by what is proposed, and never end.
+/// (Of nanoseconds since 1970 it is the year 2262.)
+pub const AFTER_MAX: Timestamp = Timestamp(1 << 63);
 
 /// What is multicast.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -278,6 +285,15 @@ pub trait Multicast: Sized + 'static {
     /// [`NoCut`]: nothing happens.
     fn cut(&mut self, _at: Timestamp, _now: Instant) -> Result<(), NoCut> {
         Err(NoCut::NotKnown)
+    }
+
+    /// Whether what is older than [`WINDOW`] counts as delivered, so that T3 binds senders.
+    const FORGETS_NAMES: bool = false;
+
+    /// Whether this process has delivered a message, or has a state that covers it. Only asked
+    /// where names are forgotten.
+    fn has_delivered(&self, _id: MessageId) -> bool {
+        false
     }
 
     /// How many messages this process remembers, if the protocol ever forgets any.

@@ -1,6 +1,6 @@
 //! Bytes and back: varints and byte strings, checked once where they come in.
 
-use super::{Footprint, GroupId, GroupSet, Layout, Message, MessageId, Timestamp};
+use super::{AFTER_MAX, Footprint, GroupId, GroupSet, Layout, Message, MessageId, Timestamp};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use base::{Ballot, MemberSet};
@@ -179,13 +179,15 @@ impl Wire for Arc<Message> {
     }
 
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Arc::new(Message {
+        let message = Message {
             id: MessageId::decode(from)?,
             dest: GroupSet::decode(from)?,
             after: Timestamp::decode(from)?,
             footprint: Footprint::decode(from)?,
             payload: from.bytes()?.into(),
-        }))
+        };
+        // T5.
+        if message.after > AFTER_MAX { Err(Malformed) } else { Ok(Arc::new(message)) }
     }
 }
 

@@ -487,6 +487,12 @@ impl<V: Variant> Multicast for Machine<V> {
         self.ask_for_cut(at, now)
     }
 
+    const FORGETS_NAMES: bool = true;
+
+    fn has_delivered(&self, id: MessageId) -> bool {
+        self.seen.contains(id)
+    }
+
     fn n_held(&self) -> Option<usize> {
         Some(Machine::n_held(self))
     }

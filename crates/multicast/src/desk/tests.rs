@@ -1,0 +1,140 @@
+//! What is refused, and what becomes of what is not.
+
+use super::*;
+use crate::system::{FabricKind, Limits, Order, Protocol, System};
+
+fn desk(window: usize) -> Desk {
+    let system = System {
+        cluster: "test".into(),
+        secret: "sesame".into(),
+        protocol: Protocol::Primcast,
+        order: Order::Plain,
+        fabric: FabricKind::Shm,
+        directory: "/dev/shm/none".into(),
+        nodes: 1,
+        addresses: Vec::new(),
+        groups: vec![vec![1], vec![1]],
+        commutes: false,
+        clock_error_us: None,
+        clock_by: Default::default(),
+        limits: Limits::default(),
+    };
+    Desk::new(&system.check().unwrap(), sender_of(Rank::at(0), 1), window)
+}
+
+#[test]
+fn d1_each_message_gets_one_outcome() {
+    let mut desk = desk(10);
+    let options = Options { patience: Duration::from_millis(10), ..Options::default() };
+    let dest = GroupSet::all(2);
+    let ids: Vec<_> = (0..3).map(|_| desk.multicast(dest, *b"x", &options).unwrap()).collect();
+    let of_an_earlier_life = MessageId { sender: sender_of(Rank::at(0), 0), ..ids[0] };
+    desk.complete(of_an_earlier_life, Timestamp(3));
+    desk.complete(ids[1], Timestamp(4));
+    desk.complete(ids[1], Timestamp(4));
+    desk.now = Instant::ZERO.plus(Duration::from_millis(20));
+    assert!(desk.deadline().is_some_and(|at| at <= desk.now));
+    desk.sweep();
+    desk.complete(ids[0], Timestamp(5));
+    let expected = [
+        (ids[1], Outcome::Delivered(Timestamp(4))),
+        (ids[0], Outcome::Unknown),
+        (ids[2], Outcome::Unknown),
+    ];
+    assert_eq!(desk.outcomes, expected);
+    assert_eq!((desk.n_open(), desk.deadline()), (0, None));
+    assert!(desk.multicast(dest, *b"x", &options).unwrap() > ids[2], "names rise");
+}
+
+#[test]
+fn d2_what_is_refused_leaves_nothing_behind() {
+    let mut desk = desk(1);
+    let options = Options::default();
+    let both = GroupSet::all(2);
+    for dest in [GroupSet::EMPTY, GroupSet::all(3)] {
+        let refused = desk.multicast(dest, *b"x", &options);
+        assert_eq!(refused, Err(Refused::NoSuchGroup { dest, n_groups: 2 }));
+    }
+    let long = vec![0; PAYLOAD_BYTES_MAX + 1];
+    let n_bytes = long.len();
+    assert_eq!(desk.multicast(both, long, &options), Err(Refused::TooLong { n_bytes }));
+    desk.lagging = GroupId::at(1).alone();
+    let groups = desk.lagging;
+    assert_eq!(desk.multicast(both, *b"x", &options), Err(Refused::Lagging { groups }));
+    (desk.lagging, desk.kept) = (GroupSet::EMPTY, groups);
+    assert_eq!(desk.multicast(both, *b"x", &options), Err(Refused::Kept { groups }));
+    assert!(desk.started.is_empty() && desk.n_open() == 0, "D2");
+    assert!(desk.multicast(GroupId::at(0).alone(), *b"x", &options).is_ok());
+    let refused = desk.multicast(GroupId::at(0).alone(), *b"x", &options);
+    assert_eq!(refused, Err(Refused::WindowFull { window: 1 }));
+    assert_eq!(desk.started.len(), 1, "D2");
+}
+
+#[test]
+fn w1_a_message_whose_outcome_is_unknown_holds_later_ones_back() {
+    let mut desk = desk(10);
+    let options = Options { patience: Duration::from_millis(10), ..Options::default() };
+    let (near, far) = (GroupId::at(0), GroupId::at(1));
+    let old = desk.multicast(GroupSet::all(2), *b"x", &options).unwrap();
+    desk.now = Instant::ZERO.plus(Duration::from_millis(20));
+    desk.sweep();
+    assert_eq!(desk.outcomes, [(old, Outcome::Unknown)]);
+    for _ in 1..WINDOW - 1 {
+        let id = desk.multicast(near.alone(), *b"x", &options).unwrap();
+        desk.complete(id, Timestamp(1));
+        desk.settle(id.sender, &[id.sequence], near);
+    }
+    assert_eq!(desk.open().map(|message| message.id).collect::<Vec<_>>(), [old], "said again");
+    let n_started = desk.started.len();
+    desk.settle(old.sender, &[old.sequence], near);
+    assert_eq!(desk.open().count(), 0, "who has delivered it has it");
+    let refused = desk.multicast(near.alone(), *b"x", &options);
+    assert_eq!(refused, Err(Refused::TooFarAhead { groups: far.alone() }));
+    assert_eq!(desk.started.len(), n_started, "D2");
+    desk.settle(old.sender, &[old.sequence], far);
+    assert!(desk.multicast(near.alone(), *b"x", &options).is_ok());
+}
+
+#[test]
+fn a_timestamp_at_the_end_of_time_is_refused() {
+    let mut desk = desk(10);
+    for after in [Timestamp(u64::MAX), Timestamp(AFTER_MAX.0 + 1)] {
+        let options = Options { after, ..Options::default() };
+        let refused = desk.multicast(GroupSet::all(2), *b"x", &options);
+        assert_eq!(refused, Err(Refused::AfterTooHigh { after }));
+    }
+    let options = Options { after: AFTER_MAX, ..Options::default() };
+    assert!(desk.multicast(GroupSet::all(2), *b"x", &options).is_ok());
+}
+
+#[test]
+fn d2_who_has_no_seat_yet_multicasts_nothing() {
+    let mut desk = desk(1);
+    desk.is_seated = false;
+    let dest = GroupSet::all(2);
+    assert_eq!(desk.multicast(dest, *b"x", &Options::default()), Err(Refused::NoSeat));
+    assert!(desk.started.is_empty(), "D2");
+    desk.is_seated = true;
+    assert!(desk.multicast(dest, *b"x", &Options::default()).is_ok());
+}
+
+#[test]
+fn a_removal_is_refused_with_its_reason() {
+    let mut desk = desk(1);
+    for node in [0, 2] {
+        assert_eq!(desk.remove(node), Err(NoRemoval::NoSuchNode { node, nodes: 1 }));
+    }
+    assert_eq!(desk.remove(1), Err(NoRemoval::Fixed));
+    desk.changes_members = true;
+    let groups = GroupSet::all(2);
+    assert_eq!(desk.remove(1), Err(NoRemoval::LastMember { node: 1, groups }));
+    assert!(desk.removals.is_empty());
+}
+
+#[test]
+fn a_sender_names_its_node() {
+    for node in Rank::all(base::MAX_MEMBERS) {
+        assert_eq!(node_of_sender(sender_of(node, 3)), Some(node));
+        assert_ne!(sender_of(node, 3), sender_of(node, 4));
+    }
+}
