@@ -66,7 +66,7 @@ pub(crate) struct Door {
     /// The supervisor knows that this member serves.
     reported: bool,
     warned_lost: bool,
-    /// It sat there without a vote when it was last looked at.
+    /// The supervisor does not know that this incarnation votes, and may wait for that word.
     learns: bool,
     /// Who takes part, as far as is known.
     seated: MemberSet,
@@ -85,8 +85,9 @@ impl Door {
             stop: None,
             reported: false,
             warned_lost: false,
-            // It may be over before anybody looks.
-            learns: config.start == Start::Join,
+            // The vote may be there before it is looked for: while this process starts, or since
+            // an earlier one that died before it said so.
+            learns: config.start != Start::Bootstrap,
             seated: MemberSet::all(config.members.len()),
             told_vacant: MemberSet::EMPTY,
         })

@@ -145,6 +145,12 @@ impl Member {
         self.joins_until = self.joins_until.or_else(|| Some(Instant::now() + JOINS_WITHIN));
     }
 
+    /// It has its vote. Returns whether a new incarnation was waited for.
+    pub(super) fn votes(&mut self) -> bool {
+        (self.wanted_ms, self.has_parted) = (None, false);
+        self.joins_until.take().is_some()
+    }
+
     /// Any later life begins with the region of this one.
     pub(super) fn founded(&mut self) {
         self.config.start = Start::Reattach;
@@ -416,6 +422,19 @@ mod tests {
         member.joins();
         assert!(member.joins_until.is_some());
         assert!(member.vacate(700) && member.joins_until.is_none());
+    }
+
+    /// It died between its vote and the word about it. Its next process said nothing, since it had
+    /// not begun as a new incarnation, and no other member could be replaced for a minute.
+    #[test]
+    fn a_vote_that_a_later_process_tells_of_ends_the_wait() {
+        let mut member = member();
+        member.joins();
+        member.founded();
+        member.died(true, Instant::now());
+        assert!(member.joins_until.is_some(), "it may have its vote or not");
+        assert!(member.votes() && member.joins_until.is_none());
+        assert!(!member.votes(), "no news");
     }
 
     /// They waited in the backlog of a socket that nobody accepts from.

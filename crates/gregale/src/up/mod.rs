@@ -440,12 +440,14 @@ impl<'a> Supervisor<'a> {
                 }
                 Report::Renew(id) => renewals.push(id),
                 Report::Votes(incarnation) => {
-                    member.joins_until = None;
-                    (member.wanted_ms, member.has_parted) = (None, false);
-                    if let Some(data) = &mut self.data {
-                        data.set_seat(id, Seat::Taken)?;
+                    let is_wanted = self.data.as_ref().is_some_and(|data| data.is_wanted(id));
+                    // Every process says it once; only that of a new incarnation is news.
+                    if member.votes() || is_wanted {
+                        if let Some(data) = &mut self.data {
+                            data.set_seat(id, Seat::Taken)?;
+                        }
+                        self.say.votes(id, incarnation);
                     }
-                    self.say.votes(id, incarnation);
                 }
                 Report::Replaced(why) => {
                     self.say.parted(id, &why);
