@@ -377,9 +377,7 @@ impl<'a> Supervisor<'a> {
             return Ok(());
         }
         let Some(member) = self.members.get_mut(at) else { return Ok(()) };
-        if let Some(data) = &mut self.data {
-            data.set_seat(id, Seat::Wanted)?;
-        }
+        note_seat(self.data.as_mut(), id, Seat::Wanted)?;
         member.kill();
         let retired = match &self.data {
             Some(data) => data.retire(id),
@@ -409,9 +407,7 @@ impl<'a> Supervisor<'a> {
         if !member.vacate(last) {
             return Ok(());
         }
-        if let Some(data) = &mut self.data {
-            data.set_seat(id, Seat::Vacant)?;
-        }
+        note_seat(self.data.as_mut(), id, Seat::Vacant)?;
         if self.members[usize::from(id) - 1].state == State::Vacant {
             self.say.vacated(id);
         }
@@ -440,14 +436,11 @@ impl<'a> Supervisor<'a> {
                 }
                 Report::Renew(id) => renewals.push(id),
                 Report::Votes(incarnation) => {
-                    let is_wanted = self.data.as_ref().is_some_and(|data| data.is_wanted(id));
                     // Every process says it once; only that of a new incarnation is news.
-                    if member.votes() || is_wanted {
-                        if let Some(data) = &mut self.data {
-                            data.set_seat(id, Seat::Taken)?;
-                        }
+                    if member.votes() {
                         self.say.votes(id, incarnation);
                     }
+                    note_seat(self.data.as_mut(), id, Seat::Taken)?;
                 }
                 Report::Replaced(why) => {
                     self.say.parted(id, &why);
@@ -456,9 +449,7 @@ impl<'a> Supervisor<'a> {
                 Report::Removed(why) => {
                     self.say.parted(id, &why);
                     (member.refused, member.has_parted) = (true, true);
-                    if let Some(data) = &mut self.data {
-                        data.set_seat(id, Seat::Vacant)?;
-                    }
+                    note_seat(self.data.as_mut(), id, Seat::Vacant)?;
                 }
                 Report::Vacant(id, last) => vacated.push((id, last)),
                 Report::Refused(why) => {
@@ -559,6 +550,11 @@ impl Quorum {
         };
         n_serving >= base::majority(n) && waits_for_nobody
     }
+}
+
+/// Where there are disks, they are to know how the seat of member `id` is.
+fn note_seat(data: Option<&mut Data>, id: u16, seat: Seat) -> Outcome<()> {
+    data.map_or(Ok(()), |data| data.set_seat(id, seat))
 }
 
 /// Who was begun anew lately and does not vote yet, other than `id`: with two at a time the votes
