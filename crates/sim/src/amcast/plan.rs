@@ -14,6 +14,8 @@ use proto::amcast::{Footprint, GroupId, GroupSet, Layout, Message, MessageId, Pi
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
+/// What Ω says takes at most so long to reach a process.
+const OMEGA_MS_MAX: u64 = 15;
 /// How long a process waits before it asks for what it lacks.
 const PATIENCE_NS: u64 = 40 * MS;
 /// Faults stop after this.
@@ -411,7 +413,7 @@ impl<W: Wire + Debug + PartialEq> Driver<W> {
         let heir = eligible[self.world.rng.below(eligible.len() as u64) as usize];
         let leader = self.world.pid(heir).rank;
         for member in heirs {
-            let at = self.world.now + self.world.rng.range(MS, 15 * MS);
+            let at = self.world.now + self.world.rng.range(MS, OMEGA_MS_MAX * MS);
             self.world.trust_at(at, member, leader);
         }
     }
@@ -504,7 +506,8 @@ impl<W: Wire + Debug + PartialEq> Driver<W> {
         alive
     }
 
-    /// Faults stop, and each group's Ω settles on a process that lives.
+    /// Faults stop, and each group's Ω settles on a process that lives: what it said before is past
+    /// by then everywhere.
     fn heal(&mut self) {
         self.healed = true;
         self.world.set_clocks(self.clocks.error, &self.clocks.healed);
@@ -514,7 +517,7 @@ impl<W: Wire + Debug + PartialEq> Driver<W> {
             let pick = eligible[self.world.rng.below(eligible.len() as u64) as usize];
             let leader = self.world.pid(pick).rank;
             for member in self.alive(group) {
-                let at = self.world.now + self.world.rng.below(10 * MS);
+                let at = self.world.now + OMEGA_MS_MAX * MS + self.world.rng.below(10 * MS);
                 self.world.trust_at(at, member, leader);
             }
         }
