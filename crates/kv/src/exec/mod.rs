@@ -8,6 +8,8 @@
 //! - I2 a command that answers an error has changed nothing. Each function checks before it
 //!   changes; the oracle compares the stores after random commands.
 
+pub(crate) mod bitfield;
+pub(crate) mod bits;
 pub(crate) mod expiry;
 mod float;
 mod glob;

@@ -260,6 +260,30 @@ impl Store {
         result
     }
 
+    /// The same, where `change` may find that there is nothing to change: it answers whether it did.
+    /// Only then, and for a new key, does the version change.
+    pub(crate) fn change_if<T>(
+        &mut self,
+        key: &[u8],
+        change: impl FnOnce(&mut Vec<u8>) -> (T, bool),
+    ) -> T {
+        let is_new = self.live(key).is_none();
+        if is_new {
+            self.put(key, b"", Expiry::Clear);
+        }
+        let version = self.changes + 1;
+        let entry = self.table.find_mut(position_of(key), key).expect("live, or just created");
+        let len = entry.value.len() as u64;
+        let (result, has_changed) = change(&mut entry.value);
+        assert!(entry.value.len() <= VALUE_BYTES_MAX, "checked before");
+        if has_changed && !is_new {
+            entry.version = version;
+            self.changes = version;
+        }
+        self.used_bytes = self.used_bytes - len + entry.value.len() as u64;
+        result
+    }
+
     /// Sets the expiry of a live key, [`NEVER`] for none; one that is past deletes it.
     pub(crate) fn set_expiry(&mut self, key: &[u8], expire_at: u64) {
         let position = position_of(key);
