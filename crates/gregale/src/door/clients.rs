@@ -335,14 +335,14 @@ impl Clients {
         state: &impl Holds,
         desk: &Desk,
     ) {
-        let Holding { keys, memory_bytes, expiring } = state.holding();
+        let Holding { keys, memory_bytes, databases } = state.holding();
         let figures = ServiceFigures { keys, memory_bytes, ..self.figures() };
         let facts = Facts {
             config: &self.config,
             view: desk.view(),
             disk: self.disk.as_ref(),
             figures,
-            expiring,
+            databases,
             more: state.describe(),
             uptime_s: self.started.elapsed().as_secs(),
         };

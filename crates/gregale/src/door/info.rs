@@ -4,6 +4,7 @@
 use crate::config::{Config, Durability};
 use crate::control::{ServiceFigures, role_name};
 use kv::connection::REDIS_VERSION;
+use kv::store::DATABASES;
 use proto::Role;
 use runtime::{DiskFigures, View};
 use std::fmt::Write;
@@ -19,7 +20,7 @@ pub(super) struct Facts<'a> {
     /// As it was a moment ago.
     pub(super) disk: Option<&'a DiskFigures>,
     pub(super) figures: ServiceFigures,
-    pub(super) expiring: u64,
+    pub(super) databases: [(u64, u64); DATABASES],
     /// Further lines of our own section.
     pub(super) more: String,
     pub(super) uptime_s: u64,
@@ -108,10 +109,12 @@ fn cluster(_: &Facts<'_>, out: &mut String) -> std::fmt::Result {
 }
 
 fn keyspace(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
-    if facts.figures.keys == 0 {
-        return Ok(());
+    for (number, (keys, expiring)) in facts.databases.iter().enumerate() {
+        if *keys != 0 {
+            write!(out, "db{number}:keys={keys},expires={expiring},avg_ttl=0\r\n")?;
+        }
     }
-    write!(out, "db0:keys={},expires={},avg_ttl=0\r\n", facts.figures.keys, facts.expiring)
+    Ok(())
 }
 
 fn gregale(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
@@ -193,7 +196,9 @@ mod tests {
         let (disk, view) = (Some(&disk), &view);
         let more = "gregale_more:1\r\n".to_owned();
         let config = &config;
-        let facts = Facts { config, view, disk, figures, expiring: 1, more, uptime_s: 5 };
+        let mut databases = [(0, 0); DATABASES];
+        (databases[0], databases[9]) = ((2, 1), (1, 0));
+        let facts = Facts { config, view, disk, figures, databases, more, uptime_s: 5 };
         text(&facts, wanted)
     }
 
@@ -202,7 +207,7 @@ mod tests {
         let all = info(&[]);
         assert!(all.starts_with("# Server\r\nredis_version:7.0"), "{all}");
         assert!(all.contains("\r\n\r\n# Replication\r\nrole:master\r\n"), "{all}");
-        assert!(all.contains("db0:keys=3,expires=1,"), "{all}");
+        assert!(all.contains("db0:keys=2,expires=1,avg_ttl=0\r\ndb9:keys=1,expires=0,"), "{all}");
         assert_eq!(all, info(&["everything"]));
     }
 

@@ -44,13 +44,13 @@ impl Door {
             }
             "client|list" => self.list(args),
             "client|reply" if is(2, "on") => {
-                self.is_muted = false;
+                self.silence.is_muted = false;
                 self.break_silence();
                 self.reply.ok();
             }
             // The command itself is silent, too.
-            "client|reply" if is(2, "off") => self.is_muted = true,
-            "client|reply" if is(2, "skip") => self.skips_next = !self.is_muted,
+            "client|reply" if is(2, "off") => self.silence.is_muted = true,
+            "client|reply" if is(2, "skip") => self.silence.skips_next = !self.silence.is_muted,
             // There is no eviction of clients that the flag could turn off.
             "client|no-evict" if is(2, "on") || is(2, "off") => reply.ok(),
             "client|reply" | "client|no-evict" => reply.error(SYNTAX),
@@ -134,11 +134,12 @@ impl Door {
         };
         format!(
             "id={id} addr={addr} laddr={laddr} fd=0 name={name} age={age} idle={idle} \
-             flags={flags} db=0 sub=0 psub=0 ssub=0 multi={multi} qbuf={n_input} \
+             flags={flags} db={db} sub=0 psub=0 ssub=0 multi={multi} qbuf={n_input} \
              qbuf-free={n_room} argv-mem=0 multi-mem={multi_bytes} rbs=0 rbp=0 obl={n_output} \
              oll={n_waiting} omem=0 tot-mem={total} events=r cmd={cmd} user=default redir=-1 \
              resp={resp}",
             id = self.identity.id,
+            db = self.db,
             addr = self.identity.address,
             laddr = self.identity.local_address,
             name = String::from_utf8_lossy(&self.name),

@@ -5,6 +5,7 @@ use crate::command::CommandSpec;
 use crate::exec::glob_matches;
 use crate::reply::Reply;
 use crate::resp::BULK_BYTES_MAX;
+use crate::store::DATABASES;
 
 const OUTPUT_LIMIT: &str = "client-output-buffer-limit";
 
@@ -14,7 +15,7 @@ fn parameters(config: &Config) -> [(&'static str, String); 10] {
     [
         ("appendonly", "no".to_owned()),
         (OUTPUT_LIMIT, config.output_limits.describe()),
-        ("databases", "1".to_owned()),
+        ("databases", DATABASES.to_string()),
         ("maxclients", config.connections_max.to_string()),
         ("maxmemory", config.memory_bytes_max.to_string()),
         ("maxmemory-policy", "noeviction".to_owned()),

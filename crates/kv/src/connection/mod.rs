@@ -28,6 +28,9 @@
 //! - C7 a call of a session goes to the session that was resumed or opened before it: nothing
 //!   overtakes the opening. By `Waiting::Open`; test
 //!   `c7_calls_wait_for_the_session_that_is_being_opened`.
+//! - C11 a command is about the database that the last SELECT before it chose, also one of a
+//!   transaction if that was executed. By `Waiting::Exec`; test
+//!   `c11_a_select_in_a_transaction_counts_once_it_is_executed`.
 //!
 //! Differs from Redis: a transaction takes commands of the store and a few of the connection's
 //! (PING, ECHO, SELECT, UNWATCH, CLIENT ID and GETNAME, COMMAND COUNT); there is no publish and
@@ -369,7 +372,10 @@ impl Connection {
     /// False if it was not waiting (C4).
     pub fn unknown(&mut self, id: RequestId) -> bool {
         let text = match self.door.replies.waiting(id) {
-            Some((Waiting::Write | Waiting::LongWrite | Waiting::Open, _)) => text::UNKNOWN_OUTCOME,
+            Some((
+                Waiting::Write | Waiting::LongWrite | Waiting::Open | Waiting::Exec(_),
+                _,
+            )) => text::UNKNOWN_OUTCOME,
             Some(_) => text::TRY_AGAIN,
             None => return false,
         };

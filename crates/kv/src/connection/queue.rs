@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 use super::pace::Pace;
 use super::{BUFFER_BYTES_KEPT, OUTPUT_BYTES_MAX, PIPELINE_DEPTH_MAX, RequestId};
 use crate::reply::Protocol;
+use crate::store::Db;
 
 /// What a request without an answer waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +27,8 @@ pub(super) enum Waiting {
     },
     /// The log, which opens a session: nothing may overtake it.
     Open,
+    /// The log, for a transaction that selects this database at its end: nothing may overtake it.
+    Exec(Db),
     /// Something that its owner knows.
     Other,
 }
@@ -128,6 +131,7 @@ impl Replies {
             | Waiting::LongWrite
             | Waiting::LoggedRead
             | Waiting::Open
+            | Waiting::Exec(_)
             | Waiting::Other => None,
         }
     }
@@ -234,7 +238,7 @@ impl Replies {
                 change(&mut self.n_logged_reads);
             }
             Waiting::Read { .. } => change(&mut self.n_reads),
-            Waiting::Open | Waiting::Other => change(&mut self.n_others),
+            Waiting::Open | Waiting::Exec(_) | Waiting::Other => change(&mut self.n_others),
         }
     }
 }

@@ -202,7 +202,7 @@ fn writes(operation: &&Operation) -> bool {
 }
 
 pub(crate) fn bitfield(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
-    let key = call.args[1];
+    let key = call.key(1);
     let Some(operations) = parse(&call.args[2..], reply) else { return };
     let last_bit = operations.iter().filter(writes).map(|operation| operation.last_bit()).max();
     let Some(last_bit) = last_bit else {
@@ -243,5 +243,5 @@ pub(crate) fn bitfield_ro(store: &Store, call: &Call<'_>, reply: &mut Reply) {
         reply.error("ERR BITFIELD_RO only supports the GET subcommand");
         return;
     }
-    get(&operations, store.value(call.args[1]).unwrap_or_default(), reply);
+    get(&operations, store.value(call.key(1)).unwrap_or_default(), reply);
 }

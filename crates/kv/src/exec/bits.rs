@@ -48,7 +48,7 @@ pub(crate) fn setbit(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
     };
     let Some(len) = room_or_reply(offset, reply) else { return };
     let mask = mask_of(offset);
-    let was = store.change_if(call.args[1], |value| {
+    let was = store.change_if(call.key(1), |value| {
         let grows = value.len() < len;
         if grows {
             value.resize(len, 0);
@@ -63,7 +63,7 @@ pub(crate) fn setbit(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
 
 pub(crate) fn getbit(store: &Store, call: &Call<'_>, reply: &mut Reply) {
     let Some(offset) = offset_or_reply(call.args[2], None, reply) else { return };
-    let byte = store.value(call.args[1]).and_then(|value| value.get((offset >> 3) as usize));
+    let byte = store.value(call.key(1)).and_then(|value| value.get((offset >> 3) as usize));
     reply.integer(i64::from(byte.is_some_and(|byte| byte & mask_of(offset) != 0)));
 }
 
@@ -116,7 +116,7 @@ fn bytes_between(value: &[u8], start: usize, end: usize) -> impl Iterator<Item =
 }
 
 pub(crate) fn bitcount(store: &Store, call: &Call<'_>, reply: &mut Reply) {
-    let Some(value) = store.value(call.args[1]) else {
+    let Some(value) = store.value(call.key(1)) else {
         reply.integer(0);
         return;
     };
@@ -151,7 +151,7 @@ pub(crate) fn bitpos(store: &Store, call: &Call<'_>, reply: &mut Reply) {
         reply.error("ERR The bit argument must be 1 or 0.");
         return;
     }
-    let Some(value) = store.value(call.args[1]) else {
+    let Some(value) = store.value(call.key(1)) else {
         // As if it were zeros without end.
         reply.integer(-bit);
         return;
@@ -215,10 +215,10 @@ pub(crate) fn bitop(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
         reply.error("ERR BITOP NOT must be called with a single source key.");
         return;
     }
-    let values = || sources.iter().map(|key| store.value(key).unwrap_or_default());
+    let values = || sources.iter().map(|key| store.value(call.of(key)).unwrap_or_default());
     let len = values().map(<[u8]>::len).max().unwrap_or(0);
     if len == 0 {
-        store.remove(call.args[2]);
+        store.remove(call.key(2));
         reply.integer(0);
         return;
     }
@@ -247,6 +247,6 @@ pub(crate) fn bitop(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
     if matches!(op, Op::Not) {
         result.iter_mut().for_each(|byte| *byte = !*byte);
     }
-    store.put(call.args[2], &result, Expiry::Clear);
+    store.put(call.key(2), &result, Expiry::Clear);
     reply.integer(len as i64);
 }

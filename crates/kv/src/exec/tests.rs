@@ -12,7 +12,7 @@ fn run(store: &mut Store, args: &[&[u8]]) -> String {
 fn run_seeded(store: &mut Store, seed: u64, args: &[&[u8]]) -> String {
     let mut reply = Reply::default();
     let spec = resolve(args, &mut reply).expect("a command");
-    store.execute(spec, args, seed, &mut reply);
+    store.execute(Db::ZERO, spec, args, seed, &mut reply);
     String::from_utf8_lossy(reply.as_bytes()).into_owned()
 }
 
@@ -151,5 +151,5 @@ fn a_key_that_is_there_all_the_time_is_scanned_whatever_happens_around_it() {
 #[should_panic(expected = "set is not a read of the store")]
 fn a_write_is_no_query() {
     let spec = crate::command::lookup(b"set").unwrap();
-    Store::new(0).query(spec, &[b"SET", b"k", b"v"], 0, &mut Reply::default());
+    Store::new(0).query(Db::ZERO, spec, &[b"SET", b"k", b"v"], 0, &mut Reply::default());
 }

@@ -161,7 +161,7 @@ impl Generator {
                 $({ let arg = $arg; args.push(arg); })*
             }};
         }
-        match self.rng.below(56) {
+        match self.rng.below(61) {
             0..4 => {
                 command!("SET", self.key(), self.value());
                 self.push_if(&mut args, 3, &["NX", "XX", "GET", "nx", "bogus"]);
@@ -211,7 +211,7 @@ impl Generator {
             35 => {
                 command!("COPY", self.key(), self.key());
                 self.push_if(&mut args, 4, &["REPLACE", "DB", "bogus"]);
-                self.push_if(&mut args, 2, &["0", "1", "x", "99999999999"]);
+                self.push_if(&mut args, 6, &["0", "1", "1", "15", "x", "16", "99999999999"]);
                 self.push_if(&mut args, 2, &["REPLACE"]);
             }
             36 => {
@@ -257,6 +257,18 @@ impl Generator {
             52..55 => {
                 command!(self.pick_name(&["BITFIELD", "BITFIELD", "BITFIELD_RO"]), self.key());
                 (0..self.rng.below(5)).for_each(|_| self.push_field(&mut args));
+            }
+            55 | 56 => command!("SELECT", self.pick(&["0", "1", "1", "15", "16"])),
+            57 | 58 => command!(
+                "MOVE",
+                self.key(),
+                self.pick(&["0", "1", "1", "15", "16", "x", "99999999999"])
+            ),
+            59 if self.rng.chance(1, 4) => {
+                command!(self.pick_name(&["FLUSHDB", "FLUSHDB", "FLUSHDB", "FLUSHALL"]));
+            }
+            59 => {
+                command!("SWAPDB", self.pick(&["0", "1"]), self.pick(&["0", "1", "15", "16", "x"]))
             }
             _ => {
                 command!(self.pick_name(&["SETEX", "PSETEX"]), self.key());

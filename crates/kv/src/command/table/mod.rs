@@ -6,13 +6,15 @@ mod door;
 mod gregale;
 mod keys;
 mod strings;
+mod values;
 
 use super::CommandSpec;
 
 /// All entries; lookups go through the index that is built from these.
-pub(super) static GROUPS: [&[CommandSpec]; 6] = [
+pub(super) static GROUPS: [&[CommandSpec]; 7] = [
     &strings::STRINGS,
     &bitmaps::BITMAPS,
+    &values::VALUES,
     &keys::KEYS,
     &door::DOOR,
     &backup::BACKUP,
