@@ -93,6 +93,7 @@ impl Clients {
             requirepass: config.requirepass.clone(),
             memory_bytes_max: config.maxmemory,
             connections_max: config.maxclients as usize,
+            counts: Arc::default(),
             ..connection::Config::default()
         };
         Ok(Clients {
@@ -322,6 +323,10 @@ impl Clients {
                     let filter = filter.clone();
                     self.answer_clients(key, id, &filter, desk);
                 }
+                Request::Kill { id, filter } => {
+                    let filter = filter.clone();
+                    self.kill(key, id, &filter);
+                }
             }
         }
         self.mark_dirty(key);
@@ -335,7 +340,7 @@ impl Clients {
         state: &impl Holds,
         desk: &Desk,
     ) {
-        let Holding { keys, memory_bytes, databases } = state.holding();
+        let Holding { keys, memory_bytes, databases, changes } = state.holding();
         let figures = ServiceFigures { keys, memory_bytes, ..self.figures() };
         let facts = Facts {
             config: &self.config,
@@ -345,6 +350,8 @@ impl Clients {
             databases,
             more: state.describe(),
             uptime_s: self.started.elapsed().as_secs(),
+            counts: &self.shared.counts,
+            changes,
         };
         let sections: Vec<&str> = sections.iter().map(String::as_str).collect();
         let text = info::text(&facts, &sections);
@@ -365,6 +372,21 @@ impl Clients {
         let text: String = lines.map(|connection| connection.describe(desk.now()) + "\n").collect();
         if let Some(client) = self.client(key) {
             client.connection.answer_text(id, &text);
+        }
+    }
+
+    /// Ends the clients that the filter accepts; they are closed when replies are sent.
+    fn kill(&mut self, key: u64, id: RequestId, filter: &connection::ClientFilter) {
+        let mut n = 0;
+        for (_, client) in &mut self.clients {
+            if client.key != key && filter.accepts(&client.connection) {
+                client.connection.kill();
+                mark(&mut client.is_dirty, client.key, &mut self.dirty);
+                n += 1;
+            }
+        }
+        if let Some(client) = self.client(key) {
+            client.connection.answer_kill(id, filter, n);
         }
     }
 

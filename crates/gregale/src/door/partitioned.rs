@@ -296,6 +296,7 @@ impl PartitionedDoor {
             let figures = self.executor.figures(id);
             sum.keys += figures.keys;
             sum.memory_bytes += figures.memory_bytes;
+            sum.changes += figures.changes;
             let trusted = cast.members().get(id).and_then(|member| member.trusted);
             let leader = trusted.and_then(|rank| seats.get(rank.index()));
             self.held.partitions.push(PartitionStatus {

@@ -48,6 +48,8 @@ pub(super) struct Holding {
     pub(super) memory_bytes: u64,
     /// Keys, and how many of them expire, of each database.
     pub(super) databases: [(u64, u64); DATABASES],
+    /// How often something was changed.
+    pub(super) changes: u64,
 }
 
 /// Something of each database.
@@ -61,6 +63,7 @@ impl Holds for State {
         Holding {
             keys: store.len() as u64,
             memory_bytes: store.used_bytes(),
+            changes: store.counters().changes,
             databases: of_each(|db| (store.len_of(db) as u64, store.expiring_of(db) as u64)),
         }
     }

@@ -40,6 +40,7 @@ pub(super) enum Kind {
     Info,
     Member,
     Clients,
+    Kill,
 }
 
 /// Which replies CLIENT REPLY keeps back.
@@ -51,6 +52,17 @@ pub(super) struct Silence {
     pub(super) skips_next: bool,
     /// The present command is silent.
     is_silent: bool,
+}
+
+/// What CLIENT LIST tells of a connection's past.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen {
+    /// The last command.
+    pub(super) command: &'static str,
+    /// The bytes of the last request.
+    pub(super) n_request: usize,
+    pub(super) created: Instant,
+    pub(super) last_input: Instant,
 }
 
 /// Everything of a connection but its input.
@@ -75,15 +87,15 @@ pub(super) struct Door {
     pub(super) held: Option<Kind>,
     /// The bytes of the held command.
     pub(super) command: Vec<u8>,
+    /// The held command, if it is one of the store.
+    spec: Option<&'static CommandSpec>,
     /// Of INFO; of GREGALE.MEMBER its words.
     pub(super) sections: Vec<String>,
     pub(super) filter: ClientFilter,
     /// Covers every write that was executed for this connection.
     pub(super) written: Prefix,
     pub(super) silence: Silence,
-    pub(super) last_command: &'static str,
-    pub(super) created: Instant,
-    pub(super) last_input: Instant,
+    pub(super) seen: Seen,
 }
 
 const NO_AUTH: &str = "NOAUTH Authentication required.";
@@ -121,13 +133,12 @@ impl Door {
             speaking: Speaking::default(),
             held: None,
             command: Vec::new(),
+            spec: None,
             sections: Vec::new(),
             filter: ClientFilter::default(),
             written: Prefix::ZERO,
             silence: Silence::default(),
-            last_command: "NULL",
-            created: now,
-            last_input: now,
+            seen: Seen { command: "NULL", n_request: 0, created: now, last_input: now },
         }
     }
 
@@ -213,6 +224,9 @@ impl Door {
             return;
         }
         let Some(spec) = resolve(args, &mut self.reply) else {
+            if let Some(spec) = command::lookup(args[0]) {
+                self.config.counts.add(spec, |count| count.rejected += 1);
+            }
             self.spoil();
             if args[0].eq_ignore_ascii_case(b"exec") {
                 self.abort("wrong number of arguments for 'exec' command");
@@ -224,13 +238,14 @@ impl Door {
         };
         // C6
         if !self.is_authenticated && !spec.is(flag::NO_AUTH) {
+            self.config.counts.add(spec, |count| count.rejected += 1);
             match spec.name {
                 "exec" => self.abort(NO_AUTH),
                 _ => self.error(NO_AUTH),
             }
             return;
         }
-        self.last_command = spec.name;
+        self.seen.command = spec.name;
         let is_about_transactions = match spec.name {
             "multi" | "exec" | "discard" | "watch" | "reset" => true,
             "gregale.call" => args[2].eq_ignore_ascii_case(b"exec"),
@@ -240,9 +255,17 @@ impl Door {
             self.queue(spec, args);
         } else if !spec.is_for_store() {
             self.own(spec, args);
+            let failed = u64::from(self.reply.as_bytes().starts_with(b"-"));
+            self.config.counts.add(spec, |count| {
+                count.calls += 1;
+                count.failed += failed;
+            });
         } else if let Err(refusal) = admit(spec, args) {
+            self.config.counts.add(spec, |count| count.rejected += 1);
             self.reply.error(refusal);
         } else {
+            self.config.counts.add(spec, |count| count.calls += 1);
+            self.spec = Some(spec);
             self.command.clear();
             put_database(self.db, &mut self.command);
             put_plain(args, self.protocol, &mut self.command);
@@ -296,6 +319,7 @@ impl Door {
         } else {
             transaction.queued.push_answered(answered.as_bytes());
         }
+        self.config.counts.add(spec, |count| count.calls += 1);
         self.reply.simple("QUEUED");
     }
 
@@ -456,7 +480,7 @@ impl Door {
             Kind::Read | Kind::Watch => n_writes == 0,
             Kind::KeyedRead => n_writes == 0 || n_reads == 0 && self.may_log_a_read(),
             // What these answer must tell of the writes before them.
-            Kind::Wait { .. } | Kind::Info | Kind::Member | Kind::Clients => {
+            Kind::Wait { .. } | Kind::Info | Kind::Member | Kind::Clients | Kind::Kill => {
                 n_reads == 0 && n_writes == 0
             }
         }
@@ -485,9 +509,12 @@ impl Door {
                 command: self.command.as_slice().into(),
                 watch: (kind == Kind::Watch).then_some(self.watched.generation),
             },
-            Kind::Wait { .. } | Kind::Info | Kind::Member | Kind::Clients => Waiting::Other,
+            Kind::Wait { .. } | Kind::Info | Kind::Member | Kind::Clients | Kind::Kill => {
+                Waiting::Other
+            }
         };
-        Some((self.replies.reserve(waiting, self.manner()), kind))
+        let spec = self.spec.take();
+        Some((self.replies.reserve(waiting, spec, self.manner()), kind))
     }
 
     /// Encodes the open transaction, which ends here. False if it is answered already: a WATCH had
@@ -527,6 +554,11 @@ impl Door {
             // The client hears OK, or the error that came in place of versions.
             let heard = if is_good || !reply.starts_with(b"-") { &b"+OK\r\n"[..] } else { reply };
             return self.replies.fill(id, heard).is_some();
+        }
+        if reply.starts_with(b"-")
+            && let Some(spec) = self.replies.spec(id)
+        {
+            self.config.counts.add(spec, |count| count.failed += 1);
         }
         match self.replies.fill(id, reply) {
             Some(Waiting::Open) => self.speaking.opened(reply),

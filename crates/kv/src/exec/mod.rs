@@ -163,7 +163,7 @@ pub(crate) fn database_or_reply(text: &[u8], reply: &mut Reply) -> Option<Db> {
 }
 
 pub(crate) fn value_too_long() -> String {
-    format!("ERR value is longer than {VALUE_BYTES_MAX} bytes (gregale's limit for one value)")
+    format!("ERR string exceeds maximum allowed size (gregale's limit: {VALUE_BYTES_MAX} bytes)")
 }
 
 /// Parses an integer argument or answers that it is none.

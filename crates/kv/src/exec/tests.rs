@@ -51,7 +51,8 @@ fn i2_our_limits_are_errors_that_change_nothing() {
     let long_value = vec![b'v'; VALUE_BYTES_MAX + 1];
     let (key, value) = (&long_key[..KEY_BYTES_MAX], &long_value[..VALUE_BYTES_MAX]);
     let key_error = "-ERR key is longer than 16384 bytes (gregale's limit)\r\n";
-    let value_error = "-ERR value is longer than 524288 bytes (gregale's limit for one value)\r\n";
+    let value_error =
+        "-ERR string exceeds maximum allowed size (gregale's limit: 524288 bytes)\r\n";
     assert_eq!(run(&mut store, &[b"SET", &long_key, b"v"]), key_error);
     assert_eq!(run(&mut store, &[b"GET", &long_key]), key_error);
     assert_eq!(run(&mut store, &[b"MSET", b"a", b"b", &long_key, b"v"]), key_error);

@@ -67,6 +67,8 @@ pub struct Figures {
     pub expiring: u64,
     /// Bytes of keys and values.
     pub memory_bytes: u64,
+    /// How often a key was changed.
+    pub changes: u64,
 }
 
 /// See the module's text.
@@ -130,6 +132,7 @@ impl Executor {
             keys: store.len() as u64,
             expiring: store.expiring() as u64,
             memory_bytes: store.used_bytes(),
+            changes: store.counters().changes,
         }
     }
 
