@@ -8,6 +8,8 @@
 //! - I3 a client's name (`key`) is made of a count that only rises, so an answer that is late finds
 //!   nobody rather than somebody else.
 
+mod listed;
+
 use super::info::{self, DATA_LOST, Facts};
 use super::state::{Holding, Holds, State};
 use super::statuses::Statuses;
@@ -357,36 +359,6 @@ impl Clients {
         let text = info::text(&facts, &sections);
         if let Some(client) = self.client(key) {
             client.connection.answer_text(id, &text);
-        }
-    }
-
-    fn answer_clients(
-        &mut self,
-        key: u64,
-        id: RequestId,
-        filter: &connection::ClientFilter,
-        desk: &Desk,
-    ) {
-        let listed = self.clients.iter().map(|(_, client)| &client.connection);
-        let lines = listed.filter(|connection| filter.accepts(connection));
-        let text: String = lines.map(|connection| connection.describe(desk.now()) + "\n").collect();
-        if let Some(client) = self.client(key) {
-            client.connection.answer_text(id, &text);
-        }
-    }
-
-    /// Ends the clients that the filter accepts; they are closed when replies are sent.
-    fn kill(&mut self, key: u64, id: RequestId, filter: &connection::ClientFilter) {
-        let mut n = 0;
-        for (_, client) in &mut self.clients {
-            if client.key != key && filter.accepts(&client.connection) {
-                client.connection.kill();
-                mark(&mut client.is_dirty, client.key, &mut self.dirty);
-                n += 1;
-            }
-        }
-        if let Some(client) = self.client(key) {
-            client.connection.answer_kill(id, filter, n);
         }
     }
 

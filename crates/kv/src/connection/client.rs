@@ -8,6 +8,28 @@ use crate::command::CommandSpec;
 use crate::exec::{NOT_AN_INTEGER, SYNTAX, parse_integer};
 use crate::reply::Protocol;
 
+/// Which replies CLIENT REPLY keeps back.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Silence {
+    /// CLIENT REPLY OFF.
+    pub(super) is_muted: bool,
+    /// CLIENT REPLY SKIP: the next command is silent.
+    pub(super) skips_next: bool,
+    /// The present command is silent.
+    pub(super) is_silent: bool,
+}
+
+/// What CLIENT LIST tells of a connection's past.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen {
+    /// The last command.
+    pub(super) command: &'static str,
+    /// The bytes of the last request.
+    pub(super) n_request: usize,
+    pub(super) created: Instant,
+    pub(super) last_input: Instant,
+}
+
 /// Which connections CLIENT LIST is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientFilter {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use base::{Instant, Prefix};
 
+use super::client::{Seen, Silence};
 use super::logged::{self, LoggedReplies};
 use super::pace::answers_shortly;
 use super::queue::{Manner, Replies, Waiting};
@@ -41,28 +42,6 @@ pub(super) enum Kind {
     Member,
     Clients,
     Kill,
-}
-
-/// Which replies CLIENT REPLY keeps back.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Silence {
-    /// CLIENT REPLY OFF.
-    pub(super) is_muted: bool,
-    /// CLIENT REPLY SKIP: the next command is silent.
-    pub(super) skips_next: bool,
-    /// The present command is silent.
-    is_silent: bool,
-}
-
-/// What CLIENT LIST tells of a connection's past.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Seen {
-    /// The last command.
-    pub(super) command: &'static str,
-    /// The bytes of the last request.
-    pub(super) n_request: usize,
-    pub(super) created: Instant,
-    pub(super) last_input: Instant,
 }
 
 /// Everything of a connection but its input.
