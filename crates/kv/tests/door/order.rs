@@ -274,3 +274,49 @@ fn c11_a_select_in_a_transaction_counts_once_it_is_executed() {
     assert!(heard.contains("-UNKNOWN") && !heard.contains("PONG"), "{heard}");
     assert!(connection.is_finished());
 }
+
+/// A read behind writes goes through the log; there as elsewhere it is about its own database.
+#[test]
+fn c11_a_select_between_writes_and_reads_of_a_pipeline_sends_each_to_its_database() {
+    let mut driver = Driver::new(Config::default());
+    let mut connection = driver.connect();
+    let lines: [&[&[u8]]; 9] = [
+        &[b"SET", b"k", b"zero"],
+        &[b"SELECT", b"3"],
+        &[b"GET", b"k"],
+        &[b"SET", b"k", b"three"],
+        &[b"GET", b"k"],
+        &[b"SELECT", b"0"],
+        &[b"GET", b"k"],
+        &[b"SELECT", b"3"],
+        &[b"MGET", b"k", b"l"],
+    ];
+    let bytes: Vec<u8> = lines.iter().flat_map(|line| encode(line)).collect();
+    connection.feed(&bytes, Instant::ZERO);
+    let asked: Vec<_> = std::iter::from_fn(|| driver.ask(&mut connection)).collect();
+    assert_eq!(asked.len(), 6, "the reads follow the writes into the log: nothing waits");
+    asked.iter().for_each(|one| driver.answer(&mut connection, one));
+    let heard = String::from_utf8(drain(&mut connection)).unwrap();
+    let expected = "+OK\r\n+OK\r\n$-1\r\n+OK\r\n$5\r\nthree\r\n+OK\r\n$4\r\nzero\r\n+OK\r\n\
+                    *2\r\n$5\r\nthree\r\n$-1\r\n";
+    assert_eq!(heard, expected);
+}
+
+/// C9: a read that is put off is asked for again about the database that it was sent to.
+#[test]
+fn c11_a_read_that_is_put_off_keeps_its_database() {
+    let mut driver = Driver::new(Config::default());
+    let mut connection = driver.connect();
+    let set: [&[&[u8]]; 3] = [&[b"SELECT", b"3"], &[b"SET", b"k", b"three"], &[b"SELECT", b"0"]];
+    let set: Vec<u8> = set.iter().flat_map(|line| encode(line)).collect();
+    driver.feed(&mut connection, &set);
+    let lines: [&[&[u8]]; 3] = [&[b"SELECT", b"3"], &[b"GET", b"k"], &[b"SELECT", b"0"]];
+    let bytes: Vec<u8> = lines.iter().flat_map(|line| encode(line)).collect();
+    connection.feed(&bytes, Instant::ZERO);
+    let id = read(&mut connection).unwrap();
+    assert!(connection.next_request().is_none(), "SELECT 0 is answered here");
+    assert!(connection.put_off(id));
+    let again = driver.ask(&mut connection).expect("the read again");
+    driver.answer(&mut connection, &again);
+    assert_eq!(drain(&mut connection), b"+OK\r\n$5\r\nthree\r\n+OK\r\n");
+}
