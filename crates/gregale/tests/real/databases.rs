@@ -87,3 +87,22 @@ fn clients_can_be_listed_and_ended() {
     assert_eq!(kill(&mut me, &["SKIPME", "no"]).unwrap(), redis::Value::Int(1));
     assert!(me.get::<_, Option<u8>>("k").is_err());
 }
+
+/// The trap: a follower hears that a write is decided before it has executed the write.
+#[test]
+fn info_at_every_member_tells_of_the_writes_before_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let flags = ["--durability", "disk-quorum", "--data", data.to_str().unwrap()];
+    let cluster = Cluster::start_with(&flags);
+    let mut n = 0;
+    for member in 1..=3 {
+        let mut at = cluster.connect(member);
+        for _ in 0..200 {
+            n += 1;
+            let () = at.set(format!("k{n}"), 1).unwrap();
+            let info: String = redis::cmd("INFO").arg("keyspace").query(&mut at).unwrap();
+            assert!(info.contains(&format!("db0:keys={n},")), "member {member}, {n}: {info}");
+        }
+    }
+}

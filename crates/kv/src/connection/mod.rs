@@ -165,6 +165,8 @@ pub enum Request<'a> {
         id: RequestId,
         /// The sections asked for, in lower case; none means the default ones.
         sections: &'a [String],
+        /// Covers all writes of this connection, of which the answer tells.
+        after: Prefix,
     },
     /// Change who takes part. Answer with [`Connection::answer_text`] or [`Connection::fail`].
     Member {
@@ -277,7 +279,7 @@ impl Connection {
             Kind::Wait { members, timeout } => {
                 Request::Wait { id, members, timeout, after: door.written }
             }
-            Kind::Info => Request::Info { id, sections: &door.sections },
+            Kind::Info => Request::Info { id, sections: &door.sections, after: door.written },
             Kind::Member => Request::Member { id, words: &door.sections },
             Kind::Clients => Request::Clients { id, filter: &door.filter },
             Kind::Kill => Request::Kill { id, filter: &door.filter },
