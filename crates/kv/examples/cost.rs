@@ -55,7 +55,13 @@ fn main() {
             let clock = Clock::now();
             for key in &keys {
                 reply.clear();
-                store.execute(set, &[b"SET", key.as_bytes(), VALUE], 0, &mut reply);
+                store.execute(
+                    kv::store::Db::ZERO,
+                    set,
+                    &[b"SET", key.as_bytes(), VALUE],
+                    0,
+                    &mut reply,
+                );
             }
             clock.elapsed()
         };

@@ -6,8 +6,12 @@
 //! kinds, in this order:
 //!   1 head      prefix (8) | state time (8): which moment, of the cluster that was backed up
 //!   2 entries*  (key, value: length (varint) | bytes; expiry in ms since 1970 + 1, or 0: varint)*
+//!   4 database* number (1, from 1) | entries of this database
 //!   3 end       count of entries (8) | bytes of their keys and values (8)
 //! ```
+//! Version 1 is of database 0 alone, and is written where no other holds a key; version 2 has
+//! databases.
+//!
 //! A frame's check is the XXH3 hash of its other bytes, seeded with the check of the frame before
 //! it, so the last one covers all. Unlike a snapshot it holds nothing that only this version of the
 //! program could read, and no sessions: it is restored by ordinary writes, into any cluster.
@@ -22,14 +26,17 @@
 
 use crate::entry::varint;
 use crate::machine::Machine;
-use crate::store::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::store::{Db, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use base::Prefix;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 const MAGIC: [u8; 8] = *b"gregback";
 
-/// The version of the format.
-pub const VERSION: u32 = 1;
+/// The newest version of the format.
+pub const VERSION: u32 = 2;
+
+/// The version of a backup of database 0 alone.
+const VERSION_OF_ONE_DATABASE: u32 = 1;
 
 /// The longest frame.
 pub const FRAME_BYTES_MAX: usize = 1 << 20;
@@ -45,6 +52,7 @@ const CHECK_BYTES: usize = 8;
 const HEAD: u8 = 1;
 const ENTRIES: u8 = 2;
 const END: u8 = 3;
+const DATABASE: u8 = 4;
 
 /// All of a backup, in the pieces in which it is fetched.
 #[derive(Debug)]
@@ -60,28 +68,39 @@ impl Frozen {
     pub fn of(machine: &Machine) -> Frozen {
         let mut frozen = Frozen { pieces: Vec::new(), check: 0, n_entries: 0, n_bytes: 0 };
         let mut piece = MAGIC.to_vec();
-        piece.extend_from_slice(&VERSION.to_le_bytes());
+        let is_one = Db::all().skip(1).all(|db| machine.store().len_of(db) == 0);
+        let version = if is_one { VERSION_OF_ONE_DATABASE } else { VERSION };
+        piece.extend_from_slice(&version.to_le_bytes());
         let payload = [machine.prefix().0.to_le_bytes(), machine.state_ms().to_le_bytes()].concat();
         frozen.close(HEAD, &payload, piece);
-        let mut payload = Vec::with_capacity(2 * FRAME_BYTES);
-        for entry in machine.store().entries() {
+        Db::all().for_each(|db| frozen.database(machine, db));
+        let payload = [frozen.n_entries.to_le_bytes(), frozen.n_bytes.to_le_bytes()].concat();
+        frozen.close(END, &payload, Vec::new());
+        frozen
+    }
+
+    /// The entries of one database.
+    fn database(&mut self, machine: &Machine, db: Db) {
+        let (kind, head) = match db {
+            Db::ZERO => (ENTRIES, Vec::new()),
+            db => (DATABASE, vec![db.number()]),
+        };
+        let mut payload = head.clone();
+        for entry in machine.store().entries_of(db) {
             varint::put_counted(entry.key, &mut payload);
             varint::put_counted(entry.value, &mut payload);
             // A stored expiry is below the largest number, which stands for "never".
             varint::put(entry.expire_at_ms.map_or(0, |at| at + 1), &mut payload);
-            frozen.n_entries += 1;
-            frozen.n_bytes += (entry.key.len() + entry.value.len()) as u64;
+            self.n_entries += 1;
+            self.n_bytes += (entry.key.len() + entry.value.len()) as u64;
             if payload.len() >= FRAME_BYTES {
-                frozen.close(ENTRIES, &payload, Vec::new());
-                payload.clear();
+                self.close(kind, &payload, Vec::new());
+                payload.clone_from(&head);
             }
         }
-        if !payload.is_empty() {
-            frozen.close(ENTRIES, &payload, Vec::new());
+        if payload.len() > head.len() {
+            self.close(kind, &payload, Vec::new());
         }
-        let payload = [frozen.n_entries.to_le_bytes(), frozen.n_bytes.to_le_bytes()].concat();
-        frozen.close(END, &payload, Vec::new());
-        frozen
     }
 
     /// Makes a piece of what is before a frame and the frame.
@@ -129,7 +148,9 @@ pub enum BackupError {
     #[error("no backup of gregale begins like this")]
     NotABackup,
     /// Another version's backup.
-    #[error("it has format {found}, and this program reads {VERSION}: use the one that wrote it")]
+    #[error(
+        "it has format {found}, and this program reads 1 to {VERSION}: use the one that wrote it"
+    )]
     Version {
         /// Its version.
         found: u32,
@@ -157,6 +178,8 @@ pub enum BackupError {
 /// One entry of a backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
+    /// Its database.
+    pub db: Db,
     /// The key.
     pub key: &'a [u8],
     /// Its value.
@@ -249,7 +272,7 @@ impl Reader {
                 return Ok(());
             };
             let found = u32::from_le_bytes([start[8], start[9], start[10], start[11]]);
-            if found != VERSION {
+            if !(VERSION_OF_ONE_DATABASE..=VERSION).contains(&found) {
                 return Err(BackupError::Version { found });
             }
             self.has_begun = true;
@@ -296,20 +319,27 @@ impl Reader {
                 let [prefix, state_ms] = numbers(payload)?;
                 (summary.prefix, summary.state_ms) = (Prefix(prefix), state_ms);
             }
-            (Some(HEAD | ENTRIES), ENTRIES) => {
+            (Some(HEAD | ENTRIES), ENTRIES) | (Some(HEAD | ENTRIES | DATABASE), DATABASE) => {
+                let (db, payload) = match kind {
+                    ENTRIES => (Db::ZERO, payload),
+                    _ => {
+                        let (&number, payload) = payload.split_first()?;
+                        (Db::new(number.into()).filter(|db| *db != Db::ZERO)?, payload)
+                    }
+                };
                 // All of the frame is sound, or nothing of it is shown (B4).
                 let mut rest = payload;
                 while !rest.is_empty() {
-                    entry(&mut rest)?;
+                    entry(db, &mut rest)?;
                 }
                 let mut rest = payload;
-                while let Some(entry) = entry(&mut rest) {
+                while let Some(entry) = entry(db, &mut rest) {
                     summary.n_entries += 1;
                     summary.n_bytes += (entry.key.len() + entry.value.len()) as u64;
                     visit(entry);
                 }
             }
-            (Some(HEAD | ENTRIES), END) => {
+            (Some(HEAD | ENTRIES | DATABASE), END) => {
                 let counts = numbers(payload)?;
                 return (counts == [summary.n_entries, summary.n_bytes]).then_some(());
             }
@@ -324,11 +354,11 @@ fn numbers(payload: &[u8]) -> Option<[u64; 2]> {
     Some([u64::from_le_bytes(*first), u64::from_le_bytes(rest.try_into().ok()?)])
 }
 
-fn entry<'a>(rest: &mut &'a [u8]) -> Option<Entry<'a>> {
+fn entry<'a>(db: Db, rest: &mut &'a [u8]) -> Option<Entry<'a>> {
     let key = varint::take_counted(rest)?;
     let value = varint::take_counted(rest)?;
     let expire_at_ms = varint::take(rest)?.checked_sub(1);
-    Some(Entry { key, value, expire_at_ms })
+    Some(Entry { db, key, value, expire_at_ms })
 }
 
 /// The first byte of a read that is about backups; no command begins with it.

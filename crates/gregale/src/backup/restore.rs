@@ -8,6 +8,7 @@ use crate::cli::{Format, RestoreArgs};
 use crate::failure::{Failure, Outcome};
 use crate::resp::{Connection, Value, encode, refused, unanswered};
 use kv::backup::Entry;
+use kv::store::Db;
 use serde::Serialize;
 use std::io;
 use std::net::SocketAddr;
@@ -78,6 +79,8 @@ struct Writer<'a> {
     address: SocketAddr,
     password: Option<&'a str>,
     connection: Connection,
+    /// Where the next entry goes.
+    db: Db,
     batch: Vec<u8>,
     n_batch: usize,
     n_written: u64,
@@ -87,17 +90,40 @@ impl Writer<'_> {
     fn open(address: SocketAddr, password: Option<&str>) -> Outcome<Writer<'_>> {
         let connection = Connection::open(address, password, ANSWER_WITHIN)?;
         let (batch, n_batch, n_written) = (Vec::new(), 0, 0);
-        Ok(Writer { address, password, connection, batch, n_batch, n_written })
+        let db = Db::ZERO;
+        Ok(Writer { address, password, connection, db, batch, n_batch, n_written })
     }
 
     fn n_keys(&mut self) -> Outcome<u64> {
-        match self.connection.ask(&[b"DBSIZE"])? {
-            Value::Integer(n) => Ok(n.unsigned_abs()),
-            _ => Err(refused(self.address, "no number to DBSIZE")),
+        let mut sum = 0;
+        // Database 0 last: the connection stays there.
+        for db in Db::all().rev() {
+            self.db = db;
+            self.select()?;
+            match self.connection.ask(&[b"DBSIZE"])? {
+                Value::Integer(n) => sum += n.unsigned_abs(),
+                _ => return Err(refused(self.address, "no number to DBSIZE")),
+            }
+        }
+        Ok(sum)
+    }
+
+    /// Has the connection write to the database of what comes next.
+    fn select(&mut self) -> Outcome<()> {
+        let number = self.db.to_string();
+        match self.connection.ask(&[b"SELECT", number.as_bytes()])? {
+            Value::Error(line) => Err(refused(self.address, &line)),
+            _ => Ok(()),
         }
     }
 
     fn put(&mut self, entry: Entry<'_>) -> Outcome<()> {
+        if entry.db != self.db {
+            // What is sent again after a broken connection begins with it too.
+            self.flush()?;
+            self.db = entry.db;
+            self.select()?;
+        }
         match entry.expire_at_ms {
             None => encode(&[b"SET", entry.key, entry.value], &mut self.batch),
             Some(at) => {
@@ -158,7 +184,7 @@ impl Writer<'_> {
             match Connection::open(self.address, self.password, ANSWER_WITHIN) {
                 Ok(connection) => {
                     self.connection = connection;
-                    return Ok(());
+                    return self.select();
                 }
                 Err(again) => failure = again,
             }

@@ -8,8 +8,11 @@
 //! - I3 a client's name (`key`) is made of a count that only rises, so an answer that is late finds
 //!   nobody rather than somebody else.
 
-use super::info::{self, DATA_LOST, Facts};
-use super::state::{Holding, Holds, State};
+mod listed;
+mod told;
+
+use super::info::DATA_LOST;
+use super::state::{Holds, State};
 use super::statuses::Statuses;
 use super::{KEY_LISTENER, KEY_STATUS};
 use crate::channel::ReplicaEnd;
@@ -25,6 +28,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use told::Inquiry;
 
 /// The most that one turn reads from one client.
 const READ_BYTES: usize = 64 << 10;
@@ -66,6 +70,8 @@ pub(super) struct Clients {
     /// Those that wait for room on the desk.
     stalled: Vec<u64>,
     statuses: Statuses,
+    /// INFO of clients whose writes are not executed here yet.
+    inquiries: Vec<Inquiry>,
     /// To the supervisor, if there is one.
     pub(super) channel: Option<Arc<ReplicaEnd>>,
     /// If set, nothing is executed here, and this is why.
@@ -93,6 +99,7 @@ impl Clients {
             requirepass: config.requirepass.clone(),
             memory_bytes_max: config.maxmemory,
             connections_max: config.maxclients as usize,
+            counts: Arc::default(),
             ..connection::Config::default()
         };
         Ok(Clients {
@@ -106,6 +113,7 @@ impl Clients {
             runnable: Vec::new(),
             stalled: Vec::new(),
             statuses: Statuses::new(board)?,
+            inquiries: Vec::new(),
             channel: None,
             refusal: None,
             figures: ServiceFigures::default(),
@@ -306,13 +314,13 @@ impl Clients {
                         client.connection.fail(id, TOO_MANY_WAITS);
                     }
                 }
-                Request::Info { id, sections } => {
+                Request::Info { id, sections, after } => {
                     if sections.iter().any(|section| section == STATUS_SECTION) {
                         self.statuses.ask(asker(id));
                         continue;
                     }
                     let sections = sections.to_vec();
-                    self.answer_info(key, id, &sections, state, desk);
+                    self.inform(key, id, sections, after, state, desk);
                 }
                 Request::Member { id, words } => {
                     let words = words.to_vec();
@@ -322,50 +330,13 @@ impl Clients {
                     let filter = filter.clone();
                     self.answer_clients(key, id, &filter, desk);
                 }
+                Request::Kill { id, filter } => {
+                    let filter = filter.clone();
+                    self.kill(key, id, &filter);
+                }
             }
         }
         self.mark_dirty(key);
-    }
-
-    fn answer_info(
-        &mut self,
-        key: u64,
-        id: RequestId,
-        sections: &[String],
-        state: &impl Holds,
-        desk: &Desk,
-    ) {
-        let Holding { keys, memory_bytes, expiring } = state.holding();
-        let figures = ServiceFigures { keys, memory_bytes, ..self.figures() };
-        let facts = Facts {
-            config: &self.config,
-            view: desk.view(),
-            disk: self.disk.as_ref(),
-            figures,
-            expiring,
-            more: state.describe(),
-            uptime_s: self.started.elapsed().as_secs(),
-        };
-        let sections: Vec<&str> = sections.iter().map(String::as_str).collect();
-        let text = info::text(&facts, &sections);
-        if let Some(client) = self.client(key) {
-            client.connection.answer_text(id, &text);
-        }
-    }
-
-    fn answer_clients(
-        &mut self,
-        key: u64,
-        id: RequestId,
-        filter: &connection::ClientFilter,
-        desk: &Desk,
-    ) {
-        let listed = self.clients.iter().map(|(_, client)| &client.connection);
-        let lines = listed.filter(|connection| filter.accepts(connection));
-        let text: String = lines.map(|connection| connection.describe(desk.now()) + "\n").collect();
-        if let Some(client) = self.client(key) {
-            client.connection.answer_text(id, &text);
-        }
     }
 
     /// The state may be read now for this request; what the answer takes is charged to the turn.
@@ -469,9 +440,16 @@ impl Clients {
         }
     }
 
+    fn mark_runnable(&mut self, key: u64) {
+        if let Some(client) = find(&mut self.clients, key) {
+            mark(&mut client.is_runnable, key, &mut self.runnable);
+        }
+    }
+
     /// Goes on with clients whose requests were answered, or for whom there is room again.
     pub(super) fn resume(&mut self, state: &impl Holds, desk: &mut Desk) -> bool {
         let before = self.figures.commands;
+        self.inform_late(state, desk);
         let mut runnable = std::mem::take(&mut self.runnable);
         for key in runnable.drain(..) {
             if let Some(client) = self.client(key) {

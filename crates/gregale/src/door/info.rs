@@ -3,7 +3,8 @@
 
 use crate::config::{Config, Durability};
 use crate::control::{ServiceFigures, role_name};
-use kv::connection::REDIS_VERSION;
+use kv::connection::{Count, Counts, REDIS_VERSION};
+use kv::store::DATABASES;
 use proto::Role;
 use runtime::{DiskFigures, View};
 use std::fmt::Write;
@@ -19,21 +20,27 @@ pub(super) struct Facts<'a> {
     /// As it was a moment ago.
     pub(super) disk: Option<&'a DiskFigures>,
     pub(super) figures: ServiceFigures,
-    pub(super) expiring: u64,
+    pub(super) databases: [(u64, u64); DATABASES],
     /// Further lines of our own section.
     pub(super) more: String,
     pub(super) uptime_s: u64,
+    /// What was called.
+    pub(super) counts: &'a Counts,
+    /// How often something was changed.
+    pub(super) changes: u64,
 }
 
 type Section = (&'static str, fn(&Facts<'_>, &mut String) -> std::fmt::Result);
 
-const SECTIONS: [Section; 9] = [
+const SECTIONS: [Section; 11] = [
     ("server", server),
     ("clients", clients),
     ("memory", memory),
     ("persistence", persistence),
     ("stats", stats),
     ("replication", replication),
+    ("cpu", cpu),
+    (COMMANDSTATS, commandstats),
     ("cluster", cluster),
     ("keyspace", keyspace),
     ("gregale", gregale),
@@ -41,11 +48,12 @@ const SECTIONS: [Section; 9] = [
 
 /// The sections that `wanted` names; all of them for none, `default`, `all` and `everything`.
 pub(super) fn text(facts: &Facts<'_>, wanted: &[&str]) -> String {
-    let is_all = |name: &&str| ["default", "all", "everything"].contains(name);
-    let all = wanted.is_empty() || wanted.iter().any(is_all);
+    let all = wanted.iter().any(|name| ["all", "everything"].contains(name));
+    let default = all || wanted.is_empty() || wanted.contains(&"default");
     let mut text = String::new();
     for (name, write) in SECTIONS {
-        if all || wanted.contains(&name) {
+        let is_default = default && name != COMMANDSTATS;
+        if all || is_default || wanted.contains(&name) {
             if !text.is_empty() {
                 text.push_str("\r\n");
             }
@@ -82,7 +90,8 @@ fn memory(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
 /// In Redis's words: a log on disk is what it calls an append-only file.
 fn persistence(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
     let on_disk = u8::from(facts.disk.is_some());
-    write!(out, "loading:0\r\nrdb_bgsave_in_progress:0\r\naof_enabled:{on_disk}\r\n")
+    write!(out, "loading:0\r\nrdb_changes_since_last_save:{}\r\n", facts.changes)?;
+    write!(out, "rdb_bgsave_in_progress:0\r\naof_enabled:{on_disk}\r\n")
 }
 
 fn stats(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
@@ -103,15 +112,42 @@ fn replication(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
     write!(out, "master_repl_offset:{}\r\n", facts.view.applied.0)
 }
 
+/// As the kernel counts it, in hundredths of a second; nothing where it does not tell.
+fn cpu(_: &Facts<'_>, out: &mut String) -> std::fmt::Result {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The name of the program, in brackets, may hold anything. What follows it are words.
+    let words: Vec<&str> = stat.rsplit(") ").next().unwrap_or_default().split(' ').collect();
+    for (name, at) in [("sys", 12), ("user", 11), ("sys_children", 14), ("user_children", 13)] {
+        if let Some(ticks) = words.get(at).and_then(|word| word.parse::<u64>().ok()) {
+            write!(out, "used_cpu_{name}:{}.{:02}0000\r\n", ticks / 100, ticks % 100)?;
+        }
+    }
+    Ok(())
+}
+
+/// Only if it is asked for, as in Redis.
+const COMMANDSTATS: &str = "commandstats";
+
+/// Without the times that Redis has: a command's is mostly that of its log.
+fn commandstats(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
+    for (name, Count { calls, rejected, failed }) in facts.counts.all() {
+        write!(out, "cmdstat_{name}:calls={calls},")?;
+        write!(out, "rejected_calls={rejected},failed_calls={failed}\r\n")?;
+    }
+    Ok(())
+}
+
 fn cluster(_: &Facts<'_>, out: &mut String) -> std::fmt::Result {
     write!(out, "cluster_enabled:0\r\n")
 }
 
 fn keyspace(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
-    if facts.figures.keys == 0 {
-        return Ok(());
+    for (number, (keys, expiring)) in facts.databases.iter().enumerate() {
+        if *keys != 0 {
+            write!(out, "db{number}:keys={keys},expires={expiring},avg_ttl=0\r\n")?;
+        }
     }
-    write!(out, "db0:keys={},expires={},avg_ttl=0\r\n", facts.figures.keys, facts.expiring)
+    Ok(())
 }
 
 fn gregale(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
@@ -193,7 +229,11 @@ mod tests {
         let (disk, view) = (Some(&disk), &view);
         let more = "gregale_more:1\r\n".to_owned();
         let config = &config;
-        let facts = Facts { config, view, disk, figures, expiring: 1, more, uptime_s: 5 };
+        let mut databases = [(0, 0); DATABASES];
+        (databases[0], databases[9]) = ((2, 1), (1, 0));
+        let counts = &Counts::default();
+        let facts =
+            Facts { config, view, disk, figures, databases, more, uptime_s: 5, counts, changes: 7 };
         text(&facts, wanted)
     }
 
@@ -202,8 +242,11 @@ mod tests {
         let all = info(&[]);
         assert!(all.starts_with("# Server\r\nredis_version:7.0"), "{all}");
         assert!(all.contains("\r\n\r\n# Replication\r\nrole:master\r\n"), "{all}");
-        assert!(all.contains("db0:keys=3,expires=1,"), "{all}");
-        assert_eq!(all, info(&["everything"]));
+        assert!(all.contains("db0:keys=2,expires=1,avg_ttl=0\r\ndb9:keys=1,expires=0,"), "{all}");
+        assert_eq!(all, info(&["default"]));
+        let everything = info(&["everything", "cpu"]);
+        assert_eq!(everything.matches("used_cpu_user:").count(), 1);
+        assert!(everything.contains("# Commandstats\r\n") && !all.contains("# Commandstats\r\n"));
     }
 
     #[test]

@@ -16,7 +16,7 @@
 
 use super::clients::Clients;
 use super::snapshots::Snapshots;
-use super::state::{Holding, Holds};
+use super::state::{Holding, Holds, of_each};
 use super::{KEY_CHANNEL, KEY_LISTENER, KEY_SIGNALS, KEY_STATUS, Stop};
 use crate::channel::{ReplicaEnd, Report};
 use crate::config::{Config, Partitioning};
@@ -296,7 +296,7 @@ impl PartitionedDoor {
             let figures = self.executor.figures(id);
             sum.keys += figures.keys;
             sum.memory_bytes += figures.memory_bytes;
-            sum.expiring += figures.expiring;
+            sum.changes += figures.changes;
             let trusted = cast.members().get(id).and_then(|member| member.trusted);
             let leader = trusted.and_then(|rank| seats.get(rank.index()));
             self.held.partitions.push(PartitionStatus {
@@ -306,6 +306,7 @@ impl PartitionedDoor {
                 keys: figures.keys,
             });
         }
+        sum.databases = of_each(|db| self.executor.keys_of(db));
         self.held.sum = sum;
     }
 

@@ -7,6 +7,7 @@ use kv::entry::{self, BatchWriter};
 use kv::machine::{Machine, ReadOutcome};
 use kv::partition::SNAPSHOT_REQUEST;
 use kv::snapshot::{self, Beside, Installer};
+use kv::store::{DATABASES, Db};
 use runtime::{Answers, Appended, Origin, Performed, Saving, Sequence};
 use std::time::Instant;
 
@@ -45,7 +46,15 @@ pub(super) trait Holds {
 pub(super) struct Holding {
     pub(super) keys: u64,
     pub(super) memory_bytes: u64,
-    pub(super) expiring: u64,
+    /// Keys, and how many of them expire, of each database.
+    pub(super) databases: [(u64, u64); DATABASES],
+    /// How often something was changed.
+    pub(super) changes: u64,
+}
+
+/// Something of each database.
+pub(super) fn of_each<T>(of: impl Fn(Db) -> T) -> [T; DATABASES] {
+    std::array::from_fn(|at| of(Db::new(at as i64).expect("it is below their number")))
 }
 
 impl Holds for State {
@@ -54,7 +63,8 @@ impl Holds for State {
         Holding {
             keys: store.len() as u64,
             memory_bytes: store.used_bytes(),
-            expiring: store.expiring() as u64,
+            changes: store.counters().changes,
+            databases: of_each(|db| (store.len_of(db) as u64, store.expiring_of(db) as u64)),
         }
     }
 }

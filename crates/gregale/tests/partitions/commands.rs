@@ -135,3 +135,41 @@ fn what_partitions_do_not_offer_is_refused_by_name() {
     assert_eq!(cluster.cli(1, &["SET", "a", "1"]), "OK");
     assert_eq!(cluster.cli(1, &["WAIT", "0", "100"]), "0");
 }
+
+#[test]
+fn databases_are_apart_in_every_partition() {
+    let cluster = Cluster::start_with(&["--partitions", "4"]);
+    let keys = apart(3, 4);
+    let mut at = cluster.connect(1);
+    let mut run = |line: &str| {
+        let mut words = line.split(' ');
+        let mut command = redis::cmd(words.next().unwrap());
+        for word in words {
+            command.arg(word);
+        }
+        command.query::<redis::Value>(&mut at).unwrap()
+    };
+    let [a, b, c] = [&keys[0], &keys[1], &keys[2]];
+    run(&format!("MSET {a} 0 {b} 0"));
+    run("SELECT 1");
+    run(&format!("MSET {a} 1 {b} 1 {c} 1"));
+    run(&format!("MOVE {c} 2"));
+    run(&format!("COPY {a} {c} DB 3"));
+    run("SWAPDB 1 0");
+    let dbsize = |db: u32| {
+        let mut at = cluster.connect(2);
+        let () = redis::cmd("SELECT").arg(db).query(&mut at).unwrap();
+        redis::cmd("DBSIZE").query::<u32>(&mut at).unwrap()
+    };
+    assert_eq!([0, 1, 2, 3, 4].map(dbsize), [2, 2, 1, 1, 0]);
+    let values: Vec<u32> = cluster.connect(3).mget(&[a, b]).unwrap();
+    assert_eq!(values, [1, 1], "what was in database 1 is in 0");
+    run("FLUSHDB");
+    assert_eq!([0, 1, 2].map(dbsize), [2, 0, 1]);
+    // A member tells what it held a moment ago.
+    let mut at = cluster.connect(3);
+    wait_until("member 3 to tell of the databases that have keys", || {
+        let info: String = redis::cmd("INFO").arg("keyspace").query(&mut at).unwrap();
+        info.contains("db0:keys=2,") && !info.contains("db1:") && info.contains("db2:keys=1,")
+    });
+}

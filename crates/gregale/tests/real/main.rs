@@ -20,6 +20,7 @@ mod support;
 mod clients;
 mod commands;
 mod cuts;
+mod databases;
 mod disk;
 mod every_disk;
 mod failover;

@@ -93,8 +93,8 @@ fn the_format_is_the_one_that_was_published() {
 #[test]
 fn b4_another_version_is_named() {
     let mut bytes = bytes_of(&small());
-    bytes[8] = 2;
-    assert_eq!(read(&bytes, 5), Err(BackupError::Version { found: 2 }));
+    bytes[8] = 3;
+    assert_eq!(read(&bytes, 5), Err(BackupError::Version { found: 3 }));
 }
 
 #[test]
@@ -153,4 +153,41 @@ fn requests_arrive_as_they_were_made() {
         assert_eq!(Request::parse(wrong), None);
     }
     assert_eq!(Request::parse(&[b"gregale.backup", b"begin", &[b'x'; 65]]), None);
+}
+
+#[test]
+fn databases_are_told_apart_and_one_alone_has_the_old_bytes() {
+    let lines = ["SET k zero", "COPY k k DB 9", "SET k one", "COPY k k DB 3", "SET k other"];
+    let machine = machine(&lines.map(String::from));
+    let bytes = bytes_of(&machine);
+    assert_eq!(bytes[8], 2, "databases came with version 2");
+    for step in [1, 7, 1 << 20] {
+        let (mut reader, mut content) = (Reader::new(), Vec::new());
+        for piece in bytes.chunks(step) {
+            let mut show = |entry: Entry<'_>| {
+                content
+                    .push((entry.db.number(), String::from_utf8_lossy(entry.value).into_owned()));
+            };
+            reader.feed(piece, &mut show).unwrap();
+        }
+        assert_eq!(reader.finish().unwrap().n_entries, 3);
+        let expected = [(0, "other"), (3, "one"), (9, "zero")];
+        assert_eq!(content, expected.map(|(db, value)| (db, value.to_owned())));
+    }
+    // A frame of a database that is none, or of 0, which has another kind.
+    let frame = bytes.windows(6).position(|six| six[4] == DATABASE && six[5] == 3).unwrap();
+    for number in [0, 16] {
+        let mut bad = bytes.clone();
+        bad[frame + 5] = number;
+        let mut check = 0;
+        let mut at = START_BYTES;
+        while at < bad.len() {
+            let len = u32::from_le_bytes(bad[at..at + 4].try_into().unwrap()) as usize;
+            let end = at + HEAD_BYTES + len;
+            check = xxh3_64_with_seed(&bad[at..end], check);
+            bad[end..end + CHECK_BYTES].copy_from_slice(&check.to_le_bytes());
+            at = end + CHECK_BYTES;
+        }
+        assert_eq!(read(&bad, 9), Err(BackupError::Damaged { offset: frame as u64 }));
+    }
 }

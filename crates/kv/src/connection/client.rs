@@ -2,11 +2,33 @@
 
 use base::Instant;
 
-use super::Connection;
 use super::door::{Door, Kind};
+use super::{Connection, Identity, RequestId};
 use crate::command::CommandSpec;
 use crate::exec::{NOT_AN_INTEGER, SYNTAX, parse_integer};
 use crate::reply::Protocol;
+
+/// Which replies CLIENT REPLY keeps back.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Silence {
+    /// CLIENT REPLY OFF.
+    pub(super) is_muted: bool,
+    /// CLIENT REPLY SKIP: the next command is silent.
+    pub(super) skips_next: bool,
+    /// The present command is silent.
+    pub(super) is_silent: bool,
+}
+
+/// What CLIENT LIST tells of a connection's past.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen {
+    /// The last command.
+    pub(super) command: &'static str,
+    /// The bytes of the last request.
+    pub(super) n_request: usize,
+    pub(super) created: Instant,
+    pub(super) last_input: Instant,
+}
 
 /// Which connections CLIENT LIST is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,13 +37,28 @@ pub struct ClientFilter {
     ids: Vec<u64>,
     /// A kind of connection that does not exist here: those of other Redis servers, or subscribers.
     is_other_type: bool,
+    /// Only of this address.
+    address: Option<Vec<u8>>,
+    /// Only to this address.
+    local_address: Option<Vec<u8>>,
+    /// Not this connection.
+    skips: Option<u64>,
+    /// CLIENT KILL address: an error if there is none.
+    wants_one: bool,
 }
 
 impl ClientFilter {
     /// Whether the list is to have this connection.
     pub fn accepts(&self, connection: &Connection) -> bool {
-        let id = connection.id();
-        !self.is_other_type && (self.ids.is_empty() || self.ids.contains(&id))
+        let Identity { id, address, local_address } = &connection.door.identity;
+        let is = |wanted: &Option<Vec<u8>>, found: &str| {
+            wanted.as_ref().is_none_or(|wanted| wanted == found.as_bytes())
+        };
+        !self.is_other_type
+            && self.skips != Some(*id)
+            && (self.ids.is_empty() || self.ids.contains(id))
+            && is(&self.address, address)
+            && is(&self.local_address, local_address)
     }
 }
 
@@ -39,18 +76,19 @@ impl Door {
                 }
             }
             "client|info" => {
-                let line = self.describe(self.last_input, 0, 0);
+                let line = self.describe(self.seen.last_input, self.seen.n_request, 0);
                 self.reply.verbatim(&(line + "\n"));
             }
             "client|list" => self.list(args),
+            "client|kill" => self.kill(args),
             "client|reply" if is(2, "on") => {
-                self.is_muted = false;
+                self.silence.is_muted = false;
                 self.break_silence();
                 self.reply.ok();
             }
             // The command itself is silent, too.
-            "client|reply" if is(2, "off") => self.is_muted = true,
-            "client|reply" if is(2, "skip") => self.skips_next = !self.is_muted,
+            "client|reply" if is(2, "off") => self.silence.is_muted = true,
+            "client|reply" if is(2, "skip") => self.silence.skips_next = !self.silence.is_muted,
             // There is no eviction of clients that the flag could turn off.
             "client|no-evict" if is(2, "on") || is(2, "off") => reply.ok(),
             "client|reply" | "client|no-evict" => reply.error(SYNTAX),
@@ -94,16 +132,9 @@ impl Door {
         match args[2..] {
             [] => {}
             [option, name] if option.eq_ignore_ascii_case(b"type") => {
-                let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
-                if !["normal", "master", "replica", "slave", "pubsub"].iter().any(|known| is(known))
-                {
-                    let mut text = b"ERR Unknown client type '".to_vec();
-                    text.extend_from_slice(name);
-                    text.push(b'\'');
-                    self.reply.error(text);
+                if !self.only_type(name) {
                     return;
                 }
-                self.filter.is_other_type = !is("normal");
             }
             [option, ref ids @ ..] if option.eq_ignore_ascii_case(b"id") && !ids.is_empty() => {
                 for id in ids {
@@ -123,6 +154,80 @@ impl Door {
         self.held = Some(Kind::Clients);
     }
 
+    /// Only connections of this type; false after an error.
+    fn only_type(&mut self, name: &[u8]) -> bool {
+        let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
+        let is_known = ["normal", "master", "replica", "slave", "pubsub"].into_iter().any(is);
+        if !is_known {
+            let mut text = b"ERR Unknown client type '".to_vec();
+            text.extend_from_slice(name);
+            text.push(b'\'');
+            self.reply.error(text);
+        }
+        self.filter.is_other_type |= !is("normal");
+        is_known
+    }
+
+    /// CLIENT KILL address, or CLIENT KILL [ID id] [TYPE type] [ADDR address] [LADDR address]
+    /// [USER user] [SKIPME yes|no]
+    fn kill(&mut self, args: &[&[u8]]) {
+        self.filter = ClientFilter::default();
+        if let [_, _, address] = args {
+            self.filter.address = Some(address.to_vec());
+            self.filter.wants_one = true;
+            self.held = Some(Kind::Kill);
+            return;
+        }
+        let mut skips_me = true;
+        for pair in args[2..].chunks(2) {
+            let is = |name: &str| pair[0].eq_ignore_ascii_case(name.as_bytes());
+            let Some(&value) = pair.get(1) else {
+                self.reply.error(SYNTAX);
+                return;
+            };
+            let says = |word: &str| value.eq_ignore_ascii_case(word.as_bytes());
+            if is("id") {
+                let id = parse_integer(value).and_then(|id| u64::try_from(id).ok());
+                let Some(id) = id.filter(|id| *id > 0) else {
+                    self.reply.error("ERR client-id should be greater than 0");
+                    return;
+                };
+                self.filter.ids = vec![id];
+            } else if is("type") {
+                if !self.only_type(value) {
+                    return;
+                }
+            } else if is("addr") {
+                self.filter.address = Some(value.to_vec());
+            } else if is("laddr") {
+                self.filter.local_address = Some(value.to_vec());
+            } else if is("user") {
+                // There is one user, as in a Redis without an ACL.
+                if value != b"default" {
+                    let end = value.iter().position(|&byte| byte == 0).unwrap_or(value.len());
+                    self.reply.error([b"ERR No such user '", &value[..end], b"'"].concat());
+                    return;
+                }
+            } else if is("skipme") && (says("yes") || says("no")) {
+                skips_me = says("yes");
+            } else {
+                self.reply.error(SYNTAX);
+                return;
+            }
+        }
+        self.filter.skips = skips_me.then_some(self.identity.id);
+        self.held = Some(Kind::Kill);
+    }
+
+    /// So many connections were ended.
+    pub(super) fn answer_kill(&mut self, id: RequestId, filter: &ClientFilter, n: u64) -> bool {
+        self.answer_with(id, |reply| match n {
+            n if !filter.wants_one => reply.integer(n as i64),
+            0 => reply.error("ERR No such client"),
+            _ => reply.ok(),
+        })
+    }
+
     /// The line of CLIENT LIST, with Redis's fields. What does not exist here is zero.
     pub(super) fn describe(&self, now: Instant, n_input: usize, n_room: usize) -> String {
         let multi = self.transaction.as_ref().map(|transaction| transaction.queued.len() as i64);
@@ -134,22 +239,23 @@ impl Door {
         };
         format!(
             "id={id} addr={addr} laddr={laddr} fd=0 name={name} age={age} idle={idle} \
-             flags={flags} db=0 sub=0 psub=0 ssub=0 multi={multi} qbuf={n_input} \
+             flags={flags} db={db} sub=0 psub=0 ssub=0 multi={multi} qbuf={n_input} \
              qbuf-free={n_room} argv-mem=0 multi-mem={multi_bytes} rbs=0 rbp=0 obl={n_output} \
-             oll={n_waiting} omem=0 tot-mem={total} events=r cmd={cmd} user=default redir=-1 \
+             oll={n_held_up} omem=0 tot-mem={total} events=r cmd={cmd} user=default redir=-1 \
              resp={resp}",
             id = self.identity.id,
+            db = self.db,
             addr = self.identity.address,
             laddr = self.identity.local_address,
             name = String::from_utf8_lossy(&self.name),
-            age = now.since(self.created).as_secs(),
-            idle = now.since(self.last_input).as_secs(),
+            age = now.since(self.seen.created).as_secs(),
+            idle = now.since(self.seen.last_input).as_secs(),
             multi = multi.unwrap_or(-1),
             multi_bytes = self.transaction.as_ref().map_or(0, |open| open.queued.bytes()),
             n_output = self.replies.output().len(),
-            n_waiting = self.replies.n_waiting(),
+            n_held_up = self.replies.n_held_up(),
             total = n_input + n_room + self.replies.output().len(),
-            cmd = self.last_command,
+            cmd = self.seen.command,
             resp = if self.protocol == Protocol::Resp3 { 3 } else { 2 },
         )
     }

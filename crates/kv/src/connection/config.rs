@@ -5,16 +5,18 @@ use crate::command::CommandSpec;
 use crate::exec::glob_matches;
 use crate::reply::Reply;
 use crate::resp::BULK_BYTES_MAX;
+use crate::store::DATABASES;
 
 const OUTPUT_LIMIT: &str = "client-output-buffer-limit";
 
 /// Every parameter that CONFIG GET knows, with its value. A password is not one of them: it would
 /// end up in logs and screens of whoever lists them all.
-fn parameters(config: &Config) -> [(&'static str, String); 10] {
+fn parameters(config: &Config) -> [(&'static str, String); 11] {
     [
         ("appendonly", "no".to_owned()),
         (OUTPUT_LIMIT, config.output_limits.describe()),
-        ("databases", "1".to_owned()),
+        ("daemonize", "no".to_owned()),
+        ("databases", DATABASES.to_string()),
         ("maxclients", config.connections_max.to_string()),
         ("maxmemory", config.memory_bytes_max.to_string()),
         ("maxmemory-policy", "noeviction".to_owned()),
@@ -56,8 +58,10 @@ pub(super) fn config(
         // Redis's own answer when it was started without a file, which is how it is here: members
         // are configured by their own file, before they start.
         "config|rewrite" => reply.error("ERR The server is running without a config file"),
+        // Those of commands; what else is counted goes on from the start.
         "config|resetstat" => {
-            reply.error("ERR gregale does not reset its statistics; they count from the start");
+            config.counts.reset();
+            reply.ok();
         }
         _ => {
             let lines = [
@@ -74,7 +78,7 @@ pub(super) fn config(
 }
 
 /// What concerns one member alone can be set while it runs, until it ends. All else is what the
-/// members must agree on, so it goes into their files.
+/// members must agree on, so it goes into their files; what is as it is asked for is well.
 fn set(config: &Config, pairs: &[&[u8]], reply: &mut Reply) {
     let known = parameters(config);
     let is_known = |given: &[u8]| known.iter().any(|(name, _)| is(name, given));
@@ -90,13 +94,20 @@ fn set(config: &Config, pairs: &[&[u8]], reply: &mut Reply) {
         reply.error([head.as_bytes(), name, b"') - ", why.as_bytes()].concat());
     };
     let (pairs, _) = pairs.as_chunks::<2>();
-    if let Some([name, _]) = pairs.iter().find(|[name, _]| !is(OUTPUT_LIMIT, name)) {
-        return refuse(name, "can't set immutable config");
-    }
-    if let [_, [name, _], ..] = pairs {
+    let is_again = |(at, [name, _]): &(usize, &[&[u8]; 2])| {
+        pairs[..*at].iter().any(|[other, _]| other.eq_ignore_ascii_case(name))
+    };
+    if let Some((_, [name, _])) = pairs.iter().enumerate().find(is_again) {
         return refuse(name, "duplicate parameter");
     }
-    for [name, value] in pairs {
+    let is_so = |[name, value]: &[&[u8]; 2]| {
+        known.iter().any(|(known, now)| is(known, name) && now.as_bytes() == *value)
+    };
+    let is_fixed = |pair: &&[&[u8]; 2]| !is(OUTPUT_LIMIT, pair[0]) && !is_so(pair);
+    if let Some([name, _]) = pairs.iter().find(is_fixed) {
+        return refuse(name, "can't set immutable config");
+    }
+    for [name, value] in pairs.iter().filter(|[name, _]| is(OUTPUT_LIMIT, name)) {
         if let Err(why) = config.output_limits.set(value) {
             return refuse(name, why);
         }

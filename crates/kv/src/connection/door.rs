@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use base::{Instant, Prefix};
 
+use super::client::{Seen, Silence};
 use super::logged::{self, LoggedReplies};
 use super::pace::answers_shortly;
 use super::queue::{Manner, Replies, Waiting};
@@ -13,9 +14,10 @@ use super::transaction::{QUEUED_BYTES_MAX, Transaction, Watched};
 use super::{ClientFilter, Config, Identity, OUTPUT_BYTES_MAX, RequestId};
 use crate::backup;
 use crate::command::{self, CommandSpec, flag, resolve};
-use crate::entry::command::{put_plain, put_transaction, put_versions};
-use crate::exec::{DB_OUT_OF_RANGE, NOT_AN_INTEGER, admit, parse_integer};
+use crate::entry::command::{put_database, put_plain, put_transaction, put_versions};
+use crate::exec::{NOT_AN_INTEGER, admit, database_or_reply, parse_integer};
 use crate::reply::{Protocol, Reply};
+use crate::store::{Db, DbKey};
 
 /// What the owner is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +41,7 @@ pub(super) enum Kind {
     Info,
     Member,
     Clients,
+    Kill,
 }
 
 /// Everything of a connection but its input.
@@ -53,6 +56,8 @@ pub(super) struct Door {
     pub(super) protocol: Protocol,
     pub(super) is_authenticated: bool,
     pub(super) is_closing: bool,
+    /// What SELECT has chosen.
+    pub(super) db: Db,
     pub(super) name: Vec<u8>,
     pub(super) transaction: Option<Transaction>,
     pub(super) watched: Watched,
@@ -61,25 +66,19 @@ pub(super) struct Door {
     pub(super) held: Option<Kind>,
     /// The bytes of the held command.
     pub(super) command: Vec<u8>,
+    /// The held command, if it is one of the store.
+    spec: Option<&'static CommandSpec>,
     /// Of INFO; of GREGALE.MEMBER its words.
     pub(super) sections: Vec<String>,
     pub(super) filter: ClientFilter,
     /// Covers every write that was executed for this connection.
     pub(super) written: Prefix,
-    /// CLIENT REPLY OFF.
-    pub(super) is_muted: bool,
-    /// CLIENT REPLY SKIP: the next command is silent.
-    pub(super) skips_next: bool,
-    /// The present command is silent.
-    is_silent: bool,
-    pub(super) last_command: &'static str,
-    pub(super) created: Instant,
-    pub(super) last_input: Instant,
+    pub(super) silence: Silence,
+    pub(super) seen: Seen,
 }
 
 const NO_AUTH: &str = "NOAUTH Authentication required.";
 const NOT_IN_A_TRANSACTION: &str = "ERR Command not allowed inside a transaction";
-const NOT_AN_INT: &str = "ERR value is out of range, value must between -2147483648 and 2147483647";
 const EXEC_ABORT: &str = "EXECABORT Transaction discarded because of previous errors.";
 
 /// Commands that a client may expect of Redis, and for which "unknown command" would be a riddle.
@@ -106,21 +105,19 @@ impl Door {
             reply: Reply::default(),
             protocol: Protocol::Resp2,
             is_closing: false,
+            db: Db::ZERO,
             name: Vec::new(),
             transaction: None,
             watched: Watched::default(),
             speaking: Speaking::default(),
             held: None,
             command: Vec::new(),
+            spec: None,
             sections: Vec::new(),
             filter: ClientFilter::default(),
             written: Prefix::ZERO,
-            is_muted: false,
-            skips_next: false,
-            is_silent: false,
-            last_command: "NULL",
-            created: now,
-            last_input: now,
+            silence: Silence::default(),
+            seen: Seen { command: "NULL", n_request: 0, created: now, last_input: now },
         }
     }
 
@@ -145,7 +142,7 @@ impl Door {
     }
 
     fn manner(&self) -> Manner {
-        Manner { protocol: self.protocol, is_silent: self.is_silent }
+        Manner { protocol: self.protocol, is_silent: self.silence.is_silent }
     }
 
     /// Answers bytes that are no request with an error.
@@ -163,7 +160,8 @@ impl Door {
     }
 
     fn begin(&mut self) {
-        self.is_silent = std::mem::take(&mut self.skips_next) || self.is_muted;
+        let skips = std::mem::take(&mut self.silence.skips_next);
+        self.silence.is_silent = skips || self.silence.is_muted;
         self.reply.clear();
         self.reply.set_protocol(self.protocol);
     }
@@ -176,7 +174,7 @@ impl Door {
     }
 
     pub(super) fn break_silence(&mut self) {
-        self.is_silent = false;
+        self.silence.is_silent = false;
     }
 
     /// An error that spoils the open transaction, as everything does that is refused before it is
@@ -205,6 +203,9 @@ impl Door {
             return;
         }
         let Some(spec) = resolve(args, &mut self.reply) else {
+            if let Some(spec) = command::lookup(args[0]) {
+                self.config.counts.add(spec, |count| count.rejected += 1);
+            }
             self.spoil();
             if args[0].eq_ignore_ascii_case(b"exec") {
                 self.abort("wrong number of arguments for 'exec' command");
@@ -216,13 +217,14 @@ impl Door {
         };
         // C6
         if !self.is_authenticated && !spec.is(flag::NO_AUTH) {
+            self.config.counts.add(spec, |count| count.rejected += 1);
             match spec.name {
                 "exec" => self.abort(NO_AUTH),
                 _ => self.error(NO_AUTH),
             }
             return;
         }
-        self.last_command = spec.name;
+        self.seen.command = spec.name;
         let is_about_transactions = match spec.name {
             "multi" | "exec" | "discard" | "watch" | "reset" => true,
             "gregale.call" => args[2].eq_ignore_ascii_case(b"exec"),
@@ -232,10 +234,19 @@ impl Door {
             self.queue(spec, args);
         } else if !spec.is_for_store() {
             self.own(spec, args);
+            let failed = u64::from(self.reply.as_bytes().starts_with(b"-"));
+            self.config.counts.add(spec, |count| {
+                count.calls += 1;
+                count.failed += failed;
+            });
         } else if let Err(refusal) = admit(spec, args) {
+            self.config.counts.add(spec, |count| count.rejected += 1);
             self.reply.error(refusal);
         } else {
+            self.config.counts.add(spec, |count| count.calls += 1);
+            self.spec = Some(spec);
             self.command.clear();
+            put_database(self.db, &mut self.command);
             put_plain(args, self.protocol, &mut self.command);
             self.held = Some(match kind_of(spec, args) {
                 Kind::Read if logged::is_cheap(spec.name) => Kind::KeyedRead,
@@ -254,11 +265,13 @@ impl Door {
         } else {
             // These neither change the connection nor depend on when they are answered.
             match spec.name {
-                "ping" | "echo" | "select" | "client|id" | "client|getname" | "command|count" => {
+                "ping" | "echo" | "client|id" | "client|getname" | "command|count" => {
                     std::mem::swap(&mut self.reply, &mut answered);
                     self.own(spec, args);
                     std::mem::swap(&mut self.reply, &mut answered);
                 }
+                // What follows it in the transaction is about another database.
+                "select" => {}
                 // EXEC forgets the keys before its commands run, so nothing is left to do.
                 "unwatch" => answered.ok(),
                 _ => {
@@ -276,10 +289,16 @@ impl Door {
             return;
         }
         if answered.is_empty() {
+            if spec.name == "select"
+                && let Some(db) = database_or_reply(args[1], &mut Reply::default())
+            {
+                transaction.selects = Some(db);
+            }
             transaction.queued.push(args);
         } else {
             transaction.queued.push_answered(answered.as_bytes());
         }
+        self.config.counts.add(spec, |count| count.calls += 1);
         self.reply.simple("QUEUED");
     }
 
@@ -293,12 +312,12 @@ impl Door {
                 _ => command::wrong_arity(spec, reply),
             },
             "echo" => reply.bulk(args[1]),
-            "select" => match parse_integer(args[1]).map(i32::try_from) {
-                Some(Ok(0)) => reply.ok(),
-                Some(Ok(_)) => reply.error(DB_OUT_OF_RANGE),
-                Some(Err(_)) => reply.error(NOT_AN_INT),
-                None => reply.error(NOT_AN_INTEGER),
-            },
+            "select" => {
+                if let Some(db) = database_or_reply(args[1], reply) {
+                    self.db = db;
+                    reply.ok();
+                }
+            }
             "auth" => self.auth(args),
             "hello" => self.hello(args),
             "reset" => self.reset(),
@@ -348,6 +367,10 @@ impl Door {
                 self.sections = args[1..].iter().map(lower).collect();
                 self.held = Some(Kind::Member);
             }
+            name if name.starts_with("memory|") => {
+                let name = name.replace('|', " ").to_ascii_uppercase();
+                reply.error_fmt(format_args!("ERR gregale does not support {name}"));
+            }
             name if name.starts_with("client|") => self.client(spec, args),
             name if name.starts_with("config|") => {
                 super::config::config(&self.config, spec, args, reply);
@@ -367,6 +390,7 @@ impl Door {
             ));
         } else {
             self.command.clear();
+            put_database(self.db, &mut self.command);
             put_versions(&args[1..], &mut self.command);
             self.held = Some(Kind::Watch);
         }
@@ -414,9 +438,10 @@ impl Door {
         self.transaction = None;
         self.watched.clear();
         self.speaking = Speaking::default();
+        self.db = Db::ZERO;
         self.protocol = Protocol::Resp2;
         self.name.clear();
-        self.is_muted = false;
+        self.silence.is_muted = false;
         self.break_silence();
         self.is_authenticated = self.config.requirepass.is_none();
         self.reply.set_protocol(self.protocol);
@@ -434,7 +459,7 @@ impl Door {
             Kind::Read | Kind::Watch => n_writes == 0,
             Kind::KeyedRead => n_writes == 0 || n_reads == 0 && self.may_log_a_read(),
             // What these answer must tell of the writes before them.
-            Kind::Wait { .. } | Kind::Info | Kind::Member | Kind::Clients => {
+            Kind::Wait { .. } | Kind::Info | Kind::Member | Kind::Clients | Kind::Kill => {
                 n_reads == 0 && n_writes == 0
             }
         }
@@ -449,10 +474,12 @@ impl Door {
             Kind::KeyedRead => Kind::LoggedRead,
             other => other,
         };
+        let selects = self.transaction.as_ref().and_then(|transaction| transaction.selects);
         if kind == Kind::Exec && !self.encode_transaction() {
             return None;
         }
         let waiting = match kind {
+            Kind::Exec if selects.is_some() => Waiting::Exec(selects.unwrap_or_default()),
             Kind::Write => Waiting::Write,
             Kind::LongWrite | Kind::Exec => Waiting::LongWrite,
             Kind::LoggedRead => Waiting::LoggedRead,
@@ -461,9 +488,12 @@ impl Door {
                 command: self.command.as_slice().into(),
                 watch: (kind == Kind::Watch).then_some(self.watched.generation),
             },
-            Kind::Wait { .. } | Kind::Info | Kind::Member | Kind::Clients => Waiting::Other,
+            Kind::Wait { .. } | Kind::Info | Kind::Member | Kind::Clients | Kind::Kill => {
+                Waiting::Other
+            }
         };
-        Some((self.replies.reserve(waiting, self.manner()), kind))
+        let spec = self.spec.take();
+        Some((self.replies.reserve(waiting, spec, self.manner()), kind))
     }
 
     /// Encodes the open transaction, which ends here. False if it is answered already: a WATCH had
@@ -485,7 +515,9 @@ impl Door {
             if let Some((id, number)) = call {
                 self.speaking.put_call(id, number, &mut self.command);
             }
-            let guards = self.watched.guards.iter().map(|(key, version)| (&key[..], *version));
+            let guards = self.watched.guards.iter();
+            let guards = guards.map(|(db, key, version)| (DbKey { db: *db, key }, *version));
+            put_database(self.db, &mut self.command);
             put_transaction(guards, &transaction.queued, self.protocol, &mut self.command);
         }
         self.watched.clear();
@@ -502,13 +534,29 @@ impl Door {
             let heard = if is_good || !reply.starts_with(b"-") { &b"+OK\r\n"[..] } else { reply };
             return self.replies.fill(id, heard).is_some();
         }
+        if reply.starts_with(b"-")
+            && let Some(spec) = self.replies.spec(id)
+        {
+            self.config.counts.add(spec, |count| count.failed += 1);
+        }
         match self.replies.fill(id, reply) {
             Some(Waiting::Open) => self.speaking.opened(reply),
             Some(Waiting::LoggedRead) => self.logged_replies.saw(reply.len()),
+            Some(Waiting::Exec(db)) => self.selected(db, reply),
             Some(Waiting::Write | Waiting::LongWrite | Waiting::Read { .. } | Waiting::Other) => {}
             None => return false,
         }
         true
+    }
+
+    /// A transaction with a SELECT was answered. Of one whose outcome is unknown nobody knows which
+    /// database the client has in mind for what it sends next: its conversation ends.
+    fn selected(&mut self, db: Db, reply: &[u8]) {
+        if reply.starts_with(b"-UNKNOWN") {
+            self.is_closing = true;
+        } else if reply.starts_with(b"*") && !reply.starts_with(b"*-") {
+            self.db = db;
+        }
     }
 
     /// The same, with a reply that is encoded in the protocol of the request.

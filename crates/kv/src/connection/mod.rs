@@ -28,6 +28,9 @@
 //! - C7 a call of a session goes to the session that was resumed or opened before it: nothing
 //!   overtakes the opening. By `Waiting::Open`; test
 //!   `c7_calls_wait_for_the_session_that_is_being_opened`.
+//! - C11 a command is about the database that the last SELECT before it chose, also one of a
+//!   transaction if that was executed. By `Waiting::Exec`; test
+//!   `c11_a_select_in_a_transaction_counts_once_it_is_executed`.
 //!
 //! Differs from Redis: a transaction takes commands of the store and a few of the connection's
 //! (PING, ECHO, SELECT, UNWATCH, CLIENT ID and GETNAME, COMMAND COUNT); there is no publish and
@@ -36,6 +39,7 @@
 mod auth;
 mod client;
 mod config;
+mod counts;
 mod door;
 mod limits;
 mod logged;
@@ -45,6 +49,7 @@ mod session;
 mod transaction;
 
 pub use client::ClientFilter;
+pub use counts::{Count, Counts};
 pub use limits::{OutputClass, OutputLimit, OutputLimits};
 
 use std::sync::Arc;
@@ -89,6 +94,8 @@ pub struct Config {
     pub connections_max: usize,
     /// How much of the answers may wait for a client, by CONFIG GET and SET.
     pub output_limits: OutputLimits,
+    /// What was called, at all connections together.
+    pub counts: Arc<Counts>,
 }
 
 impl Default for Config {
@@ -98,6 +105,7 @@ impl Default for Config {
             memory_bytes_max: 0,
             connections_max: CONNECTIONS_MAX,
             output_limits: OutputLimits::default(),
+            counts: Arc::default(),
         }
     }
 }
@@ -157,6 +165,8 @@ pub enum Request<'a> {
         id: RequestId,
         /// The sections asked for, in lower case; none means the default ones.
         sections: &'a [String],
+        /// Covers all writes of this connection, of which the answer tells.
+        after: Prefix,
     },
     /// Change who takes part. Answer with [`Connection::answer_text`] or [`Connection::fail`].
     Member {
@@ -168,6 +178,14 @@ pub enum Request<'a> {
     /// Describe the connections that the filter accepts, one [`Connection::describe`] a line.
     /// Answer with [`Connection::answer_text`].
     Clients {
+        /// The name to answer by.
+        id: RequestId,
+        /// Which connections.
+        filter: &'a ClientFilter,
+    },
+    /// End the connections that the filter accepts with [`Connection::kill`], but of the one that
+    /// asks. Answer with [`Connection::answer_kill`], whether it is one of them or not.
+    Kill {
         /// The name to answer by.
         id: RequestId,
         /// Which connections.
@@ -191,6 +209,8 @@ struct Intake {
 pub struct Connection {
     intake: Intake,
     door: Door,
+    /// Another client has ended it.
+    is_killed: bool,
 }
 
 impl Connection {
@@ -198,12 +218,12 @@ impl Connection {
     pub fn new(config: Arc<Config>, identity: Identity, now: Instant) -> Connection {
         let parser = Parser::new(config.requirepass.is_none());
         let intake = Intake { parser, ..Intake::default() };
-        Connection { intake, door: Door::new(config, identity, now) }
+        Connection { intake, door: Door::new(config, identity, now), is_killed: false }
     }
 
     /// Takes bytes that have arrived. Ask [`Connection::wants_input`] first.
     pub fn feed(&mut self, bytes: &[u8], now: Instant) {
-        self.door.last_input = now;
+        self.door.seen.last_input = now;
         let Intake { input, at, .. } = &mut self.intake;
         if self.door.is_closing {
             return; // what follows the end of a conversation is not read, as in Redis
@@ -259,14 +279,18 @@ impl Connection {
             Kind::Wait { members, timeout } => {
                 Request::Wait { id, members, timeout, after: door.written }
             }
-            Kind::Info => Request::Info { id, sections: &door.sections },
+            Kind::Info => Request::Info { id, sections: &door.sections, after: door.written },
             Kind::Member => Request::Member { id, words: &door.sections },
             Kind::Clients => Request::Clients { id, filter: &door.filter },
+            Kind::Kill => Request::Kill { id, filter: &door.filter },
         })
     }
 
     fn advance(&mut self) -> Option<(RequestId, Kind)> {
-        let Connection { intake, door } = self;
+        let Connection { intake, door, is_killed } = self;
+        if *is_killed {
+            return None;
+        }
         loop {
             if door.held.is_some() {
                 if let Some(request) = door.release() {
@@ -282,6 +306,7 @@ impl Connection {
             }
             match intake.parser.parse(&intake.input[intake.at..]) {
                 Ok(Parse::Request(request)) => {
+                    door.seen.n_request = request.consumed();
                     door.handle(&request.args());
                     intake.at += request.consumed();
                     intake.parser.set_authenticated(door.is_authenticated);
@@ -369,7 +394,9 @@ impl Connection {
     /// False if it was not waiting (C4).
     pub fn unknown(&mut self, id: RequestId) -> bool {
         let text = match self.door.replies.waiting(id) {
-            Some((Waiting::Write | Waiting::LongWrite | Waiting::Open, _)) => text::UNKNOWN_OUTCOME,
+            Some((Waiting::Write | Waiting::LongWrite | Waiting::Open | Waiting::Exec(_), _)) => {
+                text::UNKNOWN_OUTCOME
+            }
             Some(_) => text::TRY_AGAIN,
             None => return false,
         };
@@ -401,7 +428,23 @@ impl Connection {
 
     /// Whether to close the socket: the conversation is over and everything has been sent.
     pub fn is_finished(&self) -> bool {
-        self.door.is_closing && !self.is_busy() && self.output().is_empty()
+        let is_over = self.door.is_closing && !self.is_busy() && self.output().is_empty();
+        self.is_killed || is_over
+    }
+
+    /// Ends it at once: what it has not been sent yet it will not hear.
+    pub fn kill(&mut self) {
+        self.is_killed = true;
+        self.door.is_closing = true;
+    }
+
+    /// So many connections were ended, and this one is one of them if the filter accepts it: then
+    /// it ends when it has heard of it. False if it was not waiting (C4).
+    pub fn answer_kill(&mut self, id: RequestId, filter: &ClientFilter, n_others: u64) -> bool {
+        let is_accepted = filter.accepts(self);
+        let was_waiting = self.door.answer_kill(id, filter, n_others + u64::from(is_accepted));
+        self.door.is_closing |= is_accepted;
+        was_waiting
     }
 
     /// The client will send nothing more. What it has sent is still executed and answered.
@@ -422,6 +465,9 @@ impl Connection {
     /// The line that CLIENT LIST shows, without its end.
     pub fn describe(&self, now: Instant) -> String {
         let Intake { input, at, .. } = &self.intake;
-        self.door.describe(now, input.len() - at, input.capacity() - (input.len() - at))
+        // As in Redis, a request is input until it is answered.
+        let n_current = if self.is_busy() { self.door.seen.n_request } else { 0 };
+        let n_input = input.len() - at + n_current;
+        self.door.describe(now, n_input, input.capacity().saturating_sub(n_input))
     }
 }

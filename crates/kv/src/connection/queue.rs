@@ -6,7 +6,9 @@ use smallvec::SmallVec;
 
 use super::pace::Pace;
 use super::{BUFFER_BYTES_KEPT, OUTPUT_BYTES_MAX, PIPELINE_DEPTH_MAX, RequestId};
+use crate::command::CommandSpec;
 use crate::reply::Protocol;
+use crate::store::Db;
 
 /// What a request without an answer waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +28,8 @@ pub(super) enum Waiting {
     },
     /// The log, which opens a session: nothing may overtake it.
     Open,
+    /// The log, for a transaction that selects this database at its end: nothing may overtake it.
+    Exec(Db),
     /// Something that its owner knows.
     Other,
 }
@@ -43,6 +47,8 @@ struct Place {
     protocol: Protocol,
     /// CLIENT REPLY has silenced it.
     is_silent: bool,
+    /// The command that waits, if it is one of the store.
+    spec: Option<&'static CommandSpec>,
 }
 
 /// How a place is taken.
@@ -81,14 +87,19 @@ impl Replies {
     }
 
     /// Takes the next place, for an answer that comes later.
-    pub(super) fn reserve(&mut self, waiting: Waiting, manner: Manner) -> RequestId {
+    pub(super) fn reserve(
+        &mut self,
+        waiting: Waiting,
+        spec: Option<&'static CommandSpec>,
+        manner: Manner,
+    ) -> RequestId {
         assert!(self.has_place(), "C3: a request was taken without a place for its reply");
         self.count(&waiting, |n| *n += 1);
         if waiting == Waiting::LongWrite {
             self.pace.began_long();
         }
         let id = RequestId(self.first + self.places.len() as u64);
-        self.push(Content::Waiting(waiting), manner);
+        self.push(Content::Waiting(waiting), spec, manner);
         id
     }
 
@@ -97,7 +108,7 @@ impl Replies {
         if !self.places.is_empty() {
             let kept = if manner.is_silent { Vec::new() } else { reply.to_vec() };
             self.held_bytes += kept.len();
-            self.push(Content::Reply(kept), manner);
+            self.push(Content::Reply(kept), None, manner);
             return;
         }
         self.first += 1;
@@ -115,6 +126,11 @@ impl Replies {
         }
     }
 
+    /// The command that `id` waits for, if it is one of the store.
+    pub(super) fn spec(&self, id: RequestId) -> Option<&'static CommandSpec> {
+        self.places.get(usize::try_from(id.0.checked_sub(self.first)?).ok()?)?.spec
+    }
+
     /// The oldest request without an answer.
     pub(super) fn first_waiting(&self) -> Option<(RequestId, &Waiting)> {
         let front = RequestId(self.first);
@@ -128,6 +144,7 @@ impl Replies {
             | Waiting::LongWrite
             | Waiting::LoggedRead
             | Waiting::Open
+            | Waiting::Exec(_)
             | Waiting::Other => None,
         }
     }
@@ -150,7 +167,11 @@ impl Replies {
         match waiting {
             Waiting::LongWrite => self.pace.ended_long(reply.len()),
             Waiting::Read { .. } => self.pace.ended_read(id, reply.len()),
-            Waiting::Write | Waiting::LoggedRead | Waiting::Open | Waiting::Other => {}
+            Waiting::Write
+            | Waiting::LoggedRead
+            | Waiting::Open
+            | Waiting::Exec(_)
+            | Waiting::Other => {}
         }
         if at == 0 {
             if !is_silent {
@@ -201,6 +222,11 @@ impl Replies {
         id
     }
 
+    /// Replies that others before them hold up.
+    pub(super) fn n_held_up(&self) -> usize {
+        self.places.len() - self.n_waiting()
+    }
+
     /// Replies that nothing holds up.
     pub(super) fn output(&self) -> &[u8] {
         &self.output[self.sent..]
@@ -221,9 +247,9 @@ impl Replies {
         }
     }
 
-    fn push(&mut self, content: Content, manner: Manner) {
+    fn push(&mut self, content: Content, spec: Option<&'static CommandSpec>, manner: Manner) {
         let Manner { protocol, is_silent } = manner;
-        self.places.push_back(Place { content, protocol, is_silent });
+        self.places.push_back(Place { content, protocol, is_silent, spec });
     }
 
     fn count(&mut self, waiting: &Waiting, change: impl Fn(&mut usize)) {
@@ -234,7 +260,7 @@ impl Replies {
                 change(&mut self.n_logged_reads);
             }
             Waiting::Read { .. } => change(&mut self.n_reads),
-            Waiting::Open | Waiting::Other => change(&mut self.n_others),
+            Waiting::Open | Waiting::Exec(_) | Waiting::Other => change(&mut self.n_others),
         }
     }
 }

@@ -10,7 +10,7 @@ use super::door::{Door, Kind, kind_of};
 use crate::client_sessions::{CallNumber, SessionId};
 use crate::command::{Args, CommandSpec, resolve};
 use crate::entry::SessionCommand;
-use crate::entry::command::put_plain;
+use crate::entry::command::{put_database, put_plain};
 use crate::exec::{SYNTAX, admit, parse_integer};
 use crate::partition::SNAPSHOT_REQUEST;
 
@@ -63,6 +63,7 @@ impl Door {
         } else {
             self.command.clear();
             self.command.push(SNAPSHOT_REQUEST);
+            put_database(self.db, &mut self.command);
             put_plain(&args, self.protocol, &mut self.command);
             self.held = Some(Kind::Read);
         }
@@ -168,6 +169,7 @@ impl Door {
             } else {
                 SessionCommand::Read { id, number, command: &[] }.put(&mut self.command);
             }
+            put_database(self.db, &mut self.command);
             put_plain(args, self.protocol, &mut self.command);
             self.held = Some(kind_of(spec, args));
         }

@@ -6,6 +6,7 @@
 
 use crate::entry::command::Queued;
 use crate::entry::{CALL_HEAD_BYTES_MAX, COMMAND_BYTES_MAX, Command};
+use crate::store::Db;
 
 /// The most bytes of one transaction's commands. Room for one value of any length.
 pub const QUEUED_BYTES_MAX: usize = COMMAND_BYTES_MAX - WATCHED_BYTES_MAX - 64;
@@ -17,7 +18,7 @@ pub const WATCHED_BYTES_MAX: usize = 64 << 10;
 const _: () = assert!(CALL_HEAD_BYTES_MAX + 1 + 10 + 10 <= 64);
 
 /// What a guard takes beside its key, at most.
-const GUARD_BYTES: usize = 13;
+const GUARD_BYTES: usize = 14;
 
 const _: () = assert!(
     QUEUED_BYTES_MAX > crate::store::VALUE_BYTES_MAX + crate::store::KEY_BYTES_MAX + 1024,
@@ -30,12 +31,14 @@ pub(super) struct Transaction {
     pub(super) queued: Queued,
     /// A command was refused, so EXEC must discard the rest.
     pub(super) is_dirty: bool,
+    /// The last database that a queued SELECT names.
+    pub(super) selects: Option<Db>,
 }
 
 /// The watched keys.
 #[derive(Debug, Default)]
 pub(super) struct Watched {
-    pub(super) guards: Vec<(Vec<u8>, u64)>,
+    pub(super) guards: Vec<(Db, Vec<u8>, u64)>,
     /// What the guards, and the keys whose versions are being read, take.
     bytes: usize,
     /// A WATCH has failed: the next EXEC aborts (C5).
@@ -64,9 +67,12 @@ impl Watched {
             return true; // forgotten meanwhile
         }
         match (Command::decode(command), versions(reply)) {
-            (Ok(Command::Versions { keys }), Some(versions)) if keys.len() == versions.len() => {
-                let keys = keys.iter().map(|key| key.to_vec());
-                self.guards.extend(keys.zip(versions));
+            (Ok(Command::Versions { db, keys }), Some(versions))
+                if keys.len() == versions.len() =>
+            {
+                let guards = keys.iter().zip(versions);
+                let guards = guards.map(|(key, version)| (db, key.to_vec(), version));
+                self.guards.extend(guards);
                 true
             }
             _ => {

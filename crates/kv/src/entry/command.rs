@@ -3,13 +3,19 @@
 //! ```text
 //! command     = kind (low bits: 0 plain, 1 transaction, 2 versions; bit 7: reply in RESP3) | body
 //!             | one of a client session (kinds 3 to 7), see `session`
+//!             | 8 | database (1, from 1) | one of the first three, about that database
 //! plain       = argv
 //! transaction = guards (varint) | guard* | items (varint) | item*
 //! versions    = argv: the keys whose versions a watcher wants; a read, never in the log
 //! argv        = count (varint, not 0) | (length (varint) | bytes)*
 //! guard       = length (varint) | key | version (8, little endian)
+//!             of a transaction of kind 9, which is one of kind 1 otherwise:
+//!               database (1) | length (varint) | key | version (8)
 //! item        = argv, or 0 | length (varint) | a reply that the door has encoded already
 //! ```
+//! What names no database is about database 0, as everything was before there were others: it has
+//! the bytes that it had. Of watched keys any may be in another database; SELECT is an item.
+//!
 //! The protocol of the reply travels with the command because the reply is recorded, and every
 //! replica must record the same one.
 
@@ -18,10 +24,13 @@ use super::varint::{put, put_counted, take, take_bytes, take_counted};
 use crate::command::{Args, flag, resolve};
 use crate::exec::ARGS_MAX;
 use crate::reply::{Protocol, Reply};
+use crate::store::{Db, DbKey};
 
 const PLAIN: u8 = 0;
 const TRANSACTION: u8 = 1;
 const VERSIONS: u8 = 2;
+const IN_DATABASE: u8 = 8;
+const TRANSACTION_ACROSS: u8 = 9;
 const RESP3: u8 = 0x80;
 
 /// Bytes that are no command: the fault of the member that encoded them.
@@ -40,6 +49,8 @@ pub enum CommandError {
 pub enum Command<'a> {
     /// One command of the store.
     Plain {
+        /// The database that it is about.
+        db: Db,
         /// What its reply is encoded in.
         protocol: Protocol,
         /// Name and arguments; not empty.
@@ -47,6 +58,8 @@ pub enum Command<'a> {
     },
     /// EXEC: all of it at one point of the order, if the guards hold.
     Transaction {
+        /// The database that it begins with.
+        db: Db,
         /// What its reply is encoded in.
         protocol: Protocol,
         /// The watched keys with the versions that the watcher saw.
@@ -56,6 +69,8 @@ pub enum Command<'a> {
     },
     /// WATCH: the versions of some keys.
     Versions {
+        /// The database that they are in.
+        db: Db,
         /// The keys; not empty.
         keys: Args<'a>,
     },
@@ -69,17 +84,23 @@ impl<'a> Command<'a> {
     /// # Errors
     /// When the bytes are no command.
     pub fn decode(bytes: &'a [u8]) -> Result<Command<'a>, CommandError> {
+        let (db, bytes) = match bytes {
+            [IN_DATABASE, number, rest @ ..] => match Db::new((*number).into()) {
+                Some(db) if db != Db::ZERO => (db, rest),
+                _ => return Err(CommandError::Malformed),
+            },
+            _ => (Db::ZERO, bytes),
+        };
         let (&kind, mut rest) = bytes.split_first().ok_or(CommandError::Malformed)?;
         let protocol = if kind & RESP3 == 0 { Protocol::Resp2 } else { Protocol::Resp3 };
         let command = match kind & !RESP3 {
-            PLAIN => argv(&mut rest).map(|args| Command::Plain { protocol, args }),
-            TRANSACTION => transaction(&mut rest).map(|(guards, items)| Command::Transaction {
-                protocol,
-                guards,
-                items,
-            }),
-            VERSIONS => argv(&mut rest).map(|keys| Command::Versions { keys }),
-            session::OPEN..=session::READ if kind & RESP3 == 0 => {
+            PLAIN => argv(&mut rest).map(|args| Command::Plain { db, protocol, args }),
+            kind @ (TRANSACTION | TRANSACTION_ACROSS) => {
+                transaction(&mut rest, kind == TRANSACTION_ACROSS)
+                    .map(|(guards, items)| Command::Transaction { db, protocol, guards, items })
+            }
+            VERSIONS => argv(&mut rest).map(|keys| Command::Versions { db, keys }),
+            session::OPEN..=session::READ if kind & RESP3 == 0 && db == Db::ZERO => {
                 SessionCommand::decode(kind, &mut rest).map(Command::Session)
             }
             _ => return Err(CommandError::Kind(kind)),
@@ -88,11 +109,11 @@ impl<'a> Command<'a> {
     }
 }
 
-fn transaction<'a>(rest: &mut &'a [u8]) -> Option<(Guards<'a>, Items<'a>)> {
+fn transaction<'a>(rest: &mut &'a [u8], names_databases: bool) -> Option<(Guards<'a>, Items<'a>)> {
     let n = take(rest)?;
-    let guards = Guards { left: n, rest };
+    let guards = Guards { left: n, names_databases, rest };
     for _ in 0..n {
-        guard(rest)?;
+        guard(rest, names_databases)?;
     }
     let n = usize::try_from(take(rest)?).ok()?;
     let items = Items { left: n, rest };
@@ -119,10 +140,14 @@ fn counted_args<'a>(count: u64, rest: &mut &'a [u8]) -> Option<Args<'a>> {
     Some(args)
 }
 
-fn guard<'a>(rest: &mut &'a [u8]) -> Option<(&'a [u8], u64)> {
+fn guard<'a>(rest: &mut &'a [u8], names_database: bool) -> Option<(DbKey<'a>, u64)> {
+    let db = match names_database {
+        true => Db::new(take_bytes(rest, 1)?[0].into())?,
+        false => Db::ZERO,
+    };
     let key = take_counted(rest)?;
     let version = take_bytes(rest, 8)?.try_into().ok()?;
-    Some((key, u64::from_le_bytes(version)))
+    Some((DbKey { db, key }, u64::from_le_bytes(version)))
 }
 
 fn item<'a>(rest: &mut &'a [u8]) -> Option<Item<'a>> {
@@ -136,15 +161,16 @@ fn item<'a>(rest: &mut &'a [u8]) -> Option<Item<'a>> {
 #[derive(Clone, Debug)]
 pub struct Guards<'a> {
     left: u64,
+    names_databases: bool,
     rest: &'a [u8],
 }
 
 impl<'a> Iterator for Guards<'a> {
-    type Item = (&'a [u8], u64);
+    type Item = (DbKey<'a>, u64);
 
-    fn next(&mut self) -> Option<(&'a [u8], u64)> {
+    fn next(&mut self) -> Option<(DbKey<'a>, u64)> {
         self.left = self.left.checked_sub(1)?;
-        guard(&mut self.rest)
+        guard(&mut self.rest, self.names_databases)
     }
 }
 
@@ -210,6 +236,13 @@ fn put_args(args: &[&[u8]], out: &mut Vec<u8>) {
     args.iter().for_each(|arg| put_counted(arg, out));
 }
 
+/// Appends which database the command is about that is to be appended next.
+pub fn put_database(db: Db, out: &mut Vec<u8>) {
+    if db != Db::ZERO {
+        out.extend_from_slice(&[IN_DATABASE, db.number()]);
+    }
+}
+
 /// Appends a command of the store, to be answered in `protocol`.
 pub fn put_plain(args: &[&[u8]], protocol: Protocol, out: &mut Vec<u8>) {
     put_kind(PLAIN, protocol, out);
@@ -261,14 +294,18 @@ impl Queued {
 
 /// Appends a transaction, to be answered in `protocol`.
 pub fn put_transaction<'a>(
-    guards: impl ExactSizeIterator<Item = (&'a [u8], u64)>,
+    guards: impl ExactSizeIterator<Item = (DbKey<'a>, u64)> + Clone,
     queued: &Queued,
     protocol: Protocol,
     out: &mut Vec<u8>,
 ) {
-    put_kind(TRANSACTION, protocol, out);
+    let across = guards.clone().any(|(key, _)| key.db != Db::ZERO);
+    put_kind(if across { TRANSACTION_ACROSS } else { TRANSACTION }, protocol, out);
     put(guards.len() as u64, out);
-    for (key, version) in guards {
+    for (DbKey { db, key }, version) in guards {
+        if across {
+            out.push(db.number());
+        }
         put_counted(key, out);
         out.extend_from_slice(&version.to_le_bytes());
     }

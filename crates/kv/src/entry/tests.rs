@@ -6,6 +6,7 @@ use super::command::{Item, Queued, put_plain, put_transaction, put_versions};
 use super::*;
 use crate::client_sessions::{CallNumber, SessionId};
 use crate::reply::Protocol;
+use crate::store::{Db, DbKey};
 
 fn origin(rank: usize, incarnation: u64) -> Origin {
     Origin { rank: Rank::at(rank), incarnation: Incarnation(incarnation) }
@@ -115,13 +116,15 @@ fn golden_bytes_of_a_transaction() {
     queued.push_answered(b"+PONG\r\n");
     let mut out = Vec::new();
     let guards: [(&[u8], u64); 1] = [(b"k", 3)];
+    let guards = guards.map(|(key, version): (&[u8], u64)| (DbKey::from(key), version));
     put_transaction(guards.into_iter(), &queued, Protocol::Resp2, &mut out);
     assert_eq!(out, b"\x01\x01\x01k\x03\0\0\0\0\0\0\0\x02\x02\x03GET\x01k\0\x07+PONG\r\n");
-    let Ok(Command::Transaction { protocol, guards, items }) = Command::decode(&out) else {
+    let Ok(Command::Transaction { db: Db::ZERO, protocol, guards, items }) = Command::decode(&out)
+    else {
         panic!("a transaction");
     };
     assert_eq!(protocol, Protocol::Resp2);
-    assert_eq!(guards.collect::<Vec<_>>(), [(&b"k"[..], 3)]);
+    assert_eq!(guards.collect::<Vec<_>>(), [(DbKey::from(b"k"), 3)]);
     let items: Vec<_> = items.collect();
     let [Item::Execute(args), Item::Answered(reply)] = &items[..] else { panic!("{items:?}") };
     assert_eq!((&args[..], *reply), (&[&b"GET"[..], b"k"][..], &b"+PONG\r\n"[..]));
@@ -231,13 +234,14 @@ proptest! {
         let expected = if resp3 { Protocol::Resp3 } else { Protocol::Resp2 };
         let mut out = Vec::new();
         put_plain(&args, expected, &mut out);
-        let Ok(Command::Plain { protocol, args: decoded }) = Command::decode(&out) else {
+        let decoded = Command::decode(&out);
+        let Ok(Command::Plain { db: Db::ZERO, protocol, args: decoded }) = decoded else {
             panic!("plain");
         };
         prop_assert_eq!((protocol, &decoded[..]), (expected, &args[..]));
         let mut out = Vec::new();
         put_versions(&args, &mut out);
-        let Ok(Command::Versions { keys }) = Command::decode(&out) else { panic!("versions") };
+        let Ok(Command::Versions { db: Db::ZERO, keys }) = Command::decode(&out) else { panic!("versions") };
         prop_assert_eq!(&keys[..], &args[..]);
     }
 
@@ -273,7 +277,7 @@ proptest! {
         if let Ok(Command::Transaction { guards, items, .. }) = Command::decode(&bytes) {
             // What was checked is all there.
             prop_assert_eq!(items.len(), items.count());
-            guards.for_each(|(key, _)| assert!(key.len() <= bytes.len()));
+            guards.for_each(|(key, _)| assert!(key.key.len() <= bytes.len()));
         }
     }
 }

@@ -79,7 +79,7 @@ fn expire_at_base(
     relative: bool,
     reply: &mut Reply,
 ) {
-    let key = call.args[1];
+    let key = call.key(1);
     let Some(conditions) = Conditions::parse(&call.args[3..], reply) else { return };
     let Some(time) = integer_or_reply(call.args[2], reply) else { return };
     let base = if relative { store.now_ms() } else { 0 };
@@ -101,9 +101,9 @@ fn expire_at_base(
 }
 
 pub(crate) fn persist(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
-    let expires = store.live(call.args[1]).is_some_and(|entry| entry.expire_at != NEVER);
+    let expires = store.live(call.key(1)).is_some_and(|entry| entry.expire_at != NEVER);
     if expires {
-        store.set_expiry(call.args[1], NEVER);
+        store.set_expiry(call.key(1), NEVER);
     }
     reply.integer(i64::from(expires));
 }
@@ -126,7 +126,7 @@ pub(crate) fn pexpiretime(store: &Store, call: &Call<'_>, reply: &mut Reply) {
 
 /// -2 for an absent key, -1 for one that stays, else what `form` makes of (expiry, now).
 fn answer(store: &Store, call: &Call<'_>, reply: &mut Reply, form: fn(u64, u64) -> u64) {
-    reply.integer(match store.live(call.args[1]) {
+    reply.integer(match store.live(call.key(1)) {
         None => -2,
         Some(entry) if entry.expire_at == NEVER => -1,
         Some(entry) => form(entry.expire_at, store.now_ms()) as i64,

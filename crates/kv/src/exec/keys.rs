@@ -1,27 +1,27 @@
 //! Keys of any type: deleting, renaming, copying, counting.
 
-use super::{Call, DB_OUT_OF_RANGE, NO_SUCH_KEY, SYNTAX, integer_or_reply};
+use super::{Call, DB_OUT_OF_RANGE, NO_SUCH_KEY, SYNTAX, database_or_reply, number};
 use crate::reply::Reply;
-use crate::store::{Expiry, NEVER, Store};
+use crate::store::{Db, DbKey, Entry, Expiry, NEVER, Store};
 
 /// DEL and UNLINK.
 pub(crate) fn del(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
-    let gone = call.args[1..].iter().filter(|key| store.remove(key).is_some()).count();
+    let gone = call.args[1..].iter().filter(|key| store.remove(call.of(key)).is_some()).count();
     reply.integer(gone as i64);
 }
 
 /// EXISTS and TOUCH: a key that is named twice counts twice.
 pub(crate) fn exists(store: &Store, call: &Call<'_>, reply: &mut Reply) {
-    let there = call.args[1..].iter().filter(|key| store.live(key).is_some()).count();
+    let there = call.args[1..].iter().filter(|key| store.live(call.of(key)).is_some()).count();
     reply.integer(there as i64);
 }
 
 pub(crate) fn type_of(store: &Store, call: &Call<'_>, reply: &mut Reply) {
-    reply.simple(if store.live(call.args[1]).is_some() { "string" } else { "none" });
+    reply.simple(if store.live(call.key(1)).is_some() { "string" } else { "none" });
 }
 
 pub(crate) fn rename(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
-    let (source, target) = (call.args[1], call.args[2]);
+    let (source, target) = (call.key(1), call.key(2));
     if store.live(source).is_none() {
         reply.error(NO_SUCH_KEY);
         return;
@@ -33,7 +33,7 @@ pub(crate) fn rename(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
 }
 
 pub(crate) fn renamenx(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
-    let (source, target) = (call.args[1], call.args[2]);
+    let (source, target) = (call.key(1), call.key(2));
     if store.live(source).is_none() {
         reply.error(NO_SUCH_KEY);
         return;
@@ -46,14 +46,30 @@ pub(crate) fn renamenx(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
 }
 
 /// Moves a live key with its expiry over another.
-fn move_key(store: &mut Store, source: &[u8], target: &[u8]) {
+fn move_key(store: &mut Store, source: DbKey<'_>, target: DbKey<'_>) {
     if let Some(entry) = store.remove(source) {
-        store.put(target, &entry.value, expiry_of(entry.expire_at));
+        store.put(target, &entry.value, expiry_of(&entry));
     }
 }
 
+fn expiry_of(entry: &Entry) -> Expiry {
+    if entry.expire_at == NEVER { Expiry::Clear } else { Expiry::At(entry.expire_at) }
+}
+
+/// The database that the options of a COPY name; `None` if they name none, or are none.
+pub(crate) fn copy_target(options: &[&[u8]]) -> Option<Db> {
+    let mut words = options.iter();
+    let mut found = None;
+    while let Some(word) = words.next() {
+        if word.eq_ignore_ascii_case(b"db") {
+            found = words.next().and_then(|db| number::parse(db)).and_then(Db::new);
+        }
+    }
+    found
+}
+
 pub(crate) fn copy(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
-    let (source, target) = (call.args[1], call.args[2]);
+    let (source, mut target) = (call.key(1), call.key(2));
     let mut replace = false;
     let mut words = call.args[3..].iter();
     while let Some(word) = words.next() {
@@ -62,24 +78,15 @@ pub(crate) fn copy(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
         } else if word.eq_ignore_ascii_case(b"db")
             && let Some(db) = words.next()
         {
-            let Some(db) = integer_or_reply(db, reply) else { return };
-            if i32::try_from(db).is_err() {
-                reply.error(
-                    "ERR value is out of range, value must between -2147483648 and 2147483647",
-                );
-                return;
-            }
-            if db != 0 {
-                reply.error(DB_OUT_OF_RANGE);
-                return;
-            }
+            let Some(db) = database_or_reply(db, reply) else { return };
+            target.db = db;
         } else {
             reply.error(SYNTAX);
             return;
         }
     }
     if source == target {
-        reply.error("ERR source and destination objects are the same");
+        reply.error(SAME_OBJECT);
         return;
     }
     let Some(entry) = store.live(source) else {
@@ -90,29 +97,74 @@ pub(crate) fn copy(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
         reply.integer(0);
         return;
     }
-    let (value, expiry) = (entry.value.clone(), expiry_of(entry.expire_at));
+    let (value, expiry) = (entry.value.clone(), expiry_of(entry));
     store.put(target, &value, expiry);
     reply.integer(1);
 }
 
-fn expiry_of(expire_at: u64) -> Expiry {
-    if expire_at == NEVER { Expiry::Clear } else { Expiry::At(expire_at) }
-}
+const SAME_OBJECT: &str = "ERR source and destination objects are the same";
 
-pub(crate) fn dbsize(store: &Store, _call: &Call<'_>, reply: &mut Reply) {
-    reply.integer(store.len() as i64);
-}
-
-/// FLUSHALL and FLUSHDB: there is one database.
-pub(crate) fn flushall(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
-    match call.args[1..] {
-        [] => {}
-        [how] if how.eq_ignore_ascii_case(b"async") || how.eq_ignore_ascii_case(b"sync") => {}
-        _ => {
-            reply.error(SYNTAX);
-            return;
-        }
+pub(crate) fn move_to(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
+    let source = call.key(1);
+    let Some(db) = database_or_reply(call.args[2], reply) else { return };
+    let target = DbKey { db, ..source };
+    if source == target {
+        reply.error(SAME_OBJECT);
+        return;
     }
-    store.clear();
+    let moves = store.live(source).is_some() && store.live(target).is_none();
+    if moves {
+        move_key(store, source, target);
+    }
+    reply.integer(i64::from(moves));
+}
+
+pub(crate) fn swapdb(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
+    let mut databases = [None; 2];
+    for (at, which) in ["first", "second"].into_iter().enumerate() {
+        let number = number::parse(call.args[at + 1]).map(i32::try_from);
+        let Some(Ok(number)) = number else {
+            reply.error_fmt(format_args!("ERR invalid {which} DB index"));
+            return;
+        };
+        databases[at] = Db::new(number.into());
+    }
+    let [Some(one), Some(other)] = databases else {
+        reply.error(DB_OUT_OF_RANGE);
+        return;
+    };
+    if one != other {
+        store.swap_databases(one, other);
+    }
     reply.ok();
+}
+
+pub(crate) fn dbsize(store: &Store, call: &Call<'_>, reply: &mut Reply) {
+    reply.integer(store.len_of(call.db) as i64);
+}
+
+pub(crate) fn flushall(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
+    if admits_flush(call, reply) {
+        store.clear();
+        reply.ok();
+    }
+}
+
+pub(crate) fn flushdb(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
+    if admits_flush(call, reply) {
+        store.clear_database(call.db);
+        reply.ok();
+    }
+}
+
+fn admits_flush(call: &Call<'_>, reply: &mut Reply) -> bool {
+    let is_good = match call.args[1..] {
+        [] => true,
+        [how] => how.eq_ignore_ascii_case(b"async") || how.eq_ignore_ascii_case(b"sync"),
+        _ => false,
+    };
+    if !is_good {
+        reply.error(SYNTAX);
+    }
+    is_good
 }

@@ -35,8 +35,8 @@ pub(crate) fn lcs(store: &Store, call: &Call<'_>, reply: &mut Reply) {
         reply.error("ERR If you want both the length and indexes, please just use IDX.");
         return;
     }
-    let a = store.value(call.args[1]).unwrap_or_default();
-    let b = store.value(call.args[2]).unwrap_or_default();
+    let a = store.value(call.key(1)).unwrap_or_default();
+    let b = store.value(call.key(2)).unwrap_or_default();
     if !reply.take_steps((a.len() + 1).saturating_mul(b.len() + 1).min(LCS_CELLS_MAX)) {
         reply.error_fmt(format_args!(
             "ERR LCS and those before it in this transaction take more than {STEPS_MAX} steps \

@@ -8,11 +8,15 @@
 //! - I2 a command that answers an error has changed nothing. Each function checks before it
 //!   changes; the oracle compares the stores after random commands.
 
+pub(crate) mod bitfield;
+pub(crate) mod bits;
+pub(crate) mod dump;
 pub(crate) mod expiry;
 mod float;
 mod glob;
 pub(crate) mod keys;
 pub(crate) mod lcs;
+pub(crate) mod memory;
 mod number;
 pub(crate) mod numbers;
 pub(crate) mod object;
@@ -26,13 +30,14 @@ pub(crate) use number::parse as parse_integer;
 
 use crate::command::{CommandSpec, flag, keys_of};
 use crate::reply::Reply;
-use crate::store::{KEY_BYTES_MAX, Store, VALUE_BYTES_MAX};
+use crate::store::{Db, DbKey, KEY_BYTES_MAX, Store, VALUE_BYTES_MAX};
 
 /// The most arguments of one command.
 pub const ARGS_MAX: usize = 64 << 10;
 
 pub(crate) const SYNTAX: &str = "ERR syntax error";
 pub(crate) const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
+const NOT_AN_INT: &str = "ERR value is out of range, value must between -2147483648 and 2147483647";
 pub(crate) const NO_SUCH_KEY: &str = "ERR no such key";
 pub(crate) const DB_OUT_OF_RANGE: &str = "ERR DB index is out of range";
 /// Redis's error for a command that is refused because the store is over its memory limit.
@@ -52,28 +57,44 @@ pub(crate) enum Run {
 /// A command to execute.
 pub(crate) struct Call<'a> {
     pub(crate) spec: &'static CommandSpec,
+    /// The database that it is about.
+    pub(crate) db: Db,
     /// All arguments, the name first; their number fits the command.
     pub(crate) args: &'a [&'a [u8]],
     /// The only randomness a command may use.
     pub(crate) seed: u64,
 }
 
+impl<'a> Call<'a> {
+    /// An argument as a key of the command's database.
+    fn key(&self, at: usize) -> DbKey<'a> {
+        self.of(self.args[at])
+    }
+
+    /// The same of a key that stands among the arguments.
+    fn of(&self, key: &'a [u8]) -> DbKey<'a> {
+        DbKey { db: self.db, key }
+    }
+}
+
 impl Store {
-    /// Executes a command of the store and appends its reply. `args` begins with the name and fits
-    /// the arity of `spec`, as [`resolve`](crate::command::resolve) has checked. `seed` is the only
-    /// randomness that the command may use (RANDOMKEY); for a write it comes with the command.
+    /// Executes a command of the store on a database, and appends its reply. `args` begins with the
+    /// name and fits the arity of `spec`, as [`resolve`](crate::command::resolve) has checked.
+    /// `seed` is the only randomness that the command may use (RANDOMKEY); for a write it comes
+    /// with the command.
     ///
     /// # Panics
     /// When `spec` is not for the store ([`CommandSpec::is_for_store`]).
     pub fn execute(
         &mut self,
+        db: Db,
         spec: &'static CommandSpec,
         args: &[&[u8]],
         seed: u64,
         reply: &mut Reply,
     ) {
         let Run::Write(run) = spec.run else {
-            self.query(spec, args, seed, reply);
+            self.query(db, spec, args, seed, reply);
             return;
         };
         if let Err(refusal) = admit(spec, args) {
@@ -81,7 +102,7 @@ impl Store {
         } else if spec.is(flag::DENYOOM) && self.is_over_memory() {
             reply.error(OUT_OF_MEMORY);
         } else {
-            run(self, &Call { spec, args, seed }, reply);
+            run(self, &Call { spec, db, args, seed }, reply);
         }
     }
 
@@ -89,10 +110,17 @@ impl Store {
     ///
     /// # Panics
     /// When `spec` is a write or not for the store.
-    pub fn query(&self, spec: &'static CommandSpec, args: &[&[u8]], seed: u64, reply: &mut Reply) {
+    pub fn query(
+        &self,
+        db: Db,
+        spec: &'static CommandSpec,
+        args: &[&[u8]],
+        seed: u64,
+        reply: &mut Reply,
+    ) {
         let Run::Read(run) = spec.run else { panic!("{} is not a read of the store", spec.name) };
         match admit(spec, args) {
-            Ok(()) => run(self, &Call { spec, args, seed }, reply),
+            Ok(()) => run(self, &Call { spec, db, args, seed }, reply),
             Err(refusal) => reply.error(refusal),
         }
     }
@@ -120,8 +148,22 @@ pub fn admit(spec: &CommandSpec, args: &[&[u8]]) -> Result<(), String> {
     Ok(())
 }
 
+/// The database that SELECT names, or Redis's error.
+pub(crate) fn database_or_reply(text: &[u8], reply: &mut Reply) -> Option<Db> {
+    let error = match number::parse(text).map(i32::try_from) {
+        Some(Ok(number)) => match Db::new(number.into()) {
+            Some(db) => return Some(db),
+            None => DB_OUT_OF_RANGE,
+        },
+        Some(Err(_)) => NOT_AN_INT,
+        None => NOT_AN_INTEGER,
+    };
+    reply.error(error);
+    None
+}
+
 pub(crate) fn value_too_long() -> String {
-    format!("ERR value is longer than {VALUE_BYTES_MAX} bytes (gregale's limit for one value)")
+    format!("ERR string exceeds maximum allowed size (gregale's limit: {VALUE_BYTES_MAX} bytes)")
 }
 
 /// Parses an integer argument or answers that it is none.

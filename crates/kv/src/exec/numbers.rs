@@ -3,31 +3,31 @@
 use super::float::Extended;
 use super::{Call, integer_or_reply};
 use crate::reply::Reply;
-use crate::store::Store;
+use crate::store::{DbKey, Store};
 
 pub(crate) fn incr(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
-    add(store, call.args[1], 1, reply);
+    add(store, call.key(1), 1, reply);
 }
 
 pub(crate) fn decr(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
-    add(store, call.args[1], -1, reply);
+    add(store, call.key(1), -1, reply);
 }
 
 pub(crate) fn incrby(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
     if let Some(by) = integer_or_reply(call.args[2], reply) {
-        add(store, call.args[1], by, reply);
+        add(store, call.key(1), by, reply);
     }
 }
 
 pub(crate) fn decrby(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
     let Some(by) = integer_or_reply(call.args[2], reply) else { return };
     match by.checked_neg() {
-        Some(by) => add(store, call.args[1], by, reply),
+        Some(by) => add(store, call.key(1), by, reply),
         None => reply.error("ERR decrement would overflow"),
     }
 }
 
-fn add(store: &mut Store, key: &[u8], by: i64, reply: &mut Reply) {
+fn add(store: &mut Store, key: DbKey<'_>, by: i64, reply: &mut Reply) {
     let Some(old) = integer_or_reply(store.value(key).unwrap_or(b"0"), reply) else { return };
     let Some(new) = old.checked_add(by) else {
         reply.error("ERR increment or decrement would overflow");
@@ -38,7 +38,7 @@ fn add(store: &mut Store, key: &[u8], by: i64, reply: &mut Reply) {
 }
 
 pub(crate) fn incrbyfloat(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
-    let old = Extended::parse(store.value(call.args[1]).unwrap_or(b"0"));
+    let old = Extended::parse(store.value(call.key(1)).unwrap_or(b"0"));
     let by = Extended::parse(call.args[2]);
     let (Some(old), Some(by)) = (old, by) else {
         reply.error("ERR value is not a valid float");
@@ -49,12 +49,12 @@ pub(crate) fn incrbyfloat(store: &mut Store, call: &Call<'_>, reply: &mut Reply)
         return;
     };
     let text = sum.to_string();
-    replace(store, call.args[1], text.as_bytes());
+    replace(store, call.key(1), text.as_bytes());
     reply.bulk(text.as_bytes());
 }
 
 /// Writes a number and keeps the expiry.
-fn replace(store: &mut Store, key: &[u8], text: &[u8]) {
+fn replace(store: &mut Store, key: DbKey<'_>, text: &[u8]) {
     store.change(key, |value| {
         value.clear();
         value.extend_from_slice(text);

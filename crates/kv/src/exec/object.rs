@@ -14,7 +14,7 @@ const EMBSTR_BYTES_MAX: usize = 44;
 const SHARED_INTEGERS: i64 = 10_000;
 
 pub(crate) fn encoding(store: &Store, call: &Call<'_>, reply: &mut Reply) {
-    let Some(value) = store.value(call.args[2]) else {
+    let Some(value) = store.value(call.key(2)) else {
         reply.null();
         return;
     };
@@ -29,7 +29,7 @@ pub(crate) fn encoding(store: &Store, call: &Call<'_>, reply: &mut Reply) {
 }
 
 pub(crate) fn refcount(store: &Store, call: &Call<'_>, reply: &mut Reply) {
-    let Some(value) = store.value(call.args[2]) else {
+    let Some(value) = store.value(call.key(2)) else {
         reply.null();
         return;
     };
@@ -39,14 +39,14 @@ pub(crate) fn refcount(store: &Store, call: &Call<'_>, reply: &mut Reply) {
 
 /// Access times are not kept: a read would have to go through the log. Every key is just used.
 pub(crate) fn idletime(store: &Store, call: &Call<'_>, reply: &mut Reply) {
-    match store.live(call.args[2]) {
+    match store.live(call.key(2)) {
         Some(_) => reply.integer(0),
         None => reply.null(),
     }
 }
 
 pub(crate) fn freq(store: &Store, call: &Call<'_>, reply: &mut Reply) {
-    match store.live(call.args[2]) {
+    match store.live(call.key(2)) {
         Some(_) => reply.error(
             "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please \
              note that when switching between policies at runtime LRU and LFU data will take some \

@@ -5,11 +5,11 @@ use crate::reply::Reply;
 use crate::store::{Store, VALUE_BYTES_MAX};
 
 pub(crate) fn strlen(store: &Store, call: &Call<'_>, reply: &mut Reply) {
-    reply.integer(store.value(call.args[1]).map_or(0, <[u8]>::len) as i64);
+    reply.integer(store.value(call.key(1)).map_or(0, <[u8]>::len) as i64);
 }
 
 pub(crate) fn append(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
-    let (key, tail) = (call.args[1], call.args[2]);
+    let (key, tail) = (call.key(1), call.args[2]);
     let len = store.value(key).map_or(0, <[u8]>::len) + tail.len();
     if len > VALUE_BYTES_MAX {
         reply.error(value_too_long());
@@ -22,7 +22,7 @@ pub(crate) fn append(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
 pub(crate) fn getrange(store: &Store, call: &Call<'_>, reply: &mut Reply) {
     let Some(start) = integer_or_reply(call.args[2], reply) else { return };
     let Some(end) = integer_or_reply(call.args[3], reply) else { return };
-    let value = store.value(call.args[1]).unwrap_or_default();
+    let value = store.value(call.key(1)).unwrap_or_default();
     let len = value.len() as i64;
     if start < 0 && end < 0 && start > end {
         reply.bulk(b"");
@@ -36,7 +36,7 @@ pub(crate) fn getrange(store: &Store, call: &Call<'_>, reply: &mut Reply) {
 }
 
 pub(crate) fn setrange(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
-    let (key, patch) = (call.args[1], call.args[3]);
+    let (key, patch) = (call.key(1), call.args[3]);
     let Some(offset) = integer_or_reply(call.args[2], reply) else { return };
     let Ok(offset) = usize::try_from(offset) else {
         reply.error("ERR offset is out of range");

@@ -40,8 +40,10 @@ pub(crate) fn keys(store: &Store, call: &Call<'_>, reply: &mut Reply) {
         return;
     }
     let all = pattern == b"*";
-    let found: Vec<&Entry> =
-        store.walk_live(0).filter(|entry| all || glob::matches(pattern, &entry.key)).collect();
+    let found: Vec<&Entry> = store
+        .walk_live(call.db, 0)
+        .filter(|entry| all || glob::matches(pattern, &entry.key))
+        .collect();
     reply.array(found.len());
     for entry in found {
         reply.bulk(&entry.key);
@@ -83,7 +85,7 @@ pub(crate) fn scan(store: &Store, call: &Call<'_>, reply: &mut Reply) {
     let mut next = 0;
     if cursor >> (64 - CURSOR_SHIFT) == 0 {
         let mut group = None;
-        for entry in store.walk_live(cursor << CURSOR_SHIFT) {
+        for entry in store.walk_live(call.db, cursor << CURSOR_SHIFT) {
             let prefix = entry.position >> CURSOR_SHIFT;
             if count <= 0 && group != Some(prefix) {
                 // Never 0, which would end the scan: an earlier prefix has been returned.
@@ -119,12 +121,12 @@ pub(crate) fn randomkey(store: &Store, call: &Call<'_>, reply: &mut Reply) {
     // The seed may be a small number; spread it over the positions first.
     let mut rng = base::Rng::new(call.seed);
     let (position, neighbour) = (rng.next_u64(), rng.below(RANDOM_NEIGHBOURS) as usize);
-    let picked = store.walk_live(position).nth(neighbour).or_else(|| {
+    let picked = store.walk_live(call.db, position).nth(neighbour).or_else(|| {
         // Past the last key the walk begins anew, with the count where it stood.
-        let before_end = store.walk_live(position).count();
-        let len = store.len().max(1);
+        let before_end = store.walk_live(call.db, position).count();
+        let len = store.len_of(call.db).max(1);
         let left = (neighbour - before_end) % len;
-        store.walk_live(0).nth(left).or_else(|| store.walk_live(0).next())
+        store.walk_live(call.db, 0).nth(left).or_else(|| store.walk_live(call.db, 0).next())
     });
     match picked {
         Some(entry) => reply.bulk(&entry.key),

@@ -6,13 +6,13 @@ use crate::reply::Reply;
 use crate::store::{Expiry, NEVER, Store};
 
 pub(crate) fn get(store: &Store, call: &Call<'_>, reply: &mut Reply) {
-    bulk_or_null(store.value(call.args[1]), reply);
+    bulk_or_null(store.value(call.key(1)), reply);
 }
 
 pub(crate) fn mget(store: &Store, call: &Call<'_>, reply: &mut Reply) {
     reply.array(call.args.len() - 1);
     for key in &call.args[1..] {
-        bulk_or_null(store.value(key), reply);
+        bulk_or_null(store.value(call.of(key)), reply);
     }
 }
 
@@ -122,7 +122,7 @@ pub(super) fn invalid_expire_time(call: &Call<'_>, reply: &mut Reply) {
 }
 
 pub(crate) fn set(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
-    let (key, value) = (call.args[1], call.args[2]);
+    let (key, value) = (call.key(1), call.args[2]);
     if call.args.len() == 3 {
         store.put(key, value, Expiry::Clear);
         reply.ok();
@@ -164,33 +164,33 @@ pub(crate) fn psetex(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
 
 fn set_until(store: &mut Store, call: &Call<'_>, unit: Unit, reply: &mut Reply) {
     if let Some(at) = instant(store, call, unit, call.args[2], reply) {
-        store.put(call.args[1], call.args[3], Expiry::At(at));
+        store.put(call.key(1), call.args[3], Expiry::At(at));
         reply.ok();
     }
 }
 
 pub(crate) fn setnx(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
-    let absent = store.live(call.args[1]).is_none();
+    let absent = store.live(call.key(1)).is_none();
     if absent {
-        store.put(call.args[1], call.args[2], Expiry::Clear);
+        store.put(call.key(1), call.args[2], Expiry::Clear);
     }
     reply.integer(i64::from(absent));
 }
 
 pub(crate) fn getset(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
-    bulk_or_null(store.value(call.args[1]), reply);
-    store.put(call.args[1], call.args[2], Expiry::Clear);
+    bulk_or_null(store.value(call.key(1)), reply);
+    store.put(call.key(1), call.args[2], Expiry::Clear);
 }
 
 pub(crate) fn getdel(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
-    match store.remove(call.args[1]) {
+    match store.remove(call.key(1)) {
         Some(entry) => reply.bulk(&entry.value),
         None => reply.null(),
     }
 }
 
 pub(crate) fn getex(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
-    let key = call.args[1];
+    let key = call.key(1);
     let Some(options) = Options::parse(&call.args[2..], false) else {
         reply.error(SYNTAX);
         return;
@@ -228,7 +228,7 @@ pub(crate) fn msetnx(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
         wrong_arity(call.spec, reply);
         return;
     }
-    let all_absent = call.args[1..].iter().step_by(2).all(|key| store.live(key).is_none());
+    let all_absent = call.args[1..].iter().step_by(2).all(|key| store.live(call.of(key)).is_none());
     if all_absent {
         put_pairs(store, call);
     }
@@ -237,6 +237,6 @@ pub(crate) fn msetnx(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
 
 fn put_pairs(store: &mut Store, call: &Call<'_>) {
     for pair in call.args[1..].chunks_exact(2) {
-        store.put(pair[0], pair[1], Expiry::Clear);
+        store.put(call.of(pair[0]), pair[1], Expiry::Clear);
     }
 }

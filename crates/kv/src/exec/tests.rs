@@ -12,7 +12,7 @@ fn run(store: &mut Store, args: &[&[u8]]) -> String {
 fn run_seeded(store: &mut Store, seed: u64, args: &[&[u8]]) -> String {
     let mut reply = Reply::default();
     let spec = resolve(args, &mut reply).expect("a command");
-    store.execute(spec, args, seed, &mut reply);
+    store.execute(Db::ZERO, spec, args, seed, &mut reply);
     String::from_utf8_lossy(reply.as_bytes()).into_owned()
 }
 
@@ -51,7 +51,8 @@ fn i2_our_limits_are_errors_that_change_nothing() {
     let long_value = vec![b'v'; VALUE_BYTES_MAX + 1];
     let (key, value) = (&long_key[..KEY_BYTES_MAX], &long_value[..VALUE_BYTES_MAX]);
     let key_error = "-ERR key is longer than 16384 bytes (gregale's limit)\r\n";
-    let value_error = "-ERR value is longer than 524288 bytes (gregale's limit for one value)\r\n";
+    let value_error =
+        "-ERR string exceeds maximum allowed size (gregale's limit: 524288 bytes)\r\n";
     assert_eq!(run(&mut store, &[b"SET", &long_key, b"v"]), key_error);
     assert_eq!(run(&mut store, &[b"GET", &long_key]), key_error);
     assert_eq!(run(&mut store, &[b"MSET", b"a", b"b", &long_key, b"v"]), key_error);
@@ -151,5 +152,5 @@ fn a_key_that_is_there_all_the_time_is_scanned_whatever_happens_around_it() {
 #[should_panic(expected = "set is not a read of the store")]
 fn a_write_is_no_query() {
     let spec = crate::command::lookup(b"set").unwrap();
-    Store::new(0).query(spec, &[b"SET", b"k", b"v"], 0, &mut Reply::default());
+    Store::new(0).query(Db::ZERO, spec, &[b"SET", b"k", b"v"], 0, &mut Reply::default());
 }

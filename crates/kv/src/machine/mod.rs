@@ -42,9 +42,10 @@ use crate::client_sessions::ClientSessions;
 use crate::command::{Args, resolve};
 use crate::entry::command::{Item, Items};
 use crate::entry::{Batch, Command, CommandError, EntryError, Origin, Sequence};
+use crate::exec::database_or_reply;
 use crate::reply::{Protocol, Reply};
 use crate::sessions::{Sessions, Verdict};
-use crate::store::Store;
+use crate::store::{Db, Store};
 use crate::text;
 
 /// See the module's text.
@@ -235,11 +236,11 @@ fn execute_plain(
     reply: &mut Reply,
 ) {
     match command {
-        Ok(Command::Plain { protocol, args }) => {
+        Ok(Command::Plain { db, protocol, args }) => {
             reply.set_protocol(protocol);
-            execute_args(store, &args, seed, reply);
+            execute_args(store, db, &args, seed, reply);
         }
-        Ok(Command::Transaction { protocol, guards, items }) => {
+        Ok(Command::Transaction { db, protocol, guards, items }) => {
             reply.set_protocol(protocol);
             let mut guards = guards;
             if !guards.all(|(key, version)| store.version(key) == version) {
@@ -249,7 +250,7 @@ fn execute_plain(
                 reply.error(text::OUT_OF_MEMORY_IN_EXEC);
             } else {
                 store.admit_growth(true);
-                execute_all(store, items, seed, reply);
+                execute_all(store, db, items, seed, reply);
                 store.admit_growth(false);
             }
         }
@@ -262,22 +263,36 @@ fn execute_plain(
     }
 }
 
-fn execute_all(store: &mut Store, items: Items<'_>, seed: u64, reply: &mut Reply) {
+fn execute_all(store: &mut Store, mut db: Db, items: Items<'_>, seed: u64, reply: &mut Reply) {
     reply.array(items.len());
     for (at, item) in items.enumerate() {
         match item {
+            Item::Execute(args) if select(&args, &mut db, reply) => {}
             Item::Execute(args) => {
-                execute_args(store, &args, seed.rotate_left(32) ^ at as u64, reply);
+                execute_args(store, db, &args, seed.rotate_left(32) ^ at as u64, reply);
             }
             Item::Answered(answer) => reply.raw(answer),
         }
     }
 }
 
-fn execute_args(store: &mut Store, args: &Args<'_>, seed: u64, reply: &mut Reply) {
+/// A SELECT among the commands of a transaction: what follows is about another database. False for
+/// any other command.
+pub(crate) fn select(args: &Args<'_>, db: &mut Db, reply: &mut Reply) -> bool {
+    if !args[0].eq_ignore_ascii_case(b"select") || args.len() != 2 {
+        return false;
+    }
+    if let Some(selected) = database_or_reply(args[1], reply) {
+        *db = selected;
+        reply.ok();
+    }
+    true
+}
+
+fn execute_args(store: &mut Store, db: Db, args: &Args<'_>, seed: u64, reply: &mut Reply) {
     // The door has resolved it too; here it answers, should the door be of another version.
     match resolve(args, reply) {
-        Some(spec) if spec.is_for_store() => store.execute(spec, args, seed, reply),
+        Some(spec) if spec.is_for_store() => store.execute(db, spec, args, seed, reply),
         Some(_) => reply.error(text::MALFORMED),
         None => {}
     }

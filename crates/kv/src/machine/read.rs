@@ -9,8 +9,9 @@ use super::Machine;
 use crate::client_sessions::ReadJudged;
 use crate::command::{Args, CommandSpec, keys_of, resolve};
 use crate::entry::{Command, SessionCommand};
+use crate::exec::memory::put_time;
 use crate::reply::Reply;
-use crate::store::NEVER;
+use crate::store::{Db, DbKey, NEVER};
 use crate::text;
 
 /// What became of a read.
@@ -44,26 +45,27 @@ impl Machine {
         reply: &mut Reply,
     ) -> ReadOutcome {
         match Command::decode(command) {
-            Ok(Command::Plain { protocol, args }) => {
+            Ok(Command::Plain { db, protocol, args }) => {
                 reply.set_protocol(protocol);
                 let Some(spec) = resolve(&args, reply) else { return ReadOutcome::Done };
                 if !spec.is_for_store() || spec.is_write() {
                     reply.error(text::MALFORMED);
                     return ReadOutcome::Done;
                 }
-                if self.sees_an_expiry(spec, &args, stamp_ms) {
+                if self.sees_an_expiry(db, spec, &args, stamp_ms) {
                     return ReadOutcome::NeedsTick;
                 }
-                if !self.time_to_live(spec, &args, stamp_ms, reply) {
-                    self.store.query(spec, &args, seed, reply);
+                if !self.time_to_live(db, spec, &args, stamp_ms, reply) {
+                    self.store.query(db, spec, &args, seed, reply);
                 }
             }
-            Ok(Command::Versions { keys }) => {
-                if keys.iter().any(|key| self.store.would_expire(key, stamp_ms)) {
+            Ok(Command::Versions { db, keys }) => {
+                let of = |key| DbKey { db, key };
+                if keys.iter().any(|key| self.store.would_expire(of(key), stamp_ms)) {
                     return ReadOutcome::NeedsTick;
                 }
                 reply.array(keys.len());
-                keys.iter().for_each(|key| reply.integer(self.store.version(key) as i64));
+                keys.iter().for_each(|key| reply.integer(self.store.version(of(key)) as i64));
             }
             Ok(Command::Session(SessionCommand::Read { id, number, command })) => {
                 // What is called in a session is no other thing of a session.
@@ -83,33 +85,39 @@ impl Machine {
         ReadOutcome::Done
     }
 
-    fn sees_an_expiry(&self, spec: &CommandSpec, args: &Args<'_>, stamp_ms: u64) -> bool {
+    fn sees_an_expiry(&self, db: Db, spec: &CommandSpec, args: &Args<'_>, stamp_ms: u64) -> bool {
         if stamp_ms <= self.store.now_ms() || self.store.expiring() == 0 {
             return false;
         }
         match keys_of(spec, args) {
-            Ok(mut keys) => keys.any(|at| self.store.would_expire(args[at], stamp_ms)),
-            Err(_) => self.store.any_would_expire(stamp_ms),
+            Ok(mut keys) => {
+                keys.any(|at| self.store.would_expire(DbKey { db, key: args[at] }, stamp_ms))
+            }
+            Err(_) => self.store.any_would_expire(db, stamp_ms),
         }
     }
 
-    /// TTL and PTTL of a key that will expire; false for anything else. They count from the time of
-    /// the read: from state time a key would seem not to age while nothing is written.
+    /// TIME, and TTL and PTTL of a key that will expire; false for anything else. They count from
+    /// the time of the read: from state time a key would seem not to age while nothing is written.
     fn time_to_live(
         &self,
+        db: Db,
         spec: &CommandSpec,
         args: &Args<'_>,
         stamp_ms: u64,
         reply: &mut Reply,
     ) -> bool {
         let in_seconds = match spec.name {
+            "time" => {
+                put_time(stamp_ms.max(self.store.now_ms()), reply);
+                return true;
+            }
             "ttl" => true,
             "pttl" => false,
             _ => return false,
         };
-        let Some(entry) = self.store.live(args[1]).filter(|entry| entry.expire_at != NEVER) else {
-            return false;
-        };
+        let found = self.store.live(DbKey { db, key: args[1] });
+        let Some(entry) = found.filter(|entry| entry.expire_at != NEVER) else { return false };
         let ms = entry.expire_at.saturating_sub(stamp_ms.max(self.store.now_ms()));
         reply.integer(if in_seconds { (ms + 500) / 1000 } else { ms } as i64);
         true

@@ -10,6 +10,7 @@ use crate::entry::command::{Queued, put_plain, put_transaction, put_versions};
 use crate::entry::{Appended, BatchWriter, SessionCommand};
 use crate::sessions::WINDOW;
 use crate::snapshot;
+use crate::store::DbKey;
 
 mod bounds;
 mod reads;
@@ -36,6 +37,8 @@ fn transaction(guards: &[(&str, u64)], lines: &[&str]) -> Vec<u8> {
     let guards: Vec<(&[u8], u64)> =
         guards.iter().map(|(key, version)| (key.as_bytes(), *version)).collect();
     let mut out = Vec::new();
+    let guards: Vec<_> =
+        guards.iter().map(|(key, version)| (DbKey::from(*key), *version)).collect();
     put_transaction(guards.into_iter(), &queued, Protocol::Resp2, &mut out);
     out
 }

@@ -5,11 +5,12 @@ use super::hash::Partitions;
 use super::merge::{self, Merging};
 use super::plan::{Map, Shape, is_read};
 use super::sender::COMMANDS_MAX;
-use super::together::{Together, on_one};
+use super::together::{Own, Together};
 use super::{Name, Order, Part, Place, snapshot};
 use crate::command::resolve;
 use crate::entry::{Batch, Command, EntryError, Frame, Origin, Sequence};
 use crate::reply::{Protocol, Reply};
+use crate::store::{Db, DbKey};
 use crate::text;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -66,6 +67,8 @@ pub struct Figures {
     pub expiring: u64,
     /// Bytes of keys and values.
     pub memory_bytes: u64,
+    /// How often a key was changed.
+    pub changes: u64,
 }
 
 /// See the module's text.
@@ -129,6 +132,7 @@ impl Executor {
             keys: store.len() as u64,
             expiring: store.expiring() as u64,
             memory_bytes: store.used_bytes(),
+            changes: store.counters().changes,
         }
     }
 
@@ -136,6 +140,13 @@ impl Executor {
     /// before the first.
     pub fn state_ms(&self) -> u64 {
         self.parts.iter().map(|part| part.store.now_ms()).max().unwrap_or(0)
+    }
+
+    /// Keys of a database in all partitions, and how many of them expire.
+    pub fn keys_of(&self, db: Db) -> (u64, u64) {
+        let stores = || self.parts.iter().map(|part| &part.store);
+        let keys = stores().map(|store| store.len_of(db) as u64).sum();
+        (keys, stores().map(|store| store.expiring_of(db) as u64).sum())
     }
 
     /// Messages that wait here for another partition's replica.
@@ -341,22 +352,24 @@ impl Executor {
     fn piece(&mut self, command: &Command<'_>, partition: usize, seed: u64) -> Piece {
         let store = &mut self.parts[partition].store;
         match command {
-            Command::Plain { protocol, args } => {
+            Command::Plain { db, protocol, args } => {
                 let mut places = Vec::new();
                 let bytes = merge::answer_of(*protocol, |reply| {
                     if let Some(spec) = resolve(args, reply) {
                         let piece = merge::piece(&self.map, spec, args, partition);
-                        on_one(store, self.map, partition, spec, &piece, seed, reply);
+                        let own = Own { map: self.map, at: partition };
+                        own.execute(store, *db, spec, &piece, seed, reply);
                         places = merge::places(&self.map, spec, args, partition);
                     }
                 });
                 Piece { bytes, places, protocol: *protocol }
             }
-            Command::Versions { keys } => {
+            Command::Versions { db, keys } => {
                 let places = merge::places_of_keys(&self.map, keys, partition);
                 let bytes = merge::answer_of(Protocol::Resp2, |reply| {
                     reply.array(places.len());
-                    places.iter().for_each(|&at| reply.integer(store.version(keys[at]) as i64));
+                    let version = |at: usize| store.version(DbKey { db: *db, key: keys[at] });
+                    places.iter().for_each(|&at| reply.integer(version(at) as i64));
                 });
                 Piece { bytes, places, protocol: Protocol::Resp2 }
             }

@@ -104,14 +104,15 @@ impl Map {
             Command::Plain { args, .. } => self.shape_of_args(args),
             Command::Transaction { guards, items, .. } => {
                 let watched =
-                    guards.clone().map(|(key, _)| Partitions::one(self.partition_of(key)));
+                    guards.clone().map(|(key, _)| Partitions::one(self.partition_of(key.key)));
                 let executed = items.clone().map(|item| match item {
+                    Item::Execute(args) if is_select(&args) => Partitions::NONE,
                     Item::Execute(args) => self.shape_of_args(&args).partitions(),
                     Item::Answered(_) => Partitions::NONE,
                 });
                 Shape::together(watched.chain(executed).fold(Partitions::NONE, Partitions::and))
             }
-            Command::Versions { keys } => Shape::each(self.of_keys(keys), Merge::Scatter),
+            Command::Versions { keys, .. } => Shape::each(self.of_keys(keys), Merge::Scatter),
             Command::Session(command) => self.shape_of_session(command),
         }
     }
@@ -150,7 +151,7 @@ impl Map {
             "scan" => return Shape::One(scan::partition(args[1]).min(self.n - 1)),
             "keys" => return Shape::each(self.all(), Merge::Concatenate),
             "dbsize" => return Shape::each(self.all(), Merge::Sum),
-            "flushall" | "flushdb" => return Shape::each(self.all(), Merge::First),
+            "flushall" | "flushdb" | "swapdb" => return Shape::each(self.all(), Merge::First),
             "randomkey" => return Shape::together(self.all()),
             _ => {}
         }
@@ -168,6 +169,11 @@ impl Map {
             _ => Shape::together(all),
         }
     }
+}
+
+/// Whether it is about what follows it in its transaction, and no partition.
+fn is_select(args: &[&[u8]]) -> bool {
+    args[0].eq_ignore_ascii_case(b"select")
 }
 
 /// Whether executing it changes nothing but time, so that only who answers it need execute it.

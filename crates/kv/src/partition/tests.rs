@@ -3,9 +3,10 @@
 
 use super::*;
 use crate::command::resolve;
-use crate::entry::command::{Queued, put_plain, put_transaction, put_versions};
+use crate::entry::command::{Queued, put_database, put_plain, put_transaction, put_versions};
 use crate::entry::{Origin, Sequence, SessionCommand};
 use crate::reply::{Protocol, Reply};
+use crate::store::{Db, DbKey};
 use base::{Incarnation, Instant, Rank, Rng};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -142,7 +143,8 @@ pub(super) fn transaction(guards: &[(&[u8], u64)], commands: &[&str]) -> Vec<u8>
         queued.push(&args);
     }
     let mut bytes = Vec::new();
-    put_transaction(guards.iter().copied(), &queued, Protocol::Resp2, &mut bytes);
+    let guards = guards.iter().map(|(key, version)| (DbKey::from(*key), *version));
+    put_transaction(guards, &queued, Protocol::Resp2, &mut bytes);
     bytes
 }
 
@@ -170,25 +172,39 @@ fn u1_partitions_answer_as_one_store() {
             }
             twin.advance_time(alone.now_ms);
             let texts: Vec<String> = if rng.chance(1, 5) {
-                (0..rng.range(1, 4)).map(|_| random_command(&mut rng)).collect()
+                (0..rng.range(2, 5))
+                    .map(|_| match rng.chance(1, 4) {
+                        true => format!("SELECT {}", rng.below(3)),
+                        false => random_command(&mut rng),
+                    })
+                    .collect()
             } else {
                 vec![random_command(&mut rng)]
             };
             let mut reply = Reply::default();
+            let first = Db::new(rng.below(2) as i64).unwrap();
+            let mut db = first;
             let mut run = |text: &str, reply: &mut Reply| {
-                let args: Vec<&[u8]> = text.split(' ').map(str::as_bytes).collect();
-                if let Some(spec) = resolve(&args, reply) {
-                    twin.execute(spec, &args, 0, reply);
+                let args: crate::Args<'_> = text.split(' ').map(str::as_bytes).collect();
+                if !crate::machine::select(&args, &mut db, reply)
+                    && let Some(spec) = resolve(&args, reply)
+                {
+                    twin.execute(db, spec, &args, 0, reply);
                 }
+            };
+            let in_first = |command: Vec<u8>| {
+                let mut bytes = Vec::new();
+                put_database(first, &mut bytes);
+                [bytes, command].concat()
             };
             let found = if let [text] = &texts[..] {
                 run(text, &mut reply);
-                alone.say(text)
+                alone.ask(&in_first(plain(text)))
             } else {
                 reply.array(texts.len());
                 texts.iter().for_each(|text| run(text, &mut reply));
                 let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-                alone.ask(&transaction(&[], &texts))
+                alone.ask(&in_first(transaction(&[], &texts)))
             };
             let expected = String::from_utf8_lossy(reply.as_bytes()).replace("\r\n", " ");
             let (expected, found) = (canonical(&expected), canonical(&found));
@@ -215,7 +231,7 @@ fn random_command(rng: &mut Rng) -> String {
     let mut key = || format!("k{}", rng.below(12));
     let (a, b, c) = (key(), key(), key());
     let value = rng.below(30);
-    match rng.below(26) {
+    match rng.below(31) {
         0..4 => format!("SET {a} {value}"),
         4 => format!("SET {a} {value} PX {}", rng.range(1, 900)),
         5 => format!("MSET {a} {value} {b} x {c} y"),
@@ -239,6 +255,11 @@ fn random_command(rng: &mut Rng) -> String {
         23 if value == 0 => "FLUSHALL".to_owned(),
         23 => format!("GETSET {a} {value}"),
         24 => format!("PTTL {a}"),
+        25 => format!("COPY {a} {b} DB {} REPLACE", value % 3),
+        26 => format!("MOVE {a} {}", value % 3),
+        27 if value < 5 => format!("SWAPDB {} {}", value % 2, value % 3),
+        28 if value == 0 => "FLUSHDB".to_owned(),
+        29 => format!("BITOP XOR {a} {b} {c}"),
         _ => format!("GET {a}"),
     }
 }

@@ -19,9 +19,10 @@ use crate::client_sessions::{ClientSessions, ReadJudged};
 use crate::command::{Args, CommandSpec, flag, keys_of, resolve};
 use crate::entry::command::{Guards, Item, Items};
 use crate::entry::{Command, CommandError, SessionCommand};
+use crate::exec::keys::copy_target;
 use crate::machine;
 use crate::reply::{Protocol, Reply};
-use crate::store::Store;
+use crate::store::{Db, DbKey, Store};
 use crate::text;
 use base::Rng;
 
@@ -47,7 +48,7 @@ impl Together<'_> {
     pub(super) fn execute(&mut self, command: &[u8], seed: u64, reply: &mut Reply) {
         match Command::decode(command) {
             Ok(Command::Session(command)) => self.session(command, seed, reply),
-            Ok(Command::Versions { keys }) => self.versions(&keys, reply),
+            Ok(Command::Versions { db, keys }) => self.versions(db, &keys, reply),
             other => self.plain(other, seed, reply),
         }
     }
@@ -95,25 +96,25 @@ impl Together<'_> {
         machine::session::execute(place, clients, command, reply, run);
     }
 
-    fn versions(&mut self, keys: &Args<'_>, reply: &mut Reply) {
+    fn versions(&mut self, db: Db, keys: &Args<'_>, reply: &mut Reply) {
         reply.set_protocol(Protocol::Resp2);
         reply.array(keys.len());
-        keys.iter().for_each(|key| reply.integer(self.version(key) as i64));
+        keys.iter().for_each(|key| reply.integer(self.version(DbKey { db, key }) as i64));
     }
 
-    fn version(&self, key: &[u8]) -> u64 {
-        self.parts[self.map.partition_of(key)].store.version(key)
+    fn version(&self, key: DbKey<'_>) -> u64 {
+        self.parts[self.map.partition_of(key.key)].store.version(key)
     }
 
     fn plain(&mut self, command: Result<Command<'_>, CommandError>, seed: u64, reply: &mut Reply) {
         match command {
-            Ok(Command::Plain { protocol, args }) => {
+            Ok(Command::Plain { db, protocol, args }) => {
                 reply.set_protocol(protocol);
-                self.args(&args, seed, reply);
+                self.args(db, &args, seed, reply);
             }
-            Ok(Command::Transaction { protocol, guards, items }) => {
+            Ok(Command::Transaction { db, protocol, guards, items }) => {
                 reply.set_protocol(protocol);
-                self.transaction(guards, items, seed, reply);
+                self.transaction(db, guards, items, seed, reply);
             }
             Ok(Command::Versions { .. } | Command::Session(_)) | Err(_) => {
                 reply.set_protocol(Protocol::Resp2);
@@ -124,6 +125,7 @@ impl Together<'_> {
 
     fn transaction(
         &mut self,
+        mut db: Db,
         mut guards: Guards<'_>,
         items: Items<'_>,
         seed: u64,
@@ -140,8 +142,9 @@ impl Together<'_> {
         reply.array(items.len());
         for (at, item) in items.enumerate() {
             match item {
+                Item::Execute(args) if machine::select(&args, &mut db, reply) => {}
                 Item::Execute(args) => {
-                    self.args(&args, seed.rotate_left(32) ^ at as u64, reply);
+                    self.args(db, &args, seed.rotate_left(32) ^ at as u64, reply);
                 }
                 Item::Answered(answer) => reply.raw(answer),
             }
@@ -153,7 +156,7 @@ impl Together<'_> {
         self.all.iter().for_each(|at| self.parts[at].store.admit_growth(admits));
     }
 
-    fn args(&mut self, args: &Args<'_>, seed: u64, reply: &mut Reply) {
+    fn args(&mut self, db: Db, args: &Args<'_>, seed: u64, reply: &mut Reply) {
         let Some(spec) = resolve(args, reply) else { return };
         let shape = self.map.shape_of(spec, args);
         let outside = shape.partitions().iter().any(|at| !self.all.contains(at));
@@ -162,35 +165,37 @@ impl Together<'_> {
         }
         match shape {
             Shape::One(at) => {
-                on_one(&mut self.parts[at].store, self.map, at, spec, args, seed, reply)
+                let own = Own { map: self.map, at };
+                own.execute(&mut self.parts[at].store, db, spec, args, seed, reply);
             }
             Shape::Each(each, how) => {
                 let mut merging = Merging::new(how, each);
                 for at in each.iter() {
                     let piece = merge::piece(&self.map, spec, args, at);
                     let answer = merge::answer_of(reply.protocol(), |reply| {
-                        self.parts[at].store.execute(spec, &piece, seed, reply);
+                        self.parts[at].store.execute(db, spec, &piece, seed, reply);
                     });
                     merging.add(at, &answer, &merge::places(&self.map, spec, args, at));
                 }
                 merging.put(reply);
             }
             Shape::Together(_) if spec.name == "randomkey" => {
-                self.random_key(spec, args, seed, reply)
+                self.random_key(db, spec, args, seed, reply)
             }
-            Shape::Together(each) => self.lend_and_execute(each, spec, args, seed, reply),
+            Shape::Together(each) => self.lend_and_execute(db, each, spec, args, seed, reply),
         }
     }
 
     /// Each key of any partition is as likely as with one store: a partition's chance is its share.
     fn random_key(
         &self,
+        db: Db,
         spec: &'static CommandSpec,
         args: &Args<'_>,
         seed: u64,
         reply: &mut Reply,
     ) {
-        let len = |at: usize| self.parts[at].store.len() as u64;
+        let len = |at: usize| self.parts[at].store.len_of(db) as u64;
         let total: u64 = (0..self.map.n).map(len).sum();
         let mut left = Rng::new(seed).below(total.max(1));
         let mut first = 0;
@@ -201,7 +206,7 @@ impl Together<'_> {
         // All that is left of a partition may be due: then the next one.
         for at in (0..self.map.n).map(|step| (first + step) % self.map.n) {
             let answer = merge::answer_of(reply.protocol(), |reply| {
-                self.parts[at].store.query(spec, args, seed, reply);
+                self.parts[at].store.query(db, spec, args, seed, reply);
             });
             if answer.starts_with(b"$") && !answer.starts_with(b"$-") {
                 return reply.raw(&answer);
@@ -212,6 +217,7 @@ impl Together<'_> {
 
     fn lend_and_execute(
         &mut self,
+        db: Db,
         each: Partitions,
         spec: &'static CommandSpec,
         args: &Args<'_>,
@@ -223,43 +229,58 @@ impl Together<'_> {
             return reply.error(text::OUT_OF_MEMORY);
         }
         let Ok(keys) = keys_of(spec, args) else { return reply.error(text::MALFORMED) };
-        let mut keys: Vec<&[u8]> = keys.map(|at| args[at]).collect();
+        let mut keys: Vec<DbKey<'_>> = keys.map(|at| DbKey { db, key: args[at] }).collect();
+        if spec.name == "copy"
+            && let Some(db) = copy_target(&args[3..])
+        {
+            keys.push(DbKey { db, key: args[2] });
+        }
         keys.sort_unstable();
         keys.dedup();
         let lowest = self.all.lowest().unwrap_or_default();
         let mut lent = Vec::with_capacity(keys.len());
-        for key in &keys {
-            let store = &mut self.parts[self.map.partition_of(key)].store;
-            lent.extend(store.lend(key));
+        let mut present = Vec::with_capacity(keys.len());
+        for &key in &keys {
+            let store = &mut self.parts[self.map.partition_of(key.key)].store;
+            let entry = store.lend(key);
+            present.push(entry.is_some());
+            lent.extend(entry.map(|entry| (key.db, entry)));
         }
-        let present: Vec<Vec<u8>> = lent.iter().map(|entry| entry.key.to_vec()).collect();
         let mut table = Store::of_loans(self.parts[lowest].store.now_ms(), lent);
-        table.execute(spec, args, seed, reply);
-        for key in keys {
-            let was_there = present.iter().any(|there| there == key);
-            let store = &mut self.parts[self.map.partition_of(key)].store;
+        table.execute(db, spec, args, seed, reply);
+        for (key, was_there) in keys.into_iter().zip(present) {
+            let store = &mut self.parts[self.map.partition_of(key.key)].store;
             store.take_back(key, was_there, &mut table);
         }
         assert!(table.is_empty(), "U2: a command touches the keys that it names");
     }
 }
 
-/// Executes a command that concerns this partition alone.
-pub(super) fn on_one(
-    store: &mut Store,
-    map: Map,
-    at: usize,
-    spec: &'static CommandSpec,
-    args: &Args<'_>,
-    seed: u64,
-    reply: &mut Reply,
-) {
-    if spec.name != "scan" {
-        return store.execute(spec, args, seed, reply);
+/// One partition of those of a map.
+pub(super) struct Own {
+    pub(super) map: Map,
+    pub(super) at: usize,
+}
+
+impl Own {
+    /// Executes a command that concerns this partition alone, in its `store`.
+    pub(super) fn execute(
+        &self,
+        store: &mut Store,
+        db: Db,
+        spec: &'static CommandSpec,
+        args: &Args<'_>,
+        seed: u64,
+        reply: &mut Reply,
+    ) {
+        if spec.name != "scan" {
+            return store.execute(db, spec, args, seed, reply);
+        }
+        let cursor = scan::own_cursor(args[1], self.at);
+        let mut own: Args<'_> = args.iter().copied().collect();
+        own[1] = &cursor;
+        let answer =
+            merge::answer_of(reply.protocol(), |reply| store.execute(db, spec, &own, seed, reply));
+        scan::put_answer(&answer, self.at, self.map.n, reply);
     }
-    let cursor = scan::own_cursor(args[1], at);
-    let mut own: Args<'_> = args.iter().copied().collect();
-    own[1] = &cursor;
-    let answer = merge::answer_of(reply.protocol(), |reply| store.execute(spec, &own, seed, reply));
-    scan::put_answer(&answer, at, map.n, reply);
 }

@@ -1,7 +1,7 @@
 //! Writing a snapshot beside a machine that goes on.
 
-use super::save::{Saver, close, open, put_entry};
-use super::{CHUNK_BYTES, Kind, MAGIC, VERSION};
+use super::save::{Saver, begin_entries, close, open, put_entry};
+use super::{CHUNK_BYTES, Kind, MAGIC, version_of};
 use crate::machine::Machine;
 use crate::snapshot::Changed;
 use std::collections::VecDeque;
@@ -14,6 +14,7 @@ pub struct Beside {
     /// For whom the entries are frozen.
     reader: u64,
     has_begun: bool,
+    version: u32,
     /// What comes before the entries, and after them.
     around: [VecDeque<(Kind, Vec<u8>)>; 2],
     /// Whether there may be more entries.
@@ -31,6 +32,7 @@ impl Beside {
             around: Saver::around_entries(machine),
             reader: machine.store.freeze(),
             has_begun: false,
+            version: version_of(machine),
             entries: true,
             n_entries: 0,
             check: 0,
@@ -49,7 +51,7 @@ impl Beside {
         if !self.has_begun {
             self.has_begun = true;
             out.extend_from_slice(&MAGIC);
-            out.extend_from_slice(&VERSION.to_le_bytes());
+            out.extend_from_slice(&self.version.to_le_bytes());
         }
         let start = open(out);
         let kind = match self.payload(machine, out) {
@@ -78,16 +80,17 @@ impl Beside {
             return Ok(kind);
         }
         if self.entries {
-            let (start, before) = (out.len(), self.n_entries);
+            let (start, mut kind) = (out.len(), None);
             let more = machine.store.read_frozen(self.reader, |entry| {
+                kind.get_or_insert_with(|| begin_entries(entry.db, out));
                 put_entry(&entry, out);
                 self.n_entries += 1;
                 out.len() - start < CHUNK_BYTES
             });
             self.entries = more.ok_or(Changed)?;
             // That there may be more does not mean that there is.
-            if self.n_entries > before {
-                return Ok(Kind::Entries);
+            if let Some(kind) = kind {
+                return Ok(kind);
             }
         }
         if let Some((kind, payload)) = self.around[1].pop_front() {

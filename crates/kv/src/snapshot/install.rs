@@ -11,7 +11,7 @@ use crate::client_sessions::{
 use crate::entry::{COMMAND_BYTES_MAX, Origin, Sequence, varint};
 use crate::machine::{Assembly, Machine, Pending};
 use crate::sessions::{Executed, ImpossibleRecord, Sessions};
-use crate::store::{Counters, DELETION_BUCKETS, EntryRef, RestoreError, Store};
+use crate::store::{Counters, DELETION_BUCKETS, Db, EntryRef, RestoreError, Store};
 
 /// Why bytes are no snapshot that can be installed. Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -98,6 +98,8 @@ struct Open {
     end: usize,
     /// Of a chunk of sessions: whose.
     origin: Option<Origin>,
+    /// Of a chunk of entries: of which database.
+    db: Db,
     has_begun: bool,
 }
 
@@ -249,7 +251,8 @@ impl Installer {
         let kind = Kind::from_byte(head[4]).filter(|kind| kind.follows(self.last));
         let at = self.done + CHUNK_HEAD_BYTES;
         let kind = kind.ok_or(malformed)?;
-        self.open = Some(Open { kind, at, end: at + len, origin: None, has_begun: false });
+        self.open =
+            Some(Open { kind, at, end: at + len, origin: None, db: Db::ZERO, has_begun: false });
         Ok(true)
     }
 
@@ -263,13 +266,16 @@ impl Installer {
         if !open.has_begun {
             open.has_begun = true;
             open.origin = self.chunk_head(open.kind, rest, malformed)?;
+            if open.kind == Kind::Database {
+                open.db = database(rest).ok_or(malformed)?;
+            }
         }
         while !rest.is_empty() && *n_left > 0 {
             *n_left -= 1;
             match (open.kind, open.origin) {
-                (Kind::Entries, _) => {
+                (Kind::Entries | Kind::Database, _) => {
                     let store = self.store.as_mut().ok_or(malformed)?;
-                    store.restore_entry(entry(rest).ok_or(malformed)?)?;
+                    store.restore_entry(entry(open.db, rest).ok_or(malformed)?)?;
                 }
                 (Kind::Session, Some(origin)) => {
                     self.sessions.restore(record(origin, rest).ok_or(malformed)?)?;
@@ -315,7 +321,7 @@ impl Installer {
                 let counters = Counters { now_ms, changes, deletions: &deletions };
                 self.store = Some(Store::restore(self.memory_bytes_max, counters)?);
             }
-            Kind::Entries => {}
+            Kind::Entries | Kind::Database => {}
             Kind::Session => {
                 let origin = origin(rest).ok_or(malformed)?;
                 if self.sessions.lives().all(|life| life != origin) {
@@ -360,11 +366,17 @@ fn origin(rest: &mut &[u8]) -> Option<Origin> {
     Some(Origin { rank: Rank::new(rank.into())?, incarnation: Incarnation(incarnation) })
 }
 
-fn entry<'a>(rest: &mut &'a [u8]) -> Option<EntryRef<'a>> {
+/// A database other than 0, whose entries have a kind of their own.
+fn database(rest: &mut &[u8]) -> Option<Db> {
+    let number = varint::take_bytes(rest, 1)?[0];
+    Db::new(number.into()).filter(|db| *db != Db::ZERO)
+}
+
+fn entry<'a>(db: Db, rest: &mut &'a [u8]) -> Option<EntryRef<'a>> {
     let key = varint::take_counted(rest)?;
     let value = varint::take_counted(rest)?;
     let expire_at_ms = varint::take(rest)?.checked_sub(1);
-    Some(EntryRef { key, value, expire_at_ms, version: varint::take(rest)? })
+    Some(EntryRef { db, key, value, expire_at_ms, version: varint::take(rest)? })
 }
 
 fn record<'a>(origin: Origin, rest: &mut &'a [u8]) -> Option<Executed<'a>> {

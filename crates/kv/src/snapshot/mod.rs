@@ -6,14 +6,18 @@
 //! kinds, in this order:
 //!   1 head       prefix (8) | memory limit (8) | state time (8) | count of changes (8)
 //!   2 deletions  version (varint) * DELETION_BUCKETS
-//!   3 entries*   (key, value: length (varint) | bytes; expiry + 1 or 0; version: varints)*
+//!   3 entries*   of database 0:
+//!                (key, value: length (varint) | bytes; expiry + 1 or 0; version: varints)*
+//!   8 database*  number (1, from 1) | entries of this database
 //!   4 session*   rank (1) | incarnation (8) | (sequence (varint) | 0, or length + 1 | reply)*
 //!   7 clients*   last id (8) | (id | touched | acknowledged | count: varints
 //!              | (0, or length + 1: varint | reply) * count)*
 //!   5 assembly?  rank (1) | incarnation (8) | sequence (8) | total (4) | bytes
 //!   6 end        count of entries (8)
 //! ```
-//! Clients came with version 2: a snapshot of version 1 is one of version 2 without them.
+//! Clients came with version 2: a snapshot of version 1 is one of version 2 without them. Databases
+//! came with version 3, which is written only where there is a key in another than 0: all others
+//! stay readable for the version before.
 //!
 //! A chunk's check is a hash of its other bytes, seeded with the check of the chunk before it: so a
 //! chunk that is changed, missing, repeated or out of place is noticed at once, and the last check
@@ -49,12 +53,21 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::entry::COMMAND_BYTES_MAX;
 use crate::machine::Machine;
-use crate::store::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::store::{Db, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 
 const MAGIC: [u8; 8] = *b"gregalkv";
 
-/// The version of the format that is written.
-pub const VERSION: u32 = 2;
+/// The newest version of the format.
+pub const VERSION: u32 = 3;
+
+/// The version that is written of a store without a key in another database than 0.
+pub const VERSION_OF_ONE_DATABASE: u32 = 2;
+
+/// The version that a snapshot of `machine` is of.
+fn version_of(machine: &Machine) -> u32 {
+    let is_one = Db::all().skip(1).all(|db| machine.store.len_of(db) == 0);
+    if is_one { VERSION_OF_ONE_DATABASE } else { VERSION }
+}
 
 /// The oldest version that is read.
 pub const VERSION_MIN: u32 = 1;
@@ -87,12 +100,13 @@ enum Kind {
     Assembly = 5,
     End = 6,
     Clients = 7,
+    Database = 8,
 }
 
 impl Kind {
-    const IN_ORDER: [Kind; 7] = {
+    const IN_ORDER: [Kind; 8] = {
         use Kind::*;
-        [Head, Deletions, Entries, Session, Clients, Assembly, End]
+        [Head, Deletions, Entries, Database, Session, Clients, Assembly, End]
     };
 
     fn from_byte(byte: u8) -> Option<Kind> {
@@ -106,7 +120,7 @@ impl Kind {
             None => self == Kind::Head,
             Some(Kind::Head) => self == Kind::Deletions,
             Some(last) if last == self => {
-                matches!(self, Kind::Entries | Kind::Session | Kind::Clients)
+                matches!(self, Kind::Entries | Kind::Database | Kind::Session | Kind::Clients)
             }
             Some(last) => place(self) > place(last),
         }

@@ -2,11 +2,11 @@
 
 use base::Prefix;
 
-use super::{CHUNK_BYTES, CHUNK_BYTES_MAX, CHUNK_HEAD_BYTES, Kind, MAGIC, VERSION, check_of};
+use super::{CHUNK_BYTES, CHUNK_BYTES_MAX, CHUNK_HEAD_BYTES, Kind, MAGIC, check_of, version_of};
 use crate::client_sessions::SessionId;
 use crate::entry::{Origin, Sequence, varint};
 use crate::machine::Machine;
-use crate::store::EntryRef;
+use crate::store::{Db, DbKey, EntryRef};
 use std::collections::VecDeque;
 
 /// Writes the snapshot of one machine, which must stand still meanwhile: a machine that goes on
@@ -25,8 +25,8 @@ pub struct Saver {
 enum Next {
     Head,
     Deletions,
-    /// The entries after this key.
-    Entries(Option<Vec<u8>>),
+    /// The entries of a database after this key.
+    Entries(Db, Option<Vec<u8>>),
     /// The records of a life from a sequence on.
     Session(Origin, Sequence),
     /// The sessions of clients from an id on.
@@ -62,7 +62,7 @@ impl Saver {
         }
         if let Next::Head = self.next {
             out.extend_from_slice(&MAGIC);
-            out.extend_from_slice(&VERSION.to_le_bytes());
+            out.extend_from_slice(&version_of(machine).to_le_bytes());
         }
         let start = open(out);
         let Some((kind, next)) = self.payload(machine, out) else {
@@ -87,7 +87,7 @@ impl Saver {
             let is_after = !matches!(kind, Kind::Head | Kind::Deletions);
             around[usize::from(is_after)].push_back((kind, payload));
             saver.next = match next {
-                Next::Entries(_) => first_session(machine),
+                Next::Entries(..) => first_session(machine),
                 other => other,
             };
         }
@@ -108,15 +108,14 @@ impl Saver {
             }
             Next::Deletions => {
                 store.counters().deletions.iter().for_each(|version| varint::put(*version, out));
-                let is_empty = store.is_empty();
-                let next = if is_empty { first_session(machine) } else { Next::Entries(None) };
-                Some((Kind::Deletions, next))
+                Some((Kind::Deletions, next_database(machine, None)))
             }
-            Next::Entries(after) => {
+            Next::Entries(db, after) => {
                 let mut entries: Box<dyn Iterator<Item = _>> = match &after {
-                    None => Box::new(store.entries()),
-                    Some(key) => Box::new(store.entries_after(key)),
+                    None => Box::new(store.entries_of(db)),
+                    Some(key) => Box::new(store.entries_after(DbKey { db, key })),
                 };
+                let kind = begin_entries(db, out);
                 let mut last = None;
                 for entry in entries.by_ref() {
                     put_entry(&entry, out);
@@ -127,10 +126,10 @@ impl Saver {
                     }
                 }
                 let next = match last {
-                    Some(key) if entries.next().is_some() => Next::Entries(Some(key.to_vec())),
-                    _ => first_session(machine),
+                    Some(key) if entries.next().is_some() => Next::Entries(db, Some(key.to_vec())),
+                    _ => next_database(machine, Some(db)),
                 };
-                Some((Kind::Entries, next))
+                Some((kind, next))
             }
             Next::Session(origin, from) => {
                 out.push(origin.rank.index() as u8);
@@ -184,6 +183,24 @@ impl Saver {
             }
             Next::Nothing => None,
         }
+    }
+}
+
+/// What a chunk of a database's entries begins with; its kind.
+pub(super) fn begin_entries(db: Db, out: &mut Vec<u8>) -> Kind {
+    if db == Db::ZERO {
+        return Kind::Entries;
+    }
+    out.push(db.number());
+    Kind::Database
+}
+
+/// The first database after this one that has a key, or what comes after all of them.
+fn next_database(machine: &Machine, after: Option<Db>) -> Next {
+    let mut databases = Db::all().filter(|db| after.is_none_or(|after| *db > after));
+    match databases.find(|db| machine.store.len_of(*db) != 0) {
+        Some(db) => Next::Entries(db, None),
+        None => first_session(machine),
     }
 }
 

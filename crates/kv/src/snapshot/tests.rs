@@ -10,6 +10,7 @@ use crate::entry::{BatchWriter, Origin, Sequence, SessionCommand};
 use crate::reply::Protocol;
 
 const GOLDEN_1: &[u8] = include_bytes!("golden-v1.bin");
+const GOLDEN_3: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/snapshot/golden-v3.bin");
 const GOLDEN_2: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/snapshot/golden-v2.bin");
 
 /// A machine with something of everything: keys, expiries, deletions, two lives, short, long and
@@ -270,8 +271,8 @@ fn p4_p5_each_malformation_has_its_name() {
     assert_eq!(error(b"REDIS0011 and so on"), SnapshotError::NotASnapshot);
     assert_eq!(error(b"RE"), SnapshotError::NotASnapshot);
     let mut newer = bytes.clone();
-    newer[8] = 3;
-    assert_eq!(error(&newer), SnapshotError::Version { found: 3 });
+    newer[8] = 4;
+    assert_eq!(error(&newer), SnapshotError::Version { found: 4 });
     assert_eq!(error(&[&bytes[..], b"x"].concat()), SnapshotError::Trailing);
     let mut long = bytes.clone();
     long[15] = 0xff;
@@ -377,4 +378,66 @@ fn lengths(bytes: &[u8]) -> Vec<usize> {
         at += CHUNK_HEAD_BYTES + len + CHECK_BYTES;
     }
     lengths
+}
+
+/// Keys in three databases.
+fn machine_of_databases() -> Machine {
+    let mut machine = machine_with(1, 5, 60, 50);
+    for line in ["COPY key:0 key:0 DB 9", "MOVE key:1 3", "COPY key:2 key:2 DB 3", "SWAPDB 9 15"] {
+        apply_plain(&mut machine, line);
+    }
+    machine
+}
+
+#[test]
+fn golden_bytes_of_version_3_are_written_and_read() {
+    let machine = machine_of_databases();
+    let bytes = bytes_of(&machine);
+    assert_eq!(bytes[8], 3, "databases came with version 3");
+    let golden = std::fs::read(GOLDEN_3).unwrap();
+    assert!(bytes == golden, "the format has changed: raise VERSION and keep reading the old one");
+    assert_eq!(restore(&golden, 0).unwrap().digest(), machine.digest());
+}
+
+#[test]
+fn p6_databases_that_change_places_are_written_as_they_were() {
+    for seed in 0..20 {
+        let mut rng = Rng::new(seed);
+        let mut machine = machine(seed, 300, 900);
+        for number in 0..300 {
+            if rng.chance(2, 3) {
+                apply_plain(&mut machine, &format!("MOVE key:{number} {}", rng.below(16)));
+            }
+        }
+        let expected = bytes_of(&machine);
+        let mut beside = Beside::begin(&mut machine);
+        let mut bytes = Vec::new();
+        while beside.chunk(&mut machine, &mut bytes).unwrap() {
+            for _ in 0..rng.below(20) {
+                let line = match rng.below(3) {
+                    0 => format!("SWAPDB {} {}", rng.below(16), rng.below(16)),
+                    1 => format!("SET key:{} new", rng.below(300)),
+                    _ => format!("MOVE key:{} {}", rng.below(300), rng.below(16)),
+                };
+                apply_plain(&mut machine, &line);
+            }
+        }
+        assert!(bytes == expected, "P6: seed {seed}");
+        beside.end(&mut machine);
+        let (digest, copy) = (machine.digest(), restore(&bytes_of(&machine), 0).unwrap());
+        assert_eq!(copy.digest(), digest, "P3");
+    }
+}
+
+#[test]
+fn a_chunk_of_a_database_that_is_none_is_malformed() {
+    let bytes = bytes_of(&machine_of_databases());
+    let at = bytes.windows(2).position(|two| two == [Kind::Database as u8, 3]).unwrap();
+    for number in [0, 16] {
+        let mut bad = bytes.clone();
+        bad[at + 1] = number;
+        reseal(&mut bad);
+        let found = restore(&bad, 0).map(|_| ()).unwrap_err();
+        assert!(matches!(found, SnapshotError::Malformed { .. }), "{found}");
+    }
 }

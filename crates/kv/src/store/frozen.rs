@@ -13,6 +13,7 @@
 //! - F2 at most one copy of each entry is kept for a reader, and none of what it has read. Asserted
 //!   in that test.
 
+use super::database::Db;
 use super::table::{Entry, Key, Table};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -27,8 +28,10 @@ struct Cursor {
 /// The kept part of a frozen table.
 #[derive(Clone, Debug)]
 pub(crate) struct Frozen {
-    /// Which freezing this is, of this table.
+    /// The reader's number.
     number: u64,
+    /// Which database the table was then.
+    db: Db,
     /// What was not read yet; `None` when all was.
     next: Option<Cursor>,
     /// Entries that have changed since; `None` for what was not there.
@@ -36,9 +39,9 @@ pub(crate) struct Frozen {
 }
 
 impl Frozen {
-    fn new(number: u64) -> Frozen {
+    fn new(number: u64, db: Db) -> Frozen {
         let next = Some(Cursor { position: 0, behind: None });
-        Frozen { number, next, kept: BTreeMap::new() }
+        Frozen { number, db, next, kept: BTreeMap::new() }
     }
 
     fn is_ahead(&self, position: u64, key: &Key) -> bool {
@@ -75,11 +78,14 @@ impl Frozen {
 }
 
 impl Table {
-    /// Freezes it for a reader; the reader's number.
-    pub(crate) fn freeze(&mut self) -> u64 {
-        self.n_freezings += 1;
-        self.frozen.push(Frozen::new(self.n_freezings));
-        self.n_freezings
+    /// Freezes it for a reader of this number, while it is this database.
+    pub(crate) fn freeze(&mut self, number: u64, db: Db) {
+        self.frozen.push(Frozen::new(number, db));
+    }
+
+    /// Which database it was when it was frozen for this reader.
+    pub(crate) fn was_frozen_as(&self, number: u64) -> Option<Db> {
+        self.frozen.iter().find(|frozen| frozen.number == number).map(|frozen| frozen.db)
     }
 
     /// That reader reads no more.
@@ -163,7 +169,8 @@ mod tests {
             }
             for round in 0..4 {
                 let expected: Vec<Seen> = table.walk(0).map(seen).collect();
-                let reader = table.freeze();
+                let reader = round;
+                table.freeze(reader, Db::ZERO);
                 let mut read = Vec::new();
                 let mut step = 1000;
                 while table.read_frozen(reader, |entry| {
@@ -200,7 +207,8 @@ mod tests {
             change(&mut table, &mut rng, step, true);
             if step % 600 == 0 {
                 let expected: Vec<Seen> = table.walk(0).map(seen).collect();
-                readers.push((table.freeze(), expected, Vec::new()));
+                table.freeze(step, Db::ZERO);
+                readers.push((step, expected, Vec::new()));
             }
             for (reader, _, read) in &mut readers {
                 let take = |entry: &Entry| {

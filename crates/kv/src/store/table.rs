@@ -50,7 +50,6 @@ pub(crate) struct Table {
     len: usize,
     /// For somebody who reads it as it was: every mutator tells it first.
     pub(super) frozen: Vec<Frozen>,
-    pub(super) n_freezings: u64,
 }
 
 /// The position of a key: fixed for ever, since cursors and snapshots outlive the process.
@@ -66,7 +65,6 @@ impl Table {
             split: 0,
             len: 0,
             frozen: Vec::new(),
-            n_freezings: 0,
         }
     }
 

@@ -19,16 +19,16 @@ fn i1_what_is_due_is_invisible_before_it_is_removed() {
     assert!(store.would_expire(b"7", 2_000));
     assert!(!store.would_expire(b"7", 1_999));
     assert!(!store.would_expire(b"absent", 2_000));
-    assert!(store.any_would_expire(2_000));
-    assert!(!store.any_would_expire(1_999));
+    assert!(store.any_would_expire(Db::ZERO, 2_000));
+    assert!(!store.any_would_expire(Db::ZERO, 1_999));
     store.advance_time(2_000);
     assert_eq!(store.len(), many - EXPIRY_BATCH_MAX, "one batch is removed");
     for number in 0..many {
         assert!(store.live(number.to_string().as_bytes()).is_none());
     }
-    assert_eq!(store.walk_live(0).count(), 0);
+    assert_eq!(store.walk_live(Db::ZERO, 0).count(), 0);
     assert!(!store.would_expire(b"7", 3_000), "it is gone already");
-    assert!(!store.any_would_expire(3_000));
+    assert!(!store.any_would_expire(Db::ZERO, 3_000));
     store.check();
     // Time goes on, also by stamps that are not later.
     store.advance_time(1_500);
@@ -48,8 +48,10 @@ fn i1_writers_find_no_due_key() {
         store.put(key, b"old", Expiry::At(2_000));
     }
     store.advance_time(2_000);
-    let due: Vec<&Vec<u8>> =
-        keys.iter().filter(|key| store.table.find(position_of(key), key).is_some()).collect();
+    let due: Vec<&Vec<u8>> = keys
+        .iter()
+        .filter(|key| store.databases[0].table.find(position_of(key), key).is_some())
+        .collect();
     assert!(due.len() >= 3);
     assert!(store.remove(due[0]).is_none());
     store.change(due[1], |value| value.extend_from_slice(b"new"));
@@ -121,7 +123,10 @@ fn i2_what_is_not_touched_keeps_its_version() {
     let (present, absent) = (store.version(b"a"), store.version(b"nobody"));
     store.put(b"b", b"1", Expiry::Clear);
     store.change(b"b", |value| value.push(b'2'));
-    assert_ne!(deletion_bucket(position_of(b"b")), deletion_bucket(position_of(b"nobody")));
+    assert_ne!(
+        deletion_bucket(Db::ZERO, position_of(b"b")),
+        deletion_bucket(Db::ZERO, position_of(b"nobody"))
+    );
     store.remove(b"b");
     assert_eq!((store.version(b"a"), store.version(b"nobody")), (present, absent));
     // Nothing was deleted, so nobody is disturbed.
@@ -133,6 +138,7 @@ fn i2_what_is_not_touched_keeps_its_version() {
 /// One step of a random history.
 fn step(store: &mut Store, rng: &mut Rng) {
     let key = rng.below(200).to_string().into_bytes();
+    let key = of(if rng.chance(1, 4) { 3 } else { 0 }, &key);
     let value = vec![b'v'; rng.below(40) as usize];
     let expiry = match rng.below(3) {
         0 => Expiry::Clear,
@@ -140,24 +146,27 @@ fn step(store: &mut Store, rng: &mut Rng) {
         _ => Expiry::At(store.now_ms() + rng.below(50)),
     };
     match rng.below(20) {
-        0..10 => store.put(&key, &value, expiry),
-        10..13 => drop(store.remove(&key)),
-        13..15 => store.change(&key, |old| old.extend_from_slice(&value)),
-        15..17 if store.live(&key).is_some() => {
+        0..10 => store.put(key, &value, expiry),
+        10..13 => drop(store.remove(key)),
+        13..15 => store.change(key, |old| old.extend_from_slice(&value)),
+        15..17 if store.live(key).is_some() => {
             let never = rng.chance(1, 2);
             let at = store.now_ms() + rng.below(30);
-            store.set_expiry(&key, if never { NEVER } else { at });
+            store.set_expiry(key, if never { NEVER } else { at });
         }
         17 if rng.chance(1, 50) => store.clear(),
+        17 if rng.chance(1, 20) => store.clear_database(key.db),
+        17 if rng.chance(1, 10) => store.swap_databases(key.db, of(5, b"").db),
         _ => store.advance_time(store.now_ms() + rng.below(10)),
     }
 }
 
 /// Key, value, expiry, version.
-type Owned = (Vec<u8>, Vec<u8>, Option<u64>, u64);
+type Owned = (Vec<u8>, Vec<u8>, Option<u64>, u64, Db);
 
 fn content(store: &Store) -> Vec<Owned> {
-    let owned = |e: EntryRef<'_>| (e.key.to_vec(), e.value.to_vec(), e.expire_at_ms, e.version);
+    let owned =
+        |e: EntryRef<'_>| (e.key.to_vec(), e.value.to_vec(), e.expire_at_ms, e.version, e.db);
     store.entries().map(owned).collect()
 }
 
@@ -172,8 +181,8 @@ fn i3_the_index_and_the_bytes_agree_with_the_entries() {
             }
         }
         store.check();
-        for (key, ..) in content(&store) {
-            store.remove(&key);
+        for (key, .., db) in content(&store) {
+            store.remove(DbKey { db, key: &key });
         }
         assert_eq!((store.used_bytes(), store.expiring()), (0, 0), "I3");
     }
@@ -189,7 +198,11 @@ fn a_restored_store_goes_on_as_the_original_would() {
         let half: Vec<_> = store.entries().take(store.len() / 2).collect();
         half.iter().for_each(|entry| twin.restore_entry(*entry).unwrap());
         let rest = match half.last() {
-            Some(last) => store.entries_after(last.key).collect::<Vec<_>>(),
+            Some(last) => {
+                let after = store.entries_after(DbKey { db: last.db, key: last.key });
+                let others = store.entries().filter(|entry| entry.db > last.db);
+                after.chain(others).collect::<Vec<_>>()
+            }
             None => store.entries().collect(),
         };
         rest.iter().for_each(|entry| twin.restore_entry(*entry).unwrap());
@@ -232,7 +245,7 @@ fn what_cannot_be_a_store_is_not_restored() {
 fn add_at(store: &mut Store, position: u64, key: &str, expire_at: u64) {
     store.changes += 1;
     let (key, version) = (Key::from_slice(key.as_bytes()), store.changes);
-    store.add(Entry { position, key, value: vec![], expire_at, version });
+    store.add(Db::ZERO, Entry { position, key, value: vec![], expire_at, version });
 }
 
 #[test]
@@ -243,7 +256,7 @@ fn i3_keys_of_one_position_expire_one_by_one_and_together() {
     }
     store.check();
     // One of two that share an element of the index goes before its time.
-    store.discard(7, b"a");
+    store.discard(7, b"a".into());
     store.check();
     add_at(&mut store, 7, "e", 2_000);
     store.advance_time(2_000);
@@ -264,9 +277,48 @@ fn keys_that_a_cursor_cannot_tell_apart_are_scanned_together() {
     add_at(&mut store, 1 << 50, "last", NEVER);
     let args: [&[u8]; 4] = [b"SCAN", b"0", b"COUNT", b"2"];
     let mut reply = crate::Reply::default();
-    store.execute(crate::lookup(b"SCAN").unwrap(), &args, 0, &mut reply);
+    store.execute(Db::ZERO, crate::lookup(b"SCAN").unwrap(), &args, 0, &mut reply);
     let next = ((1u64 << 50) >> 16).to_string();
     let mut expected = format!("*2\r\n${}\r\n{next}\r\n*5\r\n", next.len());
     (0..5).for_each(|number| expected += &format!("$1\r\n{number}\r\n"));
     assert_eq!(String::from_utf8_lossy(reply.as_bytes()), expected);
+}
+
+fn of(db: i64, key: &[u8]) -> DbKey<'_> {
+    DbKey { db: Db::new(db).unwrap(), key }
+}
+
+#[test]
+fn i5_databases_are_apart() {
+    let mut store = store();
+    let [one, two] = [1, 2].map(|db| Db::new(db).unwrap());
+    store.put(of(1, b"k"), b"1", Expiry::At(2_000));
+    store.put(of(2, b"k"), b"2", Expiry::Clear);
+    assert!(store.live(of(0, b"k")).is_none() && store.len_of(Db::ZERO) == 0);
+    let (first, second) = (store.version(of(1, b"k")), store.version(of(2, b"k")));
+    store.change(of(2, b"k"), |value| value.push(b'x'));
+    assert_eq!(store.version(of(1, b"k")), first);
+    assert_ne!(store.version(of(2, b"k")), second);
+    assert!(store.any_would_expire(one, 3_000) && !store.any_would_expire(two, 3_000));
+    assert_eq!(store.next_expiry_ms(), Some(2_000));
+    // Watchers see that another key has taken the place of theirs, and nothing where none is.
+    let watched = [0, 1, 2].map(|db| store.version(of(db, b"k")));
+    let absent = [1, 2].map(|db| store.version(of(db, b"absent")));
+    store.swap_databases(one, two);
+    store.check();
+    assert_eq!(store.value(of(1, b"k")), Some(&b"2x"[..]));
+    assert_eq!(store.version(of(0, b"k")), watched[0]);
+    for db in [1, 2] {
+        assert_ne!(watched[db as usize], store.version(of(db, b"k")), "I2");
+    }
+    assert_eq!([1, 2].map(|db| store.version(of(db, b"absent"))), absent);
+    store.advance_time(2_000);
+    assert_eq!((store.len_of(one), store.len_of(two)), (1, 0), "each expires in its own");
+    store.put(of(2, b"l"), b"", Expiry::Clear);
+    store.clear_database(one);
+    assert_eq!((store.len_of(one), store.len_of(two), store.len()), (0, 1, 1));
+    store.check();
+    store.clear_database(two);
+    assert_eq!(store.used_bytes(), 0);
+    store.check();
 }

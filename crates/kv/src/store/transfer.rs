@@ -1,7 +1,8 @@
 //! Moving a store to another replica: its entries in canonical order, and the counters beside them.
 
 use super::{
-    DELETION_BUCKETS, Entry, KEY_BYTES_MAX, Key, NEVER, Store, VALUE_BYTES_MAX, position_of,
+    DELETION_BUCKETS, Db, DbKey, Entry, KEY_BYTES_MAX, Key, NEVER, Store, VALUE_BYTES_MAX,
+    position_of,
 };
 
 /// The part of a store that is not its entries.
@@ -18,6 +19,8 @@ pub struct Counters<'a> {
 /// One entry, live or due.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EntryRef<'a> {
+    /// Its database.
+    pub db: Db,
     /// The key.
     pub key: &'a [u8],
     /// Its value.
@@ -59,41 +62,70 @@ impl Store {
         Counters { now_ms: self.now_ms, changes: self.changes, deletions: &self.deletions }
     }
 
-    /// Every entry, live or due, in an order that depends on the content alone.
+    /// Every entry, live or due, in an order that depends on the content alone: database by
+    /// database.
     pub fn entries(&self) -> impl Iterator<Item = EntryRef<'_>> {
-        self.table.walk(0).map(entry_ref)
+        Db::all().flat_map(|db| self.entries_of(db))
     }
 
-    /// The entries after `key` in that order: a snapshot that is taken piece by piece continues
-    /// here, also when `key` has been deleted meanwhile.
-    pub fn entries_after(&self, key: &[u8]) -> impl Iterator<Item = EntryRef<'_>> {
+    /// Those of one database.
+    pub fn entries_of(&self, db: Db) -> impl Iterator<Item = EntryRef<'_>> {
+        self.databases[db.index()].table.walk(0).map(move |entry| entry_ref(db, entry))
+    }
+
+    /// The entries of a database after `key` in that order: a snapshot that is taken piece by piece
+    /// continues here, also when `key` has been deleted meanwhile.
+    pub fn entries_after<'a>(
+        &self,
+        key: impl Into<DbKey<'a>>,
+    ) -> impl Iterator<Item = EntryRef<'_>> {
+        let DbKey { db, key } = key.into();
         let position = position_of(key);
         let key = key.to_vec();
-        self.table
+        self.databases[db.index()]
+            .table
             .walk(position)
             .skip_while(move |entry| entry.position == position && entry.key[..] <= key[..])
-            .map(entry_ref)
+            .map(move |entry| entry_ref(db, entry))
     }
 
     /// Freezes the entries for a reader; its number. See `frozen`.
     pub(crate) fn freeze(&mut self) -> u64 {
-        self.table.freeze()
+        self.n_freezings += 1;
+        let number = self.n_freezings;
+        for db in Db::all() {
+            self.databases[db.index()].table.freeze(number, db);
+        }
+        number
     }
 
     /// That reader reads no more.
     pub(crate) fn thaw(&mut self, reader: u64) {
-        self.table.thaw(reader);
+        self.databases.iter_mut().for_each(|keyspace| keyspace.table.thaw(reader));
     }
 
     /// As [`Store::entries`] yielded them when they were frozen, from where the last call ended,
-    /// until `take` returns false. True if there may be more; `None` if they are not
-    /// frozen for this reader.
+    /// until `take` returns false or the next database begins. True if there may be more; `None` if
+    /// they are not frozen for this reader.
     pub(crate) fn read_frozen(
         &mut self,
         reader: u64,
         mut take: impl FnMut(EntryRef<'_>) -> bool,
     ) -> Option<bool> {
-        self.table.read_frozen(reader, |entry| take(entry_ref(entry)))
+        for db in Db::all() {
+            // It may have another number now.
+            let mut keyspaces = self.databases.iter_mut();
+            let keyspace = keyspaces.find(|of| of.table.was_frozen_as(reader) == Some(db))?;
+            let mut has_taken = false;
+            let more = keyspace.table.read_frozen(reader, |entry| {
+                has_taken = true;
+                take(entry_ref(db, entry))
+            })?;
+            if has_taken {
+                return Some(more || db != Db::all().next_back()?);
+            }
+        }
+        Some(false)
     }
 
     /// A store with these counters and no entries yet.
@@ -117,7 +149,7 @@ impl Store {
     /// # Errors
     /// When it cannot be an entry of a store with these counters; the store is unchanged.
     pub fn restore_entry(&mut self, entry: EntryRef<'_>) -> Result<(), RestoreError> {
-        let EntryRef { key, value, expire_at_ms, version } = entry;
+        let EntryRef { db, key, value, expire_at_ms, version } = entry;
         if key.len() > KEY_BYTES_MAX || value.len() > VALUE_BYTES_MAX {
             return Err(RestoreError::TooLong { key: key.len(), value: value.len() });
         }
@@ -125,22 +157,19 @@ impl Store {
             return Err(RestoreError::Impossible);
         }
         let position = position_of(key);
-        if self.table.find(position, key).is_some() {
+        if self.databases[db.index()].table.find(position, key).is_some() {
             return Err(RestoreError::Duplicate);
         }
-        self.add(Entry {
-            position,
-            key: Key::from_slice(key),
-            value: value.to_vec(),
-            expire_at: expire_at_ms.unwrap_or(NEVER),
-            version,
-        });
+        let expire_at = expire_at_ms.unwrap_or(NEVER);
+        let (key, value) = (Key::from_slice(key), value.to_vec());
+        self.add(db, Entry { position, key, value, expire_at, version });
         Ok(())
     }
 }
 
-fn entry_ref(entry: &Entry) -> EntryRef<'_> {
+fn entry_ref(db: Db, entry: &Entry) -> EntryRef<'_> {
     EntryRef {
+        db,
         key: &entry.key,
         value: &entry.value,
         expire_at_ms: (entry.expire_at != NEVER).then_some(entry.expire_at),

@@ -156,7 +156,7 @@ fn c3_a_request_over_the_limit_is_refused_and_spoils_a_transaction() {
     assert!(aborted.starts_with(b"-EXECABORT "));
     let value = vec![b'x'; VALUE_BYTES_MAX + 1];
     let refused = driver.call(&mut connection, &[b"SET", b"k", &value]);
-    assert!(refused.starts_with(b"-ERR value is longer than"));
+    assert!(refused.starts_with(b"-ERR string exceeds maximum allowed size"));
     let refused = driver.call(&mut connection, &[b"GET", &value[..KEY_BYTES_MAX + 1]]);
     assert!(refused.starts_with(b"-ERR key is longer than"));
 }

@@ -18,6 +18,7 @@ pub(crate) enum Asked {
     Wait(RequestId),
     Info(RequestId),
     Clients(RequestId, ClientFilter),
+    Kill(RequestId, ClientFilter),
 }
 
 impl Asked {
@@ -28,6 +29,7 @@ impl Asked {
             Request::Wait { id, .. } => Asked::Wait(id),
             Request::Info { id, .. } | Request::Member { id, .. } => Asked::Info(id),
             Request::Clients { id, filter } => Asked::Clients(id, filter.clone()),
+            Request::Kill { id, filter } => Asked::Kill(id, filter.clone()),
         }
     }
 }
@@ -90,6 +92,8 @@ impl Driver {
                 assert_eq!(outcome, ReadOutcome::Done, "no test lets a key expire here");
                 connection.answer(*id, reply.as_bytes())
             }
+            // It knows no other connection.
+            Asked::Kill(id, filter) => connection.answer_kill(*id, filter, 0),
             Asked::Wait(id) => connection.answer_integer(*id, 0),
             Asked::Info(id) => connection.answer_text(*id, "# gregale\r\n"),
             Asked::Clients(id, filter) => {

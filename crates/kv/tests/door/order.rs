@@ -16,7 +16,7 @@ fn pipeline(seed: u64) -> Vec<u8> {
         let key = &key[..];
         let number = rng.below(5).to_string().into_bytes();
         let number = &number[..];
-        let request: Vec<&[u8]> = match rng.below(22) {
+        let request: Vec<&[u8]> = match rng.below(25) {
             0..=2 => vec![b"INCR", key],
             3..=5 => vec![b"GET", key],
             6 => vec![b"PING"],
@@ -34,6 +34,7 @@ fn pipeline(seed: u64) -> Vec<u8> {
             18 => vec![b"GREGALE.CALL", number, b"GET", key],
             19 => vec![b"GREGALE.CALL", number, b"EXEC"],
             20 => vec![b"GREGALE.ACK", number],
+            21..=23 => vec![b"SELECT", number],
             _ => vec![b"UNWATCH"],
         };
         input.extend_from_slice(&encode(&request));
@@ -238,4 +239,84 @@ proptest! {
         prop_assert_eq!(found, expected);
         prop_assert_eq!(other.is_finished(), connection.is_finished());
     }
+}
+
+/// Whatever comes behind it waits for the transaction, and so does a watcher's decision.
+#[test]
+fn c11_a_select_in_a_transaction_counts_once_it_is_executed() {
+    let mut driver = Driver::new(Config::default());
+    let mut connection = driver.connect();
+    let lines: [&[&[u8]]; 6] = [
+        &[b"MULTI"],
+        &[b"SELECT", b"7"],
+        &[b"SET", b"k", b"7"],
+        &[b"EXEC"],
+        &[b"GET", b"k"],
+        &[b"PING"],
+    ];
+    let bytes: Vec<u8> = lines.iter().flat_map(|line| encode(line)).collect();
+    connection.feed(&bytes, Instant::ZERO);
+    let exec = driver.ask(&mut connection).expect("the transaction");
+    assert!(driver.ask(&mut connection).is_none(), "nothing overtakes it");
+    driver.answer(&mut connection, &exec);
+    let get = driver.ask(&mut connection).expect("the read");
+    driver.answer(&mut connection, &get);
+    assert!(driver.ask(&mut connection).is_none());
+    let heard = String::from_utf8(drain(&mut connection)).unwrap();
+    assert!(heard.ends_with("*2\r\n+OK\r\n+OK\r\n$1\r\n7\r\n+PONG\r\n"), "{heard}");
+    // Of an unknown outcome nobody knows where the client is now.
+    let mut connection = driver.connect();
+    connection.feed(&bytes, Instant::ZERO);
+    let Some(Request::Write { id, .. }) = connection.next_request() else { panic!("a write") };
+    assert!(connection.fail(id, text::UNKNOWN_OUTCOME));
+    assert!(connection.next_request().is_none());
+    let heard = String::from_utf8(drain(&mut connection)).unwrap();
+    assert!(heard.contains("-UNKNOWN") && !heard.contains("PONG"), "{heard}");
+    assert!(connection.is_finished());
+}
+
+/// A read behind writes goes through the log; there as elsewhere it is about its own database.
+#[test]
+fn c11_a_select_between_writes_and_reads_of_a_pipeline_sends_each_to_its_database() {
+    let mut driver = Driver::new(Config::default());
+    let mut connection = driver.connect();
+    let lines: [&[&[u8]]; 9] = [
+        &[b"SET", b"k", b"zero"],
+        &[b"SELECT", b"3"],
+        &[b"GET", b"k"],
+        &[b"SET", b"k", b"three"],
+        &[b"GET", b"k"],
+        &[b"SELECT", b"0"],
+        &[b"GET", b"k"],
+        &[b"SELECT", b"3"],
+        &[b"MGET", b"k", b"l"],
+    ];
+    let bytes: Vec<u8> = lines.iter().flat_map(|line| encode(line)).collect();
+    connection.feed(&bytes, Instant::ZERO);
+    let asked: Vec<_> = std::iter::from_fn(|| driver.ask(&mut connection)).collect();
+    assert_eq!(asked.len(), 6, "the reads follow the writes into the log: nothing waits");
+    asked.iter().for_each(|one| driver.answer(&mut connection, one));
+    let heard = String::from_utf8(drain(&mut connection)).unwrap();
+    let expected = "+OK\r\n+OK\r\n$-1\r\n+OK\r\n$5\r\nthree\r\n+OK\r\n$4\r\nzero\r\n+OK\r\n\
+                    *2\r\n$5\r\nthree\r\n$-1\r\n";
+    assert_eq!(heard, expected);
+}
+
+/// C9: a read that is put off is asked for again about the database that it was sent to.
+#[test]
+fn c11_a_read_that_is_put_off_keeps_its_database() {
+    let mut driver = Driver::new(Config::default());
+    let mut connection = driver.connect();
+    let set: [&[&[u8]]; 3] = [&[b"SELECT", b"3"], &[b"SET", b"k", b"three"], &[b"SELECT", b"0"]];
+    let set: Vec<u8> = set.iter().flat_map(|line| encode(line)).collect();
+    driver.feed(&mut connection, &set);
+    let lines: [&[&[u8]]; 3] = [&[b"SELECT", b"3"], &[b"GET", b"k"], &[b"SELECT", b"0"]];
+    let bytes: Vec<u8> = lines.iter().flat_map(|line| encode(line)).collect();
+    connection.feed(&bytes, Instant::ZERO);
+    let id = read(&mut connection).unwrap();
+    assert!(connection.next_request().is_none(), "SELECT 0 is answered here");
+    assert!(connection.put_off(id));
+    let again = driver.ask(&mut connection).expect("the read again");
+    driver.answer(&mut connection, &again);
+    assert_eq!(drain(&mut connection), b"+OK\r\n$5\r\nthree\r\n+OK\r\n");
 }

@@ -138,3 +138,46 @@ fn a_scan_returns_what_redis_holds() {
     assert_eq!(ours, theirs);
     assert_eq!(ours.len(), 250);
 }
+
+/// What each has dumped the other restores: short and long, what Redis compresses, and numbers.
+#[test]
+fn payloads_go_to_and_from_redis() {
+    let server = Server::start();
+    let mut twin = Twin::new(&server, Protocol::Resp2);
+    let mut rng = base::Rng::new(5);
+    for round in 0..400u64 {
+        let value: Vec<u8> = match round % 4 {
+            0 => (0..rng.below(40)).map(|_| rng.next_u64() as u8).collect(),
+            // What is compressed well, with references that reach into what they write.
+            1 => (0..rng.below(20_000)).map(|at| b'a' + (at / 97 % 3) as u8).collect(),
+            2 => (0..rng.below(500)).map(|_| b'a' + rng.below(4) as u8).collect(),
+            _ => (rng.next_u64() as i64 >> rng.below(64)).to_string().into_bytes(),
+        };
+        twin.check(&[b"SET", b"k", &value], Compare::Bytes);
+        let Some(theirs) = bulk_of(&twin.client.call(&[b"DUMP", b"k"])) else {
+            panic!("a payload")
+        };
+        let Some(ours) = bulk_of(&twin.ours(&[b"DUMP", b"k"])) else { panic!("a payload") };
+        for payload in [theirs, ours] {
+            let restore: [&[u8]; 5] = [b"RESTORE", b"k", b"0", &payload, b"REPLACE"];
+            twin.check(&restore, Compare::Bytes);
+            twin.check(&[b"GET", b"k"], Compare::Bytes);
+            let mut damaged = payload.clone();
+            let at = rng.below(damaged.len() as u64) as usize;
+            damaged[at] ^= 1;
+            twin.check(&[b"RESTORE", b"k", b"0", &damaged, b"REPLACE"], Compare::Bytes);
+        }
+        let at = (4_000_000_000_000u64 + round).to_string();
+        let dumped = twin.client.call(&[b"DUMP", b"k"]);
+        let Some(payload) = bulk_of(&dumped) else { panic!("a payload") };
+        let until: [&[u8]; 6] = [b"RESTORE", b"k", at.as_bytes(), &payload, b"REPLACE", b"ABSTTL"];
+        twin.check(&until, Compare::Bytes);
+        twin.check(&[b"PEXPIRETIME", b"k"], Compare::Bytes);
+    }
+}
+
+/// The bytes of a reply that is one string.
+fn bulk_of(reply: &[u8]) -> Option<Vec<u8>> {
+    let end = reply.windows(2).position(|pair| pair == b"\r\n")?;
+    reply.starts_with(b"$").then(|| reply[end + 2..reply.len() - 2].to_vec())
+}

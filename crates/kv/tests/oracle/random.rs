@@ -74,6 +74,8 @@ const EXPIRES_S: &[&str] = &["1000", "100000", "0", "-1", "9223372036854775", "9
 const EXPIRES_MS: &[&str] = &["1000000", "100000000", "0", "-1", "9223372036854775807", "1e3"];
 const PATTERNS: &[&str] = &["*", "k?", "k[0-2]", "[^a]*", "*1*", "k\\1", "", "k[2-0]", "k[", "**1"];
 
+const BITS: &[&str] = &["0", "1", "7", "8", "13", "100", "#0", "#3", "77", "-1", "4294967296"];
+
 /// Keys that only SET writes.
 const SHORT: &[&str] = &["short0", "short1", "short2"];
 
@@ -124,6 +126,32 @@ impl Generator {
         }
     }
 
+    fn push_range(&mut self, args: &mut Vec<Vec<u8>>) {
+        if self.rng.chance(7, 10) {
+            args.push(self.pick(INDICES));
+            if self.rng.chance(9, 10) {
+                args.push(self.pick(INDICES));
+                self.push_if(args, 5, &["BIT", "byte", "bit", "bogus"]);
+            }
+        }
+    }
+
+    /// An operation of BITFIELD.
+    fn push_field(&mut self, args: &mut Vec<Vec<u8>>) {
+        let name = self.pick(&["GET", "SET", "INCRBY", "set", "incrby", "OVERFLOW", "bogus"]);
+        if name == b"OVERFLOW" {
+            args.extend([name, self.pick(&["WRAP", "sat", "FAIL", "SAT", "fail", "bogus"])]);
+            return;
+        }
+        let has_number = name != b"GET";
+        let kind = self.pick(&["i", "u", "u", "i", "x"]);
+        let bits = self.pick(&["1", "3", "5", "8", "16", "31", "63", "64", "65", "0"]);
+        args.extend([name, [kind, bits].concat(), self.pick(BITS)]);
+        if has_number {
+            args.push(self.pick(NUMBERS));
+        }
+    }
+
     fn command(&mut self) -> (Vec<Vec<u8>>, Compare) {
         let mut args: Vec<Vec<u8>> = Vec::new();
         let mut compare = Compare::Bytes;
@@ -133,7 +161,7 @@ impl Generator {
                 $({ let arg = $arg; args.push(arg); })*
             }};
         }
-        match self.rng.below(46) {
+        match self.rng.below(61) {
             0..4 => {
                 command!("SET", self.key(), self.value());
                 self.push_if(&mut args, 3, &["NX", "XX", "GET", "nx", "bogus"]);
@@ -183,7 +211,7 @@ impl Generator {
             35 => {
                 command!("COPY", self.key(), self.key());
                 self.push_if(&mut args, 4, &["REPLACE", "DB", "bogus"]);
-                self.push_if(&mut args, 2, &["0", "1", "x", "99999999999"]);
+                self.push_if(&mut args, 6, &["0", "1", "1", "15", "x", "16", "99999999999"]);
                 self.push_if(&mut args, 2, &["REPLACE"]);
             }
             36 => {
@@ -209,6 +237,38 @@ impl Generator {
             44 => {
                 command!(self.pick_name(&["PTTL", "PEXPIRETIME"]), self.key());
                 compare = Compare::Within(2000);
+            }
+            45 | 46 => {
+                command!("SETBIT", self.key(), self.pick(BITS), self.pick(&["0", "1", "1", "2"]))
+            }
+            47 => command!("GETBIT", self.key(), self.pick(BITS)),
+            48 => {
+                command!("BITCOUNT", self.key());
+                self.push_range(&mut args);
+            }
+            49 | 50 => {
+                command!("BITPOS", self.key(), self.pick(&["0", "1", "1", "x"]));
+                self.push_range(&mut args);
+            }
+            51 => {
+                command!("BITOP", self.pick(&["AND", "or", "XOR", "NOT", "bogus"]), self.key());
+                (0..=self.rng.below(3)).for_each(|_| args.push(self.key()));
+            }
+            52..55 => {
+                command!(self.pick_name(&["BITFIELD", "BITFIELD", "BITFIELD_RO"]), self.key());
+                (0..self.rng.below(5)).for_each(|_| self.push_field(&mut args));
+            }
+            55 | 56 => command!("SELECT", self.pick(&["0", "1", "1", "15", "16"])),
+            57 | 58 => command!(
+                "MOVE",
+                self.key(),
+                self.pick(&["0", "1", "1", "15", "16", "x", "99999999999"])
+            ),
+            59 if self.rng.chance(1, 4) => {
+                command!(self.pick_name(&["FLUSHDB", "FLUSHDB", "FLUSHDB", "FLUSHALL"]));
+            }
+            59 => {
+                command!("SWAPDB", self.pick(&["0", "1"]), self.pick(&["0", "1", "15", "16", "x"]))
             }
             _ => {
                 command!(self.pick_name(&["SETEX", "PSETEX"]), self.key());

@@ -18,7 +18,7 @@ impl Server {
     pub(crate) fn start() -> Server {
         let directory = tempfile::tempdir().unwrap();
         let started = Command::new("redis-server")
-            .args(["--port", "0", "--save", "", "--appendonly", "no", "--databases", "1"])
+            .args(["--port", "0", "--save", "", "--appendonly", "no"])
             .arg("--dir")
             .arg(directory.path())
             .arg("--unixsocket")

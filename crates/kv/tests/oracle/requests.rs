@@ -1,6 +1,7 @@
 //! Bytes that are, or are not, requests: what Redis answers to them, and when it hangs up.
 
 use kv::resp::{LINE_BYTES_MAX, Parse, Parser};
+use kv::store::Db;
 use kv::{Reply, Store, resolve};
 
 use crate::redis::Server;
@@ -20,7 +21,7 @@ fn ours(mut input: &[u8]) -> Vec<u8> {
                 let args = request.args();
                 match resolve(&args, &mut reply) {
                     Some(spec) if spec.name == "echo" => reply.bulk(args[1]),
-                    Some(spec) => store.execute(spec, &args, 0, &mut reply),
+                    Some(spec) => store.execute(Db::ZERO, spec, &args, 0, &mut reply),
                     None => {}
                 }
                 request.consumed()

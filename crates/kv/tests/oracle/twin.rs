@@ -2,6 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use kv::store::Db;
 use kv::{Protocol, Reply, Store, command, resolve};
 
 use crate::redis::{Client, Server};
@@ -23,6 +24,7 @@ pub(crate) enum Compare {
 pub(crate) struct Twin {
     pub(crate) client: Client,
     pub(crate) store: Store,
+    pub(crate) db: Db,
     reply: Reply,
 }
 
@@ -33,7 +35,7 @@ impl Twin {
             client.call(&[b"HELLO", b"3"]);
         }
         client.call(&[b"FLUSHALL"]);
-        Twin { client, store: Store::new(0), reply: Reply::new(protocol) }
+        Twin { client, store: Store::new(0), db: Db::ZERO, reply: Reply::new(protocol) }
     }
 
     /// Runs the command on the store.
@@ -42,8 +44,10 @@ impl Twin {
         self.store.advance_time(now);
         self.reply.clear();
         if let Some(spec) = resolve(args, &mut self.reply) {
-            if spec.is_for_store() {
-                self.store.execute(spec, args, now, &mut self.reply);
+            if spec.name == "select" {
+                self.select(args);
+            } else if spec.is_for_store() {
+                self.store.execute(self.db, spec, args, now, &mut self.reply);
             } else if spec.name.starts_with("command") {
                 command::command(spec, args, &mut self.reply);
             } else {
@@ -51,6 +55,18 @@ impl Twin {
             }
         }
         self.reply.as_bytes().to_vec()
+    }
+
+    /// What a connection does.
+    fn select(&mut self, args: &[&[u8]]) {
+        let number = std::str::from_utf8(args[1]).ok().and_then(|text| text.parse().ok());
+        match number.and_then(Db::new) {
+            Some(db) => {
+                self.db = db;
+                self.reply.ok();
+            }
+            None => self.reply.error("ERR DB index is out of range"),
+        }
     }
 
     /// Runs the command on both.
@@ -80,11 +96,17 @@ impl Twin {
     /// Compares all keys, values and expiries. Not DBSIZE: Redis counts what is past its time.
     pub(crate) fn check_content(&mut self) {
         self.store.check();
-        self.check(&[b"KEYS", b"*"], Compare::Sorted);
-        let keys: Vec<Vec<u8>> = self.store.entries().map(|entry| entry.key.to_vec()).collect();
-        for key in keys {
-            self.check(&[b"GET", &key], Compare::Bytes);
-            self.check(&[b"PEXPIRETIME", &key], Compare::Within(2000));
+        let before = self.db;
+        for db in Db::all() {
+            self.check(&[b"SELECT", db.to_string().as_bytes()], Compare::Bytes);
+            self.check(&[b"KEYS", b"*"], Compare::Sorted);
+            let entries = self.store.entries_of(db);
+            let keys: Vec<Vec<u8>> = entries.map(|entry| entry.key.to_vec()).collect();
+            for key in keys {
+                self.check(&[b"GET", &key], Compare::Bytes);
+                self.check(&[b"PEXPIRETIME", &key], Compare::Within(2000));
+            }
         }
+        self.check(&[b"SELECT", before.to_string().as_bytes()], Compare::Bytes);
     }
 }

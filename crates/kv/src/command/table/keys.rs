@@ -4,7 +4,7 @@ use super::super::{CommandSpec, Run, flag, key_spec, spec};
 use crate::exec::{expiry, keys, object, scan};
 
 /// The commands on keys of any type and on expiry.
-pub(super) static KEYS: [CommandSpec; 24] = [
+pub(super) static KEYS: [CommandSpec; 26] = [
     spec("copy", -3, flag::WRITE | flag::DENYOOM)
         .doc("generic", "6.2.0", "O(N) worst case for collections, where N is the number of nested items", "Copy a key")
         .categories(&["@keyspace", "@write", "@slow"])
@@ -51,12 +51,17 @@ pub(super) static KEYS: [CommandSpec; 24] = [
         .doc("server", "1.0.0", "O(N) where N is the number of keys in the selected database", "Remove all keys from the current database")
         .categories(&["@keyspace", "@write", "@slow", "@dangerous"])
         .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
-        .run(Run::Write(keys::flushall)),
+        .run(Run::Write(keys::flushdb)),
     spec("keys", 2, flag::READONLY)
         .doc("generic", "1.0.0", "O(N) with N being the number of keys in the database, under the assumption that the key names in the database and the given pattern have limited length", "Find all keys matching the given pattern")
         .categories(&["@keyspace", "@read", "@slow", "@dangerous"])
         .tips(&["request_policy:all_shards", "nondeterministic_output_order"])
         .run(Run::Read(scan::keys)),
+    spec("move", 3, flag::WRITE | flag::FAST)
+        .doc("generic", "1.0.0", "O(1)", "Move a key to another database")
+        .categories(&["@keyspace", "@write", "@fast"])
+        .keys(1, 1, 1, &[key_spec("", &["RW", "access", "update"], 1, 0, 1)])
+        .run(Run::Write(keys::move_to)),
     spec("object", -2, 0)
         .doc("generic", "2.2.3", "Depends on subcommand", "A container for object introspection commands")
         .categories(&["@slow"])
@@ -136,6 +141,10 @@ pub(super) static KEYS: [CommandSpec; 24] = [
         .categories(&["@keyspace", "@read", "@slow"])
         .tips(&["nondeterministic_output", "request_policy:special"])
         .run(Run::Read(scan::scan)),
+    spec("swapdb", 3, flag::WRITE | flag::FAST)
+        .doc("server", "4.0.0", "O(N) where N is the count of clients watching or blocking on keys from both databases.", "Swaps two Redis databases")
+        .categories(&["@keyspace", "@write", "@fast", "@dangerous"])
+        .run(Run::Write(keys::swapdb)),
     spec("touch", -2, flag::READONLY | flag::FAST)
         .doc("generic", "3.2.1", "O(N) where N is the number of keys that will be touched", "Alters the last access time of a key(s). Returns the number of existing keys specified.")
         .categories(&["@keyspace", "@read", "@fast"])

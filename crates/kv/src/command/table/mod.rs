@@ -1,13 +1,22 @@
 //! The facts about every command, one entry each, in Redis 7.0's words.
 
 mod backup;
+mod bitmaps;
 mod door;
 mod gregale;
 mod keys;
 mod strings;
+mod values;
 
 use super::CommandSpec;
 
 /// All entries; lookups go through the index that is built from these.
-pub(super) static GROUPS: [&[CommandSpec]; 5] =
-    [&strings::STRINGS, &keys::KEYS, &door::DOOR, &backup::BACKUP, &gregale::GREGALE];
+pub(super) static GROUPS: [&[CommandSpec]; 7] = [
+    &strings::STRINGS,
+    &bitmaps::BITMAPS,
+    &values::VALUES,
+    &keys::KEYS,
+    &door::DOOR,
+    &backup::BACKUP,
+    &gregale::GREGALE,
+];
