@@ -6,7 +6,7 @@
 //!   construction: a round takes what is waiting when it begins, and nothing joins it later.
 //! - I3 the answers to reads that one turn makes are bounded by [`SLICE_BYTES`] and one answer, so
 //!   that nothing else waits for them: the rest of a round is performed in the next turns. By
-//!   [`Desk::has_slice`].
+//!   `Desk::has_slice`.
 
 use crate::outbox::{Outbox, Sequence};
 use crate::seats::{CHANGES_MAX, Parted, Wanted};

@@ -13,7 +13,7 @@
 //!   stream says so; a stream whose first message was not seen is ignored.
 //! - I2 a stream's name is never used again: a life has one range of names, and lives rise.
 //! - I3 a stream with bytes that do not parse is not read on, and its sender is told so: it begins
-//!   another, as after a broken link. It is told once in [`REFUSE_EVERY`], so two versions that
+//!   another, as after a broken link. It is told once in `REFUSE_EVERY`, so two versions that
 //!   will never understand each other keep nobody busy.
 
 use crate::detour::{Detours, Direction};
