@@ -450,6 +450,10 @@ impl Clients {
     pub(super) fn resume(&mut self, state: &impl Holds, desk: &mut Desk) -> bool {
         let before = self.figures.commands;
         self.inform_late(state, desk);
+        if self.shared.pauses.has_ended(desk.now()) {
+            self.runnable.extend(self.clients.iter().map(|(_, client)| client.key));
+            self.clients.iter_mut().for_each(|(_, client)| client.is_runnable = true);
+        }
         let mut runnable = std::mem::take(&mut self.runnable);
         for key in runnable.drain(..) {
             if let Some(client) = self.client(key) {

@@ -106,3 +106,19 @@ fn info_at_every_member_tells_of_the_writes_before_it() {
         }
     }
 }
+
+#[test]
+fn paused_clients_are_served_when_the_pause_is_over() {
+    let cluster = Cluster::start();
+    let (mut me, mut other) = (cluster.connect(1), cluster.connect(1));
+    let () = redis::cmd("CLIENT").arg(&["PAUSE", "300000", "WRITE"]).query(&mut me).unwrap();
+    std::thread::scope(|scope| {
+        let write = scope.spawn(|| other.set::<_, _, ()>("k", 1));
+        let none: Option<u8> = me.get("k").unwrap();
+        assert_eq!(none, None, "reads are served");
+        let () = redis::cmd("CLIENT").arg("UNPAUSE").query(&mut me).unwrap();
+        write.join().unwrap().unwrap();
+    });
+    let () = redis::cmd("CLIENT").arg(&["PAUSE", "20"]).query(&mut me).unwrap();
+    assert_eq!(me.get::<_, u8>("k").unwrap(), 1, "its time is over");
+}

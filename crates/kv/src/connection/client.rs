@@ -3,6 +3,7 @@
 use base::Instant;
 
 use super::door::{Door, Kind};
+use super::pause::Scope;
 use super::{Connection, Identity, RequestId};
 use crate::command::CommandSpec;
 use crate::exec::{NOT_AN_INTEGER, SYNTAX, parse_integer};
@@ -92,12 +93,16 @@ impl Door {
             // There is no eviction of clients that the flag could turn off.
             "client|no-evict" if is(2, "on") || is(2, "off") => reply.ok(),
             "client|reply" | "client|no-evict" => reply.error(SYNTAX),
-            // Nothing ever blocks or pauses a client here but WAIT, which has a deadline.
+            // Nothing ever blocks a client here but WAIT, which has a deadline.
             "client|unblock" => match parse_integer(args[2]) {
                 Some(_) => reply.integer(0),
                 None => reply.error(NOT_AN_INTEGER),
             },
-            "client|unpause" => reply.ok(),
+            "client|pause" => self.pause(args),
+            "client|unpause" => {
+                self.config.pauses.end();
+                reply.ok();
+            }
             "client|tracking" if is(2, "off") => reply.ok(),
             "client|tracking" if is(2, "on") => {
                 reply.error("ERR gregale does not track what clients have read");
@@ -122,6 +127,31 @@ impl Door {
             other => {
                 let name = other.replace('|', " ").to_ascii_uppercase();
                 reply.error_fmt(format_args!("ERR gregale does not support {name}"));
+            }
+        }
+    }
+
+    /// CLIENT PAUSE milliseconds [WRITE|ALL]
+    fn pause(&mut self, args: &[&[u8]]) {
+        let reply = &mut self.reply;
+        let scope = match args[3..] {
+            [] => Scope::All,
+            [word] if word.eq_ignore_ascii_case(b"all") => Scope::All,
+            [word] if word.eq_ignore_ascii_case(b"write") => Scope::Writes,
+            [_] => return reply.error("ERR CLIENT PAUSE mode must be WRITE or ALL"),
+            _ => {
+                return reply.error(
+                    "ERR unknown subcommand or wrong number of arguments for 'PAUSE'. Try CLIENT \
+                     HELP.",
+                );
+            }
+        };
+        match parse_integer(args[2]).map(u64::try_from) {
+            None => reply.error("ERR timeout is not an integer or out of range"),
+            Some(Err(_)) => reply.error("ERR timeout is negative"),
+            Some(Ok(ms)) => {
+                self.config.pauses.begin(scope, self.seen.last_input, ms);
+                reply.ok();
             }
         }
     }
@@ -262,7 +292,7 @@ impl Door {
 }
 
 fn help(reply: &mut crate::reply::Reply) {
-    const LINES: [&str; 17] = [
+    const LINES: [&str; 21] = [
         "CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "GETNAME",
         "    Return the name of the current connection.",
@@ -274,10 +304,14 @@ fn help(reply: &mut crate::reply::Reply) {
         "    Return information about client connections.",
         "NO-EVICT (ON|OFF)",
         "    Accepted; connections are never evicted.",
+        "PAUSE <timeout> [WRITE|ALL]",
+        "    Suspend all, or just write, clients of this member for <timeout> milliseconds.",
         "REPLY (ON|OFF|SKIP)",
         "    Control the replies sent to the current connection.",
         "SETNAME <name>",
         "    Assign the name <name> to the current connection.",
+        "UNPAUSE",
+        "    Stop the current client pause, resuming traffic.",
         "HELP",
         "    Prints this help.",
     ];

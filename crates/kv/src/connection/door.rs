@@ -298,6 +298,7 @@ impl Door {
         } else {
             transaction.queued.push_answered(answered.as_bytes());
         }
+        transaction.writes |= spec.is_write();
         self.config.counts.add(spec, |count| count.calls += 1);
         self.reply.simple("QUEUED");
     }
@@ -448,8 +449,11 @@ impl Door {
         self.reply.simple("RESET");
     }
 
-    /// Whether the held request may be asked for now (C2).
+    /// Whether the held request may be asked for now (C2, C12).
     fn may_go(&self, kind: Kind) -> bool {
+        if self.pauses(kind) {
+            return false;
+        }
         let (n_writes, n_reads) = (self.replies.n_writes(), self.replies.n_reads());
         match kind {
             Kind::Write | Kind::Open | Kind::LoggedRead => n_reads == 0,

@@ -31,6 +31,8 @@
 //! - C11 a command is about the database that the last SELECT before it chose, also one of a
 //!   transaction if that was executed. By `Waiting::Exec`; test
 //!   `c11_a_select_in_a_transaction_counts_once_it_is_executed`.
+//! - C12 while clients are paused none of their writes is asked for, or nothing is. What was asked
+//!   for before is answered. By `Door::pauses` and `is_paused`; tests `c12_*`.
 //!
 //! Differs from Redis: a transaction takes commands of the store and a few of the connection's
 //! (PING, ECHO, SELECT, UNWATCH, CLIENT ID and GETNAME, COMMAND COUNT); there is no publish and
@@ -44,6 +46,7 @@ mod door;
 mod limits;
 mod logged;
 mod pace;
+mod pause;
 mod queue;
 mod session;
 mod transaction;
@@ -51,6 +54,7 @@ mod transaction;
 pub use client::ClientFilter;
 pub use counts::{Count, Counts};
 pub use limits::{OutputClass, OutputLimit, OutputLimits};
+pub use pause::Pauses;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -94,6 +98,8 @@ pub struct Config {
     pub connections_max: usize,
     /// How much of the answers may wait for a client, by CONFIG GET and SET.
     pub output_limits: OutputLimits,
+    /// The pause that a client has asked for, of all of them.
+    pub pauses: Arc<Pauses>,
     /// What was called, at all connections together.
     pub counts: Arc<Counts>,
 }
@@ -105,6 +111,7 @@ impl Default for Config {
             memory_bytes_max: 0,
             connections_max: CONNECTIONS_MAX,
             output_limits: OutputLimits::default(),
+            pauses: Arc::default(),
             counts: Arc::default(),
         }
     }
@@ -301,7 +308,7 @@ impl Connection {
                     return None;
                 }
             }
-            if door.is_closing || door.is_waiting() || !door.has_room() {
+            if door.is_closing || door.is_waiting() || !door.has_room() || door.is_paused() {
                 return None;
             }
             match intake.parser.parse(&intake.input[intake.at..]) {

@@ -31,6 +31,8 @@ pub(super) struct Transaction {
     pub(super) queued: Queued,
     /// A command was refused, so EXEC must discard the rest.
     pub(super) is_dirty: bool,
+    /// A queued command is a write.
+    pub(super) writes: bool,
     /// The last database that a queued SELECT names.
     pub(super) selects: Option<Db>,
 }

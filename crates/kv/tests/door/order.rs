@@ -320,3 +320,36 @@ fn c11_a_read_that_is_put_off_keeps_its_database() {
     driver.answer(&mut connection, &again);
     assert_eq!(drain(&mut connection), b"+OK\r\n$5\r\nthree\r\n+OK\r\n");
 }
+
+#[test]
+fn c12_a_pause_of_writes_holds_those_and_a_pause_of_all_everything() {
+    let mut driver = Driver::new(Config::default());
+    let (mut one, mut other) = (driver.connect(), driver.connect());
+    let ok = b"+OK\r\n";
+    assert_eq!(driver.call(&mut one, &[b"CLIENT", b"PAUSE", b"1000", b"WRITE"]), ok);
+    assert_eq!(driver.feed(&mut other, b"GET k\r\nSET k 1\r\nGET k\r\n"), b"$-1\r\n");
+    let reads = b"MULTI\r\nGET k\r\nEXEC\r\n";
+    assert!(driver.feed(&mut one, reads).ends_with(b"+QUEUED\r\n*1\r\n$-1\r\n"));
+    let writes = driver.feed(&mut one, b"MULTI\r\nSET k 2\r\nEXEC\r\n");
+    assert_eq!(writes, b"+OK\r\n+QUEUED\r\n", "EXEC waits");
+    // Its time is over.
+    let pauses = driver.config.pauses.clone();
+    let at = |ms| Instant::ZERO.plus(std::time::Duration::from_millis(ms));
+    assert!(
+        !pauses.has_ended(at(999)) && pauses.has_ended(at(1000)) && !pauses.has_ended(at(1000))
+    );
+    assert_eq!(driver.feed(&mut other, b""), b"+OK\r\n$1\r\n1\r\n");
+    assert_eq!(driver.feed(&mut one, b""), b"*1\r\n+OK\r\n");
+    // A later pause that is shorter or smaller changes nothing.
+    driver.call(&mut other, &[b"CLIENT", b"PAUSE", b"50"]);
+    driver.feed(&mut other, b"PING\r\n");
+    assert_eq!(driver.feed(&mut one, b"PING\r\nCLIENT UNPAUSE\r\n"), b"", "as in Redis");
+    assert!(!pauses.has_ended(at(49)) && pauses.has_ended(at(50)));
+    assert_eq!(driver.feed(&mut one, b""), b"+PONG\r\n+OK\r\n");
+    driver.call(&mut one, &[b"CLIENT", b"PAUSE", b"9223372036854775807", b"WRITE"]);
+    assert_eq!(driver.feed(&mut one, b"CLIENT PAUSE 1 WRITE\r\nSET k 3\r\n"), ok);
+    assert!(!pauses.has_ended(at(1_000_000)));
+    assert_eq!(driver.call(&mut other, &[b"CLIENT", b"UNPAUSE"]), b"+PONG\r\n+OK\r\n");
+    assert!(pauses.has_ended(at(1)), "the owner asks the others again");
+    assert_eq!(driver.feed(&mut one, b""), ok);
+}

@@ -183,8 +183,6 @@ fn what_differs_from_redis_is_said_clearly() {
     for (line, expected) in [
         ("SUBSCRIBE news", "-ERR gregale has no publish and subscribe\r\n"),
         ("CLIENT TRACKING on", "-ERR gregale does not track what clients have read\r\n"),
-        ("CLIENT PAUSE 4", "-ERR gregale does not support CLIENT PAUSE\r\n"),
-        ("CLIENT PAUSE 10", "-ERR gregale does not support CLIENT PAUSE\r\n"),
         ("CONFIG GET maxmemory", "*2\r\n$9\r\nmaxmemory\r\n$4\r\n5000\r\n"),
         ("CONFIG GET *pass*", "*0\r\n"),
         ("CONFIG RESETSTAT", "+OK\r\n"),
