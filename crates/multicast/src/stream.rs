@@ -15,10 +15,10 @@
 //!   disk: then both streams begin anew, and what was under way is lost. Any other successor has
 //!   forgotten what the first life promised: it must come in as another incarnation, or it is told
 //!   to stop. By `Peer::life`, `Peer::disk`.
-//! - S3 What is kept for a peer is bounded, by `kept_bytes` and one record: whoever has not taken
-//!   that when the next record comes is given up for good, and told so when it is heard again, so
-//!   that it stops rather than wait for what nobody has any more. With a disk its next life is
-//!   spoken to, and so is its next incarnation.
+//! - S3 What is kept for a peer is bounded, by `kept_bytes` and the longest record: a peer with more
+//!   when the next record comes is given up for good, and told so when it is heard again, so that it
+//!   stops rather than wait for what nobody has any more. With a disk its next life is spoken to,
+//!   and so is its next incarnation. By `Streams::push`.
 //! - S4 A byte is dealt with when its record was handed up: a node that stops handing up holds up
 //!   its senders.
 //! - S5 Where what is said rests on a disk, nothing leaves before it was released: when what it
@@ -103,6 +103,8 @@ struct Peer {
     sent: u64,
     /// S5.
     released: u64,
+    /// Of the records that it may not have taken whole: the end and the bytes of the longest.
+    longest: (u64, usize),
     input: Input,
     /// Bytes received, ever.
     received: u64,
@@ -126,6 +128,7 @@ impl Peer {
             acked: 0,
             sent: 0,
             released: 0,
+            longest: (0, 0),
             input: Input::default(),
             received: 0,
             told: 0,
@@ -138,6 +141,12 @@ impl Peer {
 
     fn kept(&self) -> usize {
         self.output.len() - self.start
+    }
+
+    /// The bytes of the longest record that is still kept.
+    fn longest(&self) -> usize {
+        let (end, bytes) = self.longest;
+        if end > self.acked { bytes } else { 0 }
     }
 
     fn dealt_with(&self) -> u64 {
@@ -225,12 +234,22 @@ impl Streams {
             return;
         }
         // S3: one record, however long, is no sign that it lags.
-        if peer.kept() > self.kept_bytes_max {
+        if peer.kept().saturating_sub(peer.longest()) > self.kept_bytes_max {
             return peer.end(End::LeftBehind);
         }
+        let before = peer.kept();
         number((head.len() + body.len()) as u64, &mut peer.output);
         peer.output.extend_from_slice(head);
         peer.output.extend_from_slice(body);
+        let bytes = peer.kept() - before;
+        if bytes > peer.longest() {
+            peer.longest = (peer.written(), bytes);
+        }
+    }
+
+    /// Whether so much is kept for `node` that nothing long should be said to it.
+    pub(crate) fn has_backlog(&self, node: Rank) -> bool {
+        self.peers[node.index()].kept() > self.backlog_bytes_max
     }
 
     /// Whether `node` lives and lags: then no more should be multicast to its groups.

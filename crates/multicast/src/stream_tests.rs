@@ -292,13 +292,18 @@ fn s3_one_record_longer_than_what_is_kept_gives_nobody_up() {
     pair.settle();
     let long = vec![7; 3 << 20];
     pair.ends[0].push(B, b"long", &long);
+    pair.ends[0].push(B, b"and", b" more, before it has taken that");
+    pair.ends[0].push(B, b"and", b" more");
     assert_eq!(pair.ends[0].ended(B), None);
     for _ in 0..100 {
         pair.settle();
     }
-    assert_eq!(pair.got[1].iter().map(Vec::len).collect::<Vec<_>>(), [long.len() + 4]);
+    assert_eq!(pair.got[1].iter().map(Vec::len).collect::<Vec<_>>(), [long.len() + 4, 34, 8]);
+    // Two of them are more than one.
+    (0..2).for_each(|_| pair.ends[0].push(B, b"long", &long));
+    assert_eq!(pair.ends[0].ended(B), None);
     pair.ends[0].push(B, b"and", b" more");
-    assert_eq!(pair.ends[0].ended(B), None, "it has taken the long one");
+    assert_eq!(pair.ends[0].ended(B), Some(End::LeftBehind));
 }
 
 #[test]
