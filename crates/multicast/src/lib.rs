@@ -32,6 +32,7 @@ pub mod door;
 mod member;
 pub mod node;
 pub mod open;
+mod repeats;
 mod span;
 mod stream;
 pub mod system;

@@ -32,11 +32,13 @@ use crate::clock::Attested;
 use crate::desk::{Desk, Snapshot, sender_of};
 use crate::disk::{Held, Journal};
 use crate::member::{Member, comes_back, whole};
+use crate::repeats::Repeats;
 use crate::stream::{End, Streams, Who};
 use crate::system::{Places, System};
 use crate::world::{ByMember, Handed, Parcel, Record, Stage, World};
 use base::{At, Event, Inbox, Instant, MAX_MEMBERS, MemberSet, Rank};
 use fabric::Fabric;
+use proto::amcast::wire::Wire;
 use proto::amcast::{FOUNDER, GroupId, GroupSet, MAX_GROUPS, Multicast, Timestamp};
 use proto::omega::{self, Omega, Timing};
 use runtime::clock::Clock;
@@ -94,6 +96,8 @@ pub struct Node<F, M: Multicast, A> {
     joint: joint::Joint,
     /// Nodes that have said something.
     heard: MemberSet,
+    /// What they have just asked.
+    repeats: Repeats,
     /// Groups whose member here was told something since it settled.
     touched: GroupSet,
     poller: Poller,
@@ -210,6 +214,7 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
             inbox: Inbox::new(),
             joint: joint::Joint::default(),
             heard: MemberSet::EMPTY,
+            repeats: Repeats::new(Duration::from_millis(limits.patience_ms)),
             touched: GroupSet::EMPTY,
             poller,
             ready: Vec::new(),
@@ -385,6 +390,7 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
         let worked = !self.desk.started.is_empty();
         // Before anything new, so that what was under way is said in its order.
         for node in self.world.streams.take_renewed().iter() {
+            self.repeats.forget(node);
             self.world.start_again(node, self.desk.open());
         }
         for message in self.desk.started.drain(..) {
@@ -435,6 +441,7 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
                     Ok(Some(record)) => {
                         let bytes = input.bytes(record);
                         match Record::decode(bytes, node, &self.world.places) {
+                            Ok(record) if self.passes_over(node, &record, bytes) => {}
                             Ok(record) => self.on_record(node, record),
                             Err(malformed) => break Err(malformed),
                         }
@@ -447,6 +454,13 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
             }
         }
         !heard.is_empty()
+    }
+
+    /// Whether `record` asks for what is not said now (R1, R2).
+    fn passes_over(&mut self, from: Rank, record: &Record<M::Wire>, bytes: &[u8]) -> bool {
+        let Record::Parcel(_, Parcel::Wire(_, wire)) = record else { return false };
+        let is_held = || self.world.streams.has_backlog(from);
+        wire.asks() && (is_held() || self.repeats.has(from, bytes, self.desk.now))
     }
 
     fn on_record(&mut self, from: Rank, record: Record<M::Wire>) {

@@ -56,3 +56,32 @@ fn nodes_come_back_from_their_disks_on_tcp() {
 fn nodes_come_back_from_their_disks_on_shared_memory() {
     nodes_come_back(FabricKind::Shm, "plain");
 }
+
+/// While one was away the others' logs grew beyond what is kept for a peer; their next primary's
+/// word to the others was one record, and each gave the others up at every start.
+#[test]
+fn directories_that_hold_more_than_is_kept_for_a_peer_start_again() {
+    let mut town = Town::new(FabricKind::Shm, 3, GROUPS.map(|group| group.to_vec()).to_vec());
+    town.listeners.clear();
+    let data = tempfile::tempdir().unwrap();
+    let start = |node, how| Node::start(node, &town, "plain", (how, data.path()));
+    let mut nodes: Vec<Node> = (1..=3).map(|node| start(node, "begin-long")).collect();
+    let mut heard = Heard::default();
+    heard.progress(&nodes, &[1, 2, 3], 10);
+    nodes[2].kill();
+    heard.drain(3, &nodes[2]);
+    heard.progress(&nodes, &[1, 2], 250);
+    for node in [1, 2] {
+        nodes[node - 1].kill();
+        heard.drain(node, &nodes[node - 1]);
+    }
+    let held = |node: &str| {
+        let files = std::fs::read_dir(data.path().join(node)).unwrap();
+        files.map(|file| file.unwrap().metadata().unwrap().len()).sum::<u64>()
+    };
+    assert!(held("1") > 16 << 20 && held("2") > 16 << 20, "twice what will be kept for a peer");
+    let mut nodes: Vec<Node> = (1..=3).map(|node| start(node, "reopen-tight")).collect();
+    heard.progress(&nodes, &[1, 2, 3], 50);
+    ledger::judge(&mut nodes, &mut heard);
+    ledger::end(&mut nodes);
+}

@@ -29,11 +29,15 @@ const SAYS_EVERY: Duration = Duration::from_millis(2);
 /// One delivery: final timestamp, name, destinations.
 type Entry = (u64, MessageId, u32);
 
+/// The body of each message where messages are long: some hundreds of them fill a log.
+const LONG_BYTES: usize = 64 << 10;
+
 /// Keeps every delivery.
 struct Ledger {
     entries: BTreeMap<usize, Vec<Entry>>,
     commands: Receiver<String>,
     n_said: u64,
+    body_bytes: usize,
     /// Of each group one, if this is not its first life; what comes then is another member's.
     n_own_states: usize,
     has_enough: bool,
@@ -105,7 +109,9 @@ impl Application for Ledger {
             // Of a node that comes back a message may be in the state that it is given: unknown.
             let options = Options { patience: Duration::from_secs(1), ..Options::default() };
             // Refused while a node lags: the next turn tries again.
-            let _id = desk.multicast(dest, self.n_said.to_le_bytes(), &options);
+            let mut body = self.n_said.to_le_bytes().to_vec();
+            body.resize(self.body_bytes, 0);
+            let _id = desk.multicast(dest, body, &options);
         }
         false
     }
@@ -173,8 +179,7 @@ pub(crate) fn run_child() {
         commutes: false,
         clock_error_us: None,
         clock_by: Default::default(),
-        // Little is kept for who is away: it needs a state, and the log of each begins anew often.
-        limits: Limits { suspect_ms: 400, window: 16, log_bytes: 64 << 10, ..Limits::default() },
+        limits: limits(&how),
     };
     let (to, commands) = channel();
     std::thread::spawn(move || {
@@ -188,7 +193,8 @@ pub(crate) fn run_child() {
         entries: BTreeMap::new(),
         commands,
         n_said: 0,
-        n_own_states: if how == "reopen" { GROUPS.len() } else { 0 },
+        body_bytes: if how == "begin-long" { LONG_BYTES } else { 8 },
+        n_own_states: if how.starts_with("reopen") { GROUPS.len() } else { 0 },
         has_enough: false,
         has_ended: false,
         next_look_at: None,
@@ -197,13 +203,24 @@ pub(crate) fn run_child() {
     let node = node.parse().expect("a node");
     let mut seat = if how == "anew" { Seat::anew(node) } else { Seat::new(node) };
     seat.data = match how.as_str() {
-        "begin" => Some(Data::Begin(data.into())),
-        "reopen" => Some(Data::Reopen(data.into())),
+        "begin" | "begin-long" => Some(Data::Begin(data.into())),
+        "reopen" | "reopen-tight" => Some(Data::Reopen(data.into())),
         _ => None,
     };
     if let Err(error) = run(&system, seat, ledger, |ledger| ledger.has_ended) {
         println!("\nE {error}");
         std::process::exit(1);
+    }
+}
+
+fn limits(how: &str) -> Limits {
+    let limits = Limits { suspect_ms: 400, window: 16, ..Limits::default() };
+    match how {
+        // What was written under looser bounds than these is there when they begin to hold.
+        "begin-long" => limits,
+        "reopen-tight" => Limits { backlog_bytes: 1 << 20, kept_bytes: 8 << 20, ..limits },
+        // Little is kept for who is away: it needs a state, and the log of each begins anew often.
+        _ => Limits { log_bytes: 64 << 10, ..limits },
     }
 }
 
@@ -215,8 +232,9 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// `how` it comes: `begin` or `reopen` its directory below `data`, or without one `first` or
-    /// `anew`.
+    /// `how` it comes: `begin` or `reopen` its directory below `data` (`begin-long` with messages
+    /// that fill its log, `reopen-tight` under bounds that this log exceeds), or without one
+    /// `first` or `anew`.
     pub(crate) fn start(
         number: usize,
         town: &Town,
@@ -262,6 +280,7 @@ pub(crate) struct Heard {
 impl Heard {
     pub(crate) fn note(&mut self, node: usize, line: &str) {
         self.n_states += usize::from(line == "S");
+        assert!(!line.starts_with("E "), "node {node} ended: {line}");
         let Some(words) = line.strip_prefix("O ") else { return };
         let words: Vec<u64> = words.split(' ').filter_map(|word| word.parse().ok()).collect();
         // A line that the kill cut off may lack its end: numbers then have fewer digits.

@@ -15,6 +15,12 @@ pub trait Wire: Clone {
     /// # Errors
     /// [`Malformed`]: cut off, or not written by [`Wire::encode`].
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed>;
+
+    /// Whether this asks for something that may be long, and is asked again after a patience if no
+    /// answer comes. A host may pass over one that it has just handed on.
+    fn asks(&self) -> bool {
+        false
+    }
 }
 
 /// These bytes are not what they should be: drop the connection that they came from.

@@ -368,6 +368,17 @@ impl Wire for Handover {
 }
 
 impl Wire for PrimcastWire {
+    fn asks(&self) -> bool {
+        matches!(
+            self,
+            PrimcastWire::Pull { .. }
+                | PrimcastWire::NewEpoch { .. }
+                | PrimcastWire::Promise { .. }
+                | PrimcastWire::More { .. }
+                | PrimcastWire::Fetch(_)
+        )
+    }
+
     fn encode(&self, out: &mut Vec<u8>) {
         match self {
             PrimcastWire::Ack { id, dest, epoch, ts, chosen, report } => {

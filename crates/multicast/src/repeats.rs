@@ -1,0 +1,91 @@
+//! Questions that are not answered now.
+//!
+//! A member asks again for what it was not told (P12). While another node stands still, as when it
+//! reads a long log, the repetitions come together there, and each asks for a part of a log, a state
+//! or a message's body. One answer to each would be more than what is kept for the asker, which
+//! would be given up for having asked (S3).
+//!
+//! - R1 A question that this node took less than half a patience ago from the same life of the same
+//!   node is passed over: its answer stands in a stream that loses nothing while both live. An asker
+//!   without an answer asks again after a whole patience.
+//! - R2 A question of a node that has not taken `backlog_bytes` of what it was told is passed over
+//!   too: it gets its next long answer when it has taken the others. By `Node::passes_over`.
+//! - R3 What is remembered is bounded: with more questions than [`QUESTIONS_MAX`] all are forgotten,
+//!   and the next ones are answered.
+
+use base::{Instant, Rank};
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Duration;
+
+/// How many questions are remembered.
+const QUESTIONS_MAX: usize = 1 << 16;
+
+/// See the module's text.
+#[derive(Debug)]
+pub(crate) struct Repeats {
+    /// How long a question is remembered.
+    within: Duration,
+    /// When each question was last passed on, by its asker and a digest of its bytes. Two questions
+    /// of one digest are taken for one: the other is asked again.
+    asked: BTreeMap<(Rank, u64), Instant>,
+}
+
+impl Repeats {
+    /// Of members that ask again after `patience`.
+    pub(crate) fn new(patience: Duration) -> Repeats {
+        Repeats { within: patience / 2, asked: BTreeMap::new() }
+    }
+
+    /// Whether `from` has just asked the same (R1). If not, it has now.
+    pub(crate) fn has(&mut self, from: Rank, question: &[u8], now: Instant) -> bool {
+        let mut hasher = DefaultHasher::new();
+        question.hash(&mut hasher);
+        if self.asked.len() >= QUESTIONS_MAX {
+            self.asked.clear(); // R3
+        }
+        match self.asked.insert((from, hasher.finish()), now) {
+            Some(before) if now.since(before) < self.within => {
+                self.asked.insert((from, hasher.finish()), before);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Another life of `node` has begun: the answers to the one before are lost.
+    pub(crate) fn forget(&mut self, node: Rank) {
+        self.asked.retain(|(from, _), _| *from != node);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: Rank = Rank::at(0);
+    const B: Rank = Rank::at(1);
+
+    #[test]
+    fn r1_a_question_is_passed_on_once_in_half_a_patience_and_to_a_new_life() {
+        let mut repeats = Repeats::new(Duration::from_millis(200));
+        let at = |ms| Instant::ZERO.plus(Duration::from_millis(ms));
+        assert!(!repeats.has(A, b"more?", at(1000)));
+        assert!(repeats.has(A, b"more?", at(1000)) && repeats.has(A, b"more?", at(1099)));
+        assert!(!repeats.has(B, b"more?", at(1000)), "another asks");
+        assert!(!repeats.has(A, b"more of that?", at(1000)), "another question");
+        assert!(!repeats.has(A, b"more?", at(1100)), "counted from the one that was passed on");
+        repeats.forget(A);
+        assert!(!repeats.has(A, b"more?", at(1101)), "the answer was lost with its earlier life");
+        assert!(repeats.has(B, b"more?", at(1001)), "nothing is forgotten of others");
+    }
+
+    #[test]
+    fn r3_what_is_remembered_is_bounded() {
+        let mut repeats = Repeats::new(Duration::from_millis(200));
+        for n in 0..3 * QUESTIONS_MAX as u64 {
+            assert!(!repeats.has(A, &n.to_le_bytes(), Instant::ZERO));
+            assert!(repeats.asked.len() <= QUESTIONS_MAX);
+        }
+    }
+}
