@@ -312,6 +312,7 @@ impl Door {
                 [_, text] => reply.bulk(text),
                 _ => command::wrong_arity(spec, reply),
             },
+            name if name.starts_with("script|") => crate::script::beside(name, args, reply),
             "echo" => reply.bulk(args[1]),
             "select" => {
                 if let Some(db) = database_or_reply(args[1], reply) {

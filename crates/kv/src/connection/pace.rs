@@ -130,7 +130,7 @@ pub(super) fn answers_shortly(name: &str, args: &[&[u8]]) -> bool {
         "append" | "bitop" | "copy" | "decr" | "decrby" | "del" | "expire" | "expireat"
         | "flushall" | "flushdb" | "incr" | "incrby" | "incrbyfloat" | "move" | "mset"
         | "msetnx" | "persist" | "pexpire" | "pexpireat" | "psetex" | "rename" | "renamenx"
-        | "restore" | "setbit" | "setex" | "setnx" | "setrange" | "swapdb" | "unlink" => true,
+        | "restore" | "script|flush" | "script|load" | "setbit" | "setex" | "setnx" | "setrange" | "swapdb" | "unlink" => true,
         _ => false,
     }
 }
