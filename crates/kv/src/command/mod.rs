@@ -5,8 +5,8 @@
 //! facts are Redis 7.0's; the oracle test compares COMMAND INFO with a real server byte by byte.
 //!
 //! - I1 a command that may change the store is flagged [`flag::WRITE`] or [`flag::LOGGED`] and runs
-//!   through `Run::Write`, all others through `Run::Read`, which gets the store by shared reference:
-//!   by type, a read cannot change replicated state. The pairing is checked by
+//!   through `Run::Write`, all others through `Run::Read`, which gets the store by shared
+//!   reference: by type, a read cannot change replicated state. The pairing is checked by
 //!   `i1_flags_agree_with_handlers`.
 //! - I2 names are lower case, unique, and at most [`NAME_BYTES_MAX`] long; lookup ignores case.
 //!   Checked when the index is built, at compile time.

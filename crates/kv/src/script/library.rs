@@ -139,7 +139,7 @@ fn log(_: &Lua, args: MultiValue) -> Result<()> {
     }
     match values::number(args[0]) {
         None => Err(raise(b"ERR First argument must be a number (log level).")),
-        Some(level) if !(0.0..=3.0).contains(&level) => Err(raise(b"ERR Invalid log level.")),
+        Some(level) if !(0.0..=3.0).contains(&level) => Err(raise(b"ERR Invalid debug level.")),
         Some(_) => Ok(()),
     }
 }

@@ -52,7 +52,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::command::CommandSpec;
-use crate::exec::{Call, NOT_AN_INTEGER, OUT_OF_MEMORY, SYNTAX, parse_integer};
+use crate::exec::{Call, NOT_AN_INTEGER, OUT_OF_MEMORY, parse_integer};
 use crate::reply::{Protocol, Reply};
 use crate::store::Store;
 use call::Caller;
@@ -173,8 +173,7 @@ pub(crate) fn flush(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
     match call.args[2..] {
         [] => {}
         [how] if how.eq_ignore_ascii_case(b"async") || how.eq_ignore_ascii_case(b"sync") => {}
-        [_] => return reply.error("ERR SCRIPT FLUSH only support SYNC|ASYNC option"),
-        _ => return reply.error(SYNTAX),
+        _ => return reply.error("ERR SCRIPT FLUSH only support SYNC|ASYNC option"),
     }
     store.scripts_mut().flush();
     reply.ok();

@@ -48,3 +48,17 @@ fn a_loaded_script_is_known_in_every_partition_and_none_knows_a_flushed_one() {
         assert!(answer.starts_with("-NOSCRIPT"), "{answer}");
     }
 }
+
+#[test]
+fn a_message_is_published_once_by_its_channel_s_partition() {
+    let mut alone = Alone::new(N, Order::Linearizable, 0);
+    let keys = two_keys(N);
+    alone.ask(&script(&["PUBLISH", "news", "one"]));
+    let publish = "redis.call('PUBLISH', 'news', 'two')";
+    alone.ask(&script(&["EVAL", publish, "2", &keys[0], &keys[1]]));
+    let messages = alone.process.executor.take_published();
+    let mut texts: Vec<&[u8]> = messages.iter().map(|one| &one.message[..]).collect();
+    texts.sort();
+    assert_eq!(texts, [b"one", b"two"]);
+    assert!(alone.process.executor.take_published().is_empty());
+}
