@@ -153,6 +153,10 @@ pub(crate) struct UpArgs {
     /// The most clients of one replica at a time.
     #[arg(long, env = "GREGALE_MAXCLIENTS", default_value_t = crate::config::CLIENTS_MAX)]
     pub(crate) maxclients: u32,
+    /// Tell clients of a Redis Cluster whose nodes the members are, so that a client in cluster
+    /// mode finds all of them and continues when one dies. Any member takes any key all the same.
+    #[arg(long, env = "GREGALE_CLUSTER_DISCOVERY")]
+    pub(crate) cluster_discovery: bool,
     /// Where durable modes keep their logs; without it gregale-data/CLUSTER-PORT. A cluster that is
     /// there already goes on. Not for memory-quorum, which keeps nothing on disk.
     #[arg(long, env = "GREGALE_DATA")]

@@ -217,6 +217,9 @@ pub(crate) struct Config {
     pub(crate) maxmemory: u64,
     #[serde(default = "clients_max")]
     pub(crate) maxclients: u32,
+    /// Clients are told of a Redis Cluster whose nodes the members are. The same at all members.
+    #[serde(default)]
+    pub(crate) cluster_discovery: bool,
     /// How many of the members found the cluster, the first ones; the others' seats are for members
     /// that are added later (durable modes). Without it all do.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -9,6 +9,7 @@
 //! - [`entry`]: commands as bytes of the log; [`machine`]: what every replica makes of them, with
 //!   [`sessions`], so that none is executed twice, [`client_sessions`], so that none is although
 //!   every process died meanwhile, and [`snapshot`], for who has missed them.
+//! - [`script`]: Lua, executed by every replica alike.
 //! - [`partition`]: the same keyspace cut into partitions under atomic multicast.
 //! - [`backup`]: keys and values as bytes for a file, whoever reads them later.
 //! - [`connection`]: a client's conversation, from its bytes to requests and back.
@@ -25,6 +26,7 @@ pub mod machine;
 pub mod partition;
 pub mod reply;
 pub mod resp;
+pub mod script;
 pub mod sessions;
 pub mod snapshot;
 pub mod store;

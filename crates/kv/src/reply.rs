@@ -88,6 +88,11 @@ impl Reply {
         left.is_some()
     }
 
+    /// The steps that this reply may still cost.
+    pub(crate) fn steps_left(&self) -> usize {
+        self.steps_left
+    }
+
     /// The protocol that replies are encoded in.
     pub fn protocol(&self) -> Protocol {
         self.protocol

@@ -24,6 +24,7 @@ use kv::text;
 use runtime::{Answer, Asker, Desk, DiskFigures, Interest, Performed, Poller, ReadAnswer, Ready};
 use rustix::net::sockopt;
 use slab::Slab;
+use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
@@ -44,28 +45,30 @@ pub(crate) const STATUS_SECTION: &str = "gregale-status";
 /// The bits of a key that are the place in the slab; the rest is the count (I3).
 const INDEX_BITS: u32 = 20;
 
-struct Client {
+pub(super) struct Client {
     stream: TcpStream,
-    connection: Connection,
+    pub(super) connection: Connection,
     key: u64,
     interest: Interest,
     /// It will send nothing more.
     has_ended: bool,
     /// It is on the list of those with replies to send.
-    is_dirty: bool,
+    pub(super) is_dirty: bool,
     /// It is on the list of those that may have another request.
     is_runnable: bool,
 }
 
 /// See the module's text.
 pub(super) struct Clients {
-    config: Config,
+    pub(super) config: Config,
     shared: Arc<connection::Config>,
     listener: TcpListener,
     listens: bool,
-    clients: Slab<Client>,
+    pub(super) clients: Slab<Client>,
+    /// Those that are subscribed to channels.
+    pub(super) subscribers: BTreeSet<u64>,
     n_accepted: u64,
-    dirty: Vec<u64>,
+    pub(super) dirty: Vec<u64>,
     runnable: Vec<u64>,
     /// Those that wait for room on the desk.
     stalled: Vec<u64>,
@@ -100,6 +103,7 @@ impl Clients {
             memory_bytes_max: config.maxmemory,
             connections_max: config.maxclients as usize,
             counts: Arc::default(),
+            is_cluster: config.cluster_discovery,
             ..connection::Config::default()
         };
         Ok(Clients {
@@ -108,6 +112,7 @@ impl Clients {
             listener,
             listens: false,
             clients: Slab::new(),
+            subscribers: BTreeSet::new(),
             n_accepted: 0,
             dirty: Vec::new(),
             runnable: Vec::new(),
@@ -219,7 +224,7 @@ impl Clients {
         }
     }
 
-    fn client(&mut self, key: u64) -> Option<&mut Client> {
+    pub(super) fn client(&mut self, key: u64) -> Option<&mut Client> {
         find(&mut self.clients, key)
     }
 
@@ -228,6 +233,7 @@ impl Clients {
             // Closing does the same; an error means that it was not watched.
             let _ = poller.remove(&client.stream);
             self.clients.remove(index_of(key));
+            self.subscribers.remove(&key);
             desk.forget_waits(key);
         }
     }
@@ -326,6 +332,14 @@ impl Clients {
                     let words = words.to_vec();
                     self.change_members(key, id, &words, desk);
                 }
+                Request::Channels { id, query } => {
+                    let query = query.clone();
+                    self.answer_channels(key, id, &query);
+                }
+                Request::Topology { id, query } => {
+                    let query = query.clone();
+                    self.answer_topology(key, id, &query, desk);
+                }
                 Request::Clients { id, filter } => {
                     let filter = filter.clone();
                     self.answer_clients(key, id, &filter, desk);
@@ -336,6 +350,7 @@ impl Clients {
                 }
             }
         }
+        self.note_subscriber(key);
         self.mark_dirty(key);
     }
 
@@ -554,17 +569,17 @@ impl Clients {
 
 const TOO_MANY_WAITS: &str = "ERR too many clients WAIT at this member; try again";
 
-fn index_of(key: u64) -> usize {
+pub(super) fn index_of(key: u64) -> usize {
     (key & ((1 << INDEX_BITS) - 1)) as usize
 }
 
 /// The client of that name, if it is still there (I3).
-fn find(clients: &mut Slab<Client>, key: u64) -> Option<&mut Client> {
+pub(super) fn find(clients: &mut Slab<Client>, key: u64) -> Option<&mut Client> {
     clients.get_mut(index_of(key)).filter(|client| client.key == key)
 }
 
 /// Puts `key` on a list unless its flag says that it is there.
-fn mark(flag: &mut bool, key: u64, list: &mut Vec<u64>) {
+pub(super) fn mark(flag: &mut bool, key: u64, list: &mut Vec<u64>) {
     if !*flag {
         *flag = true;
         list.push(key);

@@ -69,7 +69,8 @@ pub(super) fn text(facts: &Facts<'_>, wanted: &[&str]) -> String {
 fn server(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
     let version = env!("CARGO_PKG_VERSION");
     write!(out, "redis_version:{REDIS_VERSION}\r\ngregale_version:{version}\r\n")?;
-    write!(out, "redis_mode:standalone\r\nos:{}\r\n", std::env::consts::OS)?;
+    let mode = if facts.config.cluster_discovery { "cluster" } else { "standalone" };
+    write!(out, "redis_mode:{mode}\r\nos:{}\r\n", std::env::consts::OS)?;
     write!(out, "arch_bits:{}\r\nmultiplexing_api:epoll\r\n", usize::BITS)?;
     write!(out, "process_id:{}\r\n", std::process::id())?;
     write!(out, "tcp_port:{}\r\n", facts.config.own().client.port())?;
@@ -137,8 +138,8 @@ fn commandstats(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
     Ok(())
 }
 
-fn cluster(_: &Facts<'_>, out: &mut String) -> std::fmt::Result {
-    write!(out, "cluster_enabled:0\r\n")
+fn cluster(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
+    write!(out, "cluster_enabled:{}\r\n", u8::from(facts.config.cluster_discovery))
 }
 
 fn keyspace(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {

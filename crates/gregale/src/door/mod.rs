@@ -9,6 +9,7 @@
 //! - I3 an answer reaches the client that asked: a client's name is never used twice in a life.
 
 mod backups;
+mod channels;
 mod clients;
 mod info;
 mod members;
@@ -218,6 +219,11 @@ impl Door {
 impl Service for Door {
     fn apply(&mut self, slot: Slot, value: &[u8], answers: &mut Answers) {
         self.state.apply(slot, value, answers);
+        let published = self.state.machine.take_published();
+        // What was published before this life served anybody is not news.
+        if self.reported {
+            self.clients.tell(&published);
+        }
     }
 
     fn state_ms(&self) -> u64 {

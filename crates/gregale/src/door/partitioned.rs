@@ -408,6 +408,11 @@ impl Application for PartitionedDoor {
         // What is delivered before this member serves may have lain on a disk for hours.
         let evidence = if self.reported { Evidence::Present } else { Evidence::Past };
         self.state_clock.observe(self.executor.state_ms(), evidence, boot_now());
+        let published = self.executor.take_published();
+        // What was published before this life served anybody is not news.
+        if self.reported {
+            self.clients.tell(&published);
+        }
     }
 
     fn snapshot(&mut self, snapshot: Snapshot, group: GroupId, cut: Cut, _: &mut Cast) {

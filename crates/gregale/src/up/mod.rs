@@ -190,6 +190,7 @@ impl<'a> Supervisor<'a> {
                     requirepass: args.requirepass.clone(),
                     maxmemory: args.maxmemory,
                     maxclients: args.maxclients,
+                    cluster_discovery: args.cluster_discovery,
                     founders: data.as_ref().map(Data::founders),
                     members: listed.clone(),
                 };

@@ -56,12 +56,9 @@ fn describe(spec: &CommandSpec, reply: &mut Reply) {
     reply.array(10);
     reply.bulk(spec.name.as_bytes());
     reply.integer(i64::from(spec.arity));
-    reply.set(spec.flags.count_ones() as usize);
-    for (bit, name) in flag::NAMES {
-        if spec.is(bit) {
-            reply.simple(name);
-        }
-    }
+    let named = || flag::NAMES.iter().filter(|(bit, _)| spec.is(*bit));
+    reply.set(named().count());
+    named().for_each(|(_, name)| reply.simple(name));
     reply.integer(i64::from(spec.keys.first));
     reply.integer(i64::from(spec.keys.last));
     reply.integer(i64::from(spec.keys.step));
@@ -99,10 +96,15 @@ fn describe_keys(keys: &KeySpec, reply: &mut Reply) {
     reply.bulk(b"find_keys");
     reply.map(2);
     reply.bulk(b"type");
-    reply.bulk(b"range");
+    reply.bulk(if keys.is_counted { b"keynum" } else { b"range" });
     reply.bulk(b"spec");
     reply.map(3);
-    for (name, value) in [("lastkey", keys.last), ("keystep", keys.step), ("limit", 0)] {
+    let fields = if keys.is_counted {
+        [("keynumidx", 0), ("firstkey", 1), ("keystep", keys.step)]
+    } else {
+        [("lastkey", keys.last), ("keystep", keys.step), ("limit", 0)]
+    };
+    for (name, value) in fields {
         reply.bulk(name.as_bytes());
         reply.integer(i64::from(value));
     }

@@ -21,11 +21,19 @@ pub fn keys_of(
     spec: &CommandSpec,
     args: &[&[u8]],
 ) -> Result<impl Iterator<Item = usize> + use<>, KeysError> {
-    if spec.keys.first == 0 {
+    let is_counted = spec.key_specs.iter().any(|group| group.is_counted);
+    if spec.keys.first == 0 && !is_counted {
         return Err(KeysError::None);
     }
     if !spec.accepts(args.len()) {
         return Err(KeysError::Arity);
+    }
+    if is_counted {
+        let at = spec.key_specs[0].begin as usize;
+        let n = crate::exec::parse_integer(args[at]).and_then(|n| usize::try_from(n).ok());
+        let n = n.filter(|n| *n < args.len() - at).ok_or(KeysError::Arity)?;
+        // An empty range has a step, too.
+        return Ok((at + 1..=at + n).step_by(1));
     }
     let first = spec.keys.first as usize;
     let last = if spec.keys.last < 0 {

@@ -107,7 +107,8 @@ impl Door {
         reply.bulk(b"id");
         reply.integer(id);
         // Any member takes any command, so a client need not know who leads.
-        for (name, value) in [("mode", "standalone"), ("role", "master")] {
+        let mode = if self.config.is_cluster { "cluster" } else { "standalone" };
+        for (name, value) in [("mode", mode), ("role", "master")] {
             reply.bulk(name.as_bytes());
             reply.bulk(value.as_bytes());
         }

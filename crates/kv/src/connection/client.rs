@@ -269,12 +269,14 @@ impl Door {
         };
         format!(
             "id={id} addr={addr} laddr={laddr} fd=0 name={name} age={age} idle={idle} \
-             flags={flags} db={db} sub=0 psub=0 ssub=0 multi={multi} qbuf={n_input} \
+             flags={flags} db={db} sub={sub} psub={psub} ssub=0 multi={multi} qbuf={n_input} \
              qbuf-free={n_room} argv-mem=0 multi-mem={multi_bytes} rbs=0 rbp=0 obl={n_output} \
              oll={n_held_up} omem=0 tot-mem={total} events=r cmd={cmd} user=default redir=-1 \
              resp={resp}",
             id = self.identity.id,
             db = self.db,
+            sub = self.subscriptions.n_channels(),
+            psub = self.subscriptions.n_patterns(),
             addr = self.identity.address,
             laddr = self.identity.local_address,
             name = String::from_utf8_lossy(&self.name),

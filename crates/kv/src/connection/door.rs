@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use base::{Instant, Prefix};
 
+use super::channels::Subscriptions;
 use super::client::{Seen, Silence};
 use super::logged::{self, LoggedReplies};
 use super::pace::answers_shortly;
 use super::queue::{Manner, Replies, Waiting};
 use super::session::Speaking;
+use super::topology::{TopologyQuery, is_about_members};
 use super::transaction::{QUEUED_BYTES_MAX, Transaction, Watched};
 use super::{ClientFilter, Config, Identity, OUTPUT_BYTES_MAX, RequestId};
 use crate::backup;
@@ -42,6 +44,8 @@ pub(super) enum Kind {
     Member,
     Clients,
     Kill,
+    Channels,
+    Topology,
 }
 
 /// Everything of a connection but its input.
@@ -71,6 +75,9 @@ pub(super) struct Door {
     /// Of INFO; of GREGALE.MEMBER its words.
     pub(super) sections: Vec<String>,
     pub(super) filter: ClientFilter,
+    pub(super) subscriptions: Subscriptions,
+    /// What is asked about the members.
+    pub(super) topology: TopologyQuery,
     /// Covers every write that was executed for this connection.
     pub(super) written: Prefix,
     pub(super) silence: Silence,
@@ -80,19 +87,6 @@ pub(super) struct Door {
 const NO_AUTH: &str = "NOAUTH Authentication required.";
 const NOT_IN_A_TRANSACTION: &str = "ERR Command not allowed inside a transaction";
 const EXEC_ABORT: &str = "EXECABORT Transaction discarded because of previous errors.";
-
-/// Commands that a client may expect of Redis, and for which "unknown command" would be a riddle.
-const PUBLISH_AND_SUBSCRIBE: [&str; 9] = [
-    "subscribe",
-    "psubscribe",
-    "ssubscribe",
-    "unsubscribe",
-    "punsubscribe",
-    "sunsubscribe",
-    "publish",
-    "spublish",
-    "pubsub",
-];
 
 impl Door {
     pub(super) fn new(config: Arc<Config>, identity: Identity, now: Instant) -> Door {
@@ -115,6 +109,8 @@ impl Door {
             spec: None,
             sections: Vec::new(),
             filter: ClientFilter::default(),
+            subscriptions: Subscriptions::default(),
+            topology: TopologyQuery::default(),
             written: Prefix::ZERO,
             silence: Silence::default(),
             seen: Seen { command: "NULL", n_request: 0, created: now, last_input: now },
@@ -209,9 +205,6 @@ impl Door {
             self.spoil();
             if args[0].eq_ignore_ascii_case(b"exec") {
                 self.abort("wrong number of arguments for 'exec' command");
-            } else if is_publish_or_subscribe(args[0]) {
-                self.reply.clear();
-                self.reply.error("ERR gregale has no publish and subscribe");
             }
             return;
         };
@@ -225,6 +218,10 @@ impl Door {
             return;
         }
         self.seen.command = spec.name;
+        if let Some(refusal) = self.refusal_to_a_subscriber(spec) {
+            self.error(refusal);
+            return;
+        }
         let is_about_transactions = match spec.name {
             "multi" | "exec" | "discard" | "watch" | "reset" => true,
             "gregale.call" => args[2].eq_ignore_ascii_case(b"exec"),
@@ -305,13 +302,19 @@ impl Door {
 
     /// Commands of the connection itself. One reply, or the request is held.
     fn own(&mut self, spec: &'static CommandSpec, args: &[&[u8]]) {
+        let is_only_subscriber = self.is_only_subscriber();
         let reply = &mut self.reply;
         match spec.name {
+            "ping" if is_only_subscriber && args.len() <= 2 => self.pong(args),
             "ping" => match args {
                 [_] => reply.simple("PONG"),
                 [_, text] => reply.bulk(text),
                 _ => command::wrong_arity(spec, reply),
             },
+            name if name.ends_with("subscribe") => self.subscribe(spec, args),
+            name if name.starts_with("pubsub") => self.ask_channels(spec, args),
+            name if is_about_members(name) => self.ask_topology(spec, args),
+            name if name.starts_with("script|") => crate::script::beside(name, args, reply),
             "echo" => reply.bulk(args[1]),
             "select" => {
                 if let Some(db) = database_or_reply(args[1], reply) {
@@ -440,6 +443,7 @@ impl Door {
         self.watched.clear();
         self.speaking = Speaking::default();
         self.db = Db::ZERO;
+        self.subscriptions.clear();
         self.protocol = Protocol::Resp2;
         self.name.clear();
         self.silence.is_muted = false;
@@ -463,9 +467,13 @@ impl Door {
             Kind::Read | Kind::Watch => n_writes == 0,
             Kind::KeyedRead => n_writes == 0 || n_reads == 0 && self.may_log_a_read(),
             // What these answer must tell of the writes before them.
-            Kind::Wait { .. } | Kind::Info | Kind::Member | Kind::Clients | Kind::Kill => {
-                n_reads == 0 && n_writes == 0
-            }
+            Kind::Wait { .. }
+            | Kind::Info
+            | Kind::Member
+            | Kind::Clients
+            | Kind::Kill
+            | Kind::Channels
+            | Kind::Topology => n_reads == 0 && n_writes == 0,
         }
     }
 
@@ -492,9 +500,13 @@ impl Door {
                 command: self.command.as_slice().into(),
                 watch: (kind == Kind::Watch).then_some(self.watched.generation),
             },
-            Kind::Wait { .. } | Kind::Info | Kind::Member | Kind::Clients | Kind::Kill => {
-                Waiting::Other
-            }
+            Kind::Wait { .. }
+            | Kind::Info
+            | Kind::Member
+            | Kind::Clients
+            | Kind::Kill
+            | Kind::Channels
+            | Kind::Topology => Waiting::Other,
         };
         let spec = self.spec.take();
         Some((self.replies.reserve(waiting, spec, self.manner()), kind))
@@ -583,8 +595,4 @@ pub(super) fn kind_of(spec: &CommandSpec, args: &[&[u8]]) -> Kind {
         (true, false) => Kind::LongWrite,
         (false, _) => Kind::Read,
     }
-}
-
-fn is_publish_or_subscribe(name: &[u8]) -> bool {
-    PUBLISH_AND_SUBSCRIBE.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
 }

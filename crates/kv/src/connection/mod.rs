@@ -28,6 +28,9 @@
 //! - C7 a call of a session goes to the session that was resumed or opened before it: nothing
 //!   overtakes the opening. By `Waiting::Open`; test
 //!   `c7_calls_wait_for_the_session_that_is_being_opened`.
+//! - C13 messages that a subscriber has not read are bounded by `client-output-buffer-limit`, for
+//!   clients of its kind: beyond, its connection ends, as in Redis. Test
+//!   `c13_a_subscriber_that_does_not_read_is_cut_off`.
 //! - C11 a command is about the database that the last SELECT before it chose, also one of a
 //!   transaction if that was executed. By `Waiting::Exec`; test
 //!   `c11_a_select_in_a_transaction_counts_once_it_is_executed`.
@@ -35,10 +38,11 @@
 //!   for before is answered. By `Door::pauses` and `is_paused`; tests `c12_*`.
 //!
 //! Differs from Redis: a transaction takes commands of the store and a few of the connection's
-//! (PING, ECHO, SELECT, UNWATCH, CLIENT ID and GETNAME, COMMAND COUNT); there is no publish and
-//! subscribe; CONFIG SET changes `client-output-buffer-limit` alone, and only at this member.
+//! (PING, ECHO, SELECT, UNWATCH, CLIENT ID and GETNAME, COMMAND COUNT); there are no sharded
+//! channels; CONFIG SET changes `client-output-buffer-limit` alone, and only at this member.
 
 mod auth;
+mod channels;
 mod client;
 mod config;
 mod counts;
@@ -49,20 +53,24 @@ mod pace;
 mod pause;
 mod queue;
 mod session;
+mod topology;
 mod transaction;
 
+pub use channels::{ChannelQuery, SUBSCRIBED_BYTES_MAX, answer_channels};
 pub use client::ClientFilter;
 pub use counts::{Count, Counts};
 pub use limits::{OutputClass, OutputLimit, OutputLimits};
 pub use pause::Pauses;
+pub use topology::{Node, Topology, TopologyQuery};
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use base::{Instant, Prefix, Slot};
 
-use crate::reply::Protocol;
+use crate::reply::{Protocol, Reply};
 use crate::resp::{INPUT_BYTES_MAX, Parse, Parser, too_long};
+use crate::store::Published;
 use crate::text;
 use door::{Door, Kind};
 use queue::Waiting;
@@ -102,6 +110,8 @@ pub struct Config {
     pub pauses: Arc<Pauses>,
     /// What was called, at all connections together.
     pub counts: Arc<Counts>,
+    /// Whether clients are told of a Redis Cluster whose nodes the members are.
+    pub is_cluster: bool,
 }
 
 impl Default for Config {
@@ -113,6 +123,7 @@ impl Default for Config {
             output_limits: OutputLimits::default(),
             pauses: Arc::default(),
             counts: Arc::default(),
+            is_cluster: false,
         }
     }
 }
@@ -181,6 +192,21 @@ pub enum Request<'a> {
         id: RequestId,
         /// What to do and with whom, in lower case.
         words: &'a [String],
+    },
+    /// Say who is subscribed to what here, with [`answer_channels`]. Answer with
+    /// [`Connection::answer_by`].
+    Channels {
+        /// The name to answer by.
+        id: RequestId,
+        /// What is asked.
+        query: &'a ChannelQuery,
+    },
+    /// Say who the members are, by [`Topology::answer`]. Answer with [`Connection::answer_by`].
+    Topology {
+        /// The name to answer by.
+        id: RequestId,
+        /// What is asked.
+        query: &'a TopologyQuery,
     },
     /// Describe the connections that the filter accepts, one [`Connection::describe`] a line.
     /// Answer with [`Connection::answer_text`].
@@ -290,6 +316,8 @@ impl Connection {
             Kind::Member => Request::Member { id, words: &door.sections },
             Kind::Clients => Request::Clients { id, filter: &door.filter },
             Kind::Kill => Request::Kill { id, filter: &door.filter },
+            Kind::Channels => Request::Channels { id, query: &door.subscriptions.query },
+            Kind::Topology => Request::Topology { id, query: &door.topology },
         })
     }
 
@@ -364,7 +392,8 @@ impl Connection {
     /// Whether more answers wait for the client than `client-output-buffer-limit` allows: then the
     /// owner closes the connection.
     pub fn is_over_limit(&mut self, now: Instant) -> bool {
-        let limit = self.door.config.output_limits.of(OutputClass::Normal);
+        let class = if self.is_subscribed() { OutputClass::PubSub } else { OutputClass::Normal };
+        let limit = self.door.config.output_limits.of(class);
         let n_bytes = self.door.replies.waiting_bytes();
         self.door.replies.pace.is_over(limit, n_bytes, now)
     }
@@ -408,6 +437,30 @@ impl Connection {
             None => return false,
         };
         self.fail(id, text)
+    }
+
+    /// The answer to `id` is encoded here, in the protocol of the request. False if it was not
+    /// waiting (C4).
+    pub fn answer_by(&mut self, id: RequestId, encode: impl FnOnce(&mut Reply)) -> bool {
+        self.door.answer_with(id, encode)
+    }
+
+    /// Whether it is subscribed to anything.
+    pub fn is_subscribed(&self) -> bool {
+        self.door.subscriptions.n() > 0
+    }
+
+    /// Tells the client of a message, once for the channel and for each pattern that it is
+    /// subscribed to; how often that is. The owner closes it where that is too much
+    /// (C13).
+    pub fn hear(&mut self, published: &Published) -> usize {
+        self.door.hear(published)
+    }
+
+    /// Where the client connected to, without the port.
+    pub fn local_host(&self) -> &str {
+        let local = &self.door.identity.local_address;
+        local.rsplit_once(':').map_or(local, |(host, _)| host)
     }
 
     /// Every request without an answer fails: the owner has lost them. Writes are then unknown, and

@@ -129,8 +129,9 @@ pub(super) fn answers_shortly(name: &str, args: &[&[u8]]) -> bool {
         "set" => !args[3..].iter().any(|option| option.eq_ignore_ascii_case(b"get")),
         "append" | "bitop" | "copy" | "decr" | "decrby" | "del" | "expire" | "expireat"
         | "flushall" | "flushdb" | "incr" | "incrby" | "incrbyfloat" | "move" | "mset"
-        | "msetnx" | "persist" | "pexpire" | "pexpireat" | "psetex" | "rename" | "renamenx"
-        | "restore" | "setbit" | "setex" | "setnx" | "setrange" | "swapdb" | "unlink" => true,
+        | "msetnx" | "persist" | "pexpire" | "pexpireat" | "psetex" | "publish" | "rename"
+        | "renamenx" | "restore" | "script|flush" | "script|load" | "setbit" | "setex"
+        | "setnx" | "setrange" | "swapdb" | "unlink" => true,
         _ => false,
     }
 }

@@ -90,6 +90,8 @@ impl Door {
                 | Kind::Info
                 | Kind::Member
                 | Kind::Clients
+                | Kind::Channels
+                | Kind::Topology
                 | Kind::Kill => false,
             },
         }

@@ -117,6 +117,11 @@ impl Replies {
         }
     }
 
+    /// Bytes that answer no request: whole messages, so they may stand between any two replies.
+    pub(super) fn interject(&mut self, bytes: &[u8]) {
+        self.output.extend_from_slice(bytes);
+    }
+
     /// What `id` waits for, and the protocol of its answer.
     pub(super) fn waiting(&self, id: RequestId) -> Option<(&Waiting, Protocol)> {
         let place = self.places.get(usize::try_from(id.0.checked_sub(self.first)?).ok()?)?;

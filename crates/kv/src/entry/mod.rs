@@ -39,9 +39,10 @@ pub use session::{CALL_HEAD_BYTES_MAX, SessionCommand};
 
 use base::{Incarnation, Rank};
 
-/// The format of batches that is written. Version 2 has the commands of client sessions, which a
-/// replica of version 1 would take for malformed ones and so diverge.
-pub const FORMAT: u8 = 2;
+/// The format of batches that is written. Version 2 has the commands of client sessions, version 3
+/// databases and scripts, which a replica of an earlier version would take for malformed or unknown
+/// ones and so diverge.
+pub const FORMAT: u8 = 3;
 
 /// The oldest format that is read: its batches are also batches of the present one.
 pub const FORMAT_MIN: u8 = 1;

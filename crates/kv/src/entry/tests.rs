@@ -66,7 +66,7 @@ fn golden_bytes_of_a_batch() {
     }
     let body = b"\x80\x03\x03SET\x01k\x01v";
     let expected = [
-        &b"\x02\x02\x01\0\0\0\0\0\0"[..],
+        &b"\x03\x02\x01\0\0\0\0\0\0"[..],
         b"\0\x02\x09\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0\x0a",
         body,
         b"\x01\x0a",
@@ -187,7 +187,7 @@ fn each_malformation_has_its_name() {
     let fragment = |place: &[u8]| with(&[&[2][..], &identity(0, 1)[1..], place].concat());
     assert_eq!(check(b""), EntryError::Truncated { at: 0 });
     assert_eq!(check(&header[..8]), EntryError::Truncated { at: 1 });
-    assert_eq!(check(&[3; 9]), EntryError::Format { found: 3 });
+    assert_eq!(check(&[FORMAT + 1; 9]), EntryError::Format { found: FORMAT + 1 });
     assert_eq!(check(&[0; 9]), EntryError::Format { found: 0 });
     assert_eq!(check(&with(&[4])), EntryError::Tag { found: 4 });
     assert_eq!(check(&with(&[1])), EntryError::NothingBefore);

@@ -10,6 +10,7 @@
 
 pub(crate) mod bitfield;
 pub(crate) mod bits;
+pub(crate) mod channels;
 pub(crate) mod dump;
 pub(crate) mod expiry;
 mod float;

@@ -45,7 +45,7 @@ use crate::entry::{Batch, Command, CommandError, EntryError, Origin, Sequence};
 use crate::exec::database_or_reply;
 use crate::reply::{Protocol, Reply};
 use crate::sessions::{Sessions, Verdict};
-use crate::store::{Db, Store};
+use crate::store::{Db, Published, Store};
 use crate::text;
 
 /// See the module's text.
@@ -93,6 +93,12 @@ impl Machine {
     /// The keys and values.
     pub fn store(&self) -> &Store {
         &self.store
+    }
+
+    /// What was published since this was last asked, to be told to subscribers. Not part of the
+    /// state.
+    pub fn take_published(&mut self) -> Vec<Published> {
+        self.store.take_published()
     }
 
     /// What was executed for whom.

@@ -10,7 +10,7 @@ use super::{Name, Order, Part, Place, snapshot};
 use crate::command::resolve;
 use crate::entry::{Batch, Command, EntryError, Frame, Origin, Sequence};
 use crate::reply::{Protocol, Reply};
-use crate::store::{Db, DbKey};
+use crate::store::{Db, DbKey, Published};
 use crate::text;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -147,6 +147,11 @@ impl Executor {
         let stores = || self.parts.iter().map(|part| &part.store);
         let keys = stores().map(|store| store.len_of(db) as u64).sum();
         (keys, stores().map(|store| store.expiring_of(db) as u64).sum())
+    }
+
+    /// What was published since this was last asked, partition by partition.
+    pub fn take_published(&mut self) -> Vec<Published> {
+        self.parts.iter_mut().flat_map(|part| part.store.take_published()).collect()
     }
 
     /// Messages that wait here for another partition's replica.

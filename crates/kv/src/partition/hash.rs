@@ -115,7 +115,12 @@ fn hashed(key: &[u8]) -> &[u8] {
 /// The partition of `key` among `n` (H1).
 pub fn partition_of(key: &[u8], n: usize) -> usize {
     assert!((1..=PARTITIONS_MAX).contains(&n), "1 to {PARTITIONS_MAX} partitions");
-    usize::from(crc16(hashed(key)) % HASH_SLOTS) % n
+    usize::from(slot_of(key)) % n
+}
+
+/// The hash slot of a key, as in a Redis Cluster.
+pub(crate) fn slot_of(key: &[u8]) -> u16 {
+    crc16(hashed(key)) % HASH_SLOTS
 }
 
 /// CRC-16/XMODEM, as Redis Cluster uses it. Keys are short, so bits are taken one by one.

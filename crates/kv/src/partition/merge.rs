@@ -26,6 +26,7 @@ pub(super) fn piece<'a>(
     partition: usize,
 ) -> Args<'a> {
     if spec.keys.first == 0 {
+        // It has no keys, or as a script it is never cut.
         return args.clone();
     }
     let step = spec.keys.step as usize;
@@ -46,11 +47,13 @@ pub(super) struct Merging {
     only: Option<Vec<u8>>,
     /// Encoded elements and where they stand.
     elements: Vec<(usize, Vec<u8>)>,
+    /// For [`Merge::Least`].
+    least: Vec<i64>,
 }
 
 impl Merging {
     pub(super) fn new(how: Merge, all: Partitions) -> Merging {
-        Merging { how, left: all, sum: 0, only: None, elements: Vec::new() }
+        Merging { how, left: all, sum: 0, only: None, elements: Vec::new(), least: Vec::new() }
     }
 
     /// `partition` has answered its piece. For [`Merge::Scatter`], `places` are where its elements
@@ -74,6 +77,15 @@ impl Merging {
                 let each = places.iter().zip(each);
                 self.elements.extend(each.map(|(&place, element)| (place, element.to_vec())));
             }
+            Merge::Least => {
+                let each = elements(answer).into_iter().map(integer).enumerate();
+                for (place, number) in each {
+                    match self.least.get_mut(place) {
+                        Some(least) => *least = number.min(*least),
+                        None => self.least.push(number),
+                    }
+                }
+            }
             Merge::First => {}
         }
     }
@@ -88,6 +100,10 @@ impl Merging {
         match (self.only, self.how) {
             (Some(only), _) => reply.raw(&only),
             (None, Merge::Sum) => reply.integer(self.sum),
+            (None, Merge::Least) => {
+                reply.array(self.least.len());
+                self.least.iter().for_each(|number| reply.integer(*number));
+            }
             (None, Merge::First | Merge::Concatenate | Merge::Scatter) => {
                 self.elements.sort_by_key(|(place, _)| *place); // stable: G2
                 reply.array(self.elements.len());
@@ -201,6 +217,8 @@ mod tests {
             [("*2\r\n$-1\r\n:7\r\n", &[1, 4]), ("*2\r\n_\r\n$1\r\nx\r\n", &[2, 3])];
         let text = whole(Merge::Scatter, values);
         assert_eq!(text, "*4\r\n$-1\r\n_\r\n$1\r\nx\r\n:7\r\n");
+        let bits = [("*2\r\n:1\r\n:0\r\n", none), ("*2\r\n:1\r\n:1\r\n", none)];
+        assert_eq!(whole(Merge::Least, bits), "*2\r\n:1\r\n:0\r\n");
         assert_eq!(whole(Merge::Sum, [(":2\r\n", none), ("-ERR x\r\n", none)]), "-ERR x\r\n");
     }
 }

@@ -73,6 +73,7 @@ mod tests;
 mod together;
 
 pub use executor::{Executor, Figures, PUT_OFF};
+pub(crate) use hash::slot_of;
 pub use hash::{PARTITIONS_MAX, Partitions, partition_of};
 pub use kept::KeptError;
 pub use plan::Map;

@@ -33,6 +33,8 @@ pub(super) enum Merge {
     Concatenate,
     /// One array, whose elements stand where the keys did.
     Scatter,
+    /// One array of integers, each the least of those at its place.
+    Least,
 }
 
 /// How a command is executed.
@@ -151,7 +153,11 @@ impl Map {
             "scan" => return Shape::One(scan::partition(args[1]).min(self.n - 1)),
             "keys" => return Shape::each(self.all(), Merge::Concatenate),
             "dbsize" => return Shape::each(self.all(), Merge::Sum),
-            "flushall" | "flushdb" | "swapdb" => return Shape::each(self.all(), Merge::First),
+            "flushall" | "flushdb" | "swapdb" | "script|load" | "script|flush" => {
+                return Shape::each(self.all(), Merge::First);
+            }
+            "publish" => return Shape::One(self.partition_of(args[1])),
+            "script|exists" => return Shape::each(self.all(), Merge::Least),
             "randomkey" => return Shape::together(self.all()),
             _ => {}
         }

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 mod kept;
 mod order;
+mod scripts;
 mod snapshot;
 
 const NOW: u64 = 1_700_000_000_000;

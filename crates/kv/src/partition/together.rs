@@ -19,9 +19,11 @@ use crate::client_sessions::{ClientSessions, ReadJudged};
 use crate::command::{Args, CommandSpec, flag, keys_of, resolve};
 use crate::entry::command::{Guards, Item, Items};
 use crate::entry::{Command, CommandError, SessionCommand};
+use crate::exec::Call;
 use crate::exec::keys::copy_target;
 use crate::machine;
 use crate::reply::{Protocol, Reply};
+use crate::script;
 use crate::store::{Db, DbKey, Store};
 use crate::text;
 use base::Rng;
@@ -153,7 +155,9 @@ impl Together<'_> {
     }
 
     fn admit_growth(&mut self, admits: bool) {
-        self.all.iter().for_each(|at| self.parts[at].store.admit_growth(admits));
+        for at in self.all.iter() {
+            self.parts[at].store.admit_growth(admits);
+        }
     }
 
     fn args(&mut self, db: Db, args: &Args<'_>, seed: u64, reply: &mut Reply) {
@@ -247,12 +251,38 @@ impl Together<'_> {
             lent.extend(entry.map(|entry| (key.db, entry)));
         }
         let mut table = Store::of_loans(self.parts[lowest].store.now_ms(), lent);
-        table.execute(db, spec, args, seed, reply);
+        if script::is_script(spec) {
+            self.script(each, &Call { spec, db, args, seed }, &mut table, reply);
+        } else {
+            table.execute(db, spec, args, seed, reply);
+        }
         for (key, was_there) in keys.into_iter().zip(present) {
             let store = &mut self.parts[self.map.partition_of(key.key)].store;
             store.take_back(key, was_there, &mut table);
         }
+        self.parts[lowest].store.published_mut().append(table.published_mut());
         assert!(table.is_empty(), "U2: a command touches the keys that it names");
+    }
+}
+
+impl Together<'_> {
+    /// Executes a script whose keys are on `table`. What one of its partitions knows by its hash,
+    /// it finds, and afterwards all of them know it.
+    fn script(&mut self, each: Partitions, call: &Call<'_>, table: &mut Store, reply: &mut Reply) {
+        let known = script::known_text(call, |sha| {
+            each.iter().find_map(|at| self.parts[at].store.scripts().get(sha))
+        });
+        if let Some(text) = known {
+            table.scripts_mut().evaluate(script::sha_of(&text), text);
+        }
+        table.refuse_growth(each.iter().any(|at| self.parts[at].store.is_over_memory()));
+        script::eval_within(table, call, true, reply);
+        table.refuse_growth(false);
+        for (sha, script) in table.scripts().all() {
+            for at in each.iter() {
+                self.parts[at].store.scripts_mut().evaluate(*sha, script.text.into());
+            }
+        }
     }
 }
 
@@ -273,6 +303,9 @@ impl Own {
         seed: u64,
         reply: &mut Reply,
     ) {
+        if script::is_script(spec) {
+            return script::eval_within(store, &Call { spec, db, args, seed }, true, reply);
+        }
         if spec.name != "scan" {
             return store.execute(db, spec, args, seed, reply);
         }

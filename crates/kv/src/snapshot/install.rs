@@ -10,6 +10,7 @@ use crate::client_sessions::{
 };
 use crate::entry::{COMMAND_BYTES_MAX, Origin, Sequence, varint};
 use crate::machine::{Assembly, Machine, Pending};
+use crate::script::ScriptRef;
 use crate::sessions::{Executed, ImpossibleRecord, Sessions};
 use crate::store::{Counters, DELETION_BUCKETS, Db, EntryRef, RestoreError, Store};
 
@@ -281,6 +282,13 @@ impl Installer {
                     self.sessions.restore(record(origin, rest).ok_or(malformed)?)?;
                 }
                 (Kind::Clients, _) => self.clients.restore(client(rest).ok_or(malformed)?)?,
+                (Kind::Scripts, _) => {
+                    let store = self.store.as_mut().ok_or(malformed)?;
+                    let script = script(rest).ok_or(malformed)?;
+                    if !store.scripts_mut().restore(script) {
+                        return Err(malformed);
+                    }
+                }
                 // Their heads are all there is of them.
                 _ => return Err(malformed),
             }
@@ -332,6 +340,10 @@ impl Installer {
             Kind::Clients => {
                 let [issued] = numbers(rest).ok_or(malformed)?;
                 self.clients.restore_issued(SessionId(issued))?;
+            }
+            Kind::Scripts => {
+                let [next] = numbers(rest).ok_or(malformed)?;
+                self.store.as_mut().ok_or(malformed)?.scripts_mut().restore_next(next);
             }
             Kind::Assembly => {
                 let pending = pending(rest).ok_or(malformed)?;
@@ -400,6 +412,11 @@ fn client<'a>(rest: &mut &'a [u8]) -> Option<SessionRecord<'a>> {
     let count = Some(count).filter(|count| *count <= UNACKNOWLEDGED_MAX)?;
     let replies = (0..count).map(|_| kept(rest)).collect::<Option<Vec<_>>>()?;
     Some(SessionRecord { id, touched_ms, acknowledged, replies })
+}
+
+fn script<'a>(rest: &mut &'a [u8]) -> Option<ScriptRef<'a>> {
+    let order = varint::take(rest)?.checked_sub(1);
+    Some(ScriptRef { order, text: varint::take_counted(rest)? })
 }
 
 fn pending(rest: &mut &[u8]) -> Option<Pending> {

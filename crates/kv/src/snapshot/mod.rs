@@ -12,12 +12,12 @@
 //!   4 session*   rank (1) | incarnation (8) | (sequence (varint) | 0, or length + 1 | reply)*
 //!   7 clients*   last id (8) | (id | touched | acknowledged | count: varints
 //!              | (0, or length + 1: varint | reply) * count)*
+//!   9 scripts*   next place (8) | (place + 1 or 0, text: length (varint) | bytes)*
 //!   5 assembly?  rank (1) | incarnation (8) | sequence (8) | total (4) | bytes
 //!   6 end        count of entries (8)
 //! ```
-//! Clients came with version 2: a snapshot of version 1 is one of version 2 without them. Databases
-//! came with version 3, which is written only where there is a key in another than 0: all others
-//! stay readable for the version before.
+//! Clients came with version 2, databases with version 3, scripts with version 4. A snapshot is of
+//! the oldest version that has what it holds, and so readable for the builds before.
 //!
 //! A chunk's check is a hash of its other bytes, seeded with the check of the chunk before it: so a
 //! chunk that is changed, missing, repeated or out of place is noticed at once, and the last check
@@ -57,16 +57,25 @@ use crate::store::{Db, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 
 const MAGIC: [u8; 8] = *b"gregalkv";
 
-/// The newest version of the format.
-pub const VERSION: u32 = 3;
+/// The newest version of the format: that of a store that knows scripts.
+pub const VERSION: u32 = 4;
 
-/// The version that is written of a store without a key in another database than 0.
-pub const VERSION_OF_ONE_DATABASE: u32 = 2;
+/// The version of a store with a key in another database than 0.
+const VERSION_OF_DATABASES: u32 = 3;
+
+/// The version of all others.
+const VERSION_OF_ONE_DATABASE: u32 = 2;
 
 /// The version that a snapshot of `machine` is of.
 fn version_of(machine: &Machine) -> u32 {
-    let is_one = Db::all().skip(1).all(|db| machine.store.len_of(db) == 0);
-    if is_one { VERSION_OF_ONE_DATABASE } else { VERSION }
+    let store = &machine.store;
+    if store.scripts().next() > 0 || !store.scripts().is_empty() {
+        VERSION
+    } else if Db::all().skip(1).any(|db| store.len_of(db) > 0) {
+        VERSION_OF_DATABASES
+    } else {
+        VERSION_OF_ONE_DATABASE
+    }
 }
 
 /// The oldest version that is read.
@@ -101,12 +110,13 @@ enum Kind {
     End = 6,
     Clients = 7,
     Database = 8,
+    Scripts = 9,
 }
 
 impl Kind {
-    const IN_ORDER: [Kind; 8] = {
+    const IN_ORDER: [Kind; 9] = {
         use Kind::*;
-        [Head, Deletions, Entries, Database, Session, Clients, Assembly, End]
+        [Head, Deletions, Entries, Database, Session, Clients, Scripts, Assembly, End]
     };
 
     fn from_byte(byte: u8) -> Option<Kind> {
@@ -120,7 +130,10 @@ impl Kind {
             None => self == Kind::Head,
             Some(Kind::Head) => self == Kind::Deletions,
             Some(last) if last == self => {
-                matches!(self, Kind::Entries | Kind::Database | Kind::Session | Kind::Clients)
+                matches!(
+                    self,
+                    Kind::Entries | Kind::Database | Kind::Session | Kind::Clients | Kind::Scripts
+                )
             }
             Some(last) => place(self) > place(last),
         }

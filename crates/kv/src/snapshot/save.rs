@@ -6,6 +6,7 @@ use super::{CHUNK_BYTES, CHUNK_BYTES_MAX, CHUNK_HEAD_BYTES, Kind, MAGIC, check_o
 use crate::client_sessions::SessionId;
 use crate::entry::{Origin, Sequence, varint};
 use crate::machine::Machine;
+use crate::script::Sha;
 use crate::store::{Db, DbKey, EntryRef};
 use std::collections::VecDeque;
 
@@ -31,6 +32,8 @@ enum Next {
     Session(Origin, Sequence),
     /// The sessions of clients from an id on.
     Clients(SessionId),
+    /// The scripts from a name on.
+    Scripts(Sha),
     Assembly,
     End,
     Nothing,
@@ -168,6 +171,23 @@ impl Saver {
                 };
                 Some((Kind::Clients, next))
             }
+            Next::Scripts(from) => {
+                let scripts = store.scripts();
+                out.extend_from_slice(&scripts.next().to_le_bytes());
+                let mut rest = scripts.all().skip_while(|(sha, _)| **sha < from);
+                for (_, script) in rest.by_ref() {
+                    varint::put(script.order.map_or(0, |order| order + 1), out);
+                    varint::put_counted(script.text, out);
+                    if out.len() - start >= CHUNK_BYTES {
+                        break;
+                    }
+                }
+                let next = match rest.next() {
+                    Some((sha, _)) => Next::Scripts(*sha),
+                    None => after_scripts(machine),
+                };
+                Some((Kind::Scripts, next))
+            }
             Next::Assembly => {
                 let pending = machine.assembly.pending.as_ref().expect("seen when it was chosen");
                 out.push(pending.origin.rank.index() as u8);
@@ -218,6 +238,13 @@ fn next_session(machine: &Machine, after: Option<Origin>) -> Next {
 }
 
 fn after_clients(machine: &Machine) -> Next {
+    let scripts = machine.store.scripts();
+    // Their count is state even where none is left.
+    let is_new = scripts.is_empty() && scripts.next() == 0;
+    if is_new { after_scripts(machine) } else { Next::Scripts(Sha::default()) }
+}
+
+fn after_scripts(machine: &Machine) -> Next {
     if machine.assembly.pending.is_some() { Next::Assembly } else { Next::End }
 }
 

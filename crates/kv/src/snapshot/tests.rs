@@ -10,6 +10,7 @@ use crate::entry::{BatchWriter, Origin, Sequence, SessionCommand};
 use crate::reply::Protocol;
 
 const GOLDEN_1: &[u8] = include_bytes!("golden-v1.bin");
+const GOLDEN_4: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/snapshot/golden-v4.bin");
 const GOLDEN_3: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/snapshot/golden-v3.bin");
 const GOLDEN_2: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/snapshot/golden-v2.bin");
 
@@ -105,11 +106,15 @@ fn p6_a_snapshot_of_another_machine_is_not_completed() {
 
 /// One command more, in the next slot.
 fn apply_plain(machine: &mut Machine, line: &str) {
+    let args: Vec<_> = line.split(' ').map(str::as_bytes).collect();
+    apply_args(machine, &args);
+}
+
+fn apply_args(machine: &mut Machine, args: &[&[u8]]) {
     let prefix = machine.prefix();
     let origin = Origin { rank: Rank::at(5), incarnation: Incarnation(1) };
     let (mut command, mut value, mut writer) = (Vec::new(), Vec::new(), BatchWriter::new());
-    let args: Vec<_> = line.split(' ').map(str::as_bytes).collect();
-    put_plain(&args, Protocol::Resp2, &mut command);
+    put_plain(args, Protocol::Resp2, &mut command);
     writer.begin(1_700_000_000_000, &mut value);
     writer.append(origin, Sequence(prefix.0), &command, 1 << 20, &mut value);
     machine.apply(prefix.next_slot(), &value, &mut |_, _, _| {}).unwrap();
@@ -271,8 +276,8 @@ fn p4_p5_each_malformation_has_its_name() {
     assert_eq!(error(b"REDIS0011 and so on"), SnapshotError::NotASnapshot);
     assert_eq!(error(b"RE"), SnapshotError::NotASnapshot);
     let mut newer = bytes.clone();
-    newer[8] = 4;
-    assert_eq!(error(&newer), SnapshotError::Version { found: 4 });
+    newer[8] = VERSION as u8 + 1;
+    assert_eq!(error(&newer), SnapshotError::Version { found: VERSION + 1 });
     assert_eq!(error(&[&bytes[..], b"x"].concat()), SnapshotError::Trailing);
     let mut long = bytes.clone();
     long[15] = 0xff;
@@ -292,7 +297,7 @@ fn p4_p5_each_malformation_has_its_name() {
     reseal(&mut headless);
     assert_eq!(error(&headless), SnapshotError::Malformed { chunk: 0 });
     let mut kind = bytes.clone();
-    kind[16] = 9;
+    kind[16] = 99;
     reseal(&mut kind);
     assert_eq!(error(&kind), SnapshotError::Malformed { chunk: 0 });
     let mut count = bytes.clone();
@@ -395,6 +400,28 @@ fn golden_bytes_of_version_3_are_written_and_read() {
     let bytes = bytes_of(&machine);
     assert_eq!(bytes[8], 3, "databases came with version 3");
     let golden = std::fs::read(GOLDEN_3).unwrap();
+    assert!(bytes == golden, "the format has changed: raise VERSION and keep reading the old one");
+    assert_eq!(restore(&golden, 0).unwrap().digest(), machine.digest());
+}
+
+/// Scripts beside keys in three databases.
+fn machine_of_scripts() -> Machine {
+    let mut machine = machine_of_databases();
+    for args in [[&b"SCRIPT"[..], b"LOAD", b"return 1"], [b"EVAL", b"return 2", b"0"]] {
+        apply_args(&mut machine, &args);
+    }
+    machine
+}
+
+#[test]
+fn golden_bytes_of_version_4_are_written_and_read() {
+    let machine = machine_of_scripts();
+    let bytes = bytes_of(&machine);
+    assert_eq!(bytes[8], 4, "scripts came with version 4");
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(GOLDEN_4, &bytes).unwrap();
+    }
+    let golden = std::fs::read(GOLDEN_4).unwrap();
     assert!(bytes == golden, "the format has changed: raise VERSION and keep reading the old one");
     assert_eq!(restore(&golden, 0).unwrap().digest(), machine.digest());
 }

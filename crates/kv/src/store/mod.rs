@@ -21,15 +21,19 @@
 mod database;
 mod frozen;
 mod lend;
+mod published;
 mod table;
 mod transfer;
 
 pub use database::{DATABASES, Db, DbKey};
+pub use published::{PUBLISHED_BYTES_MAX, Published};
 pub use transfer::{Counters, EntryRef, RestoreError};
 
 use std::collections::BTreeSet;
 
+use crate::script::Scripts;
 use database::Keyspace;
+use published::Outbox;
 use table::Walk;
 pub(crate) use table::{Entry, Key, NEVER, position_of};
 
@@ -74,6 +78,12 @@ pub struct Store {
     n_freezings: u64,
     /// A transaction is being executed, which was admitted whole; never between two.
     admits_growth: bool,
+    /// The opposite, while it stands for partitions that are over their limit.
+    refuses_growth: bool,
+    /// The scripts that EVALSHA finds.
+    scripts: Scripts,
+    /// Not part of the state.
+    published: Outbox,
 }
 
 /// What becomes of a key's expiry when a value is written.
@@ -100,6 +110,9 @@ impl Store {
             memory_bytes_max,
             n_freezings: 0,
             admits_growth: false,
+            refuses_growth: false,
+            scripts: Scripts::default(),
+            published: Outbox::default(),
         }
     }
 
@@ -144,12 +157,39 @@ impl Store {
     /// Whether commands flagged `denyoom` are refused now.
     pub fn is_over_memory(&self) -> bool {
         let is_over = self.memory_bytes_max != 0 && self.used_bytes > self.memory_bytes_max;
-        is_over && !self.admits_growth
+        (is_over || self.refuses_growth) && !self.admits_growth
     }
 
-    /// Whether the limit is passed over: while a transaction is executed that was admitted.
-    pub(crate) fn admit_growth(&mut self, admits: bool) {
-        self.admits_growth = admits;
+    /// Whether growth is refused whatever the store holds: it stands for others that are over their
+    /// limit.
+    pub(crate) fn refuse_growth(&mut self, refuses: bool) {
+        self.refuses_growth = refuses;
+    }
+
+    /// Whether the limit is passed over: while a transaction is executed that was admitted. What
+    /// was so before.
+    pub(crate) fn admit_growth(&mut self, admits: bool) -> bool {
+        std::mem::replace(&mut self.admits_growth, admits)
+    }
+
+    /// What was published since this was last asked.
+    pub fn take_published(&mut self) -> Vec<Published> {
+        self.published.take()
+    }
+
+    /// Where messages are put that are published.
+    pub(crate) fn published_mut(&mut self) -> &mut Outbox {
+        &mut self.published
+    }
+
+    /// The scripts that are known by their hash.
+    pub(crate) fn scripts(&self) -> &Scripts {
+        &self.scripts
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn scripts_mut(&mut self) -> &mut Scripts {
+        &mut self.scripts
     }
 
     /// State time, Unix milliseconds.

@@ -27,7 +27,10 @@ impl Asked {
             Request::Write { id, command } => Asked::Write(id, command.to_vec()),
             Request::Read { id, command } => Asked::Read(id, command.to_vec()),
             Request::Wait { id, .. } => Asked::Wait(id),
-            Request::Info { id, .. } | Request::Member { id, .. } => Asked::Info(id),
+            Request::Info { id, .. }
+            | Request::Member { id, .. }
+            | Request::Channels { id, .. }
+            | Request::Topology { id, .. } => Asked::Info(id),
             Request::Clients { id, filter } => Asked::Clients(id, filter.clone()),
             Request::Kill { id, filter } => Asked::Kill(id, filter.clone()),
         }

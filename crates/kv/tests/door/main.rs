@@ -2,6 +2,7 @@
 //! semantics are the same, and against themselves where order and bounds are at stake.
 
 mod bounds;
+mod channels;
 mod driver;
 mod order;
 #[path = "../oracle/redis.rs"]

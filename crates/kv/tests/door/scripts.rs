@@ -181,7 +181,8 @@ fn what_differs_from_redis_is_said_clearly() {
     let mut driver = Driver::new(Config { memory_bytes_max: 5000, ..Config::default() });
     let mut connection = driver.connect();
     for (line, expected) in [
-        ("SUBSCRIBE news", "-ERR gregale has no publish and subscribe\r\n"),
+        ("CLUSTER SLOTS", "-ERR This instance has cluster support disabled\r\n"),
+        ("SCRIPT DEBUG yes", "-ERR gregale has no debugger of scripts\r\n"),
         ("CLIENT TRACKING on", "-ERR gregale does not track what clients have read\r\n"),
         ("CONFIG GET maxmemory", "*2\r\n$9\r\nmaxmemory\r\n$4\r\n5000\r\n"),
         ("CONFIG GET *pass*", "*0\r\n"),

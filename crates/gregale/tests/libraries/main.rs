@@ -1,0 +1,217 @@
+//! Client libraries that people have, unchanged, at the versions that the registries give today.
+//!
+//! The packages are installed once, into cargo's directory for tests, and stay there for the next
+//! run. Where a registry does not answer, or the language is not installed, a test says so by name
+//! and is skipped: what is tested is the door, not the network. The programs are in `scripts`; each
+//! writes `kill` where a member is to die, and `well` when it is done.
+
+#[allow(
+    dead_code,
+    reason = "the harness of the other tests of real clusters, which use more of it"
+)]
+#[path = "../real/support.rs"]
+mod support;
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::time::{Duration, Instant};
+use support::{Cluster, signal};
+
+/// How long packages may take to come.
+const INSTALL_WITHIN: Duration = Duration::from_secs(240);
+/// How long a program may take, its builds and the deaths of members included.
+const RUN_WITHIN: Duration = Duration::from_secs(240);
+
+/// How often a package manager is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+const PYTHON: &str = "/usr/bin/python3";
+
+/// Runs a command to its end; false if it is not there, fails or takes too long.
+fn succeeds(command: &mut Command) -> bool {
+    let Ok(mut child) = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn() else {
+        return false;
+    };
+    let deadline = Instant::now() + INSTALL_WITHIN;
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return status.success(),
+            Ok(None) if Instant::now() < deadline => std::thread::sleep(LOOK_EVERY),
+            _ => {
+                drop(child.kill());
+                drop(child.wait());
+                return false;
+            }
+        }
+    }
+}
+
+/// Says by name what is skipped.
+fn skip(test: &str, why: &str) {
+    eprintln!("skipped: {test}: {why}");
+}
+
+/// A directory with everything that `install` puts there, now or in an earlier run; `None` if it
+/// cannot be had.
+fn packages(name: &str, install: impl FnOnce(&Path) -> bool) -> Option<PathBuf> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libraries").join(name);
+    let done = directory.join("installed");
+    if !done.exists() {
+        std::fs::create_dir_all(&directory).unwrap();
+        if !install(&directory) {
+            return None;
+        }
+        std::fs::write(done, "").unwrap();
+    }
+    Some(directory)
+}
+
+/// Packages for Python.
+fn pip(name: &str, wanted: &[&str]) -> Option<PathBuf> {
+    packages(name, |directory| {
+        let mut command = Command::new(PYTHON);
+        command.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+        command.args(["--root-user-action", "ignore", "--upgrade", "--target"]);
+        succeeds(command.arg(directory).args(wanted))
+    })
+}
+
+/// The same for node.
+fn npm(name: &str, wanted: &[&str]) -> Option<PathBuf> {
+    packages(name, |directory| {
+        let mut command = Command::new("npm");
+        command.args(["install", "--silent", "--no-audit", "--no-fund", "--prefix"]);
+        succeeds(command.arg(directory).args(wanted))
+    })
+}
+
+/// Runs a program against the cluster, kills a member whenever it says so, and waits until it is
+/// well.
+fn run(mut program: Command, cluster: &Cluster) {
+    for id in 1..=cluster.nodes {
+        program.arg(cluster.port_of(id).to_string());
+    }
+    let child = program.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = Ended(child);
+    let mut input = child.0.stdin.take().unwrap();
+    let output = BufReader::new(child.0.stdout.take().unwrap());
+    let (tell, lines) = mpsc::channel();
+    // It ends with the program's output.
+    std::thread::spawn(move || {
+        output.lines().map_while(Result::ok).try_for_each(|line| tell.send(line))
+    });
+    let deadline = Instant::now() + RUN_WITHIN;
+    let mut victim = 2;
+    loop {
+        let line = lines
+            .recv_timeout(deadline.saturating_duration_since(Instant::now()))
+            .unwrap_or_else(|error| panic!("the program ended, or hangs: {error}"));
+        println!("{line}");
+        match line.as_str() {
+            "kill" => {
+                signal(cluster.pid_of(victim), "KILL");
+                victim = victim % cluster.nodes + 1;
+                input.write_all(b"killed\n").unwrap();
+                input.flush().unwrap();
+            }
+            "well" => return,
+            _ => {}
+        }
+    }
+}
+
+/// A program that ends with its test.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+fn script(name: &str) -> String {
+    format!("{}/tests/libraries/scripts/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+fn python(name: &str, packages: &Path) -> Command {
+    let mut command = Command::new(PYTHON);
+    command.arg(script(name)).env("PYTHONPATH", packages);
+    command
+}
+
+#[test]
+fn redis_py_in_cluster_mode_survives_a_kill() {
+    let Some(packages) = pip("redis-py", &["redis"]) else {
+        return skip("redis_py_in_cluster_mode_survives_a_kill", "pip cannot install redis");
+    };
+    let cluster = Cluster::start_with(&["--cluster-discovery"]);
+    run(python("cluster.py", &packages), &cluster);
+}
+
+#[test]
+fn redis_py_finds_the_leader_as_sentinels_do_and_survives_its_kill() {
+    let Some(packages) = pip("redis-py", &["redis"]) else {
+        return skip("redis_py_finds_the_leader", "pip cannot install redis");
+    };
+    let cluster = Cluster::start();
+    run(python("sentinel.py", &packages), &cluster);
+}
+
+#[test]
+fn ioredis_in_cluster_mode_survives_a_kill() {
+    let Some(packages) = npm("ioredis", &["ioredis"]) else {
+        return skip("ioredis_in_cluster_mode_survives_a_kill", "npm cannot install ioredis");
+    };
+    let cluster = Cluster::start_with(&["--cluster-discovery"]);
+    let mut program = Command::new("node");
+    program.arg(script("cluster.js")).env("NODE_PATH", packages.join("node_modules"));
+    run(program, &cluster);
+}
+
+#[test]
+fn go_redis_in_cluster_mode_survives_a_kill() {
+    let directory = packages("go-redis", |directory| {
+        drop(std::fs::remove_file(directory.join("go.mod")));
+        let go = |words: &[&str]| succeeds(Command::new("go").args(words).current_dir(directory));
+        go(&["mod", "init", "program"]) && go(&["get", "github.com/redis/go-redis/v9"])
+    });
+    let is_built = directory.as_ref().is_some_and(|directory| {
+        std::fs::copy(script("cluster.go"), directory.join("main.go")).unwrap();
+        succeeds(Command::new("go").args(["build", "-o", "program", "."]).current_dir(directory))
+    });
+    let Some(directory) = directory.filter(|_| is_built) else {
+        return skip("go_redis_in_cluster_mode_survives_a_kill", "go cannot get go-redis");
+    };
+    let cluster = Cluster::start_with(&["--cluster-discovery"]);
+    run(Command::new(directory.join("program")), &cluster);
+}
+
+#[test]
+fn redlock_py_takes_a_lock_and_releases_it() {
+    let Some(packages) = pip("redlock-py", &["redlock-py", "redis"]) else {
+        return skip("redlock_py_takes_a_lock_and_releases_it", "pip cannot install redlock-py");
+    };
+    run(python("lock.py", &packages), &Cluster::start());
+}
+
+#[test]
+fn flask_limiter_limits_over_all_members() {
+    let Some(packages) = pip("flask-limiter", &["Flask-Limiter", "redis"]) else {
+        return skip("flask_limiter_limits_over_all_members", "pip cannot install Flask-Limiter");
+    };
+    run(python("limiter.py", &packages), &Cluster::start());
+}
+
+#[test]
+fn a_message_reaches_subscribers_at_every_member() {
+    let Some(packages) = pip("redis-py", &["redis"]) else {
+        return skip("a_message_reaches_subscribers_at_every_member", "pip cannot install redis");
+    };
+    run(python("messages.py", &packages), &Cluster::start());
+    run(python("messages.py", &packages), &Cluster::start_with(&["--partitions", "4"]));
+}

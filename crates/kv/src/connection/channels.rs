@@ -1,0 +1,246 @@
+//! SUBSCRIBE and its family: what a connection is told that it did not ask for.
+//!
+//! A message comes to every member through the log, and each member tells its own clients. That is
+//! best effort: a client that is away, or does not read, misses it.
+
+use std::collections::BTreeSet;
+
+use super::Connection;
+use super::door::{Door, Kind};
+use crate::command::{CommandSpec, wrong_arity};
+use crate::exec::glob_matches;
+use crate::reply::{Protocol, Reply};
+use crate::store::Published;
+
+/// The most bytes of the names that one connection is subscribed to, counting a few for each.
+pub const SUBSCRIBED_BYTES_MAX: usize = 1 << 20;
+
+/// What a name costs beside its bytes.
+const NAME_BYTES: usize = 64;
+
+/// What PUBSUB asks of all connections.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ChannelQuery {
+    /// The channels that somebody is subscribed to, of this pattern.
+    Channels(Option<Vec<u8>>),
+    /// How many are subscribed to each of these.
+    Subscribers(Vec<Vec<u8>>),
+    /// How many patterns there are.
+    #[default]
+    Patterns,
+}
+
+/// What a connection is subscribed to.
+#[derive(Debug, Default)]
+pub(super) struct Subscriptions {
+    channels: BTreeSet<Vec<u8>>,
+    patterns: BTreeSet<Vec<u8>>,
+    bytes: usize,
+    /// What PUBSUB asks.
+    pub(super) query: ChannelQuery,
+}
+
+impl Subscriptions {
+    pub(super) fn n(&self) -> usize {
+        self.channels.len() + self.patterns.len()
+    }
+
+    pub(super) fn n_channels(&self) -> usize {
+        self.channels.len()
+    }
+
+    pub(super) fn n_patterns(&self) -> usize {
+        self.patterns.len()
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Subscriptions::default();
+    }
+
+    fn set(&mut self, of_patterns: bool) -> &mut BTreeSet<Vec<u8>> {
+        if of_patterns { &mut self.patterns } else { &mut self.channels }
+    }
+
+    fn add(&mut self, of_patterns: bool, name: &[u8]) {
+        if self.set(of_patterns).insert(name.to_vec()) {
+            self.bytes += name.len() + NAME_BYTES;
+        }
+    }
+
+    fn remove(&mut self, of_patterns: bool, name: &[u8]) {
+        if self.set(of_patterns).remove(name) {
+            self.bytes -= name.len() + NAME_BYTES;
+        }
+    }
+}
+
+impl Door {
+    /// Whether the connection is in the mode in which RESP2 lets it do nothing else.
+    pub(super) fn is_only_subscriber(&self) -> bool {
+        self.protocol == Protocol::Resp2 && self.subscriptions.n() > 0
+    }
+
+    /// Why a subscriber may not send this command, if it may not.
+    pub(super) fn refusal_to_a_subscriber(&self, spec: &CommandSpec) -> Option<String> {
+        let may = matches!(
+            spec.name,
+            "subscribe" | "psubscribe" | "unsubscribe" | "punsubscribe" | "ping" | "quit" | "reset"
+        );
+        (self.is_only_subscriber() && !may).then(|| {
+            format!(
+                "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / \
+                 RESET are allowed in this context",
+                spec.name
+            )
+        })
+    }
+
+    /// PING of a subscriber, in RESP2.
+    pub(super) fn pong(&mut self, args: &[&[u8]]) {
+        self.reply.array(2);
+        self.reply.bulk(b"pong");
+        self.reply.bulk(args.get(1).copied().unwrap_or_default());
+    }
+
+    /// SUBSCRIBE, PSUBSCRIBE, UNSUBSCRIBE, PUNSUBSCRIBE: one message for each name.
+    pub(super) fn subscribe(&mut self, spec: &'static CommandSpec, args: &[&[u8]]) {
+        let of_patterns = spec.name.starts_with('p');
+        let adds = !spec.name.contains("un");
+        let names: Vec<Vec<u8>> = match &args[1..] {
+            [] => self.subscriptions.set(of_patterns).iter().cloned().collect(),
+            names => names.iter().map(|name| name.to_vec()).collect(),
+        };
+        let bytes: usize = names.iter().map(|name| name.len() + NAME_BYTES).sum();
+        if adds && self.subscriptions.bytes + bytes > SUBSCRIBED_BYTES_MAX {
+            self.reply.error_fmt(format_args!(
+                "ERR the names that this connection is subscribed to are longer than \
+                 {SUBSCRIBED_BYTES_MAX} bytes (gregale's limit)"
+            ));
+            return;
+        }
+        if names.is_empty() {
+            self.acknowledge_subscription(spec, None);
+        }
+        for name in names {
+            if adds {
+                self.subscriptions.add(of_patterns, &name);
+            } else {
+                self.subscriptions.remove(of_patterns, &name);
+            }
+            self.acknowledge_subscription(spec, Some(&name));
+        }
+    }
+
+    fn acknowledge_subscription(&mut self, spec: &CommandSpec, name: Option<&[u8]>) {
+        let n = self.subscriptions.n();
+        self.reply.push(3);
+        self.reply.bulk(spec.name.as_bytes());
+        match name {
+            Some(name) => self.reply.bulk(name),
+            None => self.reply.null(),
+        }
+        self.reply.integer(n as i64);
+    }
+
+    /// PUBSUB: what others are subscribed to is for the owner to say.
+    pub(super) fn ask_channels(&mut self, spec: &'static CommandSpec, args: &[&[u8]]) {
+        let query = match (spec.name, &args[1..]) {
+            ("pubsub|channels", [_]) => ChannelQuery::Channels(None),
+            ("pubsub|channels", [_, pattern]) => ChannelQuery::Channels(Some(pattern.to_vec())),
+            ("pubsub|numsub", [_, names @ ..]) => {
+                ChannelQuery::Subscribers(names.iter().map(|name| name.to_vec()).collect())
+            }
+            ("pubsub|numpat", _) => ChannelQuery::Patterns,
+            // There are no sharded channels.
+            ("pubsub|shardchannels", _) => return self.reply.array(0),
+            ("pubsub|shardnumsub", [_, names @ ..]) => {
+                self.reply.array(2 * names.len());
+                for name in names {
+                    self.reply.bulk(name);
+                    self.reply.integer(0);
+                }
+                return;
+            }
+            ("pubsub|help", _) => return help(&mut self.reply),
+            _ => return wrong_arity(spec, &mut self.reply),
+        };
+        self.subscriptions.query = query;
+        self.held = Some(Kind::Channels);
+    }
+
+    pub(super) fn hear(&mut self, published: &Published) -> usize {
+        let Published { channel, message } = published;
+        let mut out = Reply::new(self.protocol);
+        let mut n = 0;
+        if self.subscriptions.channels.contains(channel) {
+            out.push(3);
+            [&b"message"[..], channel, message].into_iter().for_each(|part| out.bulk(part));
+            n += 1;
+        }
+        for pattern in &self.subscriptions.patterns {
+            if glob_matches(pattern, channel) {
+                out.push(4);
+                let parts = [&b"pmessage"[..], pattern, channel, message];
+                parts.into_iter().for_each(|part| out.bulk(part));
+                n += 1;
+            }
+        }
+        if n > 0 && !self.silence.is_muted {
+            self.replies.interject(out.as_bytes());
+        }
+        n
+    }
+}
+
+/// Answers PUBSUB for all connections of a member.
+pub fn answer_channels<'a>(
+    query: &ChannelQuery,
+    all: impl Iterator<Item = &'a Connection>,
+    reply: &mut Reply,
+) {
+    let all = all.map(|connection| &connection.door.subscriptions);
+    match query {
+        ChannelQuery::Channels(pattern) => {
+            let is_wanted = |name: &&Vec<u8>| {
+                pattern.as_ref().is_none_or(|pattern| glob_matches(pattern, name))
+            };
+            let names: BTreeSet<&Vec<u8>> =
+                all.flat_map(|of| of.channels.iter()).filter(is_wanted).collect();
+            reply.array(names.len());
+            names.into_iter().for_each(|name| reply.bulk(name));
+        }
+        ChannelQuery::Subscribers(names) => {
+            let mut counts = vec![0; names.len()];
+            for of in all {
+                for (name, count) in names.iter().zip(&mut counts) {
+                    *count += i64::from(of.channels.contains(name));
+                }
+            }
+            reply.array(2 * names.len());
+            for (name, count) in names.iter().zip(counts) {
+                reply.bulk(name);
+                reply.integer(count);
+            }
+        }
+        ChannelQuery::Patterns => {
+            let patterns: BTreeSet<&Vec<u8>> = all.flat_map(|of| of.patterns.iter()).collect();
+            reply.integer(patterns.len() as i64);
+        }
+    }
+}
+
+fn help(reply: &mut Reply) {
+    const LINES: [&str; 9] = [
+        "PUBSUB <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        "CHANNELS [<pattern>]",
+        "    Return the channels of this member that match a <pattern> (default: '*').",
+        "NUMPAT",
+        "    Return number of subscriptions to patterns.",
+        "NUMSUB [<channel> ...]",
+        "    Return the number of subscribers of this member for the specified channels.",
+        "HELP",
+        "    Prints this help.",
+    ];
+    reply.array(LINES.len());
+    LINES.iter().for_each(|line| reply.simple(line));
+}

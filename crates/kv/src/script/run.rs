@@ -1,0 +1,408 @@
+//! One execution of a script, in a Lua of its own.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use mlua::chunk::ChunkMode;
+use mlua::{
+    Error, Function, HookTriggers, Lua, LuaOptions, LuaString, MultiValue, Result, StdLib, Table,
+    Value, Variadic, VmState,
+};
+use sha1::{Digest, Sha1};
+
+use super::cache::hex;
+use super::call::Caller;
+use super::{host, library, order, pattern, values};
+use crate::reply::Reply;
+
+/// The most bytes that one script allocates. Nothing is collected while it runs, so the bound is
+/// reached at the same instruction everywhere, and no finalizer or weak table tells of a collector.
+pub const MEMORY_BYTES_MAX: usize = 32 << 20;
+
+/// What is charged at once.
+const STEPS_AT_ONCE: u32 = 1_000;
+
+/// A script pays for its instructions once more for each of these bytes that it holds: one of them,
+/// a comparison of strings for instance, may touch all of it.
+const BYTES_PER_CHARGE: usize = 16 << 10;
+
+/// What a call of the host costs, whatever it does: as long as so many instructions.
+pub(super) const CROSSING_STEPS: u64 = 50;
+
+/// What a key costs that is looked at and put into order.
+const KEY_STEPS: u64 = 50;
+
+pub(super) const SPENT: &str = "Script stopped: it takes too many steps (gregale's limit)";
+
+/// The name of every script's chunk, as in Redis.
+const CHUNK: &str = "@user_script";
+
+/// What is left of the steps.
+#[derive(Debug)]
+pub(super) struct Budget {
+    left: Cell<u64>,
+    is_spent: Cell<bool>,
+    /// What Lua holds before a script begins.
+    free_bytes: Cell<usize>,
+}
+
+impl Budget {
+    pub(super) fn new(steps: u64) -> Rc<Budget> {
+        Rc::new(Budget {
+            left: Cell::new(steps),
+            is_spent: Cell::new(false),
+            free_bytes: Cell::new(0),
+        })
+    }
+
+    pub(super) fn left(&self) -> u64 {
+        self.left.get()
+    }
+
+    pub(super) fn is_spent(&self) -> bool {
+        self.is_spent.get()
+    }
+
+    pub(super) fn set_left(&self, left: u64) {
+        self.left.set(left);
+        self.is_spent.set(self.is_spent.get() || left == 0);
+    }
+
+    pub(super) fn charge(&self, steps: u64) -> Result<()> {
+        self.set_left(self.left.get().saturating_sub(steps));
+        if self.is_spent() { Err(Error::RuntimeError(SPENT.to_owned())) } else { Ok(()) }
+    }
+
+    /// The same for steps each of which may touch all that the script holds.
+    pub(super) fn charge_for_all(&self, lua: &Lua, steps: u64) -> Result<()> {
+        let held = lua.used_memory().saturating_sub(self.free_bytes.get());
+        self.charge(steps * (1 + held / BYTES_PER_CHARGE) as u64)
+    }
+}
+
+/// What is run.
+pub(super) struct Script<'a> {
+    pub(super) sha: super::cache::Sha,
+    /// Without the line that begins with `#!`.
+    pub(super) body: &'a [u8],
+    pub(super) keys: &'a [&'a [u8]],
+    pub(super) args: &'a [&'a [u8]],
+}
+
+/// Runs a script and appends its reply. False if it is no Lua.
+pub(super) fn run(
+    script: &Script<'_>,
+    caller: Caller<'_>,
+    budget: &Rc<Budget>,
+    reply: &mut Reply,
+) -> bool {
+    let outcome = new_lua().and_then(|lua| within(&lua, script, caller, budget, reply));
+    outcome.unwrap_or_else(|error| {
+        fail(&text_of(&error), script, reply);
+        true
+    })
+}
+
+/// What keeps `body` from being compiled.
+pub(super) fn problem(body: &[u8]) -> Option<String> {
+    let compiled = new_lua().and_then(|lua| {
+        lua.set_memory_limit(lua.used_memory() + MEMORY_BYTES_MAX)?;
+        lua.load(body).set_name(CHUNK).set_mode(ChunkMode::Text).into_function().map(drop)
+    });
+    compiled.err().map(|error| text_of(&error))
+}
+
+fn new_lua() -> Result<Lua> {
+    let lua = Lua::new_with(StdLib::TABLE | StdLib::STRING | StdLib::MATH, LuaOptions::new())?;
+    lua.gc_stop();
+    Ok(lua)
+}
+
+fn within(
+    lua: &Lua,
+    script: &Script<'_>,
+    caller: Caller<'_>,
+    budget: &Rc<Budget>,
+    reply: &mut Reply,
+) -> Result<bool> {
+    let seed = caller.seed;
+    let caller = RefCell::new(caller);
+    lua.scope(|scope| {
+        let functions = host::functions(lua, budget, seed)?;
+        let redis = lua.create_table()?;
+        library::add_to(lua, &redis, budget)?;
+        let call = |lua: &Lua, words: MultiValue| caller.borrow_mut().call(lua, &words);
+        redis.raw_set("call", scope.create_function(call)?)?;
+        let pcall = |lua: &Lua, words: MultiValue| caller.borrow_mut().pcall(lua, &words);
+        redis.raw_set("pcall", scope.create_function(pcall)?)?;
+        let set = |_: &Lua, args: MultiValue| {
+            caller.borrow_mut().set_protocol(library::protocol(&args)?);
+            Ok(())
+        };
+        redis.raw_set("setresp", scope.create_function(set)?)?;
+        functions.raw_set("redis", redis)?;
+        let strings = |words: &[&[u8]]| {
+            let words = words.iter().map(|word| lua.create_string(word));
+            lua.create_sequence_from(words.collect::<Result<Vec<_>>>()?)
+        };
+        let (keys, args) = (strings(script.keys)?, strings(script.args)?);
+        let prelude = lua.load(include_str!("prelude.lua")).set_name("=prelude");
+        let (environment, protect): (Table, Function) = prelude.call((functions, keys, args))?;
+        lua.set_memory_limit(lua.used_memory() + MEMORY_BYTES_MAX)?;
+        hook(lua, budget)?;
+        let body = lua
+            .load(script.body)
+            .set_name(CHUNK)
+            .set_mode(ChunkMode::Text)
+            .set_environment(environment)
+            .into_function();
+        let body = match body {
+            Ok(body) => body,
+            Err(error) => {
+                reply.error_fmt(format_args!(
+                    "ERR Error compiling script (new function): {}",
+                    text_of(&error)
+                ));
+                return Ok(false);
+            }
+        };
+        let results: MultiValue = protect.call(body)?;
+        let mut results = results.into_iter();
+        let is_good = matches!(results.next(), Some(Value::Boolean(true)));
+        let value = results.next().unwrap_or(Value::Nil);
+        lua.remove_global_hook();
+        if is_good {
+            // The reply is bounded by its owner, and so is the memory of the value.
+            values::put(&value, caller.borrow().protocol, reply);
+        } else {
+            put_error(&value, script, reply);
+        }
+        Ok(true)
+    })
+}
+
+fn hook(lua: &Lua, budget: &Rc<Budget>) -> Result<()> {
+    let budget = Rc::clone(budget);
+    budget.free_bytes.set(lua.used_memory());
+    let triggers = HookTriggers::new().every_nth_instruction(STEPS_AT_ONCE);
+    lua.set_global_hook(triggers, move |lua, _| {
+        budget.charge_for_all(lua, u64::from(STEPS_AT_ONCE))?;
+        Ok(VmState::Continue)
+    })
+}
+
+/// An error that nobody has caught, as Redis words it.
+fn put_error(error: &Value, script: &Script<'_>, reply: &mut Reply) {
+    let Value::Table(table) = error else {
+        let text = match error {
+            Value::String(text) => text.to_string_lossy(),
+            Value::Error(error) => text_of(error),
+            _ => "execution failure".to_owned(),
+        };
+        return fail(&text, script, reply);
+    };
+    let field = |name: &str| table.raw_get::<Value>(name).unwrap_or(Value::Nil);
+    let mut text = match field("err") {
+        Value::String(text) => text.as_bytes().to_vec(),
+        _ => b"ERR unknown error".to_vec(),
+    };
+    if let (Value::String(source), Some(line)) = (field("source"), values::number(&field("line"))) {
+        let source = source.to_string_lossy();
+        let place = format!(" script: {}, on {source}:{line}.", hex(&script.sha));
+        text.extend_from_slice(place.as_bytes());
+    }
+    reply.error(text);
+}
+
+fn fail(text: &str, script: &Script<'_>, reply: &mut Reply) {
+    reply.error_fmt(format_args!("ERR {text} script: {}", hex(&script.sha)));
+}
+
+/// Lua's own words for an error.
+pub(super) fn text_of(error: &Error) -> String {
+    match error {
+        Error::CallbackError { cause, .. } | Error::WithContext { cause, .. } => text_of(cause),
+        Error::RuntimeError(text) | Error::SyntaxError { message: text, .. } => {
+            text.lines().next().unwrap_or_default().to_owned()
+        }
+        Error::MemoryError(_) => "not enough memory".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// The handler of errors: says where it was raised.
+pub(super) fn locate(lua: &Lua, error: Value) -> Result<Value> {
+    let error = match error {
+        Value::Error(error) => library::caught(lua, &error)?,
+        other => other,
+    };
+    let error = match error {
+        Value::Table(table) => table,
+        other => {
+            let text = match &other {
+                Value::String(text) => text.as_bytes().to_vec(),
+                other => lua
+                    .coerce_string(other.clone())?
+                    .map_or_else(|| other.type_name().into(), |text| text.as_bytes().to_vec()),
+            };
+            let table = lua.create_table()?;
+            table.raw_set("err", lua.create_string([b"ERR ", &text[..]].concat())?)?;
+            table
+        }
+    };
+    for level in 0.. {
+        let line = lua.inspect_stack(level, |debug| {
+            let source = debug.source();
+            let is_script = source.source.as_deref() == Some(CHUNK);
+            is_script.then(|| debug.current_line()).flatten()
+        });
+        match line {
+            None => break,
+            Some(Some(line)) => {
+                error.raw_set("source", CHUNK)?;
+                error.raw_set("line", line)?;
+                break;
+            }
+            Some(None) => {}
+        }
+    }
+    Ok(Value::Table(error))
+}
+
+/// `string.find` and its relatives: one match.
+pub(super) fn seek(
+    lua: &Lua,
+    budget: &Budget,
+    (subject, wanted, init, anchors, plain): (LuaString, LuaString, usize, bool, bool),
+) -> Result<MultiValue> {
+    let (subject, wanted) = (subject.as_bytes(), wanted.as_bytes());
+    let from = init - 1;
+    budget.charge(CROSSING_STEPS)?;
+    let mut left = budget.left();
+    let is_plain = plain || !wanted.iter().any(|byte| b"^$*+?.([%-".contains(byte));
+    let found = if is_plain {
+        let at = find_plain(&subject[from..], &wanted, &mut left);
+        at.map(|at| {
+            at.map(|at| pattern::Match {
+                start: from + at,
+                end: from + at + wanted.len(),
+                captures: Vec::new(),
+            })
+        })
+    } else {
+        pattern::find(&subject, &wanted, from, anchors, &mut left)
+    };
+    budget.set_left(left);
+    let found = match found {
+        Err(pattern::PatternError::Spent) => {
+            budget.set_left(0);
+            return Err(Error::RuntimeError(SPENT.to_owned()));
+        }
+        Err(pattern::PatternError::Malformed(text)) => {
+            let text = Value::String(lua.create_string(text)?);
+            return Ok(MultiValue::from_vec(vec![Value::Boolean(false), text]));
+        }
+        Ok(None) => return Ok(MultiValue::new()),
+        Ok(Some(found)) => found,
+    };
+    let mut results =
+        vec![Value::Number(found.start as f64 + 1.0), Value::Number(found.end as f64)];
+    for capture in found.captures {
+        results.push(match capture {
+            pattern::Capture::Bytes(start, end) => {
+                Value::String(lua.create_string(&subject[start..end])?)
+            }
+            pattern::Capture::Position(at) | pattern::Capture::Open(at) => {
+                Value::Number(at as f64 + 1.0)
+            }
+        });
+    }
+    Ok(MultiValue::from_vec(results))
+}
+
+fn find_plain(
+    subject: &[u8],
+    wanted: &[u8],
+    left: &mut u64,
+) -> std::result::Result<Option<usize>, pattern::PatternError> {
+    if wanted.is_empty() {
+        return Ok(Some(0));
+    }
+    for (at, window) in subject.windows(wanted.len()).enumerate() {
+        let is_near = window[0] == wanted[0];
+        let cost = if is_near { 1 + wanted.len() as u64 / 16 } else { 1 };
+        *left = left.checked_sub(cost).ok_or(pattern::PatternError::Spent)?;
+        if is_near && window == wanted {
+            return Ok(Some(at));
+        }
+    }
+    Ok(None)
+}
+
+/// The text that replaces one match of `string.gsub`: false and why if it names what is not there.
+pub(super) fn expand(
+    lua: &Lua,
+    (with, parts): (LuaString, Variadic<Value>),
+) -> Result<(Value, Option<&'static str>)> {
+    let mut out = Vec::new();
+    let with = with.as_bytes();
+    let mut bytes = with.iter();
+    while let Some(&byte) = bytes.next() {
+        if byte != b'%' {
+            out.push(byte);
+            continue;
+        }
+        match bytes.next() {
+            Some(digit) if digit.is_ascii_digit() => {
+                let mut at = usize::from(digit - b'0');
+                // Without captures the first one is all of the match.
+                if at == 1 && parts.len() == 1 {
+                    at = 0;
+                }
+                match parts.get(at).map(|part| lua.coerce_string(part.clone())).transpose()? {
+                    Some(Some(text)) => out.extend_from_slice(&text.as_bytes()),
+                    _ => return Ok((Value::Boolean(false), Some("invalid capture index"))),
+                }
+            }
+            Some(&other) => out.push(other),
+            None => {}
+        }
+    }
+    Ok((Value::String(lua.create_string(&out)?), None))
+}
+
+/// The SHA-1 of a text, in hexadecimal digits.
+pub(super) fn sha1(text: &[u8]) -> String {
+    hex(&Sha1::digest(text).into())
+}
+
+/// A table's keys, and its problem if it has no order.
+pub(super) fn keys(
+    lua: &Lua,
+    budget: &Budget,
+    table: Table,
+) -> Result<(Option<Table>, Option<&'static str>)> {
+    match order::sorted_keys(&table) {
+        Ok(keys) => {
+            budget.charge(CROSSING_STEPS + KEY_STEPS * keys.len() as u64)?;
+            Ok((Some(lua.create_sequence_from(keys)?), None))
+        }
+        Err(Error::RuntimeError(_)) => Ok((None, Some(order::NO_ORDER))),
+        Err(other) => Err(other),
+    }
+}
+
+/// The key after another, and the table's problem if it has no order.
+pub(super) fn next(
+    budget: &Budget,
+    (table, last): (Table, Value),
+) -> Result<(Option<Value>, Option<&'static str>)> {
+    match order::next_key(&table, &last) {
+        Ok((key, n)) => {
+            budget.charge(CROSSING_STEPS + KEY_STEPS * n as u64)?;
+            Ok((key, None))
+        }
+        Err(Error::RuntimeError(_)) => Ok((None, Some(order::NO_ORDER))),
+        Err(other) => Err(other),
+    }
+}

@@ -1,0 +1,264 @@
+//! Scripts do what they say, alike at every replica and within their bounds.
+
+use super::*;
+use crate::command::resolve;
+use crate::store::Db;
+
+fn eval_on(store: &mut Store, words: &[&str]) -> String {
+    let args: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+    let mut reply = Reply::default();
+    if let Some(spec) = resolve(&args, &mut reply) {
+        reply.bounded("ERR too long", |reply| store.execute(Db::ZERO, spec, &args, 7, reply));
+    }
+    String::from_utf8_lossy(reply.as_bytes()).into_owned()
+}
+
+fn eval(script: &str) -> String {
+    eval_on(&mut Store::new(0), &["EVAL", script, "0"])
+}
+
+#[test]
+fn a_script_reads_and_writes() {
+    let mut store = Store::new(0);
+    let text = "redis.call('SET', KEYS[1], ARGV[1]) return redis.call('GET', KEYS[1])";
+    assert_eq!(eval_on(&mut store, &["EVAL", text, "1", "k", "v"]), "$1\r\nv\r\n");
+    let sha = hex(&sha_of(text.as_bytes()));
+    assert_eq!(eval_on(&mut store, &["EVALSHA", &sha, "1", "k", "w"]), "$1\r\nw\r\n");
+    assert!(eval_on(&mut store, &["EVALSHA", &sha[1..], "0"]).starts_with("-NOSCRIPT"));
+}
+
+#[test]
+fn s1_nothing_shows_an_address_or_the_history_of_a_table() {
+    assert_eq!(eval("return tostring({})"), "$21\r\ntable: 0x000000000000\r\n");
+    assert_eq!(
+        eval("return tostring(setmetatable({}, {__metatable={__tostring=1}}))"),
+        "$21\r\ntable: 0x000000000000\r\n"
+    );
+    let walk = "local t = {} t[{}] = 1 for k in pairs(t) do end return 1";
+    assert!(eval(walk).contains("no order that replicas share"), "{}", eval(walk));
+    let mixed = "local t = {z=1, b=2, a=3, 10, 20, [true]=4, [-1]=5} local o = {} \
+                 for k in pairs(t) do o[#o + 1] = tostring(k) end return table.concat(o, ' ')";
+    assert_eq!(eval(mixed), "$17\r\n-1 1 2 a b z true\r\n");
+    for absent in ["io", "os", "debug", "require", "dofile", "loadfile", "newproxy", "getfenv"] {
+        assert!(eval(&format!("return {absent}")).contains("nonexistent global"), "{absent}");
+    }
+    assert!(eval("return loadstring('\\27Lua')()").starts_with('-'));
+    assert_eq!(eval("return string.dump"), "$-1\r\n");
+}
+
+#[test]
+fn s2_a_script_without_end_is_stopped() {
+    let loops = [
+        "while true do end",
+        "while true do pcall(function() while true do end end) end",
+        "local function f() pcall(f) f() end f()",
+        "local c = coroutine.wrap(function() while true do end end) c()",
+        "while true do local ok = pcall(coroutine.wrap(function() while true do end end)) end",
+        "return ('a'):rep(5000):find(('.-'):rep(20) .. 'b')",
+        "while true do redis.pcall('GET', 'k') end",
+        "local t = {} for i = 1, 1e5 do t[i] = i end while true do next(t) end",
+        "local t = {} for i = 1, 1e5 do t[i] = i end while true do table.sort(t) end",
+        "local s = ('a'):rep(1e6) while true do local x = s:upper() end",
+        "local s = ('a'):rep(1e6) while true do local x = redis.sha1hex(s) end",
+        "local s = ('a'):rep(1e6) while true do redis.call('ECHO', s) end",
+        "local s = ('return 1 '):rep(1e5) while true do pcall(loadstring, s) end",
+        "local t = {} for i = 1, 2e4 do t[i] = 'x' end while true do table.concat(t) end",
+        "redis.call('SET', 'k', ('x'):rep(5e5)) while true do redis.call('SETRANGE', 'k', 0, 'y') end",
+        "while true do local x = string.format('%99.50f', 1e300) end",
+        "while true do pcall(redis.call, 'NOSUCH') end",
+        "local s = ('a'):rep(1e7) while true do if s .. 'a' < s .. 'b' then end end",
+    ];
+    for script in loops {
+        let reply = eval(script);
+        let is_bounded = reply.contains("too many steps") || reply.contains("not enough memory");
+        assert!(reply.starts_with('-') && is_bounded, "{script}: {reply}");
+    }
+    assert!(eval("local s = 'x' while true do s = s .. s end").contains("not enough memory"));
+    assert!(eval("return ('x'):rep(1e9)").contains("not enough memory"));
+}
+
+#[test]
+fn what_a_script_has_written_stays_when_it_fails() {
+    let mut store = Store::new(0);
+    let text = "redis.call('SET', KEYS[1], 'half') error('broken')";
+    let reply = eval_on(&mut store, &["EVAL", text, "1", "k"]);
+    assert!(reply.starts_with("-ERR user_script:1: broken script: "), "{reply}");
+    assert_eq!(store.value(b"k"), Some(&b"half"[..]));
+}
+
+#[test]
+fn over_the_memory_limit_a_script_begins_no_growth_and_ends_what_it_began() {
+    let mut store = Store::new(1);
+    let fill =
+        "redis.call('SET', 'a', 'b') redis.call('SET', 'c', 'd') return redis.call('GET', 'c')";
+    assert_eq!(eval_on(&mut store, &["EVAL", fill, "0"]), "$1\r\nd\r\n");
+    assert!(eval_on(&mut store, &["EVAL", fill, "0"]).starts_with("-OOM"));
+    let shrink = "redis.call('DEL', 'a') return redis.call('SET', 'e', 'f')";
+    assert_eq!(eval_on(&mut store, &["EVAL", shrink, "0"]), "+OK\r\n");
+}
+
+#[test]
+fn a_script_begins_in_its_caller_s_database_and_selects_others_until_its_end() {
+    let mut store = Store::new(0);
+    let run = |store: &mut Store, number: i64, text: &str| {
+        let args: Vec<&[u8]> = vec![b"EVAL", text.as_bytes(), b"1", b"k"];
+        let mut reply = Reply::default();
+        let spec = resolve(&args, &mut reply).unwrap();
+        reply.bounded("ERR too long", |reply| {
+            store.execute(Db::new(number).unwrap(), spec, &args, 7, reply);
+        });
+        String::from_utf8_lossy(reply.as_bytes()).into_owned()
+    };
+    let get = "return redis.call('GET', KEYS[1])";
+    let text = "redis.call('SET', KEYS[1], 'three') redis.call('SELECT', 5) \
+                redis.call('SET', KEYS[1], 'five') return redis.call('GET', KEYS[1])";
+    assert_eq!(run(&mut store, 3, text), "$4\r\nfive\r\n");
+    assert_eq!(run(&mut store, 3, get), "$5\r\nthree\r\n");
+    assert_eq!(run(&mut store, 5, get), "$4\r\nfive\r\n");
+    assert_eq!(run(&mut store, 0, get), "$-1\r\n");
+    let far = run(&mut store, 0, "return redis.call('SELECT', 99)");
+    assert!(far.starts_with("-ERR DB index is out of range script: "), "{far}");
+}
+
+#[test]
+fn time_in_a_script_is_state_time() {
+    let mut store = Store::new(0);
+    store.advance_time(1_234_567);
+    let reply = eval_on(&mut store, &["EVAL", "return redis.call('TIME')", "0"]);
+    assert_eq!(reply, "*2\r\n$4\r\n1234\r\n$6\r\n567000\r\n");
+}
+
+/// Runs scripts as commands of one batch of the log, at a replica of their own, in a thread of its
+/// own, which has other addresses and other seeds of hash maps: the digest and the replies.
+fn replica(scripts: Vec<Vec<u8>>) -> (u64, Vec<Vec<u8>>) {
+    use crate::entry::command::put_plain;
+    use crate::entry::{BatchWriter, Origin, Sequence};
+    use crate::machine::Machine;
+    let run = move || {
+        let origin = Origin { rank: base::Rank::at(0), incarnation: base::Incarnation(1) };
+        let mut machine = Machine::new(0);
+        let mut replies = Vec::new();
+        for (slot, script) in scripts.iter().enumerate() {
+            let (mut value, mut command) = (Vec::new(), Vec::new());
+            let mut writer = BatchWriter::new();
+            writer.begin(1_700_000_000_000, &mut value);
+            put_plain(&[b"EVAL", script, b"1", b"k"], Protocol::Resp2, &mut command);
+            writer.append(origin, Sequence(slot as u64 + 1), &command, 1 << 20, &mut value);
+            let mut answer = |_, _, reply: &[u8]| replies.push(reply.to_vec());
+            machine.apply(base::Slot(slot as u64), &value, &mut answer).unwrap();
+        }
+        (machine.digest(), replies)
+    };
+    std::thread::spawn(run).join().unwrap()
+}
+
+#[test]
+fn s2_a_script_is_stopped_at_the_same_step_at_every_replica_and_what_it_wrote_stays() {
+    let scripts = [
+        "local n = 0 while true do n = n + 1 redis.call('SET', KEYS[1], n) end",
+        "local t = {} while true do t[#t + 1] = {#t} redis.call('INCR', 'grown') end",
+        "local s = '' while true do s = s .. math.random() redis.call('SET', 'text', #s) end",
+        "local t = {} for i = 1, 1e9 do t['key' .. math.random(1e6)] = i \
+         if i % 1000 == 0 then for k, v in pairs(t) do redis.call('SET', 'last', k) end end end",
+        "local function deep(n) redis.call('SET', 'depth', n) return 1 + deep(n + 1) end deep(1)",
+        "local function more(n) return coroutine.wrap(function() redis.call('INCR', 'threads') \
+         more() end)() end more()",
+        "local f = function(s) redis.call('SET', 'nested', #s) return s .. s end \
+         local s = 'x' while true do s = s:gsub('.', f) end",
+        "while true do local ok, e = pcall(function() redis.call('INCR', 'caught') \
+         local t = {} for i = 1, 1e8 do t[i] = i end end) end",
+    ];
+    let scripts: Vec<Vec<u8>> = scripts.iter().map(|text| text.as_bytes().to_vec()).collect();
+    let one = replica(scripts.clone());
+    for (script, reply) in scripts.iter().zip(&one.1) {
+        assert!(reply.starts_with(b"-"), "{}: {}", script.escape_ascii(), reply.escape_ascii());
+    }
+    assert_eq!(one, replica(scripts.clone()));
+    let kept = replica([scripts[0].clone(), b"return redis.call('GET', KEYS[1])".to_vec()].into());
+    assert!(kept.1[1].starts_with(b"$") && kept.1[1] != b"$-1\r\n", "its writes are there");
+}
+
+/// Everything that could differ between two processes, in one script.
+const VARIED: &str = "local t = {} for i = 1, 50 do t['k' .. i] = math.random(1000) end \
+    local o = {} for k, v in pairs(t) do o[#o + 1] = k .. v .. tostring(t) end \
+    redis.call('SET', KEYS[1], table.concat(o)) \
+    redis.call('SET', 'time', redis.call('TIME')[1]) \
+    redis.call('SET', 'random', redis.call('RANDOMKEY')) \
+    return redis.call('GET', KEYS[1])";
+
+#[test]
+fn s1_two_replicas_run_a_script_alike() {
+    use crate::entry::command::put_plain;
+    use crate::entry::{BatchWriter, Origin, Sequence};
+    use crate::machine::Machine;
+    let origin = Origin { rank: base::Rank::at(0), incarnation: base::Incarnation(1) };
+    let run = move || {
+        let mut machine = Machine::new(0);
+        let mut value = Vec::new();
+        let mut writer = BatchWriter::new();
+        writer.begin(1_700_000_000_000, &mut value);
+        let mut command = Vec::new();
+        put_plain(&[b"EVAL", VARIED.as_bytes(), b"1", b"k"], Protocol::Resp2, &mut command);
+        writer.append(origin, Sequence(1), &command, 1 << 20, &mut value);
+        let mut heard = Vec::new();
+        machine
+            .apply(base::Slot::ZERO, &value, &mut |_, _, reply: &[u8]| heard = reply.to_vec())
+            .unwrap();
+        (machine, heard)
+    };
+    let (one, reply) = run();
+    // Another thread has other addresses and other seeds of hash maps.
+    let (digest, other) = std::thread::spawn(move || {
+        let (machine, reply) = run();
+        (machine.digest(), reply)
+    })
+    .join()
+    .unwrap();
+    assert!(reply.starts_with(b"$") && one.store().len() == 3, "{}", reply.escape_ascii());
+    assert_eq!((one.digest(), reply), (digest, other));
+}
+
+#[test]
+fn s3_a_snapshot_brings_the_scripts() {
+    use crate::machine::Machine;
+    let mut store = Store::new(0);
+    eval_on(&mut store, &["SCRIPT", "LOAD", "return 1"]);
+    for n in 0..700 {
+        eval_on(&mut store, &["EVAL", &format!("return 'a longer text', {n}"), "0"]);
+    }
+    eval_on(&mut store, &["SCRIPT", "LOAD", &format!("return '{}'", "x".repeat(200_000))]);
+    let machine = Machine::of_state(store, crate::client_sessions::ClientSessions::new());
+    let mut bytes = Vec::new();
+    crate::snapshot::save(&machine, &mut bytes);
+    let mut restored = crate::snapshot::restore(&bytes, 0).unwrap();
+    assert_eq!(restored.digest(), machine.digest());
+    let sha = hex(&sha_of(b"return 1"));
+    assert_eq!(eval_on(&mut restored.store, &["EVALSHA", &sha, "0"]), ":1\r\n");
+    restored.store.scripts_mut().flush();
+    assert_ne!(restored.digest(), machine.digest(), "the digest sees them");
+}
+
+#[test]
+fn s4_undeclared_keys_are_refused_in_partitions() {
+    let mut store = Store::new(0);
+    let run = |store: &mut Store, text: &str| {
+        let args: Vec<&[u8]> = vec![b"EVAL", text.as_bytes(), b"1", b"k"];
+        let mut reply = Reply::default();
+        let spec = resolve(&args, &mut reply).unwrap();
+        reply.bounded("ERR too long", |reply| {
+            eval_within(store, &Call { spec, db: Db::ZERO, args: &args, seed: 1 }, true, reply);
+        });
+        String::from_utf8_lossy(reply.as_bytes()).into_owned()
+    };
+    assert_eq!(run(&mut store, "return redis.call('SET', KEYS[1], 'v')"), "+OK\r\n");
+    for text in [
+        "return redis.call('GET', 'l')",
+        "return redis.call('DBSIZE')",
+        "return redis.call('SELECT', 1)",
+        "return redis.call('MOVE', KEYS[1], 1)",
+        "return redis.call('COPY', KEYS[1], KEYS[1], 'DB', 1)",
+    ] {
+        assert!(run(&mut store, text).contains("did not declare"), "{text}");
+    }
+    assert_eq!(run(&mut store, "return redis.call('PING')"), "+PONG\r\n");
+}

@@ -1,0 +1,183 @@
+//! Values between a reply and Lua, both ways, by the rules of Redis's EVAL.
+
+use mlua::{Lua, Result, Table, Value};
+
+use super::order;
+use crate::reply::{Protocol, Reply};
+
+/// The deepest table that becomes a reply.
+const DEPTH_MAX: usize = 100;
+
+/// What a command has answered, as a script sees it. `reply` is whole and our own.
+pub(super) fn from_reply(lua: &Lua, reply: &[u8]) -> Result<Value> {
+    let mut rest = reply;
+    take(lua, &mut rest)
+}
+
+fn take(lua: &Lua, rest: &mut &[u8]) -> Result<Value> {
+    let end = rest.windows(2).position(|two| two == b"\r\n").expect("our own reply is whole");
+    let (kind, line) = (rest[0], &rest[1..end]);
+    *rest = &rest[end + 2..];
+    let number = || std::str::from_utf8(line).ok().and_then(|text| text.parse::<i64>().ok());
+    let text = |field: &str, bytes: &[u8]| {
+        let table = lua.create_table()?;
+        table.raw_set(field, lua.create_string(bytes)?)?;
+        Ok(Value::Table(table))
+    };
+    match kind {
+        b'+' => text("ok", line),
+        b'-' => text("err", line),
+        b':' => Ok(Value::Number(number().unwrap_or_default() as f64)),
+        b'$' | b'=' => match number().and_then(|len| usize::try_from(len).ok()) {
+            Some(len) => {
+                let value = lua.create_string(&rest[..len])?;
+                *rest = &rest[len + 2..];
+                Ok(Value::String(value))
+            }
+            None => Ok(Value::Boolean(false)),
+        },
+        b'*' => match number().and_then(|len| usize::try_from(len).ok()) {
+            Some(len) => {
+                let table = lua.create_table()?;
+                for at in 1..=len {
+                    table.raw_set(at, take(lua, rest)?)?;
+                }
+                Ok(Value::Table(table))
+            }
+            None => Ok(Value::Boolean(false)),
+        },
+        b'%' | b'~' => {
+            let inner = lua.create_table()?;
+            for _ in 0..number().unwrap_or_default() {
+                let key = take(lua, rest)?;
+                let value = if kind == b'%' { take(lua, rest)? } else { Value::Boolean(true) };
+                inner.raw_set(key, value)?;
+            }
+            let outer = lua.create_table()?;
+            outer.raw_set(if kind == b'%' { "map" } else { "set" }, inner)?;
+            Ok(Value::Table(outer))
+        }
+        b',' => {
+            let double = std::str::from_utf8(line).ok().and_then(|text| text.parse::<f64>().ok());
+            let table = lua.create_table()?;
+            table.raw_set("double", double.unwrap_or(f64::NAN))?;
+            Ok(Value::Table(table))
+        }
+        b'(' => text("big_number", line),
+        b'#' => Ok(Value::Boolean(line == b"t")),
+        _ => Ok(Value::Nil),
+    }
+}
+
+/// Appends what a script has returned. `spoken` is the protocol that the script has chosen: in RESP
+/// 2, true is 1 and false is nothing, whatever its client speaks.
+pub(super) fn put(value: &Value, spoken: Protocol, reply: &mut Reply) {
+    put_at(value, spoken, reply, 0);
+}
+
+fn put_at(value: &Value, spoken: Protocol, reply: &mut Reply, depth: usize) {
+    match value {
+        Value::String(text) => reply.bulk(&text.as_bytes()),
+        Value::Integer(number) => reply.integer(*number),
+        Value::Number(number) => reply.integer(*number as i64),
+        Value::Boolean(value) if spoken == Protocol::Resp3 => reply.boolean(*value),
+        Value::Boolean(true) => reply.integer(1),
+        Value::Table(_) if depth == DEPTH_MAX => reply.error("ERR reached lua stack limit"),
+        Value::Table(table) => put_table(table, spoken, reply, depth + 1),
+        _ => reply.null(),
+    }
+}
+
+fn put_table(table: &Table, spoken: Protocol, reply: &mut Reply, depth: usize) {
+    let field = |name: &str| table.raw_get::<Value>(name).unwrap_or(Value::Nil);
+    if let Value::String(text) = field("err") {
+        reply.error(&*text.as_bytes());
+    } else if let Value::String(text) = field("ok") {
+        reply.simple(&String::from_utf8_lossy(&text.as_bytes()));
+    } else if let Some(double) = number(&field("double")) {
+        reply.double(double);
+    } else if let Value::Table(map) = field("map") {
+        let keys = order::sorted_keys(&map).unwrap_or_default();
+        reply.map(keys.len());
+        for key in keys {
+            put_at(&key, spoken, reply, depth);
+            put_at(&map.raw_get(key).unwrap_or(Value::Nil), spoken, reply, depth);
+        }
+    } else if let Value::Table(set) = field("set") {
+        let keys = order::sorted_keys(&set).unwrap_or_default();
+        reply.set(keys.len());
+        keys.iter().for_each(|key| put_at(key, spoken, reply, depth));
+    } else if let Value::String(digits) = field("big_number") {
+        reply.big_number(&String::from_utf8_lossy(&digits.as_bytes()).replace(['\r', '\n'], " "));
+    } else {
+        put_array(table, spoken, reply, depth);
+    }
+}
+
+fn put_array(table: &Table, spoken: Protocol, reply: &mut Reply, depth: usize) {
+    let mut elements = Vec::new();
+    loop {
+        match table.raw_get::<Value>(elements.len() + 1) {
+            Ok(Value::Nil) | Err(_) => break,
+            Ok(value) => elements.push(value),
+        }
+    }
+    reply.array(elements.len());
+    elements.iter().for_each(|element| put_at(element, spoken, reply, depth));
+}
+
+/// The number that a value is.
+pub(super) fn number(value: &Value) -> Option<f64> {
+    match value {
+        Value::Integer(number) => Some(*number as f64),
+        Value::Number(number) => Some(*number),
+        _ => None,
+    }
+}
+
+/// A number as C's `%.17g` prints it: the argument of a command.
+pub(super) fn text_of(number: f64) -> String {
+    const DIGITS: i32 = 17;
+    if !number.is_finite() {
+        let text = if number.is_nan() { "nan" } else { "inf" };
+        return if number.is_sign_negative() { format!("-{text}") } else { text.to_owned() };
+    }
+    let scientific = format!("{:.*e}", DIGITS as usize - 1, number);
+    let (digits, exponent) = scientific.split_once('e').expect("it was just written so");
+    let exponent: i32 = exponent.parse().expect("it was just written so");
+    let trimmed = |text: &str| match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text.to_owned(),
+    };
+    if (-4..DIGITS).contains(&exponent) {
+        return trimmed(&format!("{:.*}", (DIGITS - 1 - exponent) as usize, number));
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{}e{sign}{:02}", trimmed(digits), exponent.abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_printed_with_seventeen_digits_as_c_does() {
+        let cases = [
+            (0.0, "0"),
+            (-0.0, "-0"),
+            (1.0, "1"),
+            (-25.0, "-25"),
+            (0.1, "0.10000000000000001"),
+            (3.5, "3.5"),
+            (1e15, "1000000000000000"),
+            (1e17, "1e+17"),
+            (123456789012345680.0, "1.2345678901234568e+17"),
+            (0.00001, "1.0000000000000001e-05"),
+            (9007199254740993.0, "9007199254740992"),
+            (f64::INFINITY, "inf"),
+        ];
+        for (number, text) in cases {
+            assert_eq!(text_of(number), text);
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Publish and subscribe at one member's connections.
+
+use kv::connection::Config;
+use kv::store::Published;
+
+use crate::driver::{Driver, encode};
+
+fn published(message: Vec<u8>) -> Published {
+    Published { channel: b"news".to_vec(), message }
+}
+
+#[test]
+fn a_subscriber_hears_what_was_published_in_the_log() {
+    let mut driver = Driver::new(Config::default());
+    let (mut hearer, mut speaker) = (driver.connect(), driver.connect());
+    let heard = driver.call(&mut hearer, &[b"SUBSCRIBE", b"news", b"other"]);
+    assert_eq!(
+        heard,
+        b"*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n\
+          *3\r\n$9\r\nsubscribe\r\n$5\r\nother\r\n:2\r\n"
+    );
+    driver.call(&mut hearer, &[b"PSUBSCRIBE", b"n?ws"]);
+    driver.call(&mut speaker, &[b"PUBLISH", b"news", b"hi"]);
+    driver.call(&mut speaker, &[b"EVAL", b"redis.call('PUBLISH', 'news', 'ho')", b"0"]);
+    let messages = driver.machine.take_published();
+    assert_eq!(messages.len(), 2);
+    assert_eq!(hearer.hear(&messages[0]), 2);
+    assert_eq!(
+        hearer.output(),
+        b"*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$2\r\nhi\r\n\
+          *4\r\n$8\r\npmessage\r\n$4\r\nn?ws\r\n$4\r\nnews\r\n$2\r\nhi\r\n"
+    );
+    assert_eq!(speaker.hear(&messages[0]), 0);
+}
+
+#[test]
+fn a_subscriber_in_resp2_does_nothing_else_until_it_has_unsubscribed() {
+    let mut driver = Driver::new(Config::default());
+    let mut client = driver.connect();
+    driver.call(&mut client, &[b"SUBSCRIBE", b"news"]);
+    let refused = driver.call(&mut client, &[b"GET", b"k"]);
+    assert!(refused.starts_with(b"-ERR Can't execute 'get'"), "{}", refused.escape_ascii());
+    assert_eq!(driver.call(&mut client, &[b"PING"]), b"*2\r\n$4\r\npong\r\n$0\r\n\r\n");
+    let left = driver.call(&mut client, &[b"UNSUBSCRIBE"]);
+    assert_eq!(left, b"*3\r\n$11\r\nunsubscribe\r\n$4\r\nnews\r\n:0\r\n");
+    assert_eq!(driver.call(&mut client, &[b"GET", b"k"]), b"$-1\r\n");
+    driver.call(&mut client, &[b"SUBSCRIBE", b"news"]);
+    assert_eq!(driver.call(&mut client, &[b"RESET"]), b"+RESET\r\n");
+    assert!(!client.is_subscribed());
+}
+
+#[test]
+fn c13_a_subscriber_that_does_not_read_is_cut_off() {
+    let mut driver = Driver::new(Config::default());
+    let mut client = driver.connect();
+    client.feed(&encode(&[b"SUBSCRIBE", b"news"]), base::Instant::ZERO);
+    assert!(driver.ask(&mut client).is_none());
+    let message = published(vec![b'x'; 1 << 20]);
+    let mut n = 0;
+    let now = base::Instant::ZERO;
+    while !client.is_over_limit(now) {
+        assert_eq!(client.hear(&message), 1);
+        n += 1;
+        assert!(n <= 32, "it is bounded");
+    }
+    assert_eq!(n, 32, "by the limit of its kind");
+}
+
+#[test]
+fn what_nobody_takes_is_dropped_beyond_a_bound() {
+    let mut driver = Driver::new(Config::default());
+    let mut client = driver.connect();
+    let message = vec![b'x'; 512 << 10];
+    for _ in 0..40 {
+        driver.call(&mut client, &[b"PUBLISH", b"news", &message]);
+    }
+    let kept: usize = driver.machine.take_published().iter().map(|one| one.message.len()).sum();
+    assert!(kept <= kv::store::PUBLISHED_BYTES_MAX && kept > 0);
+}
