@@ -16,7 +16,7 @@ pub(super) struct Term {
     /// Some slot just below was found to have an accepted value: all below have to be filled.
     pub(super) recover_until: Slot,
     /// No slot from here on is prepared before the acceptors' horizon words say so (I8).
-    horizon: Slot,
+    pub(super) horizon: Slot,
     /// When an acceptor was last asked by message.
     pub(super) asked_at: Instant,
     /// [`Note::Leading`] was given.
@@ -154,7 +154,7 @@ impl<V: Variant> Machine<V> {
                 return;
             }
             term.prepared_until = slot.next();
-            if slot >= term.horizon {
+            if slot >= term.horizon && !V::HORIZON_AFTER_CAS {
                 // T2: before the first CAS that needs it; in steps, so that it costs next to
                 // nothing.
                 let step = u64::from(self.places.ring_slots() / 8);
@@ -167,7 +167,7 @@ impl<V: Variant> Machine<V> {
 
     /// On each link before what needs it (T2). Where it is lost with a link, so is all that needs
     /// it, and it is the first to be shown when the link is back (T10, `repost`).
-    fn show_horizon<H: Host>(&mut self, host: &mut H) {
+    pub(super) fn show_horizon<H: Host>(&mut self, host: &mut H) {
         let at = self.places.horizons().plus(self.me.index() as u32);
         let Some(term) = &self.term else { return };
         let horizon = term.horizon.0.max(host.load(at));

@@ -513,6 +513,12 @@ impl<V: Variant> Machine<V> {
         for rank in Rank::all(self.members) {
             self.post_accept(rank, slot, host);
         }
+        if V::HORIZON_AFTER_CAS
+            && let Some(term) = &mut self.term
+        {
+            term.horizon = slot.next();
+            self.show_horizon(host);
+        }
     }
 
     pub(super) fn post_accept<H: Host>(&mut self, to: Rank, slot: Slot, host: &mut H) {
