@@ -175,6 +175,7 @@ impl World {
             Some(State { kv, prefix, .. }) => {
                 self.shells[node].kv = kv.clone();
                 self.shells[node].order.installed(*prefix);
+                self.shells[node].delivered.installed(*prefix);
                 if let Err(detail) = self.ledger.digests.reached(*prefix, kv.digest()) {
                     self.net.violate(Property::Digest, format!("on r{node}'s disk: {detail}"));
                 }

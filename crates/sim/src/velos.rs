@@ -1,5 +1,6 @@
 //! Velos as a subject, and the bugs that the sweep must find in it.
 
+use crate::Snapshots;
 use crate::durable::{Alone, Around, Operated};
 use crate::member::{self, Member};
 use crate::sweep::{Mutant, mutant};
@@ -24,6 +25,7 @@ pub struct Kind<V: Variant, A: Around = Alone>(PhantomData<(V, A)>);
 impl<V: Variant, A: Around> member::Kind for Kind<V, A> {
     const NAME: &'static str = V::NAME;
     const HAS_OPERATOR: bool = A::HAS_OPERATOR;
+    const SNAPSHOTS: Snapshots = A::SNAPSHOTS;
     type Machine = Machine<V>;
 
     fn layout(members: usize, shape: &proto::velos::Shape) -> Layout {
@@ -79,7 +81,10 @@ macro_rules! members_mutants {
 
         /// Every planted bug of a change of members, by name.
         pub fn members_mutants() -> Vec<Mutant> {
-            vec![$(mutant::<VelosMembers<$name>, VelosMembers<variant::Sound>>(),)*]
+            vec![
+                $(mutant::<VelosMembers<$name>, VelosMembers<variant::Sound>>(),)*
+                mutant::<GivenTooSoon, VelosMembers<variant::Sound>>(),
+            ]
         }
     };
 }
@@ -93,6 +98,20 @@ members_mutants! {
     PromoteBeforeCaughtUp: PROMOTE_BEFORE_CAUGHT_UP,
     AnyClaim: ANY_CLAIM,
 }
+
+/// A runtime that gives states of what a transfer has brought and the machine has not applied.
+#[derive(Debug)]
+enum OfWhatIsNotApplied {}
+
+impl Around for OfWhatIsNotApplied {
+    const HAS_OPERATOR: bool = true;
+    const SNAPSHOTS: Snapshots = Snapshots::OfWhatIsNotApplied;
+}
+
+/// Such a runtime, over a machine that says what goes with these states.
+type GivenTooSoon = Member<Kind<HeadAboveApplied, OfWhatIsNotApplied>>;
+
+variants! { HeadAboveApplied: HEAD_ABOVE_APPLIED }
 
 mutants! {
     SkipPrepare: SKIP_PREPARE,
