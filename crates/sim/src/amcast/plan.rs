@@ -18,6 +18,8 @@ use std::fmt::Debug;
 const PATIENCE_NS: u64 = 40 * MS;
 /// Faults stop after this.
 pub(super) const WILD_NS: u64 = 150 * MS;
+/// The longest that word of a death is on its way to those whom Ω tells.
+const HINT_NS_MAX: u64 = 15 * MS;
 /// What is not delivered this long after the faults have stopped never will be.
 const CALM_NS: u64 = 60 * PATIENCE_NS;
 /// The run goes on for so long after everything was delivered, for what must not happen.
@@ -411,7 +413,7 @@ impl<W: Wire + Debug + PartialEq> Driver<W> {
         let heir = eligible[self.world.rng.below(eligible.len() as u64) as usize];
         let leader = self.world.pid(heir).rank;
         for member in heirs {
-            let at = self.world.now + self.world.rng.range(MS, 15 * MS);
+            let at = self.world.now + self.world.rng.range(MS, HINT_NS_MAX);
             self.world.trust_at(at, member, leader);
         }
     }
@@ -513,8 +515,9 @@ impl<W: Wire + Debug + PartialEq> Driver<W> {
             let eligible = self.eligible(group);
             let pick = eligible[self.world.rng.below(eligible.len() as u64) as usize];
             let leader = self.world.pid(pick).rank;
+            // Ω settles: what it said of earlier deaths is on its way, and must not be its last word.
             for member in self.alive(group) {
-                let at = self.world.now + self.world.rng.below(10 * MS);
+                let at = self.world.now + HINT_NS_MAX + self.world.rng.below(10 * MS);
                 self.world.trust_at(at, member, leader);
             }
         }
