@@ -17,7 +17,7 @@ use crate::states::State;
 use crate::trace::Topic;
 use crate::travel::Parcel;
 use crate::{Property, Provider};
-use base::{At, Port, Prefix, Rank, Slot, Token, verb::Unsupported};
+use base::{At, Port, Prefix, Rank, Slot, StateClock, Token, verb::Unsupported};
 use proto::durable::StateHead;
 use proto::{Host, Note, Ticket};
 
@@ -64,6 +64,10 @@ pub(crate) struct Shell {
     /// A state that came from elsewhere, is executed here, and is not durable yet.
     pub(crate) installing: Option<State>,
     pub(crate) n_caught_up: u64,
+    pub(crate) state_clock: StateClock,
+    /// World time of its last stamp, and what has passed until then by a clock that may be broken.
+    pub(crate) stamped_at: u64,
+    pub(crate) seen_to_pass: u64,
     /// It dies in the middle of this call.
     pub(crate) dying: Option<Dying>,
     /// What every disk was last seen to hold, by its own word.
@@ -89,6 +93,9 @@ impl Shell {
             givers_head: None,
             installing: None,
             n_caught_up: 0,
+            state_clock: StateClock::default(),
+            stamped_at: 0,
+            seen_to_pass: 0,
             dying: None,
             held: Prefix::ZERO,
         }
@@ -247,7 +254,13 @@ impl Host for NodeHost<'_> {
             }
         };
         match self.ledger.agreement.delivered(slot, crate::kv::hash(value)) {
-            Ok(Delivery::First) => self.cover(slot, origin),
+            Ok(Delivery::First) => {
+                let number = origin.and_then(|_| crate::kv::number(value));
+                if let Err(detail) = self.ledger.state_time.decided(slot, number) {
+                    self.net.violate(Property::StateTime, detail);
+                }
+                self.cover(slot, origin);
+            }
             Ok(Delivery::Repeated) => {}
             Err(detail) => self.net.violate(Property::Agreement, format!("at r{me}: {detail}")),
         }

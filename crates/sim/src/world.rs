@@ -408,6 +408,7 @@ impl World {
             }
         }
         self.net.processes[node].leads = status.role == Role::Leader;
+        self.observe_state_time(node, &*machine);
         if self.species.is_durable {
             self.look_at_disks(node, &*machine);
             if self.species.has_operator {
@@ -454,6 +455,7 @@ impl World {
             }
             Note::Deposed { ballot } => {
                 self.net.trace.record(now, node, Topic::Deposed, ballot.0, 0);
+                self.shells[node].state_clock.forget_stamps();
                 // Proposed and not delivered: nobody here knows any more.
                 for client in 0..kv::N_CLIENTS {
                     let seat = &mut self.shells[node].waiting[client];

@@ -210,3 +210,18 @@ fn when_every_state_is_lost_nobody_serves() {
     }
     script.check().expect("to refuse is not a violation");
 }
+
+/// Runs of a virtual day: idle hours, and wall clocks that are set, drift and are corrected.
+#[test]
+fn state_time_that_jumps_or_stands_still_is_caught_in_runs_of_a_day() {
+    let config = Config { is_long: true, ..Config::default() };
+    let survivors: Vec<&str> = sim::velos::long_mutants()
+        .iter()
+        .filter(|mutant| {
+            let found = mutant.hunt(&config, 0, 40);
+            found.is_none_or(|found| found.violation.property != Property::StateTime)
+        })
+        .map(|mutant| mutant.name)
+        .collect();
+    assert!(survivors.is_empty(), "survived: {survivors:?}");
+}
