@@ -16,7 +16,7 @@ pub(super) struct Term {
     /// Some slot just below was found to have an accepted value: all below have to be filled.
     pub(super) recover_until: Slot,
     /// No slot from here on is prepared before the acceptors' horizon words say so (I8).
-    pub(super) horizon: Slot,
+    horizon: Slot,
     /// When an acceptor was last asked by message.
     pub(super) asked_at: Instant,
     /// [`Note::Leading`] was given.
@@ -167,13 +167,23 @@ impl<V: Variant> Machine<V> {
 
     /// On each link before what needs it (T2). Where it is lost with a link, so is all that needs
     /// it, and it is the first to be shown when the link is back (T10, `repost`).
-    pub(super) fn show_horizon<H: Host>(&mut self, host: &mut H) {
+    fn show_horizon<H: Host>(&mut self, host: &mut H) {
         let at = self.places.horizons().plus(self.me.index() as u32);
         let Some(term) = &self.term else { return };
         let horizon = term.horizon.0.max(host.load(at));
         host.store(at, horizon);
         for rank in self.peers() {
             host.write(rank, at, &[horizon], None);
+        }
+    }
+
+    /// The planted bug: the CAS that uses the place of `slot` again has been posted.
+    pub(super) fn show_horizon_late<H: Host>(&mut self, slot: Slot, host: &mut H) {
+        if V::HORIZON_AFTER_CAS
+            && let Some(term) = &mut self.term
+        {
+            term.horizon = slot.next();
+            self.show_horizon(host);
         }
     }
 
