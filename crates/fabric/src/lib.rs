@@ -35,8 +35,8 @@
 //!
 //! | promise | `tcp` | `shm` |
 //! | --- | --- | --- |
-//! | T2, T7 | one stream of bytes a link; a frame that does not parse breaks the link | one ring a link; a garbled one breaks it |
-//! | T4 | `Ledger::settle`: a completion that is not the oldest one's breaks the link | verbs complete as they are posted |
+//! | T2, T7 | a frame that does not parse breaks the link | a garbled ring breaks it |
+//! | T4 | `Ledger::settle`: a completion that is not due breaks the link | `verbs` |
 //! | T10 | asserted in `Peer::announce` | `Link::withheld` |
 //!
 //! T1, T3, T5, T6 and T9 are the memory's and the kernel's: `conformance` and the litmus tests.

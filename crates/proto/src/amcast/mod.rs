@@ -26,10 +26,10 @@
 //!
 //! | promise | kept by | what happens where it is not |
 //! | --- | --- | --- |
-//! | T1, T2 | `stream.rs` S1, by the numbers of bytes | the peer is given up: nothing is handed on |
+//! | T1, T2 | `stream.rs` S1, by the numbers of bytes | the peer is given up |
 //! | T3 | `Desk::multicast` refuses | asserted in `span.rs`, W1 |
-//! | T4 | `Node::meet_newcomers`; `stream.rs` S6, S7 refuse and drop | asserted in `Node::take_records`, N7 |
-//! | T5 | `Desk::multicast` refuses; a record that asks for more is malformed | asserted in `Node::hand` |
+//! | T4 | `Node::meet_newcomers`; `stream.rs` S6, S7 | asserted in `Node::take_records` |
+//! | T5 | `Desk::multicast` refuses | asserted in `Node::hand` |
 //!
 //! What every protocol here promises, each with a checker of its own in the simulator: validity,
 //! uniform integrity, uniform agreement, global total order, uniform prefix order, genuineness

@@ -527,7 +527,7 @@ impl<W: Wire + Debug + PartialEq> Driver<W> {
             let eligible = self.eligible(group);
             let pick = eligible[self.world.rng.below(eligible.len() as u64) as usize];
             let leader = self.world.pid(pick).rank;
-            // Ω settles: what it said of earlier deaths is on its way, and must not be its last word.
+            // Ω settles: what it said of earlier deaths must not be its last word.
             for member in self.alive(group) {
                 let at = self.world.now + HINT_NS_MAX + self.world.rng.below(10 * MS);
                 self.world.trust_at(at, member, leader);

@@ -8,8 +8,8 @@
 //!
 //! Why no false alarm: both bounds are those of `base::state_clock`, I2, for one estimate, and an
 //! estimate that is replaced by a state time that was observed later than it was stamped (I3) is
-//! behind, never ahead. For that reason a new leader may begin behind, and the lower bound is judged
-//! within a reign.
+//! behind, never ahead. So a new leader may begin behind, and the lower bound is judged within a
+//! reign.
 
 use base::state_clock::SLEW_PPM;
 use base::{Prefix, Slot};
