@@ -31,6 +31,16 @@
 //!   that is posted before the break is known, a beginning takes effect (T2). `LinkDown` and the
 //!   `LinkUp` that follows it never come with one poll.
 //!
+//! # Where a provider checks what it promises
+//!
+//! | promise | `tcp` | `shm` |
+//! | --- | --- | --- |
+//! | T2, T7 | a frame that does not parse breaks the link | a garbled ring breaks it |
+//! | T4 | `Ledger::settle`: a completion that is not due breaks the link | `verbs` |
+//! | T10 | asserted in `Peer::announce` | `Link::withheld` |
+//!
+//! T1, T3, T5, T6 and T9 are the memory's and the kernel's: `conformance` and the litmus tests.
+//!
 //! Never here: protocol logic.
 #![forbid(unsafe_code)]
 

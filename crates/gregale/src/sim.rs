@@ -127,6 +127,7 @@ struct Hunted {
 
 fn hunt(args: &SimArgs, config: &Config) -> Vec<Hunted> {
     let mutants = match args.protocol {
+        SimProtocol::Velos if config.is_long => ::sim::velos::long_mutants(),
         SimProtocol::Velos | SimProtocol::VelosNarrow => ::sim::velos::mutants(),
         SimProtocol::VelosMembers => ::sim::velos::members_mutants(),
         SimProtocol::Mu => ::sim::mu::mutants(),

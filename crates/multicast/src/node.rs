@@ -39,7 +39,7 @@ use crate::world::{ByMember, Handed, Parcel, Record, Stage, World};
 use base::{At, Event, Inbox, Instant, MAX_MEMBERS, MemberSet, Rank};
 use fabric::Fabric;
 use proto::amcast::wire::Wire;
-use proto::amcast::{FOUNDER, GroupId, GroupSet, MAX_GROUPS, Multicast, Timestamp};
+use proto::amcast::{AFTER_MAX, FOUNDER, GroupId, GroupSet, MAX_GROUPS, Multicast, Timestamp};
 use proto::omega::{self, Omega, Timing};
 use runtime::clock::Clock;
 use runtime::{Interest, Poller, Ready};
@@ -433,6 +433,11 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
     fn take_records(&mut self) -> bool {
         let heard = std::mem::take(&mut self.heard);
         for node in heard.iter() {
+            let is_met = !self.world.streams.is_to_be_met(node);
+            assert!(
+                is_met,
+                "N7: members meet an incarnation before anything of it is handed to them"
+            );
             let mut input = self.world.streams.take_input(node);
             let outcome = loop {
                 match input.next() {
@@ -499,7 +504,11 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
             self.world.acting = member.pid;
             let stage = &mut Stage { world: &mut self.world, app: &mut self.app };
             match parcel {
-                Parcel::Start(message) => member.machine.on_start(message, now, stage),
+                Parcel::Start(message) => {
+                    let after = message.after;
+                    assert!(after <= AFTER_MAX, "T5: {:?} asks for {after:?}", message.id);
+                    member.machine.on_start(message, now, stage);
+                }
                 Parcel::Wire(from, wire) => {
                     member.machine.on_wire(*from, wire, now, stage);
                 }

@@ -437,6 +437,11 @@ impl Streams {
         std::mem::take(&mut self.met)
     }
 
+    /// Whether [`Streams::take_met`] would name `node`.
+    pub(crate) fn is_to_be_met(&self, node: Rank) -> bool {
+        self.met.contains(node)
+    }
+
     /// Sends what the fabric takes: all that was written to a peer since the last time goes out
     /// together. `tells` also says what was dealt with where nothing else is to be said.
     pub(crate) fn send(&mut self, port: &mut impl Port, tells: bool) {

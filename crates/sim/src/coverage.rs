@@ -39,6 +39,10 @@ pub enum Mark {
     SlotRecycled,
     /// A state was installed.
     StateInstalled,
+    /// Who was asked for a state had one on its way itself.
+    GiverLagsItself,
+    /// A machine reached by itself what it had asked a state for.
+    CaughtUpMeanwhile,
     /// A node read slots from others' rings and delivered them.
     CaughtUpByRead,
     /// A follower answered a read.
@@ -124,7 +128,7 @@ pub enum Mark {
 
 impl Mark {
     /// All of them.
-    pub const ALL: [Mark; 56] = [
+    pub const ALL: [Mark; 58] = [
         Mark::TornVerb,
         Mark::FailedCas,
         Mark::FailedCasOfLeader,
@@ -141,6 +145,8 @@ impl Mark {
         Mark::AdoptedFromLiving,
         Mark::SlotRecycled,
         Mark::StateInstalled,
+        Mark::GiverLagsItself,
+        Mark::CaughtUpMeanwhile,
         Mark::CaughtUpByRead,
         Mark::FollowerRead,
         Mark::LeaderRead,
@@ -193,7 +199,9 @@ impl Mark {
     pub const fn needs_operator(self) -> bool {
         matches!(
             self,
-            Mark::MemberAdded
+            Mark::GiverLagsItself
+                | Mark::CaughtUpMeanwhile
+                | Mark::MemberAdded
                 | Mark::MemberRemoved
                 | Mark::MemberReplaced
                 | Mark::OldDiskBack

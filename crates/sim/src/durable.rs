@@ -10,7 +10,7 @@ use crate::subject::Species;
 use crate::sweep::{Mutant, mutant};
 use crate::trace::Topic;
 use crate::world::World;
-use crate::{Birth, Life, Property, Provider, Snapshots, Store};
+use crate::{Birth, Life, Property, Provider, Snapshots, Stamps, Store};
 use base::{MemberSet, Prefix, Rng};
 use core::marker::PhantomData;
 use proto::disk::DiskEvent;
@@ -37,6 +37,8 @@ pub trait Around: 'static {
     const STORE: Store = Store::Model;
     /// How the runtime makes snapshots.
     const SNAPSHOTS: Snapshots = Snapshots::Sound;
+    /// How leaders stamp their batches.
+    const STAMPS: Stamps = Stamps::Sound;
 }
 
 /// The same members all the time.
@@ -74,6 +76,7 @@ impl<V: Variant, A: Around> member::Kind for Kind<V, A> {
     const HAS_OPERATOR: bool = A::HAS_OPERATOR;
     const STORE: Store = A::STORE;
     const SNAPSHOTS: Snapshots = A::SNAPSHOTS;
+    const STAMPS: Stamps = A::STAMPS;
     type Machine = proto::durable::Durable<V>;
 
     fn layout(members: usize, shape: &proto::velos::Shape) -> Layout {
@@ -175,6 +178,7 @@ impl World {
             Some(State { kv, prefix, .. }) => {
                 self.shells[node].kv = kv.clone();
                 self.shells[node].order.installed(*prefix);
+                self.shells[node].delivered.installed(*prefix);
                 if let Err(detail) = self.ledger.digests.reached(*prefix, kv.digest()) {
                     self.net.violate(Property::Digest, format!("on r{node}'s disk: {detail}"));
                 }

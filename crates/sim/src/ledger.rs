@@ -4,6 +4,7 @@ use crate::checks::agreement::Agreement;
 use crate::checks::configurations::Configurations;
 use crate::checks::copies::Copies;
 use crate::checks::digest::Digests;
+use crate::checks::state_time::StateTime;
 use crate::checks::validity::Proposals;
 use crate::history::Operation;
 
@@ -28,6 +29,7 @@ pub(crate) struct Ledger {
     pub(crate) ring_slots: u64,
     pub(crate) configurations: Configurations,
     pub(crate) copies: Copies,
+    pub(crate) state_time: StateTime,
 }
 
 impl Ledger {
@@ -41,6 +43,7 @@ impl Ledger {
             ring_slots: u64::from(ring_slots),
             configurations: Configurations::default(),
             copies: Copies::default(),
+            state_time: StateTime::default(),
         }
     }
 

@@ -42,6 +42,7 @@ mod queue;
 mod requests;
 mod saving;
 pub mod script;
+mod stamps;
 mod states;
 mod stored;
 mod subject;
@@ -58,6 +59,7 @@ pub use outcome::Outcome;
 pub use plan::Config;
 pub(crate) use plan::Weather;
 pub use saving::Snapshots;
+pub use stamps::Stamps;
 pub use stored::Store;
 pub use subject::{Birth, Life, Setup, Shape, Subject};
 pub use sweep::{Finding, Mutant, Report, replay, sweep};
@@ -99,6 +101,8 @@ pub enum Property {
     Durability,
     /// Configurations change by one voter at a time, and everybody has the same.
     Membership,
+    /// State time follows elapsed time.
+    StateTime,
     /// A healed majority serves.
     Liveness,
     /// The machine's own assertions.

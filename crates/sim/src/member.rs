@@ -1,6 +1,6 @@
 //! A member as the simulator runs it: a `proto` node of some protocol.
 
-use crate::{Birth, Life, NodeHost, Setup, Shape, Snapshots, Store, Subject};
+use crate::{Birth, Life, NodeHost, Setup, Shape, Snapshots, Stamps, Store, Subject};
 use base::{Inbox, Instant, MemberSet, Prefix, Rank, Slot};
 use proto::disk::DiskEvent;
 use proto::durable::{Change, ChangeRefused, Configuration, StateHead};
@@ -19,6 +19,8 @@ pub trait Kind: 'static {
     const STORE: Store = Store::Model;
     /// See [`Subject::SNAPSHOTS`].
     const SNAPSHOTS: Snapshots = Snapshots::Sound;
+    /// See [`Subject::STAMPS`].
+    const STAMPS: Stamps = Stamps::Sound;
     /// Its machine.
     type Machine: Replicator;
 
@@ -59,6 +61,7 @@ impl<K: Kind> Subject for Member<K> {
     const HAS_OPERATOR: bool = K::HAS_OPERATOR;
     const STORE: Store = K::STORE;
     const SNAPSHOTS: Snapshots = K::SNAPSHOTS;
+    const STAMPS: Stamps = K::STAMPS;
 
     fn n_words(members: usize, shape: &Shape) -> usize {
         K::layout(members, &shape_of(shape)).n_words as usize

@@ -15,8 +15,10 @@ use crate::net::{Net, Posting};
 use crate::queue::Happening;
 use crate::states::State;
 use crate::trace::Topic;
+use crate::travel::Parcel;
 use crate::{Property, Provider};
-use base::{At, Port, Prefix, Rank, Slot, Token, verb::Unsupported};
+use base::{At, Port, Prefix, Rank, Slot, StateClock, Token, verb::Unsupported};
+use proto::durable::StateHead;
 use proto::{Host, Note, Ticket};
 
 /// A client's request at a node.
@@ -37,7 +39,11 @@ pub(crate) struct Waiting {
 /// A life of a node, but for its machine.
 pub(crate) struct Shell {
     pub(crate) kv: Kv,
+    /// What is executed here: by deliveries, or by a state from elsewhere.
     pub(crate) order: Order,
+    /// What the machine has delivered, or was told that a state covers. A transfer that is under
+    /// way may have brought more.
+    pub(crate) delivered: Order,
     pub(crate) waiting: [Option<Waiting>; N_CLIENTS],
     /// Requests that arrived since the loop last ran.
     pub(crate) arrived: Vec<Request>,
@@ -47,13 +53,21 @@ pub(crate) struct Shell {
     pub(crate) checking: Vec<(Ticket, Request)>,
     pub(crate) next_ticket: u64,
     pub(crate) notes: Vec<Note>,
-    /// A state of at least this prefix is asked for.
+    /// A state of at least this prefix is asked for, and a transfer is under way.
     pub(crate) needs: Option<Prefix>,
-    /// A state that is on its way here.
-    pub(crate) parcel: Option<State>,
-    /// A state that came from elsewhere and is not durable yet.
+    /// How many transfers were begun.
+    pub(crate) n_transfers: u32,
+    /// A part of a state that is on its way here.
+    pub(crate) parcel: Option<Parcel>,
+    /// What its giver said of the state that came last.
+    pub(crate) givers_head: Option<(Prefix, StateHead)>,
+    /// A state that came from elsewhere, is executed here, and is not durable yet.
     pub(crate) installing: Option<State>,
     pub(crate) n_caught_up: u64,
+    pub(crate) state_clock: StateClock,
+    /// World time of its last stamp, and what has passed until then by a clock that may be broken.
+    pub(crate) stamped_at: u64,
+    pub(crate) seen_to_pass: u64,
     /// It dies in the middle of this call.
     pub(crate) dying: Option<Dying>,
     /// What every disk was last seen to hold, by its own word.
@@ -65,6 +79,7 @@ impl Shell {
         Shell {
             kv: Kv::default(),
             order: Order::default(),
+            delivered: Order::default(),
             waiting: [None; N_CLIENTS],
             arrived: Vec::new(),
             to_propose: Vec::new(),
@@ -73,9 +88,14 @@ impl Shell {
             next_ticket: 0,
             notes: Vec::new(),
             needs: None,
+            n_transfers: 0,
             parcel: None,
+            givers_head: None,
             installing: None,
             n_caught_up: 0,
+            state_clock: StateClock::default(),
+            stamped_at: 0,
+            seen_to_pass: 0,
             dying: None,
             held: Prefix::ZERO,
         }
@@ -221,7 +241,7 @@ impl Host for NodeHost<'_> {
         }
         let me = self.me.index();
         self.net.trace.record(self.net.now(), me, Topic::Deliver, slot.0, crate::kv::hash(value));
-        if let Err(detail) = self.shell.order.delivered(slot) {
+        if let Err(detail) = self.shell.delivered.delivered(slot) {
             self.net.violate(Property::Order, format!("at r{me}: {detail}"));
         }
         let origin = match self.ledger.proposals.delivered(value) {
@@ -234,9 +254,22 @@ impl Host for NodeHost<'_> {
             }
         };
         match self.ledger.agreement.delivered(slot, crate::kv::hash(value)) {
-            Ok(Delivery::First) => self.cover(slot, origin),
+            Ok(Delivery::First) => {
+                let number = origin.and_then(|_| crate::kv::number(value));
+                if let Err(detail) = self.ledger.state_time.decided(slot, number) {
+                    self.net.violate(Property::StateTime, detail);
+                }
+                self.cover(slot, origin);
+            }
             Ok(Delivery::Repeated) => {}
             Err(detail) => self.net.violate(Property::Agreement, format!("at r{me}: {detail}")),
+        }
+        if self.shell.order.applied().contains(slot) {
+            // A transfer has brought it before the protocol could.
+            return;
+        }
+        if let Err(detail) = self.shell.order.delivered(slot) {
+            self.net.violate(Property::Order, format!("at r{me}: {detail}"));
         }
         self.shell.kv.begin(slot, value);
         if origin.is_some() {

@@ -64,13 +64,17 @@ pub(crate) enum Happening {
         node: u8,
         /// In which of its lives.
         life: u32,
+        /// By which of its transfers.
+        transfer: u32,
     },
-    /// The state that a node asked for is there.
+    /// The next part of the state that a node asked for is there.
     Install {
         /// Which node.
         node: u8,
         /// In which of its lives.
         life: u32,
+        /// By which of its transfers.
+        transfer: u32,
     },
     /// A flush of a node's disk comes to its end.
     Disk {

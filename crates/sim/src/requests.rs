@@ -72,6 +72,7 @@ impl World {
         let number = self.ledger.proposals.next_number();
         let mut value = std::mem::take(&mut self.value);
         kv::encode(number, &self.batch, &mut value);
+        self.stamp(node, machine.status().ballot.0);
         let life = self.net.processes[node].life;
         let origin = crate::checks::validity::Origin { node: node as u8, life };
         // Noted first: a machine may deliver before it returns.

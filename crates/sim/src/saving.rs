@@ -5,8 +5,9 @@
 //!
 //! - I1 The machine hears of a snapshot when it is durable, and lets go of its log then, not
 //!   before. Sweeps with [`Snapshots::CutTooSoon`] are caught.
-//! - I2 A state from elsewhere is durable before the machine hears of it, and the state that was
-//!   here stays as it is until then.
+//! - I2 A state from elsewhere is executed at once, and durable before the machine hears of it.
+//! - I3 Of what the machine has not applied no own snapshot is made. Sweeps with
+//!   [`Snapshots::OfWhatIsNotApplied`] are caught.
 
 use crate::coverage::Mark;
 use crate::plan::MS;
@@ -32,6 +33,9 @@ pub enum Snapshots {
     CutTooSoon,
     /// A planted bug: old ones are removed before the new one is written.
     RemovedTooSoon,
+    /// A planted bug: they are made, and states are given, of what a transfer has brought and the
+    /// machine has not applied.
+    OfWhatIsNotApplied,
 }
 
 /// How soon a snapshot that failed is tried again.
@@ -46,12 +50,16 @@ impl World {
         let applied = self.shells[node].order.applied();
         let covered = self.disks[node].snapshot.as_ref().map_or(Prefix::ZERO, |state| state.prefix);
         let lacks = machine.status().role == Role::Learner;
-        let is_due = applied.ahead_of(covered) >= self.plan.disks.snapshot_every && !lacks;
+        let is_due = applied.ahead_of(covered) >= self.plan.disks.snapshot_every
+            && !lacks
+            && !self.is_kept_from_giving(node); // I3
         if !self.disks[node].keeps_files() {
             if is_due {
                 let head = machine.state_head(applied);
                 self.keep_snapshot(node, head);
-                self.with_host(node, |host, _| machine.snapshotted(applied, host));
+                if applied <= machine.status().applied {
+                    self.with_host(node, |host, _| machine.snapshotted(applied, host));
+                }
             }
             return;
         }
@@ -94,7 +102,7 @@ impl World {
                 self.net.trace.record(now, node, Topic::Snapshot, prefix.0, 1);
                 let is_own = |own: &mut State| own.prefix == prefix;
                 if let Some(state) = self.shells[node].installing.take_if(is_own) {
-                    self.put_in_place(node, machine, state);
+                    self.install(node, machine, state);
                 }
                 if prefix <= machine.status().applied {
                     self.with_host(node, |host, _| machine.snapshotted(prefix, host));
@@ -145,27 +153,30 @@ impl World {
 
     // ---- states from elsewhere ----
 
-    /// A state has arrived.
-    pub(crate) fn receive(&mut self, node: usize, machine: &mut dyn Life, state: State) {
+    /// A state from elsewhere is executed here, and its transfer is over: the machine hears of it.
+    pub(crate) fn take_over(&mut self, node: usize, machine: &mut dyn Life) {
+        let shell = &self.shells[node];
+        let prefix = shell.order.applied();
+        let head = shell.givers_head.filter(|(of, _)| *of == prefix).map(|(_, head)| head);
+        let state = State { kv: shell.kv.clone(), prefix, head };
         let is_atomic = !self.species.is_durable || !self.disks[node].keeps_files();
         if is_atomic || self.species.snapshots == Snapshots::CutTooSoon {
-            self.put_in_place(node, machine, state);
-        } else if state.prefix >= self.shells[node].order.applied() {
+            self.install(node, machine, state);
+        } else {
             // I2. What is being written is older.
             self.disks[node].give_up_snapshot();
             self.shells[node].installing = Some(state);
         }
     }
 
-    fn put_in_place(&mut self, node: usize, machine: &mut dyn Life, state: State) {
-        let State { kv, prefix, head } = state;
-        if prefix < self.shells[node].order.applied() {
+    fn install(&mut self, node: usize, machine: &mut dyn Life, state: State) {
+        let State { prefix, head, .. } = state;
+        if prefix != self.shells[node].order.applied() || !self.is_news(node, machine.status()) {
             return;
         }
         self.net.coverage.hit(Mark::StateInstalled);
         self.net.trace.record(self.net.now(), node, Topic::Install, prefix.0, 0);
-        self.shells[node].kv = kv;
-        self.shells[node].order.installed(prefix);
+        self.shells[node].delivered.installed(prefix);
         if self.species.is_durable && !self.disks[node].keeps_files() {
             // Before the log lets go of what the state replaces.
             self.keep_snapshot(node, head);

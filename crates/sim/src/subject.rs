@@ -3,7 +3,7 @@
 //! The world is compiled once: it knows its members as [`Life`], and of their kind what [`Species`]
 //! says. Only a member itself is compiled for each protocol and each planted bug.
 
-use crate::{NodeHost, Snapshots, Store};
+use crate::{NodeHost, Snapshots, Stamps, Store};
 use base::{Inbox, Instant, MemberSet, Prefix, Rank, Slot};
 use proto::disk::DiskEvent;
 use proto::durable::{Change, ChangeRefused, Configuration, StateHead};
@@ -77,6 +77,9 @@ pub trait Subject: Life + Sized {
 
     /// How the runtime makes snapshots.
     const SNAPSHOTS: Snapshots = Snapshots::Sound;
+
+    /// How leaders stamp their batches.
+    const STAMPS: Stamps = Stamps::Sound;
 
     /// How many words its region has.
     fn n_words(members: usize, shape: &Shape) -> usize;
@@ -163,6 +166,7 @@ pub(crate) struct Species {
     pub(crate) has_operator: bool,
     pub(crate) store: Store,
     pub(crate) snapshots: Snapshots,
+    pub(crate) stamps: Stamps,
     pub(crate) n_words: fn(usize, &Shape) -> usize,
     pub(crate) start: fn(&Setup, &mut NodeHost<'_>) -> Box<dyn Life>,
 }
@@ -174,6 +178,7 @@ impl Species {
             has_operator: S::HAS_OPERATOR,
             store: S::STORE,
             snapshots: S::SNAPSHOTS,
+            stamps: S::STAMPS,
             n_words: S::n_words,
             start: |setup, host| Box::new(S::start(setup, host)),
         }

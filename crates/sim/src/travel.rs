@@ -1,68 +1,201 @@
 //! States that travel: the runtime's answer to `NeedState`.
 //!
-//! - I1 A donor lives, runs, is reachable, holds a state, and covers what was asked for: a learner
-//!   gives nothing away. By construction: `on_fetch` looks at all of it at one instant.
+//! ```text
+//! who lacks   asks | ...... | state ...... | values ...... | values: the machine hears of it
+//! who gives        | as it is now | as it is then, if it still gives
+//! ```
+//! A transfer takes its time, and the world goes on: members change, its giver dies or lags itself,
+//! and what was executed of it stays where it is while another is asked.
+//!
+//! - I1 A giver lives, runs, is reachable, holds a state, and has executed what the asking one has.
+//!   By construction: `is_there` looks at all of it at one instant.
+//! - I2 Who has executed more than its machine has applied gives nothing: its machine does not know
+//!   who takes part after that. Sweeps with [`Snapshots::OfWhatIsNotApplied`] are caught.
+//! - I3 A machine that reaches by itself what it has asked for hears of no state. By construction:
+//!   `mind_transfer`, `is_news`.
 
+use crate::coverage::Mark;
 use crate::plan::MS;
 use crate::queue::Happening;
+use crate::saving::Snapshots;
 use crate::states::State;
-use crate::world::{FETCH_NS_MAX, World};
+use crate::world::{Phase, World};
+use base::Prefix;
+use proto::{Role, Status};
+
+/// The longest that a part of a state travels from one node to another...
+const PART_NS_MAX: u64 = 5 * MS;
+/// ... and the longest of one in so many.
+const LONG_PART_NS_MAX: u64 = 400 * MS;
+const LONG_PART_EVERY: u64 = 6;
+/// How long a giver that has fallen silent is waited for.
+const PATIENCE_NS: u64 = 20 * MS;
+
+/// A part of a state on its way.
+pub(crate) struct Parcel {
+    state: State,
+    giver: usize,
+    givers_life: u32,
+    /// With it the other side has all that its giver had.
+    is_last: bool,
+}
 
 impl World {
-    pub(crate) fn on_fetch(&mut self, node: usize, life: u32) {
-        let process = &self.net.processes[node];
-        if !process.alive || process.life != life {
+    /// The machine cannot go on by itself.
+    pub(crate) fn need_state(&mut self, node: usize, at_least: Prefix) {
+        let shell = &mut self.shells[node];
+        if shell.installing.is_some() {
+            // It asks again if what is here is not enough.
             return;
         }
-        let Some(prefix) = self.shells[node].needs else { return };
-        let members = self.plan.members;
-        let reachable = |peer: usize| {
-            self.net.wires[peer * members + node].n_holds == 0
-                && self.net.wires[node * members + peer].n_holds == 0
-        };
-        let donors: Vec<usize> = (0..members)
-            .filter(|peer| *peer != node && self.net.processes[*peer].runs() && reachable(*peer))
-            .filter(|peer| self.holds_state(*peer))
-            .filter(|peer| self.shells[*peer].order.applied() >= prefix)
-            .collect();
-        let now = self.net.now();
-        let delay = 1 + self.rng.below(FETCH_NS_MAX);
-        if donors.is_empty() {
-            let delay = delay * self.plan.pace;
-            self.net.queue.push(now + delay, Happening::Fetch { node: node as u8, life });
-            return;
+        let is_asked = shell.needs.is_some();
+        shell.needs = Some(shell.needs.unwrap_or_default().max(at_least));
+        if !is_asked {
+            shell.n_transfers += 1;
+            self.plan_fetch(node, PART_NS_MAX);
         }
-        let donor = donors[self.rng.below(donors.len() as u64) as usize];
-        let applied = self.shells[donor].order.applied();
-        let head = self.machines[donor].as_ref().and_then(|machine| machine.state_head(applied));
-        let parcel = State { kv: self.shells[donor].kv.clone(), prefix: applied, head };
-        self.shells[node].parcel = Some(parcel);
-        self.net.queue.push(now + delay, Happening::Install { node: node as u8, life });
     }
 
-    pub(crate) fn on_install(&mut self, node: usize, life: u32) {
+    fn plan_fetch(&mut self, node: usize, within_ns: u64) {
+        let at = self.net.now() + 1 + self.rng.below(within_ns);
+        let (life, transfer) = (self.net.processes[node].life, self.shells[node].n_transfers);
+        self.net.queue.push(at, Happening::Fetch { node: node as u8, life, transfer });
+    }
+
+    fn is_present(&self, node: usize, life: u32, transfer: u32) -> bool {
         let process = &self.net.processes[node];
-        if !process.alive || process.life != life {
+        process.alive && process.life == life && self.shells[node].n_transfers == transfer
+    }
+
+    pub(crate) fn on_fetch(&mut self, node: usize, life: u32, transfer: u32) {
+        if !self.is_present(node, life, transfer) || self.shells[node].needs.is_none() {
+            return;
+        }
+        let there: Vec<usize> =
+            (0..self.plan.members).filter(|peer| self.is_there(*peer, node)).collect();
+        // An ambush: who lags itself is asked more often than chance would have it.
+        let ahead: Vec<usize> = there.iter().copied().filter(|peer| self.is_ahead(*peer)).collect();
+        let asked = if !ahead.is_empty() && self.rng.chance(1, 2) { ahead } else { there };
+        if asked.is_empty() {
+            return self.plan_fetch(node, PART_NS_MAX * self.plan.pace);
+        }
+        let giver = asked[self.rng.below(asked.len() as u64) as usize];
+        if self.is_kept_from_giving(giver) {
+            self.net.coverage.hit(Mark::GiverLagsItself);
+            return self.plan_fetch(node, PART_NS_MAX * self.plan.pace);
+        }
+        self.send_part(giver, node);
+    }
+
+    /// I1.
+    fn is_there(&self, giver: usize, to: usize) -> bool {
+        let members = self.plan.members;
+        let wires = [giver * members + to, to * members + giver];
+        giver != to
+            && self.net.processes[giver].runs()
+            && wires.iter().all(|wire| self.net.wires[*wire].n_holds == 0)
+            && self.holds_state(giver)
+            && self.applied(giver) >= self.applied(to)
+    }
+
+    /// Whether a transfer has brought more than the machine has applied.
+    fn is_ahead(&self, node: usize) -> bool {
+        self.applied(node) > self.shells[node].delivered.applied()
+    }
+
+    /// I2.
+    pub(crate) fn is_kept_from_giving(&self, node: usize) -> bool {
+        self.is_ahead(node) && self.species.snapshots != Snapshots::OfWhatIsNotApplied
+    }
+
+    /// What `giver` has at this moment travels to `to`.
+    fn send_part(&mut self, giver: usize, to: usize) {
+        let prefix = self.applied(giver);
+        let head = self.machines[giver].as_ref().and_then(|machine| machine.state_head(prefix));
+        let state = State { kv: self.shells[giver].kv.clone(), prefix, head };
+        let is_last = self.rng.chance(1, 2);
+        let givers_life = self.net.processes[giver].life;
+        self.shells[to].parcel = Some(Parcel { state, giver, givers_life, is_last });
+        // (Members of the core have to catch up with one another in bounded time.)
+        let is_long = self.rng.chance(1, LONG_PART_EVERY) && self.phase == Phase::Safety;
+        let within = if is_long { LONG_PART_NS_MAX } else { PART_NS_MAX };
+        let at = self.net.now() + 1 + self.rng.below(within);
+        self.plan_install(to, at);
+    }
+
+    fn plan_install(&mut self, node: usize, at: u64) {
+        let (life, transfer) = (self.net.processes[node].life, self.shells[node].n_transfers);
+        self.net.queue.push(at, Happening::Install { node: node as u8, life, transfer });
+    }
+
+    pub(crate) fn on_install(&mut self, node: usize, life: u32, transfer: u32) {
+        if !self.is_present(node, life, transfer) {
             return;
         }
         let now = self.net.now();
-        if !process.runs() {
+        if !self.net.processes[node].runs() {
             // It waits in the process's inbox, so to say.
-            self.net.queue.push(now + MS, Happening::Install { node: node as u8, life });
-            return;
+            return self.plan_install(node, now + MS);
         }
-        let Some(parcel) = self.shells[node].parcel.take() else { return };
+        let Some(Parcel { state, giver, givers_life, is_last }) = self.shells[node].parcel.take()
+        else {
+            return;
+        };
+        self.execute(node, state);
+        if is_last {
+            self.end_transfer(node);
+        } else if self.net.processes[giver].life == givers_life
+            && self.is_there(giver, node)
+            && !self.is_kept_from_giving(giver)
+        {
+            self.send_part(giver, node);
+        } else {
+            self.plan_fetch(node, PATIENCE_NS);
+        }
+        self.net.arm_run(node, now);
+    }
+
+    /// A part of a state has arrived: it takes the place of what is here, if it is ahead of that.
+    fn execute(&mut self, node: usize, State { kv, prefix, head }: State) {
+        let shell = &mut self.shells[node];
+        shell.givers_head = head.map(|head| (prefix, head));
+        if prefix > shell.order.applied() {
+            shell.kv = kv;
+            shell.order.installed(prefix);
+            self.disks[node].give_up_snapshot();
+        }
+    }
+
+    fn end_transfer(&mut self, node: usize) {
         let Some(mut machine) = self.machines[node].take() else { return };
-        let needed = self.shells[node].needs.take();
-        let reached = parcel.prefix.max(self.shells[node].order.applied());
-        self.receive(node, &mut *machine, parcel);
-        let short = needed.is_some_and(|needed| needed > reached);
-        if short && self.shells[node].needs.is_none() {
-            // More was asked for while this state was under way.
-            self.shells[node].needs = needed;
-            self.net.queue.push(now + MS, Happening::Fetch { node: node as u8, life });
+        // (A machine that lacks more asks again.)
+        self.shells[node].needs = None;
+        if self.is_news(node, machine.status()) {
+            self.take_over(node, &mut *machine);
         }
         self.machines[node] = Some(machine);
-        self.net.arm_run(node, now);
+    }
+
+    /// I3: whether what is executed here is news to the machine.
+    pub(crate) fn is_news(&self, node: usize, status: Status) -> bool {
+        self.applied(node) > status.applied || status.role == Role::Learner
+    }
+
+    /// I3: a transfer that is of no use any more ends.
+    pub(crate) fn mind_transfer(&mut self, node: usize, status: Status) {
+        if self.shells[node].needs.is_none() && self.shells[node].installing.is_none() {
+            return;
+        }
+        if self.is_news(node, status) {
+            return;
+        }
+        let shell = &mut self.shells[node];
+        shell.installing = None;
+        if shell.needs.is_some_and(|needed| status.applied >= needed) {
+            shell.needs = None;
+            shell.parcel = None;
+            shell.n_transfers += 1;
+            self.net.coverage.hit(Mark::CaughtUpMeanwhile);
+        }
     }
 }

@@ -3,6 +3,7 @@
 use crate::durable::{Alone, Around, Operated};
 use crate::member::{self, Member};
 use crate::sweep::{Mutant, mutant};
+use crate::{Snapshots, Stamps};
 use core::marker::PhantomData;
 use proto::Host;
 use proto::node::{Layout, Node, NodeConfig, velos_layout};
@@ -22,8 +23,13 @@ pub type VelosMembers<V> = Member<Kind<V, Operated>>;
 pub struct Kind<V: Variant, A: Around = Alone>(PhantomData<(V, A)>);
 
 impl<V: Variant, A: Around> member::Kind for Kind<V, A> {
-    const NAME: &'static str = V::NAME;
+    const NAME: &'static str = match A::NAME {
+        Some(name) => name,
+        None => V::NAME,
+    };
     const HAS_OPERATOR: bool = A::HAS_OPERATOR;
+    const SNAPSHOTS: Snapshots = A::SNAPSHOTS;
+    const STAMPS: Stamps = A::STAMPS;
     type Machine = Machine<V>;
 
     fn layout(members: usize, shape: &proto::velos::Shape) -> Layout {
@@ -79,7 +85,10 @@ macro_rules! members_mutants {
 
         /// Every planted bug of a change of members, by name.
         pub fn members_mutants() -> Vec<Mutant> {
-            vec![$(mutant::<VelosMembers<$name>, VelosMembers<variant::Sound>>(),)*]
+            vec![
+                $(mutant::<VelosMembers<$name>, VelosMembers<variant::Sound>>(),)*
+                mutant::<GivenTooSoon, VelosMembers<variant::Sound>>(),
+            ]
         }
     };
 }
@@ -92,6 +101,44 @@ members_mutants! {
     ChangeUnsettled: CHANGE_UNSETTLED,
     PromoteBeforeCaughtUp: PROMOTE_BEFORE_CAUGHT_UP,
     AnyClaim: ANY_CLAIM,
+}
+
+/// A runtime that gives states of what a transfer has brought and the machine has not applied.
+#[derive(Debug)]
+enum OfWhatIsNotApplied {}
+
+impl Around for OfWhatIsNotApplied {
+    const HAS_OPERATOR: bool = true;
+    const SNAPSHOTS: Snapshots = Snapshots::OfWhatIsNotApplied;
+}
+
+/// Such a runtime, over a machine that says what goes with these states.
+type GivenTooSoon = Member<Kind<HeadAboveApplied, OfWhatIsNotApplied>>;
+
+variants! { HeadAboveApplied: HEAD_ABOVE_APPLIED }
+
+/// A leader that stamps with its wall clock.
+enum StampOfWallClock {}
+
+impl Around for StampOfWallClock {
+    const NAME: Option<&'static str> = Some("STAMP_OF_WALL_CLOCK");
+    const STAMPS: Stamps = Stamps::OfWallClock;
+}
+
+/// A leader whose state time stands still while nothing happens.
+enum StandStillWhileIdle {}
+
+impl Around for StandStillWhileIdle {
+    const NAME: Option<&'static str> = Some("STAND_STILL_WHILE_IDLE");
+    const STAMPS: Stamps = Stamps::StandStillWhileIdle;
+}
+
+/// The planted bugs that show in long runs only.
+pub fn long_mutants() -> Vec<Mutant> {
+    vec![
+        mutant::<Member<Kind<variant::Sound, StampOfWallClock>>, Velos<variant::Sound>>(),
+        mutant::<Member<Kind<variant::Sound, StandStillWhileIdle>>, Velos<variant::Sound>>(),
+    ]
 }
 
 mutants! {

@@ -35,10 +35,8 @@ pub(crate) enum Phase {
 
 /// How many operations each client must complete in the liveness phase.
 pub(crate) const N_LIVE_OPERATIONS: u32 = 5;
-/// A run of a few seconds has some ten thousand records; this many mean a storm without progress.
+/// Between two decisions there are some hundred records; this many mean a storm without progress.
 const N_RECORDS_MAX: u64 = 3_000_000;
-/// The longest that a state travels from one node to another.
-pub(crate) const FETCH_NS_MAX: u64 = 5 * MS;
 
 /// The simulated world around members of one kind.
 pub(crate) struct World {
@@ -67,6 +65,23 @@ pub(crate) struct World {
     /// What the loop that runs takes in; between two runs an empty one.
     taken_in: base::Inbox,
     notes: Vec<Note>,
+}
+
+/// Tells a storm from a busy run, whose records are many, too.
+#[derive(Default)]
+struct Progress {
+    n_decided: u64,
+    /// Records at the last decision.
+    n_records: u64,
+}
+
+impl Progress {
+    fn is_storm(&mut self, n_decided: u64, n_records: u64, n_max: u64) -> bool {
+        if n_decided > self.n_decided {
+            *self = Progress { n_decided, n_records };
+        }
+        n_records - self.n_records > n_max
+    }
 }
 
 /// One seed, from beginning to end.
@@ -148,14 +163,16 @@ impl World {
     }
 
     fn run_to_the_end(&mut self) {
+        let mut progress = Progress::default();
         while self.phase != Phase::Over && self.net.violation.is_none() {
             match self.net.queue.pop_until(u64::MAX) {
                 Some(what) => self.happen(what),
                 None => break,
             }
+            let n_decided = self.ledger.agreement.n_decided();
             let n_max = N_RECORDS_MAX * self.plan.pace;
-            if self.net.trace.n_records() > n_max {
-                let detail = format!("{n_max} records and no end: something spins");
+            if progress.is_storm(n_decided, self.net.trace.n_records(), n_max) {
+                let detail = format!("{n_max} records and no decision: something spins");
                 self.net.violate(Property::Liveness, detail);
             }
         }
@@ -207,8 +224,12 @@ impl World {
             Happening::Reconnect(link) => self.on_reconnect(link as usize),
             Happening::Reset(link) => self.reset(link as usize),
             Happening::Hint { to, about, life } => self.on_hint(to as usize, about as usize, life),
-            Happening::Fetch { node, life } => self.on_fetch(node as usize, life),
-            Happening::Install { node, life } => self.on_install(node as usize, life),
+            Happening::Fetch { node, life, transfer } => {
+                self.on_fetch(node as usize, life, transfer);
+            }
+            Happening::Install { node, life, transfer } => {
+                self.on_install(node as usize, life, transfer);
+            }
             Happening::PowerCut(node) => self.on_power_cut(node as usize),
             Happening::Disk { node, life } => self.on_disk(node as usize, life),
             Happening::Snapshot { node, life } => self.on_snapshot(node as usize, life),
@@ -374,8 +395,9 @@ impl World {
             self.shells[node].n_caught_up = caught_up;
             self.net.coverage.hit(Mark::CaughtUpByRead);
         }
-        if self.shells[node].order.applied() != status.applied {
-            let (said, true_) = (status.applied, self.shells[node].order.applied());
+        self.mind_transfer(node, status);
+        if self.shells[node].delivered.applied() != status.applied {
+            let (said, true_) = (status.applied, self.shells[node].delivered.applied());
             self.net.violate(Property::Order, format!("r{node} says {said}, delivered {true_}"));
         }
         // (Where disks change hands the check of copies looks at commits instead.)
@@ -386,6 +408,7 @@ impl World {
             }
         }
         self.net.processes[node].leads = status.role == Role::Leader;
+        self.observe_state_time(node, &*machine);
         if self.species.is_durable {
             self.look_at_disks(node, &*machine);
             if self.species.has_operator {
@@ -432,6 +455,7 @@ impl World {
             }
             Note::Deposed { ballot } => {
                 self.net.trace.record(now, node, Topic::Deposed, ballot.0, 0);
+                self.shells[node].state_clock.forget_stamps();
                 // Proposed and not delivered: nobody here knows any more.
                 for client in 0..kv::N_CLIENTS {
                     let seat = &mut self.shells[node].waiting[client];
@@ -470,18 +494,7 @@ impl World {
             }
             Note::NeedState(prefix) => {
                 self.net.trace.record(now, node, Topic::NeedState, prefix.0, 0);
-                let shell = &mut self.shells[node];
-                if shell.installing.is_some() {
-                    // It asks again if what is here is not enough.
-                    return;
-                }
-                let asked = shell.needs.is_some();
-                shell.needs = Some(shell.needs.unwrap_or_default().max(prefix));
-                if !asked {
-                    let life = self.net.processes[node].life;
-                    let at = now + self.rng.below(FETCH_NS_MAX);
-                    self.net.queue.push(at, Happening::Fetch { node: node as u8, life });
-                }
+                self.need_state(node, prefix);
             }
         }
     }
@@ -513,5 +526,20 @@ impl World {
 
     pub(crate) fn fault_ends(&mut self, at: u64, fault: Fault) {
         self.net.queue.push(at, Happening::Mend(fault));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_storm_is_many_records_without_a_decision_and_a_busy_run_is_none() {
+        let mut progress = Progress::default();
+        for n in 0..100 {
+            assert!(!progress.is_storm(n, 100 * n, 1000), "a decision now and then");
+        }
+        assert!(!progress.is_storm(99, 9900 + 1000, 1000));
+        assert!(progress.is_storm(99, 9900 + 1001, 1000));
     }
 }

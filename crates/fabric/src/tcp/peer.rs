@@ -109,6 +109,8 @@ impl Peer {
             && !link.announced
         {
             link.announced = true;
+            let is_cut = inbox.iter().all(|event| event != Event::LinkDown(self.rank));
+            assert!(is_cut, "T10: LinkDown and LinkUp of {} come with one poll", self.rank);
             inbox.push(Event::LinkUp(self.rank));
         }
     }

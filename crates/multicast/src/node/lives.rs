@@ -13,7 +13,7 @@
 //!   there by the name of the life (S2).
 //! - N7 Members meet an incarnation before anything of it is handed to them, and nothing of an
 //!   earlier one is handed to them after that (the machines' T4). By `Node::meet_newcomers`,
-//!   before records are taken, and S6.
+//!   before records are taken, and S6. Asserted in `Node::take_records`.
 //! - N8 Who shall go is named with its incarnation, so that a wish that is late removes no
 //!   successor. By `Node::remove_members`.
 

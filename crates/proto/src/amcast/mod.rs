@@ -20,8 +20,16 @@
 //!   seat, nothing of an earlier incarnation is handed over after something of a later one, and
 //!   [`Multicast::meet`] is called in between. Nothing that was sent to the earlier one reaches
 //!   the later, and neither does what is sent to the later one by who has met only the earlier.
-//!
 //! - T5 No message asks for a timestamp above [`AFTER_MAX`].
+//!
+//! Where `multicast`, the host that ships, checks that it keeps them:
+//!
+//! | promise | kept by | what happens where it is not |
+//! | --- | --- | --- |
+//! | T1, T2 | `stream.rs` S1, by the numbers of bytes | the peer is given up |
+//! | T3 | `Desk::multicast` refuses | asserted in `span.rs`, W1 |
+//! | T4 | `Node::meet_newcomers`; `stream.rs` S6, S7 | asserted in `Node::take_records` |
+//! | T5 | `Desk::multicast` refuses | asserted in `Node::hand` |
 //!
 //! What every protocol here promises, each with a checker of its own in the simulator: validity,
 //! uniform integrity, uniform agreement, global total order, uniform prefix order, genuineness

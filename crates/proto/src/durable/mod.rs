@@ -36,7 +36,7 @@
 //!   (`CHANGE_BEFORE_OWN_ENTRY`).
 //! - I15 A head names the members that govern what follows its state: no member gives one of more
 //!   than it has applied, since what its log holds above may never be decided. By construction:
-//!   `state_head`. Simulated (`HEAD_ABOVE_APPLIED`).
+//!   `state_head`. Tested (`HEAD_ABOVE_APPLIED`).
 //!
 //! **Liveness** L1 Under a stable Ω, working links and disks that sync, a value is decided in
 //! bounded time: what is lost with a link is asked for again, a stream that its follower does not

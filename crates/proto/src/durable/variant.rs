@@ -4,7 +4,7 @@
 //! at run time. The simulator's sweep must catch each one, but for those that need a schedule which
 //! no seed finds soon; `tests` steps through these: `ACK_UNVERIFIED`, `COMMIT_OLDER_BALLOT`,
 //! `CUT_DURING_SYNC`, `TORN_ACK`, `CHANGE_BEFORE_OWN_ENTRY`, `PROMISE_DURING_SYNC`,
-//! `VOTE_OF_ANY_BALLOT`.
+//! `VOTE_OF_ANY_BALLOT`, `HEAD_ABOVE_APPLIED`.
 
 /// One way to build the machine.
 pub trait Variant: 'static {

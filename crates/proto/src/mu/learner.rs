@@ -149,7 +149,9 @@ impl<V: Variant> Mu<V> {
         let is_witness = |rank: &Rank| labels(*rank).iter().all(|label| label.0 <= slot);
         let witnesses: MemberSet = answered.iter().filter(is_witness).collect();
         if witnesses.len() < quorum {
-            if answered == fetch.asked && witnesses != answered {
+            // A silent member may stay silent: it is enough that no majority can come together.
+            let recycled = answered.difference(witnesses);
+            if !recycled.is_empty() && fetch.asked.difference(recycled).len() < quorum {
                 self.fetch = None;
                 self.request_state(slot.prefix_through(), host);
             }

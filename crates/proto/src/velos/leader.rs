@@ -154,7 +154,7 @@ impl<V: Variant> Machine<V> {
                 return;
             }
             term.prepared_until = slot.next();
-            if slot >= term.horizon {
+            if slot >= term.horizon && !V::HORIZON_AFTER_CAS {
                 // T2: before the first CAS that needs it; in steps, so that it costs next to
                 // nothing.
                 let step = u64::from(self.places.ring_slots() / 8);
@@ -174,6 +174,16 @@ impl<V: Variant> Machine<V> {
         host.store(at, horizon);
         for rank in self.peers() {
             host.write(rank, at, &[horizon], None);
+        }
+    }
+
+    /// The planted bug: the CAS that uses the place of `slot` again has been posted.
+    pub(super) fn show_horizon_late<H: Host>(&mut self, slot: Slot, host: &mut H) {
+        if V::HORIZON_AFTER_CAS
+            && let Some(term) = &mut self.term
+        {
+            term.horizon = slot.next();
+            self.show_horizon(host);
         }
     }
 

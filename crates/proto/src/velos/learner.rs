@@ -298,7 +298,10 @@ impl<V: Variant> Machine<V> {
         }
         let witnesses = fetch.witnesses;
         if !self.eras.has_quorum(slot, witnesses) {
-            if fetch.answered == fetch.asked && witnesses != fetch.answered {
+            // A silent member may stay silent: it is enough that no majority can come together.
+            let recycled = fetch.answered.difference(witnesses);
+            let possible = fetch.asked.difference(recycled);
+            if !recycled.is_empty() && !self.eras.has_quorum(slot, possible) {
                 // If no state comes of it, since others can be applied first, they are read again.
                 fetch.stage = Stage::Retry;
                 self.request_state(slot.prefix_through(), host);

@@ -30,7 +30,7 @@
 //!   each acceptor a *horizon*, below which all its slots stay, before it prepares them; a
 //!   candidate freezes a word (its ballot, nothing else) and reads the horizons after that (T2).
 //!   Once a slot was free under its ballot, no lower ballot can go a ring beyond it. Asserted:
-//!   `is_recycled` guards every use; mutant `SKIP_SURVEY`.
+//!   `is_recycled` guards every use; mutants `SKIP_SURVEY`, `HORIZON_AFTER_CAS`.
 //! - I9 Each slot has exactly one configuration: one that is decided for slot s governs from
 //!   s + alpha on, and nobody prepares a slot alpha or more beyond what it has applied, so whoever
 //!   prepares a slot knows its configuration. Asserted in `prepare`.

@@ -510,9 +510,8 @@ impl<V: Variant> Machine<V> {
         let cell = self.cell(slot);
         cell.phase = Phase::Accepting;
         value::encode(&mut cell.value, label, payload);
-        for rank in Rank::all(self.members) {
-            self.post_accept(rank, slot, host);
-        }
+        Rank::all(self.members).for_each(|rank| self.post_accept(rank, slot, host));
+        self.show_horizon_late(slot, host);
     }
 
     pub(super) fn post_accept<H: Host>(&mut self, to: Rank, slot: Slot, host: &mut H) {

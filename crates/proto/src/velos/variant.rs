@@ -4,9 +4,10 @@
 //! nothing for them, and nobody can switch a bug on at run time. The simulator's sweep must catch
 //! each one; one that survives shows a check that does not check.
 //!
-//! Eight more are shown by a scenario each instead (tests here and in `sim`), since a sweep meets
+//! Nine more are shown by a scenario each instead (tests here and in `sim`), since a sweep meets
 //! them too rarely: `SKIP_SURVEY`, `FORGET_PROMISE`, `RECYCLE_EARLY`, `ANY_BASE`,
-//! `REPOST_UNANSWERED`, `OWN_VALUE_LATER`, `WRITE_LIVE_AREA`, `FORGET_READ_BALLOTS`.
+//! `REPOST_UNANSWERED`, `OWN_VALUE_LATER`, `WRITE_LIVE_AREA`, `FORGET_READ_BALLOTS`,
+//! `HORIZON_AFTER_CAS`.
 //!
 //! Two that were planted once never showed, and were taken out again. *Check a leader's reads
 //! against the next free slot*: its accepts and that READ share FIFO links, so the accepts'
@@ -60,6 +61,8 @@ pub trait Variant: 'static {
     const FETCH_ACROSS_GENERATIONS: bool = false;
     /// Believe a word's generation without looking at the horizons.
     const SKIP_SURVEY: bool = false;
+    /// Show a horizon after the CAS that uses a place again, not before it.
+    const HORIZON_AFTER_CAS: bool = false;
     /// Serve as a full member right after a restart, without the state.
     const SERVE_AS_LEARNER: bool = false;
     /// Count whoever answers, also those that were removed, or learn.

@@ -14,14 +14,15 @@ use proto::amcast::{Footprint, GroupId, GroupSet, Layout, Message, MessageId, Pi
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
-/// What Ω says takes at most so long to reach a process.
-const OMEGA_MS_MAX: u64 = 15;
 /// How long a process waits before it asks for what it lacks.
 const PATIENCE_NS: u64 = 40 * MS;
 /// Faults stop after this.
 pub(super) const WILD_NS: u64 = 150 * MS;
-/// What is not delivered this long after the faults have stopped never will be.
-const CALM_NS: u64 = 60 * PATIENCE_NS;
+/// The longest that word of a death is on its way to those whom Ω tells.
+const HINT_NS_MAX: u64 = 15 * MS;
+/// What is not delivered this long after the faults have stopped never will be. (Logs may travel a
+/// tuple at a time, and several times, as primaries and members change.)
+const CALM_NS: u64 = 120 * PATIENCE_NS;
 /// The run goes on for so long after everything was delivered, for what must not happen.
 const GRACE_NS: u64 = 5 * PATIENCE_NS;
 
@@ -239,6 +240,7 @@ impl<W: Wire + Debug + PartialEq> Driver<W> {
     fn run(mut self, config: &Config, retain: usize) -> Outcome {
         let limit = WILD_NS + CALM_NS;
         let mut n_delivered = u64::MAX;
+        let mut awaits_primary = false;
         // Some time after the last delivery that was due; what must not happen may still happen.
         let mut end = limit;
         while let Ok(step) = self.world.step(end) {
@@ -247,11 +249,13 @@ impl<W: Wire + Debug + PartialEq> Driver<W> {
             }
             self.react();
             self.spring_ambushes();
-            let is_news = n_delivered != self.world.counts.delivered;
+            let is_news = n_delivered != self.world.counts.delivered || awaits_primary;
             if self.healed && self.n_left == 0 && is_news {
                 n_delivered = self.world.counts.delivered;
                 let is_done = self.is_everything_everywhere();
-                end = if is_done { (self.world.now + GRACE_NS).min(limit) } else { limit };
+                awaits_primary = is_done && !self.is_led_everywhere();
+                let may_end = is_done && !awaits_primary;
+                end = if may_end { (self.world.now + GRACE_NS).min(limit) } else { limit };
             }
         }
         let lives = self.world.settle_lives();
@@ -277,6 +281,14 @@ impl<W: Wire + Debug + PartialEq> Driver<W> {
             trace: self.world.trace.take().unwrap_or_default(),
             history: self.world.history,
         }
+    }
+
+    /// Whether a primary leads each group: while one comes to its log nothing is forgotten.
+    fn is_led_everywhere(&self) -> bool {
+        self.layout.groups().iter().all(|group| {
+            let alive = self.alive(group);
+            alive.is_empty() || alive.iter().any(|at| self.world.machine(*at).is_primary())
+        })
     }
 
     /// Whether every process that lives has delivered what it must: what a whole sender sent, and
@@ -413,7 +425,7 @@ impl<W: Wire + Debug + PartialEq> Driver<W> {
         let heir = eligible[self.world.rng.below(eligible.len() as u64) as usize];
         let leader = self.world.pid(heir).rank;
         for member in heirs {
-            let at = self.world.now + self.world.rng.range(MS, OMEGA_MS_MAX * MS);
+            let at = self.world.now + self.world.rng.range(MS, HINT_NS_MAX);
             self.world.trust_at(at, member, leader);
         }
     }
@@ -506,8 +518,7 @@ impl<W: Wire + Debug + PartialEq> Driver<W> {
         alive
     }
 
-    /// Faults stop, and each group's Ω settles on a process that lives: what it said before is past
-    /// by then everywhere.
+    /// Faults stop, and each group's Ω settles on a process that lives.
     fn heal(&mut self) {
         self.healed = true;
         self.world.set_clocks(self.clocks.error, &self.clocks.healed);
@@ -516,8 +527,9 @@ impl<W: Wire + Debug + PartialEq> Driver<W> {
             let eligible = self.eligible(group);
             let pick = eligible[self.world.rng.below(eligible.len() as u64) as usize];
             let leader = self.world.pid(pick).rank;
+            // Ω settles: what it said of earlier deaths must not be its last word.
             for member in self.alive(group) {
-                let at = self.world.now + OMEGA_MS_MAX * MS + self.world.rng.below(10 * MS);
+                let at = self.world.now + HINT_NS_MAX + self.world.rng.below(10 * MS);
                 self.world.trust_at(at, member, leader);
             }
         }

@@ -7,7 +7,10 @@ use base::Slot;
 
 /// What was delivered at each slot, by whoever was first.
 #[derive(Default)]
-pub(crate) struct Agreement(Vec<Option<u64>>);
+pub(crate) struct Agreement {
+    slots: Vec<Option<u64>>,
+    n_decided: u64,
+}
 
 /// Whether a delivery was the slot's first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,14 +20,20 @@ pub(crate) enum Delivery {
 }
 
 impl Agreement {
+    /// In how many slots.
+    pub(crate) fn n_decided(&self) -> u64 {
+        self.n_decided
+    }
+
     pub(crate) fn delivered(&mut self, slot: Slot, hash: u64) -> Result<Delivery, String> {
         let index = slot.0 as usize;
-        if index >= self.0.len() {
-            self.0.resize(index + 1, None);
+        if index >= self.slots.len() {
+            self.slots.resize(index + 1, None);
         }
-        match self.0[index] {
+        match self.slots[index] {
             None => {
-                self.0[index] = Some(hash);
+                self.slots[index] = Some(hash);
+                self.n_decided += 1;
                 Ok(Delivery::First)
             }
             Some(first) if first == hash => Ok(Delivery::Repeated),

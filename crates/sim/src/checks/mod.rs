@@ -12,4 +12,5 @@ pub(crate) mod linearizable;
 pub(crate) mod order;
 pub(crate) mod real_time;
 pub(crate) mod single_writer;
+pub(crate) mod state_time;
 pub(crate) mod validity;

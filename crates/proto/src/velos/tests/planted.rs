@@ -118,3 +118,51 @@ fn i5_a_value_that_a_word_refers_to_outlives_the_next_use_of_its_place() {
     assert!(taken_over.count() > 0, "the case that is to be shown");
     assert!((8..=14).any(|missed| !agree(values_around_a_next_use::<Overwriting>(missed))));
 }
+
+/// Member 2 lacks one slot, whose place member 0 uses again. So many of the verbs of that have
+/// arrived at member 1 when member 2 takes over with the help of member 1 alone. What member 0 had
+/// delivered for the slot, and what member 2 does.
+fn values_between_two_verbs<V: Variant>(n_arrived: usize) -> (Vec<u8>, Option<Vec<u8>>) {
+    let mut group = Group::<V>::new();
+    group.lead(0);
+    group.settle(&EVERYBODY);
+    for n in 0..20 {
+        group.propose(0, &[n]).expect("room");
+        group.settle(&EVERYBODY);
+    }
+    let missed = group.machines[2].applied.next_slot();
+    for (from, to) in [(0, 2), (1, 2), (2, 0)] {
+        group.hold(from, to);
+    }
+    let ring = u64::from(SHAPE.ring_slots);
+    while group.machines[0].term.as_ref().is_some_and(|term| term.next.0 < missed.0 + ring) {
+        group.propose(0, b"decided by 0 and 1").expect("room");
+        group.settle(&[0, 1]);
+    }
+    group.hold(0, 1);
+    group.propose(0, b"of the next use").expect("room");
+    group.world.let_through(0, 1, n_arrived);
+    group.lead(2);
+    group.settle(&[2]);
+    let at = missed.0 as usize;
+    (group.world.delivered[0][at].clone(), group.world.delivered[2].get(at).cloned())
+}
+
+/// A process stops, or others look, between any two verbs of one call: whatever they find there,
+/// they decide nothing else for a slot that is decided.
+#[test]
+fn i8_a_horizon_is_shown_before_the_cas_that_uses_a_place_again() {
+    enum Late {}
+    impl Variant for Late {
+        const NAME: &'static str = "HORIZON_AFTER_CAS";
+        const HORIZON_AFTER_CAS: bool = true;
+    }
+    let agree = |(was, is): (Vec<u8>, Option<Vec<u8>>)| is.is_none_or(|is| is == was);
+    for n_arrived in 0..8 {
+        let values = values_between_two_verbs::<Sound>(n_arrived);
+        assert!(agree(values.clone()), "after {n_arrived} verbs: {values:?}");
+    }
+    let (was, is) = values_between_two_verbs::<Late>(0);
+    assert_eq!(is, Some(was), "it can take over while nothing has arrived");
+    assert!((0..8).any(|n_arrived| !agree(values_between_two_verbs::<Late>(n_arrived))));
+}

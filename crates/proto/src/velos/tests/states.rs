@@ -121,3 +121,25 @@ fn a_state_is_asked_for_until_there_is_one_that_helps() {
         }
     }
 }
+
+/// Two of three have recycled what it lacks. The third could not make up for them.
+#[test]
+fn a_state_is_asked_for_although_a_member_is_silent() {
+    let mut group = Group::<Sound>::new();
+    group.lead(0);
+    group.settle(&EVERYBODY);
+    for n in 0..60u8 {
+        group.propose(0, &[n]).expect("room");
+        group.settle(&[0, 1]);
+    }
+    group.hold(2, 1);
+    let is_asked = |group: &Group<Sound>| {
+        group.world.notes[2].iter().any(|note| matches!(note, Note::NeedState(_)))
+    };
+    let until = group.now.plus(Duration::from_secs(1));
+    while !is_asked(&group) {
+        assert!(group.now < until, "nothing is asked for");
+        group.now = group.now.plus(Duration::from_millis(1));
+        group.step(2);
+    }
+}

@@ -1,0 +1,60 @@
+//! How time enters the replicated state, as the runtime does it: a leader stamps its batches by
+//! [`base::StateClock`], the code that ships, and every node tells its own what it executed.
+//!
+//! The time that passes is the world's: [`base::StateClock`] measures by a clock that counts also
+//! while a process stands still. The wall clock is the node's, which is set and drifts.
+
+use crate::checks::state_time::Stamp;
+use crate::plan::MS;
+use crate::subject::Life;
+use crate::world::World;
+use base::{Evidence, Instant};
+
+/// How a leader makes its stamps. All but one way are planted bugs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stamps {
+    /// As it should be.
+    Sound,
+    /// The wall clock's reading, unless state time is ahead of it already: a jump of the one is a
+    /// jump of the other, and a clock that is set back stops expiry.
+    OfWallClock,
+    /// However long nothing was stamped, at most ten seconds have passed.
+    StandStillWhileIdle,
+}
+
+/// The most that [`Stamps::StandStillWhileIdle`] sees pass.
+const SEEN_TO_PASS_MAX: u64 = 10_000 * MS;
+
+impl World {
+    /// `node` leads under `reign`, and stamps its next batch.
+    pub(crate) fn stamp(&mut self, node: usize, reign: u64) {
+        let now = self.net.now();
+        let wall_ms = self.net.processes[node].wall.at(now) / MS;
+        let (state_ms, _) = self.ledger.state_time.after(self.applied(node));
+        let shell = &mut self.shells[node];
+        let founds = !shell.state_clock.is_founded();
+        shell.seen_to_pass += match self.species.stamps {
+            Stamps::StandStillWhileIdle => (now - shell.stamped_at).min(SEEN_TO_PASS_MAX),
+            Stamps::Sound | Stamps::OfWallClock => now - shell.stamped_at,
+        };
+        shell.stamped_at = now;
+        let passed = match self.species.stamps {
+            Stamps::StandStillWhileIdle => Instant(shell.seen_to_pass),
+            Stamps::Sound | Stamps::OfWallClock => Instant(now),
+        };
+        let unix_ms = match self.species.stamps {
+            Stamps::OfWallClock if !founds => state_ms.max(wall_ms),
+            _ => shell.state_clock.stamp(wall_ms, state_ms, passed),
+        };
+        self.ledger.state_time.stamped(Stamp { unix_ms, reign, at: now, founds });
+    }
+
+    /// `node` has executed what it has executed, and the ballot in force is this.
+    pub(crate) fn observe_state_time(&mut self, node: usize, machine: &dyn Life) {
+        let (state_ms, reign) = self.ledger.state_time.after(self.applied(node));
+        let is_present = reign >= machine.status().ballot.0;
+        let evidence = if is_present { Evidence::Present } else { Evidence::Past };
+        let now = Instant(self.net.now());
+        self.shells[node].state_clock.observe(state_ms, evidence, now);
+    }
+}
