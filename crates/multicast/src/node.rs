@@ -22,6 +22,7 @@
 mod behind;
 mod joint;
 mod lives;
+mod records;
 mod rest;
 mod snapshots;
 
@@ -36,9 +37,8 @@ use crate::repeats::Repeats;
 use crate::stream::{End, Streams, Who};
 use crate::system::{Places, System};
 use crate::world::{ByMember, Handed, Parcel, Record, Stage, World};
-use base::{At, Event, Inbox, Instant, MAX_MEMBERS, MemberSet, Rank};
+use base::{At, Inbox, Instant, MAX_MEMBERS, MemberSet, Rank};
 use fabric::Fabric;
-use proto::amcast::wire::Wire;
 use proto::amcast::{AFTER_MAX, FOUNDER, GroupId, GroupSet, MAX_GROUPS, Multicast, Timestamp};
 use proto::omega::{self, Omega, Timing};
 use runtime::clock::Clock;
@@ -397,75 +397,6 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
             self.world.start(&message);
         }
         worked
-    }
-
-    fn poll(&mut self) -> bool {
-        self.inbox.clear();
-        self.fabric.poll(&mut self.inbox);
-        let streams = &mut self.world.streams;
-        for event in self.inbox.iter() {
-            match event {
-                Event::Message { from, bytes } => {
-                    if streams.receive(from, bytes) {
-                        self.heard.insert(from);
-                    }
-                }
-                Event::LinkUp(node) => streams.on_link_up(node),
-                Event::LinkDown(node) => streams.on_link_down(node),
-                Event::ProcessFailed(node) => {
-                    streams.on_failed(node);
-                    self.look_at = Instant::ZERO;
-                    for member in &mut self.members {
-                        if let Some(at) = member.nodes.iter().position(|on| *on == node) {
-                            member.omega.on_event(&Event::ProcessFailed(Rank::at(at)));
-                        }
-                    }
-                }
-                // Only Ω posts verbs, and it wants no answers.
-                Event::Completed { .. } => {}
-            }
-        }
-        self.meet_newcomers();
-        !self.inbox.is_empty()
-    }
-
-    /// Hands up what has come from other nodes.
-    fn take_records(&mut self) -> bool {
-        let heard = std::mem::take(&mut self.heard);
-        for node in heard.iter() {
-            let is_met = !self.world.streams.is_to_be_met(node);
-            assert!(
-                is_met,
-                "N7: members meet an incarnation before anything of it is handed to them"
-            );
-            let mut input = self.world.streams.take_input(node);
-            let outcome = loop {
-                match input.next() {
-                    Ok(None) => break Ok(()),
-                    Err(malformed) => break Err(malformed),
-                    Ok(Some(record)) => {
-                        let bytes = input.bytes(record);
-                        match Record::decode(bytes, node, &self.world.places) {
-                            Ok(record) if self.passes_over(node, &record, bytes) => {}
-                            Ok(record) => self.on_record(node, record),
-                            Err(malformed) => break Err(malformed),
-                        }
-                    }
-                }
-            };
-            self.world.streams.put_input(node, input);
-            if outcome.is_err() {
-                self.world.streams.give_up(node);
-            }
-        }
-        !heard.is_empty()
-    }
-
-    /// Whether `record` asks for what is not said now (R1, R2).
-    fn passes_over(&mut self, from: Rank, record: &Record<M::Wire>, bytes: &[u8]) -> bool {
-        let Record::Parcel(_, Parcel::Wire(_, wire)) = record else { return false };
-        let is_held = || self.world.streams.has_backlog(from);
-        wire.asks() && (is_held() || self.repeats.has(from, bytes, self.desk.now))
     }
 
     fn on_record(&mut self, from: Rank, record: Record<M::Wire>) {

@@ -9,7 +9,7 @@
 //!   node is passed over: its answer stands in a stream that loses nothing while both live. An asker
 //!   without an answer asks again after a whole patience.
 //! - R2 A question of a node that has not taken `backlog_bytes` of what it was told is passed over
-//!   too: it gets its next long answer when it has taken the others. By `Node::passes_over`.
+//!   too: it gets its next long answer when it has taken the others. By `Node::passes_over` (node/records.rs).
 //! - R3 What is remembered is bounded: with more questions than [`QUESTIONS_MAX`] all are forgotten,
 //!   and the next ones are answered.
 
