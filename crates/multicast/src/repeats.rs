@@ -1,17 +1,18 @@
 //! Questions that are not answered now.
 //!
 //! A member asks again for what it was not told (P12). While another node stands still, as when it
-//! reads a long log, the repetitions come together there, and each asks for a part of a log, a state
-//! or a message's body. One answer to each would be more than what is kept for the asker, which
-//! would be given up for having asked (S3).
+//! reads a long log, the repetitions come together there, and each asks for a part of a log, a
+//! state or a message's body. One answer to each would be more than what is kept for the asker,
+//! which would be given up for having asked (S3).
 //!
 //! - R1 A question that this node took less than half a patience ago from the same life of the same
-//!   node is passed over: its answer stands in a stream that loses nothing while both live. An asker
-//!   without an answer asks again after a whole patience.
+//!   node is passed over: its answer stands in a stream that loses nothing while both live. An
+//!   asker without an answer asks again after a whole patience.
 //! - R2 A question of a node that has not taken `backlog_bytes` of what it was told is passed over
-//!   too: it gets its next long answer when it has taken the others. By `Node::passes_over` (node/records.rs).
-//! - R3 What is remembered is bounded: with more questions than [`QUESTIONS_MAX`] all are forgotten,
-//!   and the next ones are answered.
+//!   too: it gets its next long answer when it has taken the others. By `Node::passes_over`
+//!   (node/records.rs).
+//! - R3 What is remembered is bounded: with more questions than [`QUESTIONS_MAX`] all are
+//!   forgotten, and the next ones are answered.
 
 use base::{Instant, Rank};
 use std::collections::BTreeMap;

@@ -15,10 +15,10 @@
 //!   disk: then both streams begin anew, and what was under way is lost. Any other successor has
 //!   forgotten what the first life promised: it must come in as another incarnation, or it is told
 //!   to stop. By `Peer::life`, `Peer::disk`.
-//! - S3 What is kept for a peer is bounded, by `kept_bytes` and the longest record: a peer with more
-//!   when the next record comes is given up for good, and told so when it is heard again, so that it
-//!   stops rather than wait for what nobody has any more. With a disk its next life is spoken to,
-//!   and so is its next incarnation. By `Streams::push`.
+//! - S3 What is kept for a peer is bounded, by `kept_bytes` and the longest record: a peer with
+//!   more when the next record comes is given up for good, and told so when it is heard again, so
+//!   that it stops rather than wait for what nobody has any more. With a disk its next life is
+//!   spoken to, and so is its next incarnation. By `Streams::push`.
 //! - S4 A byte is dealt with when its record was handed up: a node that stops handing up holds up
 //!   its senders.
 //! - S5 Where what is said rests on a disk, nothing leaves before it was released: when what it
