@@ -12,11 +12,12 @@ use anyhow::{Context, Result, bail};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// A protocol, and the rule for real time if it takes one. (`long` stands for runs of a day.)
+/// A protocol, and the rule for real time if it takes one. `long` in its place stands for runs of a
+/// day, and `aimed`, there or behind a rule and a comma, for faults that are aimed.
 pub(crate) type Kind = (&'static str, Option<&'static str>);
 
 /// Every protocol with every rule that it takes.
-pub(crate) const KINDS: [Kind; 30] = [
+pub(crate) const KINDS: [Kind; 34] = [
     ("velos", None),
     ("velos-narrow", None),
     ("velos-members", None),
@@ -43,6 +44,10 @@ pub(crate) const KINDS: [Kind; 30] = [
     ("primcast-stable", Some("hop")),
     ("primcast-stable", Some("all-groups")),
     ("primcast-stable", Some("commit-wait")),
+    ("primcast-stable", Some(AIMED)),
+    ("primcast-stable", Some("hop,aimed")),
+    ("primcast-stable", Some("all-groups,aimed")),
+    ("primcast-stable", Some("commit-wait,aimed")),
     ("primcast-members", None),
     ("primcast-members", Some("hop")),
     ("primcast-members", Some("all-groups")),
@@ -51,6 +56,9 @@ pub(crate) const KINDS: [Kind; 30] = [
 
 /// In the place of a rule: each run is a day.
 pub(crate) const LONG: &str = "long";
+
+/// In the place of a rule, or behind it: faults are aimed.
+const AIMED: &str = "aimed";
 
 /// How long one kind runs before the next has its turn.
 const TURN_MAX: Duration = Duration::from_secs(10);
@@ -95,10 +103,12 @@ fn parse(text: &str) -> Result<Vec<Failed>> {
 
 fn simulation(protocol: &str, rule: Option<&str>, more: &[&str]) -> Command {
     let mut args = vec!["sim", "--protocol", protocol];
-    match rule {
-        Some(LONG) => args.push("--long"),
-        Some(rule) => args.extend(["--rule", rule]),
-        None => {}
+    for word in rule.iter().flat_map(|rule| rule.split(',')) {
+        match word {
+            LONG => args.push("--long"),
+            AIMED => args.push("--aimed"),
+            rule => args.extend(["--rule", rule]),
+        }
     }
     args.extend(more);
     gregale(&args)

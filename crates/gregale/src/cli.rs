@@ -310,6 +310,10 @@ pub(crate) struct SimArgs {
     /// drift, are set and corrected. Not for multicast.
     #[arg(long)]
     pub(crate) long: bool,
+    /// primcast-stable: faults are aimed too, as at what has left a process and is not yet on its
+    /// disk, and at a process that has just come back
+    #[arg(long)]
+    pub(crate) aimed: bool,
     /// Also run the planted bugs; one that survives fails the command.
     #[arg(long)]
     pub(crate) mutants: bool,

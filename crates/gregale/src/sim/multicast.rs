@@ -42,6 +42,9 @@ pub(super) fn run(args: &SimArgs) -> Option<Outcome> {
              primcast-members",
         )));
     }
+    if args.aimed && !is_stable {
+        return Some(Err(Failure::new("--aimed is for --protocol primcast-stable")));
+    }
     let config = Config {
         rule,
         groups: args.groups.map(usize::from),
@@ -51,6 +54,7 @@ pub(super) fn run(args: &SimArgs) -> Option<Outcome> {
         trace: args.trace,
         recovers: is_stable,
         changes_members,
+        ambushes: args.aimed,
         ..Config::default()
     };
     match args.protocol {
@@ -159,8 +163,9 @@ fn replay_line(args: &SimArgs, config: &Config, seed: u64) -> String {
         value.map_or_else(String::new, |value| format!(" --{name} {value}"))
     };
     let rule = args.rule.map_or_else(String::new, |_| format!(" --rule {}", config.rule.name()));
+    let aimed = if args.aimed { " --aimed" } else { "" };
     format!(
-        "gregale sim --protocol {} --seed {seed}{rule}{}{} --trace",
+        "gregale sim --protocol {} --seed {seed}{rule}{aimed}{}{} --trace",
         args.protocol.name(),
         option("groups", args.groups),
         option("members", args.members),
