@@ -25,6 +25,8 @@ const RESTART_AFTER: Duration = Duration::from_millis(100);
 const REFUSED_AFTER: Duration = Duration::from_secs(1);
 /// The longest pause between attempts.
 const RESTART_AFTER_MAX: Duration = Duration::from_secs(30);
+/// The same for one that served before it died: its start is not what it dies of.
+const SERVED_AFTER_MAX: Duration = Duration::from_secs(1);
 /// A replica that lived so long did not die of its start.
 const LIVED_LONG: Duration = Duration::from_secs(10);
 
@@ -67,13 +69,14 @@ struct Restarts {
 
 impl Restarts {
     /// It died `now`: the pause before its next life.
-    fn pause(&mut self, refused: bool, now: Instant) -> Duration {
+    fn pause(&mut self, refused: bool, served: bool, now: Instant) -> Duration {
         let lived = self.started_at.map(|at| now.saturating_duration_since(at));
         let died_of_its_start = refused || lived.is_some_and(|lived| lived < LIVED_LONG);
         self.n_quick = if died_of_its_start { self.n_quick.saturating_add(1) } else { 0 };
         let first = if refused { REFUSED_AFTER } else { RESTART_AFTER };
         match (refused, self.n_quick) {
             (false, 0 | 1) => Duration::ZERO,
+            (false, n) if served => doubled(first, n - 2).min(SERVED_AFTER_MAX),
             (false, n) => doubled(first, n - 2),
             (true, n) => doubled(first, n - 1),
         }
@@ -261,7 +264,8 @@ impl Member {
             self.state = State::Dead;
             return None;
         }
-        let pause = self.restarts.pause(self.refused, now);
+        let served = self.state == State::Serving;
+        let pause = self.restarts.pause(self.refused, served, now);
         self.state = State::Waiting(now + pause);
         Some(pause)
     }
@@ -412,6 +416,13 @@ mod tests {
         assert_eq!(die(false, 64, 64 + 3600), 0, "it has proved that it can live");
         let refusals = [1, 2, 3, 4, 5, 6, 7].map(|s| die(true, s, s));
         assert_eq!(refusals, [1000, 2000, 4000, 8000, 16000, 30000, 30000]);
+        let mut killed = |started| {
+            (member.state, member.refused) = (State::Serving, false);
+            member.restarts.started_at = Some(at(started));
+            member.died(true, at(started + 1)).unwrap().as_millis()
+        };
+        let pauses: Vec<u128> = (100..150).map(&mut killed).collect();
+        assert!(pauses.iter().all(|pause| *pause <= 1000), "it served each time: {pauses:?}");
     }
 
     /// A removal right after a replacement left its seat, and all others, closed for a minute.
