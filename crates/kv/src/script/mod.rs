@@ -7,7 +7,7 @@
 //! - S1 what a script does is a function of the store, its text, its keys and arguments, and the
 //!   seed. There is no clock (TIME answers state time), file, module or debugger; random numbers
 //!   come from the seed; addresses are not shown; a table is walked in the order of its
-//!   keys ([`order`]); nothing outlives a script but the store. Test
+//!   keys (`order`); nothing outlives a script but the store. Test
 //!   `s1_two_replicas_run_a_script_alike`.
 //! - S2 what a script takes is bounded: in steps, by a hook on instructions, with everything
 //!   charged whose work no instruction shows, out of the steps of the command or transaction that
@@ -22,7 +22,7 @@
 //!   `s3_a_snapshot_brings_the_scripts`.
 //! - S4 a script that calls only commands of declared keys is executed at one point of the order,
 //!   also where its keys live in several partitions. There, any other key is refused:
-//!   [`Scope::Declared`]. Test `s4_undeclared_keys_are_refused_in_partitions`.
+//!   `Scope::Declared`. Test `s4_undeclared_keys_are_refused_in_partitions`.
 //!
 //! Members must run one build, on one architecture, while scripts run near a bound: the sizes of
 //! Lua's objects decide where memory ends. `^` and the text of numbers are the C library's, which
