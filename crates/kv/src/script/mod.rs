@@ -28,6 +28,10 @@
 //! Lua's objects decide where memory ends. `^` and the text of numbers are the C library's, which
 //! rounds correctly; the other functions of `math` that do not are replaced.
 //!
+//! Not kept: the length `#t` of a table that has both holes and tables or functions as keys may
+//! depend on addresses, so replicas may answer it differently. A script must not write what follows
+//! from it.
+//!
 //! Differs from Redis: `cjson`, `cmsgpack`, `struct` and `bit` are absent; a script that runs too
 //! long is stopped and keeps its writes, where Redis would wait for SCRIPT KILL; EVAL_RO and
 //! EVALSHA_RO go through the log, too; the error of a library's function that is the last call of
