@@ -121,6 +121,24 @@ fn a_script_begins_in_its_caller_s_database_and_selects_others_until_its_end() {
 }
 
 #[test]
+fn s2_a_table_that_stands_in_many_places_is_paid_for_in_each() {
+    // Without a price the last one would be a reply of 2^60 parts.
+    for levels in [18, 60] {
+        let text = format!("local t = {{}} for i = 1, {levels} do t = {{t, t}} end return t");
+        let reply = eval(&text);
+        assert!(reply.starts_with("-ERR Script stopped"), "{levels}: {reply:.60}");
+    }
+    assert_eq!(eval("local t = {7} return {t, t}"), "*2\r\n*1\r\n:7\r\n*1\r\n:7\r\n");
+}
+
+#[test]
+fn s2_a_long_set_in_a_pattern_is_paid_for() {
+    let text = "return ('x'):rep(20000):find('[' .. ('a'):rep(20000) .. ']')";
+    assert!(eval(text).starts_with("-ERR Script stopped"), "{:.60}", eval(text));
+    assert_eq!(eval("return ('xyz'):find('[abcz]')"), ":3\r\n");
+}
+
+#[test]
 fn time_in_a_script_is_state_time() {
     let mut store = Store::new(0);
     store.advance_time(1_234_567);
