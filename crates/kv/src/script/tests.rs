@@ -139,6 +139,19 @@ fn s2_a_long_set_in_a_pattern_is_paid_for() {
 }
 
 #[test]
+fn s2_a_script_pays_for_the_keys_that_it_walks() {
+    let mut store = Store::new(0);
+    for n in 0..10_000 {
+        store.put(&format!("key{n}"), b"", crate::store::Expiry::Clear);
+    }
+    for walk in ["'KEYS', 'none'", "'SCAN', 0, 'MATCH', 'none', 'COUNT', 1e6"] {
+        let text = format!("for i = 1, 1000 do redis.call({walk}) end return 1");
+        let reply = eval_on(&mut store, &["EVAL", &text, "0"]);
+        assert!(reply.starts_with("-ERR Script stopped"), "{walk}: {reply:.60}");
+    }
+}
+
+#[test]
 fn time_in_a_script_is_state_time() {
     let mut store = Store::new(0);
     store.advance_time(1_234_567);
