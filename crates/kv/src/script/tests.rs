@@ -250,6 +250,31 @@ fn s1_two_replicas_run_a_script_alike() {
 }
 
 #[test]
+#[ignore = "open: keys with addresses collide differently in each process, so the table grows at \
+            another moment, and `#` of a table with holes is another"]
+fn s1_the_length_of_a_table_depends_on_no_address() {
+    let text = "local out = {} for round = 1, 60 do local t, k = {}, {} \
+        for i = 1, 8 do k[i] = {} t[k[i]] = 1 end \
+        for i = 1, 7 do t[k[i]] = nil end \
+        t[1] = 1 t[3] = 3 t[4] = 4 t[2] = 2 t[2] = nil \
+        out[round] = #t end redis.call('SET', KEYS[1], table.concat(out))";
+    let script = vec![text.as_bytes().to_vec()];
+    let one = replica(script.clone());
+    assert!((0..4).all(|_| replica(script.clone()) == one), "the replicas differ");
+}
+
+#[test]
+#[ignore = "open: `^` is the C library's pow, which does not round correctly, and differs on \
+            processors with and without fused multiplication"]
+fn s1_a_power_is_the_same_on_every_processor() {
+    for (x, y) in [(3.889504663177079, -6.156883239273805), (6.8799333376487946, 16.85476617645277)]
+    {
+        let reply = eval(&format!("return {x:?} ^ {y:?} == math.pow({x:?}, {y:?})"));
+        assert_eq!(reply, ":1\r\n", "{x:?} ^ {y:?}");
+    }
+}
+
+#[test]
 fn s3_a_snapshot_brings_the_scripts() {
     use crate::machine::Machine;
     let mut store = Store::new(0);
