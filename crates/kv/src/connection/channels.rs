@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use super::Connection;
 use super::door::{Door, Kind};
+use super::limits::OutputClass;
 use crate::command::{CommandSpec, wrong_arity};
 use crate::exec::glob_matches;
 use crate::reply::{Protocol, Reply};
@@ -168,8 +169,14 @@ impl Door {
         self.held = Some(Kind::Channels);
     }
 
-    pub(super) fn hear(&mut self, published: &Published) -> usize {
+    /// How often the client is told of the message; `None` where that is more than may wait for it.
+    pub(super) fn hear(&mut self, published: &Published) -> Option<usize> {
         let Published { channel, message } = published;
+        let most = self.config.output_limits.of(OutputClass::PubSub).hard_bytes;
+        let room = match most {
+            0 => u64::MAX,
+            most => most.saturating_sub(self.replies.waiting_bytes() as u64),
+        };
         let mut out = Reply::new(self.protocol);
         let mut n = 0;
         if self.subscriptions.channels.contains(channel) {
@@ -179,6 +186,10 @@ impl Door {
         }
         for pattern in &self.subscriptions.patterns {
             if glob_matches(pattern, channel) {
+                // C13: one message may be wanted by as many patterns as there is room for names.
+                if out.len() as u64 >= room {
+                    return None;
+                }
                 out.push(4);
                 let parts = [&b"pmessage"[..], pattern, channel, message];
                 parts.into_iter().for_each(|part| out.bulk(part));
@@ -188,7 +199,7 @@ impl Door {
         if n > 0 && !self.silence.is_muted {
             self.replies.interject(out.as_bytes());
         }
-        n
+        Some(n)
     }
 }
 

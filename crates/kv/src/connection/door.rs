@@ -455,7 +455,8 @@ impl Door {
 
     /// Whether the held request may be asked for now (C2, C12).
     fn may_go(&self, kind: Kind) -> bool {
-        if self.pauses(kind) {
+        // A message may have taken the place that was there.
+        if self.pauses(kind) || !self.replies.has_place() {
             return false;
         }
         let (n_writes, n_reads) = (self.replies.n_writes(), self.replies.n_reads());

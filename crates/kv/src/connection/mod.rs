@@ -454,7 +454,11 @@ impl Connection {
     /// subscribed to; how often that is. The owner closes it where that is too much
     /// (C13).
     pub fn hear(&mut self, published: &Published) -> usize {
-        self.door.hear(published)
+        let times = self.door.hear(published);
+        if times.is_none() {
+            self.kill();
+        }
+        times.unwrap_or(1)
     }
 
     /// Where the client connected to, without the port.

@@ -117,9 +117,21 @@ impl Replies {
         }
     }
 
-    /// Bytes that answer no request: whole messages, so they may stand between any two replies.
+    /// Bytes that answer no request: whole messages. They follow the replies to all requests that
+    /// were taken before, above all the one to the SUBSCRIBE: a client that speaks RESP2 would take
+    /// them for one of those.
     pub(super) fn interject(&mut self, bytes: &[u8]) {
-        self.output.extend_from_slice(bytes);
+        let Some(last) = self.places.back_mut() else {
+            self.output.extend_from_slice(bytes);
+            return;
+        };
+        self.held_bytes += bytes.len();
+        if let Content::Reply(held) = &mut last.content {
+            held.extend_from_slice(bytes);
+        } else {
+            let manner = Manner { protocol: last.protocol, is_silent: false };
+            self.push(Content::Reply(bytes.to_vec()), None, manner);
+        }
     }
 
     /// What `id` waits for, and the protocol of its answer.

@@ -34,11 +34,32 @@ fn is_short(pattern: &[u8], reply: &mut Reply) -> bool {
     pattern.len() <= PATTERN_BYTES_MAX
 }
 
+/// What looking at a key costs.
+const KEY_STEPS: usize = 4;
+
+const TOO_MANY_KEYS: &str = "ERR the commands before it in this transaction or script have looked \
+                             at too many keys (gregale's limit)";
+
+/// A walk of all keys is never refused for its own length, and nothing after it for free.
+fn begins(reply: &mut Reply) -> bool {
+    let may = reply.steps_left() > 0;
+    if !may {
+        reply.error(TOO_MANY_KEYS);
+    }
+    may
+}
+
+fn pay(n_keys: usize, reply: &mut Reply) {
+    let steps = n_keys.saturating_mul(KEY_STEPS).min(reply.steps_left());
+    reply.take_steps(steps);
+}
+
 pub(crate) fn keys(store: &Store, call: &Call<'_>, reply: &mut Reply) {
     let pattern = call.args[1];
-    if !is_short(pattern, reply) {
+    if !is_short(pattern, reply) || !begins(reply) {
         return;
     }
+    pay(store.len_of(call.db), reply);
     let all = pattern == b"*";
     let found: Vec<&Entry> = store
         .walk_live(call.db, 0)
@@ -81,6 +102,10 @@ pub(crate) fn scan(store: &Store, call: &Call<'_>, reply: &mut Reply) {
             return;
         }
     }
+    if !begins(reply) {
+        return;
+    }
+    pay(store.len_of(call.db).min(usize::try_from(count).unwrap_or(usize::MAX)), reply);
     let mut found: SmallVec<[&Entry; 16]> = SmallVec::new();
     let mut next = 0;
     if cursor >> (64 - CURSOR_SHIFT) == 0 {

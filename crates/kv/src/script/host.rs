@@ -19,7 +19,6 @@ pub(super) fn functions(lua: &Lua, budget: &Rc<Budget>, seed: u64) -> Result<Tab
     host.raw_set("string_max", STRING_BYTES_MAX)?;
     host.raw_set("guard", lua.create_function(guard)?)?;
     host.raw_set("locate", lua.create_function(run::locate)?)?;
-    host.raw_set("expand", lua.create_function(run::expand)?)?;
     host.raw_set("load", lua.create_function(load)?)?;
     host.raw_set("math", math(lua, budget)?)?;
     host.raw_set("caught", lua.create_function(caught)?)?;
@@ -40,6 +39,8 @@ fn with_budget(lua: &Lua, host: &Table, budget: &Rc<Budget>) -> Result<()> {
     host.raw_set("charge_for_all", lua.create_function(charge)?)?;
     let of = Rc::clone(budget);
     host.raw_set("seek", lua.create_function(move |lua, args| run::seek(lua, &of, args))?)?;
+    let of = Rc::clone(budget);
+    host.raw_set("expand", lua.create_function(move |lua, args| run::expand(lua, &of, args))?)?;
     let of = Rc::clone(budget);
     host.raw_set("keys", lua.create_function(move |lua, table| run::keys(lua, &of, table))?)?;
     let of = Rc::clone(budget);

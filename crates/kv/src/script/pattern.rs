@@ -10,6 +10,9 @@ const CAPTURES_MAX: usize = 32;
 /// The deepest recursion: about the number of items of the longest pattern.
 const DEPTH_MAX: usize = 200;
 
+/// Bytes of a set that cost a step when it is looked through.
+const SET_BYTES_PER_STEP: usize = 4;
+
 /// Why a pattern was not matched to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum PatternError {
@@ -79,7 +82,11 @@ struct Matcher<'a> {
 
 impl Matcher<'_> {
     fn step(&mut self) -> Result<(), PatternError> {
-        *self.steps = self.steps.checked_sub(1).ok_or(Spent)?;
+        self.pay(1)
+    }
+
+    fn pay(&mut self, steps: usize) -> Result<(), PatternError> {
+        *self.steps = self.steps.checked_sub(steps as u64).ok_or(Spent)?;
         Ok(())
     }
 
@@ -130,7 +137,7 @@ impl Matcher<'_> {
                     let end = self.class_end(p)?;
                     match self.pattern.get(end) {
                         Some(b'?') => {
-                            if self.single(s, p, end)
+                            if self.single(s, p, end)?
                                 && let Some(found) = self.run(s + 1, end + 1)?
                             {
                                 return Ok(Some(found));
@@ -140,7 +147,7 @@ impl Matcher<'_> {
                         Some(b'*') => return self.most(s, p, end, 0),
                         Some(b'+') => return self.most(s, p, end, 1),
                         Some(b'-') => return self.least(s, p, end),
-                        _ if self.single(s, p, end) => (s, p) = (s + 1, end),
+                        _ if self.single(s, p, end)? => (s, p) = (s + 1, end),
                         _ => return Ok(None),
                     }
                 }
@@ -156,7 +163,7 @@ impl Matcher<'_> {
         least: usize,
     ) -> Result<Option<usize>, PatternError> {
         let mut n = 0;
-        while self.single(s + n, p, end) {
+        while self.single(s + n, p, end)? {
             self.step()?;
             n += 1;
         }
@@ -175,7 +182,7 @@ impl Matcher<'_> {
             if let Some(found) = self.run(s, end + 1)? {
                 return Ok(Some(found));
             }
-            if !self.single(s, p, end) {
+            if !self.single(s, p, end)? {
                 return Ok(None);
             }
             s += 1;
@@ -246,8 +253,15 @@ impl Matcher<'_> {
         Ok(self.subject[s..].starts_with(earlier).then_some(s + len))
     }
 
-    /// Where the single-character class that begins at `p` ends.
-    fn class_end(&self, p: usize) -> Result<usize, PatternError> {
+    /// Where the single-character class that begins at `p` ends. A set is read to its end for that,
+    /// and again for each byte that is compared with it.
+    fn class_end(&mut self, p: usize) -> Result<usize, PatternError> {
+        let end = self.find_class_end(p);
+        self.pay(end.as_ref().map_or(self.pattern.len(), |end| *end - p) / SET_BYTES_PER_STEP)?;
+        end
+    }
+
+    fn find_class_end(&self, p: usize) -> Result<usize, PatternError> {
         match self.pattern[p] {
             b'%' if p + 1 == self.pattern.len() => {
                 Err(Malformed("malformed pattern (ends with '%')"))
@@ -270,14 +284,15 @@ impl Matcher<'_> {
         }
     }
 
-    fn single(&self, s: usize, p: usize, end: usize) -> bool {
-        let Some(&byte) = self.subject.get(s) else { return false };
-        match self.pattern[p] {
+    fn single(&mut self, s: usize, p: usize, end: usize) -> Result<bool, PatternError> {
+        let Some(&byte) = self.subject.get(s) else { return Ok(false) };
+        self.pay((end - p) / SET_BYTES_PER_STEP)?;
+        Ok(match self.pattern[p] {
             b'.' => true,
             b'%' => in_class(byte, self.pattern[p + 1]),
             b'[' => self.in_set(byte, p, end - 1),
             exact => byte == exact,
-        }
+        })
     }
 
     /// Whether the set between `p`, a `[`, and `end`, its `]`, has `byte`.

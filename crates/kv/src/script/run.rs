@@ -172,8 +172,13 @@ fn within(
         let value = results.next().unwrap_or(Value::Nil);
         lua.remove_global_hook();
         if is_good {
-            // The reply is bounded by its owner, and so is the memory of the value.
-            values::put(&value, caller.borrow().protocol, reply);
+            // The reply is bounded by its owner, and the time that it takes by the steps.
+            let start = reply.len();
+            let spoken = caller.borrow().protocol;
+            if let Err(error) = values::put(&value, spoken, budget, reply) {
+                reply.truncate(start);
+                fail(&text_of(&error), script, reply);
+            }
         } else {
             put_error(&value, script, reply);
         }
@@ -342,10 +347,12 @@ fn find_plain(
 /// The text that replaces one match of `string.gsub`: false and why if it names what is not there.
 pub(super) fn expand(
     lua: &Lua,
+    budget: &Budget,
     (with, parts): (LuaString, Variadic<Value>),
 ) -> Result<(Value, Option<&'static str>)> {
     let mut out = Vec::new();
     let with = with.as_bytes();
+    budget.charge(with.len() as u64)?;
     let mut bytes = with.iter();
     while let Some(&byte) = bytes.next() {
         if byte != b'%' {

@@ -3,6 +3,7 @@
 use mlua::{Lua, Result, Table, Value};
 
 use super::order;
+use super::run::Budget;
 use crate::reply::{Protocol, Reply};
 
 /// The deepest table that becomes a reply.
@@ -69,61 +70,89 @@ fn take(lua: &Lua, rest: &mut &[u8]) -> Result<Value> {
     }
 }
 
+/// What a value costs that is answered: as long as so many instructions.
+const VALUE_STEPS: u64 = 50;
+
 /// Appends what a script has returned. `spoken` is the protocol that the script has chosen: in RESP
-/// 2, true is 1 and false is nothing, whatever its client speaks.
-pub(super) fn put(value: &Value, spoken: Protocol, reply: &mut Reply) {
-    put_at(value, spoken, reply, 0);
+/// 2, true is 1 and false is nothing, whatever its client speaks. A table that stands in many
+/// places is written in each, so every value is paid for.
+///
+/// # Errors
+/// When the steps are spent: what was appended is not whole.
+pub(super) fn put(
+    value: &Value,
+    spoken: Protocol,
+    budget: &Budget,
+    reply: &mut Reply,
+) -> Result<()> {
+    Answer { spoken, budget, reply }.put(value, 0)
 }
 
-fn put_at(value: &Value, spoken: Protocol, reply: &mut Reply, depth: usize) {
-    match value {
-        Value::String(text) => reply.bulk(&text.as_bytes()),
-        Value::Integer(number) => reply.integer(*number),
-        Value::Number(number) => reply.integer(*number as i64),
-        Value::Boolean(value) if spoken == Protocol::Resp3 => reply.boolean(*value),
-        Value::Boolean(true) => reply.integer(1),
-        Value::Table(_) if depth == DEPTH_MAX => reply.error("ERR reached lua stack limit"),
-        Value::Table(table) => put_table(table, spoken, reply, depth + 1),
-        _ => reply.null(),
-    }
+struct Answer<'a> {
+    spoken: Protocol,
+    budget: &'a Budget,
+    reply: &'a mut Reply,
 }
 
-fn put_table(table: &Table, spoken: Protocol, reply: &mut Reply, depth: usize) {
-    let field = |name: &str| table.raw_get::<Value>(name).unwrap_or(Value::Nil);
-    if let Value::String(text) = field("err") {
-        reply.error(&*text.as_bytes());
-    } else if let Value::String(text) = field("ok") {
-        reply.simple(&String::from_utf8_lossy(&text.as_bytes()));
-    } else if let Some(double) = number(&field("double")) {
-        reply.double(double);
-    } else if let Value::Table(map) = field("map") {
-        let keys = order::sorted_keys(&map).unwrap_or_default();
-        reply.map(keys.len());
-        for key in keys {
-            put_at(&key, spoken, reply, depth);
-            put_at(&map.raw_get(key).unwrap_or(Value::Nil), spoken, reply, depth);
+impl Answer<'_> {
+    fn put(&mut self, value: &Value, depth: usize) -> Result<()> {
+        self.budget.charge(VALUE_STEPS)?;
+        match value {
+            Value::String(text) => self.reply.bulk(&text.as_bytes()),
+            Value::Integer(number) => self.reply.integer(*number),
+            Value::Number(number) => self.reply.integer(*number as i64),
+            Value::Boolean(value) if self.spoken == Protocol::Resp3 => self.reply.boolean(*value),
+            Value::Boolean(true) => self.reply.integer(1),
+            Value::Table(_) if depth == DEPTH_MAX => {
+                self.reply.error("ERR reached lua stack limit");
+            }
+            Value::Table(table) => return self.put_table(table, depth + 1),
+            _ => self.reply.null(),
         }
-    } else if let Value::Table(set) = field("set") {
-        let keys = order::sorted_keys(&set).unwrap_or_default();
-        reply.set(keys.len());
-        keys.iter().for_each(|key| put_at(key, spoken, reply, depth));
-    } else if let Value::String(digits) = field("big_number") {
-        reply.big_number(&String::from_utf8_lossy(&digits.as_bytes()).replace(['\r', '\n'], " "));
-    } else {
-        put_array(table, spoken, reply, depth);
+        Ok(())
     }
-}
 
-fn put_array(table: &Table, spoken: Protocol, reply: &mut Reply, depth: usize) {
-    let mut elements = Vec::new();
-    loop {
-        match table.raw_get::<Value>(elements.len() + 1) {
-            Ok(Value::Nil) | Err(_) => break,
-            Ok(value) => elements.push(value),
+    fn put_table(&mut self, table: &Table, depth: usize) -> Result<()> {
+        let field = |name: &str| table.raw_get::<Value>(name);
+        if let Value::String(text) = field("err")? {
+            self.reply.error(&*text.as_bytes());
+        } else if let Value::String(text) = field("ok")? {
+            self.reply.simple(&String::from_utf8_lossy(&text.as_bytes()));
+        } else if let Some(double) = number(&field("double")?) {
+            self.reply.double(double);
+        } else if let Value::Table(map) = field("map")? {
+            let keys = order::sorted_keys(&map).unwrap_or_default();
+            self.reply.map(keys.len());
+            for key in keys {
+                self.put(&key, depth)?;
+                self.put(&map.raw_get(key)?, depth)?;
+            }
+        } else if let Value::Table(set) = field("set")? {
+            let keys = order::sorted_keys(&set).unwrap_or_default();
+            self.reply.set(keys.len());
+            for key in keys {
+                self.put(&key, depth)?;
+            }
+        } else if let Value::String(digits) = field("big_number")? {
+            let digits = String::from_utf8_lossy(&digits.as_bytes()).replace(['\r', '\n'], " ");
+            self.reply.big_number(&digits);
+        } else {
+            return self.put_array(table, depth);
         }
+        Ok(())
     }
-    reply.array(elements.len());
-    elements.iter().for_each(|element| put_at(element, spoken, reply, depth));
+
+    fn put_array(&mut self, table: &Table, depth: usize) -> Result<()> {
+        let mut elements = Vec::new();
+        loop {
+            match table.raw_get::<Value>(elements.len() + 1)? {
+                Value::Nil => break,
+                value => elements.push(value),
+            }
+        }
+        self.reply.array(elements.len());
+        elements.iter().try_for_each(|element| self.put(element, depth))
+    }
 }
 
 /// The number that a value is.

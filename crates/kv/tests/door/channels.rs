@@ -77,3 +77,43 @@ fn what_nobody_takes_is_dropped_beyond_a_bound() {
     let kept: usize = driver.machine.take_published().iter().map(|one| one.message.len()).sum();
     assert!(kept <= kv::store::PUBLISHED_BYTES_MAX && kept > 0);
 }
+
+#[test]
+fn c1_a_message_follows_the_replies_to_what_was_asked_before_it() {
+    let mut driver = Driver::new(Config::default());
+    let mut client = driver.connect();
+    let mut input = encode(&[b"SET", b"k", b"v"]);
+    input.extend_from_slice(&encode(&[b"SUBSCRIBE", b"news"]));
+    client.feed(&input, base::Instant::ZERO);
+    let set = driver.ask(&mut client).expect("the SET");
+    assert!(driver.ask(&mut client).is_none());
+    // The SET is not decided yet; a RESP2 client would take the message for its reply.
+    assert_eq!(client.hear(&published(b"hi".to_vec())), 1);
+    assert_eq!(client.hear(&published(b"ho".to_vec())), 1);
+    assert_eq!(client.output().escape_ascii().to_string(), "");
+    driver.answer(&mut client, &set);
+    assert_eq!(
+        client.output().escape_ascii().to_string(),
+        b"+OK\r\n*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n\
+          *3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$2\r\nhi\r\n\
+          *3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$2\r\nho\r\n"
+            .escape_ascii()
+            .to_string()
+    );
+}
+
+#[test]
+fn c13_a_message_to_many_patterns_takes_no_more_than_the_limit() {
+    let mut driver = Driver::new(Config::default());
+    let mut client = driver.connect();
+    let patterns: Vec<Vec<u8>> = (0..100).map(|n| vec![b'*'; n + 1]).collect();
+    let mut words: Vec<&[u8]> = vec![b"PSUBSCRIBE"];
+    words.extend(patterns.iter().map(|pattern| &pattern[..]));
+    driver.call(&mut client, &words);
+    let message = published(vec![b'x'; 1 << 20]);
+    for _ in 0..3 {
+        client.hear(&message);
+        assert!(client.output().len() < 34 << 20, "{} bytes", client.output().len());
+    }
+    assert!(client.is_finished(), "and its connection ends");
+}
