@@ -34,10 +34,6 @@
 //! key grows when such keys collide, which depends on addresses; `#` of a table with holes, and the
 //! memory that is held, depend on that: `s1_the_length_of_a_table_depends_on_no_address`.
 //!
-//! Not kept: the length `#t` of a table that has both holes and tables or functions as keys may
-//! depend on addresses, so replicas may answer it differently. A script must not write what follows
-//! from it.
-//!
 //! Differs from Redis: `cjson`, `cmsgpack`, `struct` and `bit` are absent; a script that runs too
 //! long is stopped and keeps its writes, where Redis would wait for SCRIPT KILL; EVAL_RO and
 //! EVALSHA_RO go through the log, too; the error of a library's function that is the last call of
