@@ -9,8 +9,9 @@
 //!   back), and timestamps rise in them. So of a log of the same epoch everything up to the lower
 //!   of both ends is the same, and a timestamp is a place in it that forgetting does not move. By
 //!   [`Held::shared_with`], and by [`Gathered::take`], which takes only what follows. What one of
-//!   the two has forgotten was delivered (P7), and both floors count. The last part is said with
-//!   everything else of that moment, so by T1 what its sender proposes later comes later.
+//!   the two has forgotten was delivered (P7), and the floors of all that sent parts of it count.
+//!   The last part is said with everything else of that moment, so by T1 what its sender proposes
+//!   later comes later.
 
 use super::wire::{Beginning, Held, Logged, Part, PrimcastWire, Told};
 use super::{Machine, Phase};
@@ -39,6 +40,9 @@ pub(super) struct Gathered {
     pub(super) base: Timestamp,
     pub(super) log: Vec<Told>,
     pub(super) is_whole: bool,
+    /// What is missing in it was delivered up to here: the highest floor of those who sent it. One
+    /// of them may forget between two parts, and another one go on that has forgotten less.
+    floor: Place,
     /// Where the next part was asked for.
     asked: Option<Timestamp>,
     /// How many tuples there were when it was last looked at whether anything comes.
@@ -55,17 +59,19 @@ impl Gathered {
     /// What another epoch began with.
     fn up_to(mut self, upto: Timestamp) -> Gathered {
         self.log.retain(|told| told.logged.ts <= upto);
-        Gathered { base: self.base.min(upto), log: self.log, ..Gathered::default() }
+        let base = self.base.min(upto);
+        Gathered { base, log: self.log, floor: self.floor, ..Gathered::default() }
     }
 
     fn end(&self) -> Timestamp {
         self.log.last().map_or(self.base, |told| told.logged.ts)
     }
 
-    /// Takes a part in, if it joins what is here.
-    pub(super) fn take(&mut self, part: &Part) {
+    /// Takes a part in, if it joins what is here, of a log with this floor.
+    pub(super) fn take(&mut self, part: &Part, floor: Place) {
         let end = self.end();
         if part.after <= end && !self.is_whole {
+            self.floor = self.floor.max(floor);
             let new = part.log.iter().filter(|told| told.logged.ts > end);
             self.log.extend(new.cloned());
             self.is_whole = part.is_last;
@@ -224,7 +230,7 @@ impl<V: Variant> Machine<V> {
         let before = before.filter(|before| before.held == promise.held);
         let log = before.map_or(promise.log, |before| before.log);
         let mut promise = Promise { log, ..promise };
-        promise.log.take(part);
+        promise.log.take(part, promise.floor);
         promises.insert(from, promise);
     }
 
@@ -314,8 +320,9 @@ impl<V: Variant> Machine<V> {
             Some((of, log)) if of == source.epoch => log.up_to(source.upto),
             _ => Gathered::new(source.shared_with(self.held())),
         };
-        log.take(&beginning.part);
+        log.take(&beginning.part, beginning.floor);
         if log.is_whole {
+            self.floor = self.floor.max(log.floor); // P23
             return Some(self.joined(log));
         }
         self.transfer.incoming = Some((epoch, log));
@@ -361,5 +368,28 @@ impl<V: Variant> Machine<V> {
     /// `current` began with this log.
     pub(super) const fn note_source(&mut self, source: Held) {
         self.transfer.source = source;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::amcast::MessageId;
+
+    /// One sender forgot between two parts; the next epoch's leader had forgotten nothing, and was
+    /// asked only for the rest. What stood between the parts was skipped.
+    #[test]
+    fn p23_the_floors_of_all_that_sent_parts_count() {
+        let place = |ts| (Timestamp(ts), MessageId { sender: 1, sequence: ts });
+        let part = |after| Part { after: Timestamp(after), log: Vec::new(), is_last: false };
+        let mut log = Gathered::new(Timestamp::ZERO);
+        log.take(&part(0), place(0));
+        log.take(&part(0), place(9));
+        let mut log = log.up_to(Timestamp(20));
+        assert_eq!(log.floor, place(9), "it goes on in the next epoch");
+        log.take(&part(0), place(3));
+        assert_eq!(log.floor, place(9));
+        log.take(&part(8), place(12));
+        assert_eq!(log.floor, place(9), "a part that does not join counts for nothing");
     }
 }
