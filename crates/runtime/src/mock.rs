@@ -16,7 +16,7 @@ use base::{
     Slot, Token,
 };
 use fabric::{Atomicity, Capabilities, Fabric};
-use proto::durable::{Members, StateHead};
+use proto::durable::{Configuration, Members, StateHead};
 use proto::node::{Node, NodeConfig, Start, Timing};
 use proto::{Host, Refused, Replicator, Role, Status, Ticket};
 use std::cell::Cell;
@@ -94,6 +94,8 @@ pub(crate) struct Obedient {
     pub(crate) applied: Prefix,
     /// What it was told to go on from.
     pub(crate) installed: Vec<(Prefix, Option<StateHead>)>,
+    /// Who takes part.
+    pub(crate) configuration: Cell<Option<Configuration>>,
 }
 
 impl Obedient {
@@ -142,6 +144,9 @@ impl Replicator for Obedient {
     fn status(&self) -> Status {
         let (ballot, committed) = (Ballot::NONE, self.decided.get());
         Status { role: Role::Follower, ballot, committed, applied: self.applied }
+    }
+    fn configuration(&self) -> Option<Configuration> {
+        self.configuration.get()
     }
     fn holders(&self, _: Prefix) -> MemberSet {
         MemberSet::EMPTY

@@ -306,3 +306,52 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mock;
+    use base::{MAX_MEMBERS, MemberSet, Prefix};
+    use proto::durable::Members;
+
+    const ME: Rank = Rank::at(0);
+    const OTHER: Rank = Rank::at(1);
+
+    /// These vote, and those learn; what says so is decided.
+    fn of(voters: &[Rank], learners: &[Rank]) -> Configuration {
+        let set = |ranks: &[Rank]| ranks.iter().copied().collect();
+        let members = Members {
+            voters: set(voters),
+            learners: set(learners),
+            incarnations: [FIRST.0; MAX_MEMBERS],
+        };
+        let (at, leaving) = (Prefix(4), MemberSet::EMPTY);
+        Configuration { at, members, is_decided: true, leaving }
+    }
+
+    #[test]
+    fn i2_a_majority_of_those_that_vote_after_the_change_has_to_be_heard() {
+        let mut core = mock::core(0, Default::default());
+        core.node.poll(Instant(1), &mut core.world);
+        core.world.leads = true;
+        assert_eq!(core.node.heard(), [ME].into_iter().collect(), "nobody else is");
+        let admits = |change, of: &Configuration| core.admit(change, of);
+        let promotes = admits(Change::Promote(OTHER), &of(&[ME], &[OTHER]));
+        assert_eq!(promotes, Err(NoChange::NoMajority), "one of two that then vote is heard");
+        assert_eq!(admits(Change::Add(OTHER, FIRST), &of(&[ME], &[])), Ok(()));
+        assert_eq!(admits(Change::Remove(OTHER), &of(&[ME, OTHER], &[])), Ok(()));
+    }
+
+    #[test]
+    fn i2_while_a_seat_is_begun_anew_nobody_else_is_removed() {
+        let mut core = mock::core(0, Default::default());
+        core.world.leads = true;
+        let (third, all) = (Rank::at(2), of(&[ME, OTHER, Rank::at(2)], &[]));
+        core.node.machine().configuration.set(Some(all));
+        core.world.desk.view.configuration = Some(all);
+        core.world.desk.renew(OTHER);
+        for change in [Change::Remove(third), Change::Remove(OTHER)] {
+            assert_eq!(core.begin_change(change), Err(NoChange::Renewing(OTHER)), "{change:?}");
+        }
+    }
+}

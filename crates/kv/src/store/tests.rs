@@ -99,6 +99,9 @@ fn i2_versions_change() {
     changed(&store, "created once more");
     store.clear();
     changed(&store, "cleared");
+    store.put(key, b"v", Expiry::Clear);
+    store.clear_database(Db::ZERO);
+    changed(&store, "created, and its database cleared: absent as before, yet not untouched");
 }
 
 #[test]

@@ -96,6 +96,22 @@ fn w1_a_message_whose_outcome_is_unknown_holds_later_ones_back() {
 }
 
 #[test]
+fn messages_whose_outcome_is_unknown_fill_the_window() {
+    let mut desk = desk(2);
+    let options = Options { patience: Duration::from_millis(10), ..Options::default() };
+    let near = GroupId::at(0);
+    let old = desk.multicast(near.alone(), *b"x", &options).unwrap();
+    desk.now = Instant::ZERO.plus(Duration::from_millis(20));
+    desk.sweep();
+    assert_eq!(desk.outcomes, [(old, Outcome::Unknown)]);
+    assert!(desk.multicast(near.alone(), *b"x", &options).is_ok());
+    let refused = desk.multicast(near.alone(), *b"x", &options);
+    assert_eq!(refused, Err(Refused::WindowFull { window: 2 }), "it is still said again");
+    desk.settle(old.sender, &[old.sequence], near);
+    assert!(desk.multicast(near.alone(), *b"x", &options).is_ok());
+}
+
+#[test]
 fn a_timestamp_at_the_end_of_time_is_refused() {
     let mut desk = desk(10);
     for after in [Timestamp(u64::MAX), Timestamp(AFTER_MAX.0 + 1)] {

@@ -64,3 +64,55 @@ fn streams_end_once_for_each_that_cannot_be_read() {
     core.on_message(LEADER, &refusal(present), &mut incoming);
     assert_eq!(core.attempt, before + 1, "that stream has ended already");
 }
+
+fn reader(request: u64) -> Asker {
+    Asker { connection: 1, request }
+}
+
+#[test]
+fn i2_reads_that_waited_for_a_tick_are_checked_when_it_has_come_or_another_leads() {
+    for is_deposed in [false, true] {
+        let mut core = mock::core(0, Default::default());
+        let now = Instant(1);
+        core.world.desk.after_tick.own(reader(7), now.plus(core.world.desk.patience));
+        core.ticks.want_before_reads(core.world.stats.values_executed);
+        core.dispatch_reads();
+        assert_eq!(core.world.desk.after_tick.readers.len(), 1, "nothing has passed");
+        if is_deposed {
+            core.world.notes.push_back(Note::Deposed { ballot: base::Ballot(3) });
+            core.take_notes();
+        } else {
+            core.world.stats.values_executed += 1;
+            core.dispatch_reads();
+        }
+        let desk = &core.world.desk;
+        assert!(desk.after_tick.readers.is_empty(), "deposed: {is_deposed}");
+        assert!(!desk.is_idle(), "it waits for its check");
+    }
+}
+
+/// What members' commands wait for while this one is believed to lead.
+#[test]
+fn i1_who_leads_no_more_refuses_what_others_gave_it() {
+    let mut core = mock::core(2, Default::default());
+    core.world.desk.now = Instant(1);
+    core.target = Some(Rank::at(2));
+    assert_ne!(core.node.trusted(), core.target, "another is trusted");
+    let mut list = Vec::new();
+    crate::wire::push_item(&mut list, 1, b"set");
+    let items = crate::wire::Items::check(&list).expect("one");
+    assert!(core.foreign.take(LEADER, 5, 1, items, true));
+    core.refresh_view();
+    assert!(core.foreign.is_empty());
+    let World { flows, fabric, .. } = &mut core.world;
+    flows.send(fabric);
+    let (mut origin, mut refused) = (Incoming::default(), Vec::new());
+    for message in fabric.take(LEADER) {
+        let unread = origin.on_message(Rank::at(2), &message, |frame| match frame {
+            Frame::CommandsRefused { life, attempt } => refused.push((life, attempt)),
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(unread, None);
+    }
+    assert_eq!(refused, [(5, 1)], "it hears of it, and tries another");
+}

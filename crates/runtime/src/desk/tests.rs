@@ -151,3 +151,18 @@ fn i2_a_read_that_comes_after_a_check_began_is_not_answered_with_it() {
     let second = desk.begin_round().expect("two wait");
     assert_eq!(readers(&mut desk, second), [2, 3]);
 }
+
+#[test]
+fn reads_that_are_checked_anew_take_one_place_each() {
+    let mut desk = Desk::new(View::new(Rank::at(0), 3), PATIENCE);
+    let asker = |request| Asker { connection: 1, request };
+    (0..9).for_each(|request| desk.read(asker(request)));
+    for _ in 0..READS_MAX {
+        desk.begin_round().expect("they wait");
+        desk.recall_rounds();
+    }
+    assert!(desk.has_room(), "they are the same nine");
+    let ticket = desk.begin_round().expect("they wait");
+    assert_eq!(desk.end_round(ticket).map(|round| round.readers.len()), Some(9));
+    assert!(desk.is_idle() && desk.has_room());
+}

@@ -169,6 +169,34 @@ fn p20_the_present_members_quorum_has_to_promise() {
     assert!(added::<NewQuorumOnly>().is_some(), "the bug asks too few");
 }
 
+/// Who has promised an epoch may since have acknowledged in another: it has to promise again.
+#[test]
+fn p20_a_promise_of_an_earlier_candidacy_counts_for_no_later_one() {
+    let mut group = Group::<Sound>::new(1);
+    let (current, founders) = (group.machine.current, group.machine.members);
+    group.machine.trust(Rank::at(1), Instant(1), &mut group.sent);
+    let earlier = group.machine.promised;
+    let outbid = Ballot::above(earlier, Rank::at(0));
+    group.hears(0, &asks(outbid));
+    group.machine.stand(Instant(9), &mut group.sent);
+    assert_eq!(group.machine.phase, Phase::Candidate);
+    assert!(group.machine.promised > outbid, "it stands again");
+    let late = PrimcastWire::Promise {
+        epoch: earlier,
+        clock: Timestamp(4),
+        current,
+        members: founders,
+        length: 0,
+        floor: Place::default(),
+        upto: Timestamp::ZERO,
+        part: whole(Vec::new()),
+    };
+    group.hears(2, &late);
+    assert_eq!(group.sent.established(), None, "that was for {earlier:?}");
+    group.is_promised(2, current, founders);
+    assert!(group.sent.established().is_some());
+}
+
 #[test]
 fn p20_a_candidate_goes_by_the_newest_members_that_it_is_told() {
     fn established<V: Variant>() -> Option<Members> {
