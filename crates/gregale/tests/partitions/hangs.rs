@@ -29,6 +29,9 @@ fn a_member_that_hangs_holds_up_no_writes() {
     signal(cluster.pid_of(3), "CONT");
     let mut third = cluster.connect(3);
     wait_until("the third member to have everything", || {
+        if !third.is_open() {
+            third = cluster.connect(3);
+        }
         let n: RedisResult<usize> = cmd("DBSIZE").query(&mut third);
         n.is_ok_and(|n| n == VALUES)
     });
