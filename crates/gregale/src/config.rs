@@ -451,20 +451,8 @@ pub(crate) fn check_open(ip: std::net::IpAddr, requirepass: Option<&str>) -> Out
 
 /// Bytes as Redis writes them: 100, 64k, 100mb, 2gb.
 pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
-    let lower = text.to_ascii_lowercase();
-    let digits = lower.find(|c: char| !c.is_ascii_digit()).unwrap_or(lower.len());
-    let unit: u64 = match &lower[digits..] {
-        "" | "b" => 1,
-        "k" => 1000,
-        "kb" => 1 << 10,
-        "m" => 1_000_000,
-        "mb" => 1 << 20,
-        "g" => 1_000_000_000,
-        "gb" => 1 << 30,
-        _ => return Err(format!("{text:?} is no amount of bytes: write 100mb or 2gb")),
-    };
-    let number = lower[..digits].parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
-    number.ok_or_else(|| format!("{text:?} is no amount of bytes: write 100mb or 2gb"))
+    kv::connection::bytes_of(text)
+        .ok_or_else(|| format!("{text:?} is no amount of bytes: write 100mb or 2gb"))
 }
 
 #[cfg(test)]

@@ -94,8 +94,8 @@ impl OutputLimits {
     }
 }
 
-/// A number of bytes with Redis's units: `1k` is 1000, `1kb` is 1024.
-fn bytes_of(text: &str) -> Option<u64> {
+/// A number of bytes with Redis's units: `1k` is 1000, `1kb` is 1024. `None` if it is none.
+pub fn bytes_of(text: &str) -> Option<u64> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);
     let factor: u64 = match unit.to_ascii_lowercase().as_str() {

@@ -59,7 +59,7 @@ mod transaction;
 pub use channels::{ChannelQuery, SUBSCRIBED_BYTES_MAX, answer_channels};
 pub use client::ClientFilter;
 pub use counts::{Count, Counts};
-pub use limits::{OutputClass, OutputLimit, OutputLimits};
+pub use limits::{OutputClass, OutputLimit, OutputLimits, bytes_of};
 pub use pause::Pauses;
 pub use topology::{Node, Topology, TopologyQuery};
 
