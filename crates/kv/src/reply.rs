@@ -196,6 +196,13 @@ impl Reply {
         self.header(b'*', len as i64);
     }
 
+    /// What HELP answers to: `lines`, and those about itself.
+    pub fn help(&mut self, lines: &[&str]) {
+        const ITSELF: [&str; 2] = ["HELP", "    Prints this help."];
+        self.array(lines.len() + ITSELF.len());
+        lines.iter().chain(&ITSELF).for_each(|line| self.simple(line));
+    }
+
     /// Opens a map of `pairs` keys and values, which must follow; a flat array in RESP2.
     pub fn map(&mut self, pairs: usize) {
         match self.protocol {

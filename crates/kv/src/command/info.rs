@@ -218,7 +218,7 @@ fn has_get(request: &[&[u8]]) -> bool {
 }
 
 fn help(reply: &mut Reply) {
-    const LINES: [&str; 19] = [
+    reply.help(&[
         "COMMAND <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "(no subcommand)",
         "    Return details about all Redis commands.",
@@ -238,9 +238,5 @@ fn help(reply: &mut Reply) {
         "    Return the keys from a full Redis command.",
         "GETKEYSANDFLAGS <full-command>",
         "    Return the keys and the access flags from a full Redis command.",
-    ];
-    reply.array(LINES.len() + 2);
-    LINES.iter().for_each(|line| reply.simple(line));
-    reply.simple("HELP");
-    reply.simple("    Prints this help.");
+    ]);
 }

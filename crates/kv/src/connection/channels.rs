@@ -241,7 +241,7 @@ pub fn answer_channels<'a>(
 }
 
 fn help(reply: &mut Reply) {
-    const LINES: [&str; 9] = [
+    reply.help(&[
         "PUBSUB <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "CHANNELS [<pattern>]",
         "    Return the channels of this member that match a <pattern> (default: '*').",
@@ -249,9 +249,5 @@ fn help(reply: &mut Reply) {
         "    Return number of subscriptions to patterns.",
         "NUMSUB [<channel> ...]",
         "    Return the number of subscribers of this member for the specified channels.",
-        "HELP",
-        "    Prints this help.",
-    ];
-    reply.array(LINES.len());
-    LINES.iter().for_each(|line| reply.simple(line));
+    ]);
 }

@@ -294,7 +294,7 @@ impl Door {
 }
 
 fn help(reply: &mut crate::reply::Reply) {
-    const LINES: [&str; 21] = [
+    reply.help(&[
         "CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "GETNAME",
         "    Return the name of the current connection.",
@@ -314,9 +314,5 @@ fn help(reply: &mut crate::reply::Reply) {
         "    Assign the name <name> to the current connection.",
         "UNPAUSE",
         "    Stop the current client pause, resuming traffic.",
-        "HELP",
-        "    Prints this help.",
-    ];
-    reply.array(LINES.len());
-    LINES.iter().for_each(|line| reply.simple(line));
+    ]);
 }

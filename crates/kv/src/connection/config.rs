@@ -63,17 +63,11 @@ pub(super) fn config(
             config.counts.reset();
             reply.ok();
         }
-        _ => {
-            let lines = [
-                "CONFIG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-                "GET <pattern>",
-                "    Return parameters matching the glob-like <pattern> and their values.",
-                "HELP",
-                "    Prints this help.",
-            ];
-            reply.array(lines.len());
-            lines.iter().for_each(|line| reply.simple(line));
-        }
+        _ => reply.help(&[
+            "CONFIG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+            "GET <pattern>",
+            "    Return parameters matching the glob-like <pattern> and their values.",
+        ]),
     }
 }
 

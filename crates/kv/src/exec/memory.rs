@@ -26,16 +26,12 @@ pub(crate) fn usage(store: &Store, call: &Call<'_>, reply: &mut Reply) {
 }
 
 pub(crate) fn help(_store: &Store, _call: &Call<'_>, reply: &mut Reply) {
-    const LINES: [&str; 6] = [
+    reply.help(&[
         "MEMORY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "USAGE <key> [SAMPLES <count>]",
         "    Return what the limit of memory counts for the <key> and its value. The",
         "    count of samples changes nothing: values are strings.",
-        "HELP",
-        "    Prints this help.",
-    ];
-    reply.array(LINES.len());
-    LINES.iter().for_each(|line| reply.simple(line));
+    ]);
 }
 
 /// State time, so that no client sees it run backwards whichever members it asks. It is told in

@@ -57,7 +57,7 @@ pub(crate) fn freq(store: &Store, call: &Call<'_>, reply: &mut Reply) {
 }
 
 pub(crate) fn help(_store: &Store, _call: &Call<'_>, reply: &mut Reply) {
-    const LINES: [&str; 12] = [
+    reply.help(&[
         "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "ENCODING <key>",
         "    Return the kind of internal representation used in order to store the value",
@@ -70,12 +70,6 @@ pub(crate) fn help(_store: &Store, _call: &Call<'_>, reply: &mut Reply) {
         "    seconds elapsed since the last access to the key.",
         "REFCOUNT <key>",
         "    Return the number of references of the value associated with the specified",
-    ];
-    reply.array(LINES.len() + 3);
-    for line in LINES {
-        reply.simple(line);
-    }
-    reply.simple("    <key>.");
-    reply.simple("HELP");
-    reply.simple("    Prints this help.");
+        "    <key>.",
+    ]);
 }

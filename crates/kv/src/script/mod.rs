@@ -196,7 +196,7 @@ pub(crate) fn beside(name: &str, args: &[&[u8]], reply: &mut Reply) {
 }
 
 fn help(reply: &mut Reply) {
-    const LINES: [&str; 15] = [
+    reply.help(&[
         "SCRIPT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "DEBUG (YES|SYNC|NO)",
         "    Set the debug mode for subsequent scripts executed.",
@@ -212,11 +212,7 @@ fn help(reply: &mut Reply) {
         "    Kill the currently executing Lua script.",
         "LOAD <script>",
         "    Load a script into the scripts cache without executing it.",
-    ];
-    reply.array(LINES.len() + 2);
-    LINES.iter().for_each(|line| reply.simple(line));
-    reply.simple("HELP");
-    reply.simple("    Prints this help.");
+    ]);
 }
 
 /// The keys and the arguments of a script.
