@@ -25,6 +25,7 @@ pub mod mu;
 pub mod node;
 pub mod omega;
 pub mod table;
+mod terms;
 mod value;
 pub mod velos;
 
@@ -119,6 +120,10 @@ pub struct Status {
 /// [`Replicator::deadline`]; [`Replicator::lead`] and [`Replicator::follow`] follow the verdicts of
 /// `omega`.
 pub trait Replicator {
+    /// Whether a state without its head ([`Replicator::state_head`]) makes a learner of the member
+    /// that installs it.
+    const NEEDS_HEAD: bool = false;
+
     /// The longest value, in bytes.
     fn value_bytes_max(&self) -> usize;
 

@@ -83,7 +83,7 @@ impl<V: Variant> Machine<V> {
         self.highest = ballot;
         // Before the first CAS that uses it, so that no later life uses it again (I2).
         host.store(self.places.highest(), ballot.0);
-        self.n_terms += 1;
+        self.terms.begin();
         self.counters.terms_started += 1;
         self.by_message = if ballot >= V::PACKING.ballot_limit() {
             MemberSet::all(self.members)
@@ -127,6 +127,15 @@ impl<V: Variant> Machine<V> {
         self.n_futile += 1;
         let pause = BACK_OFF * (1 + self.me.index() as u32) * (1 << doublings);
         self.retry_at = Some(self.now.plus(pause));
+    }
+
+    /// This slot was decided and recycled under a later leader: nothing to lead with here. (News of
+    /// one that is applied by now may show one's own horizon, after nearly a ring was recovered.)
+    pub(super) fn fall_behind<H: Host>(&mut self, slot: Slot, host: &mut H) {
+        if !self.applied.contains(slot) {
+            self.request_state(slot.prefix_through(), host);
+            self.depose(self.highest, host);
+        }
     }
 
     /// A candidate prepares what it needs to serve and nothing else; a leader the rest, in steps,
@@ -191,7 +200,7 @@ impl<V: Variant> Machine<V> {
     pub(super) fn advance<H: Host>(&mut self, host: &mut H) {
         while self.term.is_some() {
             let slot = self.applied.next_slot();
-            let n_terms = self.n_terms;
+            let n_terms = self.terms.newest();
             let cell = self.cell(slot);
             if cell.slot != slot || cell.term != n_terms || cell.phase != Phase::Decided {
                 break;
@@ -293,7 +302,9 @@ impl<V: Variant> Machine<V> {
         }
         if decided > term.published && (idle || news) {
             term.published = decided;
-            for rank in Rank::all(self.members).filter(|rank| *rank != self.me) {
+            // A link that is back and not met yet has lost what was posted before: the ballot, too.
+            let met = |rank: &Rank| self.links.contains(*rank) || V::PUBLISH_TO_UNMET;
+            for rank in Rank::all(self.members).filter(|rank| *rank != self.me).filter(met) {
                 if term.introduced.insert(rank) {
                     // T2: the ballot before the prefix, which a reader loads the other way round.
                     host.write(rank, fact_at, &[term.ballot.0], None);
@@ -361,7 +372,8 @@ impl<V: Variant> Machine<V> {
         let Some(term) = &mut self.term else { return };
         term.idle_looks = term.idle_looks.saturating_add(1);
         let (from, until) = (self.applied.next_slot(), term.prepared_until);
-        let forgive = self.now.since(term.asked_at) >= ASK_AGAIN_AFTER;
+        let (ask_again_at, mut waits) = (term.asked_at.plus(ASK_AGAIN_AFTER), false);
+        let forgive = self.now >= ask_again_at;
         for slot in (from.0..until.0).map(Slot) {
             if forgive {
                 // An acceptor that restarted may have lost what it was asked; asking twice is
@@ -377,7 +389,12 @@ impl<V: Variant> Machine<V> {
                 for rank in Rank::all(self.members) {
                     self.repeat_one(rank, slot, host);
                 }
+                waits |= !self.cell(slot).asked.is_empty();
             }
+        }
+        if waits && !forgive {
+            // Of these nothing completes (T4): without this look nothing may bring another.
+            self.nudge(ask_again_at);
         }
         let next = self.term.as_ref().map_or(Slot::ZERO, |term| term.next);
         let fed = self.eras.fed();

@@ -70,7 +70,7 @@ impl<V: Variant> Machine<V> {
 
     /// Another memory is there: what is known of the old one, and was predicted, is void.
     fn forget_acceptor(&mut self, rank: Rank) {
-        let n_terms = self.n_terms;
+        let n_terms = self.terms.newest();
         self.cells
             .iter_mut()
             .filter(|cell| cell.term == n_terms)

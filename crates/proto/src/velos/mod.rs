@@ -17,14 +17,17 @@
 //!   `prepare`.
 //! - I4 Whatever is delivered is decided, and delivered in slot order. By construction: `learner`
 //!   delivers only a slot below a published decided prefix whose word was accepted under the ballot
-//!   that published it, or the majority's highest; a leader only what a majority accepted.
+//!   that published it, or the majority's highest; a leader only what a majority accepted. No
+//!   prefix stands beside an earlier term's ballot: both go down one link, and to a memory that was
+//!   met since the link came (mutant `PUBLISH_TO_UNMET`).
 //! - I5 A value area that some acceptor's word may refer to is not overwritten: a value goes to the
 //!   area that the word, as the completed prepare returned it, does not refer to, and that word
 //!   cannot change before this proposer's next CAS but by another proposer. By construction:
 //!   `post_accept` needs the acceptor's prepare, or its last accept in this term, to be completed.
 //! - I6 At most one CAS of a term is under way to one acceptor's word: of two, the one that failed
-//!   would be taken for the other. By construction: only its completion (T4) takes its mark away.
-//!   Asserted in `settle`; mutant `REPOST_UNANSWERED`.
+//!   would be taken for the other. By construction: only its completion (T4) takes its mark away,
+//!   and a completion is of the term that posted its verb, however long ago (`terms`). Asserted
+//!   in `settle`; mutant `REPOST_UNANSWERED`.
 //! - I8 A promise counts for a slot only if the word was of that use of its place or an earlier
 //!   one, however far this node lags and however often the generation has wrapped. A leader shows
 //!   each acceptor a *horizon*, below which all its slots stay, before it prepares them; a
@@ -96,6 +99,7 @@ pub use layout::Shape;
 
 use crate::durable::{Change, ChangeRefused, Configuration, StateHead};
 use crate::node::{NodeConfig, Start};
+use crate::terms::Terms;
 use crate::value::Content;
 use crate::{Host, Note, Refused, Replicator, Role, Status, Ticket, value};
 use alloc::collections::VecDeque;
@@ -151,7 +155,7 @@ pub struct Machine<V: Variant> {
     /// Some while this node leads or tries to.
     term: Option<Term>,
     /// Terms so far: tells completions of an earlier one apart.
-    n_terms: u32,
+    terms: Terms,
     /// When a trusted but deposed node tries again.
     retry_at: Option<Instant>,
     /// Terms that ended without a decision since the last one that had one.
@@ -258,7 +262,7 @@ impl<V: Variant> Machine<V> {
             claimed: if V::SERVE_AS_LEARNER { Prefix::ZERO } else { claimed },
             trusted: false,
             term: None,
-            n_terms: 0,
+            terms: Terms::default(),
             retry_at: None,
             n_futile: 0,
             highest: if V::FORGET_PROMISE { Ballot::NONE } else { highest },
@@ -374,6 +378,8 @@ impl<V: Variant> Machine<V> {
 }
 
 impl<V: Variant> Replicator for Machine<V> {
+    const NEEDS_HEAD: bool = true;
+
     fn value_bytes_max(&self) -> usize {
         self.value_bytes_max
     }

@@ -162,7 +162,7 @@ impl<V: Variant> Machine<V> {
             Request::Accept(tag) => (Kind::Accept, tag),
         };
         let word = SlotWord { tag, ..SlotWord::default() };
-        let (number, ballot, incarnation) = (self.n_terms, term.ballot, Incarnation(0));
+        let (number, ballot, incarnation) = (self.terms.newest(), term.ballot, Incarnation(0));
         let message = Message { kind, ok: true, number, slot, ballot, word, incarnation };
         self.by_message.insert(to);
         self.counters.rpcs_sent += 1;
@@ -265,7 +265,7 @@ impl<V: Variant> Machine<V> {
         let Message { slot, word, ok, .. } = message;
         let Some(term) = &self.term else { return };
         let ballot = term.ballot;
-        if message.number != self.n_terms
+        if message.number != self.terms.newest()
             || message.ballot != ballot
             || !self.eras.is_met(from, message.incarnation)
         {

@@ -101,21 +101,22 @@ pub(super) fn is_recycled(slot: Slot, ring_slots: u64, horizons: &[u64]) -> bool
 
 impl<V: Variant> Machine<V> {
     pub(super) fn is_adopted(&mut self, slot: Slot) -> bool {
-        let n_terms = self.n_terms;
+        let n_terms = self.terms.newest();
         let cell = self.cell(slot);
         cell.slot == slot && cell.term == n_terms && cell.adopted
     }
 
     /// Where `slot` stands in this term.
     pub(super) fn phase_of(&mut self, slot: Slot) -> Phase {
-        let n_terms = self.n_terms;
+        let n_terms = self.terms.newest();
         let cell = self.cell(slot);
         if cell.slot == slot && cell.term == n_terms { cell.phase } else { Phase::Idle }
     }
 
-    /// Whether proposals go to this member: it votes, or learns, and can be reached.
+    /// Whether proposals go to this member: it votes, or learns, can be reached, and answers.
     fn is_fed(&self, rank: Rank) -> bool {
-        self.links.contains(rank) && self.eras.fed().contains(rank)
+        let is_reached = self.links.contains(rank) && self.terms.may_post(rank);
+        is_reached && self.eras.fed().contains(rank)
     }
 
     fn generation(&self, slot: Slot) -> Generation {
@@ -131,7 +132,7 @@ impl<V: Variant> Machine<V> {
         assert!(self.eras.may_propose(slot), "I11: {slot} is another incarnation's to propose for");
         let own = host.load(self.places.slot(slot));
         let members = self.members;
-        let (number, n_cells) = (self.n_terms, self.cells.len() as u64);
+        let (number, n_cells) = (self.terms.newest(), self.cells.len() as u64);
         let by_message = self.by_message;
         let cell = self.cell(slot);
         let mut promised = MemberSet::EMPTY;
@@ -172,7 +173,7 @@ impl<V: Variant> Machine<V> {
 
     pub(super) fn post_prepare<H: Host>(&mut self, to: Rank, slot: Slot, host: &mut H) {
         let Some(term) = &self.term else { return };
-        let (ballot, number, generation) = (term.ballot, self.n_terms, self.generation(slot));
+        let (ballot, generation) = (term.ballot, self.generation(slot));
         let announced = term.announced;
         let (linked, by_message) = (self.is_fed(to), self.by_message.contains(to));
         let places = self.places;
@@ -200,11 +201,11 @@ impl<V: Variant> Machine<V> {
         let desired = V::PACKING.pack(desired);
         cell.expected[to.index()] = expected;
         cell.predicted[to.index()] = desired;
-        let token = tokens::make(tokens::PREPARE, number, slot.0);
+        let token = self.token_of_term(tokens::PREPARE, to, slot);
         host.cas(to, places.slot(slot), expected, desired, Some(token));
         if !announced {
             // T2: read after the word is frozen.
-            let survey = tokens::make(tokens::SURVEY, number, slot.0);
+            let survey = self.token_of_term(tokens::SURVEY, to, slot);
             host.read(to, places.horizons(), MAX_MEMBERS, survey);
         }
     }
@@ -230,21 +231,12 @@ impl<V: Variant> Machine<V> {
         self.vouch(from, slot, host);
     }
 
-    /// This slot was decided and recycled under a later leader: nothing to lead with here. (News of
-    /// one that is applied by now may show one's own horizon, after nearly a ring was recovered.)
-    pub(super) fn fall_behind<H: Host>(&mut self, slot: Slot, host: &mut H) {
-        if !self.applied.contains(slot) {
-            self.request_state(slot.prefix_through(), host);
-            self.depose(self.highest, host);
-        }
-    }
-
     /// The cell that a completion is about, unless it is of an earlier term or use.
     fn current(&mut self, number: u32, slot: Slot) -> Option<&mut Cell> {
-        if self.term.is_none() || number != self.n_terms & 0xffff {
+        if self.term.is_none() || number != self.terms.newest() {
             return None;
         }
-        let n_terms = self.n_terms;
+        let n_terms = self.terms.newest();
         let cell = self.cell(slot);
         (cell.slot == slot && cell.term == n_terms).then_some(cell)
     }
@@ -260,10 +252,10 @@ impl<V: Variant> Machine<V> {
         before: Option<u64>,
         host: &mut H,
     ) {
-        if self.term.is_none() || number != self.n_terms & 0xffff {
+        if self.term.is_none() || number != self.terms.newest() {
             return;
         }
-        let n_terms = self.n_terms;
+        let n_terms = self.terms.newest();
         let cell = self.cell(slot);
         if cell.term != n_terms {
             return;
@@ -298,7 +290,7 @@ impl<V: Variant> Machine<V> {
     /// `from` has answered a message about the place of `slot`. Which slot the place is used for
     /// now, if it is in this term.
     pub(super) fn on_answered(&mut self, from: Rank, slot: Slot) -> Option<Slot> {
-        let n_terms = self.n_terms;
+        let n_terms = self.terms.newest();
         let cell = self.cell(slot);
         cell.asked.remove(from);
         (cell.term == n_terms).then_some(cell.slot)
@@ -396,7 +388,7 @@ impl<V: Variant> Machine<V> {
     /// A majority has promised. Either the slot is free, or the value with the highest accepted
     /// ballot among what the completed prepares returned has to be proposed (I1).
     fn resolve<H: Host>(&mut self, slot: Slot, host: &mut H) {
-        let (me, number, now) = (self.me, self.n_terms, self.now);
+        let (me, now) = (self.me, self.now);
         let area_words = self.places.area_words as usize;
         let cell = self.cell(slot);
         let holders =
@@ -419,7 +411,8 @@ impl<V: Variant> Machine<V> {
         };
         let at = self.places.area(slot, proposer, area);
         // Through the fabric for the own memory too: one path, and it completes at the next poll.
-        host.read(best, at, area_words, tokens::make(tokens::ADOPT, number, slot.0));
+        let token = self.token_of_term(tokens::ADOPT, best, slot);
+        host.read(best, at, area_words, token);
         self.nudge(now.plus(SOURCE_PATIENCE));
     }
 
@@ -516,7 +509,7 @@ impl<V: Variant> Machine<V> {
 
     pub(super) fn post_accept<H: Host>(&mut self, to: Rank, slot: Slot, host: &mut H) {
         let Some(term) = &self.term else { return };
-        let (ballot, number, generation) = (term.ballot, self.n_terms, self.generation(slot));
+        let (ballot, generation) = (term.ballot, self.generation(slot));
         let (linked, by_message) = (self.is_fed(to), self.by_message.contains(to));
         let (me, places) = (self.me, self.places);
         let cell = self.cell(slot);
@@ -550,14 +543,15 @@ impl<V: Variant> Machine<V> {
         cell.busy.insert(to);
         cell.expected[to.index()] = expected;
         cell.predicted[to.index()] = desired;
-        let token = tokens::make(tokens::ACCEPT, number, slot.0);
+        let token = self.token_of_term(tokens::ACCEPT, to, slot);
+        let value = &self.cell(slot).value;
         // T2: the value is there before the word that refers to it.
         if !V::VALUE_AFTER_CAS {
-            host.write(to, area_at, &cell.value, None);
+            host.write(to, area_at, value, None);
         }
         host.cas(to, places.slot(slot), expected, desired, Some(token));
         if V::VALUE_AFTER_CAS {
-            host.write(to, area_at, &cell.value, None);
+            host.write(to, area_at, value, None);
         }
     }
 

@@ -2,6 +2,7 @@
 //! protocol papers leave out, each under its own name. (Time, faults and torn memory: the
 //! simulator.)
 
+mod counted;
 mod members;
 mod planted;
 mod states;

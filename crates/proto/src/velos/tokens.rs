@@ -1,6 +1,11 @@
 //! What a completion is about: kind, a number that tells attempts apart, and a slot or a ticket.
+//!
+//! Verbs of a term complete for that term, however many have begun since (`terms`). A fetch's
+//! number is kept modulo 2^16 and nothing more is needed: it goes for a slot that is decided, and
+//! so did every earlier READ for the same slot, whose answer is as good.
 
 use super::*;
+use crate::terms::NUMBER_BITS;
 
 pub(super) const PREPARE: u8 = 1;
 pub(super) const ACCEPT: u8 = 2;
@@ -15,9 +20,7 @@ pub(super) const READ_HORIZONS: u8 = 10;
 pub(super) const MEET: u8 = 11;
 
 const LOW_BITS: u32 = 44;
-const NUMBER_BITS: u32 = 16;
 
-/// The number is kept modulo 2^16: attempts that far apart do not overlap on one link.
 pub(super) const fn make(kind: u8, number: u32, low: u64) -> Token {
     assert!(low < 1 << LOW_BITS);
     let number = number as u64 & ((1 << NUMBER_BITS) - 1);
@@ -42,18 +45,15 @@ impl<V: Variant> Machine<V> {
     ) {
         let (kind, number, low) = split(token);
         match kind {
-            PREPARE | ACCEPT => {
-                let Outcome::Before(before) = outcome else {
-                    return self.on_cas_lost(from, number, Slot(low), host);
-                };
-                if kind == PREPARE {
-                    self.on_prepare_completed(from, number, Slot(low), before, host);
-                } else {
-                    self.on_accept_completed(from, number, Slot(low), before, host);
+            PREPARE | ACCEPT | SURVEY | ADOPT => {
+                let is_full = !self.terms.may_post(from);
+                let term = self.terms.settle(from, number);
+                self.on_completed_in(term, from, kind, Slot(low), outcome, host);
+                if is_full && self.terms.may_post(from) {
+                    // What this term has kept back (I6).
+                    self.repost(from, host);
                 }
             }
-            SURVEY => self.on_surveyed(from, number, Slot(low), outcome, host),
-            ADOPT => self.on_adopted_value(from, number, Slot(low), outcome, host),
             FETCH_WORDS => self.on_fetched_words(from, Slot(low), number, outcome),
             FETCH_VALUE => self.on_fetched_value(from, Slot(low), number, outcome),
             FETCH_HORIZONS => self.on_fetched_horizons(from, Slot(low), number, outcome, host),
@@ -63,5 +63,36 @@ impl<V: Variant> Machine<V> {
             SEAL => self.on_sealed(Slot(low), outcome, host),
             _ => unreachable!("a token that this machine never made"),
         }
+    }
+
+    /// A verb that `term` has posted about `slot`.
+    fn on_completed_in<H: Host>(
+        &mut self,
+        term: u32,
+        from: Rank,
+        kind: u8,
+        slot: Slot,
+        outcome: Outcome<'_>,
+        host: &mut H,
+    ) {
+        match kind {
+            SURVEY => self.on_surveyed(from, term, slot, outcome, host),
+            ADOPT => self.on_adopted_value(from, term, slot, outcome, host),
+            _ => {
+                let Outcome::Before(before) = outcome else {
+                    return self.on_cas_lost(from, term, slot, host);
+                };
+                if kind == PREPARE {
+                    self.on_prepare_completed(from, term, slot, before, host);
+                } else {
+                    self.on_accept_completed(from, term, slot, before, host);
+                }
+            }
+        }
+    }
+
+    /// For a verb of this term to `to`.
+    pub(super) fn token_of_term(&mut self, kind: u8, to: Rank, slot: Slot) -> Token {
+        make(kind, self.terms.post(to), slot.0)
     }
 }

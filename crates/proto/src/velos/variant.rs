@@ -4,10 +4,10 @@
 //! nothing for them, and nobody can switch a bug on at run time. The simulator's sweep must catch
 //! each one; one that survives shows a check that does not check.
 //!
-//! Nine more are shown by a scenario each instead (tests here and in `sim`), since a sweep meets
+//! Ten more are shown by a scenario each instead (tests here and in `sim`), since a sweep meets
 //! them too rarely: `SKIP_SURVEY`, `FORGET_PROMISE`, `RECYCLE_EARLY`, `ANY_BASE`,
 //! `REPOST_UNANSWERED`, `OWN_VALUE_LATER`, `WRITE_LIVE_AREA`, `FORGET_READ_BALLOTS`,
-//! `HORIZON_AFTER_CAS`.
+//! `HORIZON_AFTER_CAS`, `PUBLISH_TO_UNMET`.
 //!
 //! Two that were planted once never showed, and were taken out again. *Check a leader's reads
 //! against the next free slot*: its accepts and that READ share FIFO links, so the accepts'
@@ -55,6 +55,8 @@ pub trait Variant: 'static {
     const APPLY_BARE_INDEX: bool = false;
     /// Read the leader's two published words in the wrong order.
     const TORN_FACT: bool = false;
+    /// Publish a prefix to a memory that is not met since its link was lost, ballot and all.
+    const PUBLISH_TO_UNMET: bool = false;
     /// Post the CAS before the WRITE of the value that it refers to.
     const VALUE_AFTER_CAS: bool = false;
     /// Fetch a slot from whatever majority answers, although one member has recycled it.

@@ -327,3 +327,17 @@ fn i6_who_is_met_and_fed_at_once_is_posted_to_once() {
     assert_eq!(cases_under_way::<Sound>(), 1);
     assert_eq!(cases_under_way::<Twice>(), 2);
 }
+
+#[test]
+fn i12_an_era_that_a_state_brought_is_not_settled_by_it() {
+    let rules = Rules { alpha: 8, any_incarnation: false, count_removed: false, any_base: false };
+    let mut eras = Eras::new(Rank::at(0), FIRST, MemberSet::all(3), rules);
+    assert!(eras.is_settled(), "the founders' era begins with nothing");
+    let members = Members::first(MemberSet::all(2));
+    let head = StateHead { ballot: Ballot::NONE, members_at: Prefix(40), members, coming: None };
+    eras.install(&head);
+    assert!(!eras.is_settled(), "one member has the state; a majority may not");
+    eras.note_settled(true);
+    eras.install(&head);
+    assert!(eras.is_settled(), "it stays so");
+}

@@ -317,7 +317,7 @@ fn i8_a_candidate_does_not_lag_behind_its_own_horizon() {
     group.settle(&[0, 1]);
     assert!(group.leads(1));
     let slot = Slot::ZERO;
-    let number = group.machines[1].n_terms;
+    let number = group.machines[1].terms.newest();
     for n in 0..14u8 {
         group.propose(1, &[n]).expect("room");
         group.settle(&[0, 1]);
@@ -336,4 +336,103 @@ fn i8_a_candidate_does_not_lag_behind_its_own_horizon() {
     group.event(1, Event::Completed { from: Rank::at(2), token, outcome });
     assert!(group.leads(1), "it lags behind itself");
     assert!(group.machines[1].applied.contains(slot));
+}
+
+/// Nothing else is under way, so nothing else brings the leader to look again.
+#[test]
+fn a_lost_answer_to_a_message_is_asked_for_again() {
+    let mut group = Group::<Narrow>::new();
+    group.machines[0].highest = Narrow::PACKING.ballot_limit();
+    group.machines[0].peer_works = true;
+    group.lead(0);
+    group.settle(&EVERYBODY);
+    assert!(group.leads(0));
+    group.hold(0, 1);
+    group.hold(2, 0);
+    group.propose(0, b"value").expect("leads");
+    group.settle(&[0, 2]);
+    group.world.lose(2, 0);
+    group.release(2, 0);
+    // Whatever the leader has asked since is answered and lost, too.
+    for _ in 0..400 {
+        let Some(at) = group.machines[0].deadline().filter(|_| group.values(0).is_empty()) else {
+            break;
+        };
+        group.now = group.now.max(at);
+        group.step(0);
+        group.step(2);
+    }
+    assert_eq!(group.values(0), [b"value"]);
+}
+
+/// A token has room for 16 bits of a term's number, and one link may stand still for more terms.
+#[test]
+fn i6_a_verb_that_stands_still_for_65536_terms_is_not_taken_for_one_of_the_present_term() {
+    let mut group = Group::<Sound>::new();
+    group.hold(0, 1);
+    group.lead(0);
+    for _ in 0..1 << 16 {
+        group.step(0);
+        group.follow(0);
+        group.lead(0);
+    }
+    group.settle(&[0]);
+    assert!(group.leads(0), "members 0 and 2 are a majority");
+    let is_cas = |verb: &&Verb| matches!(verb, Verb::Cas { .. });
+    let n_held = group.world.links[0][1].iter().filter(is_cas).count();
+    assert!(n_held <= 16 * crate::terms::UNANSWERED_MAX, "{n_held} wait for one member");
+    group.release(0, 1);
+    group.propose(0, b"value").expect("leads");
+    group.settle(&EVERYBODY);
+    assert_eq!(group.values(1), [b"value"]);
+    let ballot = group.machines[0].status().ballot;
+    assert_eq!(group.word(1, 0).accepted_proposal, ballot, "what was kept back was posted");
+}
+
+/// I8. What an earlier term of this member showed, its CASes may have used.
+#[test]
+fn i8_a_horizon_that_was_shown_does_not_fall_with_the_next_term() {
+    let mut group = Group::<Sound>::new();
+    group.lead(0);
+    group.settle(&EVERYBODY);
+    for n in 0..40u8 {
+        group.propose(0, &[n]).expect("room");
+        group.settle(&EVERYBODY);
+    }
+    // Many are under way when the term ends: places far ahead of what is applied were used.
+    let n_under_way = (0..16).take_while(|_| group.propose(0, b"under way").is_ok()).count();
+    assert!(n_under_way > 1);
+    let at = group.machines[0].places.horizons().0 as usize;
+    let shown = |group: &Group<Sound>| EVERYBODY.map(|of| group.world.memory[of][at]);
+    let before = shown(&group);
+    group.follow(0);
+    group.lead(0);
+    let after = shown(&group);
+    assert!(before.iter().zip(&after).all(|(before, after)| before <= after), "{after:?}");
+}
+
+/// I4. A prefix beside an older ballot would vouch for what that ballot left behind.
+#[test]
+fn i4_a_link_that_was_down_brings_the_ballot_before_the_prefix() {
+    let mut group = Group::<Sound>::new();
+    group.lead(0);
+    group.settle(&EVERYBODY);
+    group.propose(0, b"one").expect("room");
+    group.settle(&EVERYBODY);
+    // The news of the next term is lost on its way to member 2.
+    group.hold(0, 2);
+    group.follow(0);
+    group.lead(0);
+    group.settle(&[0, 1]);
+    group.propose(0, b"two").expect("room");
+    group.settle(&[0, 1]);
+    group.break_link(0, 2);
+    group.release(0, 2);
+    let fact = group.machines[0].places.fact(Rank::at(0)).0 as usize;
+    let ballot = group.machines[0].status().ballot;
+    assert!(group.world.memory[2][fact] < ballot.0, "it knows the first term only");
+    group.event(0, Event::LinkUp(Rank::at(2)));
+    group.settle(&EVERYBODY);
+    assert_eq!(group.world.memory[2][fact..fact + 2], [ballot.0, group.machines[0].applied.0]);
+    assert_eq!(group.values(2), [&b"one"[..], b"two"]);
 }
