@@ -65,10 +65,10 @@ pub(super) const PROBE: u8 = 4;
 pub(super) const FETCH_LABEL: u8 = 5;
 pub(super) const FETCH_VALUE: u8 = 6;
 
-/// Kind, attempt (modulo 2^16), slot or number.
-pub(super) const fn token(kind: u8, number: u32, low: u64) -> Token {
+/// Kind, bits of the term's number (see [`Terms`]) or none, slot or number.
+pub(super) const fn token(kind: u8, bits: u32, low: u64) -> Token {
     assert!(low < 1 << 44);
-    Token((kind as u64) << 60 | (number as u64 & 0xffff) << 44 | low)
+    Token((kind as u64) << 60 | (bits as u64) << 44 | low)
 }
 
 impl<V: Variant> Mu<V> {
@@ -77,7 +77,7 @@ impl<V: Variant> Mu<V> {
         self.learn(host);
         let ballot = Ballot::above(self.highest.max(self.promised), self.me);
         self.highest = ballot;
-        self.n_terms += 1;
+        self.terms.begin();
         let next = self.applied.next_slot();
         self.term = Some(Term {
             ballot,
@@ -130,6 +130,10 @@ impl<V: Variant> Mu<V> {
         host.store(self.places.promised(), ballot.0);
         if self.term.as_ref().is_some_and(|term| term.ballot < ballot) {
             self.depose(host);
+        }
+        if !self.terms.is_idle(self.me) && !V::GRANT_WHILE_WRITING {
+            // M6: who has asked asks again.
+            return;
         }
         // Once it was granted, its leader may be writing into that half.
         let is_new = core::mem::replace(&mut self.granted, ballot) != ballot;
@@ -195,7 +199,9 @@ impl<V: Variant> Mu<V> {
     fn on_granted<H: Host>(&mut self, from: Rank, ballot: Ballot, top: Slot, host: &mut H) {
         let quorum = if V::GRANT_OF_ONE { 1 } else { self.quorum() };
         let Some(term) = &mut self.term else { return };
-        if term.ballot != ballot || !term.granted.insert(from) {
+        // A log that has not answered to many earlier terms is asked again, until it has.
+        let is_of_use = term.ballot == ballot && self.terms.may_post(from);
+        if !is_of_use || !term.granted.insert(from) {
             return;
         }
         if term.recover_until.is_some() {
@@ -216,7 +222,7 @@ impl<V: Variant> Mu<V> {
     /// Reads the granted logs for what a predecessor may have decided.
     fn recover<H: Host>(&mut self, host: &mut H) {
         let Some(term) = &self.term else { return };
-        let (granted, number) = (term.granted, self.n_terms);
+        let (granted, number) = (term.granted, self.terms.newest());
         let half = Half::before::<V>(term.ballot);
         let until = term.recover_until.unwrap_or(term.next);
         let oldest = Prefix(until.0.saturating_sub(self.places.ring_slots()));
@@ -228,8 +234,8 @@ impl<V: Variant> Mu<V> {
         for slot in (self.applied.0..until.0).map(Slot) {
             *self.cell(slot) =
                 Cell { slot, term: number, phase: Phase::Reading, ..Cell::default() };
-            let label = token(LABEL, number, slot.0);
             for rank in granted.iter() {
+                let label = token(LABEL, self.terms.post(rank), slot.0);
                 host.read(rank, self.places.entry(slot, half), value::HEADER_WORDS, label);
             }
         }
@@ -243,18 +249,19 @@ impl<V: Variant> Mu<V> {
         host: &mut H,
     ) {
         let kind = (token.0 >> 60) as u8;
-        let number = (token.0 >> 44) as u32 & 0xffff;
+        let bits = (token.0 >> 44) as u32 & 0xffff;
         let low = token.0 & ((1 << 44) - 1);
         match kind {
-            FETCH_LABEL => return self.on_fetched_label(from, number, low, outcome, host),
-            FETCH_VALUE => return self.on_fetched_value(number, outcome),
+            FETCH_LABEL => return self.on_fetched_label(from, low, outcome, host),
+            FETCH_VALUE => return self.on_fetched_value(low, outcome),
             PROBE => return self.on_probed(from, low, outcome, host),
             _ => {}
         }
         let slot = Slot(low);
-        let (n_terms, leads) = (self.n_terms, self.term.is_some());
+        let of = self.terms.settle(from, bits);
+        let is_present = self.term.is_some() && of == self.terms.newest();
         let cell = self.cell(slot);
-        if !leads || number != n_terms & 0xffff || cell.term != n_terms || cell.slot != slot {
+        if !is_present || cell.term != of || cell.slot != slot {
             return;
         }
         match (kind, cell.phase) {
@@ -289,7 +296,6 @@ impl<V: Variant> Mu<V> {
     /// The highest entry of a granted majority has to be proposed; if there is none, a no-op (M3).
     fn resolve<H: Host>(&mut self, slot: Slot, host: &mut H) {
         let Some(term) = &self.term else { return };
-        let number = self.n_terms;
         let at = self.places.entry(slot, Half::before::<V>(term.ballot));
         let n_words = self.places.area_words as usize;
         let cell = self.cell(slot);
@@ -302,7 +308,8 @@ impl<V: Variant> Mu<V> {
         match best.filter(|_| !V::IGNORE_FOUND_VALUE) {
             Some(rank) => {
                 cell.phase = Phase::Fetching;
-                host.read(rank, at, n_words, token(ADOPT, number, slot.0));
+                let adopt = token(ADOPT, self.terms.post(rank), slot.0);
+                host.read(rank, at, n_words, adopt);
             }
             None => self.begin_write(slot, &[], host),
         }
@@ -333,7 +340,7 @@ impl<V: Variant> Mu<V> {
         let label = Label { slot, ballot, decided: self.applied, content };
         let granted = term.granted;
         term.next = term.next.max(slot.next());
-        let number = self.n_terms;
+        let number = self.terms.newest();
         let cell = self.cell(slot);
         (cell.slot, cell.term, cell.phase) = (slot, number, Phase::Writing);
         cell.held = MemberSet::EMPTY;
@@ -344,9 +351,9 @@ impl<V: Variant> Mu<V> {
     fn write_to<H: Host>(&mut self, to: Rank, slot: Slot, host: &mut H) {
         let term = self.term.as_ref().filter(|term| term.granted.contains(to));
         let ballot = term.map(|term| term.ballot).expect("M2: its log was granted");
-        let (number, at) = (self.n_terms, self.places.entry(slot, Half::of::<V>(ballot)));
-        let cell = self.cell(slot);
-        host.write(to, at, &cell.value, Some(token(WRITE, number, slot.0)));
+        let at = self.places.entry(slot, Half::of::<V>(ballot));
+        let token = token(WRITE, self.terms.post(to), slot.0);
+        host.write(to, at, &self.cell(slot).value, Some(token));
     }
 
     fn on_written<H: Host>(&mut self, from: Rank, slot: Slot, outcome: Outcome<'_>, host: &mut H) {
@@ -367,7 +374,7 @@ impl<V: Variant> Mu<V> {
 
     pub(super) fn advance<H: Host>(&mut self, host: &mut H) {
         while self.term.is_some() {
-            let (slot, number) = (self.applied.next_slot(), self.n_terms);
+            let (slot, number) = (self.applied.next_slot(), self.terms.newest());
             let cell = self.cell(slot);
             if cell.slot != slot || cell.term != number || cell.phase != Phase::Decided {
                 break;
@@ -425,7 +432,7 @@ impl<V: Variant> Mu<V> {
     /// What `rank` missed of the entries under way.
     fn write_missing<H: Host>(&mut self, rank: Rank, host: &mut H) {
         let Some(term) = &self.term else { return };
-        let (next, number) = (term.next, self.n_terms);
+        let (next, number) = (term.next, self.terms.newest());
         for slot in (self.applied.0..next.0).map(Slot) {
             let cell = self.cell(slot);
             let ours = cell.slot == slot && cell.term == number;
@@ -466,8 +473,11 @@ impl<V: Variant> Mu<V> {
             return;
         }
         let request = self.request(ballot).encode();
-        for rank in missing.iter() {
+        for rank in missing.iter().filter(|rank| *rank != self.me) {
             let _sent = host.send(rank, &request);
+        }
+        if missing.contains(self.me) {
+            self.on_message(self.me, self.request(ballot), host);
         }
         self.nudge(self.now.plus(REPEAT_AFTER));
     }

@@ -8,7 +8,7 @@ use crate::value::Label;
 #[derive(Debug)]
 pub(super) struct Fetch {
     slot: Slot,
-    number: u32,
+    number: u64,
     pub(super) began_at: Instant,
     asked: MemberSet,
     /// Whose entries have been read, by half.
@@ -92,11 +92,11 @@ impl<V: Variant> Mu<V> {
         if self.fetch.is_some() || self.state_asked_at.is_some_and(is_awaited) {
             return;
         }
-        self.n_fetches = self.n_fetches.wrapping_add(1);
-        let number = self.n_fetches & 0xffff;
+        self.n_fetches += 1;
+        let number = self.n_fetches;
         for rank in self.links.iter() {
             for half in Half::BOTH {
-                let token = token(FETCH_LABEL, number, u64::from(half.0));
+                let token = token(FETCH_LABEL, 0, number << 1 | u64::from(half.0));
                 host.read(rank, self.places.entry(slot, half), value::HEADER_WORDS, token);
             }
         }
@@ -115,19 +115,17 @@ impl<V: Variant> Mu<V> {
     pub(super) fn on_fetched_label<H: Host>(
         &mut self,
         from: Rank,
-        number: u32,
-        half: u64,
+        low: u64,
         outcome: Outcome<'_>,
         host: &mut H,
     ) {
-        let quorum = self.quorum();
+        let (quorum, number, half) = (self.quorum(), low >> 1, low as usize & 1);
         let Some(fetch) = self.fetch.as_mut().filter(|fetch| fetch.number == number) else {
             return;
         };
         let slot = fetch.slot;
         match outcome {
             Outcome::Read(words) => {
-                let half = half as usize & 1;
                 fetch.read[half].insert(from);
                 // T3: an entry that is being overwritten hides what it held. Such a log is no
                 // witness, unlike one that was never written: what it hides may have been recycled.
@@ -164,7 +162,7 @@ impl<V: Variant> Mu<V> {
         match best {
             Some(((_, ballot), rank, half)) => {
                 fetch.wanted = Some(ballot);
-                let token = token(FETCH_VALUE, number, slot.0);
+                let token = token(FETCH_VALUE, 0, number);
                 let n_words = self.places.area_words as usize;
                 host.read(rank, self.places.entry(slot, half), n_words, token);
             }
@@ -173,7 +171,7 @@ impl<V: Variant> Mu<V> {
         }
     }
 
-    pub(super) fn on_fetched_value(&mut self, number: u32, outcome: Outcome<'_>) {
+    pub(super) fn on_fetched_value(&mut self, number: u64, outcome: Outcome<'_>) {
         let Some(fetch) = self.fetch.as_mut().filter(|fetch| fetch.number == number) else {
             return;
         };

@@ -23,6 +23,9 @@
 //!   ballot has before, with every writer shut out, copied what is newest in that half into the
 //!   other. By construction: `clear_half` is called before `permit_writer` lets anybody in; mutant
 //!   `ONE_HALF`.
+//! - M6 Nobody keeps a log's owner out of it: a log is granted when what its owner has posted to it
+//!   as a leader is over. Else a late WRITE of its own replaces what it has let another write. By
+//!   construction in `on_request`; mutant `GRANT_WHILE_WRITING`.
 //!
 //! **Cost**: one WRITE to each member a value. Leader change: one message round trip, then one READ
 //! and one WRITE round trip for each slot that the dead leader left (250 us and more on RDMA, where
@@ -42,6 +45,7 @@ pub mod variant;
 mod wire;
 
 use crate::node::{NodeConfig, Start};
+use crate::terms::Terms;
 use crate::value;
 use crate::velos::Shape;
 use crate::{Host, Note, Refused, Replicator, Role, Status, Ticket};
@@ -154,7 +158,7 @@ pub struct Mu<V: Variant = Sound> {
     claimed: Prefix,
     trusted: bool,
     term: Option<Term>,
-    n_terms: u32,
+    terms: Terms,
     retry_at: Option<Instant>,
     /// The highest ballot that this member's log was granted to, or that it used.
     promised: Ballot,
@@ -172,7 +176,7 @@ pub struct Mu<V: Variant = Sound> {
     probes: Vec<leader::Probe>,
     n_probes: u64,
     fetch: Option<Fetch>,
-    n_fetches: u32,
+    n_fetches: u64,
     state_asked_at: Option<Instant>,
     nudge_at: Option<Instant>,
     scratch: Vec<u64>,
@@ -213,7 +217,7 @@ impl<V: Variant> Mu<V> {
             claimed,
             trusted: false,
             term: None,
-            n_terms: 0,
+            terms: Terms::default(),
             retry_at: None,
             promised,
             granted: Ballot::NONE,

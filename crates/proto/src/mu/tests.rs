@@ -201,6 +201,11 @@ impl<V: Variant> Group<V> {
         self.machines[me].lead(self.now, &mut view);
     }
 
+    fn follow(&mut self, me: usize) {
+        let mut view = View { world: &mut self.world, me };
+        self.machines[me].follow(self.now, &mut view);
+    }
+
     fn propose(&mut self, me: usize, value: &[u8]) {
         let mut view = View { world: &mut self.world, me };
         self.machines[me].propose(value, self.now, &mut view).expect("leads and has room");
@@ -303,4 +308,97 @@ fn m5_a_copy_that_is_cut_off_costs_nothing() {
         assert_eq!(group.world.memory[1][to..to + n_words], whole, "cut at {cut}");
         assert_eq!(group.world.memory[1][from..from + n_words], whole);
     }
+}
+
+/// Member 1 leads, and its WRITE of a value into its own log is late. Member 0 leads with 1's grant
+/// and decides another value; then it dies, and member 2 leads with 1's. True if the decision
+/// stands.
+fn survives_a_late_write_of_the_owner<V: Variant>() -> bool {
+    let mut group = Group::<V>::new();
+    group.lead(1);
+    group.settle(&[0, 1, 2]);
+    group.cut_off(2);
+    group.world.held.extend([(1, 0), (1, 1)]);
+    group.propose(1, b"undecided");
+    // Member 0's log lets nobody else in from now on.
+    group.lead(0);
+    group.world.held.retain(|link| *link != (1, 0));
+    group.world.let_through(1, 0);
+    group.follow(1);
+    // A request that is not answered is repeated.
+    group.settle(&[0, 1]);
+    if group.machines[0].status().role != Role::Leader {
+        group.world.held.retain(|link| *link != (1, 1));
+        group.world.let_through(1, 1);
+        group.settle(&[0, 1]);
+    }
+    assert_eq!(group.machines[0].status().role, Role::Leader);
+    group.propose(0, b"decided");
+    group.step(0);
+    let decided = group.world.delivered[0].clone();
+    assert_eq!(decided.last(), Some(&b"decided".to_vec()));
+    group.world.held.clear();
+    group.world.let_through(1, 1);
+    group.cut_off(0);
+    group.step(1);
+    group.lead(2);
+    group.settle(&[1, 2]);
+    assert_eq!(group.machines[2].status().role, Role::Leader);
+    group.world.delivered[2] == decided
+}
+
+#[test]
+fn m6_a_log_is_not_granted_while_its_owner_still_writes_into_it() {
+    assert!(survives_a_late_write_of_the_owner::<Sound>());
+    enum GrantWhileWriting {}
+    impl Variant for GrantWhileWriting {
+        const NAME: &'static str = "GRANT_WHILE_WRITING";
+        const GRANT_WHILE_WRITING: bool = true;
+    }
+    assert!(!survives_a_late_write_of_the_owner::<GrantWhileWriting>());
+}
+
+/// The same, but member 1 dies while its WRITE into its own log is late, and comes back: what it
+/// had posted is the card's, and of no term of the new life.
+#[test]
+#[ignore = "open: M6 holds within one life of a log's owner alone"]
+fn m6_a_log_is_not_granted_while_an_earlier_life_of_its_owner_still_writes_into_it() {
+    let mut group = Group::<Sound>::new();
+    group.lead(1);
+    group.settle(&[0, 1, 2]);
+    group.cut_off(2);
+    group.world.held.extend([(1, 0), (1, 1)]);
+    group.propose(1, b"undecided");
+    let late = core::mem::take(&mut group.world.links[1][1]);
+    group.world.links[1].iter_mut().for_each(VecDeque::clear);
+    group.world.held.clear();
+    group.restart(1);
+    group.world.held.push((1, 1));
+    group.world.links[1][1] = late;
+    for verb in &mut group.world.links[1][1] {
+        if let Verb::Write { token, .. } = verb {
+            *token = None;
+        }
+    }
+    group.lead(0);
+    group.settle(&[0, 1]);
+    if group.machines[0].status().role != Role::Leader {
+        // It may wait for the card.
+        group.world.held.clear();
+        group.world.let_through(1, 1);
+        group.settle(&[0, 1]);
+    }
+    assert_eq!(group.machines[0].status().role, Role::Leader);
+    group.propose(0, b"decided");
+    group.step(0);
+    let decided = group.world.delivered[0].clone();
+    assert_eq!(decided.last(), Some(&b"decided".to_vec()));
+    group.world.held.clear();
+    group.world.let_through(1, 1);
+    group.cut_off(0);
+    group.step(1);
+    group.lead(2);
+    group.settle(&[1, 2]);
+    assert_eq!(group.machines[2].status().role, Role::Leader);
+    assert_eq!(group.world.delivered[2], decided);
 }

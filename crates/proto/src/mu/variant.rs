@@ -28,6 +28,8 @@ pub trait Variant: 'static {
     /// Write a place's entries over one another, whatever a WRITE that is cut off leaves. (Shown by
     /// a schedule of its own, `tests`; no sweep hunts it.)
     const ONE_HALF: bool = false;
+    /// Grant the log while its owner's own WRITEs into it are under way. (By a schedule too.)
+    const GRANT_WHILE_WRITING: bool = false;
     /// Answer reads without having asked a majority of the logs.
     const READ_WITHOUT_CHECK: bool = false;
     /// Ask one log only.
