@@ -134,6 +134,9 @@ impl<V: durable::variant::Variant> Node<Durable<V>> {
         host: &mut H,
     ) -> Result<Self, durable::Unusable> {
         let machine = Durable::new(&config, At(omega::N_WORDS), shape, host)?;
+        // What votes and acknowledges here is a process with its disk: of the dead nothing answers,
+        // whatever their memory does, so Ω counts on none of them.
+        let config = NodeConfig { memory_outlives_process: false, ..config };
         Ok(Node::new(&config, machine))
     }
 }

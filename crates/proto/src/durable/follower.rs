@@ -270,9 +270,10 @@ impl<V: Variant> Durable<V> {
             durable: durable.min(compared),
             stream: following.stream,
             consumed: following.position,
+            lacks: self.lacks.unwrap_or_default(),
         };
         let is_news = following.told.is_none_or(|told| {
-            told.durable != ack.durable
+            (told.durable, told.lacks) != (ack.durable, ack.lacks)
                 || ack.consumed - told.consumed >= self.places.ring_words() / 4
         });
         if is_news {

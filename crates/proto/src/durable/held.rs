@@ -6,23 +6,40 @@
 //!
 //! - I13 Everything below [`held`](Durable::held) is decided, and on the synced disk of every
 //!   voter of every configuration that governs a slot which is not known to be decided: a removal
-//!   that may yet be undone by another leader excuses nobody. By construction, from the same words
-//!   as I7; a seat given to another incarnation holds nothing before that one says so. Simulated
-//!   (`HOLD_BY_MAJORITY`), tested (`an_undecided_removal_excuses_nobody`).
+//!   that may yet be undone by another leader excuses nobody, and while the replacement of a disk
+//!   may be undone its successor does not speak for it. What a disk acknowledges counts only while
+//!   that disk has all of it: one whose log begins behind a damaged state says so, and holds
+//!   nothing until it has a state again. By construction, from the same words as I7. Simulated
+//!   (`HOLD_BY_MAJORITY`, `HOLD_BY_SUCCESSOR`), tested (`an_undecided_removal_excuses_nobody`,
+//!   `HOLD_WITHOUT_STATE`).
+//!
+//! I7 does without the last of these: a log begins only behind what is decided, so the damage
+//! concerns nothing that is yet to be decided, and a copy of a later entry there is a copy.
 
 use super::*;
 
 impl<V: Variant> Durable<V> {
-    /// See the module's text. Only a leader knows; it may fall when a member is added.
+    /// See the module's text. Only a leader knows; it may fall when members change or a disk is
+    /// damaged.
     pub(super) fn held(&self) -> Prefix {
         let Office::Leader(term) = &self.office else { return Prefix::ZERO };
         if V::HOLD_BY_MAJORITY {
             return self.committed;
         }
-        let of = |rank| if rank == self.me { self.log.durable() } else { term.durable_at(rank) };
+        let Some((_, newest)) = self.log.members() else { return Prefix::ZERO };
+        let on_disk_of = |members: &Members, rank: Rank| {
+            // Acknowledgements count for the disk that the newest configuration seats there.
+            let is_seated = members.incarnation(rank) == newest.incarnation(rank);
+            match rank {
+                rank if rank == self.me => self.log.durable(),
+                rank if is_seated || V::HOLD_BY_SUCCESSOR => term.held_at::<V>(rank),
+                _ => Prefix::ZERO,
+            }
+        };
+        let on_all = |(_, members): &log::Placed| {
+            members.voters.iter().map(|rank| on_disk_of(members, rank)).min()
+        };
         let governing = self.log.governing(self.committed);
-        let voters = governing.map(|(_, members)| members.voters);
-        let all = voters.fold(MemberSet::EMPTY, MemberSet::union);
-        all.iter().map(of).min().unwrap_or_default().min(self.committed)
+        governing.filter_map(on_all).min().unwrap_or_default().min(self.committed)
     }
 }

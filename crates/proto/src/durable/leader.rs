@@ -42,6 +42,13 @@ impl Term {
         self.streams[member.index()].durable
     }
 
+    /// What is on the disk of `member`, all of it: an acknowledgement alone may come from a disk on
+    /// which the state before its log is damaged.
+    pub(super) fn held_at<V: Variant>(&self, member: Rank) -> Prefix {
+        let Stream { durable, lacks, .. } = self.streams[member.index()];
+        if lacks == Prefix::ZERO || V::HOLD_WITHOUT_STATE { durable } else { Prefix::ZERO }
+    }
+
     pub(super) fn slowest(&self) -> Prefix {
         let all = self.peers.iter().map(|rank| self.durable_at(rank));
         all.min().unwrap_or(Prefix(u64::MAX))
@@ -259,6 +266,7 @@ impl<V: Variant> Durable<V> {
                     stream.moved_at = self.now;
                     stream.patience = PATIENCE;
                 }
+                stream.lacks = ack.lacks;
                 if ack.stream == stream.number && ack.consumed <= stream.written {
                     stream.consumed = stream.consumed.max(ack.consumed);
                 }
@@ -344,7 +352,7 @@ impl<V: Variant> Durable<V> {
         }
         let after = before.after(change, self.me)?;
         if let Change::Promote(rank) = change
-            && term.durable_at(rank) < self.committed
+            && term.held_at::<V>(rank) < self.committed
             && !V::PROMOTE_BEFORE_CAUGHT_UP
         {
             return Err(ChangeRefused::LagsBehind);

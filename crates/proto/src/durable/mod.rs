@@ -563,8 +563,9 @@ impl<V: Variant> Replicator for Durable<V> {
     /// What `member` is known to hold on its disk: this protocol hears of nothing else.
     fn applied_by(&self, member: Rank) -> Prefix {
         match &self.office {
+            _ if self.lacks.is_some() => Prefix::ZERO,
             _ if member == self.me => self.log.durable().min(self.committed),
-            Office::Leader(term) => term.durable_at(member),
+            Office::Leader(term) => term.held_at::<V>(member),
             Office::None | Office::Candidate(_) => Prefix::ZERO,
         }
     }

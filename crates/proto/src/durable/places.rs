@@ -87,14 +87,17 @@ pub(super) struct Ack {
     /// Which stream, and how many words of it were taken out of the ring.
     pub(super) stream: u64,
     pub(super) consumed: u64,
+    /// The state that covers everything below is missing on that disk, and its log begins there;
+    /// 0 if nothing is missing, which is what older versions write.
+    pub(super) lacks: Prefix,
 }
 
 pub(super) const ACK_WORDS: usize = 8;
 
 impl Ack {
     pub(super) fn encode(self) -> [u64; ACK_WORDS] {
-        let Ack { ballot, incarnation, durable, stream, consumed } = self;
-        let mut words = [ballot.0, incarnation, durable.0, stream, consumed, 0, 0, 0];
+        let Ack { ballot, incarnation, durable, stream, consumed, lacks } = self;
+        let mut words = [ballot.0, incarnation, durable.0, stream, consumed, lacks.0, 0, 0];
         words[7] = sum(&words[..7]);
         words
     }
@@ -107,6 +110,7 @@ impl Ack {
             durable: Prefix(words[2]),
             stream: words[3],
             consumed: words[4],
+            lacks: Prefix(words[5]),
         })
     }
 
@@ -251,14 +255,27 @@ mod tests {
     use alloc::vec::Vec;
     use base::Slot;
 
-    const ACK: Ack =
-        Ack { ballot: Ballot(9), incarnation: 1, durable: Prefix(44), stream: 3, consumed: 800 };
+    const ACK: Ack = Ack {
+        ballot: Ballot(9),
+        incarnation: 1,
+        durable: Prefix(44),
+        stream: 3,
+        consumed: 800,
+        lacks: Prefix(0),
+    };
 
     // I10
     #[test]
     fn torn_acknowledgement_is_never_believed() {
         let before = ACK.encode();
-        let after = Ack { durable: Prefix(45), consumed: 900, ballot: Ballot(17), ..ACK }.encode();
+        let after = Ack {
+            durable: Prefix(45),
+            consumed: 900,
+            ballot: Ballot(17),
+            lacks: Prefix(40),
+            ..ACK
+        }
+        .encode();
         for torn in 1..(1u32 << ACK_WORDS) - 1 {
             let mut mixed = before;
             for at in (0..ACK_WORDS).filter(|at| torn & (1 << at) != 0) {

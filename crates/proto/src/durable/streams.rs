@@ -47,6 +47,8 @@ pub(super) struct Stream {
     pub(super) next: Prefix,
     /// What it acknowledged in this ballot.
     pub(super) durable: Prefix,
+    /// What that disk lacks of it: see [`Ack`](super::places::Ack).
+    pub(super) lacks: Prefix,
     pub(super) told_commit: Prefix,
     /// When something last moved, and how long that may be ago.
     pub(super) moved_at: Instant,
@@ -66,6 +68,7 @@ impl<V: Variant> Durable<V> {
             state: State::Asked,
             number: term.n_streams,
             durable: stream.durable,
+            lacks: stream.lacks,
             moved_at: self.now,
             patience,
             ..Stream::default()

@@ -229,6 +229,23 @@ fn what_was_cut_during_a_sync_is_not_durable() {
     assert_eq!(durable_after_a_cut_during_a_sync::<CutDuringSync>(), Prefix(3));
 }
 
+/// I1.
+#[test]
+fn a_state_that_takes_the_place_of_what_is_being_synced_shortens_that_sync() {
+    let mut disk = TestDisk::default();
+    let mut log = log_of(&mut disk, 3);
+    log.flush(&mut disk);
+    log.begin_at(Prefix(1), None, None, &mut disk);
+    for slot in 1..3 {
+        let head = EntryHead { slot: Slot(slot), ballot: Ballot(9), view: 0 };
+        log.append(head, b"other", &mut disk);
+    }
+    log.synced::<Sound, _>(Flush(1), &mut disk);
+    assert_eq!(log.durable(), Prefix(1), "no sync has seen what stands behind the state");
+    log.synced::<Sound, _>(Flush(disk.n_flushes), &mut disk);
+    assert_eq!(log.durable(), Prefix(3));
+}
+
 /// I3.
 #[test]
 fn what_an_earlier_life_left_is_not_durable_before_this_one_has_synced_it() {
@@ -289,6 +306,41 @@ fn a_freed_log_keeps_its_runs_its_members_and_the_ballot_before_its_start() {
     }
 }
 
+/// The trap: the ballots before two runs differ, and the entry just before a log's start is not of
+/// the base that the log had until then.
+#[test]
+fn a_log_that_is_freed_twice_keeps_the_ballot_before_its_new_start() {
+    let mut disk = TestDisk::default();
+    let mut log = log_of(&mut disk, 4);
+    for slot in 4..8 {
+        log.append(EntryHead { slot: Slot(slot), ballot: Ballot(10), view: 0 }, b"e", &mut disk);
+    }
+    log.free_below(Prefix(2), &mut disk);
+    assert_eq!(log.ballot_before(Slot(2)), Ballot(1));
+    log.free_below(Prefix(8), &mut disk);
+    let again = Log::recover::<Sound, _>(16, &mut disk).expect("there is one");
+    for log in [log, again] {
+        assert_eq!((log.start(), log.end()), (Prefix(8), Prefix(8)));
+        assert_eq!(log.ballot_before(Slot(8)), Ballot(10));
+        assert_eq!(log.last_ballot(), Ballot(10), "how new the log is");
+    }
+}
+
+/// I8. The trap: a log that is longer by entries of a deposed leader is not newer.
+#[test]
+fn a_newer_ballot_makes_a_log_newer_than_more_entries_do() {
+    let mut group = Group::<Sound>::led(3, 0);
+    group.isolate(2);
+    let ballot = Ballot::above(group.member(0).highest, Rank::at(2));
+    let (last, end) = (group.member(0).log.last_ballot(), group.member(0).log.end());
+    let older = Ballot(last.0 - 1);
+    let candidate = (Rank::at(2), FIRST);
+    group.request_vote(0, candidate, ballot, (older, Prefix(end.0 + 5)));
+    assert!(group.member(0).log.promised() < ballot, "longer, and older");
+    group.request_vote(0, candidate, ballot, (Ballot(last.0 + 1), Prefix(1)));
+    assert_eq!(group.member(0).log.promised(), ballot, "shorter, and newer");
+}
+
 /// I11.
 fn stale_leader_answers<V: Variant>() -> bool {
     let mut group = Group::<V>::led(3, 0);
@@ -347,6 +399,15 @@ fn a_candidate_with_an_old_log_stands_aside() {
     group.lead(1);
     group.run(30);
     assert!(group.holds_office(1));
+}
+
+/// The trap: the memory of the dead answers on shared memory, and no disk of theirs does. A member
+/// that counts on them is trusted by everybody, and stops the one that could lead.
+// L1
+#[test]
+fn the_dead_do_not_make_anybody_able_to_lead() {
+    assert_eq!(group::trusted_by_the_last(3), None);
+    assert_eq!(group::trusted_by_the_last(1), Some(Rank::at(0)), "the test shows nothing");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! at run time. The simulator's sweep must catch each one, but for those that need a schedule which
 //! no seed finds soon; `tests` steps through these: `ACK_UNVERIFIED`, `COMMIT_OLDER_BALLOT`,
 //! `CUT_DURING_SYNC`, `TORN_ACK`, `CHANGE_BEFORE_OWN_ENTRY`, `PROMISE_DURING_SYNC`,
-//! `VOTE_OF_ANY_BALLOT`, `HEAD_ABOVE_APPLIED`.
+//! `VOTE_OF_ANY_BALLOT`, `HEAD_ABOVE_APPLIED`, `HOLD_WITHOUT_STATE`.
 
 /// One way to build the machine.
 pub trait Variant: 'static {
@@ -35,6 +35,11 @@ pub trait Variant: 'static {
     const COMMIT_AT_ONE: bool = false;
     /// Say that every disk holds what a majority's hold.
     const HOLD_BY_MAJORITY: bool = false;
+    /// Say that a disk holds what it acknowledges although the state before its log is damaged.
+    const HOLD_WITHOUT_STATE: bool = false;
+    /// Take a new disk's acknowledgements for those of the disk that it replaces, while that one
+    /// may yet be a voter again.
+    const HOLD_BY_SUCCESSOR: bool = false;
     /// What a sync covers is not shortened by a cut that was asked for meanwhile.
     const CUT_DURING_SYNC: bool = false;
     /// Answer what the members are after a state of more than is decided here.

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::disk::Entry;
+use crate::node::Node;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use base::verb::Unsupported;
@@ -14,6 +15,27 @@ struct Content {
     start: u64,
     entries: Vec<(EntryHead, Vec<u8>)>,
     meta: Vec<u8>,
+}
+
+/// Whom one of `n` members trusts where memory outlives its process, when all others have died.
+pub(super) fn trusted_by_the_last(n: usize) -> Option<Rank> {
+    let n_words = crate::node::durable_layout(n, &SHAPE).n_words as usize;
+    let mut world = World::new(n, n_words);
+    let config = NodeConfig {
+        me: Rank::at(0),
+        members: n,
+        start: Start::Bootstrap,
+        timing: crate::node::Timing::default(),
+        memory_outlives_process: true,
+        peer_works: false,
+    };
+    let host = &mut View(&mut world, 0);
+    let mut node = Node::<Durable<Sound>>::durable(config, &SHAPE, host).expect("a new disk");
+    for other in Rank::all(n).filter(|other| *other != Rank::at(0)) {
+        node.on_event(Event::ProcessFailed(other), Instant(2), host);
+    }
+    node.poll(Instant(3), host);
+    node.trusted()
 }
 
 /// A disk whose syncs end when the test lets them.
@@ -104,6 +126,20 @@ struct World {
     messages_cut: BTreeSet<(usize, usize)>,
 }
 
+impl World {
+    fn new(n: usize, n_words: usize) -> World {
+        World {
+            memory: vec![vec![0; n_words]; n],
+            inboxes: (0..n).map(|_| Inbox::new()).collect(),
+            disks: vec![TestDisk::default(); n],
+            delivered: vec![Vec::new(); n],
+            notes: vec![Vec::new(); n],
+            wakes: vec![MemberSet::EMPTY; n],
+            ..World::default()
+        }
+    }
+}
+
 struct View<'w>(&'w mut World, usize);
 
 impl Port for View<'_> {
@@ -185,15 +221,7 @@ impl<V: Variant> Group<V> {
 
     fn over(n: usize, peer_works: bool) -> Group<V> {
         let n_words = Places::new(At(0), n, &SHAPE).end().0 as usize;
-        let world = World {
-            memory: vec![vec![0; n_words]; n],
-            inboxes: (0..n).map(|_| Inbox::new()).collect(),
-            disks: vec![TestDisk::default(); n],
-            delivered: vec![Vec::new(); n],
-            notes: vec![Vec::new(); n],
-            wakes: vec![MemberSet::EMPTY; n],
-            ..World::default()
-        };
+        let world = World::new(n, n_words);
         let mut group = Group { world, members: Vec::new(), now: Instant(1), peer_works };
         group.members.resize_with(n, || None);
         (0..n).for_each(|member| group.start(member, Start::Bootstrap));
@@ -264,6 +292,10 @@ impl<V: Variant> Group<V> {
                 self.act(member, |machine, now, host| machine.poll(now, host));
             }
         }
+    }
+
+    pub(super) fn event(&mut self, member: usize, event: Event<'_>) {
+        self.act(member, |machine, now, host| machine.on_event(event, now, host));
     }
 
     pub(super) fn disk_event(&mut self, member: usize, event: DiskEvent) {

@@ -4,6 +4,8 @@ use super::*;
 
 variants! {
     HoldByMajority: HOLD_BY_MAJORITY,
+    HoldWithoutState: HOLD_WITHOUT_STATE,
+    HoldBySuccessor: HOLD_BY_SUCCESSOR,
 }
 
 /// I13. (What is held, what is decided) while one disk stands still, and after it goes on.
@@ -54,4 +56,62 @@ fn a_removal_that_is_decided_frees_what_waited() {
     group.change(0, Change::Remove(Rank::at(2))).expect("nothing else is under way");
     group.run(20);
     assert_eq!(group.member(0).held_by_all(), group.status(0).committed);
+}
+
+/// I13. What is held by all, of how much that is decided, when a member has come back whose log
+/// begins behind a state that is damaged; and when it has got another state.
+fn held_while_a_state_is_damaged<V: Variant>() -> [(Prefix, Prefix); 2] {
+    let mut group = Group::<V>::led(3, 0);
+    (0..4).for_each(|_| group.propose(0, b"x"));
+    group.run(20);
+    let covered = group.status(1).applied;
+    group.snapshotted(1, covered);
+    group.run(5);
+    group.power_cut(1);
+    group.recover(1);
+    group.reconnect(0, 1);
+    // The only other one: what this member acknowledges does count for what comes now.
+    group.power_cut(2);
+    group.change(0, Change::Remove(Rank::at(2))).expect("nothing else is under way");
+    group.run(20);
+    let seen = |group: &Group<V>| (group.member(0).held_by_all(), group.status(0).committed);
+    let first = seen(&group);
+    assert!(first.1 > covered, "nothing is decided without the state: {first:?}");
+    assert_eq!(group.status(1).role, Role::Learner, "the test shows nothing");
+    group.install(1, covered);
+    group.run(20);
+    [first, seen(&group)]
+}
+
+#[test]
+fn a_disk_with_a_damaged_state_holds_nothing_until_it_has_another() {
+    let [(held, _), (later, decided)] = held_while_a_state_is_damaged::<Sound>();
+    assert_eq!((held, later), (Prefix::ZERO, decided));
+    let [(held, decided), _] = held_while_a_state_is_damaged::<HoldWithoutState>();
+    assert_eq!(held, decided, "the bug does not show");
+}
+
+/// I13. Whether more is held by all when a new disk has learnt everything, whose seat another
+/// leader may yet give back to the disk that was there.
+fn a_successor_speaks_for_the_disk_before<V: Variant>() -> bool {
+    let mut group = Group::<V>::led(3, 0);
+    group.power_cut(2);
+    group.propose(0, b"x");
+    group.run(20);
+    let before = group.member(0).held_by_all();
+    assert!(before < group.status(0).committed, "r2 lacks it");
+    group.cut_writes(0, 1);
+    let second = Incarnation(2);
+    group.change(0, Change::Replace(Rank::at(2), second)).expect("nothing else is under way");
+    group.join(2, second);
+    group.run(200);
+    let durable = group.ack(0, 2).map(|ack| ack.durable);
+    assert!(durable >= Some(group.status(0).committed), "the new disk has it: {durable:?}");
+    group.member(0).held_by_all() > before
+}
+
+#[test]
+fn a_new_disk_does_not_speak_for_the_one_that_it_replaces() {
+    assert!(!a_successor_speaks_for_the_disk_before::<Sound>());
+    assert!(a_successor_speaks_for_the_disk_before::<HoldBySuccessor>());
 }

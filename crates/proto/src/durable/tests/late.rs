@@ -67,3 +67,21 @@ fn a_sync_covers_no_promise_that_was_made_during_it() {
     assert!(!is_durable_after_the_sync_that_was_under_way::<Sound>());
     assert!(is_durable_after_the_sync_that_was_under_way::<PromiseDuringSync>());
 }
+
+/// I11. The READ of the earlier term's check comes back when the later one's has begun.
+#[test]
+fn a_promise_that_was_read_in_an_earlier_term_answers_no_read_of_a_later_one() {
+    let mut group = Group::<Sound>::led(3, 0);
+    (1..=3).for_each(|ticket| assert!(group.read(0, ticket)));
+    let earlier = group.status(0).ballot;
+    group.follow(0);
+    group.lead(0);
+    group.run(30);
+    assert!(group.status(0).role == Role::Leader && group.status(0).ballot > earlier);
+    group.isolate(0);
+    group.begin_read(0, 9);
+    let word = [places::publish_promise(earlier, true)];
+    let (token, outcome) = (base::Token(3), base::Outcome::Read(&word));
+    group.event(0, Event::Completed { from: Rank::at(1), token, outcome });
+    assert!(!group.is_answered(0, 9), "a later ballot may have been promised since");
+}

@@ -89,6 +89,22 @@ fn a_follower_that_cannot_read_its_stream_is_sent_another() {
     assert_eq!(group.n_streams(0), 3);
 }
 
+/// I15. The acknowledgement was lost on its way, over a link that never broke, and nothing more is
+/// written: only the follower can say it again.
+#[test]
+fn an_acknowledgement_that_was_lost_is_said_again_when_the_leader_asks() {
+    let mut group = Group::<Sound>::led(3, 0);
+    group.power_cut(2);
+    group.cut_writes(1, 0);
+    group.propose(0, b"x");
+    group.run(20);
+    assert!(group.values(0).is_empty(), "the acknowledgement is lost");
+    group.heal();
+    group.run(200);
+    assert_eq!(group.values(0), [b"x"]);
+    assert_eq!(group.n_streams(0), 2, "the stream was never lost");
+}
+
 /// D5. The trap: damage met in the middle of a delivery ended in a panic, and the text that says
 /// what to do about it was never seen.
 #[test]
