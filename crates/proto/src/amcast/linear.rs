@@ -309,4 +309,17 @@ mod tests {
         assert_eq!(admits_by_clock::<Sound>(clock(100), Timestamp(80)), Err(1));
         assert_eq!(admits_by_clock::<Sound>(clock(101), Timestamp(80)), Ok(()));
     }
+
+    #[test]
+    fn lr1_of_two_calls_with_one_timestamp_the_lower_name_is_before() {
+        let mut horizon = horizon(3);
+        let (place, dest) = ((Timestamp(5), id(9)), set(&[0, 1]));
+        horizon.raise(GroupId::at(1), Timestamp(5));
+        for (of, is_before) in [(8, true), (10, false)] {
+            let (bound, dest_of, level) = (Timestamp(5), set(&[1, 2]), Level(0));
+            let blocker = Listed { bound, id: id(of), dest: dest_of, level };
+            horizon.tell(GroupId::at(1), Timestamp(6), &[blocker]);
+            assert_eq!(horizon.admits_by_hop(place, dest), !is_before, "{of}");
+        }
+    }
 }

@@ -62,8 +62,12 @@ fn seats(ranks: &[usize]) -> MemberSet {
 }
 
 fn config() -> Config {
+    config_of(&[3])
+}
+
+fn config_of(groups: &[usize]) -> Config {
     Config {
-        layout: Layout::new(&[3]),
+        layout: Layout::new(groups),
         rule: Rule::Plain,
         hybrid: false,
         patience: core::time::Duration::from_millis(40),
@@ -93,7 +97,11 @@ struct Group<V: Variant> {
 
 impl<V: Variant> Group<V> {
     fn new(rank: usize) -> Group<V> {
-        let machine = Machine::<V>::new(&config(), pid(rank));
+        Group::of(&config(), rank)
+    }
+
+    fn of(config: &Config, rank: usize) -> Group<V> {
+        let machine = Machine::<V>::new(config, pid(rank));
         Group { machine, now: 0, sent: Sent::default() }
     }
 
@@ -111,9 +119,21 @@ impl<V: Variant> Group<V> {
 
     /// Somebody promises what this candidate asks for, out of an epoch with these members.
     fn is_promised(&mut self, from: usize, current: Ballot, members: Members) {
+        self.is_promised_with(from, current, members, Vec::new());
+    }
+
+    /// The same, with this log.
+    fn is_promised_with(
+        &mut self,
+        from: usize,
+        current: Ballot,
+        members: Members,
+        log: Vec<Logged>,
+    ) {
         let epoch = self.machine.promised;
-        let (clock, floor, part) = (Timestamp(4), Place::default(), whole(Vec::new()));
-        let (length, upto) = (0, Timestamp::ZERO);
+        let upto = log.last().map_or(Timestamp::ZERO, |logged| logged.ts);
+        let (clock, floor, length) = (Timestamp(4), Place::default(), log.len() as u64);
+        let part = whole(log);
         let promise =
             PrimcastWire::Promise { epoch, clock, current, members, length, floor, upto, part };
         self.hears(from, &promise);
@@ -229,6 +249,39 @@ fn p21_the_next_change_waits_for_what_was_delivered_before_the_last() {
     assert!(asks_again::<Sound>(all));
     assert!(!asks_again::<Sound>(Place::default()), "of two, both have to have it");
     assert!(asks_again::<ChangeUnheld>(Place::default()), "the bug does not look");
+}
+
+/// A message to two groups waits for the other one, below the clock with which the change began:
+/// the mark does not say yet what has to be held.
+#[test]
+fn p21_the_next_change_waits_for_what_is_still_to_be_delivered_below_the_last() {
+    let mut group = Group::<Sound>::of(&config_of(&[3, 1]), 0);
+    let (first, founders) = (group.machine.current, group.machine.members);
+    group.is_joined();
+    let message = Message::new(MessageId { sender: 1, sequence: 1 }, GroupSet::all(2), *b"x");
+    let log = Logged { epoch: first, ts: Timestamp(4), message: Arc::new(message) };
+    group.is_promised_with(1, first, founders, alloc::vec![log]);
+    assert_eq!(group.machine.members.from, Timestamp(4));
+    group.is_accepted(1, Place::default());
+    assert!(group.machine.is_primary(), "the addition waits, though all marks are equal");
+}
+
+/// P18: what who sat there before promised says nothing for who sits there now.
+#[test]
+fn p20_a_predecessors_promise_counts_for_nobody_who_comes_after_it() {
+    let config = config_of(&[5]);
+    let mut group = Group::<Sound>::of(&config, 1);
+    let (first, founders) = (group.machine.current, group.machine.members);
+    group.machine.trust(Rank::at(1), Instant(1), &mut group.sent);
+    group.is_promised(2, first, founders);
+    group.machine.meet(pid(2), NEWCOMER);
+    // 0 has seen 2 seated again.
+    let since = Ballot::above(first, Rank::at(0));
+    let seated = founders.without(Rank::at(2)).with(Rank::at(2), NEWCOMER);
+    group.is_promised(0, since, Members { since, ..seated });
+    assert_eq!(group.sent.established(), None, "0 and 1 are two of five");
+    group.is_promised(2, since, Members { since, ..seated });
+    assert!(group.sent.established().is_some());
 }
 
 #[test]
@@ -356,4 +409,17 @@ fn a_newcomer_whose_beginning_was_lost_asks_for_it_and_gets_it() {
         *to == To::One(pid(2)) && matches!(wire, PrimcastWire::NewState(it) if is_it(it))
     };
     assert!(primary.sent.0.iter().any(again), "{:?}", primary.sent.0);
+}
+
+/// P21: each change has its own mark, which is that of the moment when it is waited for.
+#[test]
+fn p21_what_one_change_waited_for_is_not_enough_for_the_next() {
+    let mut group = Group::<Sound>::new(0);
+    let (first, founders) = (group.machine.current, group.machine.members);
+    group.machine.last = (Timestamp(3), MessageId::default());
+    group.machine.held_from = Some(Place::default());
+    group.is_joined();
+    group.is_promised(1, first, founders);
+    group.is_accepted(1, Place::default());
+    assert!(group.machine.is_primary(), "of two, both have to have what this one delivered since");
 }

@@ -95,11 +95,15 @@ impl<V: Variant> Machine<V> {
         self.move_mark(now);
     }
 
-    /// P15: the mark rises to the highest delivered place below everything that is pending.
+    /// P15: the mark rises to the highest delivered place below everything that is pending, and no
+    /// higher than the clocks that were passed: a state may bring what is above them, and below
+    /// that a proposal may be on its way here.
     fn move_mark(&mut self, now: Instant) {
         let first = self.pending.first().copied().filter(|_| !V::MARK_OF_LAST);
+        let passed = self.passed();
         while let Some(entry) = self.ahead.first_entry()
             && first.is_none_or(|first| *entry.key() < first)
+            && entry.key().0 <= passed
         {
             let (place, dest) = entry.remove_entry();
             self.last = place;

@@ -164,3 +164,51 @@ fn p12_a_clock_that_was_said_is_said_again_to_the_process_that_asks() {
     machine.on_wire(pid(0, 1), &again, now, &mut sent);
     assert_eq!(says(&sent, To::One(pid(0, 1))), 1);
 }
+
+/// A member that has delivered message 1, and 3 ahead of 2, gives its state to one that has not
+/// heard of 2: the primary's words are slow on that link.
+#[test]
+fn p15_what_a_state_brought_ahead_does_not_carry_the_mark_over_what_is_on_its_way() {
+    let config = Config { commutes: true, ..config(&[3], Rule::Plain) };
+    let mut machine = Machine::<Sound>::new(&config, pid(0, 2));
+    let (mut sent, now) = (Sent::default(), Instant(1));
+    let epoch = machine.current;
+    let PrimcastWire::State(mut given) = state(1, 0) else { unreachable!("it is one") };
+    given.seen.insert(message(3).id);
+    given.kept.push((Timestamp(3), message(3)));
+    machine.on_wire(pid(0, 1), &PrimcastWire::State(given), now, &mut sent);
+    machine.settle(now, &mut sent);
+    let place = |at| (Timestamp(at), message(at).id);
+    assert_eq!(machine.delivered_upto(), place(1), "nobody has said that nothing is below 3");
+    machine.on_start(&message(2), now, &mut sent);
+    let batch = (1..=3).map(|at| (message(at).id, Timestamp(at))).collect();
+    let report = Report {
+        epoch,
+        clock: Timestamp(3),
+        as_primary: true,
+        delivered: Place::default(),
+        listed: Vec::new(),
+        members: None,
+    };
+    let (dest, report) = (GroupSet::all(1), Some(report));
+    let proposals = PrimcastWire::Proposals { dest, epoch, batch, report };
+    machine.on_wire(pid(0, 0), &proposals, now, &mut sent);
+    machine.settle(now, &mut sent);
+    assert!(machine.has_delivered(message(2).id), "a quorum has it: the primary and this one");
+    assert_eq!(machine.delivered_upto(), place(3));
+}
+
+/// P1. An epoch begins above the clocks that were promised, and so above what was delivered.
+#[test]
+fn p1_who_has_taken_a_state_promises_a_clock_that_covers_it() {
+    let mut machine = Machine::<Sound>::new(&config(&[3], Rule::Plain), pid(0, 2));
+    let (mut sent, now) = (Sent::default(), Instant(1));
+    let next = epoch(1, machine.current);
+    machine.on_wire(pid(0, 0), &state(3, 1), now, &mut sent);
+    machine.on_wire(pid(0, 1), &asks(next), now, &mut sent);
+    let clock = sent.0.iter().find_map(|(_, wire)| match wire {
+        PrimcastWire::Promise { clock, .. } => Some(*clock),
+        _ => None,
+    });
+    assert_eq!(clock, Some(Timestamp(3)));
+}

@@ -199,3 +199,69 @@ fn p23_who_falls_silent_in_the_middle_of_its_log_is_asked_again() {
         assert_eq!(group.hosts[rank].delivered.len() as u64, N_MESSAGES, "{rank}");
     }
 }
+
+fn told(epoch: Ballot, ts: u64) -> Told {
+    let id = MessageId { sender: 1, sequence: ts };
+    let message = Arc::new(Message::new(id, GroupId::at(0).alone(), *b"x"));
+    Told { logged: Logged { epoch, ts: Timestamp(ts), message }, at: None }
+}
+
+/// The first part of a log, or all of it.
+fn part(epoch: Ballot, log: &[u64], is_last: bool) -> Part {
+    let log = log.iter().map(|ts| told(epoch, *ts)).collect();
+    Part { after: Timestamp::ZERO, log, is_last }
+}
+
+fn timestamps(machine: &Machine) -> Vec<u64> {
+    machine.logged().map(|logged| logged.ts.0).collect()
+}
+
+/// A promise said again, of another log: no part of the one before is in it.
+#[test]
+fn p23_a_candidate_joins_no_parts_of_two_logs_of_one_member() {
+    let mut group = Group::new();
+    group.act(1, |machine, now, host| machine.trust(Rank::at(1), now, host));
+    group.links.clear();
+    let (first, epoch) = (group.machines[0].current, group.machines[1].promised);
+    let members = group.machines[0].members;
+    let newer = Ballot::above(first, Rank::at(2));
+    let (clock, floor) = (Timestamp(9), Place::default());
+    let promise = |current, upto, length, part| {
+        let upto = Timestamp(upto);
+        PrimcastWire::Promise { epoch, clock, current, members, length, floor, upto, part }
+    };
+    let one = promise(newer, 5, 2, part(newer, &[1], false));
+    let newest = Ballot::above(newer, Rank::at(2));
+    let other = promise(newest, 7, 2, part(newest, &[2, 7], true));
+    for wire in [one, other] {
+        group.act(1, |machine, now, host| machine.on_wire(pid(2), &wire, now, host));
+    }
+    assert_eq!(timestamps(&group.machines[1]), [2, 7]);
+}
+
+/// A part of one epoch's state has come when another epoch begins, out of a log of neither that
+/// epoch nor of the own one.
+#[test]
+fn p23_a_follower_joins_no_parts_of_two_states() {
+    let mut group = Group::new();
+    let (first, members) = (group.machines[0].current, group.machines[0].members);
+    let one = Ballot::above(first, Rank::at(0));
+    let between = Ballot::above(one, Rank::at(2));
+    let other = Ballot::above(between, Rank::at(1));
+    let begins = |epoch, source, part| {
+        let (floor, clock, has_begun, length) = (Place::default(), Timestamp(9), false, 2);
+        let source = Held { epoch: source, upto: Timestamp(7) };
+        let of = Beginning { epoch, length, floor, source, part, clock, members, has_begun };
+        [PrimcastWire::NewEpoch { epoch, held: Held::default() }, PrimcastWire::NewState(of)]
+    };
+    let wires = [
+        (0, begins(one, first, part(first, &[1], false))),
+        (1, begins(other, between, part(between, &[2, 7], true))),
+    ];
+    for (from, wires) in wires {
+        for wire in wires {
+            group.act(2, |machine, now, host| machine.on_wire(pid(from), &wire, now, host));
+        }
+    }
+    assert_eq!(timestamps(&group.machines[2]), [2, 7]);
+}
