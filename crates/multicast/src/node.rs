@@ -390,7 +390,6 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
         let worked = !self.desk.started.is_empty();
         // Before anything new, so that what was under way is said in its order.
         for node in self.world.streams.take_renewed().iter() {
-            self.repeats.forget(node);
             self.world.start_again(node, self.desk.open());
         }
         for message in self.desk.started.drain(..) {

@@ -7,7 +7,8 @@
 //!
 //! - R1 A question that this node took less than half a patience ago from the same life of the same
 //!   node is passed over: its answer stands in a stream that loses nothing while both live. An
-//!   asker without an answer asks again after a whole patience.
+//!   asker without an answer asks again after a whole patience. What an earlier life asked counts
+//!   for nothing, since its answers are lost: by construction, the life is part of the [`Asker`].
 //! - R2 A question of a node that has not taken `backlog_bytes` of what it was told is passed over
 //!   too: it gets its next long answer when it has taken the others. By `Node::passes_over`
 //!   (node/records.rs).
@@ -22,6 +23,9 @@ use std::time::Duration;
 /// How many questions are remembered.
 const QUESTIONS_MAX: usize = 1 << 16;
 
+/// A node, and the life of it that asks.
+pub(crate) type Asker = (Rank, Option<u64>);
+
 /// See the module's text.
 #[derive(Debug)]
 pub(crate) struct Repeats {
@@ -29,7 +33,7 @@ pub(crate) struct Repeats {
     within: Duration,
     /// When each question was last passed on, by its asker and a digest of its bytes. Two questions
     /// of one digest are taken for one: the other is asked again.
-    asked: BTreeMap<(Rank, u64), Instant>,
+    asked: BTreeMap<(Asker, u64), Instant>,
 }
 
 impl Repeats {
@@ -39,7 +43,7 @@ impl Repeats {
     }
 
     /// Whether `from` has just asked the same (R1). If not, it has now.
-    pub(crate) fn has(&mut self, from: Rank, question: &[u8], now: Instant) -> bool {
+    pub(crate) fn has(&mut self, from: Asker, question: &[u8], now: Instant) -> bool {
         let mut hasher = DefaultHasher::new();
         question.hash(&mut hasher);
         if self.asked.len() >= QUESTIONS_MAX {
@@ -53,19 +57,15 @@ impl Repeats {
             _ => false,
         }
     }
-
-    /// Another life of `node` has begun: the answers to the one before are lost.
-    pub(crate) fn forget(&mut self, node: Rank) {
-        self.asked.retain(|(from, _), _| *from != node);
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const A: Rank = Rank::at(0);
-    const B: Rank = Rank::at(1);
+    const A: Asker = (Rank::at(0), Some(1));
+    const A_AGAIN: Asker = (Rank::at(0), Some(2));
+    const B: Asker = (Rank::at(1), Some(1));
 
     #[test]
     fn r1_a_question_is_passed_on_once_in_half_a_patience_and_to_a_new_life() {
@@ -76,9 +76,8 @@ mod tests {
         assert!(!repeats.has(B, b"more?", at(1000)), "another asks");
         assert!(!repeats.has(A, b"more of that?", at(1000)), "another question");
         assert!(!repeats.has(A, b"more?", at(1100)), "counted from the one that was passed on");
-        repeats.forget(A);
-        assert!(!repeats.has(A, b"more?", at(1101)), "the answer was lost with its earlier life");
-        assert!(repeats.has(B, b"more?", at(1001)), "nothing is forgotten of others");
+        assert!(!repeats.has(A_AGAIN, b"more?", at(1101)), "its earlier life had the answer");
+        assert!(repeats.has(A_AGAIN, b"more?", at(1102)));
     }
 
     #[test]

@@ -283,6 +283,11 @@ impl Streams {
         known.max(FOUNDER)
     }
 
+    /// Which life of `node` is listened to (S7); `None` before its first HELLO.
+    pub(crate) fn life(&self, node: Rank) -> Option<u64> {
+        self.peers[node.index()].life
+    }
+
     /// Who does not take this process for its node, and why (S2, S6).
     pub(crate) const fn refused_by(&self) -> Option<(Rank, Refusal)> {
         self.refused_by

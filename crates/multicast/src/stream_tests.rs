@@ -259,8 +259,10 @@ fn s2_the_next_life_on_the_same_disk_begins_anew() {
     pair.settle();
     pair.down();
     pair.ends[0].push(B, b"under", b" way");
+    let earlier = pair.ends[0].life(B);
     pair.next_life_of_b(9, 80);
     assert_eq!(pair.ends[0].take_renewed().iter().collect::<Vec<_>>(), [B]);
+    assert!(pair.ends[0].life(B) == Some(9) && earlier != Some(9), "R1 goes by it");
     pair.ends[0].push(B, b"to B", b" again");
     pair.ends[1].push(A, b"to A", b" again");
     release_all(&mut pair);

@@ -75,6 +75,7 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
     fn passes_over(&mut self, from: Rank, record: &Record<M::Wire>, bytes: &[u8]) -> bool {
         let Record::Parcel(_, Parcel::Wire(_, wire)) = record else { return false };
         let is_held = || self.world.streams.has_backlog(from);
-        wire.asks() && (is_held() || self.repeats.has(from, bytes, self.desk.now))
+        let asker = (from, self.world.streams.life(from));
+        wire.asks() && (is_held() || self.repeats.has(asker, bytes, self.desk.now))
     }
 }
