@@ -16,6 +16,11 @@
 //! - I5 the machine hears of a state only if that is ahead of what the machine has applied, or if
 //!   the machine is a learner. A machine that reaches by itself what it has asked for ends the
 //!   transfer.
+//! - I6 a member that has executed all that its machine has asked for, and that every reachable
+//!   member refuses, continues from what it has: the others may need its disk or its memory to get
+//!   ahead of it, and would wait for it as it waits for them. What is executed is a whole state at
+//!   every moment. A machine that needs the head of a state (I2) would only ask again without it.
+//!   By construction: `fetch_from`.
 
 use crate::core::Core;
 use crate::order::{HEADER_BYTES, Order, Place};
@@ -77,7 +82,18 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
         let able = self.node.able().difference(me);
         // Nobody says that it has the state: ask whoever is there, and learn that nobody has.
         let sources = if able.is_empty() { self.node.heard().difference(me) } else { able };
+        self.fetch_from(sources);
+    }
+
+    fn fetch_from(&mut self, sources: MemberSet) {
         let (have, now) = (self.world.executed(), self.now());
+        let all_refuse = !sources.is_empty() && sources.difference(self.fetch.refused()).is_empty();
+        let is_known = !R::NEEDS_HEAD || self.donors_head().is_some();
+        let has_enough = self.is_ahead() && have >= self.taking.wanted;
+        if all_refuse && has_enough && is_known {
+            self.fetch.end(); // I6
+            return self.take_over();
+        }
         self.fetch.start(have, sources, now, &mut self.world.flows);
     }
 

@@ -107,6 +107,8 @@ impl Obedient {
 }
 
 impl Replicator for Obedient {
+    const NEEDS_HEAD: bool = true;
+
     fn value_bytes_max(&self) -> usize {
         100
     }
@@ -160,6 +162,14 @@ impl Replicator for Obedient {
 #[derive(Debug, Default)]
 pub(crate) struct Passive {
     n_saves: u64,
+    /// Saves that were begun, and neither ended nor forgotten.
+    pub(crate) open: Vec<Saving>,
+    /// Its states never come to their last piece.
+    pub(crate) has_more: bool,
+    /// Commands do not fit into one batch.
+    pub(crate) takes_parts: bool,
+    /// How often half a command was given up.
+    pub(crate) n_abandoned: usize,
     /// How many states were put in place.
     pub(crate) n_restored: usize,
 }
@@ -174,27 +184,33 @@ impl Service for Passive {
     }
     fn begin_save(&mut self) -> Saving {
         self.n_saves += 1;
+        self.open.push(Saving(self.n_saves));
         Saving(self.n_saves)
     }
     fn save_piece(&mut self, _: Saving, out: &mut Vec<u8>) -> Option<bool> {
         out.extend_from_slice(b"a state");
-        Some(false)
+        Some(self.has_more)
     }
-    fn end_save(&mut self, _: Saving) {}
+    fn end_save(&mut self, saving: Saving) {
+        self.open.retain(|open| *open != saving);
+    }
     fn begin_restore(&mut self) {}
     fn restore_piece(&mut self, _: &[u8]) -> Result<bool, String> {
         Ok(false)
     }
     fn end_restore(&mut self) -> Result<(), String> {
         self.n_restored += 1;
+        self.open.clear();
         Ok(())
     }
     fn give_up_restore(&mut self) {}
     fn begin(&mut self, _: u64, _: &mut Vec<u8>) {}
     fn append(&mut self, _: Origin, _: Sequence, _: &[u8], _: usize, _: &mut Vec<u8>) -> Appended {
-        Appended::Whole
+        if self.takes_parts { Appended::Part } else { Appended::Whole }
     }
-    fn abandon(&mut self) {}
+    fn abandon(&mut self) {
+        self.n_abandoned += 1;
+    }
     fn perform(&mut self, _: Asker, _: u64, _: &mut Desk) -> Performed {
         Performed::Done
     }

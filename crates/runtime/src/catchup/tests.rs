@@ -152,14 +152,20 @@ fn i4_a_giver_that_lags_itself_before_the_values_says_nothing_of_them() {
     assert_eq!(group.installed(LACKS), [(Prefix(7), Some(Obedient::head(Prefix(7))))]);
 }
 
-#[test]
-fn i4_a_snapshot_of_its_own_waits_for_the_machine() {
+/// A disk, and where it is until the test is over.
+fn disk() -> (LogDisk, tempfile::TempDir) {
     let directory = tempfile::tempdir().unwrap();
     let (node, incarnation) = (base::NodeId(1), Incarnation(1));
     let identity = storage::Identity { cluster: 1, node, incarnation };
     let opened = storage::Directory::create(&directory.path().join("data"), &identity).unwrap();
     let (mut disk, _) = LogDisk::open(opened).unwrap();
     disk.snapshot_every(0);
+    (disk, directory)
+}
+
+#[test]
+fn i4_a_snapshot_of_its_own_waits_for_the_machine() {
+    let (disk, _directory) = disk();
     let mut group = Group::new();
     group.cores[LACKS].world.disk = Some(disk);
     group.half_way();
@@ -170,6 +176,119 @@ fn i4_a_snapshot_of_its_own_waits_for_the_machine() {
     assert!(!is_writing(&mut group));
     group.decide(LACKS, Prefix(7));
     assert!(is_writing(&mut group), "it has applied all that is executed");
+}
+
+/// A save keeps apart what it has not read: one that nobody ends costs memory until the process
+/// ends.
+#[test]
+fn a_save_ends_with_its_snapshot_whole_failed_or_of_a_state_that_was_replaced() {
+    let (disk, directory) = disk();
+    let mut group = Group::new();
+    group.cores[LACKS].world.disk = Some(disk);
+    let step = |group: &mut Group| {
+        let core = &mut group.cores[LACKS];
+        core.mind_disk();
+        assert_eq!(core.world.service.open.len(), usize::from(core.saving.is_some()));
+        core.world.disk.as_ref().unwrap().is_writing()
+    };
+    let begin = |group: &mut Group| {
+        group.cores[LACKS].world.disk.as_mut().unwrap().snapshot_every(0);
+        assert!(step(group), "it is due");
+        group.cores[LACKS].world.disk.as_mut().unwrap().snapshot_every(u64::MAX);
+    };
+    let settle = |group: &mut Group, why: &str| {
+        let deadline = std::time::Instant::now() + Duration::from_secs(20);
+        while step(group) {
+            assert!(std::time::Instant::now() < deadline, "the snapshot does not end: {why}");
+            std::thread::yield_now();
+        }
+    };
+    // Whole.
+    group.decide(LACKS, Prefix(3));
+    begin(&mut group);
+    settle(&mut group, "whole");
+    assert!(group.cores[LACKS].saving.is_none());
+    // Of a state that another takes the place of.
+    group.cores[LACKS].world.service.has_more = true;
+    group.decide(LACKS, Prefix(4));
+    begin(&mut group);
+    assert!(group.cores[LACKS].saving.is_some(), "it is under way");
+    group.half_way();
+    assert!(group.cores[LACKS].saving.is_none(), "its state is no more");
+    group.decide(LACKS, Prefix(8));
+    settle(&mut group, "replaced");
+    // Failed: there is something else where it is to be written.
+    let name = storage::snapshot::name(Slot(8));
+    std::fs::create_dir(directory.path().join("data").join(name + ".part")).unwrap();
+    begin(&mut group);
+    settle(&mut group, "failed");
+    assert!(group.cores[LACKS].saving.is_none());
+}
+
+/// The trap: who gave is gone for good, and who is left waits for this disk to get ahead of it.
+#[test]
+fn i6_a_member_that_is_ahead_of_everybody_left_goes_on_from_what_it_has() {
+    let (disk, _directory) = disk();
+    let mut group = Group::new();
+    group.cores[LACKS].world.disk = Some(disk);
+    group.half_way();
+    let decided = Rc::default();
+    (group.cores[THIRD], group.decided[THIRD]) = (core(THIRD, Rc::clone(&decided)), decided);
+    group.decide(THIRD, Prefix(5));
+    let left = || [Rank::at(THIRD)].into_iter().collect();
+    group.cores[LACKS].fetch_from(left());
+    assert_eq!(group.carry(LACKS, THIRD), [Told::Wanted]);
+    assert_eq!(group.carry(THIRD, LACKS), [Told::Refused]);
+    let core = &mut group.cores[LACKS];
+    core.fetch_from(left());
+    assert!(!core.fetch.is_active(), "it asks in vain for ever");
+    // The state is made durable, and the machine hears of it.
+    let deadline = std::time::Instant::now() + Duration::from_secs(20);
+    while core.node.machine().installed.is_empty() && std::time::Instant::now() < deadline {
+        core.mind_disk();
+        std::thread::yield_now();
+    }
+    let known = Some(Obedient::head(Prefix(7)));
+    assert_eq!(group.installed(LACKS), [(Prefix(7), known)]);
+}
+
+#[test]
+fn i6_in_memory_a_member_that_is_ahead_goes_on_if_it_knows_who_takes_part() {
+    for is_known in [true, false] {
+        let mut group = Group::new();
+        group.half_way();
+        let decided = Rc::default();
+        (group.cores[THIRD], group.decided[THIRD]) = (core(THIRD, Rc::clone(&decided)), decided);
+        group.decide(THIRD, Prefix(5));
+        let left = || [Rank::at(THIRD)].into_iter().collect();
+        if !is_known {
+            group.cores[LACKS].taking.donors_head = None;
+        }
+        group.cores[LACKS].fetch_from(left());
+        group.carry(LACKS, THIRD);
+        assert_eq!(group.carry(THIRD, LACKS), [Told::Refused]);
+        group.cores[LACKS].fetch_from(left());
+        assert_eq!(group.cores[LACKS].fetch.is_active(), !is_known);
+        let expected = is_known.then(|| (Prefix(7), Some(Obedient::head(Prefix(7)))));
+        assert_eq!(group.installed(LACKS), expected.as_slice());
+    }
+}
+
+#[test]
+fn i6_who_lacks_what_its_machine_has_asked_for_goes_on_asking() {
+    let (disk, _directory) = disk();
+    let mut group = Group::new();
+    group.cores[LACKS].world.disk = Some(disk);
+    group.half_way();
+    group.cores[LACKS].taking.wanted = Prefix(8);
+    let decided = Rc::default();
+    (group.cores[THIRD], group.decided[THIRD]) = (core(THIRD, Rc::clone(&decided)), decided);
+    let left = || [Rank::at(THIRD)].into_iter().collect();
+    group.cores[LACKS].fetch_from(left());
+    group.carry(LACKS, THIRD);
+    assert_eq!(group.carry(THIRD, LACKS), [Told::Refused]);
+    group.cores[LACKS].fetch_from(left());
+    assert!(group.cores[LACKS].fetch.is_active());
 }
 
 #[test]
@@ -204,4 +323,36 @@ fn i5_a_state_that_arrives_late_takes_the_place_of_nothing() {
     group.carry(HAS, LACKS);
     assert_eq!(group.cores[LACKS].world.service.n_restored, 0);
     assert_eq!(group.cores[LACKS].world.executed(), Prefix(9));
+}
+
+#[test]
+fn i2_what_was_said_of_another_prefix_goes_with_no_state() {
+    let mut group = Group::new();
+    group.half_way();
+    group.cores[LACKS].world.execute(Slot(7), b"value");
+    group.cores[LACKS].take_over();
+    assert_eq!(group.installed(LACKS), [(Prefix(8), None)], "the head was that of seven values");
+}
+
+#[test]
+fn i3_an_older_snapshot_that_ends_meanwhile_makes_no_state_durable() {
+    let (disk, _directory) = disk();
+    let mut group = Group::new();
+    group.cores[LACKS].world.disk = Some(disk);
+    group.decide(LACKS, Prefix(3));
+    group.cores[LACKS].mind_disk();
+    assert!(group.cores[LACKS].world.disk.as_ref().unwrap().is_writing(), "one of its own");
+    group.half_way();
+    group.carry(LACKS, HAS);
+    group.carry(HAS, LACKS);
+    let core = &mut group.cores[LACKS];
+    assert!(core.taking.installs, "the machine hears of the state when that is durable");
+    let deadline = std::time::Instant::now() + Duration::from_secs(20);
+    while core.node.machine().installed.is_empty() && std::time::Instant::now() < deadline {
+        core.mind_disk();
+        std::thread::yield_now();
+    }
+    let n_snapshots = core.world.disk.as_ref().unwrap().n_snapshots();
+    let prefixes: Vec<Prefix> = group.installed(LACKS).iter().map(|(at, _)| *at).collect();
+    assert_eq!((prefixes, n_snapshots), (vec![Prefix(7)], 2), "its own, and then the state's");
 }

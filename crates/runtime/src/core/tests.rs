@@ -116,3 +116,56 @@ fn i1_who_leads_no_more_refuses_what_others_gave_it() {
     }
     assert_eq!(refused, [(5, 1)], "it hears of it, and tries another");
 }
+
+/// Two commands of `LEADER`'s clients, the first of which fits into no batch, at a leader that has
+/// begun with it.
+fn half_way_through_a_command() -> Core<mock::Wire, mock::Obedient, mock::Passive> {
+    let mut core = mock::core(0, Default::default());
+    core.world.desk.now = Instant(1);
+    core.world.leads = true;
+    core.world.service.takes_parts = true;
+    give(&mut core, 1);
+    core.dispatch_commands();
+    assert_eq!(core.world.service.n_abandoned, 0);
+    core
+}
+
+/// The clients of `LEADER` ask in their attempt of this number.
+fn give(core: &mut Core<mock::Wire, mock::Obedient, mock::Passive>, attempt: u64) {
+    let mut list = Vec::new();
+    crate::wire::push_item(&mut list, attempt, b"set");
+    let items = crate::wire::Items::check(&list).expect("one");
+    assert!(core.foreign.take(LEADER, 5, attempt, items, true));
+}
+
+#[test]
+fn half_a_command_is_given_up_by_who_is_deposed() {
+    let mut core = half_way_through_a_command();
+    core.world.notes.push_back(Note::Deposed { ballot: base::Ballot(1) });
+    core.take_notes();
+    assert_eq!(core.world.service.n_abandoned, 1);
+}
+
+#[test]
+fn half_a_command_whose_rest_does_not_come_is_given_up() {
+    let mut core = half_way_through_a_command();
+    // Its member trusted another for a moment; what comes next begins with another command.
+    core.foreign.refuse_all(|_, _, _| {});
+    give(&mut core, 2);
+    core.world.service.takes_parts = false;
+    core.dispatch_commands();
+    assert_eq!(core.world.service.n_abandoned, 1);
+}
+
+/// What it knew is its successor's to tell; and the slots of its next reign begin where that ended.
+#[test]
+fn answers_that_waited_for_every_disk_are_not_told_by_who_was_deposed() {
+    let mut core = mock::core(0, Default::default());
+    let mut answers = crate::service::Answers::default();
+    answers.push(core.world.origin, Sequence(1), b"done");
+    let withheld = core.world.withheld.get_or_insert_default();
+    withheld.keep(base::Slot(3), &mut answers);
+    core.world.notes.push_back(Note::Deposed { ballot: base::Ballot(1) });
+    core.take_notes();
+    assert!(!core.world.tell_held(Prefix(9)));
+}

@@ -50,6 +50,8 @@ pub struct Fetch {
     n_damages: u32,
     /// Who has said that it is a learner itself since the last success.
     learners: MemberSet,
+    /// Members that had nothing to give since something arrived last.
+    refused: MemberSet,
     /// Bytes of states that arrived, for metrics.
     pub n_bytes: u64,
     /// Transfers that were given up, for metrics.
@@ -71,6 +73,7 @@ impl Fetch {
             n_states: 0,
             n_damages: 0,
             learners: MemberSet::EMPTY,
+            refused: MemberSet::EMPTY,
             n_bytes: 0,
             n_given_up: 0,
             n_resumed: 0,
@@ -97,6 +100,11 @@ impl Fetch {
         self.learners
     }
 
+    /// Members that were asked and had nothing to give since something arrived last.
+    pub fn refused(&self) -> MemberSet {
+        self.refused
+    }
+
     /// What this member has executed (`have`) is not enough: asks one of `sources`, those that are
     /// believed to hold the state, in turn. With no source, looks again soon.
     pub fn start(&mut self, have: Prefix, sources: MemberSet, now: Instant, flows: &mut Outgoing) {
@@ -116,6 +124,7 @@ impl Fetch {
     /// Nothing is lacking any more: what was under way is dropped.
     pub fn end(&mut self) {
         self.waiting.clear();
+        self.refused = MemberSet::EMPTY;
         self.phase = Phase::Idle;
     }
 
@@ -179,12 +188,14 @@ impl Fetch {
                     return Step::Nothing; // it is all here
                 }
                 self.waiting.clear();
+                self.refused.insert(from);
                 self.phase = Phase::Asked;
                 // Ask the next one, but not in a tight loop when nobody has it.
                 self.give_up_at = now.plus(PATIENCE / 20);
             }
             Frame::StateBegins { transfer, prefix } if present(transfer) => {
                 self.waiting.clear();
+                self.refused = MemberSet::EMPTY;
                 self.n_states += 1;
                 self.phase = Phase::State {
                     prefix,
@@ -221,6 +232,7 @@ impl Fetch {
                     return Step::Nothing;
                 }
                 self.phase = Phase::Values;
+                self.refused = MemberSet::EMPTY;
                 self.give_up_at = now.plus(PATIENCE);
                 return Step::Execute(items);
             }
