@@ -12,6 +12,7 @@
 //! - I3 what answering one command may take is bounded: [`Reply::bounded`] keeps no more bytes than
 //!   it allows, however many the command appends, and then answers an error instead.
 
+use crate::text;
 use std::fmt;
 
 /// The version of the protocol that a connection speaks; HELLO changes it.
@@ -91,6 +92,22 @@ impl Reply {
     /// The steps that this reply may still cost.
     pub(crate) fn steps_left(&self) -> usize {
         self.steps_left
+    }
+
+    /// The reply of one store of several that answer one command, and the steps that it took. Each
+    /// has the steps that are left here: a command is not refused for its own length.
+    pub(crate) fn of_part(&self, run: impl FnOnce(&mut Reply)) -> (Vec<u8>, usize) {
+        let mut part = Reply {
+            len_max: ANSWER_BYTES_MAX,
+            steps_left: self.steps_left,
+            ..Reply::new(self.protocol)
+        };
+        run(&mut part);
+        if std::mem::take(&mut part.is_cut) {
+            part.clear();
+            part.error(text::ANSWER_TOO_LONG);
+        }
+        (part.take(), self.steps_left - part.steps_left)
     }
 
     /// The protocol that replies are encoded in.

@@ -69,7 +69,8 @@ pub const TOO_MANY_CLIENTS: &str = "ERR max number of clients reached";
 pub const OUT_OF_MEMORY_IN_EXEC: &str = "EXECABORT Transaction discarded because of: OOM command not allowed when used memory > \
      'maxmemory'.";
 
-pub use crate::exec::OUT_OF_MEMORY;
+/// Redis's error for a command that is refused because the store is over its memory limit.
+pub const OUT_OF_MEMORY: &str = "OOM command not allowed when used memory > 'maxmemory'.";
 
 #[cfg(test)]
 mod tests {

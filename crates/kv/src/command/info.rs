@@ -1,7 +1,7 @@
 //! COMMAND: the table, told to clients. It is a matter of the connection: no store is needed.
 
 use super::{CommandSpec, KeySpec, all, flag, keys_of, lookup, lookup_subcommand};
-use crate::exec::SYNTAX;
+use crate::exec::{SYNTAX, glob_matches, is_short};
 use crate::reply::Reply;
 
 /// Executes COMMAND or one of its subcommands; `spec` is what [`resolve`](super::resolve) found.
@@ -153,11 +153,13 @@ fn list(args: &[&[u8]], reply: &mut Reply) {
         [filter, kind, wanted] if is(filter, "filterby") && is(kind, "aclcat") => every()
             .filter(|spec| spec.categories.iter().any(|category| is(wanted, &category[1..])))
             .collect(),
-        [filter, kind, wanted] if is(filter, "filterby") && is(kind, "pattern") => every()
-            .filter(|spec| {
-                crate::exec::glob_matches(&wanted.to_ascii_lowercase(), spec.name.as_bytes())
-            })
-            .collect(),
+        [filter, kind, wanted] if is(filter, "filterby") && is(kind, "pattern") => {
+            if !is_short("pattern", wanted, reply) {
+                return;
+            }
+            let wanted = wanted.to_ascii_lowercase();
+            every().filter(|spec| glob_matches(&wanted, spec.name.as_bytes())).collect()
+        }
         // There are no modules, so none of them has a command.
         [filter, kind, _] if is(filter, "filterby") && is(kind, "module") => Vec::new(),
         _ => {

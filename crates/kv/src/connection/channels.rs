@@ -9,12 +9,16 @@ use super::Connection;
 use super::door::{Door, Kind};
 use super::limits::OutputClass;
 use crate::command::{CommandSpec, wrong_arity};
-use crate::exec::glob_matches;
+use crate::exec::{glob_matches, is_short};
 use crate::reply::{Protocol, Reply};
 use crate::store::Published;
 
 /// The most bytes of the names that one connection is subscribed to, counting a few for each.
 pub const SUBSCRIBED_BYTES_MAX: usize = 1 << 20;
+
+/// The most bytes of the patterns that one connection is subscribed to: each is held against each
+/// message's channel, and takes up to the product of the lengths.
+pub const PATTERNS_BYTES_MAX: usize = 64 << 10;
 
 /// What a name costs beside its bytes.
 const NAME_BYTES: usize = 64;
@@ -37,6 +41,7 @@ pub(super) struct Subscriptions {
     channels: BTreeSet<Vec<u8>>,
     patterns: BTreeSet<Vec<u8>>,
     bytes: usize,
+    pattern_bytes: usize,
     /// What PUBSUB asks.
     pub(super) query: ChannelQuery,
 }
@@ -65,12 +70,14 @@ impl Subscriptions {
     fn add(&mut self, of_patterns: bool, name: &[u8]) {
         if self.set(of_patterns).insert(name.to_vec()) {
             self.bytes += name.len() + NAME_BYTES;
+            self.pattern_bytes += if of_patterns { name.len() } else { 0 };
         }
     }
 
     fn remove(&mut self, of_patterns: bool, name: &[u8]) {
         if self.set(of_patterns).remove(name) {
             self.bytes -= name.len() + NAME_BYTES;
+            self.pattern_bytes -= if of_patterns { name.len() } else { 0 };
         }
     }
 }
@@ -111,11 +118,19 @@ impl Door {
             [] => self.subscriptions.set(of_patterns).iter().cloned().collect(),
             names => names.iter().map(|name| name.to_vec()).collect(),
         };
-        let bytes: usize = names.iter().map(|name| name.len() + NAME_BYTES).sum();
-        if adds && self.subscriptions.bytes + bytes > SUBSCRIBED_BYTES_MAX {
+        let what = if of_patterns { "pattern" } else { "channel" };
+        if adds && !names.iter().all(|name| is_short(what, name, &mut self.reply)) {
+            return;
+        }
+        let lengths: usize = names.iter().map(Vec::len).sum();
+        let bytes = lengths + names.len() * NAME_BYTES;
+        let of = &self.subscriptions;
+        let is_too_much = of.bytes + bytes > SUBSCRIBED_BYTES_MAX
+            || of_patterns && of.pattern_bytes + lengths > PATTERNS_BYTES_MAX;
+        if adds && is_too_much {
             self.reply.error_fmt(format_args!(
-                "ERR the names that this connection is subscribed to are longer than \
-                 {SUBSCRIBED_BYTES_MAX} bytes (gregale's limit)"
+                "ERR this connection is subscribed to names of more than {SUBSCRIBED_BYTES_MAX} \
+                 bytes, or to patterns of more than {PATTERNS_BYTES_MAX} (gregale's limits)"
             ));
             return;
         }
@@ -147,7 +162,12 @@ impl Door {
     pub(super) fn ask_channels(&mut self, spec: &'static CommandSpec, args: &[&[u8]]) {
         let query = match (spec.name, &args[1..]) {
             ("pubsub|channels", [_]) => ChannelQuery::Channels(None),
-            ("pubsub|channels", [_, pattern]) => ChannelQuery::Channels(Some(pattern.to_vec())),
+            ("pubsub|channels", [_, pattern]) => {
+                if !is_short("pattern", pattern, &mut self.reply) {
+                    return;
+                }
+                ChannelQuery::Channels(Some(pattern.to_vec()))
+            }
             ("pubsub|numsub", [_, names @ ..]) => {
                 ChannelQuery::Subscribers(names.iter().map(|name| name.to_vec()).collect())
             }

@@ -2,7 +2,7 @@
 
 use super::Config;
 use crate::command::CommandSpec;
-use crate::exec::glob_matches;
+use crate::exec::{glob_matches, is_short};
 use crate::reply::Reply;
 use crate::resp::BULK_BYTES_MAX;
 use crate::store::DATABASES;
@@ -39,6 +39,9 @@ pub(super) fn config(
 ) {
     match spec.name {
         "config|get" => {
+            if !args[2..].iter().all(|pattern| is_short("pattern", pattern, reply)) {
+                return;
+            }
             let mut found = Vec::new();
             for (name, value) in parameters(config) {
                 // A name without wildcards comes back as it was spelled.

@@ -56,7 +56,7 @@ mod session;
 mod topology;
 mod transaction;
 
-pub use channels::{ChannelQuery, SUBSCRIBED_BYTES_MAX, answer_channels};
+pub use channels::{ChannelQuery, PATTERNS_BYTES_MAX, SUBSCRIBED_BYTES_MAX, answer_channels};
 pub use client::ClientFilter;
 pub use counts::{Count, Counts};
 pub use limits::{OutputClass, OutputLimit, OutputLimits, bytes_of};

@@ -28,10 +28,12 @@ pub(crate) mod strings;
 pub(crate) use glob::matches as glob_matches;
 pub use lcs::LCS_CELLS_MAX;
 pub(crate) use number::parse as parse_integer;
+pub(crate) use scan::is_short;
 
 use crate::command::{CommandSpec, flag, keys_of};
 use crate::reply::Reply;
 use crate::store::{Db, DbKey, KEY_BYTES_MAX, Store, VALUE_BYTES_MAX};
+pub use crate::text::OUT_OF_MEMORY;
 
 /// The most arguments of one command.
 pub const ARGS_MAX: usize = 64 << 10;
@@ -41,8 +43,6 @@ pub(crate) const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of r
 const NOT_AN_INT: &str = "ERR value is out of range, value must between -2147483648 and 2147483647";
 pub(crate) const NO_SUCH_KEY: &str = "ERR no such key";
 pub(crate) const DB_OUT_OF_RANGE: &str = "ERR DB index is out of range";
-/// Redis's error for a command that is refused because the store is over its memory limit.
-pub const OUT_OF_MEMORY: &str = "OOM command not allowed when used memory > 'maxmemory'.";
 
 /// How a command is executed.
 #[derive(Clone, Copy, Debug)]

@@ -21,14 +21,15 @@ const SCAN_COUNT_DEFAULT: i64 = 10;
 /// picked in proportion to the gap before it.
 const RANDOM_NEIGHBOURS: u64 = 16;
 
-/// The longest pattern: it is held against every key, which takes the product of the lengths.
+/// The longest pattern, and the longest name of a channel: a pattern is held against every key or
+/// channel, which takes the product of the lengths.
 pub(crate) const PATTERN_BYTES_MAX: usize = 1024;
 
 /// Or answers that it is not.
-fn is_short(pattern: &[u8], reply: &mut Reply) -> bool {
+pub(crate) fn is_short(what: &str, pattern: &[u8], reply: &mut Reply) -> bool {
     if pattern.len() > PATTERN_BYTES_MAX {
         reply.error_fmt(format_args!(
-            "ERR pattern is longer than {PATTERN_BYTES_MAX} bytes (gregale's limit)"
+            "ERR {what} is longer than {PATTERN_BYTES_MAX} bytes (gregale's limit)"
         ));
     }
     pattern.len() <= PATTERN_BYTES_MAX
@@ -56,7 +57,7 @@ fn pay(n_keys: usize, reply: &mut Reply) {
 
 pub(crate) fn keys(store: &Store, call: &Call<'_>, reply: &mut Reply) {
     let pattern = call.args[1];
-    if !is_short(pattern, reply) || !begins(reply) {
+    if !is_short("pattern", pattern, reply) || !begins(reply) {
         return;
     }
     pay(store.len_of(call.db), reply);
@@ -91,7 +92,7 @@ pub(crate) fn scan(store: &Store, call: &Call<'_>, reply: &mut Reply) {
             }
             count = value;
         } else if word.eq_ignore_ascii_case(b"match") {
-            if !is_short(value, reply) {
+            if !is_short("pattern", value, reply) {
                 return;
             }
             pattern = (*value != b"*").then_some(*value);

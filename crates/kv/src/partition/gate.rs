@@ -115,4 +115,17 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn w2_what_leaves_lets_through_what_stood_behind_it() {
+        let name = |sequence| Name { sender: 1, sequence };
+        let (one, both) = (Partitions::one(0), Partitions::from_bits(0b11));
+        let mut gate = Gate::new(2);
+        gate.join(0, name(1), both);
+        gate.join(0, name(2), one);
+        assert_eq!(gate.pass(), None, "the first has not come to the other queue");
+        gate.leave(name(1));
+        assert_eq!(gate.pass(), Some((name(2), one)));
+        assert_eq!(gate.len(), 0);
+    }
 }

@@ -322,6 +322,24 @@ fn u2_watched_keys_are_guarded() {
     }
 }
 
+/// Four such LCS take all the steps that a transaction has.
+#[test]
+fn u1_a_transaction_has_its_steps_once_for_all_partitions() {
+    let [a, b] = two_keys(4);
+    for n in [1, 4] {
+        for walk in ["KEYS *", "SCAN 0"] {
+            let mut alone = Alone::new(n, Order::Signals, 0);
+            let (x, y) = ("x".repeat(2047), "y".repeat(2047));
+            assert_eq!(alone.say(&format!("MSET {a} {x} {b} {y}")), "+OK");
+            let lcs = format!("LCS {a} {b} LEN");
+            let answer = alone.ask(&transaction(&[], &[&lcs, &lcs, &lcs, walk]));
+            assert!(!answer.contains('-'), "{n} {walk}: {answer}");
+            let answer = alone.ask(&transaction(&[], &[&lcs, &lcs, &lcs, &lcs, walk]));
+            assert!(answer.starts_with("*5 :0 :0 :0 :0 -ERR"), "{n} {walk}: {answer}");
+        }
+    }
+}
+
 #[test]
 fn u2_exec_checks_the_watched_keys_of_every_partition() {
     for order in ORDERS {

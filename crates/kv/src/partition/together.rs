@@ -174,13 +174,16 @@ impl Together<'_> {
             }
             Shape::Each(each, how) => {
                 let mut merging = Merging::new(how, each);
+                let mut steps = 0;
                 for at in each.iter() {
                     let piece = merge::piece(&self.map, spec, args, at);
-                    let answer = merge::answer_of(reply.protocol(), |reply| {
+                    let (answer, taken) = reply.of_part(|reply| {
                         self.parts[at].store.execute(db, spec, &piece, seed, reply);
                     });
+                    steps += taken;
                     merging.add(at, &answer, &merge::places(&self.map, spec, args, at));
                 }
+                reply.take_steps(steps.min(reply.steps_left()));
                 merging.put(reply);
             }
             Shape::Together(_) if spec.name == "randomkey" => {
@@ -312,8 +315,8 @@ impl Own {
         let cursor = scan::own_cursor(args[1], self.at);
         let mut own: Args<'_> = args.iter().copied().collect();
         own[1] = &cursor;
-        let answer =
-            merge::answer_of(reply.protocol(), |reply| store.execute(db, spec, &own, seed, reply));
+        let (answer, steps) = reply.of_part(|reply| store.execute(db, spec, &own, seed, reply));
+        reply.take_steps(steps);
         scan::put_answer(&answer, self.at, self.map.n, reply);
     }
 }

@@ -117,3 +117,54 @@ fn c13_a_message_to_many_patterns_takes_no_more_than_the_limit() {
     }
     assert!(client.is_finished(), "and its connection ends");
 }
+
+#[test]
+fn channels_and_patterns_have_a_longest_name() {
+    let mut driver = Driver::new(Config::default());
+    let mut client = driver.connect();
+    let (long, longest) = (vec![b'x'; 1025], vec![b'x'; 1024]);
+    for command in [&b"SUBSCRIBE"[..], b"PSUBSCRIBE"] {
+        let refused = driver.call(&mut client, &[command, b"short", &long]);
+        assert!(refused.starts_with(b"-ERR") && !client.is_subscribed(), "{refused:?}");
+    }
+    assert!(driver.call(&mut client, &[b"PUBLISH", &long, b"hi"]).starts_with(b"-ERR channel"));
+    assert_eq!(driver.machine.take_published().len(), 0);
+    driver.call(&mut client, &[b"PUBLISH", &longest, b"hi"]);
+    assert_eq!(driver.machine.take_published().len(), 1);
+    driver.call(&mut client, &[b"SUBSCRIBE", &longest]);
+    assert!(client.is_subscribed());
+}
+
+/// What is held against every channel, parameter or command is no longer than what is held against
+/// every key.
+#[test]
+fn no_command_takes_a_pattern_that_is_longer_than_the_longest() {
+    let mut driver = Driver::new(Config::default());
+    let mut client = driver.connect();
+    let long = vec![b'x'; 1025];
+    let commands: [&[&[u8]]; 3] = [
+        &[b"CONFIG", b"GET", &long],
+        &[b"COMMAND", b"LIST", b"FILTERBY", b"PATTERN", &long],
+        &[b"PUBSUB", b"CHANNELS", &long],
+    ];
+    for command in commands {
+        let answer = driver.call(&mut client, command);
+        let answer = answer.escape_ascii().to_string();
+        assert!(answer.starts_with("-ERR"), "{}: {answer}", command[0].escape_ascii());
+    }
+}
+
+/// One PUBLISH is held against all of them, at every member.
+#[test]
+fn the_patterns_of_a_connection_are_bounded() {
+    let mut driver = Driver::new(Config::default());
+    let mut hearer = driver.connect();
+    let pattern = |n: u16| format!("{n:01024}").into_bytes();
+    for n in 0..64 {
+        assert!(!driver.call(&mut hearer, &[b"PSUBSCRIBE", &pattern(n)]).starts_with(b"-"));
+    }
+    assert!(driver.call(&mut hearer, &[b"PSUBSCRIBE", b"more"]).starts_with(b"-ERR"));
+    driver.call(&mut hearer, &[b"PUNSUBSCRIBE", &pattern(3)]);
+    assert!(!driver.call(&mut hearer, &[b"PSUBSCRIBE", b"more"]).starts_with(b"-"));
+    assert!(driver.call(&mut hearer, &[b"PSUBSCRIBE", &pattern(3)]).starts_with(b"-ERR"));
+}
