@@ -325,3 +325,40 @@ impl World {
         self.net.trace.record(now, node, Topic::Wall, shown, 1);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::{LATE_NS_MAX, Posting};
+    use crate::subject::Species;
+    use crate::velos::Velos;
+    use base::At;
+    use proto::velos::variant::Sound;
+
+    #[test]
+    fn a7_what_is_sent_to_a_deaf_leader_arrives_within_a_second() {
+        let shape = crate::Shape { ring_slots: 16, value_bytes: 104 };
+        let mut plan = Plan::calm(3, Provider::Tcp, shape);
+        (plan.weather.jitter_ns, plan.weather.spike) = (16_000, 256);
+        let mut world = World::new(Species::of::<Velos<Sound>>(), plan, Rng::new(1), false);
+        world.begin();
+        let leader = loop {
+            let what = world.net.queue.pop_until(u64::MAX).expect("beats");
+            world.happen(what);
+            if let Some(node) = (0..3).find(|node| world.role(*node) == Some(Role::Leader)) {
+                break node;
+            }
+        };
+        world.lay(Kind::Deaf, 0, MS);
+        let other = (leader + 1) % 3;
+        let index = world.net.link_index(other, leader);
+        let (now, mut latest) = (world.net.now(), 0);
+        for _ in 0..1000 {
+            let (action, at, token) = (Action::Write, At(0), None);
+            let posting = Posting { action, at, n_words: 1, payload: &[0], token };
+            world.net.post(other, leader, posting);
+            latest = latest.max(world.net.links[index].last_arrival - now);
+        }
+        assert!((50 * MS..=LATE_NS_MAX).contains(&latest), "{} ms late", latest / MS);
+    }
+}

@@ -5,6 +5,9 @@
 
 use base::Instant;
 
+/// Nanoseconds in a millisecond.
+pub(crate) const MS: u64 = 1_000_000;
+
 /// One node's clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {

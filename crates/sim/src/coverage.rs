@@ -108,6 +108,10 @@ pub enum Mark {
     DiskFullAmidChange,
     /// A sync failed meanwhile.
     SyncFailedAmidChange,
+    /// More was said to be on every disk meanwhile.
+    HeldAmidChange,
+    /// At the end every voter was well, and what was committed had to be on every disk.
+    AllHadToHold,
     /// A process died between two effects of one call.
     DiedHalfway,
     /// Somebody else acted between two effects of one call.
@@ -128,7 +132,7 @@ pub enum Mark {
 
 impl Mark {
     /// All of them.
-    pub const ALL: [Mark; 58] = [
+    pub const ALL: [Mark; 60] = [
         Mark::TornVerb,
         Mark::FailedCas,
         Mark::FailedCasOfLeader,
@@ -179,6 +183,8 @@ impl Mark {
         Mark::DiskStalledAmidChange,
         Mark::DiskFullAmidChange,
         Mark::SyncFailedAmidChange,
+        Mark::HeldAmidChange,
+        Mark::AllHadToHold,
         Mark::DiedHalfway,
         Mark::OthersBetween,
         Mark::PowerCutBeforeSync,
@@ -211,6 +217,7 @@ impl Mark {
                 | Mark::DiskStalledAmidChange
                 | Mark::DiskFullAmidChange
                 | Mark::SyncFailedAmidChange
+                | Mark::HeldAmidChange
         )
     }
 
@@ -244,6 +251,8 @@ impl Mark {
                 | Mark::DiskStalledAmidChange
                 | Mark::DiskFullAmidChange
                 | Mark::SyncFailedAmidChange
+                | Mark::HeldAmidChange
+                | Mark::AllHadToHold
                 | Mark::PowerCutBeforeSync
         )
     }

@@ -16,6 +16,8 @@
 //!   ships.
 //! - I5 After a failed sync nothing is reported any more: the process has to die. Asserted.
 
+mod held;
+
 use crate::Snapshots;
 use crate::states::{End, State};
 use crate::stored::{LogStore, Store, SyncFailed, Unusable, Worked};
@@ -143,6 +145,9 @@ pub struct Disk {
     is_ailing: bool,
     /// A bit of what was durable has flipped: the slot, where records tell.
     damage: Option<Slot>,
+    /// What it gave back when it was last damaged, and the newest ballot in which its member can
+    /// have said so.
+    before_damage: Option<(Ballot, Prefix)>,
     /// A process has found that, and said so.
     pub(crate) says_damaged: bool,
     /// While it is full, somebody looks at it again then.
@@ -282,8 +287,9 @@ impl Disk {
     // ---- what goes wrong with it ----
 
     /// Flips a bit of an entry that others behind it show to have been durable; false if there is
-    /// none. Its process finds out when it starts again.
-    pub(crate) fn rot(&mut self, rng: &mut Rng) -> bool {
+    /// none. Its process finds out when it starts again; until then it has heard of `ballot`.
+    pub(crate) fn rot(&mut self, rng: &mut Rng, ballot: Ballot) -> bool {
+        let before = (ballot, self.whole());
         if let Some(log) = &mut self.log {
             if rng.chance(1, 3) && log.states().rot(rng) {
                 self.is_spoiled = true;
@@ -292,6 +298,9 @@ impl Disk {
             }
         } else if let Some(n) = self.stable.entries.len().checked_sub(1).filter(|n| *n > 0) {
             self.damage = Some(Slot(self.stable.start + rng.below(n as u64)));
+        }
+        if self.is_rotten() {
+            self.before_damage = Some(before);
         }
         self.is_rotten()
     }
@@ -382,23 +391,6 @@ impl Disk {
         self.live.apply(&record);
         self.pending.push_back(record);
         self.n_asked += 1;
-    }
-
-    /// What survives a power cut now, at least, as entries or in the state of a snapshot.
-    pub(crate) fn durable(&self) -> Prefix {
-        let covered = self.snapshot.as_ref().map_or(Prefix::ZERO, |state| state.prefix);
-        covered.max(Prefix(self.stable.end()))
-    }
-
-    /// Whether everything below `prefix`, its last entry made under `ballot`, survives a power
-    /// cut: as far as the log reaches that slot, else by the snapshot.
-    pub(crate) fn holds(&self, prefix: Prefix, ballot: Option<Ballot>) -> bool {
-        let snapshot = self.snapshot.as_ref().map_or(Prefix::ZERO, |state| state.prefix);
-        let in_log = || {
-            let at = prefix.0.checked_sub(1)?.checked_sub(self.stable.start)?;
-            self.stable.entries.get(at as usize).map(|(head, _)| head.ballot)
-        };
-        snapshot >= prefix || in_log().is_some_and(|own| ballot.is_none_or(|of| of == own))
     }
 
     /// Nothing was ever made durable here, and nothing can have left.

@@ -9,7 +9,7 @@ use crate::coverage::Mark;
 use crate::plan::{Kind as FaultKind, MS};
 use crate::queue::{Fault, Happening};
 use crate::world::{Phase, World};
-use base::majority;
+use base::{Ballot, majority};
 
 /// How soon a full disk is tried again.
 const RETRY_NS: u64 = 10 * MS;
@@ -101,7 +101,8 @@ impl World {
 
     /// A bit flips, and the process dies: the next one finds out.
     fn rot(&mut self, node: usize, until: u64) {
-        if self.disks[node].rot(&mut self.net.rng) {
+        let known = self.machines[node].as_ref().map(|machine| machine.status().ballot);
+        if self.disks[node].rot(&mut self.net.rng, known.unwrap_or(Ballot::NONE)) {
             self.crash(node);
             self.fault_ends(until, Fault::Crash(node as u8));
         }

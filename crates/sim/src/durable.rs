@@ -11,7 +11,7 @@ use crate::sweep::{Mutant, mutant};
 use crate::trace::Topic;
 use crate::world::World;
 use crate::{Birth, Life, Property, Provider, Snapshots, Stamps, Store};
-use base::{MemberSet, Prefix, Rng};
+use base::{Prefix, Rng};
 use core::marker::PhantomData;
 use proto::disk::DiskEvent;
 use proto::durable::variant::{Sound, Variant};
@@ -95,9 +95,8 @@ impl<V: Variant, A: Around> member::Kind for Kind<V, A> {
         node.snapshotted(prefix, host);
     }
 
-    fn held(machine: &Self::Machine) -> Option<(Prefix, MemberSet)> {
-        let members = machine.configuration()?.members;
-        Some((machine.held_by_all(), members.voters))
+    fn held(machine: &Self::Machine) -> Option<Prefix> {
+        Some(machine.held_by_all())
     }
 }
 
@@ -365,6 +364,7 @@ variants! {
     ElectByOne: ELECT_BY_ONE,
     CommitAtOne: COMMIT_AT_ONE,
     HoldByMajority: HOLD_BY_MAJORITY,
+    HoldBySuccessor: HOLD_BY_SUCCESSOR,
     TrustRecovered: TRUST_RECOVERED,
     VoteTwice: VOTE_TWICE,
     ForgetPromise: FORGET_PROMISE,
@@ -422,7 +422,7 @@ pub fn members_mutants() -> Vec<Mutant> {
         DurableMembers:
         CountRemoved, TwoChanges, PromoteBeforeCaughtUp, AnyIncarnation,
         OldIncarnationVotes, VoteTwice, ElectByEveryConfiguration,
-        IgnoreWinner, HoldByMajority,
+        IgnoreWinner, HoldByMajority, HoldBySuccessor,
     };
     all.push(mutant::<Member<Kind<Sound, OperatedIgnoringSyncErrors>>, DurableMembers<Sound>>());
     all.push(mutant::<Member<Kind<Sound, OperatedCutAtDamage>>, DurableMembers<Sound>>());

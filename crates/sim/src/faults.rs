@@ -7,6 +7,7 @@
 
 use crate::Provider;
 use crate::coverage::Mark;
+use crate::net::LATE_NS_MAX;
 use crate::plan::{Kind, MS};
 use crate::queue::{Fault, Happening, NEVER};
 use crate::trace::Topic;
@@ -53,8 +54,6 @@ impl Faults {
     }
 }
 
-/// What was posted before the core was healed arrives by then.
-const LATE_NS_MAX: u64 = 1_000 * MS;
 /// How long a provider waits for an answer before it calls a link broken.
 const LINK_TIMEOUT_NS_MAX: u64 = 2_000 * MS;
 

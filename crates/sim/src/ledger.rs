@@ -7,6 +7,7 @@ use crate::checks::digest::Digests;
 use crate::checks::state_time::StateTime;
 use crate::checks::validity::Proposals;
 use crate::history::Operation;
+use base::Prefix;
 
 /// What a node answers to a client.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +30,9 @@ pub(crate) struct Ledger {
     pub(crate) ring_slots: u64,
     pub(crate) configurations: Configurations,
     pub(crate) copies: Copies,
+    /// What was known to be committed when the liveness phase began: all disks are to hold it at
+    /// its end, if all are well.
+    pub(crate) to_be_held: Prefix,
     pub(crate) state_time: StateTime,
 }
 
@@ -43,6 +47,7 @@ impl Ledger {
             ring_slots: u64::from(ring_slots),
             configurations: Configurations::default(),
             copies: Copies::default(),
+            to_be_held: Prefix::ZERO,
             state_time: StateTime::default(),
         }
     }

@@ -21,6 +21,7 @@ mod clients;
 mod clock;
 mod coverage;
 mod disk;
+mod disk_all;
 mod disk_faults;
 pub mod durable;
 mod faults;

@@ -1,7 +1,7 @@
 //! A member as the simulator runs it: a `proto` node of some protocol.
 
 use crate::{Birth, Life, NodeHost, Setup, Shape, Snapshots, Stamps, Store, Subject};
-use base::{Inbox, Instant, MemberSet, Prefix, Rank, Slot};
+use base::{Inbox, Instant, Prefix, Rank, Slot};
 use proto::disk::DiskEvent;
 use proto::durable::{Change, ChangeRefused, Configuration, StateHead};
 use proto::node::{Layout, Node, NodeConfig, Start};
@@ -37,8 +37,8 @@ pub trait Kind: 'static {
     /// A durable state covers everything below `prefix`.
     fn snapshotted<H: Host>(_node: &mut Node<Self::Machine>, _prefix: Prefix, _host: &mut H) {}
 
-    /// What it says every voter's disk holds, and who votes, if it knows.
-    fn held(_machine: &Self::Machine) -> Option<(Prefix, MemberSet)> {
+    /// What it says every voter's disk holds, where there are disks.
+    fn held(_machine: &Self::Machine) -> Option<Prefix> {
         None
     }
 
@@ -58,6 +58,7 @@ fn shape_of(shape: &Shape) -> proto::velos::Shape {
 impl<K: Kind> Subject for Member<K> {
     const NAME: &'static str = K::NAME;
     const IS_DURABLE: bool = K::IS_DURABLE;
+    const NEEDS_HEAD: bool = K::Machine::NEEDS_HEAD;
     const HAS_OPERATOR: bool = K::HAS_OPERATOR;
     const STORE: Store = K::STORE;
     const SNAPSHOTS: Snapshots = K::SNAPSHOTS;
@@ -158,7 +159,7 @@ impl<K: Kind> Life for Member<K> {
         self.0.trusted()
     }
 
-    fn held(&self) -> Option<(Prefix, MemberSet)> {
+    fn held(&self) -> Option<Prefix> {
         K::held(self.0.machine())
     }
 

@@ -15,7 +15,7 @@
 
 use crate::ambush::Belated;
 use crate::checks::single_writer::Trespass;
-use crate::clock::{Clock, Wall};
+use crate::clock::{Clock, MS, Wall};
 use crate::coverage::{Coverage, Mark};
 use crate::link::{Action, Done, Link, Result as Fate, Verb, in_first_half};
 use crate::memory::Region;
@@ -23,6 +23,10 @@ use crate::queue::Queue;
 use crate::trace::{Topic, Trace};
 use crate::{Property, Provider, Violation, Weather};
 use base::{At, Event, Inbox, MemberSet, Outcome, Rank, Rng, Token};
+
+/// A wire that is not held carries within this time, however slow it is: a connection that takes
+/// longer is one that breaks (tcp gives it up), and a wire that is held is another fault.
+pub(crate) const LATE_NS_MAX: u64 = 1_000 * MS;
 
 /// One direction of one wire. Verbs from `x` to `y` and completions for verbs from `y` to `x` both
 /// travel on the wire from `x` to `y`.
@@ -147,7 +151,7 @@ impl Net {
         }
     }
 
-    /// How long the wire takes this time.
+    /// How long the wire takes this time: never longer than [`LATE_NS_MAX`].
     fn delay(&mut self, from: usize, to: usize) -> u64 {
         let weather = &self.weather;
         let mut delay = weather.latency_ns + self.rng.below(weather.jitter_ns + 1);
@@ -157,7 +161,7 @@ impl Net {
         if self.rng.chance(1, 64) {
             delay *= 1 + self.rng.below(weather.spike);
         }
-        delay * self.wires[from * self.members + to].slowness
+        (delay * self.wires[from * self.members + to].slowness).min(LATE_NS_MAX)
     }
 
     // ---- posting ----

@@ -17,7 +17,7 @@ use crate::states::State;
 use crate::trace::Topic;
 use crate::travel::Parcel;
 use crate::{Property, Provider};
-use base::{At, Port, Prefix, Rank, Slot, StateClock, Token, verb::Unsupported};
+use base::{At, Ballot, Port, Prefix, Rank, Slot, StateClock, Token, verb::Unsupported};
 use proto::durable::StateHead;
 use proto::{Host, Note, Ticket};
 
@@ -70,8 +70,8 @@ pub(crate) struct Shell {
     pub(crate) seen_to_pass: u64,
     /// It dies in the middle of this call.
     pub(crate) dying: Option<Dying>,
-    /// What every disk was last seen to hold, by its own word.
-    pub(crate) held: Prefix,
+    /// What every disk was last said to hold, and in which ballot.
+    pub(crate) held: (Ballot, Prefix),
 }
 
 impl Shell {
@@ -97,7 +97,7 @@ impl Shell {
             stamped_at: 0,
             seen_to_pass: 0,
             dying: None,
-            held: Prefix::ZERO,
+            held: (Ballot::NONE, Prefix::ZERO),
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::queue::Happening;
 use crate::trace::Topic;
 use crate::world::{Phase, World};
 use crate::{Birth, Config, Life, Property};
-use base::{Incarnation, MemberSet, Prefix, Rank, Rng, majority};
+use base::{Ballot, Incarnation, MemberSet, Prefix, Rank, Rng, majority};
 use proto::Role;
 use proto::durable::{Change, ChangeRefused, Configuration, FIRST, Members};
 
@@ -211,29 +211,12 @@ impl World {
         }
     }
 
-    /// What `disk-all` promises, where disks change hands too: all that `node` says every disk
-    /// holds is on the disk of each voter that counts.
-    pub(crate) fn look_at_held(&mut self, node: usize, machine: &dyn Life) {
-        let Some((held, _)) = machine.held().filter(|(held, _)| *held > self.shells[node].held)
-        else {
-            return;
-        };
-        self.shells[node].held = held;
-        let Some(Configuration { members, .. }) = machine.configuration() else { return };
-        let lacks = |rank: &Rank| !self.holds(*rank, members.incarnation(*rank), held, None);
-        if let Some(rank) = members.voters.iter().find(lacks) {
-            let detail =
-                format!("r{node} says that every disk holds {held}; that of {rank} lacks it");
-            self.net.violate(Property::Held, detail);
-        }
-    }
-
     fn holds(
         &self,
         rank: Rank,
         incarnation: Incarnation,
         prefix: Prefix,
-        ballot: Option<base::Ballot>,
+        ballot: Option<Ballot>,
     ) -> bool {
         let at = rank.index();
         if self.incarnation(at) == incarnation {
@@ -243,7 +226,21 @@ impl World {
         if let Some((disk, _)) = attic.filter(|(_, of)| *of == incarnation) {
             return disk.holds(prefix, ballot);
         }
-        self.ledger.copies.once_held(rank, incarnation, prefix)
+        self.ledger.copies.once_held(rank, incarnation) >= prefix
+    }
+
+    /// Up to where the disk `incarnation` of `rank` alone gives everything back, or did when it
+    /// was lost or damaged, if its member could say so in `ballot` only before that.
+    pub(crate) fn vouched(&self, rank: Rank, incarnation: Incarnation, ballot: Ballot) -> Prefix {
+        let at = rank.index();
+        if self.incarnation(at) == incarnation {
+            return self.disks[at].vouched(ballot);
+        }
+        let attic = self.operator.as_ref().and_then(|operator| operator.seats[at].attic.as_ref());
+        match attic.filter(|(_, of)| *of == incarnation) {
+            Some((disk, _)) => disk.vouched(ballot),
+            None => self.ledger.copies.once_held(rank, incarnation),
+        }
     }
 
     // ---- the operator's rounds ----
@@ -511,6 +508,11 @@ impl World {
             format!("{} from {} decided {}", names.join(" "), of.at, of.is_decided)
         });
         format!(" (disk {}, {known:?})", self.incarnation(node).0)
+    }
+
+    /// Whether there is something that the operator has not achieved yet.
+    pub(crate) fn has_goal(&self) -> bool {
+        self.operator.as_ref().is_some_and(|operator| operator.goal.is_some())
     }
 
     /// What the operator could not achieve although the cluster is well.

@@ -28,6 +28,7 @@ impl World {
             Phase::Healing => {
                 self.liveness_since = now;
                 self.end_long_thoughts();
+                self.ledger.to_be_held = self.ledger.copies.upto();
                 self.net.queue.push(now + LIVENESS_NS * self.plan.pace, Happening::Phase);
                 Phase::Liveness
             }
@@ -53,7 +54,7 @@ impl World {
     fn blame(&mut self) {
         let stuck = self.clients.iter().position(|client| client.n_live < N_LIVE_OPERATIONS);
         let Some(client) = stuck else {
-            if let Some(detail) = self.unachieved() {
+            if let Some(detail) = self.unachieved().or_else(|| self.unheld()) {
                 self.net.violate(Property::Liveness, detail);
             }
             return;
@@ -87,6 +88,7 @@ impl World {
         if self.phase == Phase::Liveness
             && self.clients.iter().all(|client| client.n_live >= N_LIVE_OPERATIONS)
             && self.unachieved().is_none()
+            && self.unheld().is_none()
         {
             self.phase = Phase::Over;
         }

@@ -3,6 +3,7 @@
 //! Swarm style: a seed does not draw a little of everything but switches kinds of fault on and off
 //! and draws their intensities; bugs that need one kind undisturbed by another are found that way.
 
+pub(crate) use crate::clock::MS;
 use crate::durable::Disks;
 use crate::{Provider, Shape};
 use base::Rng;
@@ -140,8 +141,6 @@ pub(crate) struct Plan {
     /// to connect, looks at a full disk.
     pub(crate) pace: u64,
 }
-
-pub(crate) const MS: u64 = 1_000_000;
 
 impl Plan {
     pub(crate) fn draw(config: &Config, rng: &mut Rng) -> Plan {

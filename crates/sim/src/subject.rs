@@ -69,6 +69,9 @@ pub trait Subject: Life + Sized {
     /// Whether it has a disk, and survives with it what memory does not.
     const IS_DURABLE: bool = false;
 
+    /// See [`proto::Replicator::NEEDS_HEAD`].
+    const NEEDS_HEAD: bool = false;
+
     /// Whether its members change: an operator sees to it that they do.
     const HAS_OPERATOR: bool = false;
 
@@ -152,8 +155,8 @@ pub trait Life: 'static {
     /// Who leads, as far as it knows.
     fn trusted(&self) -> Option<Rank>;
 
-    /// What it says every voter's disk holds, and who votes, if it knows.
-    fn held(&self) -> Option<(Prefix, MemberSet)>;
+    /// What it says every voter's disk holds, where there are disks.
+    fn held(&self) -> Option<Prefix>;
 
     /// Slots that it has read from others' rings and delivered, if it counts them.
     fn n_caught_up(&self) -> u64;
@@ -163,6 +166,8 @@ pub trait Life: 'static {
 #[derive(Clone, Copy)]
 pub(crate) struct Species {
     pub(crate) is_durable: bool,
+    /// See [`proto::Replicator::NEEDS_HEAD`].
+    pub(crate) needs_head: bool,
     pub(crate) has_operator: bool,
     pub(crate) store: Store,
     pub(crate) snapshots: Snapshots,
@@ -175,6 +180,7 @@ impl Species {
     pub(crate) fn of<S: Subject>() -> Species {
         Species {
             is_durable: S::IS_DURABLE,
+            needs_head: S::NEEDS_HEAD,
             has_operator: S::HAS_OPERATOR,
             store: S::STORE,
             snapshots: S::SNAPSHOTS,

@@ -11,6 +11,8 @@
 //!   By construction: `is_there` looks at all of it at one instant.
 //! - I2 Who has executed more than its machine has applied gives nothing: its machine does not know
 //!   who takes part after that. Sweeps with [`Snapshots::OfWhatIsNotApplied`] are caught.
+//! - I4 A member that has executed all that its machine has asked for, and that every reachable
+//!   member would refuse, continues from that: the others may wait for it. (`catchup`'s I6.)
 //! - I3 A machine that reaches by itself what it has asked for hears of no state. By construction:
 //!   `mind_transfer`, `is_news`.
 
@@ -71,6 +73,10 @@ impl World {
         if !self.is_present(node, life, transfer) || self.shells[node].needs.is_none() {
             return;
         }
+        if self.all_refuse(node) && self.has_enough(node) {
+            self.end_transfer(node); // I4
+            return self.net.arm_run(node, self.net.now());
+        }
         let there: Vec<usize> =
             (0..self.plan.members).filter(|peer| self.is_there(*peer, node)).collect();
         // An ambush: who lags itself is asked more often than chance would have it.
@@ -87,13 +93,35 @@ impl World {
         self.send_part(giver, node);
     }
 
+    /// Whether somebody can be asked by `node`, and nobody gives it anything.
+    fn all_refuse(&self, node: usize) -> bool {
+        let members = self.plan.members;
+        let asked = || {
+            (0..members)
+                .filter(|peer| self.net.processes[*peer].runs() && self.reaches(*peer, node))
+        };
+        let gives = |peer: usize| self.is_there(peer, node) && !self.is_kept_from_giving(peer);
+        asked().next().is_some() && !asked().any(gives)
+    }
+
+    /// Whether what is executed at `node` is what its machine has asked for, and news to it.
+    fn has_enough(&self, node: usize) -> bool {
+        let is_enough = self.shells[node].needs.is_some_and(|needed| self.applied(node) >= needed);
+        let has_head =
+            self.shells[node].givers_head.is_some_and(|(of, _)| of == self.applied(node));
+        (has_head || !self.species.needs_head) && is_enough && self.is_ahead(node)
+    }
+
+    fn reaches(&self, one: usize, other: usize) -> bool {
+        let members = self.plan.members;
+        let wires = [one * members + other, other * members + one];
+        one != other && wires.iter().all(|wire| self.net.wires[*wire].n_holds == 0)
+    }
+
     /// I1.
     fn is_there(&self, giver: usize, to: usize) -> bool {
-        let members = self.plan.members;
-        let wires = [giver * members + to, to * members + giver];
-        giver != to
-            && self.net.processes[giver].runs()
-            && wires.iter().all(|wire| self.net.wires[*wire].n_holds == 0)
+        self.net.processes[giver].runs()
+            && self.reaches(giver, to)
             && self.holds_state(giver)
             && self.applied(giver) >= self.applied(to)
     }

@@ -6,7 +6,7 @@
 //!   left alone), *liveness* (each client must get answers from the core, in bounded time).
 
 use crate::ambush::{self, Ambushes};
-use crate::checks::{held, linearizable, real_time};
+use crate::checks::{linearizable, real_time};
 use crate::clients::Client;
 use crate::coverage::Mark;
 use crate::disk::Disk;
@@ -400,20 +400,11 @@ impl World {
             let (said, true_) = (status.applied, self.shells[node].delivered.applied());
             self.net.violate(Property::Order, format!("r{node} says {said}, delivered {true_}"));
         }
-        // (Where disks change hands the check of copies looks at commits instead.)
-        if let Some((held, voters)) = machine.held().filter(|_| !self.species.has_operator) {
-            let disks = voters.iter().map(|rank| (rank, self.disks[rank.index()].durable()));
-            if let Err(detail) = held::check(held, disks) {
-                self.net.violate(Property::Held, format!("at r{node}: {detail}"));
-            }
-        }
         self.net.processes[node].leads = status.role == Role::Leader;
         self.observe_state_time(node, &*machine);
         if self.species.is_durable {
             self.look_at_disks(node, &*machine);
-            if self.species.has_operator {
-                self.look_at_held(node, &*machine);
-            }
+            self.look_at_held(node, &*machine);
             self.spring_unsynced(node, n_posted);
         } else if self.species.has_operator {
             self.look_at_members(node, &*machine);

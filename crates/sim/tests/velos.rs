@@ -68,7 +68,7 @@ fn a_short_sweep_finds_every_planted_bug_of_a_change_of_members() {
 fn a_state_head_above_what_is_applied_forks_the_members() {
     let mutants = members_mutants();
     let mutant = mutants.iter().find(|mutant| mutant.name == "HEAD_ABOVE_APPLIED").expect("listed");
-    let found = mutant.hunt(&Config::default(), 300, 60).expect("it is caught");
+    let found = mutant.hunt(&Config::default(), 100, 60).expect("it is caught");
     assert_eq!(found.violation.property, Property::Membership, "{}", found.violation);
 }
 
@@ -224,4 +224,18 @@ fn state_time_that_jumps_or_stands_still_is_caught_in_runs_of_a_day() {
         .map(|mutant| mutant.name)
         .collect();
     assert!(survivors.is_empty(), "survived: {survivors:?}");
+}
+
+/// A member lags more than a ring; the leader has given it its state, and dies before it has said
+/// that this is all. The third has applied a little less, and gives nothing. Nobody can lead before
+/// the first has applied what it has executed.
+#[test]
+fn a_state_that_its_giver_has_not_ended_is_enough_when_nobody_left_has_more() {
+    for seed in [470_827_382_313, 88_511_744_129_487] {
+        let outcome = sim::replay::<Velos<Sound>>(&Config::default(), seed);
+        assert_eq!(outcome.violation, None, "{seed}");
+    }
+    // The giver is back, without its state: all three run.
+    let outcome = sim::replay::<Velos<Narrow>>(&Config::default(), 77_512_896_732_851);
+    assert_eq!(outcome.violation, None);
 }

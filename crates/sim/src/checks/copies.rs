@@ -33,10 +33,10 @@ impl Copies {
         self.gone.push((rank, incarnation, prefix));
     }
 
-    /// Whether a disk that is gone held everything below `prefix`.
-    pub(crate) fn once_held(&self, rank: Rank, incarnation: Incarnation, prefix: Prefix) -> bool {
-        let held = |gone: &&(Rank, Incarnation, Prefix)| gone.0 == rank && gone.1 == incarnation;
-        self.gone.iter().find(held).is_some_and(|gone| gone.2 >= prefix)
+    /// What a disk that is gone held everything below.
+    pub(crate) fn once_held(&self, rank: Rank, incarnation: Incarnation) -> Prefix {
+        let is_it = |gone: &&(Rank, Incarnation, Prefix)| gone.0 == rank && gone.1 == incarnation;
+        self.gone.iter().find(is_it).map_or(Prefix::ZERO, |gone| gone.2)
     }
 }
 
@@ -49,8 +49,7 @@ mod tests {
         let mut copies = Copies::default();
         assert!(copies.is_news(Prefix(3)) && !copies.is_news(Prefix(3)));
         copies.lost(Rank::at(1), Incarnation(1), Prefix(3));
-        assert!(copies.once_held(Rank::at(1), Incarnation(1), Prefix(3)));
-        assert!(!copies.once_held(Rank::at(1), Incarnation(1), Prefix(4)));
-        assert!(!copies.once_held(Rank::at(1), Incarnation(2), Prefix(1)));
+        assert_eq!(copies.once_held(Rank::at(1), Incarnation(1)), Prefix(3));
+        assert_eq!(copies.once_held(Rank::at(1), Incarnation(2)), Prefix::ZERO);
     }
 }

@@ -123,7 +123,7 @@ fn a_flipped_bit_is_found_and_never_guessed_away() {
             disk.sync();
             disk.complete().expect("no sync fails");
         }
-        assert!(disk.rot(&mut rng), "{store:?} holds enough");
+        assert!(disk.rot(&mut rng, Ballot::NONE), "{store:?} holds enough");
         disk.lose_process(&mut rng);
         let revived = disk.revive(&mut rng);
         assert!(matches!(revived, Err(Unusable::Damaged(_))), "{store:?}: {revived:?}");

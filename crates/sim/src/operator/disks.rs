@@ -156,7 +156,7 @@ impl World {
 
     /// Counts that something went wrong while there was something to achieve.
     pub(crate) fn hit_amid_change(&mut self, mark: Mark) {
-        if self.operator.as_ref().is_some_and(|operator| operator.goal.is_some()) {
+        if self.has_goal() {
             self.net.coverage.hit(mark);
         }
     }

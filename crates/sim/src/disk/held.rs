@@ -1,0 +1,38 @@
+//! What a disk holds durably, as the judges ask for it.
+
+use super::Disk;
+use base::{Ballot, Prefix};
+
+impl Disk {
+    /// What survives a power cut now, at least, as entries or in the state of a snapshot.
+    pub(crate) fn durable(&self) -> Prefix {
+        let covered = self.snapshot.as_ref().map_or(Prefix::ZERO, |state| state.prefix);
+        covered.max(Prefix(self.stable.end()))
+    }
+
+    /// The longest prefix that this disk alone gives back after a power cut: of what lies before
+    /// its log, a state.
+    pub(super) fn whole(&self) -> Prefix {
+        let covered = self.snapshot.as_ref().map_or(Prefix::ZERO, |state| state.prefix);
+        let reaches = covered.0 >= self.stable.start;
+        if reaches { covered.max(Prefix(self.stable.end())) } else { covered }
+    }
+
+    /// The same, or what it gave back when it was damaged, if its member can have said in `ballot`
+    /// only before that what is on it.
+    pub(crate) fn vouched(&self, ballot: Ballot) -> Prefix {
+        let once = self.before_damage.filter(|(newest, _)| ballot <= *newest);
+        self.whole().max(once.map_or(Prefix::ZERO, |(_, prefix)| prefix))
+    }
+
+    /// Whether everything below `prefix`, its last entry made under `ballot`, survives a power
+    /// cut: as far as the log reaches that slot, else by the snapshot.
+    pub(crate) fn holds(&self, prefix: Prefix, ballot: Option<Ballot>) -> bool {
+        let snapshot = self.snapshot.as_ref().map_or(Prefix::ZERO, |state| state.prefix);
+        let in_log = || {
+            let at = prefix.0.checked_sub(1)?.checked_sub(self.stable.start)?;
+            self.stable.entries.get(at as usize).map(|(head, _)| head.ballot)
+        };
+        snapshot >= prefix || in_log().is_some_and(|own| ballot.is_none_or(|of| of == own))
+    }
+}
