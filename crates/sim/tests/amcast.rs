@@ -68,8 +68,8 @@ fn primcast_comes_back_from_its_disks_under_every_rule() {
 
 #[test]
 fn primcast_survives_faults_that_are_aimed() {
-    let aimed = Config { recovers: true, ambushes: true, ..Config::default() };
-    let by_chance = Config { ambushes: false, ..aimed.clone() };
+    let aimed = Config { recovers: true, aimed: true, ..Config::default() };
+    let by_chance = Config { aimed: false, ..aimed.clone() };
     let counts = clean::<Primcast>(&aimed, 100).counts;
     let others = clean::<Primcast>(&by_chance, 100).counts;
     assert!(counts.restarts > others.restarts && counts.states > 0, "{counts:?}");
@@ -78,6 +78,22 @@ fn primcast_survives_faults_that_are_aimed() {
     }
     let restless = Config { members: Some(3), groups: Some(2), restless: true, ..aimed };
     clean::<Primcast>(&restless, 60);
+}
+
+#[test]
+fn every_protocol_survives_chains_of_groups_and_as_many_failures_as_may_be() {
+    let aimed = Config { aimed: true, ..Config::default() };
+    let counts = clean::<Primcast>(&aimed, 60).counts;
+    let by_chance = clean::<Primcast>(&Config::default(), 60).counts;
+    assert!(counts.crashes > by_chance.crashes, "{counts:?}");
+    for rule in RULES {
+        clean::<Primcast>(&Config { rule, ..aimed.clone() }, 30);
+        clean::<Skeen>(&Config { rule, ..aimed.clone() }, 60);
+    }
+    clean::<Primcast>(&Config { commutes: true, ..aimed.clone() }, 30);
+    clean::<Primcast>(&Config { changes_members: true, ..aimed.clone() }, 30);
+    clean::<Whitebox>(&aimed, 60);
+    clean::<Fastcast>(&aimed, 60);
 }
 
 #[test]

@@ -82,18 +82,4 @@ impl<W: Wire + Debug + PartialEq> Driver<W> {
             self.plan(at, Step::Operate);
         }
     }
-
-    /// Whether everybody who wants a seat has it, and everybody has what its seat had.
-    pub(super) fn are_lives_settled(&self) -> bool {
-        !self.world.lives.change
-            || (0..self.world.n_processes()).all(|process| {
-                let is_alive = self.world.is_alive(process);
-                let machine = self.world.machine(process);
-                let is_seated = machine.members().is_some_and(|(_, has_begun)| has_begun);
-                !is_alive
-                    || machine.has_parted()
-                    || is_seated && !self.world.is_behind_its_seat(process)
-                    || self.world.is_out(process)
-            })
-    }
 }

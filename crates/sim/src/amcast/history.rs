@@ -69,9 +69,16 @@ pub struct History {
     pub strayed: Vec<String>,
     /// What those who never failed remember at the end.
     pub held: Vec<Held>,
+    /// What would happen next, long after faults have stopped.
+    pub unrest: Option<String>,
 }
 
 impl History {
+    /// How many messages were multicast by senders that died half way.
+    pub fn n_cut_short(&self) -> usize {
+        self.meant.values().filter(|meant| !meant.is_whole).count()
+    }
+
     /// Every process's deliveries, in its order.
     pub fn deliveries(&self) -> BTreeMap<Pid, Vec<(MessageId, Timestamp)>> {
         let mut of: BTreeMap<Pid, Vec<(MessageId, Timestamp)>> = BTreeMap::new();

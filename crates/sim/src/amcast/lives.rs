@@ -70,13 +70,6 @@ impl<W: Wire + Debug + PartialEq> World<W> {
         newest.is_none_or(|members| members.has(pid.rank, self.lives.sits(pid)))
     }
 
-    /// Whether a process was removed and may never learn it: nobody has to tell it.
-    pub(super) fn is_out(&self, process: usize) -> bool {
-        let pid = self.pid(process);
-        let newest = self.lives.newest(pid.group);
-        newest.is_some_and(|members| members.has_parted(pid.rank, self.lives.sits(pid)))
-    }
-
     /// L2: whether a group goes on without this process.
     pub(super) fn can_lose(&self, process: usize) -> bool {
         let Pid { group, .. } = self.pid(process);

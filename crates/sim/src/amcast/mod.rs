@@ -4,12 +4,14 @@
 //!   and senders that die half way.
 //! - `lives`: members that die for ever, and others that take their seats.
 //! - `recovery`: disks, power cuts, and processes that come back.
+//! - `aims`: faults and messages that are aimed at what hides from chance.
 //! - [`steps`]: communication steps, counted exactly.
 //! - [`wan`]: latencies under load over a wide area.
 //! - [`script`]: schedules set by hand.
 //! - [`mutants`]: planted bugs that the sweep must find.
 //! - `checks`: the properties, one file each.
 
+mod aims;
 mod bytes;
 mod changes;
 mod checks;
@@ -24,6 +26,7 @@ mod schedules;
 pub mod script;
 pub mod steps;
 mod told;
+mod trace;
 pub mod wan;
 mod world;
 
@@ -38,6 +41,7 @@ use proto::amcast::Multicast;
 use proto::amcast::linear::Rule;
 use proto::amcast::wire::Wire;
 use std::fmt::Debug;
+use trace::Trace;
 
 /// What a seed does not decide.
 #[derive(Clone, Debug, Default)]
@@ -63,10 +67,11 @@ pub struct Config {
     /// Groups change their members: who dies has lost its memory, others take its seat, and members
     /// are removed and added as an operator pleases.
     pub changes_members: bool,
-    /// With `recovers`: faults are aimed. A process loses power just after something has left it
-    /// and while its next record is under way; another comes back while it is behind, and its
-    /// group's primary changes twice.
-    pub ambushes: bool,
+    /// Faults and messages are aimed (`aims`). Messages go along chains of groups while one
+    /// group's clock is far ahead; as many members fail as may. With `recovers`, a process loses
+    /// power just after something has left it and while its next record is under way; another
+    /// comes back while it is behind, and its group's primary changes twice.
+    pub aimed: bool,
     /// With `recovers`, a bug: they say things before they are on disk.
     pub hasty: bool,
     /// Keep every step as text.
@@ -149,10 +154,14 @@ fn run_protocol<W: Wire + Debug + PartialEq>(
     config: &Config,
     seed: u64,
 ) -> Outcome {
-    caught(|| plan::run(protocol, config, seed)).unwrap_or_else(|detail| Outcome {
+    // A run that panics has its trace, too: it is read for the steps that led there.
+    let trace = Trace::new(config.trace);
+    let run = caught(|| plan::run(protocol, config, seed, trace.clone()));
+    let outcome = run.unwrap_or_else(|detail| Outcome {
         violation: Some(Violation { property: Property::Panic, detail }),
         ..Outcome::default()
-    })
+    });
+    Outcome { trace: trace.into_text(), ..outcome }
 }
 
 /// Runs every seed; `progress` hears of each as it ends, and stops the sweep by returning false.

@@ -70,6 +70,11 @@ impl<W: Wire + Debug + PartialEq> World<W> {
         }
     }
 
+    /// Notes what is still to come.
+    pub(super) fn note_unrest(&mut self) {
+        self.history.unrest = self.next_event();
+    }
+
     /// Only destinations of a message may be involved in it.
     pub(super) fn check_genuine(&mut self, from: usize, to: usize, wire: &W) {
         let (from, to) = (self.processes[from].pid, self.processes[to].pid);
@@ -92,15 +97,15 @@ impl<W: Wire + Debug + PartialEq> World<W> {
     }
 
     pub(super) fn note(&mut self, what: impl FnOnce(&mut String) -> std::fmt::Result) {
-        if let Some(trace) = &mut self.trace {
-            let _ = write!(trace, "{:>12.6} ms  ", self.now as f64 / MS as f64);
-            let _ = what(trace);
-            trace.push('\n');
-        }
+        let now_ms = self.now as f64 / MS as f64;
+        self.trace.add(|text| {
+            write!(text, "{now_ms:>12.6} ms  ")?;
+            what(text)
+        });
     }
 
     pub(super) fn note_step(&mut self, process: usize, what: &What<W>, out: &Outbox<W>) {
-        if self.trace.is_none() {
+        if !self.trace.is_wanted() {
             return;
         }
         let pid = self.processes[process].pid;

@@ -14,6 +14,7 @@ use super::history::{Happened, History, Meant};
 use super::lives::Lives;
 use super::process::{Applied, Outbox, Process, Protocol};
 use super::recovery::{Disk, Recovery};
+use super::trace::Trace;
 use base::{Incarnation, Instant, Rank, Rng};
 use proto::amcast::wire::Wire;
 use proto::amcast::{
@@ -28,7 +29,7 @@ use std::sync::Arc;
 pub(super) const MS: u64 = 1_000_000;
 
 /// Clocks start here, so that one that is behind does not start below zero.
-const CLOCK_ORIGIN: u64 = 1_000 * MS;
+pub(super) const CLOCK_ORIGIN: u64 = 1_000 * MS;
 
 /// How long messages travel.
 #[derive(Clone, Copy, Debug)]
@@ -161,7 +162,7 @@ pub(super) struct World<W> {
     pub(super) counts: Counts,
     /// First deliveries that the driver has not looked at yet.
     pub(super) news: VecDeque<MessageId>,
-    pub(super) trace: Option<String>,
+    pub(super) trace: Trace,
 }
 
 impl<W: Wire + Debug + PartialEq> World<W> {
@@ -220,7 +221,7 @@ impl<W: Wire + Debug + PartialEq> World<W> {
             clock_error: 0,
             counts: Counts::default(),
             news: VecDeque::new(),
-            trace: None,
+            trace: Trace::default(),
         }
     }
 
@@ -345,6 +346,12 @@ impl<W: Wire + Debug + PartialEq> World<W> {
             }
         }
         Ok(None)
+    }
+
+    /// What would be next; `None` if the world is at rest.
+    pub(super) fn next_event(&self) -> Option<String> {
+        let entry = self.heap.peek()?;
+        Some(format!("{:?} at {} ms", entry.what, entry.at / MS))
     }
 
     fn arrive(&mut self, link: usize, number: u64, parcel: Parcel<W>) {

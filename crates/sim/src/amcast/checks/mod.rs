@@ -7,6 +7,7 @@ mod integrity;
 mod prefix_order;
 mod realtime;
 mod relation;
+mod rest;
 mod snapshots;
 mod timestamps;
 mod total_order;
@@ -38,6 +39,8 @@ pub enum Property {
     Snapshots,
     /// What was delivered everywhere is forgotten.
     Bounded,
+    /// When there is nothing left to do, nothing is done.
+    Rest,
     /// The machine's own assertions.
     Panic,
 }
@@ -55,6 +58,7 @@ impl fmt::Display for Property {
             Property::Timestamps => "timestamps",
             Property::Snapshots => "snapshots",
             Property::Bounded => "bounded memory",
+            Property::Rest => "rest",
             Property::Panic => "an assertion of the machine",
         })
     }
@@ -103,7 +107,8 @@ pub fn judge(history: &History, promised: Promised) -> Result<(), Violation> {
     }
     agreement::check(history).map_err(fail(Property::Agreement))?;
     validity::check(history).map_err(fail(Property::Validity))?;
-    bounded::check(history).map_err(fail(Property::Bounded))
+    bounded::check(history).map_err(fail(Property::Bounded))?;
+    rest::check(history).map_err(fail(Property::Rest))
 }
 
 /// Atomic global order alone: for protocols that do not promise it.
