@@ -174,6 +174,47 @@ fn ioredis_in_cluster_mode_survives_a_kill() {
 }
 
 #[test]
+fn node_redis_in_cluster_mode_survives_a_kill() {
+    let Some(packages) = npm("node-redis", &["redis"]) else {
+        return skip("node_redis_in_cluster_mode_survives_a_kill", "npm cannot install redis");
+    };
+    let cluster = Cluster::start_with(&["--cluster-discovery"]);
+    let mut program = Command::new("node");
+    program.arg(script("cluster_node_redis.js")).env("NODE_PATH", packages.join("node_modules"));
+    run(program, &cluster);
+}
+
+/// Runs `scripts/Cluster.java` with one of the libraries of `scripts/pom.xml`.
+fn run_java(test: &str, library: &str) {
+    let directory = packages("java", |directory| {
+        std::fs::copy(script("pom.xml"), directory.join("pom.xml")).unwrap();
+        let mut command = Command::new("mvn");
+        command.args(["-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=lib"]);
+        succeeds(command.current_dir(directory))
+    });
+    let Some(directory) = directory else {
+        return skip(test, "mvn cannot install jedis and lettuce");
+    };
+    let cluster = Cluster::start_with(&["--cluster-discovery"]);
+    let mut program = Command::new("java");
+    program
+        .arg("-cp")
+        .arg(directory.join("lib").join("*"))
+        .args([&script("Cluster.java"), library]);
+    run(program, &cluster);
+}
+
+#[test]
+fn jedis_in_cluster_mode_survives_a_kill() {
+    run_java("jedis_in_cluster_mode_survives_a_kill", "jedis");
+}
+
+#[test]
+fn lettuce_in_cluster_mode_survives_a_kill() {
+    run_java("lettuce_in_cluster_mode_survives_a_kill", "lettuce");
+}
+
+#[test]
 fn go_redis_in_cluster_mode_survives_a_kill() {
     let directory = packages("go-redis", |directory| {
         drop(std::fs::remove_file(directory.join("go.mod")));
