@@ -2,20 +2,21 @@
 
 use std::fmt;
 use std::io;
+use std::process::ExitCode;
 
 /// One line that names the cause and, behind a colon or a semicolon, the mend.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct Failure(String);
+pub struct Failure(String);
 
 impl Failure {
     /// With this line. Line breaks in what is quoted would make two of it: they become spaces.
-    pub(crate) fn new(line: impl fmt::Display) -> Failure {
+    pub fn new(line: impl fmt::Display) -> Failure {
         Failure(line.to_string().trim().replace(['\n', '\r'], " "))
     }
 
     /// The system refused `doing`, which reads behind "cannot".
-    pub(crate) fn os(doing: impl fmt::Display, error: impl Into<io::Error>) -> Failure {
+    pub fn os(doing: impl fmt::Display, error: impl Into<io::Error>) -> Failure {
         let error: io::Error = error.into();
         let mend = match error.raw_os_error() {
             Some(code) if code == rustix::io::Errno::MFILE.raw_os_error() => {
@@ -43,7 +44,15 @@ impl Failure {
 }
 
 /// What every subcommand returns.
-pub(crate) type Outcome<T = std::process::ExitCode> = Result<T, Failure>;
+pub type Outcome<T = ExitCode> = Result<T, Failure>;
+
+/// The exit code of a command; what it could not do is said on standard error.
+pub fn ended(outcome: Outcome) -> ExitCode {
+    outcome.unwrap_or_else(|failure| {
+        eprintln!("gregale: {failure}");
+        ExitCode::from(2)
+    })
+}
 
 #[cfg(test)]
 mod tests {
