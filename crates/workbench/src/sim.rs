@@ -1,14 +1,17 @@
 //! `gregale sim`: seeds of a protocol under faults, and the bugs that the sweep must find.
 
+mod args;
 mod crew;
 mod multicast;
 
-use crate::cli::{Format, SimArgs, SimProtocol};
-use crate::failure::Outcome;
+pub(crate) use args::SimArgs;
+
 use ::sim::durable::{Durable, DurableLog, DurableMembers};
 use ::sim::mu::Mu;
 use ::sim::velos::{Velos, VelosMembers};
 use ::sim::{Config, Finding, Mark, Provider, Report};
+use args::SimProtocol;
+use console::{Format, Outcome};
 use proto::durable::variant::Sound as DurableSound;
 use proto::velos::variant::{Narrow, Sound};
 use serde_json::{Value, json};

@@ -1,8 +1,5 @@
 //! `gregale bench`: measures, prints a table or JSON, and writes both with a figure if asked to.
 
-use crate::cli::Format;
-use crate::config::{Durability, parse_bytes as parse_plain_bytes};
-use crate::failure::{Failure, Outcome};
 use bench::amcast::worker::Contender;
 use bench::failover::Setting;
 use bench::group::Launcher;
@@ -10,6 +7,7 @@ use bench::member::Wait;
 use bench::run::Effort;
 use bench::worker::order::FabricKind;
 use clap::{Args, Subcommand, ValueEnum};
+use console::{Failure, Format, Outcome};
 use report::Report;
 use sim::amcast::wan::Scenario;
 use std::fmt::Display;
@@ -211,6 +209,13 @@ struct PlaceArgs {
     data: Option<PathBuf>,
 }
 
+/// What is measured of `gregale up --durability`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Durability {
+    MemoryQuorum,
+    DiskQuorum,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum OneFabric {
     Shm,
@@ -325,7 +330,8 @@ impl How {
 
 /// As everywhere, and also with the unit's full name: 1GiB.
 fn parse_bytes(text: &str) -> Result<u64, String> {
-    parse_plain_bytes(&text.to_ascii_lowercase().replace("ib", "b"))
+    kv::connection::bytes_of(&text.to_ascii_lowercase().replace("ib", "b"))
+        .ok_or_else(|| format!("{text:?} is no amount of bytes: write 100mb or 2GiB"))
 }
 
 /// Runs the benchmark.
@@ -363,7 +369,7 @@ pub(crate) fn run(args: &BenchArgs) -> Outcome {
         }
         What::Kv { fabric, against, durability, place } => {
             let setting = bench::kv::Setting {
-                gregale: launcher.program,
+                gregale: server()?,
                 fabrics: kinds(fabric),
                 against: against.iter().map(|server| peer(*server)).collect(),
                 data: place.data.clone(),
@@ -372,21 +378,21 @@ pub(crate) fn run(args: &BenchArgs) -> Outcome {
         }
         What::Restart { fabric, state, place } => {
             let (runs, state_bytes) = how.large(*state);
-            let (gregale, fabrics) = (launcher.program, kinds(fabric));
+            let (gregale, fabrics) = (server()?, kinds(fabric));
             let data = place.data.clone();
             let setting = bench::restart::Setting { gregale, fabrics, state_bytes, data };
             ("restart".to_owned(), done(bench::restart::report(&setting, runs))?)
         }
         What::Comeback { fabric, kills, place } => {
             let clusters = if how.quick { (*kills).min(3) } else { *kills };
-            let (gregale, fabrics) = (launcher.program, kinds(fabric));
+            let (gregale, fabrics) = (server()?, kinds(fabric));
             let data = place.data.clone();
             let setting = bench::comeback::Setting { gregale, fabrics, clusters, data };
             ("comeback".to_owned(), done(bench::comeback::report(&setting))?)
         }
         What::Snapshot { fabric, state, place } => {
             let (runs, state_bytes) = how.large(*state);
-            let (gregale, fabrics) = (launcher.program, kinds(fabric));
+            let (gregale, fabrics) = (server()?, kinds(fabric));
             let data = place.data.clone();
             let setting = bench::snapshot::Setting { gregale, fabrics, state_bytes, data };
             ("snapshot".to_owned(), done(bench::snapshot::report(&setting, runs))?)
@@ -416,11 +422,25 @@ pub(crate) fn run(args: &BenchArgs) -> Outcome {
             let span = Duration::from_secs(if how.quick { 2 } else { *seconds });
             // Ten seconds are long enough to be their own average.
             let runs = how.runs.unwrap_or(1).max(1);
-            ("idle".to_owned(), done(bench::idle::report(&launcher.program, &fabrics, span, runs))?)
+            ("idle".to_owned(), done(bench::idle::report(&server()?, &fabrics, span, runs))?)
         }
     };
     let figure = bench::pictures::of(&report).map_err(Failure::new)?;
     how.tell(&report, &name, &figure)
+}
+
+/// The server that is measured: `gregale`, beside this program.
+fn server() -> Outcome<PathBuf> {
+    let own = std::env::current_exe().map_err(|error| Failure::os("find this program", error))?;
+    let server = own.with_file_name("gregale");
+    if !server.exists() {
+        return Err(Failure::new(format_args!(
+            "this benchmark starts {}, which is not there: `cargo build --release --package \
+             gregale` builds it beside a release build of the workbench",
+            server.display()
+        )));
+    }
+    Ok(server)
 }
 
 /// Runs a worker of a benchmark, until its parent is done with it.
@@ -460,9 +480,6 @@ fn kv(
         }
         Durability::DiskQuorum => {
             Ok(("kv-disk-quorum".to_owned(), done(bench::kv::durable_report(setting, effort))?))
-        }
-        Durability::DiskAll => {
-            Err(Failure::new("disk-all is not measured yet: say --durability disk-quorum"))
         }
     }
 }

@@ -3,8 +3,8 @@
 //! What a seed does depends on the seed alone, so it does not matter which thread runs it: what is
 //! reported is the same for any number of them (tested), and only the time differs.
 
-use crate::cli::SimArgs;
-use crate::failure::{Failure, Outcome};
+use super::SimArgs;
+use console::{Failure, Outcome};
 use report::Progress;
 use std::num::NonZeroUsize;
 use std::ops::Range;

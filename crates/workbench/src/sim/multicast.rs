@@ -1,10 +1,10 @@
 //! `gregale sim` for atomic multicast: a world, judges and step counts of its own.
 
+use super::args::{RealtimeRule, SimArgs, SimProtocol};
 use super::crew;
-use crate::cli::{Format, RealtimeRule, SimArgs, SimProtocol};
-use crate::failure::{Failure, Outcome};
 use ::sim::amcast::steps::{Bench, Steps, measure};
 use ::sim::amcast::{Config, Finding, Report, mutants, run as run_seed, sweep};
+use console::{Failure, Format, Outcome};
 use proto::amcast::Multicast;
 use proto::amcast::fastcast::Fastcast;
 use proto::amcast::linear::Rule;
@@ -42,9 +42,6 @@ pub(super) fn run(args: &SimArgs) -> Option<Outcome> {
              primcast-members",
         )));
     }
-    if args.aimed && !is_stable {
-        return Some(Err(Failure::new("--aimed is for --protocol primcast-stable")));
-    }
     let config = Config {
         rule,
         groups: args.groups.map(usize::from),
@@ -54,7 +51,8 @@ pub(super) fn run(args: &SimArgs) -> Option<Outcome> {
         trace: args.trace,
         recovers: is_stable,
         changes_members,
-        ambushes: args.aimed,
+        aimed: args.aimed,
+        restless: args.restless,
         ..Config::default()
     };
     match args.protocol {
@@ -72,7 +70,10 @@ pub(super) fn run(args: &SimArgs) -> Option<Outcome> {
         | SimProtocol::Mu
         | SimProtocol::Durable
         | SimProtocol::DurableMembers
-        | SimProtocol::DurableLog => None,
+        | SimProtocol::DurableLog => {
+            let why = "--aimed and --restless are for protocols of atomic multicast";
+            (args.aimed || args.restless).then(|| Err(Failure::new(why)))
+        }
     }
 }
 
@@ -164,8 +165,9 @@ fn replay_line(args: &SimArgs, config: &Config, seed: u64) -> String {
     };
     let rule = args.rule.map_or_else(String::new, |_| format!(" --rule {}", config.rule.name()));
     let aimed = if args.aimed { " --aimed" } else { "" };
+    let restless = if args.restless { " --restless" } else { "" };
     format!(
-        "gregale sim --protocol {} --seed {seed}{rule}{aimed}{}{} --trace",
+        "gregale sim --protocol {} --seed {seed}{rule}{aimed}{restless}{}{} --trace",
         args.protocol.name(),
         option("groups", args.groups),
         option("members", args.members),

@@ -1,0 +1,70 @@
+//! `gregale sim` and `gregale bench`: the simulator, and the benchmarks.
+//!
+//! They are a program of their own, which `gregale` runs, so that a build of the server does not
+//! build every planted bug as well.
+#![forbid(unsafe_code)]
+
+#[macro_use]
+extern crate console;
+
+mod bench;
+mod sim;
+
+use crate::bench::BenchArgs;
+use crate::sim::SimArgs;
+use clap::{Parser, Subcommand};
+use console::Outcome;
+use std::process::ExitCode;
+
+/// The simulator and the benchmarks of gregale.
+#[derive(Debug, Parser)]
+#[command(name = "gregale", bin_name = "gregale", version, about, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Measure: verbs, the core, decisions, failover, commands, idleness.
+    Bench(BenchArgs),
+    /// One process of a benchmark (started by `bench`).
+    #[command(hide = true, name = crate::bench::WORKER)]
+    BenchWorker,
+    /// Run seeds of a protocol under faults in the simulator; a failing seed replays everything.
+    Sim(SimArgs),
+}
+
+impl Command {
+    fn run(self) -> Outcome {
+        match self {
+            Command::Bench(args) => bench::run(&args),
+            Command::BenchWorker => bench::worker(),
+            Command::Sim(args) => sim::run(&args),
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    console::ended(Cli::parse().command.run())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_subcommand_shows_an_example() {
+        for command in Cli::command().get_subcommands().filter(|command| !command.is_hide_set()) {
+            let help = command.get_after_help().map(|text| text.to_string()).unwrap_or_default();
+            assert!(help.contains("gregale "), "{} has no example", command.get_name());
+        }
+    }
+}

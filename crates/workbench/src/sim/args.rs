@@ -1,0 +1,134 @@
+//! `gregale sim` on the command line.
+
+use clap::{Args, ValueEnum};
+use console::Format;
+use std::num::NonZeroUsize;
+
+/// What `gregale sim` can simulate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SimProtocol {
+    /// One-sided Paxos.
+    Velos,
+    /// The same with slot words so narrow that generations wrap and ballots overflow.
+    VelosNarrow,
+    /// The first, with an operator who adds, removes and replaces members.
+    VelosMembers,
+    /// Writes under a permission, for comparison.
+    Mu,
+    /// A log on disk, under power cuts and failing disks.
+    Durable,
+    /// The same, with an operator who adds, removes and replaces members.
+    DurableMembers,
+    /// The first again, over the log that ships on a disk that loses and tears what was not synced.
+    DurableLog,
+    /// Atomic multicast without failures: the root of the others.
+    Skeen,
+    /// Atomic multicast, three steps to leaders and four to others.
+    Whitebox,
+    /// Atomic multicast by guessed timestamps and two rounds of consensus.
+    Fastcast,
+    /// Atomic multicast in three steps to everybody.
+    Primcast,
+    /// The same with real-time order across groups.
+    PrimcastLinearizable,
+    /// The same with messages that may overtake each other if they do not conflict.
+    PrimcastCommuting,
+    /// PrimCast, whose processes lose power and come back from their disks.
+    PrimcastStable,
+    /// PrimCast, whose groups change their members.
+    PrimcastMembers,
+}
+
+/// Which rule makes multicast respect real time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RealtimeRule {
+    /// Primaries tell what they have not delivered; only destinations take part.
+    Hop,
+    /// Every group reports its clock.
+    AllGroups,
+    /// Wait until every synchronized clock has passed.
+    CommitWait,
+}
+
+impl SimProtocol {
+    /// As it is called on the command line and in JSON.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            SimProtocol::Velos => "velos",
+            SimProtocol::VelosNarrow => "velos-narrow",
+            SimProtocol::VelosMembers => "velos-members",
+            SimProtocol::Mu => "mu",
+            SimProtocol::Durable => "durable",
+            SimProtocol::DurableMembers => "durable-members",
+            SimProtocol::DurableLog => "durable-log",
+            SimProtocol::Skeen => "skeen",
+            SimProtocol::Whitebox => "whitebox",
+            SimProtocol::Fastcast => "fastcast",
+            SimProtocol::Primcast => "primcast",
+            SimProtocol::PrimcastLinearizable => "primcast-linearizable",
+            SimProtocol::PrimcastCommuting => "primcast-commuting",
+            SimProtocol::PrimcastStable => "primcast-stable",
+            SimProtocol::PrimcastMembers => "primcast-members",
+        }
+    }
+}
+
+/// `gregale sim`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    gregale sim --protocol velos --seeds 1000          a sweep\n  \
+    gregale sim --protocol velos --seeds 100 --mutants  and every planted bug must be caught\n  \
+    gregale sim --protocol velos --seed 42 --trace      one seed, whole\n  \
+    gregale sim --protocol primcast-linearizable --rule hop --groups 4")]
+pub(crate) struct SimArgs {
+    /// What to simulate.
+    #[arg(long, value_enum, default_value_t = SimProtocol::Velos)]
+    pub(crate) protocol: SimProtocol,
+    /// How many seeds.
+    #[arg(long, default_value_t = 1000)]
+    pub(crate) seeds: u64,
+    /// The first of them.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) first: u64,
+    /// As many seeds as are done in so many seconds, instead of a number of them.
+    #[arg(long, conflicts_with_all = ["seeds", "seed", "mutants"])]
+    pub(crate) seconds: Option<u64>,
+    /// One seed alone.
+    #[arg(long, conflicts_with_all = ["seeds", "first", "mutants"])]
+    pub(crate) seed: Option<u64>,
+    /// With --seed: print every step.
+    #[arg(long, requires = "seed")]
+    pub(crate) trace: bool,
+    /// How many members; without it each seed decides.
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=base::MAX_MEMBERS as i64))]
+    pub(crate) members: Option<u8>,
+    /// Multicast: how many groups; without it each seed decides.
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=8))]
+    pub(crate) groups: Option<u8>,
+    /// Skeen, primcast-linearizable, -stable and -members: which rule for real time
+    /// (primcast-linearizable: hop if
+    /// not said otherwise).
+    #[arg(long, value_enum)]
+    pub(crate) rule: Option<RealtimeRule>,
+    /// Each run is a day: few operations, idle hours, faults that last for hours, wall clocks that
+    /// drift, are set and corrected. Not for multicast.
+    #[arg(long)]
+    pub(crate) long: bool,
+    /// Multicast: faults and messages are aimed too: chains of groups of which one has its clock
+    /// far ahead, as many failures at once as may be; primcast-stable: at what has left a process
+    /// and is not yet on its disk, and at a process that has just come back
+    #[arg(long)]
+    pub(crate) aimed: bool,
+    /// Multicast: three times as many changes of primaries, among more messages to several groups.
+    #[arg(long)]
+    pub(crate) restless: bool,
+    /// Also run the planted bugs; one that survives fails the command.
+    #[arg(long)]
+    pub(crate) mutants: bool,
+    /// On how many threads; without it one a processor. Results do not depend on it.
+    #[arg(long)]
+    pub(crate) jobs: Option<NonZeroUsize>,
+    /// How to print the result.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(crate) format: Format,
+}
