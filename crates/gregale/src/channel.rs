@@ -9,7 +9,7 @@
 //! replica -> supervisor: lines of text, see Report
 //! ```
 
-use crate::failure::{Failure, Outcome};
+use console::{Failure, Outcome};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,

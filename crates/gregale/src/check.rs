@@ -1,11 +1,22 @@
 //! `gregale check`: judges a recorded history.
 
-use crate::cli::CheckArgs;
-use crate::failure::{Failure, Outcome};
 use ::check::{Limits, Verdict, judge};
+use clap::Args;
+use console::{Failure, Outcome};
 use std::fs::File;
 use std::io::{BufReader, Read, stdin};
+use std::path::PathBuf;
 use std::process::ExitCode;
+
+/// `gregale check`
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  gregale check history.jsonl\n\n\
+    Exit code 0: linearizable; 1: not, and the first answer that nothing explains; 2: not known\n\
+    within the limits, or not a history.")]
+pub(crate) struct CheckArgs {
+    /// The history, one JSON object a line; - for standard input.
+    pub(crate) file: PathBuf,
+}
 
 pub(crate) fn run(args: &CheckArgs) -> Outcome {
     let name = args.file.display();

@@ -2,10 +2,13 @@
 //!
 //! An unknown key is an error, never ignored: a misspelt limit would be no limit.
 
-use crate::cli::ServeArgs;
-use crate::failure::{Failure, Outcome};
+mod args;
+
+pub(crate) use args::ServeArgs;
+
 use base::{MAX_MEMBERS, NodeId, Rank};
 use clap::ValueEnum;
+use console::{Failure, Outcome};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

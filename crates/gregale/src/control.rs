@@ -14,12 +14,12 @@
 //! - I3 who did not leave figures for [`STALE_AFTER`] is down, also if its threads still answer.
 
 use crate::config::{Config, Durability};
-use crate::failure::{Failure, Outcome};
 use crate::serve::life;
 use crate::status::{
     ClusterStatus, DiskStatus, MemberStatus, Membership, PartitionStatus, SeatStatus,
     SentinelStatus,
 };
+use console::{Failure, Outcome};
 use proto::Role;
 use proto::durable::Configuration;
 use runtime::{Stats, View};

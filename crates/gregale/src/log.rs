@@ -4,13 +4,41 @@
 //! - I2 exit code 1 if and only if something that was durable is not intact; a torn end is not.
 //! - I3 one member that cannot be described hides no other.
 
-use crate::cli::{Format, LogInspectArgs};
-use crate::failure::{Failure, Outcome};
+use clap::{Args, Subcommand};
+use console::{Failure, Format, Outcome};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use storage::directory::{DirectoryError, holds_member_files};
 use storage::inspect::{self, Description, Detail, Ending, InspectError};
+
+/// `gregale log`
+#[derive(Debug, Subcommand)]
+#[command(after_help = "Example:\n  gregale log inspect /var/lib/gregale")]
+pub(crate) enum LogCommand {
+    /// Show what a directory holds, what of it is intact, and where it ends.
+    Inspect(LogInspectArgs),
+}
+
+/// `gregale log inspect`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    gregale log inspect /var/lib/gregale                      all members of `up --data`\n  \
+    gregale log inspect /var/lib/gregale/member-2 --records   one member, record by record\n\n\
+    It only reads; a directory in use shows a moment of it.\n\
+    Exit code 0: intact, or with a torn end, which is cut when the member starts; 1: something is\n\
+    damaged, and named; 2: a directory is none, or cannot be read (the others are shown).")]
+pub(crate) struct LogInspectArgs {
+    /// A member's directory, or that of a cluster.
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+    /// Each record as well.
+    #[arg(long)]
+    pub(crate) records: bool,
+    /// How to print it.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(crate) format: Format,
+}
 
 /// All that was named. The names are an interface: additions only.
 #[derive(Debug, Serialize)]

@@ -1,41 +1,33 @@
 //! The `gregale` command.
 //!
-//! One file a subcommand; [`cli`] says what there is, [`failure`] how it ends. Exit codes: 0 done,
-//! 1 a negative answer (a check that failed), 2 refused: the input or the machine does not allow
-//! it, and one line on standard error names the cause and the mend.
+//! One file a subcommand; [`cli`] says what there is, [`console`] how it ends.
 #![forbid(unsafe_code)]
 
 #[macro_use]
-mod out;
+extern crate console;
 
 mod backup;
-mod bench;
 mod channel;
 mod check;
 mod cli;
 mod config;
+mod connect;
 mod control;
 mod door;
-mod failure;
 mod log;
 mod member;
 mod protocols;
 mod recover;
 mod resp;
 mod serve;
-mod sim;
+mod signals;
 mod status;
 mod up;
+mod workbench;
 
 use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    match cli::Cli::parse().command.run() {
-        Ok(code) => code,
-        Err(failure) => {
-            eprintln!("gregale: {failure}");
-            ExitCode::from(2)
-        }
-    }
+    console::ended(cli::Cli::parse().command.run())
 }

@@ -5,11 +5,15 @@
 //! - I2 a change is sent again only where the last attempt surely changed nothing, or where twice
 //!   is as good as once: what is removed already is not removed again.
 
-use crate::cli::{Format, MemberAddArgs, MemberArgs, MemberListArgs, MemberWait};
+mod args;
+
+pub(crate) use args::MemberCommand;
+
 use crate::door::{CHANGE_UNKNOWN, MAY_PASS, NOT_LEADER};
-use crate::failure::{Failure, Outcome};
 use crate::resp::{Connection, Value, refused};
 use crate::status::{self, ClusterStatus, MemberStatus, Membership};
+use args::{MemberAddArgs, MemberArgs, MemberListArgs, MemberWait};
+use console::{Failure, Format, Outcome};
 use serde_json::json;
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -26,7 +30,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(8);
 
 /// `gregale member list`
 pub(crate) fn list(args: &MemberListArgs) -> Outcome {
-    let mut cluster = Cluster::new(args.connect.connect, args.connect.password.as_deref());
+    let mut cluster = Cluster::new(args.connect.address, args.connect.password.as_deref());
     let status = cluster.status()?;
     match args.format {
         Format::Json => {
@@ -163,7 +167,7 @@ impl Cluster {
     }
 
     fn of(wait: &MemberWait) -> Cluster {
-        Cluster::new(wait.connect.connect, wait.connect.password.as_deref())
+        Cluster::new(wait.connect.address, wait.connect.password.as_deref())
     }
 
     /// As the leader sees it, if there is one that answers; else as the first that answers does.

@@ -1,10 +1,19 @@
 //! `gregale protocols`: the table that the protocols declare about themselves.
 
-use crate::cli::{Format, ProtocolsArgs};
-use crate::failure::Outcome;
+use clap::Args;
+use console::{Format, Outcome};
 use proto::table::{MULTICASTS, PROTOCOLS, Row};
 use serde_json::{Value, json};
 use std::process::ExitCode;
+
+/// `gregale protocols`
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  gregale protocols --format json")]
+pub(crate) struct ProtocolsArgs {
+    /// How to print it.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(crate) format: Format,
+}
 
 pub(crate) fn run(args: &ProtocolsArgs) -> Outcome {
     match args.format {

@@ -1,6 +1,6 @@
 //! A client connection to a member, for the commands of this program that need one.
 
-use crate::failure::{Failure, Outcome};
+use console::{Failure, Outcome};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;

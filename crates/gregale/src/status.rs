@@ -2,15 +2,30 @@
 //!
 //! The names in [`ClusterStatus`] are an interface: additions only.
 
-use crate::cli::{Format, StatusArgs};
-use crate::failure::{Failure, Outcome};
+use crate::connect::ConnectArgs;
 use crate::resp::{Connection, Value, refused};
 use base::{NodeId, Rank};
+use clap::Args;
+use console::{Failure, Format, Outcome};
 use proto::durable::{Configuration, FIRST};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
+
+/// `gregale status`
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  gregale status --connect 127.0.0.1:7000 --format json")]
+pub(crate) struct StatusArgs {
+    #[command(flatten)]
+    pub(crate) connect: ConnectArgs,
+    /// How to print it.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(crate) format: Format,
+}
+
+/// The section of INFO that answers with the whole cluster's status as JSON.
+pub(crate) const SECTION: &str = "gregale-status";
 
 /// How long a member may take to answer for all.
 const ANSWER_WITHIN: Duration = Duration::from_secs(3);
@@ -196,7 +211,7 @@ impl DiskStatus {
 
 /// Asks a member, prints its answer.
 pub(crate) fn run(args: &StatusArgs) -> Outcome {
-    let (status, json) = fetch(args.connect, args.password.as_deref())?;
+    let (status, json) = fetch(args.connect.address, args.connect.password.as_deref())?;
     match args.format {
         Format::Json => outln!("{json}"),
         Format::Table => out!("{}", table(&status)),
@@ -221,7 +236,7 @@ pub(crate) fn fetch(
 /// INFO over a client connection, of a section that only gregale has.
 fn ask(address: SocketAddr, password: Option<&str>) -> Outcome<String> {
     let mut connection = Connection::open(address, password, ANSWER_WITHIN)?;
-    match connection.ask(&[b"INFO", crate::door::STATUS_SECTION.as_bytes()])? {
+    match connection.ask(&[b"INFO", SECTION.as_bytes()])? {
         Value::Bulk(text) => Ok(String::from_utf8_lossy(&text).into_owned()),
         _ => Err(refused(address, "no text")),
     }

@@ -6,13 +6,15 @@
 //!   succeeds, and every piece is of that copy.
 //! - I3 a file is verified to its end before the first of its keys is written anywhere.
 
+mod args;
 mod restore;
 mod take;
 
+pub(crate) use args::{BackupArgs, RestoreArgs};
 pub(crate) use restore::restore;
 
-use crate::cli::{BackupArgs, BackupCommand, Format, VerifyArgs};
-use crate::failure::{Failure, Outcome};
+use args::{BackupCommand, VerifyArgs};
+use console::{Failure, Format, Outcome};
 use kv::backup::{Entry, Reader, Summary};
 use serde::Serialize;
 use std::fs::File;

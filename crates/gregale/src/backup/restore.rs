@@ -3,10 +3,10 @@
 //! By ordinary writes, many in flight: a restored key is as durable as any other, and a cluster of
 //! any size, protocol and durability takes it. It is not one step: who reads meanwhile sees a part.
 
+use super::RestoreArgs;
 use super::{ANSWER_WITHIN, read};
-use crate::cli::{Format, RestoreArgs};
-use crate::failure::{Failure, Outcome};
 use crate::resp::{Connection, Value, encode, refused, unanswered};
+use console::{Failure, Format, Outcome};
 use kv::backup::Entry;
 use kv::store::Db;
 use serde::Serialize;
@@ -37,13 +37,13 @@ struct Report {
 pub(crate) fn restore(args: &RestoreArgs) -> Outcome {
     let file = &args.file;
     let whole = read(file, |_| Ok(()))?; // I3 of the module above
-    let mut writer = Writer::open(args.connect.connect, args.connect.password.as_deref())?;
+    let mut writer = Writer::open(args.connect.address, args.connect.password.as_deref())?;
     let n = writer.n_keys()?;
     if n != 0 && !args.force {
         return Err(Failure::new(format_args!(
             "{} holds {n} keys: restore into an empty cluster, or say --force, which overwrites \
              keys that are in the file too and leaves the others",
-            args.connect.connect
+            args.connect.address
         )));
     }
     let outcome = read(file, |entry| writer.put(entry));

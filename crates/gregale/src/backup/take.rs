@@ -1,10 +1,10 @@
 //! Fetching a backup into a file.
 
 use super::ANSWER_WITHIN;
-use crate::cli::{ConnectArgs, Format};
+use crate::connect::ConnectArgs;
 use crate::door::NO_SUCH_BACKUP;
-use crate::failure::{Failure, Outcome};
 use crate::resp::{Connection, Value, refused, unanswered};
+use console::{Failure, Format, Outcome};
 use kv::backup::{Reader, Summary};
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -38,7 +38,7 @@ pub(super) fn take(path: &Path, connect: &ConnectArgs, format: Format) -> Outcom
         )));
     }
     // First: who reaches nobody changes nothing.
-    let address = connect.connect;
+    let address = connect.address;
     let mut connection = Connection::open(address, connect.password.as_deref(), ANSWER_WITHIN)?;
     let mut part = Part::create(path)?;
     let summary = fetch(&mut connection, address, &mut part)?;
@@ -263,7 +263,7 @@ mod tests {
         std::fs::write(&part, "gregback").unwrap();
         // Bound and closed again: nobody listens there.
         let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let connect = ConnectArgs { connect: nobody, password: None };
+        let connect = ConnectArgs { address: nobody, password: None };
         assert!(take(&path, &connect, Format::Table).is_err());
         assert!(part.exists());
     }

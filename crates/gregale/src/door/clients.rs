@@ -18,7 +18,8 @@ use super::{KEY_LISTENER, KEY_STATUS};
 use crate::channel::ReplicaEnd;
 use crate::config::Config;
 use crate::control::{Board, ServiceFigures};
-use crate::failure::{Failure, Outcome};
+use crate::status;
+use console::{Failure, Outcome};
 use kv::connection::{self, Connection, Identity, Request, RequestId};
 use kv::text;
 use runtime::{Answer, Asker, Desk, DiskFigures, Interest, Performed, Poller, ReadAnswer, Ready};
@@ -39,8 +40,6 @@ const ACCEPTS_MAX: usize = 64;
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How long a connection is silent before its client is asked whether it is there; as in Redis.
 const KEEPALIVE: Duration = Duration::from_secs(300);
-/// The section of INFO that answers with the whole cluster's status as JSON.
-pub(crate) const STATUS_SECTION: &str = "gregale-status";
 
 /// The bits of a key that are the place in the slab; the rest is the count (I3).
 const INDEX_BITS: u32 = 20;
@@ -321,7 +320,7 @@ impl Clients {
                     }
                 }
                 Request::Info { id, sections, after } => {
-                    if sections.iter().any(|section| section == STATUS_SECTION) {
+                    if sections.iter().any(|section| section == status::SECTION) {
                         self.statuses.ask(asker(id));
                         continue;
                     }

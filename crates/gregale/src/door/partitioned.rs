@@ -21,10 +21,10 @@ use super::{KEY_CHANNEL, KEY_LISTENER, KEY_SIGNALS, KEY_STATUS, Stop};
 use crate::channel::{ReplicaEnd, Report};
 use crate::config::{Config, Partitioning};
 use crate::control::{Board, ServiceFigures};
-use crate::failure::Outcome;
-use crate::serve::Signals;
+use crate::signals::Signals;
 use crate::status::PartitionStatus;
 use base::{Evidence, Incarnation, Instant, Prefix, Rank, Slot, StateClock};
+use console::Outcome;
 use kv::entry::{self, Sequence};
 use kv::partition::{
     self, Executor, Fate, NOT_BY_PIECES, Name, PUT_OFF, Partitions, Place, SNAPSHOT_REQUEST, Sender,

@@ -4,7 +4,7 @@
 //! - I1 at most one thread is out at a time; who asks meanwhile shares the next answer.
 
 use crate::control::Board;
-use crate::failure::{Failure, Outcome};
+use console::{Failure, Outcome};
 use runtime::{Asker, Interest, Poller};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;

@@ -14,14 +14,16 @@
 //!   anything is put aside, and a file says so.
 //! - I5 only words change anything: without them the command shows, and refuses.
 
+mod args;
 mod claims;
 mod survivors;
 
-use crate::cli::RecoverArgs;
-use crate::failure::{Failure, Outcome};
+pub(crate) use args::RecoverArgs;
+
 use crate::serve::{self, life};
-use crate::up::data::{self, Data};
+use crate::up::data::{self, Data, RECOVERING};
 use base::{NodeId, Rank};
+use console::{Failure, Outcome};
 use proto::durable::offline::head_of_one;
 use runtime::offline;
 use std::io::{BufRead, IsTerminal, Write};
@@ -32,8 +34,6 @@ use survivors::{Left, Survivors};
 
 /// What has to be said.
 const WORDS: &str = "acknowledged writes";
-/// Which member the new cluster consists of, once its disk is whole (I4).
-const INTENT: &str = "recovering";
 /// The new disk and the new secret before they have their names.
 const NEW: &str = "recovered";
 const NEW_SECRET: &str = "recovered.secret";
@@ -112,12 +112,12 @@ fn prepare(data: &Data, best: &mut Left, maxmemory: u64) -> Outcome<()> {
     let begun = (life.number, best.promised_by_any);
     offline::begin_from(directory, (prefix, bytes), head, begun).map_err(Failure::new)?;
     data.write_durably(NEW_SECRET, secret.as_bytes())?;
-    data.write_durably(INTENT, best.id.to_string().as_bytes())
+    data.write_durably(RECOVERING, best.id.to_string().as_bytes())
 }
 
 /// The member that an earlier recovery was about to begin anew with.
 fn interrupted(data: &Data) -> Outcome<Option<u16>> {
-    let path = data.path().join(INTENT);
+    let path = data.path().join(RECOVERING);
     match std::fs::read_to_string(&path) {
         Ok(text) => {
             let id = text.trim().parse().ok().filter(|id| (1..=data.members()).contains(id));
@@ -158,7 +158,7 @@ fn finish(data: &mut Data, id: u16) -> Outcome<()> {
     data.sync()?;
     // Nobody but that one has a seat now; that the others come back is what was asked for.
     data.go_on_from(id)?;
-    data.remove_durably(INTENT)
+    data.remove_durably(RECOVERING)
 }
 
 fn done(data: &Data, id: u16) -> ExitCode {
@@ -182,11 +182,6 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// Whether a recovery of this directory was cut off: `up` must not start what is half of each.
-pub(crate) fn is_interrupted(data: &Path) -> bool {
-    data.join(INTENT).exists()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -201,7 +196,7 @@ mod tests {
             std::fs::create_dir(path.join(name)).unwrap();
             std::fs::write(path.join(name).join("identity"), whose).unwrap();
         }
-        std::fs::write(path.join(INTENT), "2").unwrap();
+        std::fs::write(path.join(RECOVERING), "2").unwrap();
         Data::open_any(path).unwrap()
     }
 
@@ -214,7 +209,7 @@ mod tests {
         assert_eq!(read(path, "member-2.old-1/identity"), "old 2");
         assert_eq!(read(path, "member-3.old-1/identity"), "old 3");
         assert_eq!(read(path, "secret"), "new");
-        assert!(!is_interrupted(path) && !path.join("member-3").exists());
+        assert!(!path.join(RECOVERING).exists() && !path.join("member-3").exists());
     }
 
     // I2, I4
@@ -226,13 +221,13 @@ mod tests {
             |path| std::fs::rename(path.join("member-3"), path.join("member-3.old-1")).unwrap(),
             |path| std::fs::rename(path.join(NEW_SECRET), path.join("secret")).unwrap(),
             |path| std::fs::rename(path.join(NEW), path.join("member-2")).unwrap(),
-            |path| std::fs::remove_file(path.join(INTENT)).unwrap(),
+            |path| std::fs::remove_file(path.join(RECOVERING)).unwrap(),
         ];
         for n_done in 0..steps.len() {
             let base = tempfile::tempdir().unwrap();
             let mut data = prepared(base.path());
             steps[..n_done].iter().for_each(|step| step(base.path()));
-            assert!(is_interrupted(base.path()), "{n_done}");
+            assert!(base.path().join(RECOVERING).exists(), "{n_done}");
             let id = interrupted(&data).unwrap().expect("a file says so");
             finish(&mut data, id).unwrap();
             is_finished(base.path());
@@ -273,7 +268,7 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let data = prepared(base.path());
         for strange in ["9", "0", "two"] {
-            std::fs::write(base.path().join(INTENT), strange).unwrap();
+            std::fs::write(base.path().join(RECOVERING), strange).unwrap();
             let refused = interrupted(&data).unwrap_err().to_string();
             assert!(refused.contains(&format!("{strange:?}")), "{refused}");
         }

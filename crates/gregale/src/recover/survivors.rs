@@ -1,9 +1,9 @@
 //! What is left of a cluster, disk by disk, and which of it is best.
 
 use super::claims::{Claims, Gone};
-use crate::failure::{Failure, Outcome};
 use crate::up::data::Data;
 use base::{Ballot, NodeId, Prefix, Rank};
+use console::{Failure, Outcome};
 use proto::durable::Members;
 use runtime::offline::{Survivor, Useless};
 use std::fmt::Write;

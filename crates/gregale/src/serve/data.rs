@@ -12,8 +12,8 @@
 
 use super::life::Life;
 use crate::config::{Config, Start};
-use crate::failure::{Failure, Outcome};
 use base::{Incarnation, MemberSet, NodeId};
+use console::{Failure, Outcome};
 use proto::durable::FIRST;
 use proto::node;
 use runtime::disk::{Found, LogDisk};

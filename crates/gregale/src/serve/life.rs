@@ -6,8 +6,8 @@
 //! before unless the clock was set back by more than the time since. It also holds the process, to
 //! name the dead, and whether a disk was ever begun: the file is beside it, and outlives it.
 
-use crate::failure::{Failure, Outcome};
 use base::Incarnation;
+use console::{Failure, Outcome};
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -14,13 +14,13 @@ mod partitioned;
 pub(crate) mod sentinel;
 
 use crate::channel::{ReplicaEnd, Report, Sockets};
-use crate::cli::ServeArgs;
-use crate::config::{Config, Durability, FabricKind, Protocol, Start};
+use crate::config::{Config, Durability, FabricKind, Protocol, ServeArgs, Start};
 use crate::control::{self, Board};
 use crate::door::{Door, Stop};
-use crate::failure::{Failure, Outcome};
+use crate::signals::Signals;
 use base::verb::Unsupported;
 use base::{Incarnation, NodeId};
+use console::{Failure, Outcome};
 pub(crate) use data::fingerprint;
 use data::{Data, Word};
 use fabric::shm::ShmFabric;
@@ -38,7 +38,6 @@ use runtime::{Config as LoopConfig, Origin, Parted, Replica};
 use rustix::process::{Resource, Signal, getrlimit, setrlimit};
 use std::error::Error;
 use std::net::{SocketAddr, TcpListener};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -220,41 +219,6 @@ fn raise_descriptor_limit() {
     limit.current = limit.maximum;
     // If not: `accept` says when there are none left.
     let _ = setrlimit(Resource::Nofile, limit);
-}
-
-/// SIGTERM and SIGINT, as something to poll.
-pub(crate) struct Signals {
-    pub(crate) pipe: UnixStream,
-}
-
-impl Signals {
-    fn new() -> Outcome<Signals> {
-        let (pipe, write) =
-            UnixStream::pair().map_err(|error| Failure::os("make a pipe for signals", error))?;
-        pipe.set_nonblocking(true)
-            .map_err(|error| Failure::os("make a pipe for signals", error))?;
-        // SIGINT comes to the whole process group of a terminal: under a supervisor it is the
-        // supervisor's, which then says what to do. Here it is only kept from killing.
-        for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
-            let write = write.try_clone().map_err(|error| Failure::os("copy a pipe", error))?;
-            let pipe = SignalPipe { write, signal };
-            pipe.register()?;
-        }
-        Ok(Signals { pipe })
-    }
-}
-
-struct SignalPipe {
-    write: UnixStream,
-    signal: i32,
-}
-
-impl SignalPipe {
-    fn register(self) -> Outcome<()> {
-        signal_hook::low_level::pipe::register(self.signal, self.write)
-            .map(drop)
-            .map_err(|error| Failure::os("wait for signals", error))
-    }
 }
 
 /// This process, with everything but its fabric.

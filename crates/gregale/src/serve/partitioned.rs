@@ -5,12 +5,13 @@
 //!   process that lives (docs/partitions.md). Where it cannot (fewer than three processes, or
 //!   `order = "reply"`) it takes part no more. With a disk it goes on from there.
 
-use super::{Signals, learner, life};
+use super::{learner, life};
 use crate::channel::{ReplicaEnd, Sockets};
 use crate::config::{Config, FabricKind, Order, Partitioning, Start};
 use crate::control::{self, Board};
 use crate::door::{PartitionedDoor, seats};
-use crate::failure::{Failure, Outcome};
+use crate::signals::Signals;
+use console::{Failure, Outcome};
 use multicast::{Data, Limits, Seat, System};
 use std::path::Path;
 use std::process::ExitCode;

@@ -3,11 +3,11 @@
 //! members.
 
 use super::{Opened, open};
-use crate::cli::ServeArgs;
 use crate::config::Config;
+use crate::config::ServeArgs;
 use crate::control::Board;
-use crate::failure::{Failure, Outcome};
 use crate::status::SentinelStatus;
+use console::{Failure, Outcome};
 use fabric::OpenError;
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::Arc;

@@ -29,7 +29,7 @@
 pub(crate) use super::directory::random_secret;
 use super::directory::{create_private, write_private};
 use crate::config::{Durability, Partitioning, Start};
-use crate::failure::{Failure, Outcome};
+use console::{Failure, Outcome};
 use runtime::disk::LogDisk;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -42,6 +42,9 @@ use storage::Directory;
 use storage::directory::DirectoryError;
 
 const CLUSTER: &str = "cluster.toml";
+/// Which member a recovery continues from, once its disk is whole. While it is there, the directory
+/// is half of the old cluster and half of the new one, and must not be started.
+pub(crate) const RECOVERING: &str = "recovering";
 /// Its next text, until it has the name.
 const FRESH: &str = "cluster.new";
 const VERSION: u32 = 1;
@@ -138,7 +141,7 @@ impl Data {
         }
         let mut data = Data::open_any(path)?;
         let Data { path, cluster, .. } = &mut data;
-        if crate::recover::is_interrupted(path) {
+        if path.join(RECOVERING).exists() {
             return Err(Failure::new(format_args!(
                 "a recovery of {0} was cut off: `gregale recover {0}` finishes it",
                 path.display()

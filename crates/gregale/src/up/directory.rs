@@ -4,7 +4,7 @@
 //!   by its lock, which nobody holds any more, and is swept.
 
 use crate::config::Config;
-use crate::failure::{Failure, Outcome};
+use console::{Failure, Outcome};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{Read, Write};

@@ -3,7 +3,7 @@
 use super::directory::Directory;
 use crate::channel::{Report, Sockets, SupervisorEnd};
 use crate::config::{Config, Start};
-use crate::failure::{Failure, Outcome};
+use console::{Failure, Outcome};
 use runtime::{Interest, Poller};
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};

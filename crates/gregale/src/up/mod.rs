@@ -15,16 +15,18 @@
 //! - I5 one member at a time is begun anew at an operator's word, whichever leader passes it on:
 //!   what the last leader ended, the next one has heard a moment ago. By [`in_the_way`].
 
+mod args;
 pub(crate) mod data;
 mod directory;
 mod member;
 mod say;
 
+pub(crate) use args::UpArgs;
+
 use crate::channel::{Report, Sockets};
-use crate::cli::UpArgs;
 use crate::config::{self, Config, FabricKind, Protocol, Start};
-use crate::failure::{Failure, Outcome};
 use base::NodeId;
+use console::{Failure, Outcome};
 use data::{Data, Keyspace, Seat};
 use directory::Directory;
 use member::{Member, State};
@@ -35,7 +37,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -50,43 +52,12 @@ const KEY_DOOR: u64 = 1 << 32;
 
 /// Runs the cluster until a signal.
 pub(crate) fn run(args: &UpArgs) -> Outcome {
-    config::check_choices(args.protocol(), args.fabric, args.durability())?;
-    config::check_partitions(args.protocol(), args.partitions)?;
-    config::check_order(args.partitioning().map(|of| of.order), args.durability())?;
-    config::check_open(args.bind, args.requirepass.as_deref())?;
-    let data = match (&args.data, args.durability().is_on_disk()) {
-        (Some(data), false) => {
-            return Err(Failure::new(format_args!(
-                "--data {}: {} keeps nothing on disk; leave --data out, or say --durability \
-                 disk-quorum",
-                data.display(),
-                args.durability().name()
-            )));
-        }
-        (None, false) => None,
-        (Some(data), true) => Some(data.clone()),
-        (None, true) => {
-            Some(Path::new("gregale-data").join(format!("{}-{}", args.cluster, args.port)))
-        }
-    };
-    if args.seats() < args.nodes || (args.seats() > args.nodes && data.is_none()) {
-        return Err(Failure::new(format_args!(
-            "--seats {} for {} members: name as many at least, and more in the durable modes only",
-            args.seats(),
-            args.nodes
-        )));
-    }
-    if u32::from(args.port) + u32::from(args.seats()) > 1 << 16 {
-        return Err(Failure::new(format_args!(
-            "--port {} leaves no room for {} ports: choose a lower one",
-            args.port,
-            args.seats()
-        )));
-    }
+    args.check()?;
     // Ports first: a second `up` of the same cluster ends here, before it touches anything.
     let sockets = listen(args)?;
     let directory = Directory::create(&args.directory, &args.cluster, args.port)?;
-    let data = data
+    let data = args
+        .data_directory()
         .map(|path| {
             let members = (args.nodes, args.seats());
             let mut data = Data::open(&path, &args.cluster, members, args.durability())?;

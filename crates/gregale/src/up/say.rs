@@ -1,8 +1,9 @@
 //! What `up` tells its user: lines for people, or JSON objects, one a line.
 
+use super::UpArgs;
 use super::member::how;
-use crate::cli::{Format, UpArgs};
 use crate::config::Config;
+use console::Format;
 use serde_json::json;
 use std::io::Write;
 use std::path::Path;

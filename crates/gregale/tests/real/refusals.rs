@@ -185,3 +185,38 @@ fn every_subcommand_has_help_with_an_example() {
     let output = gregale(&["protocols"]);
     assert!(String::from_utf8(output.stdout).unwrap().contains("velos"));
 }
+
+/// A directory with a `gregale` of its own. (A link: what was just written may still be open for
+/// writing in a child that another test has forked, and then cannot be run.)
+fn gregale_alone() -> tempfile::TempDir {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    std::fs::hard_link(GREGALE, directory.path().join("gregale")).unwrap();
+    directory
+}
+
+#[test]
+fn a_workbench_that_is_not_there_is_named_with_its_build() {
+    let directory = gregale_alone();
+    let mut command = Command::new(directory.path().join("gregale"));
+    let text = refused(&command.args(["sim", "--seeds", "3"]).output().unwrap());
+    assert!(text.contains("gregale sim") && text.contains("gregale-workbench"), "{text}");
+    assert!(text.contains("cargo build --release --package"), "{text}");
+}
+
+#[test]
+fn the_workbench_is_told_every_word_and_its_exit_code_is_ours() {
+    let directory = gregale_alone();
+    let program = directory.path().join("gregale-workbench");
+    // A link, too: to a program that says what it is told.
+    std::os::unix::fs::symlink("/bin/echo", &program).unwrap();
+    for words in [&["sim", "--seed", "3", "--trace"][..], &["bench", "kv", "--", "-x"]] {
+        let mut command = Command::new(directory.path().join("gregale"));
+        let output = command.args(words).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), words.join(" "));
+        assert!(output.status.success());
+    }
+    std::fs::remove_file(&program).unwrap();
+    std::os::unix::fs::symlink("/bin/false", &program).unwrap();
+    let mut command = Command::new(directory.path().join("gregale"));
+    assert_eq!(command.args(["bench", "--help"]).output().unwrap().status.code(), Some(1));
+}

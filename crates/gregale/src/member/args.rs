@@ -1,7 +1,8 @@
 //! `gregale member` on the command line.
 
-use super::{ConnectArgs, Format};
+use crate::connect::ConnectArgs;
 use clap::{Args, Subcommand};
+use console::Format;
 
 /// `gregale member`
 #[derive(Debug, Subcommand)]

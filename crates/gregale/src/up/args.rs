@@ -1,0 +1,154 @@
+//! `gregale up` on the command line.
+
+use crate::config::{self, Durability, FabricKind, Order, Partitioning, Protocol};
+use clap::Args;
+use console::{Failure, Format, Outcome};
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
+
+/// `gregale up`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    gregale up                             three replicas, logs in gregale-data/local-7000\n  \
+    gregale up --durability memory-quorum  in memory: faster, lost with all processes\n  \
+    gregale up --durability disk-all       on every disk: a dead member blocks writes\n  \
+    gregale up --fabric tcp --port 7100    the same over TCP, ports 7100 to 7102\n  \
+    gregale up --partitions 4              a keyspace in four parts, transactions across them\n  \
+    gregale up --nodes 3 --seats 5         room for `gregale member add`, twice\n  \
+    redis-cli -p 7000 SET greeting hello   any replica takes any command")]
+pub(crate) struct UpArgs {
+    /// How many replicas: 1 to 7. A majority of them has to live.
+    #[arg(long, env = "GREGALE_NODES", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=base::MAX_MEMBERS as i64))]
+    pub(crate) nodes: u8,
+    /// How many seats there are, taken or not: `gregale member add` fills the others later. Durable
+    /// modes; fixed when a cluster is begun. Without it as many as --nodes.
+    #[arg(long, env = "GREGALE_SEATS", value_parser = clap::value_parser!(u8).range(1..=base::MAX_MEMBERS as i64))]
+    pub(crate) seats: Option<u8>,
+    /// How replicas reach each other's memory.
+    #[arg(long, env = "GREGALE_FABRIC", value_enum, default_value_t = FabricKind::Shm)]
+    pub(crate) fabric: FabricKind,
+    /// How the order is agreed upon; see `gregale protocols`.
+    /// Without it the durability decides, velos in memory, durable on disk; or --partitions does.
+    #[arg(long, env = "GREGALE_PROTOCOL", value_enum)]
+    pub(crate) protocol: Option<Protocol>,
+    /// What an acknowledged update survives. memory-quorum: the crash of any minority of processes,
+    /// not a power cut of all. disk-quorum: that too, and then the loss of any minority of disks.
+    /// disk-all: then the loss of all disks but one; a dead member blocks writes, not reads, until
+    /// it is back or removed.
+    /// Without it: disk-quorum; with --partitions, memory-quorum.
+    #[arg(long, env = "GREGALE_DURABILITY", value_enum)]
+    pub(crate) durability: Option<Durability>,
+    /// Cut the keyspace into so many partitions, 1 to 32, each replicated by every replica, ordered
+    /// by atomic multicast: MULTI, MSET, RENAME and the like work across them.
+    #[arg(long, env = "GREGALE_PARTITIONS")]
+    pub(crate) partitions: Option<u8>,
+    /// How commands of several partitions respect real time. linearizable: the multicast does it.
+    /// signals: partitions wait for each other before they execute. reply: before they answer.
+    #[arg(long, env = "GREGALE_ORDER", value_enum, default_value_t = Order::Linearizable, requires = "partitions")]
+    pub(crate) order: Order,
+    /// The first replica's client port; the others' follow it.
+    #[arg(long, env = "GREGALE_PORT", default_value_t = 7000, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) port: u16,
+    /// The address to serve clients on. Other than loopback only with --requirepass.
+    #[arg(long, env = "GREGALE_BIND", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    pub(crate) bind: IpAddr,
+    /// The cluster's name; with the port it names the directory below /dev/shm.
+    #[arg(long, env = "GREGALE_CLUSTER", default_value = "local")]
+    pub(crate) cluster: String,
+    /// A tmpfs for the replicas' memory.
+    #[arg(long, env = "GREGALE_DIRECTORY", default_value = "/dev/shm")]
+    pub(crate) directory: PathBuf,
+    /// The password that clients have to give (AUTH).
+    #[arg(long, env = "GREGALE_REQUIREPASS", hide_env_values = true)]
+    pub(crate) requirepass: Option<String>,
+    /// The memory that keys and values may take, as 100mb or 2gb; 0 for no limit.
+    #[arg(long, env = "GREGALE_MAXMEMORY", default_value = "0", value_parser = crate::config::parse_bytes)]
+    pub(crate) maxmemory: u64,
+    /// The most clients of one replica at a time.
+    #[arg(long, env = "GREGALE_MAXCLIENTS", default_value_t = crate::config::CLIENTS_MAX)]
+    pub(crate) maxclients: u32,
+    /// Tell clients of a Redis Cluster whose nodes the members are, so that a client in cluster
+    /// mode finds all of them and continues when one dies. Any member takes any key all the same.
+    #[arg(long, env = "GREGALE_CLUSTER_DISCOVERY")]
+    pub(crate) cluster_discovery: bool,
+    /// Where durable modes keep their logs; without it gregale-data/CLUSTER-PORT. A cluster that is
+    /// there already goes on. Not for memory-quorum, which keeps nothing on disk.
+    #[arg(long, env = "GREGALE_DATA")]
+    pub(crate) data: Option<PathBuf>,
+    /// A snapshot whenever so many bytes were logged: for measurements.
+    #[arg(long, hide = true, requires = "data", value_parser = crate::config::parse_bytes)]
+    pub(crate) snapshot_log_bytes: Option<u64>,
+    /// Leave a replica dead that died.
+    #[arg(long)]
+    pub(crate) no_restart: bool,
+    /// How to print what is going on.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(crate) format: Format,
+}
+
+impl UpArgs {
+    /// How many seats there are.
+    pub(crate) fn seats(&self) -> u8 {
+        self.seats.unwrap_or(self.nodes)
+    }
+
+    /// The one that was chosen, or the durability's.
+    pub(crate) fn protocol(&self) -> Protocol {
+        self.protocol.unwrap_or_else(|| match self.partitions {
+            Some(_) => Protocol::Primcast,
+            None => self.durability().protocol(),
+        })
+    }
+
+    /// The one that was chosen, or the usual one.
+    pub(crate) fn durability(&self) -> Durability {
+        self.durability.unwrap_or(match self.partitions {
+            Some(_) => Durability::MemoryQuorum,
+            None => Durability::DiskQuorum,
+        })
+    }
+
+    /// The partitions, if there are to be any.
+    pub(crate) fn partitioning(&self) -> Option<Partitioning> {
+        self.partitions.map(|n| Partitioning { n, order: self.order })
+    }
+
+    /// Refuses what does not go together, before anything is touched.
+    pub(super) fn check(&self) -> Outcome<()> {
+        config::check_choices(self.protocol(), self.fabric, self.durability())?;
+        config::check_partitions(self.protocol(), self.partitions)?;
+        config::check_order(self.partitioning().map(|of| of.order), self.durability())?;
+        config::check_open(self.bind, self.requirepass.as_deref())?;
+        let is_on_disk = self.durability().is_on_disk();
+        if let (Some(data), false) = (&self.data, is_on_disk) {
+            return Err(Failure::new(format_args!(
+                "--data {}: {} keeps nothing on disk; leave --data out, or say --durability \
+                 disk-quorum",
+                data.display(),
+                self.durability().name()
+            )));
+        }
+        if self.seats() < self.nodes || (self.seats() > self.nodes && !is_on_disk) {
+            return Err(Failure::new(format_args!(
+                "--seats {} for {} members: name as many at least, and more in the durable modes \
+                 only",
+                self.seats(),
+                self.nodes
+            )));
+        }
+        if u32::from(self.port) + u32::from(self.seats()) > 1 << 16 {
+            return Err(Failure::new(format_args!(
+                "--port {} leaves no room for {} ports: choose a lower one",
+                self.port,
+                self.seats()
+            )));
+        }
+        Ok(())
+    }
+
+    /// Where the logs are, if there are any.
+    pub(super) fn data_directory(&self) -> Option<PathBuf> {
+        let usual = || Path::new("gregale-data").join(format!("{}-{}", self.cluster, self.port));
+        self.durability().is_on_disk().then(|| self.data.clone().unwrap_or_else(usual))
+    }
+}
