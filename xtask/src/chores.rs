@@ -1,8 +1,7 @@
 //! Chores that write, or that take long.
 
-use crate::run::{cargo, cargo_proxy, output, succeed, works};
+use crate::run::{cargo, cargo_proxy, output, succeed, workbench, works};
 use crate::tidy::{Ratchet, Tree};
-use crate::verify::{gregale, has_subcommand};
 use anyhow::{Context, Result, bail};
 use std::fs;
 
@@ -43,14 +42,11 @@ const REPLICATED: [&str; 9] = [
 const REALTIME_RULES: [&str; 3] = ["hop", "all-groups", "commit-wait"];
 
 pub(crate) fn sim(protocol: Option<&str>, seeds: u64) -> Result<()> {
-    if !has_subcommand("sim")? {
-        bail!("`gregale sim` does not exist yet");
-    }
     let seeds = seeds.to_string();
     let protocols = protocol.map_or_else(|| REPLICATED.to_vec(), |one| vec![one]);
     for protocol in protocols {
         println!("--- sim {protocol}");
-        succeed(&mut gregale(&["sim", "--protocol", protocol, "--seeds", &seeds, "--mutants"]))?;
+        succeed(&mut workbench(&["sim", "--protocol", protocol, "--seeds", &seeds, "--mutants"]))?;
     }
     if protocol.is_none() {
         // (Their planted bugs are among those of `primcast`.)
@@ -58,7 +54,7 @@ pub(crate) fn sim(protocol: Option<&str>, seeds: u64) -> Result<()> {
             let linearizable = "primcast-linearizable";
             println!("--- sim {linearizable} --rule {rule}");
             let order = ["sim", "--protocol", linearizable, "--rule", rule, "--seeds", &seeds];
-            succeed(&mut gregale(&order))?;
+            succeed(&mut workbench(&order))?;
         }
     }
     Ok(())
@@ -83,14 +79,13 @@ pub(crate) fn fuzz(seconds: u64) -> Result<()> {
 }
 
 pub(crate) fn bench() -> Result<()> {
-    if !has_subcommand("bench")? {
-        bail!("`gregale bench` does not exist yet");
-    }
     let out = crate::root().join("bench-out");
     fs::create_dir_all(&out).with_context(|| format!("cannot create {}", out.display()))?;
+    // The servers that are measured lie beside the workbench.
+    succeed(&mut cargo(&["build", "--locked", "--release", "--package", "gregale"]))?;
     for bench in BENCHES {
         println!("--- bench {bench}");
-        let json = output(&mut gregale(&["bench", bench, "--format", "json"]))?;
+        let json = output(&mut workbench(&["bench", bench, "--format", "json"]))?;
         let path = out.join(format!("{bench}.json"));
         fs::write(&path, json).with_context(|| format!("cannot write {}", path.display()))?;
         println!("{}", path.display());

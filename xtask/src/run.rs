@@ -21,6 +21,14 @@ pub(crate) fn cargo_proxy(args: &[&str]) -> Command {
     command
 }
 
+/// What `gregale sim` and `gregale bench` run. A release build: the simulator is meant to be fast.
+pub(crate) fn workbench(args: &[&str]) -> Command {
+    let package = "gregale-workbench";
+    let mut whole = vec!["run", "--quiet", "--locked", "--release", "--package", package, "--"];
+    whole.extend(args);
+    cargo(&whole)
+}
+
 /// Runs `command` with its output going where ours goes.
 pub(crate) fn succeed(command: &mut Command) -> Result<()> {
     let shown = show(command);

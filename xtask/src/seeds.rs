@@ -6,18 +6,19 @@
 //!   from the round, so that no two rounds run the same. By construction: [`first_of`].
 //! - S3 No kind that `gregale sim` knows is left out. Tested.
 
-use crate::run::{output, show};
-use crate::verify::gregale;
+use crate::run::{output, show, workbench};
+
 use anyhow::{Context, Result, bail};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// A protocol, and the rule for real time if it takes one. `long` in its place stands for runs of a
-/// day, and `aimed`, there or behind a rule and a comma, for faults that are aimed.
+/// day, `aimed`, there or behind a rule and a comma, for faults that are aimed, and `restless` for
+/// many changes of primaries.
 pub(crate) type Kind = (&'static str, Option<&'static str>);
 
 /// Every protocol with every rule that it takes.
-pub(crate) const KINDS: [Kind; 34] = [
+pub(crate) const KINDS: [Kind; 43] = [
     ("velos", None),
     ("velos-narrow", None),
     ("velos-members", None),
@@ -34,10 +35,17 @@ pub(crate) const KINDS: [Kind; 34] = [
     ("skeen", Some("all-groups")),
     ("skeen", Some("commit-wait")),
     ("whitebox", None),
+    ("whitebox", Some(AIMED)),
     ("fastcast", None),
+    ("fastcast", Some(AIMED)),
     ("primcast", None),
+    ("primcast", Some(AIMED)),
+    ("primcast", Some(RESTLESS)),
     ("primcast-commuting", None),
+    ("primcast-commuting", Some(AIMED)),
+    ("primcast-commuting", Some(RESTLESS)),
     ("primcast-linearizable", Some("hop")),
+    ("primcast-linearizable", Some("hop,aimed")),
     ("primcast-linearizable", Some("all-groups")),
     ("primcast-linearizable", Some("commit-wait")),
     ("primcast-stable", None),
@@ -49,6 +57,8 @@ pub(crate) const KINDS: [Kind; 34] = [
     ("primcast-stable", Some("all-groups,aimed")),
     ("primcast-stable", Some("commit-wait,aimed")),
     ("primcast-members", None),
+    ("primcast-members", Some(AIMED)),
+    ("primcast-members", Some(RESTLESS)),
     ("primcast-members", Some("hop")),
     ("primcast-members", Some("all-groups")),
     ("primcast-members", Some("commit-wait")),
@@ -59,6 +69,9 @@ pub(crate) const LONG: &str = "long";
 
 /// In the place of a rule, or behind it: faults are aimed.
 const AIMED: &str = "aimed";
+
+/// In the place of a rule, or behind it: primaries change often.
+const RESTLESS: &str = "restless";
 
 /// How long one kind runs before the next has its turn.
 const TURN_MAX: Duration = Duration::from_secs(10);
@@ -107,11 +120,12 @@ fn simulation(protocol: &str, rule: Option<&str>, more: &[&str]) -> Command {
         match word {
             LONG => args.push("--long"),
             AIMED => args.push("--aimed"),
+            RESTLESS => args.push("--restless"),
             rule => args.extend(["--rule", rule]),
         }
     }
     args.extend(more);
-    gregale(&args)
+    workbench(&args)
 }
 
 /// Runs every seed that ever failed (S1).
@@ -174,7 +188,7 @@ pub(crate) fn fresh(minutes: f64, of: Option<&str>, protocol: Option<&str>) -> R
     let turn = (span / kinds.len() as u32).min(TURN_MAX).max(Duration::from_secs(1));
     println!("--- fresh seeds of {of}, {minutes} min");
     // (The build is not part of the time.)
-    output(&mut gregale(&["--version"]))?;
+    output(&mut workbench(&["--version"]))?;
     let began = Instant::now();
     let mut n_failed = 0;
     for round in 0.. {
@@ -245,7 +259,7 @@ mod tests {
     /// The help of `gregale sim` is where its protocols are listed.
     #[test]
     fn s3_every_kind_of_the_simulator_has_its_turn() {
-        let cli = include_str!("../../crates/gregale/src/cli.rs");
+        let cli = include_str!("../../crates/workbench/src/sim/args.rs");
         let names: Vec<&str> = cli
             .lines()
             .filter_map(|line| line.trim().strip_prefix("SimProtocol::")?.split_once(" => \""))

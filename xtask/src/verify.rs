@@ -4,7 +4,7 @@
 //! that this machine has not yet. Every step runs even if an earlier one failed, so that one run
 //! tells everything.
 
-use crate::run::{cargo, cargo_proxy, output, show, succeed, works};
+use crate::run::{cargo, cargo_proxy, output, show, succeed, workbench, works};
 use crate::tidy::{self, Ratchet, Tree};
 use anyhow::{Result, bail};
 use std::process::Command;
@@ -79,30 +79,14 @@ fn tidy() -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// `gregale` as users run it. A release build: the simulator is meant to be fast.
-pub(crate) fn gregale(args: &[&str]) -> Command {
-    let mut whole = vec!["run", "--quiet", "--locked", "--release", "--package", "gregale", "--"];
-    whole.extend(args);
-    cargo(&whole)
-}
-
-/// Whether `gregale --help` lists `command`.
-pub(crate) fn has_subcommand(command: &str) -> Result<bool> {
-    let help = output(&mut gregale(&["--help"]))?;
-    Ok(help.lines().any(|line| line.split_whitespace().next() == Some(command)))
-}
-
 fn sim() -> Result<Outcome> {
-    if !has_subcommand("sim")? {
-        return Ok(Outcome::Skipped("`gregale sim` does not exist yet".to_owned()));
-    }
     for (protocol, seeds, hunts) in SWEEPS {
         let mut args = vec!["sim", "--protocol", protocol, "--seeds", seeds, "--format", "json"];
         args.extend(hunts.then_some("--mutants"));
-        passed(&mut gregale(&args))?;
+        passed(&mut workbench(&args))?;
     }
     for protocol in LONG {
-        passed(&mut gregale(&["sim", "--protocol", protocol, "--long", "--seeds", LONG_SEEDS]))?;
+        passed(&mut workbench(&["sim", "--protocol", protocol, "--long", "--seeds", LONG_SEEDS]))?;
     }
     crate::seeds::gate()?;
     Ok(Outcome::Passed)

@@ -7,7 +7,7 @@ use super::{Finding, Tree};
 
 /// (crate, crates of this workspace that it may depend on). A crate that is not listed may not
 /// exist.
-const ALLOWED: [(&str, &[&str]); 17] = [
+const ALLOWED: [(&str, &[&str]); 19] = [
     ("base", &[]),
     ("region", &["base"]),
     ("proto", &["base"]),
@@ -16,6 +16,7 @@ const ALLOWED: [(&str, &[&str]); 17] = [
     ("client", &[]),
     ("report", &[]),
     ("powercut", &["base"]),
+    ("console", &[]),
     ("fabric", &["base", "region"]),
     ("model", &["base", "proto"]),
     ("sim", &["base", "proto", "check", "storage"]),
@@ -42,20 +43,18 @@ const ALLOWED: [(&str, &[&str]); 17] = [
         "gregale",
         &[
             "base",
-            "bench",
             "check",
+            "console",
             "fabric",
             "kv",
-            "model",
             "multicast",
             "proto",
             "region",
-            "report",
             "runtime",
-            "sim",
             "storage",
         ],
     ),
+    ("workbench", &["base", "bench", "console", "kv", "proto", "report", "sim"]),
     ("xtask", &[]),
 ];
 

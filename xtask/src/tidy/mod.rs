@@ -1,6 +1,7 @@
 //! What the compiler does not check: rules of this repository, each with a canary test that fires.
 //!
 //! - `arrows`: which crate may depend on which; the picture in ARCHITECTURE.md, enforced.
+//! - `circles`: files that import each other, counted.
 //! - `ids`: an invariant that a module promises is asserted, tested or at least argued somewhere;
 //!   and an id that the code cites is one that a module promises.
 //! - `text`: module documentation, widths, blanks, lengths, words that must not be committed.
@@ -11,6 +12,7 @@
 //! may only fall stand in `xtask/tidy.toml`.
 
 mod arrows;
+mod circles;
 mod ids;
 mod ratchet;
 mod source;

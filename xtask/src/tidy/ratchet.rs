@@ -1,9 +1,10 @@
-//! Numbers that may only fall, in `xtask/tidy.toml`: lengths of files that are too long, and how
-//! often `unsafe` stands where it may stand.
+//! Numbers that may only fall, in `xtask/tidy.toml`: lengths of files that are too long, how often
+//! `unsafe` stands where it may stand, and how many files import each other in a circle.
 //!
 //! A number that is too high is as wrong as one that is too low: it would let the next change climb
 //! back. `cargo xtask fix` lowers them; raising one is a change to the file that a reviewer sees.
 
+use super::circles;
 use super::source::has_word;
 use super::trust::UNSAFE_CRATES;
 use super::{Finding, Tree};
@@ -28,6 +29,9 @@ pub(crate) struct Ratchet {
     /// Crates that contain `unsafe`, and how often.
     #[serde(default, rename = "unsafe")]
     unsafes: BTreeMap<String, usize>,
+    /// Crates with circles of files, and how many files are in them.
+    #[serde(default)]
+    circles: BTreeMap<String, usize>,
 }
 
 impl Ratchet {
@@ -53,6 +57,8 @@ impl Ratchet {
             *now.unsafes.entry(dir.to_owned()).or_default() += count;
         }
         now.unsafes.retain(|_, count| *count > 0);
+        now.circles = circles::find(tree).into_iter().map(|(dir, all)| (dir, all.len())).collect();
+        now.circles.retain(|_, count| *count > 0);
         now
     }
 
@@ -65,6 +71,12 @@ impl Ratchet {
             format!(
                 "{now} lines with `unsafe`, more than {FILE} allows: do without, or raise the \
                  number there and say why in the commit"
+            )
+        });
+        compare(&self.circles, &now.circles, findings, |now| {
+            format!(
+                "{now} files import themselves by way of others, more than {FILE} allows: turn an \
+                 arrow around, or move what both need to a file of its own"
             )
         });
     }
@@ -81,6 +93,7 @@ impl Ratchet {
         let lowered = Ratchet {
             lines: lower(&self.lines, &now.lines),
             unsafes: lower(&self.unsafes, &now.unsafes),
+            circles: lower(&self.circles, &now.circles),
         };
         (lowered != *self).then(|| lowered.to_text())
     }
@@ -98,9 +111,11 @@ impl Ratchet {
             "# Numbers that may only fall; `cargo xtask fix` lowers them.\n\n\
              # Rust files of more than {LINES_MAX} lines.\n[lines]\n{}\n\
              # Lines with `unsafe`, by crate. Each new one needs a reason in its commit.\n\
-             [unsafe]\n{}",
+             [unsafe]\n{}\n\
+             # Files that import each other in a circle, by crate.\n[circles]\n{}",
             section(&self.lines),
-            section(&self.unsafes)
+            section(&self.unsafes),
+            section(&self.circles)
         )
     }
 }
@@ -164,6 +179,24 @@ mod tests {
         let enough = "[unsafe]\n\"crates/region\" = 2\n";
         assert_eq!(found(enough, path, text), Vec::<String>::new());
         assert_eq!(found("[unsafe]\n\"crates/region\" = 3\n", path, text).len(), 1);
+    }
+
+    #[test]
+    fn canary_a_file_that_imports_itself_is_found() {
+        let path = "crates/kv/src/x/mod.rs";
+        let tree = Tree::made_up(&[
+            (path, "use crate::y::Y;"),
+            ("crates/kv/src/y.rs", "use super::x::X;"),
+        ]);
+        let found = |text: &str| {
+            let ratchet: Ratchet = toml::from_str(text).expect("valid");
+            let mut findings = Vec::new();
+            ratchet.check(&tree, &mut findings);
+            findings.len()
+        };
+        assert_eq!(found("[circles]\n\"crates/kv\" = 2\n"), 0);
+        assert_eq!(found("[circles]\n\"crates/kv\" = 1\n"), 1);
+        assert_eq!(found(""), 1);
     }
 
     #[test]
