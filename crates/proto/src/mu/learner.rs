@@ -1,4 +1,9 @@
 //! Followers: what is decided, from the own log or a majority's.
+//!
+//! - I1 An entry whose label is whole and whose payload is not, at a READ that was over before a
+//!   majority's labels are read, is passed over among them: its writer was cut off in the middle.
+//!   Such a log either never held that entry, and does not count for it, or is writing over it, and
+//!   then holds what is newest in its other half (M5). By construction: `Fetch::void`.
 
 use super::leader::{FETCH_LABEL, FETCH_VALUE, token};
 use super::*;
@@ -15,8 +20,20 @@ pub(super) struct Fetch {
     read: [MemberSet; 2],
     /// Slot and ballot of each log's entries, by half.
     labels: [[(Slot, Ballot); 2]; MAX_MEMBERS],
-    wanted: Option<Ballot>,
+    wanted: Option<Entry>,
+    /// What was found torn for this slot (I1).
+    void: Vec<Entry>,
+    /// This round has found a torn entry: the next one begins at once.
+    is_over: bool,
     whole: Option<Vec<u64>>,
+}
+
+/// Where a log holds an entry for the slot that is fetched, and of which ballot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Entry {
+    of: Rank,
+    half: Half,
+    ballot: Ballot,
 }
 
 impl<V: Variant> Mu<V> {
@@ -89,9 +106,14 @@ impl<V: Variant> Mu<V> {
         self.nudge(self.now.plus(REPEAT_AFTER));
         // (Whoever was asked for a state may have had nothing newer.)
         let is_awaited = |at: Instant| self.now.since(at) < STATE_EVERY;
-        if self.fetch.is_some() || self.state_asked_at.is_some_and(is_awaited) {
+        let is_under_way = self.fetch.as_ref().is_some_and(|fetch| !fetch.is_over);
+        if is_under_way || self.state_asked_at.is_some_and(is_awaited) {
             return;
         }
+        let (began_at, void) = match self.fetch.take() {
+            Some(before) => (before.began_at, before.void),
+            None => (self.now, Vec::new()),
+        };
         self.n_fetches += 1;
         let number = self.n_fetches;
         for rank in self.links.iter() {
@@ -103,11 +125,13 @@ impl<V: Variant> Mu<V> {
         self.fetch = Some(Fetch {
             slot,
             number,
-            began_at: self.now,
+            began_at,
             asked: self.links,
             read: [MemberSet::EMPTY; 2],
             labels: [[(Slot::ZERO, Ballot::NONE); 2]; MAX_MEMBERS],
             wanted: None,
+            void,
+            is_over: false,
             whole: None,
         });
     }
@@ -155,19 +179,20 @@ impl<V: Variant> Mu<V> {
             }
             return;
         }
-        let entries = witnesses.iter().flat_map(|rank| {
-            Half::BOTH.map(|half| (labels(rank)[usize::from(half.0)], rank, half))
+        let entries = witnesses.iter().flat_map(|of| {
+            let with_label = |half: Half| (labels(of)[usize::from(half.0)], half);
+            Half::BOTH
+                .map(with_label)
+                .map(|((found, ballot), half)| (found, Entry { of, half, ballot }))
         });
-        let best = entries.filter(|entry| entry.0.0 == slot).max_by_key(|entry| entry.0.1);
-        match best {
-            Some(((_, ballot), rank, half)) => {
-                fetch.wanted = Some(ballot);
-                let token = token(FETCH_VALUE, 0, number);
-                let n_words = self.places.area_words as usize;
-                host.read(rank, self.places.entry(slot, half), n_words, token);
-            }
-            // The words are older than the news: the repeat asks again.
-            None => self.fetch = None,
+        let of_slot = entries.filter(|(found, _)| *found == slot).map(|(_, entry)| entry);
+        let whole = of_slot.filter(|entry| !fetch.void.contains(entry));
+        // Without any, the words are older than the news: `repeat_lost` has it asked again.
+        if let Some(best) = whole.max_by_key(|entry| entry.ballot) {
+            fetch.wanted = Some(best);
+            let token = token(FETCH_VALUE, 0, number);
+            let n_words = self.places.area_words as usize;
+            host.read(best.of, self.places.entry(slot, best.half), n_words, token);
         }
     }
 
@@ -176,15 +201,20 @@ impl<V: Variant> Mu<V> {
             return;
         };
         let Outcome::Read(words) = outcome else { return self.fetch = None };
-        let whole = value::decode(words).filter(|(label, _)| {
-            label.slot == fetch.slot && fetch.wanted.is_some_and(|ballot| label.ballot >= ballot)
-        });
-        match whole {
+        let Some(wanted) = fetch.wanted else { return };
+        let is_wanted = |label: &Label| label.slot == fetch.slot && label.ballot >= wanted.ballot;
+        match value::decode(words).filter(|(label, _)| is_wanted(label)) {
             Some((_, payload)) => {
                 let n_words = value::HEADER_WORDS + payload.len().div_ceil(8);
                 fetch.whole = Some(words[..n_words].to_vec());
             }
-            None => self.fetch = None,
+            None => {
+                let found = value::label(words).map(|label| (label.slot, label.ballot));
+                if found == Some((fetch.slot, wanted.ballot)) {
+                    fetch.void.push(wanted); // I1
+                }
+                fetch.is_over = true;
+            }
         }
     }
 }

@@ -279,6 +279,36 @@ fn m5_one_half_loses_a_decided_entry_to_a_torn_adoption() {
     }
 }
 
+/// A follower that lacks a decided entry finds it, although another log's newest entry for the same
+/// slot is one whose writer was cut off behind its label.
+#[test]
+fn learner_i1_an_entry_that_was_cut_off_keeps_nobody_from_what_is_decided() {
+    let mut group = Group::<Sound>::new();
+    group.lead(0);
+    group.settle(&[0, 1, 2]);
+    group.world.held.push((0, 2));
+    group.propose(0, b"decided");
+    group.settle(&[0, 1]);
+    assert_eq!(group.values(0), [b"decided"]);
+    let (promised, places) = (group.machines[0].highest, group.machines[0].places);
+    let slot = Slot(group.machines[0].applied.0 - 1);
+    let later = [1, 2].map(|proposer| Ballot::above(promised, Rank::at(proposer)));
+    let other = Half::before::<Sound>(promised);
+    let ballot = later.into_iter().find(|ballot| Half::of::<Sound>(*ballot) == other).unwrap();
+    let label = value::Label { slot, ballot, decided: Prefix::ZERO, content: Default::default() };
+    let mut words = Vec::new();
+    value::encode(&mut words, label, b"decided");
+    let at = places.entry(slot, other).0 as usize;
+    group.world.memory[1][at..at + value::HEADER_WORDS]
+        .copy_from_slice(&words[..value::HEADER_WORDS]);
+    // The news arrives at member 2, and the entry does not.
+    group.world.held.clear();
+    group.world.links[0][2].retain(|verb| !matches!(verb, Verb::Write { token: Some(_), .. }));
+    group.world.let_through(0, 2);
+    group.settle(&[1, 2]);
+    assert_eq!(group.values(2), [b"decided"]);
+}
+
 /// A member that dies while it moves an entry for a new leader still has it.
 #[test]
 fn m5_a_copy_that_is_cut_off_costs_nothing() {
