@@ -13,12 +13,12 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// A protocol, and the rule for real time if it takes one. `long` in its place stands for runs of a
-/// day, `aimed`, there or behind a rule and a comma, for faults that are aimed, and `restless` for
-/// many changes of primaries.
+/// day, `aimed`, there or behind a rule and a comma, for faults that are aimed, `restless` for many
+/// changes of primaries, and `five` for five members.
 pub(crate) type Kind = (&'static str, Option<&'static str>);
 
 /// Every protocol with every rule that it takes.
-pub(crate) const KINDS: [Kind; 43] = [
+pub(crate) const KINDS: [Kind; 48] = [
     ("velos", None),
     ("velos-narrow", None),
     ("velos-members", None),
@@ -26,7 +26,12 @@ pub(crate) const KINDS: [Kind; 43] = [
     ("durable-log", None),
     ("durable-members", None),
     ("mu", None),
+    ("velos", Some(FIVE)),
+    ("velos-narrow", Some(FIVE)),
+    ("durable", Some(FIVE)),
+    ("mu", Some(FIVE)),
     ("velos", Some(LONG)),
+    ("velos-narrow", Some(LONG)),
     ("durable", Some(LONG)),
     ("durable-log", Some(LONG)),
     ("mu", Some(LONG)),
@@ -72,6 +77,9 @@ const AIMED: &str = "aimed";
 
 /// In the place of a rule, or behind it: primaries change often.
 const RESTLESS: &str = "restless";
+
+/// In the place of a rule: five members.
+const FIVE: &str = "five";
 
 /// How long one kind runs before the next has its turn.
 const TURN_MAX: Duration = Duration::from_secs(10);
@@ -121,6 +129,7 @@ fn simulation(protocol: &str, rule: Option<&str>, more: &[&str]) -> Command {
             LONG => args.push("--long"),
             AIMED => args.push("--aimed"),
             RESTLESS => args.push("--restless"),
+            FIVE => args.extend(["--members", "5"]),
             rule => args.extend(["--rule", rule]),
         }
     }

@@ -21,11 +21,16 @@
 //! The caller's clock must count the time during which the machine was suspended.
 
 use crate::Instant;
+use core::time::Duration;
 
 /// How fast state time approaches a wall clock that differs from it: parts of a million of the time
 /// that passes. One percent is what lock libraries allow for the drift of clocks: a lock of 20 s
 /// lasts for at least 19.8 s.
 pub const SLEW_PPM: u64 = 10_000;
+
+/// How long after its newest stamp a leader makes one that no command asks for. Every member that is
+/// connected knows the present state time to this measure, also one that has just come back.
+pub const IDLE_STAMP_EVERY: Duration = Duration::from_secs(60);
 
 /// Nanoseconds in a millisecond.
 const NS: u64 = 1_000_000;
@@ -137,7 +142,6 @@ mod tests {
     use super::*;
     use crate::Rng;
     use alloc::vec;
-    use core::time::Duration;
 
     /// Unix milliseconds of the tests' beginning.
     const BEGIN_MS: u64 = 1_700_000_000_000;

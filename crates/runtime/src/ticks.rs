@@ -2,7 +2,7 @@
 //!
 //! - I1 a key that is due is removed within `TICK_EVERY` of the leader's state time, or before the
 //!   first read that would see it gone.
-//! - I2 the newest stamp of a live cluster is at most about [`IDLE_TICK_EVERY`] old, so that a
+//! - I2 the newest stamp of a live cluster is at most about [`IDLE_STAMP_EVERY`] old, so that a
 //!   member that has just come back knows the present state time to that measure
 //!   ([`base::StateClock`]).
 
@@ -10,6 +10,7 @@ use crate::clock::{boot_now, unix_ms};
 use crate::core::Core;
 use crate::service::Service;
 use crate::world::World;
+use base::state_clock::IDLE_STAMP_EVERY;
 use base::{Evidence, Instant};
 use fabric::Fabric;
 use proto::Replicator;
@@ -19,8 +20,6 @@ use std::time::Duration;
 const TICK_EVERY: Duration = Duration::from_millis(100);
 /// The longest time between two looks at the first expiry.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// See I2.
-pub(crate) const IDLE_TICK_EVERY: Duration = Duration::from_secs(60);
 
 /// Ticks: batches that may be empty and whose stamp is what they are for.
 #[derive(Debug, Default)]
@@ -39,13 +38,13 @@ impl Ticks {
     /// This member leads since `now`. If it does not know the present state time, its first stamp
     /// is wanted at once, so that the others do.
     pub(crate) fn begin_reign(&mut self, is_founded: bool, now: Instant) {
-        self.idle_at = if is_founded { now.plus(IDLE_TICK_EVERY) } else { now };
+        self.idle_at = if is_founded { now.plus(IDLE_STAMP_EVERY) } else { now };
     }
 
     /// A batch was built at `now`.
     pub(crate) fn stamped(&mut self, now: Instant) {
         self.wanted = false;
-        self.idle_at = now.plus(IDLE_TICK_EVERY);
+        self.idle_at = now.plus(IDLE_STAMP_EVERY);
     }
 
     /// A tick is wanted before reads are performed; `executed` values are executed by now.
@@ -113,10 +112,10 @@ mod tests {
         ticks.begin_reign(false, now);
         assert_eq!(ticks.deadline(false), now, "the first leader stamps at once");
         ticks.begin_reign(true, now);
-        assert_eq!(ticks.deadline(false), now.plus(IDLE_TICK_EVERY));
-        let now = now.plus(IDLE_TICK_EVERY);
+        assert_eq!(ticks.deadline(false), now.plus(IDLE_STAMP_EVERY));
+        let now = now.plus(IDLE_STAMP_EVERY);
         ticks.stamped(now);
-        assert_eq!(ticks.deadline(false), now.plus(IDLE_TICK_EVERY));
+        assert_eq!(ticks.deadline(false), now.plus(IDLE_STAMP_EVERY));
         assert!(!ticks.wanted);
     }
 

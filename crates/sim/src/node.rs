@@ -13,11 +13,12 @@ use crate::ledger::{Ledger, Reply};
 use crate::link::Action;
 use crate::net::{Net, Posting};
 use crate::queue::Happening;
+use crate::stamps::Stamper;
 use crate::states::State;
 use crate::trace::Topic;
 use crate::travel::Parcel;
 use crate::{Property, Provider};
-use base::{At, Ballot, Port, Prefix, Rank, Slot, StateClock, Token, verb::Unsupported};
+use base::{At, Ballot, Port, Prefix, Rank, Slot, Token, verb::Unsupported};
 use proto::durable::StateHead;
 use proto::{Host, Note, Ticket};
 
@@ -64,10 +65,7 @@ pub(crate) struct Shell {
     /// A state that came from elsewhere, is executed here, and is not durable yet.
     pub(crate) installing: Option<State>,
     pub(crate) n_caught_up: u64,
-    pub(crate) state_clock: StateClock,
-    /// World time of its last stamp, and what has passed until then by a clock that may be broken.
-    pub(crate) stamped_at: u64,
-    pub(crate) seen_to_pass: u64,
+    pub(crate) stamper: Stamper,
     /// It dies in the middle of this call.
     pub(crate) dying: Option<Dying>,
     /// What every disk was last said to hold, and in which ballot.
@@ -93,9 +91,7 @@ impl Shell {
             givers_head: None,
             installing: None,
             n_caught_up: 0,
-            state_clock: StateClock::default(),
-            stamped_at: 0,
-            seen_to_pass: 0,
+            stamper: Stamper::default(),
             dying: None,
             held: (Ballot::NONE, Prefix::ZERO),
         }

@@ -216,6 +216,11 @@ impl Plan {
         self.kinds.push(Kind::Wall);
     }
 
+    /// Whether the run lasts a virtual day, and not seconds.
+    pub(crate) fn lasts_a_day(&self) -> bool {
+        self.pace > 1
+    }
+
     /// How long things take that have their own clock.
     pub(crate) fn timing(&self) -> Timing {
         let usual = Timing::default();

@@ -16,6 +16,12 @@ const N_READS_MAX: usize = 64;
 impl World {
     /// Requests that wait: reads to check, writes to propose.
     pub(crate) fn serve(&mut self, node: usize, machine: &mut dyn Life) {
+        let stamp_at = self.next_idle_stamp(node, machine);
+        if stamp_at.is_some_and(|at| at <= self.net.now())
+            && self.shells[node].to_propose.is_empty()
+        {
+            self.propose(node, machine);
+        }
         let shell = &self.shells[node];
         let are_none = shell.arrived.is_empty() && shell.to_read.is_empty();
         if are_none && shell.to_propose.is_empty() {

@@ -3,12 +3,17 @@
 //!
 //! The time that passes is the world's: [`base::StateClock`] measures by a clock that counts also
 //! while a process stands still. The wall clock is the node's, which is set and drifts.
+//!
+//! In runs of a day an idle leader stamps a batch without commands each minute, as `runtime/ticks`
+//! does.
 
 use crate::checks::state_time::Stamp;
 use crate::plan::MS;
 use crate::subject::Life;
 use crate::world::World;
-use base::{Evidence, Instant};
+use base::state_clock::IDLE_STAMP_EVERY;
+use base::{Evidence, Instant, StateClock};
+use proto::Role;
 
 /// How a leader makes its stamps. All but one way are planted bugs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,26 +30,62 @@ pub enum Stamps {
 /// The most that [`Stamps::StandStillWhileIdle`] sees pass.
 const SEEN_TO_PASS_MAX: u64 = 10_000 * MS;
 
+/// What one process knows of state time, and when it stamps.
+#[derive(Default)]
+pub(crate) struct Stamper {
+    clock: StateClock,
+    /// World time of its last stamp.
+    stamped_at: u64,
+    /// What has passed until then by a clock that may be broken.
+    seen_to_pass: u64,
+    /// World time at which the newest stamp of this leader will be too old.
+    idle_at: u64,
+}
+
+impl Stamper {
+    /// This process leads since `now`. Without an estimate of its own it stamps at once, so that
+    /// everybody has one.
+    pub(crate) fn begin_reign(&mut self, now: u64) {
+        self.idle_at = if self.clock.is_founded() { now + idle_ns() } else { now };
+    }
+
+    /// This process leads no longer.
+    pub(crate) fn end_reign(&mut self) {
+        self.clock.forget_stamps();
+    }
+}
+
+const fn idle_ns() -> u64 {
+    IDLE_STAMP_EVERY.as_nanos() as u64
+}
+
 impl World {
+    /// World time at which a leader stamps without being asked to, in runs of a day.
+    pub(crate) fn next_idle_stamp(&self, node: usize, machine: &dyn Life) -> Option<u64> {
+        let is_due = self.plan.lasts_a_day() && machine.status().role == Role::Leader;
+        is_due.then(|| self.shells[node].stamper.idle_at)
+    }
+
     /// `node` leads under `reign`, and stamps its next batch.
     pub(crate) fn stamp(&mut self, node: usize, reign: u64) {
         let now = self.net.now();
         let wall_ms = self.net.processes[node].wall.at(now) / MS;
         let (state_ms, _) = self.ledger.state_time.after(self.applied(node));
-        let shell = &mut self.shells[node];
-        let founds = !shell.state_clock.is_founded();
-        shell.seen_to_pass += match self.species.stamps {
-            Stamps::StandStillWhileIdle => (now - shell.stamped_at).min(SEEN_TO_PASS_MAX),
-            Stamps::Sound | Stamps::OfWallClock => now - shell.stamped_at,
+        let stamper = &mut self.shells[node].stamper;
+        let founds = !stamper.clock.is_founded();
+        stamper.seen_to_pass += match self.species.stamps {
+            Stamps::StandStillWhileIdle => (now - stamper.stamped_at).min(SEEN_TO_PASS_MAX),
+            Stamps::Sound | Stamps::OfWallClock => now - stamper.stamped_at,
         };
-        shell.stamped_at = now;
+        stamper.stamped_at = now;
+        stamper.idle_at = now + idle_ns();
         let passed = match self.species.stamps {
-            Stamps::StandStillWhileIdle => Instant(shell.seen_to_pass),
+            Stamps::StandStillWhileIdle => Instant(stamper.seen_to_pass),
             Stamps::Sound | Stamps::OfWallClock => Instant(now),
         };
         let unix_ms = match self.species.stamps {
             Stamps::OfWallClock if !founds => state_ms.max(wall_ms),
-            _ => shell.state_clock.stamp(wall_ms, state_ms, passed),
+            _ => stamper.clock.stamp(wall_ms, state_ms, passed),
         };
         self.ledger.state_time.stamped(Stamp { unix_ms, reign, at: now, founds });
     }
@@ -55,6 +96,6 @@ impl World {
         let is_present = reign >= machine.status().ballot.0;
         let evidence = if is_present { Evidence::Present } else { Evidence::Past };
         let now = Instant(self.net.now());
-        self.shells[node].state_clock.observe(state_ms, evidence, now);
+        self.shells[node].stamper.clock.observe(state_ms, evidence, now);
     }
 }

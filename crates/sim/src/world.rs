@@ -416,7 +416,8 @@ impl World {
         self.net.processes[node].busy_until = now + busy;
         self.net.breaks_are_heard(node, breaks);
         let deadline = self.net.processes[node].clock.when(machine.deadline());
-        self.net.arm_run(node, deadline);
+        let next_stamp = self.next_idle_stamp(node, &*machine);
+        self.net.arm_run(node, next_stamp.map_or(deadline, |at| at.min(deadline)));
         self.machines[node] = Some(machine);
     }
 
@@ -443,10 +444,11 @@ impl World {
             Note::Leading { ballot } => {
                 self.net.trace.record(now, node, Topic::Leading, ballot.0, 0);
                 self.cover_leading(node, ballot.0);
+                self.shells[node].stamper.begin_reign(now);
             }
             Note::Deposed { ballot } => {
                 self.net.trace.record(now, node, Topic::Deposed, ballot.0, 0);
-                self.shells[node].state_clock.forget_stamps();
+                self.shells[node].stamper.end_reign();
                 // Proposed and not delivered: nobody here knows any more.
                 for client in 0..kv::N_CLIENTS {
                     let seat = &mut self.shells[node].waiting[client];

@@ -9,7 +9,9 @@
 //! Why no false alarm: both bounds are those of `base::state_clock`, I2, for one estimate, and an
 //! estimate that is replaced by a state time that was observed later than it was stamped (I3) is
 //! behind, never ahead. So a new leader may begin behind, and the lower bound is judged within a
-//! reign.
+//! reign. A batch of the leader before may be decided behind the new leader's first, with a stamp
+//! that is older than the taken wall clock and ahead of it: it is judged by what its own leader
+//! knew, and time goes on from there.
 
 use base::state_clock::SLEW_PPM;
 use base::{Prefix, Slot};
@@ -33,6 +35,11 @@ impl Stamp {
         let ms = self.at.saturating_sub(earlier.at) / NS_PER_MS;
         (ms, ms * SLEW_PPM / 1_000_000)
     }
+
+    /// It was made before `founded`, and is decided behind it.
+    fn is_overtaken_by(&self, founded: &Stamp) -> bool {
+        self.at < founded.at
+    }
 }
 
 /// What was decided of time.
@@ -42,7 +49,10 @@ pub(crate) struct StateTime {
     stamps: Vec<Stamp>,
     /// After each slot: state time, and the reign of the newest batch.
     slots: Vec<(u64, u64)>,
+    /// The newest stamp that was decided and took a wall clock, or from which time went on since.
     founded: Option<Stamp>,
+    /// The one before it.
+    founded_before: Option<Stamp>,
     last: Option<Stamp>,
 }
 
@@ -68,15 +78,21 @@ impl StateTime {
         };
         self.slots[slot.0 as usize] = (before.0.max(stamp.unix_ms), stamp.reign);
         if stamp.founds {
-            self.founded = Some(stamp);
+            self.founded_before = self.founded.replace(stamp);
         }
         let judged = self.judge(&stamp, before.0);
+        let goes_on = |founded: &Stamp| stamp.is_overtaken_by(founded) && stamp.unix_ms > before.0;
+        if self.founded.as_ref().is_some_and(goes_on) {
+            self.founded = Some(stamp);
+        }
         self.last = Some(stamp);
         judged.map_err(|detail| format!("slot {slot}: {detail}"))
     }
 
     fn judge(&self, stamp: &Stamp, state_ms: u64) -> Result<(), String> {
-        if let Some(founded) = self.founded.filter(|_| stamp.unix_ms > state_ms) {
+        let is_overtaken = self.founded.as_ref().is_some_and(|one| stamp.is_overtaken_by(one));
+        let founded = if is_overtaken { self.founded_before } else { self.founded };
+        if let Some(founded) = founded.filter(|_| stamp.unix_ms > state_ms) {
             let (passed, slewed) = stamp.passed_since(&founded);
             let shown = stamp.unix_ms.saturating_sub(founded.unix_ms);
             if shown > passed + slewed + 1 {
@@ -109,6 +125,25 @@ mod tests {
             assert_eq!(times.after(Prefix(2 * number + 2)).1, reign);
         }
         Ok(())
+    }
+
+    #[test]
+    fn a_stamp_that_is_decided_behind_a_wall_clock_taken_later_is_judged_by_its_own_leader() {
+        let last_of_three = |(overtaken, next): (u64, u64)| {
+            let mut times = StateTime::default();
+            let stamps = [(1, 0, 9000, true), (2, 60, 3000, true), (1, 50, overtaken, false)];
+            let stamps = stamps.into_iter().chain([(2, 70, next, false)]);
+            for (number, (reign, at_s, unix_s, founds)) in (0..).zip(stamps) {
+                let (unix_ms, at) = (unix_s * 1000, at_s * 1000 * NS_PER_MS);
+                times.stamped(Stamp { unix_ms, reign, at, founds });
+                times.decided(Slot(number), Some(number))?;
+            }
+            Ok::<_, String>(())
+        };
+        assert_eq!(last_of_three((9050, 9050)), Ok(()));
+        assert_eq!(last_of_three((9050, 9070)), Ok(()));
+        assert!(last_of_three((9060, 9060)).is_err(), "its leader could not know");
+        assert!(last_of_three((9050, 9090)).is_err(), "a jump after it");
     }
 
     #[test]
