@@ -152,6 +152,7 @@ impl<V: Variant> Machine<V> {
             self.ahead.insert((at, id), message.dest);
         }
         self.owed = self.owed.union(message.dest);
+        self.audience = self.audience.union(message.dest);
         self.tell_later(now);
         host.deliver(&message, at);
     }

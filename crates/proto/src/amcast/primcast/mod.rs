@@ -147,7 +147,9 @@ pub struct Machine<V: Variant = Sound> {
     horizon: Horizon<V>,
     /// The last clock said to each group.
     reported: Vec<Timestamp>,
-    /// Groups that were ever told a clock: a new primary tells them again.
+    /// Groups that were ever told a clock, which a new primary tells again; and groups that share a
+    /// message that was delivered here, which keep it until every member of this group has said so:
+    /// also one that came later, with a state that covers the message.
     audience: GroupSet,
     /// What was listed to each group last (`hop`).
     listed: Vec<Vec<Listed>>,
