@@ -141,6 +141,32 @@ pub(super) struct Seat<W> {
     skew: Option<i64>,
 }
 
+/// What hosts do not hand on: a host may pass over a question, which is asked again
+/// ([`Wire::asks`]).
+struct Questions {
+    rng: Rng,
+    /// How many more may be passed over.
+    n_left: u64,
+}
+
+impl Questions {
+    /// In one run out of four some are. Of its own: a seed's other draws stay what they were.
+    fn draw(of: &Rng, weather: Weather) -> Questions {
+        let mut of = of.clone();
+        let (_batches, mut rng) = (of.fork(), of.fork());
+        let may = matches!(weather, Weather::Windy { .. }) && rng.chance(1, 4);
+        let n_left = if may { rng.range(1, 24) } else { 0 };
+        Questions { rng, n_left }
+    }
+
+    /// Whether the next one is.
+    fn pass_over(&mut self) -> bool {
+        let is = self.n_left > 0 && self.rng.chance(1, 2);
+        self.n_left -= u64::from(is);
+        is
+    }
+}
+
 pub(super) struct World<W> {
     pub(super) about: fn(&W) -> Vec<About>,
     /// Who sits where, if members change.
@@ -155,6 +181,7 @@ pub(super) struct World<W> {
     pub(super) rng: Rng,
     /// How events come in batches. Of its own: a seed's other draws stay what they were.
     pub(super) batches: Rng,
+    questions: Questions,
     weather: Weather,
     commutes: bool,
     clock_error: u64,
@@ -215,6 +242,7 @@ impl<W: Wire + Debug + PartialEq> World<W> {
             pushed: 0,
             now: 0,
             batches: rng.clone().fork(),
+            questions: Questions::draw(&rng, weather),
             rng,
             weather,
             commutes: config.commutes,
@@ -426,7 +454,9 @@ impl<W: Wire + Debug + PartialEq> World<W> {
                 if is_news && life > FOUNDER.0 {
                     self.processes[process].machine.meet(from, Incarnation(life));
                 }
-                if let What::Arrive { parcel: Parcel::Wire(wire), .. } = &what {
+                if let What::Arrive { parcel: Parcel::Wire(wire), .. } = &what
+                    && !(wire.asks() && self.questions.pass_over())
+                {
                     self.processes[process].machine.on_wire(from, wire, now, &mut out);
                 }
             }

@@ -7,7 +7,7 @@ use super::seats::Seats;
 use crate::amcast::variant::Variant;
 use crate::amcast::{Members, Timestamp};
 use alloc::vec::Vec;
-use base::{Ballot, Incarnation, Rank};
+use base::{Ballot, Incarnation, MemberSet, Rank};
 
 /// The clocks of one group's members, as one process knows them.
 #[derive(Clone, Debug)]
@@ -112,6 +112,15 @@ impl Clocks {
     /// The newest epoch whose primary spoke.
     pub(super) fn newest_primary(&self) -> Ballot {
         self.primaries.last().map_or(Ballot::NONE, |(epoch, _)| *epoch)
+    }
+
+    /// The newest epoch that any of these members is known to have promised to another one, or to
+    /// lead. (A candidate's own promise proves nothing: it may have died as one.)
+    pub(super) fn newest_promise(&self, of: MemberSet) -> Ballot {
+        let last = |rank: Rank| self.members.get(rank.index())?.last().map(|(epoch, _)| *epoch);
+        let to_another = |rank| last(rank).filter(|epoch| epoch.proposer() != Some(rank));
+        let promised = of.iter().filter_map(to_another).max();
+        promised.unwrap_or(Ballot::NONE).max(self.newest_primary())
     }
 
     /// Nobody will ask about epochs before `epoch` any more.

@@ -14,11 +14,12 @@ impl<V: Variant> Machine<V> {
     /// Lines 57 to 60: Ω names this process.
     pub(super) fn stand<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
         let leads = matches!(self.phase, Phase::Primary | Phase::Candidate);
-        if self.trusted != Some(self.me.rank) || leads || !self.may_lead() {
+        let stands = self.trusted == Some(self.me.rank) && self.may_lead();
+        if !stands || leads && !self.is_overtaken() {
             return;
         }
         self.changing = None;
-        self.run(self.promised, now, host);
+        self.run(self.newest_promise(), now, host);
     }
 
     /// Asks for promises of an epoch above `floor`.
@@ -60,7 +61,13 @@ impl<V: Variant> Machine<V> {
             self.say(Vec::new(), host); // under the promise that it was acknowledged under
             self.enter(Phase::Promised, now);
             self.promised = epoch;
-        } else if self.current == epoch || from.rank != leader {
+        } else if self.current == epoch {
+            if held.epoch < epoch {
+                // It has promised, and its promise or the answer was passed over by a host.
+                self.tell_beginning(from.rank, held, host);
+            }
+            return;
+        } else if from.rank != leader {
             return;
         }
         if leader == self.me.rank {
@@ -159,6 +166,11 @@ impl<V: Variant> Machine<V> {
         // Whoever wants its seat is told of epochs that it was not asked for.
         let is_late = epoch > self.promised && self.join_at.is_some();
         let is_seated = beginning.members.has(self.me.rank, self.incarnation);
+        if let Some(rank) = epoch.proposer().filter(|_| epoch > self.promised && !is_late) {
+            // Its NEW-EPOCH was passed over: it is promised first.
+            let from = Pid { group: self.me.group, rank };
+            return self.on_new_epoch(from, epoch, beginning.source, now, host);
+        }
         if epoch != self.promised && !is_late || !is_seated {
             return;
         }
@@ -312,12 +324,24 @@ impl<V: Variant> Machine<V> {
         host.send(To::Groups(self.me.group.alone()), &again);
     }
 
-    /// Whether this process is not where Ω would have it.
+    /// The newest epoch that a member is known to have promised.
+    fn newest_promise(&self) -> Ballot {
+        self.clocks[self.me.group.index()].newest_promise(self.members.voters)
+    }
+
+    /// Whether the NEW-EPOCH of a newer epoch did not come here: a host has passed over it, or it
+    /// is on its way.
+    pub(super) fn is_overtaken(&self) -> bool {
+        self.newest_promise() > self.promised
+    }
+
+    /// Whether this process is not where Ω, or another member, would have it.
     pub(super) fn is_unsettled(&self) -> bool {
         match self.phase {
-            Phase::Primary => false,
+            Phase::Primary => self.is_overtaken(),
             Phase::Follower => {
-                self.trusted.is_some_and(|leader| self.current.proposer() != Some(leader))
+                let leads = |leader| self.current.proposer() == Some(leader);
+                self.is_overtaken() || self.trusted.is_some_and(|leader| !leads(leader))
             }
             Phase::Promised | Phase::Candidate => true,
         }
@@ -340,6 +364,12 @@ impl<V: Variant> Machine<V> {
                 self.ask_again(host);
             }
             self.stand(now, host);
+            if self.is_overtaken() {
+                let asks = self.newest_promise().proposer().filter(|rank| *rank != self.me.rank);
+                let to = asks.map(|rank| Pid { group: self.me.group, rank });
+                // It says again what it asks for.
+                to.into_iter().for_each(|to| self.tell_promised(to, host));
+            }
             // Ω's choice may believe to lead, in an epoch that was overtaken by one whose leader
             // died before its NEW-EPOCH reached everybody.
             if let Some(leader) = self.trusted.filter(|leader| *leader != self.me.rank) {
