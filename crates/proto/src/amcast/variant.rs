@@ -102,6 +102,11 @@ pub trait Variant: Clone + core::fmt::Debug + 'static {
     /// P10 broken: the clock is not written down.
     const FORGET_CLOCK: bool = false;
 
+    /// P24 broken: who has promised an epoch to its primary waits for what was said once.
+    const PROMISE_ONCE: bool = false;
+    /// P24 broken: whoever hears that others have promised more waits to be asked.
+    const WAIT_TO_BE_ASKED: bool = false;
+
     // --- PrimCast's changes of members
     /// P17 broken: members that nobody has named are taken for the founders.
     const ASSUME_MEMBERS: bool = false;

@@ -21,6 +21,7 @@ mod lives;
 mod mutants;
 mod plan;
 mod process;
+mod questions;
 mod recovery;
 mod schedules;
 pub mod script;

@@ -206,6 +206,8 @@ pub fn mutants() -> Vec<Mutant> {
         AckWithoutBody: ACK_WITHOUT_BODY = true;
         NoPrimaryClock: NO_PRIMARY_CLOCK = true;
         IgnorePending: IGNORE_PENDING = true;
+        PromiseOnce: PROMISE_ONCE = true;
+        WaitToBeAsked: WAIT_TO_BE_ASKED = true;
         LocalQuorumMinusOne: LOCAL_QUORUM_MINUS_ONE = true;
     }
     primcast! { list, restless;

@@ -13,6 +13,7 @@ use super::counts::Counts;
 use super::history::{Happened, History, Meant};
 use super::lives::Lives;
 use super::process::{Applied, Outbox, Process, Protocol};
+use super::questions::Questions;
 use super::recovery::{Disk, Recovery};
 use super::trace::Trace;
 use base::{Incarnation, Instant, Rank, Rng};
@@ -139,32 +140,6 @@ pub(super) struct Seat<W> {
     pub(super) disk: Disk<W>,
     /// Its real clock, relative to true time; `None` if nobody attests it.
     skew: Option<i64>,
-}
-
-/// What hosts do not hand on: a host may pass over a question, which is asked again
-/// ([`Wire::asks`]).
-struct Questions {
-    rng: Rng,
-    /// How many more may be passed over.
-    n_left: u64,
-}
-
-impl Questions {
-    /// In one run out of four some are. Of its own: a seed's other draws stay what they were.
-    fn draw(of: &Rng, weather: Weather) -> Questions {
-        let mut of = of.clone();
-        let (_batches, mut rng) = (of.fork(), of.fork());
-        let may = matches!(weather, Weather::Windy { .. }) && rng.chance(1, 4);
-        let n_left = if may { rng.range(1, 24) } else { 0 };
-        Questions { rng, n_left }
-    }
-
-    /// Whether the next one is.
-    fn pass_over(&mut self) -> bool {
-        let is = self.n_left > 0 && self.rng.chance(1, 2);
-        self.n_left -= u64::from(is);
-        is
-    }
 }
 
 pub(super) struct World<W> {

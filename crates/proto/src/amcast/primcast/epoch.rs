@@ -1,4 +1,13 @@
 //! Algorithm 3: how a group changes its primary.
+//!
+//! - P24 Hosts may pass over what asks for something long ([`Wire::asks`]), so a process that waits
+//!   for an answer asks again after each patience: a candidate says NEW-EPOCH or NEW-STATE again, a
+//!   process that has promised tells the leader so, a newcomer asks for the part that it lacks. A
+//!   process that hears of a promise above its own was passed over itself: it tells the one who
+//!   asked for that promise what it has promised, and is asked again. Who leads, by Ω, asks for a
+//!   higher epoch then. Planted bugs `PROMISE_ONCE`, `WAIT_TO_BE_ASKED`.
+//!
+//! [`Wire::asks`]: crate::amcast::wire::Wire::asks
 
 use super::transfer::Promise;
 use super::turns::Turns;
@@ -62,7 +71,7 @@ impl<V: Variant> Machine<V> {
             self.enter(Phase::Promised, now);
             self.promised = epoch;
         } else if self.current == epoch {
-            if held.epoch < epoch {
+            if held.epoch < epoch && !V::PROMISE_ONCE {
                 // It has promised, and its promise or the answer was passed over by a host.
                 self.tell_beginning(from.rank, held, host);
             }
@@ -332,7 +341,7 @@ impl<V: Variant> Machine<V> {
     /// Whether the NEW-EPOCH of a newer epoch did not come here: a host has passed over it, or it
     /// is on its way.
     pub(super) fn is_overtaken(&self) -> bool {
-        self.newest_promise() > self.promised
+        self.newest_promise() > self.promised && !V::WAIT_TO_BE_ASKED
     }
 
     /// Whether this process is not where Ω, or another member, would have it.

@@ -21,6 +21,7 @@
 //! - P10 to P13: who comes back keeps its word (`stable`).
 //! - P17 to P22: groups change their members (`seats`, `change`).
 //! - P23 Logs travel in parts (`transfer`).
+//! - P24 What hosts pass over is asked again (`epoch`).
 //!
 //! Global: validity, integrity, uniform agreement, total order, prefix order, genuineness, and with
 //! a rule of [`linear`](crate::amcast::linear) atomic global order: a checker each in the
