@@ -4,8 +4,10 @@
 //! machine does not allow it, and one line on standard error names the cause and the mend.
 #![forbid(unsafe_code)]
 
+mod beside;
 mod failure;
 mod out;
 
+pub use beside::beside;
 pub use failure::{Failure, Outcome, ended};
 pub use out::{Format, put};

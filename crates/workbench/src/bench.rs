@@ -431,16 +431,7 @@ pub(crate) fn run(args: &BenchArgs) -> Outcome {
 
 /// The server that is measured: `gregale`, beside this program.
 fn server() -> Outcome<PathBuf> {
-    let own = std::env::current_exe().map_err(|error| Failure::os("find this program", error))?;
-    let server = own.with_file_name("gregale");
-    if !server.exists() {
-        return Err(Failure::new(format_args!(
-            "this benchmark starts {}, which is not there: `cargo build --release --package \
-             gregale` builds it beside a release build of the workbench",
-            server.display()
-        )));
-    }
-    Ok(server)
+    console::beside("gregale", "this benchmark")
 }
 
 /// Runs a worker of a benchmark, until its parent is done with it.

@@ -3,8 +3,7 @@
 //! By ordinary writes, many in flight: a restored key is as durable as any other, and a cluster of
 //! any size, protocol and durability takes it. It is not one step: who reads meanwhile sees a part.
 
-use super::RestoreArgs;
-use super::{ANSWER_WITHIN, read};
+use super::{ANSWER_WITHIN, RestoreArgs, read};
 use crate::resp::{Connection, Value, encode, refused, unanswered};
 use console::{Failure, Format, Outcome};
 use kv::backup::Entry;
