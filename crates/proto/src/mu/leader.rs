@@ -462,10 +462,11 @@ impl<V: Variant> Mu<V> {
     }
 
     pub(super) fn repeat_lost<H: Host>(&mut self, host: &mut H) {
-        if let Some(fetch) = &self.fetch
+        if let Some(fetch) = &mut self.fetch
             && self.now.since(fetch.began_at) >= REPEAT_AFTER
         {
-            self.fetch = None;
+            // What was found torn stays so until the slot is delivered.
+            fetch.is_over = true;
         }
         let Some(term) = &self.term else { return };
         let (ballot, missing) = (term.ballot, self.links.difference(term.granted));

@@ -3,7 +3,9 @@
 //! - I1 An entry whose label is whole and whose payload is not, at a READ that was over before a
 //!   majority's labels are read, is passed over among them: its writer was cut off in the middle.
 //!   Such a log either never held that entry, and does not count for it, or is writing over it, and
-//!   then holds what is newest in its other half (M5). By construction: `Fetch::void`.
+//!   then holds what is newest in its other half (M5). By construction: `Fetch::void`. If both
+//!   halves were found torn, one after the other, the first may be whole by now: such a log is no
+//!   witness.
 
 use super::leader::{FETCH_LABEL, FETCH_VALUE, token};
 use super::*;
@@ -23,8 +25,8 @@ pub(super) struct Fetch {
     wanted: Option<Entry>,
     /// What was found torn for this slot (I1).
     void: Vec<Entry>,
-    /// This round has found a torn entry: the next one begins at once.
-    is_over: bool,
+    /// This round brings nothing more: the next one begins at once.
+    pub(super) is_over: bool,
     whole: Option<Vec<u64>>,
 }
 
@@ -110,10 +112,7 @@ impl<V: Variant> Mu<V> {
         if is_under_way || self.state_asked_at.is_some_and(is_awaited) {
             return;
         }
-        let (began_at, void) = match self.fetch.take() {
-            Some(before) => (before.began_at, before.void),
-            None => (self.now, Vec::new()),
-        };
+        let void = self.fetch.take().map_or(Vec::new(), |before| before.void);
         self.n_fetches += 1;
         let number = self.n_fetches;
         for rank in self.links.iter() {
@@ -125,7 +124,7 @@ impl<V: Variant> Mu<V> {
         self.fetch = Some(Fetch {
             slot,
             number,
-            began_at,
+            began_at: self.now,
             asked: self.links,
             read: [MemberSet::EMPTY; 2],
             labels: [[(Slot::ZERO, Ballot::NONE); 2]; MAX_MEMBERS],
@@ -167,8 +166,18 @@ impl<V: Variant> Mu<V> {
         }
         let answered = fetch.read[0].intersection(fetch.read[1]);
         let labels = |rank: Rank| fetch.labels[rank.index()];
-        // A log that has recycled the slot, or is just being written, cannot testify.
-        let is_witness = |rank: &Rank| labels(*rank).iter().all(|label| label.0 <= slot);
+        let entries = |of: Rank| {
+            Half::BOTH.map(|half| {
+                let (found, ballot) = labels(of)[usize::from(half.0)];
+                (found, Entry { of, half, ballot })
+            })
+        };
+        let is_void = |(found, entry): &(Slot, Entry)| *found == slot && fetch.void.contains(entry);
+        // A log that has recycled the slot, or is just being written, cannot testify; nor one that
+        // was found torn in both halves (I1).
+        let is_witness = |of: &Rank| {
+            labels(*of).iter().all(|label| label.0 <= slot) && !entries(*of).iter().all(is_void)
+        };
         let witnesses: MemberSet = answered.iter().filter(is_witness).collect();
         if witnesses.len() < quorum {
             // A silent member may stay silent: it is enough that no majority can come together.
@@ -179,17 +188,11 @@ impl<V: Variant> Mu<V> {
             }
             return;
         }
-        let entries = witnesses.iter().flat_map(|of| {
-            let with_label = |half: Half| (labels(of)[usize::from(half.0)], half);
-            Half::BOTH
-                .map(with_label)
-                .map(|((found, ballot), half)| (found, Entry { of, half, ballot }))
-        });
-        let of_slot = entries.filter(|(found, _)| *found == slot).map(|(_, entry)| entry);
-        let whole = of_slot.filter(|entry| !fetch.void.contains(entry));
+        let whole = witnesses.iter().flat_map(entries).filter(|entry| !is_void(entry));
+        let of_slot = whole.filter(|(found, _)| *found == slot).map(|(_, entry)| entry);
         // Without any, the words are older than the news: `repeat_lost` has it asked again.
-        if let Some(best) = whole.max_by_key(|entry| entry.ballot) {
-            fetch.wanted = Some(best);
+        if let Some(best) = of_slot.max_by_key(|entry| entry.ballot) {
+            (fetch.wanted, fetch.began_at) = (Some(best), self.now);
             let token = token(FETCH_VALUE, 0, number);
             let n_words = self.places.area_words as usize;
             host.read(best.of, self.places.entry(slot, best.half), n_words, token);
@@ -200,7 +203,7 @@ impl<V: Variant> Mu<V> {
         let Some(fetch) = self.fetch.as_mut().filter(|fetch| fetch.number == number) else {
             return;
         };
-        let Outcome::Read(words) = outcome else { return self.fetch = None };
+        let Outcome::Read(words) = outcome else { return fetch.is_over = true };
         let Some(wanted) = fetch.wanted else { return };
         let is_wanted = |label: &Label| label.slot == fetch.slot && label.ballot >= wanted.ballot;
         match value::decode(words).filter(|(label, _)| is_wanted(label)) {

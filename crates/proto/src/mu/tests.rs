@@ -279,32 +279,72 @@ fn m5_one_half_loses_a_decided_entry_to_a_torn_adoption() {
     }
 }
 
+/// Members 0 and 1 hold what is decided, and member 2 has the news of it alone. Its slot.
+fn decided_without_member_2(group: &mut Group<Sound>) -> Slot {
+    for leader in [2, 0] {
+        group.lead(leader);
+        group.settle(&[0, 1, 2]);
+        [2, 1].into_iter().for_each(|other| group.follow(other));
+    }
+    group.world.held.push((0, 2));
+    group.propose(0, b"decided");
+    group.settle(&[0, 1]);
+    assert_eq!(group.values(0), [b"decided"]);
+    group.world.held.clear();
+    group.world.links[0][2].retain(|verb| !matches!(verb, Verb::Write { token: Some(_), .. }));
+    group.world.let_through(0, 2);
+    Slot(group.machines[0].applied.0 - 1)
+}
+
+/// `of` holds an entry for `slot` under the next ballot after `above` that names `half`; of a cut
+/// off one the label alone.
+fn plant(
+    group: &mut Group<Sound>,
+    of: usize,
+    slot: Slot,
+    (half, above): (Half, Ballot),
+    cut: bool,
+) {
+    let later = [1, 2].into_iter().map(|proposer| Ballot::above(above, Rank::at(proposer)));
+    let ballot = later.filter(|ballot| Half::of::<Sound>(*ballot) == half).min().unwrap();
+    let label = value::Label { slot, ballot, decided: Prefix::ZERO, content: Default::default() };
+    let mut words = Vec::new();
+    value::encode(&mut words, label, b"another");
+    words.truncate(if cut { value::HEADER_WORDS } else { words.len() });
+    let at = group.machines[of].places.entry(slot, half).0 as usize;
+    // (A longer value stood there before.)
+    group.world.memory[of][at..at + value::HEADER_WORDS + 2].fill(7);
+    group.world.memory[of][at..at + words.len()].copy_from_slice(&words);
+}
+
 /// A follower that lacks a decided entry finds it, although another log's newest entry for the same
 /// slot is one whose writer was cut off behind its label.
 #[test]
 fn learner_i1_an_entry_that_was_cut_off_keeps_nobody_from_what_is_decided() {
     let mut group = Group::<Sound>::new();
-    group.lead(0);
-    group.settle(&[0, 1, 2]);
-    group.world.held.push((0, 2));
-    group.propose(0, b"decided");
-    group.settle(&[0, 1]);
-    assert_eq!(group.values(0), [b"decided"]);
-    let (promised, places) = (group.machines[0].highest, group.machines[0].places);
-    let slot = Slot(group.machines[0].applied.0 - 1);
-    let later = [1, 2].map(|proposer| Ballot::above(promised, Rank::at(proposer)));
-    let other = Half::before::<Sound>(promised);
-    let ballot = later.into_iter().find(|ballot| Half::of::<Sound>(*ballot) == other).unwrap();
-    let label = value::Label { slot, ballot, decided: Prefix::ZERO, content: Default::default() };
-    let mut words = Vec::new();
-    value::encode(&mut words, label, b"decided");
-    let at = places.entry(slot, other).0 as usize;
-    group.world.memory[1][at..at + value::HEADER_WORDS]
-        .copy_from_slice(&words[..value::HEADER_WORDS]);
-    // The news arrives at member 2, and the entry does not.
+    let slot = decided_without_member_2(&mut group);
+    let promised = group.machines[0].highest;
+    plant(&mut group, 1, slot, (Half::before::<Sound>(promised), promised), true);
+    group.settle(&[1, 2]);
+    assert_eq!(group.values(2), [b"decided"]);
+}
+
+/// Of a log that was found torn in both halves, one after the other, the first may be whole by now:
+/// what others hold of earlier ballots is not taken for decided.
+#[test]
+fn learner_i1_a_log_that_is_torn_in_both_halves_is_no_witness() {
+    let mut group = Group::<Sound>::new();
+    let slot = decided_without_member_2(&mut group);
+    let promised = group.machines[0].highest;
+    for half in Half::BOTH {
+        plant(&mut group, 1, slot, (half, promised), true);
+        plant(&mut group, 2, slot, (half, Ballot::NONE), false);
+    }
+    group.world.held.push((2, 0));
+    group.settle(&[1, 2]);
+    assert!(group.values(2).is_empty(), "{:?}", group.values(2));
     group.world.held.clear();
-    group.world.links[0][2].retain(|verb| !matches!(verb, Verb::Write { token: Some(_), .. }));
-    group.world.let_through(0, 2);
+    group.world.let_through(2, 0);
     group.settle(&[1, 2]);
     assert_eq!(group.values(2), [b"decided"]);
 }
