@@ -133,8 +133,10 @@ impl<V: Variant> Machine<V> {
         let (incarnation, promised) = (self.incarnation, self.promised);
         let join = PrimcastWire::Join { incarnation, promised };
         host.send(To::Groups(self.me.group.alone()), &join);
-        // Of the state of an epoch that seats it, a part may have been asked for in vain.
-        self.mend_transfer(host);
+        if self.is_outside() {
+            // Of the state of an epoch that seats it, a part may have been asked for in vain (P24).
+            self.mend_transfer(host);
+        }
     }
 
     /// Somebody wants its seat.

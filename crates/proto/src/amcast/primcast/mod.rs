@@ -333,11 +333,12 @@ impl<V: Variant> Machine<V> {
             self.tell_later(now);
         }
         self.hear_mark(from, report.delivered, now);
-        if report.epoch > self.promised && from.group == self.me.group && !self.is_overtaken() {
+        let was_overtaken = self.is_overtaken();
+        self.hear(from, report.epoch, report.clock, report.as_primary, &report.listed);
+        if !was_overtaken && self.is_overtaken() {
             // What asks for that epoch may be on its way here: it has a patience.
             self.phase_since = now;
         }
-        self.hear(from, report.epoch, report.clock, report.as_primary, &report.listed);
     }
 }
 
