@@ -28,8 +28,8 @@ use core::time::Duration;
 /// lasts for at least 19.8 s.
 pub const SLEW_PPM: u64 = 10_000;
 
-/// How long after its newest stamp a leader makes one that no command asks for. Every member that is
-/// connected knows the present state time to this measure, also one that has just come back.
+/// How long after its newest stamp a leader makes one that no command asks for. Every connected
+/// member knows the present state time to this measure, also one that has just come back.
 pub const IDLE_STAMP_EVERY: Duration = Duration::from_secs(60);
 
 /// Nanoseconds in a millisecond.

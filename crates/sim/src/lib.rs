@@ -43,6 +43,7 @@ mod queue;
 mod requests;
 mod saving;
 pub mod script;
+mod stamper;
 mod stamps;
 mod states;
 mod stored;

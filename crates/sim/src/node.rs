@@ -13,7 +13,7 @@ use crate::ledger::{Ledger, Reply};
 use crate::link::Action;
 use crate::net::{Net, Posting};
 use crate::queue::Happening;
-use crate::stamps::Stamper;
+use crate::stamper::Stamper;
 use crate::states::State;
 use crate::trace::Topic;
 use crate::travel::Parcel;

@@ -9,10 +9,10 @@
 
 use crate::checks::state_time::Stamp;
 use crate::plan::MS;
+use crate::stamper::IDLE_NS;
 use crate::subject::Life;
 use crate::world::World;
-use base::state_clock::IDLE_STAMP_EVERY;
-use base::{Evidence, Instant, StateClock};
+use base::{Evidence, Instant};
 use proto::Role;
 
 /// How a leader makes its stamps. All but one way are planted bugs.
@@ -29,35 +29,6 @@ pub enum Stamps {
 
 /// The most that [`Stamps::StandStillWhileIdle`] sees pass.
 const SEEN_TO_PASS_MAX: u64 = 10_000 * MS;
-
-/// What one process knows of state time, and when it stamps.
-#[derive(Default)]
-pub(crate) struct Stamper {
-    clock: StateClock,
-    /// World time of its last stamp.
-    stamped_at: u64,
-    /// What has passed until then by a clock that may be broken.
-    seen_to_pass: u64,
-    /// World time at which the newest stamp of this leader will be too old.
-    idle_at: u64,
-}
-
-impl Stamper {
-    /// This process leads since `now`. Without an estimate of its own it stamps at once, so that
-    /// everybody has one.
-    pub(crate) fn begin_reign(&mut self, now: u64) {
-        self.idle_at = if self.clock.is_founded() { now + idle_ns() } else { now };
-    }
-
-    /// This process leads no longer.
-    pub(crate) fn end_reign(&mut self) {
-        self.clock.forget_stamps();
-    }
-}
-
-const fn idle_ns() -> u64 {
-    IDLE_STAMP_EVERY.as_nanos() as u64
-}
 
 impl World {
     /// World time at which a leader stamps without being asked to, in runs of a day.
@@ -78,7 +49,7 @@ impl World {
             Stamps::Sound | Stamps::OfWallClock => now - stamper.stamped_at,
         };
         stamper.stamped_at = now;
-        stamper.idle_at = now + idle_ns();
+        stamper.idle_at = now + IDLE_NS;
         let passed = match self.species.stamps {
             Stamps::StandStillWhileIdle => Instant(stamper.seen_to_pass),
             Stamps::Sound | Stamps::OfWallClock => Instant(now),

@@ -5,7 +5,6 @@
 //!
 //! [`Wire::asks`]: proto::amcast::wire::Wire::asks
 
-use super::world::Weather;
 use base::Rng;
 
 /// Which questions are passed over.
@@ -17,11 +16,10 @@ pub(super) struct Questions {
 
 impl Questions {
     /// In one run out of four some are. Of its own: a seed's other draws stay what they were.
-    pub(super) fn draw(of: &Rng, weather: Weather) -> Questions {
+    pub(super) fn draw(of: &Rng, may: bool) -> Questions {
         let mut of = of.clone();
         let (_batches, mut rng) = (of.fork(), of.fork());
-        let may = matches!(weather, Weather::Windy { .. }) && rng.chance(1, 4);
-        let n_left = if may { rng.range(1, 24) } else { 0 };
+        let n_left = if may && rng.chance(1, 4) { rng.range(1, 24) } else { 0 };
         Questions { rng, n_left }
     }
 

@@ -217,7 +217,7 @@ impl<W: Wire + Debug + PartialEq> World<W> {
             pushed: 0,
             now: 0,
             batches: rng.clone().fork(),
-            questions: Questions::draw(&rng, weather),
+            questions: Questions::draw(&rng, matches!(weather, Weather::Windy { .. })),
             rng,
             weather,
             commutes: config.commutes,

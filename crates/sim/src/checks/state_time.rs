@@ -35,11 +35,6 @@ impl Stamp {
         let ms = self.at.saturating_sub(earlier.at) / NS_PER_MS;
         (ms, ms * SLEW_PPM / 1_000_000)
     }
-
-    /// It was made before `founded`, and is decided behind it.
-    fn is_overtaken_by(&self, founded: &Stamp) -> bool {
-        self.at < founded.at
-    }
 }
 
 /// What was decided of time.
@@ -49,10 +44,8 @@ pub(crate) struct StateTime {
     stamps: Vec<Stamp>,
     /// After each slot: state time, and the reign of the newest batch.
     slots: Vec<(u64, u64)>,
-    /// The newest stamp that was decided and took a wall clock, or from which time went on since.
-    founded: Option<Stamp>,
-    /// The one before it.
-    founded_before: Option<Stamp>,
+    /// Stamps that were decided and took a wall clock, or from which time went on since.
+    founded: Vec<Stamp>,
     last: Option<Stamp>,
 }
 
@@ -77,23 +70,19 @@ impl StateTime {
             return Ok(());
         };
         self.slots[slot.0 as usize] = (before.0.max(stamp.unix_ms), stamp.reign);
-        if stamp.founds {
-            self.founded_before = self.founded.replace(stamp);
-        }
+        let is_overtaken = self.founded.last().is_some_and(|last| stamp.at < last.at);
         let judged = self.judge(&stamp, before.0);
-        let goes_on = |founded: &Stamp| stamp.is_overtaken_by(founded) && stamp.unix_ms > before.0;
-        if self.founded.as_ref().is_some_and(goes_on) {
-            self.founded = Some(stamp);
+        if stamp.founds || is_overtaken && stamp.unix_ms > before.0 {
+            self.founded.push(stamp);
         }
         self.last = Some(stamp);
         judged.map_err(|detail| format!("slot {slot}: {detail}"))
     }
 
     fn judge(&self, stamp: &Stamp, state_ms: u64) -> Result<(), String> {
-        let is_overtaken = self.founded.as_ref().is_some_and(|one| stamp.is_overtaken_by(one));
-        let founded = if is_overtaken { self.founded_before } else { self.founded };
-        if let Some(founded) = founded.filter(|_| stamp.unix_ms > state_ms) {
-            let (passed, slewed) = stamp.passed_since(&founded);
+        let known = self.founded.iter().rev().find(|one| one.at <= stamp.at);
+        if let Some(founded) = known.filter(|_| stamp.unix_ms > state_ms && !stamp.founds) {
+            let (passed, slewed) = stamp.passed_since(founded);
             let shown = stamp.unix_ms.saturating_sub(founded.unix_ms);
             if shown > passed + slewed + 1 {
                 return Err(format!("state time has risen by {shown} ms in {passed} ms"));
