@@ -373,11 +373,12 @@ impl<V: Variant> Machine<V> {
                 self.ask_again(host);
             }
             self.stand(now, host);
-            if self.is_overtaken() {
-                let asks = self.newest_promise().proposer().filter(|rank| *rank != self.me.rank);
-                let to = asks.map(|rank| Pid { group: self.me.group, rank });
+            if self.is_overtaken()
+                && let Some(rank) = self.newest_promise().proposer()
+                && rank != self.me.rank
+            {
                 // It says again what it asks for.
-                to.into_iter().for_each(|to| self.tell_promised(to, host));
+                self.tell_promised(Pid { group: self.me.group, rank }, host);
             }
             // Ω's choice may believe to lead, in an epoch that was overtaken by one whose leader
             // died before its NEW-EPOCH reached everybody.

@@ -333,9 +333,11 @@ impl<V: Variant> Machine<V> {
             self.tell_later(now);
         }
         self.hear_mark(from, report.delivered, now);
-        let was_overtaken = self.is_overtaken();
+        // Most reports are of the present epoch, and nothing is looked through for them.
+        let is_newer = from.group == self.me.group && report.epoch > self.promised;
+        let may_overtake = is_newer && !self.is_overtaken();
         self.hear(from, report.epoch, report.clock, report.as_primary, &report.listed);
-        if !was_overtaken && self.is_overtaken() {
+        if may_overtake && self.is_overtaken() {
             // What asks for that epoch may be on its way here: it has a patience.
             self.phase_since = now;
         }
