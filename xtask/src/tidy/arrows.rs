@@ -7,7 +7,7 @@ use super::{Finding, Tree};
 
 /// (crate, crates of this workspace that it may depend on). A crate that is not listed may not
 /// exist.
-const ALLOWED: [(&str, &[&str]); 19] = [
+const ALLOWED: [(&str, &[&str]); 20] = [
     ("base", &[]),
     ("region", &["base"]),
     ("proto", &["base"]),
@@ -17,11 +17,12 @@ const ALLOWED: [(&str, &[&str]); 19] = [
     ("report", &[]),
     ("powercut", &["base"]),
     ("console", &[]),
+    ("pow", &[]),
     ("fabric", &["base", "region"]),
     ("model", &["base", "proto"]),
     ("sim", &["base", "proto", "check", "storage"]),
     ("runtime", &["base", "fabric", "proto", "region", "storage"]),
-    ("kv", &["base", "fabric", "proto", "region", "runtime"]),
+    ("kv", &["base", "fabric", "pow", "proto", "region", "runtime"]),
     ("multicast", &["base", "fabric", "proto", "region", "runtime", "storage"]),
     (
         "bench",

@@ -92,7 +92,7 @@ fn math(lua: &Lua, budget: &Rc<Budget>) -> Result<Table> {
         let charged = move |_: &Lua, x: f64| of.charge(run::CROSSING_STEPS).map(|()| function(x));
         table.raw_set(name, lua.create_function(charged)?)?;
     }
-    let two: [(&str, OfTwo); 2] = [("atan2", libm::atan2), ("pow", libm::pow)];
+    let two: [(&str, OfTwo); 2] = [("atan2", libm::atan2), ("pow", |x, y| pow::pow(x, y))];
     for (name, function) in two {
         let of = Rc::clone(budget);
         let charged = move |_: &Lua, (x, y): (f64, f64)| {

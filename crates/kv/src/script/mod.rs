@@ -26,13 +26,12 @@
 //!
 //! Members must run one build, on one architecture, while scripts run near a bound: the sizes of
 //! Lua's objects decide where memory ends. The text of numbers is the C library's, which rounds
-//! correctly; the functions of `math` that do not are replaced.
+//! correctly; the functions of `math` that do not are replaced, and so is `^` (`pow`).
 //!
-//! Two things still break S1, each with a test that is ignored until it holds. `^` is the C
-//! library's `pow`, whose last digit is another on a processor without fused multiplication:
-//! `s1_a_power_is_the_same_on_every_processor`. A table with a table, a function or a thread as a
-//! key grows when such keys collide, which depends on addresses; `#` of a table with holes, and the
-//! memory that is held, depend on that: `s1_the_length_of_a_table_depends_on_no_address`.
+//! One thing still breaks S1, with a test that is ignored until it holds. A table with a table, a
+//! function or a thread as a key grows when such keys collide, which depends on addresses; `#` of a
+//! table with holes, and the memory that is held, depend on that:
+//! `s1_the_length_of_a_table_depends_on_no_address`.
 //!
 //! Differs from Redis: `cjson`, `cmsgpack`, `struct` and `bit` are absent; a script that runs too
 //! long is stopped and keeps its writes, where Redis would wait for SCRIPT KILL; EVAL_RO and

@@ -264,8 +264,6 @@ fn s1_the_length_of_a_table_depends_on_no_address() {
 }
 
 #[test]
-#[ignore = "open: `^` is the C library's pow, which does not round correctly, and differs on \
-            processors with and without fused multiplication"]
 fn s1_a_power_is_the_same_on_every_processor() {
     for (x, y) in [(3.889504663177079, -6.156883239273805), (6.8799333376487946, 16.85476617645277)]
     {
