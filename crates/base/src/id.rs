@@ -30,6 +30,11 @@ impl fmt::Debug for NodeId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Incarnation(pub u64);
 
+impl Incarnation {
+    /// That of a new cluster's members.
+    pub const FIRST: Incarnation = Incarnation(1);
+}
+
 /// A member's position in its view, from 0, below [`MAX_MEMBERS`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rank(u8);

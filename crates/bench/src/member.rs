@@ -8,7 +8,7 @@ use crate::clock::Cheap;
 use base::verb::Unsupported;
 use base::{At, Event, Inbox, Port, Prefix, Rank, Slot, Token};
 use fabric::Fabric;
-use proto::durable::StateHead;
+use proto::members::StateHead;
 use proto::node::{Node, NodeConfig, Start, Timing};
 use proto::velos::{Shape, Velos};
 use proto::{Host, Note, Refused, Role};
@@ -278,7 +278,7 @@ impl<F: Fabric, W> Port for World<F, W> {
 mod tests {
     use super::*;
     use base::{Ballot, MAX_MEMBERS, MemberSet};
-    use proto::durable::Members;
+    use proto::members::Members;
 
     #[test]
     fn a_state_message_is_read_as_it_was_written() {

@@ -21,7 +21,7 @@ use crate::status::{
 };
 use console::{Failure, Outcome};
 use proto::Role;
-use proto::durable::Configuration;
+use proto::members::Configuration;
 use runtime::{Stats, View};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
@@ -76,7 +76,7 @@ pub(crate) struct Card {
 }
 
 fn first() -> u64 {
-    proto::durable::FIRST.0
+    base::Incarnation::FIRST.0
 }
 
 /// What the service adds to the figures.

@@ -4,10 +4,10 @@
 
 use crate::connect::ConnectArgs;
 use crate::resp::{Connection, Value, refused};
-use base::{NodeId, Rank};
+use base::{Incarnation, NodeId, Rank};
 use clap::Args;
 use console::{Failure, Format, Outcome};
-use proto::durable::{Configuration, FIRST};
+use proto::members::Configuration;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -148,7 +148,7 @@ pub(crate) struct SeatStatus {
 impl SeatStatus {
     /// Where the members never change, all take part from the beginning.
     pub(crate) fn of(configuration: Option<&Configuration>, id: u16) -> SeatStatus {
-        let fixed = SeatStatus { membership: Membership::Voter, incarnation: FIRST.0 };
+        let fixed = SeatStatus { membership: Membership::Voter, incarnation: Incarnation::FIRST.0 };
         let Some(rank) = Rank::of_member(NodeId(id)) else { return fixed };
         let Some(Configuration { members, .. }) = configuration else { return fixed };
         let membership = if members.voters.contains(rank) {

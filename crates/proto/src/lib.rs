@@ -11,6 +11,7 @@
 //! - [`durable`]: Falcon's Paxos over one-sided writes, on disk before it is acknowledged (003).
 //! - [`disk`]: stable storage, as a machine sees it.
 //! - [`omega`]: who should lead (the papers' Ω).
+//! - [`members`]: who takes part in a log, and how that changes.
 //! - [`node`]: one member, the two together.
 //! - [`table`]: what each protocol promises, as data.
 #![forbid(unsafe_code)]
@@ -21,6 +22,7 @@ extern crate alloc;
 pub mod amcast;
 pub mod disk;
 pub mod durable;
+pub mod members;
 pub mod mu;
 pub mod node;
 pub mod omega;
@@ -161,7 +163,7 @@ pub trait Replicator {
 
     /// Who takes part, as far as this node's log goes; `None` for a protocol whose members never
     /// change, and while it is not known.
-    fn configuration(&self) -> Option<durable::Configuration> {
+    fn configuration(&self) -> Option<members::Configuration> {
         None
     }
 
@@ -184,7 +186,7 @@ pub trait Replicator {
 
     /// Which disk sits on this node's seat. The first, for a protocol that has none.
     fn incarnation(&self) -> Incarnation {
-        durable::FIRST
+        Incarnation::FIRST
     }
 
     /// Whether members of this protocol come and go.
@@ -196,14 +198,14 @@ pub trait Replicator {
     /// or undone by the next leader.
     ///
     /// # Errors
-    /// [`durable::ChangeRefused`]: nothing changes.
+    /// [`members::ChangeRefused`]: nothing changes.
     fn change<H: Host>(
         &mut self,
-        _change: durable::Change,
+        _change: members::Change,
         _now: Instant,
         _host: &mut H,
-    ) -> Result<Slot, durable::ChangeRefused> {
-        Err(durable::ChangeRefused::Fixed)
+    ) -> Result<Slot, members::ChangeRefused> {
+        Err(members::ChangeRefused::Fixed)
     }
 
     /// Whether Ω may trust this node: who lacks the state, for one, cannot lead.
@@ -227,7 +229,7 @@ pub trait Replicator {
     fn install<H: Host>(
         &mut self,
         applied: Prefix,
-        head: Option<durable::StateHead>,
+        head: Option<members::StateHead>,
         now: Instant,
         host: &mut H,
     );
@@ -235,7 +237,7 @@ pub trait Replicator {
     /// What has to be kept, or sent, beside a state of everything below `prefix`, which was applied
     /// here: where the log goes on from it. `None` if that is not known, or means nothing here; so
     /// for every prefix above what [`Replicator::status`] says is applied.
-    fn state_head(&self, _prefix: Prefix) -> Option<durable::StateHead> {
+    fn state_head(&self, _prefix: Prefix) -> Option<members::StateHead> {
         None
     }
 
@@ -262,3 +264,8 @@ pub trait Replicator {
 /// The first byte of a message that belongs to the machines here. The runtime's own messages start
 /// with another; it hands on only those that start with this one.
 pub const MESSAGE_CHANNEL: u8 = 0;
+
+/// The first eight bytes, little endian; what is missing is zero.
+pub(crate) fn le_word(bytes: &[u8]) -> u64 {
+    bytes.iter().take(8).rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
+}

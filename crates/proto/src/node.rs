@@ -7,7 +7,8 @@
 //! Region: Ω's words first, the machine's after them.
 
 use crate::disk::DiskEvent;
-use crate::durable::{self, Durable, StateHead};
+use crate::durable::{self, Durable};
+use crate::members::{Change, ChangeRefused, Configuration, StateHead};
 use crate::mu;
 use crate::omega::{self, Omega};
 use crate::velos::{self, Machine, variant::Variant};
@@ -210,7 +211,7 @@ impl<R: Replicator> Node<R> {
     }
 
     /// See [`Replicator::configuration`].
-    pub fn configuration(&self) -> Option<durable::Configuration> {
+    pub fn configuration(&self) -> Option<Configuration> {
         self.machine.configuration()
     }
 
@@ -227,13 +228,13 @@ impl<R: Replicator> Node<R> {
     /// See [`Replicator::change`].
     ///
     /// # Errors
-    /// [`durable::ChangeRefused`]: nothing changes.
+    /// [`ChangeRefused`]: nothing changes.
     pub fn change<H: Host>(
         &mut self,
-        change: durable::Change,
+        change: Change,
         now: Instant,
         host: &mut H,
-    ) -> Result<Slot, durable::ChangeRefused> {
+    ) -> Result<Slot, ChangeRefused> {
         self.machine.change(change, now, host)
     }
 

@@ -31,7 +31,7 @@ use crate::wire::Frame;
 use crate::world::World;
 use base::{MemberSet, Prefix, Rank, Slot};
 use fabric::Fabric;
-use proto::durable::StateHead;
+use proto::members::StateHead;
 use proto::{Replicator, Role};
 use std::time::Duration;
 

@@ -12,7 +12,7 @@ use crate::outbox::{Outbox, Sequence};
 use crate::seats::{CHANGES_MAX, Parted, Wanted};
 use crate::service::Asker;
 use base::{Ballot, Incarnation, Instant, MAX_MEMBERS, MemberSet, Prefix, Rank};
-use proto::durable::{Change, Configuration};
+use proto::members::{Change, Configuration};
 use proto::{Role, Ticket};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -84,7 +84,7 @@ impl View {
             applied_by: [Prefix::ZERO; MAX_MEMBERS],
             data_lost: false,
             configuration: None,
-            incarnation: proto::durable::FIRST,
+            incarnation: Incarnation::FIRST,
             parted: None,
         }
     }

@@ -15,7 +15,7 @@ use crate::saving::{End, Writing};
 use crate::stats::DiskFigures;
 use base::{Instant, Prefix, Slot};
 use proto::disk::{Disk, DiskEvent, Entry, EntryHead, Flush};
-use proto::durable::StateHead;
+use proto::members::StateHead;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::io;

@@ -16,7 +16,7 @@ use base::{
     Slot, Token,
 };
 use fabric::{Atomicity, Capabilities, Fabric};
-use proto::durable::{Configuration, Members, StateHead};
+use proto::members::{Configuration, Members, StateHead};
 use proto::node::{Node, NodeConfig, Start, Timing};
 use proto::{Host, Refused, Replicator, Role, Status, Ticket};
 use std::cell::Cell;

@@ -11,8 +11,9 @@ use crate::disk::{Found, LogDisk, OpenError};
 use crate::order::{Order, Place};
 use base::{Ballot, Incarnation, Instant, Prefix};
 use proto::disk::{Disk, DiskEvent};
+use proto::durable::Unusable;
 use proto::durable::offline::{self, Holding};
-use proto::durable::{StateHead, Unusable};
+use proto::members::StateHead;
 use std::time::Duration;
 use storage::Directory;
 

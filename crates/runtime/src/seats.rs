@@ -28,7 +28,7 @@ use crate::wire::Frame;
 use base::{Incarnation, Instant, Rank, majority};
 use fabric::Fabric;
 use proto::Replicator;
-use proto::durable::{Change, ChangeRefused, Configuration, FIRST};
+use proto::members::{Change, ChangeRefused, Configuration};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -294,7 +294,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
             // A founding member has its seat from the beginning. Whoever came later asks until it
             // has one, in each of its lives: what it asked for in an earlier one may be lost.
             let Incarnation(incarnation) = self.node.incarnation();
-            let wants = incarnation > FIRST.0;
+            let wants = incarnation > Incarnation::FIRST.0;
             self.world.flows.push(leader, &Frame::Seat { incarnation, wants });
         }
     }
@@ -312,7 +312,7 @@ mod tests {
     use super::*;
     use crate::mock;
     use base::{MAX_MEMBERS, MemberSet, Prefix};
-    use proto::durable::Members;
+    use proto::members::Members;
 
     const ME: Rank = Rank::at(0);
     const OTHER: Rank = Rank::at(1);
@@ -323,7 +323,7 @@ mod tests {
         let members = Members {
             voters: set(voters),
             learners: set(learners),
-            incarnations: [FIRST.0; MAX_MEMBERS],
+            incarnations: [Incarnation::FIRST.0; MAX_MEMBERS],
         };
         let (at, leaving) = (Prefix(4), MemberSet::EMPTY);
         Configuration { at, members, is_decided: true, leaving }
@@ -338,7 +338,7 @@ mod tests {
         let admits = |change, of: &Configuration| core.admit(change, of);
         let promotes = admits(Change::Promote(OTHER), &of(&[ME], &[OTHER]));
         assert_eq!(promotes, Err(NoChange::NoMajority), "one of two that then vote is heard");
-        assert_eq!(admits(Change::Add(OTHER, FIRST), &of(&[ME], &[])), Ok(()));
+        assert_eq!(admits(Change::Add(OTHER, Incarnation::FIRST), &of(&[ME], &[])), Ok(()));
         assert_eq!(admits(Change::Remove(OTHER), &of(&[ME, OTHER], &[])), Ok(()));
     }
 

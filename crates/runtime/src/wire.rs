@@ -145,7 +145,7 @@ pub enum Frame<'a> {
         transfer: u64,
         /// The slots that the sender has executed.
         prefix: Prefix,
-        /// [`proto::durable::StateHead`], encoded.
+        /// [`proto::members::StateHead`], encoded.
         head: &'a [u8],
     },
     /// The sender is this incarnation of the member on its seat.

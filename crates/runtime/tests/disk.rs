@@ -1,6 +1,6 @@
 //! What a machine's disk promises, by the log that ships in a real directory.
 
-use base::{Ballot, NodeId, Slot};
+use base::{Ballot, Incarnation, NodeId, Slot};
 use proto::disk::{Disk, DiskEvent, Entry, EntryHead};
 use runtime::disk::LogDisk;
 use std::os::unix::fs::FileExt;
@@ -11,7 +11,7 @@ use storage::{Directory, Identity};
 const MIB: usize = 1 << 20;
 
 fn open(path: &Path) -> LogDisk {
-    let identity = Identity { cluster: 5, node: NodeId(1), incarnation: proto::durable::FIRST };
+    let identity = Identity { cluster: 5, node: NodeId(1), incarnation: Incarnation::FIRST };
     LogDisk::open(Directory::create(path, &identity).unwrap()).unwrap().0
 }
 

@@ -3,7 +3,7 @@
 use crate::{Birth, Life, NodeHost, Setup, Shape, Snapshots, Stamps, Store, Subject};
 use base::{Inbox, Instant, Prefix, Rank, Slot};
 use proto::disk::DiskEvent;
-use proto::durable::{Change, ChangeRefused, Configuration, StateHead};
+use proto::members::{Change, ChangeRefused, Configuration, StateHead};
 use proto::node::{Layout, Node, NodeConfig, Start};
 use proto::{Host, Refused, Replicator, Status, Ticket};
 

@@ -9,7 +9,7 @@ use crate::checks::configurations::votes;
 use crate::world::{Phase, World};
 use crate::{Life, Property, Provider};
 use base::{Incarnation, Rank, majority};
-use proto::durable::{Configuration, FIRST, Members};
+use proto::members::{Configuration, Members};
 
 impl World {
     /// Whether members change whose memory is all that they have.
@@ -23,7 +23,7 @@ impl World {
         if possible.is_empty() {
             let voters = self.founders();
             let mut first = Members { voters, ..Members::default() };
-            voters.iter().for_each(|rank| first.incarnations[rank.index()] = FIRST.0);
+            voters.iter().for_each(|rank| first.incarnations[rank.index()] = Incarnation::FIRST.0);
             possible.push(first);
         }
         possible

@@ -19,7 +19,7 @@ use crate::trace::Topic;
 use crate::travel::Parcel;
 use crate::{Property, Provider};
 use base::{At, Ballot, Port, Prefix, Rank, Slot, Token, verb::Unsupported};
-use proto::durable::StateHead;
+use proto::members::StateHead;
 use proto::{Host, Note, Ticket};
 
 /// A client's request at a node.

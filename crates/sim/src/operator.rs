@@ -21,7 +21,7 @@ use crate::world::{Phase, World};
 use crate::{Birth, Config, Life, Property};
 use base::{Ballot, Incarnation, MemberSet, Prefix, Rank, Rng, majority};
 use proto::Role;
-use proto::durable::{Change, ChangeRefused, Configuration, FIRST, Members};
+use proto::members::{Change, ChangeRefused, Configuration, Members};
 
 mod disks;
 
@@ -78,7 +78,7 @@ impl Operator {
         };
         let founders = MemberSet::all(n_founders);
         let seat = |rank| Seat {
-            incarnation: FIRST,
+            incarnation: Incarnation::FIRST,
             first_life: 1,
             is_taken: founders.contains(rank),
             attic: None,
@@ -89,7 +89,7 @@ impl Operator {
             founders,
             goal: None,
             is_repair: false,
-            n_incarnations: FIRST.0,
+            n_incarnations: Incarnation::FIRST.0,
             every_ns: MS * (4 << rng.below(6)),
             keeps: [0, 4, 8][rng.below(3) as usize],
             n_done: 0,
@@ -156,13 +156,15 @@ impl World {
     /// How the first life on the disk of `node` begins.
     pub(crate) fn first_birth(&self, node: usize) -> Birth {
         match self.incarnation(node) {
-            FIRST => Birth::Fresh,
+            Incarnation::FIRST => Birth::Fresh,
             incarnation => Birth::Joined { incarnation },
         }
     }
 
     pub(crate) fn incarnation(&self, node: usize) -> Incarnation {
-        self.operator.as_ref().map_or(FIRST, |operator| operator.seats[node].incarnation)
+        self.operator
+            .as_ref()
+            .map_or(Incarnation::FIRST, |operator| operator.seats[node].incarnation)
     }
 
     // ---- what every run of a node shows ----

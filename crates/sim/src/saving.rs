@@ -112,7 +112,7 @@ impl World {
     }
 
     /// The state as it is now is durable: a snapshot is atomic here.
-    fn keep_snapshot(&mut self, node: usize, head: Option<proto::durable::StateHead>) {
+    fn keep_snapshot(&mut self, node: usize, head: Option<proto::members::StateHead>) {
         let prefix = self.shells[node].order.applied();
         let mut kv = self.shells[node].kv.clone();
         if self.species.snapshots == Snapshots::WithoutSessions {

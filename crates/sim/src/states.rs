@@ -17,7 +17,7 @@ use crate::Snapshots;
 use crate::kv::{Kv, N_PIECES};
 use crate::stored::Unusable;
 use base::{Prefix, Rng, Slot};
-use proto::durable::StateHead;
+use proto::members::StateHead;
 use std::collections::VecDeque;
 use storage::Media;
 use storage::media::Simulated;

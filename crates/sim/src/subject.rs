@@ -6,7 +6,7 @@
 use crate::{NodeHost, Snapshots, Stamps, Store};
 use base::{Inbox, Instant, MemberSet, Prefix, Rank, Slot};
 use proto::disk::DiskEvent;
-use proto::durable::{Change, ChangeRefused, Configuration, StateHead};
+use proto::members::{Change, ChangeRefused, Configuration, StateHead};
 use proto::node::Timing;
 use proto::{Refused, Status, Ticket};
 

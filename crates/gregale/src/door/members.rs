@@ -11,7 +11,7 @@ use crate::channel::Report;
 use base::{NodeId, Rank, majority};
 use kv::connection::RequestId;
 use proto::Role;
-use proto::durable::Change;
+use proto::members::Change;
 use runtime::{Asker, Changed, Desk, NoChange, View};
 
 /// The first words of refusals, for `gregale member`.
@@ -156,13 +156,13 @@ impl Clients {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::{MemberSet, Prefix};
-    use proto::durable::{Configuration, FIRST, Members};
+    use base::{Incarnation, MemberSet, Prefix};
+    use proto::members::{Configuration, Members};
 
     fn view() -> View {
         let all = MemberSet::all(3);
         let mut incarnations = [0; base::MAX_MEMBERS];
-        incarnations[..3].fill(FIRST.0);
+        incarnations[..3].fill(Incarnation::FIRST.0);
         let members = Members { voters: all, learners: MemberSet::EMPTY, incarnations };
         let configuration =
             Configuration { at: Prefix(4), members, is_decided: true, leaving: MemberSet::EMPTY };

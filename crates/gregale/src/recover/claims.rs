@@ -6,7 +6,7 @@
 //!   where so many of the members before it hold it that the others are no majority, these are out.
 
 use base::{MemberSet, Prefix, Rank, majority};
-use proto::durable::{Configuration, Members};
+use proto::members::{Configuration, Members};
 
 /// The configurations that may be the last one that was decided.
 pub(super) struct Claims {

@@ -4,7 +4,7 @@ use super::claims::{Claims, Gone};
 use crate::up::data::Data;
 use base::{Ballot, NodeId, Prefix, Rank};
 use console::{Failure, Outcome};
-use proto::durable::Members;
+use proto::members::Members;
 use runtime::offline::{Survivor, Useless};
 use std::fmt::Write;
 use storage::Directory;

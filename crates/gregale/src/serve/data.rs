@@ -14,7 +14,6 @@ use super::life::Life;
 use crate::config::{Config, Start};
 use base::{Incarnation, MemberSet, NodeId};
 use console::{Failure, Outcome};
-use proto::durable::FIRST;
 use proto::node;
 use runtime::disk::{Found, LogDisk};
 use std::path::Path;
@@ -61,7 +60,7 @@ pub(super) fn open(config: &Config, life: Life, word: Word) -> Outcome<Option<Da
     }
     let start = match (disk.is_empty(), incarnation) {
         // I2
-        (true, FIRST) => match config.founders {
+        (true, Incarnation::FIRST) => match config.founders {
             Some(n) => node::Start::Found { voters: MemberSet::all(usize::from(n)) },
             None => node::Start::Bootstrap,
         },
@@ -84,10 +83,10 @@ fn open_or_begin(
     let directory = match (Directory::open_any(path), start) {
         // I1
         (Err(DirectoryError::NoIdentity(_)), Start::Bootstrap) => {
-            Directory::create(path, &identity(FIRST))
+            Directory::create(path, &identity(Incarnation::FIRST))
         }
         (Err(DirectoryError::NoIdentity(_)), Start::Join) => {
-            assert!(life.number > FIRST, "I3: lives are numbered by the clock");
+            assert!(life.number > Incarnation::FIRST, "I3: lives are numbered by the clock");
             Directory::create(path, &identity(life.number))
         }
         (opened, _) => opened,
@@ -137,8 +136,12 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let refused = begin(directory.path(), Start::Reattach, 700);
         assert!(matches!(refused, Err(DirectoryError::NoIdentity(_))), "{refused:?}");
-        assert_eq!(begin(directory.path(), Start::Bootstrap, 700).unwrap(), FIRST);
-        assert_eq!(begin(directory.path(), Start::Join, 800).unwrap(), FIRST, "it goes on");
+        assert_eq!(begin(directory.path(), Start::Bootstrap, 700).unwrap(), Incarnation::FIRST);
+        assert_eq!(
+            begin(directory.path(), Start::Join, 800).unwrap(),
+            Incarnation::FIRST,
+            "it goes on"
+        );
     }
 
     #[test]

@@ -55,38 +55,6 @@ impl Term {
     }
 }
 
-/// A change of the members.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// This incarnation is sent the log from now on, and does not vote.
-    Add(Rank, Incarnation),
-    /// A learner that has caught up votes from now on.
-    Promote(Rank),
-    /// It takes part no more.
-    Remove(Rank),
-    /// What sat there takes part no more; this incarnation learns.
-    Replace(Rank, Incarnation),
-}
-
-/// Why the members stay as they are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChangeRefused {
-    /// This node does not lead.
-    NotLeader,
-    /// The last change is not decided yet.
-    Pending,
-    /// It sits there already, or nobody does.
-    NoSuchMember,
-    /// It has not the log yet: wait.
-    LagsBehind,
-    /// Without it nothing could be decided: make it somebody else's first.
-    Needed,
-    /// An incarnation that is not above every earlier one on its seat.
-    Outdated,
-    /// This protocol's members never change.
-    Fixed,
-}
-
 impl<V: Variant> Durable<V> {
     pub(super) fn begin_term<H: Host>(&mut self, host: &mut H) {
         self.append_own(&[], 0, host);

@@ -8,10 +8,11 @@
 //! - I3 What an earlier life left is not durable until this one has synced it: it may have been
 //!   read from a cache that a power cut takes away. By construction: [`Log::recover`].
 
-use super::members::{FIRST, MEMBERS_BYTES, Members, StateHead};
 use super::variant::Variant;
-use super::wire::{RUNS_MAX, Run, word};
+use super::wire::{RUNS_MAX, Run};
 use crate::disk::{Disk, Entry, EntryHead, Flush};
+use crate::le_word;
+use crate::members::{MEMBERS_BYTES, Members, StateHead};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use base::{Ballot, Incarnation, Prefix, Slot};
@@ -493,8 +494,8 @@ impl Log {
 
 fn decode_meta(meta: &[u8]) -> Option<(Incarnation, Ballot, Base)> {
     let meta: &[u8; META_BYTES] = meta.try_into().ok()?;
-    let at = |index: usize| word(&meta[8 * index..]);
-    if at(0) != META_VERSION || at(2) < FIRST.0 {
+    let at = |index: usize| le_word(&meta[8 * index..]);
+    if at(0) != META_VERSION || at(2) < Incarnation::FIRST.0 {
         return None;
     }
     let members = Members::decode(&meta[7 * 8..])?;

@@ -65,7 +65,6 @@ mod follower;
 mod held;
 mod leader;
 mod log;
-mod members;
 mod places;
 mod reads;
 mod spare;
@@ -78,13 +77,11 @@ pub mod offline;
 pub mod variant;
 mod wire;
 
-pub use leader::{Change, ChangeRefused};
 pub use log::Unusable;
-pub(crate) use members::MEMBERS_BYTES;
-pub use members::{Configuration, FIRST, Members, StateHead};
 pub(crate) use places::Places;
 
 use crate::disk::DiskEvent;
+use crate::members::{Change, ChangeRefused, Configuration, MEMBERS_BYTES, Members, StateHead};
 use crate::node::{NodeConfig, Start};
 use crate::velos::Shape;
 use crate::{Host, Note, Refused, Replicator, Role, Status, Ticket};
@@ -189,11 +186,11 @@ impl<V: Variant> Durable<V> {
         let (log, applied) = match config.start {
             Start::Bootstrap => {
                 let first = Members::first(MemberSet::all(config.members));
-                (Log::create(FIRST, Some(first), tail_max, disk)?, Prefix::ZERO)
+                (Log::create(Incarnation::FIRST, Some(first), tail_max, disk)?, Prefix::ZERO)
             }
             Start::Found { voters } => {
                 let first = Members::first(voters);
-                (Log::create(FIRST, Some(first), tail_max, disk)?, Prefix::ZERO)
+                (Log::create(Incarnation::FIRST, Some(first), tail_max, disk)?, Prefix::ZERO)
             }
             Start::Join { incarnation } => {
                 (Log::create(incarnation, None, tail_max, disk)?, Prefix::ZERO)

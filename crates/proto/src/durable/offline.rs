@@ -5,10 +5,11 @@
 //!   Its members bear new incarnations, and whoever runs this sees to it that the old ones cannot
 //!   speak to the new (another secret, another fingerprint).
 
+use super::Unusable;
 use super::log::{IS_CONFIGURATION, Log};
 use super::variant::Sound;
-use super::{Configuration, FIRST, Members, StateHead, Unusable};
 use crate::disk::{Disk, EntryHead, Flush};
+use crate::members::{Configuration, Members, StateHead};
 use base::{Ballot, Incarnation, MemberSet, Prefix, Rank};
 
 /// What a disk holds.
@@ -75,7 +76,10 @@ pub const fn is_configuration(head: &EntryHead) -> bool {
 /// What goes with the state of everything that `old` holds, when `me` alone is the cluster, in
 /// `incarnation`. Whoever sat elsewhere may come back as a later incarnation only.
 pub fn head_of_one(old: &Holding, me: Rank, incarnation: Incarnation) -> StateHead {
-    assert!(incarnation > old.incarnation && incarnation > FIRST, "R1: a new incarnation");
+    assert!(
+        incarnation > old.incarnation && incarnation > Incarnation::FIRST,
+        "R1: a new incarnation"
+    );
     let mut members = old.configuration.map_or(Members::default(), |of| of.members);
     (members.voters, members.learners) = ([me].into_iter().collect(), MemberSet::EMPTY);
     members.incarnations[me.index()] = incarnation.0;

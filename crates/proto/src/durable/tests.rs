@@ -202,7 +202,8 @@ fn a_deposed_leaders_suffix_is_cut_and_replaced() {
 
 fn log_of(disk: &mut TestDisk, n: u64) -> Log {
     let mut log =
-        Log::create(FIRST, Some(Members::first(MemberSet::all(3))), 16, disk).expect("new");
+        Log::create(Incarnation::FIRST, Some(Members::first(MemberSet::all(3))), 16, disk)
+            .expect("new");
     for slot in 0..n {
         log.append(EntryHead { slot: Slot(slot), ballot: Ballot(1), view: 0 }, b"e", disk);
     }
@@ -334,7 +335,7 @@ fn a_newer_ballot_makes_a_log_newer_than_more_entries_do() {
     let ballot = Ballot::above(group.member(0).highest, Rank::at(2));
     let (last, end) = (group.member(0).log.last_ballot(), group.member(0).log.end());
     let older = Ballot(last.0 - 1);
-    let candidate = (Rank::at(2), FIRST);
+    let candidate = (Rank::at(2), Incarnation::FIRST);
     group.request_vote(0, candidate, ballot, (older, Prefix(end.0 + 5)));
     assert!(group.member(0).log.promised() < ballot, "longer, and older");
     group.request_vote(0, candidate, ballot, (Ballot(last.0 + 1), Prefix(1)));
@@ -537,7 +538,7 @@ fn a_disk_that_does_not_fit_the_start_is_refused() {
     let mut disk = TestDisk::default();
     assert_eq!(Log::recover::<Sound, _>(16, &mut disk).err(), Some(Unusable::Empty));
     log_of(&mut disk, 1);
-    let again = Log::create(FIRST, None, 16, &mut disk).err();
+    let again = Log::create(Incarnation::FIRST, None, 16, &mut disk).err();
     assert_eq!(again, Some(Unusable::NotEmpty));
     disk.put_meta(&[9; 120]);
     assert_eq!(Log::recover::<Sound, _>(16, &mut disk).err(), Some(Unusable::UnknownMeta));

@@ -2,8 +2,8 @@
 //!
 //! Any of them may be lost with its link, or for want of room: whoever waits asks again.
 
-use super::members::{MEMBERS_BYTES, Members};
-use crate::MESSAGE_CHANNEL;
+use crate::members::{MEMBERS_BYTES, Members};
+use crate::{MESSAGE_CHANNEL, le_word};
 use alloc::vec::Vec;
 use base::{Ballot, Incarnation, Prefix, Slot};
 
@@ -52,10 +52,6 @@ pub(super) enum Message {
     Astray { ballot: Ballot, stream: u64 },
 }
 
-pub(super) fn word(bytes: &[u8]) -> u64 {
-    bytes.iter().take(8).rev().fold(0, |n, byte| n << 8 | u64::from(*byte))
-}
-
 /// Reads words off the front.
 struct Words<'a>(&'a [u8]);
 
@@ -63,7 +59,7 @@ impl Words<'_> {
     fn next(&mut self) -> Option<u64> {
         let (first, rest) = self.0.split_at_checked(8)?;
         self.0 = rest;
-        Some(word(first))
+        Some(le_word(first))
     }
 }
 

@@ -426,7 +426,7 @@ impl<V: Variant> Replicator for Mu<V> {
     fn install<H: Host>(
         &mut self,
         applied: Prefix,
-        _head: Option<crate::durable::StateHead>,
+        _head: Option<crate::members::StateHead>,
         now: Instant,
         host: &mut H,
     ) {

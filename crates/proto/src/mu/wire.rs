@@ -1,6 +1,6 @@
 //! The two messages of Mu: may I write into your log, and yes or no.
 
-use crate::MESSAGE_CHANNEL;
+use crate::{MESSAGE_CHANNEL, le_word};
 use base::{Ballot, Slot};
 
 /// Little endian: channel, kind, two zero bytes, then two words.
@@ -36,8 +36,7 @@ impl Message {
         if bytes[0] != MESSAGE_CHANNEL {
             return None;
         }
-        let wide =
-            |at: usize| bytes[at..at + 8].iter().rev().fold(0, |n, b| n << 8 | u64::from(*b));
+        let wide = |at: usize| le_word(&bytes[at..]);
         let ballot = Ballot(wide(4));
         match bytes[1] {
             1 => Some(Message::Request { ballot, from: Slot(wide(12)) }),

@@ -17,7 +17,7 @@
 //! An era is *settled* once a majority of its voters has applied the prefix that it begins with:
 //! from then on whoever it has removed may be taken away, and the next change may begin.
 
-use crate::durable::{FIRST, Members, StateHead};
+use crate::members::{Members, StateHead};
 use base::{Ballot, Incarnation, MAX_MEMBERS, MemberSet, Prefix, Rank, Slot, majority};
 
 /// Some members' time.
@@ -293,7 +293,7 @@ pub(super) const fn seal_claim(prefix: Prefix, incarnation: Incarnation) -> u64 
 pub(super) const fn founding(start: crate::node::Start) -> Option<Incarnation> {
     use crate::node::Start;
     match start {
-        Start::Bootstrap | Start::Found { .. } => Some(FIRST),
+        Start::Bootstrap | Start::Found { .. } => Some(Incarnation::FIRST),
         Start::Join { incarnation } => Some(incarnation),
         Start::Reattach | Start::Recovered { .. } => None,
     }

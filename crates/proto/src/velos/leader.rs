@@ -3,7 +3,7 @@
 
 use super::slot::Phase;
 use super::*;
-use crate::durable::Members;
+use crate::members::Members;
 
 /// One attempt to lead.
 #[derive(Debug)]

@@ -7,7 +7,8 @@
 
 use super::eras::seal_claim;
 use super::*;
-use crate::durable::{Change, ChangeRefused, Configuration, MEMBERS_BYTES, Members};
+use crate::le_word;
+use crate::members::{Change, ChangeRefused, Configuration, MEMBERS_BYTES, Members};
 use crate::value::Content;
 
 /// An entry that names members: those that it was made from, and those that are to be.
@@ -150,7 +151,7 @@ impl<V: Variant> Machine<V> {
     /// Such an entry is decided, and delivered to nobody above.
     pub(super) fn adopt(&mut self, slot: Slot, payload: &[u8]) {
         let Some((base, members)) = payload.split_at_checked(8) else { return };
-        let base = base.iter().rev().fold(0, |n, byte| n << 8 | u64::from(*byte));
+        let base = le_word(base);
         if let Some(members) = Members::decode(members) {
             self.counters.changes_decided +=
                 u64::from(self.eras.decide(slot, Prefix(base), &members));

@@ -97,7 +97,7 @@ pub use counters::Counters;
 pub(crate) use layout::Places;
 pub use layout::Shape;
 
-use crate::durable::{Change, ChangeRefused, Configuration, StateHead};
+use crate::members::{Change, ChangeRefused, Configuration, StateHead};
 use crate::node::{NodeConfig, Start};
 use crate::terms::Terms;
 use crate::value::Content;

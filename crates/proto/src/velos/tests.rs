@@ -11,7 +11,7 @@ mod world;
 
 use super::variant::{Narrow, Sound};
 use super::*;
-use crate::durable::Members;
+use crate::members::Members;
 use crate::node::Timing;
 use alloc::collections::VecDeque;
 use alloc::vec;

@@ -1,7 +1,7 @@
 //! The desk.
 
 use super::*;
-use proto::durable::Members;
+use proto::members::Members;
 
 #[test]
 fn i3_what_a_turn_does_not_answer_of_a_round_is_first_in_the_next() {
@@ -48,7 +48,7 @@ fn a_seat_that_is_begun_anew_is_remembered_until_it_votes_or_never_comes() {
     let rank = Rank::at(1);
     let all = MemberSet::all(3);
     let mut incarnations = [0; MAX_MEMBERS];
-    incarnations[..3].fill(proto::durable::FIRST.0);
+    incarnations[..3].fill(Incarnation::FIRST.0);
     let members = Members { voters: all, learners: MemberSet::EMPTY, incarnations };
     let leaving = MemberSet::EMPTY;
     let before = Configuration { at: Prefix(4), members, is_decided: true, leaving };
@@ -78,7 +78,7 @@ fn a_seat_that_is_begun_anew_is_remembered_until_it_votes_or_never_comes() {
 fn a_seat_that_was_begun_anew_and_removed_may_be_begun_anew_again() {
     let (rank, all) = (Rank::at(1), MemberSet::all(3));
     let mut incarnations = [0; MAX_MEMBERS];
-    incarnations[..3].fill(proto::durable::FIRST.0);
+    incarnations[..3].fill(Incarnation::FIRST.0);
     let members = Members { voters: all, learners: MemberSet::EMPTY, incarnations };
     let leaving = MemberSet::EMPTY;
     let mut of = Configuration { at: Prefix(4), members, is_decided: true, leaving };

@@ -7,7 +7,7 @@
 //! is looked at before each change that it begins, so none that was decided is passed over.
 
 use base::{Incarnation, Prefix, Rank};
-use proto::durable::Members;
+use proto::members::Members;
 
 /// Every configuration that was decided, and where it governs from; and those that were begun.
 #[derive(Default)]

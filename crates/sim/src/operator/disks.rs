@@ -8,7 +8,7 @@ use crate::disk::Disk;
 use crate::trace::Topic;
 use crate::world::{Phase, World};
 use base::{Incarnation, Rank};
-use proto::durable::Members;
+use proto::members::Members;
 
 impl World {
     /// What is on a disk is the operator's to take away; where there is none, the cluster may need

@@ -1,9 +1,8 @@
 //! What holds of a cluster's directory, by the ids of its invariants.
 
 use super::*;
-use base::{Ballot, NodeId, Slot};
+use base::{Ballot, Incarnation, NodeId, Slot};
 use proto::disk::{Disk, DiskEvent, Entry, EntryHead};
-use proto::durable::FIRST;
 use std::time::{Duration, Instant};
 use storage::Identity;
 
@@ -58,7 +57,7 @@ fn i2_a_lost_directory_is_no_beginning_once_the_cluster_was_founded() {
 
 /// A member's directory, with or without an entry in its log.
 fn begin_member(data: &Data, member: u16, entry: Option<&[u8]>) {
-    let identity = Identity { cluster: 5, node: NodeId(member), incarnation: FIRST };
+    let identity = Identity { cluster: 5, node: NodeId(member), incarnation: Incarnation::FIRST };
     let directory = Directory::create(&data.member(member), &identity).unwrap();
     let Some(payload) = entry else { return };
     let (mut disk, _) = LogDisk::open(directory).unwrap();

@@ -24,7 +24,7 @@ fn elected_by_a_vote_for_an_earlier_candidacy<V: Variant>() -> bool {
     }
     assert!(group.status(0).ballot > earlier, "it never tried again");
     group.run(5);
-    group.vote(0, (Rank::at(1), FIRST), earlier, FIRST);
+    group.vote(0, (Rank::at(1), Incarnation::FIRST), earlier, Incarnation::FIRST);
     group.holds_office(0)
 }
 

@@ -170,11 +170,13 @@ fn a_log_that_goes_on_alone_has_its_content_and_no_old_member() {
     assert_eq!((at, members.voters), (Prefix(3), [me].into_iter().collect()));
     assert_eq!(
         members.incarnation(Rank::at(0)),
-        FIRST,
+        Incarnation::FIRST,
         "whoever comes back there comes as a later"
     );
     let of = Configuration { at, members, is_decided: true, leaving: MemberSet::EMPTY };
-    assert!(of.has_parted(me, FIRST) && of.has_parted(Rank::at(0), FIRST));
+    assert!(
+        of.has_parted(me, Incarnation::FIRST) && of.has_parted(Rank::at(0), Incarnation::FIRST)
+    );
     assert!(!of.has_parted(me, Incarnation(7)) && !of.has_parted(Rank::at(0), Incarnation(2)));
     let again = begin_from(&mut new, Prefix(3), &head, (Incarnation(8), Ballot(92)));
     assert_eq!(again.err(), Some(Unusable::NotEmpty));
@@ -352,7 +354,7 @@ fn a_candidate_that_is_outbid_again_and_again_stands_aside() {
     group.join(1, Incarnation(2));
     group.power_cut(2);
     group.lead(0);
-    let outsider = (Rank::at(2), FIRST);
+    let outsider = (Rank::at(2), Incarnation::FIRST);
     let stands_aside = (0..10).any(|_| {
         // Less than one candidacy waits for.
         group.run(100);

@@ -1,7 +1,6 @@
 //! Whose answer counts for what: answers of a memory that is gone, of another ballot, and claims.
 
 use super::*;
-use crate::durable::FIRST;
 
 const LAST: Rank = Rank::at(2);
 
@@ -25,7 +24,7 @@ fn i10_a_read_that_has_asked_a_memory_that_is_gone_asks_again() {
     let at = group.machines[2].places.incarnation().0 as usize;
     group.break_link(0, 2);
     group.world.memory[2].fill(0);
-    group.world.memory[2][at] = FIRST.0 + 1;
+    group.world.memory[2][at] = Incarnation::FIRST.0 + 1;
     group.event(0, Event::LinkUp(LAST));
     group.step(0);
     group.step(0);
@@ -152,7 +151,7 @@ fn i10_an_answer_of_a_memory_that_is_gone_is_not_its_successors() {
     assert!(!old.is_empty(), "it has answered");
     let at = group.machines[2].places.incarnation().0 as usize;
     group.break_link(0, 2);
-    group.world.memory[2][at] = FIRST.0 + 1;
+    group.world.memory[2][at] = Incarnation::FIRST.0 + 1;
     group.event(0, Event::LinkUp(LAST));
     group.step(0);
     for bytes in &old {
@@ -182,7 +181,7 @@ fn i3_a_majority_has_applied_what_all_but_a_minority_have() {
             let prefix = |rank: usize| Prefix(10 * (1 + ((rank + turn) % members) as u64));
             machine.applied = prefix(0);
             for rank in 1..members {
-                machine.claims[rank] = (prefix(rank), FIRST);
+                machine.claims[rank] = (prefix(rank), Incarnation::FIRST);
             }
             let applied = machine.applied_by_majority();
             let n_there = (0..members).filter(|rank| prefix(*rank) >= applied).count();

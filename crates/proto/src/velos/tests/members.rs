@@ -1,7 +1,6 @@
 //! Changes of members (I9 to I13), stepped by hand.
 
 use super::*;
-use crate::durable::FIRST;
 use crate::velos::eras::Rules;
 
 const SECOND: Incarnation = Incarnation(2);
@@ -203,7 +202,10 @@ fn i11_a_leader_that_removes_itself_publishes_that_and_retires() {
     group.propose(1, b"without it").expect("member 1 leads");
     group.settle(&EVERYBODY);
     assert_eq!(group.values(2).last(), Some(&&b"without it"[..]));
-    assert!(group.members(0).has_parted(Rank::at(0), FIRST), "a majority has applied that");
+    assert!(
+        group.members(0).has_parted(Rank::at(0), Incarnation::FIRST),
+        "a majority has applied that"
+    );
 }
 
 #[test]
@@ -226,7 +228,7 @@ fn i12_an_entry_that_was_made_from_what_governs_no_more_is_void() {
     let without = |rank| three.after(Change::Remove(Rank::at(rank)), Rank::at(0)).expect("left");
     let decide_two = |any_base| {
         let rules = Rules { alpha: 8, any_incarnation: false, count_removed: false, any_base };
-        let mut eras = Eras::new(Rank::at(0), FIRST, MemberSet::all(3), rules);
+        let mut eras = Eras::new(Rank::at(0), Incarnation::FIRST, MemberSet::all(3), rules);
         // Two leaders began a change each; the later one's slot comes first.
         assert!(eras.decide(Slot(4), Prefix(0), &without(2)));
         eras.decide(Slot(6), Prefix(0), &without(1));
@@ -290,7 +292,7 @@ fn a_region_whose_owner_has_not_begun_yet_is_asked_again() {
     group.event(0, Event::LinkUp(SEAT));
     group.step(0);
     assert!(!group.machines[0].links.contains(SEAT), "nobody is there yet");
-    group.world.memory[2][at] = FIRST.0;
+    group.world.memory[2][at] = Incarnation::FIRST.0;
     // It asks when its patience is over, and hears the answer.
     group.settle(&[0]);
     group.settle(&[0]);
@@ -331,7 +333,7 @@ fn i6_who_is_met_and_fed_at_once_is_posted_to_once() {
 #[test]
 fn i12_an_era_that_a_state_brought_is_not_settled_by_it() {
     let rules = Rules { alpha: 8, any_incarnation: false, count_removed: false, any_base: false };
-    let mut eras = Eras::new(Rank::at(0), FIRST, MemberSet::all(3), rules);
+    let mut eras = Eras::new(Rank::at(0), Incarnation::FIRST, MemberSet::all(3), rules);
     assert!(eras.is_settled(), "the founders' era begins with nothing");
     let members = Members::first(MemberSet::all(2));
     let head = StateHead { ballot: Ballot::NONE, members_at: Prefix(40), members, coming: None };

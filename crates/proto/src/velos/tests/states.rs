@@ -2,7 +2,7 @@
 
 use super::super::variant::Variant;
 use super::*;
-use crate::durable::Change;
+use crate::members::Change;
 
 /// Leader 1 decides a value whose news reach member 2 by rumour only.
 fn read_from_others<V: Variant>() -> (Group<V>, Ballot) {

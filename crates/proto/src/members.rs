@@ -1,6 +1,7 @@
-//! Who takes part, as an entry of the log says it.
+//! The members of a replicated log: who takes part, as an entry of the log says it, and how that
+//! changes.
 
-use super::{Change, ChangeRefused};
+use crate::le_word;
 use alloc::vec::Vec;
 use base::{Ballot, Incarnation, MAX_MEMBERS, MemberSet, Prefix, Rank, majority};
 
@@ -26,7 +27,7 @@ impl Members {
     /// The members of a new cluster: all vote, in their first incarnation.
     pub(crate) fn first(voters: MemberSet) -> Members {
         let mut incarnations = [0; MAX_MEMBERS];
-        voters.iter().for_each(|rank| incarnations[rank.index()] = FIRST.0);
+        voters.iter().for_each(|rank| incarnations[rank.index()] = Incarnation::FIRST.0);
         Members { voters, learners: MemberSet::EMPTY, incarnations }
     }
 
@@ -106,7 +107,7 @@ impl Members {
         let bytes: &[u8; MEMBERS_BYTES] = bytes.try_into().ok()?;
         let mut incarnations = [0; MAX_MEMBERS];
         for (at, incarnation) in incarnations.iter_mut().enumerate() {
-            *incarnation = super::wire::word(&bytes[8 + 8 * at..]);
+            *incarnation = le_word(&bytes[8 + 8 * at..]);
         }
         Some(Members {
             voters: MemberSet::from_bits(bytes[0]),
@@ -114,6 +115,38 @@ impl Members {
             incarnations,
         })
     }
+}
+
+/// A change of the members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// This incarnation is sent the log from now on, and does not vote.
+    Add(Rank, Incarnation),
+    /// A learner that has caught up votes from now on.
+    Promote(Rank),
+    /// It takes part no more.
+    Remove(Rank),
+    /// What sat there takes part no more; this incarnation learns.
+    Replace(Rank, Incarnation),
+}
+
+/// Why the members stay as they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangeRefused {
+    /// This node does not lead.
+    NotLeader,
+    /// The last change is not decided yet.
+    Pending,
+    /// It sits there already, or nobody does.
+    NoSuchMember,
+    /// It has not the log yet: wait.
+    LagsBehind,
+    /// Without it nothing could be decided: make it somebody else's first.
+    Needed,
+    /// An incarnation that is not above every earlier one on its seat.
+    Outdated,
+    /// This protocol's members never change.
+    Fixed,
 }
 
 /// Who takes part, as one member's log says it.
@@ -175,17 +208,14 @@ impl StateHead {
         let (short, rest) = bytes.split_at_checked(StateHead::SHORT)?;
         let placed = |bytes: &[u8]| {
             let (at, members) = bytes.split_at_checked(8)?;
-            Some((Prefix(super::wire::word(at)), Members::decode(members)?))
+            Some((Prefix(le_word(at)), Members::decode(members)?))
         };
         let (ballot, short) = short.split_at(8);
         let (members_at, members) = placed(short)?;
         let coming = if rest.is_empty() { None } else { Some(placed(rest)?) };
-        Some(StateHead { ballot: Ballot(super::wire::word(ballot)), members_at, members, coming })
+        Some(StateHead { ballot: Ballot(le_word(ballot)), members_at, members, coming })
     }
 }
-
-/// The incarnation of a new cluster's members.
-pub const FIRST: Incarnation = Incarnation(1);
 
 #[cfg(test)]
 mod tests {
