@@ -17,6 +17,10 @@
 //! - I4 the wall clock is taken as it is only by a process that has no estimate: nothing but the
 //!   wall clock can tell for how long a state has lain on disk. Test
 //!   `i4_a_state_that_lay_on_disk_for_hours_takes_the_wall_clock`.
+//! - I5 the first stamp of a reign is above the state's time, so that everybody who executes it
+//!   learns the new leader's time (I3). It matters where that leader took a wall clock that is
+//!   behind: otherwise its time is the state's, nobody takes that for news, and the next leader
+//!   continues an estimate that is ahead of it. Asserted.
 //!
 //! The caller's clock must count the time during which the machine was suspended.
 
@@ -85,7 +89,10 @@ impl StateClock {
     /// The stamp of a batch that is built at `now`, when the wall clock shows `wall_ms` and the
     /// newest stamp applied is `state_ms` (0: none).
     pub fn stamp(&mut self, wall_ms: u64, state_ms: u64, now: Instant) -> u64 {
-        self.stamped_ms = self.now_ms(wall_ms, state_ms, now);
+        let is_first = self.stamped_ms == 0;
+        let least_ms = state_ms.saturating_add(u64::from(is_first)); // I5
+        self.stamped_ms = self.now_ms(wall_ms, least_ms, now);
+        assert!(!is_first || self.stamped_ms > state_ms, "state_clock.I5: {state_ms}");
         self.stamped_ms
     }
 
@@ -232,7 +239,20 @@ mod tests {
         clock.stamp(wrong_ms, BEGIN_MS, at_ms(0));
         clock.forget_stamps();
         clock.observe(BEGIN_MS + 10, Evidence::Present, at_ms(10));
-        assert_eq!(clock.stamp(wrong_ms, BEGIN_MS + 10, at_ms(10)), BEGIN_MS + 10);
+        assert_eq!(clock.stamp(wrong_ms, BEGIN_MS + 10, at_ms(10)), BEGIN_MS + 11);
+    }
+
+    #[test]
+    fn i5_the_time_of_a_leader_whose_wall_clock_is_behind_is_learned_by_the_others() {
+        let (mut old, state_ms) = founded();
+        old.forget_stamps();
+        // Another process leads after 40 s, without an estimate, and with a clock set back.
+        let mut new = StateClock::default();
+        let state_ms = new.stamp(BEGIN_MS - 5_000, state_ms, at_ms(40_000));
+        old.observe(state_ms, Evidence::Present, at_ms(40_000));
+        // A key that it gives 20 s lives for 20 s, also where the old leader leads again.
+        let stamped_ms = old.stamp(BEGIN_MS + 50_000, state_ms, at_ms(50_000));
+        assert_eq!(stamped_ms - state_ms, 10_100, "ten seconds and one percent");
     }
 
     #[test]

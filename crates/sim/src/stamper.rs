@@ -14,6 +14,10 @@ pub(crate) struct Stamper {
     pub(crate) stamped_at: u64,
     /// What has passed until then by a clock that may be broken.
     pub(crate) seen_to_pass: u64,
+    /// Number of the stamp that its estimate continues.
+    pub(crate) continues: usize,
+    /// It has stamped since it leads.
+    pub(crate) has_stamped: bool,
     /// World time at which the newest stamp of this leader will be too old.
     pub(crate) idle_at: u64,
 }
@@ -28,5 +32,6 @@ impl Stamper {
     /// This process leads no longer.
     pub(crate) fn end_reign(&mut self) {
         self.clock.forget_stamps();
+        self.has_stamped = false;
     }
 }

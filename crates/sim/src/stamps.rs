@@ -41,7 +41,7 @@ impl World {
     pub(crate) fn stamp(&mut self, node: usize, reign: u64) {
         let now = self.net.now();
         let wall_ms = self.net.processes[node].wall.at(now) / MS;
-        let (state_ms, _) = self.ledger.state_time.after(self.applied(node));
+        let state_ms = self.ledger.state_time.after(self.applied(node)).state_ms;
         let stamper = &mut self.shells[node].stamper;
         let founds = !stamper.clock.is_founded();
         stamper.seen_to_pass += match self.species.stamps {
@@ -58,15 +58,26 @@ impl World {
             Stamps::OfWallClock if !founds => state_ms.max(wall_ms),
             _ => stamper.clock.stamp(wall_ms, state_ms, passed),
         };
-        self.ledger.state_time.stamped(Stamp { unix_ms, reign, at: now, founds });
+        // The estimate may have been raised to the state's time (I1), at first above it (I5).
+        let least_ms = state_ms.saturating_add(u64::from(!stamper.has_stamped));
+        stamper.has_stamped = true;
+        if founds || unix_ms <= least_ms {
+            stamper.continues = self.ledger.state_time.next_number();
+        }
+        let continues = stamper.continues;
+        self.ledger.state_time.stamped(Stamp { unix_ms, reign, at: now, continues });
     }
 
     /// `node` has executed what it has executed, and the ballot in force is this.
     pub(crate) fn observe_state_time(&mut self, node: usize, machine: &dyn Life) {
-        let (state_ms, reign) = self.ledger.state_time.after(self.applied(node));
-        let is_present = reign >= machine.status().ballot.0;
+        let newest = self.ledger.state_time.after(self.applied(node));
+        let is_present = newest.reign >= machine.status().ballot.0;
         let evidence = if is_present { Evidence::Present } else { Evidence::Past };
         let now = Instant(self.net.now());
-        self.shells[node].stamper.clock.observe(state_ms, evidence, now);
+        let stamper = &mut self.shells[node].stamper;
+        stamper.clock.observe(newest.state_ms, evidence, now);
+        if is_present {
+            stamper.continues = newest.continues;
+        }
     }
 }
