@@ -419,6 +419,20 @@ mod tests {
     }
 
     #[test]
+    fn e5_a_session_in_which_calls_are_made_does_not_expire() {
+        let mut sessions = ClientSessions::new();
+        let id = sessions.open(NOW).unwrap().id;
+        for number in 1..=4 {
+            // Long after the session was opened, and never idle for as long as that.
+            let now_ms = NOW + number * (IDLE_MS - 1);
+            sessions.expire(now_ms);
+            let (number, before) = (CallNumber(number), CallNumber(number - 1));
+            assert!(matches!(sessions.judge(id, number, before, now_ms), Judged::Fresh));
+            sessions.record(id, number, b"reply");
+        }
+    }
+
+    #[test]
     fn e5_an_idle_session_expires_and_its_id_does_not_come_back() {
         let mut sessions = ClientSessions::new();
         let (idle, busy) = (sessions.open(NOW).unwrap().id, sessions.open(NOW).unwrap().id);

@@ -252,3 +252,27 @@ impl<F: Fabric, S: Service> Host for World<F, S> {
         self.notes.push_back(note);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mock;
+    use crate::service::Asker;
+    use base::Incarnation;
+    use std::rc::Rc;
+
+    #[test]
+    fn a_command_of_an_earlier_life_answers_nobody_who_asks_now() {
+        let mut world = mock::core(1, Rc::default()).world;
+        let sequence = world.desk.write(Asker { connection: 1, request: 0 }, b"INCR k");
+        let own = world.origin;
+        let earlier = Origin { life: Incarnation(own.life.0 - 1), ..own };
+        let neighbour = Origin { rank: Rank::at(2), ..own };
+        for (origin, waiting) in [(earlier, 1), (neighbour, 1), (own, 0)] {
+            world.answers.clear();
+            world.answers.push(origin, sequence, b":1\r\n");
+            world.tell_answers(Slot::ZERO);
+            assert_eq!(world.desk.writes.len(), waiting, "{origin:?}");
+        }
+    }
+}

@@ -121,8 +121,9 @@ mod tests {
         assert_eq!(seats.of::<Sound>(Ballot(22)), Some(&fewer), "between two that have them");
         assert_eq!(seats.of::<Sound>(Ballot(13)), None, "between two changes");
         assert_eq!(seats.newest(), &fewer);
-        seats.learn(Ballot(13), &founders);
+        seats.learn(Ballot(11), &founders);
         assert_eq!(seats.newest(), &fewer, "what is told late is no news");
+        assert_eq!(seats.of::<Sound>(Ballot(12)), Some(&founders), "and takes nothing back");
     }
 
     #[test]

@@ -57,10 +57,13 @@ fn i8_an_accept_of_an_earlier_use_with_the_same_generation_is_not_counted() {
     // One acceptor has it: the leader's own.
     group.release(0, 0);
     group.event(0, Event::LinkUp(Rank::at(1)));
-    // Member 1 answers the prepares, and takes no accept.
-    let posted = group.world.links[0][1].len();
-    group.world.let_through(0, 1, posted);
-    group.step(0);
+    // Member 1 says who it is, then answers the prepares, and takes no accept.
+    for _ in 0..2 {
+        let posted = group.world.links[0][1].len();
+        assert!(posted > 0, "the trap is set");
+        group.world.let_through(0, 1, posted);
+        group.step(0);
+    }
     assert_eq!(group.word(1, slot.0), old, "it accepted nothing meanwhile");
     assert!(!group.values(0).contains(&&b"lone"[..]), "decided by one acceptor");
     group.release(0, 1);
