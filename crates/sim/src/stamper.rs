@@ -16,8 +16,10 @@ pub(crate) struct Stamper {
     pub(crate) seen_to_pass: u64,
     /// Number of the stamp that its estimate continues.
     pub(crate) continues: usize,
-    /// It has stamped since it leads.
-    pub(crate) has_stamped: bool,
+    /// It has stamped, or executed a stamp while the leader that made it led.
+    pub(crate) has_heard: bool,
+    /// Its last stamp since it leads, Unix milliseconds; 0 if there is none.
+    pub(crate) stamped_ms: u64,
     /// World time at which the newest stamp of this leader will be too old.
     pub(crate) idle_at: u64,
 }
@@ -26,12 +28,13 @@ impl Stamper {
     /// This process leads since `now`. Without an estimate of its own it stamps at once, so that
     /// everybody has one.
     pub(crate) fn begin_reign(&mut self, now: u64) {
+        self.end_reign();
         self.idle_at = if self.clock.is_founded() { now + IDLE_NS } else { now };
     }
 
     /// This process leads no longer.
     pub(crate) fn end_reign(&mut self) {
         self.clock.forget_stamps();
-        self.has_stamped = false;
+        self.stamped_ms = 0;
     }
 }

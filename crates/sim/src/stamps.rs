@@ -54,18 +54,21 @@ impl World {
             Stamps::StandStillWhileIdle => Instant(stamper.seen_to_pass),
             Stamps::Sound | Stamps::OfWallClock => Instant(now),
         };
+        // The estimate is raised to the state's time (I1), at first above it (I5).
+        let least_ms = state_ms.saturating_add(u64::from(stamper.stamped_ms == 0));
+        let is_raised = stamper.clock.clone().now_ms(wall_ms, 0, passed) < least_ms;
         let unix_ms = match self.species.stamps {
             Stamps::OfWallClock if !founds => state_ms.max(wall_ms),
             _ => stamper.clock.stamp(wall_ms, state_ms, passed),
         };
-        // The estimate may have been raised to the state's time (I1), at first above it (I5).
-        let least_ms = state_ms.saturating_add(u64::from(!stamper.has_stamped));
-        stamper.has_stamped = true;
-        if founds || unix_ms <= least_ms {
+        stamper.stamped_ms = unix_ms;
+        let forgot = founds && stamper.has_heard;
+        stamper.has_heard = true;
+        if founds || is_raised {
             stamper.continues = self.ledger.state_time.next_number();
         }
         let continues = stamper.continues;
-        self.ledger.state_time.stamped(Stamp { unix_ms, reign, at: now, continues });
+        self.ledger.state_time.stamped(Stamp { unix_ms, reign, at: now, continues, forgot });
     }
 
     /// `node` has executed what it has executed, and the ballot in force is this.
@@ -76,8 +79,10 @@ impl World {
         let now = Instant(self.net.now());
         let stamper = &mut self.shells[node].stamper;
         stamper.clock.observe(newest.state_ms, evidence, now);
-        if is_present {
+        // (Of its own stamps it knows.)
+        if is_present && newest.state_ms > stamper.stamped_ms {
             stamper.continues = newest.continues;
+            stamper.has_heard = true;
         }
     }
 }

@@ -29,6 +29,8 @@ pub(crate) struct Stamp {
     pub(crate) at: u64,
     /// Number of the stamp with which its leader's estimate began; its own, if it did with this.
     pub(crate) continues: usize,
+    /// Its leader took a wall clock although it had heard what time it is.
+    pub(crate) forgot: bool,
 }
 
 impl Stamp {
@@ -82,18 +84,24 @@ impl StateTime {
         self.slots.resize(slot.0 as usize + 1, before);
         let Some(number) = number.map(|number| number as usize) else { return Ok(()) };
         let Some(stamp) = self.stamps.get(number).copied() else { return Ok(()) };
+        if stamp.reign < before.reign {
+            return Ok(()); // Not executed (`runtime::order`).
+        }
         let newest = if stamp.unix_ms < before.state_ms {
             Newest { reign: stamp.reign, ..before }
         } else {
             Newest { state_ms: stamp.unix_ms, reign: stamp.reign, continues: stamp.continues }
         };
         self.slots[slot.0 as usize] = newest;
-        let judged = self.judge(number, &stamp);
+        let judged = self.judge(&stamp);
         self.last = Some(stamp);
         judged.map_err(|detail| format!("slot {slot}: {detail}"))
     }
 
-    fn judge(&self, number: usize, stamp: &Stamp) -> Result<(), String> {
+    fn judge(&self, stamp: &Stamp) -> Result<(), String> {
+        if stamp.forgot {
+            return Err("a process that knew the time took its wall clock".to_owned());
+        }
         let begun = &self.stamps[stamp.continues];
         let (passed, slewed) = stamp.passed_since(begun);
         let shown = stamp.unix_ms.saturating_sub(begun.unix_ms);
@@ -101,9 +109,7 @@ impl StateTime {
         if shown > passed + slewed + 2 {
             return Err(format!("state time has risen by {shown} ms in {passed} ms"));
         }
-        if let Some(last) =
-            self.last.filter(|last| last.reign == stamp.reign && stamp.continues != number)
-        {
+        if let Some(last) = self.last.filter(|last| last.reign == stamp.reign) {
             let (passed, slewed) = stamp.passed_since(&last);
             let shown = stamp.unix_ms.saturating_sub(last.unix_ms);
             if shown + slewed + 2 < passed {
@@ -129,7 +135,7 @@ mod tests {
         let mut times = StateTime::default();
         for (number, (reign, at_ms, unix_ms, continues)) in (0..).zip(stamps.iter().copied()) {
             let at = at_ms * NS_PER_MS;
-            times.stamped(Stamp { unix_ms, reign, at, continues });
+            times.stamped(Stamp { unix_ms, reign, at, continues, forgot: false });
             times.decided(Slot(2 * number), None)?;
             times.decided(Slot(2 * number + 1), Some(number))?;
             assert_eq!(times.after(Prefix(2 * number + 2)).reign, reign);
@@ -148,16 +154,23 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_that_is_decided_late_gives_its_own_estimate() {
+    fn a_batch_of_an_earlier_leader_behind_one_of_a_later_leader_is_not_executed() {
         let mut times = StateTime::default();
-        let stamps = [(1, 0, 9_000, 0), (2, 60, 3_000, 1), (1, 50, 9_050, 0), (2, 61, 3_001, 1)];
+        let stamps = [(1, 0, 9_000, 0), (2, 60, 9_060, 0), (1, 50, 9_090, 0)];
         for (number, (reign, at_s, unix_s, continues)) in (0..).zip(stamps) {
             let (unix_ms, at) = (unix_s * 1000, at_s * 1000 * NS_PER_MS);
-            times.stamped(Stamp { unix_ms, reign, at, continues });
+            times.stamped(Stamp { unix_ms, reign, at, continues, forgot: false });
             times.decided(Slot(number), Some(number)).unwrap();
         }
-        let Newest { state_ms, reign, continues } = times.after(Prefix(4));
-        assert_eq!((state_ms, reign, continues), (9_050_000, 2, 0));
+        let Newest { state_ms, reign, continues } = times.after(Prefix(3));
+        assert_eq!((state_ms, reign, continues), (9_060_000, 2, 0));
+    }
+
+    #[test]
+    fn a_process_that_knew_the_time_and_took_its_wall_clock_is_seen() {
+        let mut times = StateTime::default();
+        times.stamped(Stamp { unix_ms: 9, reign: 1, at: 0, continues: 0, forgot: true });
+        assert!(times.decided(Slot(0), Some(0)).is_err());
     }
 
     #[test]
@@ -169,5 +182,7 @@ mod tests {
         assert!(judged(&[(1, 0, 1000), (2, 100_000, 103_000)]).is_err(), "of the next leader");
         assert!(judged(&[(1, 0, 1000), (1, 100_000, 11_000)]).is_err(), "no progress while idle");
         assert!(judged(&[(1, 0, 1000), (2, 100_000, 90_000)]).is_ok(), "it began behind");
+        // A clock that stands still, and is raised to the state's time with each stamp.
+        assert!(judged_by(&[(1, 0, 1000, 0), (1, 100_000, 1000, 1)]).is_err());
     }
 }
