@@ -52,7 +52,7 @@ pub enum Evidence {
 #[derive(Clone, Debug, Default)]
 pub struct StateClock {
     estimate: Option<Estimate>,
-    /// Newest state time that was observed, Unix milliseconds.
+    /// Newest state time that was observed and is evidence of the present, Unix milliseconds.
     observed_ms: u64,
     /// Newest stamp of this process that may still be undecided, Unix milliseconds.
     stamped_ms: u64,
@@ -112,11 +112,11 @@ impl StateClock {
 
     /// The state's time was `state_ms` at `now`, after a value was applied.
     pub fn observe(&mut self, state_ms: u64, evidence: Evidence, now: Instant) {
-        if state_ms == self.observed_ms {
+        if state_ms == self.observed_ms || evidence == Evidence::Past {
             return;
         }
         self.observed_ms = state_ms;
-        if state_ms <= self.stamped_ms || evidence == Evidence::Past {
+        if state_ms <= self.stamped_ms {
             return;
         }
         // I3
@@ -253,6 +253,16 @@ mod tests {
         // A key that it gives 20 s lives for 20 s, also where the old leader leads again.
         let stamped_ms = old.stamp(BEGIN_MS + 50_000, state_ms, at_ms(50_000));
         assert_eq!(stamped_ms - state_ms, 10_100, "ten seconds and one percent");
+    }
+
+    #[test]
+    fn i3_a_state_time_of_the_past_is_taken_once_it_is_evidence_of_the_present() {
+        let (mut clock, _) = founded();
+        clock.forget_stamps();
+        // A batch of a leader before, and one of the present leader that does not go beyond it.
+        clock.observe(BEGIN_MS + 10, Evidence::Past, at_ms(60));
+        clock.observe(BEGIN_MS + 10, Evidence::Present, at_ms(60));
+        assert_eq!(clock.now_ms(BEGIN_MS + 90, BEGIN_MS + 10, at_ms(61)), BEGIN_MS + 11);
     }
 
     #[test]

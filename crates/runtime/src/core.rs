@@ -263,6 +263,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
                     self.world.leads = true;
                     self.world.fabric.lead(true);
                     self.world.stats.reigns += 1;
+                    self.world.state_clock.forget_stamps();
                     self.batch.begin_reign(ballot);
                     self.ticks.begin_reign(self.world.state_clock.is_founded(), self.now());
                     self.send_again();

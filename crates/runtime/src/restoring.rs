@@ -17,6 +17,7 @@
 //! [`Fetch::state`]: crate::transfer::Fetch::state
 
 use crate::catchup::{HEAD_BYTES, replace, split_head};
+use crate::clock::boot_now;
 use crate::core::Core;
 use crate::service::Service;
 use base::Prefix;
@@ -92,6 +93,8 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
         match put {
             Ok(place) => {
                 replace(&mut self.world, prefix, place);
+                // A live member's state shows the time to the measure of `ticks`, I2.
+                self.world.state_moved = (self.world.service.state_ms(), boot_now());
                 // It was of the state that was replaced.
                 self.saving = None;
                 let now = self.now();

@@ -405,9 +405,12 @@ impl Application for PartitionedDoor {
         {
             eprintln!("gregale: {:?} is no batch and was skipped: {error}", message.id);
         }
-        // What is delivered before this member serves may have lain on a disk for hours.
-        let evidence = if self.reported { Evidence::Present } else { Evidence::Past };
-        self.state_clock.observe(self.executor.state_ms(), evidence, boot_now());
+        // What is delivered before this member serves may have lain on a disk for hours. Later, all
+        // members stamp: a state time that is ahead raises the estimate with the next stamp, and one
+        // that is behind is a message's that was on its way.
+        if self.reported && !self.state_clock.is_founded() {
+            self.state_clock.observe(self.executor.state_ms(), Evidence::Present, boot_now());
+        }
         let published = self.executor.take_published();
         // What was published before this life served anybody is not news.
         if self.reported {
