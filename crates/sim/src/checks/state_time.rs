@@ -145,12 +145,12 @@ mod tests {
 
     #[test]
     fn a_leader_is_judged_by_the_estimate_that_it_continues() {
-        // The second leader took a wall clock; the first one leads again.
+        // The second leader took a wall clock; the first one leads again, under a third ballot.
         let begun = [(1, 0, 9_000, 0), (2, 60_000, 9_001, 1)];
         let judged_with = |last| judged_by(&[begun[0], begun[1], last]).is_ok();
-        assert!(judged_with((1, 70_000, 79_000, 0)), "nobody told it");
-        assert!(!judged_with((1, 70_000, 79_000, 1)), "it executed that stamp while it was news");
-        assert!(judged_with((1, 70_000, 19_001, 1)));
+        assert!(judged_with((3, 70_000, 79_000, 0)), "nobody told it");
+        assert!(!judged_with((3, 70_000, 79_000, 1)), "it executed that stamp while it was news");
+        assert!(judged_with((3, 70_000, 19_001, 1)));
     }
 
     #[test]
