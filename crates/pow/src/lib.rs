@@ -12,7 +12,8 @@
 
 /// `x` to the power of `y`: `libm`'s, which is written without processor-specific instructions.
 // SAFETY: the name and the signature are C's `double pow(double, double)`, the function has its
-// value for all arguments (it sets no `errno`, which no caller here reads), and the program defines the name nowhere else.
+// value for all arguments (it sets no `errno`, which no caller here reads), and the program defines
+// the name nowhere else.
 #[unsafe(no_mangle)]
 pub extern "C" fn pow(x: f64, y: f64) -> f64 {
     libm::pow(x, y)

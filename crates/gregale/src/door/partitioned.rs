@@ -406,8 +406,8 @@ impl Application for PartitionedDoor {
             eprintln!("gregale: {:?} is no batch and was skipped: {error}", message.id);
         }
         // What is delivered before this member serves may have lain on a disk for hours. Later, all
-        // members stamp: a state time that is ahead raises the estimate with the next stamp, and one
-        // that is behind is a message's that was on its way.
+        // members stamp: a state time that is ahead raises the estimate with the next stamp, and
+        // one that is behind is a message's that was on its way.
         if self.reported && !self.state_clock.is_founded() {
             self.state_clock.observe(self.executor.state_ms(), Evidence::Present, boot_now());
         }

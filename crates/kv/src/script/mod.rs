@@ -25,9 +25,9 @@
 //!   `Scope::Declared`. Test `s4_undeclared_keys_are_refused_in_partitions`.
 //!
 //! Members must run one build, on one architecture: the sizes of Lua's objects decide where memory
-//! ends, and where a compiler fuses multiplications `%` rounds otherwise. The text of numbers is the
-//! C library's, which rounds correctly; the functions of `math` that do not are replaced, and so is
-//! `^` (`pow`).
+//! ends, and where a compiler fuses multiplications `%` rounds otherwise. The text of numbers is
+//! the C library's, which rounds correctly; the functions of `math` that do not are replaced, and
+//! so is `^` (`pow`).
 //!
 //! One thing still breaks S1, with a test that is ignored until it holds. A table with a table, a
 //! function or a thread as a key grows when such keys collide, which depends on addresses; `#` of a

@@ -4,8 +4,8 @@
 //! - An estimate of state time begins with a stamp: of a process that had none and took its wall
 //!   clock (`base::state_clock`, I4), or that was raised to the state's time. Who executes a stamp
 //!   while its leader leads continues the estimate that the stamp continues. Since an estimate
-//!   began, state time has risen by at most what has passed and `SLEW_PPM` of it: no key dies before
-//!   its time.
+//!   began, state time has risen by at most what has passed and `SLEW_PPM` of it: no key dies
+//!   before its time.
 //! - Between two stamps of one leader it has risen by at least what has passed but for `SLEW_PPM`
 //!   of it: expiry goes on, also after hours without a command.
 //!
