@@ -4,7 +4,7 @@
 //! - I1 the loop never waits for the disk: records are laid out in memory and handed to a thread,
 //!   which rings when something became durable; a snapshot is written by a thread of its own.
 //! - I2 log entries are given back only when a snapshot that covers them is durable. By
-//!   construction: `Core::mind_disk` tells the machine of a snapshot after its file has its name.
+//!   construction: the engine's `mind_disk` tells the machine of a snapshot after its file has its name.
 //! - I3 a disk that failed ends the replica: nobody knows what is on it then. The same for damage
 //!   that is met while reading: the text says what to do. [`LogDisk::failure`].
 //! - I4 what waits for the disk is bounded: no entry is longer than [`LogDisk::room`] says (D4 of
@@ -12,8 +12,8 @@
 //! - I5 a snapshot that fails is begun again after a pause that grows, and is said once.
 
 use crate::saving::{End, Writing};
-use crate::stats::DiskFigures;
 use base::{Instant, Prefix, Slot};
+use engine::{DiskFigures, StableStorage};
 use proto::disk::{Disk, DiskEvent, Entry, EntryHead, Flush};
 use proto::members::StateHead;
 use rustix::event::{EventfdFlags, eventfd};
@@ -184,8 +184,46 @@ impl LogDisk {
         self.bell.0.as_fd()
     }
 
-    /// Hands over what is asked for, and learns what became of earlier requests.
-    pub fn pump(&mut self, now: Instant, mut tell: impl FnMut(DiskEvent)) {
+    fn is_in_trouble(&mut self, why: String) {
+        self.n_troubles += 1;
+        self.last_trouble = Some(why.clone());
+        self.trouble = Some(why);
+    }
+
+    /// What is wrong with the disk at the moment.
+    pub fn trouble(&self) -> Option<&str> {
+        self.trouble.as_deref()
+    }
+
+    /// Why the snapshot that was wanted last has failed, until one succeeds.
+    pub fn no_snapshot(&self) -> Option<&str> {
+        self.no_snapshot.as_ref().map(|of| of.why.as_str())
+    }
+
+    /// Where it is.
+    pub fn place(&self) -> String {
+        self.directory.media().place()
+    }
+
+    /// How many snapshots this life has written.
+    pub fn n_snapshots(&self) -> u64 {
+        self.n_snapshots
+    }
+
+    fn is_without_snapshot(&mut self, why: String, now: Instant) {
+        let why = format!("no snapshot: {why}");
+        let before = self.no_snapshot.take();
+        if before.is_none() {
+            self.n_said += 1;
+            eprintln!("gregale: {why}; the log is kept until one succeeds");
+        }
+        let pause = before.map_or(SNAPSHOT_PAUSE, |of| SNAPSHOT_PAUSE_MAX.min(of.pause * 2));
+        self.no_snapshot = Some(NoSnapshot { why, pause, until: now.plus(pause) });
+    }
+}
+
+impl StableStorage for LogDisk {
+    fn pump(&mut self, now: Instant, mut tell: impl FnMut(DiskEvent)) {
         if self.failure.is_some() {
             return;
         }
@@ -222,27 +260,18 @@ impl LogDisk {
         self.reports = reports;
     }
 
-    fn is_in_trouble(&mut self, why: String) {
-        self.n_troubles += 1;
-        self.last_trouble = Some(why.clone());
-        self.trouble = Some(why);
-    }
-
-    /// When [`LogDisk::pump`] has to look though nothing rang.
-    pub fn look_within(&self) -> Option<Duration> {
+    fn look_within(&self) -> Option<Duration> {
         if self.failure.is_some() {
             return Some(Duration::ZERO);
         }
         (self.committer.n_in_flight() > 0).then_some(STALL_LOOK)
     }
 
-    /// Why this replica must stop (I3).
-    pub fn failure(&self) -> Option<&str> {
+    fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
     }
 
-    /// How it stands.
-    pub fn figures(&self) -> DiskFigures {
+    fn figures(&self) -> DiskFigures {
         DiskFigures {
             place: self.place(),
             log_start: self.log.start().0,
@@ -256,48 +285,18 @@ impl LogDisk {
         }
     }
 
-    /// What is wrong with the disk at the moment.
-    pub fn trouble(&self) -> Option<&str> {
-        self.trouble.as_deref()
-    }
-
-    /// Why the snapshot that was wanted last has failed, until one succeeds.
-    pub fn no_snapshot(&self) -> Option<&str> {
-        self.no_snapshot.as_ref().map(|of| of.why.as_str())
-    }
-
-    /// Where it is.
-    pub fn place(&self) -> String {
-        self.directory.media().place()
-    }
-
-    /// How many snapshots this life has written.
-    pub fn n_snapshots(&self) -> u64 {
-        self.n_snapshots
-    }
-
-    /// Whether it is time for a snapshot.
-    pub fn wants_snapshot(&self) -> bool {
+    fn wants_snapshot(&self) -> bool {
         self.writing.is_none()
             && self.failure.is_none()
             && self.logged_bytes
                 >= self.snapshot_log_bytes.unwrap_or(SNAPSHOT_LOG_BYTES.max(self.snapshot_bytes))
     }
 
-    /// Whether a snapshot is being written.
-    pub fn is_writing(&self) -> bool {
+    fn is_writing(&self) -> bool {
         self.writing.is_some()
     }
 
-    /// Begins to write the state of everything below `prefix`, by a thread, with `head` for a
-    /// note; its bytes come in pieces. False if there is no thread now, or one has failed not long
-    /// ago: it is for later, and the log only grows meanwhile.
-    pub(crate) fn begin_snapshot(
-        &mut self,
-        prefix: Prefix,
-        head: Option<StateHead>,
-        now: Instant,
-    ) -> bool {
+    fn begin_snapshot(&mut self, prefix: Prefix, head: Option<StateHead>, now: Instant) -> bool {
         assert!(self.writing.is_none(), "one at a time");
         if self.snapshot_pause(now).is_some_and(|pause| !pause.is_zero()) {
             return false;
@@ -318,29 +317,15 @@ impl LogDisk {
         }
     }
 
-    /// How long no snapshot is begun, after one that failed.
-    pub(crate) fn snapshot_pause(&self, now: Instant) -> Option<Duration> {
+    fn snapshot_pause(&self, now: Instant) -> Option<Duration> {
         self.no_snapshot.as_ref().map(|of| of.until.since(now))
     }
 
-    fn is_without_snapshot(&mut self, why: String, now: Instant) {
-        let why = format!("no snapshot: {why}");
-        let before = self.no_snapshot.take();
-        if before.is_none() {
-            self.n_said += 1;
-            eprintln!("gregale: {why}; the log is kept until one succeeds");
-        }
-        let pause = before.map_or(SNAPSHOT_PAUSE, |of| SNAPSHOT_PAUSE_MAX.min(of.pause * 2));
-        self.no_snapshot = Some(NoSnapshot { why, pause, until: now.plus(pause) });
-    }
-
-    /// Whether the next piece of the state is wanted.
-    pub(crate) fn wants_piece(&self) -> bool {
+    fn wants_piece(&self) -> bool {
         self.writing.as_ref().is_some_and(Writing::has_room)
     }
 
-    /// The next piece of the state; `is_last` if none follows.
-    pub(crate) fn snapshot_piece(&mut self, bytes: Vec<u8>, is_last: bool) {
+    fn snapshot_piece(&mut self, bytes: Vec<u8>, is_last: bool) {
         let Some(writing) = &mut self.writing else { return };
         writing.piece(bytes);
         if is_last {
@@ -348,15 +333,13 @@ impl LogDisk {
         }
     }
 
-    /// The state that is being written is not wanted any more.
-    pub(crate) fn give_up_snapshot(&mut self) {
+    fn give_up_snapshot(&mut self) {
         if let Some(writing) = &mut self.writing {
             writing.give_up();
         }
     }
 
-    /// The prefix of the snapshot that has become durable since the last call.
-    pub(crate) fn snapshotted(&mut self, now: Instant) -> Option<Prefix> {
+    fn snapshotted(&mut self, now: Instant) -> Option<Prefix> {
         let end = self.writing.as_mut()?.outcome()?;
         self.writing = None;
         match end {

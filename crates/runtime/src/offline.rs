@@ -4,12 +4,12 @@
 //!
 //! - I1 the old directory is not written to, but for what every opening does (a torn end is cut).
 //! - I2 a state is folded as a replica executes: in slot order, each value once, those whose
-//!   predecessor was lost skipped ([`crate::order`]), configurations not at all.
+//!   predecessor was lost skipped ([`engine::order`]), configurations not at all.
 
-use crate::catchup::{put_head, split_state};
 use crate::disk::{Found, LogDisk, OpenError};
-use crate::order::{Order, Place};
 use base::{Ballot, Incarnation, Instant, Prefix};
+use engine::order::{Order, Place};
+use engine::{StableStorage, put_head, split_state};
 use proto::disk::{Disk, DiskEvent};
 use proto::durable::Unusable;
 use proto::durable::offline::{self, Holding};
@@ -29,10 +29,10 @@ pub trait State {
     /// Executes a decided value; nobody waits for the answers.
     fn apply(&mut self, slot: base::Slot, value: &[u8]);
 
-    /// See [`crate::Service::begin_save`].
+    /// See [`engine::Application::begin_save`].
     fn save(&mut self, out: &mut Vec<u8>);
 
-    /// See [`crate::Service::restore`].
+    /// See [`engine::Application::restore`].
     ///
     /// # Errors
     /// What is wrong with the bytes.

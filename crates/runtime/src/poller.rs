@@ -7,6 +7,7 @@ use rustix::event::{Timespec, epoll};
 use rustix::fd::{AsFd, OwnedFd};
 use std::fmt;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How many ready descriptors one wait reports at most; more are reported by the next.
@@ -48,15 +49,21 @@ pub struct Ready {
     pub writable: bool,
 }
 
-/// An epoll set.
+/// An epoll set. A clone is another handle of the same set.
 pub struct Poller {
-    epoll: OwnedFd,
+    epoll: Arc<OwnedFd>,
     events: Vec<epoll::Event>,
 }
 
 impl fmt::Debug for Poller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Poller").field("epoll", &self.epoll).finish_non_exhaustive()
+    }
+}
+
+impl Clone for Poller {
+    fn clone(&self) -> Poller {
+        Poller { epoll: Arc::clone(&self.epoll), events: Vec::with_capacity(READY_MAX) }
     }
 }
 
@@ -67,7 +74,7 @@ impl Poller {
     /// No descriptors left, or no memory in the kernel.
     pub fn new() -> io::Result<Poller> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        Ok(Poller { epoll, events: Vec::with_capacity(READY_MAX) })
+        Ok(Poller { epoll: Arc::new(epoll), events: Vec::with_capacity(READY_MAX) })
     }
 
     /// Watches `fd` under the name `key`.

@@ -5,11 +5,9 @@
 //! thread         create   write, now and then sync                        sync, rename, sync
 //! ```
 //! - I1 a snapshot holds the state of the slot at which it was begun. By the service's promise
-//!   ([`crate::Service::begin_save`]).
-//! - I2 it takes one piece a turn, and at most a fifth of the loop's time, but for a state that the
-//!   machine waits for. By [`Pace`].
-//! - I3 at most [`PIECES_MAX`] pieces wait for the thread; then none is made.
-//! - I4 one that was given up leaves nothing: the thread removes what it has written when the
+//!   ([`engine::Application::begin_save`]).
+//! - I2 at most [`PIECES_MAX`] pieces wait for the thread; then none is made.
+//! - I3 one that was given up leaves nothing: the thread removes what it has written when the
 //!   pieces end without their end. Until it has, no other is begun.
 
 use crate::disk::SNAPSHOTS_KEPT;
@@ -18,14 +16,11 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
-use std::time::{Duration, Instant};
 use storage::media::Os;
 use storage::snapshot::{self, SnapshotError, SnapshotWriter};
 
-/// See I3. A piece has some 64 KiB.
+/// See I2. A piece has some 64 KiB.
 const PIECES_MAX: usize = 16;
-/// See I2: the pause after a piece, in times that it took.
-const PAUSE: u32 = 4;
 
 enum Piece {
     Bytes(Vec<u8>),
@@ -100,7 +95,7 @@ impl Writing {
         self.n_bytes
     }
 
-    /// See I4.
+    /// See I3.
     pub(crate) fn give_up(&mut self) {
         self.pieces = None;
     }
@@ -147,37 +142,14 @@ fn write(
         }
         taken();
     }
-    Ok(None) // I4: the writer removes its file when it is dropped
-}
-
-/// When the next piece may be made (I2).
-#[derive(Debug)]
-pub(crate) struct Pace {
-    next_at: Instant,
-}
-
-impl Pace {
-    /// The first one at once.
-    pub(crate) fn new() -> Pace {
-        Pace { next_at: Instant::now() }
-    }
-
-    /// How long not to.
-    pub(crate) fn pause(&self) -> Duration {
-        self.next_at.saturating_duration_since(Instant::now())
-    }
-
-    /// A piece that was begun at `began` is made.
-    pub(crate) fn made(&mut self, began: Instant) {
-        let now = Instant::now();
-        self.next_at = now + (now - began) * PAUSE;
-    }
+    Ok(None) // I3: the writer removes its file when it is dropped
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::sync::mpsc::RecvTimeoutError;
+    use std::time::Duration;
 
     struct Fixture {
         _base: tempfile::TempDir,
@@ -210,7 +182,7 @@ mod tests {
         let mut fixture = begin();
         for n in 0..100u8 {
             while !fixture.writing.has_room() {
-                fixture.rings.recv_timeout(Duration::from_secs(20)).expect("I3: room comes");
+                fixture.rings.recv_timeout(Duration::from_secs(20)).expect("I2: room comes");
             }
             fixture.writing.piece(vec![n; 5000]);
         }
@@ -222,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn i4_one_that_was_given_up_leaves_nothing() {
+    fn i3_one_that_was_given_up_leaves_nothing() {
         let mut fixture = begin();
         fixture.writing.piece(vec![1; 200_000]);
         fixture.writing.give_up();

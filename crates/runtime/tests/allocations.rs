@@ -14,8 +14,8 @@ use proto::node::{self, Node, NodeConfig, Start};
 use proto::velos::{Shape, Velos};
 use runtime::replica::{Config, Replica};
 use runtime::{
-    Answer, Answers, Appended, Asker, Desk, Origin, Performed, Poller, ReadAnswer, Ready, Saving,
-    Sequence, Service, Stats, View,
+    Answer, Answers, Appended, Application, Asker, Desk, Door, Origin, Performed, ReadAnswer,
+    Ready, Saving, Sequence, Sockets, Stats, View,
 };
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -30,7 +30,7 @@ const NOW_AND_THEN: u64 = COUNTED / 100;
 /// How many commands are under way at once.
 const DEPTH: u64 = 16;
 
-/// Gives itself commands while it leads, and has no state.
+/// Gives itself commands while it leads.
 #[derive(Default)]
 struct Pump {
     /// Allocates for each answer, to see that it is counted.
@@ -39,7 +39,48 @@ struct Pump {
     answered: u64,
 }
 
-impl Service for Pump {
+impl Door<Nothing> for Pump {
+    fn answer(&mut self, _: Asker, answer: Answer<'_>, _: &mut Desk) {
+        // A command of a leader that was deposed at the start counts as well as another.
+        assert!(matches!(answer, Answer::Executed(_, b"done") | Answer::Unknown));
+        self.answered += 1;
+        if self.is_wasteful {
+            drop(std::hint::black_box(Box::new(self.answered)));
+        }
+    }
+
+    fn resume(&mut self, _: &mut Nothing, desk: &mut Desk) -> bool {
+        let mut any = false;
+        while desk.view().role == Role::Leader
+            && desk.has_room()
+            && self.asked < self.answered + DEPTH
+        {
+            self.asked += 1;
+            desk.write(Asker { connection: 1, request: self.asked }, &self.asked.to_le_bytes());
+            any = true;
+        }
+        any
+    }
+
+    fn perform(&mut self, _: Asker, _: u64, _: &mut Nothing, _: &mut Desk) -> Performed {
+        Performed::Done
+    }
+
+    fn describe_read(&mut self, _: Asker, _: &mut Vec<u8>) {}
+    fn answer_read(&mut self, _: Asker, _: ReadAnswer<'_>, _: &mut Desk) {}
+    fn answer_wait(&mut self, _: Asker, _: usize, _: &mut Desk) {}
+    fn flush(&mut self, _: &mut Desk) {}
+    fn publish(&mut self, _: &View, _: &Stats, _: &mut Nothing) {}
+}
+
+impl Sockets<Nothing> for Pump {
+    fn on_ready(&mut self, _: Ready, _: &mut Nothing, _: &mut Desk) {}
+}
+
+/// An application without a state.
+struct Nothing;
+
+impl Application for Nothing {
     fn apply(&mut self, _: Slot, value: &[u8], answers: &mut Answers) {
         for frame in value[8..].chunks_exact(common::HEAD) {
             let (origin, sequence) = common::head_of(frame);
@@ -63,28 +104,6 @@ impl Service for Pump {
         common::append(origin, sequence, b"", bytes_max, out)
     }
 
-    fn answer(&mut self, _: Asker, answer: Answer<'_>, _: &mut Desk) {
-        // A command of a leader that was deposed at the start counts as well as another.
-        assert!(matches!(answer, Answer::Executed(_, b"done") | Answer::Unknown));
-        self.answered += 1;
-        if self.is_wasteful {
-            drop(std::hint::black_box(Box::new(self.answered)));
-        }
-    }
-
-    fn resume(&mut self, _: &Poller, desk: &mut Desk) -> bool {
-        let mut any = false;
-        while desk.view().role == Role::Leader
-            && desk.has_room()
-            && self.asked < self.answered + DEPTH
-        {
-            self.asked += 1;
-            desk.write(Asker { connection: 1, request: self.asked }, &self.asked.to_le_bytes());
-            any = true;
-        }
-        any
-    }
-
     fn begin_save(&mut self) -> Saving {
         Saving(0)
     }
@@ -105,11 +124,7 @@ impl Service for Pump {
 
     fn give_up_restore(&mut self) {}
 
-    fn perform(&mut self, _: Asker, _: u64, _: &mut Desk) -> Performed {
-        Performed::Done
-    }
-
-    fn perform_described(&mut self, _: &[u8], _: u64, _: &mut Vec<u8>) -> Performed {
+    fn read(&mut self, _: &[u8], _: u64, _: &mut Vec<u8>) -> Performed {
         Performed::Done
     }
 
@@ -123,12 +138,6 @@ impl Service for Pump {
 
     fn end_save(&mut self, _: Saving) {}
     fn abandon(&mut self) {}
-    fn describe_read(&mut self, _: Asker, _: &mut Vec<u8>) {}
-    fn answer_read(&mut self, _: Asker, _: ReadAnswer<'_>, _: &mut Desk) {}
-    fn answer_wait(&mut self, _: Asker, _: usize, _: &mut Desk) {}
-    fn on_ready(&mut self, _: Ready, _: &Poller, _: &mut Desk) {}
-    fn flush(&mut self, _: &Poller, _: &mut Desk) {}
-    fn publish(&mut self, _: &View, _: &Stats) {}
 }
 
 /// Runs a member until somebody has counted: how much it allocated itself, if that was it.
@@ -160,10 +169,11 @@ fn member(
     let fabric = ShmFabric::create(&setup).unwrap();
     let origin = Origin { rank: setup.me, life: Incarnation(1) };
     let pump = Pump { is_wasteful, ..Pump::default() };
-    let mut replica = Replica::new(Config::new(origin, 3), fabric, pump, None, |memory| {
-        Ok::<_, std::io::Error>(Node::<Velos>::velos(config, &SHAPE, memory))
-    })
-    .unwrap();
+    let mut replica =
+        Replica::new(Config::new(origin, 3), fabric, (Nothing, pump), None, |memory| {
+            Ok::<_, std::io::Error>(Node::<Velos>::velos(config, &SHAPE, memory))
+        })
+        .unwrap();
     let end = Instant::now() + PATIENCE;
     let goes_on = |pump: &Pump, target: u64| {
         assert!(Instant::now() < end, "only {} commands were answered", pump.answered);

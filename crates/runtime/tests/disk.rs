@@ -2,6 +2,7 @@
 
 use base::{Ballot, Incarnation, NodeId, Slot};
 use proto::disk::{Disk, DiskEvent, Entry, EntryHead};
+use runtime::StableStorage;
 use runtime::disk::LogDisk;
 use std::os::unix::fs::FileExt;
 use std::path::Path;

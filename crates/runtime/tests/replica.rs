@@ -12,12 +12,14 @@ use proto::node::{self, Node, NodeConfig, Start};
 use proto::velos::{Shape, Velos};
 use runtime::replica::{Config, Replica};
 use runtime::{
-    Answer, Answers, Appended, Asker, Desk, Interest, Origin, Performed, Poller, ReadAnswer, Ready,
-    Saving, Sequence, Service, Stats, View,
+    Answer, Answers, Appended, Application, Asker, Desk, Door, Interest, Origin, Performed,
+    ReadAnswer, Ready, Saving, Sequence, Sockets, Stats, View,
 };
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
+use std::rc::Rc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -30,17 +32,24 @@ const SHAPE: Shape = Shape { ring_slots: 32, value_bytes: 512 };
 struct Journal {
     words: Vec<u64>,
     done: BTreeMap<(Rank, Incarnation, u64), u64>,
-    inbox: Option<Receiver<(Ask, Sender<Told>)>>,
-    bell: Option<UnixStream>,
-    open: BTreeMap<u64, (Ask, Sender<Told>)>,
-    next: u64,
     saves: BTreeMap<u64, Vec<u8>>,
     n_saves: u64,
     /// Bytes of a state that is being put in place, and how many of its numbers were read.
     arrived: Vec<u8>,
     n_read: usize,
-    /// Steps of that in the present turn, the most in any, and all.
-    n_steps: u64,
+    /// Steps of that in the present turn.
+    n_steps: Rc<Cell<u64>>,
+}
+
+/// Those who write it and read it.
+#[derive(Default)]
+struct Writers {
+    inbox: Option<Receiver<(Ask, Sender<Told>)>>,
+    bell: Option<UnixStream>,
+    open: BTreeMap<u64, (Ask, Sender<Told>)>,
+    next: u64,
+    /// Steps of reading states in the present turn, the most in any, and all.
+    n_steps: Rc<Cell<u64>>,
     n_steps_max: u64,
     n_steps_all: u64,
     stop: bool,
@@ -64,7 +73,7 @@ enum Told {
     Unavailable,
 }
 
-impl Journal {
+impl Writers {
     fn take_in(&mut self, desk: &mut Desk) -> bool {
         let mut took = false;
         while desk.has_room() {
@@ -96,7 +105,7 @@ impl Journal {
     }
 }
 
-impl Service for Journal {
+impl Application for Journal {
     fn apply(&mut self, _: Slot, value: &[u8], answers: &mut Answers) {
         let (_, mut rest) = value.split_at(8);
         while let Some((frame, behind)) = rest.split_first_chunk::<{ common::HEAD + 8 }>() {
@@ -150,7 +159,7 @@ impl Service for Journal {
 
     /// Reads one number at a time.
     fn restore_piece(&mut self, bytes: &[u8]) -> Result<bool, String> {
-        self.n_steps += 1;
+        self.n_steps.update(|n| n + 1);
         self.arrived.extend_from_slice(bytes);
         let is_more = |of: &Journal| of.arrived.len() / 8 > of.n_read;
         self.n_read += usize::from(is_more(self));
@@ -192,17 +201,19 @@ impl Service for Journal {
 
     fn abandon(&mut self) {}
 
-    fn perform(&mut self, asker: Asker, _: u64, _: &mut Desk) -> Performed {
-        self.tell(asker, Told::Number(self.words.len() as u64));
+    fn read(&mut self, _: &[u8], _: u64, reply: &mut Vec<u8>) -> Performed {
+        reply.extend_from_slice(&(self.words.len() as u64).to_le_bytes());
+        Performed::Done
+    }
+}
+
+impl Door<Journal> for Writers {
+    fn perform(&mut self, asker: Asker, _: u64, app: &mut Journal, _: &mut Desk) -> Performed {
+        self.tell(asker, Told::Number(app.words.len() as u64));
         Performed::Done
     }
 
     fn describe_read(&mut self, _: Asker, _: &mut Vec<u8>) {}
-
-    fn perform_described(&mut self, _: &[u8], _: u64, reply: &mut Vec<u8>) -> Performed {
-        reply.extend_from_slice(&(self.words.len() as u64).to_le_bytes());
-        Performed::Done
-    }
 
     fn answer(&mut self, asker: Asker, answer: Answer<'_>, _: &mut Desk) {
         let told = match answer {
@@ -228,19 +239,21 @@ impl Service for Journal {
         self.tell(asker, Told::Number(n as u64));
     }
 
-    fn on_ready(&mut self, _: Ready, _: &Poller, desk: &mut Desk) {
+    fn resume(&mut self, _: &mut Journal, desk: &mut Desk) -> bool {
+        self.take_in(desk)
+    }
+
+    fn flush(&mut self, _: &mut Desk) {}
+
+    fn publish(&mut self, _: &View, _: &Stats, _: &mut Journal) {}
+}
+
+impl Sockets<Journal> for Writers {
+    fn on_ready(&mut self, _: Ready, _: &mut Journal, desk: &mut Desk) {
         let mut bell = self.bell.as_ref().unwrap();
         while matches!(bell.read(&mut [0; 64]), Ok(n) if n > 0) {}
         self.take_in(desk);
     }
-
-    fn resume(&mut self, _: &Poller, desk: &mut Desk) -> bool {
-        self.take_in(desk)
-    }
-
-    fn flush(&mut self, _: &Poller, _: &mut Desk) {}
-
-    fn publish(&mut self, _: &View, _: &Stats) {}
 }
 
 struct Member {
@@ -279,22 +292,27 @@ impl Member {
             };
             let origin = Origin { rank: setup.me, life: Incarnation(life) };
             let watched = far.try_clone().unwrap();
-            let journal = Journal { inbox: Some(inbox), bell: Some(far), ..Journal::default() };
-            let loop_config = Config { backlog_bytes: 4096, ..Config::new(origin, 3) };
-            let mut replica = Replica::new(loop_config, fabric, journal, None, |memory| {
+            let journal = Journal::default();
+            let n_steps = Rc::clone(&journal.n_steps);
+            let writers =
+                Writers { inbox: Some(inbox), bell: Some(far), n_steps, ..Writers::default() };
+            let mut loop_config = Config::new(origin, 3);
+            loop_config.engine.backlog_bytes = 4096;
+            let served = (journal, writers);
+            let mut replica = Replica::new(loop_config, fabric, served, None, |memory| {
                 Ok::<_, std::io::Error>(Node::<Velos>::velos(config, &SHAPE, memory))
             })
             .unwrap();
             replica.poller().add(&watched, 1, Interest::Read).unwrap();
-            let stops = |journal: &mut Journal, _: &mut ShmFabric| {
+            let stops = |writers: &mut Writers, _: &mut ShmFabric| {
                 // It is asked once a turn.
-                let n_steps = std::mem::take(&mut journal.n_steps);
-                journal.n_steps_max = journal.n_steps_max.max(n_steps);
-                journal.n_steps_all += n_steps;
-                journal.stop
+                let n_steps = writers.n_steps.take();
+                writers.n_steps_max = writers.n_steps_max.max(n_steps);
+                writers.n_steps_all += n_steps;
+                writers.stop
             };
             replica.run(stops).unwrap();
-            std::mem::take(&mut replica.service().words)
+            std::mem::take(&mut replica.served().0.words)
         };
         let thread = Some(std::thread::spawn(run));
         Member { thread, sender, bell }

@@ -7,7 +7,7 @@ use super::{Finding, Tree};
 
 /// (crate, crates of this workspace that it may depend on). A crate that is not listed may not
 /// exist.
-const ALLOWED: [(&str, &[&str]); 20] = [
+const ALLOWED: [(&str, &[&str]); 21] = [
     ("base", &[]),
     ("region", &["base"]),
     ("proto", &["base"]),
@@ -21,8 +21,9 @@ const ALLOWED: [(&str, &[&str]); 20] = [
     ("fabric", &["base", "region"]),
     ("model", &["base", "proto"]),
     ("sim", &["base", "proto", "check", "storage"]),
-    ("runtime", &["base", "fabric", "proto", "region", "storage"]),
-    ("kv", &["base", "fabric", "pow", "proto", "region", "runtime"]),
+    ("engine", &["base", "proto"]),
+    ("runtime", &["base", "engine", "fabric", "proto", "region", "storage"]),
+    ("kv", &["base", "engine", "pow", "proto"]),
     ("multicast", &["base", "fabric", "proto", "region", "runtime", "storage"]),
     (
         "bench",

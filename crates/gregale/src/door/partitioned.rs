@@ -35,10 +35,9 @@ use multicast::{
     Snapshot,
 };
 use proto::Role;
-use runtime::desk::PATIENCE;
 use runtime::{
-    Answer, Asker, Desk, Interest, Laid, Overdue, Poller, ReadAnswer, Ready, Stats, View, boot_now,
-    unix_ms,
+    Answer, Asker, Desk, Interest, Laid, Overdue, PATIENCE, Poller, ReadAnswer, Ready, Stats, View,
+    boot_now, unix_ms,
 };
 use std::io::{self, Read};
 use std::net::TcpListener;

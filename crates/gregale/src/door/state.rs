@@ -16,7 +16,7 @@ const ENTRIES_AT_ONCE: usize = 512;
 
 /// See the module's text.
 #[derive(Debug)]
-pub(super) struct State {
+pub(crate) struct State {
     pub(super) machine: Machine,
     writer: BatchWriter,
     reply: Reply,
@@ -69,7 +69,7 @@ impl Holds for State {
     }
 }
 
-const _: () = assert!(kv::reply::ANSWER_BYTES_MAX <= runtime::service::ANSWER_BYTES_MAX);
+const _: () = assert!(kv::reply::ANSWER_BYTES_MAX <= runtime::ANSWER_BYTES_MAX);
 
 fn to_kv(origin: Origin) -> entry::Origin {
     entry::Origin { rank: origin.rank, incarnation: origin.life }

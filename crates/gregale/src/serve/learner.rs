@@ -7,11 +7,10 @@
 use crate::channel::{ReplicaEnd, Report};
 use crate::config::Config;
 use crate::control::Board;
-use crate::door::Door;
+use crate::door::{Door, state_of};
 use crate::signals::Signals;
 use console::{Failure, Outcome};
-use runtime::desk::PATIENCE;
-use runtime::{Desk, Poller, Service, Stats, View};
+use runtime::{Desk, Door as _, PATIENCE, Poller, Sockets, Stats, View};
 use std::net::TcpListener;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -38,6 +37,7 @@ pub(super) fn run(
         channel.report(&Report::Learner(why.to_owned()));
     }
     let mut poller = Poller::new().map_err(failed)?;
+    let mut state = state_of(config);
     let mut door = Door::new(config, clients, Arc::clone(board))?;
     door.refuse_all(REFUSAL);
     door.register(&poller, signals, channel)?;
@@ -47,12 +47,12 @@ pub(super) fn run(
     while door.stop().is_none() {
         poller.wait(Some(PUBLISH_EVERY), &mut ready).map_err(failed)?;
         for event in &ready {
-            door.on_ready(*event, &poller, &mut desk);
+            door.on_ready(*event, &mut state, &mut desk);
         }
         // Nothing is laid on the desk, so this ends.
-        while door.resume(&poller, &mut desk) {}
-        door.flush(&poller, &mut desk);
-        door.publish(&view, &stats);
+        while door.resume(&mut state, &mut desk) {}
+        door.flush(&mut desk);
+        door.publish(&view, &stats, &mut state);
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -16,7 +16,7 @@ pub(crate) mod sentinel;
 use crate::channel::{ReplicaEnd, Report, Sockets};
 use crate::config::{Config, Durability, FabricKind, Protocol, ServeArgs, Start};
 use crate::control::{self, Board};
-use crate::door::{Door, Stop};
+use crate::door::{Door, State, Stop, state_of};
 use crate::signals::Signals;
 use base::verb::Unsupported;
 use base::{Incarnation, NodeId};
@@ -299,19 +299,19 @@ impl Process<'_> {
         clients: TcpListener,
         board: &Arc<Board>,
         remove: impl FnOnce(F) -> Result<(), OpenError>,
-        make: impl FnOnce(&mut Memory<F, Door>) -> Result<Node<R>, E>,
+        make: impl FnOnce(&mut Memory<F, State, Door>) -> Result<Node<R>, E>,
     ) -> Outcome {
         let loop_error = |error| Failure::os("run the replica's loop", error);
         let origin = Origin { rank: self.config.rank(), life: self.life.number };
         let door = Door::new(self.config, clients, Arc::clone(board))?;
-        let config = LoopConfig {
-            waits_for_all: self.config.durability == Durability::DiskAll,
-            ..LoopConfig::new(origin, self.config.members.len())
-        };
-        let mut replica = Replica::new(config, fabric, door, disk, make).map_err(loop_error)?;
-        let (door, poller) = replica.service_and_poller();
+        let mut config = LoopConfig::new(origin, self.config.members.len());
+        config.engine.waits_for_all = self.config.durability == Durability::DiskAll;
+        let served = (state_of(self.config), door);
+        let mut replica = Replica::new(config, fabric, served, disk, make).map_err(loop_error)?;
+        let poller = replica.poller().clone();
+        let (_, door) = replica.served();
         let (channel, part) = (self.channel.clone(), self.part_line());
-        door.register(poller, self.signals, channel.clone())?;
+        door.register(&poller, self.signals, channel.clone())?;
         let mut lookout = Lookout::new(self.config.members.len());
         let mut hopeless = None;
         let stop = |door: &mut Door, fabric: &mut F| {
@@ -327,7 +327,7 @@ impl Process<'_> {
             return Err(Failure::new(line));
         }
         // I2
-        match replica.service().stop() {
+        match replica.served().1.stop() {
             Some(Stop::HandOver) | None => {
                 replica.hand_over(HAND_OVER_WITHIN).map_err(loop_error)?;
             }

@@ -30,6 +30,7 @@ pub(crate) use super::directory::random_secret;
 use super::directory::{create_private, write_private};
 use crate::config::{Durability, Partitioning, Start};
 use console::{Failure, Outcome};
+use runtime::StableStorage;
 use runtime::disk::LogDisk;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;

@@ -5,7 +5,7 @@
 //! service      read beside the state that is here ...  | takes its place, at once
 //! ```
 //! - R1 a turn reads one piece, or goes on with one: as much as the service does in one call
-//!   ([`Service::restore_piece`]). So heartbeats, votes and clients wait no longer while a member
+//!   ([`Application::restore_piece`]). So heartbeats, votes and clients wait no longer while a member
 //!   is given a state of gigabytes. Test `a_state_is_read_one_step_a_turn`.
 //! - R2 the state that was here stays, and stays in use, until the other one is whole and its
 //!   checksum is right. By construction: [`Fetch::whole`] is asked before it is put in place.
@@ -17,11 +17,10 @@
 //! [`Fetch::state`]: crate::transfer::Fetch::state
 
 use crate::catchup::{HEAD_BYTES, replace, split_head};
-use crate::clock::boot_now;
 use crate::core::Core;
-use crate::service::Service;
+use crate::plant::Plant;
+use crate::service::{Application, Door};
 use base::Prefix;
-use fabric::Fabric;
 use proto::Replicator;
 
 /// What was read of a state.
@@ -35,7 +34,7 @@ pub(crate) struct Restoring {
     unread: Option<usize>,
 }
 
-impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
+impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
     /// Whether there is something of a state to be read now.
     pub(crate) fn has_state_to_read(&self) -> bool {
         self.fetch.has_bytes() || self.restoring.as_ref().is_some_and(|of| of.unread.is_some())
@@ -46,27 +45,27 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
         let present = self.fetch.state();
         if self.restoring.as_ref().is_some_and(|restoring| Some(restoring.of) != present) {
             self.restoring = None; // R3
-            self.world.service.give_up_restore();
+            self.host.app.give_up_restore();
         }
         let Some(of) = present.filter(|_| self.has_state_to_read()) else { return false };
-        let (service, now) = (&mut self.world.service, self.world.desk.now);
+        let (app, now) = (&mut self.host.app, self.host.desk.now);
         let restoring = self.restoring.get_or_insert_with(|| {
-            service.begin_restore();
+            app.begin_restore();
             Restoring { of, head: Vec::new(), unread: None }
         });
         let (read, n_bytes) = match restoring.unread.take() {
-            Some(n_bytes) => (service.restore_piece(&[]), n_bytes),
+            Some(n_bytes) => (app.restore_piece(&[]), n_bytes),
             None => {
                 let bytes = self.fetch.bytes().unwrap_or_default();
                 let n_head = (HEAD_BYTES - restoring.head.len()).min(bytes.len());
                 let (head, body) = bytes.split_at(n_head);
                 restoring.head.extend_from_slice(head);
-                (service.restore_piece(body), bytes.len())
+                (app.restore_piece(body), bytes.len())
             }
         };
         match read {
             Ok(true) => restoring.unread = Some(n_bytes),
-            Ok(false) => self.fetch.taken(n_bytes, now, &mut self.world.flows),
+            Ok(false) => self.fetch.taken(n_bytes, now, &mut self.host.flows),
             Err(why) => self.refuse_state(&why),
         }
         self.end_restoring();
@@ -77,24 +76,24 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
     pub(crate) fn end_restoring(&mut self) {
         let Some(prefix) = self.fetch.whole() else { return };
         let restoring = self.restoring.take();
-        let executed = self.world.executed();
+        let executed = self.host.executed();
         if prefix <= executed && executed > Prefix::ZERO {
             // R4: the machine has gone on by itself. What follows may be news nevertheless.
-            self.world.service.give_up_restore();
+            self.host.app.give_up_restore();
             let now = self.now();
             return self.fetch.installed(true, now);
         }
         let unknown = || "it has not the form that this version writes".to_owned();
         let place = restoring.and_then(|restoring| split_head(&restoring.head)).ok_or_else(unknown);
         let put = place.and_then(|place| {
-            self.world.service.end_restore()?;
+            self.host.app.end_restore()?;
             Ok(place)
         });
         match put {
             Ok(place) => {
-                replace(&mut self.world, prefix, place);
+                replace(&mut self.host, prefix, place);
                 // A live member's state shows the time to the measure of `ticks`, I2.
-                self.world.state_moved = (self.world.service.state_ms(), boot_now());
+                self.host.state_moved = (self.host.app.state_ms(), self.host.plant.boot_now());
                 // It was of the state that was replaced.
                 self.saving = None;
                 let now = self.now();
@@ -105,9 +104,10 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
     }
 
     fn refuse_state(&mut self, why: &str) {
-        eprintln!("gregale: a state from another member was refused: {why}");
+        let line = format!("a state from another member was refused: {why}");
+        self.host.plant.say(&line);
         self.restoring = None;
-        self.world.service.give_up_restore();
+        self.host.app.give_up_restore();
         let now = self.now();
         self.fetch.installed(false, now);
     }

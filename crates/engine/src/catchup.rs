@@ -1,7 +1,7 @@
 //! State transfer, joined to the machine and the service.
 //!
 //! ```text
-//! state = format (4: 1) | last executed place (16) | the service's bytes
+//! state = format (4: 1) | last executed place (16) | the application's bytes
 //! ```
 //! - I1 after a state was installed, own commands without an answer go out again: their answers may
 //!   lie in slots that this member never executed itself. The state remembers them.
@@ -23,14 +23,15 @@
 //!   By construction: `fetch_from`.
 
 use crate::core::Core;
+use crate::host::HostState;
 use crate::order::{HEADER_BYTES, Order, Place};
-use crate::saving::Pace;
-use crate::service::Service;
+use crate::pace::Pace;
+use crate::plant::Plant;
+use crate::plant::StableStorage;
+use crate::service::{Application, Door};
 use crate::transfer::Step;
 use crate::wire::Frame;
-use crate::world::World;
-use base::{MemberSet, Prefix, Rank, Slot};
-use fabric::Fabric;
+use base::{Instant, MemberSet, Prefix, Rank, Slot};
 use proto::members::StateHead;
 use proto::{Replicator, Role};
 use std::time::Duration;
@@ -56,7 +57,7 @@ pub(crate) struct Taking {
     donors_head: Option<(Prefix, StateHead)>,
 }
 
-impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
+impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
     /// The machine cannot go on by itself.
     pub(crate) fn need_state(&mut self, at_least: Prefix) {
         self.taking.wanted = self.taking.wanted.max(at_least);
@@ -69,7 +70,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
     /// Whether more is executed here than the machine has applied: by a transfer that has not come
     /// to its end, or whose state is not durable yet.
     fn is_ahead(&self) -> bool {
-        self.world.executed() > self.node.status().applied
+        self.host.executed() > self.node.status().applied
     }
 
     /// Whether a state that is executed here is news to the machine (I5).
@@ -78,7 +79,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
     }
 
     fn start_fetch(&mut self) {
-        let me: MemberSet = [self.world.origin.rank].into_iter().collect();
+        let me: MemberSet = [self.host.origin.rank].into_iter().collect();
         let able = self.node.able().difference(me);
         // Nobody says that it has the state: ask whoever is there, and learn that nobody has.
         let sources = if able.is_empty() { self.node.heard().difference(me) } else { able };
@@ -86,7 +87,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
     }
 
     fn fetch_from(&mut self, sources: MemberSet) {
-        let (have, now) = (self.world.executed(), self.now());
+        let (have, now) = (self.host.executed(), self.now());
         let all_refuse = !sources.is_empty() && sources.difference(self.fetch.refused()).is_empty();
         let is_known = !R::NEEDS_HEAD || self.donors_head().is_some();
         let has_enough = self.is_ahead() && have >= self.taking.wanted;
@@ -94,7 +95,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
             self.fetch.end(); // I6
             return self.take_over();
         }
-        self.fetch.start(have, sources, now, &mut self.world.flows);
+        self.fetch.start(have, sources, now, &mut self.host.flows);
     }
 
     /// Ends a transfer that is of no use any more (I5), and asks another member if the one that was
@@ -133,24 +134,24 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
             | Frame::StateAgain { transfer, .. }
             | Frame::ValuesTaken { transfer, .. } => {
                 let Some(log_goes_on) = self.prepare_values(from, transfer, frame) else {
-                    self.give.refuse(from, &mut self.world.flows);
+                    self.give.refuse(from, &mut self.host.flows);
                     return self.end_saves();
                 };
-                let World { backlog, flows, .. } = &mut self.world;
+                let HostState { backlog, flows, .. } = &mut self.host;
                 self.give.on_frame(from, frame, now, (backlog, log_goes_on), flows);
             }
-            _ => match self.fetch.on_frame(from, frame, now, &mut self.world.flows) {
+            _ => match self.fetch.on_frame(from, frame, now, &mut self.host.flows) {
                 // Its end may come when all has been read.
                 Step::Nothing => self.end_restoring(),
                 Step::Execute(items) => {
                     for (slot, value) in items.iter() {
-                        if Slot(slot) == self.world.executed().next_slot() {
-                            self.world.execute(Slot(slot), value);
+                        if Slot(slot) == self.host.executed().next_slot() {
+                            self.host.execute(Slot(slot), value);
                         }
                     }
                     let last = matches!(frame, Frame::Values { last: true, .. });
-                    let next = self.world.executed().next_slot();
-                    if self.fetch.executed(next, last, &mut self.world.flows) {
+                    let next = self.host.executed().next_slot();
+                    if self.fetch.executed(next, last, &mut self.host.flows) {
                         self.take_over();
                     }
                 }
@@ -161,21 +162,21 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
     fn give_state(&mut self, to: Rank, transfer: u64, have: Prefix) {
         let learner = self.node.status().role == Role::Learner;
         let is_ahead = self.is_ahead(); // I4
-        let world = &mut self.world;
+        let host = &mut self.host;
         // Who is behind the asking one has nothing for it; two such members ask each other in vain
         // once and then somebody else.
-        if learner || is_ahead || world.executed() < have {
-            world.flows.push(to, &Frame::StateRefused { transfer, learner });
+        if learner || is_ahead || host.executed() < have {
+            host.flows.push(to, &Frame::StateRefused { transfer, learner });
             return;
         }
-        let executed = world.executed();
+        let executed = host.executed();
         self.give_head(to, transfer, executed);
         let now = self.now();
-        let World { backlog, flows, service, order, .. } = &mut self.world;
+        let HostState { backlog, flows, app, order, .. } = &mut self.host;
         self.give.begin((to, transfer), have, backlog, now, flows, || {
             let mut head = Vec::new();
             put_head(order.last(), &mut head);
-            (service.begin_save(), head)
+            (app.begin_save(), head)
         });
         self.end_saves();
     }
@@ -188,10 +189,10 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
         if self.is_ahead() {
             return None;
         }
-        let is_kept = next >= self.world.backlog.oldest();
-        let prefix = if is_kept { self.world.executed() } else { next.prefix_before() };
+        let is_kept = next >= self.host.backlog.oldest();
+        let prefix = if is_kept { self.host.executed() } else { next.prefix_before() };
         let is_known = self.give_head(to, transfer, prefix);
-        Some(!is_kept && is_known && self.world.disk.is_some())
+        Some(!is_kept && is_known && self.host.disk.is_some())
     }
 
     /// What goes with the state at `prefix`; false if that is not known here.
@@ -200,7 +201,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
         assert!(prefix <= applied, "I4: {prefix} is given, and {applied} is applied");
         let Some(head) = self.node.state_head(prefix) else { return false };
         let head = &head.encode();
-        self.world.flows.push(to, &Frame::StateHead { transfer, prefix, head });
+        self.host.flows.push(to, &Frame::StateHead { transfer, prefix, head });
         true
     }
 
@@ -209,13 +210,13 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
     pub(crate) fn mind_giving(&mut self) -> bool {
         let now = self.now();
         self.give.sweep(now);
-        let wanted = self.give.wants_piece();
+        let wanted = self.give.wants_piece(now);
         if let Some((to, saving)) = wanted {
-            let World { service, flows, .. } = &mut self.world;
-            let began = std::time::Instant::now();
+            let HostState { app, flows, plant, .. } = &mut self.host;
+            let began = plant.now();
             let mut piece = Vec::with_capacity(PIECE_BYTES);
-            match service.save_piece(saving, &mut piece) {
-                Some(more) => self.give.piece(to, piece, more, began, flows),
+            match app.save_piece(saving, &mut piece) {
+                Some(more) => self.give.piece(to, piece, more, (began, plant.now()), flows),
                 None => self.give.refuse(to, flows),
             }
         }
@@ -225,13 +226,13 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
 
     fn end_saves(&mut self) {
         while let Some(saving) = self.give.ended() {
-            self.world.service.end_save(saving);
+            self.host.app.end_save(saving);
         }
     }
 
     /// What the member that the present state comes from said of it.
     fn donors_head(&self) -> Option<StateHead> {
-        let of_present = |(prefix, _): &(Prefix, _)| *prefix == self.world.executed();
+        let of_present = |(prefix, _): &(Prefix, _)| *prefix == self.host.executed();
         self.taking.donors_head.filter(of_present).map(|(_, head)| head)
     }
 
@@ -241,7 +242,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
         if !self.is_news() {
             return self.end_taking();
         }
-        if self.world.disk.is_some() {
+        if self.host.disk.is_some() {
             self.taking.installs = true;
             return;
         }
@@ -250,27 +251,27 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
 
     /// The machine hears of the state that is executed here.
     fn install(&mut self) {
-        let (executed, now) = (self.world.executed(), self.now());
-        self.node.install(executed, self.donors_head(), now, &mut self.world);
+        let (executed, now) = (self.host.executed(), self.now());
+        self.node.install(executed, self.donors_head(), now, &mut self.host);
         self.send_again(); // I1
     }
 
     /// Hands the disk what is asked of it, and the machine what became of it. True if there was
     /// news.
     pub(crate) fn mind_disk(&mut self) -> bool {
-        let Some(disk) = &mut self.world.disk else { return false };
-        let now = self.world.desk.now;
+        let Some(disk) = &mut self.host.disk else { return false };
+        let now = self.host.desk.now;
         let mut events = std::mem::take(&mut self.disk_events);
         disk.pump(now, |event| events.push(event));
         let snapshotted = disk.snapshotted(now);
         let is_due = disk.wants_snapshot();
         let worked = !events.is_empty() || snapshotted.is_some();
         for event in events.drain(..) {
-            self.node.on_disk(event, now, &mut self.world);
+            self.node.on_disk(event, now, &mut self.host);
         }
         self.disk_events = events;
         if let Some(prefix) = snapshotted {
-            if self.taking.installs && prefix == self.world.executed() {
+            if self.taking.installs && prefix == self.host.executed() {
                 self.taking.installs = false;
                 if self.is_news() {
                     self.install();
@@ -279,7 +280,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
             // I3: a transfer that is under way may have brought the state further than the machine
             // is: it hears of that at the transfer's end.
             if prefix <= self.node.status().applied {
-                self.node.snapshotted(prefix, &mut self.world);
+                self.node.snapshotted(prefix, &mut self.host);
             }
         }
         if is_due || self.taking.installs {
@@ -288,7 +289,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
         self.go_on_with_snapshot();
         if worked {
             // What the machine asked for meanwhile.
-            let World { disk, .. } = &mut self.world;
+            let HostState { disk, .. } = &mut self.host;
             disk.iter_mut().for_each(|disk| disk.pump(now, |event| self.disk_events.push(event)));
         }
         worked
@@ -300,63 +301,64 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
         }
         let now = self.now();
         // I2: the own log may not belong to a state that came from elsewhere.
-        let own = || self.node.state_head(self.world.executed());
+        let own = || self.node.state_head(self.host.executed());
         let state_head = if self.taking.installs { self.donors_head() } else { own() };
-        let World { service, order, backlog, disk, .. } = &mut self.world;
+        let HostState { app, order, backlog, disk, plant, .. } = &mut self.host;
         let Some(disk) = disk.as_mut().filter(|disk| !disk.is_writing()) else { return };
         if disk.begin_snapshot(backlog.end(), state_head, now) {
             let mut head = Vec::new();
             put_head(order.last(), &mut head);
             disk.snapshot_piece(head, false);
-            self.saving = Some((service.begin_save(), Pace::new()));
+            self.saving = Some((app.begin_save(), Pace::new(plant.now())));
         }
     }
 
     /// Makes the next piece of the snapshot that is being written, if it is time for one.
     fn go_on_with_snapshot(&mut self) {
-        let World { service, disk, .. } = &mut self.world;
+        let HostState { app, disk, plant, .. } = &mut self.host;
         let (Some((saving, pace)), Some(disk)) = (&mut self.saving, disk) else { return };
         let saving = *saving;
         if !disk.is_writing() {
             // It has failed: what is there of it is worthless.
-            service.end_save(saving);
+            app.end_save(saving);
             self.saving = None;
             return;
         }
         // A state that the machine waits for is not paced, but takes one piece at a time too.
-        if disk.wants_piece() && (self.taking.installs || pace.pause().is_zero()) {
-            let began = std::time::Instant::now();
+        let began = plant.now();
+        if disk.wants_piece() && (self.taking.installs || pace.pause(began).is_zero()) {
             let mut piece = Vec::with_capacity(PIECE_BYTES);
-            let more = service.save_piece(saving, &mut piece);
+            let more = app.save_piece(saving, &mut piece);
             let more = more.expect("where a state is put in place, this save is forgotten");
             disk.snapshot_piece(piece, !more);
-            pace.made(began);
+            pace.made(began, plant.now());
             if !more {
-                service.end_save(saving);
+                app.end_save(saving);
                 self.saving = None;
             }
         }
     }
 
     /// How long there is nothing to do for the snapshot that is being written.
-    pub(crate) fn snapshot_pause(&self) -> Option<Duration> {
-        let disk = self.world.disk.as_ref()?;
+    pub(crate) fn snapshot_pause(&self, now: Instant) -> Option<Duration> {
+        let disk = self.host.disk.as_ref()?;
         if self.taking.installs && self.saving.is_none() {
-            return disk.snapshot_pause(self.now());
+            return disk.snapshot_pause(now);
         }
         // Without room, the thread rings.
         let (_, pace) = self.saving.as_ref().filter(|_| disk.wants_piece())?;
-        Some(if self.taking.installs { Duration::ZERO } else { pace.pause() })
+        Some(if self.taking.installs { Duration::ZERO } else { pace.pause(now) })
     }
 }
 
-pub(crate) fn put_head(place: Place, out: &mut Vec<u8>) {
+/// Appends what stands before the application's bytes in a state whose last value is at `place`.
+pub fn put_head(place: Place, out: &mut Vec<u8>) {
     out.extend_from_slice(&FORMAT);
     out.extend_from_slice(&place.to_bytes());
 }
 
-/// The place and the service's bytes of a state; `None` if another version wrote it.
-pub(crate) fn split_state(state: &[u8]) -> Option<(Place, &[u8])> {
+/// The place and the application's bytes of a state; `None` if another version wrote it.
+pub fn split_state(state: &[u8]) -> Option<(Place, &[u8])> {
     let (head, body) = state.split_at_checked(HEAD_BYTES)?;
     Some((split_head(head)?, body))
 }
@@ -376,26 +378,26 @@ pub(crate) fn is_older() -> String {
 ///
 /// # Errors
 /// What is wrong with it; then everything is as it was.
-pub(crate) fn put_in_place<F, S: Service>(
-    world: &mut World<F, S>,
+pub(crate) fn put_in_place<P: Plant, A: Application, D: Door<A>>(
+    host: &mut HostState<P, A, D>,
     prefix: Prefix,
     state: &[u8],
 ) -> Result<(), String> {
-    if prefix < world.executed() {
+    if prefix < host.executed() {
         return Err(is_older());
     }
     let unknown = || "it has not the form that this version writes".to_owned();
     let (place, body) = split_state(state).ok_or_else(unknown)?;
-    world.service.restore(body)?;
-    replace(world, prefix, place);
+    host.app.restore(body)?;
+    replace(host, prefix, place);
     Ok(())
 }
 
 /// The service has the state of everything below `prefix`, whose last value stands at `place`.
-pub(crate) fn replace<F, S: Service>(world: &mut World<F, S>, prefix: Prefix, place: Place) {
-    world.order = Order::resume(place);
-    world.backlog.restart(prefix);
-    if let Some(disk) = &mut world.disk {
+pub(crate) fn replace<P: Plant, A, D>(host: &mut HostState<P, A, D>, prefix: Prefix, place: Place) {
+    host.order = Order::resume(place);
+    host.backlog.restart(prefix);
+    if let Some(disk) = &mut host.disk {
         // It is of the state that was replaced.
         disk.give_up_snapshot();
     }

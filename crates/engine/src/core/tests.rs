@@ -11,15 +11,15 @@ const LEADER: Rank = Rank::at(1);
 fn commands_go_out_again_when_what_their_leader_sends_cannot_be_read() {
     let mut core = mock::core(0, Default::default());
     core.target = Some(LEADER);
-    core.world.desk.now = Instant(1);
-    core.world.desk.write(Asker { connection: 1, request: 0 }, b"command");
+    core.host.desk.now = Instant(1);
+    core.host.desk.write(Asker { connection: 1, request: 0 }, b"command");
     let mut leader = Incoming::default();
-    let mut arrive = |core: &mut Core<mock::Wire, mock::Obedient, mock::Passive>| {
+    let mut arrive = |core: &mut mock::Member| {
         core.dispatch_commands();
-        let World { flows, fabric, .. } = &mut core.world;
-        flows.send(fabric);
+        let HostState { flows, plant, .. } = &mut core.host;
+        flows.send(plant);
         let (mut attempts, mut refused) = (Vec::new(), None);
-        for message in fabric.take(LEADER) {
+        for message in plant.take(LEADER) {
             let unread = leader.on_message(Rank::at(0), &message, |frame| match frame {
                 Frame::Commands { attempt, items, .. } => {
                     attempts.push((attempt, items.iter().count()));
@@ -58,7 +58,7 @@ fn streams_end_once_for_each_that_cannot_be_read() {
         message.extend_from_slice(&stream.to_le_bytes());
         message
     };
-    let present = (0..1 << 22).find(|n| core.world.flows.is_present(LEADER, *n)).expect("named");
+    let present = (0..1 << 22).find(|n| core.host.flows.is_present(LEADER, *n)).expect("named");
     core.on_message(LEADER, &refusal(present), &mut incoming);
     assert_eq!(core.attempt, before + 1);
     core.on_message(LEADER, &refusal(present), &mut incoming);
@@ -74,18 +74,18 @@ fn i2_reads_that_waited_for_a_tick_are_checked_when_it_has_come_or_another_leads
     for is_deposed in [false, true] {
         let mut core = mock::core(0, Default::default());
         let now = Instant(1);
-        core.world.desk.after_tick.own(reader(7), now.plus(core.world.desk.patience));
-        core.ticks.want_before_reads(core.world.stats.values_executed);
+        core.host.desk.after_tick.own(reader(7), now.plus(core.host.desk.patience));
+        core.ticks.want_before_reads(core.host.stats.values_executed);
         core.dispatch_reads();
-        assert_eq!(core.world.desk.after_tick.readers.len(), 1, "nothing has passed");
+        assert_eq!(core.host.desk.after_tick.readers.len(), 1, "nothing has passed");
         if is_deposed {
-            core.world.notes.push_back(Note::Deposed { ballot: base::Ballot(3) });
+            core.host.notes.push_back(Note::Deposed { ballot: base::Ballot(3) });
             core.take_notes();
         } else {
-            core.world.stats.values_executed += 1;
+            core.host.stats.values_executed += 1;
             core.dispatch_reads();
         }
-        let desk = &core.world.desk;
+        let desk = &core.host.desk;
         assert!(desk.after_tick.readers.is_empty(), "deposed: {is_deposed}");
         assert!(!desk.is_idle(), "it waits for its check");
     }
@@ -95,7 +95,7 @@ fn i2_reads_that_waited_for_a_tick_are_checked_when_it_has_come_or_another_leads
 #[test]
 fn i1_who_leads_no_more_refuses_what_others_gave_it() {
     let mut core = mock::core(2, Default::default());
-    core.world.desk.now = Instant(1);
+    core.host.desk.now = Instant(1);
     core.target = Some(Rank::at(2));
     assert_ne!(core.node.trusted(), core.target, "another is trusted");
     let mut list = Vec::new();
@@ -104,10 +104,10 @@ fn i1_who_leads_no_more_refuses_what_others_gave_it() {
     assert!(core.foreign.take(LEADER, 5, 1, items, true));
     core.refresh_view();
     assert!(core.foreign.is_empty());
-    let World { flows, fabric, .. } = &mut core.world;
-    flows.send(fabric);
+    let HostState { flows, plant, .. } = &mut core.host;
+    flows.send(plant);
     let (mut origin, mut refused) = (Incoming::default(), Vec::new());
-    for message in fabric.take(LEADER) {
+    for message in plant.take(LEADER) {
         let unread = origin.on_message(Rank::at(2), &message, |frame| match frame {
             Frame::CommandsRefused { life, attempt } => refused.push((life, attempt)),
             other => panic!("{other:?}"),
@@ -119,19 +119,19 @@ fn i1_who_leads_no_more_refuses_what_others_gave_it() {
 
 /// Two commands of `LEADER`'s clients, the first of which fits into no batch, at a leader that has
 /// begun with it.
-fn half_way_through_a_command() -> Core<mock::Wire, mock::Obedient, mock::Passive> {
+fn half_way_through_a_command() -> mock::Member {
     let mut core = mock::core(0, Default::default());
-    core.world.desk.now = Instant(1);
-    core.world.leads = true;
-    core.world.service.takes_parts = true;
+    core.host.desk.now = Instant(1);
+    core.host.leads = true;
+    core.host.app.takes_parts = true;
     give(&mut core, 1);
     core.dispatch_commands();
-    assert_eq!(core.world.service.n_abandoned, 0);
+    assert_eq!(core.host.app.n_abandoned, 0);
     core
 }
 
 /// The clients of `LEADER` ask in their attempt of this number.
-fn give(core: &mut Core<mock::Wire, mock::Obedient, mock::Passive>, attempt: u64) {
+fn give(core: &mut mock::Member, attempt: u64) {
     let mut list = Vec::new();
     crate::wire::push_item(&mut list, attempt, b"set");
     let items = crate::wire::Items::check(&list).expect("one");
@@ -141,9 +141,9 @@ fn give(core: &mut Core<mock::Wire, mock::Obedient, mock::Passive>, attempt: u64
 #[test]
 fn half_a_command_is_given_up_by_who_is_deposed() {
     let mut core = half_way_through_a_command();
-    core.world.notes.push_back(Note::Deposed { ballot: base::Ballot(1) });
+    core.host.notes.push_back(Note::Deposed { ballot: base::Ballot(1) });
     core.take_notes();
-    assert_eq!(core.world.service.n_abandoned, 1);
+    assert_eq!(core.host.app.n_abandoned, 1);
 }
 
 #[test]
@@ -152,9 +152,9 @@ fn half_a_command_whose_rest_does_not_come_is_given_up() {
     // Its member trusted another for a moment; what comes next begins with another command.
     core.foreign.refuse_all(|_, _, _| {});
     give(&mut core, 2);
-    core.world.service.takes_parts = false;
+    core.host.app.takes_parts = false;
     core.dispatch_commands();
-    assert_eq!(core.world.service.n_abandoned, 1);
+    assert_eq!(core.host.app.n_abandoned, 1);
 }
 
 /// What it knew is its successor's to tell; and the slots of its next reign begin where that ended.
@@ -162,10 +162,10 @@ fn half_a_command_whose_rest_does_not_come_is_given_up() {
 fn answers_that_waited_for_every_disk_are_not_told_by_who_was_deposed() {
     let mut core = mock::core(0, Default::default());
     let mut answers = crate::service::Answers::default();
-    answers.push(core.world.origin, Sequence(1), b"done");
-    let withheld = core.world.withheld.get_or_insert_default();
+    answers.push(core.host.origin, Sequence(1), b"done");
+    let withheld = core.host.withheld.get_or_insert_default();
     withheld.keep(base::Slot(3), &mut answers);
-    core.world.notes.push_back(Note::Deposed { ballot: base::Ballot(1) });
+    core.host.notes.push_back(Note::Deposed { ballot: base::Ballot(1) });
     core.take_notes();
-    assert!(!core.world.tell_held(Prefix(9)));
+    assert!(!core.host.tell_held(Prefix(9)));
 }

@@ -2,33 +2,32 @@
 //! values to.
 //!
 //! - I1 values are executed in slot order, each slot once, whether they come from the protocol or
-//!   from another member's backlog. Asserted in `World::execute`.
+//!   from another member's backlog. Asserted in `HostState::execute`.
 
 use crate::backlog::Backlog;
-use crate::clock::boot_now;
 use crate::desk::Desk;
-use crate::disk::LogDisk;
+use crate::engine::Config;
 use crate::flow::Outgoing;
 use crate::order::{Order, Place};
 use crate::outbox::Sequence;
-use crate::replica::Config;
-use crate::service::{Answer, Answers, Origin, Service};
+use crate::plant::Plant;
+use crate::service::{Answer, Answers, Application, Door, Origin};
 use crate::stats::Stats;
 use crate::wire::{Frame, Items, push_item};
 use crate::withheld::Withheld;
 use base::verb::Unsupported;
 use base::{At, Instant, MAX_MEMBERS, MemberSet, Port, Prefix, Rank, Slot, StateClock, Token};
-use fabric::Fabric;
 use proto::{Host, Note};
 use std::collections::VecDeque;
 
 /// The protocol's host: opaque to everybody else. See the module's text.
 #[derive(Debug)]
-pub struct World<F, S> {
-    pub(crate) fabric: F,
-    pub(crate) service: S,
+pub struct HostState<P: Plant, A, D> {
+    pub(crate) plant: P,
+    pub(crate) app: A,
+    pub(crate) door: D,
     /// Where the protocol has one.
-    pub(crate) disk: Option<LogDisk>,
+    pub(crate) disk: Option<P::Disk>,
     pub(crate) desk: Desk,
     pub(crate) flows: Outgoing,
     pub(crate) backlog: Backlog,
@@ -86,18 +85,19 @@ impl Abroad {
     }
 }
 
-impl<F, S: Service> World<F, S> {
+impl<P: Plant, A: Application, D: Door<A>> HostState<P, A, D> {
     pub(crate) fn new(
-        fabric: F,
-        service: S,
-        disk: Option<LogDisk>,
+        plant: P,
+        (app, door): (A, D),
+        disk: Option<P::Disk>,
         desk: Desk,
         config: &Config,
-    ) -> World<F, S> {
+    ) -> HostState<P, A, D> {
         let Config { origin, backlog_bytes, waits_for_all, .. } = *config;
-        World {
-            fabric,
-            service,
+        HostState {
+            plant,
+            app,
+            door,
             disk,
             desk,
             flows: Outgoing::new(origin.life.0),
@@ -133,10 +133,11 @@ impl<F, S: Service> World<F, S> {
         }
         self.stats.values_executed += 1;
         self.answers.clear();
-        self.service.apply(slot, body, &mut self.answers);
-        let state_ms = self.service.state_ms();
+        self.app.apply(slot, body, &mut self.answers);
+        self.door.applied(&mut self.app);
+        let state_ms = self.app.state_ms();
         if state_ms != self.state_moved.0 {
-            self.state_moved = (state_ms, boot_now());
+            self.state_moved = (state_ms, self.plant.boot_now());
         }
         match &mut self.withheld {
             None => self.tell_answers(slot),
@@ -169,7 +170,7 @@ impl<F, S: Service> World<F, S> {
         for (origin, sequence, reply) in self.answers.iter() {
             if origin == self.origin {
                 if let Some(asker) = self.desk.writes.complete(sequence) {
-                    self.service.answer(asker, Answer::Executed(slot, reply), &mut self.desk);
+                    self.door.answer(asker, Answer::Executed(slot, reply), &mut self.desk);
                 }
             } else if self.leads && origin.rank != self.origin.rank {
                 self.abroad.push(origin, sequence, reply, slot, &mut self.flows);
@@ -192,52 +193,52 @@ impl<F, S: Service> World<F, S> {
     }
 }
 
-impl<F: Fabric, S: Service> Port for World<F, S> {
+impl<P: Plant, A, D> Port for HostState<P, A, D> {
     fn load(&self, at: At) -> u64 {
-        self.fabric.load(at)
+        self.plant.load(at)
     }
 
     fn load_into(&self, at: At, words: &mut [u64]) {
-        self.fabric.load_into(at, words);
+        self.plant.load_into(at, words);
     }
 
     fn store(&mut self, at: At, word: u64) {
-        self.fabric.store(at, word);
+        self.plant.store(at, word);
     }
 
     fn write(&mut self, to: Rank, at: At, words: &[u64], token: Option<Token>) {
-        self.fabric.write(to, at, words, token);
+        self.plant.write(to, at, words, token);
     }
 
     fn read(&mut self, to: Rank, at: At, n_words: usize, token: Token) {
-        self.fabric.read(to, at, n_words, token);
+        self.plant.read(to, at, n_words, token);
     }
 
     fn cas(&mut self, to: Rank, at: At, expected: u64, desired: u64, token: Option<Token>) {
-        self.fabric.cas(to, at, expected, desired, token);
+        self.plant.cas(to, at, expected, desired, token);
     }
 
     fn fetch_add(&mut self, to: Rank, at: At, add: u64, token: Option<Token>) {
-        self.fabric.fetch_add(to, at, add, token);
+        self.plant.fetch_add(to, at, add, token);
     }
 
     fn send(&mut self, to: Rank, message: &[u8]) -> bool {
-        self.fabric.send(to, message)
+        self.plant.send(to, message)
     }
 
     fn wake(&mut self, to: Rank) {
-        self.fabric.wake(to);
+        self.plant.wake(to);
     }
 
     fn permit_writer(&mut self, from: At, writer: Option<Rank>) -> Result<(), Unsupported> {
-        self.fabric.permit_writer(from, writer)
+        self.plant.permit_writer(from, writer)
     }
 }
 
-impl<F: Fabric, S: Service> Host for World<F, S> {
-    type Disk = LogDisk;
+impl<P: Plant, A: Application, D: Door<A>> Host for HostState<P, A, D> {
+    type Disk = P::Disk;
 
-    fn disk(&mut self) -> Option<&mut LogDisk> {
+    fn disk(&mut self) -> Option<&mut P::Disk> {
         self.disk.as_mut()
     }
 
@@ -263,16 +264,16 @@ mod tests {
 
     #[test]
     fn a_command_of_an_earlier_life_answers_nobody_who_asks_now() {
-        let mut world = mock::core(1, Rc::default()).world;
-        let sequence = world.desk.write(Asker { connection: 1, request: 0 }, b"INCR k");
-        let own = world.origin;
+        let mut host = mock::core(1, Rc::default()).host;
+        let sequence = host.desk.write(Asker { connection: 1, request: 0 }, b"INCR k");
+        let own = host.origin;
         let earlier = Origin { life: Incarnation(own.life.0 - 1), ..own };
         let neighbour = Origin { rank: Rank::at(2), ..own };
         for (origin, waiting) in [(earlier, 1), (neighbour, 1), (own, 0)] {
-            world.answers.clear();
-            world.answers.push(origin, sequence, b":1\r\n");
-            world.tell_answers(Slot::ZERO);
-            assert_eq!(world.desk.writes.len(), waiting, "{origin:?}");
+            host.answers.clear();
+            host.answers.push(origin, sequence, b":1\r\n");
+            host.tell_answers(Slot::ZERO);
+            assert_eq!(host.desk.writes.len(), waiting, "{origin:?}");
         }
     }
 }

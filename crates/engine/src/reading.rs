@@ -9,12 +9,12 @@
 
 use crate::core::Core;
 use crate::desk::{Reader, Round};
+use crate::host::HostState;
 use crate::outbox::Sequence;
-use crate::service::{Performed, ReadAnswer, Service};
+use crate::plant::Plant;
+use crate::service::{Application, Door, Performed, ReadAnswer};
 use crate::wire::{Frame, Items, push_item};
-use crate::world::World;
 use base::Rank;
-use fabric::Fabric;
 use proto::{Replicator, Role, Ticket};
 use std::time::Duration;
 
@@ -23,13 +23,13 @@ const REFUSED_PAUSE: Duration = Duration::from_micros(500);
 /// The bytes of reads in one frame, about.
 const FRAME_BYTES: usize = 128 << 10;
 
-impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
+impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
     /// Begins a check for the reads that wait, and sends those to the leader that are for it. True
     /// if anything was begun.
     pub(crate) fn dispatch_reads(&mut self) -> bool {
         let mut worked = self.forward_reads();
         self.readmit_after_tick();
-        match self.world.desk.view.role {
+        match self.host.desk.view.role {
             // One that is cut off from the leader falls behind: the leader has the state, and is
             // reached another way.
             Role::Follower if self.is_cut_off() => return self.send_all_to_leader() || worked,
@@ -43,26 +43,26 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
         if now < self.read_pause_until {
             return worked;
         }
-        if let Some(ticket) = self.world.desk.begin_round() {
-            self.node.read(ticket, now, &mut self.world);
+        if let Some(ticket) = self.host.desk.begin_round() {
+            self.node.read(ticket, now, &mut self.host);
             worked = true;
         }
         worked
     }
 
     fn is_cut_off(&self) -> bool {
-        self.target.is_some_and(|leader| self.world.flows.detours.via(leader).is_some())
+        self.target.is_some_and(|leader| self.host.flows.detours.via(leader).is_some())
     }
 
     /// Own reads that were refused here go to the leader, in words; if that is this member by now,
     /// they join those that wait.
     fn forward_reads(&mut self) -> bool {
         let Some(leader) = self.target else { return false };
-        if !self.world.desk.asked.has_undispatched() || self.now() < self.read_pause_until {
+        if !self.host.desk.asked.has_undispatched() || self.now() < self.read_pause_until {
             return false;
         }
-        let me = self.world.origin;
-        let desk = &mut self.world.desk;
+        let me = self.host.origin;
+        let desk = &mut self.host.desk;
         if leader == me.rank {
             let deadline = desk.now.plus(desk.patience);
             let waiting = &mut desk.waiting;
@@ -74,7 +74,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
         }
         let mut worked = false;
         let mut list = Vec::new();
-        while desk.asked.has_undispatched() && self.world.flows.has_room(leader) {
+        while desk.asked.has_undispatched() && self.host.flows.has_room(leader) {
             list.clear();
             let mut n = 0;
             desk.asked.dispatch(|id, read| {
@@ -89,8 +89,8 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
             if items.is_empty() {
                 break;
             }
-            self.world.flows.push(leader, &Frame::Reads { life: me.life.0, items });
-            self.world.stats.reads_forwarded += n;
+            self.host.flows.push(leader, &Frame::Reads { life: me.life.0, items });
+            self.host.stats.reads_forwarded += n;
             worked = true;
         }
         worked
@@ -98,9 +98,9 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
 
     /// Reads of another member's clients.
     pub(crate) fn on_reads(&mut self, from: Rank, life: u64, items: Items<'_>) {
-        let desk = &mut self.world.desk;
+        let desk = &mut self.host.desk;
         // A member that answers slower than it is asked would collect answers without bound.
-        let takes = self.world.leads && desk.has_room() && self.world.flows.has_room(from);
+        let takes = self.host.leads && desk.has_room() && self.host.flows.has_room(from);
         if takes {
             let deadline = desk.now.plus(desk.patience);
             for (id, read) in items.iter() {
@@ -110,15 +110,15 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
             let mut refused = Vec::new();
             items.iter().for_each(|(id, _)| push_item(&mut refused, id, &[]));
             if let Ok(items) = Items::check(&refused) {
-                self.world.flows.push(from, &Frame::ReadsRefused { life, items });
+                self.host.flows.push(from, &Frame::ReadsRefused { life, items });
             }
         }
     }
 
     /// The check of this round succeeded.
     pub(crate) fn on_read_ready(&mut self, ticket: Ticket) {
-        let Some(round) = self.world.desk.end_round(ticket) else { return };
-        self.world.desk.ripen(round);
+        let Some(round) = self.host.desk.end_round(ticket) else { return };
+        self.host.desk.ripen(round);
         self.perform_ripe();
     }
 
@@ -126,8 +126,8 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
     /// one.
     pub(crate) fn perform_ripe(&mut self) -> bool {
         let mut worked = false;
-        while self.world.desk.has_slice()
-            && let Some(round) = self.world.desk.take_ripe()
+        while self.host.desk.has_slice()
+            && let Some(round) = self.host.desk.take_ripe()
         {
             worked = true;
             self.perform_round(round);
@@ -136,36 +136,36 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
     }
 
     fn perform_round(&mut self, mut round: Round) {
-        let stamp_ms = self.world.now_ms();
+        let stamp_ms = self.host.now_ms();
         let mut reply = Vec::new();
         let mut unripe = Round::default();
         let mut n_done = 0;
         for &waiting in &round.readers {
-            if !self.world.desk.has_slice() {
+            if !self.host.desk.has_slice() {
                 break;
             }
             n_done += 1;
-            self.world.desk.charge_read();
+            self.host.desk.charge_read();
             match waiting.reader {
                 Reader::Own(asker) => {
-                    let world = &mut self.world;
-                    match world.service.perform(asker, stamp_ms, &mut world.desk) {
-                        Performed::Done => world.stats.reads_performed += 1,
+                    let host = &mut self.host;
+                    match host.door.perform(asker, stamp_ms, &mut host.app, &mut host.desk) {
+                        Performed::Done => host.stats.reads_performed += 1,
                         Performed::NeedsTick => unripe.own(asker, waiting.deadline),
                     }
                 }
                 Reader::Described { origin, life, id, .. }
-                    if origin != self.world.origin.rank && !self.world.flows.has_room(origin) =>
+                    if origin != self.host.origin.rank && !self.host.flows.has_room(origin) =>
                 {
                     self.refuse_described(origin, life, id);
                 }
                 Reader::Described { origin, life, id, start, len } => {
                     let read = &round.bytes[start..start + len];
                     reply.clear();
-                    match self.world.service.perform_described(read, stamp_ms, &mut reply) {
+                    match self.host.app.read(read, stamp_ms, &mut reply) {
                         Performed::Done => {
-                            self.world.stats.reads_performed += 1;
-                            self.world.desk.charge(reply.len());
+                            self.host.stats.reads_performed += 1;
+                            self.host.desk.charge(reply.len());
                             self.answer_described(origin, life, id, &reply);
                         }
                         Performed::NeedsTick => {
@@ -177,17 +177,17 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
         }
         round.readers.drain(..n_done);
         if round.readers.is_empty() {
-            self.world.desk.recycle(round);
+            self.host.desk.recycle(round);
         } else {
-            self.world.desk.put_back(round);
+            self.host.desk.put_back(round);
         }
         if unripe.readers.is_empty() {
             return;
         }
-        if self.world.leads {
+        if self.host.leads {
             // I2
-            self.ticks.want_before_reads(self.world.stats.values_executed);
-            self.world.desk.after_tick.join(&mut unripe);
+            self.ticks.want_before_reads(self.host.stats.values_executed);
+            self.host.desk.after_tick.join(&mut unripe);
         } else {
             self.send_to_leader(&mut unripe);
         }
@@ -195,23 +195,23 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
 
     /// The check of this round could not be made here and now.
     pub(crate) fn on_read_refused(&mut self, ticket: Ticket) {
-        self.world.stats.read_rounds_refused += 1;
-        let Some(mut round) = self.world.desk.end_round(ticket) else { return };
-        if self.world.leads {
-            self.world.desk.waiting.join(&mut round);
+        self.host.stats.read_rounds_refused += 1;
+        let Some(mut round) = self.host.desk.end_round(ticket) else { return };
+        if self.host.leads {
+            self.host.desk.waiting.join(&mut round);
             self.read_pause_until = self.now().plus(REFUSED_PAUSE);
         } else {
             self.send_to_leader(&mut round);
         }
-        self.world.desk.recycle(round);
+        self.host.desk.recycle(round);
     }
 
     /// All reads that wait go to the leader. True if there was one.
     fn send_all_to_leader(&mut self) -> bool {
-        let mut round = std::mem::take(&mut self.world.desk.waiting);
+        let mut round = std::mem::take(&mut self.host.desk.waiting);
         let worked = !round.readers.is_empty();
         self.send_to_leader(&mut round);
-        self.world.desk.recycle(round);
+        self.host.desk.recycle(round);
         worked
     }
 
@@ -221,19 +221,19 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
         let mut words = Vec::new();
         for waiting in round.readers.drain(..) {
             match waiting.reader {
-                Reader::Own(asker) if !self.world.desk.asked.has_room() => {
+                Reader::Own(asker) if !self.host.desk.asked.has_room() => {
                     // Enough are on their way: this one is tried again when they are back.
-                    self.world.desk.waiting.own(asker, waiting.deadline);
-                    self.read_pause_until = self.world.desk.now.plus(REFUSED_PAUSE);
+                    self.host.desk.waiting.own(asker, waiting.deadline);
+                    self.read_pause_until = self.host.desk.now.plus(REFUSED_PAUSE);
                 }
                 Reader::Own(asker) => {
                     words.clear();
-                    self.world.service.describe_read(asker, &mut words);
-                    self.world.desk.asked.push(asker, &words, waiting.deadline);
+                    self.host.door.describe_read(asker, &mut words);
+                    self.host.desk.asked.push(asker, &words, waiting.deadline);
                 }
                 Reader::Described { origin, life, id, .. } => {
-                    if origin == self.world.origin.rank {
-                        self.world.desk.asked.again(Sequence(id));
+                    if origin == self.host.origin.rank {
+                        self.host.desk.asked.again(Sequence(id));
                         continue;
                     }
                     self.refuse_described(origin, life, id);
@@ -247,15 +247,15 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
         let mut list = Vec::new();
         push_item(&mut list, id, &[]);
         if let Ok(items) = Items::check(&list) {
-            self.world.flows.push(origin, &Frame::ReadsRefused { life, items });
+            self.host.flows.push(origin, &Frame::ReadsRefused { life, items });
         }
     }
 
     fn answer_described(&mut self, origin: Rank, life: u64, id: u64, reply: &[u8]) {
-        let World { desk, service, flows, .. } = &mut self.world;
+        let HostState { desk, door, flows, .. } = &mut self.host;
         if origin == desk.view.me {
             if let Some(asker) = desk.asked.complete(Sequence(id)) {
-                service.answer_read(asker, ReadAnswer::Forwarded(reply), desk);
+                door.answer_read(asker, ReadAnswer::Forwarded(reply), desk);
             }
             return;
         }
@@ -268,8 +268,8 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
 
     /// Reads that waited for time to be decided join those that wait for a check.
     fn readmit_after_tick(&mut self) {
-        let desk = &mut self.world.desk;
-        let decided = self.ticks.has_passed(self.world.stats.values_executed);
+        let desk = &mut self.host.desk;
+        let decided = self.ticks.has_passed(self.host.stats.values_executed);
         if decided && !desk.after_tick.readers.is_empty() {
             desk.waiting.join(&mut desk.after_tick);
         }

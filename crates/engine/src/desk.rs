@@ -254,19 +254,19 @@ impl Desk {
         self.writes.has_room() && self.asked.has_room() && n_reads < READS_MAX
     }
 
-    /// Lays down a command for the log. Its end is [`crate::Service::answer`].
+    /// Lays down a command for the log. Its end is [`crate::Door::answer`].
     pub fn write(&mut self, asker: Asker, command: &[u8]) -> Sequence {
         self.writes.push(asker, command, self.now.plus(self.patience))
     }
 
-    /// Lays down a read. Its end is [`crate::Service::perform`] or [`crate::Service::answer_read`].
+    /// Lays down a read. Its end is [`crate::Door::perform`] or [`crate::Door::answer_read`].
     pub fn read(&mut self, asker: Asker) {
         self.waiting.own(asker, self.now.plus(self.patience));
     }
 
     /// Asks to be told when `n` members besides the leader hold `prefix` in memory, or after
     /// `timeout` (`None`: for ever, as Redis does; a client that leaves is found by the service).
-    /// Its end is [`crate::Service::answer_wait`]. False if there are [`WAITS_MAX`] already.
+    /// Its end is [`crate::Door::answer_wait`]. False if there are [`WAITS_MAX`] already.
     #[must_use]
     pub fn wait(
         &mut self,
@@ -311,7 +311,7 @@ impl Desk {
         self.expire_reads(|asker| expired(Overdue::Read(asker)));
     }
 
-    /// Lays down a change of the members. Its end is [`crate::Service::answer_change`]. False if
+    /// Lays down a change of the members. Its end is [`crate::Door::answer_change`]. False if
     /// there are too many already.
     #[must_use]
     pub fn change(&mut self, asker: Asker, change: Change) -> bool {

@@ -1,18 +1,17 @@
-//! What stands behind the loop: a replicated state machine and the door through which its clients
-//! come.
+//! What an engine serves: an [`Application`], which is the replicated state, and the [`Door`]
+//! through which its clients come.
 //!
-//! The runtime orders commands, checks reads, forwards both, moves states between members, and
-//! waits. It never looks into a command. The service parses, executes and answers; it never looks
-//! at a peer.
+//! The engine orders commands, checks reads, forwards both and moves states between members. It
+//! never looks into a command. The application executes, the door parses and answers; neither sees
+//! a peer.
 
 use crate::desk::{Desk, View};
 use crate::outbox::Sequence;
-use crate::poller::{Poller, Ready};
 use crate::seats::Changed;
 use crate::stats::Stats;
 use base::{Incarnation, Rank, Slot};
 
-/// Who waits for an answer: the service's own names, handed back as they were.
+/// Who waits for an answer: the door's own names, handed back as they were.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Asker {
     /// Which client.
@@ -30,7 +29,7 @@ pub struct Origin {
     pub life: Incarnation,
 }
 
-/// The longest answer that a service gives: any may have to be sent from the leader to another
+/// The longest answer that an application gives: any may have to be sent from the leader to another
 /// member.
 pub const ANSWER_BYTES_MAX: usize = 16 << 20;
 const _: () = assert!(ANSWER_BYTES_MAX * 2 < crate::wire::FRAME_BYTES_MAX);
@@ -105,16 +104,16 @@ impl Answers {
     }
 }
 
-/// One save of the state: the service's own name for it.
+/// One save of the state: the application's own name for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Saving(pub u64);
 
 /// A state that is here as a whole is read in pieces of this size.
 const RESTORE_BYTES: usize = 64 << 10;
 
-/// See the module's text.
-pub trait Service {
-    /// Executes a decided value, as [`Service::append`] made it. A value that does not parse
+/// The replicated state. Members that apply the same values have the same state.
+pub trait Application {
+    /// Executes a decided value, as [`Application::append`] made it. A value that does not parse
     /// changes nothing, on any member alike.
     fn apply(&mut self, slot: Slot, value: &[u8], answers: &mut Answers);
 
@@ -124,13 +123,17 @@ pub trait Service {
     /// When the next key expires, likewise.
     fn next_expiry_ms(&self) -> Option<u64>;
 
+    /// Performs a read that a [`Door::describe_read`] described, and appends its reply. At the time
+    /// `stamp_ms` a key that expires then is gone.
+    fn read(&mut self, read: &[u8], stamp_ms: u64, reply: &mut Vec<u8>) -> Performed;
+
     /// Begins to save all of the replicated state as it is now, in pieces, while commands are
     /// applied. Several may be under way: one for the own disk, and one for each member that lacks
     /// a state.
     fn begin_save(&mut self) -> Saving;
 
     /// Appends the next piece, of some 64 KiB, to `out`; false if it was the last. `None` if a
-    /// [`Service::end_restore`] has ended it.
+    /// [`Application::end_restore`] has ended it.
     fn save_piece(&mut self, saving: Saving, out: &mut Vec<u8>) -> Option<bool>;
 
     /// No more pieces of it are wanted.
@@ -187,41 +190,41 @@ pub trait Service {
 
     /// Forgets the part of a command that was appended last: its leader was deposed.
     fn abandon(&mut self);
+}
 
-    /// Performs the read that `asker` waits with, and whatever else it can read now. At the time
-    /// `stamp_ms` a key that expires then is gone.
-    fn perform(&mut self, asker: Asker, stamp_ms: u64, desk: &mut Desk) -> Performed;
+/// One member's clients. A door never sees a peer.
+pub trait Door<A: Application> {
+    /// A value was applied to `app`.
+    fn applied(&mut self, _app: &mut A) {}
+
+    /// Performs the read that `asker` waits with on `app`, and whatever else it can read now. At
+    /// the time `stamp_ms` a key that expires then is gone.
+    fn perform(&mut self, asker: Asker, stamp_ms: u64, app: &mut A, desk: &mut Desk) -> Performed;
 
     /// Appends the read that `asker` waits with to `out`, for the leader.
     fn describe_read(&mut self, asker: Asker, out: &mut Vec<u8>);
 
-    /// Performs a read that another member's [`Service::describe_read`] described.
-    fn perform_described(&mut self, read: &[u8], stamp_ms: u64, reply: &mut Vec<u8>) -> Performed;
-
     /// The command that `asker` pushed has ended.
     fn answer(&mut self, asker: Asker, answer: Answer<'_>, desk: &mut Desk);
 
-    /// The read that `asker` waits with has ended without [`Service::perform`].
+    /// The read that `asker` waits with has ended without [`Door::perform`].
     fn answer_read(&mut self, asker: Asker, answer: ReadAnswer<'_>, desk: &mut Desk);
 
     /// `n` members besides the leader hold what `asker` waits for; the wait is over.
     fn answer_wait(&mut self, asker: Asker, n: usize, desk: &mut Desk);
 
-    /// The change that `asker` wants with [`Desk::change`] has ended. For a service that never
+    /// The change that `asker` wants with [`Desk::change`] has ended. For a door that never
     /// wants one, nothing.
     fn answer_change(&mut self, _asker: Asker, _changed: Changed, _desk: &mut Desk) {}
 
-    /// A descriptor that the service put into the poller is ready: bounded work, new commands and
-    /// reads go to the desk.
-    fn on_ready(&mut self, ready: Ready, poller: &Poller, desk: &mut Desk);
-
     /// Goes on with clients whose earlier requests were answered meanwhile. True if it did
     /// anything.
-    fn resume(&mut self, poller: &Poller, desk: &mut Desk) -> bool;
+    fn resume(&mut self, app: &mut A, desk: &mut Desk) -> bool;
 
     /// Sends the replies that were made in this turn.
-    fn flush(&mut self, poller: &Poller, desk: &mut Desk);
+    fn flush(&mut self, desk: &mut Desk);
 
-    /// The replica's figures, for who asks from outside; now and then, and before each long sleep.
-    fn publish(&mut self, view: &View, stats: &Stats);
+    /// The member's figures, for those who ask from outside; now and then, and before each long
+    /// sleep.
+    fn publish(&mut self, view: &View, stats: &Stats, app: &mut A);
 }

@@ -1,10 +1,9 @@
 //! States between the loops of three members, without their threads.
 
 use super::*;
-use crate::disk::LogDisk;
 use crate::flow::Incoming;
-use crate::mock::{Obedient, Passive, Wire, core};
-use base::{Incarnation, Instant};
+use crate::mock::{Member, Obedient, Shelf, core};
+use base::Instant;
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -41,7 +40,7 @@ fn told(frame: &Frame<'_>) -> Told {
 }
 
 struct Group {
-    cores: Vec<Core<Wire, Obedient, Passive>>,
+    cores: Vec<Member>,
     decided: Vec<Rc<Cell<Prefix>>>,
     /// By who receives, then by who sends.
     incoming: Vec<Vec<Incoming>>,
@@ -62,8 +61,8 @@ impl Group {
     /// The machine at `me` learns by itself what is decided.
     fn decide(&mut self, me: usize, prefix: Prefix) {
         self.decided[me].set(prefix);
-        let Core { node, world, .. } = &mut self.cores[me];
-        node.poll(Instant(1), world);
+        let Core { node, host, .. } = &mut self.cores[me];
+        node.poll(Instant(1), host);
         assert_eq!(node.status().applied, prefix);
     }
 
@@ -71,16 +70,16 @@ impl Group {
     fn need(&mut self, me: usize, prefix: Prefix, from: usize) {
         self.cores[me].taking.wanted = prefix;
         let sources = [Rank::at(from)].into_iter().collect();
-        let Core { fetch, world, .. } = &mut self.cores[me];
-        fetch.start(world.executed(), sources, Instant(1), &mut world.flows);
+        let Core { fetch, host, .. } = &mut self.cores[me];
+        fetch.start(host.executed(), sources, Instant(1), &mut host.flows);
     }
 
     /// What `from` has sent arrives at `to`, which does what it can about it.
     fn carry(&mut self, from: usize, to: usize) -> Vec<Told> {
-        let World { flows, fabric, .. } = &mut self.cores[from].world;
-        flows.send(fabric);
+        let HostState { flows, plant, .. } = &mut self.cores[from].host;
+        flows.send(plant);
         let mut seen = Vec::new();
-        for message in fabric.take(Rank::at(to)) {
+        for message in plant.take(Rank::at(to)) {
             let core = &mut self.cores[to];
             self.incoming[to][from].on_message(Rank::at(from), &message, |frame| {
                 seen.push(told(&frame));
@@ -88,8 +87,8 @@ impl Group {
             });
         }
         let core = &mut self.cores[to];
-        while core.give.pause().is_some() {
-            core.mind_giving(); // a piece takes no time to speak of, nor does the pause behind it
+        while core.give.pause(Instant(1)).is_some() {
+            core.mind_giving(); // a piece takes no time here, so no pause follows it
         }
         while core.mind_restoring() {}
         seen
@@ -103,8 +102,8 @@ impl Group {
         let whole =
             [Told::Head(Prefix(7)), Told::Begins(Prefix(7)), Told::Chunk, Told::Chunk, Told::Ends];
         assert_eq!(seen, whole);
-        assert_eq!(self.cores[LACKS].world.service.n_restored, 1);
-        assert_eq!(self.cores[LACKS].world.executed(), Prefix(7));
+        assert_eq!(self.cores[LACKS].host.app.n_restored, 1);
+        assert_eq!(self.cores[LACKS].host.executed(), Prefix(7));
         assert!(self.installed(LACKS).is_empty());
     }
 
@@ -138,7 +137,7 @@ fn i4_a_giver_that_lags_itself_before_the_values_says_nothing_of_them() {
     let mut group = Group::new();
     group.half_way();
     // A transfer of its own has brought more than its machine has applied.
-    group.cores[HAS].world.execute(Slot(7), b"value");
+    group.cores[HAS].host.execute(Slot(7), b"value");
     assert_eq!(group.carry(LACKS, HAS), [Told::Taken, Told::Taken]);
     assert_eq!(group.carry(HAS, LACKS), [Told::Refused]);
     assert!(group.cores[LACKS].fetch.is_active(), "another is asked");
@@ -152,26 +151,19 @@ fn i4_a_giver_that_lags_itself_before_the_values_says_nothing_of_them() {
     assert_eq!(group.installed(LACKS), [(Prefix(7), Some(Obedient::head(Prefix(7))))]);
 }
 
-/// A disk, and where it is until the test is over.
-fn disk() -> (LogDisk, tempfile::TempDir) {
-    let directory = tempfile::tempdir().unwrap();
-    let (node, incarnation) = (base::NodeId(1), Incarnation(1));
-    let identity = storage::Identity { cluster: 1, node, incarnation };
-    let opened = storage::Directory::create(&directory.path().join("data"), &identity).unwrap();
-    let (mut disk, _) = LogDisk::open(opened).unwrap();
-    disk.snapshot_every(0);
-    (disk, directory)
+/// A disk that wants a snapshot.
+fn disk() -> Shelf {
+    Shelf { is_due: true, ..Shelf::default() }
 }
 
 #[test]
 fn i4_a_snapshot_of_its_own_waits_for_the_machine() {
-    let (disk, _directory) = disk();
     let mut group = Group::new();
-    group.cores[LACKS].world.disk = Some(disk);
+    group.cores[LACKS].host.disk = Some(disk());
     group.half_way();
     let is_writing = |group: &mut Group| {
         group.cores[LACKS].mind_disk();
-        group.cores[LACKS].world.disk.as_ref().unwrap().is_writing()
+        group.cores[LACKS].host.disk.as_ref().unwrap().is_writing()
     };
     assert!(!is_writing(&mut group));
     group.decide(LACKS, Prefix(7));
@@ -182,26 +174,23 @@ fn i4_a_snapshot_of_its_own_waits_for_the_machine() {
 /// ends.
 #[test]
 fn a_save_ends_with_its_snapshot_whole_failed_or_of_a_state_that_was_replaced() {
-    let (disk, directory) = disk();
     let mut group = Group::new();
-    group.cores[LACKS].world.disk = Some(disk);
+    group.cores[LACKS].host.disk = Some(disk());
     let step = |group: &mut Group| {
         let core = &mut group.cores[LACKS];
         core.mind_disk();
-        assert_eq!(core.world.service.open.len(), usize::from(core.saving.is_some()));
-        core.world.disk.as_ref().unwrap().is_writing()
+        assert_eq!(core.host.app.open.len(), usize::from(core.saving.is_some()));
+        core.host.disk.as_ref().unwrap().is_writing()
     };
     let begin = |group: &mut Group| {
-        group.cores[LACKS].world.disk.as_mut().unwrap().snapshot_every(0);
+        group.cores[LACKS].host.disk.as_mut().unwrap().is_due = true;
         assert!(step(group), "it is due");
-        group.cores[LACKS].world.disk.as_mut().unwrap().snapshot_every(u64::MAX);
+        group.cores[LACKS].host.disk.as_mut().unwrap().is_due = false;
     };
     let settle = |group: &mut Group, why: &str| {
-        let deadline = std::time::Instant::now() + Duration::from_secs(20);
-        while step(group) {
-            assert!(std::time::Instant::now() < deadline, "the snapshot does not end: {why}");
-            std::thread::yield_now();
-        }
+        group.cores[LACKS].host.disk.as_mut().unwrap().is_slow = false;
+        let ends = (0..10).any(|_| !step(group));
+        assert!(ends, "the snapshot does not end: {why}");
     };
     // Whole.
     group.decide(LACKS, Prefix(3));
@@ -209,7 +198,7 @@ fn a_save_ends_with_its_snapshot_whole_failed_or_of_a_state_that_was_replaced() 
     settle(&mut group, "whole");
     assert!(group.cores[LACKS].saving.is_none());
     // Of a state that another takes the place of.
-    group.cores[LACKS].world.service.has_more = true;
+    group.cores[LACKS].host.app.has_more = true;
     group.decide(LACKS, Prefix(4));
     begin(&mut group);
     assert!(group.cores[LACKS].saving.is_some(), "it is under way");
@@ -217,10 +206,9 @@ fn a_save_ends_with_its_snapshot_whole_failed_or_of_a_state_that_was_replaced() 
     assert!(group.cores[LACKS].saving.is_none(), "its state is no more");
     group.decide(LACKS, Prefix(8));
     settle(&mut group, "replaced");
-    // Failed: there is something else where it is to be written.
-    let name = storage::snapshot::name(Slot(8));
-    std::fs::create_dir(directory.path().join("data").join(name + ".part")).unwrap();
+    // Failed.
     begin(&mut group);
+    group.cores[LACKS].host.disk.as_mut().unwrap().fails = true;
     settle(&mut group, "failed");
     assert!(group.cores[LACKS].saving.is_none());
 }
@@ -228,9 +216,8 @@ fn a_save_ends_with_its_snapshot_whole_failed_or_of_a_state_that_was_replaced() 
 /// The trap: who gave is gone for good, and who is left waits for this disk to get ahead of it.
 #[test]
 fn i6_a_member_that_is_ahead_of_everybody_left_goes_on_from_what_it_has() {
-    let (disk, _directory) = disk();
     let mut group = Group::new();
-    group.cores[LACKS].world.disk = Some(disk);
+    group.cores[LACKS].host.disk = Some(disk());
     group.half_way();
     let decided = Rc::default();
     (group.cores[THIRD], group.decided[THIRD]) = (core(THIRD, Rc::clone(&decided)), decided);
@@ -243,10 +230,11 @@ fn i6_a_member_that_is_ahead_of_everybody_left_goes_on_from_what_it_has() {
     core.fetch_from(left());
     assert!(!core.fetch.is_active(), "it asks in vain for ever");
     // The state is made durable, and the machine hears of it.
-    let deadline = std::time::Instant::now() + Duration::from_secs(20);
-    while core.node.machine().installed.is_empty() && std::time::Instant::now() < deadline {
-        core.mind_disk();
-        std::thread::yield_now();
+    core.host.disk.as_mut().unwrap().is_slow = false;
+    for _ in 0..10 {
+        if core.node.machine().installed.is_empty() {
+            core.mind_disk();
+        }
     }
     let known = Some(Obedient::head(Prefix(7)));
     assert_eq!(group.installed(LACKS), [(Prefix(7), known)]);
@@ -276,9 +264,8 @@ fn i6_in_memory_a_member_that_is_ahead_goes_on_if_it_knows_who_takes_part() {
 
 #[test]
 fn i6_who_lacks_what_its_machine_has_asked_for_goes_on_asking() {
-    let (disk, _directory) = disk();
     let mut group = Group::new();
-    group.cores[LACKS].world.disk = Some(disk);
+    group.cores[LACKS].host.disk = Some(disk());
     group.half_way();
     group.cores[LACKS].taking.wanted = Prefix(8);
     let decided = Rc::default();
@@ -321,38 +308,38 @@ fn i5_a_state_that_arrives_late_takes_the_place_of_nothing() {
     group.carry(LACKS, HAS);
     group.decide(LACKS, Prefix(9));
     group.carry(HAS, LACKS);
-    assert_eq!(group.cores[LACKS].world.service.n_restored, 0);
-    assert_eq!(group.cores[LACKS].world.executed(), Prefix(9));
+    assert_eq!(group.cores[LACKS].host.app.n_restored, 0);
+    assert_eq!(group.cores[LACKS].host.executed(), Prefix(9));
 }
 
 #[test]
 fn i2_what_was_said_of_another_prefix_goes_with_no_state() {
     let mut group = Group::new();
     group.half_way();
-    group.cores[LACKS].world.execute(Slot(7), b"value");
+    group.cores[LACKS].host.execute(Slot(7), b"value");
     group.cores[LACKS].take_over();
     assert_eq!(group.installed(LACKS), [(Prefix(8), None)], "the head was that of seven values");
 }
 
 #[test]
 fn i3_an_older_snapshot_that_ends_meanwhile_makes_no_state_durable() {
-    let (disk, _directory) = disk();
     let mut group = Group::new();
-    group.cores[LACKS].world.disk = Some(disk);
+    group.cores[LACKS].host.disk = Some(disk());
     group.decide(LACKS, Prefix(3));
     group.cores[LACKS].mind_disk();
-    assert!(group.cores[LACKS].world.disk.as_ref().unwrap().is_writing(), "one of its own");
+    assert!(group.cores[LACKS].host.disk.as_ref().unwrap().is_writing(), "one of its own");
     group.half_way();
     group.carry(LACKS, HAS);
     group.carry(HAS, LACKS);
     let core = &mut group.cores[LACKS];
     assert!(core.taking.installs, "the machine hears of the state when that is durable");
-    let deadline = std::time::Instant::now() + Duration::from_secs(20);
-    while core.node.machine().installed.is_empty() && std::time::Instant::now() < deadline {
-        core.mind_disk();
-        std::thread::yield_now();
+    core.host.disk.as_mut().unwrap().is_slow = false;
+    for _ in 0..10 {
+        if core.node.machine().installed.is_empty() {
+            core.mind_disk();
+        }
     }
-    let n_snapshots = core.world.disk.as_ref().unwrap().n_snapshots();
+    let n_snapshots = core.host.disk.as_ref().unwrap().n_snapshots;
     let prefixes: Vec<Prefix> = group.installed(LACKS).iter().map(|(at, _)| *at).collect();
     assert_eq!((prefixes, n_snapshots), (vec![Prefix(7)], 2), "its own, and then the state's");
 }

@@ -23,10 +23,10 @@
 //!   became of it is then not known, and said to be unknown.
 
 use crate::core::Core;
-use crate::service::{Asker, Service};
+use crate::plant::Plant;
+use crate::service::{Application, Asker, Door};
 use crate::wire::Frame;
 use base::{Incarnation, Instant, Rank, majority};
-use fabric::Fabric;
 use proto::Replicator;
 use proto::members::{Change, ChangeRefused, Configuration};
 use std::collections::VecDeque;
@@ -118,7 +118,7 @@ impl Seats {
 /// Changes that the service has laid down: who asked, what, until when.
 pub(crate) type Wanted = VecDeque<(Asker, Change, Instant)>;
 
-impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
+impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
     /// Whether members of this cluster come and go.
     pub(crate) fn has_seats(&self) -> bool {
         self.node.has_seats()
@@ -130,7 +130,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
         if !self.has_seats() {
             return worked;
         }
-        if self.world.leads {
+        if self.host.leads {
             worked |= self.promote_learners();
         } else {
             self.say_seat();
@@ -161,14 +161,14 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
     }
 
     fn answer_change(&mut self, asker: Asker, changed: Changed) {
-        self.world.service.answer_change(asker, changed, &mut self.world.desk);
+        self.host.door.answer_change(asker, changed, &mut self.host.desk);
     }
 
     // ---- the leader ----
 
     fn take_wanted(&mut self) -> bool {
         let mut worked = false;
-        while let Some((asker, change, deadline)) = self.world.desk.wanted.pop_front() {
+        while let Some((asker, change, deadline)) = self.host.desk.wanted.pop_front() {
             worked = true;
             match self.begin_change(change) {
                 Ok(()) => self.seats.begun = Some(Begun { asker, change, deadline }),
@@ -181,7 +181,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
     fn begin_change(&mut self, change: Change) -> Result<(), NoChange> {
         let configuration = self.node.configuration().ok_or(NoChange::Fixed)?;
         // I2: whoever is begun anew was heard a moment ago, and is gone.
-        if let Some(rank) = self.world.desk.renewing()
+        if let Some(rank) = self.host.desk.renewing()
             && !(change == Change::Remove(rank) && configuration.members.learners.contains(rank))
         {
             return Err(NoChange::Renewing(rank));
@@ -198,7 +198,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
     fn attempt(&mut self, change: Change, configuration: &Configuration) -> Result<(), NoChange> {
         self.admit(change, configuration)?;
         let now = self.now();
-        let begun = self.node.change(change, now, &mut self.world);
+        let begun = self.node.change(change, now, &mut self.host);
         begun.map(drop).map_err(|refused| match refused {
             ChangeRefused::NotLeader => NoChange::NotLeader,
             ChangeRefused::Pending => NoChange::UnderWay,
@@ -214,7 +214,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
 
     /// I2, and what the machine would refuse in any case, so that the reason is the first one.
     fn admit(&self, change: Change, configuration: &Configuration) -> Result<(), NoChange> {
-        if !self.world.leads {
+        if !self.host.leads {
             return Err(NoChange::NotLeader);
         }
         if !configuration.is_decided {
@@ -243,14 +243,14 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
 
     /// `from` says which disk sits there, and perhaps asks for the seat.
     pub(crate) fn on_seat(&mut self, from: Rank, incarnation: Incarnation, wants: bool) {
-        if !self.world.leads {
+        if !self.host.leads {
             return; // whoever leads will hear it too
         }
         let Some(configuration) = self.node.configuration() else { return };
         if let Some(parted) = Parted::of(&configuration, from, incarnation) {
             let Parted { is_replaced, last } = parted;
             let frame = Frame::Parted { incarnation: incarnation.0, last: last.0, is_replaced };
-            return self.world.flows.push(from, &frame);
+            return self.host.flows.push(from, &frame);
         }
         let members = &configuration.members;
         let sits = members.all().contains(from);
@@ -263,9 +263,9 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
             && why != NoChange::UnderWay
         {
             // It asks again: what is in the way may pass.
-            self.world.stats.seats_refused += 1;
+            self.host.stats.seats_refused += 1;
         } else {
-            self.world.stats.seats_given += 1;
+            self.host.stats.seats_given += 1;
         }
     }
 
@@ -288,21 +288,21 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
             return;
         }
         self.seats.next_say_at = now.plus(SAY_EVERY);
-        let me = self.world.origin.rank;
+        let me = self.host.origin.rank;
         let Some(leader) = self.node.trusted().filter(|leader| *leader != me) else { return };
-        if self.world.flows.has_room(leader) {
+        if self.host.flows.has_room(leader) {
             // A founding member has its seat from the beginning. Whoever came later asks until it
             // has one, in each of its lives: what it asked for in an earlier one may be lost.
             let Incarnation(incarnation) = self.node.incarnation();
             let wants = incarnation > Incarnation::FIRST.0;
-            self.world.flows.push(leader, &Frame::Seat { incarnation, wants });
+            self.host.flows.push(leader, &Frame::Seat { incarnation, wants });
         }
     }
 
     /// The leader says that this incarnation takes part no more (I3).
     pub(crate) fn on_parted(&mut self, incarnation: Incarnation, parted: Parted) {
         if incarnation == self.node.incarnation() {
-            self.world.desk.view.parted = Some(parted);
+            self.host.desk.view.parted = Some(parted);
         }
     }
 }
@@ -332,8 +332,8 @@ mod tests {
     #[test]
     fn i2_a_majority_of_those_that_vote_after_the_change_has_to_be_heard() {
         let mut core = mock::core(0, Default::default());
-        core.node.poll(Instant(1), &mut core.world);
-        core.world.leads = true;
+        core.node.poll(Instant(1), &mut core.host);
+        core.host.leads = true;
         assert_eq!(core.node.heard(), [ME].into_iter().collect(), "nobody else is");
         let admits = |change, of: &Configuration| core.admit(change, of);
         let promotes = admits(Change::Promote(OTHER), &of(&[ME], &[OTHER]));
@@ -345,11 +345,11 @@ mod tests {
     #[test]
     fn i2_while_a_seat_is_begun_anew_nobody_else_is_removed() {
         let mut core = mock::core(0, Default::default());
-        core.world.leads = true;
+        core.host.leads = true;
         let (third, all) = (Rank::at(2), of(&[ME, OTHER, Rank::at(2)], &[]));
         core.node.machine().configuration.set(Some(all));
-        core.world.desk.view.configuration = Some(all);
-        core.world.desk.renew(OTHER);
+        core.host.desk.view.configuration = Some(all);
+        core.host.desk.renew(OTHER);
         for change in [Change::Remove(third), Change::Remove(OTHER)] {
             assert_eq!(core.begin_change(change), Err(NoChange::Renewing(OTHER)), "{change:?}");
         }

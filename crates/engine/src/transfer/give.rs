@@ -3,7 +3,7 @@
 use super::{KEPT_FOR, VALUES_BYTES, WINDOW_BYTES, check_of};
 use crate::backlog::Backlog;
 use crate::flow::Outgoing;
-use crate::saving::Pace;
+use crate::pace::Pace;
 use crate::service::Saving;
 use crate::wire::{Frame, Items, push_item};
 use base::{Instant, MAX_MEMBERS, Prefix, Rank, Slot};
@@ -83,7 +83,7 @@ impl Give {
         self.to[to.index()] = Some(Giving {
             transfer,
             source,
-            pace: Pace::new(),
+            pace: Pace::new(now),
             chunks: VecDeque::new(),
             n_sent: 0,
             made: 0,
@@ -97,7 +97,7 @@ impl Give {
         });
         if let Some(head) = head {
             flows.push(to, &Frame::StateBegins { transfer, prefix: backlog.end() });
-            self.piece(to, head, true, std::time::Instant::now(), flows);
+            self.piece(to, head, true, (now, now), flows);
         } else {
             self.send_values(to, (backlog, false), flows);
         }
@@ -115,33 +115,33 @@ impl Give {
     }
 
     /// Who is to be sent a piece now, of which save.
-    pub fn wants_piece(&self) -> Option<(Rank, Saving)> {
+    pub fn wants_piece(&self, now: Instant) -> Option<(Rank, Saving)> {
         let mut wanted = self.to.iter().enumerate().filter_map(|(at, giving)| {
             let giving = giving.as_ref()?;
-            let due = giving.has_room() && giving.pace.pause().is_zero();
+            let due = giving.has_room() && giving.pace.pause(now).is_zero();
             Some((Rank::at(at), giving.source.filter(|_| due)?))
         });
         wanted.next()
     }
 
     /// How long no piece is wanted, if nobody acknowledges anything.
-    pub fn pause(&self) -> Option<Duration> {
+    pub fn pause(&self, now: Instant) -> Option<Duration> {
         let open = self.to.iter().flatten().filter(|giving| giving.source.is_some());
-        open.filter(|giving| giving.has_room()).map(|giving| giving.pace.pause()).min()
+        open.filter(|giving| giving.has_room()).map(|giving| giving.pace.pause(now)).min()
     }
 
-    /// The next piece for `to`; its making began at `began`. `more`, if another follows.
+    /// The next piece for `to`, made between two moments. `more`, if another follows.
     pub fn piece(
         &mut self,
         to: Rank,
         bytes: Vec<u8>,
         more: bool,
-        began: std::time::Instant,
+        (began, made): (Instant, Instant),
         flows: &mut Outgoing,
     ) {
         let Some(giving) = &mut self.to[to.index()] else { return };
         assert!(giving.made < giving.taken + WINDOW_BYTES, "I3");
-        giving.pace.made(began);
+        giving.pace.made(began, made);
         if !bytes.is_empty() {
             let offset = giving.made;
             giving.made += bytes.len() as u64;

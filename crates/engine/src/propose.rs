@@ -9,10 +9,10 @@
 use crate::core::Core;
 use crate::order::{HEADER_BYTES, Place};
 use crate::outbox::Sequence;
-use crate::service::{Appended, Origin, Service};
+use crate::plant::Plant;
+use crate::service::{Appended, Application, Door, Origin};
 use crate::wire::{Frame, ITEM_HEADER_BYTES, Items, push_item};
 use base::{Ballot, Incarnation, MAX_MEMBERS, Rank};
-use fabric::Fabric;
 use proto::{Refused, Replicator};
 
 /// See I3.
@@ -137,14 +137,14 @@ impl Foreign {
     }
 }
 
-impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
+impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
     /// Sends the commands that wait on their way. True if any went.
     pub(crate) fn dispatch_commands(&mut self) -> bool {
-        if self.world.leads {
+        if self.host.leads {
             return self.propose();
         }
         match self.target {
-            Some(leader) if leader != self.world.origin.rank => self.forward(leader),
+            Some(leader) if leader != self.host.origin.rank => self.forward(leader),
             _ => false,
         }
     }
@@ -154,14 +154,14 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
         let now = self.now();
         let mut worked = false;
         while self.batch.is_built || self.build() {
-            match self.node.propose(&self.batch.bytes, now, &mut self.world) {
+            match self.node.propose(&self.batch.bytes, now, &mut self.host) {
                 Ok(slot) => {
                     worked = true;
-                    if self.world.withheld.is_some() {
+                    if self.host.withheld.is_some() {
                         self.wake_laggards(slot.prefix_through()); // everyone's disk is needed
                     }
-                    self.world.stats.batches_proposed += 1;
-                    self.world.proposed_at.push_back((self.batch.place, now));
+                    self.host.stats.batches_proposed += 1;
+                    self.host.proposed_at.push_back((self.batch.place, now));
                     self.batch.is_built = false;
                     self.batch.place.index += 1;
                 }
@@ -180,23 +180,23 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
     /// Builds the next batch. False if there is nothing to put into it.
     fn build(&mut self) -> bool {
         let mut half = self.batch.half;
-        let idle = !self.world.desk.writes.has_undispatched() && self.foreign.is_empty();
+        let idle = !self.host.desk.writes.has_undispatched() && self.foreign.is_empty();
         // Time goes on where writes wait for a disk: reads depend on it. What was begun is ended.
-        let blocked = self.world.withheld.as_ref().is_some_and(|withheld| !withheld.has_room());
+        let blocked = self.host.withheld.as_ref().is_some_and(|withheld| !withheld.has_room());
         let blocked = blocked && half.is_none();
         if (idle || blocked) && !self.ticks.wanted {
             return false;
         }
-        let stamp_ms = self.world.stamp_ms();
+        let stamp_ms = self.host.stamp_ms();
         self.ticks.stamped(self.now());
-        let me = self.world.origin;
+        let me = self.host.origin;
         let bytes_max = self.node.value_bytes_max();
         let Batch { bytes, place, .. } = &mut self.batch;
         bytes.clear();
         bytes.extend_from_slice(&place.to_bytes());
         debug_assert_eq!(bytes.len(), HEADER_BYTES);
-        let service = &mut self.world.service;
-        service.begin(stamp_ms, bytes);
+        let app = &mut self.host.app;
+        app.begin(stamp_ms, bytes);
 
         // A half command first, since its parts must follow each other; then own and others' in
         // turn, so that neither starves.
@@ -208,14 +208,14 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
             let mut append = |origin: Origin, sequence, command: &[u8]| {
                 if half.take().is_some_and(|half| half != (origin, sequence)) {
                     // Its deadline passed, or its origin moved on: the rest will not come.
-                    service.abandon();
+                    app.abandon();
                 }
-                let appended = service.append(origin, sequence, command, bytes_max, bytes);
+                let appended = app.append(origin, sequence, command, bytes_max, bytes);
                 half = (appended == Appended::Part).then_some((origin, sequence));
                 appended
             };
             if rank == me.rank {
-                self.world.desk.writes.dispatch(|sequence, command| {
+                self.host.desk.writes.dispatch(|sequence, command| {
                     last = append(me, sequence, command);
                     n_whole += u64::from(last == Appended::Whole);
                     last == Appended::Whole
@@ -230,7 +230,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
             }
         }
         self.batch.half = half;
-        self.world.stats.commands_proposed += n_whole;
+        self.host.stats.commands_proposed += n_whole;
         self.batch.is_built = true;
         true
     }
@@ -241,12 +241,12 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
             return false;
         }
         let mut worked = false;
-        let (life, attempt) = (self.world.origin.life.0, self.attempt);
+        let (life, attempt) = (self.host.origin.life.0, self.attempt);
         let mut list = Vec::new();
-        while self.world.desk.writes.has_undispatched() && self.world.flows.has_room(leader) {
+        while self.host.desk.writes.has_undispatched() && self.host.flows.has_room(leader) {
             list.clear();
             let mut n = 0;
-            self.world.desk.writes.dispatch(|sequence, command| {
+            self.host.desk.writes.dispatch(|sequence, command| {
                 let fits = list.is_empty() || list.len() + command.len() <= FRAME_BYTES;
                 if fits {
                     push_item(&mut list, sequence.0, command);
@@ -258,8 +258,8 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
             if items.is_empty() {
                 break;
             }
-            self.world.flows.push(leader, &Frame::Commands { life, attempt, items });
-            self.world.stats.commands_forwarded += n;
+            self.host.flows.push(leader, &Frame::Commands { life, attempt, items });
+            self.host.stats.commands_forwarded += n;
             worked = true;
         }
         worked

@@ -6,13 +6,12 @@
 //!   member that has just come back knows the present state time to that measure
 //!   ([`base::StateClock`]).
 
-use crate::clock::{boot_now, unix_ms};
 use crate::core::Core;
-use crate::service::Service;
-use crate::world::World;
+use crate::host::HostState;
+use crate::plant::Plant;
+use crate::service::{Application, Door};
 use base::state_clock::IDLE_STAMP_EVERY;
 use base::{Evidence, Instant};
-use fabric::Fabric;
 use proto::Replicator;
 use std::time::Duration;
 
@@ -64,7 +63,7 @@ impl Ticks {
     }
 }
 
-impl<F, S: Service> World<F, S> {
+impl<P: Plant, A: Application, D: Door<A>> HostState<P, A, D> {
     /// Tells the state clock what was executed. A value that the ballot in force proposed is news
     /// of the present; one of an earlier ballot may have lain in logs for hours. Judged with a view
     /// that is not older than the execution.
@@ -77,25 +76,27 @@ impl<F, S: Service> World<F, S> {
 
     /// State time as this member estimates it, Unix milliseconds.
     pub(crate) fn now_ms(&mut self) -> u64 {
-        self.state_clock.now_ms(unix_ms(), self.service.state_ms(), boot_now())
+        let (wall_ms, boot_now) = (self.plant.wall_ms(), self.plant.boot_now());
+        self.state_clock.now_ms(wall_ms, self.app.state_ms(), boot_now)
     }
 
     /// The stamp of a batch that is built now.
     pub(crate) fn stamp_ms(&mut self) -> u64 {
-        self.state_clock.stamp(unix_ms(), self.service.state_ms(), boot_now())
+        let (wall_ms, boot_now) = (self.plant.wall_ms(), self.plant.boot_now());
+        self.state_clock.stamp(wall_ms, self.app.state_ms(), boot_now)
     }
 }
 
-impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
+impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
     /// The leader decides that time has passed when keys are due, and now and then.
     pub(crate) fn poll_ticks(&mut self) {
         let now = self.now();
-        if !self.world.leads || now < self.ticks.look_at.min(self.ticks.idle_at) {
+        if !self.host.leads || now < self.ticks.look_at.min(self.ticks.idle_at) {
             return;
         }
         self.ticks.wanted |= now >= self.ticks.idle_at;
-        let expiry_ms = self.world.service.next_expiry_ms().unwrap_or(u64::MAX);
-        let left_ms = expiry_ms.saturating_sub(self.world.now_ms());
+        let expiry_ms = self.host.app.next_expiry_ms().unwrap_or(u64::MAX);
+        let left_ms = expiry_ms.saturating_sub(self.host.now_ms());
         self.ticks.look_at = now.plus(Duration::from_millis(left_ms).clamp(TICK_EVERY, LOOK_EVERY));
         self.ticks.wanted |= left_ms == 0;
     }

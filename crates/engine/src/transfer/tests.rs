@@ -86,18 +86,14 @@ impl Pair {
                 }
             });
         }
-        // A piece takes no time to speak of, and so does the pause behind it.
-        while self.give.wants_piece().is_none() && self.give.pause().is_some() {
-            std::hint::spin_loop();
-        }
-        let wanted = self.give.wants_piece();
+        // A piece takes no time here, so no pause follows it.
+        let wanted = self.give.wants_piece(NOW);
         if let Some((to, saving)) = wanted {
             assert_eq!(saving, Saving(self.n_saves), "the last that was begun");
             let start = self.n_made;
             self.n_made = (start + PIECE).min(self.state.len());
             let (piece, more) = (&self.state[start..self.n_made], self.n_made < self.state.len());
-            let began = std::time::Instant::now();
-            self.give.piece(to, piece.to_vec(), more, began, &mut self.flows[1]);
+            self.give.piece(to, piece.to_vec(), more, (NOW, NOW), &mut self.flows[1]);
         }
         while self.give.ended().is_some() {
             self.n_ended += 1;
@@ -219,7 +215,7 @@ fn i3_who_acknowledges_nothing_is_sent_a_window() {
     pair.ask(Prefix(3));
     while pair.give_turn() {}
     assert!(pair.n_made < WINDOW_BYTES as usize + PIECE, "{} were made", pair.n_made);
-    assert!(pair.give.wants_piece().is_none() && pair.give.pause().is_none());
+    assert!(pair.give.wants_piece(NOW).is_none() && pair.give.pause(NOW).is_none());
 }
 
 #[test]
@@ -308,7 +304,7 @@ fn i6_a_broken_link_is_waited_for_and_then_another_is_asked() {
     pair.fetch.on_link_down(HAS, NOW);
     pair.give.on_link_down(LACKS);
     assert!(!pair.fetch.is_overdue(NOW), "it may come back");
-    assert!(pair.give.wants_piece().is_none(), "nothing is made for a broken link");
+    assert!(pair.give.wants_piece(NOW).is_none(), "nothing is made for a broken link");
     assert!(pair.fetch.is_overdue(NOW.plus(PATIENCE)));
     // I4: and what was kept for it goes.
     assert_eq!(pair.give.deadline(), Some(NOW.plus(KEPT_FOR)));

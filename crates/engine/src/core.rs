@@ -9,19 +9,18 @@
 use crate::catchup::Taking;
 use crate::detour::Direction;
 use crate::flow::Incoming;
+use crate::host::HostState;
 use crate::outbox::Sequence;
+use crate::pace::Pace;
+use crate::plant::Plant;
 use crate::propose::{Batch, Foreign};
 use crate::restoring::Restoring;
-use crate::saving::Pace;
 use crate::seats::{Parted, Seats};
-use crate::service::Saving;
-use crate::service::{Answer, ReadAnswer, Service};
+use crate::service::{Answer, Application, Door, ReadAnswer, Saving};
 use crate::ticks::Ticks;
 use crate::transfer::{Fetch, Give};
 use crate::wire::Frame;
-use crate::world::World;
 use base::{Event, Incarnation, Instant, MAX_MEMBERS, Prefix, Rank};
-use fabric::Fabric;
 use proto::disk::DiskEvent;
 use proto::node::Node;
 use proto::{Note, Replicator, Role};
@@ -36,9 +35,9 @@ const REFUSED_PAUSE: Duration = Duration::from_millis(2);
 pub(crate) const SWEEP_EVERY: Duration = Duration::from_millis(50);
 
 #[derive(Debug)]
-pub(crate) struct Core<F, R, S> {
+pub(crate) struct Core<P: Plant, R, A, D> {
     pub(crate) node: Node<R>,
-    pub(crate) world: World<F, S>,
+    pub(crate) host: HostState<P, A, D>,
     pub(crate) batch: Batch,
     pub(crate) foreign: Foreign,
     pub(crate) fetch: Fetch,
@@ -64,12 +63,12 @@ pub(crate) struct Core<F, R, S> {
     pub(crate) next_sweep_at: Instant,
 }
 
-impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
-    pub(crate) fn new(node: Node<R>, world: World<F, S>) -> Core<F, R, S> {
-        let origin = world.origin;
+impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
+    pub(crate) fn new(node: Node<R>, host: HostState<P, A, D>) -> Core<P, R, A, D> {
+        let origin = host.origin;
         Core {
             node,
-            world,
+            host,
             batch: Batch::default(),
             foreign: Foreign::default(),
             fetch: Fetch::new(origin.rank, origin.life.0),
@@ -89,7 +88,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
     }
 
     pub(crate) fn now(&self) -> Instant {
-        self.world.desk.now
+        self.host.desk.now
     }
 
     /// One event of the fabric that is not a message of the runtime's channel.
@@ -103,17 +102,17 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
             Event::ProcessFailed(peer) => self.fetch.on_failed(peer),
             Event::Completed { .. } | Event::Message { .. } => {}
         }
-        self.node.on_event(event, now, &mut self.world);
+        self.node.on_event(event, now, &mut self.host);
     }
 
     /// The streams from and to `peer` have ended, and others may begin if the link `is_up`: whoever
     /// waits for something of what was under way asks again.
     pub(crate) fn end_streams(&mut self, peer: Rank, is_up: bool) {
         let now = self.now();
-        self.world.flows.reset(peer);
+        self.host.flows.reset(peer);
         self.give.on_link_down(peer);
         if is_up {
-            self.fetch.on_link_up(peer, now, &mut self.world.flows);
+            self.fetch.on_link_up(peer, now, &mut self.host.flows);
         } else {
             self.fetch.on_link_down(peer, now);
         }
@@ -125,7 +124,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
     /// A message of the runtime's channel.
     pub(crate) fn on_message(&mut self, from: Rank, bytes: &[u8], incoming: &mut Incoming) {
         let refused = incoming.on_message(from, bytes, |frame| self.on_frame(from, frame));
-        if refused.is_some_and(|stream| self.world.flows.is_present(from, stream)) {
+        if refused.is_some_and(|stream| self.host.flows.is_present(from, stream)) {
             incoming.reset(from);
             self.end_streams(from, true);
         }
@@ -137,13 +136,14 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
         let mut refused = false;
         for peer in incoming.unread(now).iter() {
             // It hears of that before anything of the new stream towards it (T2).
-            if incoming.refuse(peer, now, &mut self.world.fabric) {
+            if incoming.refuse(peer, now, &mut self.host.plant) {
                 refused = true;
-                eprintln!(
-                    "gregale: what member {} sends cannot be read, so both begin again: \
+                let line = format!(
+                    "what member {} sends cannot be read, so both begin again: \
                      see whether all members run one version",
                     peer.member().0
                 );
+                self.host.plant.say(&line);
                 self.end_streams(peer, true);
             }
         }
@@ -152,23 +152,23 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
 
     /// One frame of another member's runtime.
     pub(crate) fn on_frame(&mut self, from: Rank, frame: Frame<'_>) {
-        let members = self.world.desk.view.members;
+        let members = self.host.desk.view.members;
         let rank = |n: u64| usize::try_from(n).ok().filter(|n| *n < members).map(Rank::at);
         match frame {
             Frame::Pass { to, attempt, frame } => {
-                if let Some(to) = rank(to).filter(|to| *to != self.world.origin.rank) {
-                    self.world.flows.pass(from, to, attempt, frame);
+                if let Some(to) = rank(to).filter(|to| *to != self.host.origin.rank) {
+                    self.host.flows.pass(from, to, attempt, frame);
                 }
             }
             Frame::Passed { peer, frame } => {
-                let Some(peer) = rank(peer).filter(|peer| *peer != self.world.origin.rank) else {
+                let Some(peer) = rank(peer).filter(|peer| *peer != self.host.origin.rank) else {
                     return;
                 };
                 let Ok(Some((inner, _))) = Frame::decode(frame) else { return };
                 match Direction::of(&inner) {
                     // The answers go the same way.
                     Some(Direction::ToLeader) => {
-                        self.world.flows.detours.set_via(peer, Some(from));
+                        self.host.flows.detours.set_via(peer, Some(from));
                         self.on_own_frame(peer, inner);
                     }
                     Some(Direction::ToOrigin) => self.on_own_frame(peer, inner),
@@ -184,7 +184,7 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
             }
             direct => {
                 if Direction::of(&direct) == Some(Direction::ToLeader) {
-                    self.world.flows.detours.set_via(from, None);
+                    self.host.flows.detours.set_via(from, None);
                 }
                 self.on_own_frame(from, direct);
             }
@@ -193,12 +193,12 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
 
     /// One that `from` has made, whichever way it came.
     fn on_own_frame(&mut self, from: Rank, frame: Frame<'_>) {
-        let Some(frame) = frame.meant_for(self.world.origin.life.0) else { return };
+        let Some(frame) = frame.meant_for(self.host.origin.life.0) else { return };
         match frame {
             Frame::Commands { life, attempt, items } => {
-                let takes = self.node.trusted() == Some(self.world.origin.rank);
+                let takes = self.node.trusted() == Some(self.host.origin.rank);
                 if !self.foreign.take(from, life, attempt, items, takes) {
-                    self.world.flows.push(from, &Frame::CommandsRefused { life, attempt });
+                    self.host.flows.push(from, &Frame::CommandsRefused { life, attempt });
                 }
             }
             Frame::CommandsRefused { attempt, .. } => {
@@ -210,9 +210,9 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
             Frame::Answers { slot, items, .. } => {
                 for (sequence, reply) in items.iter() {
                     let sequence = Sequence(sequence);
-                    if let Some(asker) = self.world.desk.writes.complete(sequence) {
+                    if let Some(asker) = self.host.desk.writes.complete(sequence) {
                         let answer = Answer::Executed(slot, reply);
-                        self.world.service.answer(asker, answer, &mut self.world.desk);
+                        self.host.door.answer(asker, answer, &mut self.host.desk);
                     }
                 }
             }
@@ -220,14 +220,14 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
             Frame::ReadAnswers { items, .. } => {
                 for (id, reply) in items.iter() {
                     let id = Sequence(id);
-                    if let Some(asker) = self.world.desk.asked.complete(id) {
+                    if let Some(asker) = self.host.desk.asked.complete(id) {
                         let answer = ReadAnswer::Forwarded(reply);
-                        self.world.service.answer_read(asker, answer, &mut self.world.desk);
+                        self.host.door.answer_read(asker, answer, &mut self.host.desk);
                     }
                 }
             }
             Frame::ReadsRefused { items, .. } => {
-                let asked = &mut self.world.desk.asked;
+                let asked = &mut self.host.desk.asked;
                 items.iter().for_each(|(id, _)| asked.again(Sequence(id)));
                 self.read_pause_until = self.now().plus(REFUSED_PAUSE);
             }
@@ -256,16 +256,16 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
     /// Takes the machine's notes. True if there was one.
     pub(crate) fn take_notes(&mut self) -> bool {
         let mut took = false;
-        while let Some(note) = self.world.notes.pop_front() {
+        while let Some(note) = self.host.notes.pop_front() {
             took = true;
             match note {
                 Note::Leading { ballot } => {
-                    self.world.leads = true;
-                    self.world.fabric.lead(true);
-                    self.world.stats.reigns += 1;
-                    self.world.state_clock.forget_stamps();
+                    self.host.leads = true;
+                    self.host.plant.lead(true);
+                    self.host.stats.reigns += 1;
+                    self.host.state_clock.forget_stamps();
                     self.batch.begin_reign(ballot);
-                    self.ticks.begin_reign(self.world.state_clock.is_founded(), self.now());
+                    self.ticks.begin_reign(self.host.state_clock.is_founded(), self.now());
                     self.send_again();
                 }
                 Note::Deposed { .. } => self.on_deposed(),
@@ -278,21 +278,21 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
     }
 
     fn on_deposed(&mut self) {
-        self.world.leads = false;
-        self.world.fabric.lead(false);
-        self.world.proposed_at.clear();
-        self.world.state_clock.forget_stamps();
-        if let Some(withheld) = &mut self.world.withheld {
+        self.host.leads = false;
+        self.host.plant.lead(false);
+        self.host.proposed_at.clear();
+        self.host.state_clock.forget_stamps();
+        if let Some(withheld) = &mut self.host.withheld {
             withheld.clear();
         }
         self.batch.end_reign();
         self.abandon_change();
-        self.world.service.abandon();
-        let flows = &mut self.world.flows;
+        self.host.app.abandon();
+        let flows = &mut self.host.flows;
         self.foreign.refuse_all(|rank, life, attempt| {
             flows.push(rank, &Frame::CommandsRefused { life, attempt });
         });
-        let desk = &mut self.world.desk;
+        let desk = &mut self.host.desk;
         desk.waiting.join(&mut desk.after_tick);
         self.send_again();
     }
@@ -300,21 +300,21 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
     /// Everything that has no answer goes out again: to a new leader, or over a new stream.
     pub(crate) fn send_again(&mut self) {
         self.attempt += 1;
-        self.world.flows.detours.attempt = self.attempt;
-        self.world.desk.writes.rewind();
-        self.world.desk.asked.rewind();
+        self.host.flows.detours.attempt = self.attempt;
+        self.host.desk.writes.rewind();
+        self.host.desk.asked.rewind();
     }
 
     /// Looks at whom the machine trusts, and copies its figures for the service.
     pub(crate) fn refresh_view(&mut self) {
-        let me = self.world.origin.rank;
+        let me = self.host.origin.rank;
         let trusted = self.node.trusted();
         if trusted != self.target {
             self.target = trusted;
             self.pause_until = Instant::ZERO;
             self.send_again();
             if trusted != Some(me) {
-                let flows = &mut self.world.flows;
+                let flows = &mut self.host.flows;
                 self.foreign.refuse_all(|rank, life, attempt| {
                     flows.push(rank, &Frame::CommandsRefused { life, attempt });
                 });
@@ -322,10 +322,10 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
         }
         self.find_way();
         let status = self.node.status();
-        let executed = self.world.executed();
+        let executed = self.host.executed();
         let heard = self.node.heard();
         let (configuration, incarnation) = (self.node.configuration(), self.node.incarnation());
-        let view = &mut self.world.desk.view;
+        let view = &mut self.host.desk.view;
         view.role = status.role;
         view.ballot = status.ballot;
         view.committed = status.committed.max(executed);
@@ -341,8 +341,8 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
                 if rank == me { executed } else { self.node.applied_by(rank) };
         }
         let others = heard.difference([me].into_iter().collect());
-        self.world.observe_state_time();
-        let view = &mut self.world.desk.view;
+        self.host.observe_state_time();
+        let view = &mut self.host.desk.view;
         view.data_lost = status.role == Role::Learner
             && !others.is_empty()
             && others.len() + 1 >= base::majority(view.members)
@@ -352,13 +352,13 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
     /// The way to a leader that this member does not hear, if there is one through another: what is
     /// without an answer goes out again whenever it changes.
     fn find_way(&mut self) {
-        let Some(leader) = self.target.filter(|leader| *leader != self.world.origin.rank) else {
+        let Some(leader) = self.target.filter(|leader| *leader != self.host.origin.rank) else {
             return;
         };
         let via = if self.node.heard().contains(leader) { None } else { self.node.between(leader) };
-        if via != self.world.flows.detours.via(leader) {
-            self.world.flows.detours.set_via(leader, via);
-            self.world.desk.recall_rounds();
+        if via != self.host.flows.detours.via(leader) {
+            self.host.flows.detours.set_via(leader, via);
+            self.host.desk.recall_rounds();
             self.send_again();
         }
     }
@@ -370,57 +370,57 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
             return;
         }
         self.next_sweep_at = now.plus(SWEEP_EVERY);
-        let World { desk, service, stats, .. } = &mut self.world;
+        let HostState { desk, door, stats, .. } = &mut self.host;
         let mut late: Vec<_> = Vec::new();
         desk.writes.expire(now, |asker| late.push(asker));
         stats.commands_unknown += late.len() as u64;
         for asker in late.drain(..) {
-            service.answer(asker, Answer::Unknown, desk);
+            door.answer(asker, Answer::Unknown, desk);
         }
         desk.asked.expire(now, |asker| late.push(asker));
         desk.expire_reads(|asker| late.push(asker));
         for asker in late {
-            service.answer_read(asker, ReadAnswer::Unavailable, desk);
+            door.answer_read(asker, ReadAnswer::Unavailable, desk);
         }
     }
 
     /// Answers the WAITs that have what they wait for, or have waited long enough.
     pub(crate) fn end_waits(&mut self) -> bool {
-        if self.world.desk.waits.is_empty() {
+        if self.host.desk.waits.is_empty() {
             return false;
         }
         let now = self.now();
-        let waits = std::mem::take(&mut self.world.desk.waits);
+        let waits = std::mem::take(&mut self.host.desk.waits);
         let before = waits.len();
         let mut ended = 0;
         for wait in waits {
             let n = self.holders_but_the_leader(wait.prefix);
             if n >= wait.n || wait.deadline.is_some_and(|deadline| deadline <= now) {
                 ended += 1;
-                self.world.service.answer_wait(wait.asker, n, &mut self.world.desk);
+                self.host.door.answer_wait(wait.asker, n, &mut self.host.desk);
             } else {
-                self.world.desk.waits.push(wait);
+                self.host.desk.waits.push(wait);
                 self.wake_laggards(wait.prefix);
             }
         }
-        debug_assert!(self.world.desk.waits.len() + ended >= before);
+        debug_assert!(self.host.desk.waits.len() + ended >= before);
         ended > 0
     }
 
     fn holders_but_the_leader(&self, prefix: Prefix) -> usize {
-        if self.world.withheld.is_some() {
+        if self.host.withheld.is_some() {
             // Who waits was told of these writes, so every disk has them.
             let voters = self.node.configuration().map(|of| of.members.voters.len());
-            return voters.unwrap_or(self.world.desk.view.members).saturating_sub(1);
+            return voters.unwrap_or(self.host.desk.view.members).saturating_sub(1);
         }
         let mut holders = self.node.holders(prefix);
-        let me = self.world.origin.rank;
+        let me = self.host.origin.rank;
         // What was executed is in memory; whether it is on the own disk the machine knows.
-        if self.world.disk.is_none() && self.world.executed() >= prefix {
+        if self.host.disk.is_none() && self.host.executed() >= prefix {
             holders.insert(me);
         }
         // Whoever leads decided it, and so has it: Redis counts replicas, not the master.
-        let leader = if self.world.leads { Some(me) } else { self.node.trusted() };
+        let leader = if self.host.leads { Some(me) } else { self.node.trusted() };
         match leader {
             Some(leader) => {
                 holders.remove(leader);
@@ -434,11 +434,11 @@ impl<F: Fabric, R: Replicator, S: Service> Core<F, R, S> {
     /// A follower that is not needed sleeps, or is sent things late; somebody waits for it now.
     pub(crate) fn wake_laggards(&mut self, prefix: Prefix) {
         let now = self.now();
-        self.node.hasten(prefix, now, &mut self.world);
-        let me = self.world.origin.rank;
-        for rank in Rank::all(self.world.desk.view.members) {
+        self.node.hasten(prefix, now, &mut self.host);
+        let me = self.host.origin.rank;
+        for rank in Rank::all(self.host.desk.view.members) {
             if rank != me && self.node.applied_by(rank) < prefix {
-                self.world.fabric.wake(rank);
+                self.host.plant.wake(rank);
             }
         }
     }

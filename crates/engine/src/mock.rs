@@ -1,38 +1,43 @@
-//! For tests: a port that only carries messages, a machine that obeys, a service without clients.
+//! For tests: a port that only carries messages, a machine that obeys, an application without clients.
 
+use crate::bugs::Bug;
 use crate::core::Core;
 use crate::desk::{Desk, PATIENCE, View};
+use crate::engine::Config;
+use crate::host::HostState;
 use crate::outbox::Sequence;
-use crate::poller::{Poller, Ready};
-use crate::replica::Config;
+use crate::plant::{Plant, StableStorage};
 use crate::service::{
-    Answer, Answers, Appended, Asker, Origin, Performed, ReadAnswer, Saving, Service,
+    Answer, Answers, Appended, Application, Asker, Door, Origin, Performed, ReadAnswer, Saving,
 };
-use crate::stats::Stats;
-use crate::world::World;
+use crate::stats::{DiskFigures, Stats};
 use base::verb::Unsupported;
 use base::{
     At, Ballot, Event, Inbox, Incarnation, Instant, MAX_MEMBERS, MemberSet, Port, Prefix, Rank,
     Slot, Token,
 };
-use fabric::{Atomicity, Capabilities, Fabric};
+use proto::disk::{Disk, DiskEvent, Entry, EntryHead, Flush};
 use proto::members::{Configuration, Members, StateHead};
 use proto::node::{Node, NodeConfig, Start, Timing};
 use proto::{Host, Refused, Replicator, Role, Status, Ticket};
 use std::cell::Cell;
-use std::os::fd::BorrowedFd;
 use std::rc::Rc;
+use std::time::Duration;
 
 #[derive(Debug)]
 pub(crate) struct Wire {
     pub(crate) sent: [Vec<Vec<u8>>; MAX_MEMBERS],
     /// How many messages fit between two takes.
     pub(crate) room: usize,
+    /// What all its clocks show.
+    pub(crate) now: Instant,
+    /// The planted mistake.
+    pub(crate) bug: Option<Bug>,
 }
 
 impl Default for Wire {
     fn default() -> Wire {
-        Wire { sent: Default::default(), room: usize::MAX }
+        Wire { sent: Default::default(), room: usize::MAX, now: Instant(1), bug: None }
     }
 }
 
@@ -66,24 +71,151 @@ impl Port for Wire {
     }
 }
 
-impl Fabric for Wire {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            name: "mock",
-            memory_outlives_process: false,
-            atomicity: Atomicity::WithCpu,
-            write_permission: false,
-            peer_works: true,
+impl Plant for Wire {
+    type Disk = Shelf;
+
+    fn now(&self) -> Instant {
+        self.now
+    }
+
+    fn boot_now(&self) -> Instant {
+        self.now
+    }
+
+    fn wall_ms(&self) -> u64 {
+        0
+    }
+
+    fn flush(&mut self) {}
+
+    fn poll(&mut self, _: &mut Inbox) {}
+
+    fn lead(&mut self, _: bool) {}
+
+    fn say(&mut self, _: &str) {}
+
+    fn has_planted(&self, bug: Bug) -> bool {
+        self.bug == Some(bug)
+    }
+}
+
+/// A disk whose snapshots come to their end when a test says so. It has no log.
+#[derive(Debug, Default)]
+pub(crate) struct Shelf {
+    /// A snapshot is due.
+    pub(crate) is_due: bool,
+    /// The prefix of the snapshot that is being written, and whether it was given up.
+    pub(crate) writing: Option<(Prefix, bool)>,
+    /// All its pieces are there.
+    pub(crate) is_whole: bool,
+    /// Whether the next snapshot that ends has failed.
+    pub(crate) fails: bool,
+    /// How many have become durable.
+    pub(crate) n_snapshots: u64,
+    /// Whether a snapshot that is whole becomes durable at once.
+    pub(crate) is_slow: bool,
+}
+
+impl StableStorage for Shelf {
+    fn pump(&mut self, _: Instant, _: impl FnMut(DiskEvent)) {}
+
+    fn look_within(&self) -> Option<Duration> {
+        None
+    }
+
+    fn failure(&self) -> Option<&str> {
+        None
+    }
+
+    fn figures(&self) -> DiskFigures {
+        DiskFigures::default()
+    }
+
+    fn wants_snapshot(&self) -> bool {
+        self.is_due && self.writing.is_none()
+    }
+
+    fn is_writing(&self) -> bool {
+        self.writing.is_some()
+    }
+
+    fn begin_snapshot(&mut self, prefix: Prefix, _: Option<StateHead>, _: Instant) -> bool {
+        assert!(self.writing.is_none(), "one at a time");
+        (self.writing, self.is_whole) = (Some((prefix, false)), false);
+        true
+    }
+
+    fn snapshot_pause(&self, _: Instant) -> Option<Duration> {
+        None
+    }
+
+    fn wants_piece(&self) -> bool {
+        self.writing.is_some_and(|(_, is_given_up)| !is_given_up) && !self.is_whole
+    }
+
+    fn snapshot_piece(&mut self, _: Vec<u8>, is_last: bool) {
+        self.is_whole = is_last;
+    }
+
+    fn give_up_snapshot(&mut self) {
+        if let Some((_, is_given_up)) = &mut self.writing {
+            *is_given_up = !self.is_whole;
         }
     }
-    fn flush(&mut self) {}
-    fn poll(&mut self, _: &mut Inbox) {}
-    fn wait_fd(&self) -> BorrowedFd<'_> {
-        unreachable!("a core waits for nothing")
+
+    fn snapshotted(&mut self, _: Instant) -> Option<Prefix> {
+        let (prefix, is_given_up) = self.writing?;
+        let is_durable = self.is_whole && !self.is_slow;
+        if !(is_durable || is_given_up || self.fails) {
+            return None;
+        }
+        self.writing = None;
+        if is_given_up || std::mem::take(&mut self.fails) {
+            return None;
+        }
+        self.n_snapshots += 1;
+        Some(prefix)
     }
-    fn prepare_sleep(&mut self) {}
-    fn awake(&mut self) {}
-    fn lead(&mut self, _: bool) {}
+}
+
+impl Disk for Shelf {
+    fn append(&mut self, _: Entry<'_>) {}
+
+    fn room(&self) -> usize {
+        usize::MAX
+    }
+
+    fn cut(&mut self, _: Slot) {}
+
+    fn begin_at(&mut self, _: Slot) {}
+
+    fn put_meta(&mut self, _: &[u8]) {}
+
+    fn meta(&self) -> &[u8] {
+        &[]
+    }
+
+    fn sync(&mut self) -> Flush {
+        Flush(0)
+    }
+
+    fn read(&mut self, _: Slot, _: &mut Vec<u8>) -> Option<EntryHead> {
+        None
+    }
+
+    fn head(&self, _: Slot) -> Option<EntryHead> {
+        None
+    }
+
+    fn start(&self) -> Slot {
+        Slot::ZERO
+    }
+
+    fn end(&self) -> Slot {
+        Slot::ZERO
+    }
+
+    fn free_below(&mut self, _: Slot) {}
 }
 
 /// A machine that applies what a test says is decided, and is told of states.
@@ -158,7 +290,7 @@ impl Replicator for Obedient {
     }
 }
 
-/// A service whose states are some bytes, and which no client knows.
+/// An application whose states are some bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Passive {
     n_saves: u64,
@@ -174,67 +306,96 @@ pub(crate) struct Passive {
     pub(crate) n_restored: usize,
 }
 
-impl Service for Passive {
+impl Application for Passive {
     fn apply(&mut self, _: Slot, _: &[u8], _: &mut Answers) {}
+
     fn state_ms(&self) -> u64 {
         0
     }
+
     fn next_expiry_ms(&self) -> Option<u64> {
         None
     }
+
+    fn read(&mut self, _: &[u8], _: u64, _: &mut Vec<u8>) -> Performed {
+        Performed::Done
+    }
+
     fn begin_save(&mut self) -> Saving {
         self.n_saves += 1;
         self.open.push(Saving(self.n_saves));
         Saving(self.n_saves)
     }
+
     fn save_piece(&mut self, _: Saving, out: &mut Vec<u8>) -> Option<bool> {
         out.extend_from_slice(b"a state");
         Some(self.has_more)
     }
+
     fn end_save(&mut self, saving: Saving) {
         self.open.retain(|open| *open != saving);
     }
+
     fn begin_restore(&mut self) {}
+
     fn restore_piece(&mut self, _: &[u8]) -> Result<bool, String> {
         Ok(false)
     }
+
     fn end_restore(&mut self) -> Result<(), String> {
         self.n_restored += 1;
         self.open.clear();
         Ok(())
     }
+
     fn give_up_restore(&mut self) {}
+
     fn begin(&mut self, _: u64, _: &mut Vec<u8>) {}
+
     fn append(&mut self, _: Origin, _: Sequence, _: &[u8], _: usize, _: &mut Vec<u8>) -> Appended {
         if self.takes_parts { Appended::Part } else { Appended::Whole }
     }
+
     fn abandon(&mut self) {
         self.n_abandoned += 1;
     }
-    fn perform(&mut self, _: Asker, _: u64, _: &mut Desk) -> Performed {
-        Performed::Done
-    }
-    fn describe_read(&mut self, _: Asker, _: &mut Vec<u8>) {}
-    fn perform_described(&mut self, _: &[u8], _: u64, _: &mut Vec<u8>) -> Performed {
-        Performed::Done
-    }
-    fn answer(&mut self, _: Asker, _: Answer<'_>, _: &mut Desk) {}
-    fn answer_read(&mut self, _: Asker, _: ReadAnswer<'_>, _: &mut Desk) {}
-    fn answer_wait(&mut self, _: Asker, _: usize, _: &mut Desk) {}
-    fn on_ready(&mut self, _: Ready, _: &Poller, _: &mut Desk) {}
-    fn resume(&mut self, _: &Poller, _: &mut Desk) -> bool {
-        false
-    }
-    fn flush(&mut self, _: &Poller, _: &mut Desk) {}
-    fn publish(&mut self, _: &View, _: &Stats) {}
 }
 
+/// A door that no client knows.
+#[derive(Debug, Default)]
+pub(crate) struct Closed;
+
+impl Door<Passive> for Closed {
+    fn perform(&mut self, _: Asker, _: u64, _: &mut Passive, _: &mut Desk) -> Performed {
+        Performed::Done
+    }
+
+    fn describe_read(&mut self, _: Asker, _: &mut Vec<u8>) {}
+
+    fn answer(&mut self, _: Asker, _: Answer<'_>, _: &mut Desk) {}
+
+    fn answer_read(&mut self, _: Asker, _: ReadAnswer<'_>, _: &mut Desk) {}
+
+    fn answer_wait(&mut self, _: Asker, _: usize, _: &mut Desk) {}
+
+    fn resume(&mut self, _: &mut Passive, _: &mut Desk) -> bool {
+        false
+    }
+
+    fn flush(&mut self, _: &mut Desk) {}
+
+    fn publish(&mut self, _: &View, _: &Stats, _: &mut Passive) {}
+}
+
+/// A member of these tests, without its turns.
+pub(crate) type Member = Core<Wire, Obedient, Passive, Closed>;
+
 /// One of three members, without its loop. It keeps no values for others.
-pub(crate) fn core(me: usize, decided: Rc<Cell<Prefix>>) -> Core<Wire, Obedient, Passive> {
+pub(crate) fn core(me: usize, decided: Rc<Cell<Prefix>>) -> Member {
     let origin = Origin { rank: Rank::at(me), life: Incarnation(1) };
     let config = Config { backlog_bytes: 0, ..Config::new(origin, 3) };
     let desk = Desk::new(View::new(origin.rank, 3), PATIENCE);
-    let world = World::new(Wire::default(), Passive::default(), None, desk, &config);
+    let host = HostState::new(Wire::default(), (Passive::default(), Closed), None, desk, &config);
     let of_node = NodeConfig {
         me: origin.rank,
         members: 3,
@@ -243,5 +404,5 @@ pub(crate) fn core(me: usize, decided: Rc<Cell<Prefix>>) -> Core<Wire, Obedient,
         memory_outlives_process: false,
         peer_works: true,
     };
-    Core::new(Node::new(&of_node, Obedient { decided, ..Obedient::default() }), world)
+    Core::new(Node::new(&of_node, Obedient { decided, ..Obedient::default() }), host)
 }

@@ -1,0 +1,59 @@
+//! One member of a replicated log, without its I/O: requests of clients in, a protocol machine in
+//! the middle, replies out.
+//!
+//! Production and the simulator run this code alike. They differ in the [`Plant`] below (fabric,
+//! clocks, disk) and in what moves bytes between clients and the [`Door`] above.
+//!
+//! Promises: work per turn is bounded, and so is every queue; no clock, thread, socket or file; no
+//! allocation per command between the queue and the decision. The engine decides nothing that is
+//! the protocol's and looks into no command.
+//!
+//! - [`Engine`]: the turns. [`plant`]: what they stand on. [`service`]: what they serve.
+//! - [`desk`], [`outbox`]: requests that have no answer yet.
+//! - [`wire`], [`flow`]: frames between engines; `detour`: around a cut.
+//! - [`order`]: what a leader proposed is executed in its order, or not at all.
+//! - [`backlog`], [`transfer`], `catchup`: a member that fell behind gets what it lacks.
+//! - `seats`: who takes part, and how that changes.
+//! - [`bugs`]: planted mistakes, for a simulation that wants to know whether it would notice.
+#![forbid(unsafe_code)]
+
+pub mod backlog;
+pub mod bugs;
+pub mod desk;
+mod detour;
+mod engine;
+pub mod flow;
+mod host;
+pub mod order;
+pub mod outbox;
+pub mod plant;
+pub mod service;
+pub mod stats;
+pub mod transfer;
+pub mod wire;
+
+mod catchup;
+mod core;
+mod pace;
+mod propose;
+mod reading;
+mod restoring;
+mod seats;
+mod ticks;
+mod withheld;
+
+#[cfg(test)]
+mod mock;
+
+pub use bugs::Bug;
+pub use catchup::{put_head, split_state};
+pub use desk::{Desk, Laid, Overdue, PATIENCE, View};
+pub use engine::{Config, Engine, Parts};
+pub use host::HostState;
+pub use outbox::Sequence;
+pub use plant::{Plant, StableStorage};
+pub use seats::{Changed, NoChange, Parted};
+pub use service::{
+    Answer, Answers, Appended, Application, Asker, Door, Origin, Performed, ReadAnswer, Saving,
+};
+pub use stats::{DiskFigures, Stats};

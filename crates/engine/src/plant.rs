@@ -1,0 +1,91 @@
+//! What an engine stands on: verbs, clocks and a disk. Production has one, the simulator another,
+//! and nothing else differs between the two.
+
+use crate::bugs::Bug;
+use crate::stats::DiskFigures;
+use base::{Inbox, Instant, Port, Prefix};
+use proto::disk::{Disk, DiskEvent};
+use proto::members::StateHead;
+use std::fmt;
+use std::time::Duration;
+
+/// The fabric, the clocks and the disk of one member.
+pub trait Plant: Port {
+    /// Its stable storage, where the protocol has one.
+    type Disk: StableStorage;
+
+    /// The monotonic clock. Reading it twice within a turn shows how long the turn's work takes.
+    fn now(&self) -> Instant;
+
+    /// The time since the machine was started, with the time during which it was suspended: keys
+    /// grow old also then.
+    fn boot_now(&self) -> Instant;
+
+    /// Milliseconds since 1970 by the wall clock, which may be set.
+    fn wall_ms(&self) -> u64;
+
+    /// Sends on its way whatever was posted.
+    fn flush(&mut self);
+
+    /// Adds completions, messages and failures to `inbox`. Never blocks.
+    fn poll(&mut self, inbox: &mut Inbox);
+
+    /// Says whether this member leads: advice about scheduling.
+    fn lead(&mut self, leads: bool);
+
+    /// A line for the operator.
+    fn say(&mut self, line: &str);
+
+    /// Whether the engine has this bug. Production has none; a simulation plants one to see whether
+    /// its checks notice.
+    fn has_planted(&self, _bug: Bug) -> bool {
+        false
+    }
+}
+
+/// A member's log, and the snapshots beside it.
+///
+/// - S1 nothing here waits: what was asked for is reported by [`StableStorage::pump`] and
+///   [`StableStorage::snapshotted`].
+/// - S2 one snapshot is written at a time.
+/// - S3 a disk that failed says so by [`StableStorage::failure`], and its member ends: what is on
+///   it is not known then.
+pub trait StableStorage: Disk + fmt::Debug {
+    /// Hands over what is asked for, and tells what became of earlier requests.
+    fn pump(&mut self, now: Instant, tell: impl FnMut(DiskEvent));
+
+    /// When [`StableStorage::pump`] has to look though nothing woke the loop.
+    fn look_within(&self) -> Option<Duration>;
+
+    /// Why this member must stop (S3).
+    fn failure(&self) -> Option<&str>;
+
+    /// How it stands.
+    fn figures(&self) -> DiskFigures;
+
+    /// Whether enough was logged for a snapshot.
+    fn wants_snapshot(&self) -> bool;
+
+    /// Whether a snapshot is being written.
+    fn is_writing(&self) -> bool;
+
+    /// Begins to write the state of everything below `prefix`, with `head` for a note; its bytes
+    /// come in pieces. False if none can be begun now: the caller tries again later, and the log
+    /// only grows meanwhile.
+    fn begin_snapshot(&mut self, prefix: Prefix, head: Option<StateHead>, now: Instant) -> bool;
+
+    /// How long no snapshot is begun, after one that failed.
+    fn snapshot_pause(&self, now: Instant) -> Option<Duration>;
+
+    /// Whether the next piece of the state is wanted.
+    fn wants_piece(&self) -> bool;
+
+    /// The next piece of the state; `is_last` if none follows.
+    fn snapshot_piece(&mut self, bytes: Vec<u8>, is_last: bool);
+
+    /// The state that is being written is not wanted any more.
+    fn give_up_snapshot(&mut self);
+
+    /// The prefix of the snapshot that has become durable since the last call.
+    fn snapshotted(&mut self, now: Instant) -> Option<Prefix>;
+}
