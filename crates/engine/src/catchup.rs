@@ -22,6 +22,7 @@
 //!   every moment. A machine that needs the head of a state (I2) would only ask again without it.
 //!   By construction: `fetch_from`.
 
+use crate::bugs::Bug;
 use crate::core::Core;
 use crate::host::HostState;
 use crate::order::{HEADER_BYTES, Order, Place};
@@ -242,7 +243,8 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
         if !self.is_news() {
             return self.end_taking();
         }
-        if self.host.disk.is_some() {
+        let is_too_soon = self.host.plant.has_planted(Bug::InstalledBeforeDurable);
+        if self.host.disk.is_some() && !is_too_soon {
             self.taking.installs = true;
             return;
         }
@@ -310,6 +312,12 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
             put_head(order.last(), &mut head);
             disk.snapshot_piece(head, false);
             self.saving = Some((app.begin_save(), Pace::new(plant.now())));
+            let prefix = self.host.executed();
+            if self.host.plant.has_planted(Bug::SnapshotCountsEarly)
+                && prefix <= self.node.status().applied
+            {
+                self.node.snapshotted(prefix, &mut self.host);
+            }
         }
     }
 

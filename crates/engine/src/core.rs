@@ -6,6 +6,7 @@
 //! - I1 what a deposed leader had queued of others' commands is refused, from the first refused one
 //!   on, so that a client's later command never overtakes an earlier one. By `Foreign`'s attempts.
 
+use crate::bugs::Bug;
 use crate::catchup::Taking;
 use crate::detour::Direction;
 use crate::flow::Incoming;
@@ -109,7 +110,9 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
     /// waits for something of what was under way asks again.
     pub(crate) fn end_streams(&mut self, peer: Rank, is_up: bool) {
         let now = self.now();
-        self.host.flows.reset(peer);
+        if !self.host.plant.has_planted(Bug::StreamsOutliveLinks) {
+            self.host.flows.reset(peer);
+        }
         self.give.on_link_down(peer);
         if is_up {
             self.fetch.on_link_up(peer, now, &mut self.host.flows);
@@ -193,7 +196,9 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
 
     /// One that `from` has made, whichever way it came.
     fn on_own_frame(&mut self, from: Rank, frame: Frame<'_>) {
-        let Some(frame) = frame.meant_for(self.host.origin.life.0) else { return };
+        let is_any = self.host.plant.has_planted(Bug::AnswersOfAnyLife);
+        let meant = if is_any { Some(frame) } else { frame.meant_for(self.host.origin.life.0) };
+        let Some(frame) = meant else { return };
         match frame {
             Frame::Commands { life, attempt, items } => {
                 let takes = self.node.trusted() == Some(self.host.origin.rank);
@@ -301,6 +306,12 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
     pub(crate) fn send_again(&mut self) {
         self.attempt += 1;
         self.host.flows.detours.attempt = self.attempt;
+        if self.host.plant.has_planted(Bug::NothingIsSentAgain) {
+            return;
+        }
+        if self.host.plant.has_planted(Bug::SentAgainAsAnother) {
+            self.host.desk.writes.rename();
+        }
         self.host.desk.writes.rewind();
         self.host.desk.asked.rewind();
     }

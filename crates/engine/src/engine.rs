@@ -14,6 +14,7 @@
 //! - I2 a driver that waits for `idle_for` after an `advance` that found nothing misses no work:
 //!   that is the earliest deadline of everything in here.
 
+use crate::bugs::Bug;
 use crate::core::{Core, SWEEP_EVERY};
 use crate::desk::{Desk, PATIENCE, View};
 use crate::flow::{CHANNEL, Incoming};
@@ -238,7 +239,9 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Engine<P, R, A, D> {
                     core.on_message(from, bytes, &mut self.incoming);
                 }
                 Event::LinkDown(peer) | Event::LinkUp(peer) => {
-                    self.incoming.reset(peer);
+                    if !core.host.plant.has_planted(Bug::StreamsOutliveLinks) {
+                        self.incoming.reset(peer);
+                    }
                     core.on_event(event);
                 }
                 // A suspicion ends no stream: were it false, the peer would not begin a new one.

@@ -5,6 +5,7 @@
 //!   from another member's backlog. Asserted in `HostState::execute`.
 
 use crate::backlog::Backlog;
+use crate::bugs::Bug;
 use crate::desk::Desk;
 use crate::engine::Config;
 use crate::flow::Outgoing;
@@ -127,7 +128,7 @@ impl<P: Plant, A: Application, D: Door<A>> HostState<P, A, D> {
         self.backlog.push(slot, value);
         let Some((place, body)) = Place::split(value) else { return }; // a filled slot
         self.forget_proposed(place);
-        if !self.order.admits(place) {
+        if !self.order.admits(place) && !self.plant.has_planted(Bug::AnyPlaceIsAdmitted) {
             self.stats.values_skipped += 1;
             return;
         }
@@ -169,6 +170,11 @@ impl<P: Plant, A: Application, D: Door<A>> HostState<P, A, D> {
         let mut abroad = MemberSet::EMPTY;
         for (origin, sequence, reply) in self.answers.iter() {
             if origin == self.origin {
+                let sequence = if self.plant.has_planted(Bug::AnswersTheOldest) {
+                    self.desk.writes.oldest()
+                } else {
+                    sequence
+                };
                 if let Some(asker) = self.desk.writes.complete(sequence) {
                     self.door.answer(asker, Answer::Executed(slot, reply), &mut self.desk);
                 }

@@ -113,6 +113,19 @@ impl Outbox {
         self.cursor = self.first;
     }
 
+    /// Everything without an answer gets another name (`Bug::SentAgainAsAnother`).
+    pub(crate) fn rename(&mut self) {
+        if 2 * self.records.len() <= SPAN_MAX {
+            let end = self.first + self.records.len() as u64;
+            (self.first..end).for_each(|sequence| self.again(Sequence(sequence)));
+        }
+    }
+
+    /// The oldest name without an answer (`Bug::AnswersTheOldest`).
+    pub(crate) fn oldest(&self) -> Sequence {
+        Sequence(self.first)
+    }
+
     /// `sequence` is to go out again, behind what is here: for what has no order, as reads have
     /// none. (The others that went out with it do not: each would be performed twice.)
     pub fn again(&mut self, sequence: Sequence) {

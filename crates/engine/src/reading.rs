@@ -7,6 +7,7 @@
 //! - I2 only the leader decides that time has passed: a read that would see a key expire is put off
 //!   behind a tick there, and sent to the leader from elsewhere.
 
+use crate::bugs::Bug;
 use crate::core::Core;
 use crate::desk::{Reader, Round};
 use crate::host::HostState;
@@ -36,6 +37,12 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
             Role::Leader | Role::Follower => {}
             // It leads soon, or another does.
             Role::Candidate => return worked,
+            Role::Learner if self.host.plant.has_planted(Bug::LearnersRead) => {
+                if let Some(ticket) = self.host.desk.begin_round() {
+                    self.on_read_ready(ticket);
+                }
+                return worked;
+            }
             // Without the state there is nothing to check: the leader has it.
             Role::Learner => return self.send_all_to_leader() || worked,
         }
@@ -44,6 +51,10 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
             return worked;
         }
         if let Some(ticket) = self.host.desk.begin_round() {
+            if self.host.plant.has_planted(Bug::ReadWithoutCheck) {
+                self.on_read_ready(ticket);
+                return true;
+            }
             self.node.read(ticket, now, &mut self.host);
             worked = true;
         }
@@ -119,6 +130,9 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
     pub(crate) fn on_read_ready(&mut self, ticket: Ticket) {
         let Some(round) = self.host.desk.end_round(ticket) else { return };
         self.host.desk.ripen(round);
+        if self.host.plant.has_planted(Bug::AnyCheckServesAll) {
+            self.host.desk.ripen_all();
+        }
         self.perform_ripe();
     }
 
@@ -196,6 +210,9 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
     /// The check of this round could not be made here and now.
     pub(crate) fn on_read_refused(&mut self, ticket: Ticket) {
         self.host.stats.read_rounds_refused += 1;
+        if self.host.plant.has_planted(Bug::RefusedReadsServed) {
+            return self.on_read_ready(ticket);
+        }
         let Some(mut round) = self.host.desk.end_round(ticket) else { return };
         if self.host.leads {
             self.host.desk.waiting.join(&mut round);

@@ -16,8 +16,10 @@
 //! [`Fetch::whole`]: crate::transfer::Fetch::whole
 //! [`Fetch::state`]: crate::transfer::Fetch::state
 
+use crate::bugs::Bug;
 use crate::catchup::{HEAD_BYTES, replace, split_head};
 use crate::core::Core;
+use crate::order::Place;
 use crate::plant::Plant;
 use crate::service::{Application, Door};
 use base::Prefix;
@@ -43,7 +45,8 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
     /// Reads the next part of a state that is arriving (R1). True if it did.
     pub(crate) fn mind_restoring(&mut self) -> bool {
         let present = self.fetch.state();
-        if self.restoring.as_ref().is_some_and(|restoring| Some(restoring.of) != present) {
+        let is_another = self.restoring.as_ref().is_some_and(|one| Some(one.of) != present);
+        if is_another && !self.host.plant.has_planted(Bug::StatesAreMixed) {
             self.restoring = None; // R3
             self.host.app.give_up_restore();
         }
@@ -91,6 +94,8 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
         });
         match put {
             Ok(place) => {
+                let has_bug = self.host.plant.has_planted(Bug::StateWithoutPlace);
+                let place = if has_bug { Place::default() } else { place };
                 replace(&mut self.host, prefix, place);
                 // A live member's state shows the time to the measure of `ticks`, I2.
                 self.host.state_moved = (self.host.app.state_ms(), self.host.plant.boot_now());

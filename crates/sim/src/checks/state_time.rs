@@ -85,7 +85,7 @@ impl StateTime {
         let Some(number) = number.map(|number| number as usize) else { return Ok(()) };
         let Some(stamp) = self.stamps.get(number).copied() else { return Ok(()) };
         if stamp.reign < before.reign {
-            return Ok(()); // Not executed (`runtime::order`).
+            return Ok(()); // Not executed (`engine::order`).
         }
         let newest = if stamp.unix_ms < before.state_ms {
             Newest { reign: stamp.reign, ..before }
