@@ -36,6 +36,7 @@ pub mod mu;
 mod net;
 mod node;
 mod operator;
+mod outage;
 mod outcome;
 mod phases;
 mod plan;

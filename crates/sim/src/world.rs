@@ -16,6 +16,7 @@ use crate::ledger::{Ledger, Reply};
 use crate::net::Net;
 use crate::node::{NodeHost, Shell};
 use crate::operator::Operator;
+use crate::outage::Outages;
 use crate::plan::{MS, Plan};
 use crate::queue::{Fault, Happening};
 use crate::subject::{Life, Species};
@@ -129,7 +130,7 @@ impl World {
             disks: (0..members).map(|_| Disk::new(species.store, species.snapshots)).collect(),
             ledger: Ledger::new(plan.shape.ring_slots),
             clients: (0..plan.n_clients).map(|_| Client::new(rng.fork())).collect(),
-            faults: Faults::new(rng.fork(), members),
+            faults: Faults::new(rng.fork(), &plan),
             ambushes: Ambushes::default(),
             phase: Phase::Safety,
             core: MemberSet::all(members),
@@ -220,10 +221,16 @@ impl World {
             Happening::Operate => self.on_operate(),
             Happening::Spring(node) => self.on_spring(node as usize),
             Happening::Mend(fault) => self.mend(fault),
-            Happening::Break(link) => self.on_break(link as usize),
+            Happening::Break(link) => {
+                self.faults.outages.on_break(&mut self.net, link as usize);
+            }
             Happening::Reconnect(link) => self.on_reconnect(link as usize),
-            Happening::Reset(link) => self.reset(link as usize),
-            Happening::Hint { to, about, life } => self.on_hint(to as usize, about as usize, life),
+            Happening::Reset(link) => {
+                self.faults.outages.reset(&mut self.net, link as usize);
+            }
+            Happening::Hint { to, about, life } => {
+                Outages::hint(&mut self.net, to as usize, about as usize, life);
+            }
             Happening::Fetch { node, life, transfer } => {
                 self.on_fetch(node as usize, life, transfer);
             }

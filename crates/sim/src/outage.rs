@@ -1,0 +1,261 @@
+//! Processes, wires and connections that are out of order, and how they come back.
+//!
+//! What runs in a process is not known here: the worlds that do know it call these and do the rest.
+//!
+//! - I1 nothing is out of order twice: a wire that is cut is cut once, a process that is stopped is
+//!   stopped once, and ending either ends it.
+
+use crate::Provider;
+use crate::coverage::Mark;
+use crate::net::Net;
+use crate::plan::{MS, Plan};
+use crate::queue::{Happening, NEVER};
+use crate::trace::Topic;
+use base::{Event, Rank, Rng};
+
+/// How long a provider waits for an answer before it calls a link broken.
+const LINK_TIMEOUT_NS_MAX: u64 = 2_000 * MS;
+
+/// What lasts at the moment.
+pub(crate) struct Outages {
+    pub(crate) rng: Rng,
+    /// Wires that are cut.
+    cut: Vec<bool>,
+    /// Processes that are stopped.
+    paused: Vec<bool>,
+    /// Wires between the two sides of the partition, if there is one.
+    partition: Vec<usize>,
+    /// Pairs of nodes that try to connect again.
+    reconnecting: Vec<bool>,
+    /// So many of 8 deaths are told to the peers in time.
+    hints: u64,
+    /// See `Plan::pace`.
+    pace: u64,
+}
+
+impl Outages {
+    pub(crate) fn new(rng: Rng, plan: &Plan) -> Outages {
+        let members = plan.members;
+        Outages {
+            rng,
+            cut: vec![false; members * members],
+            paused: vec![false; members],
+            partition: Vec::new(),
+            reconnecting: vec![false; members * members],
+            hints: plan.hints,
+            pace: plan.pace,
+        }
+    }
+
+    pub(crate) fn is_paused(&self, node: usize) -> bool {
+        self.paused[node]
+    }
+
+    pub(crate) fn is_cut(&self, wire: usize) -> bool {
+        self.cut[wire]
+    }
+
+    pub(crate) fn is_partitioned(&self) -> bool {
+        !self.partition.is_empty()
+    }
+
+    /// A time of any magnitude up to a tenth of a second.
+    fn soon(&mut self) -> u64 {
+        let most = MS << self.rng.below(8);
+        self.rng.below(most)
+    }
+
+    // ---- processes ----
+
+    /// The process of `node` dies.
+    pub(crate) fn crash(&mut self, net: &mut Net, node: usize) {
+        let now = net.now();
+        net.trace.record(now, node, Topic::Crash, 0, 0);
+        net.coverage.hit(Mark::Crashed);
+        let process = &mut net.processes[node];
+        process.alive = false;
+        process.leads = false;
+        process.inbox.clear();
+        let life = process.life;
+        net.queue.set_run(node, NEVER);
+        let tcp = net.weather.provider == Provider::Tcp;
+        for peer in 0..net.members {
+            let (out, back) = (net.link_index(node, peer), net.link_index(peer, node));
+            // What it had posted is the kernel's or the card's now: some of it goes on.
+            let n_verbs = net.links[out].verbs.len() as u64;
+            let survivors = self.rng.below(n_verbs + 1) as usize;
+            net.links[out].orphan(survivors);
+            if peer == node {
+                continue;
+            }
+            if tcp {
+                net.links[back].dead_end = true;
+                let after = self.soon();
+                net.queue.push(now + after, Happening::Break(back as u8));
+            }
+            if self.rng.chance(self.hints, 8) {
+                let after = 20_000 + self.soon();
+                let (to, about) = (peer as u8, node as u8);
+                net.queue.push(now + after, Happening::Hint { to, about, life });
+            }
+        }
+    }
+
+    /// `to` hears, rightly or not, that a life of `about` has ended.
+    pub(crate) fn hint(net: &mut Net, to: usize, about: usize, life: u32) {
+        if to == about || !net.processes[to].alive {
+            return;
+        }
+        net.trace.record(net.now(), to, Topic::Hint, about as u64, u64::from(life));
+        if net.processes[about].alive {
+            net.coverage.hit(Mark::FalseHint);
+        }
+        net.tell(to, Event::ProcessFailed(Rank::at(about)));
+    }
+
+    /// Stops a process, wherever it is: also between two posts.
+    pub(crate) fn pause(&mut self, net: &mut Net, node: usize) {
+        net.trace.record(net.now(), node, Topic::Pause, 0, 0);
+        self.paused[node] = true;
+        net.processes[node].n_stops += 1;
+        net.queue.set_run(node, NEVER);
+        let tcp = net.weather.provider == Provider::Tcp;
+        for peer in 0..net.members {
+            let out = net.link_index(node, peer);
+            // On shm a post is an instruction of this process: what has not happened waits.
+            net.links[out].frozen = !tcp || self.rng.chance(1, 2);
+            if tcp && peer != node {
+                let back = net.link_index(peer, node);
+                self.time_out_later(net, back);
+            }
+        }
+    }
+
+    pub(crate) fn resume(&mut self, net: &mut Net, node: usize) {
+        if !self.paused[node] {
+            return;
+        }
+        let now = net.now();
+        net.trace.record(now, node, Topic::Resume, 0, 0);
+        net.coverage.hit(Mark::Paused);
+        self.paused[node] = false;
+        net.processes[node].n_stops -= 1;
+        for peer in 0..net.members {
+            let (out, back) = (net.link_index(node, peer), net.link_index(peer, node));
+            net.links[out].frozen = false;
+            net.kick(out);
+            net.kick(back);
+        }
+        net.arm_run(node, now);
+    }
+
+    // ---- links ----
+
+    pub(crate) fn cut(&mut self, net: &mut Net, wire: usize) {
+        net.trace.record(net.now(), 0, Topic::Cut, wire as u64, 0);
+        self.cut[wire] = true;
+        net.hold(wire);
+        self.time_out_later(net, wire);
+    }
+
+    pub(crate) fn heal_cut(&mut self, net: &mut Net, wire: usize) {
+        if std::mem::take(&mut self.cut[wire]) {
+            net.trace.record(net.now(), 0, Topic::Heal, wire as u64, 0);
+            net.release(wire);
+        }
+    }
+
+    pub(crate) fn partition(&mut self, net: &mut Net) {
+        let members = net.members;
+        let sides = self.rng.below(1 << members);
+        let side = |node: usize| sides >> node & 1;
+        let across: Vec<usize> = (0..members * members)
+            .filter(|wire| side(wire / members) != side(wire % members))
+            .collect();
+        net.trace.record(net.now(), 0, Topic::Cut, sides, u64::MAX);
+        net.coverage.hit(Mark::Partitioned);
+        for wire in &across {
+            net.hold(*wire);
+            self.time_out_later(net, *wire);
+        }
+        self.partition = across;
+    }
+
+    pub(crate) fn unite(&mut self, net: &mut Net) {
+        for wire in std::mem::take(&mut self.partition) {
+            net.trace.record(net.now(), 0, Topic::Heal, wire as u64, 1);
+            net.release(wire);
+        }
+    }
+
+    /// Where links can break, a link that carries nothing for long is given up.
+    fn time_out_later(&mut self, net: &mut Net, link: usize) {
+        if net.weather.provider == Provider::Tcp {
+            let after = self.rng.range(LINK_TIMEOUT_NS_MAX / 20, LINK_TIMEOUT_NS_MAX);
+            net.queue.push(net.now() + after, Happening::Break(link as u8));
+        }
+    }
+
+    /// A poster looks whether its link still works.
+    pub(crate) fn on_break(&mut self, net: &mut Net, link: usize) {
+        let members = net.members;
+        let (from, to) = (link / members, link % members);
+        let cut = [link, to * members + from].iter().any(|wire| net.wires[*wire].n_holds > 0);
+        if from != to && (cut || !net.processes[to].runs() || net.links[link].dead_end) {
+            self.lose_connection(net, from, to);
+        }
+    }
+
+    /// A connection is reset although nothing is wrong with either end.
+    pub(crate) fn reset(&mut self, net: &mut Net, wire: usize) {
+        self.lose_connection(net, wire / net.members, wire % net.members);
+    }
+
+    /// `from` notices first, `to` a little later.
+    fn lose_connection(&mut self, net: &mut Net, from: usize, to: usize) {
+        let (out, back) = (net.link_index(from, to), net.link_index(to, from));
+        if !net.links[out].is_connected() {
+            return;
+        }
+        net.break_link(out);
+        // The other direction is the same connection: it dies too, unless it is up anew by then.
+        net.break_link(back);
+        self.reconnect_later(net, out);
+    }
+
+    fn reconnect_later(&mut self, net: &mut Net, link: usize) {
+        let members = net.members;
+        let (a, b) = (link / members, link % members);
+        let pair = a.min(b) * members + a.max(b);
+        if !std::mem::replace(&mut self.reconnecting[pair], true) {
+            let after = self.rng.range(MS, 30 * MS) * self.pace;
+            net.queue.push(net.now() + after, Happening::Reconnect(pair as u8));
+        }
+    }
+
+    /// Both ends of a connection that broke try again. True if it is there again.
+    pub(crate) fn on_reconnect(&mut self, net: &mut Net, link: usize) -> bool {
+        let members = net.members;
+        let (a, b) = (link / members, link % members);
+        self.reconnecting[a.min(b) * members + a.max(b)] = false;
+        let (out, back) = (net.link_index(a, b), net.link_index(b, a));
+        if [out, back].iter().all(|link| net.links[*link].is_connected()) {
+            return false;
+        }
+        let free = [out, back].iter().all(|wire| net.wires[*wire].n_holds == 0);
+        let (one, two) = (&net.processes[a], &net.processes[b]);
+        if !one.alive || !two.alive {
+            // The next life of the dead one connects.
+            return false;
+        }
+        if free && one.runs() && two.runs() {
+            net.break_link(out);
+            net.break_link(back);
+            net.connect(out);
+            net.connect(back);
+            return true;
+        }
+        self.reconnect_later(net, link);
+        false
+    }
+}
