@@ -12,7 +12,6 @@ mod listed;
 mod told;
 
 use super::info::DATA_LOST;
-use super::state::{Holds, State};
 use super::statuses::Statuses;
 use super::{KEY_LISTENER, KEY_STATUS};
 use crate::channel::ReplicaEnd;
@@ -21,8 +20,9 @@ use crate::control::{Board, ServiceFigures};
 use crate::status;
 use console::{Failure, Outcome};
 use kv::connection::{self, Connection, Identity, Request, RequestId};
+use kv::door::{Holds, Performed, State};
 use kv::text;
-use runtime::{Answer, Asker, Desk, DiskFigures, Interest, Performed, Poller, ReadAnswer, Ready};
+use runtime::{Answer, Asker, Desk, DiskFigures, Interest, Poller, ReadAnswer, Ready};
 use rustix::net::sockopt;
 use slab::Slab;
 use std::collections::BTreeSet;
@@ -366,12 +366,12 @@ impl Clients {
         }
         let mut reply = std::mem::take(&mut self.reply);
         reply.clear();
-        let id = RequestId(asker.request);
+        let (id, now) = (RequestId(asker.request), desk.now());
         let command =
             self.client(asker.connection).and_then(|client| client.connection.read_command(id));
         // Who is gone, or was answered in the meantime, needs no answer.
-        let performed =
-            command.map_or(Performed::Done, |command| state.read(command, stamp_ms, &mut reply));
+        let performed = command
+            .map_or(Performed::Done, |command| state.read(command, stamp_ms, now, &mut reply));
         if performed == Performed::Done {
             desk.charge(reply.len());
             self.deliver(asker, |connection, id| connection.answer(id, &reply));

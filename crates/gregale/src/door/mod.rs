@@ -8,33 +8,31 @@
 //! - I2 replies leave in the order of the requests: `kv`'s connection sees to it.
 //! - I3 an answer reaches the client that asked: a client's name is never used twice in a life.
 
-mod backups;
 mod channels;
 mod clients;
 mod info;
 mod members;
+mod offline;
 mod partitioned;
+mod service;
 mod snapshots;
-mod state;
 mod statuses;
 
 use crate::channel::{ReplicaEnd, Report};
 use crate::config::{Config, Start};
-use crate::control::{Board, ServiceFigures};
+use crate::control::Board;
 use crate::signals::Signals;
-pub(crate) use backups::NO_SUCH_BACKUP;
-use base::{MemberSet, Slot};
+use base::{Instant, MemberSet, Slot};
 use clients::Clients;
 use console::{Failure, Outcome};
+pub(crate) use kv::door::NO_SUCH_BACKUP;
+use kv::door::State;
 pub(crate) use members::{MAY_PASS, NOT_LEADER, UNKNOWN as CHANGE_UNKNOWN};
+pub(crate) use offline::offline_state;
 pub(crate) use partitioned::{PartitionedDoor, seats};
 use proto::Role;
-use runtime::{
-    Answer, Answers, Appended, Asker, Changed, Desk, Interest, Origin, Parted, Performed, Poller,
-    ReadAnswer, Ready, Saving, Sequence, Service, Stats, View,
-};
-use state::State;
-pub(crate) use state::offline as offline_state;
+use runtime::{Interest, Parted, Poller, View};
+use std::fmt::Display;
 use std::io::Read;
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -56,9 +54,16 @@ pub(crate) enum Stop {
     Part(Parted),
 }
 
+/// What is said of a value that every member skips.
+fn skipped(slot: Slot, error: &impl Display) -> String {
+    format!("gregale: the value of slot {slot} is no batch and was skipped: {error}")
+}
+
 /// See the module's text.
 pub(crate) struct Door {
     state: State,
+    /// As of this turn.
+    now: Instant,
     clients: Clients,
     board: Arc<Board>,
     signals: Option<Signals>,
@@ -78,7 +83,8 @@ impl Door {
     /// Behind `listener`, which is bound.
     pub(crate) fn new(config: &Config, listener: TcpListener, board: Arc<Board>) -> Outcome<Door> {
         Ok(Door {
-            state: State::new(config.maxmemory),
+            state: State::new(config.maxmemory, runtime::unix_ms()),
+            now: Instant::ZERO,
             clients: Clients::new(config, listener, &board)?,
             board,
             signals: None,
@@ -212,133 +218,5 @@ impl Door {
             self.tell(&Report::Vacant(rank.member().0, last));
         }
         self.told_vacant = vacant;
-    }
-}
-
-impl Service for Door {
-    fn apply(&mut self, slot: Slot, value: &[u8], answers: &mut Answers) {
-        self.state.apply(slot, value, answers);
-        let published = self.state.machine.take_published();
-        // What was published before this life served anybody is not news.
-        if self.reported {
-            self.clients.tell(&published);
-        }
-    }
-
-    fn state_ms(&self) -> u64 {
-        self.state.machine.state_ms()
-    }
-
-    fn next_expiry_ms(&self) -> Option<u64> {
-        self.state.machine.store().next_expiry_ms()
-    }
-
-    fn begin_save(&mut self) -> Saving {
-        self.state.begin_save()
-    }
-
-    fn save_piece(&mut self, saving: Saving, out: &mut Vec<u8>) -> Option<bool> {
-        self.state.save_piece(saving, out)
-    }
-
-    fn end_save(&mut self, saving: Saving) {
-        self.state.end_save(saving);
-    }
-
-    fn begin_restore(&mut self) {
-        self.state.begin_restore();
-    }
-
-    fn restore_piece(&mut self, bytes: &[u8]) -> Result<bool, String> {
-        self.state.restore_piece(bytes)
-    }
-
-    fn end_restore(&mut self) -> Result<(), String> {
-        self.state.end_restore()
-    }
-
-    fn give_up_restore(&mut self) {
-        self.state.give_up_restore();
-    }
-
-    fn begin(&mut self, stamp_ms: u64, out: &mut Vec<u8>) {
-        self.state.begin(stamp_ms, out);
-    }
-
-    fn append(
-        &mut self,
-        origin: Origin,
-        sequence: Sequence,
-        command: &[u8],
-        bytes_max: usize,
-        out: &mut Vec<u8>,
-    ) -> Appended {
-        self.state.append(origin, sequence, command, bytes_max, out)
-    }
-
-    fn abandon(&mut self) {
-        self.state.abandon();
-    }
-
-    fn perform(&mut self, asker: Asker, stamp_ms: u64, desk: &mut Desk) -> Performed {
-        self.clients.perform(asker, stamp_ms, &mut self.state, desk)
-    }
-
-    fn describe_read(&mut self, asker: Asker, out: &mut Vec<u8>) {
-        self.clients.describe_read(asker, out);
-    }
-
-    fn perform_described(&mut self, read: &[u8], stamp_ms: u64, reply: &mut Vec<u8>) -> Performed {
-        self.state.read(read, stamp_ms, reply)
-    }
-
-    fn answer(&mut self, asker: Asker, answer: Answer<'_>, _desk: &mut Desk) {
-        self.clients.answer(asker, answer);
-    }
-
-    fn answer_read(&mut self, asker: Asker, answer: ReadAnswer<'_>, _desk: &mut Desk) {
-        self.clients.answer_read(asker, answer);
-    }
-
-    fn answer_wait(&mut self, asker: Asker, n: usize, _desk: &mut Desk) {
-        self.clients.answer_wait(asker, n);
-    }
-
-    fn answer_change(&mut self, asker: Asker, changed: Changed, _desk: &mut Desk) {
-        self.clients.answer_change(asker, changed);
-    }
-
-    fn on_ready(&mut self, ready: Ready, poller: &Poller, desk: &mut Desk) {
-        match ready.key {
-            KEY_LISTENER => self.clients.accept(poller, desk),
-            KEY_SIGNALS => self.on_signal(),
-            KEY_CHANNEL => self.on_channel(),
-            KEY_STATUS => self.clients.take_statuses(),
-            _ => self.clients.on_ready(ready, poller, &self.state, desk),
-        }
-    }
-
-    fn resume(&mut self, _poller: &Poller, desk: &mut Desk) -> bool {
-        self.clients.resume(&self.state, desk)
-    }
-
-    fn flush(&mut self, poller: &Poller, desk: &mut Desk) {
-        self.clients.listen_again(poller);
-        self.clients.flush(poller, desk);
-    }
-
-    fn publish(&mut self, view: &View, stats: &Stats) {
-        self.report(view);
-        self.state.sweep();
-        let store = self.state.machine.store();
-        let figures = ServiceFigures {
-            keys: store.len() as u64,
-            memory_bytes: store.used_bytes(),
-            state_time_ahead_ms: stats.state_time_ahead_ms,
-            ..self.clients.figures()
-        };
-        self.clients.note_state_time(stats.state_time_ahead_ms);
-        self.clients.disk.clone_from(&stats.disk);
-        self.board.leave(view, stats, figures);
     }
 }

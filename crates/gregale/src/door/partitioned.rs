@@ -16,7 +16,6 @@
 
 use super::clients::Clients;
 use super::snapshots::Snapshots;
-use super::state::{Holding, Holds, of_each};
 use super::{KEY_CHANNEL, KEY_LISTENER, KEY_SIGNALS, KEY_STATUS, Stop};
 use crate::channel::{ReplicaEnd, Report};
 use crate::config::{Config, Partitioning};
@@ -25,6 +24,7 @@ use crate::signals::Signals;
 use crate::status::PartitionStatus;
 use base::{Evidence, Incarnation, Instant, Prefix, Rank, Slot, StateClock};
 use console::Outcome;
+use kv::door::{Holding, Holds, of_each};
 use kv::entry::{self, Sequence};
 use kv::partition::{
     self, Executor, Fate, NOT_BY_PIECES, Name, PUT_OFF, Partitions, Place, SNAPSHOT_REQUEST, Sender,

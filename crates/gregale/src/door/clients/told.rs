@@ -5,11 +5,11 @@
 //! stands all the same.
 
 use super::super::info::{self, Facts};
-use super::super::state::{Holding, Holds};
 use super::Clients;
 use crate::control::ServiceFigures;
 use base::{Instant, Prefix};
 use kv::connection::RequestId;
+use kv::door::{Holding, Holds};
 use runtime::Desk;
 use std::time::Duration;
 

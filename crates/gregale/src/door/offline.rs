@@ -1,0 +1,29 @@
+//! The replicated state without its door, for commands that fold a log.
+
+use base::Slot;
+use kv::door::State;
+
+/// An empty one. The limit has to be the cluster's: what was refused for it then has to be refused
+/// again.
+pub(crate) fn offline_state(memory_bytes_max: u64) -> impl runtime::offline::State {
+    // Nobody reads it, so the seed of RANDOMKEY does not matter.
+    Offline(State::new(memory_bytes_max, 0))
+}
+
+struct Offline(State);
+
+impl runtime::offline::State for Offline {
+    fn apply(&mut self, slot: Slot, value: &[u8]) {
+        if let Err(error) = self.0.apply(slot, value, &mut |_, _, _| {}) {
+            eprintln!("{}", super::skipped(slot, &error));
+        }
+    }
+
+    fn save(&mut self, out: &mut Vec<u8>) {
+        self.0.save(out);
+    }
+
+    fn restore(&mut self, state: &[u8]) -> Result<(), String> {
+        self.0.restore(state).map_err(|error| error.to_string())
+    }
+}
