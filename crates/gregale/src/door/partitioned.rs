@@ -14,17 +14,19 @@
 //! - I3 back-pressure reaches the client: what the multicast refuses stays with the sender, whose
 //!   room ends; then requests stay on the desk, and then clients are not read from.
 
-use super::clients::Clients;
+use super::desk::{self, OnDesk};
+use super::process::{self, Process, give_statuses};
 use super::snapshots::Snapshots;
+use super::sockets::Sockets;
 use super::{KEY_CHANNEL, KEY_LISTENER, KEY_SIGNALS, KEY_STATUS, Stop};
 use crate::channel::{ReplicaEnd, Report};
 use crate::config::{Config, Partitioning};
-use crate::control::{Board, ServiceFigures};
+use crate::control::Board;
 use crate::signals::Signals;
 use crate::status::PartitionStatus;
 use base::{Evidence, Incarnation, Instant, Prefix, Rank, Slot, StateClock};
 use console::Outcome;
-use kv::door::{Holding, Holds, of_each};
+use kv::door::{Answer, Asker, Figures, Holding, Holds, ReadAnswer, RespClients, of_each};
 use kv::entry::{self, Sequence};
 use kv::partition::{
     self, Executor, Fate, NOT_BY_PIECES, Name, PUT_OFF, Partitions, Place, SNAPSHOT_REQUEST, Sender,
@@ -36,10 +38,7 @@ use multicast::{
 };
 use proto::Role;
 use runtime::desk::PATIENCE;
-use runtime::{
-    Answer, Asker, Desk, Interest, Laid, Overdue, Poller, ReadAnswer, Ready, Stats, View, boot_now,
-    unix_ms,
-};
+use runtime::{Desk, Interest, Laid, Overdue, Poller, Ready, Stats, View, boot_now, unix_ms};
 use std::io::{self, Read};
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -93,10 +92,10 @@ impl Holds for Held {
 
 /// See the module's text.
 pub(crate) struct PartitionedDoor {
-    clients: Clients,
+    clients: RespClients<Process>,
+    sockets: Sockets,
     board: Arc<Board>,
     signals: Signals,
-    channel: Option<Arc<ReplicaEnd>>,
     executor: Executor,
     sender: Sender<Waiting>,
     snapshots: Snapshots,
@@ -142,11 +141,12 @@ impl PartitionedDoor {
         let n = usize::from(partitions.n);
         let executor = Executor::new(origin, n, partitions.order.into(), config.maxmemory);
         let n_members = config.members.len();
+        let outside = Process::new(config, board, channel)?;
         Ok(PartitionedDoor {
-            clients: Clients::new(config, listener, board)?,
+            clients: RespClients::new(process::door_config(config), outside),
+            sockets: Sockets::new(listener)?,
             board: Arc::clone(board),
             signals,
-            channel,
             sender: Sender::new(origin, executor.map()),
             executor,
             snapshots: Snapshots::default(),
@@ -182,16 +182,17 @@ impl PartitionedDoor {
                 Laid::Write(asker, command) => {
                     read.clear();
                     read.extend_from_slice(command);
-                    (asker, false)
+                    (desk::asker(asker), false)
                 }
                 Laid::Read(asker) => {
+                    let asker = desk::asker(asker);
                     read.clear();
                     clients.describe_read(asker, read);
                     (asker, true)
                 }
                 Laid::Wait(asker) => {
                     // What was answered was delivered, so a majority holds it.
-                    clients.answer_wait(asker, base::majority(*n_members) - 1);
+                    clients.answer_wait(desk::asker(asker), base::majority(*n_members) - 1);
                     worked = true;
                     return true;
                 }
@@ -252,8 +253,10 @@ impl PartitionedDoor {
         });
         // What the sender has no room for still lies on the desk.
         desk.expire(|overdue| match overdue {
-            Overdue::Read(asker) => clients.answer_read(asker, ReadAnswer::Unavailable),
-            Overdue::Write(asker) => clients.answer_read(asker, not_sent),
+            Overdue::Read(asker) => {
+                clients.answer_read(desk::asker(asker), ReadAnswer::Unavailable)
+            }
+            Overdue::Write(asker) => clients.answer_read(desk::asker(asker), not_sent),
         });
     }
 
@@ -333,7 +336,7 @@ impl PartitionedDoor {
     fn publish(&mut self, cast: &Cast) {
         self.look(cast);
         let view = self.view(cast);
-        let figures = ServiceFigures {
+        let figures = Figures {
             keys: self.held.sum.keys,
             memory_bytes: self.held.sum.memory_bytes,
             state_time_ahead_ms: self.state_clock.ahead_ms(unix_ms(), boot_now()),
@@ -348,9 +351,7 @@ impl PartitionedDoor {
             && self.held.partitions.iter().all(|of| of.leader != 0);
         if serves && !self.reported {
             self.reported = true;
-            if let Some(channel) = &self.channel {
-                channel.report(&Report::Serving);
-            }
+            self.clients.outside.tell(&Report::Serving);
         }
     }
 }
@@ -359,7 +360,7 @@ impl PartitionedDoor {
 fn give(
     sender: &mut Sender<Waiting>,
     snapshots: &mut Snapshots,
-    clients: &mut Clients,
+    clients: &mut RespClients<Process>,
     sequence: Sequence,
     reply: &[u8],
 ) {
@@ -385,10 +386,11 @@ fn give(
 impl Application for PartitionedDoor {
     fn begin(&mut self, poller: &Poller) -> io::Result<()> {
         poller.add(&self.signals.pipe, KEY_SIGNALS, Interest::Read)?;
-        if let Some(channel) = &self.channel {
+        if let Some(channel) = &self.clients.outside.channel {
             poller.add(channel.as_fd(), KEY_CHANNEL, Interest::Read)?;
         }
-        self.clients.register(poller)
+        self.clients.outside.register(poller)?;
+        self.sockets.register(poller)
     }
 
     fn deliver(&mut self, delivery: Delivery, _: &mut Cast) {
@@ -472,36 +474,42 @@ impl Application for PartitionedDoor {
     fn on_ready(&mut self, ready: Ready, poller: &Poller, cast: &mut Cast) {
         let view = *self.desk.view();
         self.desk.turn(cast.now(), view);
+        let mut sockets = self.sockets.watched(poller);
         match ready.key {
-            KEY_LISTENER => self.clients.accept(poller, &self.desk),
+            KEY_LISTENER => self.clients.accept(&mut sockets, cast.now()),
             KEY_SIGNALS => {
                 // How many came does not matter.
                 let _ = (&self.signals.pipe).read(&mut [0; 64]);
                 self.stop = Some(Stop::HandOver);
             }
             KEY_CHANNEL => {
-                if self.channel.as_ref().is_some_and(|channel| channel.asks_to_stop()) {
+                let channel = &self.clients.outside.channel;
+                if channel.as_ref().is_some_and(|channel| channel.asks_to_stop()) {
                     self.stop = Some(Stop::Remove);
                 }
             }
-            KEY_STATUS => self.clients.take_statuses(),
-            _ => self.clients.on_ready(ready, poller, &self.held, &mut self.desk),
+            KEY_STATUS => give_statuses(&mut self.clients),
+            _ => {
+                let mut intake = OnDesk(&mut self.desk);
+                self.clients.on_ready(desk::ready(ready), &mut sockets, &self.held, &mut intake);
+            }
         }
     }
 
     fn turn(&mut self, poller: &Poller, cast: &mut Cast) -> bool {
         let view = *self.desk.view();
         self.desk.turn(cast.now(), view);
-        let mut worked = self.clients.resume(&self.held, &mut self.desk);
+        let mut worked = self.clients.resume(&self.held, &mut OnDesk(&mut self.desk));
         worked |= self.take(cast);
         self.expire();
         worked |= self.send(cast);
         if cast.now() >= self.publish_at {
             self.publish_at = cast.now().plus(PUBLISH_EVERY);
             self.publish(cast);
-            self.clients.listen_again(poller);
+            self.sockets.listen_again(poller);
         }
-        self.clients.flush(poller, &mut self.desk);
+        let mut sockets = self.sockets.watched(poller);
+        self.clients.flush(&mut sockets, &mut OnDesk(&mut self.desk));
         worked
     }
 

@@ -6,9 +6,9 @@
 //!   the door, at once.
 
 use base::Instant;
+use kv::door::Asker;
 use kv::entry::Sequence;
 use kv::partition::Partitions;
-use runtime::Asker;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -1,12 +1,38 @@
-//! The door's decisions: what the replicated state makes of the log, and what clients are told.
+//! The door of one member: its clients, and the replicated state behind them.
 //!
 //! Nothing here has a socket, a clock, a thread or a source of randomness. Time and seeds are
-//! arguments, so a simulator runs the code that ships.
+//! arguments, bytes come and go by [`Streams`], requests are laid into an [`Intake`], and the
+//! process is [`Outside`]. So a simulator runs the code that ships.
 //!
+//! ```text
+//!   Streams: sockets, or pipes in memory
+//!      |  bytes
+//!   RespClients ---- Outside: INFO, statuses, a new incarnation
+//!      |  commands, reads       ^
+//!   Intake                      | answers
+//!      |  ordered, checked      |
+//!   State ----------------------+
+//! ```
+//!
+//! - [`RespDoor`]: both, and what concerns both.
+//! - [`RespClients`]: all connections; CLIENT LIST, channels, INFO, members.
 //! - [`State`]: the replicated application, with snapshots and backups.
 
 mod backups;
+mod channels;
+mod clients;
+mod intake;
+mod members;
+mod outside;
+mod resp_door;
 mod state;
+mod streams;
 
 pub use backups::NO_SUCH_BACKUP;
+pub use clients::RespClients;
+pub use intake::{Answer, Asker, Intake, ReadAnswer, View};
+pub use members::{Changed, MAY_PASS, NOT_LEADER, NoChange, UNKNOWN};
+pub use outside::{Config, Facts, Figures, Member, Outside, STATUS_SECTION};
+pub use resp_door::RespDoor;
 pub use state::{Discarded, Holding, Holds, Performed, Saving, State, of_each};
+pub use streams::{Addresses, Broken, Interest, Ready, Received, STREAMS_MAX, Streams, place_of};

@@ -1,20 +1,22 @@
 //! Commands of one client about the others: CLIENT LIST, CLIENT KILL.
 
-use super::{Clients, mark};
-use kv::connection::{self, RequestId};
-use runtime::Desk;
+use super::{RespClients, mark};
+use crate::connection::{self, RequestId};
+use crate::door::intake::Intake;
+use crate::door::outside::Outside;
 
-impl Clients {
+impl<O: Outside> RespClients<O> {
     pub(super) fn answer_clients(
         &mut self,
         key: u64,
         id: RequestId,
         filter: &connection::ClientFilter,
-        desk: &Desk,
+        intake: &impl Intake,
     ) {
         let listed = self.clients.iter().map(|(_, client)| &client.connection);
         let lines = listed.filter(|connection| filter.accepts(connection));
-        let text: String = lines.map(|connection| connection.describe(desk.now()) + "\n").collect();
+        let text: String =
+            lines.map(|connection| connection.describe(intake.now()) + "\n").collect();
         if let Some(client) = self.client(key) {
             client.connection.answer_text(id, &text);
         }

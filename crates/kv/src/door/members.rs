@@ -6,18 +6,20 @@
 //!                            the seat by itself; answered when the supervisor has been told
 //! ```
 
-use super::clients::Clients;
-use crate::channel::Report;
+use super::clients::RespClients;
+use super::intake::{Asker, Intake, View};
+use super::outside::Outside;
+use crate::connection::RequestId;
 use base::{NodeId, Rank, majority};
-use kv::connection::RequestId;
 use proto::Role;
 use proto::members::Change;
-use runtime::{Asker, Changed, Desk, NoChange, View};
 
-/// The first words of refusals, for `gregale member`.
-pub(crate) const NOT_LEADER: &str = "NOTLEADER";
-pub(crate) const UNKNOWN: &str = "UNKNOWN";
-pub(crate) const MAY_PASS: &str = "TRYAGAIN";
+/// The first word of a refusal, for `gregale member`: the leader may do it.
+pub const NOT_LEADER: &str = "NOTLEADER";
+/// The same: the change is decided, or will be, or was undone.
+pub const UNKNOWN: &str = "UNKNOWN";
+/// The same: it may be possible a little later.
+pub const MAY_PASS: &str = "TRYAGAIN";
 
 const FIXED: &str = "ERR the members of this cluster never change: that takes --protocol velos or \
     durable";
@@ -29,6 +31,39 @@ const LAST_VOTER: &str = "ERR nobody would be left that votes: add a member firs
 const UNSUPERVISED: &str = "ERR nobody supervises this member: stop the old process, and start one \
     on its address with an empty data directory, or without its old region, and start = \"join\" \
     in its file; it asks for the seat by itself";
+
+/// The end of an operator's change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Changed {
+    /// It is decided.
+    Done,
+    /// Nothing changed, and this is why.
+    Refused(NoChange),
+    /// This member led, and does not any more, or the deadline passed: it is decided, or will be,
+    /// or was undone.
+    Unknown,
+}
+
+/// Why nothing changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoChange {
+    /// This member does not lead.
+    NotLeader,
+    /// Another change is not decided yet.
+    UnderWay,
+    /// This member still learns.
+    Learning(Rank),
+    /// The old incarnation there was ended, and the new one does not vote yet.
+    Renewing(Rank),
+    /// The seat is as it should be already, or is empty.
+    NoSuchMember,
+    /// Too few of those that would be left were heard lately.
+    NoMajority,
+    /// No voter would be left.
+    LastVoter,
+    /// The members of this protocol never change.
+    Fixed,
+}
 
 fn text_of(why: NoChange) -> String {
     match why {
@@ -90,17 +125,17 @@ fn may_renew(view: &View, renewing: Option<Rank>, rank: Rank) -> Result<(), NoCh
     if n_left < majority(left.len()) { Err(NoChange::NoMajority) } else { Ok(()) }
 }
 
-impl Clients {
+impl<O: Outside> RespClients<O> {
     /// An operator wants something of `words`.
     pub(super) fn change_members(
         &mut self,
         key: u64,
         id: RequestId,
         words: &[String],
-        desk: &mut Desk,
+        intake: &mut impl Intake,
     ) {
         let asker = Asker { connection: key, request: id.0 };
-        let outcome = match self.attempt(asker, words, desk) {
+        let outcome = match self.attempt(asker, words, intake) {
             Ok(Some(done)) => Ok(done),
             Ok(None) => return, // answered when it is decided
             Err(why) => Err(why),
@@ -115,7 +150,7 @@ impl Clients {
         &mut self,
         asker: Asker,
         words: &[String],
-        desk: &mut Desk,
+        intake: &mut impl Intake,
     ) -> Result<Option<&'static str>, String> {
         let [verb, number] = words else { return Err("ERR syntax error".to_owned()) };
         let seats = self.n_seats();
@@ -123,14 +158,15 @@ impl Clients {
         let rank = seat.and_then(|n| Rank::of_member(NodeId(n)));
         let rank = rank.ok_or_else(|| format!("ERR no seat {number}: there are 1 to {seats}"))?;
         match verb.as_str() {
-            "remove" if desk.view().configuration.is_none() => Err(FIXED.to_owned()),
-            "remove" if desk.change(asker, Change::Remove(rank)) => Ok(None),
+            "remove" if intake.view().configuration.is_none() => Err(FIXED.to_owned()),
+            "remove" if intake.change(asker, Change::Remove(rank)) => Ok(None),
             "remove" => Err(UNDER_WAY.to_owned()),
             "renew" => {
-                may_renew(desk.view(), desk.renewing(), rank).map_err(text_of)?;
-                let channel = self.channel.as_ref().ok_or(UNSUPERVISED)?;
-                channel.report(&Report::Renew(rank.member().0));
-                desk.renew(rank);
+                may_renew(&intake.view(), intake.renewing(), rank).map_err(text_of)?;
+                if !self.outside.renew(rank) {
+                    return Err(UNSUPERVISED.to_owned());
+                }
+                intake.renew(rank);
                 Ok(Some("the supervisor begins a new incarnation"))
             }
             _ => Err("ERR syntax error".to_owned()),
@@ -138,7 +174,7 @@ impl Clients {
     }
 
     /// The change that `asker` wanted has ended.
-    pub(super) fn answer_change(&mut self, asker: Asker, changed: Changed) {
+    pub fn answer_change(&mut self, asker: Asker, changed: Changed) {
         self.deliver(asker, |connection, id| match changed {
             Changed::Done => connection.answer_text(id, "done"),
             Changed::Refused(why) => connection.fail(id, &text_of(why)),
@@ -166,7 +202,7 @@ mod tests {
         let members = Members { voters: all, learners: MemberSet::EMPTY, incarnations };
         let configuration =
             Configuration { at: Prefix(4), members, is_decided: true, leaving: MemberSet::EMPTY };
-        let mut view = View::new(Rank::at(0), 3);
+        let mut view = View::new(Rank::at(0));
         (view.role, view.heard, view.configuration) = (Role::Leader, all, Some(configuration));
         view
     }
