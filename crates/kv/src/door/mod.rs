@@ -16,6 +16,7 @@
 //!
 //! - [`RespDoor`]: both, and what concerns both.
 //! - [`RespClients`]: all connections; CLIENT LIST, channels, INFO, members.
+//! - [`Pipes`]: connections in memory, for simulations and tests.
 //! - [`State`]: the replicated application, with snapshots and backups.
 
 mod backups;
@@ -24,15 +25,19 @@ mod clients;
 mod intake;
 mod members;
 mod outside;
+mod pipes;
 mod resp_door;
 mod state;
 mod streams;
+#[cfg(test)]
+mod tests;
 
 pub use backups::NO_SUCH_BACKUP;
 pub use clients::RespClients;
 pub use intake::{Answer, Asker, Intake, ReadAnswer, View};
 pub use members::{Changed, MAY_PASS, NOT_LEADER, NoChange, UNKNOWN};
 pub use outside::{Config, Facts, Figures, Member, Outside, STATUS_SECTION};
+pub use pipes::{PipeId, Pipes};
 pub use resp_door::RespDoor;
 pub use state::{Discarded, Holding, Holds, Performed, Saving, State, of_each};
 pub use streams::{Addresses, Broken, Interest, Ready, Received, STREAMS_MAX, Streams, place_of};
