@@ -77,6 +77,9 @@ pub struct Parts<'a, P, A, D> {
     pub desk: &'a mut Desk,
 }
 
+/// A state that a disk had, and the prefix that it covers.
+pub type FoundState = (Prefix, Vec<u8>);
+
 /// One member. See the module's text.
 #[derive(Debug)]
 pub struct Engine<P: Plant, R, A, D> {
@@ -88,7 +91,7 @@ pub struct Engine<P: Plant, R, A, D> {
 
 impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Engine<P, R, A, D> {
     /// Puts plant, disk, application, door and machine together. `node` makes the machine. `found`
-    /// is the state that the disk had, and the prefix that it covers.
+    /// is what the disk had.
     ///
     /// # Errors
     /// A state that the application does not take, or what `node` says.
@@ -96,7 +99,7 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Engine<P, R, A, D> {
         config: &Config,
         plant: P,
         (app, door): (A, D),
-        (disk, found): (Option<P::Disk>, Option<(Prefix, Vec<u8>)>),
+        (disk, found): (Option<P::Disk>, Option<FoundState>),
         node: impl FnOnce(&mut HostState<P, A, D>) -> Result<Node<R>, E>,
     ) -> Result<Engine<P, R, A, D>, E> {
         let desk = Desk::new(View::new(config.origin.rank, config.members), config.patience);

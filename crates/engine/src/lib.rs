@@ -48,7 +48,7 @@ mod mock;
 pub use bugs::Bug;
 pub use catchup::{put_head, split_state};
 pub use desk::{Desk, Laid, Overdue, PATIENCE, View};
-pub use engine::{Config, Engine, Parts};
+pub use engine::{Config, Engine, FoundState, Parts};
 pub use host::HostState;
 pub use outbox::Sequence;
 pub use plant::{Plant, StableStorage};

@@ -20,6 +20,7 @@ use crate::status::{
     SentinelStatus,
 };
 use console::{Failure, Outcome};
+use kv::door::Figures;
 use proto::Role;
 use proto::members::Configuration;
 use runtime::{Stats, View};
@@ -79,31 +80,13 @@ fn first() -> u64 {
     base::Incarnation::FIRST.0
 }
 
-/// What the service adds to the figures.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct ServiceFigures {
-    pub(crate) clients: u64,
-    /// Since the start.
-    pub(crate) clients_accepted: u64,
-    pub(crate) clients_refused: u64,
-    /// Closed for what they did not read.
-    pub(crate) clients_over_limit: u64,
-    /// Reads that wait until their client has read.
-    pub(crate) reads_put_off: u64,
-    pub(crate) commands: u64,
-    pub(crate) keys: u64,
-    pub(crate) memory_bytes: u64,
-    /// How far state time is ahead of this member's wall clock (negative: behind).
-    pub(crate) state_time_ahead_ms: i64,
-}
-
 /// Figures that the loop leaves for the threads.
 #[derive(Debug)]
 struct Latest {
     at: Instant,
     view: View,
     stats: Stats,
-    service: ServiceFigures,
+    service: Figures,
 }
 
 /// See the module's text.
@@ -136,7 +119,7 @@ impl Board {
     }
 
     /// The loop's figures (I1).
-    pub(crate) fn leave(&self, view: &View, stats: &Stats, service: ServiceFigures) {
+    pub(crate) fn leave(&self, view: &View, stats: &Stats, service: Figures) {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         match &mut *latest {
             // Into the buffers that are there: the histogram is some kilobytes.

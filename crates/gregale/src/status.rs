@@ -25,7 +25,7 @@ pub(crate) struct StatusArgs {
 }
 
 /// The section of INFO that answers with the whole cluster's status as JSON.
-pub(crate) const SECTION: &str = "gregale-status";
+pub(crate) const SECTION: &str = kv::door::STATUS_SECTION;
 
 /// How long a member may take to answer for all.
 const ANSWER_WITHIN: Duration = Duration::from_secs(3);

@@ -13,6 +13,7 @@
 //! - [`partition`]: the same keyspace cut into partitions under atomic multicast.
 //! - [`backup`]: keys and values as bytes for a file, whoever reads them later.
 //! - [`connection`]: a client's conversation, from its bytes to requests and back.
+//! - [`door`]: all clients of a member, and the state behind them.
 //! - [`text`]: what clients hear when the cluster is the reason.
 #![forbid(unsafe_code)]
 
@@ -20,6 +21,7 @@ pub mod backup;
 pub mod client_sessions;
 pub mod command;
 pub mod connection;
+pub mod door;
 pub mod entry;
 pub mod exec;
 pub mod machine;

@@ -35,6 +35,10 @@ pub const NOT_LEADER: &str =
 pub const LOADING: &str =
     "LOADING this replica is receiving the state from another; use another member or try again";
 
+/// The state is gone.
+pub const DATA_LOST: &str = "ERR data lost: no live member holds the state, and memory-quorum \
+    does not survive the death of all; unless a member is only paused, start the cluster anew";
+
 /// Bytes in the log that are no command.
 pub const MALFORMED: &str = "ERR a replica has put a malformed command into the log (a bug)";
 

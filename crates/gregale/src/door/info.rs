@@ -2,32 +2,21 @@
 //! own.
 
 use crate::config::{Config, Durability};
-use crate::control::{ServiceFigures, role_name};
-use kv::connection::{Count, Counts, REDIS_VERSION};
-use kv::store::DATABASES;
+use crate::control::role_name;
+use kv::connection::{Count, REDIS_VERSION};
+use kv::door;
 use proto::Role;
-use runtime::{DiskFigures, View};
+use runtime::DiskFigures;
 use std::fmt::Write;
-
-/// What a client hears, and the log says, when the state is gone.
-pub(super) const DATA_LOST: &str = "ERR data lost: no live member holds the state, and memory-quorum \
-    does not survive the death of all; unless a member is only paused, start the cluster anew";
 
 /// What INFO tells about.
 pub(super) struct Facts<'a> {
     pub(super) config: &'a Config,
-    pub(super) view: &'a View,
     /// As it was a moment ago.
     pub(super) disk: Option<&'a DiskFigures>,
-    pub(super) figures: ServiceFigures,
-    pub(super) databases: [(u64, u64); DATABASES],
-    /// Further lines of our own section.
-    pub(super) more: String,
     pub(super) uptime_s: u64,
-    /// What was called.
-    pub(super) counts: &'a Counts,
-    /// How often something was changed.
-    pub(super) changes: u64,
+    /// What the door knows.
+    pub(super) door: &'a door::Facts<'a>,
 }
 
 type Section = (&'static str, fn(&Facts<'_>, &mut String) -> std::fmt::Result);
@@ -79,38 +68,38 @@ fn server(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
 }
 
 fn clients(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
-    write!(out, "connected_clients:{}\r\n", facts.figures.clients)?;
+    write!(out, "connected_clients:{}\r\n", facts.door.figures.clients)?;
     write!(out, "maxclients:{}\r\nblocked_clients:0\r\n", facts.config.maxclients)
 }
 
 fn memory(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
-    write!(out, "used_memory:{}\r\n", facts.figures.memory_bytes)?;
+    write!(out, "used_memory:{}\r\n", facts.door.figures.memory_bytes)?;
     write!(out, "maxmemory:{}\r\nmaxmemory_policy:noeviction\r\n", facts.config.maxmemory)
 }
 
 /// In Redis's words: a log on disk is what it calls an append-only file.
 fn persistence(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
     let on_disk = u8::from(facts.disk.is_some());
-    write!(out, "loading:0\r\nrdb_changes_since_last_save:{}\r\n", facts.changes)?;
+    write!(out, "loading:0\r\nrdb_changes_since_last_save:{}\r\n", facts.door.changes)?;
     write!(out, "rdb_bgsave_in_progress:0\r\naof_enabled:{on_disk}\r\n")
 }
 
 fn stats(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
-    write!(out, "total_connections_received:{}\r\n", facts.figures.clients_accepted)?;
-    write!(out, "total_commands_processed:{}\r\n", facts.figures.commands)?;
-    write!(out, "rejected_connections:{}\r\n", facts.figures.clients_refused)?;
-    let closed = facts.figures.clients_over_limit;
+    write!(out, "total_connections_received:{}\r\n", facts.door.figures.clients_accepted)?;
+    write!(out, "total_commands_processed:{}\r\n", facts.door.figures.commands)?;
+    write!(out, "rejected_connections:{}\r\n", facts.door.figures.clients_refused)?;
+    let closed = facts.door.figures.clients_over_limit;
     write!(out, "client_output_buffer_limit_disconnections:{closed}\r\n")
 }
 
 /// Every member takes every command, so to a Redis client every member is a master.
 fn replication(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
-    let others = facts.view.heard.len().saturating_sub(1);
+    let others = facts.door.view.heard.len().saturating_sub(1);
     write!(
         out,
         "role:master\r\nconnected_slaves:{others}\r\nmaster_failover_state:no-failover\r\n"
     )?;
-    write!(out, "master_repl_offset:{}\r\n", facts.view.applied.0)
+    write!(out, "master_repl_offset:{}\r\n", facts.door.view.applied.0)
 }
 
 /// As the kernel counts it, in hundredths of a second; nothing where it does not tell.
@@ -131,7 +120,7 @@ const COMMANDSTATS: &str = "commandstats";
 
 /// Without the times that Redis has: a command's is mostly that of its log.
 fn commandstats(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
-    for (name, Count { calls, rejected, failed }) in facts.counts.all() {
+    for (name, Count { calls, rejected, failed }) in facts.door.counts.all() {
         write!(out, "cmdstat_{name}:calls={calls},")?;
         write!(out, "rejected_calls={rejected},failed_calls={failed}\r\n")?;
     }
@@ -143,7 +132,7 @@ fn cluster(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
 }
 
 fn keyspace(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
-    for (number, (keys, expiring)) in facts.databases.iter().enumerate() {
+    for (number, (keys, expiring)) in facts.door.databases.iter().enumerate() {
         if *keys != 0 {
             write!(out, "db{number}:keys={keys},expires={expiring},avg_ttl=0\r\n")?;
         }
@@ -152,7 +141,7 @@ fn keyspace(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
 }
 
 fn gregale(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
-    let Facts { config, view, .. } = facts;
+    let (config, view) = (facts.config, &facts.door.view);
     write!(out, "gregale_cluster:{}\r\n", config.cluster)?;
     write!(out, "gregale_engine:{}\r\n", config.engine())?;
     write!(out, "gregale_protocol:{}\r\n", config.protocol.name())?;
@@ -177,7 +166,7 @@ fn gregale(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
     write!(out, "gregale_committed:{}\r\n", view.committed.0)?;
     write!(out, "gregale_applied:{}\r\n", view.applied.0)?;
     write!(out, "gregale_data_lost:{}\r\n", u8::from(view.data_lost))?;
-    let ahead_ms = facts.figures.state_time_ahead_ms;
+    let ahead_ms = facts.door.figures.state_time_ahead_ms;
     write!(out, "gregale_state_time_ahead_ms:{ahead_ms}\r\n")?;
     if let Some(disk) = facts.disk {
         write!(out, "gregale_disk:{}\r\n", disk.place)?;
@@ -194,7 +183,7 @@ fn gregale(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
         let no_snapshot = disk.no_snapshot.as_deref().unwrap_or("");
         write!(out, "gregale_disk_no_snapshot:{no_snapshot}\r\n")?;
     }
-    out.push_str(&facts.more);
+    out.push_str(&facts.door.more);
     write!(out, "gregale_members:{}\r\n", config.members.len())?;
     for (at, member) in config.members.iter().enumerate() {
         let rank = base::Rank::at(at);
@@ -213,6 +202,10 @@ fn gregale(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
 mod tests {
     use super::*;
     use base::Rank;
+    use kv::connection::Counts;
+    use kv::door::Figures;
+    use kv::store::DATABASES;
+    use runtime::View;
 
     fn info(wanted: &[&str]) -> String {
         let file = r#"
@@ -224,18 +217,16 @@ mod tests {
             members = [{ id = 1, client = "127.0.0.1:7000", control = "127.0.0.1:7200" }]
         "#;
         let config: Config = toml::from_str(file).unwrap();
-        let view = View::new(Rank::at(0), 1);
-        let figures = ServiceFigures { keys: 3, ..ServiceFigures::default() };
+        let view = View::new(Rank::at(0), 3);
+        let figures = Figures { keys: 3, ..Figures::default() };
         let disk = DiskFigures { place: "/d".into(), log_end: 7, ..DiskFigures::default() };
-        let (disk, view) = (Some(&disk), &view);
         let more = "gregale_more:1\r\n".to_owned();
-        let config = &config;
         let mut databases = [(0, 0); DATABASES];
         (databases[0], databases[9]) = ((2, 1), (1, 0));
         let counts = &Counts::default();
-        let facts =
-            Facts { config, view, disk, figures, databases, more, uptime_s: 5, counts, changes: 7 };
-        text(&facts, wanted)
+        let door = &door::Facts { view, figures, databases, changes: 7, counts, more };
+        let (config, disk) = (&config, Some(&disk));
+        text(&Facts { config, disk, uptime_s: 5, door }, wanted)
     }
 
     #[test]

@@ -1,38 +1,33 @@
-//! The key-value door: Redis clients on one side, the replica's desk on the other.
+//! The process side of the key-value door: sockets, signals, the supervisor, figures.
 //!
-//! `kv` knows RESP, commands and the state; the runtime knows leaders and logs. What is left here
-//! are sockets, and carrying requests and answers between the two.
-//!
-//! - I1 by construction, a turn reads at most [`clients`]'s `READ_BYTES` from each client, and
-//!   writes each client's replies with one system call.
-//! - I2 replies leave in the order of the requests: `kv`'s connection sees to it.
-//! - I3 an answer reaches the client that asked: a client's name is never used twice in a life.
+//! `kv::door` decides what clients and the replicated state do; the runtime knows leaders and logs.
+//! What is left here is the process around them, and passing calls on from one to the other.
 
-mod backups;
-mod behind;
-mod channels;
-mod clients;
 mod info;
-mod members;
+mod offline;
 mod partitioned;
+mod process;
+mod service;
 mod snapshots;
-mod state;
+mod sockets;
 mod statuses;
 
 use crate::channel::{ReplicaEnd, Report};
 use crate::config::{Config, Start};
 use crate::control::Board;
 use crate::signals::Signals;
-pub(crate) use backups::NO_SUCH_BACKUP;
 use base::MemberSet;
-use clients::Clients;
 use console::{Failure, Outcome};
-pub(crate) use members::{MAY_PASS, NOT_LEADER, UNKNOWN as CHANGE_UNKNOWN};
+use kv::door::RespDoor;
+pub(crate) use kv::door::State;
+pub(crate) use kv::door::{MAY_PASS, NO_SUCH_BACKUP, NOT_LEADER, UNKNOWN as CHANGE_UNKNOWN};
+use kv::text;
+pub(crate) use offline::offline_state;
 pub(crate) use partitioned::{PartitionedDoor, seats};
+use process::Process;
 use proto::Role;
 use runtime::{Interest, Parted, Poller, View};
-pub(crate) use state::State;
-pub(crate) use state::offline as offline_state;
+use sockets::Sockets;
 use std::io::Read;
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -56,14 +51,12 @@ pub(crate) enum Stop {
 
 /// The state that the doors of `config`'s cluster serve.
 pub(crate) fn state_of(config: &Config) -> State {
-    State::new(config.maxmemory)
+    State::new(config.maxmemory, runtime::unix_ms())
 }
 
 /// See the module's text.
 pub(crate) struct Door {
-    clients: Clients,
-    /// The loop's set, once this door's descriptors are in it.
-    poller: Option<Poller>,
+    door: RespDoor<Process, Sockets>,
     board: Arc<Board>,
     signals: Option<Signals>,
     stop: Option<Stop>,
@@ -81,9 +74,9 @@ pub(crate) struct Door {
 impl Door {
     /// Behind `listener`, which is bound.
     pub(crate) fn new(config: &Config, listener: TcpListener, board: Arc<Board>) -> Outcome<Door> {
+        let outside = Process::new(config, &board, None)?;
         Ok(Door {
-            poller: None,
-            clients: Clients::new(config, listener, &board)?,
+            door: RespDoor::new(process::door_config(config), outside, Sockets::new(listener)?),
             board,
             signals: None,
             stop: None,
@@ -109,17 +102,18 @@ impl Door {
             if let Some(channel) = &channel {
                 poller.add(channel.as_fd(), KEY_CHANNEL, Interest::Read)?;
             }
-            self.clients.register(poller)
+            self.door.clients.outside.register(poller)?;
+            self.door.streams.register(poller)
         };
         watch().map_err(|error| Failure::os("watch a descriptor", error))?;
-        (self.signals, self.poller) = (Some(signals), Some(poller.clone()));
-        self.clients.channel = channel;
+        self.signals = Some(signals);
+        self.door.clients.outside.channel = channel;
         Ok(())
     }
 
     /// From now on reads and writes are answered with this error.
     pub(crate) fn refuse_all(&mut self, why: &'static str) {
-        self.clients.refuse_all(why);
+        self.door.clients.refuse_all(why);
     }
 
     /// Whether it was told to stop, and how.
@@ -129,9 +123,7 @@ impl Door {
 
     /// Tells the supervisor, if there is one.
     fn tell(&self, report: &Report) {
-        if let Some(channel) = &self.clients.channel {
-            channel.report(report);
-        }
+        self.door.clients.outside.tell(report);
     }
 
     /// Whether this member was ever able to answer clients in this life.
@@ -153,34 +145,33 @@ impl Door {
     }
 
     fn on_channel(&mut self) {
-        if self.clients.channel.as_ref().is_some_and(|channel| channel.asks_to_stop()) {
+        let channel = &self.door.clients.outside.channel;
+        if channel.as_ref().is_some_and(|channel| channel.asks_to_stop()) {
             self.stop = Some(Stop::Remove);
         }
     }
 
     /// Tells the supervisor once that clients are answered, and says when they cannot be.
     fn report(&mut self, view: &View) {
-        let serves = match view.role {
-            Role::Leader => true,
-            Role::Follower => view.trusted.is_some_and(|leader| view.heard.contains(leader)),
-            Role::Candidate | Role::Learner => false,
-        };
-        // Before anybody is let in again because this member serves.
-        self.report_seat(view);
-        self.report_vacant(view);
-        if serves && !self.reported {
+        if self.door.has_served() && !self.reported {
             self.reported = true;
             self.tell(&Report::Serving);
         }
         if view.data_lost && !self.warned_lost {
             self.warned_lost = true;
             let member = view.me.member();
-            eprintln!("gregale: member {member}: {}", info::DATA_LOST);
+            eprintln!("gregale: member {member}: {}", text::DATA_LOST);
         }
     }
 }
 
 impl Door {
+    /// Tells what is known of the seats.
+    fn report_seats(&mut self, view: &View) {
+        self.report_seat(view);
+        self.report_vacant(view);
+    }
+
     /// Ends a process that takes part no more, and says when a new incarnation has its vote.
     fn report_seat(&mut self, view: &View) {
         if let Some(parted) = view.parted {

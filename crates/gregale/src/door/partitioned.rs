@@ -14,17 +14,18 @@
 //! - I3 back-pressure reaches the client: what the multicast refuses stays with the sender, whose
 //!   room ends; then requests stay on the desk, and then clients are not read from.
 
-use super::clients::Clients;
+use super::process::{self, Process, give_statuses};
 use super::snapshots::Snapshots;
-use super::state::{Holding, Holds, of_each};
+use super::sockets::Sockets;
 use super::{KEY_CHANNEL, KEY_LISTENER, KEY_SIGNALS, KEY_STATUS, Stop};
 use crate::channel::{ReplicaEnd, Report};
 use crate::config::{Config, Partitioning};
-use crate::control::{Board, ServiceFigures};
+use crate::control::Board;
 use crate::signals::Signals;
 use crate::status::PartitionStatus;
 use base::{Evidence, Incarnation, Instant, Prefix, Rank, Slot, StateClock};
 use console::Outcome;
+use kv::door::{Figures, Holding, Holds, RespClients, of_each};
 use kv::entry::{self, Sequence};
 use kv::partition::{
     self, Executor, Fate, NOT_BY_PIECES, Name, PUT_OFF, Partitions, Place, SNAPSHOT_REQUEST, Sender,
@@ -92,10 +93,10 @@ impl Holds for Held {
 
 /// See the module's text.
 pub(crate) struct PartitionedDoor {
-    clients: Clients,
+    clients: RespClients<Process>,
+    sockets: Sockets,
     board: Arc<Board>,
     signals: Signals,
-    channel: Option<Arc<ReplicaEnd>>,
     executor: Executor,
     sender: Sender<Waiting>,
     snapshots: Snapshots,
@@ -141,11 +142,12 @@ impl PartitionedDoor {
         let n = usize::from(partitions.n);
         let executor = Executor::new(origin, n, partitions.order.into(), config.maxmemory);
         let n_members = config.members.len();
+        let outside = Process::new(config, board, channel)?;
         Ok(PartitionedDoor {
-            clients: Clients::new(config, listener, board)?,
+            clients: RespClients::new(process::door_config(config), outside),
+            sockets: Sockets::new(listener)?,
             board: Arc::clone(board),
             signals,
-            channel,
             sender: Sender::new(origin, executor.map()),
             executor,
             snapshots: Snapshots::default(),
@@ -184,6 +186,7 @@ impl PartitionedDoor {
                     (asker, false)
                 }
                 Laid::Read(asker) => {
+                    let asker = asker;
                     read.clear();
                     clients.describe_read(asker, read);
                     (asker, true)
@@ -332,7 +335,7 @@ impl PartitionedDoor {
     fn publish(&mut self, cast: &Cast) {
         self.look(cast);
         let view = self.view(cast);
-        let figures = ServiceFigures {
+        let figures = Figures {
             keys: self.held.sum.keys,
             memory_bytes: self.held.sum.memory_bytes,
             state_time_ahead_ms: self.state_clock.ahead_ms(unix_ms(), boot_now()),
@@ -347,9 +350,7 @@ impl PartitionedDoor {
             && self.held.partitions.iter().all(|of| of.leader != 0);
         if serves && !self.reported {
             self.reported = true;
-            if let Some(channel) = &self.channel {
-                channel.report(&Report::Serving);
-            }
+            self.clients.outside.tell(&Report::Serving);
         }
     }
 }
@@ -358,7 +359,7 @@ impl PartitionedDoor {
 fn give(
     sender: &mut Sender<Waiting>,
     snapshots: &mut Snapshots,
-    clients: &mut Clients,
+    clients: &mut RespClients<Process>,
     sequence: Sequence,
     reply: &[u8],
 ) {
@@ -384,10 +385,11 @@ fn give(
 impl Application for PartitionedDoor {
     fn begin(&mut self, poller: &Poller) -> io::Result<()> {
         poller.add(&self.signals.pipe, KEY_SIGNALS, Interest::Read)?;
-        if let Some(channel) = &self.channel {
+        if let Some(channel) = &self.clients.outside.channel {
             poller.add(channel.as_fd(), KEY_CHANNEL, Interest::Read)?;
         }
-        self.clients.register(poller)
+        self.clients.outside.register(poller)?;
+        self.sockets.register(poller)
     }
 
     fn deliver(&mut self, delivery: Delivery, _: &mut Cast) {
@@ -468,27 +470,35 @@ impl Application for PartitionedDoor {
         }
     }
 
-    fn on_ready(&mut self, ready: Ready, poller: &Poller, cast: &mut Cast) {
+    fn on_ready(&mut self, ready: Ready, _: &Poller, cast: &mut Cast) {
         let view = *self.desk.view();
         self.desk.turn(cast.now(), view);
         match ready.key {
-            KEY_LISTENER => self.clients.accept(poller, &self.desk),
+            KEY_LISTENER => self.clients.accept(&mut self.sockets, cast.now()),
             KEY_SIGNALS => {
                 // How many came does not matter.
                 let _ = (&self.signals.pipe).read(&mut [0; 64]);
                 self.stop = Some(Stop::HandOver);
             }
             KEY_CHANNEL => {
-                if self.channel.as_ref().is_some_and(|channel| channel.asks_to_stop()) {
+                let channel = &self.clients.outside.channel;
+                if channel.as_ref().is_some_and(|channel| channel.asks_to_stop()) {
                     self.stop = Some(Stop::Remove);
                 }
             }
-            KEY_STATUS => self.clients.take_statuses(),
-            _ => self.clients.on_ready(ready, poller, &self.held, &mut self.desk),
+            KEY_STATUS => give_statuses(&mut self.clients),
+            _ => {
+                self.clients.on_ready(
+                    super::sockets::ready(ready),
+                    &mut self.sockets,
+                    &self.held,
+                    &mut self.desk,
+                );
+            }
         }
     }
 
-    fn turn(&mut self, poller: &Poller, cast: &mut Cast) -> bool {
+    fn turn(&mut self, _: &Poller, cast: &mut Cast) -> bool {
         let view = *self.desk.view();
         self.desk.turn(cast.now(), view);
         let mut worked = self.clients.resume(&self.held, &mut self.desk);
@@ -498,9 +508,9 @@ impl Application for PartitionedDoor {
         if cast.now() >= self.publish_at {
             self.publish_at = cast.now().plus(PUBLISH_EVERY);
             self.publish(cast);
-            self.clients.listen_again(poller);
+            self.sockets.listen_again();
         }
-        self.clients.flush(poller, &mut self.desk);
+        self.clients.flush(&mut self.sockets, &mut self.desk);
         worked
     }
 

@@ -5,7 +5,8 @@
 
 use crate::control::Board;
 use console::{Failure, Outcome};
-use runtime::{Asker, Interest, Poller};
+use runtime::Asker;
+use runtime::{Interest, Poller};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;

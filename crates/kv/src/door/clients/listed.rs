@@ -1,10 +1,11 @@
 //! Commands of one client about the others: CLIENT LIST, CLIENT KILL.
 
-use super::{Clients, mark};
-use kv::connection::{self, RequestId};
-use runtime::Desk;
+use super::{RespClients, mark};
+use crate::connection::{self, RequestId};
+use crate::door::outside::Outside;
+use engine::Desk;
 
-impl Clients {
+impl<O: Outside> RespClients<O> {
     pub(super) fn answer_clients(
         &mut self,
         key: u64,

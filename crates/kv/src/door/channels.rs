@@ -1,13 +1,17 @@
 //! What clients are told of messages that were published, and of the members.
 
-use super::clients::{Clients, find, mark};
-use kv::connection::{ChannelQuery, Node, RequestId, Topology, TopologyQuery, answer_channels};
-use kv::store::Published;
-use runtime::{Desk, View};
+use super::clients::{RespClients, find, mark};
+use super::outside::Outside;
+use super::streams::place_of;
+use crate::connection::{ChannelQuery, Node, RequestId, Topology, TopologyQuery, answer_channels};
+use crate::reply::Reply;
+use crate::script;
+use crate::store::Published;
+use engine::{Desk, View};
 
-impl Clients {
-    /// Tells those who are subscribed, each at most once.
-    pub(super) fn tell(&mut self, all: &[Published]) {
+impl<O: Outside> RespClients<O> {
+    /// Tells clients that are subscribed of these messages.
+    pub fn tell(&mut self, all: &[Published]) {
         if all.is_empty() {
             return;
         }
@@ -34,9 +38,9 @@ impl Clients {
         let Some(protocol) = self.client(key).map(|client| client.connection.protocol()) else {
             return;
         };
-        let mut reply = kv::Reply::new(protocol);
+        let mut reply = Reply::new(protocol);
         let of = self.subscribers.iter();
-        let all = of.filter_map(|&key| self.clients.get(super::clients::index_of(key)));
+        let all = of.filter_map(|&key| self.clients.get(place_of(key)));
         answer_channels(query, all.map(|client| &client.connection), &mut reply);
         if let Some(client) = self.client(key) {
             client.connection.answer(id, reply.as_bytes());
@@ -68,14 +72,11 @@ impl Clients {
             .map(|(member, at)| {
                 let rank = base::Rank::at(at);
                 let is_me = rank == view.me;
-                let address = member.client.ip();
-                let host =
-                    if address.is_unspecified() { String::new() } else { address.to_string() };
                 let applied = if is_me { view.applied } else { view.applied_by[rank.index()] };
                 Node {
-                    id: kv::script::name_of(format!("{}/{}", config.cluster, member.id).as_bytes()),
-                    host,
-                    port: member.client.port(),
+                    id: script::name_of(format!("{}/{}", config.cluster, member.id).as_bytes()),
+                    host: member.host.clone(),
+                    port: member.port,
                     is_live: is_me || (view.heard.contains(rank) && seated(rank)),
                     offset: applied.0,
                 }

@@ -1,35 +1,29 @@
-//! Clients' sockets, and the requests and answers that pass through them.
+//! All connections of a member, and the requests and answers that pass through them.
 //!
 //! - I1 a client that does not take its replies is served no further, and not read from without
 //!   end: its connection says when ([`Connection::wants_input`]). Its reads are put off, whether
 //!   they are performed here or elsewhere, and the connection is closed at its output limit.
 //! - I2 a request is taken from a connection only if the desk has room for it. By
-//!   [`Clients::pump`].
+//!   [`RespClients::pump`].
 //! - I3 a client's name (`key`) is made of a count that only rises, so an answer that is late finds
-//!   nobody rather than somebody else.
+//!   no client instead of another one.
+//! - I4 by construction, a turn reads at most `READ_BYTES` from each client, and writes each
+//!   client's replies with one call.
 
 mod listed;
 mod told;
 
-use super::info::DATA_LOST;
+use super::outside::{Config, Figures, Outside, STATUS_SECTION};
 use super::state::{Holds, State};
-use super::statuses::Statuses;
-use super::{KEY_LISTENER, KEY_STATUS};
-use crate::channel::ReplicaEnd;
-use crate::config::Config;
-use crate::control::{Board, ServiceFigures};
-use crate::status;
-use console::{Failure, Outcome};
-use kv::connection::{self, Connection, Identity, Request, RequestId};
-use kv::text;
-use runtime::{Answer, Asker, Desk, DiskFigures, Interest, Performed, Poller, ReadAnswer, Ready};
-use rustix::net::sockopt;
+use super::streams::{Broken, Interest, Ready, Received, STREAMS_MAX, Streams, key_of, place_of};
+use crate::connection::{self, Connection, Identity, Request, RequestId};
+use crate::text;
+use base::Instant;
+use engine::{Answer, Application, Asker, Desk, Performed, ReadAnswer};
 use slab::Slab;
 use std::collections::BTreeSet;
-use std::io::{ErrorKind, Read, Write};
-use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use told::Inquiry;
 
 /// The most that one turn reads from one client.
@@ -38,14 +32,9 @@ const READ_BYTES: usize = 64 << 10;
 const ACCEPTS_MAX: usize = 64;
 /// How often clients are looked at that nothing is heard of.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How long a connection is silent before its client is asked whether it is there; as in Redis.
-const KEEPALIVE: Duration = Duration::from_secs(300);
 
-/// The bits of a key that are the place in the slab; the rest is the count (I3).
-const INDEX_BITS: u32 = 20;
-
+#[derive(Debug)]
 pub(super) struct Client {
-    stream: TcpStream,
     pub(super) connection: Connection,
     key: u64,
     interest: Interest,
@@ -58,11 +47,12 @@ pub(super) struct Client {
 }
 
 /// See the module's text.
-pub(super) struct Clients {
+#[derive(Debug)]
+pub struct RespClients<O> {
     pub(super) config: Config,
+    /// The process around them.
+    pub outside: O,
     shared: Arc<connection::Config>,
-    listener: TcpListener,
-    listens: bool,
     pub(super) clients: Slab<Client>,
     /// Those that are subscribed to channels.
     pub(super) subscribers: BTreeSet<u64>,
@@ -71,73 +61,41 @@ pub(super) struct Clients {
     runnable: Vec<u64>,
     /// Those that wait for room on the desk.
     stalled: Vec<u64>,
-    statuses: Statuses,
     /// INFO of clients whose writes are not executed here yet.
     inquiries: Vec<Inquiry>,
-    /// To the supervisor, if there is one.
-    pub(super) channel: Option<Arc<ReplicaEnd>>,
     /// If set, nothing is executed here, and this is why.
     refusal: Option<&'static str>,
-    figures: ServiceFigures,
-    /// As it was a moment ago.
-    pub(super) disk: Option<DiskFigures>,
-    started: Instant,
+    figures: Figures,
     /// When clients that read nothing are looked at.
-    look_at: base::Instant,
+    look_at: Instant,
     scratch: Box<[u8]>,
     reply: Vec<u8>,
 }
 
-impl Clients {
-    pub(super) fn new(
-        config: &Config,
-        listener: TcpListener,
-        board: &Arc<Board>,
-    ) -> Outcome<Clients> {
-        listener
-            .set_nonblocking(true)
-            .map_err(|error| Failure::os("set a listening socket non-blocking", error))?;
-        let shared = connection::Config {
-            requirepass: config.requirepass.clone(),
-            memory_bytes_max: config.maxmemory,
-            connections_max: config.maxclients as usize,
-            counts: Arc::default(),
-            is_cluster: config.cluster_discovery,
-            ..connection::Config::default()
-        };
-        Ok(Clients {
-            config: config.clone(),
-            shared: Arc::new(shared),
-            listener,
-            listens: false,
+impl<O: Outside> RespClients<O> {
+    /// Without a connection yet.
+    pub fn new(config: Config, outside: O) -> RespClients<O> {
+        RespClients {
+            shared: Arc::new(config.connections.clone()),
+            config,
+            outside,
             clients: Slab::new(),
             subscribers: BTreeSet::new(),
             n_accepted: 0,
             dirty: Vec::new(),
             runnable: Vec::new(),
             stalled: Vec::new(),
-            statuses: Statuses::new(board)?,
             inquiries: Vec::new(),
-            channel: None,
             refusal: None,
-            figures: ServiceFigures::default(),
-            disk: None,
-            started: Instant::now(),
-            look_at: base::Instant::ZERO,
+            figures: Figures::default(),
+            look_at: Instant::ZERO,
             scratch: vec![0; READ_BYTES].into_boxed_slice(),
             reply: Vec::new(),
-        })
-    }
-
-    pub(super) fn register(&mut self, poller: &Poller) -> std::io::Result<()> {
-        self.statuses.register(poller, KEY_STATUS)?;
-        poller.add(&self.listener, KEY_LISTENER, Interest::Read)?;
-        self.listens = true;
-        Ok(())
+        }
     }
 
     /// From now on reads and writes are answered with this error.
-    pub(super) fn refuse_all(&mut self, why: &'static str) {
+    pub fn refuse_all(&mut self, why: &'static str) {
         self.refusal = Some(why);
     }
 
@@ -146,102 +104,69 @@ impl Clients {
         self.config.members.len() as u16
     }
 
-    pub(super) fn note_state_time(&mut self, ahead_ms: i64) {
+    /// Notes how far state time is ahead of the wall clock, for INFO.
+    pub fn note_state_time(&mut self, ahead_ms: i64) {
         self.figures.state_time_ahead_ms = ahead_ms;
     }
 
-    pub(super) fn figures(&self) -> ServiceFigures {
+    /// The door's own figures; those of the state are zero.
+    pub fn figures(&self) -> Figures {
         let (clients, clients_accepted) = (self.clients.len() as u64, self.n_accepted);
-        ServiceFigures { clients, clients_accepted, ..self.figures }
+        Figures { clients, clients_accepted, ..self.figures }
     }
 
-    /// Takes clients who wait to be accepted.
-    pub(super) fn accept(&mut self, poller: &Poller, desk: &Desk) {
+    /// Takes clients that wait to be accepted.
+    pub fn accept(&mut self, streams: &mut impl Streams, now: Instant) {
         for _ in 0..ACCEPTS_MAX {
-            match self.listener.accept() {
-                Ok((stream, _)) => self.admit(stream, poller, desk),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                // That client is gone already.
-                Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
-                Err(error) => {
-                    // No descriptors, most likely. They wait in the backlog; looking again at once
-                    // would only burn the processor: `listen_again` does so a little later.
-                    eprintln!("{}", Failure::os("accept a client", error));
-                    self.listens = poller.remove(&self.listener).is_err();
-                    return;
-                }
-            }
+            let Some(incoming) = streams.accept() else { return };
+            self.admit(incoming, streams, now);
         }
     }
 
-    /// Accepts again after a failure; called now and then.
-    pub(super) fn listen_again(&mut self, poller: &Poller) {
-        if !self.listens {
-            self.listens = poller.add(&self.listener, KEY_LISTENER, Interest::Read).is_ok();
-        }
-    }
-
-    fn admit(&mut self, mut stream: TcpStream, poller: &Poller, desk: &Desk) {
-        let limit = (self.config.maxclients as usize).min((1 << INDEX_BITS) - 1);
+    fn admit<S: Streams>(&mut self, incoming: S::Incoming, streams: &mut S, now: Instant) {
+        let limit = self.shared.connections_max.min(STREAMS_MAX);
         if self.clients.len() >= limit {
             self.figures.clients_refused += 1;
-            // It fits into the buffer of a fresh socket, or the client is gone.
-            let _ = stream.write_all(format!("-{}\r\n", text::TOO_MANY_CLIENTS).as_bytes());
+            streams.refuse(incoming, format!("-{}\r\n", text::TOO_MANY_CLIENTS).as_bytes());
             return;
         }
-        // Who cannot be made non-blocking, or watched, is gone already.
-        if stream.set_nonblocking(true).is_err() || stream.set_nodelay(true).is_err() {
-            return;
-        }
-        // Who vanishes without a word must not count as a client for ever. A kernel that refuses
-        // loses that and nothing else.
-        let _ = sockopt::set_socket_keepalive(&stream, true)
-            .and_then(|()| sockopt::set_tcp_keepidle(&stream, KEEPALIVE))
-            .and_then(|()| sockopt::set_tcp_keepintvl(&stream, KEEPALIVE / 3));
         self.n_accepted += 1;
-        let address = |address: std::io::Result<std::net::SocketAddr>| {
-            address.map(|address| address.to_string()).unwrap_or_default()
-        };
+        let place = self.clients.vacant_entry();
+        let key = key_of(self.n_accepted, place.key());
+        let Ok(addresses) = streams.admit(incoming, key) else { return };
         let identity = Identity {
             id: self.n_accepted,
-            address: address(stream.peer_addr()),
-            local_address: address(stream.local_addr()),
+            address: addresses.client,
+            local_address: addresses.local,
         };
-        let connection = Connection::new(Arc::clone(&self.shared), identity, desk.now());
-        let place = self.clients.vacant_entry();
-        let key = self.n_accepted << INDEX_BITS | place.key() as u64;
-        if poller.add(&stream, key, Interest::Read).is_ok() {
-            place.insert(Client {
-                stream,
-                connection,
-                key,
-                interest: Interest::Read,
-                has_ended: false,
-                is_dirty: false,
-                is_runnable: false,
-            });
-        }
+        place.insert(Client {
+            connection: Connection::new(Arc::clone(&self.shared), identity, now),
+            key,
+            interest: Interest::Read,
+            has_ended: false,
+            is_dirty: false,
+            is_runnable: false,
+        });
     }
 
     pub(super) fn client(&mut self, key: u64) -> Option<&mut Client> {
         find(&mut self.clients, key)
     }
 
-    fn close(&mut self, key: u64, poller: &Poller, desk: &mut Desk) {
-        if let Some(client) = self.client(key) {
-            // Closing does the same; an error means that it was not watched.
-            let _ = poller.remove(&client.stream);
-            self.clients.remove(index_of(key));
+    fn close(&mut self, key: u64, streams: &mut impl Streams, desk: &mut Desk) {
+        if self.client(key).is_some() {
+            streams.close(key);
+            self.clients.remove(place_of(key));
             self.subscribers.remove(&key);
             desk.forget_waits(key);
         }
     }
 
-    /// A client's socket is ready.
-    pub(super) fn on_ready(
+    /// A client's stream is ready.
+    pub fn on_ready(
         &mut self,
         ready: Ready,
-        poller: &Poller,
+        streams: &mut impl Streams,
         state: &impl Holds,
         desk: &mut Desk,
     ) {
@@ -250,7 +175,7 @@ impl Clients {
             self.mark_dirty(ready.key);
         }
         if ready.readable {
-            self.read(ready.key, &mut scratch, poller, state, desk);
+            self.read(ready.key, &mut scratch, streams, state, desk);
         }
         self.scratch = scratch;
     }
@@ -259,7 +184,7 @@ impl Clients {
         &mut self,
         key: u64,
         scratch: &mut [u8],
-        poller: &Poller,
+        streams: &mut impl Streams,
         state: &impl Holds,
         desk: &mut Desk,
     ) {
@@ -267,26 +192,25 @@ impl Clients {
         let Some(client) = self.client(key) else { return };
         // Readable after its end: the connection is broken, not just closed for writing.
         if client.has_ended {
-            return self.close(key, poller, desk);
+            return self.close(key, streams, desk);
         }
         if !client.connection.wants_input() {
             // I1
-            return self.refresh_interest(key, poller, desk);
+            return self.refresh_interest(key, streams, desk);
         }
-        match client.stream.read(scratch) {
-            Ok(0) => {
+        match streams.read(key, scratch) {
+            Ok(Received::Nothing) => {}
+            Ok(Received::End) => {
                 client.has_ended = true;
                 client.connection.end_of_input();
                 self.pump(key, state, desk);
                 self.mark_dirty(key);
             }
-            Ok(n) => {
+            Ok(Received::Bytes(n)) => {
                 client.connection.feed(&scratch[..n], now);
                 self.pump(key, state, desk);
             }
-            Err(error)
-                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-            Err(_) => self.close(key, poller, desk),
+            Err(Broken) => self.close(key, streams, desk),
         }
     }
 
@@ -300,7 +224,7 @@ impl Clients {
             let Some(client) = find(&mut self.clients, key) else { return };
             let Some(request) = client.connection.next_request() else { break };
             self.figures.commands += 1;
-            let lost = if desk.view().data_lost { Some(DATA_LOST) } else { None };
+            let lost = if desk.view().data_lost { Some(text::DATA_LOST) } else { None };
             let asker = |id: RequestId| Asker { connection: key, request: id.0 };
             match request {
                 Request::Write { id, .. } | Request::Read { id, .. }
@@ -320,8 +244,8 @@ impl Clients {
                     }
                 }
                 Request::Info { id, sections, after } => {
-                    if sections.iter().any(|section| section == status::SECTION) {
-                        self.statuses.ask(asker(id));
+                    if sections.iter().any(|section| section == STATUS_SECTION) {
+                        self.outside.ask_status(asker(id));
                         continue;
                     }
                     let sections = sections.to_vec();
@@ -354,7 +278,7 @@ impl Clients {
     }
 
     /// The state may be read now for this request; what the answer takes is charged to the turn.
-    pub(super) fn perform(
+    pub fn perform(
         &mut self,
         asker: Asker,
         stamp_ms: u64,
@@ -369,7 +293,7 @@ impl Clients {
         let id = RequestId(asker.request);
         let command =
             self.client(asker.connection).and_then(|client| client.connection.read_command(id));
-        // Who is gone, or was answered in the meantime, needs no answer.
+        // A client that is gone, or was answered in the meantime, needs no answer.
         let performed =
             command.map_or(Performed::Done, |command| state.read(command, stamp_ms, &mut reply));
         if performed == Performed::Done {
@@ -392,13 +316,13 @@ impl Clients {
     }
 
     /// The read is not answered: its connection asks for it again.
-    pub(super) fn ask_again(&mut self, asker: Asker) {
+    pub fn ask_again(&mut self, asker: Asker) {
         self.figures.reads_put_off += 1;
         self.deliver(asker, Connection::put_off);
     }
 
     /// The bytes of a read, for the leader.
-    pub(super) fn describe_read(&mut self, asker: Asker, out: &mut Vec<u8>) {
+    pub fn describe_read(&mut self, asker: Asker, out: &mut Vec<u8>) {
         let id = RequestId(asker.request);
         if let Some(client) = self.client(asker.connection)
             && let Some(command) = client.connection.read_command(id)
@@ -407,14 +331,16 @@ impl Clients {
         }
     }
 
-    pub(super) fn answer(&mut self, asker: Asker, answer: Answer<'_>) {
+    /// The command that `asker` laid down has ended.
+    pub fn answer(&mut self, asker: Asker, answer: Answer<'_>) {
         self.deliver(asker, |connection, id| match answer {
             Answer::Executed(slot, reply) => connection.executed(id, slot, reply),
             Answer::Unknown => connection.unknown(id),
         });
     }
 
-    pub(super) fn answer_read(&mut self, asker: Asker, answer: ReadAnswer<'_>) {
+    /// The read that `asker` laid down has ended without [`RespClients::perform`].
+    pub fn answer_read(&mut self, asker: Asker, answer: ReadAnswer<'_>) {
         if matches!(answer, ReadAnswer::Forwarded(_)) && self.put_off(asker) {
             return;
         }
@@ -424,16 +350,14 @@ impl Clients {
         });
     }
 
-    pub(super) fn answer_wait(&mut self, asker: Asker, n: usize) {
+    /// `n` members besides the leader hold what `asker` waits for; the wait is over.
+    pub fn answer_wait(&mut self, asker: Asker, n: usize) {
         self.deliver(asker, |connection, id| connection.answer_integer(id, n as u64));
     }
 
-    /// The statuses that were asked for are there.
-    pub(super) fn take_statuses(&mut self) {
-        let Some((json, askers)) = self.statuses.take() else { return };
-        for asker in askers {
-            self.deliver(asker, |connection, id| connection.answer_text(id, &json));
-        }
+    /// The text that `asker` waits for, as it is to be shown.
+    pub fn answer_text(&mut self, asker: Asker, text: &str) {
+        self.deliver(asker, |connection, id| connection.answer_text(id, text));
     }
 
     pub(super) fn deliver(
@@ -461,7 +385,7 @@ impl Clients {
     }
 
     /// Goes on with clients whose requests were answered, or for whom there is room again.
-    pub(super) fn resume(&mut self, state: &impl Holds, desk: &mut Desk) -> bool {
+    pub fn resume(&mut self, state: &impl Holds, desk: &mut Desk) -> bool {
         let before = self.figures.commands;
         self.inform_late(state, desk);
         if self.shared.pauses.has_ended(desk.now()) {
@@ -486,11 +410,11 @@ impl Clients {
         self.figures.commands != before
     }
 
-    /// Sends replies: one system call a client, unless its socket is full.
-    pub(super) fn flush(&mut self, poller: &Poller, desk: &mut Desk) {
+    /// Sends replies: one call a client, unless its stream is full.
+    pub fn flush(&mut self, streams: &mut impl Streams, desk: &mut Desk) {
         if desk.now() >= self.look_at {
             self.look_at = desk.now().plus(LOOK_EVERY);
-            self.close_those_over_limit(poller, desk);
+            self.close_those_over_limit(streams, desk);
         }
         let mut dirty = std::mem::take(&mut self.dirty);
         for key in dirty.drain(..) {
@@ -498,33 +422,22 @@ impl Clients {
             client.is_dirty = false;
             if !client.connection.output().is_empty() {
                 let was_held_up = client.connection.is_held_up();
-                let mut has_read = false;
-                match client.stream.write(client.connection.output()) {
-                    Ok(n) => {
-                        client.connection.sent(n);
-                        has_read = n > 0;
-                    }
-                    Err(error)
-                        if matches!(
-                            error.kind(),
-                            ErrorKind::WouldBlock | ErrorKind::Interrupted
-                        ) => {}
-                    Err(_) => {
-                        self.close(key, poller, desk);
-                        continue;
-                    }
-                }
+                let Ok(n_sent) = streams.write(key, client.connection.output()) else {
+                    self.close(key, streams, desk);
+                    continue;
+                };
+                client.connection.sent(n_sent);
                 if client.connection.is_over_limit(desk.now()) {
                     self.figures.clients_over_limit += 1;
-                    self.close(key, poller, desk);
+                    self.close(key, streams, desk);
                     continue;
                 }
-                if was_held_up && has_read {
+                if was_held_up && n_sent > 0 {
                     // What it had sent before may be taken now that its replies have gone.
                     mark(&mut client.is_runnable, key, &mut self.runnable);
                 }
             }
-            self.refresh_interest(key, poller, desk);
+            self.refresh_interest(key, streams, desk);
         }
         if self.dirty.is_empty() {
             self.dirty = dirty; // the buffer
@@ -532,22 +445,22 @@ impl Clients {
     }
 
     /// Those that read nothing are not heard of otherwise.
-    fn close_those_over_limit(&mut self, poller: &Poller, desk: &mut Desk) {
+    fn close_those_over_limit(&mut self, streams: &mut impl Streams, desk: &mut Desk) {
         let now = desk.now();
         let over = |client: &mut Client| client.connection.is_over_limit(now).then_some(client.key);
         let over: Vec<u64> =
             self.clients.iter_mut().filter_map(|(_, client)| over(client)).collect();
         for key in over {
             self.figures.clients_over_limit += 1;
-            self.close(key, poller, desk);
+            self.close(key, streams, desk);
         }
     }
 
-    /// Closes what is over, and tells the poller what is wanted of the rest.
-    fn refresh_interest(&mut self, key: u64, poller: &Poller, desk: &mut Desk) {
+    /// Closes what is over, and watches the rest for what is wanted of it.
+    fn refresh_interest(&mut self, key: u64, streams: &mut impl Streams, desk: &mut Desk) {
         let Some(client) = self.client(key) else { return };
         if client.connection.is_finished() {
-            return self.close(key, poller, desk);
+            return self.close(key, streams, desk);
         }
         let writes = !client.connection.output().is_empty();
         let reads = !client.has_ended && client.connection.wants_input();
@@ -559,8 +472,8 @@ impl Clients {
         };
         if interest != client.interest {
             client.interest = interest;
-            if poller.change(&client.stream, key, interest).is_err() {
-                self.close(key, poller, desk);
+            if streams.watch(key, interest).is_err() {
+                self.close(key, streams, desk);
             }
         }
     }
@@ -568,13 +481,9 @@ impl Clients {
 
 const TOO_MANY_WAITS: &str = "ERR too many clients WAIT at this member; try again";
 
-pub(super) fn index_of(key: u64) -> usize {
-    (key & ((1 << INDEX_BITS) - 1)) as usize
-}
-
 /// The client of that name, if it is still there (I3).
 pub(super) fn find(clients: &mut Slab<Client>, key: u64) -> Option<&mut Client> {
-    clients.get_mut(index_of(key)).filter(|client| client.key == key)
+    clients.get_mut(place_of(key)).filter(|client| client.key == key)
 }
 
 /// Puts `key` on a list unless its flag says that it is there.

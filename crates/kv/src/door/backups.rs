@@ -6,16 +6,18 @@
 //! - I3 a piece is of the backup that is named, or there is none: a member that did not freeze it
 //!   says so, and never freezes another under the same name once pieces of it were fetched.
 
-use kv::Reply;
-use kv::backup::{Frozen, Request};
-use kv::machine::Machine;
-use std::time::{Duration, Instant};
+use crate::backup::{Frozen, Request};
+use crate::machine::Machine;
+use crate::reply::Reply;
+use crate::text;
+use base::Instant;
+use std::time::Duration;
 
 /// See I2.
 const IDLE_MAX: Duration = Duration::from_secs(30);
 
 /// The error for who names a backup that this member does not have.
-pub(crate) const NO_SUCH_BACKUP: &str = "NOBACKUP this member has no such backup";
+pub const NO_SUCH_BACKUP: &str = "NOBACKUP this member has no such backup";
 
 /// See the module's text.
 #[derive(Debug, Default)]
@@ -41,7 +43,7 @@ impl Backups {
     ) {
         self.sweep(now);
         match Request::decode(request) {
-            None => reply.error(kv::text::MALFORMED),
+            None => reply.error(text::MALFORMED),
             Some(Request::Begin(token)) => self.begin(token, machine, now, reply),
             Some(Request::Piece(token, n)) => match self.named(token) {
                 Some(current) => {
@@ -93,7 +95,7 @@ impl Backups {
 
     /// I2
     pub(super) fn sweep(&mut self, now: Instant) {
-        if self.current.as_ref().is_some_and(|it| now.duration_since(it.asked) > IDLE_MAX) {
+        if self.current.as_ref().is_some_and(|it| now.since(it.asked) > IDLE_MAX) {
             self.current = None;
         }
     }
@@ -112,7 +114,7 @@ mod tests {
 
     #[test]
     fn i1_one_at_a_time_and_asking_again_is_not_another() {
-        let (mut backups, now) = (Backups::default(), Instant::now());
+        let (mut backups, now) = (Backups::default(), Instant::ZERO);
         let begun = ask(&mut backups, Request::Begin(b"one"), now);
         assert!(begun.starts_with("*2\r\n:2\r\n:0"), "{begun}");
         assert_eq!(ask(&mut backups, Request::Begin(b"one"), now), begun);
@@ -125,17 +127,17 @@ mod tests {
 
     #[test]
     fn i2_who_stops_asking_frees_it() {
-        let (mut backups, now) = (Backups::default(), Instant::now());
+        let (mut backups, now) = (Backups::default(), Instant::ZERO);
         ask(&mut backups, Request::Begin(b"one"), now);
-        backups.sweep(now + IDLE_MAX);
+        backups.sweep(now.plus(IDLE_MAX));
         assert!(backups.current.is_some());
-        backups.sweep(now + IDLE_MAX + Duration::from_millis(1));
+        backups.sweep(now.plus(IDLE_MAX + Duration::from_millis(1)));
         assert!(backups.current.is_none());
     }
 
     #[test]
     fn i3_a_piece_of_another_backup_is_refused() {
-        let (mut backups, now) = (Backups::default(), Instant::now());
+        let (mut backups, now) = (Backups::default(), Instant::ZERO);
         assert!(ask(&mut backups, Request::Piece(b"one", 0), now).contains("NOBACKUP"));
         ask(&mut backups, Request::Begin(b"one"), now);
         ask(&mut backups, Request::Piece(b"one", 1), now);

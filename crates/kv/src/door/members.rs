@@ -6,18 +6,20 @@
 //!                            the seat by itself; answered when the supervisor has been told
 //! ```
 
-use super::clients::Clients;
-use crate::channel::Report;
+use super::clients::RespClients;
+use super::outside::Outside;
+use crate::connection::RequestId;
 use base::{NodeId, Rank, majority};
-use kv::connection::RequestId;
+use engine::{Asker, Changed, Desk, NoChange, View};
 use proto::Role;
 use proto::members::Change;
-use runtime::{Asker, Changed, Desk, NoChange, View};
 
-/// The first words of refusals, for `gregale member`.
-pub(crate) const NOT_LEADER: &str = "NOTLEADER";
-pub(crate) const UNKNOWN: &str = "UNKNOWN";
-pub(crate) const MAY_PASS: &str = "TRYAGAIN";
+/// The first word of a refusal, for `gregale member`: the leader may do it.
+pub const NOT_LEADER: &str = "NOTLEADER";
+/// The same: the change is decided, or will be, or was undone.
+pub const UNKNOWN: &str = "UNKNOWN";
+/// The same: it may be possible a little later.
+pub const MAY_PASS: &str = "TRYAGAIN";
 
 const FIXED: &str = "ERR the members of this cluster never change: that takes --protocol velos or \
     durable";
@@ -90,7 +92,7 @@ fn may_renew(view: &View, renewing: Option<Rank>, rank: Rank) -> Result<(), NoCh
     if n_left < majority(left.len()) { Err(NoChange::NoMajority) } else { Ok(()) }
 }
 
-impl Clients {
+impl<O: Outside> RespClients<O> {
     /// An operator wants something of `words`.
     pub(super) fn change_members(
         &mut self,
@@ -128,8 +130,9 @@ impl Clients {
             "remove" => Err(UNDER_WAY.to_owned()),
             "renew" => {
                 may_renew(desk.view(), desk.renewing(), rank).map_err(text_of)?;
-                let channel = self.channel.as_ref().ok_or(UNSUPERVISED)?;
-                channel.report(&Report::Renew(rank.member().0));
+                if !self.outside.renew(rank) {
+                    return Err(UNSUPERVISED.to_owned());
+                }
                 desk.renew(rank);
                 Ok(Some("the supervisor begins a new incarnation"))
             }
@@ -138,7 +141,7 @@ impl Clients {
     }
 
     /// The change that `asker` wanted has ended.
-    pub(super) fn answer_change(&mut self, asker: Asker, changed: Changed) {
+    pub fn answer_change(&mut self, asker: Asker, changed: Changed) {
         self.deliver(asker, |connection, id| match changed {
             Changed::Done => connection.answer_text(id, "done"),
             Changed::Refused(why) => connection.fail(id, &text_of(why)),
@@ -166,7 +169,7 @@ mod tests {
         let members = Members { voters: all, learners: MemberSet::EMPTY, incarnations };
         let configuration =
             Configuration { at: Prefix(4), members, is_decided: true, leaving: MemberSet::EMPTY };
-        let mut view = View::new(Rank::at(0), 3);
+        let mut view = View::new(Rank::at(0), 4);
         (view.role, view.heard, view.configuration) = (Role::Leader, all, Some(configuration));
         view
     }

@@ -1,22 +1,22 @@
 //! INFO: it tells of the writes before it on its connection.
 //!
 //! A write is answered when it is decided, which a follower may hear before it has executed the
-//! write. So INFO waits for that, at most [`WAIT_MAX`]: a member that hears of no one tells how it
-//! stands all the same.
+//! write. So INFO waits for that, at most [`WAIT_MAX`]: a member that hears of no other tells how
+//! it stands all the same.
 
-use super::super::info::{self, Facts};
-use super::super::state::{Holding, Holds};
-use super::Clients;
-use crate::control::ServiceFigures;
+use super::RespClients;
+use crate::connection::RequestId;
+use crate::door::outside::{Facts, Figures, Outside};
+use crate::door::state::{Holding, Holds};
 use base::{Instant, Prefix};
-use kv::connection::RequestId;
-use runtime::Desk;
+use engine::Desk;
 use std::time::Duration;
 
 /// The longest that INFO waits.
 const WAIT_MAX: Duration = Duration::from_millis(500);
 
 /// One INFO without an answer. A connection has at most one.
+#[derive(Debug)]
 pub(super) struct Inquiry {
     key: u64,
     id: RequestId,
@@ -26,7 +26,7 @@ pub(super) struct Inquiry {
     until: Instant,
 }
 
-impl Clients {
+impl<O: Outside> RespClients<O> {
     /// Answers INFO, now or when the writes before it are executed here.
     pub(super) fn inform(
         &mut self,
@@ -60,20 +60,17 @@ impl Clients {
 
     fn answer_info(&mut self, inquiry: &Inquiry, state: &impl Holds, desk: &Desk) {
         let Holding { keys, memory_bytes, databases, changes } = state.holding();
-        let figures = ServiceFigures { keys, memory_bytes, ..self.figures() };
+        let figures = Figures { keys, memory_bytes, ..self.figures() };
         let facts = Facts {
-            config: &self.config,
-            view: desk.view(),
-            disk: self.disk.as_ref(),
+            view: *desk.view(),
             figures,
             databases,
-            more: state.describe(),
-            uptime_s: self.started.elapsed().as_secs(),
-            counts: &self.shared.counts,
             changes,
+            counts: &self.shared.counts,
+            more: state.describe(),
         };
         let sections: Vec<&str> = inquiry.sections.iter().map(String::as_str).collect();
-        let text = info::text(&facts, &sections);
+        let text = self.outside.info(&facts, &sections);
         if let Some(client) = self.client(inquiry.key) {
             client.connection.answer_text(inquiry.id, &text);
         }

@@ -1,0 +1,31 @@
+//! The replicated state without its door, for commands that fold a log.
+
+use base::Slot;
+use kv::door::State;
+use runtime::{Answers, Application};
+
+/// An empty one. The limit has to be the cluster's: what was refused for it then has to be refused
+/// again.
+pub(crate) fn offline_state(memory_bytes_max: u64) -> impl runtime::offline::State {
+    // Nobody reads it, so the seed of RANDOMKEY does not matter.
+    Offline(State::new(memory_bytes_max, 0))
+}
+
+struct Offline(State);
+
+impl runtime::offline::State for Offline {
+    fn apply(&mut self, slot: Slot, value: &[u8]) {
+        self.0.apply(slot, value, &mut Answers::default());
+        if let Some(complaint) = self.0.take_complaint() {
+            eprintln!("gregale: {complaint}");
+        }
+    }
+
+    fn save(&mut self, out: &mut Vec<u8>) {
+        self.0.save(out);
+    }
+
+    fn restore(&mut self, state: &[u8]) -> Result<(), String> {
+        self.0.restore(state)
+    }
+}

@@ -1,0 +1,151 @@
+//! Clients' sockets: the streams of `kv`'s door.
+
+use super::KEY_LISTENER;
+use console::{Failure, Outcome};
+use kv::door::{self, Addresses, Broken, Received, Streams, place_of};
+use runtime::{Interest, Poller, Ready};
+use rustix::net::sockopt;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+/// How long a connection is silent before its client is asked whether it is there; as in Redis.
+const KEEPALIVE: Duration = Duration::from_secs(300);
+
+/// See the module's text.
+pub(super) struct Sockets {
+    listener: TcpListener,
+    /// The loop's set, once they are in it.
+    poller: Option<Poller>,
+    listens: bool,
+    /// By [`place_of`] their names.
+    streams: Vec<Option<TcpStream>>,
+}
+
+impl Sockets {
+    /// Behind `listener`, which is bound.
+    pub(super) fn new(listener: TcpListener) -> Outcome<Sockets> {
+        listener
+            .set_nonblocking(true)
+            .map_err(|error| Failure::os("set a listening socket non-blocking", error))?;
+        Ok(Sockets { listener, poller: None, listens: false, streams: Vec::new() })
+    }
+
+    /// Listens from now on.
+    pub(super) fn register(&mut self, poller: &Poller) -> io::Result<()> {
+        poller.add(&self.listener, KEY_LISTENER, Interest::Read)?;
+        (self.poller, self.listens) = (Some(poller.clone()), true);
+        Ok(())
+    }
+
+    /// Listens again after a failure to accept; called now and then.
+    pub(super) fn listen_again(&mut self) {
+        if let Some(poller) = self.poller.as_ref().filter(|_| !self.listens) {
+            self.listens = poller.add(&self.listener, KEY_LISTENER, Interest::Read).is_ok();
+        }
+    }
+
+    fn poller(&self) -> Result<&Poller, Broken> {
+        self.poller.as_ref().ok_or(Broken)
+    }
+
+    fn stream(&self, key: u64) -> Result<&TcpStream, Broken> {
+        let stream = self.streams.get(place_of(key));
+        stream.and_then(Option::as_ref).ok_or(Broken)
+    }
+}
+
+impl Streams for Sockets {
+    type Incoming = TcpStream;
+
+    fn accept(&mut self) -> Option<TcpStream> {
+        loop {
+            match self.listener.accept() {
+                Ok((stream, _)) => return Some(stream),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return None,
+                // That client is gone already.
+                Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
+                Err(error) => {
+                    // No descriptors, most likely. Clients wait in the backlog; looking again at
+                    // once would only burn the processor: `listen_again` does so a little later.
+                    eprintln!("{}", Failure::os("accept a client", error));
+                    let removed = self.poller().map(|poller| poller.remove(&self.listener));
+                    self.listens = !matches!(removed, Ok(Ok(())));
+                    return None;
+                }
+            }
+        }
+    }
+
+    fn refuse(&mut self, mut stream: TcpStream, reply: &[u8]) {
+        // It fits into the buffer of a fresh socket, or the client is gone.
+        let _ = stream.write_all(reply);
+    }
+
+    fn admit(&mut self, stream: TcpStream, key: u64) -> Result<Addresses, Broken> {
+        // A socket that cannot be made non-blocking, or watched, is broken.
+        let fitted = stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true));
+        fitted.map_err(|_| Broken)?;
+        // A client that vanishes without a word must not count for ever. A kernel that refuses
+        // loses that and nothing else.
+        let _ = sockopt::set_socket_keepalive(&stream, true)
+            .and_then(|()| sockopt::set_tcp_keepidle(&stream, KEEPALIVE))
+            .and_then(|()| sockopt::set_tcp_keepintvl(&stream, KEEPALIVE / 3));
+        self.poller()?.add(&stream, key, Interest::Read).map_err(|_| Broken)?;
+        let text = |address: io::Result<SocketAddr>| {
+            address.map(|address| address.to_string()).unwrap_or_default()
+        };
+        let addresses =
+            Addresses { client: text(stream.peer_addr()), local: text(stream.local_addr()) };
+        let streams = &mut self.streams;
+        let place = place_of(key);
+        if place >= streams.len() {
+            streams.resize_with(place + 1, || None);
+        }
+        streams[place] = Some(stream);
+        Ok(addresses)
+    }
+
+    fn read(&mut self, key: u64, into: &mut [u8]) -> Result<Received, Broken> {
+        match self.stream(key)?.read(into) {
+            Ok(0) => Ok(Received::End),
+            Ok(n) => Ok(Received::Bytes(n)),
+            Err(error) if is_for_later(&error) => Ok(Received::Nothing),
+            Err(_) => Err(Broken),
+        }
+    }
+
+    fn write(&mut self, key: u64, bytes: &[u8]) -> Result<usize, Broken> {
+        match self.stream(key)?.write(bytes) {
+            Ok(n) => Ok(n),
+            Err(error) if is_for_later(&error) => Ok(0),
+            Err(_) => Err(Broken),
+        }
+    }
+
+    fn watch(&mut self, key: u64, interest: door::Interest) -> Result<(), Broken> {
+        let interest = match interest {
+            door::Interest::Read => Interest::Read,
+            door::Interest::Write => Interest::Write,
+            door::Interest::ReadWrite => Interest::ReadWrite,
+            door::Interest::Nothing => Interest::Nothing,
+        };
+        self.poller()?.change(self.stream(key)?, key, interest).map_err(|_| Broken)
+    }
+
+    fn close(&mut self, key: u64) {
+        if let Some(stream) = self.streams.get_mut(place_of(key)).and_then(Option::take) {
+            // Closing does the same; an error means that it was not watched.
+            let _ = self.poller().map(|poller| poller.remove(&stream));
+        }
+    }
+}
+
+/// What the loop says of a descriptor, in the door's words.
+pub(super) fn ready(ready: Ready) -> door::Ready {
+    door::Ready { key: ready.key, readable: ready.readable, writable: ready.writable }
+}
+
+fn is_for_later(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}

@@ -1,0 +1,41 @@
+//! The door of one member: its clients, and the replicated state behind them.
+//!
+//! Nothing here has a socket, a clock, a thread or a source of randomness. Time and seeds are
+//! arguments, bytes come and go by [`Streams`], requests are laid on an engine's
+//! [`Desk`](engine::Desk), and the process is [`Outside`]. So a simulator runs the code that ships.
+//!
+//! ```text
+//!   Streams: sockets, or pipes in memory
+//!      |  bytes
+//!   RespClients ---- Outside: INFO, statuses, a new incarnation
+//!      |  commands, reads       ^
+//!   Desk                        | answers
+//!      |  ordered, checked      |
+//!   State ----------------------+
+//! ```
+//!
+//! - [`RespDoor`]: what an engine sees of the clients.
+//! - [`RespClients`]: all connections; CLIENT LIST, channels, INFO, members.
+//! - [`Pipes`]: connections in memory, for simulations and tests.
+//! - [`State`]: the replicated application, with snapshots and backups.
+
+mod backups;
+mod channels;
+mod clients;
+mod members;
+mod outside;
+mod pipes;
+mod resp_door;
+mod state;
+mod streams;
+#[cfg(test)]
+mod tests;
+
+pub use backups::NO_SUCH_BACKUP;
+pub use clients::RespClients;
+pub use members::{MAY_PASS, NOT_LEADER, UNKNOWN};
+pub use outside::{Config, Facts, Figures, Member, Outside, STATUS_SECTION};
+pub use pipes::{PipeId, Pipes};
+pub use resp_door::RespDoor;
+pub use state::{Discarded, Holding, Holds, State, of_each};
+pub use streams::{Addresses, Broken, Interest, Ready, Received, STREAMS_MAX, Streams, place_of};

@@ -1,0 +1,123 @@
+//! A member's door: its clients, and the streams by which they come.
+
+use super::clients::RespClients;
+use super::outside::{Config, Figures, Outside};
+use super::state::{Holds, State};
+use super::streams::{Ready, Streams};
+use engine::{Answer, Asker, Changed, Desk, Door, Performed, ReadAnswer, Stats, View};
+use proto::Role;
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct RespDoor<O, S> {
+    /// All connections.
+    pub clients: RespClients<O>,
+    /// Their bytes.
+    pub streams: S,
+    /// This member was able to answer clients.
+    has_served: bool,
+    /// As of the last time that they were published.
+    figures: Figures,
+}
+
+/// Whether clients of this member are answered.
+fn serves(view: &View) -> bool {
+    match view.role {
+        Role::Leader => true,
+        Role::Follower => view.trusted.is_some_and(|leader| view.heard.contains(leader)),
+        Role::Candidate | Role::Learner => false,
+    }
+}
+
+impl<O: Outside, S: Streams> RespDoor<O, S> {
+    /// Without a client.
+    pub fn new(config: Config, outside: O, streams: S) -> RespDoor<O, S> {
+        RespDoor {
+            clients: RespClients::new(config, outside),
+            streams,
+            has_served: false,
+            figures: Figures::default(),
+        }
+    }
+
+    /// Whether this member was ever able to answer clients.
+    pub fn has_served(&self) -> bool {
+        self.has_served
+    }
+
+    /// As of the last time that they were published.
+    pub fn figures(&self) -> Figures {
+        self.figures
+    }
+
+    /// Clients wait to be accepted.
+    pub fn accept(&mut self, desk: &Desk) {
+        self.clients.accept(&mut self.streams, desk.now());
+    }
+
+    /// A client's stream is ready.
+    pub fn on_ready(&mut self, ready: Ready, state: &State, desk: &mut Desk) {
+        self.clients.on_ready(ready, &mut self.streams, state, desk);
+    }
+}
+
+impl<O: Outside, S: Streams> Door<State> for RespDoor<O, S> {
+    fn applied(&mut self, state: &mut State) {
+        let published = state.take_published();
+        // What was published before this member served is not news.
+        if self.has_served {
+            self.clients.tell(&published);
+        }
+    }
+
+    fn perform(
+        &mut self,
+        asker: Asker,
+        stamp_ms: u64,
+        state: &mut State,
+        desk: &mut Desk,
+    ) -> Performed {
+        self.clients.perform(asker, stamp_ms, state, desk)
+    }
+
+    fn describe_read(&mut self, asker: Asker, out: &mut Vec<u8>) {
+        self.clients.describe_read(asker, out);
+    }
+
+    fn answer(&mut self, asker: Asker, answer: Answer<'_>, _: &mut Desk) {
+        self.clients.answer(asker, answer);
+    }
+
+    fn answer_read(&mut self, asker: Asker, answer: ReadAnswer<'_>, _: &mut Desk) {
+        self.clients.answer_read(asker, answer);
+    }
+
+    fn answer_wait(&mut self, asker: Asker, n: usize, _: &mut Desk) {
+        self.clients.answer_wait(asker, n);
+    }
+
+    fn answer_change(&mut self, asker: Asker, changed: Changed, _: &mut Desk) {
+        self.clients.answer_change(asker, changed);
+    }
+
+    fn resume(&mut self, state: &mut State, desk: &mut Desk) -> bool {
+        state.pass_time(desk.now());
+        self.clients.resume(state, desk)
+    }
+
+    fn flush(&mut self, desk: &mut Desk) {
+        self.clients.flush(&mut self.streams, desk);
+    }
+
+    fn publish(&mut self, view: &View, stats: &Stats, state: &mut State) {
+        self.has_served |= serves(view);
+        state.sweep();
+        self.clients.note_state_time(stats.state_time_ahead_ms);
+        let holding = state.holding();
+        self.figures = Figures {
+            keys: holding.keys,
+            memory_bytes: holding.memory_bytes,
+            ..self.clients.figures()
+        };
+    }
+}

@@ -1,0 +1,271 @@
+//! A door over pipes, before a desk whose requests are ordered at once: no cluster, no sockets.
+
+use super::*;
+use crate::connection::{self, OUTPUT_BYTES_MAX};
+use base::{Incarnation, Rank, Slot};
+use engine::{
+    Answer, Answers, Application, Asker, Desk, Door, Laid, Origin, PATIENCE, Performed, Sequence,
+    Stats, View,
+};
+use proto::Role;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What a pipe holds for a client that does not read.
+const UNREAD_BYTES_MAX: usize = 64 << 10;
+
+#[derive(Default)]
+struct Around {
+    asked: Vec<Asker>,
+}
+
+impl Outside for Around {
+    fn info(&mut self, facts: &Facts<'_>, sections: &[&str]) -> String {
+        format!("{sections:?}: {} keys", facts.figures.keys)
+    }
+
+    fn ask_status(&mut self, asker: Asker) {
+        self.asked.push(asker);
+    }
+
+    fn renew(&mut self, _: Rank) -> bool {
+        false
+    }
+}
+
+struct Member {
+    state: State,
+    door: RespDoor<Around, Pipes>,
+    desk: Desk,
+    view: View,
+    n_slots: u64,
+}
+
+impl Member {
+    fn new(connections_max: usize) -> Member {
+        let connections = connection::Config { connections_max, ..connection::Config::default() };
+        let config = Config { connections, ..Config::default() };
+        let view = View { role: Role::Leader, ..View::new(Rank::at(0), 1) };
+        let pipes = Pipes::new("127.0.0.1:6379", UNREAD_BYTES_MAX);
+        let (mut state, mut door) =
+            (State::new(0, 7), RespDoor::new(config, Around::default(), pipes));
+        door.publish(&view, &Stats::new(), &mut state);
+        Member { state, door, desk: Desk::new(view, PATIENCE), view, n_slots: 0 }
+    }
+
+    fn pipes(&mut self) -> &mut Pipes {
+        &mut self.door.streams
+    }
+
+    fn open(&mut self, address: &str) -> PipeId {
+        self.door.streams.open(address)
+    }
+
+    fn clients(&mut self) -> &mut RespClients<Around> {
+        &mut self.door.clients
+    }
+
+    /// Clients are let in, and what they want is laid down.
+    fn let_in(&mut self) {
+        let now = self.desk.now().plus(Duration::from_millis(1));
+        self.desk.turn(now, self.view);
+        self.door.poll(&self.state, &mut self.desk);
+    }
+
+    /// One turn of a loop, and everything that was laid down is ordered and answered.
+    fn turn(&mut self) {
+        self.let_in();
+        while self.door.resume(&mut self.state, &mut self.desk) | self.order() {}
+        self.door.flush(&mut self.desk);
+    }
+
+    /// What was laid down.
+    fn laid(&mut self) -> (Vec<(Asker, Vec<u8>)>, Vec<Asker>) {
+        let (mut writes, mut reads) = (Vec::new(), Vec::new());
+        self.desk.take(|laid| {
+            match laid {
+                Laid::Write(asker, command) => writes.push((asker, command.to_vec())),
+                Laid::Read(asker) => reads.push(asker),
+                Laid::Wait(_) => {}
+            }
+            true
+        });
+        (writes, reads)
+    }
+
+    fn order(&mut self) -> bool {
+        let (writes, reads) = self.laid();
+        if !writes.is_empty() {
+            let origin = Origin { rank: Rank::at(0), life: Incarnation(1) };
+            let slot = Slot(self.n_slots);
+            let mut value = Vec::new();
+            self.state.begin(1, &mut value);
+            let mut askers = BTreeMap::new();
+            for (at, (asker, command)) in writes.iter().enumerate() {
+                let sequence = Sequence(self.n_slots * 1000 + at as u64 + 1);
+                self.state.append(origin, sequence, command, usize::MAX, &mut value);
+                askers.insert(sequence, *asker);
+            }
+            self.n_slots += 1;
+            let mut answers = Answers::default();
+            self.state.apply(slot, &value, &mut answers);
+            assert_eq!(self.state.take_complaint(), None, "a batch that was just made");
+            self.door.applied(&mut self.state);
+            self.view.applied = slot.prefix_through();
+            self.desk.turn(self.desk.now(), self.view);
+            for (_, sequence, reply) in answers.iter() {
+                self.door.clients.answer(askers[&sequence], Answer::Executed(slot, reply));
+            }
+        }
+        for &asker in &reads {
+            let performed = self.door.perform(asker, 1, &mut self.state, &mut self.desk);
+            assert_eq!(performed, Performed::Done);
+        }
+        !writes.is_empty() || !reads.is_empty()
+    }
+
+    /// Everything that the client is sent for `bytes`.
+    fn ask(&mut self, pipe: PipeId, bytes: &[u8]) -> String {
+        self.door.streams.push(pipe, bytes);
+        self.turn();
+        self.heard(pipe)
+    }
+
+    fn heard(&mut self, pipe: PipeId) -> String {
+        String::from_utf8(self.door.streams.take(pipe, usize::MAX))
+            .expect("RESP in this test is text")
+    }
+}
+
+#[test]
+fn a_client_sets_and_gets_through_a_pipe() {
+    let mut member = Member::new(10);
+    let pipe = member.open("client:1");
+    let set = b"*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$5\r\nvalue\r\n";
+    assert_eq!(member.ask(pipe, set), "+OK\r\n");
+    assert_eq!(member.ask(pipe, b"GET key\r\nGET other\r\n"), "$5\r\nvalue\r\n$-1\r\n");
+    let transaction = b"WATCH key\r\nMULTI\r\nINCR n\r\nGET key\r\nEXEC\r\n";
+    let heard = member.ask(pipe, transaction);
+    assert!(heard.ends_with("*2\r\n:1\r\n$5\r\nvalue\r\n"), "{heard}");
+    let listed = member.ask(pipe, b"CLIENT LIST\r\n");
+    assert!(listed.contains("addr=client:1 laddr=127.0.0.1:6379"), "{listed}");
+}
+
+#[test]
+fn a_request_in_pieces_is_one_request() {
+    let mut member = Member::new(10);
+    let pipe = member.open("client:1");
+    for byte in b"*2\r\n$4\r\nECHO\r\n$2\r\nhi\r" {
+        assert_eq!(member.ask(pipe, &[*byte]), "");
+    }
+    assert_eq!(member.ask(pipe, b"\n"), "$2\r\nhi\r\n");
+}
+
+#[test]
+fn i1_a_slow_reader_leaves_a_bounded_amount_unread_and_gets_everything_in_the_end() {
+    const N: usize = 200;
+    let mut member = Member::new(10);
+    let slow = member.open("client:1");
+    let value = "v".repeat(100_000);
+    let set = format!("*3\r\n$3\r\nSET\r\n$3\r\nbig\r\n${}\r\n{value}\r\n", value.len());
+    assert_eq!(member.ask(slow, set.as_bytes()), "", "one turn reads a part");
+    member.turn();
+    assert_eq!(member.heard(slow), "+OK\r\n");
+    member.pipes().push(slow, "GET big\r\n".repeat(N).as_bytes());
+    for _ in 0..10 {
+        member.turn();
+    }
+    let (_, client) = member.clients().clients.iter().next().expect("it is connected");
+    let n_waiting = client.connection.output().len();
+    assert!(n_waiting < OUTPUT_BYTES_MAX + value.len(), "{n_waiting} bytes wait for it");
+    assert!(member.clients().figures().reads_put_off > 0);
+    let quick = member.open("client:2");
+    assert_eq!(member.ask(quick, b"PING\r\n"), "+PONG\r\n", "others are served");
+    let expected = format!("${}\r\n{value}\r\n", value.len()).repeat(N);
+    let mut heard = Vec::new();
+    while heard.len() < expected.len() {
+        let piece = member.pipes().take(slow, usize::MAX);
+        assert!(piece.len() <= UNREAD_BYTES_MAX, "{} bytes lay in the pipe", piece.len());
+        assert!(!piece.is_empty(), "nothing more comes after {} bytes", heard.len());
+        heard.extend(piece);
+        member.turn();
+    }
+    assert!(heard == expected.as_bytes(), "the replies, in the order of the requests");
+}
+
+#[test]
+fn what_was_sent_before_a_half_close_is_executed_and_answered() {
+    let mut member = Member::new(10);
+    let pipe = member.open("client:1");
+    member.pipes().push(pipe, b"SET key 1\r\nINCR key\r\n");
+    member.pipes().end(pipe);
+    member.turn();
+    assert_eq!(member.heard(pipe), "+OK\r\n:2\r\n");
+    member.turn();
+    assert!(member.pipes().is_closed(pipe), "nothing is left to say");
+    assert_eq!(member.clients().figures().clients, 0);
+}
+
+#[test]
+fn i3_a_late_answer_reaches_no_other_client() {
+    let mut member = Member::new(10);
+    let gone = member.open("client:1");
+    member.pipes().push(gone, b"INCR n\r\n");
+    member.let_in();
+    let (laid, _) = member.laid();
+    assert_eq!(laid.len(), 1);
+    member.pipes().break_off(gone);
+    member.let_in();
+    // It gets the same place.
+    let next = member.open("client:2");
+    assert_eq!(member.ask(next, b"PING\r\n"), "+PONG\r\n");
+    let (asker, _) = laid[0];
+    member.clients().answer(asker, Answer::Unknown);
+    member.turn();
+    assert_eq!(member.heard(next), "");
+    assert_eq!(member.clients().figures().clients, 1);
+}
+
+#[test]
+fn one_client_too_many_is_told_so() {
+    let mut member = Member::new(1);
+    let (first, second) = (member.open("client:1"), member.open("client:2"));
+    assert_eq!(member.ask(first, b"PING\r\n"), "+PONG\r\n");
+    assert_eq!(member.heard(second), format!("-{}\r\n", crate::text::TOO_MANY_CLIENTS));
+    assert!(member.pipes().is_closed(second) && !member.pipes().is_closed(first));
+    assert_eq!(member.clients().figures().clients_refused, 1);
+}
+
+#[test]
+fn subscribers_hear_what_others_publish() {
+    let mut member = Member::new(10);
+    let (ear, mouth) = (member.open("client:1"), member.open("client:2"));
+    assert!(member.ask(ear, b"SUBSCRIBE news\r\n").starts_with("*3\r\n$9\r\nsubscribe"));
+    member.ask(mouth, b"PUBLISH news hello\r\n");
+    assert!(member.heard(ear).ends_with("$4\r\nnews\r\n$5\r\nhello\r\n"));
+    assert_eq!(member.ask(mouth, b"PUBSUB NUMSUB news\r\n"), "*2\r\n$4\r\nnews\r\n:1\r\n");
+}
+
+#[test]
+fn info_tells_of_the_writes_before_it_and_the_status_comes_later() {
+    let mut member = Member::new(10);
+    let pipe = member.open("client:1");
+    let heard = member.ask(pipe, b"SET a 1\r\nSET b 2\r\nINFO keyspace\r\n");
+    assert!(heard.ends_with("[\"keyspace\"]: 2 keys\r\n"), "{heard}");
+    assert_eq!(member.ask(pipe, format!("INFO {STATUS_SECTION}\r\n").as_bytes()), "");
+    let asked = std::mem::take(&mut member.clients().outside.asked);
+    assert_eq!(asked.len(), 1);
+    member.clients().answer_text(asked[0], "well");
+    member.turn();
+    assert_eq!(member.heard(pipe), "$4\r\nwell\r\n");
+}
+
+#[test]
+fn data_that_is_lost_is_neither_read_nor_written() {
+    let mut member = Member::new(10);
+    let pipe = member.open("client:1");
+    member.view.data_lost = true;
+    let heard = member.ask(pipe, b"GET a\r\nSET a 1\r\nPING\r\n");
+    assert_eq!(heard.matches("-ERR data lost").count(), 2, "{heard}");
+    assert!(heard.ends_with("+PONG\r\n"), "{heard}");
+}
