@@ -63,8 +63,8 @@ pub use limits::{OutputClass, OutputLimit, OutputLimits, bytes_of};
 pub use pause::Pauses;
 pub use topology::{Node, Topology, TopologyQuery};
 
+use core::time::Duration;
 use std::sync::Arc;
-use std::time::Duration;
 
 use base::{Instant, Prefix, Slot};
 

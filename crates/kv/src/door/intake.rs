@@ -1,9 +1,9 @@
 //! Where a door lays down what its clients want, and the words in which it hears the outcome.
 
 use base::{Ballot, Instant, MAX_MEMBERS, MemberSet, Prefix, Rank, Slot};
+use core::time::Duration;
 use proto::Role;
 use proto::members::{Change, Configuration};
-use std::time::Duration;
 
 /// A request without an answer, in the door's own names. They are handed back as they were.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

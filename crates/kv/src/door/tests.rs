@@ -4,10 +4,10 @@ use super::*;
 use crate::connection::{self, OUTPUT_BYTES_MAX};
 use crate::entry::{Origin, Sequence};
 use base::{Incarnation, Instant, Prefix, Rank, Slot};
+use core::time::Duration;
 use proto::Role;
 use proto::members::Change;
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 /// What a pipe holds for a client that does not read.
 const UNREAD_BYTES_MAX: usize = 64 << 10;

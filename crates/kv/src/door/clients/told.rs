@@ -10,7 +10,7 @@ use crate::door::intake::Intake;
 use crate::door::outside::{Facts, Figures, Outside};
 use crate::door::state::{Holding, Holds};
 use base::{Instant, Prefix};
-use std::time::Duration;
+use core::time::Duration;
 
 /// The longest that INFO waits.
 const WAIT_MAX: Duration = Duration::from_millis(500);
