@@ -33,9 +33,9 @@ use crate::service::{Application, Door};
 use crate::transfer::Step;
 use crate::wire::Frame;
 use base::{Instant, MemberSet, Prefix, Rank, Slot};
+use core::time::Duration;
 use proto::members::StateHead;
 use proto::{Replicator, Role};
-use std::time::Duration;
 
 #[cfg(test)]
 mod tests;

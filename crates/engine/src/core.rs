@@ -22,10 +22,10 @@ use crate::ticks::Ticks;
 use crate::transfer::{Fetch, Give};
 use crate::wire::Frame;
 use base::{Event, Incarnation, Instant, MAX_MEMBERS, Prefix, Rank};
+use core::time::Duration;
 use proto::disk::DiskEvent;
 use proto::node::Node;
 use proto::{Note, Replicator, Role};
-use std::time::Duration;
 
 #[cfg(test)]
 mod tests;

@@ -12,10 +12,10 @@ use crate::outbox::{Outbox, Sequence};
 use crate::seats::{CHANGES_MAX, Parted, Wanted};
 use crate::service::Asker;
 use base::{Ballot, Incarnation, Instant, MAX_MEMBERS, MemberSet, Prefix, Rank};
+use core::time::Duration;
 use proto::members::{Change, Configuration};
 use proto::{Role, Ticket};
 use std::collections::VecDeque;
-use std::time::Duration;
 
 /// How long a client's request may take before its outcome is called unknown.
 pub const PATIENCE: Duration = Duration::from_secs(5);

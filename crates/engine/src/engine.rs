@@ -23,9 +23,9 @@ use crate::plant::{Plant, StableStorage};
 use crate::service::{Application, Door, Origin};
 use crate::stats::Stats;
 use base::{Event, Inbox, Instant, Prefix};
+use core::time::Duration;
 use proto::node::Node;
 use proto::{MESSAGE_CHANNEL, Replicator};
-use std::time::Duration;
 
 const _: () = assert!(CHANNEL != MESSAGE_CHANNEL, "the engine and the machines share a channel");
 

@@ -19,7 +19,7 @@
 use crate::detour::{Detours, Direction};
 use crate::wire::{Frame, Malformed};
 use base::{Instant, MAX_MEMBERS, MemberSet, Port, Rank};
-use std::time::Duration;
+use core::time::Duration;
 
 /// The first byte of every message that is the runtime's.
 pub const CHANNEL: u8 = 0x52;

@@ -16,13 +16,13 @@ use base::{
     At, Ballot, Event, Inbox, Incarnation, Instant, MAX_MEMBERS, MemberSet, Port, Prefix, Rank,
     Slot, Token,
 };
+use core::time::Duration;
 use proto::disk::{Disk, DiskEvent, Entry, EntryHead, Flush};
 use proto::members::{Configuration, Members, StateHead};
 use proto::node::{Node, NodeConfig, Start, Timing};
 use proto::{Host, Refused, Replicator, Role, Status, Ticket};
 use std::cell::Cell;
 use std::rc::Rc;
-use std::time::Duration;
 
 #[derive(Debug)]
 pub(crate) struct Wire {

@@ -1,7 +1,7 @@
 //! How much of a member's time may go into states for others and for its disk.
 
 use base::Instant;
-use std::time::Duration;
+use core::time::Duration;
 
 /// The pause after a piece, in times that its making took: at most a fifth of the time goes there.
 const PAUSE: u32 = 4;

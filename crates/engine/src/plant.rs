@@ -4,10 +4,10 @@
 use crate::bugs::Bug;
 use crate::stats::DiskFigures;
 use base::{Inbox, Instant, Port, Prefix};
+use core::time::Duration;
 use proto::disk::{Disk, DiskEvent};
 use proto::members::StateHead;
 use std::fmt;
-use std::time::Duration;
 
 /// The fabric, the clocks and the disk of one member.
 pub trait Plant: Port {

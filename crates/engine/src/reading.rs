@@ -16,8 +16,8 @@ use crate::plant::Plant;
 use crate::service::{Application, Door, Performed, ReadAnswer};
 use crate::wire::{Frame, Items, push_item};
 use base::Rank;
+use core::time::Duration;
 use proto::{Replicator, Role, Ticket};
-use std::time::Duration;
 
 /// How long reads wait after a check was refused at the leader, or by a peer.
 const REFUSED_PAUSE: Duration = Duration::from_micros(500);

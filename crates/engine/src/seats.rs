@@ -27,10 +27,10 @@ use crate::plant::Plant;
 use crate::service::{Application, Asker, Door};
 use crate::wire::Frame;
 use base::{Incarnation, Instant, Rank, majority};
+use core::time::Duration;
 use proto::Replicator;
 use proto::members::{Change, ChangeRefused, Configuration};
 use std::collections::VecDeque;
-use std::time::Duration;
 
 /// How often a member tells the leader which incarnation sits on its seat.
 const SAY_EVERY: Duration = Duration::from_millis(250);

@@ -1,7 +1,7 @@
 //! What a replica counts about itself, for metrics. One thread writes; others see copies.
 
+use core::time::Duration;
 use hdrhistogram::Histogram;
-use std::time::Duration;
 
 /// The longest latency that is told apart from longer ones.
 const LATENCY_NS_MAX: u64 = 60_000_000_000;

@@ -12,8 +12,8 @@ use crate::plant::Plant;
 use crate::service::{Application, Door};
 use base::state_clock::IDLE_STAMP_EVERY;
 use base::{Evidence, Instant};
+use core::time::Duration;
 use proto::Replicator;
-use std::time::Duration;
 
 /// The least time between two ticks for keys that are due.
 const TICK_EVERY: Duration = Duration::from_millis(100);

@@ -7,8 +7,8 @@ use crate::pace::Pace;
 use crate::service::Saving;
 use crate::wire::{Frame, Items, push_item};
 use base::{Instant, MAX_MEMBERS, Prefix, Rank, Slot};
+use core::time::Duration;
 use std::collections::VecDeque;
-use std::time::Duration;
 
 /// Bytes of a state that were made and not acknowledged (I3, I6).
 #[derive(Debug)]

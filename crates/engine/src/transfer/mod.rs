@@ -34,7 +34,7 @@ mod tests;
 pub use fetch::{Fetch, Step};
 pub use give::Give;
 
-use std::time::Duration;
+use core::time::Duration;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// How long the giving side may be silent, and how long a broken link is waited for.

@@ -186,7 +186,6 @@ impl PartitionedDoor {
                     (asker, false)
                 }
                 Laid::Read(asker) => {
-                    let asker = asker;
                     read.clear();
                     clients.describe_read(asker, read);
                     (asker, true)

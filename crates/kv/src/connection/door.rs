@@ -1,7 +1,7 @@
 //! What the connection decides about each request.
 
+use core::time::Duration;
 use std::sync::Arc;
-use std::time::Duration;
 
 use base::{Instant, Prefix};
 

@@ -63,8 +63,8 @@ pub use limits::{OutputClass, OutputLimit, OutputLimits, bytes_of};
 pub use pause::Pauses;
 pub use topology::{Node, Topology, TopologyQuery};
 
+use core::time::Duration;
 use std::sync::Arc;
-use std::time::Duration;
 
 use base::{Instant, Prefix, Slot};
 
@@ -228,9 +228,9 @@ pub enum Request<'a> {
 
 /// What has arrived and is not yet parsed.
 #[derive(Debug, Default)]
-struct Intake {
-    input: Vec<u8>,
-    /// Input before this has been used.
+struct Input {
+    bytes: Vec<u8>,
+    /// Bytes before this have been used.
     at: usize,
     parser: Parser,
     /// Nothing more will arrive.
@@ -240,7 +240,7 @@ struct Intake {
 /// See the module's text.
 #[derive(Debug)]
 pub struct Connection {
-    intake: Intake,
+    input: Input,
     door: Door,
     /// Another client has ended it.
     is_killed: bool,
@@ -250,14 +250,14 @@ impl Connection {
     /// A connection that has just been accepted.
     pub fn new(config: Arc<Config>, identity: Identity, now: Instant) -> Connection {
         let parser = Parser::new(config.requirepass.is_none());
-        let intake = Intake { parser, ..Intake::default() };
-        Connection { intake, door: Door::new(config, identity, now), is_killed: false }
+        let input = Input { parser, ..Input::default() };
+        Connection { input, door: Door::new(config, identity, now), is_killed: false }
     }
 
     /// Takes bytes that have arrived. Ask [`Connection::wants_input`] first.
     pub fn feed(&mut self, bytes: &[u8], now: Instant) {
         self.door.seen.last_input = now;
-        let Intake { input, at, .. } = &mut self.intake;
+        let Input { bytes: input, at, .. } = &mut self.input;
         if self.door.is_closing {
             return; // what follows the end of a conversation is not read, as in Redis
         }
@@ -283,8 +283,8 @@ impl Connection {
             (false, true) => 0,
         };
         !self.door.is_closing
-            && !self.intake.has_ended
-            && self.intake.input.len() - self.intake.at < most
+            && !self.input.has_ended
+            && self.input.bytes.len() - self.input.at < most
     }
 
     /// Whether more requests may be taken, if more have arrived: not while too many are without an
@@ -322,7 +322,7 @@ impl Connection {
     }
 
     fn advance(&mut self) -> Option<(RequestId, Kind)> {
-        let Connection { intake, door, is_killed } = self;
+        let Connection { input, door, is_killed } = self;
         if *is_killed {
             return None;
         }
@@ -339,20 +339,20 @@ impl Connection {
             if door.is_closing || door.is_waiting() || !door.has_room() || door.is_paused() {
                 return None;
             }
-            match intake.parser.parse(&intake.input[intake.at..]) {
+            match input.parser.parse(&input.bytes[input.at..]) {
                 Ok(Parse::Request(request)) => {
                     door.seen.n_request = request.consumed();
                     door.handle(&request.args());
-                    intake.at += request.consumed();
-                    intake.parser.set_authenticated(door.is_authenticated);
+                    input.at += request.consumed();
+                    input.parser.set_authenticated(door.is_authenticated);
                 }
                 Ok(Parse::TooLong { consumed }) => {
-                    intake.at += consumed;
+                    input.at += consumed;
                     door.refuse(too_long().as_bytes());
                 }
                 Ok(Parse::More { consumed }) => {
-                    intake.at += consumed;
-                    door.is_closing |= intake.has_ended;
+                    input.at += consumed;
+                    door.is_closing |= input.has_ended;
                     return None;
                 }
                 Err(error) => {
@@ -513,7 +513,7 @@ impl Connection {
 
     /// The client will send nothing more. What it has sent is still executed and answered.
     pub fn end_of_input(&mut self) {
-        self.intake.has_ended = true;
+        self.input.has_ended = true;
     }
 
     /// The number of the connection, as CLIENT ID tells it.
@@ -528,7 +528,7 @@ impl Connection {
 
     /// The line that CLIENT LIST shows, without its end.
     pub fn describe(&self, now: Instant) -> String {
-        let Intake { input, at, .. } = &self.intake;
+        let Input { bytes: input, at, .. } = &self.input;
         // As in Redis, a request is input until it is answered.
         let n_current = if self.is_busy() { self.door.seen.n_request } else { 0 };
         let n_input = input.len() - at + n_current;

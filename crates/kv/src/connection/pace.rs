@@ -139,7 +139,7 @@ pub(super) fn answers_shortly(name: &str, args: &[&[u8]]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
+    use core::time::Duration;
 
     #[test]
     fn c10_long_answers_are_begun_one_at_a_time_until_they_prove_short() {

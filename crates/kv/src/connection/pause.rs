@@ -2,8 +2,8 @@
 //!
 //! Only what comes to this replica waits; writes that come to other members are executed.
 
+use core::time::Duration;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 use base::Instant;
 

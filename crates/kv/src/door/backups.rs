@@ -11,7 +11,7 @@ use crate::machine::Machine;
 use crate::reply::Reply;
 use crate::text;
 use base::Instant;
-use std::time::Duration;
+use core::time::Duration;
 
 /// See I2.
 const IDLE_MAX: Duration = Duration::from_secs(30);

@@ -19,11 +19,11 @@ use super::streams::{Broken, Interest, Ready, Received, STREAMS_MAX, Streams, ke
 use crate::connection::{self, Connection, Identity, Request, RequestId};
 use crate::text;
 use base::Instant;
+use core::time::Duration;
 use engine::{Answer, Application, Asker, Desk, Performed, ReadAnswer};
 use slab::Slab;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 use told::Inquiry;
 
 /// The most that one turn reads from one client.

@@ -3,13 +3,13 @@
 use super::*;
 use crate::connection::{self, OUTPUT_BYTES_MAX};
 use base::{Incarnation, Rank, Slot};
+use core::time::Duration;
 use engine::{
     Answer, Answers, Application, Asker, Desk, Door, Laid, Origin, PATIENCE, Performed, Sequence,
     Stats, View,
 };
 use proto::Role;
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 /// What a pipe holds for a client that does not read.
 const UNREAD_BYTES_MAX: usize = 64 << 10;

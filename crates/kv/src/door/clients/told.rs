@@ -9,8 +9,8 @@ use crate::connection::RequestId;
 use crate::door::outside::{Facts, Figures, Outside};
 use crate::door::state::{Holding, Holds};
 use base::{Instant, Prefix};
+use core::time::Duration;
 use engine::Desk;
-use std::time::Duration;
 
 /// The longest that INFO waits.
 const WAIT_MAX: Duration = Duration::from_millis(500);
