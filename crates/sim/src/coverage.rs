@@ -128,11 +128,23 @@ pub enum Mark {
     WallClockSet,
     /// A leader heard everything late, and the others gave it up.
     LeaderDeaf,
+    /// A member's engine sent a command to the leader.
+    CommandForwarded,
+    /// The same, of a read.
+    ReadForwarded,
+    /// Frames went around a cut, through a third member.
+    PassedOn,
+    /// A value was skipped, since its predecessor in its reign was lost.
+    ValueSkipped,
+    /// A member was sent a state, in pieces.
+    StateReceived,
+    /// A state was written to disk in pieces.
+    SnapshotWritten,
 }
 
 impl Mark {
     /// All of them.
-    pub const ALL: [Mark; 60] = [
+    pub const ALL: [Mark; 66] = [
         Mark::TornVerb,
         Mark::FailedCas,
         Mark::FailedCasOfLeader,
@@ -193,6 +205,12 @@ impl Mark {
         Mark::SuccessorStruck,
         Mark::WallClockSet,
         Mark::LeaderDeaf,
+        Mark::CommandForwarded,
+        Mark::ReadForwarded,
+        Mark::PassedOn,
+        Mark::ValueSkipped,
+        Mark::StateReceived,
+        Mark::SnapshotWritten,
     ];
 
     /// Whether only protocols that decide by compare-and-swap, or catch up by reading others'

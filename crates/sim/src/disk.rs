@@ -57,7 +57,8 @@ const ENTRY_BYTES: u64 = 128;
 /// So many bytes make a segment: the unit in which room is counted.
 const SEGMENT_BYTES: u64 = 1 << 10;
 
-/// What may wait for a disk (D4 of `proto::disk`): so little that one which stands still meets it.
+/// What may wait for a disk (D4 of `proto::disk`), unless more is said: so little that one which
+/// stands still meets it.
 const UNSYNCED_BYTES_MAX: usize = 1024;
 
 /// Space is given back in pieces of so many slots.
@@ -109,6 +110,8 @@ impl Content {
 #[derive(Default)]
 pub struct Disk {
     store: Store,
+    /// See D4 of `proto::disk`.
+    unsynced_bytes_max: usize,
     /// The log that ships, where it is under test.
     log: Option<Box<dyn LogStore>>,
     /// A snapshot covers everything below: the log may let go of it.
@@ -164,7 +167,13 @@ pub struct Disk {
 
 impl Disk {
     pub(crate) fn new(store: Store, bug: Snapshots) -> Disk {
-        Disk { store, log: store.make(bug), ..Disk::default() }
+        let unsynced_bytes_max = UNSYNCED_BYTES_MAX;
+        Disk { store, log: store.make(bug), unsynced_bytes_max, ..Disk::default() }
+    }
+
+    /// So many bytes of entries may wait for it.
+    pub(crate) fn let_wait(&mut self, n_bytes: usize) {
+        self.unsynced_bytes_max = n_bytes;
     }
 
     /// A process starts on what is left of an earlier life.
@@ -501,7 +510,7 @@ impl Disk {
 impl proto::disk::Disk for Disk {
     fn append(&mut self, entry: Entry<'_>) {
         let n_bytes = self.n_unsynced() + entry.payload.len();
-        assert!(n_bytes <= UNSYNCED_BYTES_MAX, "I7: {n_bytes} bytes wait for the disk");
+        assert!(n_bytes <= self.unsynced_bytes_max, "I7: {n_bytes} bytes wait for the disk");
         if let Some(log) = &mut self.log {
             log.append(entry);
         }
@@ -509,7 +518,7 @@ impl proto::disk::Disk for Disk {
     }
 
     fn room(&self) -> usize {
-        UNSYNCED_BYTES_MAX.saturating_sub(self.n_unsynced())
+        self.unsynced_bytes_max.saturating_sub(self.n_unsynced())
     }
 
     fn cut(&mut self, end: Slot) {

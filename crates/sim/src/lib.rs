@@ -7,6 +7,7 @@
 //!
 //! - [`Subject`], [`Life`]: what is simulated: a member as the runtime sees it.
 //! - [`run`], [`sweep()`], [`replay`]: one seed, many seeds, one seed with its trace.
+//! - [`cluster`]: whole members, as they ship, and clients that speak RESP.
 //! - [`amcast`]: the world of atomic multicast, with judges of its own.
 //! - [`script::Script`]: a world that a test steps by hand.
 //!
@@ -19,6 +20,7 @@ pub mod amcast;
 mod checks;
 mod clients;
 mod clock;
+pub mod cluster;
 mod coverage;
 mod disk;
 mod disk_all;

@@ -17,6 +17,7 @@ use crate::stamper::Stamper;
 use crate::states::State;
 use crate::trace::Topic;
 use crate::travel::Parcel;
+use crate::words::words_of;
 use crate::{Property, Provider};
 use base::{At, Ballot, Port, Prefix, Rank, Slot, Token, verb::Unsupported};
 use proto::members::StateHead;
@@ -188,12 +189,7 @@ impl Port for NodeHost<'_> {
         }
         self.net.coverage.hit(Mark::MachineMessage);
         let mut words = std::mem::take(self.scratch);
-        words.clear();
-        words.extend(message.chunks(8).map(|chunk| {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            u64::from_le_bytes(word)
-        }));
+        words_of(message, &mut words);
         self.post(to, Action::Message(message.len() as u32), At(0), words.len(), &words, None);
         *self.scratch = words;
         true

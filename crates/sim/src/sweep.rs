@@ -1,5 +1,6 @@
 //! Many seeds, and the bugs that they must find.
 
+use crate::cluster::{self, Kinship};
 use crate::coverage::Coverage;
 use crate::subject::Species;
 use crate::world::run_species;
@@ -71,12 +72,21 @@ impl Report {
 pub fn sweep<S: Subject>(
     config: &Config,
     seeds: impl IntoIterator<Item = u64>,
+    progress: impl FnMut(&Report) -> bool,
+) -> Report {
+    sweep_runner(&Runner::World(Species::of::<S>()), config, seeds, progress)
+}
+
+/// The same, of what is known at run time only.
+pub(crate) fn sweep_runner(
+    runner: &Runner,
+    config: &Config,
+    seeds: impl IntoIterator<Item = u64>,
     mut progress: impl FnMut(&Report) -> bool,
 ) -> Report {
-    let species = Species::of::<S>();
     let mut report = Report::default();
     for seed in seeds {
-        report.add(seed, run_caught(&species, config, seed));
+        report.add(seed, runner.run_caught(config, seed));
         if !progress(&report) {
             break;
         }
@@ -86,21 +96,39 @@ pub fn sweep<S: Subject>(
 
 /// One seed with its trace.
 pub fn replay<S: Subject>(config: &Config, seed: u64) -> Outcome {
-    run_caught(&Species::of::<S>(), &Config { trace: true, ..config.clone() }, seed)
+    replay_runner(&Runner::World(Species::of::<S>()), config, seed)
+}
+
+/// The same, of what is known at run time only.
+pub(crate) fn replay_runner(runner: &Runner, config: &Config, seed: u64) -> Outcome {
+    runner.run_caught(&Config { trace: true, ..config.clone() }, seed)
+}
+
+/// What a seed is run in.
+#[derive(Clone, Copy)]
+pub(crate) enum Runner {
+    /// Machines alone.
+    World(Species),
+    /// Whole members.
+    Cluster(Kinship),
 }
 
 /// A subject with a planted bug.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct Mutant {
     /// The bug's name.
-    pub name: &'static str,
-    broken: Species,
-    sound: Species,
+    pub name: String,
+    pub(crate) broken: Runner,
+    pub(crate) sound: Runner,
 }
 
 /// The entry for a subject, and the sound one that it was made from.
 pub(crate) fn mutant<S: Subject, Sound: Subject>() -> Mutant {
-    Mutant { name: S::NAME, broken: Species::of::<S>(), sound: Species::of::<Sound>() }
+    Mutant {
+        name: S::NAME.to_owned(),
+        broken: Runner::World(Species::of::<S>()),
+        sound: Runner::World(Species::of::<Sound>()),
+    }
 }
 
 impl Mutant {
@@ -109,20 +137,26 @@ impl Mutant {
     pub fn hunt(&self, config: &Config, first: u64, n_seeds: u64) -> Option<Finding> {
         quietly(|| {
             (first..first + n_seeds).find_map(|seed| {
-                let violation = run_caught(&self.broken, config, seed).violation?;
+                let violation = self.broken.run_caught(config, seed).violation?;
                 // What breaks without the bug too says nothing about the bug.
-                let is_sound = run_caught(&self.sound, config, seed).violation.is_none();
+                let is_sound = self.sound.run_caught(config, seed).violation.is_none();
                 is_sound.then_some(Finding { seed, violation })
             })
         })
     }
 }
 
-/// A run whose panics (the machine's own assertions) are findings.
-fn run_caught(species: &Species, config: &Config, seed: u64) -> Outcome {
-    caught(|| run_species(species, config, seed)).unwrap_or_else(|detail| {
-        Outcome::of_violation(Violation { at_ns: 0, property: Property::Panic, detail })
-    })
+impl Runner {
+    /// A run whose panics (the machine's own assertions) are findings.
+    fn run_caught(&self, config: &Config, seed: u64) -> Outcome {
+        let run = || match self {
+            Runner::World(species) => run_species(species, config, seed),
+            Runner::Cluster(kind) => cluster::run(*kind, config, seed),
+        };
+        caught(run).unwrap_or_else(|detail| {
+            Outcome::of_violation(Violation { at_ns: 0, property: Property::Panic, detail })
+        })
+    }
 }
 
 /// What `act` returns, or the text of its panic.

@@ -3,6 +3,16 @@
 //! - I1 No room is lost: after a push, at least half of the words that are kept wait. What was
 //!   taken away makes room as soon as it is the greater part.
 
+/// Replaces `words` by those that hold the bytes of a message.
+pub(crate) fn words_of(message: &[u8], words: &mut Vec<u64>) {
+    words.clear();
+    words.extend(message.chunks(8).map(|chunk| {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        u64::from_le_bytes(word)
+    }));
+}
+
 /// A queue of words.
 #[derive(Default)]
 pub(crate) struct Words {

@@ -20,7 +20,7 @@ const ALLOWED: [(&str, &[&str]); 21] = [
     ("pow", &[]),
     ("fabric", &["base", "region"]),
     ("model", &["base", "proto"]),
-    ("sim", &["base", "proto", "check", "storage"]),
+    ("sim", &["base", "check", "engine", "kv", "proto", "storage"]),
     ("engine", &["base", "proto"]),
     ("runtime", &["base", "engine", "fabric", "proto", "region", "storage"]),
     ("kv", &["base", "engine", "pow", "proto"]),

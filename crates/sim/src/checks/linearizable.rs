@@ -21,8 +21,12 @@ pub(crate) enum Judged {
 
 /// Looks at a whole history.
 pub(crate) fn check(operations: &[Operation]) -> Result<Judged, String> {
-    let history: History = operations.iter().map(op).collect();
-    match check::judge(&history, LIMITS) {
+    check_history(&operations.iter().map(op).collect())
+}
+
+/// The same, of a history that is one already.
+pub(crate) fn check_history(history: &History) -> Result<Judged, String> {
+    match check::judge(history, LIMITS) {
         Ok(Verdict::Linearizable(_)) => Ok(Judged::Whole),
         Ok(Verdict::Violation(violation)) => Err(violation.to_string()),
         // The real-time check is the stronger one; the report counts the runs that have only that.

@@ -1,0 +1,181 @@
+//! A simulated member: the engine that ships, over the world's network, and the key-value door that
+//! ships, over pipes.
+
+use super::Protocol;
+use super::disk::{Platter, Snapshot};
+use super::plant::SimPlant;
+use crate::net::Net;
+use crate::plan::Plan;
+use crate::{Provider, Shape};
+use base::{Incarnation, Rank};
+use core::time::Duration;
+use engine::{Asker, Bug, Config, Engine, Origin, Parts, Stats, View};
+use kv::door::{self, Facts, Outside, Pipes, RespDoor, State};
+use proto::Replicator;
+use proto::durable::Durable;
+use proto::node::{Node, NodeConfig, Start, durable_layout, velos_layout};
+use proto::velos::Velos;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// A client that does not read leaves so many bytes in its pipe.
+const UNREAD_BYTES_MAX: usize = 4 << 10;
+
+/// A process that clients ask for nothing.
+#[derive(Debug)]
+pub(super) struct Nobody;
+
+impl Outside for Nobody {
+    fn info(&mut self, _: &Facts<'_>, _: &[&str]) -> String {
+        String::new()
+    }
+
+    fn ask_status(&mut self, _: Asker) {}
+
+    fn renew(&mut self, _: Rank) -> bool {
+        false
+    }
+}
+
+/// A member's process, from its start to its end.
+pub(super) trait Member {
+    /// One turn of its loop; how long it may sleep then.
+    fn turn(&mut self) -> Duration;
+    fn view(&self) -> &View;
+    fn stats(&self) -> &Stats;
+    fn pipes(&mut self) -> &mut Pipes;
+    fn disk(&mut self) -> Option<&mut Platter>;
+}
+
+/// The same, with its machine's type.
+struct Whole<R>(Engine<SimPlant, R, State, RespDoor<Nobody, Pipes>>);
+
+impl<R: Replicator> Member for Whole<R> {
+    fn turn(&mut self) -> Duration {
+        let Whole(engine) = self;
+        engine.begin_turn();
+        engine.begin_slice();
+        engine.at_the_door(|door, state, desk| door.poll(state, desk));
+        engine.work();
+        // As the loop that ships: it looks once more before it sleeps.
+        let idle = if engine.advance() { Duration::ZERO } else { engine.idle_for() };
+        engine.note_sleep();
+        engine.send();
+        let Parts { plant, app, .. } = engine.parts();
+        plant.breaks_are_heard();
+        app.take_discarded();
+        idle
+    }
+
+    fn view(&self) -> &View {
+        self.0.view()
+    }
+
+    fn stats(&self) -> &Stats {
+        self.0.stats()
+    }
+
+    fn pipes(&mut self) -> &mut Pipes {
+        &mut self.0.parts().door.streams
+    }
+
+    fn disk(&mut self) -> Option<&mut Platter> {
+        self.0.disk()
+    }
+}
+
+/// What a member's process begins with.
+pub(super) struct Beginning {
+    pub(super) me: Rank,
+    /// Counts the processes of this member, from 1.
+    pub(super) life: u32,
+    pub(super) disk: Option<Platter>,
+    /// The first process of a group whose members are all new.
+    pub(super) founds: bool,
+    pub(super) bug: Option<Bug>,
+    pub(super) backlog_bytes: usize,
+    pub(super) patience: Duration,
+}
+
+fn shape_of(shape: &Shape) -> proto::velos::Shape {
+    proto::velos::Shape { ring_slots: shape.ring_slots, value_bytes: shape.value_bytes }
+}
+
+impl Protocol {
+    pub(super) fn n_words(self, members: usize, shape: &Shape) -> usize {
+        let shape = shape_of(shape);
+        let layout = match self {
+            Protocol::Velos => velos_layout(members, &shape),
+            Protocol::Durable => durable_layout(members, &shape),
+        };
+        layout.n_words as usize
+    }
+
+    /// A process starts.
+    ///
+    /// # Errors
+    /// What it says instead.
+    pub(super) fn start(
+        self,
+        beginning: Beginning,
+        plan: &Plan,
+        net: &Rc<RefCell<Net>>,
+    ) -> Result<Box<dyn Member>, String> {
+        let Beginning { me, life, disk, founds, bug, backlog_bytes, patience } = beginning;
+        let origin = Origin { rank: me, life: Incarnation(u64::from(life)) };
+        let config = Config { backlog_bytes, patience, ..Config::new(origin, plan.members) };
+        let found = disk.as_ref().and_then(|disk| disk.snapshot.clone());
+        let start = match (&disk, founds) {
+            (_, true) => Start::Bootstrap,
+            (Some(_), false) => {
+                let (applied, head) = found
+                    .as_ref()
+                    .map_or(Default::default(), |snapshot| (snapshot.prefix, snapshot.head));
+                Start::Recovered { applied, head }
+            }
+            (None, false) => Start::Reattach,
+        };
+        let of_node = NodeConfig {
+            me,
+            members: plan.members,
+            start,
+            timing: plan.timing(),
+            memory_outlives_process: plan.weather.provider == Provider::Shm,
+            peer_works: plan.weather.provider == Provider::Tcp,
+        };
+        let found = found.map(|Snapshot { prefix, bytes, .. }| (prefix, bytes));
+        let plant = SimPlant::new(me, Rc::clone(net), bug);
+        let pipes = Pipes::new("member", UNREAD_BYTES_MAX);
+        let seats = (0..plan.members).map(|at| door::Member {
+            id: at as u16 + 1,
+            host: "member".to_owned(),
+            port: 6379,
+        });
+        let of_door = door::Config {
+            cluster: "simulated".to_owned(),
+            members: seats.collect(),
+            ..door::Config::default()
+        };
+        let served = (State::new(0, u64::from(life)), RespDoor::new(of_door, Nobody, pipes));
+        let shape = shape_of(&plan.shape);
+        Ok(match self {
+            Protocol::Velos => Box::new(Whole(Engine::<_, _, _, _>::new(
+                &config,
+                plant,
+                served,
+                (disk, found),
+                |host| Ok::<_, String>(Node::<Velos>::velos(of_node, &shape, host)),
+            )?)),
+            Protocol::Durable => Box::new(Whole(Engine::<_, _, _, _>::new(
+                &config,
+                plant,
+                served,
+                (disk, found),
+                |host| {
+                    Node::<Durable>::durable(of_node, &shape, host)
+                        .map_err(|error| error.to_string())
+                },
+            )?)),
+        })
+    }
+}

@@ -1,0 +1,133 @@
+//! The phases of a run of a cluster, and what is said of it in the end.
+
+use super::World;
+use super::client::check_list;
+use crate::checks::linearizable;
+use crate::plan::MS;
+use crate::queue::Happening;
+use crate::trace::{Topic, Trace};
+use crate::world::Phase;
+use crate::{Outcome, Property};
+use check::End;
+
+/// How long the cluster is left alone before it must serve.
+const HEALING_NS: u64 = 3_000 * MS;
+/// How long it may take then to answer each client.
+const LIVENESS_NS: u64 = 8_000 * MS;
+/// How many operations of each client must be answered in that time.
+pub(super) const N_LIVE: u32 = 5;
+
+impl World {
+    pub(super) fn on_phase(&mut self) {
+        match self.phase {
+            Phase::Safety => {
+                self.phase = Phase::Healing;
+                self.heal();
+                self.push_in(HEALING_NS, Happening::Phase);
+            }
+            Phase::Healing => {
+                self.phase = Phase::Liveness;
+                self.clients.iter_mut().for_each(|client| client.n_live = 0);
+                self.plan_last_reads();
+                self.push_in(LIVENESS_NS, Happening::Phase);
+            }
+            Phase::Liveness | Phase::Over => {
+                if let Some(detail) = self.unachieved() {
+                    self.violate(Property::Liveness, detail);
+                }
+                self.phase = Phase::Over;
+            }
+        }
+        let net = &mut *self.net.borrow_mut();
+        net.trace.record(net.queue.now(), 0, Topic::Phase, self.phase as u64, 0);
+    }
+
+    /// I5: what is read in the end, by whom and where.
+    fn plan_last_reads(&mut self) {
+        let mut keys = self.talk.shared_keys();
+        keys.append(&mut self.lists.clone());
+        self.to_read = vec![Vec::new(); self.clients.len()];
+        for node in 0..self.plan.members {
+            let client = node % self.clients.len();
+            let here = keys.iter().map(|key| (node, key.clone()));
+            self.to_read[client].extend(here);
+        }
+    }
+
+    /// I5: what is missing, while that is asked for.
+    fn unachieved(&self) -> Option<String> {
+        for client in &self.clients {
+            let left = self.to_read.get(client.id as usize).map_or(0, Vec::len);
+            if client.n_live < N_LIVE || left > 0 || client.n_waiting() > 0 {
+                let say = |node| {
+                    let view = self.members[node as usize].as_ref().map(|member| member.view());
+                    view.map_or("dead".to_owned(), |view| {
+                        format!(
+                            "r{node} {:?} of {:?}, {} of {} executed",
+                            view.role, view.trusted, view.applied, view.committed
+                        )
+                    })
+                };
+                let members: Vec<String> = (0..self.plan.members).map(say).collect();
+                return Some(format!(
+                    "client {} of {:?} has {} answers, waits for {} and has {left} to read; {}",
+                    client.id,
+                    client.connection,
+                    client.n_live,
+                    client.n_waiting(),
+                    members.join("; ")
+                ));
+            }
+        }
+        let applied = |node: usize| self.members[node].as_ref().map(|one| one.view().applied);
+        (1..self.plan.members).find_map(|node| {
+            let (first, this) = (applied(0), applied(node));
+            (first != this).then(|| format!("r0 has executed {first:?}, r{node} {this:?}"))
+        })
+    }
+
+    /// Everything that the liveness phase asks for is there.
+    pub(super) fn finish_early(&mut self) {
+        if self.phase == Phase::Liveness && self.unachieved().is_none() {
+            self.phase = Phase::Over;
+        }
+    }
+
+    /// What can only be said of a whole history.
+    pub(super) fn judge(mut self) -> Outcome {
+        (0..self.plan.members).for_each(|node| self.cover(node));
+        let history = self.talk.recorder.clone().finish();
+        let mut is_judged = true;
+        if self.net.borrow().violation.is_none() {
+            for op in &history.ops {
+                if let ([command], End::Answered { replies, .. }) = (&op.commands[..], &op.end)
+                    && let (check::Action::Get, [check::Reply::Value(Some(list))]) =
+                        (&command.action, &replies[..])
+                    && command.key.starts_with(b"list:")
+                    && let Err(detail) = check_list(&command.key, list)
+                {
+                    self.violate(Property::Order, detail);
+                }
+            }
+            match linearizable::check_history(&history) {
+                Ok(judged) => is_judged = judged == linearizable::Judged::Whole,
+                Err(detail) => self.violate(Property::Linearizable, detail),
+            }
+        }
+        let answered = |op: &&check::Op| matches!(op.end, End::Answered { .. });
+        let n_answered = history.ops.iter().filter(answered).count();
+        self.members.clear();
+        let net = &mut *self.net.borrow_mut();
+        Outcome {
+            violation: net.violation.take(),
+            fingerprint: net.trace.fingerprint(),
+            n_records: net.trace.n_records(),
+            virtual_ns: net.queue.now(),
+            is_judged,
+            n_asked: history.ops.len(),
+            n_answered,
+            coverage: net.coverage.clone(),
+            trace: std::mem::replace(&mut net.trace, Trace::new(false)).into_text(),
+        }
+    }
+}

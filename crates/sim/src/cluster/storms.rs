@@ -1,0 +1,290 @@
+//! What goes wrong around a simulated cluster, and how it is mended.
+//!
+//! - S1 a death never leaves fewer living states than a majority, unless states survive on disks:
+//!   what memory-quorum promises and no more.
+
+use super::World;
+use crate::Provider;
+use crate::coverage::Mark;
+use crate::outage::Outages;
+use crate::plan::{Kind, MS};
+use crate::queue::{Fault, Happening};
+use crate::world::Phase;
+use base::majority;
+use proto::Role;
+
+impl World {
+    pub(super) fn on_strike(&mut self) {
+        if self.phase != Phase::Safety || self.plan.kinds.is_empty() {
+            return;
+        }
+        let rng = &mut self.outages.rng;
+        let pause = 1 + rng.below(2 * self.plan.strike_every_ns);
+        let kind = self.plan.kinds[rng.below(self.plan.kinds.len() as u64) as usize];
+        let lasts = 1 + rng.below(self.plan.fault_ns_max);
+        self.push_in(pause, Happening::Strike);
+        self.strike(kind, lasts);
+    }
+
+    pub(super) fn leader(&self) -> Option<usize> {
+        (0..self.plan.members).find(|at| self.role(*at) == Some(Role::Leader))
+    }
+
+    fn strike(&mut self, kind: Kind, lasts: u64) {
+        let members = self.plan.members as u64;
+        let at_leader = matches!(
+            kind,
+            Kind::CrashLeader
+                | Kind::PauseLeader
+                | Kind::Desert
+                | Kind::Ambush
+                | Kind::Succession
+                | Kind::Deaf
+        );
+        let node = match self.leader() {
+            Some(leader) if at_leader => leader,
+            None if at_leader => return,
+            _ => self.outages.rng.below(members) as usize,
+        };
+        self.strike_network(kind, node, lasts);
+        self.strike_processes(kind, node, lasts);
+    }
+
+    fn strike_network(&mut self, kind: Kind, node: usize, lasts: u64) {
+        let members = self.plan.members as u64;
+        let wire = self.outages.rng.below(members * members) as usize;
+        let is_loop = wire / self.plan.members == wire % self.plan.members;
+        let net = &mut *self.net.borrow_mut();
+        let now = net.now();
+        let mut ends = |at: u64, fault: Fault| net.queue.push(at, Happening::Mend(fault));
+        match kind {
+            Kind::Cut if !is_loop && !self.outages.is_cut(wire) => {
+                ends(now + lasts, Fault::Cut(wire as u8));
+                self.outages.cut(net, wire);
+            }
+            Kind::Slow if !is_loop => {
+                ends(now + lasts, Fault::Slow(wire as u8));
+                net.wires[wire].slowness = 1 << self.outages.rng.range(2, 12);
+            }
+            Kind::Sluggish => {
+                ends(now + lasts, Fault::Sluggish(node as u8));
+                net.processes[node].effort = 500 << self.outages.rng.range(2, 14);
+            }
+            Kind::Partition if !self.outages.is_partitioned() => {
+                ends(now + lasts, Fault::Partition);
+                self.outages.partition(net);
+            }
+            Kind::Drift => {
+                let rate = self.outages.rng.range(900, 1100);
+                net.processes[node].clock.run_at(now, rate);
+                net.arm_run(node, now);
+            }
+            Kind::Jump => {
+                net.processes[node].clock.jump(now, lasts);
+                net.coverage.hit(Mark::ClockJumped);
+                net.arm_run(node, now);
+            }
+            Kind::FalseHint => {
+                let about = self.outages.rng.below(members) as usize;
+                let life = net.processes[about].life;
+                Outages::hint(net, node, about, life);
+            }
+            Kind::Reset if !is_loop => self.outages.reset(net, wire),
+            Kind::Deaf => {
+                // Everything that the leader is sent is late; what it sends is not.
+                for from in 0..self.plan.members {
+                    let wire = net.link_index(from, node);
+                    if from != node {
+                        net.wires[wire].slowness = 1 << 12;
+                        net.queue.push(now + lasts, Happening::Mend(Fault::Slow(wire as u8)));
+                    }
+                }
+                net.coverage.hit(Mark::LeaderDeaf);
+            }
+            Kind::Wall => {
+                let rng = &mut self.outages.rng;
+                let wall = &mut net.processes[node].wall;
+                match rng.below(3) {
+                    0 => wall.run_at(now, rng.range(990, 1010)),
+                    1 => wall.set(now, wall.at(now) + rng.below(lasts)),
+                    _ => wall.set(now, wall.at(now).saturating_sub(rng.below(lasts))),
+                }
+                net.coverage.hit(Mark::WallClockSet);
+                net.queue.push(now + lasts, Happening::Mend(Fault::Wall(node as u8)));
+            }
+            // The same lasts already, or it must not happen now, or not in this world.
+            _ => {}
+        }
+    }
+
+    fn strike_processes(&mut self, kind: Kind, node: usize, lasts: u64) {
+        match kind {
+            Kind::Crash | Kind::CrashLeader | Kind::Ambush if self.may_die(node) => {
+                self.crash_for(node, lasts);
+            }
+            Kind::Succession if self.may_die(node) => {
+                self.crash_for(node, lasts);
+                self.n_to_strike = 1 + self.outages.rng.below(3);
+            }
+            Kind::Relapse if self.may_die(node) => {
+                // It is back at once, while what it had asked for is still on its way.
+                let soon = self.outages.rng.below(5 * MS);
+                self.crash_for(node, soon);
+            }
+            Kind::Pause | Kind::PauseLeader => self.pause_for(node, lasts),
+            Kind::Desert => {
+                for other in (0..self.plan.members).filter(|other| *other != node) {
+                    self.pause_for(other, lasts);
+                }
+                self.push_in(lasts / 4 * 3, Happening::Spring(node as u8));
+            }
+            Kind::PowerCut if self.has_disks() && self.is_alive(node) => {
+                self.crash_for(node, lasts);
+                self.lose_power(node);
+            }
+            Kind::PowerCutAll if self.has_disks() => self.cut_all_power(lasts),
+            Kind::DiskStall if self.has_disks() => {
+                if let Some(disk) = self.disk(node).filter(|disk| disk.log.is_well()) {
+                    disk.log.stall(lasts > 20 * MS);
+                    self.net.borrow_mut().coverage.hit(Mark::DiskStalled);
+                    self.wake(node);
+                    self.push_in(lasts, Happening::Mend(Fault::Disk(node as u8)));
+                }
+            }
+            // It is of the network, or must not happen now, or not in this world.
+            _ => {}
+        }
+    }
+
+    /// A leader that has just taken over may be struck, too.
+    pub(super) fn on_spring(&mut self, node: usize) {
+        if self.phase == Phase::Safety && self.may_die(node) {
+            self.crash_for(node, 1 + self.plan.fault_ns_max / 4);
+        }
+    }
+
+    /// S1.
+    fn may_die(&self, node: usize) -> bool {
+        let others = (0..self.plan.members).filter(|other| *other != node);
+        let n_left = others.filter(|other| self.holds_state(*other)).count();
+        self.is_alive(node) && (self.has_disks() || n_left >= majority(self.plan.members))
+    }
+
+    fn crash_for(&mut self, node: usize, lasts: u64) {
+        self.crash(node);
+        self.push_in(lasts, Happening::Mend(Fault::Crash(node as u8)));
+    }
+
+    fn pause_for(&mut self, node: usize, lasts: u64) {
+        if !self.outages.is_paused(node) {
+            self.outages.pause(&mut self.net.borrow_mut(), node);
+            self.push_in(lasts, Happening::Mend(Fault::Pause(node as u8)));
+        }
+    }
+
+    fn lose_power(&mut self, node: usize) {
+        let net = &mut *self.net.borrow_mut();
+        net.coverage.hit(Mark::PowerCut);
+        if let Some(platter) = &mut self.platters[node] {
+            platter.lose_power(&mut net.rng);
+        }
+    }
+
+    fn cut_all_power(&mut self, lasts: u64) {
+        for node in 0..self.plan.members {
+            if self.is_alive(node) {
+                let lasts = 1 + self.outages.rng.below(lasts);
+                self.crash_for(node, lasts);
+            }
+        }
+        self.net.borrow_mut().coverage.hit(Mark::PowerCutAll);
+        for node in 0..self.plan.members {
+            self.lose_power(node);
+            let net = &mut *self.net.borrow_mut();
+            for peer in 0..self.plan.members {
+                let out = net.link_index(node, peer);
+                net.links[out].orphan(0);
+            }
+            net.clear_region(node);
+        }
+    }
+
+    // ---- mending ----
+
+    pub(super) fn mend(&mut self, fault: Fault) {
+        match fault {
+            Fault::Crash(node) => self.restart(node as usize),
+            Fault::Disk(node) => self.release_disk(node as usize),
+            _ => {
+                let net = &mut *self.net.borrow_mut();
+                match fault {
+                    Fault::Pause(node) => self.outages.resume(net, node as usize),
+                    Fault::Cut(wire) => self.outages.heal_cut(net, wire as usize),
+                    Fault::Slow(wire) => net.wires[wire as usize].slowness = 1,
+                    Fault::Sluggish(node) => net.processes[node as usize].effort = 500,
+                    Fault::Partition => self.outages.unite(net),
+                    Fault::Wall(node) => {
+                        let now = net.now();
+                        net.processes[node as usize].wall.correct(now);
+                    }
+                    Fault::Crash(_) | Fault::Disk(_) => {}
+                }
+            }
+        }
+    }
+
+    fn release_disk(&mut self, node: usize) {
+        if let Some(disk) = self.disk(node) {
+            disk.log.mend();
+        }
+        while self.complete_flush(node) {}
+        self.wake(node);
+    }
+
+    /// Everything works from now on.
+    pub(super) fn heal(&mut self) {
+        let members = self.plan.members;
+        {
+            let net = &mut *self.net.borrow_mut();
+            self.outages.unite(net);
+            for wire in 0..members * members {
+                self.outages.heal_cut(net, wire);
+                net.wires[wire].slowness = 1;
+                let latest = net.now() + crate::net::LATE_NS_MAX;
+                net.links[wire].hurry(latest);
+                net.kick(wire);
+            }
+        }
+        for node in 0..members {
+            self.restart(node);
+            self.release_disk(node);
+            let net = &mut *self.net.borrow_mut();
+            self.outages.resume(net, node);
+            let now = net.now();
+            net.processes[node].effort = 500;
+            net.processes[node].clock.run_at(now, crate::clock::TRUE_RATE);
+            net.processes[node].wall.correct(now);
+            net.arm_run(node, now);
+        }
+    }
+
+    /// New links of a process that has just started.
+    pub(super) fn connect_born(&mut self, node: usize, founds: bool) {
+        let net = &mut *self.net.borrow_mut();
+        for peer in (0..self.plan.members).filter(|peer| *peer != node) {
+            let (out, back) = (net.link_index(node, peer), net.link_index(peer, node));
+            match net.weather.provider {
+                _ if founds => net.connect(out),
+                Provider::Shm => {
+                    net.connect(out);
+                    net.tell(peer, base::Event::LinkUp(base::Rank::at(node)));
+                    net.kick(back);
+                }
+                Provider::Tcp => {
+                    let at = net.now() + self.outages.rng.below(10 * MS);
+                    net.queue.push(at, Happening::Reconnect(out as u8));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Clusters in sweeps, replays and hunts for planted bugs.
+
+use super::{Kinship, Protocol};
+use crate::sweep::{Mutant, Runner, replay_runner, sweep_runner};
+use crate::{Config, Outcome, Report};
+use engine::Bug;
+
+fn sound(protocol: Protocol) -> Runner {
+    Runner::Cluster(Kinship { protocol, bug: None })
+}
+
+/// As [`crate::sweep()`], of clusters.
+pub fn sweep(
+    protocol: Protocol,
+    config: &Config,
+    seeds: impl IntoIterator<Item = u64>,
+    progress: impl FnMut(&Report) -> bool,
+) -> Report {
+    sweep_runner(&sound(protocol), config, seeds, progress)
+}
+
+/// As [`crate::replay`], of a cluster.
+pub fn replay(protocol: Protocol, config: &Config, seed: u64) -> Outcome {
+    replay_runner(&sound(protocol), config, seed)
+}
+
+/// Every bug that is planted in the engine and that a cluster of this protocol can show.
+pub fn mutants(protocol: Protocol) -> Vec<Mutant> {
+    let shows = |bug: &&Bug| protocol == Protocol::Durable || !bug.needs_disk();
+    let mutant = |bug: &Bug| Mutant {
+        name: bug.name(),
+        broken: Runner::Cluster(Kinship { protocol, bug: Some(*bug) }),
+        sound: sound(protocol),
+    };
+    Bug::ALL.iter().filter(shows).map(mutant).collect()
+}

@@ -1,0 +1,172 @@
+//! What clients ask, and what was seen of it all.
+
+use super::client::Client;
+use base::Rng;
+use check::{Action, Command, Recorder};
+
+/// How the last reply of an operation is to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Last {
+    /// As the reply to its one command.
+    One,
+    /// As the reply to a command that tells by a number whether it did anything.
+    Flag,
+    /// As a transaction's replies.
+    List,
+    /// As those of a transaction that sets what was watched: whether it did.
+    Compared,
+}
+
+/// What a client sends.
+#[derive(Debug)]
+pub(super) enum Ask {
+    /// WATCH and GET of a key; what is sent next depends on the answer.
+    Watch(Vec<u8>),
+    /// One command, or a transaction.
+    Do { words: Vec<Vec<Vec<u8>>>, commands: Vec<Command>, last: Last },
+}
+
+/// The workload of a run, and the record of it.
+#[derive(Debug)]
+pub(super) struct Talk {
+    rng: Rng,
+    pub(super) recorder: Recorder,
+    n_keys: u64,
+    /// So many of 8 operations are reads.
+    reads: u64,
+    /// Values are numbered, so that each read tells which write it saw.
+    n_values: u64,
+    /// The length of some values: such that they do not fit into one batch.
+    long_bytes: usize,
+}
+
+fn word(text: &str) -> Vec<u8> {
+    text.as_bytes().to_vec()
+}
+
+impl Ask {
+    fn one(words: Vec<Vec<u8>>, key: Vec<u8>, action: Action, last: Last) -> Ask {
+        Ask::Do { words: vec![words], commands: vec![Command::new(key, action)], last }
+    }
+
+    pub(super) fn get(key: Vec<u8>) -> Ask {
+        Ask::one(vec![word("GET"), key.clone()], key, Action::Get, Last::One)
+    }
+
+    fn append(key: Vec<u8>, token: Vec<u8>) -> Ask {
+        let words = vec![word("APPEND"), key.clone(), token.clone()];
+        Ask::one(words, key, Action::Append(token), Last::One)
+    }
+
+    fn add(key: &str, amount: i64) -> (Vec<Vec<u8>>, Command) {
+        let words = vec![word("INCRBY"), word(key), word(&amount.to_string())];
+        (words, Command::new(key, Action::Incr(amount)))
+    }
+
+    fn transaction(parts: Vec<(Vec<Vec<u8>>, Command)>) -> Ask {
+        let (words, commands) = parts.into_iter().unzip();
+        Ask::Do { words, commands, last: Last::List }
+    }
+
+    /// The transaction behind a WATCH.
+    pub(super) fn compare(key: Vec<u8>, expect: Option<Vec<u8>>, value: Vec<u8>) -> Ask {
+        let words = vec![word("SET"), key.clone(), value.clone()];
+        Ask::one(words, key, Action::Cas { expect, value }, Last::Compared)
+    }
+}
+
+impl Talk {
+    pub(super) fn new(rng: Rng, n_keys: u64, reads: u64, long_bytes: usize) -> Talk {
+        Talk { rng, recorder: Recorder::new(), n_keys, reads, n_values: 0, long_bytes }
+    }
+
+    /// A value that nobody has written yet.
+    pub(super) fn value(&mut self) -> Vec<u8> {
+        self.n_values += 1;
+        let mut value = self.n_values.to_string().into_bytes();
+        if self.rng.chance(1, 16) {
+            value.resize(self.long_bytes, b'.');
+        }
+        value
+    }
+
+    fn register(&mut self) -> Vec<u8> {
+        format!("register:{}", self.rng.below(self.n_keys)).into_bytes()
+    }
+
+    fn counter(&mut self) -> Vec<u8> {
+        format!("counter:{}", self.rng.below(self.n_keys)).into_bytes()
+    }
+
+    /// Keys that all clients share.
+    pub(super) fn shared_keys(&self) -> Vec<Vec<u8>> {
+        let numbered = |n| [format!("register:{n}"), format!("counter:{n}")];
+        let accounts = ["account:a".to_owned(), "account:b".to_owned()];
+        (0..self.n_keys).flat_map(numbered).chain(accounts).map(String::into_bytes).collect()
+    }
+
+    /// What `client` asks next: often one thing, sometimes several at once.
+    pub(super) fn think(&mut self, client: &mut Client) -> Vec<Ask> {
+        let n = [1, 1, 1, 2, 4, 16][self.rng.below(6) as usize];
+        let mut asks = Vec::new();
+        for _ in 0..n {
+            let ask =
+                if self.rng.chance(self.reads, 8) { self.read() } else { self.change(client) };
+            let ends = matches!(ask, Ask::Watch(_));
+            asks.push(ask);
+            if ends {
+                break; // what follows depends on the answer
+            }
+        }
+        asks
+    }
+
+    fn read(&mut self) -> Ask {
+        match self.rng.below(4) {
+            0 => Ask::get(self.counter()),
+            1 => {
+                let get =
+                    |key: &str| (vec![word("GET"), word(key)], Command::new(key, Action::Get));
+                Ask::transaction(vec![get("account:a"), get("account:b")])
+            }
+            _ => Ask::get(self.register()),
+        }
+    }
+
+    fn change(&mut self, client: &mut Client) -> Ask {
+        match self.rng.below(10) {
+            0 | 1 => {
+                let (key, value) = (self.register(), self.value());
+                let words = vec![word("SET"), key.clone(), value.clone()];
+                Ask::one(words, key, Action::Set(value), Last::One)
+            }
+            2 | 3 => {
+                let key = self.counter();
+                let amount = 1 + self.rng.below(9) as i64;
+                let words = vec![word("INCRBY"), key.clone(), word(&amount.to_string())];
+                Ask::one(words, key, Action::Incr(amount), Last::One)
+            }
+            4 => {
+                let (key, value) = (self.register(), self.value());
+                let words = vec![word("GETSET"), key.clone(), value.clone()];
+                Ask::one(words, key, Action::Swap(value), Last::One)
+            }
+            5 => {
+                let key = self.register();
+                Ask::one(vec![word("DEL"), key.clone()], key, Action::Delete, Last::Flag)
+            }
+            6 => {
+                let amount = 1 + self.rng.below(9) as i64;
+                Ask::transaction(vec![
+                    Ask::add("account:a", amount),
+                    Ask::add("account:b", -amount),
+                ])
+            }
+            7 => Ask::Watch(self.register()),
+            _ => {
+                let token = client.next_token();
+                Ask::append(client.list(), token)
+            }
+        }
+    }
+}
