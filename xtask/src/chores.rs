@@ -26,12 +26,14 @@ pub(crate) fn fix() -> Result<()> {
 }
 
 /// What `cargo xtask sim` runs if no protocol is named: what the doors run on.
-const REPLICATED: [&str; 9] = [
+const REPLICATED: [&str; 11] = [
     "velos",
     "velos-members",
     "durable",
     "durable-log",
     "durable-members",
+    "velos-cluster",
+    "durable-cluster",
     "primcast",
     "primcast-commuting",
     "primcast-stable",

@@ -18,13 +18,15 @@ use std::time::{Duration, Instant};
 pub(crate) type Kind = (&'static str, Option<&'static str>);
 
 /// Every protocol with every rule that it takes.
-pub(crate) const KINDS: [Kind; 48] = [
+pub(crate) const KINDS: [Kind; 50] = [
     ("velos", None),
     ("velos-narrow", None),
     ("velos-members", None),
     ("durable", None),
     ("durable-log", None),
     ("durable-members", None),
+    ("velos-cluster", None),
+    ("durable-cluster", None),
     ("mu", None),
     ("velos", Some(FIVE)),
     ("velos-narrow", Some(FIVE)),

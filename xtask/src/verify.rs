@@ -94,7 +94,7 @@ fn sim() -> Result<Outcome> {
 
 /// Protocols, how many seeds of each, and whether every planted bug is hunted here (primcast's hunt
 /// covers all of atomic multicast, and takes half a minute).
-const SWEEPS: [(&str, &str, bool); 15] = [
+const SWEEPS: [(&str, &str, bool); 17] = [
     ("velos", "100", true),
     ("velos-narrow", "100", false),
     ("velos-members", "60", true),
@@ -102,6 +102,8 @@ const SWEEPS: [(&str, &str, bool); 15] = [
     ("durable-log", "50", true),
     ("durable-members", "60", true),
     ("mu", "100", true),
+    ("velos-cluster", "60", true),
+    ("durable-cluster", "60", true),
     ("skeen", "200", false),
     ("whitebox", "200", false),
     ("fastcast", "200", false),

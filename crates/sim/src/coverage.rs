@@ -213,6 +213,46 @@ impl Mark {
         Mark::SnapshotWritten,
     ];
 
+    /// Whether only whole members reach it.
+    pub const fn is_of_clusters(self) -> bool {
+        matches!(
+            self,
+            Mark::CommandForwarded
+                | Mark::ReadForwarded
+                | Mark::PassedOn
+                | Mark::ValueSkipped
+                | Mark::StateReceived
+                | Mark::SnapshotWritten
+        )
+    }
+
+    /// Whether it is noticed where members are whole: there a world sees the network and the disks,
+    /// and of a member what it says of itself.
+    pub const fn can_be_seen_in_clusters(self) -> bool {
+        self.is_of_clusters()
+            || matches!(
+                self,
+                Mark::TornVerb
+                    | Mark::LinkBroke
+                    | Mark::BackBeforeHeard
+                    | Mark::Crashed
+                    | Mark::Restarted
+                    | Mark::LeaderCrashed
+                    | Mark::Paused
+                    | Mark::LeaderChangedUnderLoad
+                    | Mark::OutcomeUnknown
+                    | Mark::ClockJumped
+                    | Mark::FalseHint
+                    | Mark::Partitioned
+                    | Mark::PowerCut
+                    | Mark::PowerCutAll
+                    | Mark::DiskStalled
+                    | Mark::SuccessorStruck
+                    | Mark::WallClockSet
+                    | Mark::LeaderDeaf
+            )
+    }
+
     /// Whether only protocols that decide by compare-and-swap, or catch up by reading others'
     /// rings, can reach it.
     pub const fn needs_cas(self) -> bool {

@@ -6,6 +6,7 @@ mod multicast;
 
 pub(crate) use args::SimArgs;
 
+use ::sim::cluster;
 use ::sim::durable::{Durable, DurableLog, DurableMembers};
 use ::sim::mu::Mu;
 use ::sim::velos::{Velos, VelosMembers};
@@ -19,8 +20,15 @@ use std::ops::Range;
 use std::process::ExitCode;
 use std::time::Instant;
 
-/// How many seeds a mutant gets at most before it counts as survived.
-const MUTANT_SEEDS_MAX: u64 = 3000;
+/// How many seeds a mutant gets at most before it counts as survived. One of a cluster has as many
+/// operations as some hundred of the others.
+const fn mutant_seeds_max(protocol: SimProtocol) -> u64 {
+    if is_cluster(protocol) { 400 } else { 3000 }
+}
+
+const fn is_cluster(protocol: SimProtocol) -> bool {
+    matches!(protocol, SimProtocol::VelosCluster | SimProtocol::DurableCluster)
+}
 
 pub(crate) fn run(args: &SimArgs) -> Outcome {
     if let Some(outcome) = multicast::run(args) {
@@ -54,6 +62,8 @@ fn replay(args: &SimArgs, config: &Config, seed: u64) -> ExitCode {
         SimProtocol::Durable => ::sim::replay::<Durable<DurableSound>>(config, seed),
         SimProtocol::DurableLog => ::sim::replay::<DurableLog<DurableSound>>(config, seed),
         SimProtocol::DurableMembers => ::sim::replay::<DurableMembers<DurableSound>>(config, seed),
+        SimProtocol::VelosCluster => cluster::replay(cluster::Protocol::Velos, config, seed),
+        SimProtocol::DurableCluster => cluster::replay(cluster::Protocol::Durable, config, seed),
         SimProtocol::Skeen
         | SimProtocol::Whitebox
         | SimProtocol::Fastcast
@@ -107,6 +117,12 @@ fn sweep(args: &SimArgs, config: &Config, seeds: Range<u64>) -> Swept {
             SimProtocol::DurableMembers => {
                 ::sim::sweep::<DurableMembers<DurableSound>>(config, seeds, tell)
             }
+            SimProtocol::VelosCluster => {
+                cluster::sweep(cluster::Protocol::Velos, config, seeds, tell)
+            }
+            SimProtocol::DurableCluster => {
+                cluster::sweep(cluster::Protocol::Durable, config, seeds, tell)
+            }
             SimProtocol::Skeen
             | SimProtocol::Whitebox
             | SimProtocol::Fastcast
@@ -124,7 +140,7 @@ fn sweep(args: &SimArgs, config: &Config, seeds: Range<u64>) -> Swept {
 }
 
 struct Hunted {
-    name: &'static str,
+    name: String,
     found: Option<Finding>,
 }
 
@@ -137,6 +153,8 @@ fn hunt(args: &SimArgs, config: &Config) -> Vec<Hunted> {
         SimProtocol::Durable => ::sim::durable::mutants(),
         SimProtocol::DurableMembers => ::sim::durable::members_mutants(),
         SimProtocol::DurableLog => ::sim::durable::log_mutants(),
+        SimProtocol::VelosCluster => cluster::mutants(cluster::Protocol::Velos),
+        SimProtocol::DurableCluster => cluster::mutants(cluster::Protocol::Durable),
         SimProtocol::Skeen
         | SimProtocol::Whitebox
         | SimProtocol::Fastcast
@@ -147,8 +165,8 @@ fn hunt(args: &SimArgs, config: &Config) -> Vec<Hunted> {
         | SimProtocol::PrimcastMembers => Vec::new(),
     };
     crew::each(crew::jobs(args.jobs), &mutants, "mutants", |mutant| {
-        let found = mutant.hunt(config, 0, MUTANT_SEEDS_MAX);
-        (Hunted { name: mutant.name, found }, mutant.name)
+        let found = mutant.hunt(config, 0, mutant_seeds_max(args.protocol));
+        (Hunted { name: mutant.name.clone(), found }, &mutant.name)
     })
 }
 
@@ -203,6 +221,12 @@ fn missing(args: &SimArgs, report: &Report) -> Vec<String> {
     let on_disk = [SimProtocol::Durable, SimProtocol::DurableLog, SimProtocol::DurableMembers];
     let durable = on_disk.contains(&args.protocol);
     let can = |mark: &Mark| {
+        if is_cluster(args.protocol) || mark.is_of_clusters() {
+            let has_disks = args.protocol == SimProtocol::DurableCluster;
+            return is_cluster(args.protocol)
+                && mark.can_be_seen_in_clusters()
+                && (has_disks || !mark.needs_disk());
+        }
         (operated || !mark.needs_operator())
             && (args.protocol != SimProtocol::Durable || !mark.needs_files())
             && (args.long || !mark.needs_long())
@@ -249,7 +273,7 @@ fn print_table(args: &SimArgs, swept: &Swept, mutants: Option<&[Hunted]>) {
                 let text: String = finding.violation.to_string().chars().take(90).collect();
                 outln!("  {name:<26} seed {:<5} {text}", finding.seed);
             }
-            None => outln!("  {name:<26} SURVIVED {MUTANT_SEEDS_MAX} seeds"),
+            None => outln!("  {name:<26} SURVIVED {} seeds", mutant_seeds_max(args.protocol)),
         }
     }
 }

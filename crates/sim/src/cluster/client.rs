@@ -3,15 +3,17 @@
 //!
 //! - C1 what a client calls answered, it was sent; what it calls failed, it was told that it has
 //!   not been and will not be executed; everything else is unknown. By [`Client::settle`].
-//! - C2 what a client appends to the list of one connection is there in the order in which it was
-//!   sent, each at most once, whatever became of the rest. By [`check_list`], on the lists as they
-//!   are in the end.
+//! - C2 what a client appends to the list of one connection, and is told of, is there in the order
+//!   in which it was sent; nothing is there twice. By [`check_lists`].
 
 use super::resp::{self, Value};
 use super::talk::{Ask, Last, Talk};
-use check::{CallId, Recorder, Reply};
+use check::{Action, CallId, Command, End, History, Op, Recorder, Reply};
 use kv::door::PipeId;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// What a client appends to its list has so many bytes.
+const TOKEN_BYTES: usize = 6;
 
 /// Where a client is connected.
 #[derive(Clone, Copy, Debug)]
@@ -54,8 +56,12 @@ pub(super) struct Client {
     pub(super) asks_at: u64,
     /// Operations answered in the liveness phase.
     pub(super) n_live: u32,
-    /// The last list that it has appended to.
+    /// Operations that ended without an answer, since all is well.
+    pub(super) n_refused: u32,
+    /// What it has appended to its list.
     n_appended: u64,
+    /// So much more it appends without waiting for answers.
+    pub(super) burst_left: u32,
 }
 
 impl Client {
@@ -72,7 +78,9 @@ impl Client {
             wakes_at: 0,
             asks_at: 0,
             n_live: 0,
+            n_refused: 0,
             n_appended: 0,
+            burst_left: 0,
         }
     }
 
@@ -97,7 +105,7 @@ impl Client {
         self.connection = None;
         self.expected.clear();
         self.heard.clear();
-        (self.seen, self.watches) = (None, None);
+        (self.seen, self.watches, self.burst_left) = (None, None, 0);
     }
 
     /// The bytes of `ask`, which is taken down.
@@ -194,6 +202,7 @@ impl Client {
             (Expected::End(call, _), Value::Error(why)) => {
                 // A transaction that was given up, or what no member took, had no effect.
                 let word = why.split(' ').next().unwrap_or_default();
+                self.n_refused += u32::from(word != "EXECABORT");
                 match word {
                     "UNKNOWN" => Ok(()),
                     "TRYAGAIN" | "LOADING" | "EXECABORT" => {
@@ -243,19 +252,66 @@ impl TryFrom<Value> for Reply {
     }
 }
 
-/// C2, of a list as it is in the end.
-pub(super) fn check_list(key: &[u8], list: &[u8]) -> Result<(), String> {
-    let tokens = std::str::from_utf8(list).unwrap_or_default().split_terminator(',');
-    let numbers: Vec<u64> = tokens.map(|token| token.parse().unwrap_or(u64::MAX)).collect();
-    match numbers.windows(2).find(|two| two[0] >= two[1]) {
-        None => Ok(()),
-        Some(two) => Err(format!(
-            "{} has {} behind {}, and was appended to in order",
-            String::from_utf8_lossy(key),
-            two[1],
-            two[0]
-        )),
+/// C2, of the lists that a history's reads show.
+pub(super) fn check_lists(history: &History) -> Result<(), String> {
+    let mut answered: BTreeMap<&[u8], BTreeSet<&[u8]>> = BTreeMap::new();
+    let ended = |op: &'_ Op| matches!(op.end, End::Answered { .. });
+    for op in history.ops.iter().filter(|op| ended(op)) {
+        if let [Command { key, action: Action::Append(token) }] = &op.commands[..] {
+            answered.entry(key).or_default().insert(token);
+        }
     }
+    for op in &history.ops {
+        if let ([Command { key, action: Action::Get }], End::Answered { replies, .. }) =
+            (&op.commands[..], &op.end)
+            && let [Reply::Value(Some(list))] = &replies[..]
+            && let Some(answered) = answered.get(&key[..])
+        {
+            check_list(key, list, answered)?;
+        }
+    }
+    Ok(())
+}
+
+/// Forgets what was appended without an answer and is in no list in the end. Lists only grow, and
+/// each is read when all else is over: what is not there then took no effect before. (The judge
+/// would try each such operation at every place.)
+pub(super) fn forget_what_never_came(history: &mut History) {
+    let mut last: BTreeMap<Vec<u8>, (u64, Vec<u8>)> = BTreeMap::new();
+    for op in &history.ops {
+        if let ([Command { key, action: Action::Get }], End::Answered { replies, .. }) =
+            (&op.commands[..], &op.end)
+            && let [Reply::Value(Some(list))] = &replies[..]
+            && last.get(key).is_none_or(|(at, _)| *at <= op.invoke_ns)
+        {
+            last.insert(key.clone(), (op.invoke_ns, list.clone()));
+        }
+    }
+    history.ops.retain(|op| match (&op.commands[..], &op.end) {
+        ([Command { key, action: Action::Append(token) }], End::Unknown) => last
+            .get(key)
+            .is_none_or(|(_, list)| list.chunks(TOKEN_BYTES).any(|there| there == token)),
+        _ => true,
+    });
+}
+
+fn check_list(key: &[u8], list: &[u8], answered: &BTreeSet<&[u8]>) -> Result<(), String> {
+    let (mut seen, mut last) = (BTreeSet::new(), &[][..]);
+    let (key, text) = (String::from_utf8_lossy(key), String::from_utf8_lossy);
+    for token in list.chunks(TOKEN_BYTES) {
+        if !seen.insert(token) {
+            return Err(format!("{key} has {} twice", text(token)));
+        }
+        // (What ended as unknown may take effect at any later time.)
+        if answered.contains(token) {
+            if token < last {
+                let (token, last) = (text(token), text(last));
+                return Err(format!("{key} has {token} behind {last}, which was sent later"));
+            }
+            last = token;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -264,9 +320,28 @@ mod tests {
 
     #[test]
     fn c2_a_list_that_is_out_of_order_or_has_something_twice_is_noticed() {
-        assert_eq!(check_list(b"l", b""), Ok(()));
-        assert_eq!(check_list(b"l", b"00001,00002,00007,"), Ok(()));
-        assert!(check_list(b"l", b"00002,00001,").is_err());
-        assert!(check_list(b"l", b"00001,00001,").is_err());
+        let answered: BTreeSet<&[u8]> = [&b"00001,"[..], b"00002,", b"00007,"].into();
+        let check = |list: &[u8]| check_list(b"l", list, &answered);
+        assert_eq!(check(b""), Ok(()));
+        assert_eq!(check(b"00001,00002,00007,"), Ok(()));
+        assert_eq!(check(b"00002,00001,").is_ok(), false);
+        assert_eq!(check(b"00001,00001,").is_ok(), false);
+        assert_eq!(check(b"00001,00007,00005,"), Ok(()), "nobody knows what became of the fifth");
+        assert_eq!(check(b"00005,00007,00005,").is_ok(), false);
+    }
+
+    #[test]
+    fn c2_reads_of_a_history_show_it() {
+        let append = |at, token: &[u8]| {
+            let command = Command::new("l", Action::Append(token.to_vec()));
+            Op::answered(1, at, at + 1, command, Reply::Number(0))
+        };
+        let read = |list: &[u8]| {
+            let command = Command::new("l", Action::Get);
+            Op::answered(1, 9, 10, command, Reply::Value(Some(list.to_vec())))
+        };
+        let history = |list| [append(1, b"00001,"), append(2, b"00002,"), read(list)];
+        assert_eq!(check_lists(&history(b"00001,00002,").into_iter().collect()), Ok(()));
+        assert!(check_lists(&history(b"00002,00001,").into_iter().collect()).is_err());
     }
 }

@@ -12,7 +12,7 @@
 //! - I4 a log on disk reaches back to the newest durable snapshot (`disk`, I1).
 //! - I5 when all is well again every client is answered within a bounded time, every member has
 //!   executed the same prefix, and a read at each of them sees the same values (by I1).
-//! - I6 state time never falls behind what was stamped, by the machine's own assertions.
+//! - I6 when nothing but the leader dies, every command that another member has taken is answered.
 //!
 //! A seed replays everything, as in the other worlds.
 
@@ -42,6 +42,7 @@ use client::{Client, Connection};
 use core::time::Duration;
 use disk::Platter;
 use engine::Bug;
+use kv::door::PipeId;
 use member::{Beginning, Member};
 use phases::N_LIVE;
 use proto::Role;
@@ -87,6 +88,14 @@ pub(crate) struct World {
     leader: Option<usize>,
     /// So many of the next leaders are struck, too.
     n_to_strike: u64,
+    /// A member that dies as often again, soon after each start.
+    flickers: (usize, u64),
+    /// The member whose process is the youngest: clients like to look at it.
+    newborn: Option<usize>,
+    /// So many values of tens of kilobytes are written first: a state takes several pieces then.
+    ballast: u64,
+    /// The leader that was killed while all was well, to see the others go on (I6).
+    deposed: Option<usize>,
     n_events: u64,
     /// Lists that were appended to.
     lists: Vec<Vec<u8>>,
@@ -139,7 +148,11 @@ impl World {
             talk: Talk::new(rng.fork(), n_keys, plan.reads, long_bytes),
             phase: Phase::Safety,
             backlog_bytes: 1 << rng.range(9, 16),
-            patience: Duration::from_nanos(200 * MS << rng.below(4)),
+            patience: Duration::from_nanos((400 * MS) << rng.below(3)),
+            flickers: (0, 0),
+            newborn: None,
+            deposed: None,
+            ballast: if rng.chance(1, 4) { rng.range(2, 6) } else { 0 },
             leader: None,
             n_to_strike: 0,
             n_events: 0,
@@ -250,6 +263,7 @@ impl World {
                 Outages::hint(&mut self.net.borrow_mut(), to as usize, about as usize, life);
             }
             Happening::Disk { node, life } => self.on_disk(node as usize, life),
+            Happening::PowerCut(node) => self.on_flicker(node as usize),
             Happening::Phase => self.on_phase(),
             other => unreachable!("{other:?} is of another world"),
         }
@@ -300,6 +314,7 @@ impl World {
             Ok(member) => self.members[node] = Some(member),
             Err(why) => return self.violate(Property::Panic, format!("r{node}: {why}")),
         }
+        self.newborn = Some(node).filter(|_| life > 1);
         self.plan_flushes(node);
         self.wake(node);
         self.connect_born(node, founds && life == 1);
@@ -331,6 +346,11 @@ impl World {
             net.coverage.hit(Mark::Restarted);
         }
         self.be_born(node, false);
+        if self.flickers.0 == node && self.flickers.1 > 0 {
+            self.flickers.1 -= 1;
+            let soon = self.outages.rng.below(30 * MS);
+            self.push_in(soon, Happening::PowerCut(node as u8));
+        }
     }
 
     fn on_run(&mut self, node: usize) {
@@ -480,6 +500,13 @@ impl World {
             member_gone(&mut self.members[node], pipe);
             return self.lose(client);
         }
+        if waits && one.burst_left > 0 && one.watches.is_none() {
+            let ask = Ask::append(&mut self.clients[client]);
+            self.clients[client].burst_left -= 1;
+            self.send(client, node, pipe, vec![ask]);
+            let at = now + self.distance();
+            return self.wake_client(client, at);
+        }
         if waits {
             return self.wake_client(client, one.waits_since + patience);
         }
@@ -495,7 +522,8 @@ impl World {
     fn connect(&mut self, client: usize) {
         let members = self.plan.members as u64;
         let wanted = self.to_read.get(client).and_then(|left| left.last()).map(|(node, _)| *node);
-        let node = wanted.unwrap_or_else(|| self.rng.below(members) as usize);
+        let looks = self.newborn.filter(|_| self.rng.chance(1, 2));
+        let node = wanted.or(looks).unwrap_or_else(|| self.rng.below(members) as usize);
         let life = self.net.borrow().processes[node].life;
         let is_alive = self.is_alive(node);
         let address = format!("client:{client}");
@@ -520,7 +548,7 @@ impl World {
     }
 
     /// It has all its answers: it asks something else, or thinks first.
-    fn ask(&mut self, client: usize, node: usize, pipe: kv::door::PipeId) {
+    fn ask(&mut self, client: usize, node: usize, pipe: PipeId) {
         let now = self.now();
         let asks = if let Some((key, seen)) = self.clients[client].take_seen() {
             let value = self.talk.value();
@@ -534,9 +562,21 @@ impl World {
             left.drain(at..).map(|(_, key)| Ask::get(key)).collect()
         } else if self.phase == Phase::Liveness && self.clients[client].n_live >= N_LIVE {
             return;
+        } else if self.ballast > 0 {
+            self.ballast -= 1;
+            let key = format!("ballast:{}", self.ballast).into_bytes();
+            vec![Ask::set(key, vec![b'b'; 48 << 10])]
         } else {
             self.talk.think(&mut self.clients[client])
         };
+        self.send(client, node, pipe, asks);
+        self.clients[client].asks_at = now + 1 + self.rng.below(2 * self.plan.think_ns);
+        let at = self.clients[client].asks_at;
+        self.wake_client(client, at);
+    }
+
+    fn send(&mut self, client: usize, node: usize, pipe: PipeId, asks: Vec<Ask>) {
+        let now = self.now();
         let mut bytes = Vec::new();
         for ask in asks {
             bytes.append(&mut self.clients[client].send(ask, now, &mut self.talk));
@@ -545,19 +585,14 @@ impl World {
             member.pipes().push(pipe, &bytes);
         }
         let at = now + self.distance();
-        {
-            let net = &mut *self.net.borrow_mut();
-            net.trace.record(now, node, Topic::Invoke, client as u64, bytes.len() as u64);
-            net.arm_run(node, at);
-        }
-        self.clients[client].asks_at = now + 1 + self.rng.below(2 * self.plan.think_ns);
-        let at = self.clients[client].asks_at;
-        self.wake_client(client, at);
+        let net = &mut *self.net.borrow_mut();
+        net.trace.record(now, node, Topic::Invoke, client as u64, bytes.len() as u64);
+        net.arm_run(node, at);
     }
 }
 
 /// A client has left the member.
-fn member_gone(member: &mut Option<Box<dyn Member>>, pipe: kv::door::PipeId) {
+fn member_gone(member: &mut Option<Box<dyn Member>>, pipe: PipeId) {
     if let Some(member) = member {
         member.pipes().break_off(pipe);
     }

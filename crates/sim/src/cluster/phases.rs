@@ -1,7 +1,7 @@
 //! The phases of a run of a cluster, and what is said of it in the end.
 
 use super::World;
-use super::client::check_list;
+use super::client::{check_lists, forget_what_never_came};
 use crate::checks::linearizable;
 use crate::plan::MS;
 use crate::queue::Happening;
@@ -86,29 +86,42 @@ impl World {
         })
     }
 
-    /// Everything that the liveness phase asks for is there.
+    /// Everything that the liveness phase asks for is there: the leader dies once more, and the
+    /// same is asked for again (I6).
     pub(super) fn finish_early(&mut self) {
-        if self.phase == Phase::Liveness && self.unachieved().is_none() {
-            self.phase = Phase::Over;
+        if self.phase != Phase::Liveness || self.unachieved().is_some() {
+            return;
         }
+        if self.deposed.is_none() && self.depose() {
+            self.clients.iter_mut().for_each(|client| {
+                (client.n_live, client.n_refused) = (0, 0);
+            });
+            let soon = self.now() + MS;
+            (0..self.clients.len()).for_each(|client| self.wake_client(client, soon));
+            return;
+        }
+        if self.deposed.is_some()
+            && let Some(client) = self.clients.iter().find(|client| client.n_refused > 0)
+        {
+            let detail = format!(
+                "client {} was left without {} answers, and only r{:?} had died",
+                client.id, client.n_refused, self.deposed
+            );
+            self.violate(Property::Liveness, detail);
+        }
+        self.phase = Phase::Over;
     }
 
     /// What can only be said of a whole history.
     pub(super) fn judge(mut self) -> Outcome {
         (0..self.plan.members).for_each(|node| self.cover(node));
-        let history = self.talk.recorder.clone().finish();
+        let mut history = self.talk.recorder.clone().finish();
         let mut is_judged = true;
         if self.net.borrow().violation.is_none() {
-            for op in &history.ops {
-                if let ([command], End::Answered { replies, .. }) = (&op.commands[..], &op.end)
-                    && let (check::Action::Get, [check::Reply::Value(Some(list))]) =
-                        (&command.action, &replies[..])
-                    && command.key.starts_with(b"list:")
-                    && let Err(detail) = check_list(&command.key, list)
-                {
-                    self.violate(Property::Order, detail);
-                }
+            if let Err(detail) = check_lists(&history) {
+                self.violate(Property::Order, detail);
             }
+            forget_what_never_came(&mut history);
             match linearizable::check_history(&history) {
                 Ok(judged) => is_judged = judged == linearizable::Judged::Whole,
                 Err(detail) => self.violate(Property::Linearizable, detail),

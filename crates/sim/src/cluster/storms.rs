@@ -11,7 +11,13 @@ use crate::plan::{Kind, MS};
 use crate::queue::{Fault, Happening};
 use crate::world::Phase;
 use base::majority;
+use core::time::Duration;
 use proto::Role;
+
+/// A leader's death is over within this, when nothing else is wrong.
+const DEPOSED_WITHIN: Duration = Duration::from_millis(1500);
+/// Then it comes back.
+const BACK_AFTER_NS: u64 = 2_000 * MS;
 
 impl World {
     pub(super) fn on_strike(&mut self) {
@@ -130,6 +136,7 @@ impl World {
                 // It is back at once, while what it had asked for is still on its way.
                 let soon = self.outages.rng.below(5 * MS);
                 self.crash_for(node, soon);
+                self.flickers = (node, self.outages.rng.below(6));
             }
             Kind::Pause | Kind::PauseLeader => self.pause_for(node, lasts),
             Kind::Desert => {
@@ -158,9 +165,36 @@ impl World {
 
     /// A leader that has just taken over may be struck, too.
     pub(super) fn on_spring(&mut self, node: usize) {
+        if self.deposed == Some(node) && self.phase == Phase::Liveness {
+            self.restart(node);
+        }
         if self.phase == Phase::Safety && self.may_die(node) {
             self.crash_for(node, 1 + self.plan.fault_ns_max / 4);
         }
+    }
+
+    /// It has just started, and dies again.
+    pub(super) fn on_flicker(&mut self, node: usize) {
+        if self.phase == Phase::Safety && self.may_die(node) {
+            let soon = self.outages.rng.below(5 * MS);
+            self.crash_for(node, soon);
+        }
+    }
+
+    /// I6 of the world: the leader dies, and nothing else is wrong. False if there is none whose
+    /// death can be outlived within the clients' patience.
+    pub(super) fn depose(&mut self) -> bool {
+        let is_patient = self.patience >= DEPOSED_WITHIN;
+        let Some(node) = self.leader().filter(|node| is_patient && self.may_die(*node)) else {
+            return false;
+        };
+        if self.plan.members < 3 {
+            return false;
+        }
+        self.deposed = Some(node);
+        self.crash(node);
+        self.push_in(BACK_AFTER_NS, Happening::Spring(node as u8));
+        true
     }
 
     /// S1.

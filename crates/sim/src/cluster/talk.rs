@@ -53,7 +53,13 @@ impl Ask {
         Ask::one(vec![word("GET"), key.clone()], key, Action::Get, Last::One)
     }
 
-    fn append(key: Vec<u8>, token: Vec<u8>) -> Ask {
+    pub(super) fn set(key: Vec<u8>, value: Vec<u8>) -> Ask {
+        let words = vec![word("SET"), key.clone(), value.clone()];
+        Ask::one(words, key, Action::Set(value), Last::One)
+    }
+
+    pub(super) fn append(client: &mut Client) -> Ask {
+        let (key, token) = (client.list(), client.next_token());
         let words = vec![word("APPEND"), key.clone(), token.clone()];
         Ask::one(words, key, Action::Append(token), Last::One)
     }
@@ -107,6 +113,9 @@ impl Talk {
 
     /// What `client` asks next: often one thing, sometimes several at once.
     pub(super) fn think(&mut self, client: &mut Client) -> Vec<Ask> {
+        if self.rng.chance(1, 24) {
+            client.burst_left = 8 << self.rng.below(4);
+        }
         let n = [1, 1, 1, 2, 4, 16][self.rng.below(6) as usize];
         let mut asks = Vec::new();
         for _ in 0..n {
@@ -137,8 +146,7 @@ impl Talk {
         match self.rng.below(10) {
             0 | 1 => {
                 let (key, value) = (self.register(), self.value());
-                let words = vec![word("SET"), key.clone(), value.clone()];
-                Ask::one(words, key, Action::Set(value), Last::One)
+                Ask::set(key, value)
             }
             2 | 3 => {
                 let key = self.counter();
@@ -163,10 +171,7 @@ impl Talk {
                 ])
             }
             7 => Ask::Watch(self.register()),
-            _ => {
-                let token = client.next_token();
-                Ask::append(client.list(), token)
-            }
+            _ => Ask::append(client),
         }
     }
 }

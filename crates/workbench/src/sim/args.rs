@@ -21,6 +21,10 @@ pub(crate) enum SimProtocol {
     DurableMembers,
     /// The first again, over the log that ships on a disk that loses and tears what was not synced.
     DurableLog,
+    /// Whole members, as they ship, in memory: clients speak to the key-value door.
+    VelosCluster,
+    /// The same, on disks.
+    DurableCluster,
     /// Atomic multicast without failures: the root of the others.
     Skeen,
     /// Atomic multicast, three steps to leaders and four to others.
@@ -61,6 +65,8 @@ impl SimProtocol {
             SimProtocol::Durable => "durable",
             SimProtocol::DurableMembers => "durable-members",
             SimProtocol::DurableLog => "durable-log",
+            SimProtocol::VelosCluster => "velos-cluster",
+            SimProtocol::DurableCluster => "durable-cluster",
             SimProtocol::Skeen => "skeen",
             SimProtocol::Whitebox => "whitebox",
             SimProtocol::Fastcast => "fastcast",
@@ -79,6 +85,7 @@ impl SimProtocol {
     gregale sim --protocol velos --seeds 1000          a sweep\n  \
     gregale sim --protocol velos --seeds 100 --mutants  and every planted bug must be caught\n  \
     gregale sim --protocol velos --seed 42 --trace      one seed, whole\n  \
+    gregale sim --protocol velos-cluster --seeds 60      whole members, and clients that speak RESP\n  \
     gregale sim --protocol primcast-linearizable --rule hop --groups 4")]
 pub(crate) struct SimArgs {
     /// What to simulate.
