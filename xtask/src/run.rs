@@ -4,6 +4,10 @@ use crate::root;
 use anyhow::{Context, Result, bail};
 use std::ffi::OsString;
 use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// Pauses between the tries of what needs the network.
+const PAUSES: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(20)];
 
 /// `cargo` as the caller's cargo is, in the root of the workspace.
 pub(crate) fn cargo(args: &[&str]) -> Command {
@@ -37,6 +41,18 @@ pub(crate) fn succeed(command: &mut Command) -> Result<()> {
         bail!("`{shown}` failed ({status})");
     }
     Ok(())
+}
+
+/// Repeats what needs the network: three times, with growing pauses.
+pub(crate) fn retry(command: &mut Command) -> Result<()> {
+    for pause in PAUSES {
+        match succeed(command) {
+            Ok(()) => return Ok(()),
+            Err(error) => println!("{error:#}; once more in {} s", pause.as_secs()),
+        }
+        std::thread::sleep(pause);
+    }
+    succeed(command)
 }
 
 /// What `command` prints, if it succeeds.

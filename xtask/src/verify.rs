@@ -6,9 +6,9 @@
 
 use crate::run::{cargo, cargo_proxy, output, show, succeed, workbench, works};
 use crate::tidy::{self, Ratchet, Tree};
+use crate::times::Times;
 use anyhow::{Result, bail};
 use std::process::Command;
-use std::time::Instant;
 
 /// How a step ended.
 enum Outcome {
@@ -38,15 +38,15 @@ const STEPS: [Step; 9] = [
 
 pub(crate) fn verify(skip_tests: bool) -> Result<()> {
     let (mut failed, mut lines) = (Vec::new(), Vec::new());
+    let mut times = Times::new("cargo xtask verify");
     for (name, step) in STEPS {
         println!("--- {name}");
-        let start = Instant::now();
-        let outcome = match (name, skip_tests) {
+        let outcome = times.step(name, || match (name, skip_tests) {
             ("test", true) => Ok(Outcome::Skipped("--skip-tests".to_owned())),
             _ => step(),
-        };
+        });
         let verdict = match outcome {
-            Ok(Outcome::Passed) => format!("passed ({} s)", start.elapsed().as_secs()),
+            Ok(Outcome::Passed) => "passed".to_owned(),
             Ok(Outcome::Skipped(why)) => format!("skipped: {why}"),
             Err(e) => {
                 failed.push(name);
@@ -56,6 +56,7 @@ pub(crate) fn verify(skip_tests: bool) -> Result<()> {
         println!("{verdict}");
         lines.push(format!("{name:<12} {verdict}"));
     }
+    times.tell();
     println!("--- verify\n{}", lines.join("\n"));
     if !failed.is_empty() {
         bail!("{} failed; `cargo xtask fix` mends some of it", failed.join(", "));
