@@ -3,7 +3,9 @@
 use crate::root;
 use anyhow::{Context, Result, bail};
 use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// Pauses between the tries of what needs the network.
@@ -25,12 +27,40 @@ pub(crate) fn cargo_proxy(args: &[&str]) -> Command {
     command
 }
 
-/// What `gregale sim` and `gregale bench` run. A release build: the simulator is meant to be fast.
+/// What `gregale bench` runs, as it ships.
 pub(crate) fn workbench(args: &[&str]) -> Command {
     let package = "gregale-workbench";
     let mut whole = vec!["run", "--quiet", "--locked", "--release", "--package", package, "--"];
     whole.extend(args);
     cargo(&whole)
+}
+
+/// What `gregale sim` runs, as the tests have built it: with every assertion, optimised in full
+/// (Cargo.toml), and without a second build, which took a third of all that CI does.
+///
+/// # Errors
+/// It cannot be built.
+pub(crate) fn simulator(args: &[&str]) -> Result<Command> {
+    static BUILT: Mutex<Option<PathBuf>> = Mutex::new(None);
+    let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+    let program = match &mut *built {
+        Some(program) => program,
+        nothing => nothing.insert(build_simulator()?),
+    };
+    let mut command = Command::new(program);
+    command.args(args).current_dir(root()).stdin(Stdio::null());
+    Ok(command)
+}
+
+/// The workbench lies where a test of its own looks for it. (`--package` in the place of
+/// `--workspace` would choose other features of what it depends on, and be a build of its own.)
+fn build_simulator() -> Result<PathBuf> {
+    let args = ["test", "--locked", "--workspace", "--test", "servers", "--no-run", "--quiet"];
+    let told = output(cargo(&args).arg("--message-format=json-render-diagnostics"))?;
+    let (_, rest) = told.rsplit_once("\"executable\":\"").context("no test was built")?;
+    let test = rest.split('"').next().map(Path::new);
+    let folder = test.and_then(|test| test.parent()?.parent()).context("tests lie in deps/")?;
+    Ok(folder.join("gregale-workbench"))
 }
 
 /// Runs `command` with its output going where ours goes.

@@ -4,7 +4,7 @@
 //! that this machine has not yet. Every step runs even if an earlier one failed, so that one run
 //! tells everything.
 
-use crate::run::{cargo, cargo_proxy, output, show, succeed, workbench, works};
+use crate::run::{cargo, cargo_proxy, output, show, simulator, succeed, works};
 use crate::tidy::{self, Ratchet, Tree};
 use crate::times::Times;
 use anyhow::{Result, bail};
@@ -18,7 +18,7 @@ enum Outcome {
 
 type Step = (&'static str, fn() -> Result<Outcome>);
 
-const STEPS: [Step; 9] = [
+const STEPS: [Step; 11] = [
     ("fmt", || passed(&mut cargo(&["fmt", "--all", "--check"]))),
     ("tidy", tidy),
     ("clippy", || {
@@ -30,7 +30,9 @@ const STEPS: [Step; 9] = [
         let mut doc = cargo(&["doc", "--locked", "--workspace", "--no-deps"]);
         passed(doc.env("RUSTDOCFLAGS", "-D warnings"))
     }),
-    ("sim", sim),
+    ("sweeps", sweeps),
+    ("days", days),
+    ("failed seeds", || crate::seeds::gate().map(|()| Outcome::Passed)),
     ("deny", deny),
     ("miri", miri),
     ("bare target", bare_target),
@@ -80,16 +82,20 @@ fn tidy() -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-fn sim() -> Result<Outcome> {
+fn sweeps() -> Result<Outcome> {
     for (protocol, seeds, hunts) in SWEEPS {
         let mut args = vec!["sim", "--protocol", protocol, "--seeds", seeds, "--format", "json"];
         args.extend(hunts.then_some("--mutants"));
-        passed(&mut workbench(&args))?;
+        passed(&mut simulator(&args)?)?;
     }
+    Ok(Outcome::Passed)
+}
+
+fn days() -> Result<Outcome> {
     for protocol in LONG {
-        passed(&mut workbench(&["sim", "--protocol", protocol, "--long", "--seeds", LONG_SEEDS]))?;
+        let args = ["sim", "--protocol", protocol, "--long", "--seeds", LONG_SEEDS];
+        passed(&mut simulator(&args)?)?;
     }
-    crate::seeds::gate()?;
     Ok(Outcome::Passed)
 }
 
