@@ -3,7 +3,7 @@
 use crate::root;
 use anyhow::{Context, Result, bail};
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -52,15 +52,14 @@ pub(crate) fn simulator(args: &[&str]) -> Result<Command> {
     Ok(command)
 }
 
-/// The workbench lies where a test of its own looks for it. (`--package` in the place of
-/// `--workspace` would choose other features of what it depends on, and be a build of its own.)
+/// A test of the workbench runs it, and so has it built. (`--package` in the place of `--workspace`
+/// would choose other features of what it depends on, and be a build of its own.)
 fn build_simulator() -> Result<PathBuf> {
     let args = ["test", "--locked", "--workspace", "--test", "servers", "--no-run", "--quiet"];
     let told = output(cargo(&args).arg("--message-format=json-render-diagnostics"))?;
-    let (_, rest) = told.rsplit_once("\"executable\":\"").context("no test was built")?;
-    let test = rest.split('"').next().map(Path::new);
-    let folder = test.and_then(|test| test.parent()?.parent()).context("tests lie in deps/")?;
-    Ok(folder.join("gregale-workbench"))
+    let built = told.split("\"executable\":\"").skip(1).filter_map(|rest| rest.split('"').next());
+    let mut programs = built.filter(|path| path.ends_with("/gregale-workbench"));
+    programs.next().map(PathBuf::from).context("cargo built no gregale-workbench")
 }
 
 /// Runs `command` with its output going where ours goes.
