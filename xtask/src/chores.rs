@@ -1,6 +1,6 @@
 //! Chores that write, or that take long.
 
-use crate::run::{cargo, cargo_proxy, output, succeed, workbench, works};
+use crate::run::{cargo, cargo_proxy, output, simulator, succeed, workbench, works};
 use crate::tidy::{Ratchet, Tree};
 use anyhow::{Context, Result, bail};
 use std::fs;
@@ -48,7 +48,8 @@ pub(crate) fn sim(protocol: Option<&str>, seeds: u64) -> Result<()> {
     let protocols = protocol.map_or_else(|| REPLICATED.to_vec(), |one| vec![one]);
     for protocol in protocols {
         println!("--- sim {protocol}");
-        succeed(&mut workbench(&["sim", "--protocol", protocol, "--seeds", &seeds, "--mutants"]))?;
+        let sweep = ["sim", "--protocol", protocol, "--seeds", &seeds, "--mutants"];
+        succeed(&mut simulator(&sweep)?)?;
     }
     if protocol.is_none() {
         // (Their planted bugs are among those of `primcast`.)
@@ -56,7 +57,7 @@ pub(crate) fn sim(protocol: Option<&str>, seeds: u64) -> Result<()> {
             let linearizable = "primcast-linearizable";
             println!("--- sim {linearizable} --rule {rule}");
             let order = ["sim", "--protocol", linearizable, "--rule", rule, "--seeds", &seeds];
-            succeed(&mut workbench(&order))?;
+            succeed(&mut simulator(&order)?)?;
         }
     }
     Ok(())

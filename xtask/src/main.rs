@@ -1,13 +1,16 @@
-//! Chores of the repository: `cargo xtask verify | fix | sim | fuzz | bench`.
+//! Chores of the repository: `cargo xtask test | verify | fix | sim | fuzz | bench`.
 //!
 //! `verify` only reads; `fix` writes. What a machine lacks is reported as skipped with the reason,
 //! on a line of its own, and never counts as passed.
 #![forbid(unsafe_code)]
 
 mod chores;
+mod programs;
 mod run;
 mod seeds;
+mod test;
 mod tidy;
+mod times;
 mod verify;
 
 use clap::{Parser, Subcommand};
@@ -23,6 +26,18 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Chore {
+    /// Run every test, set-up included: install the programs that the tests drive (on Debian, as
+    /// root or by sudo without a password), fetch crates, build. Where a program cannot be had, the
+    /// tests that need it are named and left out; with CI=true the run fails instead.
+    #[command(after_help = "Example: cargo xtask test --no-install")]
+    Test {
+        /// Install nothing.
+        #[arg(long)]
+        no_install: bool,
+        /// The tests of minutes too: many deaths, many power cuts, the model's larger worlds.
+        #[arg(long)]
+        long: bool,
+    },
     /// Check everything: formatting, lints, tests, documentation, tidiness, a short simulation.
     /// Changes nothing.
     Verify {
@@ -62,6 +77,9 @@ enum Chore {
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().chore {
+        Chore::Test { no_install, long } => {
+            test::test(&test::Manner { installs: !no_install, is_long: long })
+        }
         Chore::Verify { skip_tests } => verify::verify(skip_tests),
         Chore::Fix => chores::fix(),
         Chore::Sim { protocol, fresh: true, minutes, of, .. } => {

@@ -3,7 +3,13 @@
 use crate::root;
 use anyhow::{Context, Result, bail};
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// Pauses between the tries of what needs the network.
+const PAUSES: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(20)];
 
 /// `cargo` as the caller's cargo is, in the root of the workspace.
 pub(crate) fn cargo(args: &[&str]) -> Command {
@@ -21,12 +27,39 @@ pub(crate) fn cargo_proxy(args: &[&str]) -> Command {
     command
 }
 
-/// What `gregale sim` and `gregale bench` run. A release build: the simulator is meant to be fast.
+/// What `gregale bench` runs, as it ships.
 pub(crate) fn workbench(args: &[&str]) -> Command {
     let package = "gregale-workbench";
     let mut whole = vec!["run", "--quiet", "--locked", "--release", "--package", package, "--"];
     whole.extend(args);
     cargo(&whole)
+}
+
+/// What `gregale sim` runs, as the tests have built it: with every assertion, optimised in full
+/// (Cargo.toml), and without a second build, which took a third of all that CI does.
+///
+/// # Errors
+/// It cannot be built.
+pub(crate) fn simulator(args: &[&str]) -> Result<Command> {
+    static BUILT: Mutex<Option<PathBuf>> = Mutex::new(None);
+    let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+    let program = match &mut *built {
+        Some(program) => program,
+        nothing => nothing.insert(build_simulator()?),
+    };
+    let mut command = Command::new(program);
+    command.args(args).current_dir(root()).stdin(Stdio::null());
+    Ok(command)
+}
+
+/// A test of the workbench runs it, and so has it built. (`--package` in the place of `--workspace`
+/// would choose other features of what it depends on, and be a build of its own.)
+fn build_simulator() -> Result<PathBuf> {
+    let args = ["test", "--locked", "--workspace", "--test", "servers", "--no-run", "--quiet"];
+    let told = output(cargo(&args).arg("--message-format=json-render-diagnostics"))?;
+    let built = told.split("\"executable\":\"").skip(1).filter_map(|rest| rest.split('"').next());
+    let mut programs = built.filter(|path| path.ends_with("/gregale-workbench"));
+    programs.next().map(PathBuf::from).context("cargo built no gregale-workbench")
 }
 
 /// Runs `command` with its output going where ours goes.
@@ -37,6 +70,18 @@ pub(crate) fn succeed(command: &mut Command) -> Result<()> {
         bail!("`{shown}` failed ({status})");
     }
     Ok(())
+}
+
+/// Repeats what needs the network: three times, with growing pauses.
+pub(crate) fn retry(command: &mut Command) -> Result<()> {
+    for pause in PAUSES {
+        match succeed(command) {
+            Ok(()) => return Ok(()),
+            Err(error) => println!("{error:#}; once more in {} s", pause.as_secs()),
+        }
+        std::thread::sleep(pause);
+    }
+    succeed(command)
 }
 
 /// What `command` prints, if it succeeds.

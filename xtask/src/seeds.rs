@@ -6,7 +6,8 @@
 //!   from the round, so that no two rounds run the same. By construction: [`first_of`].
 //! - S3 No kind that `gregale sim` knows is left out. Tested.
 
-use crate::run::{output, show, workbench};
+use crate::run::{output, show, simulator};
+use crate::times::Times;
 
 use anyhow::{Context, Result, bail};
 use std::process::Command;
@@ -124,7 +125,7 @@ fn parse(text: &str) -> Result<Vec<Failed>> {
     Ok(all)
 }
 
-fn simulation(protocol: &str, rule: Option<&str>, more: &[&str]) -> Command {
+fn simulation(protocol: &str, rule: Option<&str>, more: &[&str]) -> Result<Command> {
     let mut args = vec!["sim", "--protocol", protocol];
     for word in rule.iter().flat_map(|rule| rule.split(',')) {
         match word {
@@ -136,7 +137,7 @@ fn simulation(protocol: &str, rule: Option<&str>, more: &[&str]) -> Command {
         }
     }
     args.extend(more);
-    workbench(&args)
+    simulator(&args)
 }
 
 /// Runs every seed that ever failed (S1).
@@ -151,7 +152,7 @@ pub(crate) fn gate() -> Result<()> {
     let mut n_failed = 0;
     for Failed { protocol, rule, seed } in &all {
         let seed = seed.to_string();
-        let mut command = simulation(protocol, rule.as_deref(), &["--seed", &seed]);
+        let mut command = simulation(protocol, rule.as_deref(), &["--seed", &seed])?;
         let run = command.output().with_context(|| format!("cannot run `{}`", show(&command)))?;
         if !run.status.success() {
             n_failed += 1;
@@ -187,6 +188,13 @@ fn first_of(text: &str, (protocol, rule): Kind, round: u64) -> u64 {
 /// # Errors
 /// A seed fails.
 pub(crate) fn fresh(minutes: f64, of: Option<&str>, protocol: Option<&str>) -> Result<()> {
+    let mut times = Times::new("cargo xtask sim --fresh");
+    let outcome = times.step("fresh seeds", || run_fresh(minutes, of, protocol));
+    times.tell();
+    outcome
+}
+
+fn run_fresh(minutes: f64, of: Option<&str>, protocol: Option<&str>) -> Result<()> {
     let today = || output(Command::new("date").args(["-u", "+%Y-%m-%d"]));
     let of = of.map_or_else(today, |of| Ok(of.to_owned()))?;
     let of = of.trim();
@@ -199,7 +207,7 @@ pub(crate) fn fresh(minutes: f64, of: Option<&str>, protocol: Option<&str>) -> R
     let turn = (span / kinds.len() as u32).min(TURN_MAX).max(Duration::from_secs(1));
     println!("--- fresh seeds of {of}, {minutes} min");
     // (The build is not part of the time.)
-    output(&mut workbench(&["--version"]))?;
+    output(&mut simulator(&["--version"])?)?;
     let began = Instant::now();
     let mut n_failed = 0;
     for round in 0.. {
@@ -226,7 +234,7 @@ fn ended(n_failed: u64, of: &str) -> Result<()> {
 /// One turn of one kind: whether all its seeds passed.
 fn run_turn((protocol, rule): Kind, first: u64, turn: Duration) -> Result<bool> {
     let (first, seconds) = (first.to_string(), turn.as_secs().to_string());
-    let mut command = simulation(protocol, rule, &["--first", &first, "--seconds", &seconds]);
+    let mut command = simulation(protocol, rule, &["--first", &first, "--seconds", &seconds])?;
     let run = command.output().with_context(|| format!("cannot run `{}`", show(&command)))?;
     let text = String::from_utf8_lossy(&run.stdout);
     println!("from seed {first}: {}", text.lines().next().unwrap_or("nothing was printed"));

@@ -4,11 +4,11 @@
 //! that this machine has not yet. Every step runs even if an earlier one failed, so that one run
 //! tells everything.
 
-use crate::run::{cargo, cargo_proxy, output, show, succeed, workbench, works};
+use crate::run::{cargo, cargo_proxy, output, show, simulator, succeed, works};
 use crate::tidy::{self, Ratchet, Tree};
+use crate::times::Times;
 use anyhow::{Result, bail};
 use std::process::Command;
-use std::time::Instant;
 
 /// How a step ended.
 enum Outcome {
@@ -18,7 +18,7 @@ enum Outcome {
 
 type Step = (&'static str, fn() -> Result<Outcome>);
 
-const STEPS: [Step; 9] = [
+const STEPS: [Step; 11] = [
     ("fmt", || passed(&mut cargo(&["fmt", "--all", "--check"]))),
     ("tidy", tidy),
     ("clippy", || {
@@ -30,7 +30,9 @@ const STEPS: [Step; 9] = [
         let mut doc = cargo(&["doc", "--locked", "--workspace", "--no-deps"]);
         passed(doc.env("RUSTDOCFLAGS", "-D warnings"))
     }),
-    ("sim", sim),
+    ("sweeps", sweeps),
+    ("days", days),
+    ("failed seeds", || crate::seeds::gate().map(|()| Outcome::Passed)),
     ("deny", deny),
     ("miri", miri),
     ("bare target", bare_target),
@@ -38,15 +40,15 @@ const STEPS: [Step; 9] = [
 
 pub(crate) fn verify(skip_tests: bool) -> Result<()> {
     let (mut failed, mut lines) = (Vec::new(), Vec::new());
+    let mut times = Times::new("cargo xtask verify");
     for (name, step) in STEPS {
         println!("--- {name}");
-        let start = Instant::now();
-        let outcome = match (name, skip_tests) {
+        let outcome = times.step(name, || match (name, skip_tests) {
             ("test", true) => Ok(Outcome::Skipped("--skip-tests".to_owned())),
             _ => step(),
-        };
+        });
         let verdict = match outcome {
-            Ok(Outcome::Passed) => format!("passed ({} s)", start.elapsed().as_secs()),
+            Ok(Outcome::Passed) => "passed".to_owned(),
             Ok(Outcome::Skipped(why)) => format!("skipped: {why}"),
             Err(e) => {
                 failed.push(name);
@@ -56,6 +58,7 @@ pub(crate) fn verify(skip_tests: bool) -> Result<()> {
         println!("{verdict}");
         lines.push(format!("{name:<12} {verdict}"));
     }
+    times.tell();
     println!("--- verify\n{}", lines.join("\n"));
     if !failed.is_empty() {
         bail!("{} failed; `cargo xtask fix` mends some of it", failed.join(", "));
@@ -79,16 +82,20 @@ fn tidy() -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-fn sim() -> Result<Outcome> {
+fn sweeps() -> Result<Outcome> {
     for (protocol, seeds, hunts) in SWEEPS {
         let mut args = vec!["sim", "--protocol", protocol, "--seeds", seeds, "--format", "json"];
         args.extend(hunts.then_some("--mutants"));
-        passed(&mut workbench(&args))?;
+        passed(&mut simulator(&args)?)?;
     }
+    Ok(Outcome::Passed)
+}
+
+fn days() -> Result<Outcome> {
     for protocol in LONG {
-        passed(&mut workbench(&["sim", "--protocol", protocol, "--long", "--seeds", LONG_SEEDS]))?;
+        let args = ["sim", "--protocol", protocol, "--long", "--seeds", LONG_SEEDS];
+        passed(&mut simulator(&args)?)?;
     }
-    crate::seeds::gate()?;
     Ok(Outcome::Passed)
 }
 

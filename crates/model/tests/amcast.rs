@@ -6,7 +6,7 @@
 //!   delivered anywhere; Ω names another leader in group 0 at any moment. What may be late is said
 //!   by each world; on its other links everything arrives at once.
 //!
-//! The larger worlds are ignored here; `.ci/run` walks them in release.
+//! The larger worlds are ignored here; `cargo xtask test --long` walks them.
 
 use model::amcast::{Bounds, Call, Clocks, End, Groups, Late};
 use model::{Explored, explore};

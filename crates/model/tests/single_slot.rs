@@ -25,7 +25,7 @@ fn g4_a_lone_proposer_decides_from_every_state() {
 }
 
 #[test]
-#[ignore = "8.5 million states: two minutes, and only optimised; cargo test --release -- --ignored"]
+#[ignore = "8.5 million states: two minutes: cargo xtask test --long"]
 fn g1_g2_g3_two_proposers_that_propose_twice() {
     let explored = walk::<Sound>(&bounds(&[2, 2], false));
     assert!(explored.is_complete, "{:#?}", explored.violation);
@@ -66,7 +66,7 @@ bug!(the_printed_test_is_found, PrintedTest, PRINTED_TEST, bounds(&[1, 1], true)
 bug!(adopting_before_the_prepares_return_is_found, AdoptEarly, ADOPT_EARLY, bounds(&[1, 2], false));
 bug!(ignoring_a_found_value_is_found, IgnoreFound, IGNORE_FOUND_VALUE, bounds(&[2, 1], false));
 bug!(
-    #[ignore = "needs two proposals each: minutes; cargo test --release -- --ignored"]
+    #[ignore = "needs two proposals each, minutes: cargo xtask test --long"]
     adopting_the_lowest_is_found,
     AdoptLowest,
     ADOPT_LOWEST,
