@@ -307,9 +307,14 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
         let state_head = if self.taking.installs { self.donors_head() } else { own() };
         let HostState { app, order, backlog, disk, plant, .. } = &mut self.host;
         let Some(disk) = disk.as_mut().filter(|disk| !disk.is_writing()) else { return };
-        if disk.begin_snapshot(backlog.end(), state_head, now) {
+        let prefix = match backlog.end() {
+            end if plant.has_planted(Bug::SnapshotClaimsMore) => end.next_slot().prefix_through(),
+            end => end,
+        };
+        if disk.begin_snapshot(prefix, state_head, now) {
             let mut head = Vec::new();
-            put_head(order.last(), &mut head);
+            let has_bug = plant.has_planted(Bug::SnapshotWithoutPlace);
+            put_head(if has_bug { Place::default() } else { order.last() }, &mut head);
             disk.snapshot_piece(head, false);
             self.saving = Some((app.begin_save(), Pace::new(plant.now())));
             let prefix = self.host.executed();

@@ -21,7 +21,7 @@ use crate::service::{Answer, Application, Door, ReadAnswer, Saving};
 use crate::ticks::Ticks;
 use crate::transfer::{Fetch, Give};
 use crate::wire::Frame;
-use base::{Event, Incarnation, Instant, MAX_MEMBERS, Prefix, Rank};
+use base::{Event, Incarnation, Instant, MAX_MEMBERS, Prefix, Rank, Slot};
 use core::time::Duration;
 use proto::disk::DiskEvent;
 use proto::node::Node;
@@ -196,9 +196,7 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
 
     /// One that `from` has made, whichever way it came.
     fn on_own_frame(&mut self, from: Rank, frame: Frame<'_>) {
-        let is_any = self.host.plant.has_planted(Bug::AnswersOfAnyLife);
-        let meant = if is_any { Some(frame) } else { frame.meant_for(self.host.origin.life.0) };
-        let Some(frame) = meant else { return };
+        let Some(frame) = frame.meant_for(self.host.origin.life.0) else { return };
         match frame {
             Frame::Commands { life, attempt, items } => {
                 let takes = self.node.trusted() == Some(self.host.origin.rank);
@@ -207,7 +205,8 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
                 }
             }
             Frame::CommandsRefused { attempt, .. } => {
-                if attempt == self.attempt {
+                let hears = !self.host.plant.has_planted(Bug::RefusalsUnheard);
+                if attempt == self.attempt && hears {
                     self.send_again();
                     self.pause_until = self.now().plus(REFUSED_PAUSE);
                 }
@@ -224,7 +223,9 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
             Frame::Reads { life, items } => self.on_reads(from, life, items),
             Frame::ReadAnswers { items, .. } => {
                 for (id, reply) in items.iter() {
-                    let id = Sequence(id);
+                    let asked = &self.host.desk.asked;
+                    let has_bug = self.host.plant.has_planted(Bug::ReadAnswersTheOldest);
+                    let id = if has_bug { asked.oldest() } else { Sequence(id) };
                     if let Some(asker) = self.host.desk.asked.complete(id) {
                         let answer = ReadAnswer::Forwarded(reply);
                         self.host.door.answer_read(asker, answer, &mut self.host.desk);
@@ -304,7 +305,7 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
 
     /// Everything that has no answer goes out again: to a new leader, or over a new stream.
     pub(crate) fn send_again(&mut self) {
-        self.attempt += 1;
+        self.attempt += u64::from(!self.host.plant.has_planted(Bug::AttemptStays));
         self.host.flows.detours.attempt = self.attempt;
         if self.host.plant.has_planted(Bug::NothingIsSentAgain) {
             return;
@@ -381,12 +382,18 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
             return;
         }
         self.next_sweep_at = now.plus(SWEEP_EVERY);
-        let HostState { desk, door, stats, .. } = &mut self.host;
+        let HostState { desk, door, stats, plant, .. } = &mut self.host;
         let mut late: Vec<_> = Vec::new();
         desk.writes.expire(now, |asker| late.push(asker));
         stats.commands_unknown += late.len() as u64;
         for asker in late.drain(..) {
-            door.answer(asker, Answer::Unknown, desk);
+            if plant.has_planted(Bug::UnknownCalledFailed) {
+                door.answer_read(asker, ReadAnswer::Unavailable, desk);
+            } else if plant.has_planted(Bug::UnknownCalledDone) {
+                door.answer(asker, Answer::Executed(Slot::ZERO, b"+OK\r\n"), desk);
+            } else {
+                door.answer(asker, Answer::Unknown, desk);
+            }
         }
         desk.asked.expire(now, |asker| late.push(asker));
         desk.expire_reads(|asker| late.push(asker));

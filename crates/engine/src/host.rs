@@ -128,7 +128,7 @@ impl<P: Plant, A: Application, D: Door<A>> HostState<P, A, D> {
         self.backlog.push(slot, value);
         let Some((place, body)) = Place::split(value) else { return }; // a filled slot
         self.forget_proposed(place);
-        if !self.order.admits(place) && !self.plant.has_planted(Bug::AnyPlaceIsAdmitted) {
+        if !self.order.admits(place) {
             self.stats.values_skipped += 1;
             return;
         }

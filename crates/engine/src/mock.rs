@@ -1,4 +1,5 @@
-//! For tests: a port that only carries messages, a machine that obeys, an application without clients.
+//! For tests: a port that only carries messages, a machine that obeys, an application that has no
+//! clients.
 
 use crate::bugs::Bug;
 use crate::core::Core;

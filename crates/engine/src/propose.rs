@@ -6,6 +6,7 @@
 //! - I3 at most [`FOREIGN_BYTES_MAX`] of one member's commands wait here; more are refused, and
 //!   that member tries again a little later.
 
+use crate::bugs::Bug;
 use crate::core::Core;
 use crate::order::{HEADER_BYTES, Place};
 use crate::outbox::Sequence;
@@ -229,7 +230,8 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
                 break;
             }
         }
-        self.batch.half = half;
+        let forgets = self.host.plant.has_planted(Bug::HalfIsForgotten);
+        self.batch.half = half.filter(|_| !forgets);
         self.host.stats.commands_proposed += n_whole;
         self.batch.is_built = true;
         true

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! transfer   bytes | bytes | ... | the end
-//! service      read beside the state that is here ...  | takes its place, at once
+//! application  read beside the state that is here ...  | takes its place, at once
 //! ```
-//! - R1 a turn reads one piece, or goes on with one: as much as the service does in one call
-//!   ([`Application::restore_piece`]). So heartbeats, votes and clients wait no longer while a member
-//!   is given a state of gigabytes. Test `a_state_is_read_one_step_a_turn`.
+//! - R1 a turn reads one piece, or goes on with one: as much as the application does in one call
+//!   ([`Application::restore_piece`]). So heartbeats, votes and clients wait no longer while a
+//!   member is given a state of gigabytes. Test `a_state_is_read_one_step_a_turn`.
 //! - R2 the state that was here stays, and stays in use, until the other one is whole and its
 //!   checksum is right. By construction: [`Fetch::whole`] is asked before it is put in place.
 //! - R3 of a state that is given up, or that begins anew, nothing stays. By construction: what is
@@ -45,8 +45,7 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
     /// Reads the next part of a state that is arriving (R1). True if it did.
     pub(crate) fn mind_restoring(&mut self) -> bool {
         let present = self.fetch.state();
-        let is_another = self.restoring.as_ref().is_some_and(|one| Some(one.of) != present);
-        if is_another && !self.host.plant.has_planted(Bug::StatesAreMixed) {
+        if self.restoring.as_ref().is_some_and(|restoring| Some(restoring.of) != present) {
             self.restoring = None; // R3
             self.host.app.give_up_restore();
         }

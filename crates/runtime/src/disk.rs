@@ -2,9 +2,11 @@
 //! syncs it, and snapshots of the state.
 //!
 //! - I1 the loop never waits for the disk: records are laid out in memory and handed to a thread,
-//!   which rings when something became durable; a snapshot is written by a thread of its own.
+//!   which rings when something became durable; a snapshot is written by a thread of its own. By
+//!   construction (S1 of `engine::StableStorage`).
 //! - I2 log entries are given back only when a snapshot that covers them is durable. By
-//!   construction: the engine's `mind_disk` tells the machine of a snapshot after its file has its name.
+//!   construction: the engine's `mind_disk` tells the machine of a snapshot after its file has its
+//!   name.
 //! - I3 a disk that failed ends the replica: nobody knows what is on it then. The same for damage
 //!   that is met while reading: the text says what to do. [`LogDisk::failure`].
 //! - I4 what waits for the disk is bounded: no entry is longer than [`LogDisk::room`] says (D4 of
@@ -31,8 +33,6 @@ mod tests;
 
 /// A snapshot is taken when this much was logged since the last one, or as much as that one had.
 pub const SNAPSHOT_LOG_BYTES: u64 = 64 << 20;
-/// How many snapshots are kept: one that turns out to be damaged is not the only one.
-pub(crate) const SNAPSHOTS_KEPT: usize = 2;
 /// What the log keeps for what always fits: an empty entry (D4), and metas.
 const ALWAYS_FITS_BYTES: usize = 1 << 20;
 /// How often a sync under way is looked at.

@@ -3,6 +3,7 @@
 //! For `gregale recover`. Blocks, unlike everything else here: nobody is served meanwhile.
 //!
 //! - I1 the old directory is not written to, but for what every opening does (a torn end is cut).
+//!   By construction: a [`Survivor`] has no call that writes.
 //! - I2 a state is folded as a replica executes: in slot order, each value once, those whose
 //!   predecessor was lost skipped ([`engine::order`]), configurations not at all.
 

@@ -7,7 +7,8 @@
 //! idle:  spin a little; say that we sleep; look once more; wait
 //! ```
 //! - I1 work per turn is bounded: a wait reports a bounded number of descriptors, the sockets read
-//!   a bounded number of bytes from each, and the engine bounds its own (`engine`, I1).
+//!   a bounded number of bytes from each, and the engine bounds its own (`Engine::work`). By
+//!   construction.
 //! - I2 no lost wake-up: between `prepare_sleep` and the wait everything is looked at once more
 //!   (fabric T9), and the wait ends at the earliest deadline.
 

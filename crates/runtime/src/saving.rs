@@ -4,13 +4,13 @@
 //! loop    freeze | piece | ... others' work ... | piece | ...            | end
 //! thread         create   write, now and then sync                        sync, rename, sync
 //! ```
-//! - I1 a snapshot holds the state of the slot at which it was begun. By the service's promise
+//! - I1 a snapshot holds the state of the slot at which it was begun. By construction: the
+//!   application's promise
 //!   ([`engine::Application::begin_save`]).
 //! - I2 at most [`PIECES_MAX`] pieces wait for the thread; then none is made.
 //! - I3 one that was given up leaves nothing: the thread removes what it has written when the
 //!   pieces end without their end. Until it has, no other is begun.
 
-use crate::disk::SNAPSHOTS_KEPT;
 use base::{Prefix, Slot};
 use std::io;
 use std::sync::Arc;
@@ -19,6 +19,8 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use storage::media::Os;
 use storage::snapshot::{self, SnapshotError, SnapshotWriter};
 
+/// How many snapshots are kept: one that turns out to be damaged is not the only one.
+const SNAPSHOTS_KEPT: usize = 2;
 /// See I2. A piece has some 64 KiB.
 const PIECES_MAX: usize = 16;
 

@@ -1,12 +1,10 @@
 //! Many seeds, and the bugs that they must find.
 
-use crate::cluster::{self, Kinship};
 use crate::coverage::Coverage;
+use crate::runner::Runner;
 use crate::subject::Species;
-use crate::world::run_species;
-use crate::{Config, Outcome, Property, Subject, Violation};
+use crate::{Config, Outcome, Subject, Violation};
 use std::cell::Cell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
 /// A seed that broke a property.
@@ -104,20 +102,11 @@ pub(crate) fn replay_runner(runner: &Runner, config: &Config, seed: u64) -> Outc
     runner.run_caught(&Config { trace: true, ..config.clone() }, seed)
 }
 
-/// What a seed is run in.
-#[derive(Clone, Copy)]
-pub(crate) enum Runner {
-    /// Machines alone.
-    World(Species),
-    /// Whole members.
-    Cluster(Kinship),
-}
-
 /// A subject with a planted bug.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 pub struct Mutant {
     /// The bug's name.
-    pub name: String,
+    pub name: &'static str,
     pub(crate) broken: Runner,
     pub(crate) sound: Runner,
 }
@@ -125,7 +114,7 @@ pub struct Mutant {
 /// The entry for a subject, and the sound one that it was made from.
 pub(crate) fn mutant<S: Subject, Sound: Subject>() -> Mutant {
     Mutant {
-        name: S::NAME.to_owned(),
+        name: S::NAME,
         broken: Runner::World(Species::of::<S>()),
         sound: Runner::World(Species::of::<Sound>()),
     }
@@ -144,30 +133,6 @@ impl Mutant {
             })
         })
     }
-}
-
-impl Runner {
-    /// A run whose panics (the machine's own assertions) are findings.
-    fn run_caught(&self, config: &Config, seed: u64) -> Outcome {
-        let run = || match self {
-            Runner::World(species) => run_species(species, config, seed),
-            Runner::Cluster(kind) => cluster::run(*kind, config, seed),
-        };
-        caught(run).unwrap_or_else(|detail| {
-            Outcome::of_violation(Violation { at_ns: 0, property: Property::Panic, detail })
-        })
-    }
-}
-
-/// What `act` returns, or the text of its panic.
-pub(crate) fn caught<T>(act: impl FnOnce() -> T) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(act)).map_err(|panic| {
-        panic
-            .downcast_ref::<String>()
-            .cloned()
-            .or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string))
-            .unwrap_or_else(|| "a panic without a text".to_string())
-    })
 }
 
 thread_local! {

@@ -10,7 +10,7 @@ use crate::checks::{linearizable, real_time};
 use crate::clients::Client;
 use crate::coverage::Mark;
 use crate::disk::Disk;
-use crate::durable::Disks;
+use crate::disks::Disks;
 use crate::faults::Faults;
 use crate::ledger::{Ledger, Reply};
 use crate::net::Net;

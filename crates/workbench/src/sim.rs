@@ -140,7 +140,7 @@ fn sweep(args: &SimArgs, config: &Config, seeds: Range<u64>) -> Swept {
 }
 
 struct Hunted {
-    name: String,
+    name: &'static str,
     found: Option<Finding>,
 }
 
@@ -166,7 +166,7 @@ fn hunt(args: &SimArgs, config: &Config) -> Vec<Hunted> {
     };
     crew::each(crew::jobs(args.jobs), &mutants, "mutants", |mutant| {
         let found = mutant.hunt(config, 0, mutant_seeds_max(args.protocol));
-        (Hunted { name: mutant.name.clone(), found }, &mutant.name)
+        (Hunted { name: mutant.name, found }, mutant.name)
     })
 }
 

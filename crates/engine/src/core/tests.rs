@@ -164,7 +164,7 @@ fn answers_that_waited_for_every_disk_are_not_told_by_who_was_deposed() {
     let mut answers = crate::service::Answers::default();
     answers.push(core.host.origin, Sequence(1), b"done");
     let withheld = core.host.withheld.get_or_insert_default();
-    withheld.keep(base::Slot(3), &mut answers);
+    withheld.keep(Slot(3), &mut answers);
     core.host.notes.push_back(Note::Deposed { ballot: base::Ballot(1) });
     core.take_notes();
     assert!(!core.host.tell_held(Prefix(9)));

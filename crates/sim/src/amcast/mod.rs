@@ -36,7 +36,7 @@ pub use counts::Counts;
 pub use history::History;
 pub use mutants::{Mutant, mutants};
 
-use crate::sweep::caught;
+use crate::runner::caught;
 use process::Protocol;
 use proto::amcast::Multicast;
 use proto::amcast::linear::Rule;

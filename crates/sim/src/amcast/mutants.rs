@@ -3,7 +3,8 @@
 use super::process::Protocol;
 use super::script::Script;
 use super::{Config, Finding, Property, Violation, run_protocol, schedules};
-use crate::sweep::{caught, quietly};
+use crate::runner::caught;
+use crate::sweep::quietly;
 use proto::amcast::Multicast;
 use proto::amcast::fastcast::Fastcast;
 use proto::amcast::linear::Rule;

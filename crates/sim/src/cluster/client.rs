@@ -159,7 +159,7 @@ impl Client {
     /// Bytes have come.
     ///
     /// # Errors
-    /// What no door may say.
+    /// What no door may say (I3).
     pub(super) fn hear(
         &mut self,
         bytes: &[u8],

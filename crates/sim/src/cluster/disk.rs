@@ -1,6 +1,6 @@
 //! A simulated member's stable storage: the simulator's disk for the log, and snapshots beside it.
 //!
-//! - I1 a log reaches back to the newest snapshot that is durable: what is between the two is lost
+//! - I4 a log reaches back to the newest snapshot that is durable: what is between the two is lost
 //!   for this member. Checked when a process starts on it.
 
 use crate::disk::Disk;
@@ -85,7 +85,7 @@ impl Platter {
     /// A process starts on it.
     ///
     /// # Errors
-    /// I1.
+    /// I4.
     pub(super) fn revive(&mut self) -> Result<(), String> {
         self.logged_bytes = 0;
         let covered = self.snapshot.as_ref().map_or(Prefix::ZERO, |one| one.prefix);

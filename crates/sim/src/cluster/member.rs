@@ -1,8 +1,8 @@
 //! A simulated member: the engine that ships, over the world's network, and the key-value door that
 //! ships, over pipes.
 
-use super::Protocol;
 use super::disk::{Platter, Snapshot};
+use super::kinds::Protocol;
 use super::plant::SimPlant;
 use crate::net::Net;
 use crate::plan::Plan;

@@ -1,7 +1,7 @@
 //! The phases of a run of a cluster, and what is said of it in the end.
 
-use super::World;
 use super::client::{check_lists, forget_what_never_came};
+use super::world::{N_LIVE, World};
 use crate::checks::linearizable;
 use crate::plan::MS;
 use crate::queue::Happening;
@@ -14,9 +14,6 @@ use check::End;
 const HEALING_NS: u64 = 3_000 * MS;
 /// How long it may take then to answer each client.
 const LIVENESS_NS: u64 = 8_000 * MS;
-/// How many operations of each client must be answered in that time.
-pub(super) const N_LIVE: u32 = 5;
-
 impl World {
     pub(super) fn on_phase(&mut self) {
         match self.phase {
@@ -118,10 +115,12 @@ impl World {
         let mut history = self.talk.recorder.clone().finish();
         let mut is_judged = true;
         if self.net.borrow().violation.is_none() {
+            // I2
             if let Err(detail) = check_lists(&history) {
                 self.violate(Property::Order, detail);
             }
             forget_what_never_came(&mut history);
+            // I1
             match linearizable::check_history(&history) {
                 Ok(judged) => is_judged = judged == linearizable::Judged::Whole,
                 Err(detail) => self.violate(Property::Linearizable, detail),

@@ -3,7 +3,7 @@
 //! - S1 a death never leaves fewer living states than a majority, unless states survive on disks:
 //!   what memory-quorum promises and no more.
 
-use super::World;
+use super::world::World;
 use crate::Provider;
 use crate::coverage::Mark;
 use crate::outage::Outages;

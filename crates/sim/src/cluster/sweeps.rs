@@ -1,7 +1,8 @@
 //! Clusters in sweeps, replays and hunts for planted bugs.
 
-use super::{Kinship, Protocol};
-use crate::sweep::{Mutant, Runner, replay_runner, sweep_runner};
+use super::kinds::{Kinship, Protocol};
+use crate::runner::Runner;
+use crate::sweep::{Mutant, replay_runner, sweep_runner};
 use crate::{Config, Outcome, Report};
 use engine::Bug;
 
@@ -26,7 +27,12 @@ pub fn replay(protocol: Protocol, config: &Config, seed: u64) -> Outcome {
 
 /// Every bug that is planted in the engine and that a cluster of this protocol can show.
 pub fn mutants(protocol: Protocol) -> Vec<Mutant> {
-    let shows = |bug: &&Bug| protocol == Protocol::Durable || !bug.needs_disk();
+    let shows = |bug: &&Bug| match protocol {
+        Protocol::Velos => !bug.needs_disk(),
+        // A member that comes back with its disk is hardly ever without the state, and its checks
+        // are answered by a log that does not fork: these two are too rare here.
+        Protocol::Durable => !matches!(bug, Bug::LearnersRead | Bug::AnyCheckServesAll),
+    };
     let mutant = |bug: &Bug| Mutant {
         name: bug.name(),
         broken: Runner::Cluster(Kinship { protocol, bug: Some(*bug) }),

@@ -85,7 +85,7 @@ impl SimProtocol {
     gregale sim --protocol velos --seeds 1000          a sweep\n  \
     gregale sim --protocol velos --seeds 100 --mutants  and every planted bug must be caught\n  \
     gregale sim --protocol velos --seed 42 --trace      one seed, whole\n  \
-    gregale sim --protocol velos-cluster --seeds 60      whole members, and clients that speak RESP\n  \
+    gregale sim --protocol velos-cluster --seeds 60     whole members and their clients\n  \
     gregale sim --protocol primcast-linearizable --rule hop --groups 4")]
 pub(crate) struct SimArgs {
     /// What to simulate.

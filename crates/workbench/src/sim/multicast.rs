@@ -70,7 +70,9 @@ pub(super) fn run(args: &SimArgs) -> Option<Outcome> {
         | SimProtocol::Mu
         | SimProtocol::Durable
         | SimProtocol::DurableMembers
-        | SimProtocol::DurableLog => {
+        | SimProtocol::DurableLog
+        | SimProtocol::VelosCluster
+        | SimProtocol::DurableCluster => {
             let why = "--aimed and --restless are for protocols of atomic multicast";
             (args.aimed || args.restless).then(|| Err(Failure::new(why)))
         }

@@ -1,0 +1,71 @@
+//! The kinds of faults.
+
+/// A kind of fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Crash,
+    CrashLeader,
+    Pause,
+    PauseLeader,
+    /// The leader dies or stops in the middle of its next proposal.
+    Ambush,
+    /// The next candidate dies or stops in the middle of its recovery.
+    Usurp,
+    /// Everybody but the leader stops; it goes on alone (where memory works by itself), and dies.
+    Desert,
+    Cut,
+    Slow,
+    Sluggish,
+    Partition,
+    Drift,
+    Jump,
+    FalseHint,
+    Reset,
+    /// One node loses its power; with a disk only.
+    PowerCut,
+    /// Everybody does, at once.
+    PowerCutAll,
+    /// Nothing becomes durable for a while.
+    DiskStall,
+    /// The same, for want of room.
+    DiskFull,
+    /// A sync fails, and its process dies of it.
+    SyncFails,
+    /// A bit flips in what was durable, and the process dies.
+    DiskRot,
+    /// A process dies, comes back at once, and soon after the power fails.
+    Relapse,
+    /// A process dies between two effects of one call (`ambush`, A1).
+    Halfway,
+    /// The power fails between a message's leaving and the next sync (A3).
+    Unsynced,
+    /// One verb or message is late by a second (A4).
+    Belated,
+    /// A link that has just come back breaks again, or one of its ends dies (A5).
+    Fickle,
+    /// The next leaders die as they take over (A6).
+    Succession,
+    /// The leader hears everything late, and the others give it up (A7).
+    Deaf,
+    /// A wall clock is set, or drifts, and is corrected later.
+    Wall,
+}
+
+/// Those that every protocol may meet.
+pub(crate) const KINDS: [Kind; 15] = [
+    Kind::Crash,
+    Kind::CrashLeader,
+    Kind::Pause,
+    Kind::PauseLeader,
+    Kind::Ambush,
+    Kind::Usurp,
+    Kind::Desert,
+    Kind::Cut,
+    Kind::Slow,
+    Kind::Sluggish,
+    Kind::Partition,
+    Kind::Drift,
+    Kind::Jump,
+    Kind::FalseHint,
+    Kind::Reset,
+];
