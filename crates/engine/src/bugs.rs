@@ -51,8 +51,6 @@ bugs! {
     StateWithoutPlace = "STATE_WITHOUT_PLACE",
     /// The machine hears of another member's state before that is durable.
     InstalledBeforeDurable = "INSTALLED_BEFORE_DURABLE",
-    /// A check serves the reads that came after it had begun.
-    ReadsJoinTheCheck = "READS_JOIN_THE_CHECK",
     /// The answer to a read goes to the oldest read that another member was asked.
     ReadAnswersTheOldest = "READ_ANSWERS_THE_OLDEST",
     /// What is sent again to a leader is not told apart from what it has refused.

@@ -128,10 +128,7 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
 
     /// The check of this round succeeded.
     pub(crate) fn on_read_ready(&mut self, ticket: Ticket) {
-        let Some(mut round) = self.host.desk.end_round(ticket) else { return };
-        if self.host.plant.has_planted(Bug::ReadsJoinTheCheck) {
-            round.join(&mut self.host.desk.waiting);
-        }
+        let Some(round) = self.host.desk.end_round(ticket) else { return };
         self.host.desk.ripen(round);
         if self.host.plant.has_planted(Bug::AnyCheckServesAll) {
             self.host.desk.ripen_all();

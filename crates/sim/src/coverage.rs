@@ -134,8 +134,6 @@ pub enum Mark {
     ReadForwarded,
     /// Frames went around a cut, through a third member.
     PassedOn,
-    /// A value was skipped, since its predecessor in its reign was lost.
-    ValueSkipped,
     /// A member was sent a state, in pieces.
     StateReceived,
     /// A state was written to disk in pieces.
@@ -144,7 +142,7 @@ pub enum Mark {
 
 impl Mark {
     /// All of them.
-    pub const ALL: [Mark; 66] = [
+    pub const ALL: [Mark; 65] = [
         Mark::TornVerb,
         Mark::FailedCas,
         Mark::FailedCasOfLeader,
@@ -208,7 +206,6 @@ impl Mark {
         Mark::CommandForwarded,
         Mark::ReadForwarded,
         Mark::PassedOn,
-        Mark::ValueSkipped,
         Mark::StateReceived,
         Mark::SnapshotWritten,
     ];
@@ -220,7 +217,6 @@ impl Mark {
             Mark::CommandForwarded
                 | Mark::ReadForwarded
                 | Mark::PassedOn
-                | Mark::ValueSkipped
                 | Mark::StateReceived
                 | Mark::SnapshotWritten
         )
@@ -312,6 +308,7 @@ impl Mark {
                 | Mark::HeldAmidChange
                 | Mark::AllHadToHold
                 | Mark::PowerCutBeforeSync
+                | Mark::SnapshotWritten
         )
     }
 }

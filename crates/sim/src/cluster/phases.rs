@@ -56,8 +56,8 @@ impl World {
         for client in &self.clients {
             let left = self.to_read.get(client.id as usize).map_or(0, Vec::len);
             if client.n_live < N_LIVE || left > 0 || client.n_waiting() > 0 {
-                let say = |node| {
-                    let view = self.members[node as usize].as_ref().map(|member| member.view());
+                let say = |node: usize| {
+                    let view = self.members[node].as_ref().map(|member| member.view());
                     view.map_or("dead".to_owned(), |view| {
                         format!(
                             "r{node} {:?} of {:?}, {} of {} executed",

@@ -361,7 +361,6 @@ impl World {
             (Mark::CommandForwarded, stats.commands_forwarded),
             (Mark::ReadForwarded, stats.reads_forwarded),
             (Mark::PassedOn, stats.frames_passed_on),
-            (Mark::ValueSkipped, stats.values_skipped),
             (Mark::StateReceived, stats.state_bytes_received),
             (Mark::SnapshotWritten, n_snapshots),
         ];
