@@ -460,13 +460,14 @@ impl Door {
             return false;
         }
         let (n_writes, n_reads) = (self.replies.n_writes(), self.replies.n_reads());
+        let is_free = n_writes == 0 && !self.replies.has_watch();
         match kind {
             Kind::Write | Kind::Open | Kind::LoggedRead => n_reads == 0,
             Kind::LongWrite | Kind::Exec => {
                 n_reads == 0 && self.replies.pace.takes_long(self.replies.waiting_bytes())
             }
-            Kind::Read | Kind::Watch => n_writes == 0,
-            Kind::KeyedRead => n_writes == 0 || n_reads == 0 && self.may_log_a_read(),
+            Kind::Read | Kind::Watch => is_free,
+            Kind::KeyedRead => is_free || n_reads == 0 && self.may_log_a_read(),
             // What these answer must tell of the writes before them.
             Kind::Wait { .. }
             | Kind::Info

@@ -24,6 +24,7 @@
 //! - C4 each request is answered once; an answer to what is not waiting is ignored and told so.
 //! - C5 EXEC executes only if every watched key is as WATCH saw it. A WATCH that fails, or is too
 //!   large, makes the next EXEC abort: a client that ignored that error must not lose its guard.
+//!   What is read behind a WATCH is read after it, so that what a client decides by is guarded.
 //! - C6 a client that has not given the password reaches nothing but AUTH, HELLO, RESET and QUIT.
 //! - C7 a call of a session goes to the session that was resumed or opened before it: nothing
 //!   overtakes the opening. By `Waiting::Open`; test

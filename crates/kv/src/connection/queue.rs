@@ -77,6 +77,8 @@ pub(super) struct Replies {
     /// Of those the reads.
     n_logged_reads: usize,
     n_reads: usize,
+    /// Of those the WATCHes.
+    n_watches: usize,
     n_others: usize,
 }
 
@@ -216,6 +218,12 @@ impl Replies {
         self.n_reads
     }
 
+    /// Whether a WATCH has no answer. It may be answered by the leader, and a read behind it here,
+    /// where the state may be older: such a read waits (C5).
+    pub(super) fn has_watch(&self) -> bool {
+        self.n_watches > 0
+    }
+
     pub(super) fn n_waiting(&self) -> usize {
         self.n_writes + self.n_reads + self.n_others
     }
@@ -276,7 +284,12 @@ impl Replies {
                 change(&mut self.n_writes);
                 change(&mut self.n_logged_reads);
             }
-            Waiting::Read { .. } => change(&mut self.n_reads),
+            Waiting::Read { watch, .. } => {
+                change(&mut self.n_reads);
+                if watch.is_some() {
+                    change(&mut self.n_watches);
+                }
+            }
             Waiting::Open | Waiting::Exec(_) | Waiting::Other => change(&mut self.n_others),
         }
     }

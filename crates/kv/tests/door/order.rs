@@ -186,6 +186,24 @@ fn c5_a_watch_that_failed_aborts_the_transaction() {
     assert!(output.starts_with(b"-TRYAGAIN ") && output.ends_with(tail));
 }
 
+/// Found by seed 11 of `velos-cluster`: a WATCH that a newer state answers guards nothing of what
+/// an older one has shown.
+#[test]
+fn c5_what_is_read_behind_a_watch_is_read_after_it() {
+    let mut connection = connection();
+    connection.feed(b"GET a\r\nWATCH k\r\nGET k\r\nPING\r\n", Instant::ZERO);
+    let before = read(&mut connection).unwrap();
+    let watch = read(&mut connection).expect("nothing before a WATCH holds it up");
+    assert!(connection.next_request().is_none(), "the second GET waits");
+    connection.answer(before, b"$-1\r\n");
+    assert!(connection.next_request().is_none(), "it waits for the WATCH");
+    connection.answer(watch, b"*1\r\n:77\r\n");
+    let behind = read(&mut connection).expect("its turn has come");
+    assert!(connection.next_request().is_none(), "PING asks for nothing");
+    connection.answer(behind, b"$1\r\n1\r\n");
+    assert_eq!(drain(&mut connection), b"$-1\r\n+OK\r\n$1\r\n1\r\n+PONG\r\n");
+}
+
 #[test]
 fn c5_the_versions_of_a_forgotten_watch_guard_nothing() {
     let mut driver = Driver::new(Config::default());
