@@ -37,8 +37,6 @@ bugs! {
     RefusedReadsServed = "REFUSED_READS_SERVED",
     /// A member without the present state performs reads of it.
     LearnersRead = "LEARNERS_READ",
-    /// The answer to one check lets the reads of a later one pass, too.
-    AnyCheckServesAll = "ANY_CHECK_SERVES_ALL",
     /// A stream of frames goes on over a new link, where the broken one left a gap.
     StreamsOutliveLinks = "STREAMS_OUTLIVE_LINKS",
     /// A command whose leader is gone is not sent to the next one.

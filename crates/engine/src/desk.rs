@@ -387,11 +387,6 @@ impl Desk {
         self.ripe.push_back(round);
     }
 
-    /// Every check is taken for one that succeeded (`Bug::AnyCheckServesAll`).
-    pub(crate) fn ripen_all(&mut self) {
-        self.ripe.extend(self.rounds.drain(..).map(|(_, round)| round));
-    }
-
     /// The next round that is to be performed; what is left of it goes to [`Desk::put_back`].
     pub(crate) fn take_ripe(&mut self) -> Option<Round> {
         let round = self.ripe.pop_front()?;

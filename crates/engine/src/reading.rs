@@ -130,9 +130,6 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
     pub(crate) fn on_read_ready(&mut self, ticket: Ticket) {
         let Some(round) = self.host.desk.end_round(ticket) else { return };
         self.host.desk.ripen(round);
-        if self.host.plant.has_planted(Bug::AnyCheckServesAll) {
-            self.host.desk.ripen_all();
-        }
         self.perform_ripe();
     }
 

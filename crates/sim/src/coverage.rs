@@ -138,11 +138,17 @@ pub enum Mark {
     StateReceived,
     /// A state was written to disk in pieces.
     SnapshotWritten,
+    /// A transaction was executed whole.
+    TransactionExecuted,
+    /// A transaction was not, since a watched key had changed.
+    WatchedKeyTouched,
+    /// A leader died amid requests while all else was well.
+    LeaderDeposed,
 }
 
 impl Mark {
     /// All of them.
-    pub const ALL: [Mark; 65] = [
+    pub const ALL: [Mark; 68] = [
         Mark::TornVerb,
         Mark::FailedCas,
         Mark::FailedCasOfLeader,
@@ -208,6 +214,9 @@ impl Mark {
         Mark::PassedOn,
         Mark::StateReceived,
         Mark::SnapshotWritten,
+        Mark::TransactionExecuted,
+        Mark::WatchedKeyTouched,
+        Mark::LeaderDeposed,
     ];
 
     /// Whether only whole members reach it.
@@ -218,6 +227,9 @@ impl Mark {
                 | Mark::ReadForwarded
                 | Mark::PassedOn
                 | Mark::StateReceived
+                | Mark::TransactionExecuted
+                | Mark::WatchedKeyTouched
+                | Mark::LeaderDeposed
                 | Mark::SnapshotWritten
         )
     }
@@ -341,6 +353,15 @@ impl Coverage {
 
     /// What was never reached.
     pub fn missing(&self) -> impl Iterator<Item = Mark> + '_ {
+        self.never().filter(|mark| !mark.is_of_clusters())
+    }
+
+    /// The same, of clusters.
+    pub fn missing_in_clusters(&self) -> impl Iterator<Item = Mark> + '_ {
+        self.never().filter(|mark| mark.can_be_seen_in_clusters())
+    }
+
+    fn never(&self) -> impl Iterator<Item = Mark> + '_ {
         Mark::ALL.into_iter().filter(|mark| self.count(*mark) == 0)
     }
 }

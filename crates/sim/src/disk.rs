@@ -111,7 +111,7 @@ impl Content {
 pub struct Disk {
     store: Store,
     /// See D4 of `proto::disk`.
-    unsynced_bytes_max: usize,
+    unsynced_bytes_max: Option<usize>,
     /// The log that ships, where it is under test.
     log: Option<Box<dyn LogStore>>,
     /// A snapshot covers everything below: the log may let go of it.
@@ -167,13 +167,12 @@ pub struct Disk {
 
 impl Disk {
     pub(crate) fn new(store: Store, bug: Snapshots) -> Disk {
-        let unsynced_bytes_max = UNSYNCED_BYTES_MAX;
-        Disk { store, log: store.make(bug), unsynced_bytes_max, ..Disk::default() }
+        Disk { store, log: store.make(bug), ..Disk::default() }
     }
 
     /// So many bytes of entries may wait for it.
     pub(crate) fn let_wait(&mut self, n_bytes: usize) {
-        self.unsynced_bytes_max = n_bytes;
+        self.unsynced_bytes_max = Some(n_bytes);
     }
 
     /// A process starts on what is left of an earlier life.
@@ -510,7 +509,8 @@ impl Disk {
 impl proto::disk::Disk for Disk {
     fn append(&mut self, entry: Entry<'_>) {
         let n_bytes = self.n_unsynced() + entry.payload.len();
-        assert!(n_bytes <= self.unsynced_bytes_max, "I7: {n_bytes} bytes wait for the disk");
+        let most = self.unsynced_bytes_max.unwrap_or(UNSYNCED_BYTES_MAX);
+        assert!(n_bytes <= most, "I7: {n_bytes} bytes wait for the disk");
         if let Some(log) = &mut self.log {
             log.append(entry);
         }
@@ -518,7 +518,8 @@ impl proto::disk::Disk for Disk {
     }
 
     fn room(&self) -> usize {
-        self.unsynced_bytes_max.saturating_sub(self.n_unsynced())
+        let most = self.unsynced_bytes_max.unwrap_or(UNSYNCED_BYTES_MAX);
+        most.saturating_sub(self.n_unsynced())
     }
 
     fn cut(&mut self, end: Slot) {

@@ -54,6 +54,13 @@ pub(super) struct Client {
     pub(super) wakes_at: u64,
     /// It thinks until then.
     pub(super) asks_at: u64,
+    /// It reads nothing before.
+    pub(super) reads_at: u64,
+    /// Bytes of requests that have not left.
+    pub(super) unsent: Vec<u8>,
+    /// Transactions that were executed, and watched keys that had changed.
+    pub(super) n_transactions: u32,
+    pub(super) n_touched: u32,
     /// Operations answered in the liveness phase.
     pub(super) n_live: u32,
     /// Operations that ended without an answer, since all is well.
@@ -77,6 +84,10 @@ impl Client {
             waits_since: 0,
             wakes_at: 0,
             asks_at: 0,
+            reads_at: 0,
+            unsent: Vec::new(),
+            n_transactions: 0,
+            n_touched: 0,
             n_live: 0,
             n_refused: 0,
             n_appended: 0,
@@ -105,6 +116,7 @@ impl Client {
         self.connection = None;
         self.expected.clear();
         self.heard.clear();
+        self.unsent.clear();
         (self.seen, self.watches, self.burst_left) = (None, None, 0);
     }
 
@@ -190,13 +202,14 @@ impl Client {
         match (expected, value) {
             (Expected::Word, Value::Text(_)) => Ok(()),
             // EXEC says what became of it.
-            (Expected::Word, Value::Error(_)) => Ok(()),
+            (Expected::Word, Value::Error(why)) if may_pass(&why) => Ok(()),
             (Expected::Look, Value::Bytes(value)) => {
                 self.seen = Some(value);
                 Ok(())
             }
-            (Expected::Look, Value::Error(_)) => {
+            (Expected::Look, Value::Error(why)) if may_pass(&why) => {
                 self.watches = None;
+                self.n_refused += 1;
                 Ok(())
             }
             (Expected::End(call, _), Value::Error(why)) => {
@@ -217,10 +230,18 @@ impl Client {
                     // A key that was watched has changed: nothing was done.
                     (Last::List, Value::List(None)) => None,
                     (Last::List, Value::List(Some(list))) => {
+                        self.n_transactions += 1;
                         Some(list.into_iter().map(Reply::try_from).collect::<Result<_, _>>()?)
                     }
-                    (Last::Compared, Value::List(None)) => None,
-                    (Last::Compared, Value::List(Some(_))) => Some(vec![Reply::Done(true)]),
+                    (Last::Compared, Value::List(None)) => {
+                        self.n_touched += 1;
+                        None
+                    }
+                    (Last::Compared, Value::List(Some(list)))
+                        if list == [Value::Text("OK".to_owned())] =>
+                    {
+                        Some(vec![Reply::Done(true)])
+                    }
                     (Last::Flag, Value::Number(n)) => Some(vec![Reply::Done(n == 1)]),
                     (Last::One, value) => Some(vec![Reply::try_from(value)?]),
                     (_, value) => return Err(format!("{value:?} is no answer to that")),
@@ -237,6 +258,11 @@ impl Client {
             (expected, value) => Err(format!("{value:?} came for {expected:?}")),
         }
     }
+}
+
+/// Whether a member may say so while things are out of order.
+fn may_pass(why: &str) -> bool {
+    ["UNKNOWN ", "TRYAGAIN ", "LOADING "].iter().any(|word| why.starts_with(word))
 }
 
 impl TryFrom<Value> for Reply {

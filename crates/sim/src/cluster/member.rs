@@ -9,7 +9,7 @@ use crate::plan::Plan;
 use crate::{Provider, Shape};
 use base::{Incarnation, Rank};
 use core::time::Duration;
-use engine::{Asker, Bug, Config, Engine, Origin, Parts, Stats, View};
+use engine::{Asker, Bug, Config, Engine, Origin, Parts, Plant, Stats, View};
 use kv::door::{self, Facts, Outside, Pipes, RespDoor, State};
 use proto::Replicator;
 use proto::durable::Durable;
@@ -64,6 +64,9 @@ impl<R: Replicator> Member for Whole<R> {
         let Parts { plant, app, .. } = engine.parts();
         plant.breaks_are_heard();
         app.take_discarded();
+        if let Some(complaint) = app.take_complaint() {
+            plant.say(&complaint);
+        }
         idle
     }
 

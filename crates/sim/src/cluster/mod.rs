@@ -19,7 +19,9 @@
 //!
 //! A seed replays everything, as in the other worlds.
 
+mod aims;
 mod client;
+mod clients;
 mod disk;
 mod kinds;
 mod member;

@@ -71,7 +71,11 @@ impl Plant for SimPlant {
         self.net.borrow_mut().processes[self.me.index()].leads = leads;
     }
 
-    fn say(&mut self, _: &str) {}
+    /// Nothing is damaged in this world, so whatever is found damaged was made so.
+    fn say(&mut self, line: &str) {
+        let detail = format!("{} says: {line}", self.me);
+        self.net.borrow_mut().violate(Property::Validity, detail);
+    }
 
     fn has_planted(&self, bug: Bug) -> bool {
         self.bug == Some(bug)

@@ -105,7 +105,9 @@ impl World {
                         net.queue.push(now + lasts, Happening::Mend(Fault::Slow(wire as u8)));
                     }
                 }
-                net.coverage.hit(Mark::LeaderDeaf);
+                if self.plan.members > 1 {
+                    net.coverage.hit(Mark::LeaderDeaf);
+                }
             }
             Kind::Wall => {
                 let rng = &mut self.outages.rng;
@@ -130,13 +132,13 @@ impl World {
             }
             Kind::Succession if self.may_die(node) => {
                 self.crash_for(node, lasts);
-                self.n_to_strike = 1 + self.outages.rng.below(3);
+                self.aims.n_to_strike = 1 + self.outages.rng.below(3);
             }
             Kind::Relapse if self.may_die(node) => {
                 // It is back at once, while what it had asked for is still on its way.
                 let soon = self.outages.rng.below(5 * MS);
                 self.crash_for(node, soon);
-                self.flickers = (node, self.outages.rng.below(6));
+                self.aims.flickers = (node, self.outages.rng.below(6));
             }
             Kind::Pause | Kind::PauseLeader => self.pause_for(node, lasts),
             Kind::Desert => {
@@ -165,7 +167,7 @@ impl World {
 
     /// A leader that has just taken over may be struck, too.
     pub(super) fn on_spring(&mut self, node: usize) {
-        if self.deposed == Some(node) && self.phase == Phase::Liveness {
+        if self.aims.deposed == Some(node) && self.phase == Phase::Liveness {
             self.restart(node);
         }
         if self.phase == Phase::Safety && self.may_die(node) {
@@ -181,24 +183,28 @@ impl World {
         }
     }
 
-    /// I6 of the world: the leader dies, and nothing else is wrong. False if there is none whose
-    /// death can be outlived within the clients' patience.
-    pub(super) fn depose(&mut self) -> bool {
-        let is_patient = self.patience >= DEPOSED_WITHIN;
-        let Some(node) = self.leader().filter(|node| is_patient && self.may_die(*node)) else {
-            return false;
-        };
-        if self.plan.members < 3 {
-            return false;
+    /// I6: the leader dies while clients write and read, and nothing else is wrong.
+    pub(super) fn on_depose(&mut self) {
+        let leader = self.leader().filter(|node| self.may_die(*node));
+        if let Some(node) = leader.filter(|_| self.plan.members > 2) {
+            self.aims.deposed = Some(node);
+            self.net.borrow_mut().coverage.hit(Mark::LeaderDeposed);
+            self.crash(node);
+            self.push_in(BACK_AFTER_NS, Happening::Spring(node as u8));
         }
-        self.deposed = Some(node);
-        self.crash(node);
-        self.push_in(BACK_AFTER_NS, Happening::Spring(node as u8));
-        true
+        self.aims.deposes = false;
+        self.clients.iter_mut().for_each(|client| client.n_live = 0);
+        let soon = self.now() + MS;
+        (0..self.clients.len()).for_each(|client| self.wake_client(client, soon));
+    }
+
+    /// Whether clients wait long enough for a leader's death to be over.
+    pub(super) fn outlives_leaders(&self) -> bool {
+        self.patience >= DEPOSED_WITHIN
     }
 
     /// S1.
-    fn may_die(&self, node: usize) -> bool {
+    pub(super) fn may_die(&self, node: usize) -> bool {
         let others = (0..self.plan.members).filter(|other| *other != node);
         let n_left = others.filter(|other| self.holds_state(*other)).count();
         self.is_alive(node) && (self.has_disks() || n_left >= majority(self.plan.members))

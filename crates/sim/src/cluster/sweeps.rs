@@ -29,9 +29,8 @@ pub fn replay(protocol: Protocol, config: &Config, seed: u64) -> Outcome {
 pub fn mutants(protocol: Protocol) -> Vec<Mutant> {
     let shows = |bug: &&Bug| match protocol {
         Protocol::Velos => !bug.needs_disk(),
-        // A member that comes back with its disk is hardly ever without the state, and its checks
-        // are answered by a log that does not fork: these two are too rare here.
-        Protocol::Durable => !matches!(bug, Bug::LearnersRead | Bug::AnyCheckServesAll),
+        // A member that comes back with its disk is hardly ever without the state.
+        Protocol::Durable => **bug != Bug::LearnersRead,
     };
     let mutant = |bug: &Bug| Mutant {
         name: bug.name(),

@@ -36,6 +36,9 @@ pub(super) struct Talk {
     reads: u64,
     /// Values are numbered, so that each read tells which write it saw.
     n_values: u64,
+    /// So many values of tens of kilobytes are written now and then: a state takes several pieces.
+    n_ballast: u64,
+    n_ballast_written: u64,
     /// The length of some values: such that they do not fit into one batch.
     long_bytes: usize,
 }
@@ -82,8 +85,16 @@ impl Ask {
 }
 
 impl Talk {
-    pub(super) fn new(rng: Rng, n_keys: u64, reads: u64, long_bytes: usize) -> Talk {
-        Talk { rng, recorder: Recorder::new(), n_keys, reads, n_values: 0, long_bytes }
+    pub(super) fn new(
+        rng: Rng,
+        n_keys: u64,
+        reads: u64,
+        long_bytes: usize,
+        n_ballast: u64,
+    ) -> Talk {
+        let recorder = Recorder::new();
+        let (n_values, n_ballast_written) = (0, 0);
+        Talk { rng, recorder, n_keys, reads, n_values, n_ballast, n_ballast_written, long_bytes }
     }
 
     /// A value that nobody has written yet.
@@ -94,6 +105,18 @@ impl Talk {
             value.resize(self.long_bytes, b'.');
         }
         value
+    }
+
+    /// A value of tens of kilobytes, as long as there are to be more.
+    pub(super) fn next_ballast(&mut self) -> Option<Ask> {
+        if self.n_ballast_written == self.n_ballast {
+            return None;
+        }
+        let key = format!("ballast:{}", self.n_ballast_written).into_bytes();
+        self.n_ballast_written += 1;
+        let mut value = vec![0; 48 << 10];
+        value.fill_with(|| b'a' + self.rng.below(26) as u8);
+        Some(Ask::set(key, value))
     }
 
     fn register(&mut self) -> Vec<u8> {
@@ -108,7 +131,9 @@ impl Talk {
     pub(super) fn shared_keys(&self) -> Vec<Vec<u8>> {
         let numbered = |n| [format!("register:{n}"), format!("counter:{n}")];
         let accounts = ["account:a".to_owned(), "account:b".to_owned()];
-        (0..self.n_keys).flat_map(numbered).chain(accounts).map(String::into_bytes).collect()
+        let ballast = (0..self.n_ballast).map(|n| format!("ballast:{n}"));
+        let shared = (0..self.n_keys).flat_map(numbered).chain(accounts).chain(ballast);
+        shared.map(String::into_bytes).collect()
     }
 
     /// What `client` asks next: often one thing, sometimes several at once.

@@ -1,10 +1,11 @@
 //! A cluster, its clients, and the one loop in which everything happens.
 
-use super::client::{Client, Connection};
+use super::aims::{Aims, can_strike};
+use super::client::Client;
 use super::disk::Platter;
 use super::kinds::{Kinship, Protocol};
 use super::member::{Beginning, Member};
-use super::talk::{Ask, Talk};
+use super::talk::Talk;
 use crate::coverage::Mark;
 use crate::disks::Disks;
 use crate::net::Net;
@@ -17,7 +18,6 @@ use crate::{Config, Outcome, Property, Provider, Shape};
 use base::{Rank, Rng};
 
 use core::time::Duration;
-use kv::door::PipeId;
 use proto::Role;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -37,28 +37,22 @@ pub(crate) struct World {
     pub(super) members: Vec<Option<Box<dyn Member>>>,
     /// The disks of members without a process.
     pub(super) platters: Vec<Option<Platter>>,
-    /// Figures of processes that have ended, for coverage.
     pub(super) clients: Vec<Client>,
     pub(super) talk: Talk,
     pub(super) phase: Phase,
     pub(super) backlog_bytes: usize,
     pub(super) patience: Duration,
     pub(super) leader: Option<usize>,
-    /// So many of the next leaders are struck, too.
-    pub(super) n_to_strike: u64,
-    /// A member that dies as often again, soon after each start.
-    pub(super) flickers: (usize, u64),
-    /// The member whose process is the youngest: clients like to look at it.
-    pub(super) newborn: Option<usize>,
-    /// So many values of tens of kilobytes are written first: a state takes several pieces then.
-    pub(super) ballast: u64,
-    /// The leader that was killed while all was well, to see the others go on (I6).
-    pub(super) deposed: Option<usize>,
+    pub(super) aims: Aims,
+    /// The leader is to die once more while all is well (I6).
+    pub(super) is_to_depose: bool,
     pub(super) n_events: u64,
     /// Lists that were appended to.
     pub(super) lists: Vec<Vec<u8>>,
-    /// Members that each client still has to read everything at, in the end.
+    /// What each client still has to read in the end, and at which member.
     pub(super) to_read: Vec<Vec<(usize, Vec<u8>)>>,
+    /// What it has asked for of that.
+    pub(super) reading: Vec<Vec<(usize, Vec<u8>)>>,
 }
 
 /// One seed, from beginning to end.
@@ -79,6 +73,7 @@ impl World {
         if kind.protocol == Protocol::Durable {
             plan.disks = Disks::draw(seed, &mut plan.kinds, plan.weather.provider);
         }
+        plan.kinds.retain(|kind| can_strike(*kind));
         plan.think_ns = MS << rng.below(5);
         let n_words = kind.protocol.n_words(plan.members, &plan.shape);
         let net = Net::new(
@@ -91,6 +86,7 @@ impl World {
         );
         let long_bytes = 2 * plan.shape.value_bytes as usize + rng.below(2000) as usize;
         let n_keys = 1 + rng.below(4);
+        let n_ballast = if rng.chance(1, 4) { rng.range(2, 6) } else { 0 };
         let members = plan.members;
         let snapshot_bytes = 1 << rng.range(10, 15);
         let writing = Duration::from_nanos(MS << rng.below(8));
@@ -103,19 +99,17 @@ impl World {
             members: (0..members).map(|_| None).collect(),
             platters: (0..members).map(platter).collect(),
             clients: (0..plan.n_clients).map(|id| Client::new(id as u64)).collect(),
-            talk: Talk::new(rng.fork(), n_keys, plan.reads, long_bytes),
+            talk: Talk::new(rng.fork(), n_keys, plan.reads, long_bytes, n_ballast),
             phase: Phase::Safety,
             backlog_bytes: 1 << rng.range(9, 16),
-            patience: Duration::from_nanos((400 * MS) << rng.below(3)),
-            flickers: (0, 0),
-            newborn: None,
-            deposed: None,
-            ballast: if rng.chance(1, 4) { rng.range(2, 6) } else { 0 },
+            patience: Duration::from_millis([400, 800, 1600, 1600][rng.below(4) as usize]),
+            aims: Aims::default(),
+            is_to_depose: false,
             leader: None,
-            n_to_strike: 0,
             n_events: 0,
             lists: Vec::new(),
             to_read: Vec::new(),
+            reading: vec![Vec::new(); plan.n_clients],
             plan,
             rng,
         }
@@ -222,6 +216,7 @@ impl World {
             }
             Happening::Disk { node, life } => self.on_disk(node as usize, life),
             Happening::PowerCut(node) => self.on_flicker(node as usize),
+            Happening::Operate => self.on_depose(),
             Happening::Phase => self.on_phase(),
             other => unreachable!("{other:?} is of another world"),
         }
@@ -255,7 +250,7 @@ impl World {
             }
             // It died before anything of it was durable: nothing can have left it either.
             founds |= platter.log.is_blank();
-            if !founds && self.plan.weather.provider == Provider::Tcp {
+            if life > 1 && self.plan.weather.provider == Provider::Tcp {
                 self.net.borrow_mut().clear_region(node);
             }
         }
@@ -272,7 +267,7 @@ impl World {
             Ok(member) => self.members[node] = Some(member),
             Err(why) => return self.violate(Property::Panic, format!("r{node}: {why}")),
         }
-        self.newborn = Some(node).filter(|_| life > 1);
+        self.aims.newborn = Some(node).filter(|_| life > 1);
         self.plan_flushes(node);
         self.wake(node);
         self.connect_born(node, founds && life == 1);
@@ -292,6 +287,13 @@ impl World {
             disk.lose_process(&mut self.net.borrow_mut().rng);
             self.platters[node] = Some(disk);
         }
+        // Whoever was connected to it hears that at once.
+        for client in 0..self.clients.len() {
+            if self.clients[client].connection.is_some_and(|one| one.node == node) {
+                let at = self.now() + self.distance();
+                self.wake_client(client, at);
+            }
+        }
     }
 
     pub(super) fn restart(&mut self, node: usize) {
@@ -304,8 +306,8 @@ impl World {
             net.coverage.hit(Mark::Restarted);
         }
         self.be_born(node, false);
-        if self.flickers.0 == node && self.flickers.1 > 0 {
-            self.flickers.1 -= 1;
+        if self.aims.flickers.0 == node && self.aims.flickers.1 > 0 {
+            self.aims.flickers.1 -= 1;
             let soon = self.outages.rng.below(30 * MS);
             self.push_in(soon, Happening::PowerCut(node as u8));
         }
@@ -344,9 +346,11 @@ impl World {
         if changes && waiting {
             self.net.borrow_mut().coverage.hit(Mark::LeaderChangedUnderLoad);
         }
-        if self.n_to_strike > 0 {
-            self.n_to_strike -= 1;
-            self.net.borrow_mut().coverage.hit(Mark::SuccessorStruck);
+        if self.aims.n_to_strike > 0 {
+            self.aims.n_to_strike -= 1;
+            if self.may_die(node) {
+                self.net.borrow_mut().coverage.hit(Mark::SuccessorStruck);
+            }
             let soon = self.outages.rng.below(4 * MS);
             self.push_in(soon, Happening::Spring(node as u8));
         }
@@ -393,164 +397,5 @@ impl World {
     pub(super) fn complete_flush(&mut self, node: usize) -> bool {
         let Some(disk) = self.disk(node) else { return false };
         disk.log.complete().unwrap_or(false)
-    }
-
-    // ---- clients ----
-
-    pub(super) fn wake_client(&mut self, client: usize, at: u64) {
-        let one = &mut self.clients[client];
-        let net = &mut *self.net.borrow_mut();
-        if one.wakes_at <= net.now() || at < one.wakes_at {
-            one.wakes_at = at;
-            net.queue.set_client(client, at);
-        }
-    }
-
-    /// Replies of `node` are on their way to its clients.
-    pub(super) fn wake_clients_of(&mut self, node: usize) {
-        for client in 0..self.clients.len() {
-            let Some(Connection { pipe, .. }) = self.connection(client, node) else { continue };
-            let Some(member) = &mut self.members[node] else { return };
-            if member.pipes().untaken(pipe) > 0 || member.pipes().is_closed(pipe) {
-                // (One in sixteen reads late.)
-                let late = if self.rng.chance(1, 16) { self.rng.below(20 * MS) } else { 0 };
-                let at = self.now() + self.distance() + late;
-                self.wake_client(client, at);
-            }
-        }
-    }
-
-    /// The connection of `client`, if that is to the present process of `node`.
-    pub(super) fn connection(&self, client: usize, node: usize) -> Option<Connection> {
-        let life = self.net.borrow().processes[node].life;
-        self.clients[client].connection.filter(|one| one.node == node && one.life == life)
-    }
-
-    pub(super) fn on_client(&mut self, client: usize) {
-        let now = self.now();
-        self.clients[client].wakes_at = 0;
-        let Some(Connection { node, life, pipe }) = self.clients[client].connection else {
-            return self.connect(client);
-        };
-        let is_there = self.is_alive(node) && self.net.borrow().processes[node].life == life;
-        let Some(member) = self.members[node].as_mut().filter(|_| is_there) else {
-            return self.lose(client);
-        };
-        let most = if self.rng.chance(1, 8) { 1 + self.rng.below(40) as usize } else { usize::MAX };
-        let bytes = member.pipes().take(pipe, most);
-        let (is_closed, n_left) = (member.pipes().is_closed(pipe), member.pipes().untaken(pipe));
-        let heard = self.clients[client].hear(&bytes, now, &mut self.talk.recorder);
-        if let Err(detail) = heard {
-            return self.violate(Property::Validity, format!("at r{node}: {detail}"));
-        }
-        if n_left > 0 {
-            let at = now + self.distance();
-            return self.wake_client(client, at);
-        }
-        if is_closed {
-            return self.lose(client);
-        }
-        let one = &self.clients[client];
-        let waits = one.n_waiting() > 0;
-        let patience = 2 * self.patience.as_nanos() as u64 + 500 * MS;
-        if waits && now >= one.waits_since + patience {
-            member_gone(&mut self.members[node], pipe);
-            return self.lose(client);
-        }
-        if waits && one.burst_left > 0 && one.watches.is_none() {
-            let ask = Ask::append(&mut self.clients[client]);
-            self.clients[client].burst_left -= 1;
-            self.send(client, node, pipe, vec![ask]);
-            let at = now + self.distance();
-            return self.wake_client(client, at);
-        }
-        if waits {
-            return self.wake_client(client, one.waits_since + patience);
-        }
-        let asks_at = one.asks_at;
-        if now < asks_at {
-            return self.wake_client(client, asks_at);
-        }
-        self.ask(client, node, pipe);
-        self.finish_early();
-    }
-
-    /// It is nowhere: it tries somebody.
-    pub(super) fn connect(&mut self, client: usize) {
-        let members = self.plan.members as u64;
-        let wanted = self.to_read.get(client).and_then(|left| left.last()).map(|(node, _)| *node);
-        let looks = self.newborn.filter(|_| self.rng.chance(1, 2));
-        let node = wanted.or(looks).unwrap_or_else(|| self.rng.below(members) as usize);
-        let life = self.net.borrow().processes[node].life;
-        let is_alive = self.is_alive(node);
-        let address = format!("client:{client}");
-        if let Some(member) = self.members[node].as_mut().filter(|_| is_alive) {
-            let pipe = member.pipes().open(address);
-            self.clients[client].connect(Connection { node, life, pipe });
-            self.lists.push(self.clients[client].list());
-        }
-        let soon = self.rng.below(4 * MS);
-        let at = self.now() + 1 + soon;
-        self.wake_client(client, at);
-    }
-
-    pub(super) fn lose(&mut self, client: usize) {
-        if self.clients[client].n_waiting() > 0 {
-            self.net.borrow_mut().coverage.hit(Mark::OutcomeUnknown);
-        }
-        self.clients[client].disconnect();
-        let soon = self.rng.below(4 * MS);
-        let at = self.now() + 1 + soon;
-        self.wake_client(client, at);
-    }
-
-    /// It has all its answers: it asks something else, or thinks first.
-    pub(super) fn ask(&mut self, client: usize, node: usize, pipe: PipeId) {
-        let now = self.now();
-        let asks = if let Some((key, seen)) = self.clients[client].take_seen() {
-            let value = self.talk.value();
-            vec![Ask::compare(key, seen, value)]
-        } else if let Some(left) = self.to_read.get_mut(client).filter(|left| !left.is_empty()) {
-            if left.last().is_some_and(|(at, _)| *at != node) {
-                member_gone(&mut self.members[node], pipe);
-                return self.lose(client);
-            }
-            let at = left.iter().rposition(|(at, _)| *at != node).map_or(0, |at| at + 1);
-            left.drain(at..).map(|(_, key)| Ask::get(key)).collect()
-        } else if self.phase == Phase::Liveness && self.clients[client].n_live >= N_LIVE {
-            return;
-        } else if self.ballast > 0 {
-            self.ballast -= 1;
-            let key = format!("ballast:{}", self.ballast).into_bytes();
-            vec![Ask::set(key, vec![b'b'; 48 << 10])]
-        } else {
-            self.talk.think(&mut self.clients[client])
-        };
-        self.send(client, node, pipe, asks);
-        self.clients[client].asks_at = now + 1 + self.rng.below(2 * self.plan.think_ns);
-        let at = self.clients[client].asks_at;
-        self.wake_client(client, at);
-    }
-
-    pub(super) fn send(&mut self, client: usize, node: usize, pipe: PipeId, asks: Vec<Ask>) {
-        let now = self.now();
-        let mut bytes = Vec::new();
-        for ask in asks {
-            bytes.append(&mut self.clients[client].send(ask, now, &mut self.talk));
-        }
-        if let Some(member) = &mut self.members[node] {
-            member.pipes().push(pipe, &bytes);
-        }
-        let at = now + self.distance();
-        let net = &mut *self.net.borrow_mut();
-        net.trace.record(now, node, Topic::Invoke, client as u64, bytes.len() as u64);
-        net.arm_run(node, at);
-    }
-}
-
-/// A client has left the member.
-fn member_gone(member: &mut Option<Box<dyn Member>>, pipe: PipeId) {
-    if let Some(member) = member {
-        member.pipes().break_off(pipe);
     }
 }

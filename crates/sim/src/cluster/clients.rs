@@ -1,0 +1,220 @@
+//! The clients' side of a cluster: they connect, ask, read late or by pieces, lose their connection
+//! and try somebody else.
+
+use super::client::Connection;
+use super::member::Member;
+use super::talk::Ask;
+use super::world::{N_LIVE, World};
+use crate::Property;
+use crate::coverage::Mark;
+use crate::plan::MS;
+use crate::trace::Topic;
+use crate::world::Phase;
+use kv::door::PipeId;
+
+impl World {
+    pub(super) fn wake_client(&mut self, client: usize, at: u64) {
+        let one = &mut self.clients[client];
+        let net = &mut *self.net.borrow_mut();
+        if one.wakes_at <= net.now() || at < one.wakes_at {
+            one.wakes_at = at;
+            net.queue.set_client(client, at);
+        }
+    }
+
+    /// Replies of `node` are on their way to its clients.
+    pub(super) fn wake_clients_of(&mut self, node: usize) {
+        let now = self.now();
+        for client in 0..self.clients.len() {
+            let Some(Connection { pipe, .. }) = self.connection(client, node) else { continue };
+            let Some(member) = &mut self.members[node] else { return };
+            if member.pipes().untaken(pipe) > 0 || member.pipes().is_closed(pipe) {
+                // Some read late, whatever else arrives meanwhile.
+                if self.clients[client].reads_at <= now && self.rng.chance(1, 64) {
+                    self.clients[client].reads_at = now + self.rng.below(20 * MS);
+                }
+                let at = (now + self.distance()).max(self.clients[client].reads_at);
+                self.wake_client(client, at);
+            }
+        }
+    }
+
+    /// The connection of `client`, if that is to the present process of `node`.
+    pub(super) fn connection(&self, client: usize, node: usize) -> Option<Connection> {
+        let life = self.net.borrow().processes[node].life;
+        self.clients[client].connection.filter(|one| one.node == node && one.life == life)
+    }
+
+    pub(super) fn on_client(&mut self, client: usize) {
+        let now = self.now();
+        self.clients[client].wakes_at = 0;
+        let Some(Connection { node, life, pipe }) = self.clients[client].connection else {
+            return self.connect(client);
+        };
+        let is_there = self.is_alive(node) && self.net.borrow().processes[node].life == life;
+        if !is_there {
+            return self.lose(client);
+        }
+        if self.push_some(client, node, pipe) {
+            let at = now + self.distance();
+            self.wake_client(client, at);
+        }
+        let Some(member) = &mut self.members[node] else { return };
+        let most = if self.rng.chance(1, 8) { 1 + self.rng.below(40) as usize } else { usize::MAX };
+        let bytes = member.pipes().take(pipe, most);
+        let (is_closed, n_left) = (member.pipes().is_closed(pipe), member.pipes().untaken(pipe));
+        let heard = self.clients[client].hear(&bytes, now, &mut self.talk.recorder);
+        if let Err(detail) = heard {
+            return self.violate(Property::Validity, format!("at r{node}: {detail}"));
+        }
+        if n_left > 0 {
+            let at = now + self.distance();
+            return self.wake_client(client, at);
+        }
+        if is_closed {
+            return self.lose(client);
+        }
+        let one = &self.clients[client];
+        if self.phase == Phase::Liveness && one.n_refused > 0 {
+            let n = one.n_refused;
+            let detail =
+                format!("client {client} was refused {n} answers by r{node}, and all is well");
+            return self.violate(Property::Liveness, detail);
+        }
+        let waits = one.n_waiting() > 0;
+        if !waits {
+            self.reading[client].clear();
+        }
+        let patience = 2 * self.patience.as_nanos() as u64 + 500 * MS;
+        if waits && now >= one.waits_since + patience {
+            if self.phase == Phase::Liveness {
+                let (since, n) = (one.waits_since / MS, one.n_waiting());
+                let detail =
+                    format!("client {client} waits for {n} replies of r{node} since {since} ms");
+                return self.violate(Property::Liveness, detail);
+            }
+            member_gone(&mut self.members[node], pipe);
+            return self.lose(client);
+        }
+        if waits && one.burst_left > 0 && one.watches.is_none() {
+            let ask = Ask::append(&mut self.clients[client]);
+            self.clients[client].burst_left -= 1;
+            self.send(client, node, pipe, vec![ask]);
+            let at = now + self.distance();
+            return self.wake_client(client, at);
+        }
+        if waits {
+            return self.wake_client(client, one.waits_since + patience);
+        }
+        let asks_at = one.asks_at;
+        if now < asks_at {
+            return self.wake_client(client, asks_at);
+        }
+        self.ask(client, node, pipe);
+        self.finish_early();
+    }
+
+    /// It is nowhere: it tries somebody.
+    pub(super) fn connect(&mut self, client: usize) {
+        let members = self.plan.members as u64;
+        let wanted = self.to_read.get(client).and_then(|left| left.last()).map(|(node, _)| *node);
+        let looks = self.aims.newborn.filter(|_| self.rng.chance(1, 2));
+        let node = wanted.or(looks).unwrap_or_else(|| self.rng.below(members) as usize);
+        let life = self.net.borrow().processes[node].life;
+        let is_alive = self.is_alive(node);
+        let address = format!("client:{client}");
+        if let Some(member) = self.members[node].as_mut().filter(|_| is_alive) {
+            let pipe = member.pipes().open(address);
+            self.clients[client].connect(Connection { node, life, pipe });
+            self.lists.push(self.clients[client].list());
+        }
+        let soon = self.rng.below(4 * MS);
+        let at = self.now() + 1 + soon;
+        self.wake_client(client, at);
+    }
+
+    pub(super) fn lose(&mut self, client: usize) {
+        if self.clients[client].n_waiting() > 0 {
+            self.net.borrow_mut().coverage.hit(Mark::OutcomeUnknown);
+        }
+        self.clients[client].disconnect();
+        // What was to be read is asked for again.
+        let mut again = std::mem::take(&mut self.reading[client]);
+        if let Some(left) = self.to_read.get_mut(client) {
+            left.append(&mut again);
+        }
+        let soon = self.rng.below(4 * MS);
+        let at = self.now() + 1 + soon;
+        self.wake_client(client, at);
+    }
+
+    /// It has all its answers: it asks something else, or thinks first.
+    pub(super) fn ask(&mut self, client: usize, node: usize, pipe: PipeId) {
+        let now = self.now();
+        let asks = if let Some((key, seen)) = self.clients[client].take_seen() {
+            let value = self.talk.value();
+            vec![Ask::compare(key, seen, value)]
+        } else if let Some(left) = self.to_read.get_mut(client).filter(|left| !left.is_empty()) {
+            if left.last().is_some_and(|(at, _)| *at != node) {
+                member_gone(&mut self.members[node], pipe);
+                return self.lose(client);
+            }
+            let at = left.iter().rposition(|(at, _)| *at != node).map_or(0, |at| at + 1);
+            self.reading[client] = left.drain(at..).collect();
+            self.reading[client].iter().map(|(_, key)| Ask::get(key.clone())).collect()
+        } else if self.phase == Phase::Liveness && self.clients[client].n_live >= N_LIVE {
+            return;
+        } else {
+            let mut asks = self.talk.think(&mut self.clients[client]);
+            asks.extend(self.talk.next_ballast());
+            asks
+        };
+        self.send(client, node, pipe, asks);
+        self.clients[client].asks_at = now + 1 + self.rng.below(2 * self.plan.think_ns);
+        let at = self.clients[client].asks_at;
+        self.wake_client(client, at);
+    }
+
+    pub(super) fn send(&mut self, client: usize, node: usize, pipe: PipeId, asks: Vec<Ask>) {
+        let now = self.now();
+        for ask in asks {
+            let mut bytes = self.clients[client].send(ask, now, &mut self.talk);
+            self.clients[client].unsent.append(&mut bytes);
+        }
+        self.push_some(client, node, pipe);
+    }
+
+    /// Bytes leave, all that wait or a part: true if some are left.
+    fn push_some(&mut self, client: usize, node: usize, pipe: PipeId) -> bool {
+        let now = self.now();
+        let unsent = &mut self.clients[client].unsent;
+        if unsent.is_empty() {
+            return false;
+        }
+        let is_part = self.rng.chance(1, 8);
+        let n =
+            if is_part { self.rng.below(unsent.len() as u64 + 1) as usize } else { unsent.len() };
+        let bytes: Vec<u8> = unsent.drain(..n).collect();
+        let is_left = !unsent.is_empty();
+        if let Some(member) = &mut self.members[node] {
+            member.pipes().push(pipe, &bytes);
+        }
+        let at = now + self.distance();
+        {
+            let net = &mut *self.net.borrow_mut();
+            net.trace.record(now, node, Topic::Invoke, client as u64, bytes.len() as u64);
+            net.arm_run(node, at);
+        }
+        if is_left {
+            self.wake_client(client, at);
+        }
+        is_left
+    }
+}
+
+/// A client has left the member.
+fn member_gone(member: &mut Option<Box<dyn Member>>, pipe: PipeId) {
+    if let Some(member) = member {
+        member.pipes().break_off(pipe);
+    }
+}
