@@ -376,8 +376,10 @@ mod tests {
             assert_eq!(mark as usize, index);
         }
         let mut coverage = Coverage::default();
-        assert_eq!(coverage.missing().count(), Mark::ALL.len());
+        assert_eq!(coverage.never().count(), Mark::ALL.len());
         coverage.hit(Mark::Batched);
         assert!(coverage.missing().all(|mark| mark != Mark::Batched));
+        assert!(coverage.missing().all(|mark| !mark.is_of_clusters()));
+        assert!(coverage.missing_in_clusters().any(|mark| mark == Mark::PassedOn));
     }
 }

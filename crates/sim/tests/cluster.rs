@@ -36,7 +36,7 @@ fn mistakes_in_the_engine_are_noticed() {
         "NOTHING_IS_SENT_AGAIN",
         "SENT_AGAIN_AS_ANOTHER",
         "ANSWERS_THE_OLDEST",
-        "UNKNOWN_CALLED_FAILED",
+        "UNKNOWN_CALLED_DONE",
         "HALF_IS_FORGOTTEN",
         "SNAPSHOT_WITHOUT_PLACE",
         "SNAPSHOT_COUNTS_EARLY",
