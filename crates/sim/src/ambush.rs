@@ -303,13 +303,8 @@ impl World {
     /// The date of `node` is set, forward or back, or runs at another rate; it is corrected later.
     pub(crate) fn upset_wall_clock(&mut self, node: usize, lasts: u64) {
         let now = self.net.queue.now();
-        let rng = &mut self.net.rng;
         let wall = &mut self.net.processes[node].wall;
-        match rng.below(3) {
-            0 => wall.run_at(now, rng.range(990, 1010)),
-            1 => wall.set(now, wall.at(now) + rng.below(lasts)),
-            _ => wall.set(now, wall.at(now).saturating_sub(rng.below(lasts))),
-        }
+        wall.upset(now, lasts, &mut self.net.rng);
         let shown = wall.at(now);
         self.net.trace.record(now, node, Topic::Wall, shown, 0);
         self.net.coverage.hit(Mark::WallClockSet);

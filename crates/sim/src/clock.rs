@@ -3,7 +3,7 @@
 //! Each node's clock starts at an origin of its own, runs at a rate of its own and may jump
 //! forward; it never runs backwards (the system's monotonic clock does not either).
 
-use base::Instant;
+use base::{Instant, Rng};
 
 /// Nanoseconds in a millisecond.
 pub(crate) const MS: u64 = 1_000_000;
@@ -87,6 +87,15 @@ impl Wall {
         *self = Wall { since: now, shown, rate: self.rate };
     }
 
+    /// At `now` it is set, forward or back by less than `span`, or runs at another rate.
+    pub(crate) fn upset(&mut self, now: u64, span: u64, rng: &mut Rng) {
+        match rng.below(3) {
+            0 => self.run_at(now, rng.range(990, 1010)),
+            1 => self.set(now, self.at(now) + rng.below(span)),
+            _ => self.set(now, self.at(now).saturating_sub(rng.below(span))),
+        }
+    }
+
     /// At `now` it is set right, and runs right.
     pub(crate) fn correct(&mut self, now: u64) {
         *self = Wall { since: now, shown: BEGINNING + now, rate: TRUE_RATE };
@@ -111,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_clock_never_runs_backwards_and_when_is_the_inverse_of_at() {
-        let mut rng = base::Rng::new(3);
+        let mut rng = Rng::new(3);
         let mut clock = Clock::new(1_000_000);
         let (mut now, mut last) = (0, clock.at(0));
         for _ in 0..1000 {

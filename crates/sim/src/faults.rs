@@ -6,7 +6,6 @@
 //! - I2 In the core nothing goes wrong any more once it was healed.
 
 use crate::coverage::Mark;
-use crate::net::LATE_NS_MAX;
 use crate::outage::Outages;
 use crate::plan::{Kind, MS, Plan};
 use crate::queue::{Fault, Happening};
@@ -282,12 +281,7 @@ impl World {
         for wire in 0..members * members {
             let (from, to) = (wire / members, wire % members);
             if self.in_core(from) && self.in_core(to) {
-                self.faults.outages.heal_cut(&mut self.net, wire);
-                self.net.wires[wire].slowness = 1;
-                // What a slow wire has under way is not later than a healed core may be.
-                let latest = self.net.now() + LATE_NS_MAX;
-                self.net.links[wire].hurry(latest);
-                self.net.kick(wire);
+                self.faults.outages.repair_wire(&mut self.net, wire);
             }
         }
         for node in 0..members {

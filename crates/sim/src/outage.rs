@@ -7,7 +7,7 @@
 
 use crate::Provider;
 use crate::coverage::Mark;
-use crate::net::Net;
+use crate::net::{LATE_NS_MAX, Net};
 use crate::plan::{MS, Plan};
 use crate::queue::{Happening, NEVER};
 use crate::trace::Topic;
@@ -66,6 +66,24 @@ impl Outages {
     }
 
     // ---- processes ----
+
+    /// A process of `node` begins, without a link but that to itself; which of its lives it is.
+    pub(crate) fn begin_process(net: &mut Net, node: usize) -> u32 {
+        for peer in 0..net.members {
+            let index = net.link_index(node, peer);
+            net.links[index].renew();
+            net.links[index].up = peer == node;
+        }
+        let now = net.now();
+        let process = &mut net.processes[node];
+        process.alive = true;
+        process.life += 1;
+        process.busy_until = now;
+        process.inbox.clear();
+        process.permitted = None;
+        process.leads = false;
+        process.life
+    }
 
     /// The process of `node` dies.
     pub(crate) fn crash(&mut self, net: &mut Net, node: usize) {
@@ -163,6 +181,16 @@ impl Outages {
             net.trace.record(net.now(), 0, Topic::Heal, wire as u64, 0);
             net.release(wire);
         }
+    }
+
+    /// Nothing is wrong with a wire any more, nor with what is under way on it: that is not later
+    /// than a healed core may be.
+    pub(crate) fn repair_wire(&mut self, net: &mut Net, wire: usize) {
+        self.heal_cut(net, wire);
+        net.wires[wire].slowness = 1;
+        let latest = net.now() + LATE_NS_MAX;
+        net.links[wire].hurry(latest);
+        net.kick(wire);
     }
 
     pub(crate) fn partition(&mut self, net: &mut Net) {

@@ -250,18 +250,7 @@ impl World {
     pub(crate) fn be_born(&mut self, node: usize, birth: Birth) {
         let members = self.plan.members;
         let now = self.net.now();
-        for peer in 0..members {
-            let index = self.net.link_index(node, peer);
-            self.net.links[index].renew();
-            self.net.links[index].up = peer == node;
-        }
-        let process = &mut self.net.processes[node];
-        process.alive = true;
-        process.life += 1;
-        process.busy_until = now;
-        process.inbox.clear();
-        process.permitted = None;
-        process.leads = false;
+        Outages::begin_process(&mut self.net, node);
         self.shells[node] = Shell::new();
         if let Birth::Recovered { .. } = birth {
             self.recover(node);

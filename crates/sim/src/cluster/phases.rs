@@ -9,12 +9,14 @@ use crate::queue::Happening;
 use crate::trace::{Topic, Trace};
 use crate::world::Phase;
 use crate::{Outcome, Property};
+use base::Prefix;
 use check::End;
 
 /// How long the cluster is left alone before it must serve.
 const HEALING_NS: u64 = 3_000 * MS;
 /// How long it may take then to answer each client.
 const LIVENESS_NS: u64 = 8_000 * MS;
+
 impl World {
     pub(super) fn on_phase(&mut self) {
         match self.phase {
@@ -55,43 +57,62 @@ impl World {
         }
     }
 
-    /// I5: what is missing, while that is asked for.
+    /// What `client` still has to read.
+    fn n_to_read(&self, client: &Client) -> usize {
+        let at = client.id as usize;
+        self.to_read.get(at).map_or(0, Vec::len) + self.reading[at].len()
+    }
+
+    /// A client that lacks something of what is asked for (I5).
+    fn laggard(&self) -> Option<&Client> {
+        let lacks = |client: &&Client| {
+            client.n_live < N_LIVE || client.n_waiting() > 0 || self.n_to_read(client) > 0
+        };
+        self.clients.iter().find(lacks)
+    }
+
+    fn applied(&self, node: usize) -> Option<Prefix> {
+        self.members[node].as_ref().map(|member| member.view().applied)
+    }
+
+    /// A member that has not executed what the first one has (I5).
+    fn straggler(&self) -> Option<usize> {
+        (1..self.plan.members).find(|node| self.applied(*node) != self.applied(0))
+    }
+
+    /// I5: what is missing, in words.
     fn unachieved(&self) -> Option<String> {
-        for client in &self.clients {
-            let at = client.id as usize;
-            let left = self.to_read.get(at).map_or(0, Vec::len) + self.reading[at].len();
-            if client.n_live < N_LIVE || left > 0 || client.n_waiting() > 0 {
-                let say = |node: usize| {
-                    let view = self.members[node].as_ref().map(|member| member.view());
-                    view.map_or("dead".to_owned(), |view| {
-                        format!(
-                            "r{node} {:?} of {:?}, {} of {} executed",
-                            view.role, view.trusted, view.applied, view.committed
-                        )
-                    })
-                };
-                let members: Vec<String> = (0..self.plan.members).map(say).collect();
-                return Some(format!(
-                    "client {} of {:?} has {} answers, waits for {} and has {left} to read; {}",
-                    client.id,
-                    client.connection,
-                    client.n_live,
-                    client.n_waiting(),
-                    members.join("; ")
-                ));
-            }
+        if let Some(client) = self.laggard() {
+            let say = |node: usize| {
+                let view = self.members[node].as_ref().map(|member| member.view());
+                view.map_or("dead".to_owned(), |view| {
+                    format!(
+                        "r{node} {:?} of {:?}, {} of {} executed",
+                        view.role, view.trusted, view.applied, view.committed
+                    )
+                })
+            };
+            let members: Vec<String> = (0..self.plan.members).map(say).collect();
+            return Some(format!(
+                "client {} of {:?} has {} answers, waits for {} and has {} to read; {}",
+                client.id,
+                client.connection,
+                client.n_live,
+                client.n_waiting(),
+                self.n_to_read(client),
+                members.join("; ")
+            ));
         }
-        let applied = |node: usize| self.members[node].as_ref().map(|one| one.view().applied);
-        (1..self.plan.members).find_map(|node| {
-            let (first, this) = (applied(0), applied(node));
-            (first != this).then(|| format!("r0 has executed {first:?}, r{node} {this:?}"))
-        })
+        let node = self.straggler()?;
+        let (first, this) = (self.applied(0), self.applied(node));
+        Some(format!("r0 has executed {first:?}, r{node} {this:?}"))
     }
 
     /// Everything that the liveness phase asks for is there: the leader dies once more, amid
     /// requests, and the same is asked for again (I6).
     pub(super) fn finish_early(&mut self) {
-        if self.phase != Phase::Liveness || self.aims.deposes || self.unachieved().is_some() {
+        let is_asked_for = self.phase == Phase::Liveness && !self.aims.deposes;
+        if !is_asked_for || self.laggard().is_some() || self.straggler().is_some() {
             return;
         }
         if self.is_to_depose {
@@ -118,7 +139,7 @@ impl World {
         for (mark, _) in reached.into_iter().filter(|(_, n)| *n > 0) {
             self.net.borrow_mut().coverage.hit(mark);
         }
-        let mut history = self.talk.recorder.clone().finish();
+        let mut history = std::mem::take(&mut self.talk.recorder).finish();
         let mut is_judged = true;
         if self.net.borrow().violation.is_none() {
             // I2

@@ -110,13 +110,7 @@ impl World {
                 }
             }
             Kind::Wall => {
-                let rng = &mut self.outages.rng;
-                let wall = &mut net.processes[node].wall;
-                match rng.below(3) {
-                    0 => wall.run_at(now, rng.range(990, 1010)),
-                    1 => wall.set(now, wall.at(now) + rng.below(lasts)),
-                    _ => wall.set(now, wall.at(now).saturating_sub(rng.below(lasts))),
-                }
+                net.processes[node].wall.upset(now, lasts, &mut self.outages.rng);
                 net.coverage.hit(Mark::WallClockSet);
                 net.queue.push(now + lasts, Happening::Mend(Fault::Wall(node as u8)));
             }
@@ -287,13 +281,7 @@ impl World {
         {
             let net = &mut *self.net.borrow_mut();
             self.outages.unite(net);
-            for wire in 0..members * members {
-                self.outages.heal_cut(net, wire);
-                net.wires[wire].slowness = 1;
-                let latest = net.now() + crate::net::LATE_NS_MAX;
-                net.links[wire].hurry(latest);
-                net.kick(wire);
-            }
+            (0..members * members).for_each(|wire| self.outages.repair_wire(net, wire));
         }
         for node in 0..members {
             self.restart(node);

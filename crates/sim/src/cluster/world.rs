@@ -16,7 +16,6 @@ use crate::trace::{Topic, Trace};
 use crate::world::Phase;
 use crate::{Config, Outcome, Property, Provider, Shape};
 use base::{Rank, Rng};
-
 use core::time::Duration;
 use proto::Role;
 use std::cell::RefCell;
@@ -225,23 +224,7 @@ impl World {
     // ---- processes ----
 
     pub(super) fn be_born(&mut self, node: usize, founds: bool) {
-        let life = {
-            let net = &mut *self.net.borrow_mut();
-            let now = net.now();
-            for peer in 0..self.plan.members {
-                let index = net.link_index(node, peer);
-                net.links[index].renew();
-                net.links[index].up = peer == node;
-            }
-            let process = &mut net.processes[node];
-            process.alive = true;
-            process.life += 1;
-            process.busy_until = now;
-            process.inbox.clear();
-            process.permitted = None;
-            process.leads = false;
-            process.life
-        };
+        let life = Outages::begin_process(&mut self.net.borrow_mut(), node);
         let mut disk = self.platters[node].take();
         let mut founds = founds;
         if let Some(platter) = &mut disk {
