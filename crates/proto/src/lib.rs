@@ -13,6 +13,7 @@
 //! - [`omega`]: who should lead (the papers' Ω).
 //! - [`members`]: who takes part in a log, and how that changes.
 //! - [`node`]: one member, the two together.
+//! - [`planted`]: mistakes that are planted to see whether they are caught.
 //! - [`table`]: what each protocol promises, as data.
 #![forbid(unsafe_code)]
 #![no_std]
@@ -26,6 +27,7 @@ pub mod members;
 pub mod mu;
 pub mod node;
 pub mod omega;
+pub mod planted;
 pub mod table;
 mod terms;
 mod value;
