@@ -14,6 +14,7 @@
 //! - [`members`]: who takes part in a log, and how that changes.
 //! - [`node`]: one member, the two together.
 //! - [`planted`]: mistakes that are planted to see whether they are caught.
+//! - [`registry`]: the list of protocols that replicate a log.
 //! - [`table`]: what each protocol promises, as data.
 #![forbid(unsafe_code)]
 #![no_std]
@@ -28,6 +29,7 @@ pub mod mu;
 pub mod node;
 pub mod omega;
 pub mod planted;
+pub mod registry;
 pub mod table;
 mod terms;
 mod value;

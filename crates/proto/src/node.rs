@@ -7,11 +7,9 @@
 //! Region: Ω's words first, the machine's after them.
 
 use crate::disk::DiskEvent;
-use crate::durable::{self, Durable};
 use crate::members::{Change, ChangeRefused, Configuration, StateHead};
-use crate::mu;
 use crate::omega::{self, Omega};
-use crate::velos::{self, Machine, variant::Variant};
+use crate::velos::Shape;
 use crate::{Host, Refused, Replicator, Status, Ticket};
 use base::{At, Event, Incarnation, Instant, MemberSet, Prefix, Rank, Slot};
 pub use omega::Timing;
@@ -69,12 +67,12 @@ pub struct Layout {
     pub fingerprint: u64,
 }
 
-/// The region of a Velos node.
-pub fn velos_layout(members: usize, shape: &velos::Shape) -> Layout {
-    let n_words = velos::Places::new(At(omega::N_WORDS), members, shape).end().0;
-    // The number after the name is the layout's version: raise it when a word changes its meaning.
-    let text = alloc::format!("velos 4 {members} {} {}", shape.ring_slots, shape.value_bytes);
-    Layout { n_words, fingerprint: xxhash_rust::xxh3::xxh3_64(text.as_bytes()) }
+impl Layout {
+    /// A region that ends at `end`, for a protocol whose layout has this name and version.
+    pub(crate) fn new(name: &str, members: usize, shape: &Shape, end: At) -> Layout {
+        let text = alloc::format!("{name} {members} {} {}", shape.ring_slots, shape.value_bytes);
+        Layout { n_words: end.0, fingerprint: xxhash_rust::xxh3::xxh3_64(text.as_bytes()) }
+    }
 }
 
 /// One member of a replicated log.
@@ -84,62 +82,6 @@ pub struct Node<R> {
     omega: Omega,
     machine: R,
     leads: bool,
-}
-
-impl<V: Variant> Node<Machine<V>> {
-    /// A member that replicates by Velos. `host` is its memory; nothing is posted yet.
-    pub fn velos<H: Host>(config: NodeConfig, shape: &velos::Shape, host: &mut H) -> Self {
-        let machine = Machine::new(&config, At(omega::N_WORDS), shape, host);
-        Node::new(&config, machine)
-    }
-}
-
-/// The region of a Mu node.
-pub fn mu_layout(members: usize, shape: &velos::Shape) -> Layout {
-    let n_words = mu::Places::new(At(omega::N_WORDS), shape).end().0;
-    let text = alloc::format!("mu 3 {members} {} {}", shape.ring_slots, shape.value_bytes);
-    Layout { n_words, fingerprint: xxhash_rust::xxh3::xxh3_64(text.as_bytes()) }
-}
-
-impl<V: mu::variant::Variant> Node<mu::Mu<V>> {
-    /// A member that replicates by Mu. `host` is its memory; nothing is posted yet.
-    ///
-    /// # Errors
-    /// [`base::verb::Unsupported`] where the fabric cannot keep a writer out (shm).
-    pub fn mu<H: Host>(
-        config: NodeConfig,
-        shape: &velos::Shape,
-        host: &mut H,
-    ) -> Result<Self, base::verb::Unsupported> {
-        let machine = mu::Mu::new(&config, At(omega::N_WORDS), shape, host)?;
-        Ok(Node::new(&config, machine))
-    }
-}
-
-/// The region of a Durable node: memory that outlives nothing.
-pub fn durable_layout(members: usize, shape: &velos::Shape) -> Layout {
-    let n_words = durable::Places::new(At(omega::N_WORDS), members, shape).end().0;
-    let text = alloc::format!("durable 2 {members} {} {}", shape.ring_slots, shape.value_bytes);
-    Layout { n_words, fingerprint: xxhash_rust::xxh3::xxh3_64(text.as_bytes()) }
-}
-
-impl<V: durable::variant::Variant> Node<Durable<V>> {
-    /// A member that replicates by Durable. `host` is its memory and its disk; nothing is posted
-    /// yet.
-    ///
-    /// # Errors
-    /// [`durable::Unusable`]: without a disk, or with one that does not fit how this life starts.
-    pub fn durable<H: Host>(
-        config: NodeConfig,
-        shape: &velos::Shape,
-        host: &mut H,
-    ) -> Result<Self, durable::Unusable> {
-        let machine = Durable::new(&config, At(omega::N_WORDS), shape, host)?;
-        // What votes and acknowledges here is a process with its disk: of the dead nothing answers,
-        // whatever their memory does, so Ω counts on none of them.
-        let config = NodeConfig { memory_outlives_process: false, ..config };
-        Ok(Node::new(&config, machine))
-    }
 }
 
 impl<R: Replicator> Node<R> {

@@ -1,11 +1,15 @@
 //! What each protocol orders, promises and survives, as data: the documentation and
 //! `gregale protocols` print it from here (Odyssey, tables 1 and 2).
 
+use crate::registry::ROWS;
+
 /// One protocol's row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
     /// Its name on the command line.
     pub name: &'static str,
+    /// What it is, in half a sentence.
+    pub summary: &'static str,
     /// Where it is described.
     pub source: &'static str,
     /// Who orders.
@@ -22,8 +26,12 @@ pub struct Row {
     pub leader_change: &'static str,
     /// The fabrics that it runs on.
     pub fabrics: &'static [&'static str],
+    /// What it needs of memory that a fabric missing in the list does not give; else empty.
+    pub needs: &'static str,
     /// The durability modes that it can give.
     pub durability: &'static [&'static str],
+    /// Whether members can be added, removed and replaced while it runs.
+    pub members_change: bool,
 }
 
 /// Who orders, and how much of it.
@@ -45,51 +53,12 @@ impl Ordering {
     }
 }
 
-/// Every protocol that can be chosen.
-pub const PROTOCOLS: &[Row] = &[
-    Row {
-        name: "velos",
-        source: "Velos, sections 4 and 5",
-        ordering: Ordering::LeaderTotal,
-        consistency: "linearizable",
-        survives: "the crash of any minority",
-        write_cost: "one WRITE and one CAS round trip to a majority",
-        read_cost: "one READ round trip to a majority, at any member, batched",
-        leader_change: "one CAS round trip, then the undecided slots",
-        fabrics: &["shm", "tcp", "sim"],
-        durability: &["memory-quorum"],
-    },
-    Row {
-        name: "mu",
-        source: "Mu (OSDI 2020), as Velos compares with it",
-        ordering: Ordering::LeaderTotal,
-        consistency: "linearizable",
-        survives: "the crash of any minority",
-        write_cost: "one WRITE round trip to a majority",
-        read_cost: "one WRITE round trip to a majority, at the leader, batched",
-        leader_change: "one message round trip for permissions, one READ, one WRITE",
-        fabrics: &["tcp", "sim"],
-        durability: &["memory-quorum"],
-    },
-    Row {
-        name: "durable",
-        source: "Falcon (published as APUS), sections 2 and 4, with elections of our own",
-        ordering: Ordering::LeaderTotal,
-        consistency: "linearizable",
-        survives: "the crash of any minority for good, and a power cut of all",
-        write_cost: "one WRITE round trip to a majority, and its and the leader's disk sync",
-        read_cost: "one READ round trip to a majority, at the leader, batched",
-        leader_change: "one sync at the voters, two message round trips, one decision",
-        fabrics: &["shm", "tcp", "sim"],
-        durability: &["disk-quorum", "disk-all"],
-    },
-];
-
 /// Every protocol of atomic multicast. A message's cost is in communication steps to the last
 /// destination: alone, and among others.
 pub const MULTICASTS: &[Row] = &[
     Row {
         name: "skeen",
+        summary: "Atomic multicast without failures: the root of the others",
         source: "paper 004, section 5.3",
         ordering: Ordering::Timestamps,
         consistency: "global total order; atomic global order with a real-time rule",
@@ -98,10 +67,13 @@ pub const MULTICASTS: &[Row] = &[
         read_cost: "as a write",
         leader_change: "none",
         fabrics: &["shm", "tcp", "sim"],
+        needs: "",
         durability: &["none"],
+        members_change: false,
     },
     Row {
         name: "whitebox",
+        summary: "Atomic multicast, three steps to leaders and four to others",
         source: "paper 004, section 4.6.2",
         ordering: Ordering::Timestamps,
         consistency: "global total order, uniform prefix order",
@@ -110,10 +82,13 @@ pub const MULTICASTS: &[Row] = &[
         read_cost: "as a write",
         leader_change: "two message round trips in the group",
         fabrics: &["shm", "tcp", "sim"],
+        needs: "",
         durability: &["memory-quorum"],
+        members_change: false,
     },
     Row {
         name: "fastcast",
+        summary: "Atomic multicast by guessed timestamps and two rounds of consensus",
         source: "paper 004, section 4.6.1",
         ordering: Ordering::Timestamps,
         consistency: "global total order, uniform prefix order",
@@ -122,10 +97,13 @@ pub const MULTICASTS: &[Row] = &[
         read_cost: "as a write",
         leader_change: "two message round trips in the group",
         fabrics: &["shm", "tcp", "sim"],
+        needs: "",
         durability: &["memory-quorum"],
+        members_change: false,
     },
     Row {
         name: "primcast",
+        summary: "Atomic multicast in three steps to everybody; for a keyspace in partitions",
         source: "paper 004, chapter 4",
         ordering: Ordering::Timestamps,
         consistency: "global total order, uniform prefix order",
@@ -134,10 +112,13 @@ pub const MULTICASTS: &[Row] = &[
         read_cost: "as a write",
         leader_change: "two message round trips in the group",
         fabrics: &["shm", "tcp", "sim"],
+        needs: "",
         durability: &["memory-quorum"],
+        members_change: false,
     },
     Row {
         name: "primcast-commuting",
+        summary: "The same with messages that may overtake each other if they do not conflict",
         source: "paper 004, section 4.4.3",
         ordering: Ordering::Timestamps,
         consistency: "global total order and prefix order of messages that conflict",
@@ -146,10 +127,13 @@ pub const MULTICASTS: &[Row] = &[
         read_cost: "as a write",
         leader_change: "two message round trips in the group",
         fabrics: &["shm", "tcp", "sim"],
+        needs: "",
         durability: &["memory-quorum"],
+        members_change: false,
     },
     Row {
         name: "primcast-linearizable",
+        summary: "The same with real-time order across groups",
         source: "paper 004, chapters 4 and 5; docs/protocols/linearizable-multicast.md",
         ordering: Ordering::Timestamps,
         consistency: "atomic global order: partitions are linearizable together",
@@ -158,13 +142,15 @@ pub const MULTICASTS: &[Row] = &[
         read_cost: "as a write",
         leader_change: "two message round trips in the group",
         fabrics: &["shm", "tcp", "sim"],
+        needs: "",
         durability: &["memory-quorum"],
+        members_change: false,
     },
 ];
 
 /// The row of `name`.
 pub fn protocol(name: &str) -> Option<&'static Row> {
-    PROTOCOLS.iter().chain(MULTICASTS).find(|row| row.name == name)
+    ROWS.iter().copied().chain(MULTICASTS).find(|row| row.name == name)
 }
 
 #[cfg(test)]
@@ -173,9 +159,10 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_found() {
-        for row in PROTOCOLS.iter().chain(MULTICASTS) {
+        for row in ROWS.iter().copied().chain(MULTICASTS) {
             assert_eq!(protocol(row.name), Some(row));
-            let same = PROTOCOLS.iter().chain(MULTICASTS).filter(|other| other.name == row.name);
+            let same =
+                ROWS.iter().copied().chain(MULTICASTS).filter(|other| other.name == row.name);
             assert_eq!(same.count(), 1);
         }
         assert_eq!(protocol("paxos"), None);

@@ -38,7 +38,7 @@ pub(super) fn votes(me: Rank, log: &Log, members: &Members) -> bool {
     members.voters.contains(me) && members.incarnation(me) == log.incarnation()
 }
 
-impl<V: Variant> Durable<V> {
+impl<P: Planting<Bug>> Durable<P> {
     /// Begins an election, if this node may be elected.
     pub(super) fn campaign<H: Host>(&mut self, host: &mut H) {
         if !self.trusted || !self.can_lead() || !matches!(self.office, Office::None) {
@@ -60,7 +60,7 @@ impl<V: Variant> Durable<V> {
             began_at: self.now,
         });
         self.flush(host);
-        if V::VOTE_BEFORE_SYNC {
+        if self.planted.has(Bug::VoteBeforeSync) {
             self.pay_votes(host);
         }
         self.nudge(REPEAT_AFTER);
@@ -73,7 +73,7 @@ impl<V: Variant> Durable<V> {
         self.retry_at = Some(self.now.plus(self.backoff()));
         self.highest = self.highest.max(ballot);
         self.log.promise(ballot, disk(host));
-        if V::ACCEPT_OLDER_BALLOT {
+        if self.planted.has(Bug::AcceptOlderBallot) {
             return;
         }
         if let Some(before) = self.following.take() {
@@ -100,7 +100,7 @@ impl<V: Variant> Durable<V> {
         }
         if ballot > promised {
             let older = log < (self.log.last_ballot(), self.log.end());
-            if older && !V::ELECT_OLDER_LOG {
+            if older && !self.planted.has(Bug::ElectOlderLog) {
                 let denied = Message::Denied { ballot, promised, older };
                 return self.post(from, &denied, host);
             }
@@ -111,7 +111,7 @@ impl<V: Variant> Durable<V> {
             self.raise(ballot, host);
             self.voted = Some((ballot, candidate));
         }
-        if self.voted != Some((ballot, candidate)) && !V::VOTE_TWICE {
+        if self.voted != Some((ballot, candidate)) && !self.planted.has(Bug::VoteTwice) {
             // The vote in this ballot went to another disk on that seat, or nobody knows any more
             // to which: two disks there know nothing of each other's ballots.
             let denied = Message::Denied { ballot, promised, older: false };
@@ -124,7 +124,7 @@ impl<V: Variant> Durable<V> {
 
     /// Sends what may leave now that the promise is durable: the own candidacy, or a vote (I4).
     pub(super) fn pay_votes<H: Host>(&mut self, host: &mut H) {
-        if !self.log.promise_is_durable() && !V::VOTE_BEFORE_SYNC {
+        if !self.log.promise_is_durable() && !self.planted.has(Bug::VoteBeforeSync) {
             return;
         }
         let (promised, incarnation) = (self.log.promised(), self.log.incarnation());
@@ -165,8 +165,12 @@ impl<V: Variant> Durable<V> {
     /// I8: whose majority elects. The newest configuration of the own log: it differs by one voter
     /// from the one before, which is committed, so their majorities meet.
     fn electing(&self) -> impl Iterator<Item = &Members> {
-        let newest = self.log.members().filter(|_| !V::ELECT_BY_EVERY_CONFIGURATION);
-        let all = self.log.governing(self.committed).filter(|_| V::ELECT_BY_EVERY_CONFIGURATION);
+        let newest =
+            self.log.members().filter(|_| !self.planted.has(Bug::ElectByEveryConfiguration));
+        let all = self
+            .log
+            .governing(self.committed)
+            .filter(|_| self.planted.has(Bug::ElectByEveryConfiguration));
         newest.into_iter().chain(all).map(|(_, members)| members)
     }
 
@@ -182,14 +186,15 @@ impl<V: Variant> Durable<V> {
         candidate: Incarnation,
         host: &mut H,
     ) {
-        let any = V::ANY_INCARNATION || V::OLD_INCARNATION_VOTES;
+        let any =
+            self.planted.has(Bug::AnyIncarnation) || self.planted.has(Bug::OldIncarnationVotes);
         let counts = any || self.electing().any(|of| of.incarnation(from) == incarnation);
-        if !counts || candidate != self.log.incarnation() && !V::VOTE_TWICE {
+        if !counts || candidate != self.log.incarnation() && !self.planted.has(Bug::VoteTwice) {
             // Another disk's: the one that counts, or is meant, has not spoken yet.
             return;
         }
         if let Office::Candidate(candidacy) = &mut self.office
-            && (candidacy.ballot == ballot || V::VOTE_OF_ANY_BALLOT)
+            && (candidacy.ballot == ballot || self.planted.has(Bug::VoteOfAnyBallot))
         {
             candidacy.votes[from.index()] = Some(incarnation);
             self.count_votes(host);
@@ -200,13 +205,14 @@ impl<V: Variant> Durable<V> {
         let Office::Candidate(candidacy) = &self.office else { return };
         let counts = |members: &Members, rank: &Rank| {
             candidacy.votes[rank.index()].is_some_and(|incarnation| {
-                let any = V::ANY_INCARNATION || V::OLD_INCARNATION_VOTES;
+                let any = self.planted.has(Bug::AnyIncarnation)
+                    || self.planted.has(Bug::OldIncarnationVotes);
                 any || incarnation == members.incarnation(*rank)
             })
         };
         let elected = self.electing().all(|members| {
             let votes: MemberSet = members.voters.iter().filter(|r| counts(members, r)).collect();
-            members.has_quorum(votes) || V::ELECT_BY_ONE
+            members.has_quorum(votes) || self.planted.has(Bug::ElectByOne)
         });
         if elected && candidacy.has_asked {
             let ballot = candidacy.ballot;

@@ -26,7 +26,7 @@ pub(super) struct Following {
     pub(super) told: Option<Ack>,
 }
 
-impl<V: Variant> Durable<V> {
+impl<P: Planting<Bug>> Durable<P> {
     pub(super) fn on_begin<H: Host>(&mut self, from: Rank, begin: Begin, host: &mut H) {
         let ballot = begin.ballot;
         if ballot.proposer() != Some(from) {
@@ -62,7 +62,7 @@ impl<V: Variant> Durable<V> {
         let known = before.map_or(self.committed, |before| before.verified.max(self.committed));
         let agreed = self.log.agreement(&begin.runs, begin.end);
         let mut verified = known.max(agreed);
-        if V::SKIP_LOG_MATCH {
+        if self.planted.has(Bug::SkipLogMatch) {
             verified = verified.max(self.log.end().min(begin.end));
         }
         if verified > begin.end {
@@ -133,7 +133,11 @@ impl<V: Variant> Durable<V> {
     /// A follower applies up to the leader's commit point what it holds of the leader's log.
     fn note_commit<H: Host>(&mut self, host: &mut H) {
         if let Some(following) = &self.following {
-            let end = if V::APPLY_UNVERIFIED { self.log.end() } else { following.verified };
+            let end = if self.planted.has(Bug::ApplyUnverified) {
+                self.log.end()
+            } else {
+                following.verified
+            };
             self.committed = self.committed.max(following.committed.min(end));
         }
         self.deliver(host);
@@ -188,7 +192,8 @@ impl<V: Variant> Durable<V> {
         words.clear();
         words.resize(n_words, 0);
         self.load_ring(leader, position, words, host);
-        if !record::is_whole(words, ballot, stream, position) && !V::TORN_RECORD {
+        if !record::is_whole(words, ballot, stream, position) && !self.planted.has(Bug::TornRecord)
+        {
             return None;
         }
         // What was checked, not what was there a moment before.
@@ -200,7 +205,8 @@ impl<V: Variant> Durable<V> {
     fn has_room<H: Host>(&self, head: &record::Head, host: &mut H) -> bool {
         match head.kind {
             record::Kind::Entry => {
-                head.payload_bytes as usize <= disk(host).room() || V::IGNORE_ROOM
+                head.payload_bytes as usize <= disk(host).room()
+                    || self.planted.has(Bug::IgnoreRoom)
             }
             record::Kind::Commit => true,
         }
@@ -221,7 +227,7 @@ impl<V: Variant> Durable<V> {
         let Some(following) = &mut self.following else { return false };
         let slot = head.slot;
         let in_turn = slot == following.verified.next_slot();
-        if head.ballot != following.ballot || !(in_turn || V::SKIP_LOG_MATCH) {
+        if head.ballot != following.ballot || !(in_turn || self.planted.has(Bug::SkipLogMatch)) {
             return false;
         }
         let before = self.log.ballot_before(slot);
@@ -235,13 +241,13 @@ impl<V: Variant> Durable<V> {
             let members = Some(following.members).filter(|(at, _)| *at <= self.installed);
             let before = Some(head.previous).filter(|ballot| *ballot != Ballot::NONE);
             self.log.begin_at(self.installed, before, members, disk(host));
-        } else if !continues && is_known && !V::SKIP_LOG_MATCH {
+        } else if !continues && is_known && !self.planted.has(Bug::SkipLogMatch) {
             return false;
         }
         if self.log.end().contains(slot) && self.log.ballot_at(slot) != Some(head.entry_ballot) {
             // Another leader's, and never decided.
             assert!(!self.committed.contains(slot), "I9: {slot} is decided and differs");
-            self.log.cut::<V, _>(slot.prefix_before(), disk(host));
+            self.log.cut(self.planted, slot.prefix_before(), disk(host));
         }
         if !self.log.end().contains(slot) {
             if slot != self.log.end().next_slot() {
@@ -258,12 +264,14 @@ impl<V: Variant> Durable<V> {
     pub(super) fn acknowledge<H: Host>(&mut self, host: &mut H) {
         let Some(following) = &mut self.following else { return };
         let promise_holds = following.ballot == self.log.promised()
-            && (self.log.promise_is_durable() || V::ACK_BEFORE_SYNC);
-        if !promise_holds && !V::ACCEPT_OLDER_BALLOT {
+            && (self.log.promise_is_durable() || self.planted.has(Bug::AckBeforeSync));
+        if !promise_holds && !self.planted.has(Bug::AcceptOlderBallot) {
             return;
         }
-        let durable = if V::ACK_BEFORE_SYNC { self.log.end() } else { self.log.durable() };
-        let compared = if V::ACK_UNVERIFIED { self.log.end() } else { following.verified };
+        let durable =
+            if self.planted.has(Bug::AckBeforeSync) { self.log.end() } else { self.log.durable() };
+        let compared =
+            if self.planted.has(Bug::AckUnverified) { self.log.end() } else { following.verified };
         let ack = Ack {
             ballot: following.ballot,
             incarnation: self.log.incarnation().0,

@@ -18,12 +18,12 @@
 
 use super::*;
 
-impl<V: Variant> Durable<V> {
+impl<P: Planting<Bug>> Durable<P> {
     /// See the module's text. Only a leader knows; it may fall when members change or a disk is
     /// damaged.
     pub(super) fn held(&self) -> Prefix {
         let Office::Leader(term) = &self.office else { return Prefix::ZERO };
-        if V::HOLD_BY_MAJORITY {
+        if self.planted.has(Bug::HoldByMajority) {
             return self.committed;
         }
         let Some((_, newest)) = self.log.members() else { return Prefix::ZERO };
@@ -32,7 +32,9 @@ impl<V: Variant> Durable<V> {
             let is_seated = members.incarnation(rank) == newest.incarnation(rank);
             match rank {
                 rank if rank == self.me => self.log.durable(),
-                rank if is_seated || V::HOLD_BY_SUCCESSOR => term.held_at::<V>(rank),
+                rank if is_seated || self.planted.has(Bug::HoldBySuccessor) => {
+                    term.held_at(rank, self.planted)
+                }
                 _ => Prefix::ZERO,
             }
         };

@@ -44,9 +44,10 @@ impl Term {
 
     /// What is on the disk of `member`, all of it: an acknowledgement alone may come from a disk on
     /// which the state before its log is damaged.
-    pub(super) fn held_at<V: Variant>(&self, member: Rank) -> Prefix {
+    pub(super) fn held_at(&self, member: Rank, planted: impl Planting<Bug>) -> Prefix {
         let Stream { durable, lacks, .. } = self.streams[member.index()];
-        if lacks == Prefix::ZERO || V::HOLD_WITHOUT_STATE { durable } else { Prefix::ZERO }
+        let is_whole = lacks == Prefix::ZERO || planted.has(Bug::HoldWithoutState);
+        if is_whole { durable } else { Prefix::ZERO }
     }
 
     pub(super) fn slowest(&self) -> Prefix {
@@ -55,10 +56,10 @@ impl Term {
     }
 }
 
-impl<V: Variant> Durable<V> {
+impl<P: Planting<Bug>> Durable<P> {
     pub(super) fn begin_term<H: Host>(&mut self, host: &mut H) {
         self.append_own(&[], 0, host);
-        if V::SERVE_EARLY {
+        if self.planted.has(Bug::ServeEarly) {
             self.announce(host);
         }
         self.follow_members(host);
@@ -111,7 +112,7 @@ impl<V: Variant> Durable<V> {
         }
         let peers = term.peers;
         // D4: the others may decide for long what the own disk has not synced.
-        let has_room = value.len() <= disk(host).room() || V::IGNORE_ROOM;
+        let has_room = value.len() <= disk(host).room() || self.planted.has(Bug::IgnoreRoom);
         if self.log.end().ahead_of(self.committed) >= self.window || !has_room {
             return Err(Refused::Full);
         }
@@ -218,14 +219,17 @@ impl<V: Variant> Durable<V> {
         for rank in term.peers.iter() {
             let stream = &mut term.streams[rank.index()];
             let at = self.places.ack(rank);
-            if host.load(at.plus(ACK_WORDS as u32 - 1)) == stream.seen && !V::TORN_ACK {
+            if host.load(at.plus(ACK_WORDS as u32 - 1)) == stream.seen
+                && !self.planted.has(Bug::TornAck)
+            {
                 continue;
             }
             let mut words = [0; ACK_WORDS];
             host.load_into(at, &mut words);
-            let Some(ack) = Ack::decode(&words, V::TORN_ACK) else { continue };
+            let Some(ack) = Ack::decode(&words, self.planted.has(Bug::TornAck)) else { continue };
             stream.seen = words[ACK_WORDS - 1];
-            let known = ack.by() == members.incarnation(rank) || V::ANY_INCARNATION;
+            let known =
+                ack.by() == members.incarnation(rank) || self.planted.has(Bug::AnyIncarnation);
             if ack.ballot > term.ballot {
                 above = above.max(Some(ack.ballot));
             } else if ack.ballot == term.ballot && known {
@@ -251,9 +255,10 @@ impl<V: Variant> Durable<V> {
     pub(super) fn advance<H: Host>(&mut self, host: &mut H) {
         let Office::Leader(term) = &self.office else { return };
         let Some((at, members)) = self.log.members() else { return };
-        let own = if V::COUNT_SELF_EARLY { self.log.end() } else { self.log.durable() };
+        let own =
+            if self.planted.has(Bug::CountSelfEarly) { self.log.end() } else { self.log.durable() };
         let mut counted = members.voters;
-        if V::COUNT_REMOVED {
+        if self.planted.has(Bug::CountRemoved) {
             counted = counted.union(term.peers);
             counted.insert(self.me);
         }
@@ -263,9 +268,10 @@ impl<V: Variant> Durable<V> {
         }
         let all = &mut all[..counted.len()];
         all.sort_unstable();
-        let n_needed = if V::COMMIT_AT_ONE { 1 } else { majority(members.voters.len()) };
+        let n_needed =
+            if self.planted.has(Bug::CommitAtOne) { 1 } else { majority(members.voters.len()) };
         let Some(held) = all.len().checked_sub(n_needed).map(|at| all[at]) else { return };
-        let is_own = held.contains(term.first) || V::COMMIT_OLDER_BALLOT;
+        let is_own = held.contains(term.first) || self.planted.has(Bug::CommitOlderBallot);
         if held <= self.committed || !is_own {
             return;
         }
@@ -310,18 +316,18 @@ impl<V: Variant> Durable<V> {
         let Some((at, before)) = self.log.members().copied() else {
             return Err(ChangeRefused::NotLeader);
         };
-        if !term.announced && !V::CHANGE_BEFORE_OWN_ENTRY {
+        if !term.announced && !self.planted.has(Bug::ChangeBeforeOwnEntry) {
             return Err(ChangeRefused::NotLeader);
         }
         // D4, as for a value.
-        let has_room = MEMBERS_BYTES <= disk(host).room() || V::IGNORE_ROOM;
-        if at > self.committed && !V::TWO_CHANGES || !has_room {
+        let has_room = MEMBERS_BYTES <= disk(host).room() || self.planted.has(Bug::IgnoreRoom);
+        if at > self.committed && !self.planted.has(Bug::TwoChanges) || !has_room {
             return Err(ChangeRefused::Pending);
         }
         let after = before.after(change, self.me)?;
         if let Change::Promote(rank) = change
-            && term.held_at::<V>(rank) < self.committed
-            && !V::PROMOTE_BEFORE_CAUGHT_UP
+            && term.held_at(rank, self.planted) < self.committed
+            && !self.planted.has(Bug::PromoteBeforeCaughtUp)
         {
             return Err(ChangeRefused::LagsBehind);
         }
@@ -335,7 +341,7 @@ impl<V: Variant> Durable<V> {
         {
             // Another disk sits there: what was acknowledged from that seat is not its own.
             term.peers.remove(rank);
-            if !V::ANY_INCARNATION {
+            if !self.planted.has(Bug::AnyIncarnation) {
                 term.streams[rank.index()] = Stream::default();
             }
         }

@@ -8,11 +8,12 @@
 //! - I3 What an earlier life left is not durable until this one has synced it: it may have been
 //!   read from a cache that a power cut takes away. By construction: [`Log::recover`].
 
-use super::variant::Variant;
+use super::bugs::Bug;
 use super::wire::{RUNS_MAX, Run};
 use crate::disk::{Disk, Entry, EntryHead, Flush};
 use crate::le_word;
 use crate::members::{MEMBERS_BYTES, Members, StateHead};
+use crate::planted::Planting;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use base::{Ballot, Incarnation, Prefix, Slot};
@@ -128,7 +129,8 @@ impl Log {
     }
 
     /// The log that an earlier life left.
-    pub(super) fn recover<V: Variant, D: Disk>(
+    pub(super) fn recover<D: Disk>(
+        planted: impl Planting<Bug>,
         tail_max: usize,
         disk: &mut D,
     ) -> Result<Log, Unusable> {
@@ -137,7 +139,7 @@ impl Log {
             [] => return Err(Unusable::Empty),
             meta => decode_meta(meta).ok_or(Unusable::UnknownMeta)?,
         };
-        if V::FORGET_PROMISE {
+        if planted.has(Bug::ForgetPromise) {
             promised = Ballot::NONE;
         }
         let mut log = Log {
@@ -170,7 +172,7 @@ impl Log {
         }
         // I3, I2: from now on it is this life's own word.
         log.put_meta(disk);
-        if V::TRUST_RECOVERED {
+        if planted.has(Bug::TrustRecovered) {
             (log.durable, log.promised_durable) = (log.end, log.promised);
         }
         Ok(log)
@@ -362,7 +364,7 @@ impl Log {
     }
 
     /// Entries from `end` on are no more.
-    pub(super) fn cut<V: Variant, D: Disk>(&mut self, end: Prefix, disk: &mut D) {
+    pub(super) fn cut<D: Disk>(&mut self, planted: impl Planting<Bug>, end: Prefix, disk: &mut D) {
         assert!(end >= self.base.prefix && end <= self.end, "a cut is within the log");
         disk.cut(end.next_slot());
         let n_cut = ((self.end.0 - end.0) as usize).min(self.tail.len());
@@ -372,7 +374,7 @@ impl Log {
         self.end = end;
         // I1: what will stand there is not what was, or is being, synced.
         self.durable = self.durable.min(end);
-        if let Some(flight) = self.flight.as_mut().filter(|_| !V::CUT_DURING_SYNC) {
+        if let Some(flight) = self.flight.as_mut().filter(|_| !planted.has(Bug::CutDuringSync)) {
             flight.end = flight.end.min(end);
         }
         self.is_dirty = true;
@@ -465,11 +467,18 @@ impl Log {
     }
 
     /// `flush` is reported: what it covers is durable.
-    pub(super) fn synced<V: Variant, D: Disk>(&mut self, flush: Flush, disk: &mut D) {
+    pub(super) fn synced<D: Disk>(
+        &mut self,
+        planted: impl Planting<Bug>,
+        flush: Flush,
+        disk: &mut D,
+    ) {
         if let Some(flight) = self.flight.take_if(|flight| flight.flush <= flush) {
-            let end = if V::CUT_DURING_SYNC { flight.end.min(self.end) } else { flight.end };
+            let end =
+                if planted.has(Bug::CutDuringSync) { flight.end.min(self.end) } else { flight.end };
             self.durable = self.durable.max(end);
-            let promised = if V::PROMISE_DURING_SYNC { self.promised } else { flight.promised };
+            let promised =
+                if planted.has(Bug::PromiseDuringSync) { self.promised } else { flight.promised };
             self.promised_durable = self.promised_durable.max(promised);
         }
         assert!(self.durable <= self.end, "I1: {:?} is not there", self.durable);

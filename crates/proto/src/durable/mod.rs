@@ -60,6 +60,7 @@
 //! for an array of them; the follower acknowledges after its sync, the leader counts itself after
 //! its own.
 
+pub mod bugs;
 mod election;
 mod follower;
 mod held;
@@ -68,34 +69,35 @@ mod log;
 mod places;
 mod reads;
 mod spare;
+mod spec;
 mod streams;
 #[cfg(test)]
 mod tests;
 mod turns;
 
 pub mod offline;
-pub mod variant;
 mod wire;
 
 pub use log::Unusable;
 pub(crate) use places::Places;
+pub use spec::Spec;
 
 use crate::disk::DiskEvent;
 use crate::members::{Change, ChangeRefused, Configuration, MEMBERS_BYTES, Members, StateHead};
 use crate::node::{NodeConfig, Start};
+use crate::planted::{Planting, Sound};
 use crate::velos::Shape;
 use crate::{Host, Note, Refused, Replicator, Role, Status, Ticket};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use base::{At, Ballot, Event, Incarnation, Instant, MemberSet, Prefix, Rank, Slot};
-use core::marker::PhantomData;
+use bugs::Bug;
 use core::time::Duration;
 use election::{Candidacy, Owed, is_voter, votes};
 use follower::Following;
 use leader::Term;
 use log::Log;
 use reads::Probe;
-use variant::{Sound, Variant};
 use wire::Message;
 
 /// How soon what may have been lost is asked for again.
@@ -120,7 +122,7 @@ struct Trouble {
 
 /// One member of a durable log.
 #[derive(Debug)]
-pub struct Durable<V: Variant = Sound> {
+pub struct Durable<P: Planting<Bug> = Sound> {
     me: Rank,
     places: Places,
     value_bytes_max: usize,
@@ -163,14 +165,14 @@ pub struct Durable<V: Variant = Sound> {
     to_wake: MemberSet,
     scratch: Vec<u8>,
     record: Vec<u64>,
-    variant: PhantomData<V>,
+    planted: P,
 }
 
 fn disk<H: Host>(host: &mut H) -> &mut H::Disk {
     host.disk().expect("a host keeps the disk that it had when the machine was made")
 }
 
-impl<V: Variant> Durable<V> {
+impl<P: Planting<Bug>> Durable<P> {
     /// A member whose words begin at `base` of its region.
     ///
     /// # Errors
@@ -179,8 +181,9 @@ impl<V: Variant> Durable<V> {
         config: &NodeConfig,
         base: At,
         shape: &Shape,
+        planted: P,
         host: &mut H,
-    ) -> Result<Durable<V>, Unusable> {
+    ) -> Result<Durable<P>, Unusable> {
         let tail_max = shape.ring_slots as usize * 2;
         let disk = host.disk().ok_or(Unusable::NoDisk)?;
         let (log, applied) = match config.start {
@@ -196,7 +199,7 @@ impl<V: Variant> Durable<V> {
                 (Log::create(incarnation, None, tail_max, disk)?, Prefix::ZERO)
             }
             Start::Recovered { applied, head } => {
-                let mut log = Log::recover::<V, _>(tail_max, disk)?;
+                let mut log = Log::recover(planted, tail_max, disk)?;
                 log.continue_from(applied, head, disk);
                 (log, applied)
             }
@@ -205,7 +208,7 @@ impl<V: Variant> Durable<V> {
         };
         let places = Places::new(base, config.members, shape);
         // I11: whatever readers may have seen here, it was not above this.
-        let publishes = is_voter(config.me, &log) || V::PUBLISH_AS_LEARNER;
+        let publishes = is_voter(config.me, &log) || planted.has(Bug::PublishAsLearner);
         host.store(places.promised(), places::publish_promise(log.promised(), publishes));
         let lacks = (applied < log.start()).then_some(log.start());
         let mut node = Durable {
@@ -240,7 +243,7 @@ impl<V: Variant> Durable<V> {
             to_wake: MemberSet::EMPTY,
             scratch: Vec::new(),
             record: Vec::new(),
-            variant: PhantomData,
+            planted,
         };
         node.flush(host);
         Ok(node)
@@ -265,7 +268,7 @@ impl<V: Variant> Durable<V> {
     /// nothing of what its predecessor promised, and a leader that has not heard of the change
     /// would take its word for the other's.
     fn publish_promise<H: Host>(&self, host: &mut H) {
-        let shown = self.is_voter() || V::PUBLISH_AS_LEARNER;
+        let shown = self.is_voter() || self.planted.has(Bug::PublishAsLearner);
         let word = places::publish_promise(self.log.promised(), shown);
         host.store(self.places.promised(), word);
     }
@@ -330,7 +333,7 @@ impl<V: Variant> Durable<V> {
     }
 }
 
-impl<V: Variant> Replicator for Durable<V> {
+impl<P: Planting<Bug>> Replicator for Durable<P> {
     fn value_bytes_max(&self) -> usize {
         self.value_bytes_max
     }
@@ -401,7 +404,7 @@ impl<V: Variant> Replicator for Durable<V> {
     fn on_disk<H: Host>(&mut self, event: DiskEvent, now: Instant, host: &mut H) {
         self.now = now;
         match event {
-            DiskEvent::Synced(flush) => self.log.synced::<V, _>(flush, disk(host)),
+            DiskEvent::Synced(flush) => self.log.synced(self.planted, flush, disk(host)),
             DiskEvent::Full => self.trouble.is_full = true,
             DiskEvent::Room => self.trouble.is_full = false,
             DiskEvent::Stalled => self.trouble.is_stalled = true,
@@ -439,7 +442,7 @@ impl<V: Variant> Replicator for Durable<V> {
     fn follows(&self) -> Option<Rank> {
         let following = self.following.as_ref()?;
         let is_last = following.ballot == self.log.promised();
-        (is_last && !V::IGNORE_WINNER).then_some(following.leader)
+        (is_last && !self.planted.has(Bug::IgnoreWinner)).then_some(following.leader)
     }
 
     fn incarnation(&self) -> Incarnation {
@@ -503,7 +506,7 @@ impl<V: Variant> Replicator for Durable<V> {
 
     fn state_head(&self, prefix: Prefix) -> Option<StateHead> {
         // I15.
-        let is_decided = prefix <= self.applied || V::HEAD_ABOVE_APPLIED;
+        let is_decided = prefix <= self.applied || self.planted.has(Bug::HeadAboveApplied);
         if is_decided { self.log.state_head(prefix) } else { None }
     }
 
@@ -562,7 +565,7 @@ impl<V: Variant> Replicator for Durable<V> {
         match &self.office {
             _ if self.lacks.is_some() => Prefix::ZERO,
             _ if member == self.me => self.log.durable().min(self.committed),
-            Office::Leader(term) => term.held_at::<V>(member),
+            Office::Leader(term) => term.held_at(member, self.planted),
             Office::None | Office::Candidate(_) => Prefix::ZERO,
         }
     }

@@ -7,9 +7,9 @@
 
 use super::Unusable;
 use super::log::{IS_CONFIGURATION, Log};
-use super::variant::Sound;
 use crate::disk::{Disk, EntryHead, Flush};
 use crate::members::{Configuration, Members, StateHead};
+use crate::planted::Sound;
 use base::{Ballot, Incarnation, MemberSet, Prefix, Rank};
 
 /// What a disk holds.
@@ -46,7 +46,7 @@ impl Holding {
 /// # Errors
 /// [`Unusable`]: there is no log, or another version's.
 pub fn inspect<D: Disk>(disk: &mut D) -> Result<Holding, Unusable> {
-    let log = Log::recover::<Sound, _>(0, disk)?;
+    let log = Log::recover(Sound, 0, disk)?;
     let newest = log.members();
     // A log begins only where all before is decided.
     let is_decided = newest.is_none_or(|(at, _)| *at <= log.start());

@@ -14,7 +14,7 @@ pub(super) struct Probe {
 /// How many checks may be under way.
 const PROBES_MAX: usize = 256;
 
-impl<V: Variant> Durable<V> {
+impl<P: Planting<Bug>> Durable<P> {
     pub(super) fn start_probe<H: Host>(&mut self, ticket: Ticket, host: &mut H) {
         // Followers refuse: their log's end says nothing of what was decided since.
         let leads = matches!(&self.office, Office::Leader(term) if term.announced);
@@ -62,7 +62,8 @@ impl<V: Variant> Durable<V> {
             self.highest = self.highest.max(promised);
             return self.depose(host);
         }
-        let serves = |probe: &&mut Probe| probe.number <= token.0 || V::ANY_ANSWER_SERVES;
+        let serves =
+            |probe: &&mut Probe| probe.number <= token.0 || self.planted.has(Bug::AnyAnswerServes);
         for probe in self.probes.iter_mut().filter(serves) {
             probe.passed.insert(from);
         }
@@ -71,7 +72,9 @@ impl<V: Variant> Durable<V> {
 
     fn end_probes<H: Host>(&mut self, host: &mut H) {
         let Some((_, members)) = self.log.members().copied() else { return };
-        let done = |passed: MemberSet| V::READ_WITHOUT_CHECK || members.has_quorum(passed);
+        let done = |passed: MemberSet| {
+            self.planted.has(Bug::ReadWithoutCheck) || members.has_quorum(passed)
+        };
         // Later checks see no more than earlier ones, so those that are done come first.
         let n_done = self.probes.iter().take_while(|probe| done(probe.passed)).count();
         for probe in self.probes.drain(..n_done) {

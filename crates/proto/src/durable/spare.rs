@@ -96,7 +96,7 @@ impl Term {
     }
 }
 
-impl<V: Variant> Durable<V> {
+impl<P: Planting<Bug>> Durable<P> {
     /// Up to where `rank` is sent the log now.
     pub(super) fn sent_to(&self, term: &Term, rank: Rank) -> Prefix {
         let voters = self.log.members().map_or(MemberSet::EMPTY, |(_, members)| members.voters);
@@ -118,7 +118,7 @@ impl<V: Variant> Durable<V> {
     pub(super) fn release(&mut self) {
         let (end, committed) = (self.log.end(), self.committed);
         let Office::Leader(term) = &mut self.office else { return };
-        let end = if V::HOLD_BACK { term.restraint.released } else { end };
+        let end = if self.planted.has(Bug::HoldBack) { term.restraint.released } else { end };
         term.restraint.release(end, committed);
     }
 

@@ -57,7 +57,7 @@ pub(super) struct Stream {
     pub(super) seen: u64,
 }
 
-impl<V: Variant> Durable<V> {
+impl<P: Planting<Bug>> Durable<P> {
     /// Asks `rank` how far its log agrees; what was written before does not count any more.
     pub(super) fn open_stream<H: Host>(&mut self, rank: Rank, patience: Duration, host: &mut H) {
         let Office::Leader(term) = &mut self.office else { return };
@@ -105,7 +105,7 @@ impl<V: Variant> Durable<V> {
         let Office::Leader(term) = &mut self.office else { return };
         let expected = self.log.members().map(|(_, members)| members.incarnation(from));
         let stream = &mut term.streams[from.index()];
-        let known = expected == Some(incarnation) || V::ANY_INCARNATION;
+        let known = expected == Some(incarnation) || self.planted.has(Bug::AnyIncarnation);
         if term.ballot != ballot
             || stream.number != number
             || stream.state != State::Asked
@@ -175,7 +175,7 @@ impl<V: Variant> Durable<V> {
         match state {
             State::Closed => {}
             State::Outrun => self.open_stream(rank, patience, host),
-            State::Asked | State::Ready if V::BEGIN_WHATEVER_STANDS_STILL => {
+            State::Asked | State::Ready if self.planted.has(Bug::BeginWhateverStandsStill) => {
                 self.open_stream(rank, patience, host);
             }
             State::Asked => self.ask_to_begin(rank, host),

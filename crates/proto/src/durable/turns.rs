@@ -2,7 +2,7 @@
 
 use super::*;
 
-impl<V: Variant> Durable<V> {
+impl<P: Planting<Bug>> Durable<P> {
     /// Whatever follows from a change of what is durable.
     pub(super) fn after_sync<H: Host>(&mut self, host: &mut H) {
         if self.log.promise_is_durable() {

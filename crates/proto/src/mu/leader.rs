@@ -71,7 +71,7 @@ pub(super) const fn token(kind: u8, bits: u32, low: u64) -> Token {
     Token((kind as u64) << 60 | (bits as u64) << 44 | low)
 }
 
-impl<V: Variant> Mu<V> {
+impl<P: Planting<Bug>> Mu<P> {
     pub(super) fn start_term<H: Host>(&mut self, host: &mut H) {
         assert!(self.term.is_none() && !self.learner);
         self.learn(host);
@@ -119,19 +119,23 @@ impl<V: Variant> Mu<V> {
 
     fn on_request<H: Host>(&mut self, from: Rank, ballot: Ballot, first: Slot, host: &mut H) {
         let again = ballot == self.promised && ballot.proposer() == Some(from);
-        if ballot.proposer() != Some(from) || (ballot <= self.promised && !again && !V::GRANT_LOWER)
+        if ballot.proposer() != Some(from)
+            || (ballot <= self.promised && !again && !self.planted.has(Bug::GrantLower))
         {
             let denied = Message::Denied { ballot, promised: self.promised };
             return self.post(from, denied, host);
         }
-        assert!(ballot >= self.promised || V::GRANT_LOWER, "M1: a promise never falls");
+        assert!(
+            ballot >= self.promised || self.planted.has(Bug::GrantLower),
+            "M1: a promise never falls"
+        );
         self.promised = ballot;
         self.highest = self.highest.max(ballot);
         host.store(self.places.promised(), ballot.0);
         if self.term.as_ref().is_some_and(|term| term.ballot < ballot) {
             self.depose(host);
         }
-        if !self.terms.is_idle(self.me) && !V::GRANT_WHILE_WRITING {
+        if !self.terms.is_idle(self.me) && !self.planted.has(Bug::GrantWhileWriting) {
             // M6: who has asked asks again.
             return;
         }
@@ -139,9 +143,14 @@ impl<V: Variant> Mu<V> {
         let is_new = core::mem::replace(&mut self.granted, ballot) != ballot;
         if is_new {
             self.permit(Some(self.me), host);
-            self.clear_half(Half::of::<V>(ballot), Half::before::<V>(ballot), first, host);
+            self.clear_half(
+                Half::of(ballot, self.planted),
+                Half::before(ballot, self.planted),
+                first,
+                host,
+            );
         }
-        self.permit((!V::ADMIT_ANYBODY).then_some(from), host);
+        self.permit((!self.planted.has(Bug::AdmitAnybody)).then_some(from), host);
         let labels = (0..self.places.ring_slots())
             .map(Slot)
             .flat_map(|place| Half::BOTH.map(|half| self.label_at(place, half, host)));
@@ -197,7 +206,7 @@ impl<V: Variant> Mu<V> {
     }
 
     fn on_granted<H: Host>(&mut self, from: Rank, ballot: Ballot, top: Slot, host: &mut H) {
-        let quorum = if V::GRANT_OF_ONE { 1 } else { self.quorum() };
+        let quorum = if self.planted.has(Bug::GrantOfOne) { 1 } else { self.quorum() };
         let Some(term) = &mut self.term else { return };
         // A log that has not answered to many earlier terms is asked again, until it has.
         let is_of_use = term.ballot == ballot && self.terms.may_post(from);
@@ -211,7 +220,7 @@ impl<V: Variant> Mu<V> {
         term.top = term.top.max(top);
         if term.granted.len() >= quorum {
             term.recover_until = Some(term.top);
-            if V::PROPOSE_BEFORE_COPY {
+            if self.planted.has(Bug::ProposeBeforeCopy) {
                 term.announced = true;
                 host.notify(Note::Leading { ballot });
             }
@@ -223,7 +232,7 @@ impl<V: Variant> Mu<V> {
     fn recover<H: Host>(&mut self, host: &mut H) {
         let Some(term) = &self.term else { return };
         let (granted, number) = (term.granted, self.terms.newest());
-        let half = Half::before::<V>(term.ballot);
+        let half = Half::before(term.ballot, self.planted);
         let until = term.recover_until.unwrap_or(term.next);
         let oldest = Prefix(until.0.saturating_sub(self.places.ring_slots()));
         if self.applied < oldest {
@@ -277,7 +286,7 @@ impl<V: Variant> Mu<V> {
             // That log is out of reach: the next attempt asks whom it can.
             return self.depose(host);
         };
-        let quorum = if V::GRANT_OF_ONE { 1 } else { self.quorum() };
+        let quorum = if self.planted.has(Bug::GrantOfOne) { 1 } else { self.quorum() };
         let label = value::label(words);
         if label.is_some_and(|label| label.slot > slot) {
             // Recycled: a majority applied it long ago, and this member did not.
@@ -296,16 +305,17 @@ impl<V: Variant> Mu<V> {
     /// The highest entry of a granted majority has to be proposed; if there is none, a no-op (M3).
     fn resolve<H: Host>(&mut self, slot: Slot, host: &mut H) {
         let Some(term) = &self.term else { return };
-        let at = self.places.entry(slot, Half::before::<V>(term.ballot));
+        let at = self.places.entry(slot, Half::before(term.ballot, self.planted));
         let n_words = self.places.area_words as usize;
+        let planted = self.planted;
         let cell = self.cell(slot);
         let found = |rank: &Rank| cell.found[rank.index()];
         let holders = cell.read.iter().filter(|rank| found(rank) != Ballot::NONE);
-        let best = match V::ADOPT_LOWEST {
+        let best = match planted.has(Bug::AdoptLowest) {
             false => holders.max_by_key(found),
             true => holders.min_by_key(found),
         };
-        match best.filter(|_| !V::IGNORE_FOUND_VALUE) {
+        match best.filter(|_| !planted.has(Bug::IgnoreFoundValue)) {
             Some(rank) => {
                 cell.phase = Phase::Fetching;
                 let adopt = token(ADOPT, self.terms.post(rank), slot.0);
@@ -351,13 +361,13 @@ impl<V: Variant> Mu<V> {
     fn write_to<H: Host>(&mut self, to: Rank, slot: Slot, host: &mut H) {
         let term = self.term.as_ref().filter(|term| term.granted.contains(to));
         let ballot = term.map(|term| term.ballot).expect("M2: its log was granted");
-        let at = self.places.entry(slot, Half::of::<V>(ballot));
+        let at = self.places.entry(slot, Half::of(ballot, self.planted));
         let token = token(WRITE, self.terms.post(to), slot.0);
         host.write(to, at, &self.cell(slot).value, Some(token));
     }
 
     fn on_written<H: Host>(&mut self, from: Rank, slot: Slot, outcome: Outcome<'_>, host: &mut H) {
-        let quorum = if V::IGNORE_MAJORITY { 1 } else { self.quorum() };
+        let quorum = if self.planted.has(Bug::IgnoreMajority) { 1 } else { self.quorum() };
         match outcome {
             Outcome::Written => {
                 let cell = self.cell(slot);
@@ -487,9 +497,11 @@ impl<V: Variant> Mu<V> {
     /// of its: nobody else can have been let in before that, and nothing it lacks can be decided.
     pub(super) fn start_probe<H: Host>(&mut self, ticket: Ticket, host: &mut H) {
         let granted = match &self.term {
-            Some(_) if V::READ_WITHOUT_CHECK => return host.notify(Note::ReadReady(ticket)),
+            Some(_) if self.planted.has(Bug::ReadWithoutCheck) => {
+                return host.notify(Note::ReadReady(ticket));
+            }
             Some(term)
-                if (term.announced || V::READ_BEFORE_RECOVERY)
+                if (term.announced || self.planted.has(Bug::ReadBeforeRecovery))
                     && self.probes.len() < PROBES_MAX =>
             {
                 term.granted
@@ -512,7 +524,7 @@ impl<V: Variant> Mu<V> {
     fn on_probed<H: Host>(&mut self, from: Rank, number: u64, outcome: Outcome<'_>, host: &mut H) {
         match outcome {
             Outcome::Written => {
-                let quorum = if V::READ_CHECKS_ONE { 1 } else { self.quorum() };
+                let quorum = if self.planted.has(Bug::ReadChecksOne) { 1 } else { self.quorum() };
                 let Some(at) = self.probes.iter().position(|probe| probe.number == number) else {
                     return;
                 };

@@ -38,7 +38,7 @@ struct Entry {
     ballot: Ballot,
 }
 
-impl<V: Variant> Mu<V> {
+impl<P: Planting<Bug>> Mu<P> {
     pub(super) fn learn<H: Host>(&mut self, host: &mut H) {
         if self.learner {
             return self.request_state(self.decided_known().max(self.claimed), host);
@@ -75,7 +75,8 @@ impl<V: Variant> Mu<V> {
         let vouched = |label: Label| {
             label.slot == slot
                 && self.facts.iter().any(|fact| {
-                    let proposed = fact.ballot == label.ballot || V::APPLY_BARE_INDEX;
+                    let proposed =
+                        fact.ballot == label.ballot || self.planted.has(Bug::ApplyBareIndex);
                     fact.decided.contains(slot) && proposed
                 })
         };

@@ -37,14 +37,18 @@
 //! place's newest entry is not overwritten by one for the same slot; followers forward reads, since
 //! nothing one-sided shows them whether an entry is decided.
 
+pub mod bugs;
 mod leader;
 mod learner;
+mod spec;
 #[cfg(test)]
 mod tests;
-pub mod variant;
 mod wire;
 
+pub use spec::Spec;
+
 use crate::node::{NodeConfig, Start};
+use crate::planted::{Planting, Sound};
 use crate::terms::Terms;
 use crate::value;
 use crate::velos::Shape;
@@ -54,11 +58,10 @@ use base::{
     At, Ballot, Event, Instant, MAX_MEMBERS, MemberSet, Outcome, Prefix, Rank, Slot, Token,
     majority,
 };
-use core::marker::PhantomData;
+use bugs::Bug;
 use core::time::Duration;
 use leader::{Cell, Term};
 use learner::Fetch;
-use variant::{Sound, Variant};
 
 /// How soon what may have been lost is asked for again.
 const REPEAT_AFTER: Duration = Duration::from_millis(5);
@@ -86,14 +89,14 @@ impl Half {
 
     /// Where a leader writes under `ballot`. Any choice is safe; this one has most leaders find
     /// their predecessor's entries in the other half already.
-    fn of<V: Variant>(ballot: Ballot) -> Half {
+    fn of(ballot: Ballot, planted: impl Planting<Bug>) -> Half {
         let round = ballot.0 / Ballot::STRIDE;
-        if V::ONE_HALF { Half(0) } else { Half(((round ^ ballot.0) & 1) as u8) }
+        if planted.has(Bug::OneHalf) { Half(0) } else { Half(((round ^ ballot.0) & 1) as u8) }
     }
 
     /// Where such a leader finds what was there before.
-    fn before<V: Variant>(ballot: Ballot) -> Half {
-        if V::ONE_HALF { Half(0) } else { Half(1 - Half::of::<V>(ballot).0) }
+    fn before(ballot: Ballot, planted: impl Planting<Bug>) -> Half {
+        if planted.has(Bug::OneHalf) { Half(0) } else { Half(1 - Half::of(ballot, planted).0) }
     }
 }
 
@@ -145,7 +148,7 @@ struct Fact {
 
 /// One member of a Mu log.
 #[derive(Debug)]
-pub struct Mu<V: Variant = Sound> {
+pub struct Mu<P: Planting<Bug> = Sound> {
     me: Rank,
     members: usize,
     places: Places,
@@ -180,10 +183,10 @@ pub struct Mu<V: Variant = Sound> {
     state_asked_at: Option<Instant>,
     nudge_at: Option<Instant>,
     scratch: Vec<u64>,
-    _variant: PhantomData<V>,
+    planted: P,
 }
 
-impl<V: Variant> Mu<V> {
+impl<P: Planting<Bug>> Mu<P> {
     /// A member whose words begin at `base` of its region.
     ///
     /// # Errors
@@ -192,15 +195,16 @@ impl<V: Variant> Mu<V> {
         config: &NodeConfig,
         base: At,
         shape: &Shape,
+        planted: P,
         host: &mut H,
-    ) -> Result<Mu<V>, base::verb::Unsupported> {
+    ) -> Result<Mu<P>, base::verb::Unsupported> {
         let places = Places::new(base, shape);
         // M1: whoever this member admitted in an earlier life has to ask again.
         host.permit_writer(places.log, Some(config.me))?;
         // What an earlier life claimed this one owes, as in Velos.
         let claimed = Prefix(host.load(places.applied(config.me)));
         host.store(places.fact(config.me).plus(1), 0);
-        let promised = match V::FORGET_PROMISE {
+        let promised = match planted.has(Bug::ForgetPromise) {
             false => Ballot(host.load(places.promised())),
             true => Ballot::NONE,
         };
@@ -213,7 +217,7 @@ impl<V: Variant> Mu<V> {
             value_bytes_max: shape.value_bytes as usize,
             window: u64::from(shape.ring_slots / 4),
             now: Instant::ZERO,
-            learner: config.start == Start::Reattach && !V::SERVE_AS_LEARNER,
+            learner: config.start == Start::Reattach && !planted.has(Bug::ServeAsLearner),
             claimed,
             trusted: false,
             term: None,
@@ -236,7 +240,7 @@ impl<V: Variant> Mu<V> {
             state_asked_at: None,
             nudge_at: None,
             scratch: Vec::new(),
-            _variant: PhantomData,
+            planted,
         })
     }
 
@@ -244,7 +248,7 @@ impl<V: Variant> Mu<V> {
         majority(self.members)
     }
 
-    fn peers(&self) -> impl Iterator<Item = Rank> + use<V> {
+    fn peers(&self) -> impl Iterator<Item = Rank> + use<P> {
         let me = self.me;
         Rank::all(self.members).filter(move |rank| *rank != me)
     }
@@ -328,7 +332,7 @@ impl<V: Variant> Mu<V> {
     }
 }
 
-impl<V: Variant> Replicator for Mu<V> {
+impl<P: Planting<Bug>> Replicator for Mu<P> {
     fn value_bytes_max(&self) -> usize {
         self.value_bytes_max
     }

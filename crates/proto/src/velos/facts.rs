@@ -17,7 +17,7 @@ impl Fact {
     }
 }
 
-impl<V: Variant> Machine<V> {
+impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
     pub(super) fn decided_known(&self) -> Prefix {
         self.published.decided.max(self.applied).max(self.believed)
     }
@@ -28,7 +28,7 @@ impl<V: Variant> Machine<V> {
         for rank in self.peers() {
             let at = self.places.fact(rank);
             let (ballot, decided);
-            if V::TORN_FACT {
+            if self.planted.has(Bug::TornFact) {
                 ballot = self.facts[rank.index()].ballot.max(Ballot::NONE);
                 decided = Prefix(host.load(at.plus(1)));
                 let fact = if ballot == Ballot::NONE {

@@ -55,7 +55,7 @@ const HEADROOM: u64 = 2;
 /// How many more a leader prepares at a time.
 const STEP: u64 = 8;
 
-impl<V: Variant> Machine<V> {
+impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
     pub(super) fn start_term<H: Host>(&mut self, host: &mut H) {
         assert!(self.term.is_none() && !self.is_learner());
         self.read_facts(host);
@@ -70,22 +70,25 @@ impl<V: Variant> Machine<V> {
         let mut recover_until = first;
         for slot in (first.0..first.0 + ring).map(Slot) {
             let word = self.own_word(slot, host);
-            if !V::FORGET_PROMISE {
+            if !self.planted.has(Bug::ForgetPromise) {
                 floor = floor.max(word.min_proposal);
             }
-            let generation = V::PACKING.generation_of(slot, self.places.ring_slots());
+            let generation = W::PACKING.generation_of(slot, self.places.ring_slots());
             if word.generation == generation && word.has_value() {
                 recover_until = slot.next();
             }
         }
         let ballot = Ballot::above(floor, self.me);
-        assert!(ballot > self.highest || V::FORGET_PROMISE, "I2: a ballot is used in one life");
+        assert!(
+            ballot > self.highest || self.planted.has(Bug::ForgetPromise),
+            "I2: a ballot is used in one life"
+        );
         self.highest = ballot;
         // Before the first CAS that uses it, so that no later life uses it again (I2).
         host.store(self.places.highest(), ballot.0);
         self.terms.begin();
         self.counters.terms_started += 1;
-        self.by_message = if ballot >= V::PACKING.ballot_limit() {
+        self.by_message = if ballot >= W::PACKING.ballot_limit() {
             MemberSet::all(self.members)
         } else {
             MemberSet::EMPTY
@@ -155,7 +158,7 @@ impl<V: Variant> Machine<V> {
             let Some(term) = &mut self.term else { return };
             let slot = term.prepared_until;
             // I9, I11.
-            let is_known = slot.0 < known_below || V::PREPARE_AHEAD;
+            let is_known = slot.0 < known_below || self.planted.has(Bug::PrepareAhead);
             if !is_known || !self.eras.may_propose(slot) {
                 return;
             }
@@ -163,7 +166,7 @@ impl<V: Variant> Machine<V> {
                 return;
             }
             term.prepared_until = slot.next();
-            if slot >= term.horizon && !V::HORIZON_AFTER_CAS {
+            if slot >= term.horizon && !self.planted.has(Bug::HorizonAfterCas) {
                 // T2: before the first CAS that needs it; in steps, so that it costs next to
                 // nothing.
                 let step = u64::from(self.places.ring_slots() / 8);
@@ -188,7 +191,7 @@ impl<V: Variant> Machine<V> {
 
     /// The planted bug: the CAS that uses the place of `slot` again has been posted.
     pub(super) fn show_horizon_late<H: Host>(&mut self, slot: Slot, host: &mut H) {
-        if V::HORIZON_AFTER_CAS
+        if self.planted.has(Bug::HorizonAfterCas)
             && let Some(term) = &mut self.term
         {
             term.horizon = slot.next();
@@ -219,7 +222,8 @@ impl<V: Variant> Machine<V> {
         let ballot = term.ballot;
         self.note_fact(self.me, Fact { ballot, decided: self.applied });
         self.fill_holes(host);
-        let free = self.phase_of(applied) == Phase::Free || V::READ_BEFORE_RECOVERY;
+        let free =
+            self.phase_of(applied) == Phase::Free || self.planted.has(Bug::ReadBeforeRecovery);
         let Some(term) = &mut self.term else { return };
         if !term.announced && free && applied >= term.recover_until {
             term.announced = true;
@@ -303,7 +307,8 @@ impl<V: Variant> Machine<V> {
         if decided > term.published && (idle || news) {
             term.published = decided;
             // A link that is back and not met yet has lost what was posted before: the ballot, too.
-            let met = |rank: &Rank| self.links.contains(*rank) || V::PUBLISH_TO_UNMET;
+            let met =
+                |rank: &Rank| self.links.contains(*rank) || self.planted.has(Bug::PublishToUnmet);
             for rank in Rank::all(self.members).filter(|rank| *rank != self.me).filter(met) {
                 if term.introduced.insert(rank) {
                     // T2: the ballot before the prefix, which a reader loads the other way round.
@@ -361,7 +366,8 @@ impl<V: Variant> Machine<V> {
                 continue;
             }
             // What is under way still (I6) is answered, and that goes on from there.
-            if self.cell(slot).doubt(rank, V::REPOST_UNANSWERED) {
+            let planted = self.planted;
+            if self.cell(slot).doubt(rank, planted.has(Bug::RepostUnanswered)) {
                 self.post_prepare(rank, slot, host);
             }
         }

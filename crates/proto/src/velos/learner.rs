@@ -42,7 +42,7 @@ enum Stage {
     Retry,
 }
 
-impl<V: Variant> Machine<V> {
+impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
     /// Applies whatever is known to be decided, and goes for what is not at hand.
     pub(super) fn learn<H: Host>(&mut self, host: &mut H) {
         self.scan_piggybacked(host);
@@ -128,7 +128,7 @@ impl<V: Variant> Machine<V> {
         while self.scanned < end {
             let slot = self.scanned;
             let word = self.own_word(slot, host);
-            if word.generation != V::PACKING.generation_of(slot, self.places.ring_slots()) {
+            if word.generation != W::PACKING.generation_of(slot, self.places.ring_slots()) {
                 return;
             }
             let Some((proposer, area)) = word.tag.place() else { return };
@@ -149,12 +149,12 @@ impl<V: Variant> Machine<V> {
     /// True if the own acceptor holds the decided value of `slot`, which is then delivered.
     fn apply_from_own_memory<H: Host>(&mut self, slot: Slot, host: &mut H) -> bool {
         let word = self.own_word(slot, host);
-        if word.generation != V::PACKING.generation_of(slot, self.places.ring_slots()) {
+        if word.generation != W::PACKING.generation_of(slot, self.places.ring_slots()) {
             return false;
         }
         let vouched = |fact: &Fact| {
             fact.decided.contains(slot)
-                && (word.accepted_proposal == fact.ballot || V::APPLY_BARE_INDEX)
+                && (word.accepted_proposal == fact.ballot || self.planted.has(Bug::ApplyBareIndex))
         };
         let Some((proposer, area)) = word.tag.place() else { return false };
         if !self.facts[..self.members].iter().any(vouched) {
@@ -264,7 +264,7 @@ impl<V: Variant> Machine<V> {
         let Some(at) = self.fetch_at(slot, number) else { return };
         if let Outcome::Read(words) = outcome {
             // It counts when the horizons have come, too.
-            self.fetches[at].words[from.index()] = rpc::entry_word(V::PACKING, words);
+            self.fetches[at].words[from.index()] = rpc::entry_word(W::PACKING, words);
         }
     }
 
@@ -279,13 +279,15 @@ impl<V: Variant> Machine<V> {
         let Some(at) = self.fetch_at(slot, number) else { return };
         let now = self.now;
         let ring = self.places.ring_slots();
-        let generation = V::PACKING.generation_of(slot, ring);
+        let generation = W::PACKING.generation_of(slot, ring);
         let fetch = &mut self.fetches[at];
         match outcome {
             Outcome::Read(horizons) => {
                 fetch.answered.insert(from);
                 // A member that may have recycled the slot cannot testify (I8).
-                if !is_recycled(slot, u64::from(ring), horizons) || V::FETCH_ACROSS_GENERATIONS {
+                if !is_recycled(slot, u64::from(ring), horizons)
+                    || self.planted.has(Bug::FetchAcrossGenerations)
+                {
                     fetch.witnesses.insert(from);
                 }
             }

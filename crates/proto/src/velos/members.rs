@@ -14,7 +14,7 @@ use crate::value::Content;
 /// An entry that names members: those that it was made from, and those that are to be.
 const ENTRY_BYTES: usize = 8 + MEMBERS_BYTES;
 
-impl<V: Variant> Machine<V> {
+impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
     /// So long after the slot that decides it a configuration begins to govern, and so far beyond
     /// the applied prefix a slot may be prepared (I9).
     pub(super) fn alpha(&self) -> u64 {
@@ -92,7 +92,7 @@ impl<V: Variant> Machine<V> {
             let mut words = [0; 2];
             host.load_into(self.places.applied(rank), &mut words);
             // Mostly nothing was said since the last time.
-            if words != self.said[rank.index()] || V::ANY_CLAIM {
+            if words != self.said[rank.index()] || self.planted.has(Bug::AnyClaim) {
                 self.hear_claim(rank, words);
             }
         }
@@ -103,7 +103,8 @@ impl<V: Variant> Machine<V> {
         let newest = self.eras.newest().members.incarnation(rank);
         let present = self.eras.present().members.incarnation(rank);
         let mut named = [newest, present].into_iter().filter(|of| of.0 > 0);
-        let of = named.find(|of| words[1] == seal_claim(prefix, *of) || V::ANY_CLAIM);
+        let of =
+            named.find(|of| words[1] == seal_claim(prefix, *of) || self.planted.has(Bug::AnyClaim));
         if let Some(of) = of {
             self.said[rank.index()] = words;
             self.claims[rank.index()] = (prefix, of);
@@ -126,7 +127,7 @@ impl<V: Variant> Machine<V> {
     /// used again (I3). A majority of any other era that may govern meanwhile shares a member with
     /// it: eras differ by one voter, and none begins to end before it is settled.
     pub(super) fn applied_by_majority(&self) -> Prefix {
-        if V::RECYCLE_EARLY {
+        if self.planted.has(Bug::RecycleEarly) {
             return self.applied;
         }
         let members = &self.eras.present().members;
@@ -215,7 +216,8 @@ impl<V: Variant> Machine<V> {
             return Err(ChangeRefused::Fixed);
         }
         // I12.
-        let settled = self.eras.is_settled() || V::CHANGE_UNSETTLED && self.eras.coming().is_none();
+        let settled = self.eras.is_settled()
+            || self.planted.has(Bug::ChangeUnsettled) && self.eras.coming().is_none();
         if !settled || term.is_changing(self.applied) {
             return Err(ChangeRefused::Pending);
         }
@@ -224,7 +226,7 @@ impl<V: Variant> Machine<V> {
         if let Change::Promote(rank) = change {
             let holds = self.claimed(rank, before.members.incarnation(rank));
             let is_near = self.applied.ahead_of(holds) < self.window && holds > Prefix::ZERO;
-            if !is_near && !V::PROMOTE_BEFORE_CAUGHT_UP {
+            if !is_near && !self.planted.has(Bug::PromoteBeforeCaughtUp) {
                 return Err(ChangeRefused::LagsBehind);
             }
         }

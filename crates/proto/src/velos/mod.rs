@@ -76,6 +76,7 @@
 //! minority of failed CASes does not abort; once proposal numbers overflow, slots are sealed and
 //! spoken to by messages (`rpc`, 5.2's fall-back).
 
+pub mod bugs;
 mod counters;
 mod eras;
 mod facts;
@@ -87,18 +88,20 @@ mod reads;
 mod rpc;
 pub mod single;
 mod slot;
+mod spec;
 #[cfg(test)]
 mod tests;
 mod tokens;
-pub mod variant;
 pub mod word;
 
 pub use counters::Counters;
 pub(crate) use layout::Places;
 pub use layout::Shape;
+pub use spec::{NarrowSpec, Spec};
 
 use crate::members::{Change, ChangeRefused, Configuration, StateHead};
 use crate::node::{NodeConfig, Start};
+use crate::planted::{Planting, Sound};
 use crate::terms::Terms;
 use crate::value::Content;
 use crate::{Host, Note, Refused, Replicator, Role, Status, Ticket, value};
@@ -108,6 +111,7 @@ use base::{
     At, Ballot, Event, Incarnation, Instant, MAX_MEMBERS, MemberSet, Outcome, Prefix, Rank, Ranks,
     Slot, Token, majority,
 };
+use bugs::Bug;
 use core::marker::PhantomData;
 use core::time::Duration;
 use eras::Eras;
@@ -116,8 +120,7 @@ use leader::Term;
 use learner::Fetch;
 use reads::Round;
 use slot::Cell;
-use variant::Variant;
-use word::{Packing, SlotWord, Tag};
+use word::{Packing, SlotWord, Tag, Wide, Widths};
 
 /// How soon a sleeping member that lags is woken (it has nothing urgent to do: its memory works
 /// without it), and how soon a lost message is repeated.
@@ -133,11 +136,11 @@ const BACK_OFF: Duration = Duration::from_millis(2);
 const DOUBLINGS_MAX: u32 = 5;
 
 /// The protocol as it should be.
-pub type Velos = Machine<variant::Sound>;
+pub type Velos = Machine<Sound, Wide>;
 
 /// One member of a Velos log.
 #[derive(Debug)]
-pub struct Machine<V: Variant> {
+pub struct Machine<P: Planting<Bug> = Sound, W: Widths = Wide> {
     me: Rank,
     members: usize,
     places: Places,
@@ -208,17 +211,19 @@ pub struct Machine<V: Variant> {
     /// A buffer for values copied out of the own region.
     scratch: Vec<u64>,
     counters: Counters,
-    variant: PhantomData<V>,
+    planted: P,
+    widths: PhantomData<W>,
 }
 
-impl<V: Variant> Machine<V> {
+impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
     /// A member at `base` of its region.
     pub(crate) fn new<H: Host>(
         config: &NodeConfig,
         base: At,
         shape: &Shape,
+        planted: P,
         host: &mut H,
-    ) -> Machine<V> {
+    ) -> Machine<P, W> {
         let places = Places::new(base, config.members, shape);
         let mut links = MemberSet::EMPTY;
         links.insert(config.me);
@@ -233,17 +238,17 @@ impl<V: Variant> Machine<V> {
             Start::Bootstrap => MemberSet::all(config.members),
             Start::Found { voters } => voters,
             // The state tells who takes part.
-            _ if !V::SERVE_AS_LEARNER => MemberSet::EMPTY,
+            _ if !planted.has(Bug::ServeAsLearner) => MemberSet::EMPTY,
             Start::Reattach | Start::Recovered { .. } | Start::Join { .. } => {
                 MemberSet::all(config.members)
             }
         };
         let half = u64::from(shape.ring_slots / 2);
         let rules = eras::Rules {
-            alpha: if V::GOVERN_AT_ONCE { 1 } else { half },
-            any_incarnation: V::ANY_INCARNATION,
-            count_removed: V::COUNT_REMOVED,
-            any_base: V::ANY_BASE,
+            alpha: if planted.has(Bug::GovernAtOnce) { 1 } else { half },
+            any_incarnation: planted.has(Bug::AnyIncarnation),
+            count_removed: planted.has(Bug::CountRemoved),
+            any_base: planted.has(Bug::AnyBase),
         };
         let highest = Ballot(host.load(places.highest()));
         Machine {
@@ -251,7 +256,7 @@ impl<V: Variant> Machine<V> {
             members: config.members,
             places,
             value_bytes_max: shape.value_bytes as usize,
-            window: u64::from(if V::PREPARE_AHEAD {
+            window: u64::from(if planted.has(Bug::PrepareAhead) {
                 shape.ring_slots
             } else {
                 shape.ring_slots / 4
@@ -259,13 +264,13 @@ impl<V: Variant> Machine<V> {
             peer_works: config.peer_works,
             now: Instant::ZERO,
             stateless: founders.is_empty(),
-            claimed: if V::SERVE_AS_LEARNER { Prefix::ZERO } else { claimed },
+            claimed: if planted.has(Bug::ServeAsLearner) { Prefix::ZERO } else { claimed },
             trusted: false,
             term: None,
             terms: Terms::default(),
             retry_at: None,
             n_futile: 0,
-            highest: if V::FORGET_PROMISE { Ballot::NONE } else { highest },
+            highest: if planted.has(Bug::ForgetPromise) { Ballot::NONE } else { highest },
             applied: Prefix::ZERO,
             told_applied: Prefix::ZERO,
             told_at: Instant::ZERO,
@@ -294,7 +299,8 @@ impl<V: Variant> Machine<V> {
             nudge_at: None,
             scratch: Vec::new(),
             counters: Counters::default(),
-            variant: PhantomData,
+            planted,
+            widths: PhantomData,
         }
     }
 
@@ -322,10 +328,10 @@ impl<V: Variant> Machine<V> {
     /// The own acceptor's state of the ring's place for `slot`, whichever way it is kept.
     fn own_word<H: Host>(&self, slot: Slot, host: &H) -> SlotWord {
         let raw = host.load(self.places.slot(slot));
-        let word = V::PACKING.unpack(raw);
-        if word.is_sealed(V::PACKING) {
+        let word = W::PACKING.unpack(raw);
+        if word.is_sealed(W::PACKING) {
             rpc::sealed_word(
-                V::PACKING,
+                W::PACKING,
                 word,
                 host.load(self.places.sealed_min(slot)),
                 host.load(self.places.sealed_accepted(slot)),
@@ -338,7 +344,9 @@ impl<V: Variant> Machine<V> {
     /// Delivers the value of the next slot.
     fn deliver<H: Host>(&mut self, slot: Slot, words: &[u64], host: &mut H) {
         assert_eq!(slot, self.applied.next_slot(), "I4: delivered in slot order");
-        if let Some(label) = value::label(words).filter(|_| !V::FORGET_READ_BALLOTS) {
+        if let Some(label) =
+            value::label(words).filter(|_| !self.planted.has(Bug::ForgetReadBallots))
+        {
             // I14: by whichever way the decision was learned.
             self.highest = self.highest.max(label.ballot);
         }
@@ -377,7 +385,7 @@ impl<V: Variant> Machine<V> {
     }
 }
 
-impl<V: Variant> Replicator for Machine<V> {
+impl<P: Planting<Bug>, W: Widths> Replicator for Machine<P, W> {
     const NEEDS_HEAD: bool = true;
 
     fn value_bytes_max(&self) -> usize {
@@ -519,7 +527,7 @@ impl<V: Variant> Replicator for Machine<V> {
 
     fn state_head(&self, prefix: Prefix) -> Option<StateHead> {
         // I15: what an entry above says of the members is not known here.
-        let is_known = prefix <= self.applied || V::HEAD_ABOVE_APPLIED;
+        let is_known = prefix <= self.applied || self.planted.has(Bug::HeadAboveApplied);
         if self.is_learner() || !is_known { None } else { self.eras.head(prefix, self.highest) }
     }
 

@@ -52,13 +52,13 @@ enum State {
 /// How long to wait before looking again at a slot that was about to be decided.
 const LOOK_AGAIN: Duration = Duration::from_micros(200);
 
-impl<V: Variant> Machine<V> {
+impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
     pub(super) fn start_read<H: Host>(&mut self, ticket: Ticket, host: &mut H) {
         if self.is_learner() || self.rounds.len() >= ROUNDS_MAX {
             self.counters.reads_refused += 1;
             return host.notify(Note::ReadRefused(ticket));
         }
-        if V::READ_WITHOUT_CHECK {
+        if self.planted.has(Bug::ReadWithoutCheck) {
             return host.notify(Note::ReadReady(ticket));
         }
         if self.term.is_none() {
@@ -107,7 +107,7 @@ impl<V: Variant> Machine<V> {
                 Phase::Accepting | Phase::Decided => !self.is_adopted(slot),
                 Phase::Idle | Phase::Preparing | Phase::Fetching => false,
             };
-            if !own && !V::READ_BEFORE_RECOVERY {
+            if !own && !self.planted.has(Bug::ReadBeforeRecovery) {
                 self.nudge(until);
                 return wait;
             }
@@ -134,16 +134,17 @@ impl<V: Variant> Machine<V> {
 
     fn own_word_has_value<H: Host>(&self, slot: Slot, host: &H) -> bool {
         let word = self.own_word(slot, host);
-        let generation = V::PACKING.generation_of(slot, self.places.ring_slots());
-        word.generation == generation && word.has_value() && !V::READ_CHECKS_ONE
+        let generation = W::PACKING.generation_of(slot, self.places.ring_slots());
+        word.generation == generation && word.has_value() && !self.planted.has(Bug::ReadChecksOne)
     }
 
     /// A member's word of the slot: it counts when the horizons have come, too.
     pub(super) fn on_read_words(&mut self, from: Rank, number: u64, outcome: Outcome<'_>) {
-        let is_of = |round: &&mut Round| round.number == number || V::ANY_ANSWER_SERVES;
+        let is_of =
+            |round: &&mut Round| round.number == number || self.planted.has(Bug::AnyAnswerServes);
         let Some(round) = self.rounds.iter_mut().find(is_of) else { return };
         if let Outcome::Read(entry) = outcome {
-            round.words[from.index()] = Some(rpc::entry_word(V::PACKING, entry));
+            round.words[from.index()] = Some(rpc::entry_word(W::PACKING, entry));
         }
     }
 
@@ -154,7 +155,8 @@ impl<V: Variant> Machine<V> {
         outcome: Outcome<'_>,
         host: &mut H,
     ) {
-        let is_of = |round: &Round| round.number == number || V::ANY_ANSWER_SERVES;
+        let is_of =
+            |round: &Round| round.number == number || self.planted.has(Bug::AnyAnswerServes);
         let Some(at) = self.rounds.iter().position(is_of) else { return };
         let round = &mut self.rounds[at];
         let State::Asking { applied, leading, agreed } = &mut round.state else { return };
@@ -167,7 +169,7 @@ impl<V: Variant> Machine<V> {
             return;
         };
         let ring = self.places.ring_slots();
-        let generation = V::PACKING.generation_of(slot, ring);
+        let generation = W::PACKING.generation_of(slot, ring);
         let clear = match *leading {
             // R1
             Some(ballot) => word.min_proposal <= ballot,
@@ -189,7 +191,7 @@ impl<V: Variant> Machine<V> {
             return self.nudge(until);
         }
         agreed.insert(from);
-        if !V::READ_CHECKS_ONE && !self.eras.has_quorum(slot, *agreed) {
+        if !self.planted.has(Bug::ReadChecksOne) && !self.eras.has_quorum(slot, *agreed) {
             return;
         }
         let (led, ballot) = (leading.is_some(), *leading);

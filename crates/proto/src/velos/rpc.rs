@@ -147,7 +147,7 @@ impl Message {
     }
 }
 
-impl<V: Variant> Machine<V> {
+impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
     /// Asks acceptor `to` by message.
     pub(super) fn request<H: Host>(
         &mut self,
@@ -200,8 +200,8 @@ impl<V: Variant> Machine<V> {
 
     fn on_request<H: Host>(&mut self, from: Rank, message: Message, host: &mut H) {
         let raw = host.load(self.places.slot(message.slot));
-        let sealed = V::PACKING.unpack(raw).is_sealed(V::PACKING);
-        if sealed || V::RPC_WITHOUT_SEAL {
+        let sealed = W::PACKING.unpack(raw).is_sealed(W::PACKING);
+        if sealed || self.planted.has(Bug::RpcWithoutSeal) {
             return self.serve(from, message, host);
         }
         if self.seals.len() < SEALS_MAX {
@@ -214,14 +214,14 @@ impl<V: Variant> Machine<V> {
     }
 
     fn seal<H: Host>(&mut self, slot: Slot, raw: u64, host: &mut H) {
-        let sealed = V::PACKING.pack(V::PACKING.unpack(raw).sealed(V::PACKING));
+        let sealed = W::PACKING.pack(W::PACKING.unpack(raw).sealed(W::PACKING));
         let token = tokens::make(tokens::SEAL, 0, slot.0);
         host.cas(self.me, self.places.slot(slot), raw, sealed, Some(token));
     }
 
     pub(super) fn on_sealed<H: Host>(&mut self, slot: Slot, outcome: Outcome<'_>, host: &mut H) {
         let raw = host.load(self.places.slot(slot));
-        if !V::PACKING.unpack(raw).is_sealed(V::PACKING) {
+        if !W::PACKING.unpack(raw).is_sealed(W::PACKING) {
             // Another proposer's CAS came first: the word is what it says now.
             debug_assert!(matches!(outcome, Outcome::Before(_)), "loop-back does not break");
             return self.seal(slot, raw, host);
@@ -237,7 +237,7 @@ impl<V: Variant> Machine<V> {
     fn serve<H: Host>(&mut self, from: Rank, message: Message, host: &mut H) {
         let Message { slot, ballot, .. } = message;
         let before = self.own_word(slot, host);
-        let generation = V::PACKING.generation_of(slot, self.places.ring_slots());
+        let generation = W::PACKING.generation_of(slot, self.places.ring_slots());
         let mut horizons = [0; MAX_MEMBERS];
         host.load_into(self.places.horizons(), &mut horizons);
         let ring = u64::from(self.places.ring_slots());
@@ -276,7 +276,7 @@ impl<V: Variant> Machine<V> {
             // About the place's earlier use: what waited for the answer goes on.
             return self.post_prepare(from, now_for, host);
         }
-        let generation = V::PACKING.generation_of(slot, self.places.ring_slots());
+        let generation = W::PACKING.generation_of(slot, self.places.ring_slots());
         if !ok {
             if word.min_proposal > ballot {
                 return self.depose(word.min_proposal, host);

@@ -99,7 +99,7 @@ pub(super) fn is_recycled(slot: Slot, ring_slots: u64, horizons: &[u64]) -> bool
     horizons.iter().any(|horizon| *horizon > slot.0 + ring_slots)
 }
 
-impl<V: Variant> Machine<V> {
+impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
     pub(super) fn is_adopted(&mut self, slot: Slot) -> bool {
         let n_terms = self.terms.newest();
         let cell = self.cell(slot);
@@ -120,14 +120,15 @@ impl<V: Variant> Machine<V> {
     }
 
     fn generation(&self, slot: Slot) -> Generation {
-        V::PACKING.generation_of(slot, self.places.ring_slots())
+        W::PACKING.generation_of(slot, self.places.ring_slots())
     }
 
     pub(super) fn prepare<H: Host>(&mut self, slot: Slot, host: &mut H) {
         let ring = u64::from(self.places.ring_slots());
         let recyclable = slot.0 < self.recyclable.0 + ring;
         assert!(recyclable, "I3: {slot} would overwrite what a majority has not applied");
-        let is_known = slot.0 < self.applied.0 + self.alpha() || V::PREPARE_AHEAD;
+        let is_known =
+            slot.0 < self.applied.0 + self.alpha() || self.planted.has(Bug::PrepareAhead);
         assert!(is_known, "I9: it is not known here who votes about {slot}");
         assert!(self.eras.may_propose(slot), "I11: {slot} is another incarnation's to propose for");
         let own = host.load(self.places.slot(slot));
@@ -157,7 +158,7 @@ impl<V: Variant> Machine<V> {
         if slot.0 >= n_cells {
             self.counters.slots_recycled += 1;
         }
-        if V::SKIP_PREPARE {
+        if self.planted.has(Bug::SkipPrepare) {
             let cell = self.cell(slot);
             (cell.prepared, cell.vouched) = (MemberSet::all(members), MemberSet::all(members));
             cell.phase = Phase::Free;
@@ -182,8 +183,8 @@ impl<V: Variant> Machine<V> {
             return;
         }
         let expected = cell.predicted[to.index()];
-        let word = V::PACKING.unpack(expected);
-        if by_message || word.is_sealed(V::PACKING) {
+        let word = W::PACKING.unpack(expected);
+        if by_message || word.is_sealed(W::PACKING) {
             return self.request(to, Request::Prepare, slot, host);
         }
         if word.min_proposal > ballot {
@@ -198,7 +199,7 @@ impl<V: Variant> Machine<V> {
             word.promised(ballot)
         };
         cell.busy.insert(to);
-        let desired = V::PACKING.pack(desired);
+        let desired = W::PACKING.pack(desired);
         cell.expected[to.index()] = expected;
         cell.predicted[to.index()] = desired;
         let token = self.token_of_term(tokens::PREPARE, to, slot);
@@ -225,7 +226,7 @@ impl<V: Variant> Machine<V> {
         if !cell.prepared.contains(from) || cell.vouched.contains(from) {
             return;
         }
-        if is_recycled(slot, ring, horizons) && !V::SKIP_SURVEY {
+        if is_recycled(slot, ring, horizons) && !self.planted.has(Bug::SkipSurvey) {
             return self.fall_behind(slot, host);
         }
         self.vouch(from, slot, host);
@@ -307,7 +308,7 @@ impl<V: Variant> Machine<V> {
         self.settle(from, number, slot, Some(before), host);
         let Some(cell) = self.current(number, slot) else { return };
         if before == cell.expected[from.index()] {
-            return self.on_promise(from, slot, V::PACKING.unpack(before), host);
+            return self.on_promise(from, slot, W::PACKING.unpack(before), host);
         }
         self.counters.prepares_mispredicted += 1;
         self.on_mispredicted(from, slot, before, host);
@@ -316,7 +317,7 @@ impl<V: Variant> Machine<V> {
     /// The acceptor's word was another than expected: nothing happened there, and now it is known.
     fn on_mispredicted<H: Host>(&mut self, from: Rank, slot: Slot, found: u64, host: &mut H) {
         self.cell(slot).predicted[from.index()] = found;
-        if V::PACKING.unpack(found).is_sealed(V::PACKING) {
+        if W::PACKING.unpack(found).is_sealed(W::PACKING) {
             self.by_message.insert(from);
         }
         self.post_prepare(from, slot, host);
@@ -325,8 +326,8 @@ impl<V: Variant> Machine<V> {
     /// `from` is spoken to by messages, whose ballots do not fit into a word: all that the next
     /// accept must know of it is the tag, and with that the free area.
     pub(super) fn predict_sealed(&mut self, from: Rank, slot: Slot, after: SlotWord) {
-        let word = SlotWord { accepted_proposal: Ballot::NONE, ..after.sealed(V::PACKING) };
-        self.cell(slot).predicted[from.index()] = V::PACKING.pack(word);
+        let word = SlotWord { accepted_proposal: Ballot::NONE, ..after.sealed(W::PACKING) };
+        self.cell(slot).predicted[from.index()] = W::PACKING.pack(word);
     }
 
     /// `from` has promised the ballot for `slot`, as was predicted; `before` is its word before
@@ -341,7 +342,11 @@ impl<V: Variant> Machine<V> {
         let Some(term) = &self.term else { return };
         let announced = term.announced;
         let same_use = before.generation == self.generation(slot);
-        let own = if V::ADOPT_FROM_PREDICTIONS { Some(self.own_word(slot, host)) } else { None };
+        let own = if self.planted.has(Bug::AdoptFromPredictions) {
+            Some(self.own_word(slot, host))
+        } else {
+            None
+        };
         let cell = self.cell(slot);
         cell.prepared.insert(from);
         let found = if let Some(own) = own {
@@ -365,7 +370,7 @@ impl<V: Variant> Machine<V> {
         let ballot = term.ballot;
         self.cell(slot).vouched.insert(from);
         let vouched = self.cell(slot).vouched;
-        let has_quorum = V::PROMISE_OF_ONE || self.eras.has_quorum(slot, vouched);
+        let has_quorum = self.planted.has(Bug::PromiseOfOne) || self.eras.has_quorum(slot, vouched);
         let cell = self.cell(slot);
         let (accepted, tag) = cell.found[from.index()];
         // I8: with the tag that was offered for this slot. Under the same ballot, a link that was
@@ -390,16 +395,17 @@ impl<V: Variant> Machine<V> {
     fn resolve<H: Host>(&mut self, slot: Slot, host: &mut H) {
         let (me, now) = (self.me, self.now);
         let area_words = self.places.area_words as usize;
+        let planted = self.planted;
         let cell = self.cell(slot);
         let holders =
             cell.prepared.iter().filter(|rank| cell.found[rank.index()].0 != Ballot::NONE);
         let ballot_at = |rank: &Rank| cell.found[rank.index()].0;
         // The own memory is the nearest, if it returned that ballot.
-        let best = match V::ADOPT_LOWEST {
+        let best = match planted.has(Bug::AdoptLowest) {
             true => holders.min_by_key(|rank| (ballot_at(rank), *rank != me)),
             false => holders.max_by_key(|rank| (ballot_at(rank), *rank == me)),
         };
-        let Some(best) = best.filter(|_| !V::IGNORE_FOUND_VALUE) else {
+        let Some(best) = best.filter(|_| !planted.has(Bug::IgnoreFoundValue)) else {
             cell.phase = Phase::Free;
             return;
         };
@@ -512,6 +518,7 @@ impl<V: Variant> Machine<V> {
         let (ballot, generation) = (term.ballot, self.generation(slot));
         let (linked, by_message) = (self.is_fed(to), self.by_message.contains(to));
         let (me, places) = (self.me, self.places);
+        let planted = self.planted;
         let cell = self.cell(slot);
         // I5: only after its promise has come is the word known, and with it the free area.
         if !linked || !cell.vouched.contains(to) || cell.is_waiting(to) {
@@ -521,15 +528,15 @@ impl<V: Variant> Machine<V> {
             return;
         }
         let expected = cell.predicted[to.index()];
-        let word = V::PACKING.unpack(expected);
+        let word = W::PACKING.unpack(expected);
         let area = match word.tag.place() {
-            Some((holder, live)) if V::WRITE_LIVE_AREA && holder == me => live,
+            Some((holder, live)) if planted.has(Bug::WriteLiveArea) && holder == me => live,
             _ => word.tag.free_area(me, Area::of(slot, places.ring_slots())),
         };
         let area_at = places.area(slot, me, area);
         cell.offered[to.index()] = Tag::of(me, area);
         if by_message {
-            if to == me && !V::OWN_VALUE_LATER {
+            if to == me && !planted.has(Bug::OwnValueLater) {
                 // The own acceptor answers at once, and would refer to a value on its way.
                 for (word, at) in cell.value.iter().zip(0..) {
                     host.store(area_at.plus(at), *word);
@@ -539,18 +546,19 @@ impl<V: Variant> Machine<V> {
             }
             return self.request(to, Request::Accept(Tag::of(me, area)), slot, host);
         }
-        let desired = V::PACKING.pack(word.accepting(generation, ballot, Tag::of(me, area)));
+        let desired = W::PACKING.pack(word.accepting(generation, ballot, Tag::of(me, area)));
         cell.busy.insert(to);
         cell.expected[to.index()] = expected;
         cell.predicted[to.index()] = desired;
         let token = self.token_of_term(tokens::ACCEPT, to, slot);
+        let planted = self.planted;
         let value = &self.cell(slot).value;
         // T2: the value is there before the word that refers to it.
-        if !V::VALUE_AFTER_CAS {
+        if !planted.has(Bug::ValueAfterCas) {
             host.write(to, area_at, value, None);
         }
         host.cas(to, places.slot(slot), expected, desired, Some(token));
-        if V::VALUE_AFTER_CAS {
+        if planted.has(Bug::ValueAfterCas) {
             host.write(to, area_at, value, None);
         }
     }
@@ -564,8 +572,9 @@ impl<V: Variant> Machine<V> {
         host: &mut H,
     ) {
         self.settle(from, number, slot, Some(before), host);
+        let planted = self.planted;
         let Some(cell) = self.current(number, slot) else { return };
-        if before == cell.expected[from.index()] || V::COUNT_FAILED_ACCEPTS {
+        if before == cell.expected[from.index()] || planted.has(Bug::CountFailedAccepts) {
             cell.accepted.insert(from);
             return self.decide_if_accepted(slot, host);
         }
@@ -583,7 +592,8 @@ impl<V: Variant> Machine<V> {
 
     fn decide_if_accepted<H: Host>(&mut self, slot: Slot, host: &mut H) {
         let accepted = self.cell(slot).accepted;
-        let has_quorum = V::IGNORE_MAJORITY || self.eras.has_quorum(slot, accepted);
+        let has_quorum =
+            self.planted.has(Bug::IgnoreMajority) || self.eras.has_quorum(slot, accepted);
         let cell = self.cell(slot);
         if cell.phase == Phase::Accepting && has_quorum {
             cell.phase = Phase::Decided;

@@ -9,10 +9,12 @@ mod states;
 mod traps;
 mod world;
 
-use super::variant::{Narrow, Sound};
+use super::word::Narrow;
 use super::*;
 use crate::members::Members;
 use crate::node::Timing;
+use crate::planted::Planted;
+use crate::registry::LogSpec;
 use alloc::collections::VecDeque;
 use alloc::vec;
 use base::{Inbox, Port};
@@ -21,9 +23,9 @@ use world::{Verb, View, World};
 const SHAPE: Shape = Shape { ring_slots: 16, value_bytes: 80 };
 
 /// Three machines, driven by hand: no Ω, so that a test says who leads.
-struct Group<V: Variant> {
+struct Group<P: Planting<Bug>, W: Widths = Wide> {
     world: World,
-    machines: Vec<Machine<V>>,
+    machines: Vec<Machine<P, W>>,
     now: Instant,
 }
 
@@ -44,9 +46,15 @@ fn head() -> StateHead {
     StateHead { ballot: Ballot::NONE, members_at: Prefix::ZERO, members, coming: None }
 }
 
-impl<V: Variant> Group<V> {
-    fn new() -> Group<V> {
-        let n_words = crate::node::velos_layout(3, &SHAPE).n_words as usize;
+impl<P: Planting<Bug>> Group<P> {
+    fn new(planted: P) -> Group<P> {
+        Group::made(planted)
+    }
+}
+
+impl<P: Planting<Bug>, W: Widths> Group<P, W> {
+    fn made(planted: P) -> Group<P, W> {
+        let n_words = Spec::layout(3, &SHAPE).n_words as usize;
         let mut world = World {
             memory: vec![vec![0; n_words]; 3],
             links: (0..3).map(|_| (0..3).map(|_| VecDeque::new()).collect()).collect(),
@@ -58,7 +66,7 @@ impl<V: Variant> Group<V> {
         let machines = (0..3)
             .map(|me| {
                 let mut view = View { world: &mut world, me };
-                Machine::new(&config(me, Start::Bootstrap), At(0), &SHAPE, &mut view)
+                Machine::new(&config(me, Start::Bootstrap), At(0), &SHAPE, planted, &mut view)
             })
             .collect();
         let mut group = Group { world, machines, now: Instant(1) };
@@ -147,7 +155,7 @@ impl<V: Variant> Group<V> {
 
     fn word(&self, me: usize, slot: u64) -> SlotWord {
         let at = self.machines[me].places.slot(Slot(slot));
-        V::PACKING.unpack(self.world.memory[me][at.0 as usize])
+        W::PACKING.unpack(self.world.memory[me][at.0 as usize])
     }
 
     fn values(&self, me: usize) -> Vec<&[u8]> {
@@ -163,7 +171,7 @@ const EVERYBODY: [usize; 3] = [0, 1, 2];
 
 #[test]
 fn a_lone_leader_decides_and_everybody_learns() {
-    let mut group = Group::<Sound>::new();
+    let mut group = Group::new(Sound);
     group.lead(0);
     group.settle(&EVERYBODY);
     assert!(group.leads(0));
@@ -181,7 +189,7 @@ fn a_lone_leader_decides_and_everybody_learns() {
 
 #[test]
 fn many_slots_are_in_flight_at_once_and_the_window_is_bounded() {
-    let mut group = Group::<Sound>::new();
+    let mut group = Group::new(Sound);
     group.lead(0);
     group.settle(&EVERYBODY);
     group.hold_all(0);
@@ -197,7 +205,7 @@ fn many_slots_are_in_flight_at_once_and_the_window_is_bounded() {
 
 #[test]
 fn a_dead_leaders_undecided_value_is_adopted_from_an_acceptor_that_returned_it() {
-    let mut group = Group::<Sound>::new();
+    let mut group = Group::new(Sound);
     group.lead(0);
     group.settle(&EVERYBODY);
     // Accepted by member 2 alone: the leader's own memory and member 1 never get it.
@@ -220,7 +228,7 @@ fn a_dead_leaders_undecided_value_is_adopted_from_an_acceptor_that_returned_it()
 
 #[test]
 fn leader_change_takes_one_cas_a_slot_by_predicting_the_dead_leaders_prepares() {
-    let mut group = Group::<Sound>::new();
+    let mut group = Group::new(Sound);
     group.lead(0);
     group.settle(&EVERYBODY);
     for n in 0..5u8 {
@@ -235,7 +243,7 @@ fn leader_change_takes_one_cas_a_slot_by_predicting_the_dead_leaders_prepares() 
 
 #[test]
 fn delayed_cas_of_a_deposed_leader_fails_on_a_recycled_slot() {
-    let mut group = Group::<Sound>::new();
+    let mut group = Group::new(Sound);
     group.lead(0);
     group.settle(&EVERYBODY);
     group.hold(0, 1);
@@ -260,7 +268,7 @@ fn delayed_cas_of_a_deposed_leader_fails_on_a_recycled_slot() {
 
 #[test]
 fn a_bare_commit_index_would_apply_a_dead_leaders_losing_value() {
-    let mut group = Group::<Sound>::new();
+    let mut group = Group::new(Sound);
     group.lead(0);
     group.settle(&EVERYBODY);
     // Member 0's value reaches member 2 only, and is not found by member 1's majority {0, 1}.
@@ -288,7 +296,7 @@ fn a_bare_commit_index_would_apply_a_dead_leaders_losing_value() {
 
 #[test]
 fn a_lagging_follower_catches_up_by_read_and_by_state_when_the_slots_are_gone() {
-    let mut group = Group::<Sound>::new();
+    let mut group = Group::new(Sound);
     group.lead(0);
     group.settle(&EVERYBODY);
     group.hold(0, 2);
@@ -320,7 +328,7 @@ fn a_lagging_follower_catches_up_by_read_and_by_state_when_the_slots_are_gone() 
 
 #[test]
 fn a_slot_is_not_recycled_before_a_majority_has_applied_it() {
-    let mut group = Group::<Sound>::new();
+    let mut group = Group::new(Sound);
     group.lead(0);
     group.settle(&[0]);
     // Nobody else runs: their memory accepts, but nothing is applied there.
@@ -338,7 +346,7 @@ fn a_slot_is_not_recycled_before_a_majority_has_applied_it() {
 
 #[test]
 fn dead_members_do_not_count_as_having_applied() {
-    let mut group = Group::<Sound>::new();
+    let mut group = Group::new(Sound);
     group.lead(0);
     group.settle(&EVERYBODY);
     for n in 0..4u8 {
@@ -359,7 +367,7 @@ fn dead_members_do_not_count_as_having_applied() {
 
 #[test]
 fn a_deposed_leader_does_not_answer_reads() {
-    let mut group = Group::<Sound>::new();
+    let mut group = Group::new(Sound);
     group.lead(0);
     group.settle(&EVERYBODY);
     group.propose(0, b"old").expect("room");
@@ -381,7 +389,7 @@ fn a_deposed_leader_does_not_answer_reads() {
 
 #[test]
 fn a_read_checks_the_slot_after_the_applied_prefix_not_the_next_free_one() {
-    let mut group = Group::<Sound>::new();
+    let mut group = Group::new(Sound);
     group.lead(0);
     group.settle(&EVERYBODY);
     // Two values in flight at the paused leader, which reach nobody.
@@ -403,7 +411,7 @@ fn a_read_checks_the_slot_after_the_applied_prefix_not_the_next_free_one() {
 
 #[test]
 fn a_follower_answers_reads_unless_a_decision_is_under_way() {
-    let mut group = Group::<Sound>::new();
+    let mut group = Group::new(Sound);
     group.lead(0);
     group.settle(&EVERYBODY);
     group.propose(0, b"one").expect("room");
@@ -423,7 +431,7 @@ fn a_follower_answers_reads_unless_a_decision_is_under_way() {
 
 #[test]
 fn a_new_leader_answers_no_read_before_it_has_applied_what_it_found() {
-    let mut group = Group::<Sound>::new();
+    let mut group = Group::new(Sound);
     group.lead(0);
     group.settle(&EVERYBODY);
     group.propose(0, b"acknowledged").expect("room");
@@ -443,12 +451,12 @@ fn a_new_leader_answers_no_read_before_it_has_applied_what_it_found() {
 
 #[test]
 fn amnesia_a_restarted_member_uses_no_ballot_of_its_earlier_life() {
-    let mut group = Group::<Sound>::new();
+    let mut group = Group::new(Sound);
     group.lead(0);
     group.settle(&EVERYBODY);
     let before = group.machines[0].status().ballot;
     let mut view = View { world: &mut group.world, me: 0 };
-    group.machines[0] = Machine::new(&config(0, Start::Reattach), At(0), &SHAPE, &mut view);
+    group.machines[0] = Machine::new(&config(0, Start::Reattach), At(0), &SHAPE, Sound, &mut view);
     for peer in Rank::all(3) {
         group.event(0, Event::LinkUp(peer));
     }
@@ -463,10 +471,10 @@ fn amnesia_a_restarted_member_uses_no_ballot_of_its_earlier_life() {
     assert!(group.machines[0].status().ballot > before);
 }
 
-impl<V: Variant> Group<V> {
+impl<P: Planting<Bug>> Group<P, Narrow> {
     /// So many changes of the leader that proposal numbers outgrow the words. Each decides a value.
-    fn overflow() -> Group<V> {
-        let mut group = Group::<V>::new();
+    fn overflow(planted: P) -> Group<P, Narrow> {
+        let mut group = Group::made(planted);
         for n in 0..60u8 {
             let me = usize::from(n) % 3;
             EVERYBODY.iter().filter(|at| **at != me).for_each(|at| group.follow(*at));
@@ -476,14 +484,17 @@ impl<V: Variant> Group<V> {
             group.propose(me, &[n]).expect("leads");
             group.settle(&EVERYBODY);
         }
-        assert!(group.machines[0].highest > V::PACKING.ballot_limit(), "the overflow is reached");
+        assert!(
+            group.machines[0].highest > Narrow::PACKING.ballot_limit(),
+            "the overflow is reached"
+        );
         group
     }
 }
 
 #[test]
 fn proposal_numbers_that_overflow_the_word_fall_back_to_messages() {
-    let group = Group::<Narrow>::overflow();
+    let group = Group::overflow(Sound);
     for me in EVERYBODY {
         let values = group.values(me);
         assert!(values.iter().enumerate().all(|(at, value)| **value == [at as u8]), "{values:?}");
@@ -494,7 +505,7 @@ fn proposal_numbers_that_overflow_the_word_fall_back_to_messages() {
 
 #[test]
 fn a_link_that_broke_and_came_back_is_made_good() {
-    let mut group = Group::<Sound>::new();
+    let mut group = Group::new(Sound);
     group.lead(0);
     group.settle(&EVERYBODY);
     group.hold(0, 1);
@@ -513,7 +524,7 @@ fn a_link_that_broke_and_came_back_is_made_good() {
 
 #[test]
 fn the_previous_decision_rides_on_the_next_value() {
-    let mut group = Group::<Sound>::new();
+    let mut group = Group::new(Sound);
     group.lead(0);
     group.settle(&EVERYBODY);
     group.propose(0, b"a").expect("room");
@@ -529,7 +540,7 @@ fn the_previous_decision_rides_on_the_next_value() {
 
 #[test]
 fn a_restarted_member_is_no_holder_before_it_has_what_its_earlier_life_claimed() {
-    let mut group = Group::<Sound>::new();
+    let mut group = Group::new(Sound);
     group.lead(0);
     group.settle(&EVERYBODY);
     // Member 2 sleeps; the leader recycles on its own and member 1's word.
@@ -539,7 +550,7 @@ fn a_restarted_member_is_no_holder_before_it_has_what_its_earlier_life_claimed()
     }
     assert_eq!(group.values(1).len(), 40);
     let mut view = View { world: &mut group.world, me: 1 };
-    group.machines[1] = Machine::new(&config(1, Start::Reattach), At(0), &SHAPE, &mut view);
+    group.machines[1] = Machine::new(&config(1, Start::Reattach), At(0), &SHAPE, Sound, &mut view);
     for peer in Rank::all(3) {
         group.event(1, Event::LinkUp(peer));
     }
@@ -559,7 +570,7 @@ fn a_restarted_member_is_no_holder_before_it_has_what_its_earlier_life_claimed()
 /// wait when there is news for it.
 #[test]
 fn an_idle_leader_looks_for_a_silent_member_more_and_more_seldom() {
-    let mut group = Group::<Sound>::new();
+    let mut group = Group::new(Sound);
     group.lead(0);
     group.settle(&EVERYBODY);
     group.propose(0, b"unheard").expect("room");

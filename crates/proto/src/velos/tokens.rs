@@ -35,7 +35,7 @@ pub(super) const fn split(token: Token) -> (u8, u32, u64) {
     )
 }
 
-impl<V: Variant> Machine<V> {
+impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
     pub(super) fn on_completed<H: Host>(
         &mut self,
         from: Rank,

@@ -234,6 +234,28 @@ impl SlotWord {
     }
 }
 
+/// The widths of the slot words of a machine.
+pub trait Widths: core::fmt::Debug + 'static {
+    /// Which they are.
+    const PACKING: Packing;
+}
+
+/// Those that ship.
+#[derive(Clone, Copy, Debug)]
+pub enum Wide {}
+
+impl Widths for Wide {
+    const PACKING: Packing = Packing::WIDE;
+}
+
+/// So narrow that a few leader changes overflow them, for simulations.
+#[derive(Clone, Copy, Debug)]
+pub enum Narrow {}
+
+impl Widths for Narrow {
+    const PACKING: Packing = Packing::new(2, 6);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

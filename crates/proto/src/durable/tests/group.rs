@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::disk::Entry;
-use crate::node::Node;
+use crate::registry::{self, LogSpec};
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use base::verb::Unsupported;
@@ -19,7 +19,7 @@ struct Content {
 
 /// Whom one of `n` members trusts where memory outlives its process, when all others have died.
 pub(super) fn trusted_by_the_last(n: usize) -> Option<Rank> {
-    let n_words = crate::node::durable_layout(n, &SHAPE).n_words as usize;
+    let n_words = Spec::layout(n, &SHAPE).n_words as usize;
     let mut world = World::new(n, n_words);
     let config = NodeConfig {
         me: Rank::at(0),
@@ -30,7 +30,7 @@ pub(super) fn trusted_by_the_last(n: usize) -> Option<Rank> {
         peer_works: false,
     };
     let host = &mut View(&mut world, 0);
-    let mut node = Node::<Durable<Sound>>::durable(config, &SHAPE, host).expect("a new disk");
+    let mut node = registry::member::<Spec, _, _>(config, &SHAPE, Sound, host).expect("a new disk");
     for other in Rank::all(n).filter(|other| *other != Rank::at(0)) {
         node.on_event(Event::ProcessFailed(other), Instant(2), host);
     }
@@ -202,35 +202,36 @@ impl Host for View<'_> {
     }
 }
 
-pub(super) struct Group<V: Variant> {
+pub(super) struct Group<P: Planting<Bug>> {
     world: World,
-    members: Vec<Option<Durable<V>>>,
+    members: Vec<Option<Durable<P>>>,
+    planted: P,
     now: Instant,
     peer_works: bool,
 }
 
-impl<V: Variant> Group<V> {
-    pub(super) fn new(n: usize) -> Group<V> {
-        Group::over(n, false)
+impl<P: Planting<Bug>> Group<P> {
+    pub(super) fn new(planted: P, n: usize) -> Group<P> {
+        Group::over(planted, n, false)
     }
 
     /// Posting to a peer wakes it.
-    pub(super) fn new_over_links_that_wake(n: usize) -> Group<V> {
-        Group::over(n, true)
+    pub(super) fn new_over_links_that_wake(planted: P, n: usize) -> Group<P> {
+        Group::over(planted, n, true)
     }
 
-    fn over(n: usize, peer_works: bool) -> Group<V> {
+    fn over(planted: P, n: usize, peer_works: bool) -> Group<P> {
         let n_words = Places::new(At(0), n, &SHAPE).end().0 as usize;
         let world = World::new(n, n_words);
-        let mut group = Group { world, members: Vec::new(), now: Instant(1), peer_works };
+        let mut group = Group { world, members: Vec::new(), planted, now: Instant(1), peer_works };
         group.members.resize_with(n, || None);
         (0..n).for_each(|member| group.start(member, Start::Bootstrap));
         group
     }
 
     /// With a leader that serves.
-    pub(super) fn led(n: usize, leader: usize) -> Group<V> {
-        let mut group = Group::new(n);
+    pub(super) fn led(planted: P, n: usize, leader: usize) -> Group<P> {
+        let mut group = Group::new(planted, n);
         group.lead(leader);
         group.run(30);
         assert_eq!(group.status(leader).role, Role::Leader);
@@ -246,14 +247,15 @@ impl<V: Variant> Group<V> {
             memory_outlives_process: false,
             peer_works: self.peer_works,
         };
-        let machine = Durable::new(&config, At(0), &SHAPE, &mut View(&mut self.world, member));
+        let machine =
+            Durable::new(&config, At(0), &SHAPE, self.planted, &mut View(&mut self.world, member));
         self.members[member] = Some(machine.expect("the disk fits"));
     }
 
     fn act<T>(
         &mut self,
         member: usize,
-        act: impl FnOnce(&mut Durable<V>, Instant, &mut View<'_>) -> T,
+        act: impl FnOnce(&mut Durable<P>, Instant, &mut View<'_>) -> T,
     ) -> T {
         let machine = self.members[member].as_mut().expect("it is alive");
         act(machine, self.now, &mut View(&mut self.world, member))
@@ -502,7 +504,7 @@ impl<V: Variant> Group<V> {
         self.world.memory[leader][at..at + ACK_WORDS].copy_from_slice(&words);
     }
 
-    pub(super) fn member(&self, member: usize) -> &Durable<V> {
+    pub(super) fn member(&self, member: usize) -> &Durable<P> {
         self.members[member].as_ref().expect("it is alive")
     }
 

@@ -11,7 +11,7 @@ fn n_reads(group: &Group<Sound>, from: usize, to: usize) -> usize {
 
 #[test]
 fn i10_a_read_that_has_asked_a_memory_that_is_gone_asks_again() {
-    let mut group = Group::<Sound>::new();
+    let mut group = Group::new(Sound);
     group.lead(0);
     group.settle(&EVERYBODY);
     group.hold(0, 0);
@@ -39,8 +39,8 @@ fn i10_a_read_that_has_asked_a_memory_that_is_gone_asks_again() {
 
 /// A link is down when a term's ballot is published, and back when its prefix is. What the words of
 /// that leader say at member 2 after each verb that arrives there, beside its ballot.
-fn facts_after_a_break<V: Variant>() -> (Ballot, Vec<(u64, u64)>) {
-    let mut group = Group::<V>::new();
+fn facts_after_a_break<P: Planting<Bug>>(planted: P) -> (Ballot, Vec<(u64, u64)>) {
+    let mut group = Group::new(planted);
     group.lead(0);
     group.settle(&EVERYBODY);
     group.hold(0, 2);
@@ -56,7 +56,7 @@ fn facts_after_a_break<V: Variant>() -> (Ballot, Vec<(u64, u64)>) {
     group.settle(&[0, 1]);
     let fact = group.machines[0].places.fact(Rank::at(0)).0 as usize;
     let mut facts = Vec::new();
-    let mut look = |group: &Group<V>| {
+    let mut look = |group: &Group<P>| {
         facts.push((group.world.memory[2][fact], group.world.memory[2][fact + 1]));
     };
     while !group.world.links[0][2].is_empty() {
@@ -75,27 +75,22 @@ fn i4_a_prefix_never_stands_beside_the_ballot_of_an_earlier_term() {
     let is_torn = |(ballot, facts): (Ballot, Vec<(u64, u64)>)| {
         facts.into_iter().any(|(of, prefix)| prefix > 0 && of != ballot.0)
     };
-    let (ballot, facts) = facts_after_a_break::<Sound>();
+    let (ballot, facts) = facts_after_a_break(Sound);
     assert_eq!(facts.last(), Some(&(ballot.0, 2)));
     assert!(!is_torn((ballot, facts)));
-    enum Unmet {}
-    impl Variant for Unmet {
-        const NAME: &'static str = "PUBLISH_TO_UNMET";
-        const PUBLISH_TO_UNMET: bool = true;
-    }
-    assert!(is_torn(facts_after_a_break::<Unmet>()));
+    assert!(is_torn(facts_after_a_break(Planted(Bug::PublishToUnmet))));
 }
 
 /// Ballots beyond the word, so that acceptors are asked by message.
-fn led_by_message() -> Group<Narrow> {
-    let mut group = Group::<Narrow>::new();
+fn led_by_message() -> Group<Sound, Narrow> {
+    let mut group = Group::<_, Narrow>::made(Sound);
     group.machines[0].highest = Narrow::PACKING.ballot_limit();
     group.lead(0);
     group
 }
 
 /// What `from` has sent to member 0 and is held; it is on its way no more.
-fn caught(group: &mut Group<Narrow>, from: usize) -> Vec<Vec<u8>> {
+fn caught(group: &mut Group<Sound, Narrow>, from: usize) -> Vec<Vec<u8>> {
     let verbs = group.world.links[from][0].drain(..);
     let messages = verbs.filter_map(|verb| match verb {
         Verb::Message(bytes) => Some(bytes),
@@ -106,7 +101,7 @@ fn caught(group: &mut Group<Narrow>, from: usize) -> Vec<Vec<u8>> {
 
 #[test]
 fn i1_a_promise_to_an_earlier_life_of_the_proposer_is_none_to_this_one() {
-    let mut group = Group::<Narrow>::new();
+    let mut group = Group::<_, Narrow>::made(Sound);
     group.hold(1, 0);
     group.hold(2, 0);
     group.machines[0].highest = Narrow::PACKING.ballot_limit();
@@ -119,7 +114,7 @@ fn i1_a_promise_to_an_earlier_life_of_the_proposer_is_none_to_this_one() {
     let old: Vec<_> = [1, 2].map(|from| (from, caught(&mut group, from))).into();
     assert!(old.iter().all(|(_, messages)| !messages.is_empty()), "both have promised");
     let mut view = View { world: &mut group.world, me: 0 };
-    group.machines[0] = Machine::new(&config(0, Start::Reattach), At(0), &SHAPE, &mut view);
+    group.machines[0] = Machine::new(&config(0, Start::Reattach), At(0), &SHAPE, Sound, &mut view);
     group.machines[0].install(Prefix(0), Some(head()), group.now, &mut view);
     for peer in Rank::all(3) {
         group.event(0, Event::LinkUp(peer));
@@ -164,7 +159,7 @@ fn i10_an_answer_of_a_memory_that_is_gone_is_not_its_successors() {
 #[test]
 fn i3_a_majority_has_applied_what_all_but_a_minority_have() {
     for members in 1..=MAX_MEMBERS {
-        let n_words = crate::node::velos_layout(members, &SHAPE).n_words as usize;
+        let n_words = Spec::layout(members, &SHAPE).n_words as usize;
         let mut world = World {
             memory: vec![vec![0; n_words]; members],
             links: (0..members).map(|_| (0..members).map(|_| VecDeque::new()).collect()).collect(),
@@ -175,7 +170,7 @@ fn i3_a_majority_has_applied_what_all_but_a_minority_have() {
         };
         let mut view = View { world: &mut world, me: 0 };
         let config = NodeConfig { members, ..config(0, Start::Bootstrap) };
-        let mut machine = Machine::<Sound>::new(&config, At(0), &SHAPE, &mut view);
+        let mut machine = Machine::<Sound>::new(&config, At(0), &SHAPE, Sound, &mut view);
         // Each order in which one is ahead of the next, by turns.
         for turn in 0..members {
             let prefix = |rank: usize| Prefix(10 * (1 + ((rank + turn) % members) as u64));

@@ -4,14 +4,15 @@
 use super::*;
 
 /// The ballots of a member's first term and of its first after a restart, at their beginning.
-fn ballots_around_a_restart<V: Variant>() -> (Ballot, Ballot) {
-    let mut group = Group::<V>::new();
+fn ballots_around_a_restart<P: Planting<Bug>>(planted: P) -> (Ballot, Ballot) {
+    let mut group = Group::new(planted);
     // It dies before its first verb arrives anywhere: only its own note tells of the ballot.
     group.hold_all(0);
     group.lead(0);
     let before = group.machines[0].status().ballot;
     let mut view = View { world: &mut group.world, me: 0 };
-    group.machines[0] = Machine::new(&config(0, Start::Reattach), At(0), &SHAPE, &mut view);
+    group.machines[0] =
+        Machine::new(&config(0, Start::Reattach), At(0), &SHAPE, planted, &mut view);
     group.machines[0].install(Prefix(0), Some(head()), group.now, &mut view);
     group.lead(0);
     (before, group.machines[0].status().ballot)
@@ -19,37 +20,22 @@ fn ballots_around_a_restart<V: Variant>() -> (Ballot, Ballot) {
 
 #[test]
 fn i2_a_ballot_is_noted_before_the_first_verb_that_uses_it() {
-    let (before, after) = ballots_around_a_restart::<Sound>();
+    let (before, after) = ballots_around_a_restart(Sound);
     assert!(after > before, "{after:?} was used by an earlier life");
 }
 
 /// The check above is one. (A sweep hardly ever meets it: the own words remember the ballot too.)
 #[test]
 fn i2_without_the_note_a_later_life_would_use_the_ballot_again() {
-    enum Forgetful {}
-
-    impl Variant for Forgetful {
-        const NAME: &'static str = "FORGET_PROMISE";
-        const FORGET_PROMISE: bool = true;
-    }
-
-    let (before, after) = ballots_around_a_restart::<Forgetful>();
+    let (before, after) = ballots_around_a_restart(Planted(Bug::ForgetPromise));
     assert_eq!(after, before);
 }
 
 /// The check of the same name in `tests` is one: with the bug planted, the sleeper leads.
 #[test]
 fn i8_without_the_survey_the_sleeper_would_lead() {
-    enum Trusting {}
-
-    impl Variant for Trusting {
-        const NAME: &'static str = "SKIP_SURVEY";
-        const PACKING: Packing = Narrow::PACKING;
-        const SKIP_SURVEY: bool = true;
-    }
-
     let misled = (1..=9u64).any(|rings| {
-        let mut group = Group::<Trusting>::new();
+        let mut group = Group::<_, Narrow>::made(Planted(Bug::SkipSurvey));
         group.lead(0);
         group.settle(&EVERYBODY);
         group.hold(0, 2);
@@ -67,8 +53,11 @@ fn i8_without_the_survey_the_sleeper_would_lead() {
 /// Member 2 takes over with the help of member 1 alone, and reads the value that member 1 returned
 /// for the first of `missed` slots only when the old leader's value for the next use of that place
 /// has arrived there, too. What member 0 had delivered for that slot, and what member 2 does.
-fn values_around_a_next_use<V: Variant>(missed: u8) -> (Vec<u8>, Option<Vec<u8>>) {
-    let mut group = Group::<V>::new();
+fn values_around_a_next_use<P: Planting<Bug>>(
+    planted: P,
+    missed: u8,
+) -> (Vec<u8>, Option<Vec<u8>>) {
+    let mut group = Group::new(planted);
     group.lead(0);
     group.settle(&EVERYBODY);
     for n in 0..20 {
@@ -104,26 +93,26 @@ fn values_around_a_next_use<V: Variant>(missed: u8) -> (Vec<u8>, Option<Vec<u8>>
 
 #[test]
 fn i5_a_value_that_a_word_refers_to_outlives_the_next_use_of_its_place() {
-    enum Overwriting {}
-    impl Variant for Overwriting {
-        const NAME: &'static str = "WRITE_LIVE_AREA";
-        const WRITE_LIVE_AREA: bool = true;
-    }
     let agree = |(was, is): (Vec<u8>, Option<Vec<u8>>)| is.is_none_or(|is| is == was);
     for missed in 8..=14 {
-        assert!(agree(values_around_a_next_use::<Sound>(missed)), "{missed} missed");
+        assert!(agree(values_around_a_next_use(Sound, missed)), "{missed} missed");
     }
-    let taken_over =
-        (8..=14).filter(|missed| values_around_a_next_use::<Sound>(*missed).1.is_some());
+    let taken_over = (8..=14).filter(|missed| values_around_a_next_use(Sound, *missed).1.is_some());
     assert!(taken_over.count() > 0, "the case that is to be shown");
-    assert!((8..=14).any(|missed| !agree(values_around_a_next_use::<Overwriting>(missed))));
+    assert!(
+        (8..=14)
+            .any(|missed| !agree(values_around_a_next_use(Planted(Bug::WriteLiveArea), missed)))
+    );
 }
 
 /// Member 2 lacks one slot, whose place member 0 uses again. So many of the verbs of that have
 /// arrived at member 1 when member 2 takes over with the help of member 1 alone. What member 0 had
 /// delivered for the slot, and what member 2 does.
-fn values_between_two_verbs<V: Variant>(n_arrived: usize) -> (Vec<u8>, Option<Vec<u8>>) {
-    let mut group = Group::<V>::new();
+fn values_between_two_verbs<P: Planting<Bug>>(
+    planted: P,
+    n_arrived: usize,
+) -> (Vec<u8>, Option<Vec<u8>>) {
+    let mut group = Group::new(planted);
     group.lead(0);
     group.settle(&EVERYBODY);
     for n in 0..20 {
@@ -152,17 +141,15 @@ fn values_between_two_verbs<V: Variant>(n_arrived: usize) -> (Vec<u8>, Option<Ve
 /// they decide nothing else for a slot that is decided.
 #[test]
 fn i8_a_horizon_is_shown_before_the_cas_that_uses_a_place_again() {
-    enum Late {}
-    impl Variant for Late {
-        const NAME: &'static str = "HORIZON_AFTER_CAS";
-        const HORIZON_AFTER_CAS: bool = true;
-    }
     let agree = |(was, is): (Vec<u8>, Option<Vec<u8>>)| is.is_none_or(|is| is == was);
     for n_arrived in 0..8 {
-        let values = values_between_two_verbs::<Sound>(n_arrived);
+        let values = values_between_two_verbs(Sound, n_arrived);
         assert!(agree(values.clone()), "after {n_arrived} verbs: {values:?}");
     }
-    let (was, is) = values_between_two_verbs::<Late>(0);
+    let (was, is) = values_between_two_verbs(Planted(Bug::HorizonAfterCas), 0);
     assert_eq!(is, Some(was), "it can take over while nothing has arrived");
-    assert!((0..8).any(|n_arrived| !agree(values_between_two_verbs::<Late>(n_arrived))));
+    assert!((0..8).any(|n_arrived| !agree(values_between_two_verbs(
+        Planted(Bug::HorizonAfterCas),
+        n_arrived
+    ))));
 }

@@ -1,12 +1,11 @@
 //! States that are given and taken.
 
-use super::super::variant::Variant;
 use super::*;
 use crate::members::Change;
 
 /// Leader 1 decides a value whose news reach member 2 by rumour only.
-fn read_from_others<V: Variant>() -> (Group<V>, Ballot) {
-    let mut group = Group::<V>::new();
+fn read_from_others<P: Planting<Bug>>(planted: P) -> (Group<P>, Ballot) {
+    let mut group = Group::new(planted);
     group.hold(1, 2);
     group.lead(1);
     group.settle(&[0, 1]);
@@ -27,7 +26,7 @@ fn read_from_others<V: Variant>() -> (Group<V>, Ballot) {
 
 #[test]
 fn i14_ballots_learned_by_reading_are_no_later_incarnations_ballots() {
-    let (group, ballot) = read_from_others::<Sound>();
+    let (group, ballot) = read_from_others(Sound);
     let head = group.machines[2].state_head(Prefix(1)).expect("it knows the members");
     assert!(head.ballot >= ballot, "{:?} goes with a state that {ballot:?} decided", head.ballot);
     // A new incarnation on the seat of member 1 goes on from that state.
@@ -36,28 +35,21 @@ fn i14_ballots_learned_by_reading_are_no_later_incarnations_ballots() {
     let start = Start::Join { incarnation };
     group.world.memory[1].fill(0);
     let mut view = View { world: &mut group.world, me: 1 };
-    let mut joined = Machine::<Sound>::new(&config(1, start), At(0), &SHAPE, &mut view);
+    let mut joined = Machine::<_>::new(&config(1, start), At(0), &SHAPE, Sound, &mut view);
     joined.install(Prefix(1), Some(head), group.now, &mut view);
     assert!(Ballot::above(joined.highest, Rank::at(1)) > ballot, "M4: a ballot of its own");
 }
 
-enum ForgetReadBallots {}
-
-impl Variant for ForgetReadBallots {
-    const NAME: &'static str = "FORGET_READ_BALLOTS";
-    const FORGET_READ_BALLOTS: bool = true;
-}
-
 #[test]
 fn i14_without_them_a_new_incarnation_uses_its_predecessors_ballot() {
-    let (group, ballot) = read_from_others::<ForgetReadBallots>();
+    let (group, ballot) = read_from_others(Planted(Bug::ForgetReadBallots));
     let head = group.machines[2].state_head(Prefix(1)).expect("it knows the members");
     assert_eq!(Ballot::above(head.ballot, Rank::at(1)), ballot);
 }
 
 #[test]
 fn i15_a_state_head_says_nothing_of_what_is_not_applied() {
-    let mut group = Group::<Sound>::new();
+    let mut group = Group::new(Sound);
     group.lead(0);
     group.settle(&EVERYBODY);
     group.hold(0, 2);
@@ -75,7 +67,7 @@ fn i15_a_state_head_says_nothing_of_what_is_not_applied() {
 
 #[test]
 fn i15_a_state_that_is_not_ahead_takes_the_members_away_from_nobody() {
-    let mut group = Group::<Sound>::new();
+    let mut group = Group::new(Sound);
     group.lead(0);
     group.settle(&EVERYBODY);
     group.propose(0, b"one").expect("leads");
@@ -96,7 +88,7 @@ fn i15_a_state_that_is_not_ahead_takes_the_members_away_from_nobody() {
 /// Whoever was asked for a state may lag as well.
 #[test]
 fn a_state_is_asked_for_until_there_is_one_that_helps() {
-    let mut group = Group::<Sound>::new();
+    let mut group = Group::new(Sound);
     group.lead(0);
     group.settle(&EVERYBODY);
     group.hold(0, 2);
@@ -125,7 +117,7 @@ fn a_state_is_asked_for_until_there_is_one_that_helps() {
 /// Two of three have recycled what it lacks. The third could not make up for them.
 #[test]
 fn a_state_is_asked_for_although_a_member_is_silent() {
-    let mut group = Group::<Sound>::new();
+    let mut group = Group::new(Sound);
     group.lead(0);
     group.settle(&EVERYBODY);
     for n in 0..60u8 {

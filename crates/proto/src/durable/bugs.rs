@@ -1,100 +1,84 @@
-//! Sound Durable, and Durable with one bug planted.
+//! Durable's planted bugs.
 //!
-//! As in Velos: a zero-sized type whose constants the compiler folds, so nobody can switch a bug on
-//! at run time. The simulator's sweep must catch each one, but for those that need a schedule which
-//! no seed finds soon; `tests` steps through these: `ACK_UNVERIFIED`, `COMMIT_OLDER_BALLOT`,
-//! `CUT_DURING_SYNC`, `TORN_ACK`, `CHANGE_BEFORE_OWN_ENTRY`, `PROMISE_DURING_SYNC`,
-//! `VOTE_OF_ANY_BALLOT`, `HEAD_ABOVE_APPLIED`, `HOLD_WITHOUT_STATE`.
+//! Those that need a schedule which no seed finds soon are stepped through by `tests`.
 
-/// One way to build the machine.
-pub trait Variant: 'static {
-    /// How it is called in reports.
-    const NAME: &'static str;
-
+crate::planted_bugs! {
     /// Acknowledge what was appended, not what was synced.
-    const ACK_BEFORE_SYNC: bool = false;
+    AckBeforeSync = ACK_BEFORE_SYNC: sweep ["durable"],
     /// Let a vote leave before the promise is on disk.
-    const VOTE_BEFORE_SYNC: bool = false;
+    VoteBeforeSync = VOTE_BEFORE_SYNC: sweep ["durable"],
     /// A leader counts itself before its own sync.
-    const COUNT_SELF_EARLY: bool = false;
+    CountSelfEarly = COUNT_SELF_EARLY: sweep ["durable"],
     /// Go on accepting from a leader after a promise to a later ballot.
-    const ACCEPT_OLDER_BALLOT: bool = false;
+    AcceptOlderBallot = ACCEPT_OLDER_BALLOT: sweep ["durable"],
     /// Take it for granted that the own log continues the leader's.
-    const SKIP_LOG_MATCH: bool = false;
+    SkipLogMatch = SKIP_LOG_MATCH: sweep ["durable"],
     /// Acknowledge the own log's whole durable prefix, the part that was not compared too.
-    const ACK_UNVERIFIED: bool = false;
+    AckUnverified = ACK_UNVERIFIED: tests,
     /// Apply up to the leader's commit point what was not compared with the leader's log.
-    const APPLY_UNVERIFIED: bool = false;
+    ApplyUnverified = APPLY_UNVERIFIED: sweep ["durable"],
     /// Commit an entry of an older ballot because a majority holds it.
-    const COMMIT_OLDER_BALLOT: bool = false;
+    CommitOlderBallot = COMMIT_OLDER_BALLOT: tests,
     /// Vote for whoever asks first in a ballot, however old its log.
-    const ELECT_OLDER_LOG: bool = false;
+    ElectOlderLog = ELECT_OLDER_LOG: sweep ["durable"],
     /// One vote is enough.
-    const ELECT_BY_ONE: bool = false;
+    ElectByOne = ELECT_BY_ONE: sweep ["durable"],
     /// One durable copy is enough.
-    const COMMIT_AT_ONE: bool = false;
+    CommitAtOne = COMMIT_AT_ONE: sweep ["durable"],
     /// Say that every disk holds what a majority's hold.
-    const HOLD_BY_MAJORITY: bool = false;
+    HoldByMajority = HOLD_BY_MAJORITY: sweep ["durable", "durable-members"],
     /// Say that a disk holds what it acknowledges although the state before its log is damaged.
-    const HOLD_WITHOUT_STATE: bool = false;
+    HoldWithoutState = HOLD_WITHOUT_STATE: tests,
     /// Take a new disk's acknowledgements for those of the disk that it replaces, while that one
     /// may yet be a voter again.
-    const HOLD_BY_SUCCESSOR: bool = false;
+    HoldBySuccessor = HOLD_BY_SUCCESSOR: sweep ["durable-members"],
     /// What a sync covers is not shortened by a cut that was asked for meanwhile.
-    const CUT_DURING_SYNC: bool = false;
+    CutDuringSync = CUT_DURING_SYNC: tests,
     /// Answer what the members are after a state of more than is decided here.
-    const HEAD_ABOVE_APPLIED: bool = false;
+    HeadAboveApplied = HEAD_ABOVE_APPLIED: tests,
     /// What an earlier life left is taken for durable without a sync.
-    const TRUST_RECOVERED: bool = false;
+    TrustRecovered = TRUST_RECOVERED: sweep ["durable"],
     /// Forget the promise when the process restarts.
-    const FORGET_PROMISE: bool = false;
+    ForgetPromise = FORGET_PROMISE: sweep ["durable"],
     /// Believe an acknowledgement without its checksum.
-    const TORN_ACK: bool = false;
+    TornAck = TORN_ACK: tests,
     /// Believe a record as soon as its first word is there.
-    const TORN_RECORD: bool = false;
+    TornRecord = TORN_RECORD: sweep ["durable"],
     /// Answer reads without looking at a majority's promises.
-    const READ_WITHOUT_CHECK: bool = false;
+    ReadWithoutCheck = READ_WITHOUT_CHECK: sweep ["durable"],
     /// Let the answer to any READ serve every check that waits, also those that began after it.
-    const ANY_ANSWER_SERVES: bool = false;
+    AnyAnswerServes = ANY_ANSWER_SERVES: sweep ["durable"],
     /// What a sync covers includes a promise that was made while it was under way.
-    const PROMISE_DURING_SYNC: bool = false;
+    PromiseDuringSync = PROMISE_DURING_SYNC: tests,
     /// Count a vote whatever ballot it was given in.
-    const VOTE_OF_ANY_BALLOT: bool = false;
+    VoteOfAnyBallot = VOTE_OF_ANY_BALLOT: tests,
     /// Serve before an entry of the own ballot is committed.
-    const SERVE_EARLY: bool = false;
+    ServeEarly = SERVE_EARLY: sweep ["durable"],
     /// Count members that a configuration has removed.
-    const COUNT_REMOVED: bool = false;
+    CountRemoved = COUNT_REMOVED: sweep ["durable-members"],
     /// Begin a change of members before the last one is committed.
-    const TWO_CHANGES: bool = false;
+    TwoChanges = TWO_CHANGES: sweep ["durable-members"],
     /// Show readers a promise before the own log says that this disk votes.
-    const PUBLISH_AS_LEARNER: bool = false;
+    PublishAsLearner = PUBLISH_AS_LEARNER: tests,
     /// Give the vote in one ballot to whoever asks from that seat, whichever disk it is.
-    const VOTE_TWICE: bool = false;
+    VoteTwice = VOTE_TWICE: sweep ["durable-members"],
     /// Begin a change of members before an entry of the own ballot is committed.
-    const CHANGE_BEFORE_OWN_ENTRY: bool = false;
+    ChangeBeforeOwnEntry = CHANGE_BEFORE_OWN_ENTRY: tests,
     /// Let a learner vote before it holds everything that is committed.
-    const PROMOTE_BEFORE_CAUGHT_UP: bool = false;
+    PromoteBeforeCaughtUp = PROMOTE_BEFORE_CAUGHT_UP: sweep ["durable-members"],
     /// Take acknowledgements and votes of another incarnation for the member's.
-    const ANY_INCARNATION: bool = false;
+    AnyIncarnation = ANY_INCARNATION: sweep ["durable-members"],
     /// The same, of votes only.
-    const OLD_INCARNATION_VOTES: bool = false;
+    OldIncarnationVotes = OLD_INCARNATION_VOTES: sweep ["durable-members"],
     /// Take only those for leaders that the own log names, also while another tells it more.
-    const IGNORE_WINNER: bool = false;
+    IgnoreWinner = IGNORE_WINNER: sweep ["durable-members"],
     /// Ask for a majority of every configuration since the last that is known to be committed,
     /// although its disks may be gone.
-    const ELECT_BY_EVERY_CONFIGURATION: bool = false;
+    ElectByEveryConfiguration = ELECT_BY_EVERY_CONFIGURATION: sweep ["durable-members"],
     /// Open another stream to whoever stands still, asked or not.
-    const BEGIN_WHATEVER_STANDS_STILL: bool = false;
+    BeginWhateverStandsStill = BEGIN_WHATEVER_STANDS_STILL: tests,
     /// Append whatever comes, however much waits for the disk.
-    const IGNORE_ROOM: bool = false;
+    IgnoreRoom = IGNORE_ROOM: sweep ["durable"],
     /// What is held back for those that are not needed stays so, however late something is.
-    const HOLD_BACK: bool = false;
-}
-
-/// The protocol as it should be.
-#[derive(Clone, Copy, Debug)]
-pub enum Sound {}
-
-impl Variant for Sound {
-    const NAME: &'static str = "durable";
+    HoldBack = HOLD_BACK: sweep ["durable"],
 }

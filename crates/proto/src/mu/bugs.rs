@@ -1,51 +1,39 @@
-//! Sound Mu, and Mu with one bug planted; see the same of Velos.
+//! Mu's planted bugs.
 //!
 //! One that was planted once never showed in 3000 seeds, and was taken out again: *recycle a slot
 //! when it is decided, whoever has applied it*. A member that is behind then asks for a state, and
 //! there is one as long as a majority lives, which is what the simulated faults leave.
 
-/// One way to build the machine.
-pub trait Variant: 'static {
-    /// How it is called in reports.
-    const NAME: &'static str;
-
+crate::planted_bugs! {
     /// Grant the log without keeping the other writers out.
-    const ADMIT_ANYBODY: bool = false;
+    AdmitAnybody = ADMIT_ANYBODY: sweep ["mu"],
     /// Grant the log to a ballot below one that it was granted to before.
-    const GRANT_LOWER: bool = false;
+    GrantLower = GRANT_LOWER: sweep ["mu"],
     /// Forget the highest ballot granted when the process restarts.
-    const FORGET_PROMISE: bool = false;
+    ForgetPromise = FORGET_PROMISE: sweep ["mu"],
     /// One grant is enough to propose.
-    const GRANT_OF_ONE: bool = false;
+    GrantOfOne = GRANT_OF_ONE: sweep ["mu"],
     /// One log is enough to decide.
-    const IGNORE_MAJORITY: bool = false;
+    IgnoreMajority = IGNORE_MAJORITY: sweep ["mu"],
     /// Propose an own value although a granted log holds an entry.
-    const IGNORE_FOUND_VALUE: bool = false;
+    IgnoreFoundValue = IGNORE_FOUND_VALUE: sweep ["mu"],
     /// Adopt the entry with the lowest ballot.
-    const ADOPT_LOWEST: bool = false;
+    AdoptLowest = ADOPT_LOWEST: sweep ["mu"],
     /// Take the slots that a predecessor left for free before its entries are copied.
-    const PROPOSE_BEFORE_COPY: bool = false;
+    ProposeBeforeCopy = PROPOSE_BEFORE_COPY: sweep ["mu"],
     /// Write a place's entries over one another, whatever a WRITE that is cut off leaves. (Shown by
     /// a schedule of its own, `tests`; no sweep hunts it.)
-    const ONE_HALF: bool = false;
+    OneHalf = ONE_HALF: tests,
     /// Grant the log while its owner's own WRITEs into it are under way. (By a schedule too.)
-    const GRANT_WHILE_WRITING: bool = false;
+    GrantWhileWriting = GRANT_WHILE_WRITING: tests,
     /// Answer reads without having asked a majority of the logs.
-    const READ_WITHOUT_CHECK: bool = false;
+    ReadWithoutCheck = READ_WITHOUT_CHECK: sweep ["mu"],
     /// Ask one log only.
-    const READ_CHECKS_ONE: bool = false;
+    ReadChecksOne = READ_CHECKS_ONE: sweep ["mu"],
     /// A new leader answers reads before it has applied what it found.
-    const READ_BEFORE_RECOVERY: bool = false;
+    ReadBeforeRecovery = READ_BEFORE_RECOVERY: sweep ["mu"],
     /// Apply the own log's entry below the decided prefix whoever proposed it.
-    const APPLY_BARE_INDEX: bool = false;
+    ApplyBareIndex = APPLY_BARE_INDEX: sweep ["mu"],
     /// Serve as a full member right after a restart, without the state.
-    const SERVE_AS_LEARNER: bool = false;
-}
-
-/// The protocol as it should be.
-#[derive(Clone, Copy, Debug)]
-pub enum Sound {}
-
-impl Variant for Sound {
-    const NAME: &'static str = "mu";
+    ServeAsLearner = SERVE_AS_LEARNER: sweep ["mu"],
 }

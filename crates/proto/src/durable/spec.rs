@@ -1,0 +1,53 @@
+//! Durable, as the registry knows it.
+
+use super::bugs::Bug;
+use super::{Durable, Places};
+use crate::Host;
+use crate::node::{Layout, NodeConfig};
+use crate::omega;
+use crate::planted::Planting;
+use crate::registry::{LogSpec, StartError};
+use crate::table::{Ordering, Row};
+use crate::velos::Shape;
+use base::At;
+
+/// Durable as it ships.
+#[derive(Clone, Copy, Debug)]
+pub struct Spec;
+
+impl LogSpec for Spec {
+    const ROW: &'static Row = &Row {
+        name: "durable",
+        summary: "One-sided writes into logs on disk; for the durable modes",
+        source: "Falcon (published as APUS), sections 2 and 4, with elections of our own",
+        ordering: Ordering::LeaderTotal,
+        consistency: "linearizable",
+        survives: "the crash of any minority for good, and a power cut of all",
+        write_cost: "one WRITE round trip to a majority, and its and the leader's disk sync",
+        read_cost: "one READ round trip to a majority, at the leader, batched",
+        leader_change: "one sync at the voters, two message round trips, one decision",
+        fabrics: &["shm", "tcp", "sim"],
+        needs: "",
+        durability: &["disk-quorum", "disk-all"],
+        members_change: true,
+    };
+    /// What votes and acknowledges is a process with its disk.
+    const DEAD_MEMORY_COUNTS: bool = false;
+
+    type Bug = Bug;
+    type Machine<P: Planting<Bug>> = Durable<P>;
+
+    fn layout(members: usize, shape: &Shape) -> Layout {
+        let places = Places::new(At(omega::N_WORDS), members, shape);
+        Layout::new("durable 2", members, shape, places.end())
+    }
+
+    fn start<P: Planting<Bug>, H: Host>(
+        config: &NodeConfig,
+        shape: &Shape,
+        planted: P,
+        host: &mut H,
+    ) -> Result<Durable<P>, StartError> {
+        Ok(Durable::new(config, At(omega::N_WORDS), shape, planted, host)?)
+    }
+}

@@ -1,0 +1,188 @@
+//! The list of protocols that replicate a log. It is the only one: `serve`, `up`, the simulator,
+//! the benchmarks and the tables of the documentation follow from it.
+//!
+//! A protocol is a folder with a machine ([`Replicator`]), its planted bugs, and a [`LogSpec`] that
+//! joins them; and one line below.
+
+use crate::node::{Layout, Node, NodeConfig};
+use crate::planted::{Bugs, Planting};
+use crate::table::Row;
+use crate::velos::Shape;
+use crate::{Host, Replicator, durable, mu, velos};
+use base::verb::Unsupported;
+use core::fmt::Debug;
+
+/// A protocol that replicates a log, as the registry knows it.
+pub trait LogSpec: Copy + Debug + 'static {
+    /// Promises and costs.
+    const ROW: &'static Row;
+
+    /// Whether a dead member's memory still answers for it, where the fabric's memory outlives its
+    /// process. If not, Ω counts on no dead member.
+    const DEAD_MEMORY_COUNTS: bool;
+
+    /// Planted mistakes.
+    type Bug: Bugs;
+
+    /// The machine, with at most one of them.
+    type Machine<P: Planting<Self::Bug>>: Replicator + 'static;
+
+    /// The region of one of `members`.
+    fn layout(members: usize, shape: &Shape) -> Layout;
+
+    /// Makes the machine of a member. `host` is its memory and its disk; nothing is posted yet.
+    ///
+    /// # Errors
+    /// [`StartError`]: the host is not what the protocol needs.
+    fn start<P: Planting<Self::Bug>, H: Host>(
+        config: &NodeConfig,
+        shape: &Shape,
+        planted: P,
+        host: &mut H,
+    ) -> Result<Self::Machine<P>, StartError>;
+
+    /// Slots that the machine has read from others and delivered, if it counts them.
+    fn n_caught_up<P: Planting<Self::Bug>>(_machine: &Self::Machine<P>) -> u64 {
+        0
+    }
+}
+
+/// Why a machine cannot run on a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StartError {
+    /// What is wrong with the disk.
+    Disk(durable::Unusable),
+    /// What the memory cannot do.
+    Memory(Unsupported),
+}
+
+impl core::fmt::Display for StartError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            StartError::Disk(error) => write!(f, "{error}"),
+            StartError::Memory(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl core::error::Error for StartError {}
+
+impl From<durable::Unusable> for StartError {
+    fn from(error: durable::Unusable) -> StartError {
+        StartError::Disk(error)
+    }
+}
+
+impl From<Unsupported> for StartError {
+    fn from(error: Unsupported) -> StartError {
+        StartError::Memory(error)
+    }
+}
+
+/// A member that replicates by the protocol `S`: Ω and its machine.
+///
+/// # Errors
+/// See [`LogSpec::start`].
+pub fn member<S: LogSpec, P: Planting<S::Bug>, H: Host>(
+    config: NodeConfig,
+    shape: &Shape,
+    planted: P,
+    host: &mut H,
+) -> Result<Node<S::Machine<P>>, StartError> {
+    let machine = S::start(&config, shape, planted, host)?;
+    let memory_outlives_process = config.memory_outlives_process && S::DEAD_MEMORY_COUNTS;
+    Ok(Node::new(&NodeConfig { memory_outlives_process, ..config }, machine))
+}
+
+/// Code that is compiled for each protocol: [`LogProtocol::visit`] chooses one.
+pub trait LogVisitor {
+    /// What it gives.
+    type Output;
+
+    /// The protocol is `S`.
+    fn visit<S: LogSpec>(self) -> Self::Output;
+}
+
+macro_rules! log_protocols {
+    ($($name:ident => $spec:ty),* $(,)?) => {
+        /// A protocol that replicates a log, chosen at run time.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum LogProtocol {
+            $(
+                #[doc = concat!("`", stringify!($spec), "`.")]
+                $name,
+            )*
+        }
+
+        impl LogProtocol {
+            /// Every one.
+            pub const ALL: &'static [LogProtocol] = &[$(LogProtocol::$name,)*];
+
+            /// Hands the protocol to code that is generic over it.
+            pub fn visit<V: LogVisitor>(self, visitor: V) -> V::Output {
+                match self {
+                    $(LogProtocol::$name => visitor.visit::<$spec>(),)*
+                }
+            }
+
+            /// Promises and costs.
+            pub const fn row(self) -> &'static Row {
+                match self {
+                    $(LogProtocol::$name => <$spec as LogSpec>::ROW,)*
+                }
+            }
+        }
+
+        /// The rows of all of them.
+        pub const ROWS: &[&Row] = &[$(<$spec as LogSpec>::ROW,)*];
+    };
+}
+
+log_protocols! {
+    Velos => velos::Spec,
+    Mu => mu::Spec,
+    Durable => durable::Spec,
+}
+
+impl LogProtocol {
+    /// Its name on the command line.
+    pub const fn name(self) -> &'static str {
+        self.row().name
+    }
+
+    /// The protocol of that name.
+    pub fn named(name: &str) -> Option<LogProtocol> {
+        LogProtocol::ALL.iter().copied().find(|one| one.name() == name)
+    }
+
+    /// The region of one of `members`.
+    pub fn layout(self, members: usize, shape: &Shape) -> Layout {
+        struct Measure<'a>(usize, &'a Shape);
+        impl LogVisitor for Measure<'_> {
+            type Output = Layout;
+
+            fn visit<S: LogSpec>(self) -> Layout {
+                S::layout(self.0, self.1)
+            }
+        }
+        self.visit(Measure(members, shape))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::BTreeSet;
+
+    #[test]
+    fn names_and_layouts_differ() {
+        let names: BTreeSet<_> = LogProtocol::ALL.iter().map(|one| one.name()).collect();
+        assert_eq!(names.len(), LogProtocol::ALL.len());
+        let layout = |one: &LogProtocol| one.layout(3, &Shape::default()).fingerprint;
+        let layouts: BTreeSet<_> = LogProtocol::ALL.iter().map(layout).collect();
+        assert_eq!(layouts.len(), LogProtocol::ALL.len());
+        for one in LogProtocol::ALL {
+            assert_eq!(LogProtocol::named(one.name()), Some(*one));
+        }
+    }
+}
