@@ -325,17 +325,15 @@ impl World {
 mod tests {
     use super::*;
     use crate::net::{LATE_NS_MAX, Posting};
-    use crate::subject::Species;
-    use crate::velos::Velos;
+    use crate::subjects::VELOS;
     use base::At;
-    use proto::velos::variant::Sound;
 
     #[test]
     fn a7_what_is_sent_to_a_deaf_leader_arrives_within_a_second() {
         let shape = crate::Shape { ring_slots: 16, value_bytes: 104 };
         let mut plan = Plan::calm(3, Provider::Tcp, shape);
         (plan.weather.jitter_ns, plan.weather.spike) = (16_000, 256);
-        let mut world = World::new(Species::of::<Velos<Sound>>(), plan, Rng::new(1), false);
+        let mut world = World::new(VELOS, plan, Rng::new(1), false);
         world.begin();
         let leader = loop {
             let what = world.net.queue.pop_until(u64::MAX).expect("beats");

@@ -20,7 +20,10 @@ use proto::Role;
 impl World {
     /// What `node` says every disk holds is looked for on each.
     pub(crate) fn look_at_held(&mut self, node: usize, machine: &dyn Life) {
-        let Some(prefix) = machine.held() else { return };
+        if !self.subject.is_durable {
+            return;
+        }
+        let prefix = machine.held();
         let said = (machine.status().ballot, prefix);
         let before = std::mem::replace(&mut self.shells[node].held, said);
         if said == before {
@@ -50,7 +53,7 @@ impl World {
                 && self.in_core(rank.index())
         };
         let voters = newest.map_or(MemberSet::all(self.plan.members), |members| members.voters);
-        if !self.species.is_durable || !voters.iter().all(is_well) {
+        if !self.subject.is_durable || !voters.iter().all(is_well) {
             return None;
         }
         self.net.coverage.hit(Mark::AllHadToHold);
@@ -59,7 +62,7 @@ impl World {
         for node in (0..self.plan.members).filter(|node| self.net.processes[*node].runs()) {
             let machine = self.machines[node].as_ref();
             let leads = machine.filter(|machine| machine.status().role == Role::Leader);
-            most = most.max(leads.and_then(|leader| leader.held()));
+            most = most.max(leads.map(|leader| leader.held()));
         }
         (most < Some(wanted)).then(|| {
             format!(

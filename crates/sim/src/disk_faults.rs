@@ -110,7 +110,7 @@ impl World {
 
     /// I1.
     fn may_rot(&self, node: usize) -> bool {
-        if self.species.has_operator {
+        if self.subject.has_operator {
             return self.can_spare(node);
         }
         let n_rotten = self.disks.iter().filter(|disk| disk.is_rotten()).count();

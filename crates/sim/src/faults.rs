@@ -189,10 +189,10 @@ impl World {
 
     /// I1.
     pub(crate) fn may_die(&self, node: usize) -> bool {
-        if self.species.is_durable {
+        if self.subject.is_durable {
             return self.net.processes[node].alive;
         }
-        if self.species.has_operator {
+        if self.subject.has_operator {
             return self.net.processes[node].alive && self.is_dispensable(node);
         }
         let others = (0..self.plan.members).filter(|other| *other != node);
@@ -209,7 +209,7 @@ impl World {
         self.faults.outages.crash(&mut self.net, node);
         self.machines[node] = None;
         self.shells[node].arrived.clear();
-        if self.species.is_durable {
+        if self.subject.is_durable {
             self.disks[node].lose_process(&mut self.net.rng);
         }
     }

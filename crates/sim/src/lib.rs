@@ -5,7 +5,7 @@
 //! that drift and jump; clients that record what they saw; and a file for each checked property
 //! (`checks`). A seed replays everything, byte for byte.
 //!
-//! - [`Subject`], [`Life`]: what is simulated: a member as the runtime sees it.
+//! - [`Subject`]: what is simulated of protocols that replicate a log; [`subjects`] lists them.
 //! - [`run`], [`sweep()`], [`replay`]: one seed, many seeds, one seed with its trace.
 //! - [`cluster`]: whole members, as they ship, and clients that speak RESP.
 //! - [`amcast`]: the world of atomic multicast, with judges of its own.
@@ -26,17 +26,15 @@ mod disk;
 mod disk_all;
 mod disk_faults;
 mod disks;
-pub mod durable;
 mod faults;
 mod history;
 mod kinds;
 mod kv;
 mod ledger;
 mod link;
-pub mod member;
+mod member;
 mod memories;
 mod memory;
-pub mod mu;
 mod net;
 mod node;
 mod operator;
@@ -49,15 +47,16 @@ mod requests;
 mod runner;
 mod saving;
 pub mod script;
+mod stable;
 mod stamper;
 mod stamps;
 mod states;
 mod stored;
 mod subject;
+pub mod subjects;
 pub mod sweep;
 mod trace;
 mod travel;
-pub mod velos;
 mod words;
 mod world;
 
@@ -70,6 +69,7 @@ pub use saving::Snapshots;
 pub use stamps::Stamps;
 pub use stored::Store;
 pub use subject::{Birth, Life, Setup, Shape, Subject};
+pub use subjects::SUBJECTS;
 pub use sweep::{Finding, Mutant, Report, replay, sweep};
 pub use world::run;
 

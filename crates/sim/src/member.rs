@@ -1,74 +1,37 @@
 //! A member as the simulator runs it: a `proto` node of some protocol.
 
-use crate::{Birth, Life, NodeHost, Setup, Shape, Snapshots, Stamps, Store, Subject};
+use crate::{Birth, Life, NodeHost, Setup, Shape};
 use base::{Inbox, Instant, Prefix, Rank, Slot};
+use core::marker::PhantomData;
 use proto::disk::DiskEvent;
 use proto::members::{Change, ChangeRefused, Configuration, StateHead};
-use proto::node::{Layout, Node, NodeConfig, Start};
-use proto::{Host, Refused, Replicator, Status, Ticket};
+use proto::node::{Node, NodeConfig, Start};
+use proto::planted::{Bugs, Planted, Planting, Sound};
+use proto::registry::{self, LogSpec};
+use proto::{Refused, Status, Ticket};
 
-/// A protocol that can be simulated.
-pub trait Kind: 'static {
-    /// How it is called in reports.
-    const NAME: &'static str;
-    /// Whether it has a disk.
-    const IS_DURABLE: bool = false;
-    /// Whether its members change.
-    const HAS_OPERATOR: bool = false;
-    /// What its disk is made of.
-    const STORE: Store = Store::Model;
-    /// See [`Subject::SNAPSHOTS`].
-    const SNAPSHOTS: Snapshots = Snapshots::Sound;
-    /// See [`Subject::STAMPS`].
-    const STAMPS: Stamps = Stamps::Sound;
-    /// Its machine.
-    type Machine: Replicator;
-
-    /// The region of a member.
-    fn layout(members: usize, shape: &proto::velos::Shape) -> Layout;
-
-    /// A member at the beginning of a life.
-    fn node<H: Host>(
-        config: NodeConfig,
-        shape: &proto::velos::Shape,
-        host: &mut H,
-    ) -> Node<Self::Machine>;
-
-    /// A durable state covers everything below `prefix`.
-    fn snapshotted<H: Host>(_node: &mut Node<Self::Machine>, _prefix: Prefix, _host: &mut H) {}
-
-    /// What it says every voter's disk holds, where there are disks.
-    fn held(_machine: &Self::Machine) -> Option<Prefix> {
-        None
-    }
-
-    /// Slots that it has read from others' rings and delivered, if it counts them.
-    fn n_caught_up(_machine: &Self::Machine) -> u64 {
-        0
-    }
-}
-
-/// A member that replicates by this kind of protocol.
-pub struct Member<K: Kind>(Node<K::Machine>);
+/// A member that replicates by the protocol `S`.
+struct Member<S: LogSpec, P: Planting<S::Bug>>(Node<S::Machine<P>>, PhantomData<S>);
 
 fn shape_of(shape: &Shape) -> proto::velos::Shape {
     proto::velos::Shape { ring_slots: shape.ring_slots, value_bytes: shape.value_bytes }
 }
 
-impl<K: Kind> Subject for Member<K> {
-    const NAME: &'static str = K::NAME;
-    const IS_DURABLE: bool = K::IS_DURABLE;
-    const NEEDS_HEAD: bool = K::Machine::NEEDS_HEAD;
-    const HAS_OPERATOR: bool = K::HAS_OPERATOR;
-    const STORE: Store = K::STORE;
-    const SNAPSHOTS: Snapshots = K::SNAPSHOTS;
-    const STAMPS: Stamps = K::STAMPS;
+/// How many words the region of one of `members` has.
+pub(crate) fn n_words<S: LogSpec>(members: usize, shape: &Shape) -> usize {
+    S::layout(members, &shape_of(shape)).n_words as usize
+}
 
-    fn n_words(members: usize, shape: &Shape) -> usize {
-        K::layout(members, &shape_of(shape)).n_words as usize
+/// A life begins.
+pub(crate) fn start<S: LogSpec>(setup: &Setup, host: &mut NodeHost<'_>) -> Box<dyn Life> {
+    match setup.bug {
+        None => Member::<S, _>::start(setup, Sound, host),
+        Some(bug) => Member::<S, _>::start(setup, Planted(S::Bug::ALL[bug]), host),
     }
+}
 
-    fn start(setup: &Setup, host: &mut NodeHost<'_>) -> Self {
+impl<S: LogSpec, P: Planting<S::Bug>> Member<S, P> {
+    fn start(setup: &Setup, planted: P, host: &mut NodeHost<'_>) -> Box<dyn Life> {
         let config = NodeConfig {
             me: setup.me,
             members: setup.members,
@@ -85,11 +48,13 @@ impl<K: Kind> Subject for Member<K> {
             memory_outlives_process: setup.memory_outlives_process,
             peer_works: setup.peer_works,
         };
-        Member(K::node(config, &shape_of(&setup.shape), host))
+        let node = registry::member::<S, _, _>(config, &shape_of(&setup.shape), planted, host);
+        let node = node.expect("the world's memory and disks fit the protocol and this birth");
+        Box::new(Member::<S, P>(node, PhantomData))
     }
 }
 
-impl<K: Kind> Life for Member<K> {
+impl<S: LogSpec, P: Planting<S::Bug>> Life for Member<S, P> {
     fn value_bytes_max(&self) -> usize {
         self.0.value_bytes_max()
     }
@@ -117,7 +82,7 @@ impl<K: Kind> Life for Member<K> {
     }
 
     fn snapshotted(&mut self, prefix: Prefix, host: &mut NodeHost<'_>) {
-        K::snapshotted(&mut self.0, prefix, host);
+        self.0.snapshotted(prefix, host);
     }
 
     fn deadline(&self) -> Instant {
@@ -159,11 +124,11 @@ impl<K: Kind> Life for Member<K> {
         self.0.trusted()
     }
 
-    fn held(&self) -> Option<Prefix> {
-        K::held(self.0.machine())
+    fn held(&self) -> Prefix {
+        self.0.held_by_all()
     }
 
     fn n_caught_up(&self) -> u64 {
-        K::n_caught_up(self.0.machine())
+        S::n_caught_up(self.0.machine())
     }
 }

@@ -14,7 +14,7 @@ use proto::members::{Configuration, Members};
 impl World {
     /// Whether members change whose memory is all that they have.
     pub(crate) const fn memories_change(&self) -> bool {
-        self.species.has_operator && !self.species.is_durable
+        self.subject.has_operator && !self.subject.is_durable
     }
 
     /// Every configuration that governs or may yet govern.

@@ -181,12 +181,12 @@ impl World {
     pub(crate) fn look_at_disks(&mut self, node: usize, machine: &dyn Life) {
         let committed = machine.status().committed;
         let is_news = self.ledger.copies.upto() < committed;
-        if !is_news && !self.species.has_operator {
+        if !is_news && !self.subject.has_operator {
             return;
         }
         let configuration = machine.configuration();
         if let Some(Configuration { at, members, is_decided: true, .. }) = configuration
-            && self.species.has_operator
+            && self.subject.has_operator
             && let Err(detail) = self.ledger.configurations.decided(at, &members)
         {
             self.net.violate(Property::Membership, format!("r{node}: {detail}"));

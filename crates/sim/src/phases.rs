@@ -96,7 +96,7 @@ impl World {
 
     /// Chooses the core and repairs it; the others stay as they are, or worse.
     fn heal(&mut self) {
-        if self.species.has_operator {
+        if self.subject.has_operator {
             self.core = self.members_core();
             return self.repair_core();
         }

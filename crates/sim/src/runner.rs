@@ -1,8 +1,8 @@
 //! One seed, in whichever world it belongs to.
 
 use crate::cluster::{Kinship, run as run_cluster};
-use crate::subject::Species;
-use crate::world::run_species;
+use crate::subject::Subject;
+use crate::world::run;
 use crate::{Config, Outcome, Property, Violation};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 #[derive(Clone, Copy)]
 pub(crate) enum Runner {
     /// Machines alone.
-    World(Species),
+    World(Subject),
     /// Whole members.
     Cluster(Kinship),
 }
@@ -19,7 +19,7 @@ impl Runner {
     /// A run whose panics (the machine's own assertions) are findings.
     pub(crate) fn run_caught(&self, config: &Config, seed: u64) -> Outcome {
         let run = || match self {
-            Runner::World(species) => run_species(species, config, seed),
+            Runner::World(subject) => run(subject, config, seed),
             Runner::Cluster(kind) => run_cluster(*kind, config, seed),
         };
         caught(run).unwrap_or_else(|detail| {

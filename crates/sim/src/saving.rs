@@ -75,7 +75,7 @@ impl World {
                 let of = state.prefix.0;
                 self.net.trace.record(self.net.now(), node, Topic::Snapshot, of, 0);
                 self.disks[node].begin_snapshot(state, piece_bytes);
-                if is_own && self.species.snapshots == Snapshots::CutTooSoon {
+                if is_own && self.subject.snapshots == Snapshots::CutTooSoon {
                     self.with_host(node, |host, _| machine.snapshotted(applied, host));
                 }
             }
@@ -115,7 +115,7 @@ impl World {
     fn keep_snapshot(&mut self, node: usize, head: Option<proto::members::StateHead>) {
         let prefix = self.shells[node].order.applied();
         let mut kv = self.shells[node].kv.clone();
-        if self.species.snapshots == Snapshots::WithoutSessions {
+        if self.subject.snapshots == Snapshots::WithoutSessions {
             kv.forget_sessions();
         }
         self.disks[node].snapshot = Some(State { kv, prefix, head });
@@ -159,8 +159,8 @@ impl World {
         let prefix = shell.order.applied();
         let head = shell.givers_head.filter(|(of, _)| *of == prefix).map(|(_, head)| head);
         let state = State { kv: shell.kv.clone(), prefix, head };
-        let is_atomic = !self.species.is_durable || !self.disks[node].keeps_files();
-        if is_atomic || self.species.snapshots == Snapshots::CutTooSoon {
+        let is_atomic = !self.subject.is_durable || !self.disks[node].keeps_files();
+        if is_atomic || self.subject.snapshots == Snapshots::CutTooSoon {
             self.install(node, machine, state);
         } else {
             // I2. What is being written is older.
@@ -177,7 +177,7 @@ impl World {
         self.net.coverage.hit(Mark::StateInstalled);
         self.net.trace.record(self.net.now(), node, Topic::Install, prefix.0, 0);
         self.shells[node].delivered.installed(prefix);
-        if self.species.is_durable && !self.disks[node].keeps_files() {
+        if self.subject.is_durable && !self.disks[node].keeps_files() {
             // Before the log lets go of what the state replaces.
             self.keep_snapshot(node, head);
         }

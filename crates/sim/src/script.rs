@@ -7,16 +7,14 @@
 use crate::kv::Ask;
 use crate::ledger::Reply;
 use crate::plan::{MS, Plan};
-use crate::subject::Species;
 use crate::world::World;
 use crate::{Birth, Config, Provider, Shape, Subject, Violation};
 use base::{Event, Prefix, Rank, Rng};
-use core::marker::PhantomData;
 use core::time::Duration;
 use proto::Status;
 
 /// A world under a test's control.
-pub struct Script<S>(World, PhantomData<S>);
+pub struct Script(World);
 
 /// A client's operation, for scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,15 +27,21 @@ pub enum Operation {
     Add(u64),
 }
 
-impl<S: Subject> Script<S> {
-    /// `members` that have just started, in good weather, with `n_clients` silent clients.
-    pub fn new(members: usize, provider: Provider, shape: Shape, n_clients: usize) -> Script<S> {
+impl Script {
+    /// `members` of `subject` that have just started, in good weather, with `n_clients` silent clients.
+    pub fn new(
+        subject: Subject,
+        members: usize,
+        provider: Provider,
+        shape: Shape,
+        n_clients: usize,
+    ) -> Script {
         let plan = Plan { n_clients, think_ns: 0, ..Plan::calm(members, provider, shape) };
-        let mut world = World::new(Species::of::<S>(), plan, Rng::new(1), Config::default().trace);
+        let mut world = World::new(subject, plan, Rng::new(1), Config::default().trace);
         for node in 0..members {
             world.be_born(node, Birth::Fresh);
         }
-        Script(world, PhantomData)
+        Script(world)
     }
 
     /// Lets `span` pass.
@@ -54,7 +58,7 @@ impl<S: Subject> Script<S> {
     pub fn run_until(
         &mut self,
         limit: Duration,
-        mut condition: impl FnMut(&Script<S>) -> bool,
+        mut condition: impl FnMut(&Script) -> bool,
     ) -> bool {
         let end = self.0.net.now() + limit.as_nanos() as u64;
         while !condition(self) {

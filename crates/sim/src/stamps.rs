@@ -44,20 +44,20 @@ impl World {
         let state_ms = self.ledger.state_time.after(self.applied(node)).state_ms;
         let stamper = &mut self.shells[node].stamper;
         let founds = !stamper.clock.is_founded();
-        stamper.seen_to_pass += match self.species.stamps {
+        stamper.seen_to_pass += match self.subject.stamps {
             Stamps::StandStillWhileIdle => (now - stamper.stamped_at).min(SEEN_TO_PASS_MAX),
             Stamps::Sound | Stamps::OfWallClock => now - stamper.stamped_at,
         };
         stamper.stamped_at = now;
         stamper.idle_at = now + IDLE_NS;
-        let passed = match self.species.stamps {
+        let passed = match self.subject.stamps {
             Stamps::StandStillWhileIdle => Instant(stamper.seen_to_pass),
             Stamps::Sound | Stamps::OfWallClock => Instant(now),
         };
         // The estimate is raised to the state's time (I1), at first above it (I5).
         let least_ms = state_ms.saturating_add(u64::from(stamper.stamped_ms == 0));
         let is_raised = stamper.clock.clone().now_ms(wall_ms, 0, passed) < least_ms;
-        let unix_ms = match self.species.stamps {
+        let unix_ms = match self.subject.stamps {
             Stamps::OfWallClock if !founds => state_ms.max(wall_ms),
             _ => stamper.clock.stamp(wall_ms, state_ms, passed),
         };

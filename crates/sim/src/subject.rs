@@ -1,14 +1,17 @@
 //! What is simulated: a whole member, seen through what the runtime may do with one.
 //!
-//! The world is compiled once: it knows its members as [`Life`], and of their kind what [`Species`]
-//! says. Only a member itself is compiled for each protocol and each planted bug.
+//! The world is compiled once: it knows its members as [`Life`], and of their kind what [`Subject`]
+//! says. Only a member itself is compiled for each protocol, once sound and once with a bug.
 
-use crate::{NodeHost, Snapshots, Stamps, Store};
+use crate::coverage::Mark;
+use crate::{NodeHost, Provider, Snapshots, Stamps, Store, member};
 use base::{Inbox, Instant, MemberSet, Prefix, Rank, Slot};
 use proto::disk::DiskEvent;
 use proto::members::{Change, ChangeRefused, Configuration, StateHead};
 use proto::node::Timing;
-use proto::{Refused, Status, Ticket};
+use proto::planted::{Bugs, Caught, Sound};
+use proto::registry::LogSpec;
+use proto::{Refused, Replicator, Status, Ticket};
 
 /// How a life begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,36 +62,8 @@ pub struct Setup {
     pub memory_outlives_process: bool,
     /// How long its detector's beats and suspicions take.
     pub timing: Timing,
-}
-
-/// A kind of member.
-pub trait Subject: Life + Sized {
-    /// How it is called in reports.
-    const NAME: &'static str;
-
-    /// Whether it has a disk, and survives with it what memory does not.
-    const IS_DURABLE: bool = false;
-
-    /// See [`proto::Replicator::NEEDS_HEAD`].
-    const NEEDS_HEAD: bool = false;
-
-    /// Whether its members change: an operator sees to it that they do.
-    const HAS_OPERATOR: bool = false;
-
-    /// What its disk is made of.
-    const STORE: Store = Store::Model;
-
-    /// How the runtime makes snapshots.
-    const SNAPSHOTS: Snapshots = Snapshots::Sound;
-
-    /// How leaders stamp their batches.
-    const STAMPS: Stamps = Stamps::Sound;
-
-    /// How many words its region has.
-    fn n_words(members: usize, shape: &Shape) -> usize;
-
-    /// A life begins.
-    fn start(setup: &Setup, host: &mut NodeHost<'_>) -> Self;
+    /// Its protocol's planted bug, as an index into the protocol's list.
+    pub bug: Option<usize>,
 }
 
 /// A member under test, from its start to its end. The world keeps the runtime's part of the
@@ -155,38 +130,107 @@ pub trait Life: 'static {
     /// Who leads, as far as it knows.
     fn trusted(&self) -> Option<Rank>;
 
-    /// What it says every voter's disk holds, where there are disks.
-    fn held(&self) -> Option<Prefix>;
+    /// What it says every voter's disk holds.
+    fn held(&self) -> Prefix;
 
     /// Slots that it has read from others' rings and delivered, if it counts them.
     fn n_caught_up(&self) -> u64;
 }
 
-/// What a world has to know of a kind of member: a [`Subject`] without its type.
+/// A protocol, and what is around it: a world has to know no more of its members.
 #[derive(Clone, Copy)]
-pub(crate) struct Species {
+pub struct Subject {
+    /// Its name on the command line and in reports.
+    pub name: &'static str,
+    /// What it is, in a sentence.
+    pub text: &'static str,
     pub(crate) is_durable: bool,
     /// See [`proto::Replicator::NEEDS_HEAD`].
     pub(crate) needs_head: bool,
+    /// Members change: an operator sees to it that they do.
     pub(crate) has_operator: bool,
+    /// What disks are made of.
     pub(crate) store: Store,
+    /// How the runtime makes snapshots.
     pub(crate) snapshots: Snapshots,
+    /// How leaders stamp their batches.
     pub(crate) stamps: Stamps,
+    /// The only fabric that gives what the protocol needs, where one does not.
+    pub(crate) provider: Option<Provider>,
+    /// The protocol's planted bug, as an index into its list.
+    pub(crate) bug: Option<usize>,
+    pub(crate) bugs: fn() -> Vec<Listed>,
     pub(crate) n_words: fn(usize, &Shape) -> usize,
     pub(crate) start: fn(&Setup, &mut NodeHost<'_>) -> Box<dyn Life>,
 }
 
-impl Species {
-    pub(crate) fn of<S: Subject>() -> Species {
-        Species {
-            is_durable: S::IS_DURABLE,
-            needs_head: S::NEEDS_HEAD,
-            has_operator: S::HAS_OPERATOR,
-            store: S::STORE,
-            snapshots: S::SNAPSHOTS,
-            stamps: S::STAMPS,
-            n_words: S::n_words,
-            start: |setup, host| Box::new(S::start(setup, host)),
+/// A planted bug of a protocol, without its type.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Listed {
+    pub(crate) name: &'static str,
+    pub(crate) caught: Caught,
+}
+
+impl Subject {
+    /// The protocol `S` in memory, with the same members all the time.
+    pub(crate) const fn of<S: LogSpec>(name: &'static str, text: &'static str) -> Subject {
+        Subject {
+            name,
+            text,
+            is_durable: false,
+            needs_head: <S::Machine<Sound> as Replicator>::NEEDS_HEAD,
+            has_operator: false,
+            store: Store::Model,
+            snapshots: Snapshots::Sound,
+            stamps: Stamps::Sound,
+            provider: None,
+            bug: None,
+            bugs: list_bugs::<S>,
+            n_words: member::n_words::<S>,
+            start: member::start::<S>,
         }
     }
+
+    /// The same on disks made of `store`.
+    pub(crate) const fn on(self, store: Store) -> Subject {
+        Subject { is_durable: true, store, ..self }
+    }
+
+    /// The same over this fabric alone.
+    pub(crate) const fn over(self, provider: Provider) -> Subject {
+        Subject { provider: Some(provider), ..self }
+    }
+
+    /// The same with members that change.
+    pub(crate) const fn operated(self) -> Subject {
+        Subject { has_operator: true, ..self }
+    }
+
+    /// Whether runs of it, of a day if `is_long`, can reach this case.
+    pub fn can_reach(&self, mark: Mark, is_long: bool) -> bool {
+        (self.has_operator || !mark.needs_operator())
+            && (is_long || !mark.needs_long())
+            // Files are there where the log that ships is, also for one in four seeds of members
+            // that change.
+            && (self.store == Store::Log || self.has_operator || !mark.needs_files())
+            && (self.store != Store::Log || mark != Mark::DiedHalfway)
+            // One-sided writes alone have neither.
+            && (self.name != "mu" || mark != Mark::OthersBetween)
+            && if self.is_durable { !mark.needs_cas() } else { !mark.needs_disk() }
+    }
+
+    /// The same with a planted bug of its protocol.
+    ///
+    /// # Panics
+    /// If the protocol lists no bug of this name.
+    #[must_use]
+    pub fn planted(self, bug: &str) -> Subject {
+        let at = (self.bugs)().iter().position(|one| one.name == bug);
+        assert!(at.is_some(), "{} lists no bug {bug}", self.name);
+        Subject { bug: at, ..self }
+    }
+}
+
+fn list_bugs<S: LogSpec>() -> Vec<Listed> {
+    S::Bug::ALL.iter().map(|bug| Listed { name: bug.name(), caught: bug.caught() }).collect()
 }

@@ -2,7 +2,6 @@
 
 use crate::coverage::Coverage;
 use crate::runner::Runner;
-use crate::subject::Species;
 use crate::{Config, Outcome, Subject, Violation};
 use std::cell::Cell;
 use std::sync::Once;
@@ -67,12 +66,13 @@ impl Report {
 
 /// Runs every seed; `progress` hears of each as it ends, and stops the sweep by returning false.
 /// (Wall time is the caller's business: the world has none.)
-pub fn sweep<S: Subject>(
+pub fn sweep(
+    subject: &Subject,
     config: &Config,
     seeds: impl IntoIterator<Item = u64>,
     progress: impl FnMut(&Report) -> bool,
 ) -> Report {
-    sweep_runner(&Runner::World(Species::of::<S>()), config, seeds, progress)
+    sweep_runner(&Runner::World(*subject), config, seeds, progress)
 }
 
 /// The same, of what is known at run time only.
@@ -93,8 +93,8 @@ pub(crate) fn sweep_runner(
 }
 
 /// One seed with its trace.
-pub fn replay<S: Subject>(config: &Config, seed: u64) -> Outcome {
-    replay_runner(&Runner::World(Species::of::<S>()), config, seed)
+pub fn replay(subject: &Subject, config: &Config, seed: u64) -> Outcome {
+    replay_runner(&Runner::World(*subject), config, seed)
 }
 
 /// The same, of what is known at run time only.
@@ -109,15 +109,6 @@ pub struct Mutant {
     pub name: &'static str,
     pub(crate) broken: Runner,
     pub(crate) sound: Runner,
-}
-
-/// The entry for a subject, and the sound one that it was made from.
-pub(crate) fn mutant<S: Subject, Sound: Subject>() -> Mutant {
-    Mutant {
-        name: S::NAME,
-        broken: Runner::World(Species::of::<S>()),
-        sound: Runner::World(Species::of::<Sound>()),
-    }
 }
 
 impl Mutant {

@@ -109,7 +109,7 @@ impl World {
         let is_enough = self.shells[node].needs.is_some_and(|needed| self.applied(node) >= needed);
         let has_head =
             self.shells[node].givers_head.is_some_and(|(of, _)| of == self.applied(node));
-        (has_head || !self.species.needs_head) && is_enough && self.is_ahead(node)
+        (has_head || !self.subject.needs_head) && is_enough && self.is_ahead(node)
     }
 
     fn reaches(&self, one: usize, other: usize) -> bool {
@@ -133,7 +133,7 @@ impl World {
 
     /// I2.
     pub(crate) fn is_kept_from_giving(&self, node: usize) -> bool {
-        self.is_ahead(node) && self.species.snapshots != Snapshots::OfWhatIsNotApplied
+        self.is_ahead(node) && self.subject.snapshots != Snapshots::OfWhatIsNotApplied
     }
 
     /// What `giver` has at this moment travels to `to`.

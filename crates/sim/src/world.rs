@@ -19,9 +19,9 @@ use crate::operator::Operator;
 use crate::outage::Outages;
 use crate::plan::{MS, Plan};
 use crate::queue::{Fault, Happening};
-use crate::subject::{Life, Species};
+use crate::subject::{Life, Subject};
 use crate::trace::{Topic, Trace};
-use crate::{Birth, Config, Outcome, Property, Provider, Setup, Subject, kv};
+use crate::{Birth, Config, Outcome, Property, Provider, Setup, kv};
 use base::{Event, MemberSet, Prefix, Rank, Rng};
 use proto::{Note, Role};
 
@@ -41,7 +41,7 @@ const N_RECORDS_MAX: u64 = 3_000_000;
 
 /// The simulated world around members of one kind.
 pub(crate) struct World {
-    pub(crate) species: Species,
+    pub(crate) subject: Subject,
     pub(crate) net: Net,
     pub(crate) plan: Plan,
     /// Boxed: each run takes the machine out of its place and puts it back.
@@ -86,24 +86,21 @@ impl Progress {
 }
 
 /// One seed, from beginning to end.
-pub fn run<S: Subject>(config: &Config, seed: u64) -> Outcome {
-    run_species(&Species::of::<S>(), config, seed)
-}
-
-/// The same, of a kind that is known at run time only.
-pub(crate) fn run_species(species: &Species, config: &Config, seed: u64) -> Outcome {
+pub fn run(subject: &Subject, config: &Config, seed: u64) -> Outcome {
+    let provider = config.provider.or(subject.provider);
+    let config = &Config { provider, ..config.clone() };
     let mut rng = Rng::new(seed);
     let mut plan = Plan::draw(config, &mut rng);
-    if species.is_durable {
+    if subject.is_durable {
         plan.disks = Disks::draw(seed, &mut plan.kinds, plan.weather.provider);
     }
-    ambush::draw(seed, &mut plan, species.is_durable);
+    ambush::draw(seed, &mut plan, subject.is_durable);
     if config.is_long {
         plan.stretch(seed);
     }
     let operator =
-        species.has_operator.then(|| Operator::draw(seed, config, &mut plan, species.is_durable));
-    let mut world = World::new(species.equipped(seed), plan, rng, config.trace);
+        subject.has_operator.then(|| Operator::draw(seed, config, &mut plan, subject.is_durable));
+    let mut world = World::new(subject.equipped(seed), plan, rng, config.trace);
     world.operator = operator;
     world.begin();
     world.run_to_the_end();
@@ -111,9 +108,9 @@ pub(crate) fn run_species(species: &Species, config: &Config, seed: u64) -> Outc
 }
 
 impl World {
-    pub(crate) fn new(species: Species, plan: Plan, mut rng: Rng, keep_trace: bool) -> World {
+    pub(crate) fn new(subject: Subject, plan: Plan, mut rng: Rng, keep_trace: bool) -> World {
         let members = plan.members;
-        let n_words = (species.n_words)(members, &plan.shape);
+        let n_words = (subject.n_words)(members, &plan.shape);
         let net = Net::new(
             members,
             plan.n_clients,
@@ -123,11 +120,11 @@ impl World {
             Trace::new(keep_trace),
         );
         World {
-            species,
+            subject,
             net,
             machines: (0..members).map(|_| None).collect(),
             shells: (0..members).map(|_| Shell::new()).collect(),
-            disks: (0..members).map(|_| Disk::new(species.store, species.snapshots)).collect(),
+            disks: (0..members).map(|_| Disk::new(subject.store, subject.snapshots)).collect(),
             ledger: Ledger::new(plan.shape.ring_slots),
             clients: (0..plan.n_clients).map(|_| Client::new(rng.fork())).collect(),
             faults: Faults::new(rng.fork(), &plan),
@@ -274,8 +271,9 @@ impl World {
             peer_works: self.plan.weather.provider == Provider::Tcp,
             memory_outlives_process: self.plan.weather.provider == Provider::Shm,
             timing: self.plan.timing(),
+            bug: self.subject.bug,
         };
-        let start = self.species.start;
+        let start = self.subject.start;
         let machine = self.with_host(node, |host, _| start(&setup, host));
         let role = machine.status().role;
         if birth == Birth::Reattached && role != Role::Learner {
@@ -331,12 +329,12 @@ impl World {
             me: Rank::at(node),
             net: &mut self.net,
             shell: &mut self.shells[node],
-            disk: self.species.is_durable.then_some(&mut self.disks[node]),
+            disk: self.subject.is_durable.then_some(&mut self.disks[node]),
             ledger: &mut self.ledger,
             scratch: &mut self.scratch,
         };
         let result = act(&mut host, clock, &self.taken_in);
-        if self.species.is_durable {
+        if self.subject.is_durable {
             self.plan_flushes(node);
         }
         result
@@ -366,7 +364,7 @@ impl World {
         std::mem::swap(&mut self.net.processes[node].inbox, &mut self.taken_in);
         let n_events = self.taken_in.len() as u64;
         let breaks = self.net.tells_of_breaks(node);
-        if self.species.is_durable {
+        if self.subject.is_durable {
             self.attend_disk(node, &mut *machine);
         }
         if !self.is_gone(node) {
@@ -398,11 +396,11 @@ impl World {
         }
         self.net.processes[node].leads = status.role == Role::Leader;
         self.observe_state_time(node, &*machine);
-        if self.species.is_durable {
+        if self.subject.is_durable {
             self.look_at_disks(node, &*machine);
             self.look_at_held(node, &*machine);
             self.spring_unsynced(node, n_posted);
-        } else if self.species.has_operator {
+        } else if self.subject.has_operator {
             self.look_at_members(node, &*machine);
         }
         if status.role == Role::Candidate {

@@ -1,15 +1,14 @@
 //! Durable in bad weather and on bad disks. Its traps are stepped by hand in the protocol's own
 //! tests.
 
-use proto::durable::variant::Sound;
-use sim::durable::{Durable, DurableLog, DurableMembers, log_mutants, members_mutants, mutants};
 use sim::script::{Operation, PATIENCE, Script};
+use sim::subjects::{DURABLE, DURABLE_LOG, DURABLE_MEMBERS};
 use sim::{Config, Mark, Provider, Report, Shape, sweep};
 use std::ops::Range;
 use std::time::Duration;
 
 fn clean(seeds: Range<u64>) -> Report {
-    let report = sweep::<Durable<Sound>>(&Config::default(), seeds, |_| true);
+    let report = sweep(&DURABLE, &Config::default(), seeds, |_| true);
     for finding in &report.findings {
         println!("seed {}: {}", finding.seed, finding.violation);
     }
@@ -40,7 +39,8 @@ fn sound_durable_survives_a_long_sweep() {
 #[test]
 #[ignore = "minutes; `gregale sim --protocol durable --mutants` is the same"]
 fn every_planted_bug_is_caught() {
-    let survivors: Vec<&str> = mutants()
+    let survivors: Vec<&str> = DURABLE
+        .mutants(false)
         .iter()
         .filter(|mutant| mutant.hunt(&Config::default(), 0, 3000).is_none())
         .map(|mutant| mutant.name)
@@ -50,7 +50,8 @@ fn every_planted_bug_is_caught() {
 
 #[test]
 fn a_short_sweep_finds_most_planted_bugs() {
-    let caught: Vec<&str> = mutants()
+    let caught: Vec<&str> = DURABLE
+        .mutants(false)
         .iter()
         .filter(|mutant| mutant.hunt(&Config::default(), 0, 40).is_some())
         .map(|mutant| mutant.name)
@@ -69,12 +70,13 @@ fn a_short_sweep_finds_most_planted_bugs() {
 /// Snapshots in files, by the code that ships, over disks that fail in the middle of one.
 #[test]
 fn snapshots_in_files_survive_a_sweep_and_most_planted_bugs_do_not() {
-    let report = sweep::<DurableLog<Sound>>(&Config::default(), 0..60, |_| true);
+    let report = sweep(&DURABLE_LOG, &Config::default(), 0..60, |_| true);
     assert!(report.findings.is_empty(), "{:?}", report.findings);
     for mark in [Mark::SnapshotTaken, Mark::SnapshotFailed, Mark::StateInstalled] {
         assert!(report.coverage.count(mark) > 0, "{mark:?} was never reached");
     }
-    let caught: Vec<&str> = log_mutants()
+    let caught: Vec<&str> = DURABLE_LOG
+        .mutants(false)
         .iter()
         .filter(|mutant| mutant.hunt(&Config::default(), 0, 60).is_some())
         .map(|mutant| mutant.name)
@@ -92,7 +94,8 @@ fn snapshots_in_files_survive_a_sweep_and_most_planted_bugs_do_not() {
 #[test]
 #[ignore = "minutes; `gregale sim --protocol durable-log --mutants` is the same"]
 fn every_planted_bug_of_log_and_snapshots_is_caught() {
-    let survivors: Vec<&str> = log_mutants()
+    let survivors: Vec<&str> = DURABLE_LOG
+        .mutants(false)
         .iter()
         .filter(|mutant| mutant.hunt(&Config::default(), 0, 3000).is_none())
         .map(|mutant| mutant.name)
@@ -102,7 +105,7 @@ fn every_planted_bug_of_log_and_snapshots_is_caught() {
 
 #[test]
 fn members_change_under_faults_and_every_change_and_fault_is_reached() {
-    let report = sweep::<DurableMembers<Sound>>(&Config::default(), 0..60, |_| true);
+    let report = sweep(&DURABLE_MEMBERS, &Config::default(), 0..60, |_| true);
     assert!(report.findings.is_empty(), "{:?}", report.findings);
     let is_due = |mark: &Mark| mark.needs_operator() || mark.needs_disk();
     let missing: Vec<Mark> = report.coverage.missing().filter(is_due).collect();
@@ -112,7 +115,8 @@ fn members_change_under_faults_and_every_change_and_fault_is_reached() {
 #[test]
 #[ignore = "minutes; `gregale sim --protocol durable-members --mutants` is the same"]
 fn every_planted_bug_of_a_change_of_members_is_caught() {
-    let survivors: Vec<&str> = members_mutants()
+    let survivors: Vec<&str> = DURABLE_MEMBERS
+        .mutants(false)
         .iter()
         .filter(|mutant| mutant.hunt(&Config::default(), 0, 3000).is_none())
         .map(|mutant| mutant.name)
@@ -125,7 +129,7 @@ fn every_planted_bug_of_a_change_of_members_is_caught() {
 fn when_every_process_dies_what_was_acknowledged_is_there() {
     for provider in [Provider::Shm, Provider::Tcp] {
         let shape = Shape { ring_slots: 16, value_bytes: 128 };
-        let mut script = Script::<Durable<Sound>>::new(3, provider, shape, 2);
+        let mut script = Script::new(DURABLE, 3, provider, shape, 2);
         assert!(script.run_until(PATIENCE, |script| script.leaders().len() == 1), "nobody leads");
         let leader = script.leaders()[0];
         for value in 1..60 {
@@ -151,7 +155,7 @@ fn when_every_process_dies_what_was_acknowledged_is_there() {
 fn a_disk_that_stands_still_for_minutes_costs_its_member_nothing_but_time() {
     for provider in [Provider::Shm, Provider::Tcp] {
         let shape = Shape { ring_slots: 16, value_bytes: 128 };
-        let mut script = Script::<Durable<Sound>>::new(3, provider, shape, 2);
+        let mut script = Script::new(DURABLE, 3, provider, shape, 2);
         assert!(script.run_until(PATIENCE, |script| script.leaders().len() == 1), "nobody leads");
         let leader = script.leaders()[0];
         let slow = (leader + 1) % 3;
@@ -164,7 +168,7 @@ fn a_disk_that_stands_still_for_minutes_costs_its_member_nothing_but_time() {
         }
         assert!(script.applied(slow) < script.applied(leader), "it was not held up");
         script.release_disk(slow);
-        let caught_up = |script: &Script<_>| script.applied(slow) == script.applied(leader);
+        let caught_up = |script: &Script| script.applied(slow) == script.applied(leader);
         assert!(script.run_until(PATIENCE, caught_up), "it does not go on");
         script.check().expect("nothing is wrong");
     }

@@ -1,16 +1,11 @@
 //! Mu in bad weather, and the bugs that the sweep must find in it.
 
-use sim::mu::{Mu, mutants};
-use sim::{Config, Mark, Provider, sweep};
-
-/// Mu needs memory that can keep a writer out.
-fn config() -> Config {
-    Config { provider: Some(Provider::Tcp), ..Config::default() }
-}
+use sim::subjects::MU;
+use sim::{Config, Mark, sweep};
 
 #[test]
 fn sound_mu_survives_a_sweep_that_reaches_the_interesting_cases() {
-    let report = sweep::<Mu>(&config(), 0..100, |_| true);
+    let report = sweep(&MU, &Config::default(), 0..100, |_| true);
     for finding in &report.findings {
         println!("seed {}: {}", finding.seed, finding.violation);
     }
@@ -36,9 +31,10 @@ fn sound_mu_survives_a_sweep_that_reaches_the_interesting_cases() {
 /// longer.
 #[test]
 fn a_short_sweep_finds_most_planted_bugs() {
-    let caught: Vec<&str> = mutants()
+    let caught: Vec<&str> = MU
+        .mutants(false)
         .iter()
-        .filter(|mutant| mutant.hunt(&config(), 0, 120).is_some())
+        .filter(|mutant| mutant.hunt(&Config::default(), 0, 120).is_some())
         .map(|mutant| mutant.name)
         .collect();
     for name in ["IGNORE_MAJORITY", "IGNORE_FOUND_VALUE", "READ_WITHOUT_CHECK"] {

@@ -1,17 +1,16 @@
 //! Velos in bad weather, and named traps stepped by hand.
 
-use proto::velos::variant::{Narrow, Sound};
 use sim::script::{Operation, PATIENCE, Script};
-use sim::velos::{Velos, VelosMembers, members_mutants, mutants};
+use sim::subjects::{VELOS, VELOS_MEMBERS, VELOS_NARROW};
 use sim::{Config, Mark, Property, Provider, Report, Shape, Subject, sweep};
 use std::time::Duration;
 
 const SHAPE: Shape = Shape { ring_slots: 16, value_bytes: 128 };
 
-fn clean<S: Subject>(seeds: std::ops::Range<u64>) -> Report {
-    let report = sweep::<S>(&Config::default(), seeds, |_| true);
+fn clean(subject: &Subject, seeds: std::ops::Range<u64>) -> Report {
+    let report = sweep(subject, &Config::default(), seeds, |_| true);
     for finding in &report.findings {
-        println!("{}: seed {}: {}", S::NAME, finding.seed, finding.violation);
+        println!("{}: seed {}: {}", subject.name, finding.seed, finding.violation);
     }
     assert!(report.findings.is_empty());
     report
@@ -19,7 +18,7 @@ fn clean<S: Subject>(seeds: std::ops::Range<u64>) -> Report {
 
 #[test]
 fn sound_velos_survives_a_sweep_that_reaches_the_interesting_cases() {
-    let report = clean::<Velos<Sound>>(0..120);
+    let report = clean(&VELOS, 0..120);
     let is_due = |mark: &Mark| !mark.needs_disk() && !mark.needs_operator() && !mark.needs_long();
     let missing: Vec<Mark> = report.coverage.missing().filter(is_due).collect();
     let missing: Vec<Mark> =
@@ -29,7 +28,7 @@ fn sound_velos_survives_a_sweep_that_reaches_the_interesting_cases() {
 
 #[test]
 fn narrow_words_fall_back_to_messages_and_stay_safe() {
-    let report = clean::<Velos<Narrow>>(0..40);
+    let report = clean(&VELOS_NARROW, 0..40);
     assert!(report.coverage.count(Mark::MachineMessage) > 0);
 }
 
@@ -37,13 +36,13 @@ fn narrow_words_fall_back_to_messages_and_stay_safe() {
 /// decision every two hundred of them.
 #[test]
 fn a_busy_run_is_no_storm() {
-    clean::<Velos<Narrow>>(40_001_405..40_001_406);
+    clean(&VELOS_NARROW, 40_001_405..40_001_406);
 }
 
 /// Memory is lost with its seat, and comes back as another incarnation.
 #[test]
 fn members_change_under_faults_and_every_kind_of_change_is_reached() {
-    let report = clean::<VelosMembers<Sound>>(0..60);
+    let report = clean(&VELOS_MEMBERS, 0..60);
     let is_due =
         |mark: &Mark| !mark.needs_disk() && !mark.needs_long() && *mark != Mark::MachineMessage;
     let missing: Vec<Mark> = report.coverage.missing().filter(is_due).collect();
@@ -53,7 +52,8 @@ fn members_change_under_faults_and_every_kind_of_change_is_reached() {
 /// `gregale sim --protocol velos-members --mutants` hunts for longer.
 #[test]
 fn a_short_sweep_finds_every_planted_bug_of_a_change_of_members() {
-    let survivors: Vec<&str> = members_mutants()
+    let survivors: Vec<&str> = VELOS_MEMBERS
+        .mutants(false)
         .iter()
         .filter(|mutant| mutant.name != "HEAD_ABOVE_APPLIED")
         .filter(|mutant| mutant.hunt(&Config::default(), 0, 120).is_none())
@@ -66,7 +66,7 @@ fn a_short_sweep_finds_every_planted_bug_of_a_change_of_members() {
 /// machine has not applied a change that the state covers.
 #[test]
 fn a_state_head_above_what_is_applied_forks_the_members() {
-    let mutants = members_mutants();
+    let mutants = VELOS_MEMBERS.mutants(false);
     let mutant = mutants.iter().find(|mutant| mutant.name == "HEAD_ABOVE_APPLIED").expect("listed");
     let found = mutant.hunt(&Config::default(), 100, 60).expect("it is caught");
     assert_eq!(found.violation.property, Property::Membership, "{}", found.violation);
@@ -76,14 +76,15 @@ fn a_state_head_above_what_is_applied_forks_the_members() {
 #[test]
 fn a_member_that_lags_is_not_left_behind_by_states_that_bring_nothing_new() {
     for seed in [84, 92, 188, 40_000_208] {
-        clean::<VelosMembers<Sound>>(seed..seed + 1);
+        clean(&VELOS_MEMBERS, seed..seed + 1);
     }
 }
 
 /// The bugs that a short sweep finds; `gregale sim --mutants` hunts all of them for longer.
 #[test]
 fn a_short_sweep_finds_most_planted_bugs() {
-    let caught: Vec<&str> = mutants()
+    let caught: Vec<&str> = VELOS
+        .mutants(false)
         .iter()
         .filter(|mutant| mutant.hunt(&Config::default(), 0, 30).is_some())
         .map(|mutant| mutant.name)
@@ -94,14 +95,14 @@ fn a_short_sweep_finds_most_planted_bugs() {
     assert!(caught.len() >= 10, "only {caught:?}");
 }
 
-fn settled(provider: Provider) -> (Script<Velos<Sound>>, usize) {
-    let mut script = Script::new(3, provider, SHAPE, 3);
+fn settled(provider: Provider) -> (Script, usize) {
+    let mut script = Script::new(VELOS, 3, provider, SHAPE, 3);
     assert!(script.run_until(PATIENCE, |script| script.leaders().len() == 1), "nobody leads");
     let leader = script.leaders()[0];
     (script, leader)
 }
 
-fn write(script: &mut Script<Velos<Sound>>, client: usize, node: usize, value: u64) {
+fn write(script: &mut Script, client: usize, node: usize, value: u64) {
     script.ask(client, node, 0, Operation::Write(value));
     let answered = script.run_until(PATIENCE, |script| script.answer(client) == Some(value));
     assert!(answered, "no answer to the write of {value}");
@@ -215,7 +216,8 @@ fn when_every_state_is_lost_nobody_serves() {
 #[test]
 fn state_time_that_jumps_or_stands_still_is_caught_in_runs_of_a_day() {
     let config = Config { is_long: true, ..Config::default() };
-    let survivors: Vec<&str> = sim::velos::long_mutants()
+    let survivors: Vec<&str> = VELOS
+        .mutants(true)
         .iter()
         .filter(|mutant| {
             let found = mutant.hunt(&config, 0, 40);
@@ -232,10 +234,48 @@ fn state_time_that_jumps_or_stands_still_is_caught_in_runs_of_a_day() {
 #[test]
 fn a_state_that_its_giver_has_not_ended_is_enough_when_nobody_left_has_more() {
     for seed in [470_827_382_313, 88_511_744_129_487] {
-        let outcome = sim::replay::<Velos<Sound>>(&Config::default(), seed);
+        let outcome = sim::replay(&VELOS, &Config::default(), seed);
         assert_eq!(outcome.violation, None, "{seed}");
     }
     // The giver is back, without its state: all three run.
-    let outcome = sim::replay::<Velos<Narrow>>(&Config::default(), 77_512_896_732_851);
+    let outcome = sim::replay(&VELOS_NARROW, &Config::default(), 77_512_896_732_851);
     assert_eq!(outcome.violation, None);
+}
+
+/// How many of 100 writes a leader answers while everybody else is stopped.
+fn alone(subject: Subject) -> (Script, usize, u64) {
+    let shape = Shape { ring_slots: 16, value_bytes: 128 };
+    let mut script = Script::new(subject, 3, Provider::Shm, shape, 2);
+    assert!(script.run_until(PATIENCE, |script| script.leaders().len() == 1));
+    let leader = script.leaders()[0];
+    (0..3).filter(|node| *node != leader).for_each(|node| script.pause(node));
+    let mut n_answered = 0;
+    for value in 1..=100 {
+        script.ask(0, leader, 0, Operation::Write(value));
+        let answered = |script: &Script| script.answer(0) == Some(value);
+        if !script.run_until(Duration::from_millis(2), answered) {
+            break;
+        }
+        n_answered += 1;
+    }
+    (script, leader, n_answered)
+}
+
+/// Memory answers for the stopped, but what they have not applied is not recycled (I3).
+#[test]
+fn a_leader_alone_goes_on_for_one_ring_and_no_further() {
+    let (script, _, n_answered) = alone(VELOS);
+    assert!((4..=16).contains(&n_answered), "{n_answered} writes in a ring of 16");
+    script.check().expect("nothing is wrong");
+}
+
+#[test]
+fn recycling_early_loses_what_only_the_leader_had_applied() {
+    let (mut script, leader, n_answered) = alone(VELOS.planted("RECYCLE_EARLY"));
+    assert_eq!(n_answered, 100, "the bug lets it go on");
+    script.crash(leader);
+    (0..3).filter(|node| *node != leader).for_each(|node| script.resume(node));
+    script.ask(1, (leader + 1) % 3, 0, Operation::Read);
+    script.run_for(Duration::from_secs(2));
+    assert_eq!(script.answer(1), None, "nobody has the state any more");
 }

@@ -11,6 +11,34 @@ pub enum Protocol {
     Durable,
 }
 
+impl Protocol {
+    /// Every one.
+    pub const ALL: &'static [Protocol] = &[Protocol::Velos, Protocol::Durable];
+
+    /// The cluster's name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Protocol::Velos => "velos-cluster",
+            Protocol::Durable => "durable-cluster",
+        }
+    }
+
+    /// What it is, in a sentence.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Protocol::Velos => {
+                "Whole members, as they ship, in memory: clients speak to the key-value door"
+            }
+            Protocol::Durable => "The same, on disks",
+        }
+    }
+
+    /// Whether members have disks.
+    pub const fn has_disks(self) -> bool {
+        matches!(self, Protocol::Durable)
+    }
+}
+
 /// A kind of cluster: its protocol, and the mistake that is planted in its engine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kinship {

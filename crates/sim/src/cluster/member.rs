@@ -9,12 +9,13 @@ use crate::plan::Plan;
 use crate::{Provider, Shape};
 use base::{Incarnation, Rank};
 use core::time::Duration;
-use engine::{Asker, Bug, Config, Engine, Origin, Parts, Plant, Stats, View};
+use engine::{Asker, Bug, Config, Engine, FoundState, Origin, Parts, Plant, Stats, View};
 use kv::door::{self, Facts, Outside, Pipes, RespDoor, State};
 use proto::Replicator;
-use proto::durable::Durable;
-use proto::node::{Node, NodeConfig, Start, durable_layout, velos_layout};
-use proto::velos::Velos;
+use proto::node::{NodeConfig, Start};
+use proto::planted::Sound;
+use proto::registry::{self, LogSpec};
+use proto::{durable, velos};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -100,16 +101,16 @@ pub(super) struct Beginning {
     pub(super) patience: Duration,
 }
 
-fn shape_of(shape: &Shape) -> proto::velos::Shape {
-    proto::velos::Shape { ring_slots: shape.ring_slots, value_bytes: shape.value_bytes }
+fn shape_of(shape: &Shape) -> velos::Shape {
+    velos::Shape { ring_slots: shape.ring_slots, value_bytes: shape.value_bytes }
 }
 
 impl Protocol {
     pub(super) fn n_words(self, members: usize, shape: &Shape) -> usize {
         let shape = shape_of(shape);
         let layout = match self {
-            Protocol::Velos => velos_layout(members, &shape),
-            Protocol::Durable => durable_layout(members, &shape),
+            Protocol::Velos => velos::Spec::layout(members, &shape),
+            Protocol::Durable => durable::Spec::layout(members, &shape),
         };
         layout.n_words as usize
     }
@@ -161,24 +162,26 @@ impl Protocol {
         };
         let served = (State::new(0, u64::from(life)), RespDoor::new(of_door, Nobody, pipes));
         let shape = shape_of(&plan.shape);
-        Ok(match self {
-            Protocol::Velos => Box::new(Whole(Engine::<_, _, _, _>::new(
-                &config,
-                plant,
-                served,
-                (disk, found),
-                |host| Ok::<_, String>(Node::<Velos>::velos(of_node, &shape, host)),
-            )?)),
-            Protocol::Durable => Box::new(Whole(Engine::<_, _, _, _>::new(
-                &config,
-                plant,
-                served,
-                (disk, found),
-                |host| {
-                    Node::<Durable>::durable(of_node, &shape, host)
-                        .map_err(|error| error.to_string())
-                },
-            )?)),
-        })
+        let disk = (disk, found);
+        match self {
+            Protocol::Velos => made::<velos::Spec>(&config, plant, served, disk, of_node, &shape),
+            Protocol::Durable => {
+                made::<durable::Spec>(&config, plant, served, disk, of_node, &shape)
+            }
+        }
     }
+}
+
+fn made<S: LogSpec>(
+    config: &Config,
+    plant: SimPlant,
+    served: (State, RespDoor<Nobody, Pipes>),
+    disk: (Option<Platter>, Option<FoundState>),
+    of_node: NodeConfig,
+    shape: &velos::Shape,
+) -> Result<Box<dyn Member>, String> {
+    let engine = Engine::<_, S::Machine<Sound>, _, _>::new(config, plant, served, disk, |host| {
+        registry::member::<S, _, _>(of_node, shape, Sound, host).map_err(|error| error.to_string())
+    })?;
+    Ok(Box::new(Whole(engine)))
 }

@@ -27,7 +27,7 @@ impl World {
         self.disks[seat].unplug();
         let before = std::mem::replace(
             &mut self.disks[seat],
-            Disk::new(self.species.store, self.species.snapshots),
+            Disk::new(self.subject.store, self.subject.snapshots),
         );
         let Some(operator) = &mut self.operator else { return };
         let of = &mut operator.seats[seat];
