@@ -103,7 +103,7 @@ fn days() -> Result<Outcome> {
 /// covers all of atomic multicast, and takes half a minute).
 const SWEEPS: [(&str, &str, bool); 17] = [
     ("velos", "100", true),
-    ("velos-narrow", "100", false),
+    ("velos-narrow", "100", true),
     ("velos-members", "60", true),
     ("durable", "100", true),
     ("durable-log", "50", true),

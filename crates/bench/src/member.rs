@@ -10,7 +10,9 @@ use base::{At, Event, Inbox, Port, Prefix, Rank, Slot, Token};
 use fabric::Fabric;
 use proto::members::StateHead;
 use proto::node::{Node, NodeConfig, Start, Timing};
-use proto::velos::{Shape, Velos};
+use proto::planted::Sound;
+use proto::registry;
+use proto::velos::{self, Shape, Velos};
 use proto::{Host, Note, Refused, Role};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::{Deserialize, Serialize};
@@ -85,7 +87,8 @@ impl<F: Fabric, W: Witness> Member<F, W> {
             peer_works: capabilities.peer_works,
         };
         let mut world = World { fabric, witness, wanted: None };
-        let node = Node::velos(config, shape, &mut world);
+        let node = registry::member::<velos::Spec, _, _>(config, shape, Sound, &mut world);
+        let node = node.expect("velos runs on any memory");
         Member { world, me, node, inbox: Inbox::new(), clock: Cheap::new() }
     }
 

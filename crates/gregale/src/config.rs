@@ -8,10 +8,14 @@ pub(crate) use args::ServeArgs;
 
 use base::{MAX_MEMBERS, NodeId, Rank};
 use clap::ValueEnum;
+use clap::builder::PossibleValue;
 use console::{Failure, Outcome};
+use proto::registry::LogProtocol;
+use proto::table::{self, Row};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 /// The most clients of one replica at a time, if nobody says otherwise.
 pub(crate) const CLIENTS_MAX: u32 = 10_000;
@@ -37,28 +41,64 @@ impl FabricKind {
 }
 
 /// How the order is agreed upon.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub(crate) enum Protocol {
-    /// One-sided Paxos.
-    Velos,
-    /// One-sided writes under a permission; tcp only.
-    Mu,
-    /// One-sided writes into logs on disk; for the durable modes.
-    Durable,
-    /// Atomic multicast; for a keyspace in partitions.
+    /// One log of all commands.
+    Log(LogProtocol),
+    /// Atomic multicast among partitions.
     Primcast,
 }
 
 impl Protocol {
     /// As it is written.
     pub(crate) fn name(self) -> &'static str {
+        self.row().name
+    }
+
+    /// What it promises.
+    fn row(self) -> &'static Row {
         match self {
-            Protocol::Velos => "velos",
-            Protocol::Mu => "mu",
-            Protocol::Durable => "durable",
-            Protocol::Primcast => "primcast",
+            Protocol::Log(log) => log.row(),
+            Protocol::Primcast => table::protocol("primcast").expect("the table lists it"),
         }
+    }
+
+    /// Whether members can be replaced while the cluster runs.
+    pub(crate) fn members_change(self) -> bool {
+        self.row().members_change
+    }
+}
+
+impl ValueEnum for Protocol {
+    fn value_variants<'a>() -> &'a [Protocol] {
+        static ALL: LazyLock<Vec<Protocol>> = LazyLock::new(|| {
+            let logs = LogProtocol::ALL.iter().copied().map(Protocol::Log);
+            logs.chain([Protocol::Primcast]).collect()
+        });
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.name()).help(self.row().summary))
+    }
+}
+
+impl TryFrom<String> for Protocol {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Protocol, String> {
+        let all = Protocol::value_variants();
+        all.iter().copied().find(|one| one.name() == name).ok_or_else(|| {
+            let names: Vec<&str> = all.iter().map(|one| one.name()).collect();
+            format!("there is no protocol {name:?}: say one of {}", names.join(", "))
+        })
+    }
+}
+
+impl From<Protocol> for String {
+    fn from(protocol: Protocol) -> String {
+        protocol.name().to_owned()
     }
 }
 
@@ -151,7 +191,8 @@ impl Durability {
 
     /// What provides it if nobody says what.
     pub(crate) fn protocol(self) -> Protocol {
-        if self.is_on_disk() { Protocol::Durable } else { Protocol::Velos }
+        let log = if self.is_on_disk() { LogProtocol::Durable } else { LogProtocol::Velos };
+        Protocol::Log(log)
     }
 }
 
@@ -236,7 +277,7 @@ fn shm() -> FabricKind {
 }
 
 fn velos() -> Protocol {
-    Protocol::Velos
+    Protocol::Log(LogProtocol::Velos)
 }
 
 fn memory_quorum() -> Durability {
@@ -314,8 +355,8 @@ impl Config {
                 "founders = {founders}: name 1 to {n} of the members, in a durable mode"
             )));
         }
-        let may_join = matches!(self.protocol, Protocol::Velos | Protocol::Durable);
-        if self.start == Start::Join && (!may_join || self.partitions.is_some()) {
+        let may_join = self.protocol.members_change() && self.partitions.is_none();
+        if self.start == Start::Join && !may_join {
             return Err(Failure::new(format_args!(
                 "start = \"join\" is for velos and durable, without partitions: members of {} \
                  cannot be replaced while the cluster runs; without its disk or memory this one \
@@ -392,20 +433,25 @@ pub(crate) fn check_choices(
             )),
         };
     }
-    if durability.is_on_disk() != (protocol == Protocol::Durable) {
+    let row = protocol.row();
+    if !row.durability.contains(&durability.name()) {
         return Err(Failure::new(format_args!(
             "{} does not provide {}: leave --protocol out, use {}, or say --durability {}",
             protocol.name(),
             durability.name(),
             durability.protocol().name(),
-            if durability.is_on_disk() { "memory-quorum" } else { "disk-quorum" }
+            row.durability[0]
         )));
     }
-    if (protocol, fabric) == (Protocol::Mu, FabricKind::Shm) {
-        return Err(Failure::new(
-            "mu needs memory that can refuse a writer, and shared memory cannot: \
-             use --fabric tcp, or --protocol velos",
-        ));
+    if !row.fabrics.contains(&fabric.name()) {
+        return Err(Failure::new(format_args!(
+            "{} needs {}, which {} is not: use --fabric {}, or --protocol {}",
+            protocol.name(),
+            row.needs,
+            fabric.name(),
+            row.fabrics[0],
+            durability.protocol().name()
+        )));
     }
     Ok(())
 }

@@ -2,7 +2,8 @@
 
 use clap::Args;
 use console::{Format, Outcome};
-use proto::table::{MULTICASTS, PROTOCOLS, Row};
+use proto::registry::ROWS;
+use proto::table::{MULTICASTS, Row};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
@@ -18,19 +19,24 @@ pub(crate) struct ProtocolsArgs {
 pub(crate) fn run(args: &ProtocolsArgs) -> Outcome {
     match args.format {
         Format::Json => {
-            let rows: Vec<Value> = PROTOCOLS.iter().chain(MULTICASTS).map(as_json).collect();
+            let rows: Vec<Value> = rows().map(as_json).collect();
             outln!("{}", json!({ "protocols": rows }));
         }
         Format::Table => {
-            PROTOCOLS.iter().chain(MULTICASTS).for_each(|row| out!("{}", as_text(row)));
+            rows().for_each(|row| out!("{}", as_text(row)));
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
+fn rows() -> impl Iterator<Item = &'static Row> {
+    ROWS.iter().copied().chain(MULTICASTS)
+}
+
 fn as_json(row: &Row) -> Value {
     json!({
         "protocol": row.name,
+        "summary": row.summary,
         "source": row.source,
         "ordering": row.ordering.name(),
         "consistency": row.consistency,
@@ -46,6 +52,7 @@ fn as_json(row: &Row) -> Value {
 /// One block a protocol: the sentences are too long for columns.
 fn as_text(row: &Row) -> String {
     let lines = [
+        ("summary", row.summary.to_owned()),
         ("source", row.source.to_owned()),
         ("ordering", row.ordering.name().to_owned()),
         ("consistency", row.consistency.to_owned()),
@@ -58,23 +65,4 @@ fn as_text(row: &Row) -> String {
     ];
     let body: String = lines.iter().map(|(name, text)| format!("  {name:<15}{text}\n")).collect();
     format!("{}\n{body}\n", row.name)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::Protocol;
-    use clap::ValueEnum;
-
-    #[test]
-    fn what_can_be_chosen_is_in_the_table_and_the_reverse() {
-        let listed: Vec<&str> = PROTOCOLS.iter().map(|row| row.name).collect();
-        // What orders partitions stands among the multicasts.
-        let (of_partitions, of_logs): (Vec<&str>, Vec<&str>) = Protocol::value_variants()
-            .iter()
-            .map(|protocol| protocol.name())
-            .partition(|name| *name == Protocol::Primcast.name());
-        assert_eq!(listed, of_logs);
-        assert!(of_partitions.iter().all(|name| proto::table::protocol(name).is_some()));
-    }
 }

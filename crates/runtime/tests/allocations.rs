@@ -10,8 +10,10 @@ use base::{Incarnation, Rank, Slot};
 use fabric::Setup;
 use fabric::shm::ShmFabric;
 use proto::Role;
-use proto::node::{self, Node, NodeConfig, Start};
-use proto::velos::{Shape, Velos};
+use proto::node::{self, NodeConfig, Start};
+use proto::planted::Sound;
+use proto::registry::{self, LogProtocol};
+use proto::velos::{self, Shape};
 use runtime::replica::{Config, Replica};
 use runtime::{
     Answer, Answers, Appended, Application, Asker, Desk, Door, Origin, Performed, ReadAnswer,
@@ -147,7 +149,7 @@ fn member(
     is_wasteful: bool,
     is_over: &AtomicBool,
 ) -> Option<u64> {
-    let layout = node::velos_layout(3, &SHAPE);
+    let layout = LogProtocol::Velos.layout(3, &SHAPE);
     let setup = Setup {
         cluster: "allocations".into(),
         secret: b"a secret of tests".to_vec(),
@@ -171,7 +173,7 @@ fn member(
     let pump = Pump { is_wasteful, ..Pump::default() };
     let mut replica =
         Replica::new(Config::new(origin, 3), fabric, (Nothing, pump), None, |memory| {
-            Ok::<_, std::io::Error>(Node::<Velos>::velos(config, &SHAPE, memory))
+            registry::member::<velos::Spec, _, _>(config, &SHAPE, Sound, memory)
         })
         .unwrap();
     let end = Instant::now() + PATIENCE;

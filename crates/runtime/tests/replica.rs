@@ -8,8 +8,10 @@ mod common;
 use base::{Incarnation, Rank, Slot};
 use fabric::Setup;
 use fabric::shm::ShmFabric;
-use proto::node::{self, Node, NodeConfig, Start};
-use proto::velos::{Shape, Velos};
+use proto::node::{self, NodeConfig, Start};
+use proto::planted::Sound;
+use proto::registry::{self, LogProtocol};
+use proto::velos::{self, Shape};
 use runtime::replica::{Config, Replica};
 use runtime::{
     Answer, Answers, Appended, Application, Asker, Desk, Door, Interest, Origin, Performed,
@@ -264,7 +266,7 @@ struct Member {
 
 impl Member {
     fn start(directory: &std::path::Path, me: usize, life: u64) -> Member {
-        let layout = node::velos_layout(3, &SHAPE);
+        let layout = LogProtocol::Velos.layout(3, &SHAPE);
         let setup = Setup {
             cluster: "replicas".into(),
             secret: b"a secret of tests".to_vec(),
@@ -300,7 +302,7 @@ impl Member {
             loop_config.engine.backlog_bytes = 4096;
             let served = (journal, writers);
             let mut replica = Replica::new(loop_config, fabric, served, None, |memory| {
-                Ok::<_, std::io::Error>(Node::<Velos>::velos(config, &SHAPE, memory))
+                registry::member::<velos::Spec, _, _>(config, &SHAPE, Sound, memory)
             })
             .unwrap();
             replica.poller().add(&watched, 1, Interest::Read).unwrap();

@@ -7,14 +7,9 @@ mod multicast;
 pub(crate) use args::SimArgs;
 
 use ::sim::cluster;
-use ::sim::durable::{Durable, DurableLog, DurableMembers};
-use ::sim::mu::Mu;
-use ::sim::velos::{Velos, VelosMembers};
-use ::sim::{Config, Finding, Mark, Provider, Report};
+use ::sim::{Config, Finding, Mark, Report};
 use args::SimProtocol;
 use console::{Failure, Format, Outcome};
-use proto::durable::variant::Sound as DurableSound;
-use proto::velos::variant::{Narrow, Sound};
 use serde_json::{Value, json};
 use std::ops::Range;
 use std::process::ExitCode;
@@ -27,20 +22,18 @@ const fn mutant_seeds_max(protocol: SimProtocol) -> u64 {
 }
 
 const fn is_cluster(protocol: SimProtocol) -> bool {
-    matches!(protocol, SimProtocol::VelosCluster | SimProtocol::DurableCluster)
+    matches!(protocol, SimProtocol::Cluster(_))
 }
 
 pub(crate) fn run(args: &SimArgs) -> Outcome {
     if let Some(outcome) = multicast::run(args) {
         return outcome;
     }
-    // Mu needs memory that can keep a writer out.
-    let provider = (args.protocol == SimProtocol::Mu).then_some(Provider::Tcp);
     if args.long && is_cluster(args.protocol) {
         return Err(Failure::new("days of whole members are not simulated yet: leave --long out"));
     }
     let members = args.members.map(usize::from);
-    let config = Config { members, provider, is_long: args.long, ..Config::default() };
+    let config = Config { members, is_long: args.long, ..Config::default() };
     if let Some(seed) = args.seed {
         return Ok(replay(args, &config, seed));
     }
@@ -58,23 +51,9 @@ pub(crate) fn run(args: &SimArgs) -> Outcome {
 /// One seed, whole.
 fn replay(args: &SimArgs, config: &Config, seed: u64) -> ExitCode {
     let outcome = match args.protocol {
-        SimProtocol::Velos => ::sim::replay::<Velos<Sound>>(config, seed),
-        SimProtocol::VelosNarrow => ::sim::replay::<Velos<Narrow>>(config, seed),
-        SimProtocol::VelosMembers => ::sim::replay::<VelosMembers<Sound>>(config, seed),
-        SimProtocol::Mu => ::sim::replay::<Mu>(config, seed),
-        SimProtocol::Durable => ::sim::replay::<Durable<DurableSound>>(config, seed),
-        SimProtocol::DurableLog => ::sim::replay::<DurableLog<DurableSound>>(config, seed),
-        SimProtocol::DurableMembers => ::sim::replay::<DurableMembers<DurableSound>>(config, seed),
-        SimProtocol::VelosCluster => cluster::replay(cluster::Protocol::Velos, config, seed),
-        SimProtocol::DurableCluster => cluster::replay(cluster::Protocol::Durable, config, seed),
-        SimProtocol::Skeen
-        | SimProtocol::Whitebox
-        | SimProtocol::Fastcast
-        | SimProtocol::Primcast
-        | SimProtocol::PrimcastLinearizable
-        | SimProtocol::PrimcastCommuting
-        | SimProtocol::PrimcastStable
-        | SimProtocol::PrimcastMembers => unreachable!("multicast has a world of its own"),
+        SimProtocol::Log(subject) => ::sim::replay(&subject, config, seed),
+        SimProtocol::Cluster(protocol) => cluster::replay(protocol, config, seed),
+        SimProtocol::Multicast(_) => unreachable!("multicast has a world of its own"),
     };
     if args.trace {
         out!("{}", outcome.trace);
@@ -109,33 +88,9 @@ fn sweep(args: &SimArgs, config: &Config, seeds: Range<u64>) -> Swept {
             !crew::is_over(args, began)
         };
         match args.protocol {
-            SimProtocol::Velos => ::sim::sweep::<Velos<Sound>>(config, seeds, tell),
-            SimProtocol::VelosNarrow => ::sim::sweep::<Velos<Narrow>>(config, seeds, tell),
-            SimProtocol::VelosMembers => ::sim::sweep::<VelosMembers<Sound>>(config, seeds, tell),
-            SimProtocol::Mu => ::sim::sweep::<Mu>(config, seeds, tell),
-            SimProtocol::Durable => ::sim::sweep::<Durable<DurableSound>>(config, seeds, tell),
-            SimProtocol::DurableLog => {
-                ::sim::sweep::<DurableLog<DurableSound>>(config, seeds, tell)
-            }
-            SimProtocol::DurableMembers => {
-                ::sim::sweep::<DurableMembers<DurableSound>>(config, seeds, tell)
-            }
-            SimProtocol::VelosCluster => {
-                cluster::sweep(cluster::Protocol::Velos, config, seeds, tell)
-            }
-            SimProtocol::DurableCluster => {
-                cluster::sweep(cluster::Protocol::Durable, config, seeds, tell)
-            }
-            SimProtocol::Skeen
-            | SimProtocol::Whitebox
-            | SimProtocol::Fastcast
-            | SimProtocol::Primcast
-            | SimProtocol::PrimcastLinearizable
-            | SimProtocol::PrimcastCommuting
-            | SimProtocol::PrimcastStable
-            | SimProtocol::PrimcastMembers => {
-                unreachable!("multicast has a world of its own")
-            }
+            SimProtocol::Log(subject) => ::sim::sweep(&subject, config, seeds, tell),
+            SimProtocol::Cluster(protocol) => cluster::sweep(protocol, config, seeds, tell),
+            SimProtocol::Multicast(_) => unreachable!("multicast has a world of its own"),
         }
     });
     let wall_s = began.elapsed().as_secs_f64().max(1e-9);
@@ -149,23 +104,9 @@ struct Hunted {
 
 fn hunt(args: &SimArgs, config: &Config) -> Vec<Hunted> {
     let mutants = match args.protocol {
-        SimProtocol::Velos if config.is_long => ::sim::velos::long_mutants(),
-        SimProtocol::Velos | SimProtocol::VelosNarrow => ::sim::velos::mutants(),
-        SimProtocol::VelosMembers => ::sim::velos::members_mutants(),
-        SimProtocol::Mu => ::sim::mu::mutants(),
-        SimProtocol::Durable => ::sim::durable::mutants(),
-        SimProtocol::DurableMembers => ::sim::durable::members_mutants(),
-        SimProtocol::DurableLog => ::sim::durable::log_mutants(),
-        SimProtocol::VelosCluster => cluster::mutants(cluster::Protocol::Velos),
-        SimProtocol::DurableCluster => cluster::mutants(cluster::Protocol::Durable),
-        SimProtocol::Skeen
-        | SimProtocol::Whitebox
-        | SimProtocol::Fastcast
-        | SimProtocol::Primcast
-        | SimProtocol::PrimcastLinearizable
-        | SimProtocol::PrimcastCommuting
-        | SimProtocol::PrimcastStable
-        | SimProtocol::PrimcastMembers => Vec::new(),
+        SimProtocol::Log(subject) => subject.mutants(config.is_long),
+        SimProtocol::Cluster(protocol) => cluster::mutants(protocol),
+        SimProtocol::Multicast(_) => Vec::new(),
     };
     crew::each(crew::jobs(args.jobs), &mutants, "mutants", |mutant| {
         let found = mutant.hunt(config, 0, mutant_seeds_max(args.protocol));
@@ -220,24 +161,18 @@ fn as_json(args: &SimArgs, swept: &Swept, mutants: Option<&[Hunted]>) -> Value {
 
 /// The interesting cases that were not reached, but for those that this protocol cannot.
 fn missing(args: &SimArgs, report: &Report) -> Vec<String> {
-    let operated = matches!(args.protocol, SimProtocol::DurableMembers | SimProtocol::VelosMembers);
-    let on_disk = [SimProtocol::Durable, SimProtocol::DurableLog, SimProtocol::DurableMembers];
-    let durable = on_disk.contains(&args.protocol);
-    if is_cluster(args.protocol) {
-        let has_disks = args.protocol == SimProtocol::DurableCluster;
-        let can = |mark: &Mark| has_disks || !mark.needs_disk();
-        let missing = report.coverage.missing_in_clusters().filter(can);
-        return missing.map(|mark| format!("{mark:?}")).collect();
+    let names = |marks: Vec<Mark>| marks.iter().map(|mark| format!("{mark:?}")).collect();
+    match args.protocol {
+        SimProtocol::Log(subject) => {
+            let can = |mark: &Mark| subject.can_reach(*mark, args.long);
+            names(report.coverage.missing().filter(can).collect())
+        }
+        SimProtocol::Cluster(protocol) => {
+            let can = |mark: &Mark| protocol.has_disks() || !mark.needs_disk();
+            names(report.coverage.missing_in_clusters().filter(can).collect())
+        }
+        SimProtocol::Multicast(_) => Vec::new(),
     }
-    let can = |mark: &Mark| {
-        (operated || !mark.needs_operator())
-            && (args.protocol != SimProtocol::Durable || !mark.needs_files())
-            && (args.long || !mark.needs_long())
-            && (args.protocol != SimProtocol::DurableLog || *mark != Mark::DiedHalfway)
-            && (args.protocol != SimProtocol::Mu || *mark != Mark::OthersBetween)
-            && if durable { !mark.needs_cas() } else { !mark.needs_disk() }
-    };
-    report.coverage.missing().filter(can).map(|mark| format!("{mark:?}")).collect()
 }
 
 fn replay_line(args: &SimArgs, seed: u64) -> String {

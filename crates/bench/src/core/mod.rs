@@ -11,8 +11,10 @@ mod memory;
 use crate::run::{Effort, repeat};
 use base::{Event, Inbox, Instant, Rank};
 use memory::{MEMBERS, Memory, View};
-use proto::node::{Node, NodeConfig, Start, Timing, velos_layout};
-use proto::velos::{Shape, Velos};
+use proto::node::{Node, NodeConfig, Start, Timing};
+use proto::planted::Sound;
+use proto::registry::{self, LogSpec};
+use proto::velos::{self, Shape, Velos};
 use proto::{Refused, Role};
 use report::{Report, Row};
 use std::convert::Infallible;
@@ -45,7 +47,7 @@ impl Core {
     /// # Panics
     /// If it does not come to lead: the protocol is broken.
     pub fn new(shape: &Shape) -> Core {
-        let mut memory = Memory::new(velos_layout(MEMBERS, shape).n_words as usize);
+        let mut memory = Memory::new(velos::Spec::layout(MEMBERS, shape).n_words as usize);
         let nodes: Vec<Node<Velos>> = (0..MEMBERS)
             .map(|me| {
                 let config = NodeConfig {
@@ -56,7 +58,9 @@ impl Core {
                     memory_outlives_process: true,
                     peer_works: false,
                 };
-                Node::velos(config, shape, &mut View { memory: &mut memory, me })
+                let mut view = View { memory: &mut memory, me };
+                registry::member::<velos::Spec, _, _>(config, shape, Sound, &mut view)
+                    .expect("velos runs on any memory")
             })
             .collect();
         let batch = entry::Batch::new(nodes[0].value_bytes_max());

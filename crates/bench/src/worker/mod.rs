@@ -13,7 +13,8 @@ use base::{Incarnation, Rank};
 use fabric::tcp::{TcpFabric, sentinel};
 use fabric::{Setup, shm::ShmFabric};
 use order::{Answer, FabricKind, Order, Part, Spec};
-use proto::node::{Layout, velos_layout};
+use proto::node::Layout;
+use proto::registry::LogProtocol;
 use proto::velos::Shape;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::OFlags;
@@ -173,7 +174,7 @@ const fn shape() -> Shape {
 
 fn setup_of(spec: &Spec) -> Setup {
     let layout = match spec.part {
-        Part::Member | Part::Sentinel => velos_layout(spec.members, &shape()),
+        Part::Member | Part::Sentinel => LogProtocol::Velos.layout(spec.members, &shape()),
         Part::Memory | Part::Victim => Layout { n_words: MEMORY_WORDS, fingerprint: 1 },
     };
     Setup {

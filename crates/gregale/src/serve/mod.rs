@@ -18,7 +18,6 @@ use crate::config::{Config, Durability, FabricKind, Protocol, ServeArgs, Start};
 use crate::control::{self, Board};
 use crate::door::{Door, State, Stop, state_of};
 use crate::signals::Signals;
-use base::verb::Unsupported;
 use base::{Incarnation, NodeId};
 use console::{Failure, Outcome};
 pub(crate) use data::fingerprint;
@@ -28,15 +27,15 @@ use fabric::tcp::TcpFabric;
 use fabric::{OpenError, Setup};
 use life::Life;
 use links::{Links, Lookout};
-use proto::Replicator;
-use proto::node::{self, Layout, Node, NodeConfig};
-use proto::velos::{Shape, Velos};
+use proto::node::{self, NodeConfig};
+use proto::planted::Sound;
+use proto::registry::{self, LogSpec, LogVisitor};
+use proto::velos::Shape;
 use region::Region;
 use runtime::disk::{Found, LogDisk};
 use runtime::replica::Memory;
 use runtime::{Config as LoopConfig, Origin, Parted, Replica};
 use rustix::process::{Resource, Signal, getrlimit, setrlimit};
-use std::error::Error;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::ExitCode;
@@ -107,12 +106,8 @@ fn shape() -> Shape {
 /// From the configuration: who takes part, and the layout of everybody's memory. `new` is the
 /// number of new memory, if that is to be made.
 pub(crate) fn open(config: &Config, new: Option<Incarnation>) -> Outcome<Opened> {
-    let layout: Layout = match config.protocol {
-        Protocol::Velos => node::velos_layout(config.members.len(), &shape()),
-        Protocol::Mu => node::mu_layout(config.members.len(), &shape()),
-        Protocol::Durable => node::durable_layout(config.members.len(), &shape()),
-        Protocol::Primcast => return Err(Failure::new(NO_LOG)),
-    };
+    let Protocol::Log(log) = config.protocol else { return Err(Failure::new(NO_LOG)) };
+    let layout = log.layout(config.members.len(), &shape());
     let mut setup = Setup {
         cluster: config.cluster.clone(),
         secret: config.secret()?,
@@ -232,6 +227,26 @@ struct Process<'a> {
     signals: Signals,
 }
 
+/// A process that is about to serve, but for its protocol.
+struct Serve<'a, F, R> {
+    process: Process<'a>,
+    fabric: F,
+    disk: Option<(LogDisk, Option<Found>)>,
+    clients: TcpListener,
+    board: &'a Arc<Board>,
+    remove: R,
+    node: NodeConfig,
+}
+
+impl<F: Links, R: FnOnce(F) -> Result<(), OpenError>> LogVisitor for Serve<'_, F, R> {
+    type Output = Outcome;
+
+    fn visit<S: LogSpec>(self) -> Outcome {
+        let Serve { process, fabric, disk, clients, board, remove, node } = self;
+        process.run_with::<S, F>(fabric, disk, clients, board, remove, node)
+    }
+}
+
 impl Process<'_> {
     fn run<F: Links>(
         mut self,
@@ -257,18 +272,8 @@ impl Process<'_> {
             memory_outlives_process: capabilities.memory_outlives_process,
             peer_works: capabilities.peer_works,
         };
-        match self.config.protocol {
-            Protocol::Velos => self.run_with(fabric, disk, clients, board, remove, |memory| {
-                Ok::<_, Unsupported>(Node::<Velos>::velos(node, &shape(), memory))
-            }),
-            Protocol::Mu => self.run_with(fabric, disk, clients, board, remove, |memory| {
-                Node::<proto::mu::Mu>::mu(node, &shape(), memory)
-            }),
-            Protocol::Durable => self.run_with(fabric, disk, clients, board, remove, |memory| {
-                Node::<proto::durable::Durable>::durable(node, &shape(), memory)
-            }),
-            Protocol::Primcast => Err(Failure::new(NO_LOG)),
-        }
+        let Protocol::Log(log) = self.config.protocol else { return Err(Failure::new(NO_LOG)) };
+        log.visit(Serve { process: self, fabric, disk, clients, board, remove, node })
     }
 
     /// What it says last when it takes part no more: cause and mend.
@@ -292,14 +297,14 @@ impl Process<'_> {
         }
     }
 
-    fn run_with<F: Links, R: Replicator, E: Into<Box<dyn Error + Send + Sync>>>(
+    fn run_with<S: LogSpec, F: Links>(
         self,
         fabric: F,
         disk: Option<(LogDisk, Option<Found>)>,
         clients: TcpListener,
         board: &Arc<Board>,
         remove: impl FnOnce(F) -> Result<(), OpenError>,
-        make: impl FnOnce(&mut Memory<F, State, Door>) -> Result<Node<R>, E>,
+        node: NodeConfig,
     ) -> Outcome {
         let loop_error = |error| Failure::os("run the replica's loop", error);
         let origin = Origin { rank: self.config.rank(), life: self.life.number };
@@ -307,7 +312,11 @@ impl Process<'_> {
         let mut config = LoopConfig::new(origin, self.config.members.len());
         config.engine.waits_for_all = self.config.durability == Durability::DiskAll;
         let served = (state_of(self.config), door);
-        let mut replica = Replica::new(config, fabric, served, disk, make).map_err(loop_error)?;
+        let mut replica =
+            Replica::new(config, fabric, served, disk, |memory: &mut Memory<F, State, Door>| {
+                registry::member::<S, _, _>(node, &shape(), Sound, memory)
+            })
+            .map_err(loop_error)?;
         let poller = replica.poller().clone();
         let (_, door) = replica.served();
         let (channel, part) = (self.channel.clone(), self.part_line());

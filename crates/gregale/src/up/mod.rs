@@ -24,7 +24,7 @@ mod say;
 pub(crate) use args::UpArgs;
 
 use crate::channel::{Report, Sockets};
-use crate::config::{self, Config, FabricKind, Protocol, Start};
+use crate::config::{self, Config, FabricKind, Start};
 use base::NodeId;
 use console::{Failure, Outcome};
 use data::{Data, Keyspace, Seat};
@@ -323,7 +323,7 @@ impl<'a> Supervisor<'a> {
             return data.is_lost(id).then(|| data.member(id));
         }
         let config = &self.members[usize::from(id) - 1].config;
-        let may_return = config.protocol == Protocol::Velos && config.partitions.is_none();
+        let may_return = config.protocol.members_change() && config.partitions.is_none();
         let directory = self.directory.path();
         (self.is_ready && may_return && !Region::is_there(directory, NodeId(id)))
             .then(|| directory.to_path_buf())

@@ -1,30 +1,28 @@
 //! `gregale sim` on the command line.
 
+use ::sim::subjects::{SUBJECTS, VELOS};
+use ::sim::{Subject, cluster};
+use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 use console::Format;
+use std::fmt;
 use std::num::NonZeroUsize;
+use std::sync::LazyLock;
 
 /// What `gregale sim` can simulate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy)]
 pub(crate) enum SimProtocol {
-    /// One-sided Paxos.
-    Velos,
-    /// The same with slot words so narrow that generations wrap and ballots overflow.
-    VelosNarrow,
-    /// The first, with an operator who adds, removes and replaces members.
-    VelosMembers,
-    /// Writes under a permission, for comparison.
-    Mu,
-    /// A log on disk, under power cuts and failing disks.
-    Durable,
-    /// The same, with an operator who adds, removes and replaces members.
-    DurableMembers,
-    /// The first again, over the log that ships on a disk that loses and tears what was not synced.
-    DurableLog,
-    /// Whole members, as they ship, in memory: clients speak to the key-value door.
-    VelosCluster,
-    /// The same, on disks.
-    DurableCluster,
+    /// The machine of a protocol that replicates a log.
+    Log(Subject),
+    /// Whole members, as they ship.
+    Cluster(cluster::Protocol),
+    /// Atomic multicast.
+    Multicast(Multicast),
+}
+
+/// Kinds of atomic multicast.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Multicast {
     /// Atomic multicast without failures: the root of the others.
     Skeen,
     /// Atomic multicast, three steps to leaders and four to others.
@@ -43,6 +41,32 @@ pub(crate) enum SimProtocol {
     PrimcastMembers,
 }
 
+impl fmt::Debug for SimProtocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name())
+    }
+}
+
+impl ValueEnum for SimProtocol {
+    fn value_variants<'a>() -> &'a [SimProtocol] {
+        static ALL: LazyLock<Vec<SimProtocol>> = LazyLock::new(|| {
+            let logs = SUBJECTS.iter().copied().map(SimProtocol::Log);
+            let clusters = cluster::Protocol::ALL.iter().copied().map(SimProtocol::Cluster);
+            let multicasts = Multicast::value_variants().iter().copied();
+            logs.chain(clusters).chain(multicasts.map(SimProtocol::Multicast)).collect()
+        });
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        match self {
+            SimProtocol::Log(subject) => Some(PossibleValue::new(subject.name).help(subject.text)),
+            SimProtocol::Cluster(of) => Some(PossibleValue::new(of.name()).help(of.text())),
+            SimProtocol::Multicast(of) => of.to_possible_value(),
+        }
+    }
+}
+
 /// Which rule makes multicast respect real time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RealtimeRule {
@@ -56,26 +80,9 @@ pub(crate) enum RealtimeRule {
 
 impl SimProtocol {
     /// As it is called on the command line and in JSON.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            SimProtocol::Velos => "velos",
-            SimProtocol::VelosNarrow => "velos-narrow",
-            SimProtocol::VelosMembers => "velos-members",
-            SimProtocol::Mu => "mu",
-            SimProtocol::Durable => "durable",
-            SimProtocol::DurableMembers => "durable-members",
-            SimProtocol::DurableLog => "durable-log",
-            SimProtocol::VelosCluster => "velos-cluster",
-            SimProtocol::DurableCluster => "durable-cluster",
-            SimProtocol::Skeen => "skeen",
-            SimProtocol::Whitebox => "whitebox",
-            SimProtocol::Fastcast => "fastcast",
-            SimProtocol::Primcast => "primcast",
-            SimProtocol::PrimcastLinearizable => "primcast-linearizable",
-            SimProtocol::PrimcastCommuting => "primcast-commuting",
-            SimProtocol::PrimcastStable => "primcast-stable",
-            SimProtocol::PrimcastMembers => "primcast-members",
-        }
+    pub(crate) fn name(self) -> String {
+        let value = self.to_possible_value().expect("none of them is hidden");
+        value.get_name().to_owned()
     }
 }
 
@@ -89,7 +96,7 @@ impl SimProtocol {
     gregale sim --protocol primcast-linearizable --rule hop --groups 4")]
 pub(crate) struct SimArgs {
     /// What to simulate.
-    #[arg(long, value_enum, default_value_t = SimProtocol::Velos)]
+    #[arg(long, value_enum, default_value_t = SimProtocol::Log(VELOS))]
     pub(crate) protocol: SimProtocol,
     /// How many seeds.
     #[arg(long, default_value_t = 1000)]

@@ -148,8 +148,7 @@ mod tests {
         let config = ::sim::Config::default();
         let sweep = |jobs| {
             let parts = share(NonZeroUsize::new(jobs).unwrap(), 0..4, "seeds", |pool| {
-                type Sound = ::sim::velos::Velos<proto::velos::variant::Sound>;
-                ::sim::sweep::<Sound>(&config, pool.numbers(), |_| true)
+                ::sim::sweep(&::sim::subjects::VELOS, &config, pool.numbers(), |_| true)
             });
             format!("{:?}", ::sim::Report::joined(parts))
         };

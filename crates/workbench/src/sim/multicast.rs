@@ -1,6 +1,6 @@
 //! `gregale sim` for atomic multicast: a world, judges and step counts of its own.
 
-use super::args::{RealtimeRule, SimArgs, SimProtocol};
+use super::args::{Multicast as Kind, RealtimeRule, SimArgs, SimProtocol};
 use super::crew;
 use ::sim::amcast::steps::{Bench, Steps, measure};
 use ::sim::amcast::{Config, Finding, Report, mutants, run as run_seed, sweep};
@@ -24,18 +24,22 @@ const SCHEDULES: u64 = 1000;
 
 /// Simulates, if it is a protocol of atomic multicast.
 pub(super) fn run(args: &SimArgs) -> Option<Outcome> {
+    let SimProtocol::Multicast(protocol) = args.protocol else {
+        let why = "--aimed and --restless are for protocols of atomic multicast";
+        return (args.aimed || args.restless).then(|| Err(Failure::new(why)));
+    };
     let rule = match args.rule {
-        None if args.protocol == SimProtocol::PrimcastLinearizable => Rule::Hop,
+        None if protocol == Kind::PrimcastLinearizable => Rule::Hop,
         None => Rule::Plain,
         Some(RealtimeRule::Hop) => Rule::Hop,
         Some(RealtimeRule::AllGroups) => Rule::AllGroups,
         Some(RealtimeRule::CommitWait) => Rule::CommitWait,
     };
-    let is_stable = args.protocol == SimProtocol::PrimcastStable;
-    let changes_members = args.protocol == SimProtocol::PrimcastMembers;
+    let is_stable = protocol == Kind::PrimcastStable;
+    let changes_members = protocol == Kind::PrimcastMembers;
     let takes_rule = is_stable
         || changes_members
-        || matches!(args.protocol, SimProtocol::Skeen | SimProtocol::PrimcastLinearizable);
+        || matches!(protocol, Kind::Skeen | Kind::PrimcastLinearizable);
     if args.rule.is_some() && !takes_rule {
         return Some(Err(Failure::new(
             "--rule is for --protocol skeen, primcast-linearizable, primcast-stable and \
@@ -46,7 +50,7 @@ pub(super) fn run(args: &SimArgs) -> Option<Outcome> {
         rule,
         groups: args.groups.map(usize::from),
         members: args.members.map(usize::from),
-        commutes: args.protocol == SimProtocol::PrimcastCommuting,
+        commutes: protocol == Kind::PrimcastCommuting,
         snapshots: !is_stable,
         trace: args.trace,
         recovers: is_stable,
@@ -55,27 +59,15 @@ pub(super) fn run(args: &SimArgs) -> Option<Outcome> {
         restless: args.restless,
         ..Config::default()
     };
-    match args.protocol {
-        SimProtocol::Skeen => Some(simulate::<Skeen>(args, &config)),
-        SimProtocol::Whitebox => Some(simulate::<Whitebox>(args, &config)),
-        SimProtocol::Fastcast => Some(simulate::<Fastcast>(args, &config)),
-        SimProtocol::Primcast
-        | SimProtocol::PrimcastLinearizable
-        | SimProtocol::PrimcastCommuting
-        | SimProtocol::PrimcastStable
-        | SimProtocol::PrimcastMembers => Some(simulate::<Machine>(args, &config)),
-        SimProtocol::Velos
-        | SimProtocol::VelosNarrow
-        | SimProtocol::VelosMembers
-        | SimProtocol::Mu
-        | SimProtocol::Durable
-        | SimProtocol::DurableMembers
-        | SimProtocol::DurableLog
-        | SimProtocol::VelosCluster
-        | SimProtocol::DurableCluster => {
-            let why = "--aimed and --restless are for protocols of atomic multicast";
-            (args.aimed || args.restless).then(|| Err(Failure::new(why)))
-        }
+    match protocol {
+        Kind::Skeen => Some(simulate::<Skeen>(args, &config)),
+        Kind::Whitebox => Some(simulate::<Whitebox>(args, &config)),
+        Kind::Fastcast => Some(simulate::<Fastcast>(args, &config)),
+        Kind::Primcast
+        | Kind::PrimcastLinearizable
+        | Kind::PrimcastCommuting
+        | Kind::PrimcastStable
+        | Kind::PrimcastMembers => Some(simulate::<Machine>(args, &config)),
     }
 }
 
@@ -112,11 +104,13 @@ where
     let steps = measure::<M>(&Bench { commutes: config.commutes, ..bench });
     let is_primcast = matches!(
         args.protocol,
-        SimProtocol::Primcast
-            | SimProtocol::PrimcastLinearizable
-            | SimProtocol::PrimcastCommuting
-            | SimProtocol::PrimcastStable
-            | SimProtocol::PrimcastMembers
+        SimProtocol::Multicast(
+            Kind::Primcast
+                | Kind::PrimcastLinearizable
+                | Kind::PrimcastCommuting
+                | Kind::PrimcastStable
+                | Kind::PrimcastMembers
+        )
     );
     let hunted = (args.mutants && is_primcast).then(|| hunt(jobs, config));
     match args.format {
