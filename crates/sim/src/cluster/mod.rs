@@ -14,6 +14,8 @@
 //! - I5 when all is well again every client is answered within a bounded time, every member has
 //!   executed the same prefix, and a read at each of them sees the same values (by I1). Judged in
 //!   `phases`.
+//! - I7 an operator replaces, removes and adds members by the commands that ship, and what is done so
+//!   is as the members say. Judged in `operator` (O2 to O5) and `seats` (A1, A4, A5).
 //! - I6 when nothing but the leader dies, every command that another member has taken is answered.
 //!   Judged in `phases`.
 //!
@@ -25,9 +27,11 @@ mod clients;
 mod disk;
 mod kinds;
 mod member;
+mod operator;
 mod phases;
 mod plant;
 mod resp;
+mod seats;
 mod storms;
 mod sweeps;
 mod talk;
