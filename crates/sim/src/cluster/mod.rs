@@ -14,14 +14,15 @@
 //! - I5 when all is well again every client is answered within a bounded time, every member has
 //!   executed the same prefix, and a read at each of them sees the same values (by I1). Judged in
 //!   `phases`.
-//! - I7 an operator replaces, removes and adds members by the commands that ship, and what is done so
-//!   is as the members say. Judged in `operator` (O2 to O5) and `seats` (A1, A4, A5).
 //! - I6 when nothing but the leader dies, every command that another member has taken is answered.
 //!   Judged in `phases`.
+//! - I7 an operator replaces, removes and adds members by the commands that ship, and what is
+//!   called done is decided. Judged in `changes` (O2 to O5) and `supervisor` (A1, A4, A5).
 //!
 //! A seed replays everything, as in the other worlds.
 
 mod aims;
+mod changes;
 mod client;
 mod clients;
 mod disk;
@@ -33,6 +34,7 @@ mod plant;
 mod resp;
 mod seats;
 mod storms;
+mod supervisor;
 mod sweeps;
 mod talk;
 mod world;
