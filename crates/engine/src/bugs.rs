@@ -1,7 +1,10 @@
 //! Planted mistakes of the engine. A simulation's plant has one of them; production has none
 //! ([`crate::Plant::has_planted`] is false there, and the compiler removes what asks for it).
 
-macro_rules! bugs {
+/// Declares planted mistakes: an enumeration `Bug`, each with its name in reports and, for its
+/// documentation, a sentence.
+#[macro_export]
+macro_rules! planted_bugs {
     ($($(#[doc = $doc:literal])+ $name:ident = $text:literal),* $(,)?) => {
         /// One planted mistake.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,7 +23,7 @@ macro_rules! bugs {
                 }
             }
 
-            /// What the engine does wrong, in a sentence.
+            /// What is done wrong, in a sentence.
             pub const fn text(self) -> &'static str {
                 match self {
                     $(Bug::$name => concat!($($doc),+),)*
@@ -30,7 +33,7 @@ macro_rules! bugs {
     };
 }
 
-bugs! {
+planted_bugs! {
     /// A read is performed before the check that it waits for.
     ReadWithoutCheck = "READ_WITHOUT_CHECK",
     /// A read whose check was refused is performed nevertheless.
@@ -67,6 +70,12 @@ bugs! {
     SnapshotClaimsMore = "SNAPSHOT_CLAIMS_MORE",
     /// The log is freed when a snapshot begins, and not when it is durable.
     SnapshotCountsEarly = "SNAPSHOT_COUNTS_EARLY",
+    /// A member that was removed or replaced does not hear of it, and serves.
+    StaleSeatServes = "STALE_SEAT_SERVES",
+    /// A change of the members is called done when it was begun.
+    ChangeDoneEarly = "CHANGE_DONE_EARLY",
+    /// A newcomer asks for its seat once, and not until it has it.
+    SeatAskedOnce = "SEAT_ASKED_ONCE",
 }
 
 impl Bug {

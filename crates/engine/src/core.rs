@@ -345,7 +345,8 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
         view.trusted = trusted;
         view.heard = heard;
         (view.configuration, view.incarnation) = (configuration, incarnation);
-        if let Some(configuration) = &configuration {
+        let hears = !self.host.plant.has_planted(Bug::StaleSeatServes);
+        if let Some(configuration) = configuration.as_ref().filter(|_| hears) {
             view.parted = view.parted.or(Parted::of(configuration, me, incarnation));
         }
         for rank in Rank::all(view.members.min(MAX_MEMBERS)) {

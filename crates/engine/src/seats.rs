@@ -19,14 +19,18 @@
 //! - I3 who has parted says and does nothing more: a leader tells it, or its own log does, and the
 //!   service ends the process ([`View::parted`](crate::View::parted)). Safety does not wait for
 //!   that: votes and acknowledgements name their incarnation.
+//! - I5 a newcomer is heard by the leader though it trusts nobody: it does not know who votes, and
+//!   those that vote may be a minority of the seats. By `Core::say_seat`; seed 43 of
+//!   `durable-cluster`.
 //! - I4 an operator's change ends in an answer, at the latest when its deadline has passed; what
 //!   became of it is then not known, and said to be unknown.
 
+use crate::bugs::Bug;
 use crate::core::Core;
 use crate::plant::Plant;
 use crate::service::{Application, Asker, Door};
 use crate::wire::Frame;
-use base::{Incarnation, Instant, Rank, majority};
+use base::{Incarnation, Instant, MemberSet, Rank, majority};
 use core::time::Duration;
 use proto::Replicator;
 use proto::members::{Change, ChangeRefused, Configuration};
@@ -271,7 +275,7 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
 
     fn end_begun(&mut self) {
         let Some(Begun { asker, change, deadline }) = self.seats.begun else { return };
-        let is_done = self.is_done(change);
+        let is_done = self.is_done(change) || self.host.plant.has_planted(Bug::ChangeDoneEarly);
         if is_done || self.now() >= deadline {
             self.seats.begun = None;
             let changed = if is_done { Changed::Done } else { Changed::Unknown };
@@ -288,20 +292,30 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
             return;
         }
         self.seats.next_say_at = now.plus(SAY_EVERY);
-        let me = self.host.origin.rank;
-        let Some(leader) = self.node.trusted().filter(|leader| *leader != me) else { return };
-        if self.host.flows.has_room(leader) {
+        if self.host.plant.has_planted(Bug::SeatAskedOnce) {
+            self.seats.next_say_at = Instant(u64::MAX);
+        }
+        let me: MemberSet = [self.host.origin.rank].into_iter().collect();
+        // A newcomer does not know who votes: where that is a minority of the seats it trusts
+        // nobody, and whoever leads has to hear it nevertheless.
+        let heard = self.node.heard();
+        let leader = self.node.trusted().map_or(heard, |leader| [leader].into_iter().collect());
+        for to in leader.difference(me).iter() {
+            if !self.host.flows.has_room(to) {
+                continue;
+            }
             // A founding member has its seat from the beginning. Whoever came later asks until it
             // has one, in each of its lives: what it asked for in an earlier one may be lost.
             let Incarnation(incarnation) = self.node.incarnation();
             let wants = incarnation > Incarnation::FIRST.0;
-            self.host.flows.push(leader, &Frame::Seat { incarnation, wants });
+            self.host.flows.push(to, &Frame::Seat { incarnation, wants });
         }
     }
 
     /// The leader says that this incarnation takes part no more (I3).
     pub(crate) fn on_parted(&mut self, incarnation: Incarnation, parted: Parted) {
-        if incarnation == self.node.incarnation() {
+        let hears = !self.host.plant.has_planted(Bug::StaleSeatServes);
+        if incarnation == self.node.incarnation() && hears {
             self.host.desk.view.parted = Some(parted);
         }
     }
@@ -311,7 +325,7 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
 mod tests {
     use super::*;
     use crate::mock;
-    use base::{MAX_MEMBERS, MemberSet, Prefix};
+    use base::{MAX_MEMBERS, Prefix};
     use proto::members::Members;
 
     const ME: Rank = Rank::at(0);

@@ -144,11 +144,13 @@ pub enum Mark {
     WatchedKeyTouched,
     /// A leader died amid requests while all else was well.
     LeaderDeposed,
+    /// A process heard that it takes part no more, and ended.
+    PartedEnded,
 }
 
 impl Mark {
     /// All of them.
-    pub const ALL: [Mark; 68] = [
+    pub const ALL: [Mark; 69] = [
         Mark::TornVerb,
         Mark::FailedCas,
         Mark::FailedCasOfLeader,
@@ -217,6 +219,7 @@ impl Mark {
         Mark::TransactionExecuted,
         Mark::WatchedKeyTouched,
         Mark::LeaderDeposed,
+        Mark::PartedEnded,
     ];
 
     /// Whether only whole members reach it.
@@ -230,6 +233,7 @@ impl Mark {
                 | Mark::TransactionExecuted
                 | Mark::WatchedKeyTouched
                 | Mark::LeaderDeposed
+                | Mark::PartedEnded
                 | Mark::SnapshotWritten
         )
     }
@@ -258,6 +262,10 @@ impl Mark {
                     | Mark::SuccessorStruck
                     | Mark::WallClockSet
                     | Mark::LeaderDeaf
+                    | Mark::MemberAdded
+                    | Mark::MemberRemoved
+                    | Mark::MemberReplaced
+                    | Mark::OldDiskBack
             )
     }
 

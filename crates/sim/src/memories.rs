@@ -6,8 +6,9 @@
 //!   takes effect in the new one.
 
 use crate::checks::configurations::votes;
+use crate::outage::Outages;
 use crate::world::{Phase, World};
-use crate::{Life, Property, Provider};
+use crate::{Life, Property};
 use base::{Incarnation, Rank, majority};
 use proto::members::{Configuration, Members};
 
@@ -58,14 +59,7 @@ impl World {
     /// I2: the memory at `node` is another from now on.
     pub(crate) fn replace_memory(&mut self, node: usize) {
         self.net.clear_region(node);
-        for peer in (0..self.plan.members).filter(|peer| *peer != node) {
-            let back = self.net.link_index(peer, node);
-            self.net.break_link(back);
-            self.net.links[back].orphan(0);
-            if self.plan.weather.provider == Provider::Shm && self.net.processes[peer].alive {
-                self.net.connect(back);
-            }
-        }
+        Outages::replace_memory(&mut self.net, node);
     }
 
     /// What an incarnation that is let vote has applied is near what its leader has.

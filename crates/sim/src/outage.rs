@@ -131,6 +131,19 @@ impl Outages {
         net.tell(to, Event::ProcessFailed(Rank::at(about)));
     }
 
+    /// The memory of `node` is another from now on: nothing that was posted to the old one takes
+    /// effect in it, and it is reached by new links only.
+    pub(crate) fn replace_memory(net: &mut Net, node: usize) {
+        for peer in (0..net.members).filter(|peer| *peer != node) {
+            let back = net.link_index(peer, node);
+            net.break_link(back);
+            net.links[back].orphan(0);
+            if net.weather.provider == Provider::Shm && net.processes[peer].alive {
+                net.connect(back);
+            }
+        }
+    }
+
     /// Stops a process, wherever it is: also between two posts.
     pub(crate) fn pause(&mut self, net: &mut Net, node: usize) {
         net.trace.record(net.now(), node, Topic::Pause, 0, 0);

@@ -94,6 +94,8 @@ pub(crate) enum Happening {
     PowerCut(u8),
     /// The operator looks what there is to do.
     Operate,
+    /// The leader dies although all is well (clusters).
+    Depose,
     /// The next phase of the run begins.
     Phase,
 }

@@ -216,6 +216,7 @@ impl World {
             }
             Happening::Strike => self.on_strike(),
             Happening::Operate => self.on_operate(),
+            Happening::Depose => unreachable!("clusters alone depose their leaders"),
             Happening::Spring(node) => self.on_spring(node as usize),
             Happening::Mend(fault) => self.mend(fault),
             Happening::Break(link) => {

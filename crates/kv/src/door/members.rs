@@ -6,6 +6,7 @@
 //!                            the seat by itself; answered when the supervisor has been told
 //! ```
 
+use super::bugs::Bug;
 use super::clients::RespClients;
 use super::outside::Outside;
 use crate::connection::RequestId;
@@ -129,7 +130,9 @@ impl<O: Outside> RespClients<O> {
             "remove" if desk.change(asker, Change::Remove(rank)) => Ok(None),
             "remove" => Err(UNDER_WAY.to_owned()),
             "renew" => {
-                may_renew(desk.view(), desk.renewing(), rank).map_err(text_of)?;
+                let forgets = self.outside.has_planted(Bug::RenewsTwo);
+                let renewing = desk.renewing().filter(|_| !forgets);
+                may_renew(desk.view(), renewing, rank).map_err(text_of)?;
                 if !self.outside.renew(rank) {
                     return Err(UNSUPERVISED.to_owned());
                 }

@@ -20,6 +20,7 @@
 //! - [`State`]: the replicated application, with snapshots and backups.
 
 mod backups;
+mod bugs;
 mod channels;
 mod clients;
 mod members;
@@ -32,6 +33,7 @@ mod streams;
 mod tests;
 
 pub use backups::NO_SUCH_BACKUP;
+pub use bugs::Bug;
 pub use clients::RespClients;
 pub use members::{MAY_PASS, NOT_LEADER, UNKNOWN};
 pub use outside::{Config, Facts, Figures, Member, Outside, STATUS_SECTION};

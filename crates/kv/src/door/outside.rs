@@ -1,5 +1,6 @@
 //! What the door asks of the process around it.
 
+use super::bugs::Bug;
 use crate::connection::{self, Counts};
 use crate::store::DATABASES;
 use base::Rank;
@@ -82,4 +83,10 @@ pub trait Outside {
     /// Begins a new incarnation of the member on `rank`. False if there is nothing that could.
     #[must_use]
     fn renew(&mut self, rank: Rank) -> bool;
+
+    /// Whether the door has this bug. Production has none; a simulation plants one to see whether
+    /// its checks notice.
+    fn has_planted(&self, _bug: Bug) -> bool {
+        false
+    }
 }

@@ -119,7 +119,12 @@ impl World {
         let members = self.plan.members as u64;
         let wanted = self.to_read.get(client).and_then(|left| left.last()).map(|(node, _)| *node);
         let looks = self.aims.newborn.filter(|_| self.rng.chance(1, 2));
-        let node = wanted.or(looks).unwrap_or_else(|| self.rng.below(members) as usize);
+        let calm = self.phase == Phase::Liveness;
+        let looks = looks.filter(|node| !calm || self.seats.votes(*node));
+        let any = self.rng.below(members) as usize;
+        // When all is well, a client asks who takes part.
+        let any = self.seated().find(|node| calm && *node >= any).unwrap_or(any);
+        let node = wanted.or(looks).unwrap_or(any);
         let life = self.net.borrow().processes[node].life;
         let is_alive = self.is_alive(node);
         let address = format!("client:{client}");

@@ -2,16 +2,17 @@
 //! ships, over pipes.
 
 use super::disk::{Platter, Snapshot};
-use super::kinds::Protocol;
+use super::kinds::{Bug, Protocol};
 use super::plant::SimPlant;
 use crate::net::Net;
 use crate::plan::Plan;
 use crate::{Provider, Shape};
-use base::{Incarnation, Rank};
+use base::{Incarnation, MemberSet, Rank};
 use core::time::Duration;
-use engine::{Asker, Bug, Config, Engine, FoundState, Origin, Parts, Plant, Stats, View};
+use engine::{Asker, Config, Engine, FoundState, Origin, Parts, Plant, Stats, View};
 use kv::door::{self, Facts, Outside, Pipes, RespDoor, State};
 use proto::Replicator;
+use proto::members::Configuration;
 use proto::node::{NodeConfig, Start};
 use proto::planted::Sound;
 use proto::registry::{self, LogSpec};
@@ -22,19 +23,28 @@ use std::rc::Rc;
 /// A client that does not read leaves so many bytes in its pipe.
 const UNREAD_BYTES_MAX: usize = 4 << 10;
 
-/// A process that clients ask for nothing.
-#[derive(Debug)]
-pub(super) struct Nobody;
+/// The process around a door: it passes on what the supervisor has to hear.
+#[derive(Debug, Default)]
+pub(super) struct Around {
+    /// Seats on which a new incarnation is to begin.
+    renewals: Vec<Rank>,
+    bug: Option<door::Bug>,
+}
 
-impl Outside for Nobody {
+impl Outside for Around {
     fn info(&mut self, _: &Facts<'_>, _: &[&str]) -> String {
         String::new()
     }
 
     fn ask_status(&mut self, _: Asker) {}
 
-    fn renew(&mut self, _: Rank) -> bool {
-        false
+    fn renew(&mut self, rank: Rank) -> bool {
+        self.renewals.push(rank);
+        true
+    }
+
+    fn has_planted(&self, bug: door::Bug) -> bool {
+        self.bug == Some(bug)
     }
 }
 
@@ -46,10 +56,14 @@ pub(super) trait Member {
     fn stats(&self) -> &Stats;
     fn pipes(&mut self) -> &mut Pipes;
     fn disk(&mut self) -> Option<&mut Platter>;
+    /// Who takes part, as it knows it now.
+    fn configuration(&self) -> Option<Configuration>;
+    /// What its supervisor has to hear: seats on which a new incarnation is to begin.
+    fn take_renewals(&mut self) -> Vec<Rank>;
 }
 
 /// The same, with its machine's type.
-struct Whole<R>(Engine<SimPlant, R, State, RespDoor<Nobody, Pipes>>);
+struct Whole<R>(Engine<SimPlant, R, State, RespDoor<Around, Pipes>>);
 
 impl<R: Replicator> Member for Whole<R> {
     fn turn(&mut self) -> Duration {
@@ -86,6 +100,14 @@ impl<R: Replicator> Member for Whole<R> {
     fn disk(&mut self) -> Option<&mut Platter> {
         self.0.disk()
     }
+
+    fn configuration(&self) -> Option<Configuration> {
+        self.0.node().configuration()
+    }
+
+    fn take_renewals(&mut self) -> Vec<Rank> {
+        std::mem::take(&mut self.0.parts().door.clients.outside.renewals)
+    }
 }
 
 /// What a member's process begins with.
@@ -96,6 +118,10 @@ pub(super) struct Beginning {
     pub(super) disk: Option<Platter>,
     /// The first process of a group whose members are all new.
     pub(super) founds: bool,
+    /// Who else is.
+    pub(super) founders: MemberSet,
+    /// It is a newcomer, and nothing of it is durable yet.
+    pub(super) joins: Option<Incarnation>,
     pub(super) bug: Option<Bug>,
     pub(super) backlog_bytes: usize,
     pub(super) patience: Duration,
@@ -125,12 +151,18 @@ impl Protocol {
         plan: &Plan,
         net: &Rc<RefCell<Net>>,
     ) -> Result<Box<dyn Member>, String> {
-        let Beginning { me, life, disk, founds, bug, backlog_bytes, patience } = beginning;
+        let Beginning { bug, backlog_bytes, patience, .. } = beginning;
+        let Beginning { me, life, disk, founds, founders, joins, .. } = beginning;
         let origin = Origin { rank: me, life: Incarnation(u64::from(life)) };
         let config = Config { backlog_bytes, patience, ..Config::new(origin, plan.members) };
         let found = disk.as_ref().and_then(|disk| disk.snapshot.clone());
+        let all_found = founders.len() == plan.members;
         let start = match (&disk, founds) {
-            (_, true) => Start::Bootstrap,
+            (_, true) if all_found => Start::Bootstrap,
+            (_, true) => Start::Found { voters: founders },
+            (_, false) if joins.is_some() => {
+                Start::Join { incarnation: joins.unwrap_or(Incarnation::FIRST) }
+            }
             (Some(_), false) => {
                 let (applied, head) = found
                     .as_ref()
@@ -148,7 +180,8 @@ impl Protocol {
             peer_works: plan.weather.provider == Provider::Tcp,
         };
         let found = found.map(|Snapshot { prefix, bytes, .. }| (prefix, bytes));
-        let plant = SimPlant::new(me, Rc::clone(net), bug);
+        let plant = SimPlant::new(me, Rc::clone(net), bug.and_then(Bug::engine));
+        let around = Around { bug: bug.and_then(Bug::door), ..Around::default() };
         let pipes = Pipes::new("member", UNREAD_BYTES_MAX);
         let seats = (0..plan.members).map(|at| door::Member {
             id: at as u16 + 1,
@@ -160,7 +193,7 @@ impl Protocol {
             members: seats.collect(),
             ..door::Config::default()
         };
-        let served = (State::new(0, u64::from(life)), RespDoor::new(of_door, Nobody, pipes));
+        let served = (State::new(0, u64::from(life)), RespDoor::new(of_door, around, pipes));
         let shape = shape_of(&plan.shape);
         let disk = (disk, found);
         match self {
@@ -175,7 +208,7 @@ impl Protocol {
 fn made<S: LogSpec>(
     config: &Config,
     plant: SimPlant,
-    served: (State, RespDoor<Nobody, Pipes>),
+    served: (State, RespDoor<Around, Pipes>),
     disk: (Option<Platter>, Option<FoundState>),
     of_node: NodeConfig,
     shape: &velos::Shape,

@@ -16,19 +16,25 @@
 //!   `phases`.
 //! - I6 when nothing but the leader dies, every command that another member has taken is answered.
 //!   Judged in `phases`.
+//! - I7 an operator replaces, removes and adds members by the commands that ship, and what is
+//!   called done is decided. Judged in `changes` (O2 to O5) and `supervisor` (A1, A4, A5).
 //!
 //! A seed replays everything, as in the other worlds.
 
 mod aims;
+mod changes;
 mod client;
 mod clients;
 mod disk;
 mod kinds;
 mod member;
+mod operator;
 mod phases;
 mod plant;
 mod resp;
+mod seats;
 mod storms;
+mod supervisor;
 mod sweeps;
 mod talk;
 mod world;

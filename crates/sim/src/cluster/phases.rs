@@ -50,7 +50,8 @@ impl World {
         let mut keys = self.talk.shared_keys();
         keys.append(&mut self.lists.clone());
         self.to_read = vec![Vec::new(); self.clients.len()];
-        for node in 0..self.plan.members {
+        let seated: Vec<usize> = self.seated().collect();
+        for node in seated {
             let client = node % self.clients.len();
             let here = keys.iter().map(|key| (node, key.clone()));
             self.to_read[client].extend(here);
@@ -77,7 +78,8 @@ impl World {
 
     /// A member that has not executed what the first one has (I5).
     fn straggler(&self) -> Option<usize> {
-        (1..self.plan.members).find(|node| self.applied(*node) != self.applied(0))
+        let first = self.seated().next()?;
+        self.seated().find(|node| self.applied(*node) != self.applied(first))
     }
 
     /// I5: what is missing, in words.
@@ -103,23 +105,29 @@ impl World {
                 members.join("; ")
             ));
         }
+        if let Some(detail) = self.unachieved_goal().or_else(|| self.ghost()) {
+            return Some(detail);
+        }
         let node = self.straggler()?;
-        let (first, this) = (self.applied(0), self.applied(node));
-        Some(format!("r0 has executed {first:?}, r{node} {this:?}"))
+        let (first, this) = (self.seated().next(), self.applied(node));
+        let of_first = first.and_then(|first| self.applied(first));
+        Some(format!("r{first:?} has executed {of_first:?}, r{node} {this:?}"))
     }
 
     /// Everything that the liveness phase asks for is there: the leader dies once more, amid
     /// requests, and the same is asked for again (I6).
     pub(super) fn finish_early(&mut self) {
         let is_asked_for = self.phase == Phase::Liveness && !self.aims.deposes;
-        if !is_asked_for || self.laggard().is_some() || self.straggler().is_some() {
+        let is_settled = || self.unachieved_goal().is_none() && self.ghost().is_none();
+        if !is_asked_for || self.laggard().is_some() || self.straggler().is_some() || !is_settled()
+        {
             return;
         }
         if self.is_to_depose {
             self.is_to_depose = false;
             self.aims.deposes = true;
             let soon = self.outages.rng.below(20 * MS);
-            self.push_in(soon, Happening::Operate);
+            self.push_in(soon, Happening::Depose);
             self.clients.iter_mut().for_each(|client| client.n_live = 0);
             let now = self.now();
             (0..self.clients.len()).for_each(|client| self.wake_client(client, now + 1));

@@ -10,7 +10,6 @@ use crate::outage::Outages;
 use crate::plan::{Kind, MS};
 use crate::queue::{Fault, Happening};
 use crate::world::Phase;
-use base::majority;
 use core::time::Duration;
 use proto::Role;
 
@@ -180,7 +179,7 @@ impl World {
     /// I6: the leader dies while clients write and read, and nothing else is wrong.
     pub(super) fn on_depose(&mut self) {
         let leader = self.leader().filter(|node| self.may_die(*node));
-        if let Some(node) = leader.filter(|_| self.plan.members > 2) {
+        if let Some(node) = leader.filter(|_| self.seats.members().voters.len() > 2) {
             self.aims.deposed = Some(node);
             self.net.borrow_mut().coverage.hit(Mark::LeaderDeposed);
             self.crash(node);
@@ -199,9 +198,7 @@ impl World {
 
     /// S1.
     pub(super) fn may_die(&self, node: usize) -> bool {
-        let others = (0..self.plan.members).filter(|other| *other != node);
-        let n_left = others.filter(|other| self.holds_state(*other)).count();
-        self.is_alive(node) && (self.has_disks() || n_left >= majority(self.plan.members))
+        self.is_alive(node) && (self.has_disks() || self.is_dispensable(node))
     }
 
     fn crash_for(&mut self, node: usize, lasts: u64) {
@@ -283,7 +280,9 @@ impl World {
             self.outages.unite(net);
             (0..members * members).for_each(|wire| self.outages.repair_wire(net, wire));
         }
+        self.close_office();
         for node in 0..members {
+            self.exorcise(node);
             self.restart(node);
             self.release_disk(node);
             let net = &mut *self.net.borrow_mut();
@@ -297,12 +296,15 @@ impl World {
     }
 
     /// New links of a process that has just started.
-    pub(super) fn connect_born(&mut self, node: usize, founds: bool) {
+    pub(super) fn connect_born(&mut self, node: usize, founds: bool, is_new: bool) {
+        let (founders, is_memory) = (self.seats.founders(), is_new && !self.has_disks());
         let net = &mut *self.net.borrow_mut();
         for peer in (0..self.plan.members).filter(|peer| *peer != node) {
             let (out, back) = (net.link_index(node, peer), net.link_index(peer, node));
             match net.weather.provider {
-                _ if founds => net.connect(out),
+                _ if founds && founders.contains(base::Rank::at(peer)) => net.connect(out),
+                // Everybody has mapped the new memory already.
+                Provider::Shm if is_memory => net.connect(out),
                 Provider::Shm => {
                     net.connect(out);
                     net.tell(peer, base::Event::LinkUp(base::Rank::at(node)));

@@ -1,10 +1,9 @@
 //! Clusters in sweeps, replays and hunts for planted bugs.
 
-use super::kinds::{Kinship, Protocol};
+use super::kinds::{Bug, Kinship, Protocol};
 use crate::runner::Runner;
 use crate::sweep::{Mutant, replay_runner, sweep_runner};
 use crate::{Config, Outcome, Report};
-use engine::Bug;
 
 fn sound(protocol: Protocol) -> Runner {
     Runner::Cluster(Kinship { protocol, bug: None })
@@ -25,17 +24,18 @@ pub fn replay(protocol: Protocol, config: &Config, seed: u64) -> Outcome {
     replay_runner(&sound(protocol), config, seed)
 }
 
-/// Every bug that is planted in the engine and that a cluster of this protocol can show.
+/// Every bug that is planted in the engine or the door, and that a cluster of this protocol can
+/// show.
 pub fn mutants(protocol: Protocol) -> Vec<Mutant> {
-    let shows = |bug: &&Bug| match protocol {
-        Protocol::Velos => !bug.needs_disk(),
+    let shows = |bug: &Bug| match protocol {
+        Protocol::Velos => !bug.engine().is_some_and(engine::Bug::needs_disk),
         // A member that comes back with its disk is hardly ever without the state.
-        Protocol::Durable => **bug != Bug::LearnersRead,
+        Protocol::Durable => *bug != Bug::Engine(engine::Bug::LearnersRead),
     };
-    let mutant = |bug: &Bug| Mutant {
+    let mutant = |bug: Bug| Mutant {
         name: bug.name(),
-        broken: Runner::Cluster(Kinship { protocol, bug: Some(*bug) }),
+        broken: Runner::Cluster(Kinship { protocol, bug: Some(bug) }),
         sound: sound(protocol),
     };
-    Bug::ALL.iter().filter(shows).map(mutant).collect()
+    Bug::all().filter(shows).map(mutant).collect()
 }

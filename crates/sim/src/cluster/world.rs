@@ -5,17 +5,19 @@ use super::client::Client;
 use super::disk::Platter;
 use super::kinds::{Kinship, Protocol};
 use super::member::{Beginning, Member};
+use super::operator::Operator;
+use super::seats::Seats;
 use super::talk::Talk;
 use crate::coverage::Mark;
 use crate::disks::Disks;
 use crate::net::Net;
 use crate::outage::Outages;
 use crate::plan::{Kind, MS, Plan};
-use crate::queue::Happening;
+use crate::queue::{Fault, Happening};
 use crate::trace::{Topic, Trace};
 use crate::world::Phase;
 use crate::{Config, Outcome, Property, Provider, Shape};
-use base::{Rank, Rng};
+use base::{Incarnation, Rank, Rng};
 use core::time::Duration;
 use proto::Role;
 use std::cell::RefCell;
@@ -39,6 +41,7 @@ pub(crate) struct World {
     pub(super) clients: Vec<Client>,
     pub(super) talk: Talk,
     pub(super) phase: Phase,
+    pub(super) seats: Seats,
     pub(super) backlog_bytes: usize,
     pub(super) patience: Duration,
     pub(super) leader: Option<usize>,
@@ -72,6 +75,8 @@ impl World {
         if kind.protocol == Protocol::Durable {
             plan.disks = Disks::draw(seed, &mut plan.kinds, plan.weather.provider);
         }
+        let has_disks = kind.protocol == Protocol::Durable;
+        let operator = Operator::draw(seed, config, &mut plan, has_disks);
         plan.kinds.retain(|kind| can_strike(*kind));
         plan.think_ns = MS << rng.below(5);
         let n_words = kind.protocol.n_words(plan.members, &plan.shape);
@@ -89,14 +94,14 @@ impl World {
         let members = plan.members;
         let snapshot_bytes = 1 << rng.range(10, 15);
         let writing = Duration::from_nanos(MS << rng.below(8));
-        let has_disks = kind.protocol == Protocol::Durable;
-        let platter = |_| has_disks.then(|| Platter::new(snapshot_bytes, writing));
+        let seats = Seats::new(members, operator, has_disks.then_some((snapshot_bytes, writing)));
         World {
             kind,
             net: Rc::new(RefCell::new(net)),
             outages: Outages::new(rng.fork(), &plan),
             members: (0..members).map(|_| None).collect(),
-            platters: (0..members).map(platter).collect(),
+            platters: (0..members).map(|_| seats.new_platter()).collect(),
+            seats,
             clients: (0..plan.n_clients).map(|id| Client::new(id as u64)).collect(),
             talk: Talk::new(rng.fork(), n_keys, plan.reads, long_bytes, n_ballast),
             phase: Phase::Safety,
@@ -165,9 +170,10 @@ impl World {
     // ---- the run ----
 
     pub(super) fn begin(&mut self) {
-        for node in 0..self.plan.members {
-            self.be_born(node, true);
+        for founder in self.seats.founders().iter() {
+            self.be_born(founder.index(), true);
         }
+        self.open_office();
         for client in 0..self.clients.len() {
             self.wake_client(client, 2 * MS * (client as u64 + 1));
         }
@@ -197,7 +203,9 @@ impl World {
             Happening::Strike => self.on_strike(),
             Happening::Spring(node) => self.on_spring(node as usize),
             Happening::Mend(fault) => {
-                if self.phase == Phase::Safety {
+                let starts_first =
+                    matches!(fault, Fault::Crash(node) if self.seats.is_new(node as usize));
+                if self.phase == Phase::Safety || starts_first {
                     self.mend(fault);
                 }
             }
@@ -215,7 +223,8 @@ impl World {
             }
             Happening::Disk { node, life } => self.on_disk(node as usize, life),
             Happening::PowerCut(node) => self.on_flicker(node as usize),
-            Happening::Operate => self.on_depose(),
+            Happening::Operate => self.on_operate(),
+            Happening::Depose => self.on_depose(),
             Happening::Phase => self.on_phase(),
             other => unreachable!("{other:?} is of another world"),
         }
@@ -225,14 +234,22 @@ impl World {
 
     pub(super) fn be_born(&mut self, node: usize, founds: bool) {
         let life = Outages::begin_process(&mut self.net.borrow_mut(), node);
+        let incarnation = self.seats.incarnation(node);
+        let is_new = self.seats.begin(node) && incarnation != Incarnation::FIRST;
+        if is_new {
+            self.renew_memory(node);
+        }
         let mut disk = self.platters[node].take();
-        let mut founds = founds;
+        let (mut founds, mut joins) = (founds, Some(incarnation).filter(|_| is_new));
         if let Some(platter) = &mut disk {
             if let Err(detail) = platter.revive() {
                 return self.violate(Property::Durability, format!("r{node}: {detail}"));
             }
             // It died before anything of it was durable: nothing can have left it either.
-            founds |= platter.log.is_blank();
+            if platter.log.is_blank() {
+                founds = incarnation == Incarnation::FIRST;
+                joins = Some(incarnation).filter(|_| !founds);
+            }
             if life > 1 && self.plan.weather.provider == Provider::Tcp {
                 self.net.borrow_mut().clear_region(node);
             }
@@ -242,6 +259,8 @@ impl World {
             life,
             disk,
             founds,
+            founders: self.seats.founders(),
+            joins,
             bug: self.kind.bug,
             backlog_bytes: self.backlog_bytes,
             patience: self.patience,
@@ -253,7 +272,7 @@ impl World {
         self.aims.newborn = Some(node).filter(|_| life > 1);
         self.plan_flushes(node);
         self.wake(node);
-        self.connect_born(node, founds && life == 1);
+        self.connect_born(node, founds && life == 1, is_new);
     }
 
     pub(super) fn crash(&mut self, node: usize) {
@@ -280,7 +299,7 @@ impl World {
     }
 
     pub(super) fn restart(&mut self, node: usize) {
-        if self.is_alive(node) {
+        if self.is_alive(node) || !self.seats.is_taken(node) {
             return;
         }
         {
@@ -305,6 +324,7 @@ impl World {
         let (role, applied) = (member.view().role, member.view().applied);
         self.members[node] = Some(member);
         self.plan_flushes(node);
+        self.look_at_members(node);
         {
             let net = &mut *self.net.borrow_mut();
             let now = net.now();
@@ -320,6 +340,7 @@ impl World {
             self.leader = Some(node);
             self.on_new_leader(node, changes);
         }
+        self.hear_reports(node);
         self.wake_clients_of(node);
         self.finish_early();
     }

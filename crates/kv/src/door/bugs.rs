@@ -1,0 +1,21 @@
+//! Planted mistakes of the door. A simulation's [`Outside`](super::Outside) has one of them;
+//! production has none (`has_planted` is false there, and the compiler removes what asks for it).
+
+engine::planted_bugs! {
+    /// While a seat is begun once more, another one may be, too.
+    RenewsTwo = "RENEWS_TWO",
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_has_a_name_that_the_engine_has_not_and_a_sentence() {
+        let engine: Vec<&str> = engine::Bug::ALL.iter().map(|bug| bug.name()).collect();
+        for bug in Bug::ALL {
+            assert!(bug.text().trim().ends_with('.'), "{bug:?}");
+            assert!(!engine.contains(&bug.name()), "{bug:?}");
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! The operator of a simulated cluster: replaces, removes and adds members while clients work and
+//! other things go wrong, by the commands of `gregale member` and through the door that ships.
+//!
+//! One goal at a time. Each step looks first at what a leader says of the members, as the tool
+//! does: a change whose outcome is unknown is looked up, not guessed.
+//!
+//! - O1 no member that votes is begun once more where fewer than three vote: what its disk or
+//!   memory held is then needed. By `Operator::think`.
+//! - O2 what the door calls done is decided. Judged in `settle`.
+//! - O3 the door says nothing that the tool does not understand. Judged in `settle`.
+//! - O4 when all is well, what was begun is achieved. Judged in `phases`.
+//! - O5 a leader that has begun a seat once more begins no other one before that one votes. Judged
+//!   in `hear_renewal`.
+
+use super::client::Connection;
+use super::operator::{Asked, Goal, Pursuit};
+use super::resp::{self, Value};
+use super::world::World;
+use crate::Property;
+use crate::coverage::Mark;
+use crate::plan::MS;
+use crate::queue::Happening;
+use crate::world::Phase;
+use base::Rank;
+use kv::door::{MAY_PASS, NOT_LEADER, UNKNOWN};
+use proto::Role;
+use proto::members::Configuration;
+
+impl World {
+    pub(super) fn open_office(&mut self) {
+        if let Some(operator) = &self.seats.operator {
+            self.push_in(operator.every_ns, Happening::Operate);
+        }
+    }
+
+    pub(super) fn on_operate(&mut self) {
+        let calm = self.phase != Phase::Safety;
+        let Some(operator) = &mut self.seats.operator else { return };
+        let every_ns = if calm { 10 * MS } else { operator.every_ns };
+        let pause = 1 + operator.rng.below(2 * every_ns);
+        self.push_in(pause, Happening::Operate);
+        self.renew_seats();
+        if !calm {
+            self.mind_the_attic();
+        }
+        self.hear_of_change();
+        let Some((leader, of)) = self.ask_a_leader() else { return };
+        self.look_at_pursuit(&of);
+        let Some(operator) = &mut self.seats.operator else { return };
+        if operator.pursuit.is_none() && !calm {
+            let goal = operator.think(&of.members, self.plan.members);
+            operator.pursuit = goal.map(|goal| {
+                let rank = Rank::at(goal.seat());
+                let sits = of.members.all().contains(rank);
+                let before = if sits { of.members.incarnation(rank).0 } else { 0 };
+                Pursuit { goal, is_begun: false, told: None, before }
+            });
+        }
+        self.pursue(leader);
+    }
+
+    /// Somebody who leads, or believes so, and what it says of the members, if that is decided and
+    /// nothing newer is known.
+    fn ask_a_leader(&mut self) -> Option<(usize, Configuration)> {
+        let leaders: Vec<usize> = (0..self.plan.members)
+            .filter(|node| self.net.borrow().processes[*node].runs())
+            .filter(|node| self.role(*node) == Some(Role::Leader))
+            .collect();
+        let operator = self.seats.operator.as_mut()?;
+        let n = leaders.len() as u64;
+        let leader = *leaders.get(operator.rng.below(n.max(1)) as usize)?;
+        let of = self.members[leader].as_ref()?.configuration()?;
+        let newest = self.seats.configurations.newest();
+        let is_last = of.is_decided && newest.is_none_or(|(newest, _)| newest <= of.at);
+        is_last.then_some((leader, of))
+    }
+
+    /// What is achieved is over.
+    fn look_at_pursuit(&mut self, of: &Configuration) {
+        let Some(operator) = &mut self.seats.operator else { return };
+        let Some(Pursuit { goal, before, .. }) = operator.pursuit else { return };
+        let rank = Rank::at(goal.seat());
+        let is_achieved = match goal {
+            Goal::Remove(_) => !of.members.all().contains(rank),
+            Goal::Renew(_) => {
+                of.members.voters.contains(rank) && of.members.incarnation(rank).0 > before
+            }
+        };
+        if !is_achieved {
+            return;
+        }
+        operator.pursuit = None;
+        let mark = match goal {
+            Goal::Remove(_) => Mark::MemberRemoved,
+            Goal::Renew(_) if before == 0 => Mark::MemberAdded,
+            Goal::Renew(_) => Mark::MemberReplaced,
+        };
+        self.net.borrow_mut().coverage.hit(mark);
+        self.trace_operator(goal.seat(), before, 1);
+    }
+
+    /// Sends what the goal takes, unless it is on its way already.
+    fn pursue(&mut self, leader: usize) {
+        let Some(operator) = &mut self.seats.operator else { return };
+        let Some(pursuit) = operator.pursuit.filter(|_| operator.asked.is_none()) else { return };
+        let is_under_way = pursuit.is_begun && matches!(pursuit.goal, Goal::Renew(_));
+        if is_under_way {
+            // The new incarnation asks for the seat by itself. Somebody else wants another one
+            // begun meanwhile: that has to be refused.
+            let meddles = operator.rng.chance(1, 8);
+            let other = operator.rng.below(self.plan.members as u64) as usize;
+            let life = self.net.borrow().processes[leader].life;
+            let knows = pursuit.told == Some((leader, life));
+            if meddles && other != pursuit.goal.seat() && knows {
+                self.command(leader, Goal::Renew(other));
+            }
+            return;
+        }
+        self.command(leader, pursuit.goal);
+    }
+
+    /// The process of `node` has told the supervisor to begin `rank` once more (O5).
+    pub(super) fn hear_renewal(&mut self, node: usize, rank: Rank) {
+        let life = self.net.borrow().processes[node].life;
+        let members = self.seats.members();
+        let before = self.seats.incarnation(rank.index()).0;
+        let Some(operator) = &mut self.seats.operator else { return };
+        let goal = Goal::Renew(rank.index());
+        let now = Pursuit { goal, is_begun: true, told: Some((node, life)), before };
+        if let Some(pursuit) = &mut operator.pursuit
+            && pursuit.goal == goal
+        {
+            *pursuit = Pursuit { before: pursuit.before, ..now };
+            return;
+        }
+        let is_away = |pursuit: &Pursuit| match pursuit.goal {
+            Goal::Renew(seat) if pursuit.told == Some((node, life)) => {
+                let incarnation = members.incarnation(Rank::at(seat)).0;
+                !members.voters.contains(Rank::at(seat)) || incarnation <= pursuit.before
+            }
+            Goal::Renew(_) | Goal::Remove(_) => false,
+        };
+        if let Some(other) = operator.pursuit.filter(is_away) {
+            let detail = format!("{goal:?} is accepted by r{node}, which has begun {other:?}");
+            return self.violate(Property::Membership, detail);
+        }
+        operator.pursuit = Some(now);
+    }
+
+    fn command(&mut self, leader: usize, goal: Goal) {
+        let life = self.net.borrow().processes[leader].life;
+        let Some(member) = self.members[leader].as_mut() else { return };
+        let pipe = member.pipes().open("operator");
+        let verb: &[u8] = match goal {
+            Goal::Renew(_) => b"RENEW",
+            Goal::Remove(_) => b"REMOVE",
+        };
+        let number = (goal.seat() + 1).to_string();
+        let mut bytes = Vec::new();
+        resp::request(&[b"GREGALE.MEMBER", verb, number.as_bytes()], &mut bytes);
+        member.pipes().push(pipe, &bytes);
+        self.wake(leader);
+        let until = self.now() + 2 * self.patience.as_nanos() as u64 + 500 * MS;
+        let at = Connection { node: leader, life, pipe };
+        if let Some(operator) = &mut self.seats.operator {
+            operator.asked = Some(Asked { at, goal, until });
+            if let Some(pursuit) = operator.pursuit.as_mut().filter(|of| of.goal == goal) {
+                pursuit.is_begun |= matches!(goal, Goal::Remove(_));
+            }
+        }
+    }
+
+    /// What became of a command.
+    fn hear_of_change(&mut self) {
+        let now = self.now();
+        let Some(operator) = &self.seats.operator else { return };
+        let Some(Asked { at, goal, until }) = operator.asked else { return };
+        let Connection { node, life, pipe } = at;
+        let is_there = self.is_alive(node) && self.net.borrow().processes[node].life == life;
+        let bytes = match &mut self.members[node] {
+            Some(member) if is_there => member.pipes().take(pipe, usize::MAX),
+            _ => Vec::new(),
+        };
+        let answer = match resp::reply(&bytes) {
+            Ok(Some((value, _))) => Some(value),
+            Ok(None) if is_there && now < until => return,
+            // The member died, or takes too long: nobody knows.
+            Ok(None) => None,
+            Err(detail) => return self.violate(Property::Validity, detail),
+        };
+        if let Some(member) = self.members[node].as_mut().filter(|_| is_there) {
+            member.pipes().break_off(pipe);
+        }
+        if let Some(operator) = &mut self.seats.operator {
+            operator.asked = None;
+        }
+        self.settle(goal, answer);
+    }
+
+    /// I7: O2, O3. Without an answer a new incarnation may have begun, or may begin.
+    fn settle(&mut self, goal: Goal, answer: Option<Value>) {
+        let rank = Rank::at(goal.seat());
+        let newest = self.seats.members();
+        let renews = matches!(goal, Goal::Renew(_));
+        let Some(operator) = &mut self.seats.operator else { return };
+        let is_pursued = operator.pursuit.is_some_and(|pursuit| pursuit.goal == goal);
+        let was_begun = operator.pursuit.is_some_and(|pursuit| pursuit.is_begun);
+        let gives_up = operator.rng.chance(1, 8);
+        let pursuit = &mut operator.pursuit;
+        match answer {
+            Some(Value::Bytes(Some(_))) if !renews && newest.all().contains(rank) => {
+                let detail = format!("{goal:?} is called done, and {newest:?} is decided");
+                self.violate(Property::Membership, detail);
+            }
+            Some(Value::Bytes(Some(_))) | None => {}
+            Some(Value::Error(why)) => {
+                let known = [MAY_PASS, NOT_LEADER, UNKNOWN, "BUSY", "ERR nobody"];
+                if !known.iter().any(|word| why.starts_with(word)) {
+                    let detail = format!("{goal:?} was answered {why}");
+                    return self.violate(Property::Validity, detail);
+                }
+                let is_unknown = why.starts_with(UNKNOWN);
+                if is_pursued && !is_unknown && !(renews && was_begun) {
+                    pursuit.iter_mut().for_each(|of| of.is_begun = false);
+                    if gives_up || why.starts_with("ERR") {
+                        *pursuit = None;
+                    }
+                }
+            }
+            Some(other) => {
+                let detail = format!("{goal:?} was answered {other:?}");
+                self.violate(Property::Validity, detail);
+            }
+        }
+    }
+
+    /// All is well from now on: what was not begun is left alone.
+    pub(super) fn close_office(&mut self) {
+        if let Some(operator) = &mut self.seats.operator {
+            operator.pursuit = operator.pursuit.filter(|pursuit| pursuit.is_begun);
+        }
+    }
+
+    /// O4: what the operator could not achieve although all is well.
+    pub(super) fn unachieved_goal(&self) -> Option<String> {
+        let pursuit = self.seats.operator.as_ref()?.pursuit?;
+        Some(format!("the operator has not achieved {pursuit:?}: {:?}", self.seats.members()))
+    }
+}

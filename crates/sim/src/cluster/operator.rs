@@ -1,0 +1,113 @@
+//! The operator of a simulated cluster: what it wants, and what it has asked for. What it does is
+//! in `changes`.
+
+use super::client::Connection;
+use crate::Config;
+use crate::plan::{MS, Plan};
+use base::{MemberSet, Rank, Rng};
+use proto::members::Members;
+
+/// What the operator is about to achieve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Goal {
+    /// A new incarnation votes at that seat.
+    Renew(usize),
+    /// The seat is free.
+    Remove(usize),
+}
+
+impl Goal {
+    pub(super) const fn seat(self) -> usize {
+        match self {
+            Goal::Renew(seat) | Goal::Remove(seat) => seat,
+        }
+    }
+}
+
+/// A command without an answer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    pub(super) at: Connection,
+    pub(super) goal: Goal,
+    pub(super) until: u64,
+}
+
+/// What is under way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pursuit {
+    pub(super) goal: Goal,
+    /// A member may be about to do it.
+    pub(super) is_begun: bool,
+    /// Renewals: whose process, in which of its lives, has told the supervisor.
+    pub(super) told: Option<(usize, u32)>,
+    /// Renewals: the incarnation that is not wanted any more; 0 where the seat was empty.
+    pub(super) before: u64,
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub(super) struct Operator {
+    pub(super) rng: Rng,
+    founders: MemberSet,
+    pub(super) every_ns: u64,
+    /// So many of 8 disks that are replaced are kept.
+    keeps: u64,
+    pub(super) pursuit: Option<Pursuit>,
+    pub(super) asked: Option<Asked>,
+}
+
+impl Operator {
+    /// Draws from a generator of its own; the number of seats is the plan's from now on.
+    pub(super) fn draw(
+        seed: u64,
+        config: &Config,
+        plan: &mut Plan,
+        has_disks: bool,
+    ) -> Option<Operator> {
+        let mut rng = Rng::new(seed ^ 0x7365_6174_7321);
+        if rng.chance(1, 2) {
+            return None;
+        }
+        let n_seats = config.members.unwrap_or(rng.range(3, 5) as usize);
+        plan.members = n_seats;
+        // (In memory every seat is a founder's.)
+        let n_founders = if has_disks && rng.chance(1, 2) { n_seats.min(3) } else { n_seats };
+        Some(Operator {
+            founders: MemberSet::all(n_founders),
+            every_ns: MS * (4 << rng.below(6)),
+            keeps: [0, 4, 8][rng.below(3) as usize],
+            pursuit: None,
+            asked: None,
+            rng,
+        })
+    }
+
+    pub(super) const fn founders(&self) -> MemberSet {
+        self.founders
+    }
+
+    /// Whether the disk that is replaced is kept.
+    pub(super) fn keeps_disk(&mut self) -> bool {
+        self.rng.chance(self.keeps, 8)
+    }
+
+    /// Whether an old disk comes back now.
+    pub(super) fn brings_back(&mut self) -> bool {
+        self.rng.chance(1, 32)
+    }
+
+    /// O1: what could be done next in a cluster of `members`.
+    pub(super) fn think(&mut self, members: &Members, n_seats: usize) -> Option<Goal> {
+        let n_voters = members.voters.len();
+        let seat = self.rng.below(n_seats as u64) as usize;
+        let rank = Rank::at(seat);
+        if !members.all().contains(rank) {
+            return Some(Goal::Renew(seat));
+        }
+        let is_learner = members.learners.contains(rank);
+        if self.rng.chance(2, 3) && (n_voters >= 3 || is_learner) {
+            return Some(Goal::Renew(seat));
+        }
+        (n_voters > 2 || n_voters == 2 && self.rng.chance(1, 8)).then_some(Goal::Remove(seat))
+    }
+}

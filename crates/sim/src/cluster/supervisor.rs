@@ -1,0 +1,227 @@
+//! The supervisor of a simulated cluster: what it puts on each seat, and what comes back though
+//! nobody wants it.
+//!
+//! - A1 a process ends by itself only if its incarnation has parted: what is decided names another
+//!   one on its seat, or none. Judged in `part`.
+//! - A2 where states live in memory alone, no state ends that memory-quorum needs: of the voters of
+//!   each configuration that may govern, a majority lives and holds the state, without it. The
+//!   supervisor waits for that, and storms keep to it. By `is_dispensable`.
+//! - A3 an incarnation is never used twice on a seat. By construction: it follows from the first
+//!   life on it, as in the program.
+//! - A4 configurations change by one voter at a time, and everybody has the same. Judged by
+//!   `checks::configurations`.
+//! - A5 when all is well, no process runs on a seat that is somebody else's, or nobody's. Judged
+//!   in `ghost`.
+
+use super::operator::Operator;
+use super::seats::Shown;
+use super::world::World;
+use crate::Property;
+use crate::checks::configurations::votes;
+use crate::coverage::Mark;
+use crate::outage::Outages;
+use crate::queue::{Fault, Happening};
+use crate::trace::Topic;
+use base::{Incarnation, Rank, majority};
+use proto::Role;
+use proto::members::Members;
+
+/// How long the supervisor takes to start another process, at most.
+const STARTS_WITHIN_NS: u64 = 30 * crate::plan::MS;
+
+impl World {
+    /// What `node` says of the members after a turn (A4).
+    pub(super) fn look_at_members(&mut self, node: usize) {
+        let Some(member) = &self.members[node] else { return };
+        let (view, Some(of)) = (*member.view(), member.configuration()) else { return };
+        let life = self.net.borrow().processes[node].life;
+        let led = (view.role == Role::Leader).then_some(view.ballot);
+        let before = self.seats.shown[node].replace(Shown { life, led, of });
+        let before = before.filter(|before| before.life == life);
+        if before.is_some_and(|before| before.of == of) {
+            return;
+        }
+        let ledger = &mut self.seats.configurations;
+        let mut verdict = Ok(());
+        // A leader begins a change when the one before is decided.
+        if let Some(Shown { led: Some(led_before), of: was, .. }) = before
+            && Some(led_before) == led
+            && was.at < of.at
+        {
+            verdict = ledger.decided(was.at, &was.members);
+        }
+        if of.is_decided {
+            verdict = verdict.and(ledger.decided(of.at, &of.members));
+        } else {
+            let base = ledger.newest().map(|(at, _)| at);
+            let base = before.map(|before| before.of.at).filter(|at| *at < of.at).or(base);
+            ledger.began(of.at, of.members);
+            base.inspect(|base| ledger.made(*base, of.members));
+        }
+        if let Err(detail) = verdict {
+            self.violate(Property::Membership, format!("r{node}: {detail}"));
+        }
+    }
+
+    /// A2.
+    pub(super) fn is_dispensable(&self, node: usize) -> bool {
+        let sits = |members: &Members, rank: Rank| {
+            votes(members, rank, self.seats.incarnation(rank.index()))
+        };
+        self.seats.governing().iter().all(|members| {
+            let holds = |rank: &Rank| {
+                rank.index() != node && sits(members, *rank) && self.holds_state(rank.index())
+            };
+            let n_left = members.voters.iter().filter(holds).count();
+            !sits(members, Rank::at(node)) || n_left >= majority(members.voters.len())
+        })
+    }
+
+    // ---- the supervisor ----
+
+    /// The supervisor hears what the process of `node` says: that another member is to be begun
+    /// once more, or that its own incarnation takes part no more.
+    pub(super) fn hear_reports(&mut self, node: usize) {
+        let Some(member) = &mut self.members[node] else { return };
+        let wanted = member.take_renewals();
+        let is_over = member.view().parted.is_some();
+        for rank in wanted {
+            self.hear_renewal(node, rank);
+            self.seats.seats[rank.index()].is_to_renew = true;
+        }
+        if is_over {
+            self.part(node);
+        }
+        self.renew_seats();
+    }
+
+    /// A1.
+    fn part(&mut self, node: usize) {
+        let (rank, incarnation) = (Rank::at(node), self.seats.incarnation(node));
+        let members = self.seats.members();
+        let last = members.incarnation(rank);
+        if incarnation > last || incarnation == last && members.all().contains(rank) {
+            let detail = format!(
+                "r{node} says that its incarnation {} has parted, and {members:?} is decided",
+                incarnation.0
+            );
+            return self.violate(Property::Membership, detail);
+        }
+        self.net.borrow_mut().coverage.hit(Mark::PartedEnded);
+        self.crash(node);
+        self.seats.seats[node].is_taken = self.seats.is_haunted(node);
+    }
+
+    /// New incarnations begin where they are to, and where they may (A2).
+    pub(super) fn renew_seats(&mut self) {
+        for node in 0..self.plan.members {
+            let may = self.has_disks() || !self.is_alive(node) || self.is_dispensable(node);
+            if self.seats.seats[node].is_to_renew && may {
+                self.renew(node);
+            }
+        }
+    }
+
+    fn renew(&mut self, node: usize) {
+        self.exorcise(node);
+        if self.is_alive(node) {
+            self.crash(node);
+        }
+        let fresh = self.seats.new_platter();
+        let before = std::mem::replace(&mut self.platters[node], fresh);
+        let life = self.net.borrow().processes[node].life;
+        let keeps = self.seats.operator.as_mut().is_some_and(Operator::keeps_disk);
+        let seat = &mut self.seats.seats[node];
+        let was = std::mem::replace(&mut seat.incarnation, Incarnation(u64::from(life) + 2));
+        (seat.is_new, seat.is_taken, seat.is_to_renew) = (true, true, false);
+        if let Some(platter) = before.filter(|_| keeps) {
+            seat.attic = Some((platter, was));
+        }
+        let number = seat.incarnation.0;
+        self.trace_operator(node, number, 0);
+        let soon = 1 + self.outages.rng.below(STARTS_WITHIN_NS);
+        self.push_in(soon, Happening::Mend(Fault::Crash(node as u8)));
+    }
+
+    /// The memory at `node` is another from now on: what was posted to the old one never takes
+    /// effect in the new one.
+    pub(super) fn renew_memory(&mut self, node: usize) {
+        let net = &mut *self.net.borrow_mut();
+        net.clear_region(node);
+        if !self.has_disks() {
+            Outages::replace_memory(net, node);
+        }
+    }
+
+    pub(super) fn trace_operator(&self, node: usize, a: u64, b: u64) {
+        let net = &mut *self.net.borrow_mut();
+        net.trace.record(net.queue.now(), node, Topic::Operator, a, b);
+    }
+
+    // ---- disks that come back ----
+
+    /// Now and then a disk that was replaced is back in its place for a while, with all that it
+    /// once promised and held, and without what its successor has.
+    pub(super) fn mind_the_attic(&mut self) {
+        let now = self.now();
+        let Some(operator) = &mut self.seats.operator else { return };
+        let mut swap = None;
+        for (at, seat) in self.seats.seats.iter().enumerate() {
+            let is_over = seat.is_haunted_until.is_some_and(|until| until <= now);
+            let begins = seat.is_haunted_until.is_none()
+                && seat.attic.is_some()
+                && seat.is_taken
+                && !seat.is_to_renew
+                && operator.brings_back();
+            if is_over || begins {
+                swap = Some(at);
+            }
+        }
+        if let Some(node) = swap {
+            self.swap_with_attic(node);
+        }
+    }
+
+    /// The disk that belongs to `node` is in its place.
+    pub(super) fn exorcise(&mut self, node: usize) {
+        if self.seats.is_haunted(node) {
+            self.swap_with_attic(node);
+        }
+    }
+
+    fn swap_with_attic(&mut self, node: usize) {
+        if self.is_alive(node) {
+            self.crash(node);
+        }
+        let lasts = 1 + self.outages.rng.below(self.plan.fault_ns_max);
+        let until = self.now() + lasts;
+        let seat = &mut self.seats.seats[node];
+        let Some((disk, incarnation)) = &mut seat.attic else { return };
+        if let Some(platter) = &mut self.platters[node] {
+            std::mem::swap(disk, platter);
+        }
+        std::mem::swap(incarnation, &mut seat.incarnation);
+        let begins = seat.is_haunted_until.is_none();
+        seat.is_haunted_until = begins.then_some(until);
+        let number = seat.incarnation.0;
+        if begins {
+            self.net.borrow_mut().coverage.hit(Mark::OldDiskBack);
+        }
+        self.trace_operator(node, number, 2);
+        self.net.borrow_mut().clear_region(node);
+        self.restart(node);
+    }
+
+    /// A5: a process that should have ended.
+    pub(super) fn ghost(&self) -> Option<String> {
+        let is_ghost = |node: &usize| self.is_alive(*node) && !self.seats.sits(*node);
+        let node = (0..self.plan.members).find(is_ghost)?;
+        let (incarnation, members) = (self.seats.incarnation(node).0, self.seats.members());
+        Some(format!("r{node} runs as incarnation {incarnation}, and {members:?} is decided"))
+    }
+
+    /// Where a process is to be asked when all is well.
+    pub(super) fn seated(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.plan.members).filter(|node| self.seats.votes(*node))
+    }
+}
