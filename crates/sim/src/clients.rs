@@ -7,6 +7,7 @@ use crate::coverage::Mark;
 use crate::history::Operation;
 use crate::kv::{Ask, Command, N_KEYS};
 use crate::ledger::Reply;
+use crate::net::LATE_NS_MAX;
 use crate::node::Request;
 use crate::plan::MS;
 use crate::queue::Happening;
@@ -16,6 +17,12 @@ use base::Rng;
 
 /// After so long it gives up on an operation.
 const OPERATION_NS: u64 = 1500 * MS;
+
+/// How long it waits at least for an answer in the liveness phase of a day, where a wire to a leader
+/// outside the core may be as late as wires get for all of that phase: there and back, and once more
+/// for what is under way before it. Who asks again sooner fills the leader with requests whose
+/// answers nobody waits for.
+const PATIENCE_OF_A_DAY_NS: u64 = 4 * LATE_NS_MAX;
 
 /// The most requests that wait for a process which does not run.
 const N_ARRIVED_MAX: usize = 256;
@@ -116,10 +123,11 @@ impl World {
     /// Begins an operation.
     pub(crate) fn ask(&mut self, index: usize, key: u8, ask: Ask) {
         let now = self.net.now();
+        let least_patience = self.least_patience();
         let client = &mut self.clients[index];
         client.sequence += 1;
         let command = Command { client: index as u8, sequence: client.sequence, key, ask };
-        let give_up_at = now + OPERATION_NS;
+        let give_up_at = now + OPERATION_NS.max(3 * least_patience);
         client.current = Some(Current { command, index: self.ledger.operations.len(), give_up_at });
         let client = index as u8;
         self.ledger.operations.push(Operation {
@@ -136,9 +144,15 @@ impl World {
         self.attempt(index);
     }
 
+    /// What a client's patience is not below.
+    fn least_patience(&self) -> u64 {
+        let is_late = self.phase == Phase::Liveness && self.plan.lasts_a_day();
+        if is_late { PATIENCE_OF_A_DAY_NS } else { 0 }
+    }
+
     /// Sends the operation under way to some node.
     fn attempt(&mut self, index: usize) {
-        let members = self.plan.members;
+        let (members, least_patience) = (self.plan.members, self.least_patience());
         let client = &mut self.clients[index];
         client.attempt += 1;
         let anywhere = client.rng.chance(self.plan.anywhere, 8) && self.phase == Phase::Safety;
@@ -155,6 +169,7 @@ impl World {
         let client = &mut self.clients[index];
         let attempt = client.attempt;
         let patience = client.rng.range(self.plan.patience_ns / 8, self.plan.patience_ns);
+        let patience = patience.max(least_patience);
         let (now, weather) = (self.net.now(), &self.net.weather);
         let delay = weather.latency_ns + client.rng.below(weather.jitter_ns + 1);
         self.net.queue.set_client(index, now + patience);

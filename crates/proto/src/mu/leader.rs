@@ -208,8 +208,11 @@ impl<P: Planting<Bug>> Mu<P> {
     fn on_granted<H: Host>(&mut self, from: Rank, ballot: Ballot, top: Slot, host: &mut H) {
         let quorum = if self.planted.has(Bug::GrantOfOne) { 1 } else { self.quorum() };
         let Some(term) = &mut self.term else { return };
-        // A log that has not answered to many earlier terms is asked again, until it has.
-        let is_of_use = term.ballot == ballot && self.terms.may_post(from);
+        // A log that has not answered to many earlier terms is asked again, until it has; and one
+        // whose link is down, over the next link: what is posted to it until then is lost, and one
+        // lost probe refuses every read.
+        let is_reached = self.links.contains(from) && self.terms.may_post(from);
+        let is_of_use = term.ballot == ballot && is_reached;
         if !is_of_use || !term.granted.insert(from) {
             return;
         }

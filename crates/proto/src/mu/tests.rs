@@ -24,6 +24,9 @@ struct World {
     permitted: Vec<Option<(At, Rank)>>,
     links: Vec<Vec<VecDeque<Verb>>>,
     held: Vec<(usize, usize)>,
+    /// Links that broke: of what is posted there nothing is known.
+    down: Vec<(usize, usize)>,
+    notes: Vec<Vec<Note>>,
     inboxes: Vec<Inbox>,
     delivered: Vec<Vec<Vec<u8>>>,
 }
@@ -69,6 +72,15 @@ impl Port for View<'_> {
 
 impl View<'_> {
     fn post(&mut self, to: Rank, verb: Verb) {
+        if self.world.down.contains(&(self.me, to.index())) {
+            let token = match verb {
+                Verb::Write { token, .. } => token,
+                Verb::Read { token, .. } => Some(token),
+                Verb::Message(_) => None,
+            };
+            let lost = |token| Event::Completed { from: to, token, outcome: Outcome::Unknown };
+            return token.into_iter().for_each(|token| self.world.inboxes[self.me].push(lost(token)));
+        }
         self.world.links[self.me][to.index()].push_back(verb);
         if !self.world.held.contains(&(self.me, to.index())) {
             self.world.let_through(self.me, to.index());
@@ -82,7 +94,9 @@ impl Host for View<'_> {
     fn deliver(&mut self, _: Slot, value: &[u8]) {
         self.world.delivered[self.me].push(value.to_vec());
     }
-    fn notify(&mut self, _: Note) {}
+    fn notify(&mut self, note: Note) {
+        self.world.notes[self.me].push(note);
+    }
 }
 
 impl World {
@@ -145,6 +159,7 @@ impl<P: Planting<Bug>> Group<P> {
             memory: vec![vec![0; n_words]; 3],
             permitted: vec![None; 3],
             links: (0..3).map(|_| (0..3).map(|_| VecDeque::new()).collect()).collect(),
+            notes: vec![Vec::new(); 3],
             inboxes: (0..3).map(|_| Inbox::new()).collect(),
             delivered: vec![Vec::new(); 3],
             ..World::default()
@@ -180,10 +195,12 @@ impl<P: Planting<Bug>> Group<P> {
     }
 
     fn meet(&mut self, me: usize) {
-        for peer in Rank::all(3) {
-            let mut view = View { world: &mut self.world, me };
-            self.machines[me].on_event(Event::LinkUp(peer), self.now, &mut view);
-        }
+        Rank::all(3).for_each(|peer| self.tell(me, Event::LinkUp(peer)));
+    }
+
+    fn tell(&mut self, me: usize, event: Event<'_>) {
+        let mut view = View { world: &mut self.world, me };
+        self.machines[me].on_event(event, self.now, &mut view);
     }
 
     fn step(&mut self, me: usize) {
@@ -353,6 +370,33 @@ fn learner_i1_a_log_that_is_torn_in_both_halves_is_no_witness() {
     group.world.let_through(2, 0);
     group.settle(&[1, 2]);
     assert_eq!(group.values(2), [b"decided"]);
+}
+
+/// A grant that arrives after its link has broken counts for nothing until the link is back: else
+/// every read waits for a probe that cannot pass, although a majority is there.
+#[test]
+fn a_grant_over_a_link_that_has_broken_keeps_nobody_from_reading() {
+    let mut group = Group::<Sound>::new();
+    group.world.held.push((1, 0));
+    group.lead(0);
+    group.settle(&[0, 1, 2]);
+    assert_eq!(group.machines[0].status().role, Role::Leader, "with the grant of member 2");
+    group.world.down.push((0, 1));
+    group.tell(0, Event::LinkDown(Rank::at(1)));
+    group.world.held.clear();
+    group.world.let_through(1, 0);
+    group.settle(&[0, 2]);
+    group.world.notes[0].clear();
+    let mut view = View { world: &mut group.world, me: 0 };
+    group.machines[0].read(Ticket(7), group.now, &mut view);
+    group.settle(&[0, 2]);
+    assert_eq!(group.world.notes[0], [Note::ReadReady(Ticket(7))]);
+    // The link is back: the log is asked for, and written to, over it.
+    group.world.down.clear();
+    group.tell(0, Event::LinkUp(Rank::at(1)));
+    group.propose(0, b"for all");
+    group.settle(&[0, 1, 2]);
+    assert_eq!(group.values(1), [b"for all"]);
 }
 
 /// A member that dies while it moves an entry for a new leader still has it.
