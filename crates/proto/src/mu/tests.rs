@@ -376,7 +376,7 @@ fn learner_i1_a_log_that_is_torn_in_both_halves_is_no_witness() {
 /// every read waits for a probe that cannot pass, although a majority is there.
 #[test]
 fn a_grant_over_a_link_that_has_broken_keeps_nobody_from_reading() {
-    let mut group = Group::<Sound>::new();
+    let mut group = Group::new(Sound);
     group.world.held.push((1, 0));
     group.lead(0);
     group.settle(&[0, 1, 2]);
