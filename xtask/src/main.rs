@@ -1,10 +1,11 @@
-//! Chores of the repository: `cargo xtask test | verify | fix | sim | fuzz | bench`.
+//! Chores of the repository: `cargo xtask test | verify | fix | house | sim | fuzz | bench`.
 //!
 //! `verify` only reads; `fix` writes. What a machine lacks is reported as skipped with the reason,
 //! on a line of its own, and never counts as passed.
 #![forbid(unsafe_code)]
 
 mod chores;
+mod house;
 mod programs;
 mod run;
 mod seeds;
@@ -47,6 +48,20 @@ enum Chore {
     },
     /// Format, apply what clippy can mend by itself, lower the numbers in tidy.toml.
     Fix,
+    /// Count what this workspace should have once: contracts, engines, worlds, lists of protocols;
+    /// and what it should not have. Fails if a figure is not what xtask/house.toml says.
+    #[command(after_help = "Example: cargo xtask house --json | jq .figures.engines.found")]
+    House {
+        /// JSON, with everything that was found.
+        #[arg(long)]
+        json: bool,
+        /// Fail if a figure is above its target.
+        #[arg(long)]
+        strict: bool,
+        /// Lower the numbers in xtask/house.toml to what is measured.
+        #[arg(long)]
+        update: bool,
+    },
     /// Run seeds of the simulator, and every mutant.
     Sim {
         /// How many seeds.
@@ -82,6 +97,9 @@ fn main() -> ExitCode {
         }
         Chore::Verify { skip_tests } => verify::verify(skip_tests),
         Chore::Fix => chores::fix(),
+        Chore::House { json, strict, update } => {
+            house::house(&house::Manner { json, strict, update })
+        }
         Chore::Sim { protocol, fresh: true, minutes, of, .. } => {
             seeds::fresh(minutes, of.as_deref(), protocol.as_deref())
         }

@@ -74,7 +74,9 @@ fn passed(command: &mut Command) -> Result<Outcome> {
 
 fn tidy() -> Result<Outcome> {
     let root = crate::root();
-    let findings = tidy::check(&Tree::read(&root)?, &Ratchet::read(&root)?);
+    let tree = Tree::read(&root)?;
+    let mut findings = tidy::check(&tree, &Ratchet::read(&root)?);
+    findings.extend(crate::house::check(&tree, &root)?);
     findings.iter().for_each(|finding| println!("{finding}"));
     if !findings.is_empty() {
         bail!("{} findings", findings.len());

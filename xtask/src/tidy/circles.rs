@@ -12,6 +12,33 @@ type Module = Vec<String>;
 
 /// The files of each crate that import themselves by way of others.
 pub(super) fn find(tree: &Tree) -> BTreeMap<String, Vec<String>> {
+    let in_circles = |arrows: &Arrows<'_>| {
+        let files = circles(arrows).into_iter().flatten();
+        files.map(str::to_owned).collect::<BTreeSet<String>>().into_iter().collect()
+    };
+    crates(tree).into_iter().map(|(dir, arrows)| (dir, in_circles(&arrows))).collect()
+}
+
+/// The circles whose files lie in more than one folder, each as its files. (A file `x.rs` beside a
+/// folder `x` belongs to that folder.)
+pub(crate) fn between_folders(tree: &Tree) -> Vec<Vec<String>> {
+    let mut found = Vec::new();
+    for arrows in crates(tree).values() {
+        for circle in circles(arrows) {
+            let folders: BTreeSet<&str> =
+                circle.iter().map(|path| folder_of(path, arrows)).collect();
+            if folders.len() > 1 {
+                found.push(circle.into_iter().map(str::to_owned).collect());
+            }
+        }
+    }
+    found
+}
+
+/// Which files each file of a crate imports.
+type Arrows<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
+
+fn crates(tree: &Tree) -> BTreeMap<String, Arrows<'_>> {
     let mut crates: BTreeMap<&str, BTreeMap<Module, (&str, &str)>> = BTreeMap::new();
     for (file, source) in tree.rust() {
         let Some(dir) = file.crate_dir() else { continue };
@@ -19,11 +46,66 @@ pub(super) fn find(tree: &Tree) -> BTreeMap<String, Vec<String>> {
         let Some(module) = inside.and_then(module_of) else { continue };
         crates.entry(dir).or_default().insert(module, (&file.path, without_tests(&source.code)));
     }
-    crates.into_iter().map(|(dir, modules)| (dir.to_owned(), in_circles(&modules))).collect()
+    crates.into_iter().map(|(dir, modules)| (dir.to_owned(), arrows(&modules))).collect()
+}
+
+fn folder_of<'a>(path: &'a str, arrows: &Arrows<'_>) -> &'a str {
+    let stem = path.strip_suffix(".rs").unwrap_or(path);
+    let is_above = |other: &&str| other.strip_prefix(stem).is_some_and(|o| o.starts_with('/'));
+    let is_folder = arrows.keys().any(is_above);
+    if is_folder { stem } else { path.rsplit_once('/').map_or("", |(folder, _)| folder) }
+}
+
+/// The strongly connected parts of more than one file, by Tarjan's algorithm.
+fn circles<'a>(arrows: &Arrows<'a>) -> Vec<Vec<&'a str>> {
+    let mut search = Search { arrows, order: BTreeMap::new(), open: Vec::new(), found: Vec::new() };
+    for file in arrows.keys() {
+        if !search.order.contains_key(file) {
+            search.visit(file);
+        }
+    }
+    search.found.sort();
+    search.found
+}
+
+struct Search<'a, 'b> {
+    arrows: &'b Arrows<'a>,
+    /// When a file was first seen, and the earliest open file that it reaches; the second is
+    /// meaningless once its circle is closed.
+    order: BTreeMap<&'a str, (usize, usize)>,
+    /// Seen, and not yet known to be in a closed circle.
+    open: Vec<&'a str>,
+    found: Vec<Vec<&'a str>>,
+}
+
+impl<'a> Search<'a, '_> {
+    fn visit(&mut self, file: &'a str) -> usize {
+        let first = self.order.len();
+        self.order.insert(file, (first, first));
+        let depth = self.open.len();
+        self.open.push(file);
+        let mut low = first;
+        for next in &self.arrows[file] {
+            match self.order.get(next) {
+                None => low = low.min(self.visit(next)),
+                Some((seen, _)) if self.open.contains(next) => low = low.min(*seen),
+                Some(_) => {}
+            }
+        }
+        self.order.insert(file, (first, low));
+        if low == first {
+            let mut circle = self.open.split_off(depth);
+            circle.sort_unstable();
+            if circle.len() > 1 {
+                self.found.push(circle);
+            }
+        }
+        low
+    }
 }
 
 /// The code above the tests that stand in the same file.
-fn without_tests(code: &str) -> &str {
+pub(crate) fn without_tests(code: &str) -> &str {
     const TESTS: &str = "#[cfg(test)]\nmod ";
     let stands_here = |at: &usize| {
         let rest = &code[at + TESTS.len()..];
@@ -45,30 +127,17 @@ fn module_of(path: &str) -> Option<Module> {
     Some(module)
 }
 
-fn in_circles(modules: &BTreeMap<Module, (&str, &str)>) -> Vec<String> {
-    let arrows: BTreeMap<&Module, BTreeSet<&Module>> = modules
-        .iter()
-        .map(|(module, (_, code))| {
-            let imported = imports(code).into_iter().filter_map(|path| {
-                let at = absolute(module, &path)?;
-                // The root names everything.
-                (1..=at.len()).rev().find_map(|n| modules.get_key_value(&at[..n]))
-            });
-            let is_other = |to: &&Module| !to.starts_with(module);
-            (module, imported.map(|(to, _)| to).filter(is_other).collect())
-        })
-        .collect();
-    let reaches_itself = |from: &Module| {
-        let mut seen = BTreeSet::new();
-        let mut next: Vec<&Module> = arrows[from].iter().copied().collect();
-        while let Some(module) = next.pop() {
-            if seen.insert(module) {
-                next.extend(&arrows[module]);
-            }
-        }
-        seen.contains(from)
-    };
-    modules.iter().filter(|(m, _)| reaches_itself(m)).map(|(_, (p, _))| (*p).to_owned()).collect()
+fn arrows<'a>(modules: &BTreeMap<Module, (&'a str, &'a str)>) -> Arrows<'a> {
+    let arrows = modules.iter().map(|(module, (path, code))| {
+        let imported = imports(code).into_iter().filter_map(|path| {
+            let at = absolute(module, &path)?;
+            // The root names everything.
+            (1..=at.len()).rev().find_map(|n| modules.get_key_value(&at[..n]))
+        });
+        let others = imported.filter(|(to, _)| !to.starts_with(module));
+        (*path, others.map(|(_, (path, _))| *path).collect())
+    });
+    arrows.collect()
 }
 
 /// The path from the crate's root.
@@ -192,6 +261,23 @@ mod tests {
             ("crates/a/src/two.rs", "use crate::one::One;"),
         ]);
         assert_eq!(found, ["crates/a/src/one.rs", "crates/a/src/two.rs"]);
+    }
+
+    #[test]
+    fn canary_circles_between_folders_are_told_apart() {
+        let tree = Tree::made_up(&[
+            ("crates/a/src/one/mod.rs", "mod part; mod other;"),
+            ("crates/a/src/one/part.rs", "use super::other::Other; use crate::two::Two;"),
+            ("crates/a/src/one/other.rs", "use super::part::Part;"),
+            ("crates/a/src/two.rs", "use crate::three::Three;"),
+            ("crates/a/src/two/more.rs", "use super::Two;"),
+            ("crates/a/src/three.rs", "use crate::two::Two;"),
+            ("crates/a/src/four.rs", "use crate::five::Five;"),
+            ("crates/a/src/five.rs", "use crate::four::Four;"),
+        ]);
+        // `one` is a circle within one folder, `four` and `five` another; `two.rs` heads a folder.
+        let found = between_folders(&tree);
+        assert_eq!(found, [["crates/a/src/three.rs", "crates/a/src/two.rs"]]);
     }
 
     #[test]

@@ -12,15 +12,15 @@
 //! may only fall stand in `xtask/tidy.toml`.
 
 mod arrows;
-mod circles;
+pub(crate) mod circles;
 mod ids;
 mod ratchet;
-mod source;
+pub(crate) mod source;
 mod text;
 mod trust;
 mod wrap;
 
-pub(crate) use ratchet::Ratchet;
+pub(crate) use ratchet::{Ratchet, long_files};
 
 use anyhow::{Context, Result};
 use source::Source;
@@ -39,7 +39,7 @@ pub(crate) struct Finding {
 }
 
 impl Finding {
-    fn new(path: &str, line: usize, what: impl Into<String>) -> Finding {
+    pub(crate) fn new(path: &str, line: usize, what: impl Into<String>) -> Finding {
         Finding { path: path.to_owned(), line, what: what.into() }
     }
 }
@@ -54,9 +54,9 @@ impl fmt::Display for Finding {
 }
 
 /// One file.
-struct File {
-    path: String,
-    text: String,
+pub(crate) struct File {
+    pub(crate) path: String,
+    pub(crate) text: String,
     /// For Rust files.
     source: Option<Source>,
 }
@@ -68,7 +68,7 @@ impl File {
     }
 
     /// `crates/NAME`, `xtask`, or nothing for files outside of crates.
-    fn crate_dir(&self) -> Option<&str> {
+    pub(crate) fn crate_dir(&self) -> Option<&str> {
         if let Some(rest) = self.path.strip_prefix("crates/") {
             return rest.split_once('/').map(|(name, _)| &self.path[..7 + name.len()]);
         }
@@ -121,11 +121,11 @@ impl Tree {
     }
 
     #[cfg(test)]
-    fn made_up(files: &[(&str, &str)]) -> Tree {
+    pub(crate) fn made_up(files: &[(&str, &str)]) -> Tree {
         Tree { files: files.iter().map(|(path, text)| File::new(path, text)).collect() }
     }
 
-    fn rust(&self) -> impl Iterator<Item = (&File, &Source)> {
+    pub(crate) fn rust(&self) -> impl Iterator<Item = (&File, &Source)> {
         self.files.iter().filter_map(|file| Some((file, file.source.as_ref()?)))
     }
 }

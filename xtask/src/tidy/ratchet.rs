@@ -19,6 +19,13 @@ const LINES_MAX: usize = 600;
 
 const FILE: &str = "xtask/tidy.toml";
 
+/// Files that are longer than [`LINES_MAX`], with their lengths.
+pub(crate) fn long_files(tree: &Tree) -> Vec<String> {
+    let lengths = tree.rust().map(|(file, _)| (&file.path, file.text.lines().count()));
+    let long = lengths.filter(|(_, lines)| *lines > LINES_MAX);
+    long.map(|(path, lines)| format!("{lines} lines: {path}")).collect()
+}
+
 /// The committed numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
