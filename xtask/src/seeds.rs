@@ -278,15 +278,32 @@ mod tests {
     /// The help of `gregale sim` is where its protocols are listed.
     #[test]
     fn s3_every_kind_of_the_simulator_has_its_turn() {
+        let quoted = |text: &str| Some(text.split('"').nth(1)?.to_owned());
+        let subjects = include_str!("../../crates/sim/src/subjects.rs");
+        let subjects = subjects.split("Subject::of::<").skip(1).filter_map(quoted);
+        let clusters = include_str!("../../crates/sim/src/cluster/kinds.rs");
+        let clusters =
+            clusters.lines().filter_map(quoted).filter(|name| name.ends_with("-cluster"));
         let cli = include_str!("../../crates/workbench/src/sim/args.rs");
-        let names: Vec<&str> = cli
-            .lines()
-            .filter_map(|line| line.trim().strip_prefix("SimProtocol::")?.split_once(" => \""))
-            .filter_map(|(_, name)| name.strip_suffix("\","))
-            .collect();
-        assert!(names.len() >= 15, "{names:?}");
+        let multicasts =
+            cli.split("enum Multicast {").nth(1).and_then(|rest| rest.split('}').next());
+        let variants = multicasts.into_iter().flat_map(str::lines);
+        let multicasts = variants.filter_map(|line| line.trim().strip_suffix(',')).map(kebab);
+        let names: Vec<String> = subjects.chain(clusters).chain(multicasts).collect();
+        assert!(names.len() >= 17, "{names:?}");
         for name in names {
             assert!(KINDS.iter().any(|(kind, _)| *kind == name), "{name} has no turn");
         }
+    }
+
+    fn kebab(variant: &str) -> String {
+        let mut name = String::new();
+        for letter in variant.chars() {
+            if letter.is_uppercase() && !name.is_empty() {
+                name.push('-');
+            }
+            name.extend(letter.to_lowercase());
+        }
+        name
     }
 }

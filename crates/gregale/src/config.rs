@@ -3,19 +3,18 @@
 //! An unknown key is an error, never ignored: a misspelt limit would be no limit.
 
 mod args;
+mod protocol;
 
 pub(crate) use args::ServeArgs;
+pub(crate) use protocol::Protocol;
 
 use base::{MAX_MEMBERS, NodeId, Rank};
 use clap::ValueEnum;
-use clap::builder::PossibleValue;
 use console::{Failure, Outcome};
 use proto::registry::LogProtocol;
-use proto::table::{self, Row};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
 
 /// The most clients of one replica at a time, if nobody says otherwise.
 pub(crate) const CLIENTS_MAX: u32 = 10_000;
@@ -37,68 +36,6 @@ impl FabricKind {
             FabricKind::Shm => "shm",
             FabricKind::Tcp => "tcp",
         }
-    }
-}
-
-/// How the order is agreed upon.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub(crate) enum Protocol {
-    /// One log of all commands.
-    Log(LogProtocol),
-    /// Atomic multicast among partitions.
-    Primcast,
-}
-
-impl Protocol {
-    /// As it is written.
-    pub(crate) fn name(self) -> &'static str {
-        self.row().name
-    }
-
-    /// What it promises.
-    fn row(self) -> &'static Row {
-        match self {
-            Protocol::Log(log) => log.row(),
-            Protocol::Primcast => table::protocol("primcast").expect("the table lists it"),
-        }
-    }
-
-    /// Whether members can be replaced while the cluster runs.
-    pub(crate) fn members_change(self) -> bool {
-        self.row().members_change
-    }
-}
-
-impl ValueEnum for Protocol {
-    fn value_variants<'a>() -> &'a [Protocol] {
-        static ALL: LazyLock<Vec<Protocol>> = LazyLock::new(|| {
-            let logs = LogProtocol::ALL.iter().copied().map(Protocol::Log);
-            logs.chain([Protocol::Primcast]).collect()
-        });
-        &ALL
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(PossibleValue::new(self.name()).help(self.row().summary))
-    }
-}
-
-impl TryFrom<String> for Protocol {
-    type Error = String;
-
-    fn try_from(name: String) -> Result<Protocol, String> {
-        let all = Protocol::value_variants();
-        all.iter().copied().find(|one| one.name() == name).ok_or_else(|| {
-            let names: Vec<&str> = all.iter().map(|one| one.name()).collect();
-            format!("there is no protocol {name:?}: say one of {}", names.join(", "))
-        })
-    }
-}
-
-impl From<Protocol> for String {
-    fn from(protocol: Protocol) -> String {
-        protocol.name().to_owned()
     }
 }
 

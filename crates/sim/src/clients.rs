@@ -18,10 +18,10 @@ use base::Rng;
 /// After so long it gives up on an operation.
 const OPERATION_NS: u64 = 1500 * MS;
 
-/// How long it waits at least for an answer in the liveness phase of a day, where a wire to a leader
-/// outside the core may be as late as wires get for all of that phase: there and back, and once more
-/// for what is under way before it. Who asks again sooner fills the leader with requests whose
-/// answers nobody waits for.
+/// How long it waits at least for an answer in the liveness phase of a day, where a wire to a
+/// leader outside the core may be as late as wires get for all of that phase: there and back, and
+/// once more for what is under way before it. Who asks again sooner fills the leader with requests
+/// whose answers nobody waits for.
 const PATIENCE_OF_A_DAY_NS: u64 = 4 * LATE_NS_MAX;
 
 /// The most requests that wait for a process which does not run.

@@ -28,7 +28,8 @@ pub enum Operation {
 }
 
 impl Script {
-    /// `members` of `subject` that have just started, in good weather, with `n_clients` silent clients.
+    /// `members` of `subject` that have just started, in good weather, with `n_clients` silent
+    /// clients.
     pub fn new(
         subject: Subject,
         members: usize,

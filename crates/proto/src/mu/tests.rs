@@ -79,7 +79,8 @@ impl View<'_> {
                 Verb::Message(_) => None,
             };
             let lost = |token| Event::Completed { from: to, token, outcome: Outcome::Unknown };
-            return token.into_iter().for_each(|token| self.world.inboxes[self.me].push(lost(token)));
+            let inbox = &mut self.world.inboxes[self.me];
+            return token.into_iter().for_each(|token| inbox.push(lost(token)));
         }
         self.world.links[self.me][to.index()].push_back(verb);
         if !self.world.held.contains(&(self.me, to.index())) {

@@ -342,11 +342,8 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         let Some(term) = &self.term else { return };
         let announced = term.announced;
         let same_use = before.generation == self.generation(slot);
-        let own = if self.planted.has(Bug::AdoptFromPredictions) {
-            Some(self.own_word(slot, host))
-        } else {
-            None
-        };
+        let predicts = self.planted.has(Bug::AdoptFromPredictions);
+        let own = predicts.then(|| self.own_word(slot, host));
         let cell = self.cell(slot);
         cell.prepared.insert(from);
         let found = if let Some(own) = own {
@@ -393,9 +390,8 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
     /// A majority has promised. Either the slot is free, or the value with the highest accepted
     /// ballot among what the completed prepares returned has to be proposed (I1).
     fn resolve<H: Host>(&mut self, slot: Slot, host: &mut H) {
-        let (me, now) = (self.me, self.now);
+        let (me, now, planted) = (self.me, self.now, self.planted);
         let area_words = self.places.area_words as usize;
-        let planted = self.planted;
         let cell = self.cell(slot);
         let holders =
             cell.prepared.iter().filter(|rank| cell.found[rank.index()].0 != Ballot::NONE);
