@@ -28,6 +28,8 @@ pub(super) struct Term {
     /// Sleepers were not woken yet for the decision of this slot: of this term's first, then of its
     /// first own.
     first_news: Option<Slot>,
+    /// Up to where was proposed, and decided, when those that lag were last woken for it.
+    rung_for: (Slot, Prefix),
     /// A change of the members that this term has proposed.
     pub(super) changing: Option<(Slot, Members)>,
     /// Those whom this term has posted to what is under way.
@@ -104,6 +106,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
             published: Prefix::ZERO,
             introduced: MemberSet::EMPTY,
             first_news: Some(first),
+            rung_for: (Slot::ZERO, Prefix::ZERO),
             changing: None,
             feeds: self.eras.fed(),
             lag: 0,
@@ -320,14 +323,17 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         if self.peer_works {
             return;
         }
-        let next = term.next;
+        let (next, rung_for) = (term.next, term.rung_for);
         let mut lag = 0;
         let fed = self.eras.fed();
         let ring = u64::from(self.places.ring_slots());
         let lag_of = |rank: Rank| next.0.saturating_sub(self.claims[rank.index()].0.0);
         let fed = || self.peers().filter(|rank| fed.contains(*rank));
         // A bell costs what many decisions do: when one is due, all that soon will be ring, too.
-        let due = fed().any(|rank| lag_of(rank) >= ring / 4);
+        // But once for the same: two that both lead, and are behind in each other's eyes, would wake
+        // each other for ever.
+        let is_new = rung_for != (next, decided);
+        let due = is_new && fed().any(|rank| lag_of(rank) >= ring / 4);
         for rank in fed() {
             if news || due && lag_of(rank) >= ring / 8 {
                 host.wake(rank);
@@ -336,7 +342,13 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
                 lag += lag_of(rank);
             }
         }
-        let Some(term) = self.term.as_mut().filter(|_| lag > 0) else { return };
+        let Some(term) = &mut self.term else { return };
+        if due {
+            term.rung_for = (next, decided);
+        }
+        if lag == 0 {
+            return;
+        }
         // Who was woken in vain is stopped rather than asleep: looked for more and more seldom,
         // until there is something new for it, or of it.
         if core::mem::replace(&mut term.lag, lag) != lag {

@@ -62,6 +62,7 @@ impl<P: Planting<Bug>, W: Widths> Group<P, W> {
             inboxes: (0..3).map(|_| Inbox::new()).collect(),
             delivered: vec![Vec::new(); 3],
             notes: vec![Vec::new(); 3],
+            n_wakes: 0,
         };
         let machines = (0..3)
             .map(|me| {

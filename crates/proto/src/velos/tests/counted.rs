@@ -167,6 +167,7 @@ fn i3_a_majority_has_applied_what_all_but_a_minority_have() {
             inboxes: (0..members).map(|_| Inbox::new()).collect(),
             delivered: vec![Vec::new(); members],
             notes: vec![Vec::new(); members],
+            n_wakes: 0,
         };
         let mut view = View { world: &mut world, me: 0 };
         let config = NodeConfig { members, ..config(0, Start::Bootstrap) };

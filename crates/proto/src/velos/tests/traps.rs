@@ -433,3 +433,32 @@ fn i4_a_link_that_was_down_brings_the_ballot_before_the_prefix() {
     assert_eq!(group.world.memory[2][fact..fact + 2], [ballot.0, group.machines[0].applied.0]);
     assert_eq!(group.values(2), [&b"one"[..], b"two"]);
 }
+
+/// Two leaders that do not hear each other lag in each other's eyes. Were each to wake the other
+/// whenever it is woken, both would be busy for as long as that lasts.
+#[test]
+fn who_lags_is_woken_once_for_the_same_news() {
+    let mut group = Group::<Sound>::new();
+    group.lead(0);
+    group.settle(&[0, 1]);
+    for n in 0..8u8 {
+        group.propose(0, &[n]).expect("room");
+        group.settle(&[0, 1]);
+    }
+    let wakes_in = |n_polls: usize, group: &mut Group<Sound>| {
+        let before = group.world.n_wakes;
+        (0..n_polls).for_each(|_| _ = group.step(0));
+        group.world.n_wakes - before
+    };
+    wakes_in(1, &mut group);
+    assert_eq!(wakes_in(100, &mut group), 0, "nothing is new, and no time has passed");
+    group.propose(0, b"news").expect("room");
+    assert!((1..=2).contains(&wakes_in(100, &mut group)), "for the value, and for its decision");
+    group.now = group.now.plus(WAKE_AFTER * 64);
+    assert_eq!(wakes_in(100, &mut group), 2, "once again both, which may have overslept");
+    // One that was reported dead may live, and lead.
+    group.event(0, Event::ProcessFailed(Rank::at(2)));
+    group.propose(0, b"more").expect("room");
+    group.settle(&[0, 1]);
+    assert_eq!(wakes_in(100, &mut group), 0, "the same");
+}

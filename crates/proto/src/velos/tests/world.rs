@@ -18,6 +18,7 @@ pub(super) struct World {
     pub(super) inboxes: Vec<Inbox>,
     pub(super) delivered: Vec<Vec<Vec<u8>>>,
     pub(super) notes: Vec<Vec<Note>>,
+    pub(super) n_wakes: usize,
 }
 
 pub(super) struct View<'w> {
@@ -52,7 +53,9 @@ impl Port for View<'_> {
         self.post(to, Verb::Message(message.to_vec()));
         true
     }
-    fn wake(&mut self, _: Rank) {}
+    fn wake(&mut self, _: Rank) {
+        self.world.n_wakes += 1;
+    }
     fn permit_writer(&mut self, _: At, _: Option<Rank>) -> Result<(), base::verb::Unsupported> {
         Ok(())
     }
