@@ -261,3 +261,48 @@ impl World {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Plan;
+    use crate::subject::Species;
+    use crate::{Birth, Provider, Shape};
+    use base::Rank;
+    use proto::Role;
+
+    /// In a healed core that trusts a leader outside it, to which wires are as late as they get,
+    /// all are answered in time, also those that soon ask again where answers come soon.
+    #[test]
+    fn who_asks_a_leader_that_is_far_away_waits_for_it() {
+        const SECOND: u64 = 1000 * MS;
+        let shape = Shape { ring_slots: 16, value_bytes: 104 };
+        let plan = Plan {
+            n_clients: 2,
+            patience_ns: 10 * MS,
+            pace: 100,
+            ..Plan::calm(3, Provider::Tcp, shape)
+        };
+        let mut world = World::new(Species::of::<crate::mu::Mu>(), plan, Rng::new(1), false);
+        (0..3).for_each(|node| world.be_born(node, Birth::Fresh));
+        let run_until = |world: &mut World, end: u64, is_over: fn(&World) -> bool| {
+            while !is_over(world) {
+                let Some(what) = world.net.queue.pop_until(end) else { return false };
+                world.happen(what);
+            }
+            true
+        };
+        let leads = |world: &World| world.role(0) == Some(Role::Leader);
+        assert!(run_until(&mut world, 300 * SECOND, leads));
+        for other in [1, 2] {
+            world.core.insert(Rank::at(other));
+            let wire = world.net.link_index(other, 0);
+            world.net.wires[wire].slowness = u64::from(u32::MAX);
+        }
+        (world.phase, world.liveness_since) = (Phase::Liveness, world.net.now());
+        world.end_long_thoughts();
+        let end = world.net.now() + 300 * SECOND;
+        let is_over = |world: &World| world.phase == Phase::Over;
+        assert!(run_until(&mut world, end, is_over), "{} answers", world.clients[0].n_live);
+    }
+}

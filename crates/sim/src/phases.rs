@@ -41,7 +41,7 @@ impl World {
     }
 
     /// In runs of a day clients think for minutes: now they are asked for answers soon.
-    fn end_long_thoughts(&mut self) {
+    pub(crate) fn end_long_thoughts(&mut self) {
         for client in 0..self.clients.len() {
             if self.plan.pace > 1 && !self.clients[client].waits() {
                 let at = self.net.now() + MS * (client as u64 + 1);
