@@ -438,7 +438,7 @@ fn i4_a_link_that_was_down_brings_the_ballot_before_the_prefix() {
 /// whenever it is woken, both would be busy for as long as that lasts.
 #[test]
 fn who_lags_is_woken_once_for_the_same_news() {
-    let mut group = Group::<Sound>::new();
+    let mut group = Group::new(Sound);
     group.lead(0);
     group.settle(&[0, 1]);
     for n in 0..8u8 {
