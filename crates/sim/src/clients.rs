@@ -266,7 +266,7 @@ impl World {
 mod tests {
     use super::*;
     use crate::plan::Plan;
-    use crate::subject::Species;
+    use crate::subjects::MU;
     use crate::{Birth, Provider, Shape};
     use base::Rank;
     use proto::Role;
@@ -283,7 +283,7 @@ mod tests {
             pace: 100,
             ..Plan::calm(3, Provider::Tcp, shape)
         };
-        let mut world = World::new(Species::of::<crate::mu::Mu>(), plan, Rng::new(1), false);
+        let mut world = World::new(MU, plan, Rng::new(1), false);
         (0..3).for_each(|node| world.be_born(node, Birth::Fresh));
         let run_until = |world: &mut World, end: u64, is_over: fn(&World) -> bool| {
             while !is_over(world) {
