@@ -330,8 +330,8 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         let lag_of = |rank: Rank| next.0.saturating_sub(self.claims[rank.index()].0.0);
         let fed = || self.peers().filter(|rank| fed.contains(*rank));
         // A bell costs what many decisions do: when one is due, all that soon will be ring, too.
-        // But once for the same: two that both lead, and are behind in each other's eyes, would wake
-        // each other for ever.
+        // But once for the same: two that both lead, and are behind in each other's eyes, would
+        // wake each other for ever.
         let is_new = rung_for != (next, decided);
         let due = is_new && fed().any(|rank| lag_of(rank) >= ring / 4);
         for rank in fed() {
