@@ -111,7 +111,7 @@ const SWEEPS: [(&str, &str, bool); 17] = [
     ("durable-log", "50", true),
     ("durable-members", "60", true),
     ("mu", "100", true),
-    ("velos-cluster", "60", true),
+    ("velos-cluster", "90", true),
     ("durable-cluster", "60", true),
     ("skeen", "200", false),
     ("whitebox", "200", false),
