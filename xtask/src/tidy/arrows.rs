@@ -103,7 +103,7 @@ pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
 }
 
 /// Names of crates, without the prefix of this workspace; and whether only tests see them.
-fn dependencies(manifest: &toml::Table) -> Vec<(String, bool)> {
+pub(super) fn dependencies(manifest: &toml::Table) -> Vec<(String, bool)> {
     let mut found = Vec::new();
     let mut tables = vec![manifest];
     if let Some(toml::Value::Table(targets)) = manifest.get("target") {
