@@ -1,99 +1,62 @@
 //! Planted mistakes of the engine. A simulation's plant has one of them; production has none
 //! ([`crate::Plant::has_planted`] is false there, and the compiler removes what asks for it).
 
-/// Declares planted mistakes: an enumeration `Bug`, each with its name in reports and, for its
-/// documentation, a sentence.
-#[macro_export]
-macro_rules! planted_bugs {
-    ($($(#[doc = $doc:literal])+ $name:ident = $text:literal),* $(,)?) => {
-        /// One planted mistake.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Bug {
-            $($(#[doc = $doc])+ $name,)*
-        }
+/// Clusters that can notice a mistake.
+const ANYWHERE: [&str; 2] = ["velos-cluster", "durable-cluster"];
+/// It concerns a disk.
+const ON_DISK: [&str; 1] = ["durable-cluster"];
+/// A member that comes back with its disk is hardly ever without the state.
+const IN_MEMORY: [&str; 1] = ["velos-cluster"];
 
-        impl Bug {
-            /// Every one.
-            pub const ALL: &'static [Bug] = &[$(Bug::$name,)*];
-
-            /// Its name in reports.
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $(Bug::$name => $text,)*
-                }
-            }
-
-            /// What is done wrong, in a sentence.
-            pub const fn text(self) -> &'static str {
-                match self {
-                    $(Bug::$name => concat!($($doc),+),)*
-                }
-            }
-        }
-    };
-}
-
-planted_bugs! {
+proto::planted_bugs! {
     /// A read is performed before the check that it waits for.
-    ReadWithoutCheck = "READ_WITHOUT_CHECK",
+    ReadWithoutCheck = READ_WITHOUT_CHECK: sweep ANYWHERE,
     /// A read whose check was refused is performed nevertheless.
-    RefusedReadsServed = "REFUSED_READS_SERVED",
+    RefusedReadsServed = REFUSED_READS_SERVED: sweep ANYWHERE,
     /// A member without the present state performs reads of it.
-    LearnersRead = "LEARNERS_READ",
+    LearnersRead = LEARNERS_READ: sweep IN_MEMORY,
     /// A stream of frames goes on over a new link, where the broken one left a gap.
-    StreamsOutliveLinks = "STREAMS_OUTLIVE_LINKS",
+    StreamsOutliveLinks = STREAMS_OUTLIVE_LINKS: sweep ANYWHERE,
     /// A command whose leader is gone is not sent to the next one.
-    NothingIsSentAgain = "NOTHING_IS_SENT_AGAIN",
+    NothingIsSentAgain = NOTHING_IS_SENT_AGAIN: sweep ANYWHERE,
     /// A command that is sent again has another number, so it is executed twice.
-    SentAgainAsAnother = "SENT_AGAIN_AS_ANOTHER",
+    SentAgainAsAnother = SENT_AGAIN_AS_ANOTHER: sweep ANYWHERE,
     /// An answer goes to the oldest open command, not to the one that it answers.
-    AnswersTheOldest = "ANSWERS_THE_OLDEST",
+    AnswersTheOldest = ANSWERS_THE_OLDEST: sweep ANYWHERE,
     /// A state is installed without the place of its last value.
-    StateWithoutPlace = "STATE_WITHOUT_PLACE",
+    StateWithoutPlace = STATE_WITHOUT_PLACE: sweep ANYWHERE,
     /// The machine hears of another member's state before that is durable.
-    InstalledBeforeDurable = "INSTALLED_BEFORE_DURABLE",
+    InstalledBeforeDurable = INSTALLED_BEFORE_DURABLE: sweep ON_DISK,
     /// The answer to a read goes to the oldest read that another member was asked.
-    ReadAnswersTheOldest = "READ_ANSWERS_THE_OLDEST",
+    ReadAnswersTheOldest = READ_ANSWERS_THE_OLDEST: sweep ANYWHERE,
     /// What is sent again to a leader is not told apart from what it has refused.
-    AttemptStays = "ATTEMPT_STAYS",
+    AttemptStays = ATTEMPT_STAYS: sweep ANYWHERE,
     /// That a leader has refused commands is not heard.
-    RefusalsUnheard = "REFUSALS_UNHEARD",
+    RefusalsUnheard = REFUSALS_UNHEARD: sweep ANYWHERE,
     /// A command at its deadline is called done.
-    UnknownCalledDone = "UNKNOWN_CALLED_DONE",
+    UnknownCalledDone = UNKNOWN_CALLED_DONE: sweep ANYWHERE,
     /// A command at its deadline is called failed.
-    UnknownCalledFailed = "UNKNOWN_CALLED_FAILED",
+    UnknownCalledFailed = UNKNOWN_CALLED_FAILED: sweep ANYWHERE,
     /// Something else may follow the first part of a command that fits into no batch.
-    HalfIsForgotten = "HALF_IS_FORGOTTEN",
+    HalfIsForgotten = HALF_IS_FORGOTTEN: sweep ANYWHERE,
     /// A snapshot is written without the place of its last value.
-    SnapshotWithoutPlace = "SNAPSHOT_WITHOUT_PLACE",
+    SnapshotWithoutPlace = SNAPSHOT_WITHOUT_PLACE: sweep ON_DISK,
     /// A snapshot says that it covers a value more than it does.
-    SnapshotClaimsMore = "SNAPSHOT_CLAIMS_MORE",
+    SnapshotClaimsMore = SNAPSHOT_CLAIMS_MORE: sweep ON_DISK,
     /// The log is freed when a snapshot begins, and not when it is durable.
-    SnapshotCountsEarly = "SNAPSHOT_COUNTS_EARLY",
+    SnapshotCountsEarly = SNAPSHOT_COUNTS_EARLY: sweep ON_DISK,
     /// A member that was removed or replaced does not hear of it, and serves.
-    StaleSeatServes = "STALE_SEAT_SERVES",
+    StaleSeatServes = STALE_SEAT_SERVES: sweep ANYWHERE,
     /// A change of the members is called done when it was begun.
-    ChangeDoneEarly = "CHANGE_DONE_EARLY",
+    ChangeDoneEarly = CHANGE_DONE_EARLY: sweep ANYWHERE,
     /// A newcomer asks for its seat once, and not until it has it.
-    SeatAskedOnce = "SEAT_ASKED_ONCE",
-}
-
-impl Bug {
-    /// Whether it can only be noticed where members have disks.
-    pub const fn needs_disk(self) -> bool {
-        matches!(
-            self,
-            Bug::InstalledBeforeDurable
-                | Bug::SnapshotCountsEarly
-                | Bug::SnapshotWithoutPlace
-                | Bug::SnapshotClaimsMore
-        )
-    }
+    SeatAskedOnce = SEAT_ASKED_ONCE: sweep ANYWHERE,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proto::planted::Bugs;
 
     #[test]
     fn each_has_a_name_of_its_own_and_a_sentence() {

@@ -1,14 +1,15 @@
 //! Planted mistakes of the door. A simulation's [`Outside`](super::Outside) has one of them;
 //! production has none (`has_planted` is false there, and the compiler removes what asks for it).
 
-engine::planted_bugs! {
+proto::planted_bugs! {
     /// While a seat is begun once more, another one may be, too.
-    RenewsTwo = "RENEWS_TWO",
+    RenewsTwo = RENEWS_TWO: sweep ["velos-cluster", "durable-cluster"],
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proto::planted::Bugs;
 
     #[test]
     fn each_has_a_name_that_the_engine_has_not_and_a_sentence() {

@@ -1,6 +1,7 @@
 //! What kinds of clusters there are.
 
 use kv::door;
+use proto::planted::{Bugs, Caught};
 
 /// How members of a cluster replicate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,10 +54,17 @@ impl Bug {
         engine.chain(door::Bug::ALL.iter().copied().map(Bug::Door))
     }
 
-    pub(super) const fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Bug::Engine(bug) => bug.name(),
             Bug::Door(bug) => bug.name(),
+        }
+    }
+
+    pub(super) fn caught(self) -> Caught {
+        match self {
+            Bug::Engine(bug) => bug.caught(),
+            Bug::Door(bug) => bug.caught(),
         }
     }
 

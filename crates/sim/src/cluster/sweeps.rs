@@ -27,15 +27,26 @@ pub fn replay(protocol: Protocol, config: &Config, seed: u64) -> Outcome {
 /// Every bug that is planted in the engine or the door, and that a cluster of this protocol can
 /// show.
 pub fn mutants(protocol: Protocol) -> Vec<Mutant> {
-    let shows = |bug: &Bug| match protocol {
-        Protocol::Velos => !bug.engine().is_some_and(engine::Bug::needs_disk),
-        // A member that comes back with its disk is hardly ever without the state.
-        Protocol::Durable => *bug != Bug::Engine(engine::Bug::LearnersRead),
-    };
+    let shows = |bug: &Bug| bug.caught().is_hunted_in(protocol.name());
     let mutant = |bug: Bug| Mutant {
         name: bug.name(),
         broken: Runner::Cluster(Kinship { protocol, bug: Some(bug) }),
         sound: sound(protocol),
     };
     Bug::all().filter(shows).map(mutant).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proto::planted::Caught;
+
+    #[test]
+    fn every_bug_of_engine_and_door_is_hunted_in_a_cluster_that_there_is() {
+        let names: Vec<&str> = Protocol::ALL.iter().map(|protocol| protocol.name()).collect();
+        for bug in Bug::all() {
+            let Caught::Sweep(kinds) = bug.caught() else { continue };
+            assert!(!kinds.is_empty() && kinds.iter().all(|kind| names.contains(kind)), "{bug:?}");
+        }
+    }
 }
