@@ -13,13 +13,9 @@ use proto::{Refused, Status, Ticket};
 /// A member that replicates by the protocol `S`.
 struct Member<S: LogSpec, P: Planting<S::Bug>>(Node<S::Machine<P>>, PhantomData<S>);
 
-fn shape_of(shape: &Shape) -> proto::velos::Shape {
-    proto::velos::Shape { ring_slots: shape.ring_slots, value_bytes: shape.value_bytes }
-}
-
 /// How many words the region of one of `members` has.
 pub(crate) fn n_words<S: LogSpec>(members: usize, shape: &Shape) -> usize {
-    S::layout(members, &shape_of(shape)).n_words as usize
+    S::layout(members, shape).n_words as usize
 }
 
 /// A life begins.
@@ -48,7 +44,7 @@ impl<S: LogSpec, P: Planting<S::Bug>> Member<S, P> {
             memory_outlives_process: setup.memory_outlives_process,
             peer_works: setup.peer_works,
         };
-        let node = registry::member::<S, _, _>(config, &shape_of(&setup.shape), planted, host);
+        let node = registry::member::<S, _, _>(config, &setup.shape, planted, host);
         let node = node.expect("the world's memory and disks fit the protocol and this birth");
         Box::new(Member::<S, P>(node, PhantomData))
     }

@@ -11,6 +11,7 @@ use proto::members::{Change, ChangeRefused, Configuration, StateHead};
 use proto::node::Timing;
 use proto::planted::{Bugs, Caught, Sound};
 use proto::registry::LogSpec;
+use proto::velos::Shape;
 use proto::{Refused, Replicator, Status, Ticket};
 
 /// How a life begins.
@@ -32,15 +33,6 @@ pub enum Birth {
         /// What was kept beside it.
         head: Option<StateHead>,
     },
-}
-
-/// The sizes of what a member keeps in its region.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
-    /// Slots in the ring: a power of two.
-    pub ring_slots: u32,
-    /// The longest value, in bytes.
-    pub value_bytes: u32,
 }
 
 /// What a member is told at its start.

@@ -127,16 +127,11 @@ pub(super) struct Beginning {
     pub(super) patience: Duration,
 }
 
-fn shape_of(shape: &Shape) -> velos::Shape {
-    velos::Shape { ring_slots: shape.ring_slots, value_bytes: shape.value_bytes }
-}
-
 impl Protocol {
     pub(super) fn n_words(self, members: usize, shape: &Shape) -> usize {
-        let shape = shape_of(shape);
         let layout = match self {
-            Protocol::Velos => velos::Spec::layout(members, &shape),
-            Protocol::Durable => durable::Spec::layout(members, &shape),
+            Protocol::Velos => velos::Spec::layout(members, shape),
+            Protocol::Durable => durable::Spec::layout(members, shape),
         };
         layout.n_words as usize
     }
@@ -194,12 +189,12 @@ impl Protocol {
             ..door::Config::default()
         };
         let served = (State::new(0, u64::from(life)), RespDoor::new(of_door, around, pipes));
-        let shape = shape_of(&plan.shape);
+        let shape = &plan.shape;
         let disk = (disk, found);
         match self {
-            Protocol::Velos => made::<velos::Spec>(&config, plant, served, disk, of_node, &shape),
+            Protocol::Velos => made::<velos::Spec>(&config, plant, served, disk, of_node, shape),
             Protocol::Durable => {
-                made::<durable::Spec>(&config, plant, served, disk, of_node, &shape)
+                made::<durable::Spec>(&config, plant, served, disk, of_node, shape)
             }
         }
     }
@@ -211,7 +206,7 @@ fn made<S: LogSpec>(
     served: (State, RespDoor<Around, Pipes>),
     disk: (Option<Platter>, Option<FoundState>),
     of_node: NodeConfig,
-    shape: &velos::Shape,
+    shape: &Shape,
 ) -> Result<Box<dyn Member>, String> {
     let engine = Engine::<_, S::Machine<Sound>, _, _>::new(config, plant, served, disk, |host| {
         registry::member::<S, _, _>(of_node, shape, Sound, host).map_err(|error| error.to_string())
