@@ -152,6 +152,10 @@ pub struct Subject {
     /// The protocol's planted bug, as an index into its list.
     pub(crate) bug: Option<usize>,
     pub(crate) bugs: fn() -> Vec<Listed>,
+    /// Bugs of what is around the machine that sweeps must find, and those that show in runs of a
+    /// day only.
+    pub(crate) around: &'static [Surrounding],
+    pub(crate) around_for_days: &'static [Surrounding],
     pub(crate) n_words: fn(usize, &Shape) -> usize,
     pub(crate) start: fn(&Setup, &mut NodeHost<'_>) -> Box<dyn Life>,
 }
@@ -161,6 +165,41 @@ pub struct Subject {
 pub(crate) struct Listed {
     pub(crate) name: &'static str,
     pub(crate) caught: Caught,
+}
+
+/// A planted bug of what is around a machine: its disk, its snapshots, its stamps.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Surrounding {
+    /// Its name in reports.
+    name: &'static str,
+    store: Option<Store>,
+    snapshots: Snapshots,
+    stamps: Stamps,
+}
+
+impl Surrounding {
+    const fn sound(name: &'static str) -> Surrounding {
+        Surrounding { name, store: None, snapshots: Snapshots::Sound, stamps: Stamps::Sound }
+    }
+
+    pub(crate) const fn store(name: &'static str, store: Store) -> Surrounding {
+        Surrounding { store: Some(store), ..Surrounding::sound(name) }
+    }
+
+    pub(crate) const fn snapshots(name: &'static str, snapshots: Snapshots) -> Surrounding {
+        Surrounding { snapshots, ..Surrounding::sound(name) }
+    }
+
+    pub(crate) const fn stamps(name: &'static str, stamps: Stamps) -> Surrounding {
+        Surrounding { stamps, ..Surrounding::sound(name) }
+    }
+
+    /// `subject` with the bug, and named after it.
+    pub(crate) fn around(&self, subject: Subject) -> Subject {
+        let store = self.store.unwrap_or(subject.store);
+        let &Surrounding { name, snapshots, stamps, .. } = self;
+        Subject { name, store, snapshots, stamps, ..subject }
+    }
 }
 
 impl Subject {
@@ -178,6 +217,8 @@ impl Subject {
             provider: None,
             bug: None,
             bugs: list_bugs::<S>,
+            around: &[],
+            around_for_days: &[],
             n_words: member::n_words::<S>,
             start: member::start::<S>,
         }
@@ -196,6 +237,16 @@ impl Subject {
     /// The same with members that change.
     pub(crate) const fn operated(self) -> Subject {
         Subject { has_operator: true, ..self }
+    }
+
+    /// The same, of which sweeps must find these bugs, too.
+    pub(crate) const fn among(self, around: &'static [Surrounding]) -> Subject {
+        Subject { around, ..self }
+    }
+
+    /// The same, of which sweeps of days must find these bugs.
+    pub(crate) const fn among_for_days(self, around_for_days: &'static [Surrounding]) -> Subject {
+        Subject { around_for_days, ..self }
     }
 
     /// Whether runs of it, of a day if `is_long`, can reach this case.

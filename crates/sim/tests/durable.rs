@@ -40,7 +40,7 @@ fn sound_durable_survives_a_long_sweep() {
 #[ignore = "minutes; `gregale sim --protocol durable --mutants` is the same"]
 fn every_planted_bug_is_caught() {
     let survivors: Vec<&str> = DURABLE
-        .mutants(false)
+        .mutants()
         .iter()
         .filter(|mutant| mutant.hunt(&Config::default(), 0, 3000).is_none())
         .map(|mutant| mutant.name)
@@ -51,7 +51,7 @@ fn every_planted_bug_is_caught() {
 #[test]
 fn a_short_sweep_finds_most_planted_bugs() {
     let caught: Vec<&str> = DURABLE
-        .mutants(false)
+        .mutants()
         .iter()
         .filter(|mutant| mutant.hunt(&Config::default(), 0, 40).is_some())
         .map(|mutant| mutant.name)
@@ -76,7 +76,7 @@ fn snapshots_in_files_survive_a_sweep_and_most_planted_bugs_do_not() {
         assert!(report.coverage.count(mark) > 0, "{mark:?} was never reached");
     }
     let caught: Vec<&str> = DURABLE_LOG
-        .mutants(false)
+        .mutants()
         .iter()
         .filter(|mutant| mutant.hunt(&Config::default(), 0, 60).is_some())
         .map(|mutant| mutant.name)
@@ -95,7 +95,7 @@ fn snapshots_in_files_survive_a_sweep_and_most_planted_bugs_do_not() {
 #[ignore = "minutes; `gregale sim --protocol durable-log --mutants` is the same"]
 fn every_planted_bug_of_log_and_snapshots_is_caught() {
     let survivors: Vec<&str> = DURABLE_LOG
-        .mutants(false)
+        .mutants()
         .iter()
         .filter(|mutant| mutant.hunt(&Config::default(), 0, 3000).is_none())
         .map(|mutant| mutant.name)
@@ -116,7 +116,7 @@ fn members_change_under_faults_and_every_change_and_fault_is_reached() {
 #[ignore = "minutes; `gregale sim --protocol durable-members --mutants` is the same"]
 fn every_planted_bug_of_a_change_of_members_is_caught() {
     let survivors: Vec<&str> = DURABLE_MEMBERS
-        .mutants(false)
+        .mutants()
         .iter()
         .filter(|mutant| mutant.hunt(&Config::default(), 0, 3000).is_none())
         .map(|mutant| mutant.name)

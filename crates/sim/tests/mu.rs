@@ -32,7 +32,7 @@ fn sound_mu_survives_a_sweep_that_reaches_the_interesting_cases() {
 #[test]
 fn a_short_sweep_finds_most_planted_bugs() {
     let caught: Vec<&str> = MU
-        .mutants(false)
+        .mutants()
         .iter()
         .filter(|mutant| mutant.hunt(&Config::default(), 0, 120).is_some())
         .map(|mutant| mutant.name)

@@ -53,7 +53,7 @@ fn members_change_under_faults_and_every_kind_of_change_is_reached() {
 #[test]
 fn a_short_sweep_finds_every_planted_bug_of_a_change_of_members() {
     let survivors: Vec<&str> = VELOS_MEMBERS
-        .mutants(false)
+        .mutants()
         .iter()
         .filter(|mutant| mutant.name != "HEAD_ABOVE_APPLIED")
         .filter(|mutant| mutant.hunt(&Config::default(), 0, 120).is_none())
@@ -66,7 +66,7 @@ fn a_short_sweep_finds_every_planted_bug_of_a_change_of_members() {
 /// machine has not applied a change that the state covers.
 #[test]
 fn a_state_head_above_what_is_applied_forks_the_members() {
-    let mutants = VELOS_MEMBERS.mutants(false);
+    let mutants = VELOS_MEMBERS.mutants();
     let mutant = mutants.iter().find(|mutant| mutant.name == "HEAD_ABOVE_APPLIED").expect("listed");
     let found = mutant.hunt(&Config::default(), 400, 60).expect("it is caught");
     assert_eq!(found.violation.property, Property::Membership, "{}", found.violation);
@@ -84,7 +84,7 @@ fn a_member_that_lags_is_not_left_behind_by_states_that_bring_nothing_new() {
 #[test]
 fn a_short_sweep_finds_most_planted_bugs() {
     let caught: Vec<&str> = VELOS
-        .mutants(false)
+        .mutants()
         .iter()
         .filter(|mutant| mutant.hunt(&Config::default(), 0, 30).is_some())
         .map(|mutant| mutant.name)
@@ -217,7 +217,7 @@ fn when_every_state_is_lost_nobody_serves() {
 fn state_time_that_jumps_or_stands_still_is_caught_in_runs_of_a_day() {
     let config = Config { is_long: true, ..Config::default() };
     let survivors: Vec<&str> = VELOS
-        .mutants(true)
+        .long_mutants()
         .iter()
         .filter(|mutant| {
             let found = mutant.hunt(&config, 0, 40);

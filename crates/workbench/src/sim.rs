@@ -104,7 +104,8 @@ struct Hunted {
 
 fn hunt(args: &SimArgs, config: &Config) -> Vec<Hunted> {
     let mutants = match args.protocol {
-        SimProtocol::Log(subject) => subject.mutants(config.is_long),
+        SimProtocol::Log(subject) if config.is_long => subject.long_mutants(),
+        SimProtocol::Log(subject) => subject.mutants(),
         SimProtocol::Cluster(protocol) => cluster::mutants(protocol),
         SimProtocol::Multicast(_) => Vec::new(),
     };
