@@ -1,12 +1,12 @@
 //! Planted mistakes of the engine. A simulation's plant has one of them; production has none
 //! ([`crate::Plant::has_planted`] is false there, and the compiler removes what asks for it).
 
-/// Clusters that can notice a mistake.
-const ANYWHERE: [&str; 2] = ["velos-cluster", "durable-cluster"];
+/// Every cluster can notice the mistake.
+const ANYWHERE: [&str; 1] = ["cluster"];
 /// It concerns a disk.
-const ON_DISK: [&str; 1] = ["durable-cluster"];
+const ON_DISK: [&str; 1] = ["cluster-on-disk"];
 /// A member that comes back with its disk is hardly ever without the state.
-const IN_MEMORY: [&str; 1] = ["velos-cluster"];
+const IN_MEMORY: [&str; 1] = ["cluster-in-memory"];
 
 proto::planted_bugs! {
     /// A read is performed before the check that it waits for.

@@ -3,7 +3,7 @@
 
 proto::planted_bugs! {
     /// While a seat is begun once more, another one may be, too.
-    RenewsTwo = RENEWS_TWO: sweep ["velos-cluster", "durable-cluster"],
+    RenewsTwo = RENEWS_TWO: sweep ["cluster"],
 }
 
 #[cfg(test)]

@@ -34,6 +34,11 @@ impl Protocol {
         }
     }
 
+    /// What planted bugs of engine and door call such a cluster.
+    pub(super) const fn kinds(self) -> [&'static str; 2] {
+        ["cluster", if self.has_disks() { "cluster-on-disk" } else { "cluster-in-memory" }]
+    }
+
     /// Whether members have disks.
     pub const fn has_disks(self) -> bool {
         matches!(self, Protocol::Durable)
