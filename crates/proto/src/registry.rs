@@ -150,11 +150,6 @@ impl LogProtocol {
         self.row().name
     }
 
-    /// The protocol of that name.
-    pub fn named(name: &str) -> Option<LogProtocol> {
-        LogProtocol::ALL.iter().copied().find(|one| one.name() == name)
-    }
-
     /// The region of one of `members`.
     pub fn layout(self, members: usize, shape: &Shape) -> Layout {
         struct Measure<'a>(usize, &'a Shape);
@@ -181,8 +176,5 @@ mod tests {
         let layout = |one: &LogProtocol| one.layout(3, &Shape::default()).fingerprint;
         let layouts: BTreeSet<_> = LogProtocol::ALL.iter().map(layout).collect();
         assert_eq!(layouts.len(), LogProtocol::ALL.len());
-        for one in LogProtocol::ALL {
-            assert_eq!(LogProtocol::named(one.name()), Some(*one));
-        }
     }
 }

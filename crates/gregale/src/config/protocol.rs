@@ -68,3 +68,30 @@ impl From<Protocol> for String {
         protocol.name().to_owned()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proto::registry::ROWS;
+
+    #[test]
+    fn what_can_be_chosen_is_in_the_table_and_the_reverse() {
+        let listed: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
+        // What orders partitions stands among the multicasts.
+        let (of_partitions, of_logs): (Vec<&str>, Vec<&str>) = Protocol::value_variants()
+            .iter()
+            .map(|protocol| protocol.name())
+            .partition(|name| *name == Protocol::Primcast.name());
+        assert_eq!(listed, of_logs);
+        assert!(of_partitions.iter().all(|name| table::protocol(name).is_some()));
+    }
+
+    #[test]
+    fn a_name_leads_to_its_protocol_and_back_and_an_unknown_one_is_answered_with_all() {
+        for protocol in Protocol::value_variants() {
+            assert_eq!(Protocol::try_from(String::from(*protocol)), Ok(*protocol));
+        }
+        let text = Protocol::try_from("raft".to_owned()).unwrap_err();
+        assert!(text.contains("raft") && text.contains("velos, mu, durable, primcast"), "{text}");
+    }
+}

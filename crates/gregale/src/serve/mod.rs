@@ -238,15 +238,6 @@ struct Serve<'a, F, R> {
     node: NodeConfig,
 }
 
-impl<F: Links, R: FnOnce(F) -> Result<(), OpenError>> LogVisitor for Serve<'_, F, R> {
-    type Output = Outcome;
-
-    fn visit<S: LogSpec>(self) -> Outcome {
-        let Serve { process, fabric, disk, clients, board, remove, node } = self;
-        process.run_with::<S, F>(fabric, disk, clients, board, remove, node)
-    }
-}
-
 impl Process<'_> {
     fn run<F: Links>(
         mut self,
@@ -297,21 +288,31 @@ impl Process<'_> {
         }
     }
 
-    fn run_with<S: LogSpec, F: Links>(
-        self,
-        fabric: F,
-        disk: Option<(LogDisk, Option<Found>)>,
-        clients: TcpListener,
-        board: &Arc<Board>,
-        remove: impl FnOnce(F) -> Result<(), OpenError>,
-        node: NodeConfig,
-    ) -> Outcome {
+    /// I1: what is missing is not made again.
+    fn without_memory(self, error: OpenError, clients: TcpListener, board: &Arc<Board>) -> Outcome {
+        let OpenError::Region(region::Error::Missing { .. } | region::Error::StaleBoot { .. }) =
+            &error
+        else {
+            return Err(Failure::new(error));
+        };
+        if self.config.start == Start::Bootstrap {
+            return Err(Failure::new(error));
+        }
+        learner::run(&error.to_string(), self.config, clients, board, self.signals, self.channel)
+    }
+}
+
+impl<F: Links, R: FnOnce(F) -> Result<(), OpenError>> LogVisitor for Serve<'_, F, R> {
+    type Output = Outcome;
+
+    fn visit<S: LogSpec>(self) -> Outcome {
+        let Serve { process, fabric, disk, clients, board, remove, node } = self;
         let loop_error = |error| Failure::os("run the replica's loop", error);
-        let origin = Origin { rank: self.config.rank(), life: self.life.number };
-        let door = Door::new(self.config, clients, Arc::clone(board))?;
-        let mut config = LoopConfig::new(origin, self.config.members.len());
-        config.engine.waits_for_all = self.config.durability == Durability::DiskAll;
-        let served = (state_of(self.config), door);
+        let origin = Origin { rank: process.config.rank(), life: process.life.number };
+        let door = Door::new(process.config, clients, Arc::clone(board))?;
+        let mut config = LoopConfig::new(origin, process.config.members.len());
+        config.engine.waits_for_all = process.config.durability == Durability::DiskAll;
+        let served = (state_of(process.config), door);
         let mut replica =
             Replica::new(config, fabric, served, disk, |memory: &mut Memory<F, State, Door>| {
                 registry::member::<S, _, _>(node, &shape(), Sound, memory)
@@ -319,9 +320,9 @@ impl Process<'_> {
             .map_err(loop_error)?;
         let poller = replica.poller().clone();
         let (_, door) = replica.served();
-        let (channel, part) = (self.channel.clone(), self.part_line());
-        door.register(&poller, self.signals, channel.clone())?;
-        let mut lookout = Lookout::new(self.config.members.len());
+        let (channel, part) = (process.channel.clone(), process.part_line());
+        door.register(&poller, process.signals, channel.clone())?;
+        let mut lookout = Lookout::new(process.config.members.len());
         let mut hopeless = None;
         let stop = |door: &mut Door, fabric: &mut F| {
             hopeless = lookout.look(fabric, door.has_served(), door.seated());
@@ -329,7 +330,7 @@ impl Process<'_> {
         };
         replica.run(stop).map_err(loop_error)?;
         if let Some(line) = hopeless {
-            if self.config.start == Start::Bootstrap {
+            if process.config.start == Start::Bootstrap {
                 // Nothing was promised to anybody with the region that was just made.
                 remove(replica.into_fabric()).map_err(Failure::new)?;
             }
@@ -359,18 +360,5 @@ impl Process<'_> {
             }
         }
         Ok(ExitCode::SUCCESS)
-    }
-
-    /// I1: what is missing is not made again.
-    fn without_memory(self, error: OpenError, clients: TcpListener, board: &Arc<Board>) -> Outcome {
-        let OpenError::Region(region::Error::Missing { .. } | region::Error::StaleBoot { .. }) =
-            &error
-        else {
-            return Err(Failure::new(error));
-        };
-        if self.config.start == Start::Bootstrap {
-            return Err(Failure::new(error));
-        }
-        learner::run(&error.to_string(), self.config, clients, board, self.signals, self.channel)
     }
 }

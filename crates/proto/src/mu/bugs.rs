@@ -21,10 +21,9 @@ crate::planted_bugs! {
     AdoptLowest = ADOPT_LOWEST: sweep ["mu"],
     /// Take the slots that a predecessor left for free before its entries are copied.
     ProposeBeforeCopy = PROPOSE_BEFORE_COPY: sweep ["mu"],
-    /// Write a place's entries over one another, whatever a WRITE that is cut off leaves. (Shown by
-    /// a schedule of its own, `tests`; no sweep hunts it.)
+    /// Write a place's entries over one another, whatever a WRITE that is cut off leaves.
     OneHalf = ONE_HALF: tests,
-    /// Grant the log while its owner's own WRITEs into it are under way. (By a schedule too.)
+    /// Grant the log while its owner's own WRITEs into it are under way.
     GrantWhileWriting = GRANT_WHILE_WRITING: tests,
     /// Answer reads without having asked a majority of the logs.
     ReadWithoutCheck = READ_WITHOUT_CHECK: sweep ["mu"],
