@@ -1,6 +1,7 @@
 //! What the compiler does not check: rules of this repository, each with a canary test that fires.
 //!
 //! - `arrows`: which crate may depend on which.
+//! - `idioms`: turns of phrase that read like a translation, counted.
 //! - `picture`: the picture in ARCHITECTURE.md shows every crate and every arrow, as it is.
 //! - `circles`: files that import each other, counted.
 //! - `ids`: an invariant that a module promises is asserted, tested or at least argued somewhere;
@@ -14,6 +15,7 @@
 
 mod arrows;
 pub(crate) mod circles;
+mod idioms;
 mod ids;
 mod picture;
 mod ratchet;

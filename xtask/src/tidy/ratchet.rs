@@ -1,10 +1,12 @@
 //! Numbers that may only fall, in `xtask/tidy.toml`: lengths of files that are too long, how often
-//! `unsafe` stands where it may stand, and how many files import each other in a circle.
+//! `unsafe` stands where it may stand, how many files import each other in a circle, and how many
+//! comments use each idiom that should go.
 //!
 //! A number that is too high is as wrong as one that is too low: it would let the next change climb
-//! back. `cargo xtask fix` lowers them; raising one is a change to the file that a reviewer sees.
+//! back. (Only idioms may be fewer than the file says: many hands write comments at once.) `cargo xtask fix` lowers them; raising one is a change to the file that a reviewer sees.
 
 use super::circles;
+use super::idioms;
 use super::source::has_word;
 use super::trust::UNSAFE_CRATES;
 use super::{Finding, Tree};
@@ -38,6 +40,9 @@ pub(crate) struct Ratchet {
     /// Crates with circles of files, and how many files are in them.
     #[serde(default)]
     circles: BTreeMap<String, usize>,
+    /// Idioms, and how many lines of comments and documents use them.
+    #[serde(default)]
+    idioms: BTreeMap<String, usize>,
 }
 
 impl Ratchet {
@@ -61,6 +66,7 @@ impl Ratchet {
         now.unsafes.retain(|_, count| *count > 0);
         now.circles = circles::find(tree).into_iter().map(|(dir, all)| (dir, all.len())).collect();
         now.circles.retain(|_, count| *count > 0);
+        now.idioms = idioms::count(tree);
         now
     }
 
@@ -81,6 +87,14 @@ impl Ratchet {
                  arrow around, or move what both need to a file of its own"
             )
         });
+        for (name, now) in &now.idioms {
+            let allowed = self.idioms.get(name).copied().unwrap_or(0);
+            if *now > allowed {
+                let advice = idioms::advice(name);
+                let what = format!("`{name}` in {now} lines, {allowed} are allowed: {advice}");
+                findings.push(Finding::new(FILE, 0, what));
+            }
+        }
     }
 
     /// The text of the file with every number lowered to what it is now; none is raised or added.
@@ -96,6 +110,7 @@ impl Ratchet {
             lines: lower(&self.lines, &now.lines),
             unsafes: lower(&self.unsafes, &now.unsafes),
             circles: lower(&self.circles, &now.circles),
+            idioms: lower(&self.idioms, &now.idioms),
         };
         (lowered != *self).then(|| lowered.to_text())
     }
@@ -114,10 +129,13 @@ impl Ratchet {
              # Rust files of more than {LINES_MAX} lines.\n[lines]\n{}\n\
              # Lines with `unsafe`, by crate. Each new one needs a reason in its commit.\n\
              [unsafe]\n{}\n\
-             # Files that import each other in a circle, by crate.\n[circles]\n{}",
+             # Files that import each other in a circle, by crate.\n[circles]\n{}\n\
+             # Lines of comments and documents with each idiom of xtask/src/tidy/idioms.rs.\n\
+             [idioms]\n{}",
             section(&self.lines),
             section(&self.unsafes),
-            section(&self.circles)
+            section(&self.circles),
+            section(&self.idioms)
         )
     }
 }
@@ -199,6 +217,16 @@ mod tests {
         assert_eq!(found("[circles]\n\"crates/kv\" = 2\n"), 0);
         assert_eq!(found("[circles]\n\"crates/kv\" = 1\n"), 1);
         assert_eq!(found(""), 1);
+    }
+
+    #[test]
+    fn canary_one_idiom_more_than_committed_is_found() {
+        let (path, text) = ("crates/kv/src/x.rs", "// It begins anew.\n// Anew, then.\n");
+        let found_by = |ratchet: &str| found(ratchet, path, text);
+        assert!(found_by("[idioms]\nanew = 1\n")[0].contains("`anew` in 2 lines, 1 are allowed"));
+        assert!(found_by("[idioms]\nanew = 1\n")[0].contains("again, from the start"));
+        assert_eq!(found_by("[idioms]\nanew = 2\n"), Vec::<String>::new());
+        assert_eq!(found_by("[idioms]\nanew = 9\n"), Vec::<String>::new());
     }
 
     #[test]
