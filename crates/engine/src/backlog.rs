@@ -56,7 +56,7 @@ impl Backlog {
         let space = value.len().max(1);
         let mut start = self.head;
         if start + space > self.ring.len() {
-            // Values lie in one piece: skip the rest of the ring, and whoever lies there goes.
+            // A value is contiguous: skip the rest of the ring and drop the values in it.
             self.forget_between(start, self.ring.len());
             start = 0;
         }

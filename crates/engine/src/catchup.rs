@@ -11,7 +11,7 @@
 //!   is durable. While that is under way nothing more is fetched, and a snapshot of something older
 //!   that ends meanwhile is not the machine's business.
 //! - I4 a member that has executed more than its machine has applied gives no state and begins no
-//!   snapshot of its own: the machine does not know who takes part after what it has not applied,
+//!   snapshot of its own: the machine does not know the members after what it has not applied,
 //!   nor whether its log agrees with that. Asserted in `give_head`.
 //! - I5 the machine hears of a state only if that is ahead of what the machine has applied, or if
 //!   the machine is a learner. A machine that reaches by itself what it has asked for ends the
@@ -59,7 +59,7 @@ pub(crate) struct Taking {
 }
 
 impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
-    /// The machine cannot go on by itself.
+    /// The machine cannot continue by itself.
     pub(crate) fn need_state(&mut self, at_least: Prefix) {
         self.taking.wanted = self.taking.wanted.max(at_least);
         // I3: what is here has to become durable first; the machine asks again.
@@ -82,7 +82,8 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
     fn start_fetch(&mut self) {
         let me: MemberSet = [self.host.origin.rank].into_iter().collect();
         let able = self.node.able().difference(me);
-        // Nobody says that it has the state: ask whoever is there, and learn that nobody has.
+        // No member says that it has the state. Ask every member that is up, and learn that none
+        // has.
         let sources = if able.is_empty() { self.node.heard().difference(me) } else { able };
         self.fetch_from(sources);
     }
@@ -99,7 +100,7 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
         self.fetch.start(have, sources, now, &mut self.host.flows);
     }
 
-    /// Ends a transfer that is of no use any more (I5), and asks another member if the one that was
+    /// Ends a transfer that is no longer of use (I5), and asks another member if the one that was
     /// asked is silent.
     pub(crate) fn mind_fetch(&mut self) {
         let is_under_way = self.fetch.is_active() || self.taking.installs;
@@ -164,8 +165,8 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
         let learner = self.node.status().role == Role::Learner;
         let is_ahead = self.is_ahead(); // I4
         let host = &mut self.host;
-        // Who is behind the asking one has nothing for it; two such members ask each other in vain
-        // once and then somebody else.
+        // A member that is behind the asking one has nothing for it. Two such members ask each
+        // other in vain once, and then a third.
         if learner || is_ahead || host.executed() < have {
             host.flows.push(to, &Frame::StateRefused { transfer, learner });
             return;
@@ -184,7 +185,7 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
 
     /// Before values follow: what goes with the state that they lead to (I2). With the last of them
     /// the other side has what is here; or what it has already, if they are kept no more and the
-    /// machine's log still goes on from there (true). `None` if nothing may follow (I4).
+    /// machine's log still continues from there (true). `None` if nothing may follow (I4).
     fn prepare_values(&mut self, to: Rank, transfer: u64, frame: &Frame<'_>) -> Option<bool> {
         let Some(next) = self.give.values_from(to, frame) else { return Some(false) };
         if self.is_ahead() {
@@ -237,8 +238,8 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
         self.taking.donors_head.filter(of_present).map(|(_, head)| head)
     }
 
-    /// The state is here: the machine goes on from it. Where there is a disk, not before the state
-    /// is durable: the log below it is given up.
+    /// The state is here and the machine continues from it. Where there is a disk, not before the
+    /// state is durable: the log below it is given up.
     fn take_over(&mut self) {
         if !self.is_news() {
             return self.end_taking();

@@ -30,9 +30,9 @@ use proto::{Note, Replicator, Role};
 #[cfg(test)]
 mod tests;
 
-/// How long commands stay where they are after somebody who was believed to lead refused them.
+/// Pause before commands are sent again after the supposed leader refused them.
 const REFUSED_PAUSE: Duration = Duration::from_millis(2);
-/// How often deadlines of requests are looked at.
+/// Interval at which deadlines of requests are checked.
 pub(crate) const SWEEP_EVERY: Duration = Duration::from_millis(50);
 
 #[derive(Debug)]
@@ -52,7 +52,7 @@ pub(crate) struct Core<P: Plant, R, A, D> {
     pub(crate) taking: Taking,
     /// A snapshot is being made, a piece now and then.
     pub(crate) saving: Option<(Saving, Pace)>,
-    /// Whom the undispatched commands go to; `None` while nobody is known to lead.
+    /// The member that the undispatched commands go to; `None` while no leader is known.
     pub(crate) target: Option<Rank>,
     /// Counts rewinds: see [`Frame::Commands`].
     pub(crate) attempt: u64,
@@ -99,15 +99,15 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
             Event::LinkDown(peer) | Event::LinkUp(peer) => {
                 self.end_streams(peer, matches!(event, Event::LinkUp(_)));
             }
-            // A hint (T8): ask somebody else for the state; streams end with the link alone.
+            // A hint (T8): ask another member for the state. Streams end only with the link.
             Event::ProcessFailed(peer) => self.fetch.on_failed(peer),
             Event::Completed { .. } | Event::Message { .. } => {}
         }
         self.node.on_event(event, now, &mut self.host);
     }
 
-    /// The streams from and to `peer` have ended, and others may begin if the link `is_up`: whoever
-    /// waits for something of what was under way asks again.
+    /// The streams from and to `peer` have ended, and others may begin if the link `is_up`. A
+    /// requester that waits for an answer that was under way asks again.
     pub(crate) fn end_streams(&mut self, peer: Rank, is_up: bool) {
         let now = self.now();
         if !self.host.plant.has_planted(Bug::StreamsOutliveLinks) {
@@ -317,7 +317,7 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
         self.host.desk.asked.rewind();
     }
 
-    /// Looks at whom the machine trusts, and copies its figures for the service.
+    /// Reads which member the machine trusts, and copies its figures for the service.
     pub(crate) fn refresh_view(&mut self) {
         let me = self.host.origin.rank;
         let trusted = self.node.trusted();
@@ -450,7 +450,7 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
         }
     }
 
-    /// A follower that is not needed sleeps, or is sent things late; somebody waits for it now.
+    /// A follower that no majority needs sleeps, or is sent values late. A client waits for it now.
     pub(crate) fn wake_laggards(&mut self, prefix: Prefix) {
         let now = self.now();
         self.node.hasten(prefix, now, &mut self.host);

@@ -97,11 +97,11 @@ pub enum Laid<'a> {
     Write(Asker, &'a [u8]),
     /// A read; the service has its bytes.
     Read(Asker),
-    /// Members who hold what was written.
+    /// A count of the members that hold what was written.
     Wait(Asker),
 }
 
-/// Something that nobody took from the desk in time.
+/// A request whose deadline passed while it was queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overdue {
     /// A command for the log: it is not executed.
@@ -332,7 +332,7 @@ impl Desk {
 
     /// The seat whose old incarnation was ended from here and whose new one does not vote yet. It
     /// is over when that votes, or was removed again. One that never comes is forgotten after a
-    /// while: then it is missed, and counts for nobody.
+    /// while: then it is missed, and does not count.
     pub fn renewing(&self) -> Option<Rank> {
         let Renewal { rank, before, until } = self.renewal?;
         let is_over =
@@ -343,12 +343,13 @@ impl Desk {
         (!is_over && self.now < until).then_some(rank)
     }
 
-    /// The client is gone: nobody waits any more. (Its commands take their course.)
+    /// The client is gone, so its waits end. (Its commands take their course.)
     pub fn forget_waits(&mut self, connection: u64) {
         self.waits.retain(|wait| wait.asker.connection != connection);
     }
 
-    /// Begins a round of all reads that wait (I2), unless there is none or enough are under way.
+    /// Begins a round of all reads that wait (I2), unless no read waits or enough rounds are under
+    /// way.
     pub(crate) fn begin_round(&mut self) -> Option<Ticket> {
         let n_rounds = self.rounds.len() + self.ripe.len();
         if self.waiting.readers.is_empty() || n_rounds >= ROUNDS_MAX {
@@ -371,7 +372,7 @@ impl Desk {
         Some(round)
     }
 
-    /// Reads whose check is under way are to be checked anew, or elsewhere: its answer may never
+    /// Reads whose check is under way are to be checked again, or elsewhere: its answer may never
     /// come.
     pub(crate) fn recall_rounds(&mut self) {
         for (_, mut round) in std::mem::take(&mut self.rounds) {

@@ -71,7 +71,7 @@ struct Passing {
 /// This member's ways around cuts, and what it passes on for others.
 #[derive(Debug, Default)]
 pub(crate) struct Detours {
-    /// By the member that is to be reached: through whom.
+    /// By destination: the member that passes messages on.
     via: [Option<Rank>; MAX_MEMBERS],
     /// By origin.
     passing: [Passing; MAX_MEMBERS],
@@ -108,7 +108,7 @@ impl Detours {
         Some(of.attempt)
     }
 
-    /// The link to `peer` is another one: no way leads through it, it begins its attempts anew, and
+    /// The link to `peer` is a new one: no route leads through it, its attempts start again, and
     /// what was passed on to it is lost. Calls `tell` with each origin's attempt that breaks.
     pub(crate) fn reset(&mut self, peer: Rank, mut tell: impl FnMut(Rank, u64)) {
         self.via[peer.index()] = None;

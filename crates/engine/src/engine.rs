@@ -168,7 +168,7 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Engine<P, R, A, D> {
         self.core.node.resign(now, &mut self.core.host);
     }
 
-    /// Whether somebody else leads, or nobody else is there to.
+    /// Whether another member leads, or no other member is there to lead.
     pub fn has_handed_over(&self) -> bool {
         let me = self.core.host.origin.rank;
         let led_by_another = self.core.node.trusted().is_some_and(|leader| leader != me);
@@ -223,8 +223,8 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Engine<P, R, A, D> {
         now
     }
 
-    /// Everything that can go on without waiting, once. True if something happened, so that more
-    /// may be possible.
+    /// Does everything that is possible without waiting, once. True if something happened, so that
+    /// more may be possible.
     pub fn advance(&mut self) -> bool {
         let core = &mut self.core;
         core.refresh_view();

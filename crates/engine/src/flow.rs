@@ -3,7 +3,7 @@
 //! The fabric's messages are bounded; frames need not be, since a value of half a megabyte is an
 //! answer like any other. So each direction of a pair is a stream of bytes that is cut into
 //! messages. A link that breaks, or a peer that is born again, ends the stream: both sides forget
-//! what was under way and whoever needs an answer asks again.
+//! what was under way, and a requester that needs an answer asks again.
 //!
 //! ```text
 //! message = channel (1) | position (1: first or later of its stream) | stream (8) | bytes
@@ -14,7 +14,7 @@
 //! - I2 a stream's name is never used again: a life has one range of names, and lives rise.
 //! - I3 a stream with bytes that do not parse is not read on, and its sender is told so: it begins
 //!   another, as after a broken link. It is told once in `REFUSE_EVERY`, so two versions that
-//!   will never understand each other keep nobody busy.
+//!   will never understand each other cost next to nothing.
 
 use crate::detour::{Detours, Direction};
 use crate::wire::{Frame, Malformed};
@@ -418,7 +418,7 @@ mod tests {
         send(&mut relay, 5, 7);
         assert_eq!(told(&mut relay, LEADER), []);
         assert_eq!(told(&mut relay, FROM), [(5, 0)]);
-        // Another life of the origin counts anew.
+        // Another process run of the origin counts from the start.
         relay.reset(FROM);
         send(&mut relay, 1, 1);
         assert_eq!(told(&mut relay, LEADER), [(1, 1)]);
@@ -455,7 +455,7 @@ mod tests {
             messages[0][HEADER_BYTES] ^= 0xff;
             messages[0][HEADER_BYTES + 3] ^= 0xff;
             assert_eq!(taken(&mut incoming, &messages), []);
-            // Nothing of it is believed any more.
+            // Nothing further of the stream is accepted.
             outgoing.push(TO, &number(n));
             outgoing.send(&mut wire);
             assert_eq!(taken(&mut incoming, &wire.take(TO)), []);

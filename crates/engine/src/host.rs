@@ -1,4 +1,4 @@
-//! What a protocol machine sees of this process: the fabric's verbs, and somebody to hand decided
+//! What a protocol machine sees of this process: the fabric's verbs, and a place to hand decided
 //! values to.
 //!
 //! - I1 values are executed in slot order, each slot once, whether they come from the protocol or
@@ -21,7 +21,7 @@ use base::{At, Instant, MAX_MEMBERS, MemberSet, Port, Prefix, Rank, Slot, StateC
 use proto::{Host, Note};
 use std::collections::VecDeque;
 
-/// The protocol's host: opaque to everybody else. See the module's text.
+/// The protocol's host, opaque to all other code. See the module's text.
 #[derive(Debug)]
 pub struct HostState<P: Plant, A, D> {
     pub(crate) plant: P,

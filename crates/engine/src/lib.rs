@@ -13,7 +13,7 @@
 //! - [`wire`], [`flow`]: frames between engines; `detour`: around a cut.
 //! - [`order`]: what a leader proposed is executed in its order, or not at all.
 //! - [`backlog`], [`transfer`], `catchup`: a member that fell behind gets what it lacks.
-//! - `seats`: who takes part, and how that changes.
+//! - `seats`: the members, and how they change.
 //! - [`bugs`]: planted mistakes, for a simulation that wants to know whether it would notice.
 #![forbid(unsafe_code)]
 

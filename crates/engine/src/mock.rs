@@ -225,9 +225,9 @@ pub(crate) struct Obedient {
     /// Every slot below is decided, and known here.
     pub(crate) decided: Rc<Cell<Prefix>>,
     pub(crate) applied: Prefix,
-    /// What it was told to go on from.
+    /// The states that it was told to continue from.
     pub(crate) installed: Vec<(Prefix, Option<StateHead>)>,
-    /// Who takes part.
+    /// The members.
     pub(crate) configuration: Cell<Option<Configuration>>,
 }
 

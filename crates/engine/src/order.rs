@@ -5,7 +5,7 @@
 //! a majority's mercy and nothing in slot 10: 11 is decided as proposed, 10 is not, and a client
 //! that pipelined `SET k 1`, `SET k 2` over those two slots would, after its first command was sent
 //! again, be left with 1. So each value carries where it stands in its leader's reign, and a value
-//! whose predecessor was not executed is skipped, by everybody alike. Its commands count as never
+//! whose predecessor was not executed is skipped by every member. Its commands count as never
 //! executed; their origins still hold them and send them again.
 //!
 //! - I1 a value is executed iff it is the first of a reign above the last executed one's, or the

@@ -95,7 +95,7 @@ impl Outbox {
     }
 
     /// Hands every command to `take` and forgets it, until it returns false (that one and the rest
-    /// stay): for who keeps them elsewhere until they are answered.
+    /// stay). The caller keeps them elsewhere until they are answered.
     pub fn drain(&mut self, mut take: impl FnMut(Asker, &[u8]) -> bool) {
         while let Some(record) = self.records.front_mut() {
             let command = &self.bytes[record.start..record.start + record.len];
@@ -107,8 +107,8 @@ impl Outbox {
         }
     }
 
-    /// Everything without an answer is to go out again, from the oldest: who had it is not, or may
-    /// not be, the leader any more.
+    /// Sends every unanswered command again, from the oldest. The member that had them is no
+    /// longer, or may no longer be, the leader.
     pub fn rewind(&mut self) {
         self.cursor = self.first;
     }
@@ -142,7 +142,7 @@ impl Outbox {
         self.forget_answered();
     }
 
-    /// The answer to `sequence` is known: gives who asked, once (I2).
+    /// The answer to `sequence` is known. Returns the asker, once (I2).
     pub fn complete(&mut self, sequence: Sequence) -> Option<Asker> {
         let at = sequence.0.checked_sub(self.first)?;
         let record = self.records.get_mut(at as usize)?;

@@ -83,7 +83,7 @@ pub trait StableStorage: Disk + fmt::Debug {
     /// The next piece of the state; `is_last` if none follows.
     fn snapshot_piece(&mut self, bytes: Vec<u8>, is_last: bool);
 
-    /// The state that is being written is not wanted any more.
+    /// The state that is being written is no longer wanted.
     fn give_up_snapshot(&mut self);
 
     /// The prefix of the snapshot that has become durable since the last call.

@@ -2,7 +2,7 @@
 //!
 //! - I1 a batch, once built, is proposed as it is or not at all: its place in the reign is in it.
 //! - I2 commands of one origin are proposed in the order of their sequences within an attempt; of a
-//!   refused attempt nothing is taken any more ([`Foreign::take`]).
+//!   refused attempt nothing further is taken ([`Foreign::take`]).
 //! - I3 at most [`FOREIGN_BYTES_MAX`] of one member's commands wait here; more are refused, and
 //!   that member tries again a little later.
 
@@ -27,7 +27,8 @@ pub(crate) struct Batch {
     bytes: Vec<u8>,
     is_built: bool,
     place: Place,
-    /// Which command is only half in the batches so far: it goes on before anything else.
+    /// The command of which the batches hold only a part so far. Its rest comes before anything
+    /// else.
     half: Option<(Origin, Sequence)>,
 }
 
@@ -77,7 +78,8 @@ impl Foreign {
             return true; // of a past attempt: its origin has moved on and needs no answer
         }
         if life > queue.life {
-            // What an earlier life left here would be taken for this one's: nobody waits for it.
+            // Commands of an earlier process run would be taken for this run's. No client waits for
+            // them.
             queue.items.clear();
             queue.head = 0;
         }
@@ -182,7 +184,8 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
     fn build(&mut self) -> bool {
         let mut half = self.batch.half;
         let idle = !self.host.desk.writes.has_undispatched() && self.foreign.is_empty();
-        // Time goes on where writes wait for a disk: reads depend on it. What was begun is ended.
+        // Time passes even while writes wait for a disk, because reads depend on it. A command that
+        // was begun is completed.
         let blocked = self.host.withheld.as_ref().is_some_and(|withheld| !withheld.has_room());
         let blocked = blocked && half.is_none();
         if (idle || blocked) && !self.ticks.wanted {

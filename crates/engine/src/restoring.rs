@@ -4,12 +4,12 @@
 //! transfer   bytes | bytes | ... | the end
 //! application  read beside the state that is here ...  | takes its place, at once
 //! ```
-//! - R1 a turn reads one piece, or goes on with one: as much as the application does in one call
+//! - R1 a turn reads one piece, or continues one: as much as the application does in one call
 //!   ([`Application::restore_piece`]). So heartbeats, votes and clients wait no longer while a
 //!   member is given a state of gigabytes. Test `a_state_is_read_one_step_a_turn`.
 //! - R2 the state that was here stays, and stays in use, until the other one is whole and its
 //!   checksum is right. By construction: [`Fetch::whole`] is asked before it is put in place.
-//! - R3 of a state that is given up, or that begins anew, nothing stays. By construction: what is
+//! - R3 of a state that is given up, or that starts again, nothing stays. By construction: what is
 //!   read belongs to a number of [`Fetch::state`].
 //! - R4 a state that is not ahead of what is executed here takes the place of nothing.
 //!

@@ -13,14 +13,14 @@
 //!               <-- Parted ----------------------
 //! ```
 //! - I1 one change at a time: a leader begins none while one is not decided, and an operator's none
-//!   while somebody learns. By the machine's `change`, and `Core::admit`.
+//!   while a member learns. By the machine's `change`, and `Core::admit`.
 //! - I2 no change is begun that would leave the voters that were heard lately without a majority:
 //!   it could not be decided, and nothing behind it either. By `Core::admit`.
-//! - I3 who has parted says and does nothing more: a leader tells it, or its own log does, and the
-//!   service ends the process ([`View::parted`](crate::View::parted)). Safety does not wait for
-//!   that: votes and acknowledgements name their incarnation.
-//! - I5 a newcomer is heard by the leader though it trusts nobody: it does not know who votes, and
-//!   those that vote may be a minority of the seats. By `Core::say_seat`; seed 43 of
+//! - I3 a member that has parted says and does nothing more: a leader tells it, or its own log
+//!   does, and the service ends the process ([`View::parted`](crate::View::parted)). Safety does
+//!   not wait for that: votes and acknowledgements name their incarnation.
+//! - I5 a newcomer is heard by the leader though it trusts no member: it does not know the voters,
+//!   and those that vote may be a minority of the seats. By `Core::say_seat`; seed 43 of
 //!   `durable-cluster`.
 //! - I4 an operator's change ends in an answer, at the latest when its deadline has passed; what
 //!   became of it is then not known, and said to be unknown.
@@ -70,7 +70,7 @@ pub enum Changed {
     Done,
     /// Nothing changed, and this is why.
     Refused(NoChange),
-    /// This member led, and does not any more, or the deadline passed: it is decided, or will be,
+    /// This member no longer leads, or the deadline passed: the change is decided, or will be,
     /// or was undone.
     Unknown,
 }
@@ -86,7 +86,7 @@ pub enum NoChange {
     Learning(Rank),
     /// The old incarnation there was ended, and the new one does not vote yet.
     Renewing(Rank),
-    /// The seat is as it should be already, or nobody sits there.
+    /// The seat is already as it should be, or it is empty.
     NoSuchMember,
     /// Too few of those that would be left were heard lately.
     NoMajority,
@@ -112,14 +112,15 @@ pub(crate) struct Seats {
 }
 
 impl Seats {
-    /// When something is due though nothing happens. A leader has nobody to say anything to.
+    /// The time at which something is due though nothing happens. A leader reports to no other
+    /// member.
     pub(crate) fn deadline(&self, leads: bool) -> Option<Instant> {
         let say_at = (!leads).then_some(self.next_say_at);
         [say_at, self.begun.map(|begun| begun.deadline)].into_iter().flatten().min()
     }
 }
 
-/// Changes that the service has laid down: who asked, what, until when.
+/// Changes that the service has requested: the asker, the change, its deadline.
 pub(crate) type Wanted = VecDeque<(Asker, Change, Instant)>;
 
 impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
@@ -128,7 +129,7 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
         self.node.has_seats()
     }
 
-    /// Everything about seats that can go on now. True if something changed.
+    /// Does everything about seats that is possible now. True if something changed.
     pub(crate) fn mind_seats(&mut self) -> bool {
         let mut worked = self.take_wanted();
         if !self.has_seats() {
@@ -152,7 +153,7 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
         }
     }
 
-    /// Whether the members are decided to be as `change` wants them, whoever had that decided.
+    /// Whether the members are decided to be as `change` wants them, by this change or another.
     fn is_done(&self, change: Change) -> bool {
         let decided = self.node.configuration().filter(|of| of.is_decided);
         decided.is_some_and(|Configuration { members, .. }| match change {
@@ -184,13 +185,13 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
 
     fn begin_change(&mut self, change: Change) -> Result<(), NoChange> {
         let configuration = self.node.configuration().ok_or(NoChange::Fixed)?;
-        // I2: whoever is begun anew was heard a moment ago, and is gone.
+        // I2: a member that is being replaced was heard a moment ago, and is gone.
         if let Some(rank) = self.host.desk.renewing()
             && !(change == Change::Remove(rank) && configuration.members.learners.contains(rank))
         {
             return Err(NoChange::Renewing(rank));
         }
-        // I1: whoever learns votes in a moment, and that is a change too.
+        // I1: a learner votes in a moment, and that is a change too.
         if let Some(rank) = configuration.members.learners.iter().next()
             && change != Change::Remove(rank)
         {
@@ -248,7 +249,7 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
     /// `from` says which disk sits there, and perhaps asks for the seat.
     pub(crate) fn on_seat(&mut self, from: Rank, incarnation: Incarnation, wants: bool) {
         if !self.host.leads {
-            return; // whoever leads will hear it too
+            return; // the leader hears it too
         }
         let Some(configuration) = self.node.configuration() else { return };
         if let Some(parted) = Parted::of(&configuration, from, incarnation) {
@@ -296,8 +297,8 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
             self.seats.next_say_at = Instant(u64::MAX);
         }
         let me: MemberSet = [self.host.origin.rank].into_iter().collect();
-        // A newcomer does not know who votes: where that is a minority of the seats it trusts
-        // nobody, and whoever leads has to hear it nevertheless.
+        // A newcomer does not know the voters. Where they are a minority of the seats it trusts
+        // no member, and the leader has to hear it nevertheless.
         let heard = self.node.heard();
         let leader = self.node.trusted().map_or(heard, |leader| [leader].into_iter().collect());
         for to in leader.difference(me).iter() {

@@ -161,7 +161,7 @@ pub trait Application {
     /// It does not come to its end: what was read of it is forgotten, and the state is as it was.
     fn give_up_restore(&mut self);
 
-    /// Replaces the state by a whole one that is here, before anybody is served.
+    /// Replaces the state by a whole one that is here, before any client is served.
     ///
     /// # Errors
     /// What is wrong with the bytes; the state is as it was.
@@ -224,7 +224,7 @@ pub trait Door<A: Application> {
     /// Sends the replies that were made in this turn.
     fn flush(&mut self, desk: &mut Desk);
 
-    /// The member's figures, for those who ask from outside; now and then, and before each long
+    /// The member's figures, for operators; now and then, and before each long
     /// sleep.
     fn publish(&mut self, view: &View, stats: &Stats, app: &mut A);
 }

@@ -72,7 +72,7 @@ pub enum Frame<'a> {
         /// The reads.
         items: Items<'a>,
     },
-    /// The sender has executed `have` and cannot go on by itself. It asks for the values from
+    /// The sender has executed `have` and cannot continue by itself. It asks for the values from
     /// there, or for a state.
     StateWanted {
         /// The sender's number for this transfer.
@@ -185,7 +185,7 @@ pub enum Frame<'a> {
         /// Which.
         attempt: u64,
     },
-    /// The slots below `next` have been executed: go on from there.
+    /// The slots below `next` have been executed: continue from there.
     ValuesTaken {
         /// Which transfer.
         transfer: u64,
@@ -220,7 +220,7 @@ impl<'a> Items<'a> {
         Ok(Items(bytes))
     }
 
-    /// Whether there are none.
+    /// Whether the list is empty.
     pub fn is_empty(self) -> bool {
         self.0.is_empty()
     }

@@ -58,7 +58,7 @@ impl Withheld {
         }
     }
 
-    /// This member does not lead any more: its successor answers, when the commands come again.
+    /// This member no longer leads. Its successor answers when the commands come again.
     pub(crate) fn clear(&mut self) {
         self.slots.clear();
         self.n_bytes = 0;

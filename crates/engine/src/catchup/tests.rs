@@ -42,7 +42,7 @@ fn told(frame: &Frame<'_>) -> Told {
 struct Group {
     cores: Vec<Member>,
     decided: Vec<Rc<Cell<Prefix>>>,
-    /// By who receives, then by who sends.
+    /// By receiver, then by sender.
     incoming: Vec<Vec<Incoming>>,
 }
 
@@ -170,7 +170,7 @@ fn i4_a_snapshot_of_its_own_waits_for_the_machine() {
     assert!(is_writing(&mut group), "it has applied all that is executed");
 }
 
-/// A save keeps apart what it has not read: one that nobody ends costs memory until the process
+/// A save keeps apart what it has not read. One that is never ended costs memory until the process
 /// ends.
 #[test]
 fn a_save_ends_with_its_snapshot_whole_failed_or_of_a_state_that_was_replaced() {
@@ -213,7 +213,8 @@ fn a_save_ends_with_its_snapshot_whole_failed_or_of_a_state_that_was_replaced() 
     assert!(group.cores[LACKS].saving.is_none());
 }
 
-/// The trap: who gave is gone for good, and who is left waits for this disk to get ahead of it.
+/// The trap: the giving member is gone for good, and the others wait for this disk to get ahead of
+/// it.
 #[test]
 fn i6_a_member_that_is_ahead_of_everybody_left_goes_on_from_what_it_has() {
     let mut group = Group::new();

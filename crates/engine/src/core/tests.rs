@@ -33,7 +33,7 @@ fn commands_go_out_again_when_what_their_leader_sends_cannot_be_read() {
     let (attempts, refused) = arrive(&mut core);
     assert_eq!((attempts.len(), refused), (1, None));
     assert_eq!(arrive(&mut core), (vec![], None), "it is on its way");
-    // The answer comes in a stream that nobody can read.
+    // The answer comes in a stream that is not readable.
     let mut incoming = Incoming::default();
     let stream = 7u64;
     let mut message = vec![CHANNEL, 1];

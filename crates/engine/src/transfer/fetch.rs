@@ -121,14 +121,15 @@ impl Fetch {
         }
     }
 
-    /// Nothing is lacking any more: what was under way is dropped.
+    /// Nothing is missing now: what was under way is dropped.
     pub fn end(&mut self) {
         self.waiting.clear();
         self.refused = MemberSet::EMPTY;
         self.phase = Phase::Idle;
     }
 
-    /// True if the one who was asked has been silent for too long, or its link broke: start again.
+    /// True if the member that was asked has been silent for too long, or its link broke: start
+    /// again.
     pub fn is_overdue(&mut self, now: Instant) -> bool {
         let overdue = self.is_active() && self.give_up_at <= now;
         self.n_given_up += u64::from(overdue && self.from.is_some());
@@ -190,7 +191,7 @@ impl Fetch {
                 self.waiting.clear();
                 self.refused.insert(from);
                 self.phase = Phase::Asked;
-                // Ask the next one, but not in a tight loop when nobody has it.
+                // Ask the next member, but not in a tight loop when none has it.
                 self.give_up_at = now.plus(PATIENCE / 20);
             }
             Frame::StateBegins { transfer, prefix } if present(transfer) => {
@@ -301,8 +302,8 @@ impl Fetch {
         }
     }
 
-    /// What it covers, when all of it has arrived (I1) and was read. Put it in place, then go on
-    /// with [`Fetch::installed`].
+    /// The prefix that it covers, when all of it has arrived (I1) and was read. Put it in place,
+    /// then continue with [`Fetch::installed`].
     pub fn whole(&self) -> Option<Prefix> {
         match self.phase {
             Phase::State { prefix, arrived, taken, has_ended: true, .. } if taken == arrived => {
@@ -325,7 +326,7 @@ impl Fetch {
     }
 
     /// The values up to `next` are executed; `last` as in their frame. True when the transfer is
-    /// done and the protocol can go on by itself.
+    /// done and the protocol can continue by itself.
     pub fn executed(&mut self, next: Slot, last: bool, flows: &mut Outgoing) -> bool {
         if last {
             self.phase = Phase::Idle;

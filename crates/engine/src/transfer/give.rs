@@ -58,7 +58,7 @@ impl Giving {
 #[derive(Debug, Default)]
 pub struct Give {
     to: [Option<Giving>; MAX_MEMBERS],
-    /// Saves that are of no use any more: see [`Give::ended`].
+    /// Saves that are no longer of use: see [`Give::ended`].
     ended: Vec<Saving>,
     values: Vec<u8>,
     /// Bytes of states that were sent, for metrics.
@@ -124,7 +124,7 @@ impl Give {
         wanted.next()
     }
 
-    /// How long no piece is wanted, if nobody acknowledges anything.
+    /// Time until a piece is wanted, if no acknowledgement arrives.
     pub fn pause(&self, now: Instant) -> Option<Duration> {
         let open = self.to.iter().flatten().filter(|giving| giving.source.is_some());
         open.filter(|giving| giving.has_room()).map(|giving| giving.pace.pause(now)).min()
@@ -164,7 +164,7 @@ impl Give {
     }
 
     /// The other side acknowledges something of a transfer, or wants it again. `log_goes_on`:
-    /// where values are not kept any more the protocol itself goes on from the state.
+    /// where values are no longer kept the protocol itself continues from the state.
     pub fn on_frame(
         &mut self,
         from: Rank,
@@ -207,7 +207,7 @@ impl Give {
         }
     }
 
-    /// From which value on a transfer goes on when `frame` has come, if values are its turn.
+    /// The value from which a transfer continues after `frame`, if values are its turn.
     pub fn values_from(&self, to: Rank, frame: &Frame<'_>) -> Option<Slot> {
         let giving = self.to[to.index()].as_ref()?;
         match *frame {
@@ -228,7 +228,7 @@ impl Give {
         }
     }
 
-    /// I4: gives up what nobody asks for any more.
+    /// I4: gives up what no member asks for.
     pub fn sweep(&mut self, now: Instant) {
         for at in 0..MAX_MEMBERS {
             let until = self.to[at].as_ref().and_then(Giving::kept_until);
@@ -297,8 +297,8 @@ impl Giving {
         self.link_is_up && self.made < self.taken + WINDOW_BYTES
     }
 
-    /// I4: but for who has all of a state, and may take long to install it; there is nothing to be
-    /// kept for it.
+    /// I4: except for a member that has all of a state and may take long to install it; there is
+    /// nothing to be kept for it.
     fn kept_until(&self) -> Option<Instant> {
         let keeps = !self.is_all_taken() || self.is_over || !self.link_is_up;
         keeps.then(|| self.heard_at.plus(KEPT_FOR))
@@ -313,7 +313,7 @@ impl Giving {
         }
     }
 
-    /// The state goes on at `offset`; false if that is not known here any more, or never was.
+    /// The state continues at `offset`. False if that offset is no longer known here, or never was.
     fn rewind(&mut self, offset: u64) -> bool {
         self.take_until(offset);
         if offset != self.taken {

@@ -1,8 +1,8 @@
-//! A member that cannot go on by itself gets what it lacks from another: the values that it missed
-//! if they are still kept somewhere, else a whole state and the values after it.
+//! A member that cannot continue by itself gets what it lacks from another: the values that it
+//! missed if they are still kept somewhere, else a whole state and the values after it.
 //!
 //! ```text
-//! who lacks: StateWanted(have) ------------------------------> who has
+//! taker:     StateWanted(have) ------------------------------> giver
 //!            <--------------- StateBegins, StateChunk..., StateEnds   (have is older than its
 //!            StateTaken(offset) for each chunk ------------->          backlog)
 //!            StateAgain(offset), if a link broke or bytes were damaged ->
@@ -10,7 +10,7 @@
 //!            ValuesTaken(next) ------------------------------>  (until the mark)
 //! ```
 //! The values follow the state because the ring moves on while the state travels: without them a
-//! member would never catch up with a busy group. The giving side goes on serving: the state is as
+//! member would never catch up with a busy group. The giving side keeps serving: the state is as
 //! it was when it was asked for, and is made a piece at a time, when there is room for one.
 //!
 //! - I1 a state is put in place only if all its bytes arrived and their checksum is right: each
@@ -18,13 +18,13 @@
 //! - I2 values are executed in slot order, none twice: what is not the next slot is dropped.
 //! - I3 at most [`WINDOW_BYTES`] of a state, and a chunk, are made and not acknowledged: so a
 //!   transfer cannot fill a flow, and this is what the giving side holds of it.
-//! - I4 who sends nothing for [`PATIENCE`] is given up and another is asked; a state for whose
-//!   bytes nobody has said anything for [`KEPT_FOR`] is given up: each wait has an end.
+//! - I4 a giver that sends nothing for [`PATIENCE`] is given up and another is asked; a state for
+//!   whose bytes no frame has come for [`KEPT_FOR`] is given up: each wait has an end.
 //! - I5 frames of another transfer than the present one are dropped.
 //! - I7 the lacking side acknowledges what it has *read*: so at most a window waits there (two,
 //!   after a link broke in the middle), however slowly it reads, and it need not read all at once.
 //! - I6 a link that breaks costs no more than what was under way: the giving side keeps what was
-//!   not acknowledged, and goes on from where the other one says.
+//!   not acknowledged, and continues from where the other one says.
 
 mod fetch;
 mod give;
@@ -39,7 +39,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// How long the giving side may be silent, and how long a broken link is waited for.
 pub const PATIENCE: Duration = Duration::from_secs(2);
-/// How long the giving side keeps what nobody asks for.
+/// Time for which the giving side keeps a state that no member asks for.
 pub const KEPT_FOR: Duration = Duration::from_secs(10);
 /// How much of a state may be sent ahead of the acknowledgement.
 pub const WINDOW_BYTES: u64 = 1 << 20;
