@@ -7,7 +7,7 @@
 //! - I2 log entries are given back only when a snapshot that covers them is durable. By
 //!   construction: the engine's `mind_disk` tells the machine of a snapshot after its file has its
 //!   name.
-//! - I3 a disk that failed ends the replica: nobody knows what is on it then. The same for damage
+//! - I3 a disk that failed ends the replica: its content is unknown then. The same for damage
 //!   that is met while reading: the text says what to do. [`LogDisk::failure`].
 //! - I4 what waits for the disk is bounded: no entry is longer than [`LogDisk::room`] says (D4 of
 //!   `proto::disk`). Asserted in `LogDisk::append`.

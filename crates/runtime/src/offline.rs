@@ -1,6 +1,6 @@
-//! A member's directory without a replica: what it holds, and a new one that goes on from it.
+//! A member's directory without a replica: what it holds, and a new one that continues from it.
 //!
-//! For `gregale recover`. Blocks, unlike everything else here: nobody is served meanwhile.
+//! For `gregale recover`. Blocks, unlike everything else here: no client is served meanwhile.
 //!
 //! - I1 the old directory is not written to, but for what every opening does (a torn end is cut).
 //!   By construction: a [`Survivor`] has no call that writes.
@@ -27,7 +27,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// A replicated state that is made without clients.
 pub trait State {
-    /// Executes a decided value; nobody waits for the answers.
+    /// Executes a decided value and discards the answers.
     fn apply(&mut self, slot: base::Slot, value: &[u8]);
 
     /// See [`engine::Application::begin_save`].
@@ -46,7 +46,7 @@ pub enum Useless {
     /// It cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// Its log is none that this version reads.
+    /// This version does not read its log.
     #[error("{0}")]
     Log(Unusable),
     /// Its log begins behind what its snapshot covers.
@@ -85,7 +85,7 @@ pub struct Survivor {
 }
 
 impl Survivor {
-    /// Opens it, which nobody else may do meanwhile.
+    /// Opens it, and locks other processes out meanwhile.
     ///
     /// # Errors
     /// [`Useless`]: nothing can be made of it.
@@ -147,7 +147,7 @@ impl Survivor {
     }
 }
 
-/// Fills `directory`, which was just created: a log that goes on from `state`, which covers
+/// Fills `directory`, which was just created, with a log that continues from `state`, which covers
 /// everything below `prefix`. All of it is durable when this returns.
 ///
 /// # Errors

@@ -1,7 +1,7 @@
 //! Waiting for descriptors: a thin, level-triggered epoll set.
 //!
 //! Level-triggered, because the loop does bounded work per turn: what it leaves in a socket is
-//! reported again without anybody having to remember it.
+//! reported again, and no list of leftovers is kept.
 
 use rustix::event::{Timespec, epoll};
 use rustix::fd::{AsFd, OwnedFd};
@@ -18,7 +18,7 @@ const READY_MAX: usize = 256;
 pub enum Interest {
     /// Something can be read, or the peer is gone.
     Read,
-    /// Something can be written: for who has a short write behind them. No reading meanwhile, since
+    /// Something can be written, after a short write. No reading meanwhile, since
     /// a client that does not take its replies is not asked for more commands.
     Write,
     /// Both.

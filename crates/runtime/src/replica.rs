@@ -129,7 +129,7 @@ impl<F: Fabric, R: Replicator, A: Application, D: Sockets<A>> Replica<F, R, A, D
         }
     }
 
-    /// Hands leadership over and goes on serving until somebody else leads and nothing is open, or
+    /// Hands leadership over and keeps serving until another member leads and nothing is open, or
     /// for `at_most`.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! A snapshot that is written while the replica goes on.
+//! A snapshot that is written while the replica keeps serving.
 //!
 //! ```text
 //! loop    freeze | piece | ... others' work ... | piece | ...            | end
@@ -46,7 +46,7 @@ pub(crate) enum End {
     Written(Prefix),
     /// It was given up, and nothing of it is left.
     GivenUp,
-    /// Why there is none.
+    /// It failed, for this reason.
     Failed(String),
 }
 

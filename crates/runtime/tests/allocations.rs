@@ -142,7 +142,7 @@ impl Application for Nothing {
     fn abandon(&mut self) {}
 }
 
-/// Runs a member until somebody has counted: how much it allocated itself, if that was it.
+/// Runs a member until one thread has counted. Returns how much it allocated, if it was that one.
 fn member(
     directory: &std::path::Path,
     me: usize,

@@ -1,7 +1,7 @@
 //! Whole replicas in threads, over shared memory, with a small service of their own.
 //!
-//! A thread that ends without a word is a process that dies: its region stays, its locks are let go
-//! by the kernel, and its peers learn of it as they would of a process.
+//! A thread that ends without a word is a process that dies: its region stays, its locks are
+//! released by the kernel, and its peers learn of it as they would of a process.
 
 mod common;
 
@@ -43,7 +43,7 @@ struct Journal {
     n_steps: Rc<Cell<u64>>,
 }
 
-/// Those who write it and read it.
+/// The clients that write it and read it.
 #[derive(Default)]
 struct Writers {
     inbox: Option<Receiver<(Ask, Sender<Told>)>>,
@@ -467,7 +467,7 @@ fn a_state_is_read_one_step_a_turn() {
     group.end();
 }
 
-/// R3: who gave it dies in the middle, and another gives it from the beginning.
+/// R3: the giving member dies in the middle, and another gives it from the beginning.
 #[test]
 fn a_state_whose_giver_dies_in_the_middle_comes_from_another() {
     let mut group = Group::start();

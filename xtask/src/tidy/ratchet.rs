@@ -3,7 +3,8 @@
 //! comments use each idiom that should go.
 //!
 //! A number that is too high is as wrong as one that is too low: it would let the next change climb
-//! back. (Only idioms may be fewer than the file says: many hands write comments at once.) `cargo xtask fix` lowers them; raising one is a change to the file that a reviewer sees.
+//! back. (Only idioms may be fewer than the file says: many hands write comments at once.)
+//! `cargo xtask fix` lowers them; raising one is a change to the file that a reviewer sees.
 
 use super::circles;
 use super::idioms;
