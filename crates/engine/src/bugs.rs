@@ -15,7 +15,7 @@ proto::planted_bugs! {
     RefusedReadsServed = REFUSED_READS_SERVED: sweep ANYWHERE,
     /// A member without the present state performs reads of it.
     LearnersRead = LEARNERS_READ: sweep IN_MEMORY,
-    /// A stream of frames goes on over a new link, where the broken one left a gap.
+    /// A stream of frames continues over a new link although the broken one left a gap.
     StreamsOutliveLinks = STREAMS_OUTLIVE_LINKS: sweep ANYWHERE,
     /// A command whose leader is gone is not sent to the next one.
     NothingIsSentAgain = NOTHING_IS_SENT_AGAIN: sweep ANYWHERE,

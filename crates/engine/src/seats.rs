@@ -305,7 +305,7 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
             if !self.host.flows.has_room(to) {
                 continue;
             }
-            // A founding member has its seat from the beginning. Whoever came later asks until it
+            // A founding member has its seat from the beginning. A later one asks until it
             // has one, in each of its lives: what it asked for in an earlier one may be lost.
             let Incarnation(incarnation) = self.node.incarnation();
             let wants = incarnation > Incarnation::FIRST.0;
