@@ -184,8 +184,10 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
     }
 
     /// Before values follow: what goes with the state that they lead to (I2). With the last of them
-    /// the other side has what is here; or what it has already, if they are kept no more and the
-    /// machine's log still continues from there (true). `None` if nothing may follow (I4).
+    /// the other side has what is here; or what it has already, if they are kept no more and this
+    /// member knows what goes with that (true). The other machine then continues from there: its
+    /// log may reach back further than the values do, and if not, it asks for a newer state.
+    /// `None` if nothing may follow (I4).
     fn prepare_values(&mut self, to: Rank, transfer: u64, frame: &Frame<'_>) -> Option<bool> {
         let Some(next) = self.give.values_from(to, frame) else { return Some(false) };
         if self.is_ahead() {
@@ -194,7 +196,7 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
         let is_kept = next >= self.host.backlog.oldest();
         let prefix = if is_kept { self.host.executed() } else { next.prefix_before() };
         let is_known = self.give_head(to, transfer, prefix);
-        Some(!is_kept && is_known && self.host.disk.is_some())
+        Some(!is_kept && is_known)
     }
 
     /// What goes with the state at `prefix`; false if that is not known here.

@@ -164,7 +164,7 @@ impl Give {
     }
 
     /// The other side acknowledges something of a transfer, or wants it again. `log_goes_on`:
-    /// where values are no longer kept the protocol itself continues from the state.
+    /// where values are no longer kept the other side's machine continues from the state.
     pub fn on_frame(
         &mut self,
         from: Rank,
@@ -275,8 +275,8 @@ impl Give {
                 // Overwritten meanwhile.
                 last = log_goes_on;
                 if !last {
-                    // The other side's patience ends, and it asks for a new state.
-                    return self.end(to);
+                    // The other side hears of it, and asks for a new state.
+                    return self.refuse(to, flows);
                 }
                 break;
             };

@@ -356,6 +356,8 @@ fn where_the_log_goes_on_values_that_are_gone_are_not_waited_for() {
         pair.run(|_| {});
         assert_eq!(pair.installed.as_ref().map(|(prefix, _)| *prefix), Some(Prefix(1000)));
         assert_eq!((pair.done, pair.executed.len()), (log_goes_on, 0));
+        // Where it does not, another is asked soon: silence would cost the whole patience.
+        assert_eq!(pair.fetch.is_overdue(NOW.plus(PATIENCE / 20)), !log_goes_on);
     }
 }
 
