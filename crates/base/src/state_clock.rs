@@ -14,6 +14,10 @@
 //! - I3 an observed state time replaces the estimate, also downwards, if it is evidence of the
 //!   present and not a stamp of this process. A follower therefore continues its leader's state
 //!   time when it leads, whatever its own wall clock shows.
+//! - I6 a state time that is ahead of a leader's own stamps, when it executes the first of them, is
+//!   of a leader before: it was stamped no later than the first of the own stamps was made, since a
+//!   leader proposes nothing before it knows what came before. The estimate continues from there,
+//!   and is not ahead of that leader's. Test `i6_what_the_leader_before_stamped_has_its_age`.
 //! - I4 the wall clock is taken as it is only by a process that has no estimate: nothing but the
 //!   wall clock can tell for how long a state has lain on disk. Test
 //!   `i4_a_state_that_lay_on_disk_for_hours_takes_the_wall_clock`.
@@ -44,6 +48,9 @@ const NS: u64 = 1_000_000;
 pub enum Evidence {
     /// The value was proposed by the present leader, or by a peer that is connected.
     Present,
+    /// The value was proposed by this process, which leads still. The state's time may be that of
+    /// a value before it.
+    OwnReign,
     /// The value may have been proposed long ago, for example before a restart of all members.
     Past,
 }
@@ -56,6 +63,8 @@ pub struct StateClock {
     observed_ms: u64,
     /// Newest stamp of this process that may still be undecided, Unix milliseconds.
     stamped_ms: u64,
+    /// When the first stamp of this reign was made.
+    first_stamped_at: Instant,
 }
 
 /// What state time was at an instant.
@@ -91,6 +100,9 @@ impl StateClock {
     pub fn stamp(&mut self, wall_ms: u64, state_ms: u64, now: Instant) -> u64 {
         let is_first = self.stamped_ms == 0;
         let least_ms = state_ms.saturating_add(u64::from(is_first)); // I5
+        if is_first {
+            self.first_stamped_at = now;
+        }
         self.stamped_ms = self.now_ms(wall_ms, least_ms, now);
         assert!(!is_first || self.stamped_ms > state_ms, "state_clock.I5: {state_ms}");
         self.stamped_ms
@@ -119,8 +131,9 @@ impl StateClock {
         if state_ms <= self.stamped_ms {
             return;
         }
-        // I3
-        self.estimate = Some(Estimate { unix_ns: state_ms.saturating_mul(NS), at: now });
+        let is_of_reign = evidence == Evidence::OwnReign && self.stamped_ms != 0;
+        let at = if is_of_reign { self.first_stamped_at } else { now }; // I6, I3
+        self.estimate = Some(Estimate { unix_ns: state_ms.saturating_mul(NS), at });
     }
 
     /// Forgets stamps that may never be decided: this process leads no longer.
@@ -163,6 +176,22 @@ mod tests {
         let state_ms = clock.stamp(BEGIN_MS, 0, at_ms(0));
         assert_eq!(state_ms, BEGIN_MS);
         (clock, state_ms)
+    }
+
+    #[test]
+    fn i6_what_the_leader_before_stamped_has_its_age() {
+        let led = |last_ms: u64| {
+            let (mut clock, _) = founded();
+            clock.forget_stamps();
+            clock.observe(BEGIN_MS + 100, Evidence::Present, at_ms(100));
+            let stamp_ms = clock.stamp(BEGIN_MS + 120, BEGIN_MS + 100, at_ms(120));
+            assert_eq!(stamp_ms, BEGIN_MS + 120);
+            // With the first own value is executed what the leader before stamped last.
+            clock.observe(BEGIN_MS + last_ms, Evidence::OwnReign, at_ms(140));
+            clock.stamp(BEGIN_MS + 1000, BEGIN_MS + last_ms, at_ms(140)) - BEGIN_MS
+        };
+        // Ahead of the own estimate, or behind it: 20 ms have passed since.
+        assert_eq!((led(180), led(125)), (200, 145));
     }
 
     #[test]

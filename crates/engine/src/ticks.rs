@@ -12,6 +12,7 @@ use crate::plant::Plant;
 use crate::service::{Application, Door};
 use base::state_clock::IDLE_STAMP_EVERY;
 use base::{Evidence, Instant};
+use core::cmp::Ordering;
 use core::time::Duration;
 use proto::Replicator;
 
@@ -68,8 +69,11 @@ impl<P: Plant, A: Application, D: Door<A>> HostState<P, A, D> {
     /// of the present; one of an earlier ballot may have lain in logs for hours. Judged with a view
     /// that is not older than the execution.
     pub(crate) fn observe_state_time(&mut self) {
-        let is_present = self.order.last().reign >= self.desk.view.ballot;
-        let evidence = if is_present { Evidence::Present } else { Evidence::Past };
+        let evidence = match self.order.last().reign.cmp(&self.desk.view.ballot) {
+            Ordering::Equal if self.leads => Evidence::OwnReign,
+            Ordering::Equal | Ordering::Greater => Evidence::Present,
+            Ordering::Less => Evidence::Past,
+        };
         let (state_ms, at) = self.state_moved;
         self.state_clock.observe(state_ms, evidence, at);
     }

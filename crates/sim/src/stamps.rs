@@ -13,6 +13,7 @@ use crate::stamper::IDLE_NS;
 use crate::subject::Life;
 use crate::world::World;
 use base::{Evidence, Instant};
+use core::cmp::Ordering;
 use proto::Role;
 
 /// How a leader makes its stamps. All but one way are planted bugs.
@@ -74,13 +75,17 @@ impl World {
     /// `node` has executed what it has executed, and the ballot in force is this.
     pub(crate) fn observe_state_time(&mut self, node: usize, machine: &dyn Life) {
         let newest = self.ledger.state_time.after(self.applied(node));
-        let is_present = newest.reign >= machine.status().ballot.0;
-        let evidence = if is_present { Evidence::Present } else { Evidence::Past };
+        let status = machine.status();
+        let evidence = match newest.reign.cmp(&status.ballot.0) {
+            Ordering::Equal if status.role == Role::Leader => Evidence::OwnReign,
+            Ordering::Equal | Ordering::Greater => Evidence::Present,
+            Ordering::Less => Evidence::Past,
+        };
         let now = Instant(self.net.now());
         let stamper = &mut self.shells[node].stamper;
         stamper.clock.observe(newest.state_ms, evidence, now);
         // (Of its own stamps it knows.)
-        if is_present && newest.state_ms > stamper.stamped_ms {
+        if evidence != Evidence::Past && newest.state_ms > stamper.stamped_ms {
             stamper.continues = newest.continues;
             stamper.has_heard = true;
         }
