@@ -156,6 +156,8 @@ pub struct Subject {
     /// day only.
     pub(crate) around: &'static [Surrounding],
     pub(crate) around_for_days: &'static [Surrounding],
+    /// Cases that it does not reach, beyond those that its kind cannot.
+    pub(crate) beyond: &'static [Mark],
     pub(crate) n_words: fn(usize, &Shape) -> usize,
     pub(crate) start: fn(&Setup, &mut NodeHost<'_>) -> Box<dyn Life>,
 }
@@ -219,6 +221,7 @@ impl Subject {
             bugs: list_bugs::<S>,
             around: &[],
             around_for_days: &[],
+            beyond: &[],
             n_words: member::n_words::<S>,
             start: member::start::<S>,
         }
@@ -249,6 +252,11 @@ impl Subject {
         Subject { around_for_days, ..self }
     }
 
+    /// The same, of which no sweep has to reach these cases.
+    pub(crate) const fn without(self, beyond: &'static [Mark]) -> Subject {
+        Subject { beyond, ..self }
+    }
+
     /// Whether runs of it, of a day if `is_long`, can reach this case.
     pub fn can_reach(&self, mark: Mark, is_long: bool) -> bool {
         (self.has_operator || !mark.needs_operator())
@@ -257,8 +265,7 @@ impl Subject {
             // that change.
             && (self.store == Store::Log || self.has_operator || !mark.needs_files())
             && (self.store != Store::Log || mark != Mark::DiedHalfway)
-            // One-sided writes alone have neither.
-            && (self.name != "mu" || mark != Mark::OthersBetween)
+            && !self.beyond.contains(&mark)
             && if self.is_durable { !mark.needs_cas() } else { !mark.needs_disk() }
     }
 

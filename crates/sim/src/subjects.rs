@@ -5,12 +5,13 @@
 
 use crate::runner::Runner;
 use crate::subject::{Subject, Surrounding};
-use crate::{Mutant, Provider, Snapshots, Stamps, Store};
+use crate::{Mark, Mutant, Provider, Snapshots, Stamps, Store};
 use proto::{durable, mu, velos};
 
 /// Velos.
-pub const VELOS: Subject =
-    Subject::of::<velos::Spec>("velos", "One-sided Paxos").among_for_days(OF_STAMPS);
+pub const VELOS: Subject = Subject::of::<velos::Spec>("velos", "One-sided Paxos")
+    .among_for_days(OF_STAMPS)
+    .without(WIDE_WORDS);
 /// Velos whose words overflow.
 pub const VELOS_NARROW: Subject = Subject::of::<velos::NarrowSpec>(
     "velos-narrow",
@@ -21,15 +22,18 @@ pub const VELOS_MEMBERS: Subject = Subject::of::<velos::Spec>(
     "velos-members",
     "The first, with an operator who adds, removes and replaces members",
 )
-.operated();
+.operated()
+.without(WIDE_WORDS);
 /// Mu. It needs memory whose owner can keep a writer out.
-pub const MU: Subject =
-    Subject::of::<mu::Spec>("mu", "Writes under a permission, for comparison").over(Provider::Tcp);
+pub const MU: Subject = Subject::of::<mu::Spec>("mu", "Writes under a permission, for comparison")
+    .over(Provider::Tcp)
+    .without(WRITES_ALONE);
 /// Durable.
 pub const DURABLE: Subject =
     Subject::of::<durable::Spec>("durable", "A log on disk, under power cuts and failing disks")
         .on(Store::Model)
-        .among(OF_DISKS);
+        .among(OF_DISKS)
+        .without(LEADER_READS);
 /// Durable whose members change.
 pub const DURABLE_MEMBERS: Subject = Subject::of::<durable::Spec>(
     "durable-members",
@@ -37,18 +41,31 @@ pub const DURABLE_MEMBERS: Subject = Subject::of::<durable::Spec>(
 )
 .on(Store::Model)
 .operated()
-.among(OF_DISKS_OF_MEMBERS);
+.among(OF_DISKS_OF_MEMBERS)
+.without(LEADER_READS);
 /// Durable over the log that ships.
 pub const DURABLE_LOG: Subject = Subject::of::<durable::Spec>(
     "durable-log",
     "The first again, over the log that ships on a disk that loses and tears what was not synced",
 )
 .on(Store::Log)
-.among(OF_THE_LOG);
+.among(OF_THE_LOG)
+.without(LEADER_READS);
 
 /// Every one.
 pub const SUBJECTS: [Subject; 7] =
     [VELOS, VELOS_NARROW, VELOS_MEMBERS, MU, DURABLE, DURABLE_MEMBERS, DURABLE_LOG];
+
+/// A word that is wide enough for every ballot needs no message.
+const WIDE_WORDS: &[Mark] = &[Mark::MachineMessage];
+
+/// What is written without a compare-and-swap meets none that fails, and neither ring nor effects
+/// that others could see halfway.
+const WRITES_ALONE: &[Mark] =
+    &[Mark::FailedCas, Mark::FailedCasOfLeader, Mark::CaughtUpByRead, Mark::OthersBetween];
+
+/// Reads are the leader's: that it has lost the lead when it answers one takes some 1,000 seeds.
+const LEADER_READS: &[Mark] = &[Mark::FollowerRead];
 
 const OF_DISKS: &[Surrounding] = &[
     Surrounding::snapshots("SNAPSHOT_WITHOUT_SESSIONS", Snapshots::WithoutSessions),

@@ -44,7 +44,8 @@ pub(crate) fn run(args: &SimArgs) -> Outcome {
         Format::Table => print_table(args, &swept, mutants.as_deref()),
     }
     let survived = mutants.iter().flatten().any(|hunted| hunted.found.is_none());
-    let good = swept.report.findings.is_empty() && !survived;
+    let is_covered = !args.cover || missing(args, &swept.report).is_empty();
+    let good = swept.report.findings.is_empty() && !survived && is_covered;
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -91,6 +91,7 @@ impl SimProtocol {
 #[command(after_help = "Examples:\n  \
     gregale sim --protocol velos --seeds 1000          a sweep\n  \
     gregale sim --protocol velos --seeds 100 --mutants  and every planted bug must be caught\n  \
+    gregale sim --protocol velos --seeds 100 --cover    and every interesting case must be met\n  \
     gregale sim --protocol velos --seed 42 --trace      one seed, whole\n  \
     gregale sim --protocol velos-cluster --seeds 60     whole members and their clients\n  \
     gregale sim --protocol primcast-linearizable --rule hop --groups 4")]
@@ -136,6 +137,10 @@ pub(crate) struct SimArgs {
     /// Multicast: three times as many changes of primaries, among more messages to several groups.
     #[arg(long)]
     pub(crate) restless: bool,
+    /// A case that the protocol can reach, and that no seed has reached, fails the command. Not for
+    /// multicast.
+    #[arg(long, conflicts_with_all = ["seconds", "seed"])]
+    pub(crate) cover: bool,
     /// Also run the planted bugs; one that survives fails the command.
     #[arg(long)]
     pub(crate) mutants: bool,

@@ -35,6 +35,9 @@ pub(super) fn run(args: &SimArgs) -> Option<Outcome> {
         Some(RealtimeRule::AllGroups) => Rule::AllGroups,
         Some(RealtimeRule::CommitWait) => Rule::CommitWait,
     };
+    if args.cover {
+        return Some(Err(Failure::new("--cover is not for protocols of atomic multicast")));
+    }
     let is_stable = protocol == Kind::PrimcastStable;
     let changes_members = protocol == Kind::PrimcastMembers;
     let takes_rule = is_stable
