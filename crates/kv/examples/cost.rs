@@ -1,4 +1,4 @@
-//! What one command costs on its way through this crate, in nanoseconds: parsing and encoding,
+//! The cost of one command on its way through this crate, in nanoseconds: parsing and encoding,
 //! decoding and deduplication, the store itself. `cargo run --release -p gregale-kv --example cost`
 
 use std::hint::black_box;
@@ -17,7 +17,8 @@ const KEYS: u64 = 100_000;
 const VALUE: &[u8] = &[b'v'; 32];
 const ME: Origin = Origin { rank: Rank::at(0), incarnation: Incarnation(1) };
 
-/// Time that this thread was on a processor: what others do meanwhile counts as little as it can.
+/// The time that this thread was on a processor, to which other processes add as little as
+/// possible.
 #[derive(Clone, Copy)]
 struct Clock(Duration);
 
@@ -33,7 +34,7 @@ impl Clock {
     }
 }
 
-/// The mean of many runs: a thread's time is counted in ticks, which are long beside one run.
+/// The mean of many runs: a thread's time is counted in ticks, which are long compared to one run.
 fn measure(name: &str, mut run: impl FnMut() -> Duration) {
     const RUNS: usize = 12;
     let all: Duration = (0..RUNS).map(|_| run()).sum();
@@ -100,7 +101,7 @@ fn main() {
         clock.elapsed()
     });
 
-    // A value is applied while it is warm, as it is when it has just arrived.
+    // A value is applied while it is in the caches, as it is when it has just arrived.
     measure("the same, and apply, 8 KiB batches", || {
         let mut machine = Machine::new(0);
         let (mut slot, mut bytes) = (Slot::ZERO, 0);

@@ -1,6 +1,6 @@
-//! How long a replica stands still for a snapshot: encoded in one go, and beside a machine that
-//! goes on; and for a state that it is given: put in place in one go, and read a step at a time.
-//! `cargo run --release -p gregale-kv --example pause -- 1024` (MiB of values of 1 KiB)
+//! The time for which a replica stands still for a snapshot: encoded at once, and beside a machine
+//! that continues; and for a state that it installs: at once, and in steps. `cargo run --release -p
+//! gregale-kv --example pause -- 1024` (MiB of values of 1 KiB)
 
 use base::{Incarnation, Rank, Rng, Slot};
 use kv::Protocol;
@@ -10,15 +10,15 @@ use kv::snapshot::{self, Beside, Installer};
 use std::time::{Duration, Instant};
 
 const ME: Origin = Origin { rank: Rank::at(0), incarnation: Incarnation(1) };
-/// As the runtime and the door have them.
+/// The settings of the runtime and the door.
 const PIECE_BYTES: usize = 64 << 10;
 const ENTRIES_AT_ONCE: usize = 512;
-/// Commands in a value of the log.
+/// The number of commands in a value of the log.
 const BATCH: u64 = 7;
-/// Values that are applied between two chunks.
+/// The number of values that are applied between two chunks.
 const BETWEEN: u64 = 8;
 
-/// Time that this thread was on a processor: what others do meanwhile does not count.
+/// The time that this thread was on a processor, without that of other processes.
 fn now() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let ns = text.split(' ').next().and_then(|ns| ns.parse().ok());
@@ -50,7 +50,7 @@ impl Load {
     }
 }
 
-/// A member is given this state, and has one as large.
+/// Gives this state to a member that has one of the same size.
 fn put_in_place(mib: u64, state: &[u8], like: &Machine) {
     let wall = Instant::now();
     let old = snapshot::restore(state, 0).expect("it was just written");

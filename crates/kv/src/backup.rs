@@ -4,7 +4,7 @@
 //! backup = "gregback" | version (4) | frame+                      all numbers little endian
 //! frame  = payload length (4) | kind (1) | payload | check (8)
 //! kinds, in this order:
-//!   1 head      prefix (8) | state time (8): which moment, of the cluster that was backed up
+//!   1 head      prefix (8) | state time (8): the moment, of the cluster that was backed up
 //!   2 entries*  (key, value: length (varint) | bytes; expiry in ms since 1970 + 1, or 0: varint)*
 //!   4 database* number (1, from 1) | entries of this database
 //!   3 end       count of entries (8) | bytes of their keys and values (8)
@@ -13,16 +13,17 @@
 //! databases.
 //!
 //! A frame's check is the XXH3 hash of its other bytes, seeded with the check of the frame before
-//! it, so the last one covers all. Unlike a snapshot it holds nothing that only this version of the
-//! program could read, and no sessions: it is restored by ordinary writes, into any cluster.
+//! it, so the last check covers all. Unlike a snapshot, a backup holds nothing that only this
+//! version of the program can read, and no sessions: it is restored by ordinary writes, into any
+//! cluster.
 //!
 //! - B1 a backup is of one state: [`Frozen::of`] borrows the machine to its end. By construction.
 //! - B2 equal content gives equal entries in equal order. By construction: by the store's
 //!   canonical order.
 //! - B3 no frame is longer than [`FRAME_BYTES_MAX`]. Asserted in `Frozen::close`, checked by
 //!   [`Reader::feed`] before it waits for more.
-//! - B4 bytes that were cut off, changed, or put elsewhere give an error with their offset, and no
-//!   entry is shown of a frame whose check fails. Tests `b4_*`.
+//! - B4 bytes that were cut off, changed, or moved give an error with their offset, and no entry is
+//!   shown of a frame whose check fails. Tests `b4_*`.
 
 use crate::entry::varint;
 use crate::machine::Machine;
@@ -41,7 +42,7 @@ const VERSION_OF_ONE_DATABASE: u32 = 1;
 /// The longest frame.
 pub const FRAME_BYTES_MAX: usize = 1 << 20;
 
-/// A frame of entries ends with the entry that makes it this long.
+/// The length at which a frame of entries is closed.
 const FRAME_BYTES: usize = 128 << 10;
 const _: () = assert!(FRAME_BYTES + KEY_BYTES_MAX + VALUE_BYTES_MAX + 100 < FRAME_BYTES_MAX);
 
@@ -54,7 +55,7 @@ const ENTRIES: u8 = 2;
 const END: u8 = 3;
 const DATABASE: u8 = 4;
 
-/// All of a backup, in the pieces in which it is fetched.
+/// A whole backup, in the pieces in which it is fetched.
 #[derive(Debug)]
 pub struct Frozen {
     pieces: Vec<Vec<u8>>,
@@ -103,7 +104,7 @@ impl Frozen {
         }
     }
 
-    /// Makes a piece of what is before a frame and the frame.
+    /// Makes a piece of the frame and the bytes before it.
     fn close(&mut self, kind: u8, payload: &[u8], mut piece: Vec<u8>) {
         assert!(payload.len() <= FRAME_BYTES_MAX, "B3");
         let start = piece.len();
@@ -116,22 +117,22 @@ impl Frozen {
         self.pieces.push(piece);
     }
 
-    /// How many pieces there are.
+    /// The number of pieces.
     pub fn n_pieces(&self) -> usize {
         self.pieces.len()
     }
 
-    /// How many entries.
+    /// The number of entries.
     pub fn n_entries(&self) -> u64 {
         self.n_entries
     }
 
-    /// A piece, unless it was released; all of them, one after the other, are the backup.
+    /// A piece, unless it was released; the pieces, one after the other, are the backup.
     pub fn piece(&self, n: usize) -> Option<&[u8]> {
         self.pieces.get(n).map(Vec::as_slice).filter(|piece| !piece.is_empty())
     }
 
-    /// Gives the memory of all pieces below `n` back.
+    /// Frees the memory of all pieces below `n`.
     pub fn release_below(&mut self, n: usize) {
         let n = n.min(self.pieces.len());
         // Those below an empty one were released before.
@@ -141,10 +142,10 @@ impl Frozen {
     }
 }
 
-/// Why bytes are no backup.
+/// The reason why bytes are not a valid backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BackupError {
-    /// The bytes begin otherwise.
+    /// The bytes have another beginning.
     #[error("no backup of gregale begins like this")]
     NotABackup,
     /// Another version's backup.
@@ -152,25 +153,25 @@ pub enum BackupError {
         "it has format {found}, and this program reads 1 to {VERSION}: use the one that wrote it"
     )]
     Version {
-        /// Its version.
+        /// The version of the bytes.
         found: u32,
     },
     /// The bytes end before the backup does.
     #[error("cut off at byte {offset}: use another copy")]
     CutOff {
-        /// How many bytes there are.
+        /// The number of bytes.
         offset: u64,
     },
     /// A frame is damaged, missing, repeated or out of place.
     #[error("damaged in the frame that begins at byte {offset}: use another copy")]
     Damaged {
-        /// Where the frame begins.
+        /// The offset at which the frame begins.
         offset: u64,
     },
-    /// The backup ends before the bytes do.
+    /// The bytes continue after the end of the backup.
     #[error("the backup ends at byte {offset}, and other bytes follow: use another copy")]
     Trailing {
-        /// Where it ends.
+        /// The offset at which the backup ends.
         offset: u64,
     },
 }
@@ -178,30 +179,30 @@ pub enum BackupError {
 /// One entry of a backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// Its database.
+    /// The entry's database.
     pub db: Db,
     /// The key.
     pub key: &'a [u8],
     /// Its value.
     pub value: &'a [u8],
-    /// When it ends, in milliseconds since 1970.
+    /// The time at which it expires, in milliseconds since 1970.
     pub expire_at_ms: Option<u64>,
 }
 
-/// What a whole backup holds.
+/// The totals of a whole backup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// The slots of the log that it covers.
+    /// The prefix of the log that it covers.
     pub prefix: Prefix,
     /// The time of that state, in milliseconds since 1970; 0 if nothing was ever written.
     pub state_ms: u64,
-    /// Entries.
+    /// The number of entries.
     pub n_entries: u64,
-    /// Bytes of keys and values.
+    /// The bytes of keys and values.
     pub n_bytes: u64,
-    /// Bytes of all of it.
+    /// The bytes of the whole backup.
     pub n_file_bytes: u64,
-    /// The last frame's check, which covers all.
+    /// The last frame's check, which covers the whole backup.
     pub check: u64,
 }
 
@@ -211,13 +212,13 @@ pub struct Reader {
     buffer: Vec<u8>,
     has_begun: bool,
     last: Option<u8>,
-    /// Where the buffer begins.
+    /// The offset at which the buffer begins.
     offset: u64,
     summary: Summary,
 }
 
 impl Reader {
-    /// One that has read nothing.
+    /// A reader that has read nothing.
     pub fn new() -> Reader {
         Reader::default()
     }
@@ -225,7 +226,7 @@ impl Reader {
     /// Takes the next bytes, and shows the entries that they complete.
     ///
     /// # Errors
-    /// When they cannot go on in a backup. Then give the reader up.
+    /// The bytes cannot continue a backup. The reader must not be used after that.
     pub fn feed(
         &mut self,
         mut bytes: &[u8],
@@ -247,10 +248,10 @@ impl Reader {
         Ok(())
     }
 
-    /// What was read, if it was a whole backup.
+    /// The totals of what was read, if it was a whole backup.
     ///
     /// # Errors
-    /// When it was cut off.
+    /// The backup was cut off.
     pub fn finish(self) -> Result<Summary, BackupError> {
         if self.last == Some(END) {
             return Ok(Summary { n_file_bytes: self.offset, ..self.summary });
@@ -311,7 +312,7 @@ impl Reader {
         *rest = tail;
     }
 
-    /// None for what no `Frozen` writes.
+    /// `None` for a payload that no `Frozen` writes.
     fn frame(&mut self, kind: u8, payload: &[u8], visit: &mut impl FnMut(Entry<'_>)) -> Option<()> {
         let summary = &mut self.summary;
         match (self.last, kind) {
@@ -327,7 +328,7 @@ impl Reader {
                         (Db::new(number.into()).filter(|db| *db != Db::ZERO)?, payload)
                     }
                 };
-                // All of the frame is sound, or nothing of it is shown (B4).
+                // Either the whole frame is sound, or none of its entries is shown (B4).
                 let mut rest = payload;
                 while !rest.is_empty() {
                     entry(db, &mut rest)?;
@@ -361,16 +362,16 @@ fn entry<'a>(db: Db, rest: &mut &'a [u8]) -> Option<Entry<'a>> {
     Some(Entry { db, key, value, expire_at_ms })
 }
 
-/// The first byte of a read that is about backups; no command begins with it.
+/// The first byte of a read that concerns backups; no command begins with it.
 pub const REQUEST: u8 = 0x60;
 
-/// What `GREGALE.BACKUP` asks for. Who takes a backup names it by a token of its own, so that
-/// asking again does not begin another.
+/// A request of `GREGALE.BACKUP`. The client that takes a backup names it by a token of its own, so
+/// that a repeated request does not begin another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request<'a> {
     /// `BEGIN token`: freeze the state; the answer is the number of pieces and of entries.
     Begin(&'a [u8]),
-    /// `PIECE token n`: those below are not needed any more.
+    /// `PIECE token n`: piece `n`; the pieces below it are no longer needed.
     Piece(&'a [u8], usize),
     /// `END token`.
     End(&'a [u8]),
@@ -380,7 +381,7 @@ pub enum Request<'a> {
 const TOKEN_BYTES_MAX: usize = 64;
 
 impl<'a> Request<'a> {
-    /// From the words of a command, its name first.
+    /// Parses the words of a command, its name first.
     pub fn parse(args: &[&'a [u8]]) -> Option<Request<'a>> {
         let (token, rest) = args.get(2..)?.split_first()?;
         let is = |word: &str| args[1].eq_ignore_ascii_case(word.as_bytes());
@@ -393,7 +394,7 @@ impl<'a> Request<'a> {
         (1..=TOKEN_BYTES_MAX).contains(&token.len()).then_some(request)
     }
 
-    /// As bytes, for whoever answers it.
+    /// Encodes the request, for the member that answers it.
     pub fn put(&self, out: &mut Vec<u8>) {
         let (kind, token, n) = match *self {
             Request::Begin(token) => (0, token, 0),
@@ -405,7 +406,7 @@ impl<'a> Request<'a> {
         varint::put(n as u64, out);
     }
 
-    /// From the bytes of [`Request::put`].
+    /// Decodes the bytes of [`Request::put`].
     pub fn decode(bytes: &'a [u8]) -> Option<Request<'a>> {
         let [REQUEST, kind, rest @ ..] = bytes else { return None };
         let mut rest = rest;

@@ -1,52 +1,53 @@
-//! Client sessions: what was executed for each client that asked for exactly once.
+//! Client sessions: the record of what was executed for each client that asked for exactly once.
 //!
-//! [`sessions`](crate::sessions) lets a *member* hand a command over again; it forgets with the
-//! member's life. A client that must know what became of its command although every process died
+//! [`sessions`](crate::sessions) lets a *member* hand a command over again; that record ends with
+//! the member's life. A client that must know the fate of its command although every process died
 //! meanwhile opens a session of its own: the log gives it an id, the client numbers its calls, and
 //! every replica keeps the replies that the client has not acknowledged.
 //!
 //! - E1 a (session, sequence) is executed at most once. By construction: only `executed + 1` is
 //!   [`Judged::Fresh`], and [`ClientSessions::record`] makes it `executed`.
-//! - E2 sequences are executed in order, without gaps: one that is further on is refused, and the
-//!   client knows that nothing has happened.
-//! - E3 an executed sequence that is not acknowledged gets the reply that it got first, or, if that
-//!   was longer than [`REPLY_BYTES_MAX`], a definite "executed". Never a second execution. By
-//!   construction: only a fresh one is executed (E1).
+//! - E2 sequences are executed in order, without gaps: a later one is refused, and the client knows
+//!   that it was not executed.
+//! - E3 an executed sequence that is not acknowledged gets its first reply again, or, if that was
+//!   longer than [`REPLY_BYTES_MAX`], a definite "executed". It is never executed a second time. By
+//!   construction: only a fresh sequence is executed (E1).
 //! - E4 the memory is bounded: [`SESSIONS_MAX`] sessions, [`UNACKNOWLEDGED_MAX`] replies each, and
 //!   no call is executed for a session that holds [`KEPT_BYTES_MAX`] bytes of them. Asserted in
 //!   `record`.
-//! - E5 a session that was idle for [`IDLE_MS`] of state time is gone, at every replica at the same
-//!   value of the log; what is called in it is refused and never executed. An id is never issued
+//! - E5 a session that was idle for [`IDLE_MS`] of state time expires, at every replica at the same
+//!   value of the log; later calls in it are refused and never executed. An id is never issued
 //!   again, not even by another cluster on the same ports: it is above every id before it and above
 //!   the state time in milliseconds times 1024.
 //! - E6 all of this is a function of the calls and of state time: replicas agree. By construction:
+//!   no clock, no hash order.
 //!   no clock, no hash order.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use smallvec::SmallVec;
 
-/// Sessions of a cluster that may be open at once; opening another is refused.
+/// The most sessions of a cluster that may be open at once; opening another is refused.
 pub const SESSIONS_MAX: usize = 4096;
 
-/// Calls of a session that may be executed but not acknowledged; a further one is refused.
+/// The most calls of a session that may be executed but not acknowledged; a further one is refused.
 pub const UNACKNOWLEDGED_MAX: usize = 256;
 
-/// A longer reply reaches the client that waits for it, but is not kept for a repetition.
+/// The longest reply that is kept for a repetition. A longer one only reaches the waiting client.
 pub const REPLY_BYTES_MAX: usize = 16 << 10;
 
-/// A session that keeps so many bytes of replies gets no call executed before it acknowledges.
+/// The bytes of kept replies at which a session's calls are refused until it acknowledges.
 pub const KEPT_BYTES_MAX: usize = 32 << 10;
 
-/// A session that nothing was called in for so long, in state time, expires.
+/// The state time without a call after which a session expires.
 pub const IDLE_MS: u64 = 60 * 60 * 1000;
 
-/// Ids grow by at least so many a millisecond; the product stays below 2^53, which every client's
+/// The least growth of ids per millisecond. The product stays below 2^53, which every client's
 /// numbers can hold, for the next two centuries.
 const IDS_PER_MS: u64 = 1024;
 const ID_OF_TIME_MAX: u64 = 1 << 53;
 
-/// Names a session of a client.
+/// The name of a client's session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub u64);
 
@@ -54,31 +55,31 @@ pub struct SessionId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallNumber(pub u64);
 
-/// What a client hears about its session.
+/// The answer to a client about its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
-    /// Its name.
+    /// The session's name.
     pub id: SessionId,
     /// The last call that was executed; 0 before the first.
     pub executed: CallNumber,
 }
 
-/// What is to be done with a call.
+/// The decision about a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judged<'a> {
-    /// Execute it, and record its reply.
+    /// The call is to be executed, and its reply recorded.
     Fresh,
-    /// It has been executed and answered this.
+    /// The call has been executed; this is its reply.
     Answered(&'a [u8]),
-    /// It has been executed; its reply was too long to be kept.
+    /// The call has been executed; its reply was too long to be kept.
     TooLong,
-    /// It has been executed, and the client has said that it knows the reply.
+    /// The call has been executed, and the client has acknowledged the reply.
     Acknowledged,
-    /// It was not executed: this is the next number.
+    /// The call was not executed: this is the next number.
     Gap(CallNumber),
-    /// It was not executed: too much is not acknowledged.
+    /// The call was not executed: too many replies are not acknowledged.
     WindowFull,
-    /// It was not executed by this call: there is no such session, any more or at all.
+    /// This call was not executed: the session does not exist, or no longer exists.
     NoSession,
 }
 
@@ -90,28 +91,28 @@ struct ClientSession {
     /// State time of the last call.
     touched_ms: u64,
     executed: u64,
-    /// At most `executed`.
+    /// The last acknowledged call, at most `executed`.
     acknowledged: u64,
-    /// Those of the calls above `acknowledged`, in order.
+    /// The replies of the calls above `acknowledged`, in order.
     replies: VecDeque<Kept>,
-    /// Bytes of these.
+    /// The bytes of these replies.
     kept_bytes: usize,
 }
 
 /// One session, for a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionRecord<'a> {
-    /// Its name.
+    /// The session's name.
     pub id: SessionId,
     /// State time of the last call in it.
     pub touched_ms: u64,
     /// The highest call whose reply the client has acknowledged.
     pub acknowledged: CallNumber,
-    /// The replies above, in order; `None` for one that was too long.
+    /// The replies above it, in order; `None` for one that was too long.
     pub replies: Vec<Option<&'a [u8]>>,
 }
 
-/// A record that no history of calls leaves behind.
+/// The error for a record that no history of calls leaves behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a snapshot's client sessions are out of order or over their limits")]
 pub struct ImpossibleSession;
@@ -120,9 +121,10 @@ pub struct ImpossibleSession;
 #[derive(Clone, Debug, Default)]
 pub struct ClientSessions {
     sessions: BTreeMap<u64, ClientSession>,
-    /// The last id.
+    /// The last id that was issued.
     issued: u64,
-    /// No session expires before: spares looking at all of them. Not part of the state.
+    /// A time before which no session expires, which avoids looking at all of them. Not part of the
+    /// state.
     none_expires_before_ms: u64,
 }
 
@@ -131,7 +133,8 @@ impl ClientSession {
         self.touched_ms.saturating_add(IDLE_MS)
     }
 
-    /// The client knows all replies up to `number`. What was not executed cannot be known.
+    /// Notes that the client knows all replies up to `number`. A call that was not executed cannot
+    /// be acknowledged.
     fn acknowledge(&mut self, number: u64) {
         while self.acknowledged < number.min(self.executed) {
             let reply = self.replies.pop_front().expect("one for each that is not acknowledged");
@@ -171,28 +174,28 @@ impl ClientSession {
 }
 
 impl ClientSessions {
-    /// Nobody has opened a session.
+    /// A table without sessions.
     pub fn new() -> ClientSessions {
         ClientSessions::default()
     }
 
-    /// How many are open.
+    /// The number of open sessions.
     pub fn len(&self) -> usize {
         self.sessions.len()
     }
 
-    /// Whether none is.
+    /// Whether no session is open.
     pub fn is_empty(&self) -> bool {
         self.sessions.is_empty()
     }
 
-    /// Ends the sessions that are due at state time `now_ms` (E5).
+    /// Ends the sessions that expire at state time `now_ms` (E5).
     pub fn expire(&mut self, now_ms: u64) {
         if now_ms < self.none_expires_before_ms {
             return;
         }
         self.sessions.retain(|_, session| session.expires_ms() > now_ms);
-        // A call only moves the end of a session away, so this stays a lower bound.
+        // A call only delays the end of its session, so this stays a lower bound.
         let first = self.sessions.values().map(ClientSession::expires_ms).min();
         self.none_expires_before_ms = first.unwrap_or(0);
     }
@@ -202,8 +205,8 @@ impl ClientSessions {
         self.open_as(now_ms, 1, 0)
     }
 
-    /// The same with an id that is `residue` modulo `modulus`: tables that divide the residues
-    /// among them issue no id twice.
+    /// Opens a session with an id that is `residue` modulo `modulus`: tables that divide the
+    /// residues among themselves issue no id twice.
     pub(crate) fn open_as(&mut self, now_ms: u64, modulus: u64, residue: u64) -> Option<Standing> {
         if self.sessions.len() >= SESSIONS_MAX {
             return None;
@@ -217,19 +220,19 @@ impl ClientSessions {
         Some(Standing { id: SessionId(self.issued), executed: CallNumber(0) })
     }
 
-    /// The client is there again; `None` if the session is not.
+    /// Resumes a session; `None` if it does not exist.
     pub fn resume(&mut self, id: SessionId, now_ms: u64) -> Option<Standing> {
         let session = self.sessions.get_mut(&id.0)?;
         session.touched_ms = now_ms;
         Some(Standing { id, executed: CallNumber(session.executed) })
     }
 
-    /// The client has done with it. False if it was not there.
+    /// Ends a session. False if it does not exist.
     pub fn end(&mut self, id: SessionId) -> bool {
         self.sessions.remove(&id.0).is_some()
     }
 
-    /// What is to be done with a call of a client that knows all replies up to `acknowledged`.
+    /// Judges a call of a client that knows all replies up to `acknowledged`.
     pub fn judge(
         &mut self,
         id: SessionId,
@@ -246,7 +249,7 @@ impl ClientSessions {
     /// Keeps the reply of the call that [`ClientSessions::judge`] has just called fresh.
     ///
     /// # Panics
-    /// When it has not.
+    /// If it has not.
     pub fn record(&mut self, id: SessionId, number: CallNumber, reply: &[u8]) {
         let session = self.sessions.get_mut(&id.0).expect("judged just now");
         assert!(session.executed + 1 == number.0, "E1, E2: each call once, in order");
@@ -255,9 +258,9 @@ impl ClientSessions {
         assert!(session.replies.len() <= UNACKNOWLEDGED_MAX, "E4");
     }
 
-    /// Whether every call below `number` has been executed, so that a read which comes after them
-    /// sees them. `stamp_ms` is the time of the read: if by then the session has expired and the
-    /// state does not know it yet, the answer is [`ReadJudged::NeedsTick`].
+    /// Whether every call below `number` has been executed, so that a later read sees them.
+    /// `stamp_ms` is the time of the read: if the session has expired by then and the state does
+    /// not reflect it yet, the answer is [`ReadJudged::NeedsTick`].
     pub fn judge_read(&self, id: SessionId, number: CallNumber, stamp_ms: u64) -> ReadJudged {
         match self.sessions.get(&id.0) {
             None => ReadJudged::NoSession,
@@ -269,12 +272,12 @@ impl ClientSessions {
         }
     }
 
-    /// The last id that was issued, 0 if none was.
+    /// The last id that was issued, 0 before the first.
     pub fn issued(&self) -> SessionId {
         SessionId(self.issued)
     }
 
-    /// All sessions from an id on, by id.
+    /// The sessions from an id on, by id.
     pub fn records(&self, from: SessionId) -> impl Iterator<Item = SessionRecord<'_>> {
         self.sessions.range(from.0..).map(|(id, session)| SessionRecord {
             id: SessionId(*id),
@@ -287,7 +290,7 @@ impl ClientSessions {
     /// Sets the last id of a table that is being restored.
     ///
     /// # Errors
-    /// When it is none, or not the one that was set before.
+    /// The id is invalid, or not the one that was set before.
     pub fn restore_issued(&mut self, issued: SessionId) -> Result<(), ImpossibleSession> {
         if issued.0 == 0 || self.issued != 0 && self.issued != issued.0 {
             return Err(ImpossibleSession);
@@ -299,14 +302,14 @@ impl ClientSessions {
     /// Adds a session to a table that is being restored, in order of ids.
     ///
     /// # Errors
-    /// When it is not what [`ClientSessions::records`] gives.
+    /// The session is not one that [`ClientSessions::records`] gives.
     pub fn restore(&mut self, record: SessionRecord<'_>) -> Result<(), ImpossibleSession> {
         let SessionRecord { id: SessionId(id), touched_ms, acknowledged, replies } = record;
         let is_next = self.sessions.last_key_value().is_none_or(|(last, _)| *last < id);
         let has_place = self.sessions.len() < SESSIONS_MAX && id != 0 && id <= self.issued;
         let acknowledged = acknowledged.0;
         let executed = acknowledged.checked_add(replies.len() as u64);
-        // Above, numbers would run out.
+        // Above this, numbers would overflow.
         let has_numbers = executed.is_some_and(|executed| executed < u64::MAX / 2);
         if !is_next || !has_place || !has_numbers {
             return Err(ImpossibleSession);
@@ -328,16 +331,16 @@ impl ClientSessions {
     }
 }
 
-/// What is to be done with a read in a session.
+/// The decision about a read in a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadJudged {
-    /// Answer it.
+    /// The read is to be answered.
     Good,
     /// A call before it has not been executed: this is the next number.
     Gap(CallNumber),
-    /// Have a tick decided first.
+    /// A tick must be decided first.
     NeedsTick,
-    /// There is no such session.
+    /// The session does not exist.
     NoSession,
 }
 
@@ -375,7 +378,7 @@ mod tests {
         assert_eq!(call(&mut sessions, id, 3, 0), "Gap(CallNumber(2))");
         assert_eq!(call(&mut sessions, id, 2, 0), "reply 2");
         assert_eq!(call(&mut sessions, id, 1, 0), "again reply 1");
-        // An acknowledgement never falls, and does not reach what was not executed.
+        // An acknowledgement never falls, and never exceeds what was executed.
         assert_eq!(call(&mut sessions, id, 3, 99), "reply 3");
         assert_eq!(call(&mut sessions, id, 2, 0), "Acknowledged");
         assert_eq!(call(&mut sessions, id, 3, 0), "again reply 3");
@@ -423,7 +426,7 @@ mod tests {
         let mut sessions = ClientSessions::new();
         let id = sessions.open(NOW).unwrap().id;
         for number in 1..=4 {
-            // Long after the session was opened, and never idle for as long as that.
+            // Long after the session was opened, but it was never idle for that long.
             let now_ms = NOW + number * (IDLE_MS - 1);
             sessions.expire(now_ms);
             let (number, before) = (CallNumber(number), CallNumber(number - 1));
@@ -451,7 +454,7 @@ mod tests {
         assert_eq!(sessions.judge_read(busy, CallNumber(2), due), ReadJudged::Gap(CallNumber(1)));
         sessions.expire(due + IDLE_MS);
         assert!(sessions.is_empty());
-        // A clock that stood still, or a state that was restored at once, gives no id twice.
+        // A clock that stood still, or a state that was restored at once, yields no id twice.
         assert!(sessions.open(NOW).unwrap().id > busy);
     }
 }

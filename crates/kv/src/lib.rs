@@ -1,20 +1,21 @@
 //! The key-value door: RESP, Redis commands, and the replicated state machine behind them.
 //!
 //! Promises: everything here is a function of its input (bytes, commands, stamps), so it runs in
-//! the simulator as it runs in a server. It never contains a socket, a clock, a thread or a source
-//! of randomness.
+//! the simulator exactly as in a server. The crate never contains a socket, a clock, a thread or a
+//! source of randomness.
 //!
 //! - [`resp`]: requests from bytes; [`reply`]: replies to bytes.
-//! - [`command`]: which commands there are; [`store`]: what they act on; [`exec`]: what they do.
-//! - [`entry`]: commands as bytes of the log; [`machine`]: what every replica makes of them, with
-//!   [`sessions`], so that none is executed twice, [`client_sessions`], so that none is although
-//!   every process died meanwhile, and [`snapshot`], for who has missed them.
+//! - [`command`]: the table of commands; [`store`]: the data; [`exec`]: the commands' execution.
+//! - [`entry`]: commands as bytes of the log; [`machine`]: their execution at every replica, with
+//!   [`sessions`], so that no command is executed twice, [`client_sessions`], so that no call is
+//!   executed twice although every process died meanwhile, and [`snapshot`], for replicas that have
+//!   missed commands.
 //! - [`script`]: Lua, executed by every replica alike.
-//! - [`partition`]: the same keyspace cut into partitions under atomic multicast.
-//! - [`backup`]: keys and values as bytes for a file, whoever reads them later.
+//! - [`partition`]: the same keyspace in partitions under atomic multicast.
+//! - [`backup`]: keys and values as bytes for a file that any later version can read.
 //! - [`connection`]: a client's conversation, from its bytes to requests and back.
 //! - [`door`]: all clients of a member, and the state behind them.
-//! - [`text`]: what clients hear when the cluster is the reason.
+//! - [`text`]: error texts for failures that the cluster causes.
 #![forbid(unsafe_code)]
 
 pub mod backup;

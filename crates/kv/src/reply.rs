@@ -1,7 +1,7 @@
 //! Replies: the bytes that go back to a client, in RESP2 or RESP3.
 //!
 //! A [`Reply`] is a buffer that is reused: commands append to it and never look back, so that a
-//! pipeline of replies is one write. A command says *what* it answers (a map, a null, a double);
+//! pipeline of replies is one write. A command states *what* it answers (a map, a null, a double);
 //! the protocol that the connection asked for decides the bytes, so no command knows RESP.
 //!
 //! - I1 one command appends exactly one complete reply, or leaves the buffer to its caller
@@ -9,7 +9,7 @@
 //! - I2 an error line never contains a line break, whatever a client sent: a client could
 //!   otherwise forge the reply of its neighbour in a pipeline. By construction: [`Reply::error`]
 //!   and [`Reply::simple`] are the only writers of lines of text and both replace line breaks.
-//! - I3 what answering one command may take is bounded: [`Reply::bounded`] keeps no more bytes than
+//! - I3 the length of one command's answer is bounded: [`Reply::bounded`] keeps no more bytes than
 //!   it allows, however many the command appends, and then answers an error instead.
 
 use crate::text;
@@ -18,20 +18,20 @@ use std::fmt;
 /// The version of the protocol that a connection speaks; HELLO changes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Protocol {
-    /// RESP2, what a connection starts with.
+    /// RESP2, with which a connection starts.
     #[default]
     Resp2,
     /// RESP3, after `HELLO 3`.
     Resp3,
 }
 
-/// The longest reply to one command or transaction: every member keeps the replies to what is in
-/// the log for a moment, and any member may have to pass one on to another.
+/// The longest reply to one command or transaction: every member keeps the replies to recent
+/// commands of the log, and any member may have to pass a reply on to another.
 pub const ANSWER_BYTES_MAX: usize = 16 << 20;
 
-/// The most steps of a command whose time is not bounded by what it reads and answers, and the most
-/// of all such commands of one transaction: some 20 ms. More would keep every replica from being
-/// heard for too long.
+/// The most steps of a command whose time is not bounded by its input and its answer, and the most
+/// of all such commands of one transaction: some 20 ms. With more, a replica would be silent for
+/// too long.
 pub const STEPS_MAX: usize = 16 << 20;
 
 /// A reusable buffer of encoded replies.
@@ -41,7 +41,7 @@ pub struct Reply {
     protocol: Protocol,
     /// I3: the buffer grows no further than this.
     len_max: usize,
-    /// Something was left out.
+    /// Whether bytes were left out.
     is_cut: bool,
     steps_left: usize,
 }
@@ -60,12 +60,12 @@ impl Reply {
     }
 
     /// Has `answer` append the reply to one command. If that is longer than [`ANSWER_BYTES_MAX`],
-    /// `too_long` is the reply (I3); whatever the command has changed, it has.
+    /// `too_long` is the reply (I3); the command's changes remain.
     pub fn bounded(&mut self, too_long: &'static str, answer: impl FnOnce(&mut Reply)) {
         self.bounded_or(|| too_long, answer);
     }
 
-    /// The same, with a text that is looked for only if it is needed.
+    /// The same, with a text that is looked up only if it is needed.
     pub fn bounded_or(
         &mut self,
         too_long: impl FnOnce() -> &'static str,
@@ -82,7 +82,7 @@ impl Reply {
         }
     }
 
-    /// Takes so many of the steps that this reply may cost; false if there are not so many left.
+    /// Takes this many of the steps that this reply may cost; false if fewer are left.
     pub(crate) fn take_steps(&mut self, n: usize) -> bool {
         let left = self.steps_left.checked_sub(n);
         self.steps_left = left.unwrap_or(self.steps_left);
@@ -94,8 +94,9 @@ impl Reply {
         self.steps_left
     }
 
-    /// The reply of one store of several that answer one command, and the steps that it took. Each
-    /// has the steps that are left here: a command is not refused for its own length.
+    /// Appends the reply of one of several stores that answer one command, and counts its steps.
+    /// Each store has the steps that are left here: a command is not refused for the length of its
+    /// own piece.
     pub(crate) fn of_part(&self, run: impl FnOnce(&mut Reply)) -> (Vec<u8>, usize) {
         let mut part = Reply {
             len_max: ANSWER_BYTES_MAX,
@@ -115,7 +116,7 @@ impl Reply {
         self.protocol
     }
 
-    /// Encodes what follows in `protocol`.
+    /// Encodes the following replies in `protocol`.
     pub fn set_protocol(&mut self, protocol: Protocol) {
         self.protocol = protocol;
     }
@@ -125,7 +126,7 @@ impl Reply {
         &self.buffer
     }
 
-    /// Bytes encoded so far.
+    /// The number of bytes encoded so far.
     pub fn len(&self) -> usize {
         self.buffer.len()
     }
@@ -135,7 +136,7 @@ impl Reply {
         self.buffer.is_empty()
     }
 
-    /// Forgets the replies and keeps the memory.
+    /// Clears the replies and keeps the memory.
     pub fn clear(&mut self) {
         self.buffer.clear();
     }
@@ -176,7 +177,7 @@ impl Reply {
         self.line(text.as_ref());
     }
 
-    /// An error that is composed on the spot: `reply.error_fmt(format_args!("ERR ..."))`.
+    /// An error that is formatted in place: `reply.error_fmt(format_args!("ERR ..."))`.
     pub fn error_fmt(&mut self, text: fmt::Arguments<'_>) {
         self.error(text.to_string());
     }
@@ -213,7 +214,7 @@ impl Reply {
         self.header(b'*', len as i64);
     }
 
-    /// What HELP answers to: `lines`, and those about itself.
+    /// The answer to HELP: `lines`, and those about HELP itself.
     pub fn help(&mut self, lines: &[&str]) {
         const ITSELF: [&str; 2] = ["HELP", "    Prints this help."];
         self.array(lines.len() + ITSELF.len());
@@ -323,7 +324,7 @@ impl Reply {
 }
 
 impl fmt::Write for Reply {
-    /// Appends text as it is: for the few replies that are composed piece by piece.
+    /// Appends text as it is, for the few replies that are composed in pieces.
     fn write_str(&mut self, text: &str) -> fmt::Result {
         self.raw(text.as_bytes());
         Ok(())

@@ -1,22 +1,23 @@
-//! Sessions: which commands of each member have been executed, and what they answered.
+//! Sessions: the record of each member's executed commands and their replies.
 //!
-//! A member that loses its leader hands the commands that have no answer to the next one, and a
+//! A member that loses its leader hands its commands without an answer to the next leader, and a
 //! command can then be decided twice. It is executed once, because every command carries (origin,
 //! sequence) and this table, which is part of the replicated state, remembers what was executed.
 //!
 //! The memory is bounded: of each member's latest life, the last [`WINDOW`] sequences. A member may
-//! have no more than that between its oldest command without an answer and its newest, so whatever
-//! it can still hand over again is remembered. A sequence below the window is refused with a
-//! definite "unknown": it may have been executed long ago.
+//! have no more than that between its oldest command without an answer and its newest, so every
+//! command that it can still hand over again is remembered. A sequence below the window is refused
+//! with a definite "unknown": it may have been executed long ago.
 //!
 //! - S1 a (origin, sequence) is [`Verdict::Fresh`] at most once. By construction: `record` marks
-//!   it, the mark stays while the sequence is in the window, and below the window nothing is fresh.
+//!   it, the mark stays while the sequence is in the window, and no sequence below the window is
+//!   fresh.
 //! - S2 sequences within the window may come in any order, and each is fresh once. Property test
 //!   `s2_any_order_within_the_window`.
 //! - S3 a life that is not the latest of its member is refused. By comparison in `judge`.
-//! - S4 replies that are remembered take at most [`LONG_BYTES_MAX`] bytes a member beside the ring;
-//!   the oldest are forgotten first, and what a retry then hears is that it was executed. Asserted
-//!   in `record`.
+//! - S4 remembered replies take at most [`LONG_BYTES_MAX`] bytes per member beside the ring; the
+//!   oldest are dropped first, and a retry is then answered that it was executed. Asserted in
+//!   `record`.
 //! - S5 all of this is a function of the calls: replicas agree on verdicts and replies.
 //!
 //! Cost: one ring index and a 32-byte record per command, no allocation for replies up to
@@ -28,41 +29,41 @@ use base::{Incarnation, MAX_MEMBERS, Rank};
 
 use crate::entry::{Origin, Sequence};
 
-/// How many sequences of a member are remembered, from its highest down; a power of two.
+/// The number of a member's sequences that are remembered, from its highest down; a power of two.
 pub const WINDOW: u64 = 4096;
 
-/// Replies up to this length lie in the ring.
+/// The longest reply that lies in the ring.
 pub const SHORT_BYTES_MAX: usize = 23;
 
-/// No longer reply is remembered: a retry hears that the command was executed, not its reply.
+/// The longest reply that is remembered. A retry of a longer one is told only that it was executed.
 pub const REPLY_BYTES_MAX: usize = 64 << 10;
 
-/// All longer replies of one member take no more than this.
+/// The most bytes of all longer replies of one member.
 pub const LONG_BYTES_MAX: usize = 1 << 20;
 
 const _: () = assert!(WINDOW.is_power_of_two() && REPLY_BYTES_MAX <= LONG_BYTES_MAX);
 
-/// What is to be done with a command.
+/// The decision about a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict<'a> {
-    /// Execute it, and record its reply.
+    /// The command is to be executed, and its reply recorded.
     Fresh,
-    /// It has been executed and answered this.
+    /// The command has been executed; this is its reply.
     Answered(&'a [u8]),
-    /// It has been executed; what it answered is not remembered.
+    /// The command has been executed; its reply is not remembered.
     Forgotten,
-    /// It is too old to be known: executed or not.
+    /// The command is too old: whether it was executed is unknown.
     BelowWindow,
-    /// It is of a life that has ended: it was not and will not be executed, unless it was before
-    /// the next life began.
+    /// The command is of a life that has ended: it was not and will not be executed, unless it was
+    /// before the next life began.
     PastLife,
 }
 
-/// One sequence. The one that is recorded here, since the ring is reused, or 0.
+/// One place of the ring: the sequence that is recorded here, or 0.
 #[derive(Clone, Copy, Debug)]
 struct Record {
     sequence: u64,
-    /// Bytes of a short reply; [`LONG`] if it is in the map of long ones or forgotten.
+    /// The bytes of a short reply; [`LONG`] if it is in the map of long ones or forgotten.
     len: u8,
     short: [u8; SHORT_BYTES_MAX],
 }
@@ -77,12 +78,12 @@ struct Session {
     incarnation: Incarnation,
     highest: u64,
     ring: Box<[Record]>,
-    /// Longer replies, by sequence; all of them in the window.
+    /// The longer replies, by sequence; all of them in the window.
     long: BTreeMap<u64, Box<[u8]>>,
     long_bytes: usize,
 }
 
-/// What was executed for every member.
+/// The executed commands of every member.
 #[derive(Clone, Debug, Default)]
 pub struct Sessions {
     members: [Option<Session>; MAX_MEMBERS],
@@ -91,15 +92,15 @@ pub struct Sessions {
 /// One record, for a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Executed<'a> {
-    /// Whose command.
+    /// The member and life of the command.
     pub origin: Origin,
-    /// Which of them.
+    /// The command's sequence.
     pub sequence: Sequence,
-    /// What it answered; `None` if that is not remembered.
+    /// The reply; `None` if it is not remembered.
     pub reply: Option<&'a [u8]>,
 }
 
-/// A record that no history of commands leaves behind.
+/// The error for a record that no history of commands leaves behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a snapshot's sessions are out of order or over their limits")]
 pub struct ImpossibleRecord;
@@ -125,8 +126,9 @@ impl Session {
     }
 
     fn judge(&self, sequence: u64) -> Verdict<'_> {
-        // First, although the ring may still hold an older mark: whether it does depends on which
-        // sequences came since, and a replica that was restored from a snapshot holds none (S5).
+        // This check comes first, although the ring may still hold an older mark: whether it does
+        // depends on which sequences came since, and a replica that was restored from a snapshot
+        // holds none (S5).
         if sequence < self.lowest() {
             return Verdict::BelowWindow;
         }
@@ -182,12 +184,12 @@ impl Session {
 }
 
 impl Sessions {
-    /// Nobody has executed anything.
+    /// A table without commands.
     pub fn new() -> Sessions {
         Sessions::default()
     }
 
-    /// What is to be done with a command; a member's new life begins here.
+    /// Judges a command; a member's new life begins here.
     pub fn judge(&mut self, origin: Origin, sequence: Sequence) -> Verdict<'_> {
         let member = &mut self.members[origin.rank.index()];
         if let Some(session) = member
@@ -195,7 +197,7 @@ impl Sessions {
         {
             return Verdict::PastLife;
         }
-        // A new life forgets the one before: whom its answers were for died with it.
+        // A new life replaces the previous one: the clients of the previous life are gone.
         let stale = member.as_ref().is_none_or(|session| session.incarnation < origin.incarnation);
         if stale {
             *member = Some(Session::new(origin.incarnation));
@@ -203,7 +205,7 @@ impl Sessions {
         member.as_ref().expect("there, or just begun").judge(sequence.0)
     }
 
-    /// What is known of a command, without beginning a life; `None` for one that is not known.
+    /// The record of a command, without beginning a life; `None` for an unknown command.
     pub fn recall(&self, origin: Origin, sequence: Sequence) -> Option<Verdict<'_>> {
         let session = self.members[origin.rank.index()].as_ref()?;
         (session.incarnation == origin.incarnation).then(|| session.judge(sequence.0))
@@ -212,7 +214,7 @@ impl Sessions {
     /// Remembers the reply of a command that [`Sessions::judge`] has just called fresh.
     ///
     /// # Panics
-    /// When it has not.
+    /// If it has not.
     pub fn record(&mut self, origin: Origin, sequence: Sequence, reply: &[u8]) {
         let session = self.members[origin.rank.index()].as_mut();
         let session = session.filter(|session| session.incarnation == origin.incarnation);
@@ -227,7 +229,7 @@ impl Sessions {
         })
     }
 
-    /// What is remembered of a life, in order of sequences, from one of them on.
+    /// The records of a life, in order of sequences, from one of them on.
     pub fn executed(&self, origin: Origin, from: Sequence) -> impl Iterator<Item = Executed<'_>> {
         let session = self.members[origin.rank.index()].as_ref();
         let session = session.filter(|session| session.incarnation == origin.incarnation);
@@ -246,7 +248,7 @@ impl Sessions {
     /// Begins a life in a table that is being restored.
     ///
     /// # Errors
-    /// When that member has one already.
+    /// That member has a life already.
     pub fn restore_life(&mut self, origin: Origin) -> Result<(), ImpossibleRecord> {
         let member = &mut self.members[origin.rank.index()];
         if member.is_some() {
@@ -259,7 +261,7 @@ impl Sessions {
     /// Adds a record to a table that is being restored, in order of sequences.
     ///
     /// # Errors
-    /// When it is not what [`Sessions::executed`] gives.
+    /// The record is not one that [`Sessions::executed`] gives.
     pub fn restore(&mut self, record: Executed<'_>) -> Result<(), ImpossibleRecord> {
         let Executed { origin, sequence: Sequence(sequence), reply } = record;
         let session = self.members[origin.rank.index()].as_mut();
@@ -316,7 +318,7 @@ mod tests {
         sessions.record(me, Sequence(2 * WINDOW + 4), b"+OK\r\n");
         assert_eq!(sessions.judge(me, Sequence(WINDOW + 5)), Verdict::Fresh, "the ring's old mark");
         assert_eq!(sessions.judge(me, Sequence(WINDOW + 4)), Verdict::BelowWindow);
-        // Its mark is still in the ring, but a replica restored from a snapshot has none (S5).
+        // The mark is still in the ring, but a replica restored from a snapshot has none (S5).
         assert_eq!(sessions.judge(me, Sequence(5)), Verdict::BelowWindow);
         assert_eq!(sessions.executed(me, Sequence(1)).count(), 1);
     }
@@ -349,7 +351,7 @@ mod tests {
         sessions.judge(me, Sequence(n + 2));
         sessions.record(me, Sequence(n + 2), &longer);
         assert_eq!(sessions.judge(me, Sequence(n + 2)), Verdict::Forgotten);
-        // What leaves the window leaves the memory.
+        // A record that leaves the window leaves the memory.
         sessions.judge(me, Sequence(2 * WINDOW));
         sessions.record(me, Sequence(2 * WINDOW), b"+OK\r\n");
         assert_eq!(sessions.members[0].as_ref().unwrap().long_bytes, 0);

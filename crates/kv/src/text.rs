@@ -1,17 +1,17 @@
-//! What a client hears when the cluster, rather than its command, is the reason.
+//! Error texts for failures that the cluster causes, rather than the client's command.
 //!
-//! Each text says what became of the command: executed, surely not, or unknown. Clients act on the
-//! first word, so it is Redis's own where Redis has one.
+//! Each text states the fate of the command: executed, surely not executed, or unknown. Clients act
+//! on the first word, so it is Redis's own where Redis has one.
 
 /// The deadline passed, or the leader died, before the outcome was known.
 pub const UNKNOWN_OUTCOME: &str = "UNKNOWN the outcome of this write is not known: it was executed, or not, or will be; read \
      before you write again";
 
-/// A retry of a command so old that nothing is remembered of it.
+/// A retry of a command so old that its record is gone.
 pub const UNKNOWN_TOO_OLD: &str = "UNKNOWN this write is too old to be remembered: it was executed, or not; read before you \
      write again";
 
-/// A retry of a command that was executed, but whose reply is not remembered.
+/// A retry of a command that was executed, but whose reply is no longer kept.
 pub const UNKNOWN_REPLY: &str =
     "UNKNOWN this write was executed, but its reply was too long to be kept; do not send it again";
 
@@ -23,11 +23,11 @@ pub const ANSWER_TOO_LONG: &str = "ERR the reply would be longer than 16777216 b
 pub const UNKNOWN_PAST_LIFE: &str = "UNKNOWN the replica that took this write has been restarted: it was executed, or not; read \
      before you write again";
 
-/// A read that nobody could answer in time.
+/// A read that no member could answer in time.
 pub const TRY_AGAIN: &str =
     "TRYAGAIN no replica could answer in time; nothing was changed, send the command again";
 
-/// A write that nobody took.
+/// A write that no member took.
 pub const NOT_LEADER: &str =
     "TRYAGAIN no leader took this write; it was not executed and will not be, send it again";
 
@@ -37,12 +37,12 @@ pub const LOADING: &str =
 
 /// The state is gone.
 pub const DATA_LOST: &str = "ERR data lost: no live member holds the state, and memory-quorum \
-    does not survive the death of all; unless a member is only paused, start the cluster anew";
+    does not survive the death of all; unless a member is only paused, start the cluster again";
 
-/// Bytes in the log that are no command.
+/// Bytes in the log that are not a command.
 pub const MALFORMED: &str = "ERR a replica has put a malformed command into the log (a bug)";
 
-/// A call in a session that is not there.
+/// A call in a session that does not exist.
 pub const NO_SESSION: &str = "NOSESSION there is no such session: it expired, was ended, or never was; this call was not \
      executed now, nor will be, but whether earlier attempts at it were is not known";
 
@@ -50,26 +50,26 @@ pub const NO_SESSION: &str = "NOSESSION there is no such session: it expired, wa
 pub const ACKNOWLEDGED: &str =
     "ACKED this call was executed and its reply acknowledged; it was not executed again";
 
-/// A call that was executed, but whose reply is not kept.
+/// A call that was executed, but whose reply was not kept.
 pub const REPLY_TOO_LONG: &str = "TOOLONG this call was executed once, but its reply was longer than a session keeps; it was \
      not executed again";
 
-/// The same for a call that has just been executed.
+/// The first reply of a call whose reply is too long to be kept.
 pub const EXECUTED_TOO_LONG: &str = "TOOLONG this call was executed now, but its reply would be longer than 16777216 bytes \
      (gregale's limit)";
 
-/// A call of a client that does not acknowledge.
+/// A call of a client that has not acknowledged enough replies.
 pub const WINDOW_FULL: &str = "WINDOW not executed: the session holds too many replies, or too many bytes of them; \
      GREGALE.ACK what you have received and call again";
 
-/// One session too many.
+/// A session beyond the most that a cluster may have.
 pub const TOO_MANY_SESSIONS: &str = "MAXSESSIONS not executed: the cluster has as many client sessions as it may; end some with \
      GREGALE.SESSION END, or wait for idle ones to expire";
 
-/// One client too many.
+/// A client beyond the most that a member accepts.
 pub const TOO_MANY_CLIENTS: &str = "ERR max number of clients reached";
 
-/// A transaction that would need more memory than there may be.
+/// A transaction that would need more memory than allowed.
 pub const OUT_OF_MEMORY_IN_EXEC: &str = "EXECABORT Transaction discarded because of: OOM command not allowed when used memory > \
      'maxmemory'.";
 

@@ -174,7 +174,7 @@ fn databases_are_told_apart_and_one_alone_has_the_old_bytes() {
         let expected = [(0, "other"), (3, "one"), (9, "zero")];
         assert_eq!(content, expected.map(|(db, value)| (db, value.to_owned())));
     }
-    // A frame of a database that is none, or of 0, which has another kind.
+    // A frame of a database that does not exist, or of database 0, which has another kind.
     let frame = bytes.windows(6).position(|six| six[4] == DATABASE && six[5] == 3).unwrap();
     for number in [0, 16] {
         let mut bad = bytes.clone();

@@ -1,9 +1,9 @@
-//! From the words of a request to the command they name, or to Redis's error about them.
+//! The command that a request's words name, or Redis's error about them.
 
 use super::{CommandSpec, lookup, lookup_subcommand};
 use crate::reply::Reply;
 
-/// Redis quotes no more than this of what it does not understand.
+/// The most bytes that Redis quotes of an unknown word.
 const QUOTED_BYTES_MAX: usize = 128;
 
 /// Finds the command that `args` names and checks the number of arguments; a container is resolved
@@ -59,7 +59,7 @@ fn unknown_subcommand(args: &[&[u8]], reply: &mut Reply) {
     reply.error(text);
 }
 
-/// What C's `%.*s` prints of `bytes`: at most `most`, and nothing from a NUL on.
+/// The bytes that C's `%.*s` prints of `bytes`: at most `most`, and none from a NUL on.
 fn printed(bytes: &[u8], most: usize) -> &[u8] {
     let end = bytes.iter().take(most).position(|&byte| byte == 0);
     &bytes[..end.unwrap_or(bytes.len().min(most))]

@@ -1,12 +1,13 @@
 //! Finding a command by name: one multiplication, and rarely a second probe.
 //!
 //! A name of up to 16 bytes is one 128-bit word, so a lookup compares words and allocates nothing.
-//! The index is built at compile time; a name that is too long, not lower case or there twice does
+//! The index is built at compile time; a name that is too long, not lower case or not unique does
 //! not compile.
 
 use super::{CommandSpec, NAME_BYTES_MAX, table};
 
-/// A power of two, several times the number of commands, so that probes are short.
+/// The size of the index: a power of two, several times the number of commands, so that probes are
+/// short.
 const SLOTS: usize = 256;
 
 struct Slot {
@@ -16,7 +17,7 @@ struct Slot {
 
 static INDEX: [Slot; SLOTS] = build();
 
-/// The command of this name in any case; a container (`OBJECT`) stands for its subcommands.
+/// The command of this name in any case; a container (`OBJECT`) represents its subcommands.
 pub fn lookup(name: &[u8]) -> Option<&'static CommandSpec> {
     if name.len() > NAME_BYTES_MAX {
         return None;
@@ -29,7 +30,7 @@ pub fn lookup(name: &[u8]) -> Option<&'static CommandSpec> {
     loop {
         let slot = &INDEX[at];
         let spec = slot.spec?;
-        // The length tells "get" from "get\0", which pad to the same word.
+        // The length distinguishes "get" from "get\0", which pad to the same word.
         if slot.name == wanted && spec.name.len() == name.len() {
             return Some(spec);
         }

@@ -1,4 +1,4 @@
-//! COMMAND: the table, told to clients. It is a matter of the connection: no store is needed.
+//! COMMAND: the table, as clients see it. The connection answers it without a store.
 
 use super::{CommandSpec, KeySpec, all, flag, keys_of, lookup, lookup_subcommand};
 use crate::exec::{SYNTAX, glob_matches, is_short};
@@ -110,7 +110,7 @@ fn describe_keys(keys: &KeySpec, reply: &mut Reply) {
     }
 }
 
-/// What a client shows as help. The grammar of arguments is not given: Redis allows to leave it
+/// The help that a client shows. The grammar of arguments is omitted, which Redis allows.
 /// out.
 fn document(spec: &CommandSpec, reply: &mut Reply) {
     let deprecated = !spec.deprecated_since.is_empty();
@@ -204,7 +204,7 @@ fn get_keys(args: &[&[u8]], with_flags: bool, reply: &mut Reply) {
         // Of several groups of keys, the last that begins at or before this one.
         let group = spec.key_specs.iter().rfind(|group| group.begin as usize <= at);
         let flags: &[&str] = match group.map_or(&[][..], |group| group.flags) {
-            // SET is the one command that does different things to its key.
+            // SET is the only command with several effects on its key.
             [.., "variable_flags"] if has_get(request) => &["RW", "access", "update"],
             [.., "variable_flags"] => &["OW", "update"],
             flags => flags,
@@ -214,7 +214,7 @@ fn get_keys(args: &[&[u8]], with_flags: bool, reply: &mut Reply) {
     }
 }
 
-/// Whether SET is asked for the old value too.
+/// Whether SET asks for the old value too.
 fn has_get(request: &[&[u8]]) -> bool {
     request.iter().skip(3).any(|word| word.eq_ignore_ascii_case(b"get"))
 }

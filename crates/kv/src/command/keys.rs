@@ -1,8 +1,8 @@
-//! Which arguments of a request are keys.
+//! The arguments of a request that are keys.
 
 use super::CommandSpec;
 
-/// Why a request has no keys to name.
+/// The reason why a request has no keys to name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum KeysError {
     /// The command takes none.
@@ -16,7 +16,7 @@ pub enum KeysError {
 /// The indices of the keys among `args`, whose first is the command's name.
 ///
 /// # Errors
-/// When the command has no keys, or the number of arguments does not fit.
+/// The command has no keys, or the number of arguments does not fit.
 pub fn keys_of(
     spec: &CommandSpec,
     args: &[&[u8]],

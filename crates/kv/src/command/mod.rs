@@ -1,4 +1,4 @@
-//! The command table: what commands exist, what they expect, and what they are allowed to do.
+//! The command table: the commands, their arguments, and the effects that they are allowed to have.
 //!
 //! One table answers four questions: whether a request is well formed (arity), whether it must go
 //! through the log (flags), which keys it touches, and what COMMAND tells a client about it. The
@@ -24,13 +24,13 @@ pub use keys::{KeysError, keys_of};
 
 use crate::exec::Run;
 
-/// No name in the table is longer; a longer name in a request is unknown without a search.
+/// The longest name in the table; a longer name in a request is unknown without a search.
 pub const NAME_BYTES_MAX: usize = 16;
 
 /// Arguments of one command, borrowed from the connection's buffer; the first is its name.
 pub type Args<'a> = smallvec::SmallVec<[&'a [u8]; 8]>;
 
-/// What a command may do; bits.
+/// The properties of a command, as bits.
 pub mod flag {
     /// May change the store: goes through the log.
     pub const WRITE: u32 = 1 << 0;
@@ -40,7 +40,7 @@ pub mod flag {
     pub const DENYOOM: u32 = 1 << 2;
     /// An operator's command.
     pub const ADMIN: u32 = 1 << 3;
-    /// Not for scripts.
+    /// Not allowed in scripts.
     pub const NOSCRIPT: u32 = 1 << 4;
     /// Allowed while a server loads its data.
     pub const LOADING: u32 = 1 << 5;
@@ -55,21 +55,21 @@ pub mod flag {
     /// Allowed while a script keeps a server busy.
     pub const ALLOW_BUSY: u32 = 1 << 10;
 
-    /// About channels.
+    /// Concerns channels.
     pub const PUBSUB: u32 = 1 << 11;
     /// Not shown to MONITOR.
     pub const SKIP_MONITOR: u32 = 1 << 12;
-    /// Its keys may be none.
+    /// May have no keys.
     pub const NO_MANDATORY_KEYS: u32 = 1 << 13;
-    /// Not while a server loads a replica's data beside its own.
+    /// Not allowed while a server loads a replica's data beside its own.
     pub const NO_ASYNC_LOADING: u32 = 1 << 14;
-    /// Its keys are where its arguments say.
+    /// Has keys whose places depend on its arguments.
     pub const MOVABLE_KEYS: u32 = 1 << 15;
-    /// Goes through the log although Redis does not call it a write: EVAL and its family. Not told
-    /// to clients.
+    /// Goes through the log although Redis does not call it a write: EVAL and its family. Not
+    /// reported to clients.
     pub const LOGGED: u32 = 1 << 31;
 
-    /// Names as COMMAND INFO gives them, in its order.
+    /// The names in COMMAND INFO, in its order.
     pub(super) const NAMES: [(u32, &str); 16] = [
         (WRITE, "write"),
         (READONLY, "readonly"),
@@ -90,18 +90,18 @@ pub mod flag {
     ];
 }
 
-/// Where a command's keys stand among its arguments.
+/// The places of a command's keys among its arguments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KeyRange {
     /// Index of the first key; 0 when the command has none.
     pub first: i32,
     /// Index of the last key; negative counts from the end.
     pub last: i32,
-    /// From one key to the next.
+    /// The distance from one key to the next.
     pub step: i32,
 }
 
-/// One group of keys with what the command does to them, as COMMAND INFO describes it.
+/// A group of keys with the command's effect on them, as COMMAND INFO describes it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeySpec {
     notes: &'static str,
@@ -109,20 +109,20 @@ pub(crate) struct KeySpec {
     begin: i32,
     last: i32,
     step: i32,
-    /// The argument at `begin` says how many there are, and they follow it.
+    /// The argument at `begin` is the number of keys, which follow it.
     is_counted: bool,
 }
 
-/// One command of the table.
+/// A command of the table.
 #[derive(Debug)]
 pub struct CommandSpec {
-    /// Its name in lower case; a subcommand's is `container|name`.
+    /// The name in lower case; a subcommand's is `container|name`.
     pub name: &'static str,
     /// Number of arguments, the name included; `-n` means n or more.
     pub arity: i32,
     /// Bits of [`flag`].
     pub flags: u32,
-    /// Where its keys stand.
+    /// The places of its keys.
     pub keys: KeyRange,
     /// Redis's group: `string`, `generic`, `connection`, `server`, `transactions`.
     pub group: &'static str,
@@ -150,7 +150,7 @@ impl CommandSpec {
         self.flags & (flag::WRITE | flag::LOGGED) != 0
     }
 
-    /// Whether the store executes it; the connection itself executes the others.
+    /// Whether the store executes the command; the connection itself executes the others.
     pub const fn is_for_store(&self) -> bool {
         !matches!(self.run, Run::Door)
     }
@@ -203,7 +203,7 @@ impl CommandSpec {
         self
     }
 
-    /// The same for keys whose number is an argument: clients have to look.
+    /// Keys whose number is an argument: clients have to read it.
     const fn counted_keys(mut self, specs: &'static [KeySpec]) -> CommandSpec {
         self.key_specs = specs;
         self
@@ -255,7 +255,7 @@ const fn key_count(notes: &'static str, flags: &'static [&'static str], begin: i
     KeySpec { notes, flags, begin, last: 0, step: 1, is_counted: true }
 }
 
-/// Every command, in the groups that the table is written in.
+/// All commands, in the groups of the table.
 pub fn all() -> impl Iterator<Item = &'static CommandSpec> {
     table::GROUPS.iter().flat_map(|group| group.iter())
 }

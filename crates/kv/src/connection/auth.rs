@@ -1,4 +1,4 @@
-//! AUTH and HELLO: who is there, and which protocol it speaks.
+//! AUTH and HELLO: the client's password, and the protocol that it speaks.
 
 use super::REDIS_VERSION;
 use super::door::Door;
@@ -97,7 +97,7 @@ impl Door {
         let reply = &mut self.reply;
         reply.set_protocol(protocol);
         reply.map(7);
-        // Clients ask which server this is to know which commands it has: those of this Redis.
+        // Clients read the server's name to know its commands: those of this version of Redis.
         for (name, value) in [("server", "redis"), ("version", REDIS_VERSION)] {
             reply.bulk(name.as_bytes());
             reply.bulk(value.as_bytes());
@@ -106,7 +106,7 @@ impl Door {
         reply.integer(if protocol == Protocol::Resp3 { 3 } else { 2 });
         reply.bulk(b"id");
         reply.integer(id);
-        // Any member takes any command, so a client need not know who leads.
+        // Any member takes any command, so a client need not know the leader.
         let mode = if self.config.is_cluster { "cluster" } else { "standalone" };
         for (name, value) in [("mode", mode), ("role", "master")] {
             reply.bulk(name.as_bytes());
@@ -116,7 +116,7 @@ impl Door {
         reply.array(0);
     }
 
-    /// Names the connection, or answers that it cannot have this name.
+    /// Names the connection, or answers that the name is not allowed.
     pub(super) fn set_name(&mut self, name: &[u8]) -> bool {
         let is_good = name.iter().all(|byte| (b'!'..=b'~').contains(byte));
         if is_good {
@@ -128,7 +128,8 @@ impl Door {
     }
 }
 
-/// How long it takes depends on the given text only, so that it tells nothing about the expected.
+/// The time that this takes depends only on the given text, so it reveals nothing about the
+/// expected one.
 fn is_equal_in_constant_time(expected: &[u8], given: &[u8]) -> bool {
     let mut difference = expected.len() ^ given.len();
     for (at, byte) in given.iter().enumerate() {

@@ -1,7 +1,7 @@
-//! SUBSCRIBE and its family: what a connection is told that it did not ask for.
+//! SUBSCRIBE and its family: messages to a connection that answer no request.
 //!
-//! A message comes to every member through the log, and each member tells its own clients. That is
-//! best effort: a client that is away, or does not read, misses it.
+//! A message comes to every member through the log, and each member sends it to its own clients.
+//! That is best effort: a client that is away, or does not read, misses it.
 
 use std::collections::BTreeSet;
 
@@ -13,36 +13,36 @@ use crate::exec::{glob_matches, is_short};
 use crate::reply::{Protocol, Reply};
 use crate::store::Published;
 
-/// The most bytes of the names that one connection is subscribed to, counting a few for each.
+/// The most bytes of the names to which one connection is subscribed, counting a few for each.
 pub const SUBSCRIBED_BYTES_MAX: usize = 1 << 20;
 
-/// The most bytes of the patterns that one connection is subscribed to: each is held against each
-/// message's channel, and takes up to the product of the lengths.
+/// The most bytes of the patterns to which one connection is subscribed: each is matched against
+/// each message's channel, and takes up to the product of the lengths.
 pub const PATTERNS_BYTES_MAX: usize = 64 << 10;
 
-/// What a name costs beside its bytes.
+/// The cost of a name beside its bytes.
 const NAME_BYTES: usize = 64;
 
-/// What PUBSUB asks of all connections.
+/// A request of PUBSUB, which concerns all connections.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ChannelQuery {
-    /// The channels that somebody is subscribed to, of this pattern.
+    /// The channels with a subscriber that match this pattern.
     Channels(Option<Vec<u8>>),
-    /// How many are subscribed to each of these.
+    /// The number of subscribers of each of these channels.
     Subscribers(Vec<Vec<u8>>),
-    /// How many patterns there are.
+    /// The number of patterns.
     #[default]
     Patterns,
 }
 
-/// What a connection is subscribed to.
+/// The subscriptions of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Subscriptions {
     channels: BTreeSet<Vec<u8>>,
     patterns: BTreeSet<Vec<u8>>,
     bytes: usize,
     pattern_bytes: usize,
-    /// What PUBSUB asks.
+    /// The request of a PUBSUB command.
     pub(super) query: ChannelQuery,
 }
 
@@ -83,12 +83,12 @@ impl Subscriptions {
 }
 
 impl Door {
-    /// Whether the connection is in the mode in which RESP2 lets it do nothing else.
+    /// Whether the connection is in the mode in which RESP2 allows only a few commands.
     pub(super) fn is_only_subscriber(&self) -> bool {
         self.protocol == Protocol::Resp2 && self.subscriptions.n() > 0
     }
 
-    /// Why a subscriber may not send this command, if it may not.
+    /// The reason why a subscriber may not send this command, if it may not.
     pub(super) fn refusal_to_a_subscriber(&self, spec: &CommandSpec) -> Option<String> {
         let may = matches!(
             spec.name,
@@ -103,7 +103,7 @@ impl Door {
         })
     }
 
-    /// PING of a subscriber, in RESP2.
+    /// Answers PING of a subscriber, in RESP2.
     pub(super) fn pong(&mut self, args: &[&[u8]]) {
         self.reply.array(2);
         self.reply.bulk(b"pong");
@@ -158,7 +158,7 @@ impl Door {
         self.reply.integer(n as i64);
     }
 
-    /// PUBSUB: what others are subscribed to is for the owner to say.
+    /// PUBSUB: the owner knows the subscriptions of all connections.
     pub(super) fn ask_channels(&mut self, spec: &'static CommandSpec, args: &[&[u8]]) {
         let query = match (spec.name, &args[1..]) {
             ("pubsub|channels", [_]) => ChannelQuery::Channels(None),
@@ -189,7 +189,8 @@ impl Door {
         self.held = Some(Kind::Channels);
     }
 
-    /// How often the client is told of the message; `None` where that is more than may wait for it.
+    /// The number of copies of the message for this client; `None` if they exceed what may wait for
+    /// it.
     pub(super) fn hear(&mut self, published: &Published) -> Option<usize> {
         let Published { channel, message } = published;
         let most = self.config.output_limits.of(OutputClass::PubSub).hard_bytes;
@@ -206,7 +207,7 @@ impl Door {
         }
         for pattern in &self.subscriptions.patterns {
             if glob_matches(pattern, channel) {
-                // C13: one message may be wanted by as many patterns as there is room for names.
+                // C13: one message may match as many patterns as there is room for names.
                 if out.len() as u64 >= room {
                     return None;
                 }

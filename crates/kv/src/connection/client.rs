@@ -1,4 +1,4 @@
-//! CLIENT: the connection about itself, and about the others.
+//! CLIENT: commands about the connection itself, and about the others.
 
 use base::Instant;
 
@@ -9,18 +9,18 @@ use crate::command::CommandSpec;
 use crate::exec::{NOT_AN_INTEGER, SYNTAX, parse_integer};
 use crate::reply::Protocol;
 
-/// Which replies CLIENT REPLY keeps back.
+/// The replies that CLIENT REPLY suppresses.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Silence {
     /// CLIENT REPLY OFF.
     pub(super) is_muted: bool,
     /// CLIENT REPLY SKIP: the next command is silent.
     pub(super) skips_next: bool,
-    /// The present command is silent.
+    /// The current command is silent.
     pub(super) is_silent: bool,
 }
 
-/// What CLIENT LIST tells of a connection's past.
+/// The past of a connection, for CLIENT LIST.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     /// The last command.
@@ -31,25 +31,25 @@ pub(super) struct Seen {
     pub(super) last_input: Instant,
 }
 
-/// Which connections CLIENT LIST is about.
+/// The connections that a CLIENT LIST or KILL selects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientFilter {
-    /// Only these, if any are named.
+    /// The numbers to which the selection is restricted, if any are named.
     ids: Vec<u64>,
-    /// A kind of connection that does not exist here: those of other Redis servers, or subscribers.
+    /// A type of connection that does not exist here: other Redis servers, or subscribers.
     is_other_type: bool,
-    /// Only of this address.
+    /// The client address to which the selection is restricted.
     address: Option<Vec<u8>>,
-    /// Only to this address.
+    /// The local address to which the selection is restricted.
     local_address: Option<Vec<u8>>,
-    /// Not this connection.
+    /// The connection to leave out.
     skips: Option<u64>,
-    /// CLIENT KILL address: an error if there is none.
+    /// CLIENT KILL address, which answers an error if no connection matches.
     wants_one: bool,
 }
 
 impl ClientFilter {
-    /// Whether the list is to have this connection.
+    /// Whether the filter accepts this connection.
     pub fn accepts(&self, connection: &Connection) -> bool {
         let Identity { id, address, local_address } = &connection.door.identity;
         let is = |wanted: &Option<Vec<u8>>, found: &str| {
@@ -93,7 +93,7 @@ impl Door {
             // There is no eviction of clients that the flag could turn off.
             "client|no-evict" if is(2, "on") || is(2, "off") => reply.ok(),
             "client|reply" | "client|no-evict" => reply.error(SYNTAX),
-            // Nothing ever blocks a client here but WAIT, which has a deadline.
+            // No command but WAIT ever blocks a client here, and WAIT has a deadline.
             "client|unblock" => match parse_integer(args[2]) {
                 Some(_) => reply.integer(0),
                 None => reply.error(NOT_AN_INTEGER),
@@ -184,7 +184,7 @@ impl Door {
         self.held = Some(Kind::Clients);
     }
 
-    /// Only connections of this type; false after an error.
+    /// Restricts the selection to connections of this type; false after an error.
     fn only_type(&mut self, name: &[u8]) -> bool {
         let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
         let is_known = ["normal", "master", "replica", "slave", "pubsub"].into_iter().any(is);
@@ -249,7 +249,7 @@ impl Door {
         self.held = Some(Kind::Kill);
     }
 
-    /// So many connections were ended.
+    /// Answers how many connections were ended.
     pub(super) fn answer_kill(&mut self, id: RequestId, filter: &ClientFilter, n: u64) -> bool {
         self.answer_with(id, |reply| match n {
             n if !filter.wants_one => reply.integer(n as i64),

@@ -1,4 +1,5 @@
-//! CONFIG: what clients and benchmarks ask a Redis about, answered by what holds here.
+//! CONFIG: the parameters that clients and benchmarks read from a Redis, with the values that hold
+//! here.
 
 use super::Config;
 use crate::command::CommandSpec;
@@ -9,8 +10,8 @@ use crate::store::DATABASES;
 
 const OUTPUT_LIMIT: &str = "client-output-buffer-limit";
 
-/// Every parameter that CONFIG GET knows, with its value. A password is not one of them: it would
-/// end up in logs and screens of whoever lists them all.
+/// The parameters that CONFIG GET knows, with their values. The password is not one of them: it
+/// would end up in the logs and on the screens of clients that list all parameters.
 fn parameters(config: &Config) -> [(&'static str, String); 11] {
     [
         ("appendonly", "no".to_owned()),
@@ -58,10 +59,10 @@ pub(super) fn config(
             }
         }
         "config|set" => set(config, &args[2..], reply),
-        // Redis's own answer when it was started without a file, which is how it is here: members
-        // are configured by their own file, before they start.
+        // Redis's own answer when it was started without a file. The same holds here: members are
+        // configured by their own file, before they start.
         "config|rewrite" => reply.error("ERR The server is running without a config file"),
-        // Those of commands; what else is counted goes on from the start.
+        // The counts of commands are reset; other counts continue from the start.
         "config|resetstat" => {
             config.counts.reset();
             reply.ok();
@@ -74,8 +75,9 @@ pub(super) fn config(
     }
 }
 
-/// What concerns one member alone can be set while it runs, until it ends. All else is what the
-/// members must agree on, so it goes into their files; what is as it is asked for is well.
+/// Parameters that concern only one member can be set while it runs, until it ends. The members
+/// must agree on all others, so those are set in their files; setting one to the value that it has
+/// succeeds.
 fn set(config: &Config, pairs: &[&[u8]], reply: &mut Reply) {
     let known = parameters(config);
     let is_known = |given: &[u8]| known.iter().any(|(name, _)| is(name, given));

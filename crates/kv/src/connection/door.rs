@@ -1,4 +1,4 @@
-//! What the connection decides about each request.
+//! The connection's decision about each request.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -21,19 +21,19 @@ use crate::exec::{NOT_AN_INTEGER, admit, database_or_reply, parse_integer};
 use crate::reply::{Protocol, Reply};
 use crate::store::{Db, DbKey};
 
-/// What the owner is asked for.
+/// The kinds of requests to the owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Write,
-    /// One whose answer may be long.
+    /// A write whose answer may be long.
     LongWrite,
     Exec,
-    /// GREGALE.SESSION, which opens one.
+    /// GREGALE.SESSION, which opens a session.
     Open,
     Read,
     /// A read of few keys, which may also go through the log.
     KeyedRead,
-    /// It does: writes before it have no answer yet.
+    /// A read that goes through the log, since writes before it have no answer yet.
     LoggedRead,
     Watch,
     Wait {
@@ -48,7 +48,7 @@ pub(super) enum Kind {
     Topology,
 }
 
-/// Everything of a connection but its input.
+/// The connection except for its input.
 #[derive(Debug)]
 pub(super) struct Door {
     pub(super) config: Arc<Config>,
@@ -60,25 +60,25 @@ pub(super) struct Door {
     pub(super) protocol: Protocol,
     pub(super) is_authenticated: bool,
     pub(super) is_closing: bool,
-    /// What SELECT has chosen.
+    /// The database that SELECT has chosen.
     pub(super) db: Db,
     pub(super) name: Vec<u8>,
     pub(super) transaction: Option<Transaction>,
     pub(super) watched: Watched,
     pub(super) speaking: Speaking,
-    /// The request that is next to be asked for, when its turn has come (C2).
+    /// The request that is asked for next, when its turn has come (C2).
     pub(super) held: Option<Kind>,
     /// The bytes of the held command.
     pub(super) command: Vec<u8>,
-    /// The held command, if it is one of the store.
+    /// The held command, if it is a command of the store.
     spec: Option<&'static CommandSpec>,
-    /// Of INFO; of GREGALE.MEMBER its words.
+    /// The sections of a held INFO, or the words of a held GREGALE.MEMBER.
     pub(super) sections: Vec<String>,
     pub(super) filter: ClientFilter,
     pub(super) subscriptions: Subscriptions,
-    /// What is asked about the members.
+    /// The held question about the members.
     pub(super) topology: TopologyQuery,
-    /// Covers every write that was executed for this connection.
+    /// The slot that covers every write executed for this connection.
     pub(super) written: Prefix,
     pub(super) silence: Silence,
     pub(super) seen: Seen,
@@ -122,12 +122,12 @@ impl Door {
         self.replies.has_place() && self.replies.waiting_bytes() < OUTPUT_BYTES_MAX
     }
 
-    /// Whether the client reads what it is answered, as far as can be seen (C8).
+    /// Whether the client reads its replies, as far as can be seen (C8).
     pub(super) fn is_read(&self) -> bool {
         self.replies.output().len() < OUTPUT_BYTES_MAX
     }
 
-    /// Whether a request is without an answer that nothing may overtake: WAIT above all, which in
+    /// Whether a request that no other may overtake has no answer. WAIT is the main case, which in
     /// Redis blocks the client.
     pub(super) fn is_waiting(&self) -> bool {
         self.replies.n_waiting() > self.replies.n_writes() + self.replies.n_reads()
@@ -141,14 +141,14 @@ impl Door {
         Manner { protocol: self.protocol, is_silent: self.silence.is_silent }
     }
 
-    /// Answers bytes that are no request with an error.
+    /// Answers malformed input with an error.
     pub(super) fn refuse(&mut self, text: &[u8]) {
         self.begin();
         self.error(text);
         self.finish();
     }
 
-    /// Decides about one request: either its reply is in the queue afterwards, or it is held.
+    /// Decides about one request. Afterwards either its reply is in the queue, or it is held.
     pub(super) fn handle(&mut self, args: &[&[u8]]) {
         self.begin();
         self.dispatch(args);
@@ -163,7 +163,7 @@ impl Door {
     }
 
     fn finish(&mut self) {
-        // HELLO and RESET have changed it; CLIENT REPLY ON has ended the silence.
+        // HELLO and RESET may have changed it; CLIENT REPLY ON may have ended the silence.
         if self.held.is_none() && !self.reply.is_empty() {
             self.replies.append(self.reply.as_bytes(), self.manner());
         }
@@ -173,8 +173,7 @@ impl Door {
         self.silence.is_silent = false;
     }
 
-    /// An error that spoils the open transaction, as everything does that is refused before it is
-    /// queued.
+    /// Answers an error that spoils the open transaction, as any refusal before queueing does.
     fn error(&mut self, text: impl AsRef<[u8]>) {
         self.spoil();
         self.reply.error(text);
@@ -187,13 +186,14 @@ impl Door {
     }
 
     fn dispatch(&mut self, args: &[&[u8]]) {
-        // Redis looks for QUIT before anything else, whatever follows it.
+        // Redis checks for QUIT before anything else, whatever its arguments.
         if args[0].eq_ignore_ascii_case(b"quit") {
             self.reply.ok();
             self.is_closing = true;
             return;
         }
-        // A web page has its visitor's browser send this: what follows is no client's, as in Redis.
+        // A web page can make a visitor's browser send this. The rest of the input is not a
+        // client's, as in Redis.
         if args[0].eq_ignore_ascii_case(b"post") || args[0].eq_ignore_ascii_case(b"host:") {
             self.is_closing = true;
             return;
@@ -260,16 +260,16 @@ impl Door {
                 return;
             }
         } else {
-            // These neither change the connection nor depend on when they are answered.
+            // These neither change the connection nor depend on the time of their answer.
             match spec.name {
                 "ping" | "echo" | "client|id" | "client|getname" | "command|count" => {
                     std::mem::swap(&mut self.reply, &mut answered);
                     self.own(spec, args);
                     std::mem::swap(&mut self.reply, &mut answered);
                 }
-                // What follows it in the transaction is about another database.
+                // The following commands of the transaction concern another database.
                 "select" => {}
-                // EXEC forgets the keys before its commands run, so nothing is left to do.
+                // EXEC forgets the keys before its commands run, so UNWATCH has no effect.
                 "unwatch" => answered.ok(),
                 _ => {
                     self.error(NOT_IN_A_TRANSACTION);
@@ -300,7 +300,7 @@ impl Door {
         self.reply.simple("QUEUED");
     }
 
-    /// Commands of the connection itself. One reply, or the request is held.
+    /// Executes a command of the connection itself. Either it is answered, or the request is held.
     fn own(&mut self, spec: &'static CommandSpec, args: &[&[u8]]) {
         let is_only_subscriber = self.is_only_subscriber();
         let reply = &mut self.reply;
@@ -400,7 +400,7 @@ impl Door {
         }
     }
 
-    /// EXEC itself is refused, which ends the transaction.
+    /// Refuses EXEC itself, which ends the transaction.
     fn abort(&mut self, reason: &str) {
         self.transaction = None;
         self.watched.clear();
@@ -455,7 +455,7 @@ impl Door {
 
     /// Whether the held request may be asked for now (C2, C12).
     fn may_go(&self, kind: Kind) -> bool {
-        // A message may have taken the place that was there.
+        // A message may have taken the place that was free.
         if self.pauses(kind) || !self.replies.has_place() {
             return false;
         }
@@ -468,7 +468,7 @@ impl Door {
             }
             Kind::Read | Kind::Watch => is_free,
             Kind::KeyedRead => is_free || n_reads == 0 && self.may_log_a_read(),
-            // What these answer must tell of the writes before them.
+            // The answers to these must include the effect of the writes before them.
             Kind::Wait { .. }
             | Kind::Info
             | Kind::Member
@@ -514,7 +514,7 @@ impl Door {
         Some((self.replies.reserve(waiting, spec, self.manner()), kind))
     }
 
-    /// Encodes the open transaction, which ends here. False if it is answered already: a WATCH had
+    /// Encodes the open transaction and ends it. False if it is answered already: a WATCH had
     /// failed (C5).
     fn encode_transaction(&mut self) -> bool {
         let transaction = self.transaction.take().unwrap_or_default();
@@ -542,13 +542,13 @@ impl Door {
         !is_broken
     }
 
-    /// The owner's answer to `id`.
+    /// Puts the owner's answer to `id` into the queue.
     pub(super) fn answer(&mut self, id: RequestId, reply: &[u8]) -> bool {
         if let Some((Waiting::Read { command, watch: Some(generation) }, _)) =
             self.replies.waiting(id)
         {
             let is_good = self.watched.saw(*generation, command, reply);
-            // The client hears OK, or the error that came in place of versions.
+            // The client gets OK, or the error that came instead of versions.
             let heard = if is_good || !reply.starts_with(b"-") { &b"+OK\r\n"[..] } else { reply };
             return self.replies.fill(id, heard).is_some();
         }
@@ -567,8 +567,8 @@ impl Door {
         true
     }
 
-    /// A transaction with a SELECT was answered. Of one whose outcome is unknown nobody knows which
-    /// database the client has in mind for what it sends next: its conversation ends.
+    /// Handles the answer to a transaction with a SELECT. If its outcome is unknown, the current
+    /// database is unknown as well, so the conversation ends.
     fn selected(&mut self, db: Db, reply: &[u8]) {
         if reply.starts_with(b"-UNKNOWN") {
             self.is_closing = true;
@@ -577,7 +577,7 @@ impl Door {
         }
     }
 
-    /// The same, with a reply that is encoded in the protocol of the request.
+    /// Puts an answer into the queue that is encoded in the protocol of the request.
     pub(super) fn answer_with(&mut self, id: RequestId, encode: impl FnOnce(&mut Reply)) -> bool {
         let Some((_, protocol)) = self.replies.waiting(id) else { return false };
         let mut reply = std::mem::take(&mut self.reply);
@@ -590,7 +590,7 @@ impl Door {
     }
 }
 
-/// What a command of the store is asked for as.
+/// The kind of request for a command of the store.
 pub(super) fn kind_of(spec: &CommandSpec, args: &[&[u8]]) -> Kind {
     match (spec.is_write(), answers_shortly(spec.name, args)) {
         (true, true) => Kind::Write,

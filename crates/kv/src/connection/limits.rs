@@ -1,33 +1,34 @@
-//! The limit of the answers that wait for a client, as Redis's `client-output-buffer-limit`.
+//! The limit of unsent answers of a client, as Redis's `client-output-buffer-limit`.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Kinds of clients, as Redis names them, with their limits before anybody sets them. There are no
-/// clients of the kind `slave` here; their limit is kept and told.
+/// The kinds of clients, as Redis names them, with their default limits. There are no clients of
+/// the kind `slave` here; their limit is stored and reported.
 const CLASSES: [(&str, OutputLimit); 3] = [
-    // Redis has none. Reads stop long before this one; see `pace`'s C10 for what may reach it.
+    // Redis has no limit here. Reads stop long before this one; `pace`'s C10 describes what may
+    // reach it.
     ("normal", OutputLimit { hard_bytes: 256 << 20, soft_bytes: 64 << 20, soft_s: 60 }),
     ("slave", OutputLimit { hard_bytes: 256 << 20, soft_bytes: 64 << 20, soft_s: 60 }),
     ("pubsub", OutputLimit { hard_bytes: 32 << 20, soft_bytes: 8 << 20, soft_s: 60 }),
 ];
 
-/// One kind's limit. Zero bytes are none.
+/// The limit of one kind. Zero bytes mean no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutputLimit {
-    /// At so many bytes the connection is closed at once.
+    /// The number of bytes at which the connection is closed at once.
     pub hard_bytes: u64,
-    /// At so many bytes it is closed after a while.
+    /// The number of bytes at which it is closed after some time.
     pub soft_bytes: u64,
-    /// How long that is, in seconds.
+    /// That time, in seconds.
     pub soft_s: u64,
 }
 
-/// Which limit holds for a connection.
+/// The kind of limit that applies to a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutputClass {
-    /// A client that asks and is answered.
+    /// A client that sends requests and is answered.
     Normal,
-    /// A client that is sent what others publish.
+    /// A client that receives published messages.
     PubSub,
 }
 
@@ -55,7 +56,7 @@ impl OutputLimits {
         self.all()[at]
     }
 
-    /// As CONFIG GET tells them.
+    /// The limits as CONFIG GET reports them.
     pub(super) fn describe(&self) -> String {
         let describe = |((name, _), limit): (&(&str, OutputLimit), OutputLimit)| {
             format!("{name} {} {} {}", limit.hard_bytes, limit.soft_bytes, limit.soft_s)
@@ -63,10 +64,10 @@ impl OutputLimits {
         CLASSES.iter().zip(self.all()).map(describe).collect::<Vec<_>>().join(" ")
     }
 
-    /// Takes `CLASS hard soft seconds [...]`; classes that are not named stay as they are.
+    /// Applies `CLASS hard soft seconds [...]`; classes that are not named stay unchanged.
     ///
     /// # Errors
-    /// What is wrong with the text; nothing has changed.
+    /// The text is malformed; the error says how, and nothing has changed.
     pub(super) fn set(&self, text: &[u8]) -> Result<(), &'static str> {
         let text = std::str::from_utf8(text).unwrap_or_default();
         let words: Vec<&str> = text.split_ascii_whitespace().collect();
@@ -94,7 +95,7 @@ impl OutputLimits {
     }
 }
 
-/// A number of bytes with Redis's units: `1k` is 1000, `1kb` is 1024. `None` if it is none.
+/// A number of bytes with Redis's units: `1k` is 1000, `1kb` is 1024. `None` if it is malformed.
 pub fn bytes_of(text: &str) -> Option<u64> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);

@@ -1,18 +1,19 @@
-//! Reads that go through the log, behind the writes that their client has sent before them.
+//! Reads that go through the log, behind the earlier writes of their client.
 //!
-//! A read must show the writes before it on its connection, and those are not decided yet. To wait
+//! A read must show the writes before it on its connection, and those are not decided yet. Waiting
 //! for them would cost each such read a decision, and on disk a sync. So the read follows them into
-//! the log. There it is executed where it stands in the order, by everybody alike: it shows what is
-//! decided and nothing else, whoever leads by then; if its leader dies it comes again like a write,
-//! and the state machine answers what it answered the first time. It is checked by no majority's
-//! promises, since that it is decided shows more than they do: it was put into the order after it
-//! had come, so behind everything that was answered before.
+//! the log. Every replica executes it there, at its place in the order: it shows what is decided
+//! and nothing else, whichever member leads by then. If its leader dies it is proposed again like a
+//! write, and the state machine gives the same answer as the first time. It needs no check of a
+//! majority's promises, since its decision shows more than they do: it was put into the order after
+//! it had come, hence behind everything that was answered before.
 //!
-//! - R1 only what is cheap goes this way: every member executes it, and remembers its reply for a
+//! - R1 only cheap reads go this way: every member executes each, and remembers its reply for a
 //!   while. By [`is_cheap`].
-//! - R2 the replies to such reads that may come at once are about as many bytes as may wait for a
-//!   client ([`OUTPUT_BYTES_MAX`]), as far as the lengths of the last ones tell, or one reply. By
-//!   [`LoggedReplies::has_room`]. The others wait for the writes before them, as they would
+//! - R2 the replies to such reads that may come at once have at most about as many bytes as may
+//!   wait for a client ([`OUTPUT_BYTES_MAX`]), judged by the lengths of the last ones, or are one
+//!   reply. By [`LoggedReplies::has_room`]. The other reads wait for the writes before them, as
+//!   they would without a log.
 //!   without a log.
 
 use super::{OUTPUT_BYTES_MAX, PIPELINE_DEPTH_MAX};
@@ -25,14 +26,14 @@ pub(super) fn is_cheap(name: &str) -> bool {
     )
 }
 
-/// Before anything is known.
+/// The estimate before any reply.
 const FIRST_BYTES: usize = 16 << 10;
 const LEAST_BYTES: usize = OUTPUT_BYTES_MAX / PIPELINE_DEPTH_MAX;
 
-/// How long the replies to such reads were of late.
+/// The recent lengths of replies to such reads.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LoggedReplies {
-    /// The longest, of which an eighth is forgotten with each that is shorter.
+    /// The longest length; each shorter reply reduces it by an eighth.
     bytes: usize,
 }
 
@@ -43,12 +44,12 @@ impl Default for LoggedReplies {
 }
 
 impl LoggedReplies {
-    /// A reply of so many bytes has come.
+    /// Notes a reply of `n_bytes` bytes.
     pub(super) fn saw(&mut self, n_bytes: usize) {
         self.bytes = n_bytes.max(self.bytes - self.bytes / 8).max(LEAST_BYTES);
     }
 
-    /// Whether another read may go through the log, with `n` of them without an answer (R2).
+    /// Whether another read may go through the log while `n` of them have no answer (R2).
     pub(super) const fn has_room(&self, n: usize) -> bool {
         n == 0 || n < OUTPUT_BYTES_MAX / self.bytes
     }

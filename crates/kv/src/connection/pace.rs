@@ -1,13 +1,13 @@
-//! How far a connection runs ahead of a client that does not read.
+//! The distance by which a connection runs ahead of a client that does not read.
 //!
 //! - C9 the answers to reads that a connection keeps are bounded by [`OUTPUT_BYTES_MAX`] and one
-//!   answer: beyond it a read is put off ([`Pace::put_off`]) and asked for again when its client
-//!   has read. A read has no effect, so it may as well be the later one. The first request without
-//!   an answer is always answered once everything before it is nearly sent, so there is no
-//!   standstill. Tests `c9_*`.
+//!   answer: above it a read is put off ([`Pace::put_off`]) and asked for again when its client has
+//!   read. A read has no effect, so performing it later is correct. The first request without an
+//!   answer is always answered once almost everything before it is sent, so there is no deadlock.
+//!   Tests `c9_*`.
 //! - C10 the answers to writes cannot be put off, so writes with long answers are not asked for
-//!   while those that are under way may fill the output, by the longest answer of late. A guess
-//!   that is too low is what the output limit is for.
+//!   while the writes under way may fill the output, judged by the longest recent answer. The
+//!   output limit covers estimates that are too low.
 
 use std::collections::VecDeque;
 
@@ -15,23 +15,24 @@ use super::limits::OutputLimit;
 use super::{OUTPUT_BYTES_MAX, RequestId};
 use base::Instant;
 
-/// See the module's text.
+/// The pace of one connection; see the module's text.
 #[derive(Debug)]
 pub(super) struct Pace {
-    /// About what the next long answer takes: the longest of late, halved by each shorter one.
+    /// The estimated bytes of the next long answer: the longest recent one, halved by each shorter
+    /// one.
     expected: usize,
-    /// Writes with long answers that are under way.
+    /// The number of writes with long answers under way.
     n_long: usize,
-    /// Reads that are to be asked for again, in order.
+    /// The reads that are to be asked for again, in order.
     put_off: VecDeque<RequestId>,
-    /// Reads that were asked for again and have no answer yet.
+    /// The reads that were asked for again and have no answer yet.
     again: Vec<RequestId>,
-    /// When the output went over the soft limit.
+    /// The time at which the output went over the soft limit.
     over_since: Option<Instant>,
 }
 
 impl Default for Pace {
-    /// Nothing is known of the answers: the first long ones are asked for one at a time.
+    /// The initial pace: the first writes with long answers are asked for one at a time.
     fn default() -> Pace {
         Pace {
             expected: OUTPUT_BYTES_MAX,
@@ -44,18 +45,18 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// A write with a long answer is under way.
+    /// Notes that a write with a long answer is under way.
     pub(super) fn began_long(&mut self) {
         self.n_long += 1;
     }
 
-    /// It is answered.
+    /// Notes that it is answered.
     pub(super) fn ended_long(&mut self, n_bytes: usize) {
         self.n_long -= 1;
         self.learn(n_bytes);
     }
 
-    /// A read is answered.
+    /// Notes that a read is answered.
     pub(super) fn ended_read(&mut self, id: RequestId, n_bytes: usize) {
         self.forget(id);
         self.learn(n_bytes);
@@ -79,7 +80,7 @@ impl Pace {
         n.saturating_mul(self.expected).saturating_add(n_bytes) < OUTPUT_BYTES_MAX
     }
 
-    /// The read `id` is asked for again later (C9).
+    /// Puts off the read `id`; it is asked for again later (C9).
     pub(super) fn put_off(&mut self, id: RequestId) {
         self.forget(id);
         let at = self.put_off.partition_point(|other| *other < id);
@@ -91,8 +92,8 @@ impl Pace {
         !self.put_off.is_empty()
     }
 
-    /// The next read that is asked for again, if `takes` its answer while `n_bytes` of answers
-    /// wait.
+    /// The next read to ask for again, if there is room for its answer by `takes` while `n_bytes`
+    /// of answers wait.
     pub(super) fn ask_again(
         &mut self,
         n_bytes: usize,
@@ -122,10 +123,10 @@ impl Pace {
     }
 }
 
-/// Whether a write command's answer is a few bytes, whatever is stored.
+/// Whether a write command's answer has a few bytes, whatever is stored.
 pub(super) fn answers_shortly(name: &str, args: &[&[u8]]) -> bool {
     match name {
-        // SET key value GET answers what was there.
+        // SET key value GET answers the old value.
         "set" => !args[3..].iter().any(|option| option.eq_ignore_ascii_case(b"get")),
         "append" | "bitop" | "copy" | "decr" | "decrby" | "del" | "expire" | "expireat"
         | "flushall" | "flushdb" | "incr" | "incrby" | "incrbyfloat" | "move" | "mset"

@@ -1,6 +1,6 @@
-//! CLIENT PAUSE: for a while the requests of all clients of a replica wait, or their writes do.
+//! CLIENT PAUSE: for some time the requests of all clients of a replica wait, or their writes do.
 //!
-//! Only what comes to this replica waits; writes that come to other members are executed.
+//! Only requests to this replica wait; writes at other members are executed.
 
 use core::time::Duration;
 use std::sync::{Mutex, PoisonError};
@@ -9,10 +9,10 @@ use base::Instant;
 
 use super::door::{Door, Kind};
 
-/// The longest pause: a day more than ten years.
+/// The longest pause: ten years and a day.
 const PAUSE_MAX: Duration = Duration::from_secs(3651 * 86_400);
 
-/// What waits. The larger one includes the smaller one.
+/// The requests that wait. The larger value includes the smaller one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Scope {
     Writes,
@@ -22,7 +22,7 @@ pub(super) enum Scope {
 #[derive(Debug, Default)]
 struct State {
     pause: Option<(Scope, Instant)>,
-    /// A pause has ended since the owner asked.
+    /// A pause has ended since the owner last asked.
     has_ended: bool,
 }
 
@@ -35,7 +35,7 @@ impl Pauses {
         f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A pause for `ms` from `now` on. It makes one that lasts neither shorter nor smaller.
+    /// Pauses for `ms` from `now` on. A pause in force becomes neither shorter nor smaller.
     pub(super) fn begin(&self, scope: Scope, now: Instant, ms: u64) {
         let until = now.plus(Duration::from_millis(ms).min(PAUSE_MAX));
         self.with(|state| {
@@ -55,7 +55,7 @@ impl Pauses {
         self.with(|state| state.pause.map(|(scope, _)| scope))
     }
 
-    /// Whether a pause has ended, by CLIENT UNPAUSE or its time: then the owner asks each
+    /// Whether a pause has ended, by CLIENT UNPAUSE or its time. The owner then asks each
     /// connection for requests again.
     pub fn has_ended(&self, now: Instant) -> bool {
         self.with(|state| {

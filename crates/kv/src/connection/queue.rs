@@ -1,4 +1,4 @@
-//! Replies in the order of their requests, although they are made in any order (C1).
+//! The replies in the order of their requests, although they are made in any order (C1).
 
 use std::collections::VecDeque;
 
@@ -10,34 +10,35 @@ use crate::command::CommandSpec;
 use crate::reply::Protocol;
 use crate::store::Db;
 
-/// What a request without an answer waits for.
+/// The event for which a request without an answer waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Waiting {
-    /// The log.
+    /// The log's decision.
     Write,
-    /// The log, for an answer that may be long (C10).
+    /// The log's decision, for an answer that may be long (C10).
     LongWrite,
-    /// The log, which brings it behind the writes before it.
+    /// The log's decision about a read that follows the writes before it.
     LoggedRead,
     /// A state that is recent enough.
     Read {
         /// The command's bytes.
         command: SmallVec<[u8; 64]>,
-        /// If it is a WATCH: of which generation of watched keys.
+        /// The generation of watched keys, if the command is a WATCH.
         watch: Option<u64>,
     },
-    /// The log, which opens a session: nothing may overtake it.
+    /// The log's decision to open a session: no request may overtake it.
     Open,
-    /// The log, for a transaction that selects this database at its end: nothing may overtake it.
+    /// The log's decision about a transaction that selects this database at its end: no request may
+    /// overtake it.
     Exec(Db),
-    /// Something that its owner knows.
+    /// An answer that the owner knows.
     Other,
 }
 
 #[derive(Debug)]
 enum Content {
     Waiting(Waiting),
-    /// A reply that others before it hold up.
+    /// A reply that waits for others before it.
     Reply(Vec<u8>),
 }
 
@@ -45,16 +46,16 @@ enum Content {
 struct Place {
     content: Content,
     protocol: Protocol,
-    /// CLIENT REPLY has silenced it.
+    /// Whether CLIENT REPLY has silenced it.
     is_silent: bool,
-    /// The command that waits, if it is one of the store.
+    /// The command that waits, if it is a command of the store.
     spec: Option<&'static CommandSpec>,
 }
 
-/// How a place is taken.
+/// The properties of a new place.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Manner {
-    /// The protocol to answer in.
+    /// The protocol of the answer.
     pub(super) protocol: Protocol,
     /// Whether the reply is not sent.
     pub(super) is_silent: bool,
@@ -65,19 +66,20 @@ pub(super) struct Manner {
 pub(super) struct Replies {
     /// The name of the first place.
     first: u64,
-    /// The front waits for its answer, by construction: an answer at the front goes out at once.
+    /// The places from the first that waits. By construction an answer at the front goes out at
+    /// once.
     places: VecDeque<Place>,
     output: Vec<u8>,
     sent: usize,
-    /// Bytes of the replies that others hold up.
+    /// The bytes of the replies that wait for others before them.
     held_bytes: usize,
     pub(super) pace: Pace,
-    /// Whatever waits for the log, reads too.
+    /// The number of requests that wait for the log, reads included.
     n_writes: usize,
-    /// Of those the reads.
+    /// The number of reads among them.
     n_logged_reads: usize,
     n_reads: usize,
-    /// Of those the WATCHes.
+    /// The number of WATCHes among them.
     n_watches: usize,
     n_others: usize,
 }
@@ -105,7 +107,7 @@ impl Replies {
         id
     }
 
-    /// Takes the next place for a reply that is there.
+    /// Takes the next place for a reply that exists already.
     pub(super) fn append(&mut self, reply: &[u8], manner: Manner) {
         if !self.places.is_empty() {
             let kept = if manner.is_silent { Vec::new() } else { reply.to_vec() };
@@ -119,9 +121,9 @@ impl Replies {
         }
     }
 
-    /// Bytes that answer no request: whole messages. They follow the replies to all requests that
-    /// were taken before, above all the one to the SUBSCRIBE: a client that speaks RESP2 would take
-    /// them for one of those.
+    /// Sends bytes that answer no request: whole messages. They follow the replies to all requests
+    /// that were taken before, above all the reply to the SUBSCRIBE: a client that speaks RESP2
+    /// would take them for one of those replies.
     pub(super) fn interject(&mut self, bytes: &[u8]) {
         let Some(last) = self.places.back_mut() else {
             self.output.extend_from_slice(bytes);
@@ -136,7 +138,7 @@ impl Replies {
         }
     }
 
-    /// What `id` waits for, and the protocol of its answer.
+    /// The event for which `id` waits, and the protocol of its answer.
     pub(super) fn waiting(&self, id: RequestId) -> Option<(&Waiting, Protocol)> {
         let place = self.places.get(usize::try_from(id.0.checked_sub(self.first)?).ok()?)?;
         match &place.content {
@@ -145,7 +147,7 @@ impl Replies {
         }
     }
 
-    /// The command that `id` waits for, if it is one of the store.
+    /// The command that `id` waits for, if it is a command of the store.
     pub(super) fn spec(&self, id: RequestId) -> Option<&'static CommandSpec> {
         self.places.get(usize::try_from(id.0.checked_sub(self.first)?).ok()?)?.spec
     }
@@ -168,15 +170,15 @@ impl Replies {
         }
     }
 
-    /// Puts the reply into its place, and gives what the place waited for. `None` if it did not
-    /// (C4).
+    /// Puts the reply into its place, and returns what the place waited for. `None` if it did not
+    /// wait (C4).
     pub(super) fn fill(&mut self, id: RequestId, reply: &[u8]) -> Option<Waiting> {
         let at = usize::try_from(id.0.checked_sub(self.first)?).ok()?;
         let place = self.places.get_mut(at)?;
         if let Content::Reply(_) = place.content {
             return None;
         }
-        // The common case is the front: its bytes are copied once, into the output.
+        // In the common case the place is the front: the bytes are copied once, into the output.
         let kept = if at == 0 || place.is_silent { Vec::new() } else { reply.to_vec() };
         let is_silent = place.is_silent;
         self.held_bytes += kept.len();
@@ -218,8 +220,8 @@ impl Replies {
         self.n_reads
     }
 
-    /// Whether a WATCH has no answer. It may be answered by the leader, and a read behind it here,
-    /// where the state may be older: such a read waits (C5).
+    /// Whether a WATCH has no answer. The leader may answer it, while a read behind it may be
+    /// answered here, where the state may be older: such a read waits (C5).
     pub(super) fn has_watch(&self) -> bool {
         self.n_watches > 0
     }
@@ -228,7 +230,7 @@ impl Replies {
         self.n_writes + self.n_reads + self.n_others
     }
 
-    /// Bytes of replies that wait, for the client or for others before them.
+    /// The number of bytes of replies that wait, for the client or for others before them.
     pub(super) fn waiting_bytes(&self) -> usize {
         self.output().len() + self.held_bytes
     }
@@ -239,7 +241,7 @@ impl Replies {
         n_bytes < OUTPUT_BYTES_MAX
     }
 
-    /// The next read that was put off and is asked for again.
+    /// The next read that was put off and can be asked for again.
     pub(super) fn ask_again(&mut self) -> Option<RequestId> {
         let mut pace = std::mem::take(&mut self.pace);
         let id = pace.ask_again(self.waiting_bytes(), |id| self.takes_answer(id));
@@ -247,12 +249,12 @@ impl Replies {
         id
     }
 
-    /// Replies that others before them hold up.
+    /// The bytes of replies that wait for others before them.
     pub(super) fn n_held_up(&self) -> usize {
         self.places.len() - self.n_waiting()
     }
 
-    /// Replies that nothing holds up.
+    /// The bytes of replies that wait for no other.
     pub(super) fn output(&self) -> &[u8] {
         &self.output[self.sent..]
     }

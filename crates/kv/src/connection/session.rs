@@ -1,10 +1,12 @@
 //! GREGALE.SESSION, GREGALE.CALL, GREGALE.ACK: the connection's end of a client session.
 //!
-//! The session itself is in the log; here is which one the connection speaks for, and what its
-//! client has acknowledged, which travels with the next call and costs no entry of its own.
+//! The session itself is in the log. This module holds the session to which the connection is
+//! bound, and what its client has acknowledged, which travels with the next call and costs no entry
+//! of its own.
 //!
-//! A call that is refused here, before it reaches the log, uses no number up. The client must know
-//! that, so each such error begins with NOTCALLED (or EXECABORT, as EXEC's own do).
+//! A call that is refused here, before it reaches the log, uses no number up. The client must be
+//! able to recognise that, so each such error begins with NOTCALLED (or EXECABORT, as EXEC's own
+//! do).
 
 use super::door::{Door, Kind, kind_of};
 use crate::client_sessions::{CallNumber, SessionId};
@@ -14,14 +16,14 @@ use crate::entry::command::{put_database, put_plain};
 use crate::exec::{SYNTAX, admit, parse_integer};
 use crate::partition::SNAPSHOT_REQUEST;
 
-/// The session that a connection speaks for.
+/// The session to which a connection is bound.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Speaking {
-    /// `None` before GREGALE.SESSION.
+    /// The session's id; `None` before GREGALE.SESSION.
     id: Option<SessionId>,
-    /// The client knows the replies up to this call.
+    /// The last call whose reply the client knows.
     acknowledged: u64,
-    /// The EXEC that is held is this call.
+    /// The number of the call that is the held EXEC.
     pub(super) exec: Option<(SessionId, CallNumber)>,
 }
 
@@ -32,7 +34,7 @@ impl Speaking {
         *self = Speaking { id: Some(id), ..Speaking::default() };
     }
 
-    /// A session was asked for, and this is the answer.
+    /// Handles the answer to GREGALE.SESSION.
     pub(super) fn opened(&mut self, reply: &[u8]) {
         let text = std::str::from_utf8(reply).unwrap_or_default();
         let mut lines = text.split("\r\n");
@@ -44,7 +46,7 @@ impl Speaking {
         }
     }
 
-    /// The beginning of a call's bytes.
+    /// Appends the beginning of a call's bytes.
     pub(super) fn put_call(&self, id: SessionId, number: CallNumber, out: &mut Vec<u8>) {
         let acknowledged = CallNumber(self.acknowledged);
         SessionCommand::Call { id, number, acknowledged, command: &[] }.put(out);
@@ -69,7 +71,7 @@ impl Door {
         }
     }
 
-    /// The request was refused, and the session's number is not used up.
+    /// Refuses the request; the session's number is not used up.
     pub(super) fn not_called(&mut self, why: impl AsRef<[u8]>) {
         let mut text = b"NOTCALLED the number is not used up: ".to_vec();
         text.extend_from_slice(why.as_ref());
@@ -97,7 +99,7 @@ impl Door {
             }
             [_, id] => match parse_integer(id).map(u64::try_from) {
                 Some(Ok(id)) => {
-                    // Whether there is such a session is for the log to say, to each call anew.
+                    // The log decides for each call whether the session exists.
                     SessionCommand::Resume(SessionId(id)).put(&mut self.command);
                     self.speaking.begin(SessionId(id));
                     self.held = Some(Kind::Write);

@@ -1,9 +1,9 @@
-//! CLUSTER, ROLE and SENTINEL: how client libraries find the members.
+//! CLUSTER, ROLE and SENTINEL, by which client libraries find the members.
 //!
-//! Every member executes every command, so any answer that names live members is a good one. What
-//! clients are told is fitted to what they know: a Redis Cluster in which each live member is a
-//! master of a share of the slots, or sentinels that each name the leader. A client that holds an
-//! old answer is still served, by whichever member it asks.
+//! Every member executes every command, so any answer that names live members is a good one. The
+//! answers have the forms that clients know: a Redis Cluster in which each live member is a master
+//! of a share of the slots, or sentinels that each name the leader. A client that holds an old
+//! answer is still served, by whichever member it asks.
 
 use super::door::{Door, Kind};
 use crate::command::CommandSpec;
@@ -11,46 +11,46 @@ use crate::exec::{SYNTAX, parse_integer};
 use crate::partition::slot_of;
 use crate::reply::Reply;
 
-/// Hash slots of a Redis Cluster.
+/// The number of hash slots of a Redis Cluster.
 const SLOTS: u32 = 16_384;
 
-/// The name under which sentinels are usually asked for their master.
+/// The name by which clients usually ask sentinels for their master.
 const USUAL_NAME: &str = "mymaster";
 
 const DISABLED: &str = "ERR This instance has cluster support disabled";
 
-/// What is asked: the command's name, and its arguments.
+/// A question: the command's name, and its arguments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TopologyQuery {
     name: &'static str,
     args: Vec<Vec<u8>>,
 }
 
-/// A member, as clients are told of it.
+/// A member, as reported to clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// Forty hexadecimal digits that no other node has.
+    /// An id of forty hexadecimal digits that no other node has.
     pub id: String,
-    /// Where clients reach it; empty for the host that they have reached.
+    /// The member's host for clients; empty for the host that they have reached.
     pub host: String,
-    /// Its port.
+    /// The member's port.
     pub port: u16,
-    /// Whether it is heard of.
+    /// Whether the answering member hears it.
     pub is_live: bool,
-    /// What it has executed.
+    /// The number of slots that it has executed.
     pub offset: u64,
 }
 
-/// The members, as clients are told of them.
+/// The members, as reported to clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
-    /// The cluster's name, which is also what its master is called.
+    /// The cluster's name, which is also its master's name.
     pub name: String,
-    /// In the order of their numbers.
+    /// The members in the order of their numbers.
     pub nodes: Vec<Node>,
     /// The member that answers.
     pub me: usize,
-    /// The member that leads, as far as is known.
+    /// The member that leads, as far as the answering member knows.
     pub leader: usize,
 }
 
@@ -96,7 +96,7 @@ impl Door {
 }
 
 impl Topology {
-    /// Appends the answer. `host` is where the client has reached this member.
+    /// Appends the answer. `host` is the address at which the client has reached this member.
     pub fn answer(&self, query: &TopologyQuery, host: &str, reply: &mut Reply) {
         match query.name {
             "cluster|slots" => self.slots(host, reply),
@@ -167,7 +167,7 @@ impl Topology {
                 (false, false) => "master,fail",
             };
             let link = if node.is_live { "connected" } else { "disconnected" };
-            // Nobody speaks Redis's own protocol between nodes, and clients only split it off.
+            // No member speaks Redis's own protocol between nodes; clients only split the port off.
             let bus = node.port.checked_add(10_000).unwrap_or_default();
             let Node { id, port, .. } = node;
             text += &format!("{id} {}:{port}@{bus} {flags} - 0 0 {at} {link}", node.host_for(host));
@@ -213,7 +213,7 @@ impl Topology {
         all.filter(|(at, _)| *at != self.me).map(|(_, node)| node)
     }
 
-    /// The member that sentinels call the master: the leader, while it is heard of.
+    /// The member that sentinels call the master: the leader, while this member hears it.
     fn master(&self) -> &Node {
         let leader = self.nodes.get(self.leader).filter(|node| node.is_live);
         leader.unwrap_or(&self.nodes[self.me])

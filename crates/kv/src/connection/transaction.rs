@@ -1,8 +1,8 @@
 //! MULTI, EXEC, DISCARD, WATCH, UNWATCH.
 //!
-//! Commands are queued here, already encoded; EXEC sends them all as one command of the log, with
-//! the watched keys and the versions that WATCH saw as guards. So the decision whether a watched
-//! key has changed is made in the log, at every replica alike, and not here.
+//! Commands are queued here in encoded form. EXEC sends all of them as one command of the log, with
+//! the watched keys and the versions that WATCH saw as guards. So the log decides whether a watched
+//! key has changed, at every replica alike.
 
 use crate::entry::command::Queued;
 use crate::entry::{CALL_HEAD_BYTES_MAX, COMMAND_BYTES_MAX, Command};
@@ -17,7 +17,7 @@ pub const WATCHED_BYTES_MAX: usize = 64 << 10;
 // Beside commands and guards there are the kind, two counts, and the head of a session's call.
 const _: () = assert!(CALL_HEAD_BYTES_MAX + 1 + 10 + 10 <= 64);
 
-/// What a guard takes beside its key, at most.
+/// The most bytes that a guard takes beside its key.
 const GUARD_BYTES: usize = 14;
 
 const _: () = assert!(
@@ -29,9 +29,9 @@ const _: () = assert!(
 #[derive(Debug, Default)]
 pub(super) struct Transaction {
     pub(super) queued: Queued,
-    /// A command was refused, so EXEC must discard the rest.
+    /// Whether a command was refused, so that EXEC must discard the rest.
     pub(super) is_dirty: bool,
-    /// A queued command is a write.
+    /// Whether a queued command is a write.
     pub(super) writes: bool,
     /// The last database that a queued SELECT names.
     pub(super) selects: Option<Db>,
@@ -41,16 +41,16 @@ pub(super) struct Transaction {
 #[derive(Debug, Default)]
 pub(super) struct Watched {
     pub(super) guards: Vec<(Db, Vec<u8>, u64)>,
-    /// What the guards, and the keys whose versions are being read, take.
+    /// The bytes of the guards, and of the keys whose versions are being read.
     bytes: usize,
-    /// A WATCH has failed: the next EXEC aborts (C5).
+    /// Whether a WATCH has failed: the next EXEC aborts (C5).
     pub(super) is_broken: bool,
-    /// Raised by whatever forgets the keys, so that a read that was under way adds none.
+    /// A count that rises when the keys are forgotten, so that a read under way adds none.
     pub(super) generation: u64,
 }
 
 impl Watched {
-    /// Makes room for keys to watch; if there is none, the guard is broken (C5).
+    /// Reserves room for keys to watch; without room, the guard is broken (C5).
     pub(super) fn admit(&mut self, keys: &[&[u8]]) -> bool {
         let bytes: usize = keys.iter().map(|key| key.len() + GUARD_BYTES).sum();
         let fits = self.bytes + bytes <= WATCHED_BYTES_MAX;
@@ -62,8 +62,8 @@ impl Watched {
         fits
     }
 
-    /// The read of `command`, which a WATCH of `generation` asked for, was answered `reply`.
-    /// Whether that was good.
+    /// Handles `reply` to the read of `command`, which a WATCH of `generation` asked for. Returns
+    /// whether the read succeeded.
     pub(super) fn saw(&mut self, generation: u64, command: &[u8], reply: &[u8]) -> bool {
         if generation != self.generation {
             return true; // forgotten meanwhile
@@ -84,14 +84,14 @@ impl Watched {
         }
     }
 
-    /// Watches nothing any more.
+    /// Forgets the watched keys.
     pub(super) fn clear(&mut self) {
         let generation = self.generation + 1;
         *self = Watched { generation, ..Watched::default() };
     }
 }
 
-/// The array of integers that a machine answers to a read of versions.
+/// The array of integers with which a machine answers a read of versions.
 fn versions(reply: &[u8]) -> Option<Vec<u64>> {
     let text = std::str::from_utf8(reply).ok()?;
     let mut lines = text.strip_suffix("\r\n")?.split("\r\n");

@@ -1,10 +1,10 @@
-//! The state that a backup is being fetched from, piece by piece.
+//! The frozen state from which a client fetches a backup, piece by piece.
 //!
-//! - I1 at most one at a time: it is a second copy of all keys and values.
-//! - I2 it goes when it was fetched, or was not asked for during [`IDLE_MAX`]: who wanted it is
-//!   gone. By [`Backups::sweep`], which the loop calls now and then.
-//! - I3 a piece is of the backup that is named, or there is none: a member that did not freeze it
-//!   says so, and never freezes another under the same name once pieces of it were fetched.
+//! - I1 at most one exists at a time: it is a second copy of all keys and values.
+//! - I2 it is dropped when it was fetched, or when no piece was asked for during [`IDLE_MAX`],
+//!   since its client is gone. By [`Backups::sweep`], which the loop calls regularly.
+//! - I3 a piece belongs to the backup that is named, or is refused: a member that did not freeze
+//!   it answers so, and never freezes another under the same name once pieces of it were fetched.
 
 use crate::backup::{Frozen, Request};
 use crate::machine::Machine;
@@ -13,13 +13,13 @@ use crate::text;
 use base::Instant;
 use core::time::Duration;
 
-/// See I2.
+/// The idle time of I2.
 const IDLE_MAX: Duration = Duration::from_secs(30);
 
-/// The error for who names a backup that this member does not have.
+/// The error for a client that names a backup which this member does not have.
 pub const NO_SUCH_BACKUP: &str = "NOBACKUP this member has no such backup";
 
-/// See the module's text.
+/// The backup of a member; see the module's text.
 #[derive(Debug, Default)]
 pub(super) struct Backups {
     current: Option<Current>,
@@ -33,7 +33,7 @@ struct Current {
 }
 
 impl Backups {
-    /// Answers the bytes of a request; the read check has been made.
+    /// Answers the bytes of a request whose read check has passed.
     pub(super) fn answer(
         &mut self,
         request: &[u8],
@@ -67,7 +67,7 @@ impl Backups {
 
     fn begin(&mut self, token: &[u8], machine: &Machine, now: Instant, reply: &mut Reply) {
         match &mut self.current {
-            // Asked again, because the first answer was lost.
+            // The client asks again, because the first answer was lost.
             Some(current) if current.token == token => current.asked = now,
             Some(_) => {
                 reply.error_fmt(format_args!(
@@ -93,7 +93,7 @@ impl Backups {
         self.current.as_mut().filter(|current| current.token == token)
     }
 
-    /// I2
+    /// Drops a backup that was idle for too long (I2).
     pub(super) fn sweep(&mut self, now: Instant) {
         if self.current.as_ref().is_some_and(|it| now.since(it.asked) > IDLE_MAX) {
             self.current = None;

@@ -1,8 +1,8 @@
-//! Planted mistakes of the door. A simulation's [`Outside`](super::Outside) has one of them;
-//! production has none (`has_planted` is false there, and the compiler removes what asks for it).
+//! Planted bugs of the door. A simulation's [`Outside`](super::Outside) has one of them; production
+//! has none (`has_planted` is false there, and the compiler removes the code that asks for it).
 
 proto::planted_bugs! {
-    /// While a seat is begun once more, another one may be, too.
+    /// While a new incarnation is begun on one seat, another seat may be renewed, too.
     RenewsTwo = RENEWS_TWO: sweep ["cluster"],
 }
 

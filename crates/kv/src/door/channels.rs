@@ -1,4 +1,4 @@
-//! What clients are told of messages that were published, and of the members.
+//! Published messages to subscribed clients, and the members as clients see them.
 
 use super::clients::{RespClients, find, mark};
 use super::outside::Outside;
@@ -10,7 +10,7 @@ use crate::store::Published;
 use engine::{Desk, View};
 
 impl<O: Outside> RespClients<O> {
-    /// Tells clients that are subscribed of these messages.
+    /// Sends these messages to the clients that are subscribed to them.
     pub fn tell(&mut self, all: &[Published]) {
         if all.is_empty() {
             return;
@@ -24,7 +24,7 @@ impl<O: Outside> RespClients<O> {
         }
     }
 
-    /// The client may have subscribed to something, or to nothing any more.
+    /// Notes that the client may have subscribed to a channel, or ended its last subscription.
     pub(super) fn note_subscriber(&mut self, key: u64) {
         let client = find(&mut self.clients, key);
         if client.is_some_and(|client| client.connection.is_subscribed()) {

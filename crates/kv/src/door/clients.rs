@@ -1,13 +1,14 @@
 //! All connections of a member, and the requests and answers that pass through them.
 //!
-//! - I1 a client that does not take its replies is served no further, and not read from without
-//!   end: its connection says when ([`Connection::wants_input`]). Its reads are put off, whether
-//!   they are performed here or elsewhere, and the connection is closed at its output limit.
+//! - I1 a client that does not take its replies is not served further, and is read from up to a
+//!   bound: [`Connection::wants_input`] decides. Its reads are put off, whether they are performed
+//!   here or elsewhere, and the connection is closed at its output limit.
 //! - I2 a request is taken from a connection only if the desk has room for it. By
 //!   [`RespClients::pump`].
-//! - I3 a client's name (`key`) is made of a count that only rises, so an answer that is late finds
-//!   no client instead of another one.
-//! - I4 by construction, a turn reads at most `READ_BYTES` from each client, and writes each
+//! - I3 a client's name (`key`) contains a count that only rises, so a late answer finds no client
+//!   instead of another one.
+//! - I4 a turn reads at most `READ_BYTES` from each client, and writes each client's replies with
+//!   one call. By construction.
 //!   client's replies with one call.
 
 mod listed;
@@ -26,11 +27,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use told::Inquiry;
 
-/// The most that one turn reads from one client.
+/// The most bytes that one turn reads from one client.
 const READ_BYTES: usize = 64 << 10;
 /// The most clients that one turn accepts.
 const ACCEPTS_MAX: usize = 64;
-/// How often clients are looked at that nothing is heard of.
+/// The interval at which clients without events are checked.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
@@ -38,15 +39,15 @@ pub(super) struct Client {
     pub(super) connection: Connection,
     key: u64,
     interest: Interest,
-    /// It will send nothing more.
+    /// The client will send nothing more.
     has_ended: bool,
-    /// It is on the list of those with replies to send.
+    /// The client is on the list of clients with replies to send.
     pub(super) is_dirty: bool,
-    /// It is on the list of those that may have another request.
+    /// The client is on the list of clients that may have another request.
     is_runnable: bool,
 }
 
-/// See the module's text.
+/// All connections of a member; see the module's text.
 #[derive(Debug)]
 pub struct RespClients<O> {
     pub(super) config: Config,
@@ -54,26 +55,26 @@ pub struct RespClients<O> {
     pub outside: O,
     shared: Arc<connection::Config>,
     pub(super) clients: Slab<Client>,
-    /// Those that are subscribed to channels.
+    /// The clients that are subscribed to channels.
     pub(super) subscribers: BTreeSet<u64>,
     n_accepted: u64,
     pub(super) dirty: Vec<u64>,
     runnable: Vec<u64>,
-    /// Those that wait for room on the desk.
+    /// The clients that wait for room on the desk.
     stalled: Vec<u64>,
-    /// INFO of clients whose writes are not executed here yet.
+    /// The INFO requests of clients whose writes are not executed here yet.
     inquiries: Vec<Inquiry>,
-    /// If set, nothing is executed here, and this is why.
+    /// The reason why nothing is executed here, if that is so.
     refusal: Option<&'static str>,
     figures: Figures,
-    /// When clients that read nothing are looked at.
+    /// The time of the next check of clients without events.
     look_at: Instant,
     scratch: Box<[u8]>,
     reply: Vec<u8>,
 }
 
 impl<O: Outside> RespClients<O> {
-    /// Without a connection yet.
+    /// A set of clients without a connection yet.
     pub fn new(config: Config, outside: O) -> RespClients<O> {
         RespClients {
             shared: Arc::new(config.connections.clone()),
@@ -94,7 +95,7 @@ impl<O: Outside> RespClients<O> {
         }
     }
 
-    /// From now on reads and writes are answered with this error.
+    /// Answers reads and writes with this error from now on.
     pub fn refuse_all(&mut self, why: &'static str) {
         self.refusal = Some(why);
     }
@@ -109,13 +110,13 @@ impl<O: Outside> RespClients<O> {
         self.figures.state_time_ahead_ms = ahead_ms;
     }
 
-    /// The door's own figures; those of the state are zero.
+    /// The door's own figures; the state's figures are zero.
     pub fn figures(&self) -> Figures {
         let (clients, clients_accepted) = (self.clients.len() as u64, self.n_accepted);
         Figures { clients, clients_accepted, ..self.figures }
     }
 
-    /// Takes clients that wait to be accepted.
+    /// Accepts clients that wait.
     pub fn accept(&mut self, streams: &mut impl Streams, now: Instant) {
         for _ in 0..ACCEPTS_MAX {
             let Some(incoming) = streams.accept() else { return };
@@ -162,7 +163,7 @@ impl<O: Outside> RespClients<O> {
         }
     }
 
-    /// A client's stream is ready.
+    /// Handles a client's stream that is ready.
     pub fn on_ready(
         &mut self,
         ready: Ready,
@@ -190,7 +191,8 @@ impl<O: Outside> RespClients<O> {
     ) {
         let now = desk.now();
         let Some(client) = self.client(key) else { return };
-        // Readable after its end: the connection is broken, not just closed for writing.
+        // The stream is readable after its end: the connection is broken, not just closed for
+        // writing.
         if client.has_ended {
             return self.close(key, streams, desk);
         }
@@ -277,7 +279,8 @@ impl<O: Outside> RespClients<O> {
         self.mark_dirty(key);
     }
 
-    /// The state may be read now for this request; what the answer takes is charged to the turn.
+    /// Performs this read, for which the state is now recent enough; the answer's bytes are charged
+    /// to the turn.
     pub fn perform(
         &mut self,
         asker: Asker,
@@ -293,7 +296,7 @@ impl<O: Outside> RespClients<O> {
         let id = RequestId(asker.request);
         let command =
             self.client(asker.connection).and_then(|client| client.connection.read_command(id));
-        // A client that is gone, or was answered in the meantime, needs no answer.
+        // A client that is gone, or was answered meanwhile, needs no answer.
         let performed =
             command.map_or(Performed::Done, |command| state.read(command, stamp_ms, &mut reply));
         if performed == Performed::Done {
@@ -304,7 +307,7 @@ impl<O: Outside> RespClients<O> {
         performed
     }
 
-    /// Whether the read is not answered now, since its client does not take its replies (I1).
+    /// Whether the read is put off, since its client does not take its replies (I1).
     fn put_off(&mut self, asker: Asker) -> bool {
         let id = RequestId(asker.request);
         let Some(client) = self.client(asker.connection) else { return false };
@@ -315,13 +318,13 @@ impl<O: Outside> RespClients<O> {
         true
     }
 
-    /// The read is not answered: its connection asks for it again.
+    /// Puts the read off: its connection asks for it again.
     pub fn ask_again(&mut self, asker: Asker) {
         self.figures.reads_put_off += 1;
         self.deliver(asker, Connection::put_off);
     }
 
-    /// The bytes of a read, for the leader.
+    /// The bytes of a read, for the leader to answer.
     pub fn describe_read(&mut self, asker: Asker, out: &mut Vec<u8>) {
         let id = RequestId(asker.request);
         if let Some(client) = self.client(asker.connection)
@@ -331,7 +334,7 @@ impl<O: Outside> RespClients<O> {
         }
     }
 
-    /// The command that `asker` laid down has ended.
+    /// Ends the command that `asker` submitted.
     pub fn answer(&mut self, asker: Asker, answer: Answer<'_>) {
         self.deliver(asker, |connection, id| match answer {
             Answer::Executed(slot, reply) => connection.executed(id, slot, reply),
@@ -339,7 +342,7 @@ impl<O: Outside> RespClients<O> {
         });
     }
 
-    /// The read that `asker` laid down has ended without [`RespClients::perform`].
+    /// Ends the read that `asker` submitted, without [`RespClients::perform`].
     pub fn answer_read(&mut self, asker: Asker, answer: ReadAnswer<'_>) {
         if matches!(answer, ReadAnswer::Forwarded(_)) && self.put_off(asker) {
             return;
@@ -350,12 +353,12 @@ impl<O: Outside> RespClients<O> {
         });
     }
 
-    /// `n` members besides the leader hold what `asker` waits for; the wait is over.
+    /// Ends the wait of `asker`: `n` members besides the leader hold its writes.
     pub fn answer_wait(&mut self, asker: Asker, n: usize) {
         self.deliver(asker, |connection, id| connection.answer_integer(id, n as u64));
     }
 
-    /// The text that `asker` waits for, as it is to be shown.
+    /// Answers `asker` with a text to be shown as it is.
     pub fn answer_text(&mut self, asker: Asker, text: &str) {
         self.deliver(asker, |connection, id| connection.answer_text(id, text));
     }
@@ -384,7 +387,7 @@ impl<O: Outside> RespClients<O> {
         }
     }
 
-    /// Goes on with clients whose requests were answered, or for whom there is room again.
+    /// Resumes clients whose requests were answered, or for which there is room again.
     pub fn resume(&mut self, state: &impl Holds, desk: &mut Desk) -> bool {
         let before = self.figures.commands;
         self.inform_late(state, desk);
@@ -410,7 +413,7 @@ impl<O: Outside> RespClients<O> {
         self.figures.commands != before
     }
 
-    /// Sends replies: one call a client, unless its stream is full.
+    /// Sends replies with one call per client, unless its stream is full.
     pub fn flush(&mut self, streams: &mut impl Streams, desk: &mut Desk) {
         if desk.now() >= self.look_at {
             self.look_at = desk.now().plus(LOOK_EVERY);
@@ -433,7 +436,7 @@ impl<O: Outside> RespClients<O> {
                     continue;
                 }
                 if was_held_up && n_sent > 0 {
-                    // What it had sent before may be taken now that its replies have gone.
+                    // Its earlier input may be taken now that its replies have gone.
                     mark(&mut client.is_runnable, key, &mut self.runnable);
                 }
             }
@@ -444,7 +447,7 @@ impl<O: Outside> RespClients<O> {
         }
     }
 
-    /// Those that read nothing are not heard of otherwise.
+    /// Checks clients that read nothing, since their streams report no event.
     fn close_those_over_limit(&mut self, streams: &mut impl Streams, desk: &mut Desk) {
         let now = desk.now();
         let over = |client: &mut Client| client.connection.is_over_limit(now).then_some(client.key);
@@ -456,7 +459,7 @@ impl<O: Outside> RespClients<O> {
         }
     }
 
-    /// Closes what is over, and watches the rest for what is wanted of it.
+    /// Closes connections that are over, and watches the others for the events that they need.
     fn refresh_interest(&mut self, key: u64, streams: &mut impl Streams, desk: &mut Desk) {
         let Some(client) = self.client(key) else { return };
         if client.connection.is_finished() {
@@ -481,7 +484,7 @@ impl<O: Outside> RespClients<O> {
 
 const TOO_MANY_WAITS: &str = "ERR too many clients WAIT at this member; try again";
 
-/// The client of that name, if it is still there (I3).
+/// The client with that name, if it still exists (I3).
 pub(super) fn find(clients: &mut Slab<Client>, key: u64) -> Option<&mut Client> {
     clients.get_mut(place_of(key)).filter(|client| client.key == key)
 }

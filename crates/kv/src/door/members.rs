@@ -1,7 +1,8 @@
-//! GREGALE.MEMBER: an operator changes who takes part. `gregale member` speaks it, to the leader.
+//! GREGALE.MEMBER, by which an operator changes the members. `gregale member` sends it to the
+//! leader.
 //!
 //! ```text
-//! GREGALE.MEMBER REMOVE n    it takes part no more; answered when that is decided
+//! GREGALE.MEMBER REMOVE n    removes the member; answered when that is decided
 //! GREGALE.MEMBER RENEW n     the supervisor begins a new incarnation there, which then asks for
 //!                            the seat by itself; answered when the supervisor has been told
 //! ```
@@ -15,11 +16,11 @@ use engine::{Asker, Changed, Desk, NoChange, View};
 use proto::Role;
 use proto::members::Change;
 
-/// The first word of a refusal, for `gregale member`: the leader may do it.
+/// The first word of a refusal, for `gregale member`: ask the leader.
 pub const NOT_LEADER: &str = "NOTLEADER";
-/// The same: the change is decided, or will be, or was undone.
+/// The first word of a refusal: the change is decided, will be decided, or was undone.
 pub const UNKNOWN: &str = "UNKNOWN";
-/// The same: it may be possible a little later.
+/// The first word of a refusal: the change may be possible a little later.
 pub const MAY_PASS: &str = "TRYAGAIN";
 
 const FIXED: &str = "ERR the members of this cluster never change: that takes --protocol velos or \
@@ -28,8 +29,8 @@ const UNDER_WAY: &str = "BUSY another change of the members is not decided yet, 
     its deadline: look at `gregale member list`, and try again";
 const NO_MAJORITY: &str = "TRYAGAIN too few of the members that would be left are up to decide \
     anything: bring one of those back first";
-const LAST_VOTER: &str = "ERR nobody would be left that votes: add a member first";
-const UNSUPERVISED: &str = "ERR nobody supervises this member: stop the old process, and start one \
+const LAST_VOTER: &str = "ERR no voter would be left: add a member first";
+const UNSUPERVISED: &str = "ERR this member has no supervisor: stop the old process, and start one \
     on its address with an empty data directory, or without its old region, and start = \"join\" \
     in its file; it asks for the seat by itself";
 
@@ -44,27 +45,28 @@ fn text_of(why: NoChange) -> String {
             rank.member()
         ),
         NoChange::Renewing(rank) => format!(
-            "BUSY member {} is being begun anew: wait until it votes (`gregale member list`); if it \
+            "BUSY member {} is being replaced: wait until it votes (`gregale member list`); if it \
              never comes, try again in a minute",
             rank.member()
         ),
-        NoChange::NoSuchMember => "ERR nobody sits there: see `gregale member list`".to_owned(),
+        NoChange::NoSuchMember => "ERR that seat is empty: see `gregale member list`".to_owned(),
         NoChange::NoMajority => NO_MAJORITY.to_owned(),
         NoChange::LastVoter => LAST_VOTER.to_owned(),
         NoChange::Fixed => FIXED.to_owned(),
     }
 }
 
-/// Whether a new incarnation may be begun on `rank`, whose old one ends with that.
+/// Whether a new incarnation may begin on `rank`, which ends the old one.
 ///
-/// It looks at who was heard lately and at nothing that would take a round trip: whatever that
-/// found out would be old when the process ends, since a member may die in between. Then two of
-/// three are gone at once, where any cluster stops, and nothing is lost: the leader holds what is
-/// decided, the dead one comes back with its disk, and the disk that is replaced is put aside, not
-/// erased. (One that it ended itself it remembers: that was heard until a moment ago.) Nor does it
-/// look at how far acknowledgements have come: where nothing is written they say nothing, and under
-/// load the slower of two sound members is always behind. So a member that is heard and whose disk
-/// is in trouble counts; the change waits until that disk is well.
+/// The decision uses which members were heard lately, and nothing that would take a round trip: the
+/// result of a round trip would be old when the process ends, since a member may die in between. In
+/// that case two of three are gone at once, where any cluster stops, and nothing is lost: the
+/// leader holds what is decided, the dead one comes back with its disk, and the disk that is
+/// replaced is put aside, not erased. (An incarnation that this member ended itself is remembered,
+/// since it was heard until a moment ago.) The decision does not use acknowledgements either: while
+/// nothing is written they show nothing, and under load the slower of two sound members is always
+/// behind. So a member that is heard and whose disk is in trouble counts; the change waits until
+/// that disk is well.
 fn may_renew(view: &View, renewing: Option<Rank>, rank: Rank) -> Result<(), NoChange> {
     let configuration = view.configuration.ok_or(NoChange::Fixed)?;
     if view.role != Role::Leader {
@@ -74,7 +76,7 @@ fn may_renew(view: &View, renewing: Option<Rank>, rank: Rank) -> Result<(), NoCh
         return Err(NoChange::UnderWay);
     }
     let learners = configuration.members.learners;
-    // One that learns already gives up no vote if it is begun once more.
+    // A learner gives up no vote if another incarnation replaces it.
     if let Some(other) = renewing.filter(|other| *other != rank || !learners.contains(rank)) {
         return Err(NoChange::Renewing(other));
     }
@@ -86,7 +88,7 @@ fn may_renew(view: &View, renewing: Option<Rank>, rank: Rank) -> Result<(), NoCh
     if left.is_empty() {
         return Err(NoChange::LastVoter);
     }
-    // The one that is ended now is missed until its successor votes.
+    // The incarnation that ends now is missed until its successor votes.
     let mut heard = view.heard;
     heard.remove(rank);
     let n_left = left.intersection(heard).len();
@@ -94,7 +96,7 @@ fn may_renew(view: &View, renewing: Option<Rank>, rank: Rank) -> Result<(), NoCh
 }
 
 impl<O: Outside> RespClients<O> {
-    /// An operator wants something of `words`.
+    /// Handles an operator's request `words`.
     pub(super) fn change_members(
         &mut self,
         key: u64,
@@ -143,7 +145,7 @@ impl<O: Outside> RespClients<O> {
         }
     }
 
-    /// The change that `asker` wanted has ended.
+    /// Ends the change that `asker` requested.
     pub fn answer_change(&mut self, asker: Asker, changed: Changed) {
         self.deliver(asker, |connection, id| match changed {
             Changed::Done => connection.answer_text(id, "done"),

@@ -1,7 +1,7 @@
 //! The door of one member: its clients, and the replicated state behind them.
 //!
-//! Nothing here has a socket, a clock, a thread or a source of randomness. Time and seeds are
-//! arguments, bytes come and go by [`Streams`], requests are laid on an engine's
+//! The door has no socket, no clock, no thread and no source of randomness. Time and seeds are
+//! arguments, bytes come and go by [`Streams`], requests are submitted to an engine's
 //! [`Desk`](engine::Desk), and the process is [`Outside`]. So a simulator runs the code that ships.
 //!
 //! ```text
@@ -14,7 +14,7 @@
 //!   State ----------------------+
 //! ```
 //!
-//! - [`RespDoor`]: what an engine sees of the clients.
+//! - [`RespDoor`]: the clients as an engine sees them.
 //! - [`RespClients`]: all connections; CLIENT LIST, channels, INFO, members.
 //! - [`Pipes`]: connections in memory, for simulations and tests.
 //! - [`State`]: the replicated application, with snapshots and backups.

@@ -1,10 +1,10 @@
 //! Streams in memory, for simulations and tests.
 //!
 //! A client [`open`](Pipes::open)s a pipe, [`push`](Pipes::push)es requests and
-//! [`take`](Pipes::take)s replies. The door sees it as it sees a socket: input that has arrived, a
-//! bounded buffer for output, half-closed and broken connections.
+//! [`take`](Pipes::take)s replies. The door sees a pipe as it sees a socket: input that has
+//! arrived, a bounded buffer for output, half-closed and broken connections.
 //!
-//! - I1 a client that does not take its replies leaves at most the bound of [`Pipes::new`] unread
+//! - I1 of a client that does not take its replies at most the bound of [`Pipes::new`] stays unread
 //!   here; the rest stays in the door. By [`Pipes::write`].
 
 use super::outside::Outside;
@@ -14,7 +14,7 @@ use super::streams::{Addresses, Broken, Interest, Ready, Received, Streams};
 use engine::Desk;
 use std::collections::{BTreeMap, VecDeque};
 
-/// A pipe, by its client's side.
+/// The name of a pipe at its client's side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PipeId(u64);
 
@@ -22,34 +22,34 @@ pub struct PipeId(u64);
 #[derive(Debug)]
 struct Pipe {
     address: String,
-    /// Requests that the door has not read.
+    /// The requests that the door has not read.
     input: VecDeque<u8>,
-    /// Replies that the client has not taken.
+    /// The replies that the client has not taken.
     output: VecDeque<u8>,
     interest: Interest,
-    /// The client sends nothing more.
+    /// The client will send nothing more.
     has_ended: bool,
     /// The client is gone.
     is_broken: bool,
-    /// The door has closed it.
+    /// The door has closed the pipe.
     is_closed: bool,
 }
 
-/// See the module's text.
+/// The pipes of a door; see the module's text.
 #[derive(Debug)]
 pub struct Pipes {
     local_address: String,
     unread_bytes_max: usize,
     pipes: BTreeMap<PipeId, Pipe>,
-    /// By the door's names.
+    /// The pipes by the door's names.
     named: BTreeMap<u64, PipeId>,
     incoming: VecDeque<PipeId>,
     n_opened: u64,
 }
 
 impl Pipes {
-    /// To a door at `local_address`. A client leaves at most `unread_bytes_max` of its replies
-    /// unread (I1).
+    /// Pipes to a door at `local_address`. At most `unread_bytes_max` of a client's replies stay
+    /// unread here (I1).
     pub fn new(local_address: impl Into<String>, unread_bytes_max: usize) -> Pipes {
         Pipes {
             local_address: local_address.into(),
@@ -61,7 +61,7 @@ impl Pipes {
         }
     }
 
-    /// A client at `address` connects.
+    /// Connects a client at `address`.
     pub fn open(&mut self, address: impl Into<String>) -> PipeId {
         self.n_opened += 1;
         let id = PipeId(self.n_opened);
@@ -79,38 +79,38 @@ impl Pipes {
         id
     }
 
-    /// The client sends bytes. They are lost if the pipe is closed, or the client has ended it.
+    /// Sends bytes of the client. They are lost if the pipe is closed, or the client has ended it.
     pub fn push(&mut self, id: PipeId, bytes: &[u8]) {
         if let Some(pipe) = self.pipes.get_mut(&id).filter(|pipe| pipe.is_open()) {
             pipe.input.extend(bytes);
         }
     }
 
-    /// Bytes that the client has sent and the door has not read.
+    /// The number of bytes that the client has sent and the door has not read.
     pub fn unsent(&self, id: PipeId) -> usize {
         self.pipes.get(&id).map_or(0, |pipe| pipe.input.len())
     }
 
-    /// The client reads what has arrived, at most `bytes_max`.
+    /// Reads what has arrived for the client, at most `bytes_max`.
     pub fn take(&mut self, id: PipeId, bytes_max: usize) -> Vec<u8> {
         let Some(pipe) = self.pipes.get_mut(&id) else { return Vec::new() };
         let n = pipe.output.len().min(bytes_max);
         pipe.output.drain(..n).collect()
     }
 
-    /// Bytes of replies that the client has not taken.
+    /// The number of bytes of replies that the client has not taken.
     pub fn untaken(&self, id: PipeId) -> usize {
         self.pipes.get(&id).map_or(0, |pipe| pipe.output.len())
     }
 
-    /// The client will send nothing more, and still reads.
+    /// Ends the client's input; the client still reads.
     pub fn end(&mut self, id: PipeId) {
         if let Some(pipe) = self.pipes.get_mut(&id) {
             pipe.has_ended = true;
         }
     }
 
-    /// The client is gone, and what is in the pipe is lost. Its name is no more.
+    /// Removes the client. The bytes in the pipe are lost, and its name becomes invalid.
     pub fn break_off(&mut self, id: PipeId) {
         let Some(pipe) = self.pipes.get_mut(&id) else { return };
         pipe.is_broken = true;
@@ -119,7 +119,7 @@ impl Pipes {
         }
     }
 
-    /// Whether the door has closed the pipe. What it wrote before can still be taken.
+    /// Whether the door has closed the pipe. Earlier replies can still be taken.
     pub fn is_closed(&self, id: PipeId) -> bool {
         self.pipes.get(&id).is_none_or(|pipe| pipe.is_closed)
     }
@@ -129,7 +129,7 @@ impl Pipes {
         !self.incoming.is_empty()
     }
 
-    /// What is ready now, in the order of the door's names.
+    /// The events that are ready, in the order of the door's names.
     pub fn ready(&self) -> Vec<Ready> {
         let ready = self.named.iter().map(|(&key, id)| {
             let pipe = &self.pipes[id];
@@ -149,7 +149,7 @@ impl Pipes {
         self.pipes.get_mut(id).filter(|pipe| !pipe.is_broken).ok_or(Broken)
     }
 
-    /// The door's end is no more.
+    /// Closes the door's end.
     fn close_door_side(&mut self, id: PipeId) {
         let Some(pipe) = self.pipes.get_mut(&id) else { return };
         pipe.is_closed = true;
@@ -223,7 +223,7 @@ impl Streams for Pipes {
 }
 
 impl<O: Outside> RespDoor<O, Pipes> {
-    /// Accepts clients and reads from all that are ready: what a poller does for sockets.
+    /// Accepts clients and reads from all that are ready, as a poller does for sockets.
     pub fn poll(&mut self, state: &State, desk: &mut Desk) {
         self.accept(desk);
         for ready in self.streams.ready() {

@@ -1,4 +1,4 @@
-//! A member's door: its clients, and the streams by which they come.
+//! A member's door: its clients, and the streams of their bytes.
 
 use super::clients::RespClients;
 use super::outside::{Config, Figures, Outside};
@@ -7,16 +7,16 @@ use super::streams::{Ready, Streams};
 use engine::{Answer, Asker, Changed, Desk, Door, Performed, ReadAnswer, Stats, View};
 use proto::Role;
 
-/// See the module's text.
+/// The door of a member; see the module's text.
 #[derive(Debug)]
 pub struct RespDoor<O, S> {
     /// All connections.
     pub clients: RespClients<O>,
-    /// Their bytes.
+    /// The streams of the connections' bytes.
     pub streams: S,
-    /// This member was able to answer clients.
+    /// Whether this member was ever able to answer clients.
     has_served: bool,
-    /// As of the last time that they were published.
+    /// The figures, as of the last time that they were published.
     figures: Figures,
 }
 
@@ -30,7 +30,7 @@ fn serves(view: &View) -> bool {
 }
 
 impl<O: Outside, S: Streams> RespDoor<O, S> {
-    /// Without a client.
+    /// A door without a client.
     pub fn new(config: Config, outside: O, streams: S) -> RespDoor<O, S> {
         RespDoor {
             clients: RespClients::new(config, outside),
@@ -45,17 +45,17 @@ impl<O: Outside, S: Streams> RespDoor<O, S> {
         self.has_served
     }
 
-    /// As of the last time that they were published.
+    /// The figures, as of the last time that they were published.
     pub fn figures(&self) -> Figures {
         self.figures
     }
 
-    /// Clients wait to be accepted.
+    /// Accepts clients that wait.
     pub fn accept(&mut self, desk: &Desk) {
         self.clients.accept(&mut self.streams, desk.now());
     }
 
-    /// A client's stream is ready.
+    /// Handles a client's stream that is ready.
     pub fn on_ready(&mut self, ready: Ready, state: &State, desk: &mut Desk) {
         self.clients.on_ready(ready, &mut self.streams, state, desk);
     }
@@ -64,7 +64,7 @@ impl<O: Outside, S: Streams> RespDoor<O, S> {
 impl<O: Outside, S: Streams> Door<State> for RespDoor<O, S> {
     fn applied(&mut self, state: &mut State) {
         let published = state.take_published();
-        // What was published before this member served is not news.
+        // Messages that were published before this member served are not sent to its clients.
         if self.has_served {
             self.clients.tell(&published);
         }

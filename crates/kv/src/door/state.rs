@@ -13,66 +13,66 @@ use engine::{Answers, Appended, Application, Origin, Performed, Saving, Sequence
 
 const _: () = assert!(crate::reply::ANSWER_BYTES_MAX <= engine::service::ANSWER_BYTES_MAX);
 
-/// How many entries of another member's state are read in one call.
+/// The most entries of another member's state that one call reads.
 const ENTRIES_AT_ONCE: usize = 512;
 
-/// A state that is not needed any more. To drop one with a million keys takes a quarter of a
+/// A state that is no longer needed. Dropping a state with a million keys takes a quarter of a
 /// second, so a process does that on another thread.
 #[derive(Debug)]
 pub enum Discarded {
-    /// Another member's state took its place.
+    /// A state that was replaced by another member's.
     Replaced(Box<Machine>),
-    /// Another member's state that was not read to its end.
+    /// A state of another member that was not read to its end.
     Unfinished(Box<Installer>),
 }
 
-/// See the module's text.
+/// The replicated state; see the module's text.
 #[derive(Debug)]
 pub struct State {
     machine: Machine,
     writer: BatchWriter,
     reply: Reply,
     backups: Backups,
-    /// What was read of another member's state.
+    /// The part of another member's state that was read so far.
     installer: Option<Installer>,
-    /// Snapshots under way, and their names.
+    /// The snapshots under way, by their names.
     besides: Vec<(Saving, Beside)>,
     n_saves: u64,
-    /// Reads so far: the only randomness that RANDOMKEY needs outside the log.
+    /// The number of reads so far: the only randomness that RANDOMKEY needs outside the log.
     n_reads: u64,
     /// The time, as of the last turn.
     now: Instant,
-    /// What waits to be taken by [`State::take_discarded`].
+    /// The states that [`State::take_discarded`] will return.
     discarded: Vec<Discarded>,
-    /// What waits to be taken by [`State::take_complaint`].
+    /// The text that [`State::take_complaint`] will return.
     complaint: Option<String>,
 }
 
-/// What a member holds, for INFO.
+/// The content of a member, for INFO.
 pub trait Holds {
-    /// In figures.
+    /// The figures.
     fn holding(&self) -> Holding;
 
-    /// In lines of our own section.
+    /// Lines of Gregale's own section.
     fn describe(&self) -> String {
         String::new()
     }
 }
 
-/// See [`Holds`].
+/// The figures of [`Holds`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Holding {
     /// Keys of all databases.
     pub keys: u64,
-    /// Memory that they take.
+    /// Bytes of memory that the keys take.
     pub memory_bytes: u64,
     /// Keys, and how many of them expire, of each database.
     pub databases: [(u64, u64); DATABASES],
-    /// How often something was changed.
+    /// Changes of keys, counted.
     pub changes: u64,
 }
 
-/// Something of each database.
+/// A value for each database.
 pub fn of_each<T>(of: impl Fn(Db) -> T) -> [T; DATABASES] {
     std::array::from_fn(|at| of(Db::new(at as i64).expect("it is below their number")))
 }
@@ -98,8 +98,9 @@ fn from_kv(origin: entry::Origin) -> Origin {
 }
 
 impl State {
-    /// An empty one. `memory_bytes_max` is the cluster's limit, zero for none: what one member
-    /// refuses for it, each has to refuse. `seed` decides what RANDOMKEY answers.
+    /// An empty state. `memory_bytes_max` is the cluster's limit, zero for none: a write that one
+    /// member refuses for the limit, each member has to refuse. `seed` decides what RANDOMKEY
+    /// answers.
     pub fn new(memory_bytes_max: u64, seed: u64) -> State {
         State {
             machine: Machine::new(memory_bytes_max),
@@ -116,7 +117,7 @@ impl State {
         }
     }
 
-    /// Tells it the time, each turn.
+    /// Sets the time, each turn.
     pub fn pass_time(&mut self, now: Instant) {
         self.now = now;
     }
@@ -126,22 +127,22 @@ impl State {
         self.machine.take_published()
     }
 
-    /// States that were replaced or given up since the last call.
+    /// The states that were replaced or given up since the last call.
     pub fn take_discarded(&mut self) -> Vec<Discarded> {
         std::mem::take(&mut self.discarded)
     }
 
-    /// What an operator should hear of the last value, if there is anything.
+    /// A message for the operator about the last value, if there is one.
     pub fn take_complaint(&mut self) -> Option<String> {
         self.complaint.take()
     }
 
-    /// Appends all of it to `out`.
+    /// Appends the whole state to `out`.
     pub fn save(&self, out: &mut Vec<u8>) {
         snapshot::save(&self.machine, out);
     }
 
-    /// Gives back what nobody fetches any more.
+    /// Frees backups that no client fetches.
     pub fn sweep(&mut self) {
         self.backups.sweep(self.now);
     }
@@ -153,7 +154,7 @@ impl Application for State {
             answers.push(from_kv(origin), Sequence(sequence.0), reply);
         };
         if let Err(error) = self.machine.apply(slot, value, &mut sink) {
-            // Every member sees the same bytes and skips them; its commands are sent again.
+            // Every member sees the same bytes and skips them; their commands are sent again.
             let line = format!("the value of slot {slot} is no batch and was skipped: {error}");
             self.complaint = Some(line);
         }
@@ -171,12 +172,12 @@ impl Application for State {
         self.n_reads = self.n_reads.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
         self.reply.clear();
         if command.first() == Some(&backup::REQUEST) {
-            // Keys that are due go into the file with their expiry, so no time has to be decided.
+            // Expired keys go into the file with their expiry, so no time has to be decided.
             self.backups.answer(command, &self.machine, self.now, &mut self.reply);
             out.extend_from_slice(self.reply.as_bytes());
             return Performed::Done;
         }
-        // In one partition every read is of one moment, and of the present one.
+        // In one partition every read sees one moment, the present one.
         let command = command.strip_prefix(&[SNAPSHOT_REQUEST]).unwrap_or(command);
         match self.machine.read(command, stamp_ms, self.n_reads, &mut self.reply) {
             ReadOutcome::Done => {
@@ -196,7 +197,7 @@ impl Application for State {
 
     fn save_piece(&mut self, saving: Saving, out: &mut Vec<u8>) -> Option<bool> {
         let (_, beside) = self.besides.iter_mut().find(|(of, _)| *of == saving)?;
-        // `end_restore`, which alone replaces the machine meanwhile, ends them all.
+        // `end_restore`, which alone replaces the machine meanwhile, ends all snapshots.
         Some(beside.chunk(&mut self.machine, out).expect("the machine that it was begun with"))
     }
 

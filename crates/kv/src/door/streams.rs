@@ -1,77 +1,77 @@
 //! The bytes of one set of connections: sockets in production, pipes in simulations and tests.
 //!
-//! An owner reports what is ready to [`RespDoor::on_ready`](super::RespDoor::on_ready), again and
-//! again while it is (level-triggered): a turn leaves in a stream what it has no room for.
+//! An owner reports ready streams to [`RespDoor::on_ready`](super::RespDoor::on_ready) as long as
+//! they are ready (level-triggered): a turn leaves input in a stream that it has no room for.
 
-/// The bits of a stream's name that are its place; the rest is a count.
+/// The number of bits of a stream's name that are its place; the rest is a count.
 const PLACE_BITS: u32 = 20;
 
-/// The most streams that are open at a time.
+/// The most streams that are open at the same time.
 pub const STREAMS_MAX: usize = (1 << PLACE_BITS) - 1;
 
-/// What a stream is watched for.
+/// The events for which a stream is watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interest {
     /// Input, or its end.
     Read,
-    /// Room for output. Its input waits, since a client that does not take its replies is not asked
-    /// for more commands.
+    /// Room for output. Input waits, since no further commands are read from a client that does not
+    /// take its replies.
     Write,
-    /// Both.
+    /// Input and room for output.
     ReadWrite,
-    /// Neither: only that it is broken.
+    /// Neither: only a broken connection.
     Nothing,
 }
 
 impl Interest {
-    /// Whether input counts.
+    /// Whether input is watched.
     pub fn reads(self) -> bool {
         matches!(self, Interest::Read | Interest::ReadWrite)
     }
 
-    /// Whether room for output counts.
+    /// Whether room for output is watched.
     pub fn writes(self) -> bool {
         matches!(self, Interest::Write | Interest::ReadWrite)
     }
 }
 
-/// One stream that is ready.
+/// A stream that is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ready {
-    /// Its name.
+    /// The stream's name.
     pub key: u64,
-    /// It can be read, or reading will tell that it has ended or is broken.
+    /// The stream can be read, or a read will report its end or an error.
     pub readable: bool,
-    /// It can be written.
+    /// The stream can be written.
     pub writable: bool,
 }
 
-/// What reading gave.
+/// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
-    /// So many bytes, at least one.
+    /// The number of bytes read, at least one.
     Bytes(usize),
-    /// Nothing yet.
+    /// No input yet.
     Nothing,
-    /// The client will send nothing more.
+    /// The end: the client will send nothing more.
     End,
 }
 
-/// The connection is gone: close the stream.
+/// The error of a connection that is gone: close the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the connection is broken")]
 pub struct Broken;
 
-/// Both ends of a connection, for CLIENT LIST.
+/// The addresses of both ends of a connection, for CLIENT LIST.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Addresses {
-    /// The client's.
+    /// The client's address.
     pub client: String,
-    /// The one that it connected to.
+    /// The address to which the client connected.
     pub local: String,
 }
 
-/// One set of connections. No call waits.
+/// The streams of one set of connections. No call blocks.
 pub trait Streams {
     /// A connection that was accepted and has no name yet.
     type Incoming;
@@ -82,10 +82,10 @@ pub trait Streams {
     /// Sends `reply`, which is short, and closes the connection.
     fn refuse(&mut self, incoming: Self::Incoming, reply: &[u8]);
 
-    /// Watches a connection for input. From now on it is called `key`: see [`place_of`].
+    /// Watches a connection for input and names it `key`: see [`place_of`].
     ///
     /// # Errors
-    /// It is gone already, and the name unused.
+    /// The connection is gone already, and the name is unused.
     fn admit(&mut self, incoming: Self::Incoming, key: u64) -> Result<Addresses, Broken>;
 
     /// Reads what has arrived, as much as fits.
@@ -94,19 +94,19 @@ pub trait Streams {
     /// The stream is broken.
     fn read(&mut self, key: u64, into: &mut [u8]) -> Result<Received, Broken>;
 
-    /// Writes as much as there is room for; how much that is.
+    /// Writes as much as there is room for, and returns the number of bytes.
     ///
     /// # Errors
     /// The stream is broken.
     fn write(&mut self, key: u64, bytes: &[u8]) -> Result<usize, Broken>;
 
-    /// Changes what the stream is watched for.
+    /// Changes the events for which the stream is watched.
     ///
     /// # Errors
-    /// It cannot be watched any more.
+    /// The stream can no longer be watched.
     fn watch(&mut self, key: u64, interest: Interest) -> Result<(), Broken>;
 
-    /// Closes a stream, in both directions. Its place may be used again, its name is not.
+    /// Closes a stream in both directions. Its place may be reused, its name is not.
     fn close(&mut self, key: u64);
 }
 
@@ -115,8 +115,8 @@ pub(super) fn key_of(n: u64, place: usize) -> u64 {
     n << PLACE_BITS | place as u64
 }
 
-/// The place of a stream: no other open stream of its door has it, and it is below the most streams
-/// that were ever open at a time.
+/// The place of a stream: no other open stream of its door has it, and it is below the largest
+/// number of streams that were ever open at the same time.
 pub fn place_of(key: u64) -> usize {
     (key & ((1 << PLACE_BITS) - 1)) as usize
 }

@@ -11,7 +11,7 @@ use engine::{
 use proto::Role;
 use std::collections::BTreeMap;
 
-/// What a pipe holds for a client that does not read.
+/// The bytes that a pipe holds for a client that does not read.
 const UNREAD_BYTES_MAX: usize = 64 << 10;
 
 #[derive(Default)]
@@ -65,21 +65,21 @@ impl Member {
         &mut self.door.clients
     }
 
-    /// Clients are let in, and what they want is laid down.
+    /// Accepts clients and submits their requests.
     fn let_in(&mut self) {
         let now = self.desk.now().plus(Duration::from_millis(1));
         self.desk.turn(now, self.view);
         self.door.poll(&self.state, &mut self.desk);
     }
 
-    /// One turn of a loop, and everything that was laid down is ordered and answered.
+    /// Runs one turn of a loop; every submitted request is ordered and answered.
     fn turn(&mut self) {
         self.let_in();
         while self.door.resume(&mut self.state, &mut self.desk) | self.order() {}
         self.door.flush(&mut self.desk);
     }
 
-    /// What was laid down.
+    /// The requests that were submitted.
     fn laid(&mut self) -> (Vec<(Asker, Vec<u8>)>, Vec<Asker>) {
         let (mut writes, mut reads) = (Vec::new(), Vec::new());
         self.desk.take(|laid| {
@@ -124,7 +124,7 @@ impl Member {
         !writes.is_empty() || !reads.is_empty()
     }
 
-    /// Everything that the client is sent for `bytes`.
+    /// The bytes that the client receives after it sends `bytes`.
     fn ask(&mut self, pipe: PipeId, bytes: &[u8]) -> String {
         self.door.streams.push(pipe, bytes);
         self.turn();
@@ -216,7 +216,7 @@ fn i3_a_late_answer_reaches_no_other_client() {
     assert_eq!(laid.len(), 1);
     member.pipes().break_off(gone);
     member.let_in();
-    // It gets the same place.
+    // The new client gets the same place.
     let next = member.open("client:2");
     assert_eq!(member.ask(next, b"PING\r\n"), "+PONG\r\n");
     let (asker, _) = laid[0];

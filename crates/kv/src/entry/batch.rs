@@ -1,4 +1,4 @@
-//! Batches: written by a leader, read by everybody.
+//! Batches: written by a leader, read by every member.
 
 use base::{Incarnation, Rank};
 
@@ -8,19 +8,19 @@ use super::{
     FRAGMENT_BYTES_MIN, Origin, Sequence,
 };
 
-/// The frame is of the origin of the frame before, with the next sequence.
+/// The bit of a frame that has the origin of the previous frame and the next sequence.
 const SAME: u8 = 1;
-/// The frame holds a part of a command.
+/// The bit of a frame that holds a fragment of a command.
 const FRAGMENT: u8 = 2;
 
 const IDENTITY_BYTES: usize = 17;
 
-/// How a command fitted into a batch.
+/// The part of a command that fitted into a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Appended {
-    /// All of it, or its last part.
+    /// The whole command, or its last fragment.
     Whole,
-    /// A part: append the same command to the next batch, before anything else.
+    /// A fragment: append the same command to the next batch, before anything else.
     Part,
     /// Nothing: the batch is full.
     Full,
@@ -29,11 +29,11 @@ pub enum Appended {
 /// Writes batches into the caller's buffers.
 #[derive(Clone, Debug, Default)]
 pub struct BatchWriter {
-    /// Where the batch begins in the buffer.
+    /// The offset in the buffer at which the batch begins.
     start: usize,
     /// The identity of the last frame of this batch.
     last: Option<(Origin, Sequence)>,
-    /// The command of which a part is written.
+    /// The command of which a fragment is written.
     part: Option<Part>,
 }
 
@@ -41,7 +41,7 @@ pub struct BatchWriter {
 struct Part {
     origin: Origin,
     sequence: Sequence,
-    /// How many of its bytes are written.
+    /// The number of its bytes that are written.
     offset: usize,
 }
 
@@ -59,10 +59,10 @@ impl BatchWriter {
         out.extend_from_slice(&stamp_ms.to_le_bytes());
     }
 
-    /// Appends a command to the batch that `out` ends with; `out` may grow to `bytes_max` (I3).
+    /// Appends a command to the batch at the end of `out`; `out` may grow to `bytes_max` (I3).
     ///
     /// # Panics
-    /// When another command is pending in part (I4), or `bytes_max` leaves a batch less than
+    /// If another command is pending in fragments (I4), or `bytes_max` leaves a batch less than
     /// [`BATCH_BYTES_MIN`].
     pub fn append(
         &mut self,
@@ -73,8 +73,8 @@ impl BatchWriter {
         out: &mut Vec<u8>,
     ) -> Appended {
         assert!(bytes_max >= self.start + BATCH_BYTES_MIN, "a batch needs room");
-        // Our own door refuses a longer one. From another member it would be that member's bug:
-        // the command is executed as what it is, malformed, and its origin gets an answer.
+        // Our own door refuses a longer command. From another member it would be a bug of that
+        // member: the command is executed as malformed, and its origin gets an answer.
         let command = if command.len() > COMMAND_BYTES_MAX { &[] } else { command };
         let appended = match self.part {
             Some(part) => {
@@ -112,7 +112,7 @@ impl BatchWriter {
         self.append_part(origin, sequence, command, 0, bytes_max, out)
     }
 
-    /// Appends what fits of `command` from `offset` on.
+    /// Appends as much of `command` from `offset` on as fits.
     fn append_part(
         &mut self,
         origin: Origin,
@@ -125,7 +125,7 @@ impl BatchWriter {
         let rest = &command[offset..];
         let piece = &rest[..rest.len().min(fragment_room(out.len(), bytes_max))];
         if piece.is_empty() {
-            // Asked again for the same batch, which its first part has filled.
+            // The same batch again, which the command's first fragment has filled.
             return Appended::Full;
         }
         self.put_frame_head(origin, sequence, FRAGMENT, out);
@@ -142,7 +142,7 @@ impl BatchWriter {
         }
     }
 
-    /// Forgets the part that was written last: its rest will not be proposed.
+    /// Forgets the command in fragments: its rest will not be proposed.
     pub fn abandon(&mut self) {
         self.part = None;
     }
@@ -166,14 +166,14 @@ impl BatchWriter {
     }
 }
 
-/// How many bytes of a command a fragment can hold at least, in a batch of `len` bytes so far.
+/// The number of bytes of a command that a fragment can hold at least, in a batch of `len` bytes.
 fn fragment_room(len: usize, bytes_max: usize) -> usize {
     const NUMBER_BYTES: usize = 3;
     const _: () = assert!(COMMAND_BYTES_MAX < 1 << (7 * NUMBER_BYTES));
     bytes_max.saturating_sub(len + 1 + IDENTITY_BYTES + 3 * NUMBER_BYTES)
 }
 
-/// A batch whose every frame has been checked.
+/// A batch whose frames have all been checked.
 #[derive(Clone, Copy, Debug)]
 pub struct Batch<'a> {
     /// The leader's clock when it built the batch, Unix milliseconds.
@@ -185,7 +185,7 @@ impl<'a> Batch<'a> {
     /// Checks the bytes of a batch.
     ///
     /// # Errors
-    /// When they are none.
+    /// The bytes are not a batch.
     pub fn check(bytes: &'a [u8]) -> Result<Batch<'a>, EntryError> {
         let (&format, rest) = bytes.split_first().ok_or(EntryError::Truncated { at: 0 })?;
         if !(FORMAT_MIN..=FORMAT).contains(&format) {
@@ -198,38 +198,38 @@ impl<'a> Batch<'a> {
         Ok(batch)
     }
 
-    /// Its frames, in order.
+    /// The frames, in order.
     pub fn frames(&self) -> Frames<'a> {
         Frames { len: self.frames.len(), rest: self.frames, last: None }
     }
 }
 
-/// A command, or a part of one.
+/// A command, or a fragment of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// Whose command.
+    /// The member and life of the command.
     pub origin: Origin,
-    /// Which of them.
+    /// The command's sequence.
     pub sequence: Sequence,
-    /// Where `bytes` stand in a command that is cut; `None` if they are all of it.
+    /// The place of `bytes` in a command in fragments; `None` if they are the whole command.
     pub place: Option<Place>,
-    /// The command's bytes.
+    /// The bytes of the command or fragment.
     pub bytes: &'a [u8],
 }
 
-/// Where the bytes of a fragment stand.
+/// The place of a fragment in its command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// So many bytes of the command come before.
+    /// The number of bytes of the command before it.
     pub offset: usize,
-    /// So many bytes the command has; at most [`COMMAND_BYTES_MAX`].
+    /// The number of bytes of the command, at most [`COMMAND_BYTES_MAX`].
     pub total: usize,
 }
 
 /// The frames of a batch.
 #[derive(Clone, Debug)]
 pub struct Frames<'a> {
-    /// Bytes of all frames, to say where an error is.
+    /// The bytes of all frames, which give the offset of an error.
     len: usize,
     rest: &'a [u8],
     last: Option<(Origin, Sequence)>,

@@ -3,7 +3,7 @@
 //! ```text
 //! command     = kind (low bits: 0 plain, 1 transaction, 2 versions; bit 7: reply in RESP3) | body
 //!             | one of a client session (kinds 3 to 7), see `session`
-//!             | 8 | database (1, from 1) | one of the first three, about that database
+//!   | 8 | database (1, from 1) | one of the first three, in that database
 //! plain       = argv
 //! transaction = guards (varint) | guard* | items (varint) | item*
 //! versions    = argv: the keys whose versions a watcher wants; a read, never in the log
@@ -13,10 +13,10 @@
 //!               database (1) | length (varint) | key | version (8)
 //! item        = argv, or 0 | length (varint) | a reply that the door has encoded already
 //! ```
-//! What names no database is about database 0, as everything was before there were others: it has
-//! the bytes that it had. Of watched keys any may be in another database; SELECT is an item.
+//! A command without a database concerns database 0 and has the same bytes as before there were
+//! others. Watched keys may be in any database; SELECT is an item.
 //!
-//! The protocol of the reply travels with the command because the reply is recorded, and every
+//! The protocol of the reply is part of the command because the reply is recorded, and every
 //! replica must record the same one.
 
 use super::session::{self, SessionCommand};
@@ -33,13 +33,13 @@ const IN_DATABASE: u8 = 8;
 const TRANSACTION_ACROSS: u8 = 9;
 const RESP3: u8 = 0x80;
 
-/// Bytes that are no command: the fault of the member that encoded them.
+/// Bytes that are not a command: a fault of the member that encoded them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError {
     /// A kind that this version does not know.
     #[error("a command of the unknown kind {0:#04x}")]
     Kind(u8),
-    /// The bytes end too early, go on too long, or count what is not there.
+    /// The bytes end too early, are too long, or have a wrong count.
     #[error("a command with a malformed body")]
     Malformed,
 }
@@ -49,22 +49,22 @@ pub enum CommandError {
 pub enum Command<'a> {
     /// One command of the store.
     Plain {
-        /// The database that it is about.
+        /// The database that it concerns.
         db: Db,
-        /// What its reply is encoded in.
+        /// The protocol of its reply.
         protocol: Protocol,
-        /// Name and arguments; not empty.
+        /// The name and the arguments; not empty.
         args: Args<'a>,
     },
-    /// EXEC: all of it at one point of the order, if the guards hold.
+    /// EXEC: the whole transaction at one point of the order, if the guards hold.
     Transaction {
-        /// The database that it begins with.
+        /// The database with which it begins.
         db: Db,
-        /// What its reply is encoded in.
+        /// The protocol of its reply.
         protocol: Protocol,
         /// The watched keys with the versions that the watcher saw.
         guards: Guards<'a>,
-        /// What was queued.
+        /// The queued commands.
         items: Items<'a>,
     },
     /// WATCH: the versions of some keys.
@@ -74,15 +74,16 @@ pub enum Command<'a> {
         /// The keys; not empty.
         keys: Args<'a>,
     },
-    /// Something of a client session.
+    /// A command of a client session.
     Session(SessionCommand<'a>),
 }
 
 impl<'a> Command<'a> {
-    /// Reads a command. All of it is checked here; iterating guards and items cannot fail later.
+    /// Decodes a command. The whole command is checked here; iterating guards and items cannot fail
+    /// later.
     ///
     /// # Errors
-    /// When the bytes are no command.
+    /// The bytes are not a command.
     pub fn decode(bytes: &'a [u8]) -> Result<Command<'a>, CommandError> {
         let (db, bytes) = match bytes {
             [IN_DATABASE, number, rest @ ..] => match Db::new((*number).into()) {
@@ -174,17 +175,17 @@ impl<'a> Iterator for Guards<'a> {
     }
 }
 
-/// One step of a transaction.
+/// A step of a transaction.
 #[derive(Clone, Debug)]
 pub enum Item<'a> {
     /// A command of the store.
     Execute(Args<'a>),
-    /// A command of the door, with the reply that it has given.
+    /// A command of the connection, with the reply that it has given.
     Answered(&'a [u8]),
 }
 
 impl Item<'_> {
-    /// Whether it is refused when the store is over its limit.
+    /// Whether the step is refused when the store is over its limit.
     pub(crate) fn grows(&self) -> bool {
         match self {
             Item::Execute(args) => {
@@ -203,12 +204,12 @@ pub struct Items<'a> {
 }
 
 impl<'a> Items<'a> {
-    /// How many are to come.
+    /// The number of remaining steps.
     pub fn len(&self) -> usize {
         self.left
     }
 
-    /// Whether none is.
+    /// Whether there is no step.
     pub fn is_empty(&self) -> bool {
         self.left == 0
     }
@@ -236,14 +237,14 @@ fn put_args(args: &[&[u8]], out: &mut Vec<u8>) {
     args.iter().for_each(|arg| put_counted(arg, out));
 }
 
-/// Appends which database the command is about that is to be appended next.
+/// Appends the database of the command that is appended next.
 pub fn put_database(db: Db, out: &mut Vec<u8>) {
     if db != Db::ZERO {
         out.extend_from_slice(&[IN_DATABASE, db.number()]);
     }
 }
 
-/// Appends a command of the store, to be answered in `protocol`.
+/// Appends a command of the store, whose reply is in `protocol`.
 pub fn put_plain(args: &[&[u8]], protocol: Protocol, out: &mut Vec<u8>) {
     put_kind(PLAIN, protocol, out);
     put_args(args, out);
@@ -269,30 +270,30 @@ impl Queued {
         self.len += 1;
     }
 
-    /// Queues the reply of a command of the door.
+    /// Queues the reply of a command of the connection.
     pub fn push_answered(&mut self, reply: &[u8]) {
         put(0, &mut self.bytes);
         put_counted(reply, &mut self.bytes);
         self.len += 1;
     }
 
-    /// How many are queued.
+    /// The number of queued steps.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether none is.
+    /// Whether no step is queued.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Bytes that they take.
+    /// The bytes of the queued steps.
     pub fn bytes(&self) -> usize {
         self.bytes.len()
     }
 }
 
-/// Appends a transaction, to be answered in `protocol`.
+/// Appends a transaction, whose reply is in `protocol`.
 pub fn put_transaction<'a>(
     guards: impl ExactSizeIterator<Item = (DbKey<'a>, u64)> + Clone,
     queued: &Queued,

@@ -1,8 +1,8 @@
 //! Entries: the bytes of one value of the log.
 //!
-//! A value is a *batch*: the leader's time stamp and the commands that arrived while the value
-//! before it was on its way. A command travels as opaque bytes ([`command`]), which a follower
-//! encodes and a leader only copies; the batch adds whose it is, so that the state machine can
+//! A value is a *batch*: the leader's time stamp and the commands that arrived while the previous
+//! value was under way. A command travels as opaque bytes ([`command`]), which a follower encodes
+//! and a leader only copies; the batch adds its origin and sequence, so that the state machine can
 //! execute it once although it may be decided twice.
 //!
 //! ```text
@@ -12,21 +12,22 @@
 //! identity  = rank (1) | incarnation (8) | sequence (8), little endian
 //! place     = offset (varint) | total (varint)
 //! ```
-//! SAME: the origin of the frame before and its sequence plus one. A batch without frames is a
-//! *tick*: it only lets time pass. An empty value is nobody's: a new leader's way to fill a slot.
+//! SAME: the origin of the previous frame and its sequence plus one. A batch without frames is a
+//! *tick*: it only advances time. An empty value has no origin: a new leader fills slots with it.
 //!
 //! A command that is longer than one value is cut into **fragments** over consecutive values. A
 //! fragment names its place by byte offset rather than by number: the bytes of (origin, sequence)
-//! are the same whoever proposes them, so pieces that two leaders cut at different places can never
-//! be put together wrongly.
+//! are the same whichever member proposes them, so fragments that two leaders cut at different
+//! places can never be joined wrongly.
 //!
 //! - I1 reading any bytes gives frames or an error, never a panic, and a frame's bytes lie inside
 //!   the batch. Property test `i1_any_bytes_are_read_or_refused`.
 //! - I2 what a writer wrote, a reader reads. Property test `i2_what_was_written_is_read`.
 //! - I3 a batch never grows beyond the bytes that its writer was given. Asserted in
 //!   [`BatchWriter::append`].
-//! - I4 the fragments of a command are the last frame of a batch, all of the next ones, and the
-//!   first of the last. By [`BatchWriter::append`]: while a part is pending nothing else is taken.
+//! - I4 the fragments of a command are the last frame of a batch, the only frame of the next ones,
+//!   and the first of the last. By [`BatchWriter::append`]: while a fragment is pending no other
+//!   command is accepted.
 
 mod batch;
 pub mod command;
@@ -40,30 +41,30 @@ pub use session::{CALL_HEAD_BYTES_MAX, SessionCommand};
 use base::{Incarnation, Rank};
 
 /// The format of batches that is written. Version 2 has the commands of client sessions, version 3
-/// databases and scripts, which a replica of an earlier version would take for malformed or unknown
-/// ones and so diverge.
+/// databases and scripts. A replica of an earlier version would take those for malformed or unknown
+/// commands and so diverge.
 pub const FORMAT: u8 = 3;
 
-/// The oldest format that is read: its batches are also batches of the present one.
+/// The oldest format that is read: its batches are also batches of the current format.
 pub const FORMAT_MIN: u8 = 1;
 
-/// Format and stamp.
+/// The bytes of format and stamp.
 pub const BATCH_HEADER_BYTES: usize = 9;
 
 /// The longest command, in its encoded form. An encoded request is never longer than the request
-/// was on the wire, so what the parser lets pass, the log takes.
+/// was on the wire, so the log accepts whatever the parser accepts.
 pub const COMMAND_BYTES_MAX: usize = crate::resp::REQUEST_BYTES_MAX;
 
-/// A command's part of a batch is not worth a frame below this size: it waits for the next batch.
+/// The least bytes of a command for which a frame is made: fewer wait for the next batch.
 pub const FRAGMENT_BYTES_MIN: usize = 256;
 
 /// The smallest limit that a batch can be given.
 pub const BATCH_BYTES_MIN: usize = BATCH_HEADER_BYTES + 64;
 
-/// Whose command it is: a member, in one life of its process.
+/// The origin of a command: a member, in one life of its process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Origin {
-    /// The member that a client sent the command to.
+    /// The member to which a client sent the command.
     pub rank: Rank,
     /// The life of that member's process; lives rise.
     pub incarnation: Incarnation,
@@ -73,13 +74,14 @@ pub struct Origin {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Sequence(pub u64);
 
-/// Why bytes are no batch. The fault is the proposer's; nothing of the batch is executed.
+/// The reason why bytes are not a batch. The proposer is at fault; no part of the batch is
+/// executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EntryError {
     /// The bytes end inside a header or a frame.
     #[error("a batch ends inside the header or frame at byte {at}")]
     Truncated {
-        /// Where that begins.
+        /// The offset at which it begins.
         at: usize,
     },
     /// Another version's batch.
@@ -97,7 +99,7 @@ pub enum EntryError {
     /// The first frame refers to a frame before it, or the sequence has no successor.
     #[error("a frame continues where there is nothing to continue")]
     NothingBefore,
-    /// No member has this rank.
+    /// The rank exceeds those of members.
     #[error("a frame of rank {found}, which no member has")]
     Rank {
         /// The rank byte.
@@ -106,14 +108,14 @@ pub enum EntryError {
     /// Sequences begin at 1.
     #[error("a frame with the sequence 0")]
     SequenceZero,
-    /// A command that no door lets into the log, or a fragment outside of its command.
+    /// A command that no door admits to the log, or a fragment outside of its command.
     #[error("a frame with bytes {offset}..{end} of a command of {total}")]
     Length {
-        /// Where the frame's bytes begin in their command.
+        /// The place in the command at which the frame's bytes begin.
         offset: u64,
-        /// Where they end.
+        /// The place at which they end.
         end: u64,
-        /// How long the command claims to be.
+        /// The length of the command that the frame claims.
         total: u64,
     },
 }

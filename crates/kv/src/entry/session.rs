@@ -8,8 +8,8 @@
 //! read   = 7 | session (8) | number (varint) | plain; a read, never in the log
 //! ```
 //! The first byte is the command's kind, see [`command`](super::command); numbers of eight bytes
-//! are little endian. Their replies are the same in RESP2 and RESP3; what is called in a session
-//! has a protocol of its own.
+//! are little endian. Their replies are the same in RESP2 and RESP3; a call in a session has a
+//! protocol of its own.
 
 use super::varint::{put, take};
 use crate::client_sessions::{CallNumber, SessionId};
@@ -31,18 +31,18 @@ pub enum SessionCommand<'a> {
     End(SessionId),
     /// GREGALE.CALL number command, for a command that may write.
     Call {
-        /// In which session.
+        /// The session.
         id: SessionId,
-        /// Which of its calls.
+        /// The number of the call.
         number: CallNumber,
-        /// The client knows all replies up to this one.
+        /// The last call whose reply the client knows.
         acknowledged: CallNumber,
         /// A plain command or a transaction; not checked yet.
         command: &'a [u8],
     },
-    /// The same for a command that reads.
+    /// GREGALE.CALL number command, for a command that reads.
     Read {
-        /// In which session.
+        /// The session.
         id: SessionId,
         /// The number that the client's next write will have.
         number: CallNumber,
@@ -52,7 +52,7 @@ pub enum SessionCommand<'a> {
 }
 
 impl<'a> SessionCommand<'a> {
-    /// Reads what follows the kind; `None` if it is none of these.
+    /// Decodes the bytes after the kind; `None` if they are not a session's command.
     pub(super) fn decode(kind: u8, rest: &mut &'a [u8]) -> Option<SessionCommand<'a>> {
         if kind == OPEN {
             return Some(SessionCommand::Open);
@@ -77,8 +77,8 @@ impl<'a> SessionCommand<'a> {
         })
     }
 
-    /// Appends it. Of a call and a read, what is called is to be appended next, if `command` does
-    /// not hold it.
+    /// Appends the command. The called command of a call or read is to be appended next, if
+    /// `command` does not hold it.
     pub fn put(&self, out: &mut Vec<u8>) {
         let (kind, id) = match *self {
             SessionCommand::Open => {
@@ -107,6 +107,6 @@ impl<'a> SessionCommand<'a> {
     }
 }
 
-/// What a session adds to a command at most; [`COMMAND_BYTES_MAX`](super::COMMAND_BYTES_MAX) has
-/// room for it.
+/// The most bytes that a session adds to a command; [`COMMAND_BYTES_MAX`](super::COMMAND_BYTES_MAX)
+/// has room for them.
 pub const CALL_HEAD_BYTES_MAX: usize = 1 + 8 + 10 + 10;

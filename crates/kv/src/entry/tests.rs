@@ -14,7 +14,7 @@ fn origin(rank: usize, incarnation: u64) -> Origin {
 
 type Written = (Origin, Sequence, Vec<u8>);
 
-/// Writes all commands, over as many batches as it takes.
+/// Writes all commands, over as many batches as needed.
 fn write(commands: &[Written], bytes_max: usize, in_front: &[u8]) -> Vec<Vec<u8>> {
     let mut writer = BatchWriter::new();
     let mut batches = Vec::new();
@@ -34,7 +34,7 @@ fn write(commands: &[Written], bytes_max: usize, in_front: &[u8]) -> Vec<Vec<u8>
     batches
 }
 
-/// Reads them back, fragments joined.
+/// Reads the commands back, fragments joined.
 fn read(batches: &[Vec<u8>]) -> Vec<Written> {
     let mut commands: Vec<Written> = Vec::new();
     let mut half: Vec<u8> = Vec::new();
@@ -74,7 +74,7 @@ fn golden_bytes_of_a_batch() {
     ]
     .concat();
     assert_eq!(out, expected);
-    // Version 1 differs in nothing that it has.
+    // Version 1 has no content that differs.
     let old = [&b"\x01"[..], &expected[1..]].concat();
     let of =
         |bytes: &[u8]| Batch::check(bytes).unwrap().frames().map(|f| f.bytes.to_vec()).collect();
@@ -103,7 +103,7 @@ fn golden_bytes_of_a_session() {
         assert_eq!(decoded, command);
         let head = CALL_HEAD_BYTES_MAX + plain.len();
         assert!(out.len() <= head);
-        // Cut short, it is none, unless it is cut in what is called.
+        // Cut short, it is not a command, unless the cut is in the called command.
         let cut = Command::decode(&out[..out.len().min(9) - 1]);
         assert!(cut.is_err(), "{cut:?}");
     }
@@ -275,7 +275,7 @@ proptest! {
     ) {
         let bytes = [&[kind][..], &tail].concat();
         if let Ok(Command::Transaction { guards, items, .. }) = Command::decode(&bytes) {
-            // What was checked is all there.
+            // The content that was checked can be iterated.
             prop_assert_eq!(items.len(), items.count());
             guards.for_each(|(key, _)| assert!(key.key.len() <= bytes.len()));
         }

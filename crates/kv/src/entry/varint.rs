@@ -1,6 +1,6 @@
 //! Numbers in as few bytes as they need: seven bits a byte, the lowest first.
 
-/// Bytes of the longest number.
+/// The bytes of the longest number.
 pub(crate) const BYTES_MAX: usize = 10;
 
 /// Appends `value`.
@@ -12,7 +12,7 @@ pub(crate) fn put(mut value: u64, out: &mut Vec<u8>) {
     out.push(value as u8);
 }
 
-/// Bytes that [`put`] appends.
+/// The number of bytes that [`put`] appends.
 pub(crate) fn len(value: u64) -> usize {
     (70 - (value | 1).leading_zeros() as usize) / 7
 }
@@ -20,7 +20,7 @@ pub(crate) fn len(value: u64) -> usize {
 /// Takes a number off the front; `None` if there is no complete one, or one over 64 bits.
 #[inline]
 pub(crate) fn take(rest: &mut &[u8]) -> Option<u64> {
-    // Nearly every number is a length below 128.
+    // Almost every number is a length below 128.
     if let [byte @ ..0x80, tail @ ..] = *rest {
         *rest = tail;
         return Some(u64::from(*byte));
@@ -46,7 +46,7 @@ fn take_long(rest: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// Takes `len` bytes off the front, if they are there.
+/// Takes `len` bytes off the front, if there are that many.
 #[inline]
 pub(crate) fn take_bytes<'a>(rest: &mut &'a [u8], len: u64) -> Option<&'a [u8]> {
     let (bytes, tail) = rest.split_at_checked(usize::try_from(len).ok()?)?;
@@ -54,7 +54,7 @@ pub(crate) fn take_bytes<'a>(rest: &mut &'a [u8], len: u64) -> Option<&'a [u8]> 
     Some(bytes)
 }
 
-/// Takes a length and that many bytes off the front, if they are there.
+/// Takes a length and that many bytes off the front, if there are that many.
 #[inline]
 pub(crate) fn take_counted<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let len = take(rest)?;

@@ -5,7 +5,7 @@ use super::{Call, SYNTAX, integer_or_reply, number};
 use crate::reply::Reply;
 use crate::store::Store;
 
-/// What is done when a number does not fit its field.
+/// The treatment of a number that does not fit its field.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Overflow {
     Wrap,
@@ -17,7 +17,7 @@ enum Overflow {
 #[derive(Clone, Copy)]
 struct Field {
     is_signed: bool,
-    /// 1 to 64, or to 63 without a sign.
+    /// The width: 1 to 64, or to 63 without a sign.
     bits: u32,
 }
 
@@ -55,7 +55,7 @@ impl Field {
         if self.bits == 64 { 0 } else { u64::MAX << self.bits }
     }
 
-    /// The number that is in the field; bits behind the value are zeros.
+    /// The number in the field; bits behind the value are zeros.
     fn read(self, value: &[u8], offset: u64) -> i64 {
         let bits = (offset..offset + u64::from(self.bits)).fold(0u64, |read, at| {
             let byte = value.get((at >> 3) as usize).copied().unwrap_or(0);
@@ -74,7 +74,7 @@ impl Field {
         }
     }
 
-    /// `number` plus `by` where that leaves the field: what the sum becomes. `None` if it fits.
+    /// The result of `number` plus `by` if it overflows the field; `None` if it fits.
     fn beyond_limits(self, number: i64, by: i64, overflow: Overflow) -> Option<i64> {
         let limit = if self.is_signed {
             self.signed_limit(number, by)
@@ -87,8 +87,8 @@ impl Field {
         })
     }
 
-    /// The limit that the sum is beyond. The conditions are Redis's, with its arithmetic: of a
-    /// number far below the least one, which only SET gives, it finds that it is too high.
+    /// The limit that the sum exceeds. The conditions are Redis's, with its arithmetic: a number
+    /// far below the least one, which only SET can give, counts as too high.
     fn signed_limit(self, number: i64, by: i64) -> Option<i64> {
         let max = (u64::MAX >> 1 >> (64 - self.bits)) as i64;
         let min = -max - 1;
@@ -127,7 +127,7 @@ impl Operation {
         self.offset + u64::from(self.field.bits) - 1
     }
 
-    /// What it writes and what it answers; `None` if it fails.
+    /// The value to write and the answer; `None` if the operation fails.
     fn outcome(self, old: i64) -> Option<(i64, i64)> {
         let (number, by) = match self.kind {
             Kind::Get => return Some((old, old)),

@@ -6,8 +6,8 @@ use crate::reply::Reply;
 use crate::resp::BULK_BYTES_MAX;
 use crate::store::{Expiry, Store, VALUE_BYTES_MAX};
 
-/// The offset of a bit, or Redis's error: up to the longest string that Redis would hold. `text` is
-/// a number; where `width` is given it may be `#n`, the n-th field of this width.
+/// The offset of a bit, or Redis's error: offsets reach to the longest string that Redis would
+/// hold. `text` is a number; where `width` is given it may be `#n`, the n-th field of this width.
 pub(super) fn offset_or_reply(text: &[u8], width: Option<u32>, reply: &mut Reply) -> Option<u64> {
     let parsed = match (text, width) {
         ([b'#', index @ ..], Some(width)) => {
@@ -23,7 +23,7 @@ pub(super) fn offset_or_reply(text: &[u8], width: Option<u32>, reply: &mut Reply
     offset
 }
 
-/// The bytes that a value needs for this bit to be in it, or an error about the longest value.
+/// The number of bytes that a value needs to contain this bit, or an error about the longest value.
 pub(super) fn room_or_reply(bit: u64, reply: &mut Reply) -> Option<usize> {
     let len = (bit >> 3) as usize + 1;
     if len > VALUE_BYTES_MAX {
@@ -33,7 +33,7 @@ pub(super) fn room_or_reply(bit: u64, reply: &mut Reply) -> Option<usize> {
     Some(len)
 }
 
-/// So many bytes are combined in the time of a step.
+/// The number of bytes that are combined in the time of a step.
 const BYTES_OF_A_STEP: usize = 16;
 
 fn mask_of(bit: u64) -> u8 {
@@ -67,7 +67,7 @@ pub(crate) fn getbit(store: &Store, call: &Call<'_>, reply: &mut Reply) {
     reply.integer(i64::from(byte.is_some_and(|byte| byte & mask_of(offset) != 0)));
 }
 
-/// Bytes or bits, as the last word of BITCOUNT and BITPOS says.
+/// The unit, bytes or bits, that the last word of BITCOUNT and BITPOS names.
 #[derive(Clone, Copy)]
 enum Unit {
     Byte,
@@ -86,20 +86,20 @@ fn unit_or_reply(word: Option<&&[u8]>, reply: &mut Reply) -> Option<Unit> {
     }
 }
 
-/// The bits from `start` to before the end that the indices of a request mean in a value of `len`
-/// bytes. `None`: none of them.
+/// The bits from `start` to before the end to which the indices of a request refer in a value of
+/// `len` bytes. `None` for an empty range.
 fn bits_between(start: i64, end: Option<i64>, unit: Unit, len: usize) -> Option<(usize, usize)> {
     let (len, width) = match unit {
         Unit::Byte => (len as i64, 8),
         Unit::Bit => (len as i64 * 8, 1),
     };
-    // An index below zero counts from the end, and before the beginning means the beginning.
+    // An index below zero counts from the end; one before the beginning is the beginning.
     let index = |at: i64| if at < 0 { at.saturating_add(len).max(0) } else { at };
     let (start, end) = (index(start), end.map_or(len - 1, index).min(len - 1));
     (start <= end).then(|| (start as usize * width, (end as usize + 1) * width))
 }
 
-/// The bytes that hold the bits from `start` to before `end`, each with those of others masked out.
+/// The bytes that hold the bits from `start` to before `end`, with all other bits masked out.
 fn bytes_between(value: &[u8], start: usize, end: usize) -> impl Iterator<Item = (usize, u8, u8)> {
     let (first, last) = (start / 8, end.div_ceil(8));
     value[first..last].iter().enumerate().map(move |(at, &byte)| {
@@ -131,7 +131,7 @@ pub(crate) fn bitcount(store: &Store, call: &Call<'_>, reply: &mut Reply) {
     };
     let Some(start) = integer_or_reply(start, reply) else { return };
     let Some(end) = integer_or_reply(end, reply) else { return };
-    // Redis answers this before it looks at the unit.
+    // Redis answers this before it checks the unit.
     if start < 0 && end < 0 && start > end {
         reply.integer(0);
         return;
@@ -152,7 +152,7 @@ pub(crate) fn bitpos(store: &Store, call: &Call<'_>, reply: &mut Reply) {
         return;
     }
     let Some(value) = store.value(call.key(1)) else {
-        // As if it were zeros without end.
+        // An absent key counts as an endless string of zeros.
         reply.integer(-bit);
         return;
     };
@@ -183,13 +183,13 @@ pub(crate) fn bitpos(store: &Store, call: &Call<'_>, reply: &mut Reply) {
     });
     reply.integer(match found {
         Some(at) => at as i64,
-        // Behind a value whose end was not named there are zeros.
+        // If the end was not named, zeros follow the value.
         None if bit == 0 && end.is_none() => to as i64,
         None => -1,
     });
 }
 
-/// What BITOP does with two bytes.
+/// The result of BITOP for two bytes.
 #[derive(Clone, Copy)]
 enum Op {
     And,

@@ -1,12 +1,12 @@
-//! PUBLISH: a message travels through the log to every member, and is no part of the state.
+//! PUBLISH: a message travels through the log to every member, and is not part of the state.
 
 use super::Call;
 use super::scan::is_short;
 use crate::reply::Reply;
 use crate::store::Store;
 
-/// How many clients a message reaches is no function of the log: the member that was asked counts
-/// its own (`crate::connection`).
+/// The number of clients that a message reaches is not a function of the log: the member that was
+/// asked counts its own (`crate::connection`).
 pub(crate) fn publish(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
     if !is_short("channel", call.args[1], reply) {
         return;

@@ -1,5 +1,5 @@
-//! DUMP and RESTORE: a value in Redis's own format of version 10 (Redis 7.0), so that payloads go
-//! to and from a Redis.
+//! DUMP and RESTORE: a value in Redis's own format of version 10 (Redis 7.0), so that payloads can
+//! be exchanged with a Redis.
 //!
 //! ```text
 //! payload = type (1, 0: a string) | string | version (2) | CRC-64 of all before (8)
@@ -9,7 +9,7 @@
 //! length  = 00 and 6 bits | 01 and 14 bits, big endian | 0x80 and 4 bytes, big endian
 //!         | 0x81 and 8 bytes, big endian
 //! ```
-//! All other numbers are little endian. What is written is not compressed; what is read may be.
+//! All other numbers are little endian. DUMP does not compress; RESTORE accepts compressed strings.
 
 use super::{Call, NOT_AN_INTEGER, SYNTAX, integer_or_reply, number, value_too_long};
 use crate::reply::Reply;
@@ -25,7 +25,7 @@ const INTEGER_16: u8 = 0xc1;
 const INTEGER_32: u8 = 0xc2;
 const COMPRESSED: u8 = 0xc3;
 
-/// No integer of 32 bits is spelled longer.
+/// The longest spelling of an integer of 32 bits.
 const INTEGER_TEXT_MAX: usize = 11;
 
 const CRC: crc::Crc<u64> = crc::Crc::<u64>::new(&crc::CRC_64_REDIS);
@@ -79,11 +79,11 @@ fn put_length(len: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// Why a payload is not restored, as an error reply.
+/// The reason why a payload is not restored, as an error reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Refusal(String);
 
-/// The value of a payload.
+/// The value in a payload.
 fn decode(payload: &[u8]) -> Result<Vec<u8>, Refusal> {
     let wrong_check = || Refusal("ERR DUMP payload version or checksum are wrong".into());
     let (rest, check) = payload.split_last_chunk::<8>().ok_or_else(wrong_check)?;
@@ -148,8 +148,8 @@ fn take_length(rest: &mut &[u8]) -> Option<u64> {
     Some(len)
 }
 
-/// What LZF has made of `len` bytes: runs of bytes as they are, and references to what was already
-/// written. `None` if it is not that.
+/// Decompresses `len` bytes from LZF: literal runs, and references to the output so far. `None` if
+/// the input is invalid.
 fn decompress(mut from: &[u8], len: usize) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(len);
     while let Some((&control, mut rest)) = from.split_first() {
@@ -167,7 +167,7 @@ fn decompress(mut from: &[u8], len: usize) -> Option<Vec<u8>> {
             let (&low, tail) = rest.split_first()?;
             let back = (control & 0x1f) << 8 | usize::from(low);
             let start = out.len().checked_sub(back + 1)?;
-            // It may reach into what it is writing.
+            // A reference may overlap the bytes that it writes.
             (start..start + n + 2).for_each(|at| out.push(out[at]));
             from = tail;
         }
@@ -178,8 +178,7 @@ fn decompress(mut from: &[u8], len: usize) -> Option<Vec<u8>> {
     (out.len() == len).then_some(out)
 }
 
-/// The options of RESTORE. How long a key was not used, and how often it was, is checked and
-/// forgotten: nothing is evicted.
+/// The options of RESTORE. Idle time and frequency are checked and ignored: nothing is evicted.
 #[derive(Default)]
 struct Options {
     replace: bool,
@@ -250,7 +249,7 @@ pub(crate) fn restore(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
         at if options.is_absolute => Expiry::At(at),
         ms => Expiry::At(store.now_ms().saturating_add(ms)),
     };
-    // One that is past deletes the key, as in Redis.
+    // An expiry in the past deletes the key, as in Redis.
     store.put(key, &value, expiry);
     reply.ok();
 }

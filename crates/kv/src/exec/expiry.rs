@@ -1,4 +1,4 @@
-//! When keys end: EXPIRE and its family, TTL and its family.
+//! Expiry of keys: EXPIRE and its family, TTL and its family.
 //!
 //! Relative times count from state time, which the caller has advanced to the stamp of the command.
 
@@ -94,7 +94,7 @@ fn expire_at_base(
     let old = (entry.expire_at != NEVER).then_some(entry.expire_at as i64);
     let allowed = conditions.allow(old, when);
     if allowed {
-        // A time before 1970 is as past as 1970.
+        // A time before 1970 is as expired as 1970.
         store.set_expiry(key, when.max(0).unsigned_abs());
     }
     reply.integer(i64::from(allowed));
@@ -124,7 +124,7 @@ pub(crate) fn pexpiretime(store: &Store, call: &Call<'_>, reply: &mut Reply) {
     answer(store, call, reply, |at, _| at);
 }
 
-/// -2 for an absent key, -1 for one that stays, else what `form` makes of (expiry, now).
+/// -2 for an absent key, -1 for a key without expiry, else `form` of (expiry, now).
 fn answer(store: &Store, call: &Call<'_>, reply: &mut Reply, form: fn(u64, u64) -> u64) {
     reply.integer(match store.live(call.key(1)) {
         None => -2,

@@ -16,13 +16,13 @@ const MANTISSA_BITS: i64 = 64;
 /// The exponent of the last bit of the smallest numbers.
 const EXPONENT_MIN: i64 = -16_445;
 
-/// Numbers of this many bits before the point are infinite.
+/// The number of bits before the point at which numbers are infinite.
 const INTEGER_BITS_MAX: i64 = 16_384;
 
-/// Redis reads no longer text as a float.
+/// The longest text that Redis reads as a float.
 const TEXT_BYTES_MAX: usize = 5 * 1024;
 
-/// Decimal exponents beyond which every number is infinite, or zero.
+/// The decimal exponent above which every number is infinite, or below whose negative it is zero.
 const DECIMAL_MAGNITUDE_MAX: i64 = 4_960;
 
 /// Digits that Redis prints after the point.
@@ -33,14 +33,14 @@ const FRACTION_DIGITS: usize = 17;
 pub(crate) enum Extended {
     /// `mantissa * 2^exponent`.
     Finite {
-        /// Below zero, or minus zero.
+        /// Whether the number is negative, or minus zero.
         negative: bool,
         /// The significant bits.
         mantissa: u64,
         /// The exponent of the mantissa's last bit.
         exponent: i64,
     },
-    /// Can be read, but no sum with it is answered.
+    /// An infinity: it can be read, but no sum with it is answered.
     Infinite,
 }
 
@@ -109,8 +109,8 @@ impl Extended {
     }
 }
 
-/// `digits[.digits][e[+-]digits]`, or `p` in radix 16: all digits, how many of them follow the
-/// point, and the exponent.
+/// Parses `digits[.digits][e[+-]digits]`, or `p` in radix 16: all digits, the number of digits
+/// after the point, and the exponent.
 fn split(text: &[u8], radix: u32) -> Option<(Vec<u8>, i64, i64)> {
     let mark = if radix == 16 { b'p' } else { b'e' };
     let mantissa_end = text.iter().position(|byte| byte.to_ascii_lowercase() == mark);
@@ -141,7 +141,7 @@ fn parse_exponent(text: &[u8]) -> Option<i64> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    // Far out of range is all that matters of a long exponent.
+    // A long exponent is far out of range, so its exact value does not matter.
     let magnitude = digits.iter().fold(0i64, |value, digit| {
         value.saturating_mul(10).saturating_add(i64::from(digit - b'0'))
     });
@@ -186,7 +186,7 @@ fn round(negative: bool, number: &BigUint, exponent: i64, inexact: bool) -> Exte
     Extended::Finite { negative, mantissa, exponent }
 }
 
-/// `number / 2^shift` rounded down, and whether to the nearest, ties to even, is one more.
+/// `number / 2^shift` rounded down, and whether rounding to the nearest, ties to even, adds one.
 fn divide_by_power(number: &BigUint, shift: u64, inexact: bool) -> (BigUint, bool) {
     if shift == 0 {
         return (number.clone(), false);

@@ -1,7 +1,7 @@
 //! Patterns of KEYS and SCAN: `*`, `?`, `[a-z]`, `[^a-z]`, `\x`, byte by byte as Redis matches.
 
-/// Whether all of `text` matches `pattern`. Time is at most the product of the lengths: on a
-/// mismatch only the last `*` takes one byte more, since an earlier one could not do better.
+/// Whether all of `text` matches `pattern`. The time is at most the product of the lengths: after a
+/// mismatch only the last `*` takes one more byte, since an earlier one could not do better.
 pub(crate) fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut p, mut t) = (0, 0);
     let mut star: Option<(usize, usize)> = None;

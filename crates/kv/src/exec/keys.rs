@@ -56,7 +56,7 @@ fn expiry_of(entry: &Entry) -> Expiry {
     if entry.expire_at == NEVER { Expiry::Clear } else { Expiry::At(entry.expire_at) }
 }
 
-/// The database that the options of a COPY name; `None` if they name none, or are none.
+/// The database that the options of a COPY name; `None` if they name no database, or are invalid.
 pub(crate) fn copy_target(options: &[&[u8]]) -> Option<Db> {
     let mut words = options.iter();
     let mut found = None;

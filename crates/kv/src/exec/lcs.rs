@@ -111,15 +111,15 @@ impl Lengths {
     }
 }
 
-/// A run of bytes that is in both values.
+/// A run of bytes that both values contain.
 struct Match {
     a_start: usize,
     b_start: usize,
     len: usize,
 }
 
-/// Walks the table from its end, with Redis's choice where both directions are as good; runs come
-/// last first, as Redis answers them.
+/// Walks the table from its end, with Redis's choice where both directions are equal; the last run
+/// comes first, as in Redis's answer.
 fn backtrack(a: &[u8], b: &[u8], lengths: &Lengths, total: usize) -> (Vec<u8>, Vec<Match>) {
     let (mut i, mut j) = (a.len(), b.len());
     let mut text = Vec::with_capacity(total);

@@ -4,7 +4,7 @@ use super::{Call, SYNTAX, integer_or_reply};
 use crate::reply::Reply;
 use crate::store::Store;
 
-/// What the limit of memory counts for a key: the same at every replica.
+/// The bytes that the limit of memory counts for a key: the same at every replica.
 pub(crate) fn usage(store: &Store, call: &Call<'_>, reply: &mut Reply) {
     let mut words = call.args[3..].iter();
     while let Some(word) = words.next() {
@@ -34,8 +34,8 @@ pub(crate) fn help(_store: &Store, _call: &Call<'_>, reply: &mut Reply) {
     ]);
 }
 
-/// State time, so that no client sees it run backwards whichever members it asks. It is told in
-/// milliseconds; Redis has microseconds.
+/// Answers state time, so that no client sees time run backwards, whichever members it asks. It has
+/// a resolution of milliseconds; Redis has microseconds.
 pub(crate) fn time(store: &Store, _call: &Call<'_>, reply: &mut Reply) {
     put_time(store.now_ms(), reply);
 }

@@ -1,10 +1,10 @@
-//! Execution: what every command does to a store, and what it answers.
+//! Execution: the effect of every command on a store, and its answer.
 //!
 //! One function per command, with Redis 7.0's replies and error texts. A function that reads gets
 //! the store by shared reference, so that reads outside the log cannot change replicated state.
 //!
 //! - I1 the reply and the change are a function of the store, the arguments and the seed. By
-//!   construction: nothing else is reachable from here.
+//!   construction: this module can reach nothing else.
 //! - I2 a command that answers an error has changed nothing. Each function checks before it
 //!   changes; the oracle compares the stores after random commands.
 
@@ -44,21 +44,21 @@ const NOT_AN_INT: &str = "ERR value is out of range, value must between -2147483
 pub(crate) const NO_SUCH_KEY: &str = "ERR no such key";
 pub(crate) const DB_OUT_OF_RANGE: &str = "ERR DB index is out of range";
 
-/// How a command is executed.
+/// The executor of a command.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Run {
-    /// By the connection, not by the store.
+    /// The connection executes it, not the store.
     Door,
-    /// On a store that cannot change.
+    /// A store that cannot change executes it.
     Read(fn(&Store, &Call<'_>, &mut Reply)),
-    /// On a store that may change.
+    /// A store that may change executes it.
     Write(fn(&mut Store, &Call<'_>, &mut Reply)),
 }
 
 /// A command to execute.
 pub(crate) struct Call<'a> {
     pub(crate) spec: &'static CommandSpec,
-    /// The database that it is about.
+    /// The database that it concerns.
     pub(crate) db: Db,
     /// All arguments, the name first; their number fits the command.
     pub(crate) args: &'a [&'a [u8]],
@@ -72,7 +72,7 @@ impl<'a> Call<'a> {
         self.of(self.args[at])
     }
 
-    /// The same of a key that stands among the arguments.
+    /// The key at an index among the arguments, with the command's database.
     fn of(&self, key: &'a [u8]) -> DbKey<'a> {
         DbKey { db: self.db, key }
     }
@@ -85,7 +85,7 @@ impl Store {
     /// with the command.
     ///
     /// # Panics
-    /// When `spec` is not for the store ([`CommandSpec::is_for_store`]).
+    /// If `spec` is not for the store ([`CommandSpec::is_for_store`]).
     pub fn execute(
         &mut self,
         db: Db,
@@ -110,7 +110,7 @@ impl Store {
     /// Executes a command that only reads.
     ///
     /// # Panics
-    /// When `spec` is a write or not for the store.
+    /// If `spec` is a write or not for the store.
     pub fn query(
         &self,
         db: Db,
@@ -127,7 +127,7 @@ impl Store {
     }
 }
 
-/// The limits that hold for every command: the door asks before it puts a command into the log.
+/// Checks the limits of every command, before the door puts it into the log.
 ///
 /// # Errors
 /// The text of the error reply.
@@ -167,7 +167,7 @@ pub(crate) fn value_too_long() -> String {
     format!("ERR string exceeds maximum allowed size (gregale's limit: {VALUE_BYTES_MAX} bytes)")
 }
 
-/// Parses an integer argument or answers that it is none.
+/// Parses an integer argument, or answers that it is not an integer.
 pub(crate) fn integer_or_reply(arg: &[u8], reply: &mut Reply) -> Option<i64> {
     let value = number::parse(arg);
     if value.is_none() {

@@ -1,6 +1,7 @@
 //! Integers as Redis reads them: strictly, so that every integer has one spelling.
 
-/// The integer that `text` spells: no sign but a leading `-`, no leading zero, no space, in range.
+/// The integer that `text` spells: only a leading `-` as a sign, no leading zero, no space, in
+/// range.
 pub(crate) fn parse(text: &[u8]) -> Option<i64> {
     let (negative, digits) = match text {
         [b'-', digits @ ..] => (true, digits),

@@ -1,4 +1,4 @@
-//! OBJECT: what Redis tells about a value's inside.
+//! OBJECT: Redis's answers about the internals of a value.
 //!
 //! Encodings are answered from the content, as Redis chooses them for a value that was SET. Redis
 //! keeps `raw` for a value that APPEND or SETRANGE made; here that history is not kept.
@@ -10,7 +10,8 @@ use crate::store::Store;
 /// The longest string that Redis embeds in its object header.
 const EMBSTR_BYTES_MAX: usize = 44;
 
-/// Redis shares the objects of the integers below this, and answers so when asked for references.
+/// The bound below which Redis shares the objects of integers, as its answer about references
+/// shows.
 const SHARED_INTEGERS: i64 = 10_000;
 
 pub(crate) fn encoding(store: &Store, call: &Call<'_>, reply: &mut Reply) {
@@ -37,7 +38,8 @@ pub(crate) fn refcount(store: &Store, call: &Call<'_>, reply: &mut Reply) {
     reply.integer(if shared { i64::from(i32::MAX) } else { 1 });
 }
 
-/// Access times are not kept: a read would have to go through the log. Every key is just used.
+/// Access times are not kept, since a read would have to go through the log. Every key counts as
+/// just used.
 pub(crate) fn idletime(store: &Store, call: &Call<'_>, reply: &mut Reply) {
     match store.live(call.key(2)) {
         Some(_) => reply.integer(0),

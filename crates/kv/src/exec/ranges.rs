@@ -28,7 +28,7 @@ pub(crate) fn getrange(store: &Store, call: &Call<'_>, reply: &mut Reply) {
         reply.bulk(b"");
         return;
     }
-    // An index below zero counts from the end, and before the beginning means the beginning.
+    // An index below zero counts from the end; one before the beginning is the beginning.
     let index = |at: i64| if at < 0 { at.saturating_add(len).max(0) } else { at };
     let (start, end) = (index(start), index(end).min(len - 1));
     let range = if start > end { 0..0 } else { start as usize..end as usize + 1 };
@@ -44,7 +44,7 @@ pub(crate) fn setrange(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
     };
     let len = store.value(key).map_or(0, <[u8]>::len);
     if patch.is_empty() {
-        // Nothing to write: not even the key comes into being.
+        // There is nothing to write, so the key is not created either.
         reply.integer(len as i64);
         return;
     }

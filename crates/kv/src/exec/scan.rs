@@ -1,9 +1,9 @@
 //! Walking the keys: KEYS, SCAN, RANDOMKEY.
 //!
 //! A cursor is the top 48 bits of a position, so that every client's integers hold it exactly, and
-//! says "from here on". Positions depend on keys alone: a cursor is good at every replica, across
-//! failovers and restarts, and a key that is there during the whole scan is returned. Keys that
-//! share the 48 bits are returned together, since the cursor cannot stand between them.
+//! means "from here on". Positions depend only on keys: a cursor is valid at every replica, across
+//! failovers and restarts, and a key that exists during the whole scan is returned. Keys that share
+//! the 48 bits are returned together, since no cursor lies between them.
 
 use smallvec::SmallVec;
 
@@ -11,18 +11,18 @@ use super::{Call, SYNTAX, glob, integer_or_reply};
 use crate::reply::Reply;
 use crate::store::{Entry, Store};
 
-/// The bits of a position that a cursor leaves out.
+/// The number of bits of a position that a cursor omits.
 const CURSOR_SHIFT: u32 = 16;
 
-/// Keys looked at by one SCAN without COUNT.
+/// The number of keys that one SCAN without COUNT visits.
 const SCAN_COUNT_DEFAULT: i64 = 10;
 
-/// RANDOMKEY picks among this many neighbours of a random position: a single neighbour would be
-/// picked in proportion to the gap before it.
+/// The number of neighbours of a random position among which RANDOMKEY picks: a single neighbour
+/// would be picked in proportion to the gap before it.
 const RANDOM_NEIGHBOURS: u64 = 16;
 
-/// The longest pattern, and the longest name of a channel: a pattern is held against every key or
-/// channel, which takes the product of the lengths.
+/// The longest pattern, and the longest name of a channel: a pattern is matched against every key
+/// or channel, which takes the product of the lengths.
 pub(crate) const PATTERN_BYTES_MAX: usize = 1024;
 
 /// Or answers that it is not.
@@ -35,13 +35,14 @@ pub(crate) fn is_short(what: &str, pattern: &[u8], reply: &mut Reply) -> bool {
     pattern.len() <= PATTERN_BYTES_MAX
 }
 
-/// What looking at a key costs.
+/// The cost of visiting a key.
 const KEY_STEPS: usize = 4;
 
 const TOO_MANY_KEYS: &str = "ERR the commands before it in this transaction or script have looked \
                              at too many keys (gregale's limit)";
 
-/// A walk of all keys is never refused for its own length, and nothing after it for free.
+/// Charges a walk of all keys, which is never refused for its own length; later commands pay for
+/// it.
 fn begins(reply: &mut Reply) -> bool {
     let may = reply.steps_left() > 0;
     if !may {
@@ -114,7 +115,8 @@ pub(crate) fn scan(store: &Store, call: &Call<'_>, reply: &mut Reply) {
         for entry in store.walk_live(call.db, cursor << CURSOR_SHIFT) {
             let prefix = entry.position >> CURSOR_SHIFT;
             if count <= 0 && group != Some(prefix) {
-                // Never 0, which would end the scan: an earlier prefix has been returned.
+                // The cursor is never 0, which would end the scan: an earlier prefix has been
+                // returned.
                 next = prefix;
                 break;
             }
@@ -134,21 +136,21 @@ pub(crate) fn scan(store: &Store, call: &Call<'_>, reply: &mut Reply) {
     }
 }
 
-/// A cursor as Redis reads it: an unsigned number, or nothing, which is 0.
+/// A cursor as Redis parses it: an unsigned number, or an empty text, which is 0.
 fn parse_cursor(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
         return Some(0);
     }
-    // Rust takes a leading `+` too, as C does; a `-`, which C would wrap around, is refused.
+    // Rust accepts a leading `+` too, as C does; a `-`, which C would wrap around, is refused.
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
 pub(crate) fn randomkey(store: &Store, call: &Call<'_>, reply: &mut Reply) {
-    // The seed may be a small number; spread it over the positions first.
+    // The seed may be a small number, so it is spread over the positions first.
     let mut rng = base::Rng::new(call.seed);
     let (position, neighbour) = (rng.next_u64(), rng.below(RANDOM_NEIGHBOURS) as usize);
     let picked = store.walk_live(call.db, position).nth(neighbour).or_else(|| {
-        // Past the last key the walk begins anew, with the count where it stood.
+        // Past the last key the walk starts again at the first, with the count so far.
         let before_end = store.walk_live(call.db, position).count();
         let len = store.len_of(call.db).max(1);
         let left = (neighbour - before_end) % len;

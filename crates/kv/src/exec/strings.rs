@@ -57,8 +57,8 @@ struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    /// Parses the words after the key (and value); `is_set` tells SET from GETEX. Redis lets the
-    /// same option stand twice, and of two times in one unit the later counts.
+    /// Parses the words after the key (and value); `is_set` distinguishes SET from GETEX. As in
+    /// Redis an option may occur twice, and of two times in one unit the later counts.
     fn parse(words: &[&'a [u8]], is_set: bool) -> Option<Options<'a>> {
         let mut options =
             Options { only_absent: false, only_present: false, get: false, until: Until::Unsaid };
@@ -90,7 +90,7 @@ impl<'a> Options<'a> {
     }
 }
 
-/// The instant that `time` means, or Redis's error about it.
+/// The instant that `time` denotes, or Redis's error about it.
 fn instant(
     store: &Store,
     call: &Call<'_>,
@@ -116,7 +116,7 @@ fn instant(
     at.map(i64::unsigned_abs)
 }
 
-/// Redis's error for a time that no key can end at.
+/// Redis's error for a time that is not a valid expiry.
 pub(super) fn invalid_expire_time(call: &Call<'_>, reply: &mut Reply) {
     reply.error_fmt(format_args!("ERR invalid expire time in '{}' command", call.spec.name));
 }

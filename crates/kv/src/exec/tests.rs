@@ -1,4 +1,4 @@
-//! Tests of what the oracle cannot tell: limits of our own, time, seeds, cursors.
+//! Tests of behaviour that the oracle cannot check: limits of our own, time, seeds, cursors.
 
 use std::collections::BTreeSet;
 
@@ -90,14 +90,15 @@ fn randomkey_is_a_function_of_the_seed_and_reaches_every_key() {
     let picks: Vec<String> =
         (0..2_000).map(|seed| run_seeded(&mut store, seed, &[b"RANDOMKEY"])).collect();
     assert_eq!(picks.iter().collect::<BTreeSet<_>>().len(), 40);
-    // Not uniform, but no key is picked more than a few times as often as it should be.
+    // The choice is not uniform, but no key is picked more than a few times as often as it should
+    // be.
     for key in &picks {
         assert!(picks.iter().filter(|pick| *pick == key).count() < 250, "{key}");
     }
     let again: Vec<String> =
         (0..2_000).map(|seed| run_seeded(&mut store, seed, &[b"RANDOMKEY"])).collect();
     assert_eq!(picks, again);
-    // With one key alive, every seed finds it, wherever the walk begins.
+    // With one live key, every seed finds it, wherever the walk begins.
     let mut store = Store::new(0);
     line(&mut store, "SET only v");
     for seed in 0..50 {
@@ -126,7 +127,7 @@ fn a_key_that_is_there_all_the_time_is_scanned_whatever_happens_around_it() {
         let (next, keys) = scan(&mut store, &cursor, 7);
         assert!(keys.len() == 7 || next == "0", "COUNT is exact but for the last");
         found.extend(keys);
-        // The table grows and shrinks meanwhile, and the scan goes on at another replica.
+        // The table grows and shrinks meanwhile, and the scan continues at another replica.
         for number in steps * 5..steps * 5 + 5 {
             line(&mut store, &format!("DEL goes:{number}"));
             line(&mut store, &format!("MSET new:{number} v newer:{number} v newest:{number} v"));

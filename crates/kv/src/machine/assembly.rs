@@ -1,9 +1,10 @@
-//! A command in pieces, until the last of them.
+//! A command in fragments, until the last of them.
 
 use crate::entry::{Origin, Place, Sequence};
 
-/// At most one command is in pieces at a time, since a leader proposes the pieces of one directly
-/// after each other; so this takes at most one command's bytes.
+/// The collector of fragments. At most one command is in fragments at a time, since a leader
+/// proposes the fragments of one directly after each other; so this holds at most one command's
+/// bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Assembly {
     pub(crate) pending: Option<Pending>,
@@ -14,14 +15,14 @@ pub(crate) struct Assembly {
 pub(crate) struct Pending {
     pub(crate) origin: Origin,
     pub(crate) sequence: Sequence,
-    /// How long the command is.
+    /// The length of the command.
     pub(crate) total: usize,
-    /// Shorter than that.
+    /// The bytes so far, fewer than that.
     pub(crate) bytes: Vec<u8>,
 }
 
 impl Assembly {
-    /// Adds a fragment; all of the command if it was the last.
+    /// Adds a fragment; returns the whole command if it was the last.
     pub(crate) fn add(
         &mut self,
         origin: Origin,
@@ -36,7 +37,7 @@ impl Assembly {
             {
                 pending
             }
-            // The beginning of a command, or what is left of one whose beginning was lost.
+            // The fragment begins a command, or continues one whose beginning was lost.
             _ if place.offset == 0 => {
                 let bytes = Vec::with_capacity(place.total);
                 Pending { origin, sequence, total: place.total, bytes }
@@ -51,7 +52,7 @@ impl Assembly {
         None
     }
 
-    /// Something else came: the rest will not follow.
+    /// Drops the fragments: another frame came, so the rest will not follow.
     pub(crate) fn drop_it(&mut self) {
         self.pending = None;
     }

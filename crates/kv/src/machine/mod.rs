@@ -1,10 +1,10 @@
-//! The replicated state machine: a store, what was executed for whom, and how far the log is
-//! applied.
+//! The replicated state machine: a store, the record of what was executed for each member and
+//! client, and the prefix of the log that is applied.
 //!
 //! Every replica applies the same values in the same order and holds the same state.
 //!
-//! - M1 the state after a value is a function of the state before it and the value's bytes. There
-//!   is no clock, no randomness and no order of chance in here; [`Machine::digest`] compares
+//! - M1 the state after a value is a function of the state before it and the value's bytes. This
+//!   module has no clock, no randomness and no arbitrary order; [`Machine::digest`] compares
 //!   replicas.
 //! - M2 a (origin, sequence) is executed at most once, whatever the log repeats, and every
 //!   repetition gets the recorded reply. By [`Sessions`]; test
@@ -15,16 +15,17 @@
 //!   answers an error does not undo the others.
 //! - M5 slots rise. Asserted. They need not be adjacent: the caller may skip values that count as
 //!   never proposed.
-//! - M6 a command that is cut is executed when its last fragment is applied and every fragment
-//!   before it was, one directly after the other. Any frame that is not the continuation drops what
-//!   was collected, on every replica alike: its leader has died, and its origin sends it again.
-//!   Test `m6_a_leader_that_dies_between_fragments_executes_nothing`.
-//! - M7 a value that is no batch changes nothing but the prefix.
-//! - M8 a call of a client session is executed at most once, whoever sends it again, and whatever
-//!   died meanwhile. By [`ClientSessions`]; sessions expire with state time, before the commands of
-//!   the value that brought it. Test `m8_a_call_is_executed_once_whoever_repeats_it`.
-//! - M9 what executing a command takes is bounded, since every member executes it, again after each
-//!   restart: by [`Reply::bounded`] and [`STEPS_MAX`](crate::reply::STEPS_MAX). Test
+//! - M6 a command in fragments is executed when its last fragment is applied and every fragment
+//!   before it was, one directly after the other. Any frame that is not the continuation drops the
+//!   collected fragments, on every replica alike: their leader has died, and their origin sends the
+//!   command again. Test `m6_a_leader_that_dies_between_fragments_executes_nothing`.
+//! - M7 a value that is not a batch changes nothing but the prefix.
+//! - M8 a call of a client session is executed at most once, whichever member or connection repeats
+//!   it, and whatever processes died meanwhile. By [`ClientSessions`]; sessions expire with state
+//!   time, before the commands of the value that advanced it. Test
+//!   `m8_a_call_is_executed_once_whoever_repeats_it`.
+//! - M9 the cost of executing a command is bounded, since every member executes it, again after
+//!   each restart: by [`Reply::bounded`] and [`STEPS_MAX`](crate::reply::STEPS_MAX). Test
 //!   `m9_a_reply_that_no_member_could_hold_is_not_made`.
 //!
 //! Reads outside of the log are in [`read`](Machine::read): by type they cannot change the state.
@@ -48,16 +49,16 @@ use crate::sessions::{Sessions, Verdict};
 use crate::store::{Db, Published, Store};
 use crate::text;
 
-/// See the module's text.
+/// The replicated state; see the module's text.
 #[derive(Clone, Debug)]
 pub struct Machine {
     pub(crate) store: Store,
     pub(crate) sessions: Sessions,
     pub(crate) clients: ClientSessions,
     pub(crate) assembly: Assembly,
-    /// Every slot below is applied.
+    /// The applied prefix.
     pub(crate) prefix: Prefix,
-    /// Room for the reply that is being made; not part of the state.
+    /// A buffer for the reply that is being made; not part of the state.
     reply: Reply,
 }
 
@@ -84,7 +85,7 @@ impl Machine {
         Machine { store, sessions, clients, assembly, prefix, reply: Reply::default() }
     }
 
-    /// A machine of this state and nothing else.
+    /// A machine with this state and no sessions of members.
     pub(crate) fn of_state(store: Store, clients: ClientSessions) -> Machine {
         let sessions = Sessions::new();
         Machine::from_parts(store, sessions, clients, Assembly::default(), Prefix::ZERO)
@@ -95,23 +96,23 @@ impl Machine {
         &self.store
     }
 
-    /// What was published since this was last asked, to be told to subscribers. Not part of the
+    /// The messages that were published since the last call, for subscribers. Not part of the
     /// state.
     pub fn take_published(&mut self) -> Vec<Published> {
         self.store.take_published()
     }
 
-    /// What was executed for whom.
+    /// The executed commands of each member.
     pub fn sessions(&self) -> &Sessions {
         &self.sessions
     }
 
-    /// What was executed for which client that asked for exactly once.
+    /// The executed calls of each client session.
     pub fn client_sessions(&self) -> &ClientSessions {
         &self.clients
     }
 
-    /// Every slot below is applied.
+    /// The applied prefix.
     pub fn prefix(&self) -> Prefix {
         self.prefix
     }
@@ -121,8 +122,8 @@ impl Machine {
         self.store.now_ms()
     }
 
-    /// A hash of all of the state: equal at replicas that applied the same values. It looks at
-    /// everything, so it is for tests, the simulator and audits.
+    /// A hash of the whole state: equal at replicas that applied the same values. It reads the
+    /// whole state, so it is for tests, the simulator and audits.
     pub fn digest(&self) -> u64 {
         crate::snapshot::digest(self)
     }
@@ -132,10 +133,10 @@ impl Machine {
     /// nothing.
     ///
     /// # Errors
-    /// When the value is no batch: a bug of who proposed it. The state has not changed (M7).
+    /// The value is not a batch, which is a bug of its proposer. The state has not changed (M7).
     ///
     /// # Panics
-    /// When `slot` is below the prefix (M5).
+    /// If `slot` is below the prefix (M5).
     pub fn apply(
         &mut self,
         slot: Slot,
@@ -151,7 +152,7 @@ impl Machine {
         self.store.advance_time(batch.stamp_ms);
         self.clients.expire(self.store.now_ms());
         for (at, frame) in batch.frames().enumerate() {
-            // The only randomness in the log, and everybody's is the same.
+            // The only randomness in the log, which is the same at every replica.
             let seed = slot.0.rotate_left(20) ^ at as u64;
             let Some(place) = frame.place else {
                 self.assembly.drop_it();
@@ -191,7 +192,7 @@ impl Machine {
                 sink(origin, sequence, reply);
                 return;
             }
-            // To read again now would show what later commands of the same client have written.
+            // A second execution of the read would show later writes of the same client.
             Verdict::Forgotten | Verdict::BelowWindow | Verdict::PastLife if is_read(command) => {
                 text::TRY_AGAIN
             }
@@ -234,7 +235,7 @@ fn execute(
     }
 }
 
-/// The same for what is not of a session, or is called in one.
+/// Executes a command outside of a session, or a call inside one.
 fn execute_plain(
     store: &mut Store,
     command: Result<Command<'_>, CommandError>,
@@ -252,7 +253,8 @@ fn execute_plain(
             if !guards.all(|(key, version)| store.version(key) == version) {
                 reply.null_array();
             } else if store.is_over_memory() && items.clone().any(|item| item.grows()) {
-                // As in Redis: whole or not at all, and what begins is not stopped in the middle.
+                // As in Redis a transaction is executed whole or not at all, and is not stopped in
+                // the middle.
                 reply.error(text::OUT_OF_MEMORY_IN_EXEC);
             } else {
                 store.admit_growth(true);
@@ -260,8 +262,7 @@ fn execute_plain(
                 store.admit_growth(false);
             }
         }
-        // A read has no place in the log, nor a session in a session: both are as malformed as any
-        // other bytes.
+        // A read has no place in the log, and a session has none in a session: both are malformed.
         Ok(Command::Versions { .. } | Command::Session(_)) | Err(_) => {
             reply.set_protocol(Protocol::Resp2);
             reply.error(text::MALFORMED);
@@ -282,8 +283,8 @@ fn execute_all(store: &mut Store, mut db: Db, items: Items<'_>, seed: u64, reply
     }
 }
 
-/// A SELECT among the commands of a transaction: what follows is about another database. False for
-/// any other command.
+/// Handles a SELECT among the commands of a transaction, after which they concern another database.
+/// False for any other command.
 pub(crate) fn select(args: &Args<'_>, db: &mut Db, reply: &mut Reply) -> bool {
     if !args[0].eq_ignore_ascii_case(b"select") || args.len() != 2 {
         return false;
@@ -296,7 +297,7 @@ pub(crate) fn select(args: &Args<'_>, db: &mut Db, reply: &mut Reply) -> bool {
 }
 
 fn execute_args(store: &mut Store, db: Db, args: &Args<'_>, seed: u64, reply: &mut Reply) {
-    // The door has resolved it too; here it answers, should the door be of another version.
+    // The door has resolved it too; the check here answers a door of another version.
     match resolve(args, reply) {
         Some(spec) if spec.is_for_store() => store.execute(db, spec, args, seed, reply),
         Some(_) => reply.error(text::MALFORMED),

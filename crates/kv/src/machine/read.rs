@@ -1,9 +1,10 @@
 //! Reads outside of the log, on the state as it is.
 //!
-//! The caller has made sure that the state is recent enough (a linearizable read check). What is
-//! left to see to is time: the state's clock stands still while nothing is written, so a read that
-//! would find a key expired by now first has a tick decided. The replica that answers never decides
-//! by its own clock that a key is gone: another would still show it, and time would run backwards.
+//! The caller has made sure that the state is recent enough (a linearizable read check). What
+//! remains is time: the state's clock stands still while nothing is written, so a read that would
+//! find a key expired by now first has a tick decided. The replica that answers never decides by
+//! its own clock that a key has expired: another replica would still show it, and time would run
+//! backwards.
 
 use super::Machine;
 use crate::client_sessions::ReadJudged;
@@ -14,19 +15,19 @@ use crate::reply::Reply;
 use crate::store::{Db, DbKey, NEVER};
 use crate::text;
 
-/// What became of a read.
+/// The outcome of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadOutcome {
     /// Exactly one reply was appended.
     Done,
-    /// Nothing was appended: at the time that was given, it would see a key expire that the state
-    /// has not expired yet. Have a tick with that stamp decided, then read again.
+    /// Nothing was appended: at the given time the read would find a key expired that the state has
+    /// not expired yet. Have a tick with that stamp decided, then read again.
     NeedsTick,
 }
 
 impl Machine {
-    /// Answers a read that the door has encoded. `stamp_ms` is the time that a tick would be given
-    /// now; `seed` the randomness of RANDOMKEY.
+    /// Answers a read that the door has encoded. `stamp_ms` is the stamp that a tick would get now;
+    /// `seed` is the randomness of RANDOMKEY.
     ///
     /// The versions that WATCH asks for are answered as an array of integers, for the door.
     pub fn read(&self, command: &[u8], stamp_ms: u64, seed: u64, reply: &mut Reply) -> ReadOutcome {
@@ -68,7 +69,7 @@ impl Machine {
                 keys.iter().for_each(|key| reply.integer(self.store.version(of(key)) as i64));
             }
             Ok(Command::Session(SessionCommand::Read { id, number, command })) => {
-                // What is called in a session is no other thing of a session.
+                // A call in a session cannot be another session command.
                 let is_plain = matches!(Command::decode(command), Ok(Command::Plain { .. }));
                 match self.clients.judge_read(id, number, stamp_ms) {
                     _ if !is_plain => reply.error(text::MALFORMED),
@@ -97,8 +98,8 @@ impl Machine {
         }
     }
 
-    /// TIME, and TTL and PTTL of a key that will expire; false for anything else. They count from
-    /// the time of the read: from state time a key would seem not to age while nothing is written.
+    /// Answers TIME, and TTL and PTTL of a key that will expire; false for any other command. They
+    /// use the time of the read: with state time a key would not age while nothing is written.
     fn time_to_live(
         &self,
         db: Db,

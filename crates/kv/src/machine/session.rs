@@ -1,22 +1,22 @@
-//! What the commands of client sessions do.
+//! The execution of the commands of client sessions.
 
 use crate::client_sessions::{CallNumber, ClientSessions, IDLE_MS, Judged, Standing};
 use crate::entry::SessionCommand;
 use crate::reply::Reply;
 use crate::text;
 
-/// When, and by whom, a command of a session is executed.
+/// The context in which a command of a session is executed.
 pub(crate) struct Place {
     /// State time.
     pub(crate) now_ms: u64,
-    /// A session that is opened here gets an id that is `residue` modulo this: of several
-    /// partitions, each has ids of its own.
+    /// The divisor of session ids: a session that is opened here gets an id that is `residue`
+    /// modulo this, so that each of several partitions has ids of its own.
     pub(crate) modulus: u64,
     pub(crate) residue: u64,
 }
 
-/// Executes a command of a session and appends exactly one reply. What is called in it is executed
-/// by `run`.
+/// Executes a command of a session and appends exactly one reply. `run` executes the called
+/// command.
 pub(crate) fn execute(
     place: Place,
     clients: &mut ClientSessions,
@@ -60,7 +60,7 @@ pub(crate) fn execute(
     }
 }
 
-/// How a session stands: its id, its last executed call, and how long it may be idle.
+/// Appends a session's status: its id, its last executed call, and how long it may be idle.
 fn tell(standing: Standing, reply: &mut Reply) {
     reply.array(3);
     reply.integer(standing.id.0 as i64);

@@ -43,7 +43,7 @@ fn transaction(guards: &[(&str, u64)], lines: &[&str]) -> Vec<u8> {
     out
 }
 
-/// Values of the log, from commands.
+/// The values of the log for these commands.
 fn values(stamp_ms: u64, bytes_max: usize, commands: &[(Origin, u64, Vec<u8>)]) -> Vec<Vec<u8>> {
     let (mut writer, mut values, mut at) = (BatchWriter::new(), Vec::new(), 0);
     while at < commands.len() {
@@ -61,7 +61,7 @@ fn values(stamp_ms: u64, bytes_max: usize, commands: &[(Origin, u64, Vec<u8>)]) 
     values
 }
 
-/// A replica, and what it answered.
+/// A replica and its answers.
 struct Replica {
     machine: Machine,
     next: Slot,
@@ -115,7 +115,7 @@ fn m2_a_counter_counts_each_command_once() {
             }
         }
         for _ in 0..log.len() {
-            // Commands move a little, as they do when leaders come and go.
+            // Commands move a little, as they do when leaders change.
             let at = rng.below(log.len() as u64) as usize;
             let by = rng.below(50) as usize;
             let with = (at + by).min(log.len() - 1);
@@ -124,7 +124,7 @@ fn m2_a_counter_counts_each_command_once() {
         let mut replica = Replica::new();
         values(NOW, 512, &log).iter().for_each(|value| replica.apply(value));
         assert_eq!(replica.get("n"), r"$3\r\n600\r\n", "seed {seed}");
-        // And whoever asked twice heard the same twice.
+        // Each repetition got the same reply.
         assert_eq!(replica.heard.len(), log.len());
         let mut by_command = replica.heard.clone();
         by_command.sort();
@@ -182,7 +182,7 @@ fn m4_a_transaction_is_executed_whole_or_not_at_all() {
     let reply = replica.call(ME, 4, transaction(&[], &["SET k x", "INCR k", "SET l y"]));
     assert_eq!(reply, r"*3\r\n+OK\r\n-ERR value is not an integer or out of range\r\n+OK\r\n");
     assert_eq!(replica.get("l"), r"$1\r\ny\r\n");
-    // A retry is answered from memory, whatever has happened to the guards.
+    // A retry is answered from memory, whatever the guards are now.
     let reply = replica.call(ME, 3, transaction(&[("k", version)], &["SET k 9"]));
     assert_eq!(reply, r"*-1\r\n");
     assert_eq!(replica.call(ME, 5, transaction(&[], &[])), r"*0\r\n");
@@ -260,7 +260,7 @@ fn m6_a_leader_that_dies_between_fragments_executes_nothing() {
         // The next leader has something else to propose ...
         others.iter().for_each(|value| replica.apply(value));
         assert!(replica.machine.assembly.pending.is_none(), "M6: dropped at once");
-        // ... and what is left of the old one's command cannot complete it.
+        // ... and the rest of the old leader's command cannot complete it.
         parts[dies_after..].iter().for_each(|part| replica.apply(part));
         assert_eq!(replica.get("k"), r"$-1\r\n");
         // The origin sends it again; the new leader cuts it at other places.
@@ -335,7 +335,7 @@ fn a_read_that_would_see_an_expiry_asks_for_a_tick() {
     assert_eq!(read(&replica, "TTL k", NOW + 400), r":1\r\n");
     assert_eq!(read(&replica, "TTL k", NOW + 501), r":0\r\n");
     assert_eq!(read(&replica, "TTL l", NOW + 400), r":-1\r\n");
-    // A clock that is behind sees what the state sees.
+    // A clock that is behind reads the state as it is.
     assert_eq!(read(&replica, "PTTL k", 0), r":1000\r\n");
     let mut tick = Vec::new();
     BatchWriter::new().begin(NOW + 1000, &mut tick);
@@ -423,7 +423,7 @@ proptest! {
             one.apply(value);
             two.apply(value);
             if at == cut {
-                // The second replica is lost, and comes back with what a live one sends it.
+                // The second replica is lost, and comes back with a snapshot of a live one.
                 let mut bytes = Vec::new();
                 snapshot::save(&one.machine, &mut bytes);
                 two.machine = snapshot::restore(&bytes, 0).unwrap();
@@ -501,7 +501,7 @@ fn m8_an_exec_is_one_call() {
     let version = replica.machine.store().version(b"n");
     let both = in_session(id, 1, 0, &transaction(&[("n", version)], &["INCR n", "INCR n"]));
     assert_eq!(replica.call(ME, 2, both.clone()), r"*2\r\n:1\r\n:2\r\n");
-    // The guard would fail now, but it is not asked again.
+    // The guard would fail now, but it is not checked again.
     assert_eq!(replica.call(origin(1, 1), 1, both), r"*2\r\n:1\r\n:2\r\n");
     assert_eq!(replica.get("n"), r"$1\r\n2\r\n");
 }
@@ -532,7 +532,7 @@ fn m8_an_expired_session_executes_nothing() {
     let late = NOW + IDLE_MS;
     assert_eq!(replica.machine.read(&read, late, 0, &mut reply), ReadOutcome::NeedsTick);
     assert!(reply.is_empty());
-    // The call that comes with the stamp at which its session is due comes too late.
+    // The call comes with the stamp at which its session expires, which is too late.
     values(late, 4096, &[(ME, 3, incr(2))]).iter().for_each(|value| replica.apply(value));
     let heard = replica.heard.pop().unwrap().2;
     assert!(heard.starts_with("-NOSESSION"), "{heard}");
@@ -555,7 +555,7 @@ fn m8_a_read_waits_for_no_call_and_sees_them_all() {
     assert!(reply.take().starts_with(b"-GAP"), "call 1 has not been executed");
     replica.machine.read(&read(1), NOW, 0, &mut reply);
     assert_eq!(reply.take(), b"$-1\r\n");
-    // In the log, and around anything else but a plain command, it is malformed.
+    // In the log, and around any other than a plain command, it is malformed.
     assert!(replica.call(ME, 2, read(1)).starts_with("-ERR a replica has put a malformed"));
     let nested = session(SessionCommand::Read { id, number: CallNumber(1), command: &read(1) });
     replica.machine.read(&nested, NOW, 0, &mut reply);

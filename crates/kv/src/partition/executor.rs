@@ -1,4 +1,4 @@
-//! What a process does with what is delivered to its replicas. See the module's text.
+//! Execution of the messages that are delivered to a process's replicas. See [`super`].
 
 use super::gate::Gate;
 use super::hash::Partitions;
@@ -15,33 +15,34 @@ use crate::text;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A message that was delivered to a replica here and is not executed by all of them.
+/// A message that was delivered to a replica here and that not all of its partitions have executed.
 #[derive(Clone, Debug)]
 pub(super) struct Message {
     pub(super) place: Place,
     pub(super) all: Partitions,
     pub(super) payload: Arc<[u8]>,
-    /// Those that have not executed it.
+    /// The partitions that have not executed it.
     pub(super) left: Partitions,
-    /// Its pieces that are under way: the command's place in the batch, and their answers.
+    /// The commands that are executed piece by piece, by their places in the batch, with their
+    /// answers.
     pub(super) merging: BTreeMap<usize, Merging>,
-    /// Answers to own commands, in any order.
+    /// The answers to this process's own commands, in any order.
     pub(super) answers: Vec<(Sequence, Vec<u8>)>,
-    /// About the bytes of those and of the pieces.
+    /// The approximate bytes of the answers and pieces.
     answer_bytes: usize,
-    /// The places of own reads that are not executed, since the answers are long enough.
+    /// The places of own reads that are not executed, since the message's answers are long enough.
     put_off: BTreeSet<usize>,
 }
 
-/// The answers to own reads in one message: beyond, the rest of its reads are put off. A batch of
-/// reads is short, and its answers need not be.
+/// The bytes of answers to own reads in one message above which its other reads are put off. A
+/// batch of reads is short, but its answers may be long.
 const ANSWERS_BYTES_MAX: usize = 4 << 20;
 
-/// What is given in place of an answer to a read that is to be sent again: no reply is empty.
+/// The answer to a read that its owner must send again. No reply is empty.
 pub const PUT_OFF: &[u8] = b"";
 
 impl Message {
-    /// One that was just delivered.
+    /// A message that was just delivered.
     pub(super) fn new(place: Place, all: Partitions, payload: Arc<[u8]>) -> Message {
         Message {
             place,
@@ -56,7 +57,7 @@ impl Message {
     }
 }
 
-/// How one partition stands here.
+/// The figures of one partition at this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Figures {
     /// Messages executed.
@@ -67,11 +68,11 @@ pub struct Figures {
     pub expiring: u64,
     /// Bytes of keys and values.
     pub memory_bytes: u64,
-    /// How often a key was changed.
+    /// Changes of keys, counted.
     pub changes: u64,
 }
 
-/// See the module's text.
+/// The executor of a process's replicas; see [`super`].
 #[derive(Debug)]
 pub struct Executor {
     me: Origin,
@@ -80,14 +81,14 @@ pub struct Executor {
     pub(super) parts: Vec<Part>,
     /// Each partition's part of the memory limit.
     pub(super) share: u64,
-    /// Who waits to be executed.
+    /// The messages that wait to be executed.
     pub(super) gate: Gate,
-    /// Who waits to be answered ([`Order::Reply`]).
+    /// The messages that wait to be answered ([`Order::Reply`]).
     counter: Gate,
     pub(super) messages: BTreeMap<Name, Message>,
-    /// Own reads on their way that may be put off.
+    /// The own reads on their way that may be put off.
     yielding: BTreeSet<Sequence>,
-    /// Room for the reply that is being made.
+    /// A buffer for the reply that is being made.
     reply: Reply,
 }
 
@@ -119,12 +120,12 @@ impl Executor {
         self.messages.clear();
     }
 
-    /// How the keyspace is cut.
+    /// The map from keys to partitions.
     pub fn map(&self) -> Map {
         self.map
     }
 
-    /// How a partition stands.
+    /// The figures of a partition.
     pub fn figures(&self, partition: usize) -> Figures {
         let Part { store, executed, .. } = &self.parts[partition];
         Figures {
@@ -149,12 +150,12 @@ impl Executor {
         (keys, stores().map(|store| store.expiring_of(db) as u64).sum())
     }
 
-    /// What was published since this was last asked, partition by partition.
+    /// The messages that were published since the last call, partition by partition.
     pub fn take_published(&mut self) -> Vec<Published> {
         self.parts.iter_mut().flat_map(|part| part.store.take_published()).collect()
     }
 
-    /// Messages that wait here for another partition's replica.
+    /// The number of messages that wait here for another partition's replica.
     pub fn waiting(&self) -> usize {
         self.messages.len()
     }
@@ -166,14 +167,14 @@ impl Executor {
         crate::snapshot::digest(&crate::machine::Machine::of_state(store, clients))
     }
 
-    /// The next message of `partition`: a batch, addressed to `all`. The answers to this process's
-    /// own commands that this brings about are given to `answers`.
+    /// Delivers the next message of `partition`: a batch, addressed to `all`. Answers to this
+    /// process's own commands that become available are given to `answers`.
     ///
     /// # Errors
-    /// When the payload is no batch: a bug of its sender. Nothing is executed, anywhere.
+    /// The payload is not a batch, which is a bug of its sender. No replica executes any of it.
     ///
     /// # Panics
-    /// When the place is not after the one before it (X1), or `all` lacks `partition`.
+    /// If the place does not follow the previous one (X1), or `all` misses `partition`.
     pub fn deliver(
         &mut self,
         partition: usize,
@@ -186,14 +187,14 @@ impl Executor {
         assert!(part.delivered.is_none_or(|last| last < place), "X1: {place:?} in {partition}");
         assert!(all.contains(partition), "X1: it is addressed to whom it is delivered to");
         part.delivered = Some(place);
-        // Everybody sees the same bytes, so everybody skips them.
+        // Every replica sees the same bytes, so every replica skips them.
         let batch = Batch::check(payload)?;
         let stands = if self.waits_for_all(&batch, all) { all } else { Partitions::one(partition) };
         self.stand(partition, place, (all, stands), payload, answers);
         Ok(())
     }
 
-    /// A message joins the queue of `partition`, to be executed when it is first wherever it
+    /// Adds a message to the queue of `partition`. It is executed when it is first in each queue of
     /// `stands`.
     pub(super) fn stand(
         &mut self,
@@ -209,14 +210,14 @@ impl Executor {
         self.pass(answers);
     }
 
-    /// Executes whatever has come to the front.
+    /// Executes the messages that have reached the front of their queues.
     pub(super) fn pass(&mut self, answers: &mut impl FnMut(Sequence, &[u8])) {
         while let Some((name, passed)) = self.gate.pass() {
             self.execute(name, passed, answers);
         }
     }
 
-    /// Whoever waited for `name` does not any more; it changes nothing.
+    /// Removes `name`, which no reader waits for; that changes no state.
     pub(super) fn withdraw(&mut self, name: Name, answers: &mut impl FnMut(Sequence, &[u8])) {
         self.messages.remove(&name);
         self.gate.leave(name);
@@ -225,22 +226,22 @@ impl Executor {
         self.answer_those_that_may(answers);
     }
 
-    /// This process, as its commands name it.
+    /// The name of this process in its commands.
     pub(super) const fn origin(&self) -> Origin {
         self.me
     }
 
     /// The own read `sequence` may be answered with [`PUT_OFF`]: it follows no write of its client.
     pub fn may_put_off(&mut self, sequence: Sequence) {
-        // Those that were never sent are not heard of again.
+        // Reads that were never sent leave no other trace; the oldest is dropped.
         if self.yielding.len() >= 2 * COMMANDS_MAX {
             self.yielding.pop_first();
         }
         self.yielding.insert(sequence);
     }
 
-    /// Whether the own read at `at` is not executed here: what it would tell is for a later one to
-    /// tell. Decided once, when its first piece is.
+    /// Whether the own read at `at` is put off instead of executed. Decided once, at its first
+    /// piece.
     fn puts_off(&mut self, message: &mut Message, at: usize, sequence: Sequence) -> bool {
         if message.put_off.contains(&at) {
             return true;
@@ -263,14 +264,14 @@ impl Executor {
         all.len() > 1 && (self.order == Order::Signals || batch.frames().any(is_together))
     }
 
-    /// `name` is first in the queues of `passed`.
+    /// Executes the message `name`, which is first in the queues of `passed`.
     fn execute(
         &mut self,
         name: Name,
         passed: Partitions,
         answers: &mut impl FnMut(Sequence, &[u8]),
     ) {
-        // Whatever joins a queue was put here first.
+        // Every name in a queue was put into the map first.
         let mut message = self.messages.remove(&name).expect("a message that waits is kept");
         let payload = Arc::clone(&message.payload);
         let batch = Batch::check(&payload).expect("checked when it was delivered");
@@ -293,7 +294,7 @@ impl Executor {
         self.keep_or_answer(message, passed, answers);
     }
 
-    /// It has one answer, so one of its partitions gives it.
+    /// A malformed command has one answer, so one of its partitions gives it.
     fn malformed(&self, message: &mut Message, passed: Partitions, frame: Frame<'_>, is_own: bool) {
         if is_own && message.all.lowest().is_some_and(|first| passed.contains(first)) {
             let answer = merge::answer_of(Protocol::Resp2, |reply| reply.error(text::MALFORMED));
@@ -310,11 +311,11 @@ impl Executor {
         command: &Command<'_>,
         is_own: bool,
     ) {
-        // The only randomness, and everybody's is the same.
+        // The only randomness, which is the same at every replica.
         let seed =
             message.place.at.rotate_left(20) ^ message.place.name.sequence ^ (at as u64) << 48;
         let shape = match self.map.shape(command) {
-            // Where a session is opened is for its sender to say.
+            // The sender decides in which partition a session is opened.
             Shape::One(_) if message.all.len() == 1 => {
                 Shape::One(message.all.lowest().unwrap_or_default())
             }
@@ -353,7 +354,7 @@ impl Executor {
         }
     }
 
-    /// Executes what `partition` has to do with a command that each executes for its own keys.
+    /// Executes the part of `partition` in a command that each partition executes for its own keys.
     fn piece(&mut self, command: &Command<'_>, partition: usize, seed: u64) -> Piece {
         let store = &mut self.parts[partition].store;
         match command {
@@ -384,7 +385,7 @@ impl Executor {
         }
     }
 
-    /// `message` was executed by `passed`: answers it if it may be.
+    /// Answers `message`, which `passed` have executed, if it may be answered.
     fn keep_or_answer(
         &mut self,
         message: Message,

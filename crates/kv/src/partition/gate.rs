@@ -1,24 +1,24 @@
-//! What waits for its turn in several queues at once.
+//! A gate for messages that wait for their turn in several queues at once.
 //!
-//! Each partition has a queue. Something stands in the queues of some of them and passes when it is
-//! the first in each. This is S-SMR's exchange of signals for replicas that live in one process:
-//! "I have come to m" is a place at the front of a queue, and costs no message.
+//! Each partition has a queue. A name stands in the queues of some partitions and passes when it is
+//! first in each of them. This is S-SMR's exchange of signals for replicas that live in one
+//! process: the signal "I have reached m" is a place at the front of a queue, and costs no message.
 //!
-//! - W1 in each queue things pass in the order in which they joined it. By construction.
-//! - W2 as long as all queues agree on the order of what they share, and whatever joins one queue
-//!   joins all of its queues in the end, everything passes: the first of all in that order is at
-//!   the front of each of its queues. Test `w2_everything_passes`.
+//! - W1 in each queue names pass in the order in which they joined it. By construction.
+//! - W2 as long as all queues agree on the order of the names that they share, and a name that
+//!   joins one of its queues eventually joins all of them, every name passes: the first name in
+//!   that order is at the front of each of its queues. Test `w2_everything_passes`.
 
 use super::Name;
 use super::hash::Partitions;
 use std::collections::VecDeque;
 
-/// See the module's text.
+/// The gate; see the module's text.
 #[derive(Clone, Debug)]
 pub(super) struct Gate {
-    /// Who waits in each, with the queues that it has to be first in.
+    /// The names in each queue, with the queues in which each has to be first.
     queues: Vec<VecDeque<(Name, Partitions)>>,
-    /// Queues whose front may have changed.
+    /// The queues whose front may have changed.
     stirred: Partitions,
 }
 
@@ -27,19 +27,19 @@ impl Gate {
         Gate { queues: vec![VecDeque::new(); n], stirred: Partitions::NONE }
     }
 
-    /// `name` joins the queue of `at`; it passes when it is first in each of `all`.
+    /// Adds `name` to the queue of `at`; it passes when it is first in each of `all`.
     pub(super) fn join(&mut self, at: usize, name: Name, all: Partitions) {
         assert!(all.contains(at), "it waits where it stands");
         self.queues[at].push_back((name, all));
         self.stirred = self.stirred.and(Partitions::one(at));
     }
 
-    /// Who waits in one queue, first first, with the queues that it has to be first in.
+    /// The names in one queue in order, with the queues in which each has to be first.
     pub(super) fn queue(&self, at: usize) -> impl Iterator<Item = (Name, Partitions)> + '_ {
         self.queues[at].iter().copied()
     }
 
-    /// The next that passes, and the queues that it leaves.
+    /// The next name that passes, and the queues that it leaves.
     pub(super) fn pass(&mut self) -> Option<(Name, Partitions)> {
         while let Some(at) = self.stirred.lowest() {
             let Some(&(name, all)) = self.queues[at].front() else {
@@ -55,13 +55,13 @@ impl Gate {
                 self.stirred = self.stirred.and(all);
                 return Some((name, all));
             }
-            // The last of its queues that it comes to the front of will be stirred then.
+            // The last queue in which the name becomes first will be stirred then.
             self.stirred = self.stirred.without(at);
         }
         None
     }
 
-    /// `name` waits no more, wherever it stands.
+    /// Removes `name` from every queue.
     pub(super) fn leave(&mut self, name: Name) {
         for (at, queue) in self.queues.iter_mut().enumerate() {
             queue.retain(|(waiting, _)| *waiting != name);
@@ -69,7 +69,7 @@ impl Gate {
         }
     }
 
-    /// How many wait, counted once in each queue.
+    /// The number of places in all queues.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.queues.iter().map(VecDeque::len).sum()
@@ -92,7 +92,7 @@ mod tests {
                     (Name { sender: 1, sequence }, Partitions::from_bits(bits))
                 })
                 .collect();
-            // Each queue gets its things in the same order, at its own pace.
+            // Each queue gets its names in the same order, at its own pace.
             let mut gate = Gate::new(QUEUES);
             let mut next = [0; QUEUES];
             let mut passed = Vec::new();

@@ -1,84 +1,84 @@
-//! Which partition a key belongs to: as in a Redis Cluster, so that keys which are kept together
-//! there are kept together here.
+//! The partition of a key, as in a Redis Cluster, so that keys which are kept together there are
+//! kept together here.
 //!
-//! - H1 a key's partition depends on its bytes, or those of its tag, and on the number of
-//!   partitions alone. By construction.
+//! - H1 a key's partition depends only on its bytes, or those of its tag, and on the number of
+//!   partitions. By construction.
 
 use std::fmt;
 
-/// The most partitions.
+/// The largest number of partitions.
 pub const PARTITIONS_MAX: usize = 32;
 
-/// A Redis Cluster has so many hash slots; a partition has every n-th of them.
+/// The number of hash slots of a Redis Cluster; a partition has every n-th of them.
 const HASH_SLOTS: u16 = 16384;
 
-/// Some of the partitions: those that a command concerns.
+/// A set of partitions: those that a command concerns.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Partitions(u32);
 
 impl Partitions {
-    /// None.
+    /// The empty set.
     pub const NONE: Partitions = Partitions(0);
 
-    /// The first `n`.
+    /// The first `n` partitions.
     pub fn first(n: usize) -> Partitions {
         (0..n).collect()
     }
 
-    /// This one alone.
+    /// The set of one partition.
     pub fn one(partition: usize) -> Partitions {
         assert!(partition < PARTITIONS_MAX, "partitions are counted below {PARTITIONS_MAX}");
         Partitions(1 << partition)
     }
 
-    /// From the bits that [`Partitions::bits`] gave.
+    /// The set with the bits that [`Partitions::bits`] gave.
     pub const fn from_bits(bits: u32) -> Partitions {
         Partitions(bits)
     }
 
-    /// A bit for each.
+    /// One bit per partition.
     pub const fn bits(self) -> u32 {
         self.0
     }
 
-    /// How many.
+    /// The number of partitions.
     pub const fn len(self) -> usize {
         self.0.count_ones() as usize
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether it is there.
+    /// Whether the set contains a partition.
     pub fn contains(self, partition: usize) -> bool {
         self.0 & Partitions::one(partition).0 != 0
     }
 
-    /// Whether some partition is in both.
+    /// Whether the two sets have a partition in common.
     pub const fn meets(self, other: Partitions) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// Those in either.
+    /// The union of both.
     #[must_use]
     pub const fn and(self, other: Partitions) -> Partitions {
         Partitions(self.0 | other.0)
     }
 
-    /// All but one.
+    /// All partitions of the set but one.
     #[must_use]
     pub fn without(self, partition: usize) -> Partitions {
         Partitions(self.0 & !Partitions::one(partition).0)
     }
 
-    /// The first of them.
+    /// The lowest partition.
     pub fn lowest(self) -> Option<usize> {
         (self.0 != 0).then_some(self.0.trailing_zeros() as usize)
     }
 
-    /// In order.
+    /// The partitions in order.
     pub fn iter(self) -> impl Iterator<Item = usize> {
         let mut left = self.0;
         std::iter::from_fn(move || {
@@ -101,8 +101,8 @@ impl fmt::Debug for Partitions {
     }
 }
 
-/// The part of a key that is hashed: what stands between the first `{` and the next `}`, if there
-/// is anything, or else all of it.
+/// The part of a key that is hashed: the bytes between the first `{` and the next `}`, if there are
+/// any, or else the whole key.
 fn hashed(key: &[u8]) -> &[u8] {
     let Some(open) = key.iter().position(|&byte| byte == b'{') else { return key };
     let tail = &key[open + 1..];

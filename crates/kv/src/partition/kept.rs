@@ -6,14 +6,16 @@
 //!   (24), all (4), stands (4; none if executed here), length (4) and payload
 //! | keys, values, expiries and sessions (`crate::snapshot`)
 //! ```
-//! - Q1 the states of all partitions of a process, said at one moment and installed one after the
-//!   other with what was delivered since, make the process that said them: what waits for several
-//!   partitions waits again until it has come to each. Test `q1_a_process_comes_back`. The states
-//!   of different processes, or moments, do not fit together: what was executed in several
-//!   partitions at once would be half in them.
-//! - Q2 another process that installs them all, after [`Executor::begin_again`], and is delivered
-//!   what follows in each partition, becomes a replica of the one that said them, whatever it had
-//!   executed itself: nothing of that is left. Test `q2_a_process_takes_anothers_states`.
+//! - Q1 the states of all partitions of a process, saved at one moment and installed one after the
+//!   other together with what was delivered since, restore the process that saved them: a message
+//!   that waits for several partitions waits again until it has reached each. Test
+//!   `q1_a_process_comes_back`. The states of different processes, or moments, do not fit together:
+//!   a command that was executed in several partitions at once would be present in only some of
+//!   them.
+//! - Q2 another process that installs all of them, after [`Executor::begin_again`], and is
+//!   delivered the later messages in each partition, becomes a replica of the process that saved
+//!   them, whatever it had executed itself: nothing of its own state remains. Test
+//!   `q2_a_process_takes_anothers_states`.
 
 use super::executor::{Executor, Message};
 use super::hash::Partitions;
@@ -25,10 +27,10 @@ use std::sync::Arc;
 /// Bytes that [`Executor::save`] did not write.
 #[derive(Debug, thiserror::Error)]
 pub enum KeptError {
-    /// They are cut off.
+    /// The bytes are cut off.
     #[error("the state of a partition is cut off or garbled")]
     Garbled,
-    /// Its keys and values.
+    /// The bytes of the keys and values are wrong.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
 }
@@ -74,7 +76,7 @@ impl Executor {
         if let Some(place) = part.delivered {
             put_place(place, out);
         }
-        // Who waits for a read at a timestamp is gone with this life, and the read with it.
+        // Reads that wait for a timestamp end with this process's life, and so do their clients.
         let is_kept = |name: &Name| name.sender != super::snapshot::SENDER;
         let waiting = self.gate.queue(partition).filter(|(name, _)| is_kept(name));
         let waiting = waiting.map(|(name, stands)| (&self.messages[&name], stands));
@@ -98,10 +100,10 @@ impl Executor {
     }
 
     /// Installs what an earlier life of this process saved, before anything is delivered to the
-    /// partition. Nobody waits for answers to what that life was asked.
+    /// partition. Commands of that life have no client that waits for an answer.
     ///
     /// # Errors
-    /// [`KeptError`]: the replica is as it was, and must not be used.
+    /// [`KeptError`]: the replica is unchanged, and must not be used.
     pub fn restore(&mut self, partition: usize, bytes: &[u8]) -> Result<(), KeptError> {
         let mut from = Bytes(bytes);
         let executed = from.u64()?;

@@ -1,9 +1,9 @@
-//! A command of several partitions that each can execute for its own keys: what each is asked, and
-//! what their answers make together.
+//! Commands of several partitions that each partition can execute for its own keys: the piece of
+//! each partition, and the answer that the pieces make together.
 //!
-//! - G1 the pieces of a command ask together what it asks, each key once as often as it stands
+//! - G1 the pieces of a command together ask what the command asks, each key as often as it occurs
 //!   there. Test `g1_pieces_ask_what_the_whole_asks`.
-//! - G2 the answer of the whole does not depend on the order in which the pieces were answered. By
+//! - G2 the whole answer does not depend on the order in which the pieces were answered. By
 //!   construction: sums, and places.
 
 use super::hash::Partitions;
@@ -18,7 +18,7 @@ fn own_keys(map: &Map, spec: &CommandSpec, args: &[&[u8]], partition: usize) -> 
     keys.filter(|&at| map.partition_of(args[at]) == partition).collect()
 }
 
-/// What `partition` executes of the command.
+/// The piece of the command that `partition` executes.
 pub(super) fn piece<'a>(
     map: &Map,
     spec: &CommandSpec,
@@ -26,7 +26,7 @@ pub(super) fn piece<'a>(
     partition: usize,
 ) -> Args<'a> {
     if spec.keys.first == 0 {
-        // It has no keys, or as a script it is never cut.
+        // The command has no keys, or is a script, which is never cut.
         return args.clone();
     }
     let step = spec.keys.step as usize;
@@ -37,17 +37,17 @@ pub(super) fn piece<'a>(
     piece
 }
 
-/// The answers of the pieces, until the last of them.
+/// The answers of the pieces, until the last one is there.
 #[derive(Clone, Debug)]
 pub(super) struct Merging {
     how: Merge,
     left: Partitions,
     sum: i64,
-    /// What counts instead of all others: an error, or for [`Merge::First`] any answer.
+    /// The answer that counts instead of all others: an error, or for [`Merge::First`] any answer.
     only: Option<Vec<u8>>,
-    /// Encoded elements and where they stand.
+    /// The encoded elements and their places.
     elements: Vec<(usize, Vec<u8>)>,
-    /// For [`Merge::Least`].
+    /// The least integers so far, for [`Merge::Least`].
     least: Vec<i64>,
 }
 
@@ -56,8 +56,8 @@ impl Merging {
         Merging { how, left: all, sum: 0, only: None, elements: Vec::new(), least: Vec::new() }
     }
 
-    /// `partition` has answered its piece. For [`Merge::Scatter`], `places` are where its elements
-    /// stand.
+    /// Adds the answer of `partition` to its piece. For [`Merge::Scatter`], `places` are the places
+    /// of its elements.
     pub(super) fn add(&mut self, partition: usize, answer: &[u8], places: &[usize]) {
         assert!(self.left.contains(partition), "a partition answers its piece once");
         self.left = self.left.without(partition);
@@ -94,7 +94,7 @@ impl Merging {
         self.left.is_empty()
     }
 
-    /// Appends the answer of the whole.
+    /// Appends the whole answer.
     pub(super) fn put(mut self, reply: &mut Reply) {
         assert!(self.is_complete(), "all have answered");
         match (self.only, self.how) {
@@ -113,7 +113,7 @@ impl Merging {
     }
 }
 
-/// The places that the elements of a partition's answer have in the answer of the whole.
+/// The places of the elements of a partition's answer in the whole answer.
 pub(super) fn places(
     map: &Map,
     spec: &CommandSpec,
@@ -123,13 +123,13 @@ pub(super) fn places(
     own_keys(map, spec, args, partition)
 }
 
-/// The same for the versions of watched keys.
+/// The same places, for the versions of watched keys.
 pub(super) fn places_of_keys(map: &Map, keys: &[&[u8]], partition: usize) -> Vec<usize> {
     let own = keys.iter().enumerate().filter(|(_, key)| map.partition_of(key) == partition);
     own.map(|(at, _)| at).collect()
 }
 
-/// Executes `run` with a reply of its own, and gives the bytes.
+/// Executes `run` with a reply of its own, and returns the bytes.
 pub(super) fn answer_of(protocol: Protocol, run: impl FnOnce(&mut Reply)) -> Vec<u8> {
     let mut reply = Reply::new(protocol);
     reply.bounded(text::ANSWER_TOO_LONG, run);

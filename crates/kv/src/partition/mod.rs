@@ -1,11 +1,9 @@
-//! A keyspace that is cut into partitions, each replicated by a group of its own, under atomic
-//! multicast.
+//! A keyspace in partitions, each replicated by a group of its own, under atomic multicast.
 //!
 //! A process holds a replica of every partition. A message carries a batch of commands that concern
-//! the same partitions, and is delivered once for each of them, in one order (final timestamp,
-//! name) of all messages. Here is what becomes of it: which partitions a command concerns
-//! ([`Map`]), when it is sent ([`Sender`]), and how it is executed ([`Executor`]). Nothing here
-//! knows a network.
+//! the same partitions, and is delivered once to each of them, in one order (final timestamp, name)
+//! of all messages. This module decides which partitions a command concerns ([`Map`]), when it is
+//! sent ([`Sender`]), and how it is executed ([`Executor`]). It knows no network.
 //!
 //! - X1 a partition executes its messages in the order of their places: the state of a partition is
 //!   a function of what was delivered to it and to the partitions that it executes together with.
@@ -15,9 +13,8 @@
 //!   when it is first in its own.
 //! - X3 all commands together are linearizable (of transactions: strictly serializable). By the
 //!   argument below; test `x3_histories_are_linearizable`.
-//! - X4 what waits here is bounded by what all processes have under way, which each one's
-//!   [`Sender`] bounds (K4). By construction: nothing waits but what was delivered.
-//!
+//! - X4 the messages that wait here are bounded by what all processes have under way, which each
+//!   process's [`Sender`] bounds (K4). By construction: only delivered messages wait.
 //! # Why it is linearizable
 //!
 //! Within a partition the order of delivery is one order, and respects real time. Between
@@ -83,38 +80,38 @@ pub use snapshot::{NOT_BY_PIECES, REQUEST as SNAPSHOT_REQUEST};
 use crate::client_sessions::ClientSessions;
 use crate::store::Store;
 
-/// A message's name, as its multicast gives it.
+/// A message's name, as the multicast assigns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name {
-    /// Who sent it.
+    /// The sender.
     pub sender: u64,
-    /// Which of that sender's.
+    /// The sender's number for the message.
     pub sequence: u64,
 }
 
 /// A message's place in the order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
-    /// Its final timestamp.
+    /// The final timestamp.
     pub at: u64,
-    /// Which decides between equal ones.
+    /// The name, which decides between equal timestamps.
     pub name: Name,
 }
 
 /// How commands of several partitions are kept in an order that respects real time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// By the multicast.
+    /// The multicast keeps real time.
     #[default]
     Linearizable,
-    /// By waiting for each other's signal before they execute.
+    /// Partitions wait for each other's signal before they execute.
     Signals,
-    /// By waiting for it before they answer.
+    /// Partitions wait for each other's signal before they answer.
     Reply,
 }
 
 impl Order {
-    /// As it is written.
+    /// The name of the order in options and files.
     pub const fn name(self) -> &'static str {
         match self {
             Order::Linearizable => "linearizable",
@@ -133,11 +130,11 @@ impl Order {
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
     pub(crate) store: Store,
-    /// The clients' sessions whose home it is.
+    /// The clients' sessions whose home is this partition.
     pub(crate) clients: ClientSessions,
     /// The place of the last message that was delivered.
     pub(crate) delivered: Option<Place>,
-    /// Messages executed so far.
+    /// The number of messages executed so far.
     pub(crate) executed: u64,
 }
 

@@ -1,8 +1,8 @@
-//! Which partitions a command concerns, and whether they can execute it one by one.
+//! The partitions that a command concerns, and whether they can execute it one by one.
 //!
-//! - L1 a command's partitions are a function of its bytes, so that who sends it and everybody who
-//!   executes it agree. By construction; the one exception, where a new session lives, is decided
-//!   by whom the message that opens it is addressed to.
+//! - L1 a command's partitions are a function of its bytes, so that its sender and every replica
+//!   that executes it agree. By construction. The one exception is the partition in which a new
+//!   session lives: the addressees of the message that opens it decide that.
 
 use super::hash::{Partitions, partition_of};
 use super::scan;
@@ -12,44 +12,45 @@ use crate::entry::command::Item;
 use crate::entry::{Command, SessionCommand};
 use crate::reply::Reply;
 
-/// How a keyspace is cut.
+/// The division of a keyspace among partitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Map {
-    /// How many partitions there are.
+    /// The number of partitions.
     pub n: usize,
-    /// There is a limit of memory, so that a write of several partitions may have to be refused
-    /// because of one of them.
+    /// Whether there is a limit of memory, so that a write of several partitions may have to be
+    /// refused because of one of them.
     pub is_limited: bool,
 }
 
-/// What the answers of several partitions make together.
+/// The combination of several partitions' answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Merge {
-    /// Their sum.
+    /// The sum of the answers.
     Sum,
-    /// The first: they are all the same.
+    /// The first answer: all are the same.
     First,
     /// One array of all elements.
     Concatenate,
-    /// One array, whose elements stand where the keys did.
+    /// One array, whose elements have the places of their keys.
     Scatter,
-    /// One array of integers, each the least of those at its place.
+    /// One array of integers, each the least one at its place.
     Least,
 }
 
-/// How a command is executed.
+/// The way in which a command is executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// By the one partition that it concerns.
+    /// The one partition that it concerns executes it.
     One(usize),
-    /// By each of these, whenever its turn comes, for its own keys.
+    /// Each of these partitions executes it for its own keys, at its own turn.
     Each(Partitions, Merge),
-    /// By all of these at once: what one of them holds decides what another does.
+    /// All of these partitions execute it at once: the content of one decides the effect on
+    /// another.
     Together(Partitions),
 }
 
 impl Shape {
-    /// The partitions concerned.
+    /// The partitions that the command concerns.
     pub(super) fn partitions(self) -> Partitions {
         match self {
             Shape::One(at) => Partitions::one(at),
@@ -96,7 +97,7 @@ impl Map {
         match Command::decode(command) {
             Ok(Command::Session(SessionCommand::Open)) => Partitions::one(turn % self.n),
             Ok(command) => self.shape(&command).partitions(),
-            // It is answered as malformed; by whom does not matter.
+            // Any partition may answer that it is malformed.
             Err(_) => Partitions::one(0),
         }
     }
@@ -121,7 +122,7 @@ impl Map {
 
     fn shape_of_session(&self, command: &SessionCommand<'_>) -> Shape {
         let (id, called) = match *command {
-            // Wherever it was sent; see `Map::route`.
+            // The session lives where the message was sent; see `Map::route`.
             SessionCommand::Open => return Shape::One(0),
             SessionCommand::Resume(id) | SessionCommand::End(id) => (id, &[][..]),
             SessionCommand::Call { id, command, .. } => (id, command),
@@ -141,7 +142,7 @@ impl Map {
     }
 
     pub(super) fn shape_of_args(&self, args: &Args<'_>) -> Shape {
-        // The error reply is made again by whoever executes it.
+        // The partition that executes the command makes the error reply again.
         match resolve(args, &mut Reply::default()) {
             Some(spec) => self.shape_of(spec, args),
             None => Shape::One(0),
@@ -165,7 +166,7 @@ impl Map {
         let all: Partitions =
             keys.filter_map(|at| args.get(at)).map(|key| self.partition_of(key)).collect();
         match spec.name {
-            // A key without a value: refused, by anybody.
+            // A key without a value: any partition may refuse it.
             "mset" | "msetnx" if args.len().is_multiple_of(2) => Shape::One(0),
             "mget" => Shape::each(all, Merge::Scatter),
             "del" | "unlink" | "exists" | "touch" => Shape::each(all, Merge::Sum),
@@ -177,12 +178,13 @@ impl Map {
     }
 }
 
-/// Whether it is about what follows it in its transaction, and no partition.
+/// Whether the command concerns the rest of its transaction, and no partition.
 fn is_select(args: &[&[u8]]) -> bool {
     args[0].eq_ignore_ascii_case(b"select")
 }
 
-/// Whether executing it changes nothing but time, so that only who answers it need execute it.
+/// Whether executing it changes nothing but time, so that only the process that answers it needs
+/// to.
 pub(super) fn is_read(command: &Command<'_>) -> bool {
     match command {
         Command::Plain { args, .. } => {

@@ -1,12 +1,12 @@
 //! SCAN over partitions: one after the other.
 //!
-//! A store's cursor has 48 bits and every client's integers hold 53, so the five above say which
-//! partition the scan has come to. Each call concerns one partition only.
+//! A store's cursor has 48 bits and every client's integers hold 53, so the upper five name the
+//! partition that the scan has reached. Each call concerns one partition only.
 //!
-//! - N1 a key that is there during the whole scan is returned: each partition's part of the scan is
-//!   a whole scan of it. By construction; test `n1_a_scan_returns_every_key`.
-//! - N2 a cursor is 0 at the beginning and at the end, and nowhere else. By construction: what
-//!   follows a partition's end has the number of the next one in it.
+//! - N1 a key that exists during the whole scan is returned: each partition's part of the scan is a
+//!   whole scan of it. By construction; test `n1_a_scan_returns_every_key`.
+//! - N2 a cursor is 0 at the beginning and at the end, and nowhere else. By construction: the
+//!   cursor after a partition's end has the number of the next partition.
 
 use crate::reply::Reply;
 
@@ -18,26 +18,27 @@ fn parse(cursor: &[u8]) -> Option<u64> {
     if cursor.is_empty() { Some(0) } else { std::str::from_utf8(cursor).ok()?.parse().ok() }
 }
 
-/// The partition that a cursor has come to; for what is no cursor, some partition, which says so.
+/// The partition that a cursor has reached; for an invalid cursor some partition, which answers the
+/// error.
 pub(super) fn partition(cursor: &[u8]) -> usize {
     let number = parse(cursor).unwrap_or(0) >> POSITION_BITS;
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-/// The cursor as that partition's own; as it was if it is none.
+/// The cursor as that partition's own; an invalid cursor is unchanged.
 pub(super) fn own_cursor(cursor: &[u8], partition: usize) -> Vec<u8> {
     match parse(cursor) {
         Some(number) if number >> POSITION_BITS == partition as u64 => {
             (number & ((1 << POSITION_BITS) - 1)).to_string().into_bytes()
         }
-        // A number of no partition ends a scan, as any that no SCAN gave.
+        // A number that is no partition's ends a scan, like any cursor that no SCAN gave.
         Some(_) => u64::MAX.to_string().into_bytes(),
         None => cursor.to_vec(),
     }
 }
 
-/// Appends a partition's answer with the cursor that goes on in the whole: `*2`, the cursor as a
-/// string, the keys.
+/// Appends a partition's answer with the cursor of the whole scan: `*2`, the cursor as a string,
+/// the keys.
 pub(super) fn put_answer(answer: &[u8], partition: usize, n: usize, reply: &mut Reply) {
     let Some((cursor, keys)) = cursor_and_rest(answer) else {
         return reply.raw(answer); // an error

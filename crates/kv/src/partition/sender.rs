@@ -1,19 +1,19 @@
-//! When this process's commands are sent, and what became of them.
+//! Decides when this process's commands are sent, and records how they end.
 //!
-//! Commands for the same partitions share a *lane*: those that come while a message of the lane is
-//! under way go into the next one together, so a busy lane makes long batches by itself and an idle
-//! one waits for nothing.
+//! Commands for the same partitions share a *lane*: commands that come while a message of the lane
+//! is under way go into the next message together, so a busy lane makes long batches by itself and
+//! an idle lane waits for nothing.
 //!
 //! - K1 a lane has one message under way at a time, and its commands go out in the order in which
 //!   they came: they are executed in that order.
 //! - K2 a command does not overtake an earlier one of the same client that shares a partition with
-//!   it: it waits until that one is executed, unless they are in the same lane (K1). Commands of
+//!   it: it waits until that one is executed, unless both are in the same lane (K1). Commands of
 //!   one client for different partitions may overtake each other while both are under way, as in a
 //!   Redis Cluster. Test `k2_a_client_keeps_its_order`.
-//! - K3 each command ends once: with its answer, or at its deadline. After that its answer finds
-//!   nobody. By [`Sender::answered`] and [`Sender::expire`], which both take out who asked.
-//! - K4 at most [`COMMANDS_MAX`] commands, and about [`BYTES_MAX`] bytes of them, are here:
-//!   [`Sender::has_room`] says so. Asserted in `submit`.
+//! - K3 each command ends once: with its answer, or at its deadline. An answer after the deadline
+//!   finds no asker. By [`Sender::answered`] and [`Sender::expire`], which both remove the asker.
+//! - K4 at most [`COMMANDS_MAX`] commands, and about [`BYTES_MAX`] bytes of them, are held here:
+//!   [`Sender::has_room`] reports it. Asserted in `submit`.
 
 use super::hash::Partitions;
 use super::plan::Map;
@@ -24,33 +24,33 @@ use std::collections::{BTreeMap, VecDeque};
 /// The most commands of this process without an answer.
 pub const COMMANDS_MAX: usize = 16_384;
 
-/// About the most bytes of commands that wait here.
+/// The approximate most bytes of commands that wait here.
 pub const BYTES_MAX: usize = 64 << 20;
 
 /// The longest batch, unless one command alone is longer.
 const BATCH_BYTES: usize = 64 << 10;
 
-/// What a batch needs beside the bytes of one command.
+/// The bytes that a batch needs beside the bytes of one command.
 const BATCH_OVERHEAD_BYTES: usize = 64;
 
-/// The longest batch of all: what a multicast has to carry.
+/// The longest batch of all: the longest payload that a multicast has to carry.
 pub const PAYLOAD_BYTES_MAX: usize = COMMAND_BYTES_MAX + BATCH_OVERHEAD_BYTES;
 
 const _: () = assert!(entry::BATCH_BYTES_MIN <= BATCH_OVERHEAD_BYTES * 2);
 
-/// How a command ended without an answer.
+/// The end of a command that has no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It was never sent: it is not executed, now or later.
+    /// The command was never sent: it is not executed, now or later.
     NotSent,
-    /// It was sent: it was executed, or will be, or never is.
+    /// The command was sent: it was executed, will be, or never is.
     Unknown,
 }
 
 /// One command.
 #[derive(Debug)]
 struct Ticket<A> {
-    /// Who waits for it, until the deadline.
+    /// The asker that waits for it until the deadline.
     asker: Option<A>,
     client: u64,
     deadline: Instant,
@@ -62,22 +62,22 @@ struct Ticket<A> {
 #[derive(Debug, Default)]
 struct Lane {
     waiting: VecDeque<(u64, Box<[u8]>)>,
-    /// What the owner is asked to multicast, if it has not taken it yet.
+    /// The batch to multicast, if the owner has not taken it yet.
     batch: Vec<u8>,
-    /// Those in the message that is under way, or in `batch`.
+    /// The commands in the message that is under way, or in `batch`.
     under_way: usize,
 }
 
-/// The commands of one client that are without an answer.
+/// The commands of one client that have no answer.
 #[derive(Debug, Default)]
 struct Client {
-    /// Those in lanes.
+    /// The commands in lanes.
     out: Vec<(u64, Partitions)>,
-    /// Those that may not go out yet (K2).
+    /// The commands that may not go out yet (K2).
     held: VecDeque<(u64, Box<[u8]>)>,
 }
 
-/// See the module's text. `A` names who waits for an answer.
+/// The commands of one process; see the module's text. `A` names an asker that waits for an answer.
 #[derive(Debug)]
 pub struct Sender<A> {
     me: Origin,
@@ -85,18 +85,18 @@ pub struct Sender<A> {
     lanes: BTreeMap<Partitions, Lane>,
     tickets: BTreeMap<u64, Ticket<A>>,
     clients: BTreeMap<u64, Client>,
-    /// Nobody waits for a command before this one.
+    /// The lowest command that an asker may still wait for.
     first_open: u64,
     next: u64,
-    /// The last command's; they rise.
+    /// The last command's deadline; deadlines rise.
     last_deadline: Instant,
     bytes: usize,
-    /// Sessions opened, so that they are spread.
+    /// The number of sessions opened, which spreads them over the partitions.
     opened: usize,
 }
 
 impl<A> Sender<A> {
-    /// Of the process `me`.
+    /// The sender of the process `me`.
     pub fn new(me: Origin, map: Map) -> Sender<A> {
         Sender {
             me,
@@ -117,7 +117,7 @@ impl<A> Sender<A> {
         self.tickets.len() < COMMANDS_MAX && self.bytes < BYTES_MAX
     }
 
-    /// Commands without an answer.
+    /// The number of commands without an answer.
     pub fn len(&self) -> usize {
         self.tickets.len()
     }
@@ -127,8 +127,8 @@ impl<A> Sender<A> {
         self.tickets.is_empty()
     }
 
-    /// Takes a command of `client`, who waits as `asker` until `deadline`; deadlines rise. Its name
-    /// among the commands of this process.
+    /// Accepts a command of `client`, for which `asker` waits until `deadline`; deadlines rise.
+    /// Returns its name among the commands of this process.
     pub fn submit(&mut self, client: u64, asker: A, command: &[u8], deadline: Instant) -> Sequence {
         assert!(self.has_room(), "K4: the owner asks first");
         assert!(deadline >= self.last_deadline, "deadlines rise");
@@ -152,7 +152,7 @@ impl<A> Sender<A> {
         Sequence(sequence)
     }
 
-    /// Moves what `client` may send into its lanes (K2).
+    /// Moves the commands that `client` may send into their lanes (K2).
     fn let_go(&mut self, client: u64) {
         let Some(of) = self.clients.get_mut(&client) else { return };
         while let Some((sequence, _)) = of.held.front() {
@@ -174,8 +174,8 @@ impl<A> Sender<A> {
         }
     }
 
-    /// Hands each batch that may go out to `multicast`, with the partitions that it concerns. One
-    /// that it does not take, by returning false, is handed to it again the next time.
+    /// Hands each batch that may go out to `multicast`, with the partitions that it concerns. A
+    /// batch that it refuses, by returning false, is handed to it again the next time.
     pub fn send(&mut self, stamp_ms: u64, mut multicast: impl FnMut(Partitions, &[u8]) -> bool) {
         for (&to, lane) in &mut self.lanes {
             if lane.under_way == 0 && !lane.waiting.is_empty() {
@@ -194,7 +194,8 @@ impl<A> Sender<A> {
             .any(|lane| !lane.batch.is_empty() || (lane.under_way == 0 && !lane.waiting.is_empty()))
     }
 
-    /// The command `sequence` was executed: who waits for the answer, if anybody does (K3).
+    /// Records that the command `sequence` was executed, and returns its asker, if there still is
+    /// one (K3).
     pub fn answered(&mut self, sequence: Sequence) -> Option<A> {
         let ticket = self.tickets.remove(&sequence.0)?;
         assert!(ticket.is_sent, "K1: what was executed was sent");
@@ -211,8 +212,9 @@ impl<A> Sender<A> {
         ticket.asker
     }
 
-    /// The replicas here were replaced by another process's, which answers nobody here: ends all
-    /// that was sent, and tells who waited. It was executed, or will be, or never is.
+    /// Ends all sent commands and returns their askers: the replicas here were replaced by those of
+    /// another process, which answers no asker here. Each command was executed, will be, or never
+    /// is.
     pub fn abandon(&mut self, mut ended: impl FnMut(A)) {
         let sent = self.tickets.iter().filter(|(_, ticket)| ticket.is_sent);
         let sent: Vec<u64> = sent.map(|(sequence, _)| *sequence).collect();
@@ -224,7 +226,7 @@ impl<A> Sender<A> {
         }
     }
 
-    /// Ends what has waited until `now`, and tells who waited (K3).
+    /// Ends the commands whose deadline is up to `now`, and returns their askers (K3).
     pub fn expire(&mut self, now: Instant, mut ended: impl FnMut(A, Fate)) {
         while let Some((sequence, deadline)) = self.first_open() {
             self.first_open = sequence;
@@ -234,7 +236,7 @@ impl<A> Sender<A> {
             let Some(ticket) = self.tickets.get_mut(&sequence) else { return };
             let Some(asker) = ticket.asker.take() else { return };
             if ticket.is_sent {
-                // It stays: its lane, and its client's order, go on when it is executed.
+                // The command stays: its lane, and its client's order, resume when it is executed.
                 ended(asker, Fate::Unknown);
             } else {
                 ended(asker, Fate::NotSent);
@@ -250,7 +252,7 @@ impl<A> Sender<A> {
         Some((*sequence, ticket.deadline))
     }
 
-    /// Takes out a command that was not sent.
+    /// Removes a command that was not sent.
     fn forget(&mut self, sequence: u64) {
         let Some(ticket) = self.tickets.remove(&sequence) else { return };
         self.bytes -= ticket.bytes;
@@ -267,13 +269,13 @@ impl<A> Sender<A> {
         self.let_go(ticket.client);
     }
 
-    /// When [`Sender::expire`] has something to do.
+    /// The time at which [`Sender::expire`] has something to do.
     pub fn deadline(&self) -> Option<Instant> {
         self.first_open().map(|(_, deadline)| deadline)
     }
 }
 
-/// Makes the next batch of a lane; how many bytes of commands went into it.
+/// Makes the next batch of a lane; returns how many bytes of commands it holds.
 fn fill<A>(
     lane: &mut Lane,
     me: Origin,

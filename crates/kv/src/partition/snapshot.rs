@@ -1,14 +1,15 @@
 //! Reads of several partitions at one timestamp, without a message.
 //!
-//! Whoever owns the executor has every partition that is asked tell when exactly what is up to a
-//! timestamp t was delivered (`multicast::Desk::snapshot`). At that moment the read joins the
-//! partition's queue, behind everything up to t and before everything above:
+//! The executor's owner has every partition that is read report the moment at which exactly the
+//! messages up to a timestamp t were delivered (`multicast::Desk::snapshot`). At that moment the
+//! read joins the partition's queue, behind everything up to t and before everything above:
 //! - R1 a read at t sees of each partition the state after every message with a final timestamp up
 //!   to t, and no other. By the cut, and by the gate's W1.
-//! - R2 it changes nothing, and only who asked executes it. By [`Executor::snapshot_of`], which
-//!   takes reads only, and a stamp of zero, which lets no time pass.
+//! - R2 it changes nothing, and only the process that asked executes it. By
+//!   [`Executor::snapshot_of`], which takes reads only, and a stamp of zero, which does not advance
+//!   time.
 //!
-//! What that promises is in docs/partitions.md ("Snapshots").
+//! docs/partitions.md ("Snapshots") describes what this promises.
 
 use super::executor::Executor;
 use super::hash::Partitions;
@@ -17,20 +18,19 @@ use super::{Name, Place};
 use crate::entry::{Appended, BATCH_BYTES_MIN, BatchWriter, Command, Sequence};
 use std::sync::Arc;
 
-/// The first byte of a read that wants a snapshot, before the read itself; no command begins with
-/// it.
+/// The first byte of a snapshot read, before the read itself; no command begins with it.
 pub const REQUEST: u8 = 0x61;
 
-/// What is said to a read that no partition can answer for itself.
+/// The error for a read that no partition can answer for itself.
 pub const NOT_BY_PIECES: &str =
     "ERR this command needs several partitions at once; send it without GREGALE.SNAPSHOT";
 
-/// Whose name snapshots have: no process is called so.
+/// The sender in the names of snapshots: no process has this name.
 pub(super) const SENDER: u64 = u64::MAX;
 
 impl Executor {
     /// The partitions that a read wants to see at one timestamp; `None` if it cannot be answered
-    /// piece by piece, or is no read.
+    /// piece by piece, or is not a read.
     pub fn snapshot_of(&self, command: &[u8]) -> Option<Partitions> {
         let command = Command::decode(command).ok()?;
         match self.map().shape(&command) {
@@ -41,8 +41,7 @@ impl Executor {
         }
     }
 
-    /// Puts a read into the form in which [`Executor::snapshot`] takes it; its answer will be
-    /// given to this sequence.
+    /// Encodes a read for [`Executor::snapshot`]; its answer will be given to this sequence.
     pub fn snapshot_payload(&self, sequence: Sequence, command: &[u8]) -> Arc<[u8]> {
         let mut batch = Vec::new();
         let mut writer = BatchWriter::new();
@@ -53,8 +52,8 @@ impl Executor {
         batch.into()
     }
 
-    /// Exactly what is up to the timestamp of snapshot `number` was delivered to `partition`, one
-    /// of `all` that it is about (R1).
+    /// Adds the read of snapshot `number` to `partition`, one of `all` that it concerns, at the
+    /// moment when exactly the messages up to its timestamp were delivered (R1).
     pub fn snapshot(
         &mut self,
         partition: usize,
@@ -67,7 +66,7 @@ impl Executor {
         self.stand(partition, place, (all, Partitions::one(partition)), payload, answers);
     }
 
-    /// Nobody waits for snapshot `number` any more.
+    /// Withdraws snapshot `number`, which no client waits for.
     pub fn forget_snapshot(&mut self, number: u64, answers: &mut impl FnMut(Sequence, &[u8])) {
         self.withdraw(Name { sender: SENDER, sequence: number }, answers);
     }

@@ -22,18 +22,18 @@ const NOW: u64 = 1_700_000_000_000;
 /// A message for one replica.
 pub(super) type Parcel = (Place, Partitions, Arc<[u8]>);
 
-/// One process: what it sends, and its replicas.
+/// A process: its sender and its replicas.
 pub(super) struct Process {
     pub(super) sender: Sender<u64>,
     pub(super) executor: Executor,
-    /// Messages that were delivered to nobody here yet, by partition.
+    /// The messages that were not delivered here yet, by partition.
     pub(super) inbox: Vec<VecDeque<Parcel>>,
     pub(super) answers: BTreeMap<u64, Vec<u8>>,
-    /// Answers to reads at a timestamp, by their numbers.
+    /// The answers to reads at a timestamp, by their numbers.
     pub(super) seen: BTreeMap<u64, String>,
 }
 
-/// Sequences of such reads: those of commands are below.
+/// The first sequence of such reads, above those of commands.
 const READS: u64 = 1 << 63;
 
 impl Process {
@@ -60,7 +60,7 @@ impl Process {
         true
     }
 
-    /// `partition` has come to the timestamp of read `number`.
+    /// Reports that `partition` has reached the timestamp of read `number`.
     fn look(&mut self, partition: usize, number: u64, all: Partitions, read: &[u8]) {
         let payload = self.executor.snapshot_payload(Sequence(READS | number), read);
         let (sender, answers, seen) = (&mut self.sender, &mut self.answers, &mut self.seen);
@@ -80,7 +80,7 @@ impl Process {
     }
 }
 
-/// One process that gets everything at once.
+/// A process to which everything is delivered at once.
 pub(super) struct Alone {
     pub(super) process: Process,
     n_asked: u64,

@@ -1,15 +1,15 @@
-//! Commands that several partitions execute at once, because what one holds decides what another
-//! does: RENAME, MSETNX, transactions, calls of a session.
+//! Commands that several partitions execute at once, because the content of one decides the effect
+//! on another: RENAME, MSETNX, transactions, calls of a session.
 //!
-//! A command knows one store. So the keys that it names are lent to an empty store, it is executed
-//! there, and they return to where they belong.
+//! A command knows one store. Therefore the keys that it names are lent to an empty store, it is
+//! executed there, and they return to their partitions.
 //!
 //! - U1 the answer and the change are those of one store that holds the keys of all partitions.
-//!   Checked against one by `tests::u1_partitions_answer_as_one_store`.
-//! - U2 nothing is left in between: what was lent returns, and a key's version changes exactly when
-//!   the command changed the key. By [`Store::take_back`]; test `u2_watched_keys_are_guarded`.
-//! - U3 what is executed together is executed at one state time, which all these partitions keep:
-//!   the largest of theirs. By `advance`; a key that one command saw expired is not seen again.
+//!   Checked against such a store by `tests::u1_partitions_answer_as_one_store`.
+//! - U2 nothing is left behind: lent keys return, and a key's version changes exactly when the
+//!   command changed the key. By [`Store::take_back`]; test `u2_watched_keys_are_guarded`.
+//! - U3 a command of several partitions is executed at one state time, which all of them keep: the
+//!   largest of theirs. By `advance`; a key that one command saw expired is not seen again.
 
 use super::hash::Partitions;
 use super::merge::{self, Merging};
@@ -28,16 +28,16 @@ use crate::store::{Db, DbKey, Store};
 use crate::text;
 use base::Rng;
 
-/// Partitions that stand still for one command.
+/// The partitions that stand still for one command.
 pub(super) struct Together<'a> {
     pub(super) map: Map,
     pub(super) parts: &'a mut [Part],
-    /// Those that stand still; the others are not to be touched.
+    /// The partitions that stand still; the others must not be touched.
     pub(super) all: Partitions,
 }
 
 impl Together<'_> {
-    /// All of them reach the latest time of one of them (U3).
+    /// Brings all of them to the latest time of one of them (U3).
     pub(super) fn advance(&mut self, stamp_ms: u64) {
         let times = self.all.iter().map(|at| self.parts[at].store.now_ms());
         let now_ms = times.fold(stamp_ms, u64::max);
@@ -57,7 +57,7 @@ impl Together<'_> {
 
     fn session(&mut self, command: SessionCommand<'_>, seed: u64, reply: &mut Reply) {
         let home = match command {
-            // It was sent to one partition, which is its home.
+            // The command was sent to one partition, which is its home.
             SessionCommand::Open => self.all.lowest().unwrap_or_default(),
             SessionCommand::Resume(id) | SessionCommand::End(id) => self.map.home_of(id),
             SessionCommand::Call { id, .. } | SessionCommand::Read { id, .. } => {
@@ -67,7 +67,7 @@ impl Together<'_> {
         if !self.all.contains(home) {
             return reply.error(text::MALFORMED);
         }
-        // Out of the part while its stores are at work.
+        // The sessions leave the part while its stores are in use.
         let mut clients = std::mem::take(&mut self.parts[home].clients);
         self.in_session(&mut clients, home, command, seed, reply);
         self.parts[home].clients = clients;
@@ -86,7 +86,7 @@ impl Together<'_> {
             return match clients.judge_read(id, number, now_ms) {
                 ReadJudged::Good => self.plain(Command::decode(command), seed, reply),
                 ReadJudged::Gap(next) => machine::session::gap(next, reply),
-                // Time has just been advanced, so none is about to expire.
+                // Time has just been advanced, so no key is about to expire.
                 ReadJudged::NeedsTick | ReadJudged::NoSession => reply.error(text::NO_SESSION),
             };
         }
@@ -210,7 +210,7 @@ impl Together<'_> {
             left -= len(first);
             first += 1;
         }
-        // All that is left of a partition may be due: then the next one.
+        // All keys that remain in a partition may be expired: then the next partition is tried.
         for at in (0..self.map.n).map(|step| (first + step) % self.map.n) {
             let answer = merge::answer_of(reply.protocol(), |reply| {
                 self.parts[at].store.query(db, spec, args, seed, reply);
@@ -269,8 +269,8 @@ impl Together<'_> {
 }
 
 impl Together<'_> {
-    /// Executes a script whose keys are on `table`. What one of its partitions knows by its hash,
-    /// it finds, and afterwards all of them know it.
+    /// Executes a script whose keys are on `table`. A script that one of its partitions knows by
+    /// its hash is found, and afterwards all of them know it.
     fn script(&mut self, each: Partitions, call: &Call<'_>, table: &mut Store, reply: &mut Reply) {
         let known = script::known_text(call, |sha| {
             each.iter().find_map(|at| self.parts[at].store.scripts().get(sha))
@@ -296,7 +296,7 @@ pub(super) struct Own {
 }
 
 impl Own {
-    /// Executes a command that concerns this partition alone, in its `store`.
+    /// Executes a command that concerns only this partition, in its `store`.
     pub(super) fn execute(
         &self,
         store: &mut Store,

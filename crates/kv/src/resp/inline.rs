@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-/// Splits a line into words as Redis does, unescaping them into `words` and appending where each
-/// lies to `ranges`. `None` when a quote does not close, or closes inside a word.
+/// Splits a line into words as Redis does, unescapes them into `words` and appends their ranges to
+/// `ranges`. `None` if a quote does not close, or closes inside a word.
 pub(super) fn split(line: &[u8], words: &mut Vec<u8>, ranges: &mut Vec<Range<u32>>) -> Option<()> {
     let mut at = 0;
     loop {
@@ -19,7 +19,7 @@ pub(super) fn split(line: &[u8], words: &mut Vec<u8>, ranges: &mut Vec<Range<u32
     }
 }
 
-/// Unescapes the word that begins at `at`; where it ends.
+/// Unescapes the word that begins at `at`; returns where it ends.
 fn word(line: &[u8], mut at: usize, words: &mut Vec<u8>) -> Option<usize> {
     loop {
         match line.get(at) {

@@ -1,4 +1,4 @@
-//! The parser: one call, one step.
+//! The parser: one call performs one step.
 
 use std::ops::Range;
 
@@ -12,16 +12,16 @@ use crate::exec::parse_integer;
 /// Finds the requests in the bytes of one connection.
 #[derive(Clone, Debug)]
 pub struct Parser {
-    /// Where the current request begins in the input.
+    /// The offset in the input at which the current request begins.
     start: usize,
-    /// Where parsing goes on.
+    /// The offset at which parsing resumes.
     at: usize,
     state: State,
-    /// Where the arguments lie, in the input or in `words`.
+    /// The ranges of the arguments, in the input or in `words`.
     ranges: Vec<Range<u32>>,
     /// The unescaped words of an inline command.
     words: Vec<u8>,
-    /// The current request is over a limit and its bytes are dropped as they arrive (I3).
+    /// Whether the current request is over a limit and its bytes are dropped as they arrive (I3).
     skipping: bool,
     authenticated: bool,
 }
@@ -30,19 +30,19 @@ pub struct Parser {
 enum State {
     /// Between requests.
     Idle,
-    /// In an array, before the head of an argument; so many are to come.
+    /// In an array, before the head of an argument; this many are still to come.
     Head { left: usize },
-    /// In an argument of which so many bytes, the line end included, are to come.
+    /// In an argument; this many of its bytes, including the line end, are still to come.
     Bulk { left: usize, bytes: usize },
 }
 
-/// The outcome of one step. `consumed` bytes at the front of the input are done with: the caller
-/// removes them before the next step.
+/// The outcome of one step. The caller removes `consumed` bytes at the front of the input before
+/// the next step.
 #[derive(Debug)]
 pub enum Parse<'a> {
     /// No complete request yet.
     More {
-        /// Bytes to remove now.
+        /// The number of bytes to remove now.
         consumed: usize,
     },
     /// A request of at least one argument.
@@ -50,7 +50,7 @@ pub enum Parse<'a> {
     /// The end of a request that was skipped because of its length: answer
     /// [`too_long`](super::too_long).
     TooLong {
-        /// Bytes to remove now.
+        /// The number of bytes to remove now.
         consumed: usize,
     },
 }
@@ -64,12 +64,12 @@ pub struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// Bytes to remove from the input once the arguments have been used.
+    /// The number of bytes to remove from the input once the arguments have been used.
     pub fn consumed(&self) -> usize {
         self.consumed
     }
 
-    /// Number of arguments, the name included; not zero.
+    /// The number of arguments, the name included; not zero.
     #[expect(clippy::len_without_is_empty, reason = "a request is never empty")]
     pub fn len(&self) -> usize {
         self.ranges.len()
@@ -87,11 +87,11 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Whether a part of the input could be parsed.
+/// The result of parsing a part of the input.
 enum Progress {
-    /// It could.
+    /// The part was complete.
     Done,
-    /// Its end has not arrived.
+    /// The end of the part has not arrived.
     Wait,
 }
 
@@ -116,7 +116,7 @@ impl Parser {
         }
     }
 
-    /// Lifts or restores the narrow limits of a client that has yet to authenticate.
+    /// Lifts or restores the narrow limits of a client that has not authenticated yet.
     pub fn set_authenticated(&mut self, authenticated: bool) {
         self.authenticated = authenticated;
     }
@@ -125,7 +125,7 @@ impl Parser {
     /// least what it contained after the last step.
     ///
     /// # Errors
-    /// When the bytes are no request; the connection cannot go on.
+    /// The bytes are not a request; the connection cannot continue.
     pub fn parse<'a>(&'a mut self, input: &'a [u8]) -> Result<Parse<'a>, ProtocolError> {
         loop {
             let mut is_inline = false;
@@ -165,7 +165,7 @@ impl Parser {
         }
     }
 
-    /// What can be removed from the input while the current request is not complete.
+    /// The number of bytes that can be removed while the current request is incomplete.
     fn wait(&mut self) -> usize {
         if self.skipping {
             self.start = self.at;
@@ -251,8 +251,8 @@ impl Parser {
         Progress::Done
     }
 
-    /// The number after the first byte of the line at `at`, which is then behind; `None` inside
-    /// when it is no number, outside when the line is not complete.
+    /// The number after the first byte of the line at `at`, which is then consumed; `None` inside
+    /// if it is not a number, outside if the line is incomplete.
     fn number(
         &mut self,
         input: &[u8],
@@ -263,7 +263,7 @@ impl Parser {
             return Ok(Some(Some(number)));
         }
         let Some(line) = line(input, self.at, b'\r', too_long)? else { return Ok(None) };
-        // The line feed must have arrived, but it is not looked at.
+        // The line feed must have arrived, but its value is not checked.
         if line.end + 1 >= input.len() {
             return Ok(None);
         }
@@ -272,8 +272,8 @@ impl Parser {
     }
 }
 
-/// The fast path for what nearly every head is: a byte, a few digits, the line end. Also where the
-/// line ends; `None` leaves the judgement to the general path.
+/// The fast path for the form of almost every head: a byte, a few digits, the line end. Returns the
+/// number and where the line ends; `None` leaves the decision to the general path.
 fn short_number(head: &[u8]) -> Option<(i64, usize)> {
     const DIGITS_MAX: usize = 6;
     let mut number = 0;

@@ -1,11 +1,11 @@
-//! Tests of the parser. What the bytes mean is the oracle test's matter; here it is that cutting
-//! them changes nothing, and that no client can make the connection keep much.
+//! Tests of the parser. The oracle test covers the meaning of the bytes; these tests show that
+//! cutting them changes nothing, and that no client can make the connection keep much.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// What a parser finds.
+/// The requests and errors that a parser finds.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Found {
     Request(Vec<Vec<u8>>),
@@ -13,7 +13,8 @@ enum Found {
     Error(ProtocolError),
 }
 
-/// Feeds `input` in pieces that end at `cuts`; what is found, and the most that had to be kept.
+/// Feeds `input` in pieces that end at `cuts`; returns what is found, and the most bytes that had
+/// to be kept.
 fn feed(input: &[u8], cuts: &[usize], authenticated: bool) -> (Vec<Found>, usize) {
     let (mut parser, mut kept, mut found) = (Parser::new(authenticated), Vec::new(), Vec::new());
     let (mut kept_max, mut from) = (0, 0);

@@ -1,4 +1,4 @@
-//! Which scripts a replica knows by the hash of their text.
+//! The scripts that a replica knows by the hash of their text.
 //!
 //! The cache is replicated state: EVALSHA must find, or miss, the same scripts at every replica.
 
@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use sha1::{Digest, Sha1};
 
-/// Scripts that EVAL has brought, beyond which the oldest is dropped; the same as Redis 7.4.
+/// The number of scripts from EVAL above which the oldest is dropped; the same as Redis 7.4.
 pub const EVALUATED_MAX: usize = 500;
 
-/// The most bytes of the texts that SCRIPT LOAD has brought, and of those that EVAL has.
+/// The most bytes of the texts from SCRIPT LOAD, and of those from EVAL.
 pub const BYTES_MAX: usize = 4 << 20;
 
 /// The SHA-1 of a script's text: its name.
@@ -21,12 +21,12 @@ pub(crate) fn sha_of(text: &[u8]) -> Sha {
     Sha1::digest(text).into()
 }
 
-/// The name as Redis writes it.
+/// The name in Redis's form.
 pub(crate) fn hex(sha: &Sha) -> String {
     sha.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Reads a name in either case.
+/// Parses a name in either case.
 pub(super) fn parse_sha(text: &[u8]) -> Option<Sha> {
     let text = std::str::from_utf8(text).ok().filter(|text| text.len() == 40)?;
     let mut sha = Sha::default();
@@ -40,23 +40,23 @@ pub(super) fn parse_sha(text: &[u8]) -> Option<Sha> {
 #[derive(Clone, Debug)]
 struct Known {
     text: Arc<[u8]>,
-    /// Its place among those that EVAL has brought; `None` if SCRIPT LOAD has.
+    /// Its place among the scripts from EVAL; `None` if it is from SCRIPT LOAD.
     order: Option<u64>,
 }
 
 /// One script, as a snapshot keeps it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ScriptRef<'a> {
-    /// Its place among those that EVAL has brought.
+    /// Its place among the scripts from EVAL.
     pub(crate) order: Option<u64>,
     pub(crate) text: &'a [u8],
 }
 
-/// See the module's text.
+/// The known scripts; see the module's text.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scripts {
     known: BTreeMap<Sha, Known>,
-    /// Those that EVAL has brought, in the order in which they came.
+    /// The scripts from EVAL, in the order in which they came.
     evaluated: BTreeMap<u64, Sha>,
     /// The place of the next one.
     next: u64,
@@ -73,7 +73,7 @@ impl Scripts {
         self.known.is_empty()
     }
 
-    /// EVAL has brought it: it stays until many others have come.
+    /// Adds a script from EVAL: it stays until many others have come.
     pub(crate) fn evaluate(&mut self, sha: Sha, text: Arc<[u8]>) {
         if text.len() > BYTES_MAX || self.known.contains_key(&sha) {
             return;
@@ -88,7 +88,7 @@ impl Scripts {
         }
     }
 
-    /// SCRIPT LOAD has brought it: it stays until SCRIPT FLUSH. False if there is no room.
+    /// Adds a script from SCRIPT LOAD: it stays until SCRIPT FLUSH. False if there is no room.
     pub(crate) fn load(&mut self, sha: Sha, text: &[u8]) -> bool {
         if self.known.get(&sha).is_some_and(|known| known.order.is_none()) {
             return true;
@@ -110,20 +110,20 @@ impl Scripts {
         *self = Scripts { next: self.next, ..Scripts::default() };
     }
 
-    /// All of them in the order of their names.
+    /// All scripts in the order of their names.
     pub(crate) fn all(&self) -> impl Iterator<Item = (&Sha, ScriptRef<'_>)> {
         self.known
             .iter()
             .map(|(sha, known)| (sha, ScriptRef { order: known.order, text: &known.text }))
     }
 
-    /// The place of the next script that EVAL brings.
+    /// The place of the next script from EVAL.
     pub(crate) fn next(&self) -> u64 {
         self.next
     }
 
-    /// Puts a script of a snapshot back, after [`Scripts::restore_next`]. False if it cannot have
-    /// been there.
+    /// Adds a script of a snapshot, after [`Scripts::restore_next`]. False if the snapshot is
+    /// invalid.
     pub(crate) fn restore(&mut self, script: ScriptRef<'_>) -> bool {
         let sha = sha_of(script.text);
         let is_free = !self.known.contains_key(&sha)

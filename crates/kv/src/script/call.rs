@@ -1,4 +1,4 @@
-//! `redis.call`: what a script may do to the store.
+//! `redis.call`: the access of a script to the store.
 
 use std::rc::Rc;
 
@@ -13,38 +13,39 @@ use crate::reply::{Protocol, Reply};
 use crate::store::{Db, DbKey, Store};
 use crate::text;
 
-/// What a call costs beside the bytes that it moves.
+/// The cost of a call beside the bytes that it moves.
 const CALL_STEPS: u64 = 100;
 
-/// Bytes that cost a step.
+/// The number of bytes that cost a step.
 const BYTES_PER_STEP: u64 = 4;
 
 const UNDECLARED: &str = "ERR Script attempted to access a key that it did not declare, another \
                           database, or all keys, where keys live in partitions";
 
-/// Who calls, and what it may.
+/// The script that calls, and what it may do.
 pub(super) struct Caller<'a> {
     pub(super) store: &'a mut Store,
     pub(super) scope: Scope<'a>,
-    /// The database that it is about: SELECT changes it for the rest of the script.
+    /// The current database: SELECT changes it for the rest of the script.
     pub(super) db: Db,
     pub(super) seed: u64,
     pub(super) only_reads: bool,
-    /// The store was over its limit when the script began, and nothing has been written since.
+    /// Whether the store was over its limit when the script began, and nothing has been written
+    /// since.
     pub(super) refuses_growth: bool,
     pub(super) protocol: Protocol,
     pub(super) budget: Rc<Budget>,
-    /// Bytes of the values that were read or written without a step for each.
+    /// The bytes of values read or written that are not charged as steps yet.
     pub(super) touched: u64,
 }
 
 impl Caller<'_> {
-    /// RESP 2 or 3, for the answers that the script sees.
+    /// The protocol of the answers that the script sees, 2 or 3.
     pub(super) fn set_protocol(&mut self, version: u8) {
         self.protocol = if version == 3 { Protocol::Resp3 } else { Protocol::Resp2 };
     }
 
-    /// `redis.call`: the answer, which is raised if it is an error.
+    /// `redis.call`: the answer, raised if it is an error.
     pub(super) fn call(&mut self, lua: &Lua, values: &MultiValue) -> Result<Value> {
         let reply = self.answer(values)?;
         match reply.as_bytes().strip_prefix(b"-") {
@@ -53,7 +54,7 @@ impl Caller<'_> {
         }
     }
 
-    /// `redis.pcall`: the answer, also if it is an error.
+    /// `redis.pcall`: the answer, returned even if it is an error.
     pub(super) fn pcall(&mut self, lua: &Lua, values: &MultiValue) -> Result<Value> {
         values::from_reply(lua, self.answer(values)?.as_bytes())
     }
@@ -95,7 +96,7 @@ impl Caller<'_> {
             }
             _ => {
                 self.refuses_growth &= !spec.is_write();
-                // What has begun is not stopped in the middle, as in Redis.
+                // A script that has written is not stopped in the middle, as in Redis.
                 let admitted = self.store.admit_growth(true);
                 self.store.execute(self.db, spec, args, self.seed, reply);
                 self.store.admit_growth(admitted);
@@ -105,7 +106,7 @@ impl Caller<'_> {
         }
     }
 
-    /// What is stored at a command's keys: it may have been moved.
+    /// The bytes stored at a command's keys: the command may have moved them.
     fn bytes_at(&self, spec: &CommandSpec, args: &Args<'_>) -> u64 {
         let Ok(keys) = keys_of(spec, args) else { return 0 };
         let values = keys
@@ -114,7 +115,7 @@ impl Caller<'_> {
         values.map(|value| value.len() as u64).sum()
     }
 
-    /// Where keys live in partitions, only the caller's database was lent (S4).
+    /// In partitions only the caller's database was lent (S4).
     fn select(&mut self, text: &[u8], reply: &mut Reply) {
         let Some(db) = database_or_reply(text, reply) else { return };
         if db != self.db && matches!(self.scope, Scope::Declared(_)) {
@@ -124,7 +125,7 @@ impl Caller<'_> {
         reply.ok();
     }
 
-    /// State time: every replica answers the same.
+    /// State time, which is the same at every replica.
     fn time(&self, reply: &mut Reply) {
         let now_ms = self.store.now_ms();
         reply.array(2);
@@ -160,7 +161,7 @@ impl Caller<'_> {
         None
     }
 
-    /// Whether the keys are among those that were declared, where they have to be.
+    /// Whether the keys are among the declared ones, where they have to be.
     fn reaches(&self, spec: &CommandSpec, args: &Args<'_>) -> bool {
         let Scope::Declared(declared) = self.scope else { return true };
         let leaves_database = match spec.name {

@@ -1,4 +1,4 @@
-//! The functions that the prelude gets from us, but for those that reach the store.
+//! The functions that the prelude gets from the host, except those that access the store.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -9,10 +9,10 @@ use mlua::{Error, Lua, LuaString, Result, Table, Value};
 use super::run::{self, Budget};
 use super::{library, values};
 
-/// Longer strings cannot be made by `string.rep`.
+/// The longest string that `string.rep` may make.
 const STRING_BYTES_MAX: usize = run::MEMORY_BYTES_MAX / 2;
 
-/// All of them in a table.
+/// A table of all host functions.
 pub(super) fn functions(lua: &Lua, budget: &Rc<Budget>, seed: u64) -> Result<Table> {
     let host = lua.create_table()?;
     host.raw_set("spent_text", run::SPENT)?;
@@ -70,7 +70,8 @@ fn random(lua: &Lua, host: &Table, seed: u64) -> Result<()> {
 type OfOne = fn(f64) -> f64;
 type OfTwo = fn(f64, f64) -> f64;
 
-/// The functions whose last digit depends on the C library and the processor, by one that does not.
+/// The functions whose last digit depends on the C library and the processor, replaced by ones
+/// whose result does not.
 fn math(lua: &Lua, budget: &Rc<Budget>) -> Result<Table> {
     let table = lua.create_table()?;
     let one: [(&str, OfOne); 12] = [
@@ -103,7 +104,7 @@ fn math(lua: &Lua, budget: &Rc<Budget>) -> Result<Table> {
     Ok(table)
 }
 
-/// What a script has for globals: it reads `inner`, and writes nothing.
+/// The globals of a script: reads go to `inner`, and writes are refused.
 fn guard(lua: &Lua, inner: Table) -> Result<Table> {
     let of = inner.clone();
     let outer = lua.create_table()?;
@@ -131,7 +132,7 @@ fn guard(lua: &Lua, inner: Table) -> Result<Table> {
     Ok(outer)
 }
 
-/// Where the script is, as Lua puts it before an error.
+/// The position in the script, in the form in which Lua puts it before an error.
 fn place(lua: &Lua) -> String {
     let found = lua.inspect_stack(1, |debug| {
         let source = debug.source();
@@ -140,7 +141,7 @@ fn place(lua: &Lua) -> String {
     found.flatten().unwrap_or_default()
 }
 
-/// Compiles text, which is never Lua's binary format: that can crash a process.
+/// Compiles text, but never Lua's binary format, which can crash a process.
 fn load(
     lua: &Lua,
     (text, name, environment): (LuaString, String, Table),
@@ -152,7 +153,7 @@ fn load(
     }
 }
 
-/// An error of the host as the script finds it.
+/// An error of the host, as the script sees it.
 fn caught(lua: &Lua, error: Value) -> Result<Value> {
     match error {
         Value::Error(error) => library::caught(lua, &error),
@@ -160,7 +161,7 @@ fn caught(lua: &Lua, error: Value) -> Result<Value> {
     }
 }
 
-/// Whether a table says itself how it is written.
+/// Whether a table defines its own text form.
 fn has_tostring(_: &Lua, table: Table) -> Result<bool> {
     let Some(metatable) = table.metatable() else { return Ok(false) };
     Ok(!matches!(metatable.raw_get::<Value>("__tostring")?, Value::Nil))

@@ -1,7 +1,7 @@
-//! The library `redis`, but for what reaches the store.
+//! The library `redis`, except for the functions that access the store.
 //!
-//! Its functions are the host's: then the script's own frame is on the stack when one of them
-//! raises, also as the last call of a function, and the error names the line.
+//! Its functions are host functions: therefore the script's own frame is on the stack when one of
+//! them raises, also as the last call of a function, and the error names the line.
 
 use std::rc::Rc;
 
@@ -23,7 +23,7 @@ pub(super) fn raise(text: &[u8]) -> Error {
     Error::external(Raised(text.to_vec()))
 }
 
-/// The error as the script finds it: a table if it has a code, otherwise its text.
+/// The error as the script sees it: a table if it has a code, otherwise its text.
 pub(super) fn caught(lua: &Lua, error: &Error) -> Result<Value> {
     match raised(error) {
         Some(text) => table_of(lua, "err", text),
@@ -93,14 +93,14 @@ fn sha1hex(lua: &Lua, budget: &Budget, args: MultiValue) -> Result<String> {
     let [value] = &values_of(&args)[..] else {
         return Err(raise(b"ERR wrong number of arguments"));
     };
-    // What is no text is the empty one, as in Redis.
+    // A value that is not a text counts as the empty text, as in Redis.
     let text = lua.coerce_string((*value).clone())?;
     let text = text.map(|text| text.as_bytes().to_vec()).unwrap_or_default();
     budget.charge(CROSSING_STEPS + text.len() as u64)?;
     Ok(run::sha1(&text))
 }
 
-/// The one text that the function was called with.
+/// The only text argument of a function.
 fn only_text(args: &MultiValue) -> Option<LuaString> {
     match &values_of(args)[..] {
         [Value::String(text)] => Some(text.clone()),
@@ -110,7 +110,7 @@ fn only_text(args: &MultiValue) -> Option<LuaString> {
 
 const NOT_A_TEXT: &[u8] = b"ERR wrong number or type of arguments";
 
-/// An error without a code gets one.
+/// Adds a code to an error without one.
 fn error_reply(lua: &Lua, args: MultiValue) -> Result<Value> {
     let Some(text) = only_text(&args) else { return table_of(lua, "err", NOT_A_TEXT) };
     let text = text.as_bytes();
@@ -131,7 +131,7 @@ fn status_reply(lua: &Lua, args: MultiValue) -> Result<Value> {
     }
 }
 
-/// Members keep no log of scripts, so what is right is forgotten.
+/// Members keep no log of scripts, so a valid message is dropped.
 fn log(_: &Lua, args: MultiValue) -> Result<()> {
     let args = values_of(&args);
     if args.len() < 2 {

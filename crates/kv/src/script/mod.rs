@@ -1,43 +1,42 @@
 //! Scripts: EVAL and its family, in Lua 5.1, executed by every replica alike.
 //!
-//! A script is a command of the log, by its text or by the hash of a text that the log has brought
-//! before. Every replica runs it to the same end, or to the same point of failure: what it had
-//! written until then stays, as in Redis.
+//! A script is a command of the log, named by its text or by the hash of a text that came through
+//! the log before. Every replica runs it to the same end, or to the same point of failure: its
+//! writes until then stay, as in Redis.
 //!
-//! - S1 what a script does is a function of the store, its text, its keys and arguments, and the
-//!   seed. There is no clock (TIME answers state time), file, module or debugger; random numbers
-//!   come from the seed; addresses are not shown; a table is walked in the order of its
-//!   keys (`order`); nothing outlives a script but the store. Test
-//!   `s1_two_replicas_run_a_script_alike`.
-//! - S2 what a script takes is bounded: in steps, by a hook on instructions, with everything
-//!   charged whose work no instruction shows, out of the steps of the command or transaction that
-//!   it is part of ([`STEPS_MAX`](crate::reply::STEPS_MAX)); in memory by [`MEMORY_BYTES_MAX`].
-//!   A script cannot catch the end of its steps, and what it wrote before stays. Tests
+//! - S1 the effect of a script is a function of the store, its text, its keys and arguments, and
+//!   the seed. It has no clock (TIME answers state time), file, module or debugger; random numbers
+//!   come from the seed; addresses are not shown; a table is walked in the order of its keys
+//!   (`order`); only the store outlives a script. Test `s1_two_replicas_run_a_script_alike`.
+//! - S2 the cost of a script is bounded: in steps, by a hook on instructions, with a charge for all
+//!   work that no instruction shows, out of the steps of its command or transaction
+//!   ([`STEPS_MAX`](crate::reply::STEPS_MAX)); in memory by [`MEMORY_BYTES_MAX`]. A script cannot
+//!   catch the end of its steps, and its earlier writes stay. Tests
 //!   `s2_a_script_without_end_is_stopped` and
 //!   `s2_a_script_is_stopped_at_the_same_step_at_every_replica_and_what_it_wrote_stays`. Almost all
-//!   scripts end within some 0.1 s. One that is made for it takes some 20 s: an instruction may
-//!   join, compare or add long texts, which a hook does not see; instructions cost more while a
-//!   script holds more, but not as much as that.
-//! - S3 the scripts that are known are state: in snapshots and in the digest, and bounded. Test
+//!   scripts end within some 0.1 s. A script written for the purpose takes some 20 s: an
+//!   instruction may join, compare or add long texts, which a hook does not see; instructions cost
+//!   more while a script holds more memory, but not as much more as that takes.
+//! - S3 the known scripts are state: in snapshots and in the digest, and bounded. Test
 //!   `s3_a_snapshot_brings_the_scripts`.
 //! - S4 a script that calls only commands of declared keys is executed at one point of the order,
 //!   also where its keys live in several partitions. There, any other key is refused:
 //!   `Scope::Declared`. Test `s4_undeclared_keys_are_refused_in_partitions`.
 //!
-//! Members must run one build, on one architecture: the sizes of Lua's objects decide where memory
-//! ends, and where a compiler fuses multiplications `%` rounds otherwise. The text of numbers is
-//! the C library's, which rounds correctly; the functions of `math` that do not are replaced, and
-//! so is `^` (`pow`).
+//! All members must run one build, on one architecture: the sizes of Lua's objects decide when
+//! memory runs out, and `%` rounds differently where a compiler fuses multiplications. The text of
+//! numbers comes from the C library, which rounds correctly; the functions of `math` that do not
+//! are replaced, and so is `^` (`pow`).
 //!
-//! One thing still breaks S1, with a test that is ignored until it holds. A table with a table, a
+//! One case still violates S1; its test is ignored until it is fixed. A table with a table, a
 //! function or a thread as a key grows when such keys collide, which depends on addresses; `#` of a
-//! table with holes, and the memory that is held, depend on that:
+//! table with holes, and the memory in use, depend on that:
 //! `s1_the_length_of_a_table_depends_on_no_address`.
 //!
-//! Differs from Redis: `cjson`, `cmsgpack`, `struct` and `bit` are absent; a script that runs too
-//! long is stopped and keeps its writes, where Redis would wait for SCRIPT KILL; EVAL_RO and
-//! EVALSHA_RO go through the log, too; the error of a library's function that is the last call of
-//! a function names no line.
+//! Differences from Redis: `cjson`, `cmsgpack`, `struct` and `bit` are absent; a script that runs
+//! too long is stopped and keeps its writes, where Redis would wait for SCRIPT KILL; EVAL_RO and
+//! EVALSHA_RO go through the log, too; the error of a library's function that is the last call of a
+//! function names no line.
 
 mod cache;
 mod call;
@@ -66,21 +65,21 @@ use run::{Budget, Script};
 
 const NO_SCRIPT: &str = "NOSCRIPT No matching script. Please use EVAL.";
 
-/// Which keys a script may touch.
+/// The keys that a script may touch.
 #[derive(Clone, Copy)]
 pub(crate) enum Scope<'a> {
-    /// All.
+    /// All keys.
     Any,
-    /// Those that were declared.
+    /// The declared keys.
     Declared(&'a [&'a [u8]]),
 }
 
-/// EVAL, EVALSHA, EVAL_RO, EVALSHA_RO where all keys are at hand.
+/// EVAL, EVALSHA, EVAL_RO, EVALSHA_RO where all keys are available.
 pub(crate) fn eval(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
     eval_within(store, call, false, reply);
 }
 
-/// The same; `declared` where only declared keys may be touched.
+/// Runs a script; `declared` where it may touch only declared keys.
 pub(crate) fn eval_within(store: &mut Store, call: &Call<'_>, declared: bool, reply: &mut Reply) {
     let by_hash = call.spec.name.starts_with("evalsha");
     let words = match declared_words(call.args) {
@@ -128,7 +127,7 @@ pub(crate) fn eval_within(store: &mut Store, call: &Call<'_>, declared: bool, re
     reply.take_steps((before - budget.left()) as usize);
 }
 
-/// The name that these bytes would have as a script: forty hexadecimal digits.
+/// The script name in these bytes: forty hexadecimal digits.
 pub fn name_of(bytes: &[u8]) -> String {
     hex(&sha_of(bytes))
 }
@@ -185,7 +184,7 @@ pub(crate) fn flush(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
     reply.ok();
 }
 
-/// What SCRIPT answers without the store.
+/// The answers of SCRIPT that need no store.
 pub(crate) fn beside(name: &str, args: &[&[u8]], reply: &mut Reply) {
     match name {
         "script|kill" => reply.error("NOTBUSY No scripts in execution right now."),
@@ -226,15 +225,15 @@ fn declared_words<'a>(args: &'a [&'a [u8]]) -> Result<Words<'a>, &'static str> {
         .ok_or("ERR Number of keys can't be greater than number of args")
 }
 
-/// What the first line of a script declares.
+/// The declarations in the first line of a script.
 #[derive(Clone, Copy, Default)]
 struct Flags {
     no_writes: bool,
     allow_oom: bool,
 }
 
-/// Splits the line that begins with `#!` off; `None` where there is none, and the rules are those
-/// of old.
+/// Splits off the line that begins with `#!`; `None` without such a line, where the old rules
+/// apply.
 fn shebang(text: &[u8]) -> Result<(&[u8], Option<Flags>), String> {
     if !text.starts_with(b"#!") {
         return Ok((text, None));
@@ -256,7 +255,7 @@ fn shebang(text: &[u8]) -> Result<(&[u8], Option<Flags>), String> {
             match flag {
                 "no-writes" => flags.no_writes = true,
                 "allow-oom" => flags.allow_oom = true,
-                // Every member answers from the newest state, and keys may be anywhere.
+                // Every member answers from the newest state, and keys may be in any partition.
                 "allow-stale" | "no-cluster" | "allow-cross-slot-keys" => {}
                 _ => return Err(format!("ERR Unexpected flag in script shebang: {flag}")),
             }

@@ -1,14 +1,14 @@
 //! The keys of a table in an order that all replicas share.
 //!
-//! Lua's own order depends on the table's history, and on addresses as soon as a table or function
-//! was ever a key of it. So keys are sorted: numbers, then strings, then booleans. A table that has
-//! other keys cannot be walked.
+//! Lua's own order depends on the table's history, and on addresses once a table or function was a
+//! key of it. So keys are sorted: numbers, then strings, then booleans. A table with other keys
+//! cannot be walked.
 
 use mlua::{Error, Result, Table, Value};
 
 use super::values::number;
 
-/// What is said of a table with a key that has an address.
+/// The error for a table with a key that has an address.
 pub(super) const NO_ORDER: &str =
     "a table with keys other than numbers, strings and booleans has no order that replicas share";
 
@@ -65,7 +65,7 @@ pub(super) fn sorted_keys(table: &Table) -> Result<Vec<Value>> {
     Ok(keys.into_iter().map(|(_, key)| key).collect())
 }
 
-/// The first key after `last`, or the first of all; and how many there are.
+/// The first key after `last`, or the first key; and the number of keys.
 pub(super) fn next_key(table: &Table, last: &Value) -> Result<(Option<Value>, usize)> {
     let last = if last.is_nil() { None } else { Some(rank(last)?) };
     let mut best: Option<(Rank, Value)> = None;

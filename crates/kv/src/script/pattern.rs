@@ -1,8 +1,8 @@
 //! Lua's patterns, matched within a bound of steps.
 //!
-//! The C library's matcher recurses as deep as a pattern is long and backtracks without end; no
-//! hook can stop it. This one does what the Lua 5.1 manual (5.4.1) says, counts each step, and
-//! gives up when none is left.
+//! The C library's matcher recurses as deep as a pattern is long and backtracks without a bound; no
+//! hook can stop it. This matcher follows the Lua 5.1 manual (5.4.1), counts each step, and gives
+//! up when no step is left.
 
 /// The most captures of one pattern, as in Lua.
 const CAPTURES_MAX: usize = 32;
@@ -10,13 +10,13 @@ const CAPTURES_MAX: usize = 32;
 /// The deepest recursion: about the number of items of the longest pattern.
 const DEPTH_MAX: usize = 200;
 
-/// Bytes of a set that cost a step when it is looked through.
+/// The bytes of a set that cost a step when it is searched.
 const SET_BYTES_PER_STEP: usize = 4;
 
-/// Why a pattern was not matched to its end.
+/// The reason why a match was not completed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum PatternError {
-    /// The pattern is malformed; Lua's text.
+    /// The pattern is malformed; this is Lua's text.
     Malformed(&'static str),
     /// No steps are left.
     Spent,
@@ -24,14 +24,14 @@ pub(super) enum PatternError {
 
 use PatternError::{Malformed, Spent};
 
-/// What one capture holds.
+/// The value of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Capture {
     /// Bytes of the subject.
     Bytes(usize, usize),
     /// A position, from 0.
     Position(usize),
-    /// Begun and not ended.
+    /// A capture that is begun and not ended.
     Open(usize),
 }
 
@@ -90,7 +90,7 @@ impl Matcher<'_> {
         Ok(())
     }
 
-    /// Matches the pattern from `p` on at `s`: where the match ends.
+    /// Matches the pattern from `p` on at `s`; returns where the match ends.
     fn run(&mut self, s: usize, p: usize) -> Result<Option<usize>, PatternError> {
         if self.depth == DEPTH_MAX {
             return Err(Malformed("pattern too complex"));
@@ -253,8 +253,8 @@ impl Matcher<'_> {
         Ok(self.subject[s..].starts_with(earlier).then_some(s + len))
     }
 
-    /// Where the single-character class that begins at `p` ends. A set is read to its end for that,
-    /// and again for each byte that is compared with it.
+    /// The end of the single-character class that begins at `p`. Finding it reads the whole set,
+    /// which is read again for each byte that is compared with it.
     fn class_end(&mut self, p: usize) -> Result<usize, PatternError> {
         let end = self.find_class_end(p);
         self.pay(end.as_ref().map_or(self.pattern.len(), |end| *end - p) / SET_BYTES_PER_STEP)?;
@@ -295,7 +295,7 @@ impl Matcher<'_> {
         })
     }
 
-    /// Whether the set between `p`, a `[`, and `end`, its `]`, has `byte`.
+    /// Whether the set between `p`, a `[`, and `end`, its `]`, contains `byte`.
     fn in_set(&self, byte: u8, p: usize, end: usize) -> bool {
         let mut at = p + 1;
         let is_complement = self.pattern[at] == b'^';

@@ -1,4 +1,4 @@
-//! One execution of a script, in a Lua of its own.
+//! One execution of a script, in a Lua state of its own.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -15,21 +15,21 @@ use super::call::Caller;
 use super::{host, library, order, pattern, values};
 use crate::reply::Reply;
 
-/// The most bytes that one script allocates. Nothing is collected while it runs, so the bound is
-/// reached at the same instruction everywhere, and no finalizer or weak table tells of a collector.
+/// The most bytes that one script allocates. No garbage is collected while it runs, so the bound is
+/// reached at the same instruction everywhere, and no finalizer or weak table reveals a collector.
 pub const MEMORY_BYTES_MAX: usize = 32 << 20;
 
-/// What is charged at once.
+/// The number of steps that are charged at once.
 const STEPS_AT_ONCE: u32 = 1_000;
 
-/// A script pays for its instructions once more for each of these bytes that it holds: one of them,
-/// a comparison of strings for instance, may touch all of it.
+/// The bytes in use for which a script's instructions cost their price once more: a single
+/// instruction, a comparison of strings for instance, may touch all of them.
 const BYTES_PER_CHARGE: usize = 16 << 10;
 
-/// What a call of the host costs, whatever it does: as long as so many instructions.
+/// The cost of any host call, in instructions.
 pub(super) const CROSSING_STEPS: u64 = 50;
 
-/// What a key costs that is looked at and put into order.
+/// The cost of looking at a key and sorting it.
 const KEY_STEPS: u64 = 50;
 
 pub(super) const SPENT: &str = "Script stopped: it takes too many steps (gregale's limit)";
@@ -37,12 +37,12 @@ pub(super) const SPENT: &str = "Script stopped: it takes too many steps (gregale
 /// The name of every script's chunk, as in Redis.
 const CHUNK: &str = "@user_script";
 
-/// What is left of the steps.
+/// The remaining steps.
 #[derive(Debug)]
 pub(super) struct Budget {
     left: Cell<u64>,
     is_spent: Cell<bool>,
-    /// What Lua holds before a script begins.
+    /// The memory of Lua before a script begins.
     free_bytes: Cell<usize>,
 }
 
@@ -73,23 +73,23 @@ impl Budget {
         if self.is_spent() { Err(Error::RuntimeError(SPENT.to_owned())) } else { Ok(()) }
     }
 
-    /// The same for steps each of which may touch all that the script holds.
+    /// Charges steps each of which may touch all the memory that the script uses.
     pub(super) fn charge_for_all(&self, lua: &Lua, steps: u64) -> Result<()> {
         let held = lua.used_memory().saturating_sub(self.free_bytes.get());
         self.charge(steps * (1 + held / BYTES_PER_CHARGE) as u64)
     }
 }
 
-/// What is run.
+/// The script to run.
 pub(super) struct Script<'a> {
     pub(super) sha: super::cache::Sha,
-    /// Without the line that begins with `#!`.
+    /// The text without the line that begins with `#!`.
     pub(super) body: &'a [u8],
     pub(super) keys: &'a [&'a [u8]],
     pub(super) args: &'a [&'a [u8]],
 }
 
-/// Runs a script and appends its reply. False if it is no Lua.
+/// Runs a script and appends its reply. False if it does not compile.
 pub(super) fn run(
     script: &Script<'_>,
     caller: Caller<'_>,
@@ -103,7 +103,7 @@ pub(super) fn run(
     })
 }
 
-/// What keeps `body` from being compiled.
+/// The error that keeps `body` from being compiled.
 pub(super) fn problem(body: &[u8]) -> Option<String> {
     let compiled = new_lua().and_then(|lua| {
         lua.set_memory_limit(lua.used_memory() + MEMORY_BYTES_MAX)?;
@@ -172,7 +172,7 @@ fn within(
         let value = results.next().unwrap_or(Value::Nil);
         lua.remove_global_hook();
         if is_good {
-            // The reply is bounded by its owner, and the time that it takes by the steps.
+            // The owner bounds the length of the reply, and the steps bound its time.
             let start = reply.len();
             let spoken = caller.borrow().protocol;
             if let Err(error) = values::put(&value, spoken, budget, reply) {
@@ -196,7 +196,7 @@ fn hook(lua: &Lua, budget: &Rc<Budget>) -> Result<()> {
     })
 }
 
-/// An error that nobody has caught, as Redis words it.
+/// An uncaught error, in Redis's words.
 fn put_error(error: &Value, script: &Script<'_>, reply: &mut Reply) {
     let Value::Table(table) = error else {
         let text = match error {
@@ -223,7 +223,7 @@ fn fail(text: &str, script: &Script<'_>, reply: &mut Reply) {
     reply.error_fmt(format_args!("ERR {text} script: {}", hex(&script.sha)));
 }
 
-/// Lua's own words for an error.
+/// The text of an error in Lua's own words.
 pub(super) fn text_of(error: &Error) -> String {
     match error {
         Error::CallbackError { cause, .. } | Error::WithContext { cause, .. } => text_of(cause),
@@ -235,7 +235,7 @@ pub(super) fn text_of(error: &Error) -> String {
     }
 }
 
-/// The handler of errors: says where it was raised.
+/// The handler of errors: adds the position at which the error was raised.
 pub(super) fn locate(lua: &Lua, error: Value) -> Result<Value> {
     let error = match error {
         Value::Error(error) => library::caught(lua, &error)?,
@@ -344,7 +344,7 @@ fn find_plain(
     Ok(None)
 }
 
-/// The text that replaces one match of `string.gsub`: false and why if it names what is not there.
+/// The text that replaces one match of `string.gsub`; false and the error if a capture is missing.
 pub(super) fn expand(
     lua: &Lua,
     budget: &Budget,
@@ -362,7 +362,7 @@ pub(super) fn expand(
         match bytes.next() {
             Some(digit) if digit.is_ascii_digit() => {
                 let mut at = usize::from(digit - b'0');
-                // Without captures the first one is all of the match.
+                // Without captures the first capture is the whole match.
                 if at == 1 && parts.len() == 1 {
                     at = 0;
                 }
@@ -383,7 +383,7 @@ pub(super) fn sha1(text: &[u8]) -> String {
     hex(&Sha1::digest(text).into())
 }
 
-/// A table's keys, and its problem if it has no order.
+/// A table's keys, and the error if they have no order.
 pub(super) fn keys(
     lua: &Lua,
     budget: &Budget,
@@ -399,7 +399,7 @@ pub(super) fn keys(
     }
 }
 
-/// The key after another, and the table's problem if it has no order.
+/// The key after another, and the error if the table's keys have no order.
 pub(super) fn next(
     budget: &Budget,
     (table, last): (Table, Value),

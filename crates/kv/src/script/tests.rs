@@ -1,4 +1,4 @@
-//! Scripts do what they say, alike at every replica and within their bounds.
+//! Scripts have their documented effect, alike at every replica and within their bounds.
 
 use super::*;
 use crate::command::resolve;
@@ -160,7 +160,7 @@ fn time_in_a_script_is_state_time() {
 }
 
 /// Runs scripts as commands of one batch of the log, at a replica of their own, in a thread of its
-/// own, which has other addresses and other seeds of hash maps: the digest and the replies.
+/// own, which has other addresses and other seeds of hash maps. Returns the digest and the replies.
 fn replica(scripts: Vec<Vec<u8>>) -> (u64, Vec<Vec<u8>>) {
     use crate::entry::command::put_plain;
     use crate::entry::{BatchWriter, Origin, Sequence};

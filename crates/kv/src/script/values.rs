@@ -1,4 +1,4 @@
-//! Values between a reply and Lua, both ways, by the rules of Redis's EVAL.
+//! Conversion between replies and Lua values, both ways, by the rules of Redis's EVAL.
 
 use mlua::{Lua, Result, Table, Value};
 
@@ -9,7 +9,7 @@ use crate::reply::{Protocol, Reply};
 /// The deepest table that becomes a reply.
 const DEPTH_MAX: usize = 100;
 
-/// What a command has answered, as a script sees it. `reply` is whole and our own.
+/// The answer of a command, as a script sees it. `reply` is complete and our own.
 pub(super) fn from_reply(lua: &Lua, reply: &[u8]) -> Result<Value> {
     let mut rest = reply;
     take(lua, &mut rest)
@@ -70,15 +70,15 @@ fn take(lua: &Lua, rest: &mut &[u8]) -> Result<Value> {
     }
 }
 
-/// What a value costs that is answered: as long as so many instructions.
+/// The cost of a returned value, in instructions.
 const VALUE_STEPS: u64 = 50;
 
-/// Appends what a script has returned. `spoken` is the protocol that the script has chosen: in RESP
-/// 2, true is 1 and false is nothing, whatever its client speaks. A table that stands in many
-/// places is written in each, so every value is paid for.
+/// Appends the value that a script has returned. `spoken` is the protocol that the script has
+/// chosen: in RESP 2, true is 1 and false is null, whatever protocol its client speaks. A table
+/// that occurs in several places is written in each, so every value is charged.
 ///
 /// # Errors
-/// When the steps are spent: what was appended is not whole.
+/// The steps are used up: the appended reply is incomplete.
 pub(super) fn put(
     value: &Value,
     spoken: Protocol,
@@ -155,7 +155,7 @@ impl Answer<'_> {
     }
 }
 
-/// The number that a value is.
+/// The number that a value represents.
 pub(super) fn number(value: &Value) -> Option<f64> {
     match value {
         Value::Integer(number) => Some(*number as f64),
@@ -164,7 +164,7 @@ pub(super) fn number(value: &Value) -> Option<f64> {
     }
 }
 
-/// A number as C's `%.17g` prints it: the argument of a command.
+/// A number as C's `%.17g` prints it, which is the form of a command's argument.
 pub(super) fn text_of(number: f64) -> String {
     const DIGITS: i32 = 17;
     if !number.is_finite() {

@@ -1,4 +1,4 @@
-//! Writing a snapshot beside a machine that goes on.
+//! Writing a snapshot beside a machine that continues to apply values.
 
 use super::save::{Saver, begin_entries, close, open, put_entry};
 use super::{CHUNK_BYTES, Kind, MAGIC, version_of};
@@ -6,16 +6,16 @@ use crate::machine::Machine;
 use crate::snapshot::Changed;
 use std::collections::VecDeque;
 
-/// Writes the snapshot of a machine as it was when this began, a chunk at a time, while the machine
-/// goes on (P6). What is not an entry is copied at the beginning: it is bounded by what sessions
-/// hold, not by the keys.
+/// Writes the snapshot of a machine as it was at the beginning, a chunk at a time, while the
+/// machine continues (P6). The parts that are not entries are copied at the beginning: they are
+/// bounded by the sessions, not by the keys.
 #[derive(Debug)]
 pub struct Beside {
-    /// For whom the entries are frozen.
+    /// The reader for which the entries are frozen.
     reader: u64,
     has_begun: bool,
     version: u32,
-    /// What comes before the entries, and after them.
+    /// The parts before the entries, and after them.
     around: [VecDeque<(Kind, Vec<u8>)>; 2],
     /// Whether there may be more entries.
     entries: bool,
@@ -40,10 +40,10 @@ impl Beside {
         }
     }
 
-    /// Appends the next chunk to `out`. False when it was the last; from then on, nothing is.
+    /// Appends the next chunk to `out`. False if it was the last; later calls append nothing.
     ///
     /// # Errors
-    /// It is not the machine that this began with: it cannot be completed.
+    /// The machine is not the one with which this began: the snapshot cannot be completed.
     pub fn chunk(&mut self, machine: &mut Machine, out: &mut Vec<u8>) -> Result<bool, Changed> {
         if self.is_done {
             return Ok(false);
@@ -69,7 +69,7 @@ impl Beside {
         Ok(!self.is_done)
     }
 
-    /// The machine that this began with keeps nothing for it any more, completed or not.
+    /// Ends the snapshot, completed or not: the machine keeps no more entries for it.
     pub fn end(self, machine: &mut Machine) {
         machine.store.thaw(self.reader);
     }
@@ -88,7 +88,7 @@ impl Beside {
                 out.len() - start < CHUNK_BYTES
             });
             self.entries = more.ok_or(Changed)?;
-            // That there may be more does not mean that there is.
+            // There may be more entries; whether there are is known only after a look.
             if let Some(kind) = kind {
                 return Ok(kind);
             }

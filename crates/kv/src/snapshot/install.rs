@@ -14,10 +14,10 @@ use crate::script::ScriptRef;
 use crate::sessions::{Executed, ImpossibleRecord, Sessions};
 use crate::store::{Counters, DELETION_BUCKETS, Db, EntryRef, RestoreError, Store};
 
-/// Why bytes are no snapshot that can be installed. Nothing has changed.
+/// The reason why bytes cannot be installed as a snapshot. Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SnapshotError {
-    /// The bytes begin otherwise.
+    /// The bytes have another beginning.
     #[error("these bytes are no snapshot of a key-value store")]
     NotASnapshot,
     /// Another version's snapshot.
@@ -25,25 +25,25 @@ pub enum SnapshotError {
         "a snapshot of format {found}, where {VERSION_MIN} to {VERSION} are known: upgrade first"
     )]
     Version {
-        /// Its version.
+        /// The version of the bytes.
         found: u32,
     },
     /// The bytes end before the snapshot does.
     #[error("the snapshot ends too early: fetch it again")]
     Truncated,
-    /// The snapshot ends before the bytes do.
+    /// The bytes continue after the end of the snapshot.
     #[error("bytes follow the end of the snapshot")]
     Trailing,
     /// A chunk is damaged, missing, repeated or out of place.
     #[error("chunk {chunk} of the snapshot is damaged or out of place: fetch it again")]
     Check {
-        /// Which, from 0.
+        /// The number of the chunk, from 0.
         chunk: u64,
     },
-    /// A chunk whose bytes are as they were written, but which no saver writes.
+    /// A chunk whose bytes are intact, but which no saver writes.
     #[error("chunk {chunk} of the snapshot is malformed")]
     Malformed {
-        /// Which, from 0.
+        /// The number of the chunk, from 0.
         chunk: u64,
     },
     /// The members of the cluster are configured with different limits.
@@ -69,11 +69,11 @@ pub enum SnapshotError {
 #[derive(Debug)]
 pub struct Installer {
     memory_bytes_max: u64,
-    /// What has arrived of the next chunk.
+    /// The bytes of the next chunk that have arrived.
     pub(super) buffer: Vec<u8>,
-    /// So much of it is done with.
+    /// The number of bytes that are processed.
     done: usize,
-    /// The chunk that is being read, if one is.
+    /// The chunk that is being read, if there is one.
     open: Option<Open>,
     /// The first error, which is final.
     failed: Option<SnapshotError>,
@@ -89,17 +89,17 @@ pub struct Installer {
     assembly: Assembly,
 }
 
-/// A chunk whose check is right, in the middle of being read.
+/// A chunk with a correct check that is being read.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     kind: Kind,
-    /// Where in the buffer what is left of its payload begins.
+    /// The offset in the buffer at which the unread part of its payload begins.
     at: usize,
-    /// Where in the buffer its payload ends.
+    /// The offset in the buffer at which its payload ends.
     end: usize,
-    /// Of a chunk of sessions: whose.
+    /// The member and life, for a chunk of sessions.
     origin: Option<Origin>,
-    /// Of a chunk of entries: of which database.
+    /// The database, for a chunk of entries.
     db: Db,
     has_begun: bool,
 }
@@ -135,7 +135,7 @@ impl Installer {
     /// Takes the next bytes.
     ///
     /// # Errors
-    /// When they cannot go on in a snapshot; every later call gives the same error.
+    /// The bytes cannot continue a snapshot; every later call gives the same error.
     pub fn feed(&mut self, mut bytes: &[u8]) -> Result<(), SnapshotError> {
         // A chunk's worth at a time, so that the buffer holds no more than two (P2).
         while !bytes.is_empty() {
@@ -167,15 +167,15 @@ impl Installer {
         read
     }
 
-    /// How many keys it has read.
+    /// The number of keys that it has read.
     pub fn n_entries(&self) -> usize {
         self.store.as_ref().map_or(0, Store::len)
     }
 
-    /// The machine, when all of the snapshot has been fed.
+    /// The machine, when the whole snapshot has been fed.
     ///
     /// # Errors
-    /// When it has not, or was none.
+    /// The snapshot is incomplete or invalid.
     pub fn finish(self) -> Result<Machine, SnapshotError> {
         if let Some(error) = self.failed {
             return Err(error);
@@ -192,7 +192,7 @@ impl Installer {
         }
     }
 
-    /// Reads what the buffer has whole, as [`Installer::feed_some`].
+    /// Reads the complete parts of the buffer, as [`Installer::feed_some`].
     fn read(&mut self, buffer: &[u8], n_max: usize) -> Result<bool, SnapshotError> {
         if !self.begin(buffer)? {
             return Ok(false);
@@ -206,7 +206,7 @@ impl Installer {
         Ok(false)
     }
 
-    /// The bytes in front of the chunks: true when they are read.
+    /// Reads the bytes in front of the chunks: true when they are read.
     fn begin(&mut self, buffer: &[u8]) -> Result<bool, SnapshotError> {
         if self.begun {
             return Ok(true);
@@ -228,7 +228,7 @@ impl Installer {
         Ok(true)
     }
 
-    /// The next chunk, if all of it is there and its check is right: nothing of it is read before.
+    /// The next chunk, if it is complete and its check is correct: no part of it is read before.
     fn open_chunk(&mut self, buffer: &[u8]) -> Result<bool, SnapshotError> {
         let rest = &buffer[self.done..];
         if self.last == Some(Kind::End) {
@@ -257,8 +257,7 @@ impl Installer {
         Ok(true)
     }
 
-    /// Goes on with the chunk that is open; true when it is read, false when nothing was left of
-    /// `n_left` before.
+    /// Continues with the open chunk; true when it is read, false when `n_left` is used up before.
     fn read_chunk(&mut self, buffer: &[u8], n_left: &mut usize) -> Result<bool, SnapshotError> {
         let malformed = SnapshotError::Malformed { chunk: self.n_chunks };
         let Some(mut open) = self.open.take() else { return Ok(true) };
@@ -289,7 +288,7 @@ impl Installer {
                         return Err(malformed);
                     }
                 }
-                // Their heads are all there is of them.
+                // These chunks consist of their heads.
                 _ => return Err(malformed),
             }
         }
@@ -304,7 +303,7 @@ impl Installer {
         Ok(true)
     }
 
-    /// What stands before a chunk's entries or records, or all of a chunk that has none.
+    /// Reads the part before a chunk's entries or records, or the whole chunk if it has neither.
     fn chunk_head(
         &mut self,
         kind: Kind,

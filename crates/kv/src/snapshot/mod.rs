@@ -1,4 +1,5 @@
-//! Snapshots: all of a machine's state as bytes, for a replica that has missed too much of the log.
+//! Snapshots: the whole state of a machine as bytes, for a replica that has missed too much of the
+//! log.
 //!
 //! ```text
 //! snapshot = "gregalkv" | version (4) | chunk+                    all numbers little endian
@@ -16,27 +17,27 @@
 //!   5 assembly?  rank (1) | incarnation (8) | sequence (8) | total (4) | bytes
 //!   6 end        count of entries (8)
 //! ```
-//! Clients came with version 2, databases with version 3, scripts with version 4. A snapshot is of
-//! the oldest version that has what it holds, and so readable for the builds before.
+//! Clients came with version 2, databases with version 3, scripts with version 4. A snapshot has
+//! the oldest version that can express its content, so that older builds can read it.
 //!
-//! A chunk's check is a hash of its other bytes, seeded with the check of the chunk before it: so a
-//! chunk that is changed, missing, repeated or out of place is noticed at once, and the last check
-//! is a digest of all.
+//! A chunk's check is a hash of its other bytes, seeded with the check of the chunk before it. So a
+//! chunk that is changed, missing, repeated or out of place is detected at once, and the last check
+//! is a digest of the whole snapshot.
 //!
 //! - P1 machines with equal state give equal snapshots, whatever their history. Entries are walked
 //!   in the store's canonical order. Property test `p1_p3_a_restored_machine_is_the_same`.
 //! - P2 no chunk is longer than [`CHUNK_BYTES_MAX`]; both sides hold one chunk at a time. Asserted
-//!   in
-//!   [`Saver::chunk`], checked by [`Installer::feed`] before it waits for more.
+//!   in [`Saver::chunk`], checked by [`Installer::feed`] before it waits for more.
 //! - P3 installing gives a machine that is equal to the one that was saved, to its digest. By
 //!   construction of the last chunk's check, which is the digest, and by test.
 //! - P4 nothing is half installed: [`Installer::finish`] gives a whole machine or an error, and
+//! - P4 no snapshot is half installed: [`Installer::finish`] gives a whole machine or an error, and
 //!   touches no other. By construction.
-//! - P6 a snapshot that is written beside a machine which goes on is the one that would have been
+//! - P6 a snapshot that is written beside a machine which continues is the one that would have been
 //!   written, byte for byte, had the machine stood still. By the store's frozen entries; test
 //!   `p6_written_beside_is_written_at_once`.
-//! - P7 reading a snapshot goes on where it stopped, after any number of entries: a replica that
-//!   is given one does a bounded part of it in each turn. Test
+//! - P7 reading a snapshot resumes where it stopped, after any number of entries: a replica that
+//!   installs one does a bounded part of it in each turn. Test
 //!   `p7_reading_in_small_steps_gives_the_same_and_no_step_reads_more`.
 //! - P5 bytes that no saver wrote give an error, never a panic. Property tests
 //!   `p5_a_flipped_bit_is_noticed` and `p5_any_end_is_too_early`.
@@ -57,16 +58,16 @@ use crate::store::{Db, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 
 const MAGIC: [u8; 8] = *b"gregalkv";
 
-/// The newest version of the format: that of a store that knows scripts.
+/// The newest version of the format, for a store with scripts.
 pub const VERSION: u32 = 4;
 
-/// The version of a store with a key in another database than 0.
+/// The version for a store with a key in another database than 0.
 const VERSION_OF_DATABASES: u32 = 3;
 
-/// The version of all others.
+/// The version for all other stores.
 const VERSION_OF_ONE_DATABASE: u32 = 2;
 
-/// The version that a snapshot of `machine` is of.
+/// The version of a snapshot of `machine`.
 fn version_of(machine: &Machine) -> u32 {
     let store = &machine.store;
     if store.scripts().next() > 0 || !store.scripts().is_empty() {
@@ -78,13 +79,13 @@ fn version_of(machine: &Machine) -> u32 {
     }
 }
 
-/// The oldest version that is read.
+/// The oldest version that can be read.
 pub const VERSION_MIN: u32 = 1;
 
 /// The longest chunk.
 pub const CHUNK_BYTES_MAX: usize = 1 << 20;
 
-/// A chunk of entries ends with the entry that makes it this long.
+/// The length at which a chunk of entries is closed.
 const CHUNK_BYTES: usize = 64 << 10;
 
 const _: () = assert!(CHUNK_BYTES + KEY_BYTES_MAX + VALUE_BYTES_MAX + 100 < CHUNK_BYTES_MAX);
@@ -99,7 +100,7 @@ const _: () = {
 const CHUNK_HEAD_BYTES: usize = 5;
 const CHECK_BYTES: usize = 8;
 
-/// What a chunk holds, in the order in which they come.
+/// The kinds of chunks, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Head = 1,
@@ -123,7 +124,7 @@ impl Kind {
         Kind::IN_ORDER.into_iter().find(|kind| *kind as u8 == byte)
     }
 
-    /// Whether it may follow `last`.
+    /// Whether this kind may follow `last`.
     fn follows(self, last: Option<Kind>) -> bool {
         let place = |kind| Kind::IN_ORDER.iter().position(|one| *one == kind);
         match last {
@@ -150,10 +151,10 @@ pub fn save(machine: &Machine, out: &mut Vec<u8>) {
     while saver.chunk(machine, out).expect("the machine is borrowed, so it stands still") {}
 }
 
-/// The machine that `bytes` are a snapshot of. `memory_bytes_max` must be that of the cluster.
+/// The machine of which `bytes` are a snapshot. `memory_bytes_max` must be that of the cluster.
 ///
 /// # Errors
-/// When they are none, or not all of one.
+/// The bytes are not one whole snapshot.
 pub fn restore(bytes: &[u8], memory_bytes_max: u64) -> Result<Machine, SnapshotError> {
     let mut installer = Installer::new(memory_bytes_max);
     installer.feed(bytes)?;

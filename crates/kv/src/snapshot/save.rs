@@ -10,8 +10,8 @@ use crate::script::Sha;
 use crate::store::{Db, DbKey, EntryRef};
 use std::collections::VecDeque;
 
-/// Writes the snapshot of one machine, which must stand still meanwhile: a machine that goes on
-/// serving is cloned first, or saved in one go.
+/// Writes the snapshot of one machine, which must stand still meanwhile: a machine that continues
+/// to serve is cloned first, or saved at once.
 #[derive(Clone, Debug)]
 pub struct Saver {
     prefix: Prefix,
@@ -21,7 +21,7 @@ pub struct Saver {
     n_entries: u64,
 }
 
-/// What the next chunk holds.
+/// The content of the next chunk.
 #[derive(Clone, Debug)]
 enum Next {
     Head,
@@ -39,7 +39,7 @@ enum Next {
     Nothing,
 }
 
-/// The machine has applied a value since the snapshot was begun: begin anew.
+/// The error for a machine that has applied a value since the snapshot was begun: begin again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the state has changed since the snapshot was begun")]
 pub struct Changed;
@@ -55,10 +55,10 @@ impl Saver {
         self.check
     }
 
-    /// Appends the next chunk to `out`. False when it was the last; from then on, nothing is.
+    /// Appends the next chunk to `out`. False if it was the last; later calls append nothing.
     ///
     /// # Errors
-    /// When the machine has changed; nothing was appended, and the snapshot cannot be completed.
+    /// The machine has changed; nothing was appended, and the snapshot cannot be completed.
     pub fn chunk(&mut self, machine: &Machine, out: &mut Vec<u8>) -> Result<bool, Changed> {
         if machine.prefix != self.prefix {
             return Err(Changed);
@@ -77,7 +77,8 @@ impl Saver {
         Ok(!matches!(self.next, Next::Nothing))
     }
 
-    /// Everything but entries and the end, as payloads: what comes before the entries, and after.
+    /// The payloads of all chunks but the entries and the end: those before the entries, and those
+    /// after.
     pub(super) fn around_entries(machine: &Machine) -> [VecDeque<(Kind, Vec<u8>)>; 2] {
         let mut saver = Saver::new(machine);
         let mut around = [VecDeque::new(), VecDeque::new()];
@@ -96,7 +97,7 @@ impl Saver {
         }
     }
 
-    /// Appends a payload; which kind it is, and what comes next.
+    /// Appends a payload; returns its kind, and the content of the next chunk.
     fn payload(&mut self, machine: &Machine, out: &mut Vec<u8>) -> Option<(Kind, Next)> {
         let start = out.len();
         let store = &machine.store;
@@ -206,7 +207,7 @@ impl Saver {
     }
 }
 
-/// What a chunk of a database's entries begins with; its kind.
+/// Appends the beginning of a chunk of a database's entries; returns the chunk's kind.
 pub(super) fn begin_entries(db: Db, out: &mut Vec<u8>) -> Kind {
     if db == Db::ZERO {
         return Kind::Entries;
@@ -215,7 +216,7 @@ pub(super) fn begin_entries(db: Db, out: &mut Vec<u8>) -> Kind {
     Kind::Database
 }
 
-/// The first database after this one that has a key, or what comes after all of them.
+/// The first database after this one that has a key, or the part that follows all databases.
 fn next_database(machine: &Machine, after: Option<Db>) -> Next {
     let mut databases = Db::all().filter(|db| after.is_none_or(|after| *db > after));
     match databases.find(|db| machine.store.len_of(*db) != 0) {
@@ -239,7 +240,7 @@ fn next_session(machine: &Machine, after: Option<Origin>) -> Next {
 
 fn after_clients(machine: &Machine) -> Next {
     let scripts = machine.store.scripts();
-    // Their count is state even where none is left.
+    // The scripts' next place is state even when no script is left.
     let is_new = scripts.is_empty() && scripts.next() == 0;
     if is_new { after_scripts(machine) } else { Next::Scripts(Sha::default()) }
 }
@@ -248,14 +249,15 @@ fn after_scripts(machine: &Machine) -> Next {
     if machine.assembly.pending.is_some() { Next::Assembly } else { Next::End }
 }
 
-/// Room for a chunk's head at the end of `out`: where the chunk begins.
+/// Reserves room for a chunk's head at the end of `out`; returns the offset of the chunk.
 pub(super) fn open(out: &mut Vec<u8>) -> usize {
     let start = out.len();
     out.extend_from_slice(&[0; CHUNK_HEAD_BYTES]);
     start
 }
 
-/// Completes the chunk whose payload is the rest of `out`; its check, which follows `before`.
+/// Completes the chunk whose payload is the rest of `out`; returns its check, which follows
+/// `before`.
 pub(super) fn close(kind: Kind, start: usize, before: u64, out: &mut Vec<u8>) -> u64 {
     let len = out.len() - start - CHUNK_HEAD_BYTES;
     assert!(len <= CHUNK_BYTES_MAX, "P2");

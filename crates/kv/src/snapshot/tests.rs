@@ -14,8 +14,8 @@ const GOLDEN_4: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/snapshot/golden
 const GOLDEN_3: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/snapshot/golden-v3.bin");
 const GOLDEN_2: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/snapshot/golden-v2.bin");
 
-/// A machine with something of everything: keys, expiries, deletions, two lives, short, long and
-/// forgotten replies, and the beginning of a command in pieces.
+/// A machine with every kind of content: keys, expiries, deletions, two lives, short, long and
+/// forgotten replies, and the beginning of a command in fragments.
 fn machine(seed: u64, n_keys: u64, value_bytes: u64) -> Machine {
     machine_with(seed, n_keys, value_bytes, 100_000)
 }
@@ -104,7 +104,7 @@ fn p6_a_snapshot_of_another_machine_is_not_completed() {
     assert_eq!(end, Changed);
 }
 
-/// One command more, in the next slot.
+/// Applies one more command, in the next slot.
 fn apply_plain(machine: &mut Machine, line: &str) {
     let args: Vec<_> = line.split(' ').map(str::as_bytes).collect();
     apply_args(machine, &args);
@@ -168,7 +168,7 @@ fn open_sessions(machine: &mut Machine) {
 
 #[test]
 fn golden_bytes_of_version_1_are_read() {
-    // What has no sessions of clients differs by the version alone.
+    // A state without client sessions differs only in the version.
     let machine = machine_with(1, 20, 60, 50);
     let bytes = bytes_of(&machine);
     assert!(bytes[12..] == GOLDEN_1[12..]);
@@ -286,7 +286,7 @@ fn p4_p5_each_malformation_has_its_name() {
         restore(&bytes, 9).map(|_| ()).unwrap_err(),
         SnapshotError::MemoryLimit { theirs: 0, ours: 9 }
     );
-    // Chunks out of place, and bytes that are resealed but wrong.
+    // Chunks out of place, and wrong bytes with recomputed checks.
     let head_end = 12 + CHUNK_HEAD_BYTES + 32 + CHECK_BYTES;
     let (head, tail) = bytes.split_at(head_end);
     assert_eq!(error(&[head, &head[12..]].concat()), SnapshotError::Check { chunk: 1 });
@@ -357,7 +357,7 @@ proptest! {
         let at = (at * bytes.len() as f64) as usize;
         bytes[at] ^= 1 << bit;
         prop_assert!(restore(&bytes, 0).is_err());
-        // Even if whoever flipped it made the checks fit, nothing panics.
+        // Nothing panics even if the checks are made to fit the flipped bit.
         let is_payload = at >= 17 && at < bytes.len() - CHECK_BYTES;
         if is_payload && lengths(&intact) == lengths(&bytes) {
             reseal(&mut bytes);
@@ -374,7 +374,7 @@ proptest! {
     }
 }
 
-/// The lengths of the chunks, as far as they make sense.
+/// The lengths of the chunks, as far as they are valid.
 fn lengths(bytes: &[u8]) -> Vec<usize> {
     let (mut at, mut lengths) = (12, Vec::new());
     while let Some(len) = bytes.get(at..at + 4) {

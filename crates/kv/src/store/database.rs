@@ -1,15 +1,15 @@
-//! The databases of a store: keyspaces beside each other, as SELECT numbers them.
+//! The databases of a store: independent keyspaces, numbered as by SELECT.
 //!
-//! Each has a table of its own, so that a key of database 0 costs what it would if there were no
-//! other, a walk of one (SCAN, KEYS) meets no key of another, and SWAPDB moves no key. Time, the
-//! count of changes and the limit of memory are the store's.
+//! Each has a table of its own, so that a key of database 0 costs the same as in a store with one
+//! database, a walk of one database (SCAN, KEYS) meets no key of another, and SWAPDB moves no key.
+//! Time, the count of changes and the limit of memory belong to the store.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
 use super::table::Table;
 
-/// How many there are; as many as Redis has unless it is configured otherwise.
+/// The number of databases; Redis's default.
 pub const DATABASES: usize = 16;
 
 /// The number of a database, below [`DATABASES`].
@@ -17,7 +17,7 @@ pub const DATABASES: usize = 16;
 pub struct Db(u8);
 
 impl Db {
-    /// The one that a connection begins with.
+    /// The database with which a connection begins.
     pub const ZERO: Db = Db(0);
 
     /// The database of this number, if there is one.
@@ -25,12 +25,12 @@ impl Db {
         u8::try_from(number).ok().filter(|&number| usize::from(number) < DATABASES).map(Db)
     }
 
-    /// Its number.
+    /// The number.
     pub const fn number(self) -> u8 {
         self.0
     }
 
-    /// All, in order.
+    /// All databases, in order.
     pub fn all() -> impl DoubleEndedIterator<Item = Db> {
         (0..DATABASES as u8).map(Db)
     }
@@ -52,7 +52,7 @@ impl fmt::Display for Db {
     }
 }
 
-/// A key and the database that it is in.
+/// A key with its database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DbKey<'a> {
     /// Its database.
@@ -61,7 +61,7 @@ pub struct DbKey<'a> {
     pub key: &'a [u8],
 }
 
-/// Tests that are about one database write its keys alone.
+/// Keys in tests that concern one database are written alone.
 #[cfg(test)]
 impl<'a, K: AsRef<[u8]> + ?Sized> From<&'a K> for DbKey<'a> {
     fn from(key: &'a K) -> DbKey<'a> {
@@ -69,7 +69,7 @@ impl<'a, K: AsRef<[u8]> + ?Sized> From<&'a K> for DbKey<'a> {
     }
 }
 
-/// What one database holds.
+/// The content of one database.
 #[derive(Clone, Debug)]
 pub(super) struct Keyspace {
     pub(super) table: Table,

@@ -1,24 +1,24 @@
-//! A table as it was at one moment, while it goes on: what changes is kept until it was read.
+//! A table as it was at one moment, while it continues to change: each changed entry is kept until
+//! it was read.
 //!
 //! A snapshot of a large store takes seconds to write, and its replica cannot stand still so long.
-//! So the table is *frozen*, for each reader
-//! at a moment of its own: before an entry changes that the reader has not passed yet, it is
-//! copied aside. Reading goes in the canonical order, a few entries at a time, and sees each entry
-//! as it was.
+//! So the table is *frozen* for each reader at a moment of the reader's own: before an entry
+//! changes that the reader has not passed yet, it is copied aside. The reader reads in the
+//! canonical order, a few entries at a time, and sees each entry as it was.
 //!
-//! - F1 what is read of a frozen table is what a walk at the moment of freezing would have yielded,
-//!   in the same order. By construction: the table has three mutators, and each tells
-//!   [`Frozen::keep`] of the entry before it changes; what is kept stands in for what is there.
-//!   Property test `f1_a_frozen_table_is_read_as_it_was`.
-//! - F2 at most one copy of each entry is kept for a reader, and none of what it has read. Asserted
-//!   in that test.
+//! - F1 a reader of a frozen table gets what a walk at the moment of freezing would have yielded,
+//!   in the same order. By construction: the table has three mutators, and each gives the entry to
+//!   [`Frozen::keep`] before it changes; a kept entry replaces the present one. Property test
+//!   `f1_a_frozen_table_is_read_as_it_was`.
+//! - F2 at most one copy of each entry is kept for a reader, and no copy of an entry that it has
+//!   read. Asserted in that test.
 
 use super::database::Db;
 use super::table::{Entry, Key, Table};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
-/// A place in the canonical order: this position from behind this key on.
+/// A place in the canonical order: this position, behind this key.
 #[derive(Clone, Debug)]
 struct Cursor {
     position: u64,
@@ -30,11 +30,11 @@ struct Cursor {
 pub(crate) struct Frozen {
     /// The reader's number.
     number: u64,
-    /// Which database the table was then.
+    /// The database that the table was when it was frozen.
     db: Db,
-    /// What was not read yet; `None` when all was.
+    /// The place from which entries are unread; `None` when all were read.
     next: Option<Cursor>,
-    /// Entries that have changed since; `None` for what was not there.
+    /// The entries that have changed since; `None` for a key that did not exist.
     kept: BTreeMap<(u64, Key), Option<Entry>>,
 }
 
@@ -52,15 +52,15 @@ impl Frozen {
         })
     }
 
-    /// The entry of this key is about to change, and this is what it is; `None`: it is not there.
+    /// Keeps the entry of this key, which is about to change; `None` if the key does not exist.
     pub(crate) fn keep(&mut self, position: u64, key: &Key, entry: Option<&Entry>) {
         if self.is_ahead(position, key) {
-            // F2: what it was at first.
+            // F2: the first copy stays.
             self.kept.entry((position, key.clone())).or_insert_with(|| entry.cloned());
         }
     }
 
-    /// Everything up to `next` was read.
+    /// Notes that everything up to `next` was read.
     fn advance(&mut self, next: Option<Cursor>) {
         self.next = next;
         while let Some(first) = self.kept.first_entry() {
@@ -78,17 +78,17 @@ impl Frozen {
 }
 
 impl Table {
-    /// Freezes it for a reader of this number, while it is this database.
+    /// Freezes the table for the reader of this number, while it is this database.
     pub(crate) fn freeze(&mut self, number: u64, db: Db) {
         self.frozen.push(Frozen::new(number, db));
     }
 
-    /// Which database it was when it was frozen for this reader.
+    /// The database that it was when it was frozen for this reader.
     pub(crate) fn was_frozen_as(&self, number: u64) -> Option<Db> {
         self.frozen.iter().find(|frozen| frozen.number == number).map(|frozen| frozen.db)
     }
 
-    /// That reader reads no more.
+    /// Ends that reader's reading.
     pub(crate) fn thaw(&mut self, number: u64) {
         self.frozen.retain(|frozen| frozen.number != number);
     }
@@ -101,7 +101,7 @@ impl Table {
         number: u64,
         mut take: impl FnMut(&Entry) -> bool,
     ) -> Option<bool> {
-        // Out of its place meanwhile: it is changed while the table is read.
+        // The record leaves its place meanwhile, since it changes while the table is read.
         let at = self.frozen.iter().position(|frozen| frozen.number == number)?;
         let mut frozen = self.frozen.swap_remove(at);
         while let Some(from) = frozen.next.clone() {
@@ -143,7 +143,7 @@ mod tests {
         (entry.position, entry.key.to_vec(), entry.value.clone())
     }
 
-    /// Positions collide and crowd, so that buckets split and merge under the reader.
+    /// Positions collide and cluster, so that buckets split and merge under the reader.
     fn change(table: &mut Table, rng: &mut Rng, step: u64, grows: bool) {
         let number = rng.below(400);
         let key = number.to_le_bytes().to_vec();

@@ -1,14 +1,14 @@
 //! Entries that leave a store for one command and come back.
 //!
-//! A key that comes back as it went has the version that it had, so nobody who watches it is
-//! disturbed; one that was changed, made or deleted meanwhile has a new one, by this store's own
-//! count (I2 of the store). They are told apart by the count of changes that the table of loans
-//! began with: every loan's version is at most that.
+//! A key that comes back unchanged has its old version, so its watchers are not disturbed; a key
+//! that was changed, made or deleted meanwhile has a new version, by this store's own count (I2 of
+//! the store). The two are distinguished by the count of changes with which the table of loans
+//! began: every loan's version is at most that.
 
 use super::{Db, DbKey, Entry, Store, deletion_bucket, position_of};
 
 impl Store {
-    /// Takes a key's entry out, live or due, as if it had never been there.
+    /// Removes a key's entry, live or expired, without a trace.
     pub(crate) fn lend(&mut self, key: DbKey<'_>) -> Option<Entry> {
         self.take_out(position_of(key.key), key)
     }

@@ -1,21 +1,21 @@
-//! The store: what a replica holds, as a function of the commands that were applied to it.
+//! The store: the data of a replica, as a function of the commands that were applied to it.
 //!
 //! Two replicas that apply the same commands hold the same store, byte for byte in a snapshot. So
-//! there is no clock here (state time is the largest stamp applied, [`Store::advance_time`]), no
-//! randomness (a command that needs some brings a seed) and no order that a hash map chose.
+//! the store has no clock (state time is the largest stamp applied, [`Store::advance_time`]), no
+//! randomness (a command that needs some carries a seed) and no order that depends on a hash map.
 //!
-//! - I1 a key is *live* while its expiry is above state time. A key that is due but still there is
-//!   invisible to every command. By construction: commands reach entries through `live`,
-//!   and a writer that meets a due entry treats it as absent. Tests `i1_...`.
+//! - I1 a key is *live* while its expiry is above state time. A key that has expired and is not
+//!   removed yet is invisible to every command. By construction: commands reach entries through
+//!   `live`, and a writer that meets an expired entry treats it as absent. Tests `i1_...`.
 //! - I2 [`Store::version`] of a key changes whenever the key is created, changed, deleted or
 //!   expires. Versions are values of one counter that only grows; a deleted key leaves its value in
-//!   one of [`DELETION_BUCKETS`] words, so an absent key that was there in between differs too. A
-//!   watcher of an absent key may see a change that concerned another: a false abort, rare, and
-//!   never a false commit. Test `i2_versions_change`.
+//!   one of [`DELETION_BUCKETS`] words, so the version of an absent key that existed in between
+//!   differs too. A watcher of an absent key may see a change that concerned another key: a false
+//!   abort, rare, and never a false commit. Test `i2_versions_change`.
 //! - I3 the expiry index holds exactly the (expiry, position) pairs of entries that expire, and
 //!   `used_bytes` is the sum over all entries. Checked by [`Store::check`] after random histories.
-//! - I5 what happens in one database is not seen in another: every access names its own
-//!   ([`DbKey`]). By type; test `i5_databases_are_apart`.
+//! - I5 a change in one database is not visible in another: every access names its own ([`DbKey`]).
+//!   By type; test `i5_databases_are_apart`.
 //! - I4 a read changes nothing. By type: it gets `&Store`.
 
 mod database;
@@ -40,23 +40,23 @@ pub(crate) use table::{Entry, Key, NEVER, position_of};
 /// The longest key.
 pub const KEY_BYTES_MAX: usize = 16 << 10;
 
-/// The longest value. It follows from the sizes of the log: a command is one entry of it.
+/// The longest value. It follows from the sizes of the log: a command is one entry.
 pub const VALUE_BYTES_MAX: usize = 512 << 10;
 
-/// No call to [`Store::advance_time`] removes more keys, so that a million keys with one expiry do
-/// not stop the replica; the others are invisible until their turn comes.
+/// The most keys that one call to [`Store::advance_time`] removes, so that a million keys with one
+/// expiry do not stop the replica; the others are invisible until they are removed.
 pub const EXPIRY_BATCH_MAX: usize = 64;
 
-/// Words that remember deletions; the chance that a watcher of an absent key is disturbed by the
-/// deletion of another is one in this many.
+/// The number of words that remember deletions; the chance that the deletion of another key
+/// disturbs a watcher of an absent key is one in this number.
 pub const DELETION_BUCKETS: usize = 4096;
 
-/// What an entry costs beside its bytes: its record, its share of the table, allocator overhead.
-/// One constant rather than the allocator's truth, because the limit must bite at the same command
-/// on every replica.
+/// The cost of an entry beside its bytes: its record, its share of the table, allocator overhead.
+/// The cost is a constant rather than the allocator's measure, because the limit must refuse the
+/// same command on every replica.
 pub const ENTRY_BYTES: u64 = 128;
 
-/// What an expiry costs.
+/// The cost of an expiry.
 pub const EXPIRY_BYTES: u64 = 32;
 
 /// The keys and values of one replica.
@@ -67,33 +67,35 @@ pub struct Store {
     now_ms: u64,
     /// Counts changes; the source of versions (I2). Zero is never a present key's version.
     changes: u64,
-    /// What `changes` began with: 0, but for a store of lent entries (`lend`).
+    /// The value with which `changes` began: 0, except for a store of lent entries (`lend`).
     first_change: u64,
     /// The count at the last deletion, by the low bits of the position (I2).
     deletions: Box<[u64]>,
     used_bytes: u64,
-    /// Zero means without limit. The same at every replica, or they would refuse different writes.
+    /// The limit of memory; zero means none. It is the same at every replica, or they would refuse
+    /// different writes.
     memory_bytes_max: u64,
-    /// How often the entries were frozen for a reader; not part of the state.
+    /// The number of times that the entries were frozen for a reader; not part of the state.
     n_freezings: u64,
-    /// A transaction is being executed, which was admitted whole; never between two.
+    /// Whether a transaction is being executed that was admitted whole; false between commands.
     admits_growth: bool,
-    /// The opposite, while it stands for partitions that are over their limit.
+    /// Whether the store stands for partitions that are over their limit, so that it refuses
+    /// growth.
     refuses_growth: bool,
     /// The scripts that EVALSHA finds.
     scripts: Scripts,
-    /// Not part of the state.
+    /// The published messages; not part of the state.
     published: Outbox,
 }
 
-/// What becomes of a key's expiry when a value is written.
+/// The effect of a write on a key's expiry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Expiry {
-    /// The key stays for ever.
+    /// The key gets no expiry.
     Clear,
-    /// As it was.
+    /// The key keeps its expiry.
     Keep,
-    /// It ends at this Unix time in milliseconds.
+    /// The key expires at this Unix time in milliseconds.
     At(u64),
 }
 
@@ -116,13 +118,13 @@ impl Store {
         }
     }
 
-    /// Keys that are there, in all databases, including those that are due and not yet removed, as
-    /// Redis counts.
+    /// The number of keys in all databases, including those that have expired and are not removed
+    /// yet, as Redis counts.
     pub fn len(&self) -> usize {
         Db::all().map(|db| self.len_of(db)).sum()
     }
 
-    /// The same of one database.
+    /// The number of keys in one database, counted likewise.
     pub fn len_of(&self, db: Db) -> usize {
         self.databases[db.index()].table.len()
     }
@@ -132,15 +134,15 @@ impl Store {
         self.len() == 0
     }
 
-    /// Keys that have an expiry.
+    /// The number of keys that have an expiry.
     pub fn expiring(&self) -> usize {
         Db::all().map(|db| self.expiring_of(db)).sum()
     }
 
-    /// The same of one database.
+    /// The number of keys with an expiry in one database.
     pub fn expiring_of(&self, db: Db) -> usize {
-        // A collision of positions that expire together shares an element: too rare to be worth
-        // a counter, and this number is only shown.
+        // Keys whose positions collide and that expire together share an element: too rare for a
+        // counter of its own, and this number is only shown.
         self.databases[db.index()].expiries.len()
     }
 
@@ -160,24 +162,24 @@ impl Store {
         (is_over || self.refuses_growth) && !self.admits_growth
     }
 
-    /// Whether growth is refused whatever the store holds: it stands for others that are over their
-    /// limit.
+    /// Whether growth is refused whatever the store holds, since the store stands for others that
+    /// are over their limit.
     pub(crate) fn refuse_growth(&mut self, refuses: bool) {
         self.refuses_growth = refuses;
     }
 
-    /// Whether the limit is passed over: while a transaction is executed that was admitted. What
-    /// was so before.
+    /// Sets whether the limit is ignored, while an admitted transaction is executed. Returns the
+    /// value before.
     pub(crate) fn admit_growth(&mut self, admits: bool) -> bool {
         std::mem::replace(&mut self.admits_growth, admits)
     }
 
-    /// What was published since this was last asked.
+    /// The messages that were published since the last call.
     pub fn take_published(&mut self) -> Vec<Published> {
         self.published.take()
     }
 
-    /// Where messages are put that are published.
+    /// The buffer of published messages.
     pub(crate) fn published_mut(&mut self) -> &mut Outbox {
         &mut self.published
     }
@@ -187,7 +189,7 @@ impl Store {
         &self.scripts
     }
 
-    /// The same, to be changed.
+    /// The scripts, for changes.
     pub(crate) fn scripts_mut(&mut self) -> &mut Scripts {
         &mut self.scripts
     }
@@ -197,7 +199,7 @@ impl Store {
         self.now_ms
     }
 
-    /// Raises state time to `unix_ms`, if that is later, and removes some of what is due.
+    /// Raises state time to `unix_ms`, if that is later, and removes some of the expired keys.
     pub fn advance_time(&mut self, unix_ms: u64) {
         self.now_ms = self.now_ms.max(unix_ms);
         for _ in 0..EXPIRY_BATCH_MAX {
@@ -213,7 +215,7 @@ impl Store {
         }
     }
 
-    /// The first key to expire: when, and where it is.
+    /// The expiry and position of the first key to expire.
     fn first_expiry(&self) -> Option<(u64, Db, u64)> {
         let first = |db: Db| {
             self.databases[db.index()].expiries.first().map(|&(at, position)| (at, db, position))
@@ -222,12 +224,12 @@ impl Store {
     }
 
     /// Whether a read of `key` at `unix_ms` would find it expired, although it is live in state
-    /// time: then a stamp has to be decided before the read may answer.
+    /// time: then a stamp has to be decided before the read is answered.
     pub fn would_expire<'a>(&self, key: impl Into<DbKey<'a>>, unix_ms: u64) -> bool {
         self.live(key).is_some_and(|entry| entry.expire_at <= unix_ms)
     }
 
-    /// The same for a read of all keys of a database (KEYS, SCAN, RANDOMKEY, DBSIZE).
+    /// Whether the same holds for a read of all keys of a database (KEYS, SCAN, RANDOMKEY, DBSIZE).
     pub fn any_would_expire(&self, db: Db, unix_ms: u64) -> bool {
         let expiries = &self.databases[db.index()].expiries;
         self.now_ms < unix_ms
@@ -239,13 +241,13 @@ impl Store {
         self.first_expiry().map(|(expire_at, ..)| expire_at)
     }
 
-    /// The version of a key, for WATCH: equal versions mean that nothing happened to it (I2).
+    /// The version of a key, for WATCH: equal versions mean that the key did not change (I2).
     pub fn version<'a>(&self, key: impl Into<DbKey<'a>>) -> u64 {
         let DbKey { db, key } = key.into();
         let position = position_of(key);
         match self.databases[db.index()].table.find(position, key) {
             Some(entry) if entry.expire_at > self.now_ms => entry.version,
-            // Due, not yet removed: not the version of the live key any more.
+            // The entry has expired and is not removed yet: its version is no longer the key's.
             Some(entry) => entry.version | 1 << 63,
             None => self.deletions[deletion_bucket(db, position)],
         }
@@ -295,7 +297,7 @@ impl Store {
             Expiry::At(at) => at,
         };
         self.used_bytes = self.used_bytes - entry.value.len() as u64 + value.len() as u64;
-        // Room is reused, unless most of it would lie idle.
+        // The buffer is reused, unless most of it would be unused.
         if entry.value.capacity() / 4 > value.len() + 16 {
             entry.value = value.to_vec();
         } else {
@@ -334,8 +336,8 @@ impl Store {
         result
     }
 
-    /// The same, where `change` may find that there is nothing to change: it answers whether it
-    /// did. Only then, and for a new key, does the version change.
+    /// Changes a value like [`Store::change`], where `change` may change nothing: it returns
+    /// whether it did. Only then, and for a new key, does the version change.
     pub(crate) fn change_if<T>(
         &mut self,
         key: DbKey<'_>,
@@ -381,7 +383,7 @@ impl Store {
         self.move_expiry(db, position, old, expire_at);
     }
 
-    /// Deletes a key; its entry if it was live.
+    /// Deletes a key; returns its entry if it was live.
     pub(crate) fn remove<'a>(&mut self, key: impl Into<DbKey<'a>>) -> Option<Entry> {
         let key = key.into();
         let entry = self.discard(position_of(key.key), key)?;
@@ -407,24 +409,24 @@ impl Store {
         let gone = std::mem::replace(&mut self.databases[db.index()], Keyspace::new());
         let others = Db::all().any(|other| self.len_of(other) != 0);
         let bytes = |keyspace: &Keyspace| keyspace.table.walk(0).map(cost).sum::<u64>();
-        // As a rule there is but one, and its keys need not be walked.
+        // Usually only one database has keys, and its keys need not be walked.
         self.used_bytes -= if others { bytes(&gone) } else { self.used_bytes };
     }
 
-    /// Every key that was there must look changed (I2), and which they were is not worth a walk.
+    /// Makes every key of the database look changed (I2), without walking them.
     fn disturb_watchers(&mut self) {
         self.changes += 1;
         self.deletions.fill(self.changes);
     }
 
-    /// Exchanges two databases. Versions are of one counter, so a key that another takes the place
-    /// of looks changed, and one that is in neither does not.
+    /// Exchanges two databases. Versions come from one counter, so a key whose place another key
+    /// takes looks changed, and a key that is in neither does not.
     pub(crate) fn swap_databases(&mut self, one: Db, other: Db) {
         self.changes += 1;
         self.databases.swap(one.index(), other.index());
     }
 
-    /// Removes an entry, live or due.
+    /// Removes an entry, live or expired.
     fn discard(&mut self, position: u64, key: DbKey<'_>) -> Option<Entry> {
         let entry = self.take_out(position, key)?;
         self.changes += 1;
@@ -432,7 +434,7 @@ impl Store {
         Some(entry)
     }
 
-    /// The same, and leaves no trace of it.
+    /// Removes an entry without recording its deletion.
     fn take_out(&mut self, position: u64, DbKey { db, key }: DbKey<'_>) -> Option<Entry> {
         let entry = self.databases[db.index()].table.remove(position, key)?;
         self.used_bytes -= cost(&entry) - if entry.expire_at == NEVER { 0 } else { EXPIRY_BYTES };
@@ -440,7 +442,7 @@ impl Store {
         Some(entry)
     }
 
-    /// Adds an entry for a key that is not there.
+    /// Adds an entry for a key that does not exist.
     fn add(&mut self, db: Db, entry: Entry) {
         let (position, expire_at) = (entry.position, entry.expire_at);
         self.used_bytes += cost(&entry);
@@ -494,7 +496,7 @@ fn cost(entry: &Entry) -> u64 {
     ENTRY_BYTES + expiry + entry.key.len() as u64 + entry.value.len() as u64
 }
 
-/// Databases share the words; a key of one is rarely in the word of its namesake in another.
+/// The databases share the words; a key is rarely in the word of a key of the same name in another.
 fn deletion_bucket(db: Db, position: u64) -> usize {
     (position as usize % DELETION_BUCKETS + db.index() * (DELETION_BUCKETS / DATABASES))
         % DELETION_BUCKETS

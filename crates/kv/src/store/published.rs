@@ -1,7 +1,7 @@
-//! Messages that were published by what was executed, until their owner takes them.
+//! Messages that executed commands have published, until their owner takes them.
 //!
-//! They are no part of the state: neither a snapshot nor a digest has them, and beyond a bound they
-//! are dropped. Whoever subscribes hears them at most once.
+//! They are not part of the state: neither a snapshot nor a digest contains them, and above a bound
+//! they are dropped. A subscriber gets each message at most once.
 
 /// The most bytes that wait for their owner.
 pub const PUBLISHED_BYTES_MAX: usize = 16 << 20;
@@ -9,13 +9,13 @@ pub const PUBLISHED_BYTES_MAX: usize = 16 << 20;
 /// One message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Published {
-    /// Where it was published.
+    /// The channel.
     pub channel: Vec<u8>,
-    /// What it says.
+    /// The content.
     pub message: Vec<u8>,
 }
 
-/// See the module's text.
+/// The published messages; see the module's text.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outbox {
     messages: Vec<Published>,
@@ -23,7 +23,7 @@ pub(crate) struct Outbox {
 }
 
 impl Outbox {
-    /// Takes a message, if there is room.
+    /// Adds a message, if there is room.
     pub(crate) fn push(&mut self, channel: &[u8], message: &[u8]) {
         let bytes = channel.len() + message.len() + 64;
         if self.bytes + bytes <= PUBLISHED_BYTES_MAX {
@@ -32,14 +32,14 @@ impl Outbox {
         }
     }
 
-    /// Takes another's messages.
+    /// Adds the messages of another store.
     pub(crate) fn append(&mut self, other: &mut Outbox) {
         for Published { channel, message } in other.take() {
             self.push(&channel, &message);
         }
     }
 
-    /// All of them, in the order in which they were published.
+    /// Takes all messages, in the order in which they were published.
     pub(crate) fn take(&mut self) -> Vec<Published> {
         self.bytes = 0;
         std::mem::take(&mut self.messages)

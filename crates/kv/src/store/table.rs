@@ -1,24 +1,24 @@
-//! The keys: a hash table that grows one bucket at a time and can be walked in a fixed order.
+//! The keys: a hash table that grows one bucket at a time and has a fixed order for walks.
 //!
-//! A key's *position* is a fixed 64-bit hash of it. Walks go in the order of (position, key),
-//! whatever the history of the table: that is what lets a SCAN cursor, which is a position,
-//! continue at another replica, and what makes a snapshot canonical. A B-tree gives such an order
-//! too, but costs its depth in cache misses for every command; a common hash table has no order.
-//! This is linear hashing with the buckets chosen by the *top* bits of the position, so that a
-//! bucket is an interval of positions. No growth ever stops the replica: an insertion splits at
-//! most one bucket, a removal merges at most two.
+//! A key's *position* is a fixed 64-bit hash of it. Walks follow the order of (position, key),
+//! whatever the history of the table: therefore a SCAN cursor, which is a position, continues at
+//! another replica, and a snapshot is canonical. A B-tree gives such an order too, but costs its
+//! depth in cache misses for every command; a common hash table has no order. This is linear
+//! hashing with the buckets chosen by the *top* bits of the position, so that a bucket is an
+//! interval of positions. No growth ever stops the replica: an insertion splits at most one bucket,
+//! a removal merges at most two.
 //!
 //! - I1 an entry is in the bucket of its position. Asserted in tests over random histories.
-//! - I2 a key is there at most once. By construction: the only insertion follows a failed search.
+//! - I2 a key has at most one entry. By construction: the only insertion follows a failed search.
 //! - I3 a walk yields entries in ascending (position, key), each exactly once. Same test.
 
 use super::frozen::Frozen;
 use smallvec::SmallVec;
 
-/// A bucket is split when there are more entries than this per bucket.
+/// The number of entries per bucket above which a bucket is split.
 const LOAD: usize = 4;
 
-/// Buckets of an empty table; a power of two.
+/// The number of buckets of an empty table; a power of two.
 const BUCKETS_MIN: usize = 16;
 
 /// A key; short ones need no allocation and no cache miss of their own.
@@ -33,9 +33,9 @@ pub(crate) struct Entry {
     pub(crate) position: u64,
     pub(crate) key: Key,
     pub(crate) value: Vec<u8>,
-    /// Unix time in milliseconds from which on the key is gone; [`NEVER`] if it stays.
+    /// Unix time in milliseconds at which the key expires; [`NEVER`] if it stays.
     pub(crate) expire_at: u64,
-    /// The store's count of changes at this key's last one.
+    /// The store's count of changes at this key's last change.
     pub(crate) version: u64,
 }
 
@@ -48,11 +48,11 @@ pub(crate) struct Table {
     /// Buckets below this number have been split to `level + 1` bits.
     split: usize,
     len: usize,
-    /// For somebody who reads it as it was: every mutator tells it first.
+    /// The copies for readers of the table as it was: every mutator keeps an entry there first.
     pub(super) frozen: Vec<Frozen>,
 }
 
-/// The position of a key: fixed for ever, since cursors and snapshots outlive the process.
+/// The position of a key. It never changes, since cursors and snapshots outlive the process.
 pub(crate) fn position_of(key: &[u8]) -> u64 {
     xxhash_rust::xxh3::xxh3_64(key)
 }
@@ -89,14 +89,14 @@ impl Table {
         Some(found)
     }
 
-    /// All entries at this position: one, but for a collision of 64-bit hashes.
+    /// The entries at this position: one, except after a collision of 64-bit hashes.
     pub(crate) fn at(&self, position: u64) -> impl Iterator<Item = &Entry> {
         self.buckets[self.bucket_of(position)]
             .iter()
             .filter(move |entry| entry.position == position)
     }
 
-    /// Adds an entry whose key has just been searched in vain (I2).
+    /// Adds an entry whose key a search has just not found (I2).
     pub(crate) fn insert(&mut self, entry: Entry) {
         for frozen in &mut self.frozen {
             frozen.keep(entry.position, &entry.key, None);
@@ -119,7 +119,8 @@ impl Table {
             frozen.keep(position, &entry.key, Some(&entry));
         }
         self.len -= 1;
-        // Far below the point of splitting, so that a key that comes and goes moves no bucket.
+        // The threshold is far below that of splitting, so that a key that comes and goes moves no
+        // bucket.
         if self.buckets.len() > BUCKETS_MIN && self.len * 4 < LOAD * self.buckets.len() {
             self.merge_one();
         }
@@ -137,12 +138,12 @@ impl Table {
         if bucket < self.split { reversed & ((2 << self.level) - 1) } else { bucket }
     }
 
-    /// The entries of the bucket that `position` is in, in no order.
+    /// The entries of the bucket of `position`, in no order.
     pub(super) fn bucket_at(&self, position: u64) -> &[Entry] {
         &self.buckets[self.bucket_of(position)]
     }
 
-    /// The first position after the interval of the bucket that `position` is in.
+    /// The first position after the interval of the bucket of `position`.
     pub(super) fn after_bucket_of(&self, position: u64) -> Option<u64> {
         let reversed = position.reverse_bits() as usize;
         let low = reversed & ((1 << self.level) - 1);
@@ -175,7 +176,7 @@ impl Table {
     }
 }
 
-/// Takes out the entries that `take` wants; both parts end with no more room than they need.
+/// Removes the entries that `take` selects; both parts end with no more room than they need.
 fn extract(bucket: &mut Vec<Entry>, take: impl Fn(&Entry) -> bool) -> Vec<Entry> {
     let (taken, kept) = std::mem::take(bucket).into_iter().partition(take);
     *bucket = kept;
@@ -187,7 +188,7 @@ pub(crate) struct Walk<'a> {
     table: &'a Table,
     /// The next position to look at; `None` at the end.
     next: Option<u64>,
-    /// What is left of the current bucket, the next entry last.
+    /// The rest of the current bucket, the next entry last.
     batch: SmallVec<[&'a Entry; 16]>,
 }
 
@@ -236,7 +237,7 @@ mod tests {
                 let key = number.to_le_bytes().to_vec();
                 let position =
                     if narrow { number / 3 } else { (number / 2).wrapping_mul(u64::MAX / 299) };
-                // Grow for a while, then shrink: both directions of the split point.
+                // The table grows for some time, then shrinks: both directions of the split point.
                 let grow = (step / 1000) % 2 == 0;
                 if rng.chance(if grow { 3 } else { 1 }, 4) {
                     if table.find(position, &key).is_none() {

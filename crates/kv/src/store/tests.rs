@@ -30,7 +30,7 @@ fn i1_what_is_due_is_invisible_before_it_is_removed() {
     assert!(!store.would_expire(b"7", 3_000), "it is gone already");
     assert!(!store.any_would_expire(Db::ZERO, 3_000));
     store.check();
-    // Time goes on, also by stamps that are not later.
+    // State time advances, but never by stamps that are not later.
     store.advance_time(1_500);
     assert_eq!(store.now_ms(), 2_000);
     store.advance_time(2_001);
@@ -41,7 +41,7 @@ fn i1_what_is_due_is_invisible_before_it_is_removed() {
 #[test]
 fn i1_writers_find_no_due_key() {
     let mut store = store();
-    // More are due than one batch removes, so that some stay.
+    // More keys have expired than one batch removes, so that some stay.
     let keys: Vec<Vec<u8>> =
         (0..4 * EXPIRY_BATCH_MAX).map(|n| n.to_string().into_bytes()).collect();
     for key in &keys {
@@ -132,7 +132,7 @@ fn i2_what_is_not_touched_keeps_its_version() {
     );
     store.remove(b"b");
     assert_eq!((store.version(b"a"), store.version(b"nobody")), (present, absent));
-    // Nothing was deleted, so nobody is disturbed.
+    // Nothing was deleted, so no watcher is disturbed.
     store.remove(b"nobody");
     Store::clear(&mut Store::new(0));
     assert_eq!(store.version(b"nobody"), absent);
@@ -164,7 +164,7 @@ fn step(store: &mut Store, rng: &mut Rng) {
     }
 }
 
-/// Key, value, expiry, version.
+/// A key with its value, expiry and version.
 type Owned = (Vec<u8>, Vec<u8>, Option<u64>, u64, Db);
 
 fn content(store: &Store) -> Vec<Owned> {
@@ -197,7 +197,7 @@ fn a_restored_store_goes_on_as_the_original_would() {
         let (mut store, mut rng) = (store(), Rng::new(seed));
         (0..2_000).for_each(|_| step(&mut store, &mut rng));
         let mut twin = Store::restore(0, store.counters()).unwrap();
-        // In two pieces, as a snapshot travels.
+        // The state travels in two parts, as in a snapshot.
         let half: Vec<_> = store.entries().take(store.len() / 2).collect();
         half.iter().for_each(|entry| twin.restore_entry(*entry).unwrap());
         let rest = match half.last() {
@@ -244,7 +244,7 @@ fn what_cannot_be_a_store_is_not_restored() {
     store.check();
 }
 
-/// Adds a key at a position of the test's choice, since nobody finds keys that collide in 64 bits.
+/// Adds a key at a position of the test's choice, since no keys are known that collide in 64 bits.
 fn add_at(store: &mut Store, position: u64, key: &str, expire_at: u64) {
     store.changes += 1;
     let (key, version) = (Key::from_slice(key.as_bytes()), store.changes);
@@ -258,7 +258,7 @@ fn i3_keys_of_one_position_expire_one_by_one_and_together() {
         add_at(&mut store, 7, key, expire_at);
     }
     store.check();
-    // One of two that share an element of the index goes before its time.
+    // One of two entries that share an element of the index is deleted before its time.
     store.discard(7, b"a".into());
     store.check();
     add_at(&mut store, 7, "e", 2_000);
@@ -304,7 +304,7 @@ fn i5_databases_are_apart() {
     assert_ne!(store.version(of(2, b"k")), second);
     assert!(store.any_would_expire(one, 3_000) && !store.any_would_expire(two, 3_000));
     assert_eq!(store.next_expiry_ms(), Some(2_000));
-    // Watchers see that another key has taken the place of theirs, and nothing where none is.
+    // Watchers see that another key has taken the place of theirs, and nothing where no key is.
     let watched = [0, 1, 2].map(|db| store.version(of(db, b"k")));
     let absent = [1, 2].map(|db| store.version(of(db, b"absent")));
     store.swap_databases(one, two);

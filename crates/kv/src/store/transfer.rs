@@ -16,7 +16,7 @@ pub struct Counters<'a> {
     pub deletions: &'a [u64],
 }
 
-/// One entry, live or due.
+/// An entry, live or expired.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EntryRef<'a> {
     /// Its database.
@@ -25,19 +25,19 @@ pub struct EntryRef<'a> {
     pub key: &'a [u8],
     /// Its value.
     pub value: &'a [u8],
-    /// When it ends, Unix milliseconds.
+    /// The time at which it expires, Unix milliseconds.
     pub expire_at_ms: Option<u64>,
     /// Its version, for WATCH.
     pub version: u64,
 }
 
-/// Why something that claims to be a store's content is none.
+/// The reason why data cannot be a store's content.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RestoreError {
-    /// The number of words that remember deletions is another.
+    /// The number of words that remember deletions is wrong.
     #[error("a snapshot of {found} deletion words, where {DELETION_BUCKETS} are expected")]
     Deletions {
-        /// How many there were.
+        /// The number of words.
         found: usize,
     },
     /// A key or value is longer than a store holds.
@@ -48,7 +48,7 @@ pub enum RestoreError {
         /// Bytes of the value.
         value: usize,
     },
-    /// A key is there twice.
+    /// A key occurs twice.
     #[error("a snapshot has one key twice")]
     Duplicate,
     /// A version or expiry that no store gives.
@@ -62,18 +62,18 @@ impl Store {
         Counters { now_ms: self.now_ms, changes: self.changes, deletions: &self.deletions }
     }
 
-    /// Every entry, live or due, in an order that depends on the content alone: database by
+    /// The entries, live or expired, in an order that depends only on the content: database by
     /// database.
     pub fn entries(&self) -> impl Iterator<Item = EntryRef<'_>> {
         Db::all().flat_map(|db| self.entries_of(db))
     }
 
-    /// Those of one database.
+    /// The entries of one database.
     pub fn entries_of(&self, db: Db) -> impl Iterator<Item = EntryRef<'_>> {
         self.databases[db.index()].table.walk(0).map(move |entry| entry_ref(db, entry))
     }
 
-    /// The entries of a database after `key` in that order: a snapshot that is taken piece by piece
+    /// The entries of a database after `key` in that order: a snapshot that is taken in pieces
     /// continues here, also when `key` has been deleted meanwhile.
     pub fn entries_after<'a>(
         &self,
@@ -89,7 +89,7 @@ impl Store {
             .map(move |entry| entry_ref(db, entry))
     }
 
-    /// Freezes the entries for a reader; its number. See `frozen`.
+    /// Freezes the entries for a reader, and returns its number. See `frozen`.
     pub(crate) fn freeze(&mut self) -> u64 {
         self.n_freezings += 1;
         let number = self.n_freezings;
@@ -99,21 +99,21 @@ impl Store {
         number
     }
 
-    /// That reader reads no more.
+    /// Ends that reader's reading.
     pub(crate) fn thaw(&mut self, reader: u64) {
         self.databases.iter_mut().for_each(|keyspace| keyspace.table.thaw(reader));
     }
 
-    /// As [`Store::entries`] yielded them when they were frozen, from where the last call ended,
-    /// until `take` returns false or the next database begins. True if there may be more; `None` if
-    /// they are not frozen for this reader.
+    /// Hands out the entries as [`Store::entries`] yielded them when they were frozen, from where
+    /// the last call ended, until `take` returns false or the next database begins. True if there
+    /// may be more; `None` if they are not frozen for this reader.
     pub(crate) fn read_frozen(
         &mut self,
         reader: u64,
         mut take: impl FnMut(EntryRef<'_>) -> bool,
     ) -> Option<bool> {
         for db in Db::all() {
-            // It may have another number now.
+            // The database may have another number now.
             let mut keyspaces = self.databases.iter_mut();
             let keyspace = keyspaces.find(|of| of.table.was_frozen_as(reader) == Some(db))?;
             let mut has_taken = false;
@@ -131,7 +131,7 @@ impl Store {
     /// A store with these counters and no entries yet.
     ///
     /// # Errors
-    /// When the deletion words are not as many as they must be.
+    /// The number of deletion words is wrong.
     pub fn restore(memory_bytes_max: u64, counters: Counters<'_>) -> Result<Store, RestoreError> {
         let found = counters.deletions.len();
         if found != DELETION_BUCKETS {
@@ -147,7 +147,7 @@ impl Store {
     /// Adds an entry to a store that is being restored.
     ///
     /// # Errors
-    /// When it cannot be an entry of a store with these counters; the store is unchanged.
+    /// The entry cannot belong to a store with these counters; the store is unchanged.
     pub fn restore_entry(&mut self, entry: EntryRef<'_>) -> Result<(), RestoreError> {
         let EntryRef { db, key, value, expire_at_ms, version } = entry;
         if key.len() > KEY_BYTES_MAX || value.len() > VALUE_BYTES_MAX {

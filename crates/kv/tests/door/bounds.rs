@@ -1,4 +1,4 @@
-//! C3, C8: what a client can make a connection hold.
+//! C3, C8: the memory that a client can occupy in a connection.
 
 use std::collections::VecDeque;
 
@@ -45,7 +45,7 @@ fn c8_a_client_that_writes_before_it_reads_is_served() {
     }
     let held = connection.output().len();
     assert!((OUTPUT_BYTES_MAX..OUTPUT_BYTES_MAX + 2 * value.len()).contains(&held), "{held}");
-    // It may be one that writes all of its pipeline first: that is taken, and not executed.
+    // The client may write its whole pipeline first: the input is taken, and not executed.
     let more = b"ECHO 1234567890\r\n".repeat(5000);
     let mut n_echoes = 0;
     while connection.wants_input() {
@@ -132,7 +132,7 @@ fn c10_writes_with_long_answers_are_not_asked_for_beyond_the_output() {
 #[test]
 fn c3_input_is_bounded() {
     let mut connection = Driver::new(Config::default()).connect();
-    // A write that is not answered holds up a read of many keys behind it, and all the input.
+    // A write without an answer delays a read of many keys behind it, and all further input.
     connection.feed(b"SET k 1\r\nKEYS k\r\n", Instant::ZERO);
     assert!(connection.next_request().is_some());
     let mut fed = 0;
@@ -199,7 +199,7 @@ fn c3_c5_watching_too_much_aborts_the_transaction() {
     driver.call(&mut connection, &[b"MULTI"]);
     driver.call(&mut connection, &[b"SET", b"k", b"v"]);
     assert_eq!(driver.call(&mut connection, &[b"EXEC"]), b"*-1\r\n");
-    // And a key that is too long to exist.
+    // Nor does a key that is too long to exist.
     let long = vec![b'k'; KEY_BYTES_MAX + 1];
     let refused = driver.call(&mut connection, &[b"WATCH", &long]);
     assert!(refused.starts_with(b"-ERR key is longer than"));

@@ -135,8 +135,7 @@ fn channels_and_patterns_have_a_longest_name() {
     assert!(client.is_subscribed());
 }
 
-/// What is held against every channel, parameter or command is no longer than what is held against
-/// every key.
+/// A pattern for channels, parameters or commands is no longer than one for keys.
 #[test]
 fn no_command_takes_a_pattern_that_is_longer_than_the_longest() {
     let mut driver = Driver::new(Config::default());
@@ -154,7 +153,7 @@ fn no_command_takes_a_pattern_that_is_longer_than_the_longest() {
     }
 }
 
-/// One PUBLISH is held against all of them, at every member.
+/// Every member matches one PUBLISH against all patterns.
 #[test]
 fn the_patterns_of_a_connection_are_bounded() {
     let mut driver = Driver::new(Config::default());

@@ -10,7 +10,7 @@ use kv::machine::{Machine, ReadOutcome};
 
 const ME: Origin = Origin { rank: Rank::at(0), incarnation: Incarnation(1) };
 
-/// What a connection has asked for.
+/// A request of a connection.
 #[derive(Clone, Debug)]
 pub(crate) enum Asked {
     Write(RequestId, Vec<u8>),
@@ -68,12 +68,12 @@ impl Driver {
         Connection::new(self.config.clone(), identity, Instant::ZERO)
     }
 
-    /// What the connection asks for next.
+    /// The next request of the connection.
     pub(crate) fn ask(&self, connection: &mut Connection) -> Option<Asked> {
         connection.next_request().map(Asked::from)
     }
 
-    /// Does it, and answers.
+    /// Executes the request, and answers it.
     pub(crate) fn answer(&mut self, connection: &mut Connection, asked: &Asked) {
         let was_waiting = match asked {
             Asked::Write(id, command) => {
@@ -119,7 +119,7 @@ impl Driver {
         drain(connection)
     }
 
-    /// The same for one command.
+    /// Feeds one command, as above.
     pub(crate) fn call(&mut self, connection: &mut Connection, args: &[&[u8]]) -> Vec<u8> {
         self.feed(connection, &encode(args))
     }
@@ -148,7 +148,7 @@ impl Driver {
             if !asked.is_empty() && rng.chance(2, 3) {
                 let at = rng.below(asked.len() as u64) as usize;
                 let is_write = |asked: &Asked| matches!(asked, Asked::Write(..));
-                // C2: what overlaps is of one kind.
+                // C2: requests that overlap are of one kind.
                 assert!(asked.iter().all(|one| is_write(one) == is_write(&asked[at])), "C2");
                 let at = if is_write(&asked[at]) { 0 } else { at };
                 let next = asked.remove(at);

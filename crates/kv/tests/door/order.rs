@@ -1,4 +1,4 @@
-//! C1 and C2: whatever the owner's pace, a client hears what it would have heard at once.
+//! C1 and C2: whatever the owner's pace, a client gets the replies that it would have got at once.
 
 use base::{Instant, Rng, Slot};
 use kv::connection::{Config, Connection, Request, RequestId};
@@ -57,8 +57,7 @@ proptest! {
             String::from_utf8_lossy(&expected)
         );
         prop_assert!(!connection.is_busy());
-        // (Which reads went through the log, and so what was executed for whom, is a matter of
-        // pace.)
+        // (The reads that went through the log, and so the members' sessions, depend on the pace.)
         let keys = b"MGET k0 k1 k2\r\n";
         let (mut one, mut other) = (late.connect(), at_once.connect());
         prop_assert_eq!(late.feed(&mut one, keys), at_once.feed(&mut other, keys));
@@ -119,7 +118,7 @@ fn c2_reads_behind_writes_follow_them_through_the_log() {
         assert!(connection.executed(*id, Slot(slot as u64), reply));
     }
     assert_eq!(drain(&mut connection), b"+OK\r\n$1\r\n1\r\n".repeat(40));
-    // Without a write before it a read costs no entry of the log, and what follows waits for it.
+    // Without a write before it a read costs no entry of the log, and later requests wait for it.
     connection.feed(b"GET k\r\nSET k 2\r\nGET k\r\n", Instant::ZERO);
     let first = read(&mut connection).unwrap();
     assert!(write(&mut connection).is_none());
@@ -186,8 +185,8 @@ fn c5_a_watch_that_failed_aborts_the_transaction() {
     assert!(output.starts_with(b"-TRYAGAIN ") && output.ends_with(tail));
 }
 
-/// Found by seed 11 of `velos-cluster`: a WATCH that a newer state answers guards nothing of what
-/// an older one has shown.
+/// Found by seed 11 of `velos-cluster`: a WATCH that a newer state answers does not guard what an
+/// older state has shown.
 #[test]
 fn c5_what_is_read_behind_a_watch_is_read_after_it() {
     let mut connection = connection();
@@ -250,7 +249,7 @@ proptest! {
         let mut at_once = Driver::new(Config::default());
         let mut connection = at_once.connect();
         let expected = at_once.feed(&mut connection, &input);
-        // However it is cut and whatever the pace, the same bytes come back.
+        // The same bytes come back, however the input is cut and whatever the pace.
         let mut late = Driver::new(Config::default());
         let mut other = late.connect();
         let found = late.feed_late(&mut other, &input, &mut Rng::new(pace));
@@ -259,7 +258,7 @@ proptest! {
     }
 }
 
-/// Whatever comes behind it waits for the transaction, and so does a watcher's decision.
+/// Every request behind it waits for the transaction, and so does a watcher's decision.
 #[test]
 fn c11_a_select_in_a_transaction_counts_once_it_is_executed() {
     let mut driver = Driver::new(Config::default());
@@ -282,7 +281,7 @@ fn c11_a_select_in_a_transaction_counts_once_it_is_executed() {
     assert!(driver.ask(&mut connection).is_none());
     let heard = String::from_utf8(drain(&mut connection)).unwrap();
     assert!(heard.ends_with("*2\r\n+OK\r\n+OK\r\n$1\r\n7\r\n+PONG\r\n"), "{heard}");
-    // Of an unknown outcome nobody knows where the client is now.
+    // After an unknown outcome the client's database is unknown.
     let mut connection = driver.connect();
     connection.feed(&bytes, Instant::ZERO);
     let Some(Request::Write { id, .. }) = connection.next_request() else { panic!("a write") };
@@ -293,7 +292,7 @@ fn c11_a_select_in_a_transaction_counts_once_it_is_executed() {
     assert!(connection.is_finished());
 }
 
-/// A read behind writes goes through the log; there as elsewhere it is about its own database.
+/// A read behind writes goes through the log; there too it reads its own database.
 #[test]
 fn c11_a_select_between_writes_and_reads_of_a_pipeline_sends_each_to_its_database() {
     let mut driver = Driver::new(Config::default());
@@ -320,7 +319,7 @@ fn c11_a_select_between_writes_and_reads_of_a_pipeline_sends_each_to_its_databas
     assert_eq!(heard, expected);
 }
 
-/// C9: a read that is put off is asked for again about the database that it was sent to.
+/// C9: a read that was put off is asked for again in the database to which it was sent.
 #[test]
 fn c11_a_read_that_is_put_off_keeps_its_database() {
     let mut driver = Driver::new(Config::default());

@@ -1,4 +1,4 @@
-//! Conversations, and what redis-server says in them.
+//! Conversations, and redis-server's part in them.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use kv::connection::{Config, Connection};
 use crate::driver::Driver;
 use crate::redis::{Client, Server};
 
-/// Each line: who speaks, and the command. A line of `--` begins a new conversation.
+/// The lines of a script: the speaker, and the command. A line of `--` begins a new conversation.
 const SAME_AS_REDIS: &str = include_str!("scripts.txt");
 
-/// The same for a server with the password `secret`.
+/// A script for a server with the password `secret`.
 const WITH_A_PASSWORD: &str = "
 a PING
 a GET k
@@ -85,7 +85,7 @@ fn compare(scripts: &str, server: &Server, config: &Config) -> usize {
     checked
 }
 
-/// HELLO tells the number of the connection, which is Redis's or ours.
+/// HELLO answers the number of the connection, which is Redis's or ours.
 fn without_id(reply: &[u8]) -> Vec<u8> {
     const FIELD: &[u8] = b"$2\r\nid\r\n:";
     let (mut rest, mut kept) = (reply, Vec::new());

@@ -4,7 +4,7 @@ use kv::connection::Config;
 
 use crate::driver::{Asked, Driver, drain, encode};
 
-/// What one connection says, and what it hears; `*` stands for any rest of a line.
+/// The lines that a connection sends, and the replies; `*` stands for any rest of a line.
 fn conversation(lines: &[(&str, &str)]) {
     let mut driver = Driver::new(Config::default());
     let mut connection = driver.connect();
@@ -85,11 +85,11 @@ fn exec_is_one_call() {
         ("MULTI", r"+OK\r\n"),
         ("INCR k", r"+QUEUED\r\n"),
         ("GREGALE.CALL 2 EXEC", r"*-1\r\n"),
-        // That is its reply now, whatever is sent with it.
+        // That is its reply now, whichever command is sent with the number.
         ("MULTI", r"+OK\r\n"),
         ("GREGALE.CALL 2 EXEC", r"*-1\r\n"),
         ("GREGALE.CALL 3 INCR k", r":10\r\n"),
-        // A plain EXEC is none of the session's.
+        // A plain EXEC is not a call of the session.
         ("MULTI", r"+OK\r\n"),
         ("INCR k", r"+QUEUED\r\n"),
         ("EXEC", r"*1\r\n:11\r\n"),
@@ -111,7 +111,7 @@ fn c7_calls_wait_for_the_session_that_is_being_opened() {
     assert!(matches!(call, Asked::Write(..)));
     driver.answer(&mut connection, &call);
     assert!(drain(&mut connection).ends_with(b":1\r\n"));
-    // What cannot be opened takes no calls.
+    // A session that cannot be opened takes no calls.
     connection.feed(&pipeline, base::Instant::ZERO);
     driver.ask(&mut connection).expect("the session");
     connection.fail_all();

@@ -1,4 +1,4 @@
-//! The oracle: a real redis-server, and a store that must answer as it does.
+//! The oracle: a real redis-server, and a store that must give the same answers.
 //!
 //! Redis is Debian's 7.0. Replies are compared byte by byte, except where Redis itself promises
 //! less: the order of KEYS, the position of a SCAN cursor, the time that passes between two calls.
@@ -16,7 +16,7 @@ use redis::Server;
 use twin::{Compare, Twin};
 use value::Value;
 
-/// Command lines, one a line, as redis-cli takes them; `@word` before one says how to compare.
+/// Command lines as redis-cli takes them; `@word` before one selects the comparison.
 const LINES: &str = concat!(include_str!("lines.txt"), include_str!("scripts.txt"));
 
 #[test]
@@ -46,7 +46,7 @@ fn every_command_line_is_answered_as_redis_does() {
     }
 }
 
-/// What Redis has not in its table, at least not outside of its sentinels.
+/// The commands that are not in Redis's table, at least not outside of its sentinels.
 const OURS: [&str; 2] = ["quit", "sentinel"];
 
 #[test]
@@ -87,7 +87,7 @@ fn over_the_memory_limit_writes_are_refused_as_redis_refuses_them() {
     for (name, args) in [("k", "v"), ("n", "5")] {
         twin.check(&[b"SET", name.as_bytes(), args.as_bytes()], Compare::Bytes);
     }
-    // Above its own size at once, as one byte is above Redis's.
+    // The value is above its own size at once, as one byte is above Redis's.
     let mut limited = Store::restore(1, twin.store.counters()).unwrap();
     for entry in twin.store.entries() {
         limited.restore_entry(entry).unwrap();
@@ -142,7 +142,8 @@ fn a_scan_returns_what_redis_holds() {
     assert_eq!(ours.len(), 250);
 }
 
-/// What each has dumped the other restores: short and long, what Redis compresses, and numbers.
+/// Each restores what the other has dumped: short and long values, values that Redis compresses,
+/// and numbers.
 #[test]
 fn payloads_go_to_and_from_redis() {
     let server = Server::start();
@@ -151,7 +152,7 @@ fn payloads_go_to_and_from_redis() {
     for round in 0..400u64 {
         let value: Vec<u8> = match round % 4 {
             0 => (0..rng.below(40)).map(|_| rng.next_u64() as u8).collect(),
-            // What is compressed well, with references that reach into what they write.
+            // Well compressible values, with references that overlap their output.
             1 => (0..rng.below(20_000)).map(|at| b'a' + (at / 97 % 3) as u8).collect(),
             2 => (0..rng.below(500)).map(|_| b'a' + rng.below(4) as u8).collect(),
             _ => (rng.next_u64() as i64 >> rng.below(64)).to_string().into_bytes(),

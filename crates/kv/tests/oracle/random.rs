@@ -1,4 +1,4 @@
-//! Random commands over few keys: what nobody thought of writing down.
+//! Random commands over few keys, for cases that no test lists.
 
 use base::Rng;
 use kv::Protocol;
@@ -6,10 +6,10 @@ use kv::Protocol;
 use crate::redis::Server;
 use crate::twin::{Compare, Twin};
 
-/// Commands per protocol; a few seconds.
+/// The number of commands per protocol, which take a few seconds.
 const COMMANDS: usize = 15_000;
 
-/// Words that are chosen where a word is expected, good and bad.
+/// Words for places where a word is expected, good and bad.
 const NUMBERS: &[&str] = &[
     "0",
     "1",
@@ -66,7 +66,7 @@ const FLOATS: &[&str] = &[
 ];
 const INDICES: &[&str] = &["0", "1", "-1", "2", "-3", "5", "-100", "100", "7", "x"];
 const OFFSETS: &[&str] = &["0", "1", "3", "10", "-1", "40", "x"];
-/// Expiries far from now and from each other, so that a few milliseconds decide nothing.
+/// Expiries far from now and from each other, so that a few milliseconds change no result.
 const EXPIRES_AT_S: &[&str] = &["4000000000", "4000001000", "5000000000", "1", "0", "-5", "x"];
 const EXPIRES_AT_MS: &[&str] =
     &["4000000000000", "4000000000001", "5000000000123", "1", "0", "-5", "9223372036854775807"];
@@ -196,7 +196,7 @@ impl Generator {
             25 => command!("DECRBY", self.key(), self.pick(NUMBERS)),
             26..29 => command!("INCRBYFLOAT", self.key(), self.pick(FLOATS)),
             29 | 30 => {
-                // Of short values: Redis compares longer ones than we do.
+                // LCS takes short values: Redis compares longer ones than we do.
                 command!("LCS", self.pick(SHORT), self.pick(SHORT));
                 self.push_if(&mut args, 5, &["IDX", "LEN", "idx"]);
                 self.push_if(&mut args, 3, &["WITHMATCHLEN", "LEN", "bogus"]);

@@ -1,14 +1,14 @@
-//! A real redis-server for the length of a test, and a client that speaks raw RESP to it.
+//! A real redis-server for the duration of a test, and a client that speaks raw RESP to it.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// No reply of a local server takes longer, unless something is broken.
+/// The longest time to a local server's reply, unless something is broken.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// A server on a Unix socket in a directory of its own; both go when this is dropped.
+/// A server on a Unix socket in a directory of its own; dropping it removes both.
 pub(crate) struct Server {
     process: Child,
     directory: tempfile::TempDir,
@@ -83,7 +83,7 @@ impl Client {
     /// Sends bytes, ends the sending direction, and returns all that comes back.
     pub(crate) fn raw(mut self, bytes: &[u8]) -> Vec<u8> {
         let stream = self.stream.get_mut();
-        // The server may close before it has read all: what it answered is what counts.
+        // The server may close before it has read everything; only its answers count.
         drop(stream.write_all(bytes));
         drop(stream.shutdown(std::net::Shutdown::Write));
         let mut output = Vec::new();

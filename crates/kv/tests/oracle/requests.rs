@@ -1,4 +1,5 @@
-//! Bytes that are, or are not, requests: what Redis answers to them, and when it hangs up.
+//! Bytes that are, or are not, requests: Redis's answers to them, and when it closes the
+//! connection.
 
 use kv::resp::{LINE_BYTES_MAX, Parse, Parser};
 use kv::store::Db;
@@ -6,7 +7,7 @@ use kv::{Reply, Store, resolve};
 
 use crate::redis::Server;
 
-/// What a connection made of the parser and a store answers, until it closes.
+/// The answers of a connection made of the parser and a store, until it closes.
 fn ours(mut input: &[u8]) -> Vec<u8> {
     let (mut parser, mut store, mut reply) = (Parser::default(), Store::new(0), Reply::default());
     loop {
@@ -94,7 +95,7 @@ fn malformed_bytes_are_answered_as_redis_does() {
         inputs.push([b"nosuch ", &long(b'a', len, b" b\r\n")[..]].concat());
         inputs.push(b"nosuch aaaaaaaaaaaaaaaa bbb".repeat(len / 100 + 1));
     }
-    // Lines that do not end.
+    // Lines without an end.
     inputs.push(long(b'a', LINE_BYTES_MAX + 1, b""));
     inputs.push(long(b'a', LINE_BYTES_MAX, b""));
     inputs.push([b"*", &long(b'1', LINE_BYTES_MAX + 1, b"")[..]].concat());

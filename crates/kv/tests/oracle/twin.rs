@@ -8,7 +8,7 @@ use kv::{Protocol, Reply, Store, command, resolve};
 use crate::redis::{Client, Server};
 use crate::value::Value;
 
-/// How far two replies may be from each other.
+/// The allowed difference between two replies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Compare {
     /// The same bytes.
@@ -17,7 +17,7 @@ pub(crate) enum Compare {
     Sorted,
     /// The same kinds.
     Shape,
-    /// Integers that are this near.
+    /// Integers whose difference is at most this.
     Within(i64),
 }
 
@@ -57,7 +57,7 @@ impl Twin {
         self.reply.as_bytes().to_vec()
     }
 
-    /// What a connection does.
+    /// Executes a command of the connection.
     fn select(&mut self, args: &[&[u8]]) {
         let number = std::str::from_utf8(args[1]).ok().and_then(|text| text.parse().ok());
         match number.and_then(Db::new) {
@@ -93,7 +93,7 @@ impl Twin {
         );
     }
 
-    /// Compares all keys, values and expiries. Not DBSIZE: Redis counts what is past its time.
+    /// Compares all keys, values and expiries. DBSIZE is not compared: Redis counts expired keys.
     pub(crate) fn check_content(&mut self) {
         self.store.check();
         let before = self.db;

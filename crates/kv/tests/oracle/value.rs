@@ -1,8 +1,8 @@
-//! Replies as trees, for the comparisons that bytes are too strict for.
+//! Replies as trees, for comparisons that are less strict than bytes.
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Value {
-    /// A simple string, error, number, null ...: its line.
+    /// The line of a simple string, error, number, null ...
     Line(String),
     Bulk(String),
     /// Arrays, sets, pushes and maps, with their kind.
@@ -10,7 +10,7 @@ pub(crate) enum Value {
 }
 
 impl Value {
-    /// The one value that `bytes` is, to the last byte.
+    /// Parses `bytes` as one value, to the last byte.
     pub(crate) fn parse(bytes: &[u8]) -> Value {
         let mut rest = bytes;
         let value = Value::take(&mut rest);
@@ -37,7 +37,7 @@ impl Value {
         }
     }
 
-    /// The same with every array in ascending order.
+    /// The value with every array in ascending order.
     pub(crate) fn sorted(self) -> Value {
         match self {
             Value::Many(kind, values) => {
@@ -49,7 +49,7 @@ impl Value {
         }
     }
 
-    /// The same without what depends on chance: only kinds and lengths are left.
+    /// The value without its random parts: only kinds and lengths are left.
     pub(crate) fn shape(self) -> Value {
         match self {
             Value::Many(kind, values) => {

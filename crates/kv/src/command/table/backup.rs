@@ -1,4 +1,4 @@
-//! What `gregale backup` asks for; not for other clients.
+//! The command of `gregale backup`; not for other clients.
 
 use super::super::{CommandSpec, flag, spec};
 

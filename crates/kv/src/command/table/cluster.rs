@@ -1,8 +1,8 @@
-//! What clients ask to find the members, in Redis 7.0's words.
+//! The commands by which clients find the members, in Redis 7.0's words.
 
 use super::super::{CommandSpec, flag, spec};
 
-/// What clients ask to find the members, in Redis 7.0's words.
+/// The commands by which clients find the members, in Redis 7.0's words.
 pub(super) static CLUSTER: [CommandSpec; 6] = [
     spec("asking", 1, flag::FAST)
         .doc("cluster", "3.0.0", "O(1)", "Sent by cluster clients after an -ASK redirect")

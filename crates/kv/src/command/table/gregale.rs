@@ -1,4 +1,4 @@
-//! What only gregale has: client sessions, and changes of its members.
+//! Gregale's own commands: client sessions, and changes of the members.
 
 use super::super::{CommandSpec, flag, spec};
 
@@ -12,11 +12,11 @@ pub(super) static GREGALE: [CommandSpec; 5] = [
             "connection",
             "0.1.0",
             "O(log N) where N is the number of sessions, beside the command's",
-            "Execute a command once, whoever sends it again",
+            "Execute a command once, however often it is sent",
         )
         .categories(&["@slow", "@connection"]),
     spec("gregale.member", 3, flag::ADMIN | flag::NOSCRIPT)
-        .doc("server", "0.1.0", "O(1)", "Change who takes part; see gregale member --help")
+        .doc("server", "0.1.0", "O(1)", "Change the members; see gregale member --help")
         .categories(&["@admin", "@slow", "@dangerous"]),
     spec("gregale.session", -1, flag::NOSCRIPT)
         .doc(

@@ -3,7 +3,7 @@
 use super::super::{CommandSpec, Run, flag, key_spec, spec};
 use crate::exec::{dump, memory};
 
-/// What concerns values as a whole, and the time that they are in.
+/// The commands on values as a whole, and on time.
 pub(super) static VALUES: [CommandSpec; 4] = [
     spec("dump", 2, flag::READONLY)
         .doc("generic", "2.6.0", "O(1) to access the key and additional O(N*M) to serialize it, where N is the number of Redis objects composing the value and M their average size. For small string values the time complexity is thus O(1)+O(1*M) where M is small, so simply O(1).", "Return a serialized version of the value stored at the specified key.")

@@ -1,8 +1,8 @@
-//! INFO: it tells of the writes before it on its connection.
+//! INFO, which reports the writes before it on its connection.
 //!
-//! A write is answered when it is decided, which a follower may hear before it has executed the
-//! write. So INFO waits for that, at most [`WAIT_MAX`]: a member that hears of no other tells how
-//! it stands all the same.
+//! A write is answered when it is decided. A follower may learn that before it has executed the
+//! write. So INFO waits for the execution, at most [`WAIT_MAX`]: a member that hears no other
+//! member still reports its status.
 
 use super::RespClients;
 use crate::connection::RequestId;
@@ -15,19 +15,19 @@ use engine::Desk;
 /// The longest that INFO waits.
 const WAIT_MAX: Duration = Duration::from_millis(500);
 
-/// One INFO without an answer. A connection has at most one.
+/// An INFO without an answer. A connection has at most one.
 #[derive(Debug)]
 pub(super) struct Inquiry {
     key: u64,
     id: RequestId,
     sections: Vec<String>,
-    /// Covers the writes of its connection.
+    /// The slot that covers the writes of its connection.
     after: Prefix,
     until: Instant,
 }
 
 impl<O: Outside> RespClients<O> {
-    /// Answers INFO, now or when the writes before it are executed here.
+    /// Answers INFO now, or when the writes before it are executed here.
     pub(super) fn inform(
         &mut self,
         key: u64,
@@ -46,7 +46,7 @@ impl<O: Outside> RespClients<O> {
         }
     }
 
-    /// Answers those that have waited.
+    /// Answers the INFO requests that have waited.
     pub(super) fn inform_late(&mut self, state: &impl Holds, desk: &Desk) {
         let due: Vec<Inquiry> =
             self.inquiries.extract_if(.., |inquiry| inquiry.is_due(desk)).collect();

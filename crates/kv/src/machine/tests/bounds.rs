@@ -1,4 +1,4 @@
-//! What one entry of the log may cost every member (M9), and what a limit of memory refuses whole.
+//! Tests of the cost of one entry of the log (M9), and of refusals by the limit of memory.
 
 use super::{ME, Replica, in_session, open, plain, transaction};
 use crate::machine::Machine;
@@ -72,7 +72,7 @@ fn over_its_memory_a_transaction_is_refused_whole_and_never_in_the_middle() {
     let fill = format!("SET b {long}");
     let move_it = ["GET a", "DEL a", &fill, "SET c precious"];
     replica.call(ME, 1, plain(&format!("SET a {long}")));
-    // It is under its limit, and over it after the third command.
+    // The transaction is under its limit at first, and over it after the third command.
     let grow = format!("SET d {long}");
     let reply = replica.call(ME, 2, transaction(&[], &[&grow, "DEL a", "SET c precious"]));
     assert_eq!(reply, "*3\\r\\n+OK\\r\\n:1\\r\\n+OK\\r\\n");

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The trap: read again, it would show what its client wrote after it.
+/// The trap: a second execution would show what its client wrote after it.
 #[test]
 fn m2_a_read_in_the_log_answers_what_it_saw_first() {
     let mut replica = Replica::new();
@@ -18,7 +18,7 @@ fn m2_a_read_in_the_log_answers_what_it_saw_first() {
     assert!(forgotten.starts_with("-TRYAGAIN "), "{forgotten}");
 }
 
-/// State time is that of the batch, so whoever executes it sees the same keys expired.
+/// State time is that of the batch, so every replica that executes it finds the same keys expired.
 #[test]
 fn m1_a_read_in_the_log_sees_keys_expire_by_the_batch() {
     let mut replica = Replica::new();

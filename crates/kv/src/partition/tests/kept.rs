@@ -8,7 +8,7 @@ fn messages(n: usize, rng: &mut Rng) -> Vec<Parcel> {
     let mut parcels = Vec::new();
     for asker in 0..rng.range(40, 120) {
         let command = plain(&random_command(rng));
-        // Each from a client of its own, so that none waits for another.
+        // Each message is from a client of its own, so that none waits for another.
         sender.sender.submit(asker, asker, &command, Instant::ZERO);
         let mut sent = Vec::new();
         sender.sender.send(NOW + asker, |to, batch| {
@@ -19,7 +19,7 @@ fn messages(n: usize, rng: &mut Rng) -> Vec<Parcel> {
             let at = parcels.len() as u64 + 1;
             let place = Place { at, name: Name { sender: 9, sequence: at } };
             parcels.push((place, to, payload));
-            // A lane has one message under way: what it said is answered before the next.
+            // A lane has one message under way, so it is answered before the next.
             for partition in to.iter() {
                 sender.inbox[partition].push_back(parcels[parcels.len() - 1].clone());
             }
@@ -58,7 +58,7 @@ fn q1_a_process_comes_back() {
                 out
             })
             .collect();
-        // What was delivered to each before is not delivered again.
+        // Messages that were delivered before are not delivered again.
         let left: Vec<usize> = (0..n).map(|at| first.inbox[at].len()).collect();
         let mut second = Process::new(0, n, order, 0);
         queue(&mut second, &parcels, &vec![0; n]);
@@ -66,7 +66,7 @@ fn q1_a_process_comes_back() {
             let n_done = second.inbox[partition].len() - left;
             second.inbox[partition].drain(..n_done);
             second.executor.restore(partition, &saved[partition]).unwrap();
-            // Some of what came since, before the other partitions are back.
+            // Some later messages come before the other partitions are back.
             for _ in 0..rng.below(4) {
                 second.deliver(partition);
             }
@@ -82,7 +82,7 @@ fn q1_a_process_comes_back() {
     assert!(n_waiting > 50, "nothing waited for another partition when it was saved");
 }
 
-/// All states of one process at one moment replace whatever another one had.
+/// All states of one process at one moment replace any state of another process.
 #[test]
 fn q2_a_process_takes_anothers_states() {
     let mut n_waiting = 0;

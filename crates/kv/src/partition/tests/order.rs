@@ -1,10 +1,10 @@
-//! Histories of clients of three processes, over a multicast that promises what it has to and
-//! nothing more.
+//! Histories of clients of three processes, over a multicast that promises exactly what it must.
 //!
-//! The made-up multicast gives each message a place, later than all that was delivered to any
-//! replica of its partitions, and otherwise at random: one order, the same at all replicas of a
-//! partition, and blind to real time between partitions. Asked to respect real time, it gives the
-//! atomic global order and no more ([`Gives`]). Replicas take what is theirs at their own pace.
+//! The made-up multicast gives each message a place, later than all places that were delivered to
+//! any replica of its partitions, and otherwise at random: one order, the same at all replicas of a
+//! partition, and unrelated to real time between partitions. If it has to respect real time, it
+//! gives the atomic global order and no more ([`Gives`]). Replicas take their messages at their own
+//! pace.
 
 use super::*;
 use check::{Action, CallId, Command, Limits, Recorder, Reply as Seen, Verdict};
@@ -16,14 +16,14 @@ const PARTITIONS: usize = 3;
 /// A partition's messages.
 type Line = BTreeMap<Place, (Partitions, Arc<[u8]>)>;
 
-/// What a multicast promises of real time between partitions.
+/// The multicast's promise about real time between partitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Gives {
-    /// Nothing.
+    /// No promise.
     Plain,
     /// Order by delivery and real time together have no cycle (`hop`). A message that is multicast
-    /// after another was delivered elsewhere may well have a lower place, if no chain of messages
-    /// leads from the one to the other.
+    /// after another was delivered elsewhere may have a lower place, if no chain of messages leads
+    /// from the one to the other.
     Atomic,
     /// Places rise in real time (`all-groups` of what has several destinations, `commit-wait`).
     Rising,
@@ -35,17 +35,17 @@ impl Gives {
     }
 }
 
-/// What is multicast, by partition and place.
+/// The messages, by partition and place.
 struct Cast {
     gives: Gives,
     orders: Vec<Line>,
-    /// The last place that some replica of the partition was given.
+    /// The last place that some replica of the partition received.
     delivered: Vec<u64>,
-    /// All that some replica was given.
+    /// The messages that some replica received.
     given: BTreeSet<Place>,
     latest: u64,
     n_sent: u64,
-    /// Messages with a place below another that had been delivered before.
+    /// The number of messages with a place below another one that had been delivered before.
     n_below_the_past: u64,
 }
 
@@ -62,8 +62,8 @@ impl Cast {
         }
     }
 
-    /// Whether a message to these partitions at `at` would come before something that was delivered
-    /// already, by a chain of messages of which each shares a partition with the next.
+    /// Whether a message to these partitions at `at` would come before a delivered message, by a
+    /// chain of messages of which each shares a partition with the next.
     fn would_close_a_cycle(&self, to: Partitions, at: u64) -> bool {
         let mut is_reached: Vec<bool> = (0..PARTITIONS).map(|of| to.contains(of)).collect();
         let all: BTreeMap<Place, Partitions> =
@@ -81,7 +81,7 @@ impl Cast {
 
     fn send(&mut self, to: Partitions, batch: &[u8], rng: &mut Rng) {
         let past = to.iter().map(|at| self.delivered[at]).max().unwrap_or(0);
-        // Clocks of partitions drift apart now and then.
+        // The clocks of partitions drift apart from time to time.
         let gap = if rng.chance(1, 4) { rng.range(1, 300) } else { rng.range(1, 5) };
         let drawn = past + gap;
         let at = match self.gives {
@@ -100,7 +100,7 @@ impl Cast {
     }
 }
 
-/// A client in a closed loop, and what it waits for.
+/// A client in a closed loop, and the answer for which it waits.
 struct Client {
     call: Option<(CallId, Vec<Action>)>,
 }
@@ -109,14 +109,14 @@ struct World {
     rng: Rng,
     cast: Cast,
     processes: Vec<Process>,
-    /// The last place that each replica was given.
+    /// The last place that each replica received.
     given: Vec<Vec<Option<Place>>>,
     clients: Vec<Vec<Client>>,
     recorder: Recorder,
     now: u64,
     n_values: u64,
     keys: Vec<String>,
-    /// A partition whose replicas take nothing for the moment.
+    /// A partition whose replicas take no messages for the moment.
     stalled: usize,
 }
 
@@ -166,7 +166,7 @@ impl World {
         });
     }
 
-    /// A client that waits for nothing asks for something.
+    /// Has an idle client send a command.
     fn ask(&mut self, process: usize, client: usize) {
         if self.clients[process][client].call.is_some() {
             return;
@@ -217,7 +217,7 @@ impl World {
         self.clients[process][client].call = Some((call, actions));
     }
 
-    /// Clients hear their answers.
+    /// Gives the answers to the clients.
     fn hear(&mut self, process: usize) {
         for (id, answer) in std::mem::take(&mut self.processes[process].answers) {
             let client = &mut self.clients[process][(id % 10) as usize];
@@ -258,14 +258,15 @@ impl World {
         }
     }
 
-    /// Runs it; some seeds lose a process on the way. The verdict on the clients' history.
+    /// Runs the world; some seeds lose a process on the way. Returns the verdict on the clients'
+    /// history.
     fn run(&mut self, seed: u64) -> Verdict {
         let everybody: Vec<usize> = (0..PROCESSES).collect();
         let survivors: &[usize] = if seed.is_multiple_of(3) { &everybody[1..] } else { &everybody };
         for step in 0..1500 {
             self.step(if step < 700 { &everybody } else { survivors });
         }
-        // Everything is sent, and everything that was is delivered.
+        // Everything is sent, and everything that was sent is delivered.
         for _ in 0..20 {
             for &process in survivors {
                 self.send(process);
@@ -294,7 +295,7 @@ impl World {
     }
 }
 
-/// How many histories were wrong, and how many messages had a place below what was delivered
+/// The number of wrong histories, and the number of messages with a place below what was delivered
 /// before.
 fn violations(order: Order, gives: Gives, seeds: u64) -> (u64, u64) {
     let (mut n_wrong, mut n_below) = (0, 0);
@@ -332,6 +333,6 @@ fn x3_an_atomic_order_is_enough_though_places_fall_behind_real_time() {
 
 #[test]
 fn x3_a_plain_order_alone_is_not_enough() {
-    // Figure 5.2 (top), found: so the histories above prove something.
+    // Figure 5.2 (top) was found, so the histories above prove something.
     assert!(violations(Order::Linearizable, Gives::Plain, 150).0 > 0);
 }

@@ -22,7 +22,7 @@ fn a_script_over_several_partitions_is_one_command() {
     assert_eq!(alone.ask(&script(&["EVAL", swap, "2", &one, &other])), ":1");
     assert_eq!(alone.say(&format!("get {other}")), "$1 5");
     assert_eq!(alone.say(&format!("get {one}")), "$-1");
-    // Each of its partitions knows it now.
+    // Each of its partitions knows the script now.
     let sha = crate::script::name_of(swap.as_bytes());
     assert_eq!(alone.ask(&script(&["EVALSHA", &sha, "2", &other, &one])), ":1");
     let stray = format!("return redis.call('GET', '{other}')");

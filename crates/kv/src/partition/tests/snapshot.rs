@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// R1: whatever the pace of its partitions, and whatever waits for several of them, a replica
-/// answers a read at t as if it had executed everything up to t and nothing else.
+/// R1: whatever the pace of its partitions, and whichever messages wait for several of them, a
+/// replica answers a read at t as if it had executed everything up to t and nothing else.
 #[test]
 fn r1_a_read_at_a_timestamp_sees_what_is_up_to_it() {
     const READ: &str = "MGET k0 k1 k2 k3 k4 k5 k6 k7 k8 k9 k10 k11";
@@ -11,10 +11,10 @@ fn r1_a_read_at_a_timestamp_sees_what_is_up_to_it() {
         let (mut rng, order) = (Rng::new(seed), ORDERS[seed as usize % 3]);
         let n = rng.range(2, 5) as usize;
         let mut alone = Alone::new(n, order, 0);
-        // What is read after each message; the reads themselves change nothing.
+        // The expected answers after each message; the reads themselves change nothing.
         let mut expected = BTreeMap::new();
         for _ in 0..60 {
-            // Time stands still: keys that are due are a matter of each partition's time.
+            // Time stands still, since expiry depends on each partition's time.
             alone.say(&random_command(&mut rng));
             let last = alone.log.last().map(|(place, ..)| place.at);
             let seen = alone.say(READ);
@@ -79,7 +79,7 @@ fn r2_only_reads_by_pieces_are_taken() {
     assert_eq!(process.executor.snapshot_of(&transaction(&[], &["GET a"])), None);
 }
 
-/// Nobody waits behind a read that nobody wants any more.
+/// No message waits behind a withdrawn read.
 #[test]
 fn a_forgotten_snapshot_holds_nobody_up() {
     for order in ORDERS {
