@@ -1,8 +1,9 @@
-//! Between a supervisor and one of its replicas: a Unix socket on the replica's standard input.
+//! The channel between a supervisor and one of its replicas: a Unix socket on the replica's
+//! standard input.
 //!
 //! The supervisor passes the listening sockets over it, so that they outlive the replica and a dead
 //! member's port answers again as soon as its successor runs. The replica reports over it; its end
-//! tells each side that the other is gone.
+//! tells each side that the other has ended.
 //!
 //! ```text
 //! supervisor -> replica: one byte, with the descriptors client, control [, fabric]; later STOP
@@ -23,7 +24,7 @@ use std::os::unix::net::UnixStream;
 /// The most descriptors that are passed.
 const FDS_MAX: usize = 3;
 const SOCKETS: u8 = b's';
-/// The whole cluster stops: finish what is open and go, without electing anybody.
+/// The order to stop the whole cluster: finish open requests and exit, without an election.
 const STOP: u8 = b'q';
 /// The longest line of a report.
 const LINE_BYTES_MAX: usize = 4096;
@@ -31,32 +32,32 @@ const LINE_BYTES_MAX: usize = 4096;
 /// The listening sockets of one member.
 #[derive(Debug)]
 pub(crate) struct Sockets {
-    /// For clients.
+    /// The socket for clients.
     pub(crate) client: TcpListener,
-    /// For HTTP.
+    /// The socket for HTTP.
     pub(crate) control: TcpListener,
-    /// For peers (tcp).
+    /// The socket for peers (tcp).
     pub(crate) fabric: Option<TcpListener>,
 }
 
-/// What a replica tells its supervisor.
+/// A message of a replica to its supervisor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Report {
-    /// It answers clients.
+    /// The replica answers clients.
     Serving,
-    /// It lost its memory: it runs, but serves no quorum.
+    /// The replica lost its memory: it runs, but counts in no quorum.
     Learner(String),
-    /// It cannot run.
+    /// The replica cannot run.
     Refused(String),
-    /// An operator wants a new incarnation of this member.
+    /// An operator has requested a new incarnation of this member.
     Renew(u16),
-    /// A new incarnation, this one, votes from now on.
+    /// This process is a new incarnation, and votes from now on.
     Votes(u64),
-    /// Another incarnation has its seat.
+    /// Another incarnation has the replica's seat.
     Replaced(String),
-    /// It takes part no more, and its seat is empty.
+    /// The replica is no longer a member, and its seat is empty.
     Removed(String),
-    /// By the leader's word this member's seat is empty; the last incarnation that had it.
+    /// The leader reports that this member's seat is empty, with the last incarnation that had it.
     Vacant(u16, u64),
 }
 
@@ -100,7 +101,7 @@ pub(crate) struct SupervisorEnd {
 }
 
 impl SupervisorEnd {
-    /// Around `socket`, whose other end is a replica's standard input.
+    /// The end of `socket`, whose other end is a replica's standard input.
     pub(crate) fn new(socket: UnixStream) -> Outcome<SupervisorEnd> {
         socket
             .set_nonblocking(true)
@@ -121,12 +122,12 @@ impl SupervisorEnd {
         Ok(())
     }
 
-    /// Asks the replica to stop. It may be gone already.
+    /// Asks the replica to stop. It may have ended already.
     pub(crate) fn stop(&self) {
         let _ = (&self.socket).write(&[STOP]);
     }
 
-    /// What the replica has reported since; `None` once it closed its end.
+    /// The replica's reports since the last call; `None` once it closed its end.
     pub(crate) fn reports(&mut self) -> Option<Vec<Report>> {
         let mut bytes = [0; LINE_BYTES_MAX];
         let mut open = true;
@@ -153,7 +154,7 @@ impl SupervisorEnd {
         (open || !reports.is_empty()).then_some(reports)
     }
 
-    /// To be polled for reading.
+    /// The descriptor to poll for reading.
     pub(crate) fn as_fd(&self) -> impl AsFd + '_ {
         self.socket.as_fd()
     }
@@ -166,7 +167,7 @@ pub(crate) struct ReplicaEnd {
 }
 
 impl ReplicaEnd {
-    /// On standard input, with the sockets that the supervisor passes first.
+    /// The end on standard input, with the sockets that the supervisor passes first.
     pub(crate) fn take() -> Outcome<(ReplicaEnd, Sockets)> {
         let stdin = std::io::stdin()
             .as_fd()
@@ -180,12 +181,12 @@ impl ReplicaEnd {
         Ok((ReplicaEnd { socket }, sockets))
     }
 
-    /// Tells the supervisor. Without one there is nobody to tell.
+    /// Reports to the supervisor. Does nothing without one.
     pub(crate) fn report(&self, report: &Report) {
         let _ = (&self.socket).write_all(report.line().as_bytes());
     }
 
-    /// Whether the supervisor asked to stop, or is gone.
+    /// Whether the supervisor asked to stop, or has ended.
     pub(crate) fn asks_to_stop(&self) -> bool {
         let mut bytes = [0; 16];
         match (&self.socket).read(&mut bytes) {
@@ -194,7 +195,7 @@ impl ReplicaEnd {
         }
     }
 
-    /// To be polled for reading.
+    /// The descriptor to poll for reading.
     pub(crate) fn as_fd(&self) -> impl AsFd + '_ {
         self.socket.as_fd()
     }

@@ -14,7 +14,7 @@ use std::process::ExitCode;
     Exit code 0: linearizable; 1: not, and the first answer that nothing explains; 2: not known\n\
     within the limits, or not a history.")]
 pub(crate) struct CheckArgs {
-    /// The history, one JSON object a line; - for standard input.
+    /// The history, one JSON object per line; - for standard input.
     pub(crate) file: PathBuf,
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn run(args: &CheckArgs) -> Outcome {
     Ok(match verdict {
         Verdict::Linearizable(_) => ExitCode::SUCCESS,
         Verdict::Violation(_) => ExitCode::FAILURE,
-        // Neither yes nor no: not an answer that a script may take for one.
+        // Neither yes nor no: no exit code that a script may take for an answer.
         Verdict::GaveUp(_) => ExitCode::from(2),
     })
 }

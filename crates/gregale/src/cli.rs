@@ -1,4 +1,4 @@
-//! What can be said on the command line: the subcommands. Each says beside its code what it takes.
+//! The command line: the subcommands. The arguments of each are declared beside its code.
 //!
 //! Precedence everywhere: flag, environment (`GREGALE_*`), configuration file, default.
 
@@ -26,19 +26,19 @@ pub(crate) struct Cli {
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run a whole cluster on this machine, one process a replica, until Ctrl-C.
+    /// Run a whole cluster on this machine, one process per replica, until Ctrl-C.
     Up(UpArgs),
-    /// Run one replica, as a configuration file says.
+    /// Run one replica, as a configuration file specifies.
     Serve(ServeArgs),
     /// Show the members of a running cluster.
     Status(StatusArgs),
-    /// Show who takes part in a running cluster, and change it.
+    /// Show the members of a running cluster, and change them.
     #[command(subcommand)]
     Member(MemberCommand),
     /// Look at a data directory, offline.
     #[command(subcommand)]
     Log(LogCommand),
-    /// Go on from the best disk that is left of a cluster which has lost its majority.
+    /// Restart a cluster that has lost its majority from the best disk that is left.
     Recover(RecoverArgs),
     /// Copy the content of a running cluster into a file, and verify such files.
     Backup(BackupArgs),
@@ -54,13 +54,13 @@ pub(crate) enum Command {
     Sim(WorkbenchArgs),
     /// Judge a recorded history of client operations for linearizability.
     Check(CheckArgs),
-    /// Watch over one replica's process and tell the others when it dies (started by `serve`).
+    /// Watch one replica's process and report its death to the others (started by `serve`).
     #[command(hide = true)]
     Sentinel(ServeArgs),
 }
 
 impl Command {
-    /// Does it.
+    /// Runs the subcommand.
     pub(crate) fn run(self) -> Outcome {
         match self {
             Command::Up(args) => crate::up::run(&args),

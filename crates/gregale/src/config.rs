@@ -1,6 +1,6 @@
-//! What a replica is told by its configuration file.
+//! The configuration file of a replica.
 //!
-//! An unknown key is an error, never ignored: a misspelt limit would be no limit.
+//! An unknown key is an error, never ignored: a misspelt limit would not limit anything.
 
 mod args;
 mod protocol;
@@ -16,10 +16,10 @@ use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-/// The most clients of one replica at a time, if nobody says otherwise.
+/// The most clients of one replica at a time, by default.
 pub(crate) const CLIENTS_MAX: u32 = 10_000;
 
-/// How replicas reach each other's memory.
+/// The fabric between the replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum FabricKind {
@@ -30,7 +30,7 @@ pub(crate) enum FabricKind {
 }
 
 impl FabricKind {
-    /// As it is written.
+    /// The name in files and on the command line.
     pub(crate) fn name(self) -> &'static str {
         match self {
             FabricKind::Shm => "shm",
@@ -39,21 +39,21 @@ impl FabricKind {
     }
 }
 
-/// How commands of several partitions are kept in an order that respects real time.
+/// The order of commands of several partitions, which must respect real time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Order {
-    /// By the multicast: partitions execute what they are given at once.
+    /// The multicast keeps the order: partitions execute each command at once.
     #[default]
     Linearizable,
-    /// By waiting for each other's signal before they execute.
+    /// Partitions wait for each other's signal before they execute.
     Signals,
-    /// By waiting for it before they answer.
+    /// Partitions wait for each other's signal before they answer.
     Reply,
 }
 
 impl Order {
-    /// As it is written.
+    /// The name in files and on the command line.
     pub(crate) fn name(self) -> &'static str {
         kv::partition::Order::from(self).name()
     }
@@ -73,13 +73,13 @@ impl From<Order> for kv::partition::Order {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Partitioning {
-    /// How many; each has a replica at every member.
+    /// The number of partitions; each has a replica at every member.
     pub(crate) n: u8,
     #[serde(default)]
     pub(crate) order: Order,
 }
 
-/// What an acknowledged update survives; each more than the one before.
+/// The failures that an acknowledged update survives, in rising order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Durability {
@@ -93,7 +93,7 @@ pub(crate) enum Durability {
 }
 
 impl Durability {
-    /// As it is written.
+    /// The name in files and on the command line.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Durability::MemoryQuorum => "memory-quorum",
@@ -102,7 +102,7 @@ impl Durability {
         }
     }
 
-    /// What an acknowledged update survives.
+    /// The failures that an acknowledged update survives.
     pub(crate) fn promise(self) -> &'static str {
         match self {
             Durability::MemoryQuorum => {
@@ -113,11 +113,11 @@ impl Durability {
         }
     }
 
-    /// What has to be known before it is chosen.
+    /// A property that an operator has to know before choosing the mode.
     pub(crate) fn price(self) -> Option<&'static str> {
         (self == Durability::DiskAll).then_some(
             "a write waits for every member's disk: while one is dead no write is acknowledged, \
-             until it is back or removed; reads go on",
+             until it is back or removed; reads continue",
         )
     }
 
@@ -126,14 +126,14 @@ impl Durability {
         self != Durability::MemoryQuorum
     }
 
-    /// What provides it if nobody says what.
+    /// The default protocol of the mode.
     pub(crate) fn protocol(self) -> Protocol {
         let log = if self.is_on_disk() { LogProtocol::Durable } else { LogProtocol::Velos };
         Protocol::Log(log)
     }
 }
 
-/// How this life begins.
+/// The way in which this life begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Start {
@@ -141,23 +141,23 @@ pub(crate) enum Start {
     Bootstrap,
     /// With the region of an earlier life.
     Reattach,
-    /// With an empty data directory, on a seat of a cluster that is there already: as a new
-    /// incarnation of the member, which learns before it votes. Later lives go on with what the
-    /// directory holds.
+    /// With an empty data directory, on a seat of an existing cluster: as a new incarnation of the
+    /// member, which learns before it votes. Later lives continue with the content of the
+    /// directory.
     Join,
 }
 
-/// One member, as all members know it.
+/// A member, as all members know it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Member {
-    /// From 1.
+    /// The member's number, from 1.
     pub(crate) id: u16,
-    /// Where it serves clients.
+    /// The address at which it serves clients.
     pub(crate) client: SocketAddr,
-    /// Where it answers HTTP: /status and /metrics.
+    /// The address at which it answers HTTP: /status and /metrics.
     pub(crate) control: SocketAddr,
-    /// Where it takes part in the fabric (tcp).
+    /// The address at which it takes part in the fabric (tcp).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) fabric: Option<SocketAddr>,
 }
@@ -168,7 +168,7 @@ pub(crate) struct Member {
 pub(crate) struct Config {
     /// The cluster's name.
     pub(crate) cluster: String,
-    /// Which member this is.
+    /// The number of this member.
     pub(crate) member: u16,
     #[serde(default = "shm")]
     pub(crate) fabric: FabricKind,
@@ -176,36 +176,37 @@ pub(crate) struct Config {
     pub(crate) protocol: Protocol,
     #[serde(default = "memory_quorum")]
     pub(crate) durability: Durability,
-    /// How this life begins.
+    /// The way in which this life begins.
     pub(crate) start: Start,
-    /// Where the regions are: on a tmpfs.
+    /// The directory of the regions, on a tmpfs.
     pub(crate) directory: PathBuf,
-    /// Where the log and the snapshots are (durable modes).
+    /// The directory of the log and the snapshots (durable modes).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) data: Option<PathBuf>,
-    /// Instead of the usual rule: a snapshot whenever so many bytes were logged (durable modes).
+    /// The logged bytes after which a snapshot is made, instead of the usual rule (durable modes).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) snapshot_log_bytes: Option<u64>,
-    /// The keyspace is cut into partitions (primcast). The same at all members.
+    /// The partitions of the keyspace (primcast). The same at all members.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) partitions: Option<Partitioning>,
-    /// What all members know and nobody else does.
+    /// The secret that only the members know.
     pub(crate) secret_file: PathBuf,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) requirepass: Option<String>,
-    /// Bytes; 0 for no limit. The same at all members.
+    /// The memory limit in bytes; 0 for none. The same at all members.
     #[serde(default)]
     pub(crate) maxmemory: u64,
     #[serde(default = "clients_max")]
     pub(crate) maxclients: u32,
-    /// Clients are told of a Redis Cluster whose nodes the members are. The same at all members.
+    /// Whether clients are shown a Redis Cluster whose nodes are the members. The same at all
+    /// members.
     #[serde(default)]
     pub(crate) cluster_discovery: bool,
-    /// How many of the members found the cluster, the first ones; the others' seats are for members
-    /// that are added later (durable modes). Without it all do.
+    /// The number of members that found the cluster, the first ones of the list; the other seats
+    /// are for members that are added later (durable modes). By default all members found it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) founders: Option<u16>,
-    /// All of them, in order.
+    /// All members, in order.
     pub(crate) members: Vec<Member>,
 }
 
@@ -226,7 +227,7 @@ fn clients_max() -> u32 {
 }
 
 impl Config {
-    /// From the file, with what flags and environment say instead.
+    /// The configuration from the file, with flags and environment taking precedence.
     pub(crate) fn load(args: &ServeArgs) -> Outcome<Config> {
         let path = &args.config;
         let text = std::fs::read_to_string(path)
@@ -246,7 +247,7 @@ impl Config {
         })
     }
 
-    /// Refuses what contradicts itself.
+    /// Refuses contradictory settings.
     pub(crate) fn validate(&self) -> Outcome<()> {
         let n = self.members.len();
         if n == 0 || n > MAX_MEMBERS {
@@ -339,7 +340,7 @@ impl Config {
             let mend = if is_new {
                 format!("`head -c 32 /dev/urandom | base64 > {file}` makes one")
             } else {
-                // With another one its disk, or memory, would be refused.
+                // Another secret would make its disk, or memory, invalid.
                 "bring back the one that the cluster was begun with, from a copy or from another \
                  member"
                     .to_owned()
@@ -352,7 +353,7 @@ impl Config {
     }
 }
 
-/// A shorter secret could be guessed.
+/// The shortest secret: a shorter one could be guessed.
 const SECRET_BYTES_MIN: usize = 16;
 
 /// Refuses combinations that do not exist.
@@ -365,7 +366,7 @@ pub(crate) fn check_choices(
         return match durability {
             Durability::MemoryQuorum | Durability::DiskQuorum => Ok(()),
             Durability::DiskAll => Err(Failure::new(
-                "partitions acknowledge what a majority has on disk, not everybody: say \
+                "partitions acknowledge what a majority has on disk, not all members: say \
                  --durability disk-quorum",
             )),
         };
@@ -393,7 +394,7 @@ pub(crate) fn check_choices(
     Ok(())
 }
 
-/// Refuses partitions without the protocol that orders them, and the other way round.
+/// Refuses partitions without the protocol that orders them, and that protocol without partitions.
 pub(crate) fn check_partitions(protocol: Protocol, n: Option<u8>) -> Outcome<()> {
     match n {
         None if protocol == Protocol::Primcast => {
@@ -413,8 +414,8 @@ pub(crate) fn check_partitions(protocol: Protocol, n: Option<u8>) -> Outcome<()>
     }
 }
 
-/// Refuses an order of partitions that does not come back from disks: who may be answered depends
-/// on what an earlier life had executed.
+/// Refuses an order of partitions that cannot resume from disks: which clients may be answered
+/// depends on what an earlier life had executed.
 pub(crate) fn check_order(order: Option<Order>, durability: Durability) -> Outcome<()> {
     if order == Some(Order::Reply) && durability.is_on_disk() {
         return Err(Failure::new(format_args!(
@@ -425,7 +426,7 @@ pub(crate) fn check_order(order: Option<Order>, durability: Durability) -> Outco
     Ok(())
 }
 
-/// Refuses to serve strangers without a password.
+/// Refuses to serve other hosts without a password.
 pub(crate) fn check_open(ip: std::net::IpAddr, requirepass: Option<&str>) -> Outcome<()> {
     if !ip.is_loopback() && requirepass.is_none_or(str::is_empty) {
         return Err(Failure::new(format_args!(
@@ -435,7 +436,7 @@ pub(crate) fn check_open(ip: std::net::IpAddr, requirepass: Option<&str>) -> Out
     Ok(())
 }
 
-/// Bytes as Redis writes them: 100, 64k, 100mb, 2gb.
+/// Parses bytes as Redis writes them: 100, 64k, 100mb, 2gb.
 pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
     kv::connection::bytes_of(text)
         .ok_or_else(|| format!("{text:?} is no amount of bytes: write 100mb or 2gb"))

@@ -1,9 +1,9 @@
-//! Which cluster a command speaks to.
+//! The cluster to which a command connects.
 
 use clap::Args;
 use std::net::SocketAddr;
 
-/// Which cluster, and how to be let in.
+/// The address of a cluster, and its password.
 #[derive(Debug, Args)]
 pub(crate) struct ConnectArgs {
     /// Any live member's client address.

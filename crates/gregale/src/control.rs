@@ -5,13 +5,14 @@
 //! GET /card      this member alone, as JSON
 //! GET /metrics   Prometheus text
 //! ```
-//! Loopback only, no password: it changes nothing and shows no data.
+//! The port is bound to loopback only and has no password: it changes nothing and shows no data.
 //!
 //! - I1 the loop never waits for a thread here: it leaves a copy of its figures on the [`Board`]
-//!   now and then, and the lock is held for the copy alone.
-//! - I2 at most [`CLIENTS_MAX`] are answered at a time, each for [`PATIENCE`]: one more is turned
-//!   away.
-//! - I3 who did not leave figures for [`STALE_AFTER`] is down, also if its threads still answer.
+//!   regularly, and holds the lock only for the copy.
+//! - I2 at most [`CLIENTS_MAX`] clients are answered at a time, each within [`PATIENCE`]; further
+//!   ones are turned away.
+//! - I3 a member that left no figures for [`STALE_AFTER`] is down, also if its threads still
+//!   answer.
 
 use crate::config::{Config, Durability};
 use crate::serve::life;
@@ -32,18 +33,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// See I2.
+/// The bound of I2.
 const CLIENTS_MAX: usize = 16;
-/// How long a client of this port may take.
+/// The longest time that a client of this port may take.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How long another member may take to show its card.
+/// The longest time that another member may take to show its card.
 const CARD_WITHIN: Duration = Duration::from_millis(250);
-/// See I3.
+/// The bound of I3.
 const STALE_AFTER: Duration = Duration::from_secs(1);
-/// The longest request and the longest card.
+/// The longest request, and the longest card.
 const BYTES_MAX: u64 = 64 << 10;
 
-/// One member, as it says itself.
+/// A member's report about itself.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Card {
     pub(crate) id: u16,
@@ -52,23 +53,24 @@ pub(crate) struct Card {
     pub(crate) ballot: u64,
     pub(crate) committed: u64,
     pub(crate) applied: u64,
-    /// Which member it trusts to lead; 0 for none.
+    /// The member that it trusts to lead; 0 for none.
     pub(crate) leader: u16,
-    /// No live member holds the state.
+    /// Whether no live member holds the state.
     pub(crate) data_lost: bool,
-    /// Which disk sits on its seat. Members of earlier versions do not say; theirs was the first.
+    /// The incarnation on its seat. Members of earlier versions omit it; theirs was the first.
     #[serde(default = "first")]
     pub(crate) incarnation: u64,
-    /// What half of the batches took that it led to a decision, from proposing to executing.
+    /// The median time, from proposing to executing, of the batches that it led to a decision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) decision_p50_us: Option<f64>,
-    /// How far state time is ahead of its wall clock (negative: behind). It is being slewed away.
+    /// The time by which state time is ahead of its wall clock (negative: behind). It is being
+    /// slewed away.
     #[serde(default)]
     pub(crate) state_time_ahead_ms: i64,
-    /// Where its log is, in durable modes. Members of earlier versions do not say.
+    /// Its data directory, in durable modes. Members of earlier versions omit it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) disk: Option<DiskStatus>,
-    /// The process that tells the others of its death, on tcp.
+    /// The process that reports its death to the others, on tcp.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) sentinel: Option<SentinelStatus>,
     /// The partitions that it executes.
@@ -80,7 +82,7 @@ fn first() -> u64 {
     base::Incarnation::FIRST.0
 }
 
-/// Figures that the loop leaves for the threads.
+/// The figures that the loop leaves for the threads.
 #[derive(Debug)]
 struct Latest {
     at: Instant,
@@ -89,19 +91,19 @@ struct Latest {
     service: Figures,
 }
 
-/// See the module's text.
+/// The board of one member; see the module's text.
 #[derive(Debug)]
 pub(crate) struct Board {
     config: Config,
-    /// Which life of this member's process, from 1.
+    /// The ordinal of this life of the member's process, from 1.
     life_count: u64,
     latest: Mutex<Option<Latest>>,
-    /// Its partitions, if the keyspace is cut.
+    /// Its partitions, with a keyspace in partitions.
     partitions: Mutex<Vec<PartitionStatus>>,
-    /// How the watch over this process stands, if there is one.
+    /// The state of the watch over this process, if there is one.
     sentinel: Mutex<Option<SentinelStatus>>,
     n_clients: AtomicUsize,
-    /// The pids that the others had when they were last heard, to name the dead.
+    /// The pids of the others when they were last heard, to name dead processes.
     pids: Mutex<[u32; base::MAX_MEMBERS]>,
 }
 
@@ -118,11 +120,11 @@ impl Board {
         })
     }
 
-    /// The loop's figures (I1).
+    /// Stores the loop's figures (I1).
     pub(crate) fn leave(&self, view: &View, stats: &Stats, service: Figures) {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         match &mut *latest {
-            // Into the buffers that are there: the histogram is some kilobytes.
+            // The existing buffers are reused: the histogram has some kilobytes.
             Some(latest) => {
                 (latest.at, latest.view, latest.service) = (Instant::now(), *view, service);
                 latest.stats.clone_from(stats);
@@ -134,7 +136,7 @@ impl Board {
         }
     }
 
-    /// The same of its partitions.
+    /// Stores the figures of its partitions.
     pub(crate) fn leave_partitions(&self, partitions: Vec<PartitionStatus>) {
         *self.partitions.lock().unwrap_or_else(PoisonError::into_inner) = partitions;
     }
@@ -143,7 +145,7 @@ impl Board {
         self.partitions.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// How the watch over this process stands.
+    /// Stores the state of the watch over this process.
     pub(crate) fn leave_sentinel(&self, status: SentinelStatus) {
         *self.sentinel.lock().unwrap_or_else(PoisonError::into_inner) = Some(status);
     }
@@ -214,7 +216,7 @@ impl Board {
         let configuration = self.configuration();
         let known = others.iter().flatten().map(|card| card.ballot);
         let ballot = known.max().unwrap_or(0).max(own.ballot);
-        // A member that has lost its memory executes none; any other knows them all.
+        // A member that has lost its memory executes no partition; any other knows all of them.
         let knows = |card: &&Card| !card.partitions.is_empty();
         let informed = std::iter::once(&own).chain(others.iter().flatten()).find(knows);
         let partitions = informed.map_or_else(Vec::new, |card| card.partitions.clone());
@@ -234,7 +236,7 @@ impl Board {
                 }
                 let seat = SeatStatus::of(configuration.as_ref(), member.id);
                 let incarnation = card.as_ref().map(|card| card.incarnation);
-                // One that applies and does not vote, whatever its machine calls it.
+                // A learner applies and does not vote, whatever role its machine reports.
                 let learns = seat.membership == Membership::Learner
                     || incarnation.is_some_and(|own| own > seat.incarnation);
                 let role = card.as_ref().map_or("down", |card| &card.role);
@@ -278,7 +280,7 @@ impl Board {
         }
     }
 
-    /// Who takes part, as far as this member knows.
+    /// The membership, as far as this member knows it.
     fn configuration(&self) -> Option<Configuration> {
         let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         latest.as_ref().and_then(|latest| latest.view.configuration)
@@ -387,7 +389,7 @@ impl Board {
 
 const JSON: &str = "application/json";
 
-/// As `status` prints it.
+/// The form in which `status` prints it.
 pub(crate) fn role_name(role: Role) -> &'static str {
     match role {
         Role::Leader => "leader",
@@ -403,12 +405,14 @@ pub(crate) fn serve(board: &Arc<Board>, listener: TcpListener) -> Outcome<()> {
     let accept = move || {
         for stream in listener.incoming() {
             let Ok(stream) = stream else {
-                // No descriptors left: others will be closed; a loop that spins would not help.
+                // No descriptors are left: other connections will be closed, and a loop that spins
+                // would not help.
                 std::thread::sleep(PATIENCE / 10);
                 continue;
             };
             let Some(place) = Place::take(&board) else { continue }; // I2: closed
-            // Whoever hangs up early wanted no answer; a thread that cannot be started gives none.
+            // A client that hangs up early needs no answer; if no thread can be started, there is
+            // none.
             let talk = move || drop(converse(&place.0, &stream));
             drop(std::thread::Builder::new().name("control-client".into()).spawn(talk));
         }
@@ -466,13 +470,13 @@ fn converse(board: &Board, mut stream: &TcpStream) -> std::io::Result<()> {
     stream.write_all(body.as_bytes())
 }
 
-/// What half of the decisions here took, if any were made.
+/// The median time of the decisions here, if any were made.
 fn half_decided_within_us(stats: &Stats) -> Option<f64> {
     let taken_ns = &stats.decision_ns;
     (!taken_ns.is_empty()).then(|| taken_ns.value_at_quantile(0.5) as f64 / 1e3)
 }
 
-/// Another member's card, or nothing if it does not show one in time.
+/// Another member's card, or `None` if it does not show one in time.
 fn fetch_card(address: SocketAddr) -> Option<Card> {
     let mut stream = TcpStream::connect_timeout(&address, CARD_WITHIN).ok()?;
     stream.set_read_timeout(Some(CARD_WITHIN)).ok()?;

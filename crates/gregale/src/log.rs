@@ -1,8 +1,9 @@
-//! `gregale log inspect`: what a durable member's directory holds, offline.
+//! `gregale log inspect`: the content of a durable member's directory, offline.
 //!
-//! - I1 it only reads. A directory in use shows a moment of it.
-//! - I2 exit code 1 if and only if something that was durable is not intact; a torn end is not.
-//! - I3 one member that cannot be described hides no other.
+//! - I1 the command only reads. Of a directory in use it shows a momentary state.
+//! - I2 the exit code is 1 if and only if durable bytes are not intact; a torn end was never
+//!   durable.
+//! - I3 a member that cannot be described hides no other.
 
 use clap::{Args, Subcommand};
 use console::{Failure, Format, Outcome};
@@ -16,7 +17,7 @@ use storage::inspect::{self, Description, Detail, Ending, InspectError};
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Example:\n  gregale log inspect /var/lib/gregale")]
 pub(crate) enum LogCommand {
-    /// Show what a directory holds, what of it is intact, and where it ends.
+    /// Show what a directory holds, which parts are intact, and where the log ends.
     Inspect(LogInspectArgs),
 }
 
@@ -27,26 +28,26 @@ pub(crate) enum LogCommand {
     gregale log inspect /var/lib/gregale/member-2 --records   one member, record by record\n\n\
     It only reads; a directory in use shows a moment of it.\n\
     Exit code 0: intact, or with a torn end, which is cut when the member starts; 1: something is\n\
-    damaged, and named; 2: a directory is none, or cannot be read (the others are shown).")]
+    damaged, and named; 2: a directory is no member's, or cannot be read (the others are shown).")]
 pub(crate) struct LogInspectArgs {
     /// A member's directory, or that of a cluster.
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
-    /// Each record as well.
+    /// Show each record as well.
     #[arg(long)]
     pub(crate) records: bool,
-    /// How to print it.
+    /// The output format.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(crate) format: Format,
 }
 
-/// All that was named. The names are an interface: additions only.
+/// The whole output. The names are an interface: additions only.
 #[derive(Debug, Serialize)]
 struct Report {
     members: Vec<Member>,
-    /// All damage, a line each.
+    /// All damage, one line each.
     damaged: Vec<String>,
-    /// What cannot be read, a line each.
+    /// Everything that cannot be read, one line each.
     unread: Vec<String>,
 }
 
@@ -55,7 +56,7 @@ struct Member {
     directory: String,
     node: u16,
     incarnation: u64,
-    /// In hexadecimal digits, as [`Member::log`]: JSON's numbers end at 2^53.
+    /// The number in hexadecimal digits, as [`Member::log`]: JSON's numbers end at 2^53.
     cluster: String,
     log: String,
     snapshots: Vec<Snapshot>,
@@ -68,16 +69,16 @@ struct Member {
     n_records: u64,
     meta_bytes: usize,
     ends_at: String,
-    /// whole, torn or damaged.
+    /// The state: whole, torn or damaged.
     ending: &'static str,
-    /// Why it is torn or damaged.
+    /// The reason why it is torn or damaged.
     why: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
 struct Snapshot {
     file: String,
-    /// It covers every slot below.
+    /// The prefix that it covers.
     slot: u64,
     bytes: Option<u64>,
     intact: bool,
@@ -106,7 +107,7 @@ struct Record {
     synced_upto: String,
 }
 
-/// Describes a member's directory, or all of a cluster's.
+/// Describes a member's directory, or all directories of a cluster.
 pub(crate) fn inspect(args: &LogInspectArgs) -> Outcome {
     let detail = if args.records { Detail::Records } else { Detail::Segments };
     let Look { found, damaged, nameless, unread } = look(&args.directory, detail)?;
@@ -131,15 +132,15 @@ pub(crate) fn inspect(args: &LogInspectArgs) -> Outcome {
     if is_damaged || is_read { Ok(ExitCode::from(u8::from(is_damaged))) } else { Err(silent) }
 }
 
-/// What was found of each member.
+/// The findings about each member.
 #[derive(Debug, Default)]
 struct Look {
     found: Vec<Description>,
-    /// All damage, a line each.
+    /// All damage, one line each.
     damaged: Vec<String>,
-    /// Of it, that of members which cannot be described.
+    /// The part of the damage that concerns members which cannot be described.
     nameless: Vec<String>,
-    /// What cannot be read, and so not judged.
+    /// Everything that cannot be read, and is therefore not judged.
     unread: Vec<String>,
 }
 
@@ -166,7 +167,7 @@ fn look(directory: &Path, detail: Detail) -> Outcome<Look> {
     Ok(look)
 }
 
-/// Whether a directory is a member's that does not know any more whose it is.
+/// Whether the error is damage: the directory is a member's that has lost its identity.
 fn is_damage(error: &DirectoryError) -> bool {
     match error {
         DirectoryError::NoIdentity(path) => holds_member_files(path).unwrap_or(false),

@@ -1,6 +1,6 @@
 //! The `gregale` command.
 //!
-//! One file a subcommand; [`cli`] says what there is, [`console`] how it ends.
+//! Each subcommand has a file; [`cli`] lists them, and [`console`] ends them.
 #![forbid(unsafe_code)]
 
 #[macro_use]

@@ -1,9 +1,9 @@
-//! `gregale member`: who takes part in a running cluster, and changes of that.
+//! `gregale member`: the members of a running cluster, and changes of them.
 //!
-//! - I1 whatever a member answers, or fails to, the command ends at its deadline, and says what is
-//!   known then: exit code 1 means that the change may still happen.
-//! - I2 a change is sent again only where the last attempt surely changed nothing, or where twice
-//!   is as good as once: what is removed already is not removed again.
+//! - I1 whatever a member answers, or fails to, the command ends at its deadline, and reports what
+//!   is known then: exit code 1 means that the change may still happen.
+//! - I2 a change is sent again only where the last attempt surely changed nothing, or where a
+//!   repetition has no further effect: a member that is removed already is not removed again.
 
 mod args;
 
@@ -19,13 +19,14 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// How often the cluster is asked how far it is.
+/// The interval at which the cluster is asked for its progress.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// How long a refusal that may pass is not taken for an answer.
+/// The time for which a temporary refusal is not taken for an answer.
 const MAY_PASS_WITHIN: Duration = Duration::from_secs(3);
-/// How long the members are looked at before a removal of unknown outcome is asked for again.
+/// The time for which the members are watched before a removal of unknown outcome is requested
+/// again.
 const SHOWN_WITHIN: Duration = Duration::from_secs(2);
-/// How long a leader may take for one answer: it decides, or gives up at its own deadline.
+/// The longest time of one answer of a leader: it decides, or gives up at its own deadline.
 const ANSWER_WITHIN: Duration = Duration::from_secs(8);
 
 /// `gregale member list`
@@ -77,16 +78,16 @@ pub(crate) fn remove(args: &MemberArgs) -> Outcome {
     loop {
         match (cluster.ask_leader("REMOVE", args.id, end), &doubt) {
             (Ok(Asked::Done), _) => {
-                // It is decided. Who adds a member next looks at the status, which is a moment
-                // behind.
+                // The change is decided. The next command may add a member, and looks at the
+                // status, which may be a moment behind.
                 cluster.shows_removed(args.id, member.incarnation, end);
                 break;
             }
-            // A leader that removes itself may be gone before it can say so, or be deposed before
-            // that is decided.
+            // A leader that removes itself may have ended before it can answer, or may be deposed
+            // before the removal is decided.
             (Ok(Asked::Unknown(why)), _) => doubt = Some(why),
             (Err(failure), None) => return Err(failure),
-            // What is refused now may be what was asked for before.
+            // A refusal now may be caused by the earlier request.
             (Err(_), Some(_)) => {}
         }
         let until = end.min(Instant::now() + SHOWN_WITHIN);
@@ -133,25 +134,25 @@ pub(crate) fn replace(args: &MemberArgs) -> Outcome {
     cluster.renew(args.id, member.incarnation, args.wait.within())
 }
 
-/// What is not known at the end stands on standard error, and is no success.
+/// A result that is unknown at the end is printed on standard error, and is not a success.
 fn unknown(why: &str) -> ExitCode {
     eprintln!("gregale: {why}");
     ExitCode::from(1)
 }
 
-/// How the leader answered.
+/// The result of a request to the leader.
 enum Asked {
     Done,
-    /// It may be done, or not.
+    /// The change may or may not happen.
     Unknown(String),
 }
 
-/// What it answered, if it did.
+/// The outcome of a request.
 enum Answer {
     Value(Value),
     /// Nothing was sent.
     Unreachable(String),
-    /// It was sent, and no answer came.
+    /// The request was sent, and no answer came.
     Silent(String),
 }
 
@@ -170,7 +171,8 @@ impl Cluster {
         Cluster::new(wait.connect.address, wait.connect.password.as_deref())
     }
 
-    /// As the leader sees it, if there is one that answers; else as the first that answers does.
+    /// The status as the leader sees it, if a leader answers; otherwise as the first member that
+    /// answers does.
     fn status(&mut self) -> Outcome<ClusterStatus> {
         let mut failure = None;
         for address in self.addresses.clone() {
@@ -188,7 +190,7 @@ impl Cluster {
         Err(failure.unwrap_or_else(|| Failure::new("no address to connect to")))
     }
 
-    /// From now on any of them will do: the one that was named may be the one that is replaced.
+    /// Notes all members' addresses: the member that was named may be the one that is replaced.
     fn learn(&mut self, status: &ClusterStatus) {
         for member in &status.members {
             if let Ok(address) = member.client.parse()
@@ -203,8 +205,7 @@ impl Cluster {
         member_of(&self.status()?, id).cloned()
     }
 
-    /// Whether it is decided, before `until`, that this incarnation of member `id` takes part no
-    /// more.
+    /// Whether the removal of this incarnation of member `id` is decided before `until`.
     fn shows_removed(&mut self, id: u16, incarnation: u64, until: Instant) -> bool {
         self.shows(id, until, |member| {
             member.membership == Membership::None || member.incarnation != incarnation
@@ -233,12 +234,12 @@ impl Cluster {
         }
     }
 
-    /// Asks whoever leads; while nobody does, until `end`.
+    /// Asks the leader; without a leader it waits for one until `end`.
     fn ask_leader(&mut self, verb: &str, id: u16, end: Instant) -> Outcome<Asked> {
         let may_pass_until = end.min(Instant::now() + MAY_PASS_WITHIN);
         loop {
             let leader = self.status().map(|status| leader_of(&status));
-            let mut last = "nobody leads at the moment".to_owned();
+            let mut last = "there is no leader at the moment".to_owned();
             match leader {
                 Ok(Some(leader)) => match self.ask(leader, verb, id) {
                     // I2
@@ -295,7 +296,7 @@ impl Cluster {
     fn renew(&mut self, id: u16, before: u64, within: Duration) -> Outcome {
         let end = Instant::now() + within;
         if let Asked::Unknown(why) = self.ask_leader("RENEW", id, end)? {
-            // Most likely it was the leader itself that was ended: what follows shows.
+            // Most likely the leader itself was ended: the next status shows it.
             eprintln!("gregale: {why}");
         }
         outln!("member {id}: a new incarnation is begun");

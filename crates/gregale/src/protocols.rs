@@ -1,4 +1,4 @@
-//! `gregale protocols`: the table that the protocols declare about themselves.
+//! `gregale protocols`: the protocols' own table of their promises.
 
 use clap::Args;
 use console::{Format, Outcome};
@@ -11,7 +11,7 @@ use std::process::ExitCode;
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  gregale protocols --format json")]
 pub(crate) struct ProtocolsArgs {
-    /// How to print it.
+    /// The output format.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(crate) format: Format,
 }
@@ -49,7 +49,7 @@ fn as_json(row: &Row) -> Value {
     })
 }
 
-/// One block a protocol: the sentences are too long for columns.
+/// One block per protocol: the sentences are too long for columns.
 fn as_text(row: &Row) -> String {
     let lines = [
         ("summary", row.summary.to_owned()),

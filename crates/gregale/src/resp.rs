@@ -5,7 +5,7 @@ use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// The longest string that is believed.
+/// The longest string that is accepted.
 const STRING_BYTES_MAX: usize = 64 << 20;
 /// The longest line, and the longest list.
 const LINE_BYTES_MAX: u64 = 64 << 10;
@@ -14,21 +14,21 @@ const LIST_LEN_MAX: usize = 1024;
 /// A reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Value {
-    /// +
+    /// A simple string, `+`.
     Simple(String),
-    /// -, without it.
+    /// An error, `-`, without that character.
     Error(String),
-    /// :
+    /// An integer, `:`.
     Integer(i64),
-    /// $
+    /// A string, `$`.
     Bulk(Vec<u8>),
-    /// Nothing.
+    /// Null.
     Nil,
-    /// *
+    /// A list, `*`.
     Array(Vec<Value>),
 }
 
-/// See the module's text.
+/// The connection to a member; see the module's text.
 #[derive(Debug)]
 pub(crate) struct Connection {
     reader: BufReader<TcpStream>,
@@ -37,8 +37,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Connects, and gives the password if there is one. The member may take so long to accept,
-    /// and to say something.
+    /// Connects, and sends the password if there is one. `within` bounds each wait.
     pub(crate) fn open(
         address: SocketAddr,
         password: Option<&str>,
@@ -61,7 +60,7 @@ impl Connection {
         Ok(stream)
     }
 
-    /// Sends a command, and takes its reply, which must not be an error.
+    /// Sends a command, and returns its reply, which must not be an error.
     pub(crate) fn ask(&mut self, words: &[&[u8]]) -> Outcome<Value> {
         match self.call(words).map_err(|error| unanswered(self.address, &error))? {
             Value::Error(line) => Err(refused(self.address, &line)),
@@ -69,7 +68,7 @@ impl Connection {
         }
     }
 
-    /// The same; an error of the member is a value.
+    /// Sends a command, and returns its reply; an error of the member is a value.
     pub(crate) fn call(&mut self, words: &[&[u8]]) -> io::Result<Value> {
         let mut request = Vec::new();
         encode(words, &mut request);
@@ -77,18 +76,18 @@ impl Connection {
         self.receive()
     }
 
-    /// Sends bytes of [`encode`].
+    /// Sends bytes made by [`encode`].
     pub(crate) fn send(&mut self, request: &[u8]) -> io::Result<()> {
         let within = self.within;
         self.reader.get_mut().write_all(request).map_err(|error| none_within(within, error))
     }
 
-    /// The next reply.
+    /// Reads the next reply.
     pub(crate) fn receive(&mut self) -> io::Result<Value> {
         self.value(true).map_err(|error| none_within(self.within, error))
     }
 
-    /// Lists of lists are not asked for, and not believed.
+    /// Lists of lists are not expected, and refused.
     fn value(&mut self, may_be_a_list: bool) -> io::Result<Value> {
         let line = self.line()?;
         let wrong = || strange(&line);
@@ -147,7 +146,7 @@ fn strange(line: &str) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, format!("it answers {line:?}, which is no reply"))
 }
 
-/// A time that was over, which the system calls by other names, and differently for each call.
+/// A time-out, for which the system has several names, depending on the call.
 fn none_within(within: Duration, error: io::Error) -> io::Error {
     match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => {
@@ -158,7 +157,7 @@ fn none_within(within: Duration, error: io::Error) -> io::Error {
     }
 }
 
-/// Nobody answered.
+/// The failure of a member that did not answer.
 pub(crate) fn unanswered(address: SocketAddr, error: &io::Error) -> Failure {
     Failure::new(format_args!(
         "no answer from {address}: {error}; is the cluster up? Any live member's client port will \
@@ -166,7 +165,7 @@ pub(crate) fn unanswered(address: SocketAddr, error: &io::Error) -> Failure {
     ))
 }
 
-/// The member answered this error.
+/// The failure of a command that the member refused with this line.
 pub(crate) fn refused(address: SocketAddr, line: &str) -> Failure {
     let mend = if line.starts_with("NOAUTH") || line.starts_with("WRONGPASS") {
         "; give --password, or set GREGALE_REQUIREPASS"
@@ -208,7 +207,7 @@ mod tests {
         assert_eq!(answers(b"-ERR no\r\n").unwrap(), Value::Error("ERR no".into()));
     }
 
-    /// "Resource temporarily unavailable (os error 11)" says nothing to anybody.
+    /// "Resource temporarily unavailable (os error 11)" would not explain the cause.
     #[test]
     fn a_member_that_says_nothing_is_named_with_the_time_it_had() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

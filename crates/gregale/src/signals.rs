@@ -3,7 +3,7 @@
 use console::{Failure, Outcome};
 use std::os::unix::net::UnixStream;
 
-/// SIGTERM and SIGINT, as something to poll.
+/// SIGTERM and SIGINT, as a descriptor to poll.
 pub(crate) struct Signals {
     pub(crate) pipe: UnixStream,
 }
@@ -14,8 +14,8 @@ impl Signals {
             UnixStream::pair().map_err(|error| Failure::os("make a pipe for signals", error))?;
         pipe.set_nonblocking(true)
             .map_err(|error| Failure::os("make a pipe for signals", error))?;
-        // SIGINT comes to the whole process group of a terminal: under a supervisor it is the
-        // supervisor's, which then says what to do. Here it is only kept from killing.
+        // SIGINT goes to the whole process group of a terminal: the supervisor handles it, and then
+        // sends its order. Here the signal is only kept from killing.
         for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
             let write = write.try_clone().map_err(|error| Failure::os("copy a pipe", error))?;
             let pipe = SignalPipe { write, signal };

@@ -1,4 +1,4 @@
-//! `gregale status`, and what a cluster says about itself.
+//! `gregale status`, and a cluster's report about itself.
 //!
 //! The names in [`ClusterStatus`] are an interface: additions only.
 
@@ -19,7 +19,7 @@ use std::time::Duration;
 pub(crate) struct StatusArgs {
     #[command(flatten)]
     pub(crate) connect: ConnectArgs,
-    /// How to print it.
+    /// The output format.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(crate) format: Format,
 }
@@ -27,7 +27,7 @@ pub(crate) struct StatusArgs {
 /// The section of INFO that answers with the whole cluster's status as JSON.
 pub(crate) const SECTION: &str = kv::door::STATUS_SECTION;
 
-/// How long a member may take to answer for all.
+/// The longest time that a member may take to answer for all.
 const ANSWER_WITHIN: Duration = Duration::from_secs(3);
 
 /// A cluster, as one of its members sees it.
@@ -44,61 +44,62 @@ pub(crate) struct ClusterStatus {
     /// Whether a majority has agreed to it: if not, a change is under way.
     #[serde(default = "yes")]
     pub(crate) view_is_decided: bool,
-    /// The leader's, or the highest that is known.
+    /// The leader's ballot, or the highest known one.
     pub(crate) ballot: u64,
-    /// Where a write waits for every disk: the members without which none is acknowledged.
+    /// Where a write waits for every disk: the members without which no write is acknowledged.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) writes_wait_for: Vec<u16>,
     pub(crate) members: Vec<MemberStatus>,
-    /// With partitions: how they are kept in an order that respects real time.
+    /// With partitions: the order of commands of several partitions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) order: Option<String>,
-    /// With partitions: each, as the member that answers sees it.
+    /// With partitions: each, as the answering member sees it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) partitions: Vec<PartitionStatus>,
 }
 
-/// One partition.
+/// A partition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PartitionStatus {
-    /// From 0.
+    /// The number, from 0.
     pub(crate) id: usize,
     /// The member that leads it; 0 for none.
     pub(crate) leader: u16,
-    /// Messages that its replica here has executed.
+    /// The messages that the answering member's replica has executed.
     pub(crate) executed: u64,
-    /// Its keys.
+    /// The number of its keys.
     pub(crate) keys: u64,
 }
 
-/// One member of it.
+/// A member of the cluster.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct MemberStatus {
     pub(crate) id: u16,
-    /// 0 if it was never heard.
+    /// The process id; 0 if the member was never heard.
     pub(crate) pid: u32,
     pub(crate) client: String,
-    /// Whether it takes part, by the agreed membership.
+    /// Whether it is a voter or learner, by the agreed membership.
     #[serde(default)]
     pub(crate) membership: Membership,
-    /// Which incarnation of it does, or did last; 0 if nobody ever sat there.
+    /// The incarnation on the seat, or the last one; 0 if the seat was never taken.
     #[serde(default)]
     pub(crate) incarnation: u64,
-    /// leader, candidate, follower, learner or down.
+    /// The role: leader, candidate, follower, learner or down.
     pub(crate) role: String,
     pub(crate) committed: u64,
     pub(crate) applied: u64,
-    /// What half of the batches took that it led to a decision; where it led any.
+    /// The median time of the batches that it led to a decision; absent where it led none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) decision_p50_us: Option<f64>,
-    /// How far state time, by which keys expire, is ahead of its wall clock (negative: behind), in
-    /// milliseconds. The difference is slewed away at one percent of the time that passes.
+    /// The time in milliseconds by which state time, by which keys expire, is ahead of its wall
+    /// clock (negative: behind). The difference is slewed away at one percent of the time that
+    /// passes.
     #[serde(default)]
     pub(crate) state_time_ahead_ms: i64,
-    /// In durable modes, unless it is down.
+    /// Its disk, in durable modes, unless it is down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) disk: Option<DiskStatus>,
-    /// On tcp, unless it is down.
+    /// Its sentinel, on tcp, unless it is down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) sentinel: Option<SentinelStatus>,
 }
@@ -107,25 +108,26 @@ fn yes() -> bool {
     true
 }
 
-/// The process beside a member that tells the others of its death.
+/// The process beside a member that reports its death to the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SentinelStatus {
-    /// `None` while there is none: then a death shows only by silence, and a leader's costs more.
+    /// The process id; `None` while there is no sentinel. A death then shows only by silence, and a
+    /// leader's costs more.
     pub(crate) pid: Option<u32>,
-    /// How many died in this life of the member, and were replaced.
+    /// The number of sentinels that died in this life of the member, and were replaced.
     pub(crate) replaced: u64,
 }
 
-/// How a member takes part.
+/// The part of a member in the cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Membership {
     /// Its vote, and its disk, count.
     #[default]
     Voter,
-    /// It is sent everything and does not count yet.
+    /// A learner: it receives everything and does not count yet.
     Learner,
-    /// It does not: it was removed, or never added.
+    /// The seat is empty: its member was removed, or never added.
     None,
 }
 
@@ -139,14 +141,14 @@ impl Membership {
     }
 }
 
-/// What the agreed membership says about one seat.
+/// The agreed membership's entry for one seat.
 pub(crate) struct SeatStatus {
     pub(crate) membership: Membership,
     pub(crate) incarnation: u64,
 }
 
 impl SeatStatus {
-    /// Where the members never change, all take part from the beginning.
+    /// Where the members never change, all are voters from the beginning.
     pub(crate) fn of(configuration: Option<&Configuration>, id: u16) -> SeatStatus {
         let fixed = SeatStatus { membership: Membership::Voter, incarnation: Incarnation::FIRST.0 };
         let Some(rank) = Rank::of_member(NodeId(id)) else { return fixed };
@@ -172,9 +174,9 @@ pub(crate) struct DiskStatus {
     pub(crate) log_end: u64,
     /// Bytes of entries since the last snapshot began.
     pub(crate) logged_bytes: u64,
-    /// Written in this life of the process.
+    /// Snapshots written in this life of the process.
     pub(crate) snapshots: u64,
-    /// Why it takes nothing now: full, or a sync that does not end.
+    /// The reason why it takes no writes now: full, or a sync that does not end.
     pub(crate) trouble: Option<String>,
     /// The last such reason in this life, also if it is over.
     pub(crate) last_trouble: Option<String>,
@@ -193,7 +195,7 @@ impl DiskStatus {
         }
     }
 
-    /// For people.
+    /// The table for people.
     fn line(&self) -> String {
         let DiskStatus { directory, log_start, log_end, logged_bytes, snapshots, .. } = self;
         let mut line = format!(
@@ -209,7 +211,7 @@ impl DiskStatus {
     }
 }
 
-/// Asks a member, prints its answer.
+/// Asks a member, and prints its answer.
 pub(crate) fn run(args: &StatusArgs) -> Outcome {
     let (status, json) = fetch(args.connect.address, args.connect.password.as_deref())?;
     match args.format {
@@ -219,7 +221,7 @@ pub(crate) fn run(args: &StatusArgs) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The cluster's status, as the member at `address` sees it, and as it said it.
+/// The cluster's status as the member at `address` sees it, and its JSON text.
 pub(crate) fn fetch(
     address: SocketAddr,
     password: Option<&str>,
@@ -233,7 +235,7 @@ pub(crate) fn fetch(
     Ok((status, json))
 }
 
-/// INFO over a client connection, of a section that only gregale has.
+/// A section of INFO that only Gregale has, over a client connection.
 fn ask(address: SocketAddr, password: Option<&str>) -> Outcome<String> {
     let mut connection = Connection::open(address, password, ANSWER_WITHIN)?;
     match connection.ask(&[b"INFO", SECTION.as_bytes()])? {
@@ -242,7 +244,8 @@ fn ask(address: SocketAddr, password: Option<&str>) -> Outcome<String> {
     }
 }
 
-/// For people. A member's lag is what the most advanced member has committed and it has not
+/// The table for people. A member's lag is the number of slots that the most advanced member has
+/// committed and it has not applied.
 /// applied.
 fn table(status: &ClusterStatus) -> String {
     let newest = status.members.iter().map(|member| member.committed).max().unwrap_or(0);

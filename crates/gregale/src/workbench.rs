@@ -1,7 +1,7 @@
-//! `gregale sim` and `gregale bench`: a program of its own, `gregale-workbench`, is run instead.
+//! `gregale sim` and `gregale bench`, which run the program `gregale-workbench`.
 //!
 //! The simulator holds every protocol once for each planted bug, which takes longer to build than
-//! all the rest.
+//! all other crates.
 
 use clap::Args;
 use console::{Failure, Outcome};
@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// What the other program is told.
+/// The arguments of the other program.
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct WorkbenchArgs {
@@ -18,7 +18,7 @@ pub(crate) struct WorkbenchArgs {
     words: Vec<OsString>,
 }
 
-/// Becomes the other program, which lies beside this one.
+/// Replaces this process by the other program, which lies beside this one.
 pub(crate) fn run(subcommand: &str, args: &WorkbenchArgs) -> Outcome {
     let program = console::beside("gregale-workbench", &format!("`gregale {subcommand}`"))?;
     let error = Command::new(&program).arg(subcommand).args(&args.words).exec();

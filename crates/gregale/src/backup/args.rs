@@ -14,20 +14,20 @@ use std::path::PathBuf;
 pub(crate) struct BackupArgs {
     #[command(subcommand)]
     pub(crate) verify: Option<BackupCommand>,
-    /// A file that is not there yet: all keys, values and expiries of one moment go into it.
+    /// The file to write, which must not exist: all keys, values and expiries of one moment.
     #[arg(required = true)]
     pub(crate) file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) connect: ConnectArgs,
-    /// How to print what it holds.
+    /// The format of the printed summary.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(crate) format: Format,
 }
 
-/// What can be done with a backup.
+/// The subcommands about an existing backup.
 #[derive(Debug, Subcommand)]
 pub(crate) enum BackupCommand {
-    /// Read a backup to its end, and say what it holds or where it is damaged.
+    /// Read a backup to its end, and report what it holds or where it is damaged.
     Verify(VerifyArgs),
 }
 
@@ -35,9 +35,9 @@ pub(crate) enum BackupCommand {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  gregale backup verify monday.backup --format json")]
 pub(crate) struct VerifyArgs {
-    /// The backup.
+    /// The backup file.
     pub(crate) file: PathBuf,
-    /// How to print what it holds.
+    /// The format of the printed summary.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(crate) format: Format,
 }
@@ -48,14 +48,14 @@ pub(crate) struct VerifyArgs {
     The whole file is verified first. Restoring is many writes and not one step: keep clients\n\
     away until it is done. If it is interrupted, run it again with --force.")]
 pub(crate) struct RestoreArgs {
-    /// The backup.
+    /// The backup file.
     pub(crate) file: PathBuf,
     #[command(flatten)]
     pub(crate) connect: ConnectArgs,
     /// Write into a database that is not empty: keys of the file overwrite, others stay.
     #[arg(long)]
     pub(crate) force: bool,
-    /// How to print what was done.
+    /// The format of the printed summary.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(crate) format: Format,
 }

@@ -1,10 +1,10 @@
 //! `gregale backup` and `gregale restore`: the keys and values of a running cluster in a file.
 //!
-//! - I1 a file that has its name is whole: it is written under another name, checked as it arrives,
-//!   synced, and renamed.
-//! - I2 a backup is of one point of the order: the member freezes a copy when its read check
-//!   succeeds, and every piece is of that copy.
-//! - I3 a file is verified to its end before the first of its keys is written anywhere.
+//! - I1 a file with the final name is whole: it is written under another name, checked as it
+//!   arrives, synced, and renamed.
+//! - I2 a backup shows one point of the order: the member freezes a copy when its read check
+//!   succeeds, and every piece comes from that copy.
+//! - I3 a file is verified to its end before the first of its keys is written to a cluster.
 
 mod args;
 mod restore;
@@ -23,12 +23,12 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// How long a member may take to answer: it may have to copy all of its state first.
+/// The longest time to a member's answer: it may have to copy its whole state first.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
-/// Bytes that are read from a file at a time.
+/// The number of bytes that are read from a file at a time.
 const READ_BYTES: usize = 256 << 10;
 
-/// What a backup holds, as it is printed. The names are an interface: additions only.
+/// The printed summary of a backup. The names are an interface: additions only.
 #[derive(Debug, Serialize)]
 struct Report {
     file: String,
@@ -36,11 +36,11 @@ struct Report {
     keys: u64,
     key_and_value_bytes: u64,
     file_bytes: u64,
-    /// The slots of the log that it covers.
+    /// The prefix of the log that it covers.
     prefix: u64,
     /// The time of the state, in milliseconds since 1970; 0 if nothing was ever written.
     state_ms: u64,
-    /// In hexadecimal digits.
+    /// The check of the whole file, in hexadecimal digits.
     check: String,
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &BackupArgs) -> Outcome {
     }
 }
 
-/// Reads all of a file.
+/// Reads a whole file.
 fn verify(args: &VerifyArgs) -> Outcome {
     let summary = read(&args.file, |_| Ok(()))?;
     show(&args.file, &summary, args.format)
@@ -86,7 +86,7 @@ fn show(file: &Path, summary: &Summary, format: Format) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Shows `visit` every entry of `path`, which is read to its end.
+/// Calls `visit` with every entry of `path`, which is read to its end.
 fn read(path: &Path, mut visit: impl FnMut(Entry<'_>) -> Outcome<()>) -> Outcome<Summary> {
     let failed = |error| Failure::os(format_args!("read {}", path.display()), error);
     let wrong = |error| Failure::new(format_args!("{}: {error}", path.display()));

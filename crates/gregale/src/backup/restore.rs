@@ -1,7 +1,8 @@
 //! Writing a backup into a running cluster.
 //!
-//! By ordinary writes, many in flight: a restored key is as durable as any other, and a cluster of
-//! any size, protocol and durability takes it. It is not one step: who reads meanwhile sees a part.
+//! A restore uses ordinary writes, many in flight: a restored key is as durable as any other, and a
+//! cluster of any size, protocol and durability accepts it. It is not atomic: a client that reads
+//! meanwhile sees a part.
 
 use super::{ANSWER_WITHIN, RestoreArgs, read};
 use crate::resp::{Connection, Value, encode, refused, unanswered};
@@ -14,19 +15,19 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// Writes that are in flight at a time, and about how many bytes of them.
+/// The most writes in flight, and about the most bytes of them.
 const BATCH_LEN: usize = 512;
 const BATCH_BYTES: usize = 512 << 10;
-/// How long the cluster may be unable to take writes.
+/// The time during which the cluster may be unable to take writes.
 const TRY_FOR: Duration = Duration::from_secs(60);
-/// Between two tries.
+/// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What was done. The names are an interface: additions only.
+/// The printed summary of a restore. The names are an interface: additions only.
 #[derive(Debug, Serialize)]
 struct Report {
     file: String,
-    /// Keys that were written. Those whose expiry has passed are gone again.
+    /// Keys that were written, including those that have expired again.
     written: u64,
     /// Keys in the database afterwards.
     keys: u64,
@@ -50,7 +51,7 @@ pub(crate) fn restore(args: &RestoreArgs) -> Outcome {
     let again = outcome.map_err(|failure| {
         let n = writer.n_written;
         Failure::new(format_args!(
-            "{failure} ({n} of {} keys were written before that; go on with --force)",
+            "{failure} ({n} of {} keys were written before that; continue with --force)",
             whole.n_entries
         ))
     })?;
@@ -78,7 +79,7 @@ struct Writer<'a> {
     address: SocketAddr,
     password: Option<&'a str>,
     connection: Connection,
-    /// Where the next entry goes.
+    /// The database of the next entry.
     db: Db,
     batch: Vec<u8>,
     n_batch: usize,
@@ -95,7 +96,7 @@ impl Writer<'_> {
 
     fn n_keys(&mut self) -> Outcome<u64> {
         let mut sum = 0;
-        // Database 0 last: the connection stays there.
+        // Database 0 comes last: the connection stays there.
         for db in Db::all().rev() {
             self.db = db;
             self.select()?;
@@ -107,7 +108,7 @@ impl Writer<'_> {
         Ok(sum)
     }
 
-    /// Has the connection write to the database of what comes next.
+    /// Selects the database of the next entry on the connection.
     fn select(&mut self) -> Outcome<()> {
         let number = self.db.to_string();
         match self.connection.ask(&[b"SELECT", number.as_bytes()])? {
@@ -118,7 +119,7 @@ impl Writer<'_> {
 
     fn put(&mut self, entry: Entry<'_>) -> Outcome<()> {
         if entry.db != self.db {
-            // What is sent again after a broken connection begins with it too.
+            // A batch that is sent again after a broken connection begins with SELECT too.
             self.flush()?;
             self.db = entry.db;
             self.select()?;
@@ -138,8 +139,8 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Writes the batch until all of it was acknowledged. Writing it again changes nothing: the
-    /// same keys get the same values.
+    /// Sends the batch until all of it is acknowledged. A repetition changes nothing: the same keys
+    /// get the same values.
     fn flush(&mut self) -> Outcome<()> {
         let end = Instant::now() + TRY_FOR;
         while self.n_batch != 0 {
@@ -175,7 +176,7 @@ impl Writer<'_> {
         Ok(first)
     }
 
-    /// A member that died is back soon: its supervisor holds its port open.
+    /// A member that died is back soon: its supervisor keeps its port open.
     fn reconnect(&mut self, error: io::Error, end: Instant) -> Outcome<()> {
         let mut failure = unanswered(self.address, &error);
         while Instant::now() < end {

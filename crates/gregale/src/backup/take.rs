@@ -14,17 +14,18 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How often a backup is begun anew when the member that froze the state was deposed, or died.
+/// The most times that a backup begins again after the member that froze the state was deposed, or
+/// died.
 const BEGINNINGS_MAX: usize = 5;
-/// How long a member may be unable to answer.
+/// The time during which a member may be unable to answer.
 const TRY_FOR: Duration = Duration::from_secs(30);
-/// Between two tries.
+/// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(50);
-/// How often a piece is asked for at whom the request leads to: a read goes to the leader for a
-/// moment where the member's own check fails, and then does not any more.
+/// The most attempts for a piece at one address: a read is passed to the leader for a moment where
+/// the member's own check fails, and is answered by the member itself again later.
 const ASKED_MAX: usize = 20;
 
-/// By these a backup is known.
+/// The number of bytes at the start of a file that identify a backup.
 const START_BYTES: u64 = 8;
 
 const COMMAND: &[u8] = b"GREGALE.BACKUP";
@@ -37,7 +38,7 @@ pub(super) fn take(path: &Path, connect: &ConnectArgs, format: Format) -> Outcom
             path.display()
         )));
     }
-    // First: who reaches nobody changes nothing.
+    // The connection comes first: without a member nothing is changed.
     let address = connect.address;
     let mut connection = Connection::open(address, connect.password.as_deref(), ANSWER_WITHIN)?;
     let mut part = Part::create(path)?;
@@ -46,7 +47,7 @@ pub(super) fn take(path: &Path, connect: &ConnectArgs, format: Format) -> Outcom
     super::show(path, &summary, format)
 }
 
-/// The file before it is whole (I1 of the module above); removed if it does not become so.
+/// The file before it is whole (I1 of the module above); removed if it does not become whole.
 struct Part {
     file: File,
     path: PathBuf,
@@ -60,7 +61,7 @@ impl Part {
         let part = PathBuf::from(name);
         let failed = |error| Failure::os(format_args!("write {}", part.display()), error);
         let mut options = OpenOptions::new();
-        // What is in it is nobody else's business.
+        // Only the owner may read the content.
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let mut file = options.open(&part).map_err(failed)?;
         match file.try_lock() {
@@ -73,7 +74,8 @@ impl Part {
             }
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
-        // Who had it may have finished between the opening and the lock: then this is its backup.
+        // Another process may have finished between the opening and the lock: then this file is its
+        // backup.
         let named = std::fs::metadata(&part).map_err(failed)?;
         if named.ino() != file.metadata().map_err(failed)?.ino() {
             return Err(Failure::new(format_args!(
@@ -81,7 +83,7 @@ impl Part {
                 path.display()
             )));
         }
-        // An attempt that was killed leaves the beginning of a backup, or nothing.
+        // A killed attempt leaves the beginning of a backup, or nothing.
         let mut start = Vec::new();
         (&mut file).take(START_BYTES).read_to_end(&mut start).map_err(failed)?;
         if Reader::new().feed(&start, &mut |_| ()).is_err() {
@@ -125,7 +127,7 @@ impl Part {
 impl Drop for Part {
     fn drop(&mut self) {
         if !self.is_whole {
-            // What stays is overwritten by the next attempt.
+            // The remaining file is overwritten by the next attempt.
             let _ = std::fs::remove_file(&self.path);
         }
     }
@@ -144,7 +146,7 @@ fn fetch(connection: &mut Connection, address: SocketAddr, part: &mut Part) -> O
     )))
 }
 
-/// None if the frozen state was lost on the way.
+/// `None` if the frozen state was lost on the way.
 fn fetch_once(
     connection: &mut Connection,
     address: SocketAddr,
@@ -178,7 +180,7 @@ fn fetch_once(
             .map_err(|error| Failure::new(format_args!("what {address} sends is {error}")))?;
         part.write(&piece)?;
     }
-    // If it is not heard, the member forgets the state by itself.
+    // If this message is lost, the member drops the state by itself.
     let _ = connection.call(&[COMMAND, b"END", token]);
     reader
         .finish()
@@ -186,7 +188,7 @@ fn fetch_once(
         .map_err(|error| Failure::new(format_args!("what {address} sends is {error}")))
 }
 
-/// Asks until the member can answer; the only error that comes back is that it has no such backup.
+/// Asks until the member can answer; the only error returned is that it has no such backup.
 fn ask(connection: &mut Connection, address: SocketAddr, words: &[&[u8]]) -> Outcome<Value> {
     let end = Instant::now() + TRY_FOR;
     loop {
@@ -204,7 +206,7 @@ fn ask(connection: &mut Connection, address: SocketAddr, words: &[&[u8]]) -> Out
     }
 }
 
-/// Nobody else's.
+/// A token that no other process uses.
 fn token() -> Outcome<String> {
     let mut random = [0u8; 16];
     File::open("/dev/urandom")
@@ -261,7 +263,7 @@ mod tests {
         let path = base.path().join("b");
         let part = base.path().join("b.part");
         std::fs::write(&part, "gregback").unwrap();
-        // Bound and closed again: nobody listens there.
+        // The port was bound and closed again: no process listens there.
         let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let connect = ConnectArgs { address: nobody, password: None };
         assert!(take(&path, &connect, Format::Table).is_err());

@@ -1,4 +1,4 @@
-//! `gregale serve` on the command line: where the file is, and what is said instead of it.
+//! `gregale serve` on the command line: the path of the file, and the flags that override it.
 
 use clap::Args;
 use std::path::PathBuf;
@@ -23,13 +23,13 @@ pub(crate) struct ServeArgs {
     /// The configuration file.
     #[arg(long, env = "GREGALE_CONFIG")]
     pub(crate) config: PathBuf,
-    /// Instead of the file's `requirepass`.
+    /// The password of clients, instead of the file's `requirepass`.
     #[arg(long, env = "GREGALE_REQUIREPASS", hide_env_values = true)]
     pub(crate) requirepass: Option<String>,
-    /// Instead of the file's `maxmemory`.
+    /// The memory limit, instead of the file's `maxmemory`.
     #[arg(long, env = "GREGALE_MAXMEMORY", value_parser = crate::config::parse_bytes)]
     pub(crate) maxmemory: Option<u64>,
-    /// Instead of the file's `maxclients`.
+    /// The most clients, instead of the file's `maxclients`.
     #[arg(long, env = "GREGALE_MAXCLIENTS")]
     pub(crate) maxclients: Option<u32>,
     /// Standard input is a socket to a supervisor, which passes the listening sockets.

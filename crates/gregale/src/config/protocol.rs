@@ -1,4 +1,4 @@
-//! Which protocol a cluster runs, by its name in files and on the command line.
+//! The protocol of a cluster, by its name in files and on the command line.
 
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
@@ -7,7 +7,7 @@ use proto::table::{self, Row};
 use serde::{Deserialize, Serialize};
 use std::sync::LazyLock;
 
-/// How the order is agreed upon.
+/// The way in which the order is agreed upon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub(crate) enum Protocol {
@@ -18,12 +18,12 @@ pub(crate) enum Protocol {
 }
 
 impl Protocol {
-    /// As it is written.
+    /// The name in files and on the command line.
     pub(crate) fn name(self) -> &'static str {
         self.row().name
     }
 
-    /// What it promises.
+    /// The promises of the protocol.
     pub(super) fn row(self) -> &'static Row {
         match self {
             Protocol::Log(log) => log.row(),
@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn what_can_be_chosen_is_in_the_table_and_the_reverse() {
         let listed: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
-        // What orders partitions stands among the multicasts.
+        // The protocol that orders partitions is listed among the multicasts.
         let (of_partitions, of_logs): (Vec<&str>, Vec<&str>) = Protocol::value_variants()
             .iter()
             .map(|protocol| protocol.name())

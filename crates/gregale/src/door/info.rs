@@ -1,5 +1,5 @@
-//! The text of INFO: Redis's sections and field names where clients look for them, and one of our
-//! own.
+//! The text of INFO: Redis's sections and field names where clients look for them, and a section of
+//! Gregale's own.
 
 use crate::config::{Config, Durability};
 use crate::control::role_name;
@@ -9,13 +9,13 @@ use proto::Role;
 use runtime::DiskFigures;
 use std::fmt::Write;
 
-/// What INFO tells about.
+/// The content of INFO.
 pub(super) struct Facts<'a> {
     pub(super) config: &'a Config,
-    /// As it was a moment ago.
+    /// The disk's figures as of a moment ago.
     pub(super) disk: Option<&'a DiskFigures>,
     pub(super) uptime_s: u64,
-    /// What the door knows.
+    /// The part that the door knows.
     pub(super) door: &'a door::Facts<'a>,
 }
 
@@ -35,7 +35,8 @@ const SECTIONS: [Section; 11] = [
     ("gregale", gregale),
 ];
 
-/// The sections that `wanted` names; all of them for none, `default`, `all` and `everything`.
+/// The sections that `wanted` names; an empty list, `default`, `all` and `everything` name all of
+/// them.
 pub(super) fn text(facts: &Facts<'_>, wanted: &[&str]) -> String {
     let all = wanted.iter().any(|name| ["all", "everything"].contains(name));
     let default = all || wanted.is_empty() || wanted.contains(&"default");
@@ -77,7 +78,7 @@ fn memory(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
     write!(out, "maxmemory:{}\r\nmaxmemory_policy:noeviction\r\n", facts.config.maxmemory)
 }
 
-/// In Redis's words: a log on disk is what it calls an append-only file.
+/// The section in Redis's words, which call a log on disk an append-only file.
 fn persistence(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
     let on_disk = u8::from(facts.disk.is_some());
     write!(out, "loading:0\r\nrdb_changes_since_last_save:{}\r\n", facts.door.changes)?;
@@ -92,7 +93,7 @@ fn stats(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
     write!(out, "client_output_buffer_limit_disconnections:{closed}\r\n")
 }
 
-/// Every member takes every command, so to a Redis client every member is a master.
+/// Every member takes every command, so for a Redis client every member is a master.
 fn replication(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
     let others = facts.door.view.heard.len().saturating_sub(1);
     write!(
@@ -102,10 +103,10 @@ fn replication(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
     write!(out, "master_repl_offset:{}\r\n", facts.door.view.applied.0)
 }
 
-/// As the kernel counts it, in hundredths of a second; nothing where it does not tell.
+/// The processor time that the kernel reports, in hundredths of a second; absent where it does not.
 fn cpu(_: &Facts<'_>, out: &mut String) -> std::fmt::Result {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The name of the program, in brackets, may hold anything. What follows it are words.
+    // The name of the program, in brackets, may contain any character. Words follow it.
     let words: Vec<&str> = stat.rsplit(") ").next().unwrap_or_default().split(' ').collect();
     for (name, at) in [("sys", 12), ("user", 11), ("sys_children", 14), ("user_children", 13)] {
         if let Some(ticks) = words.get(at).and_then(|word| word.parse::<u64>().ok()) {
@@ -115,10 +116,10 @@ fn cpu(_: &Facts<'_>, out: &mut String) -> std::fmt::Result {
     Ok(())
 }
 
-/// Only if it is asked for, as in Redis.
+/// The section appears only if it is asked for, as in Redis.
 const COMMANDSTATS: &str = "commandstats";
 
-/// Without the times that Redis has: a command's is mostly that of its log.
+/// The times that Redis reports are omitted: a command's time is mostly that of its log.
 fn commandstats(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
     for (name, Count { calls, rejected, failed }) in facts.door.counts.all() {
         write!(out, "cmdstat_{name}:calls={calls},")?;
@@ -147,7 +148,7 @@ fn gregale(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
     write!(out, "gregale_protocol:{}\r\n", config.protocol.name())?;
     write!(out, "gregale_durability:{}\r\n", config.durability.name())?;
     if config.durability == Durability::DiskAll {
-        // Who was not heard lately; `gregale status` knows of disks in trouble too.
+        // Members that were not heard lately; `gregale status` also shows disks in trouble.
         let ids = config.members.iter().map(|member| member.id);
         let voters = view.configuration.map(|of| of.members.voters);
         let is_missing = |id: &u16| {

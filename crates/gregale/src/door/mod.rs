@@ -1,7 +1,7 @@
 //! The process side of the key-value door: sockets, signals, the supervisor, figures.
 //!
-//! `kv::door` decides what clients and the replicated state do; the runtime knows leaders and logs.
-//! What is left here is the process around them, and passing calls on from one to the other.
+//! `kv::door` serves clients and holds the replicated state; the runtime knows leaders and logs.
+//! This module is the process around them, and passes calls from one to the other.
 
 mod info;
 mod offline;
@@ -32,20 +32,20 @@ use std::io::Read;
 use std::net::TcpListener;
 use std::sync::Arc;
 
-/// Keys of descriptors in the poller; those of clients are below.
+/// The keys of descriptors in the poller; those of clients are below.
 const KEY_LISTENER: u64 = runtime::replica::SOCKET_KEYS - 1;
 const KEY_SIGNALS: u64 = runtime::replica::SOCKET_KEYS - 2;
 const KEY_CHANNEL: u64 = runtime::replica::SOCKET_KEYS - 3;
 const KEY_STATUS: u64 = runtime::replica::SOCKET_KEYS - 4;
 
-/// How the replica was told to stop.
+/// The way in which the replica was told to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
-    /// This process alone: others go on, and its next life does.
+    /// This process alone stops: the others continue, and so does its next life.
     HandOver,
-    /// The whole cluster: nothing is kept.
+    /// The whole cluster stops: nothing is kept.
     Remove,
-    /// This incarnation takes part no more.
+    /// This incarnation is no longer a member.
     Part(Parted),
 }
 
@@ -54,25 +54,25 @@ pub(crate) fn state_of(config: &Config) -> State {
     State::new(config.maxmemory, runtime::unix_ms())
 }
 
-/// See the module's text.
+/// The service of one replica; see the module's text.
 pub(crate) struct Door {
     door: RespDoor<Process, Sockets>,
     board: Arc<Board>,
     signals: Option<Signals>,
     stop: Option<Stop>,
-    /// The supervisor knows that this member serves.
+    /// Whether the supervisor knows that this member serves.
     reported: bool,
     warned_lost: bool,
-    /// The supervisor does not know that this incarnation votes, and may wait for that word.
+    /// Whether the supervisor may still wait for the report that this incarnation votes.
     learns: bool,
-    /// Who takes part, as far as is known.
+    /// The membership, as far as it is known.
     seated: MemberSet,
-    /// Seats that this leader has told the supervisor are empty.
+    /// The empty seats that this leader has reported to the supervisor.
     told_vacant: MemberSet,
 }
 
 impl Door {
-    /// Behind `listener`, which is bound.
+    /// A service behind `listener`, which is bound.
     pub(crate) fn new(config: &Config, listener: TcpListener, board: Arc<Board>) -> Outcome<Door> {
         let outside = Process::new(config, &board, None)?;
         Ok(Door {
@@ -82,15 +82,15 @@ impl Door {
             stop: None,
             reported: false,
             warned_lost: false,
-            // The vote may be there before it is looked for: while this process starts, or since
-            // an earlier one that died before it said so.
+            // The incarnation may have its vote before this process looks: it got it during the
+            // start, or an earlier process died before it reported it.
             learns: config.start != Start::Bootstrap,
             seated: MemberSet::all(config.members.len()),
             told_vacant: MemberSet::EMPTY,
         })
     }
 
-    /// Puts what it listens to into the loop's set.
+    /// Adds its descriptors to the loop's set.
     pub(crate) fn register(
         &mut self,
         poller: &Poller,
@@ -111,17 +111,17 @@ impl Door {
         Ok(())
     }
 
-    /// From now on reads and writes are answered with this error.
+    /// Answers reads and writes with this error from now on.
     pub(crate) fn refuse_all(&mut self, why: &'static str) {
         self.door.clients.refuse_all(why);
     }
 
-    /// Whether it was told to stop, and how.
+    /// The order to stop, if there was one.
     pub(crate) fn stop(&self) -> Option<Stop> {
         self.stop
     }
 
-    /// Tells the supervisor, if there is one.
+    /// Reports to the supervisor, if there is one.
     fn tell(&self, report: &Report) {
         self.door.clients.outside.tell(report);
     }
@@ -131,14 +131,14 @@ impl Door {
         self.reported
     }
 
-    /// Who takes part, as far as is known; at first everybody who is listed.
+    /// The membership, as far as it is known; at first all listed members.
     pub(crate) fn seated(&self) -> MemberSet {
         self.seated
     }
 
     fn on_signal(&mut self) {
         if let Some(signals) = &self.signals {
-            // How many came does not matter.
+            // The number of signals does not matter.
             let _ = (&signals.pipe).read(&mut [0; 64]);
         }
         self.stop = Some(Stop::HandOver);
@@ -151,7 +151,7 @@ impl Door {
         }
     }
 
-    /// Tells the supervisor once that clients are answered, and says when they cannot be.
+    /// Reports to the supervisor once that clients are answered, and logs when they cannot be.
     fn report(&mut self, view: &View) {
         if self.door.has_served() && !self.reported {
             self.reported = true;
@@ -166,13 +166,13 @@ impl Door {
 }
 
 impl Door {
-    /// Tells what is known of the seats.
+    /// Reports what is known of the seats.
     fn report_seats(&mut self, view: &View) {
         self.report_seat(view);
         self.report_vacant(view);
     }
 
-    /// Ends a process that takes part no more, and says when a new incarnation has its vote.
+    /// Ends a process that is no longer a member, and reports when a new incarnation has its vote.
     fn report_seat(&mut self, view: &View) {
         if let Some(parted) = view.parted {
             self.stop = self.stop.or(Some(Stop::Part(parted)));
@@ -190,9 +190,9 @@ impl Door {
         }
     }
 
-    /// Tells which seats are empty. A member that was dead when it was removed cannot say so
-    /// itself, and would come back as a new incarnation. Whoever leads tells it: others may know
-    /// of a removal and not yet of what came after it.
+    /// Reports empty seats. A member that was dead when it was removed cannot report that itself,
+    /// and would come back as a new incarnation. Only the leader reports: others may know of a
+    /// removal and not yet of later changes.
     fn report_vacant(&mut self, view: &View) {
         let leads = view.role == Role::Leader;
         let Some(of) = view.configuration.filter(|of| leads && of.is_decided) else {

@@ -4,10 +4,10 @@ use base::Slot;
 use kv::door::State;
 use runtime::{Answers, Application};
 
-/// An empty one. The limit has to be the cluster's: what was refused for it then has to be refused
-/// again.
+/// An empty state. The limit has to be the cluster's: writes that were refused for it have to be
+/// refused again.
 pub(crate) fn offline_state(memory_bytes_max: u64) -> impl runtime::offline::State {
-    // Nobody reads it, so the seed of RANDOMKEY does not matter.
+    // No client reads the state, so the seed of RANDOMKEY does not matter.
     Offline(State::new(memory_bytes_max, 0))
 }
 

@@ -1,18 +1,18 @@
 //! The key-value door of a keyspace in partitions: Redis clients on one side, atomic multicast on
 //! the other.
 //!
-//! `kv::partition` knows what a command concerns, when it is sent and how it is executed; the
-//! multicast brings messages into an order. Here they are carried between the two, and clients'
-//! sockets served as in the ordinary door.
+//! `kv::partition` decides which partitions a command concerns, when it is sent and how it is
+//! executed; the multicast orders messages. This module connects the two, and serves clients'
+//! sockets as the ordinary door does.
 //!
-//! - I1 everything that changes or reads the state is multicast, reads too, but those that ask for
-//!   a snapshot: nothing is answered from a replica's state as it happens to be. By construction:
-//!   deliveries alone reach the state, and what stands between them at a timestamp's place.
+//! - I1 every command that changes or reads the state is multicast, except reads that ask for a
+//!   snapshot: no answer comes from a replica's momentary state. By construction: only deliveries
+//!   reach the state, and snapshots between them at the place of a timestamp.
 //! - I2 each request is taken from the desk within [`PATIENCE`], or refused, and ends within as
 //!   long again with its answer or with what is known of it. By [`Desk::expire`] and
 //!   `Sender::expire`.
-//! - I3 back-pressure reaches the client: what the multicast refuses stays with the sender, whose
-//!   room ends; then requests stay on the desk, and then clients are not read from.
+//! - I3 back-pressure reaches the client: messages that the multicast refuses stay with the sender
+//!   until it is full; then requests stay on the desk, and then no input is read from clients.
 
 use super::process::{self, Process, give_statuses};
 use super::snapshots::Snapshots;
@@ -47,7 +47,7 @@ use std::time::Duration;
 
 const _: () = assert!(partition::PAYLOAD_BYTES_MAX <= multicast::PAYLOAD_BYTES_MAX);
 
-/// How often figures are laid out for who asks from outside, and descriptors looked for again.
+/// The interval at which figures are published, and descriptors are checked again.
 const PUBLISH_EVERY: Duration = Duration::from_millis(250);
 
 const NO_BACKUPS: &[u8] =
@@ -56,14 +56,14 @@ const NO_BACKUPS: &[u8] =
 const MISSED: &[u8] =
     b"-TRYAGAIN this replica was given a newer state while it waited for the snapshot\r\n";
 
-/// Who waits for a command.
+/// The client that waits for a command.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     asker: Asker,
     is_read: bool,
 }
 
-/// What INFO tells of the partitions.
+/// The partitions' part of INFO.
 #[derive(Debug, Default)]
 struct Held {
     sum: Holding,
@@ -91,7 +91,7 @@ impl Holds for Held {
     }
 }
 
-/// See the module's text.
+/// The service of a process; see the module's text.
 pub(crate) struct PartitionedDoor {
     clients: RespClients<Process>,
     sockets: Sockets,
@@ -103,31 +103,32 @@ pub(crate) struct PartitionedDoor {
     desk: Desk,
     me: Rank,
     n_members: usize,
-    /// By partition: the members in the order of their ranks there.
+    /// The members of each partition in the order of their ranks there.
     seats: Vec<Vec<usize>>,
     held: Held,
     /// State time: the largest stamp that a partition executed here.
     state_clock: StateClock,
-    /// Its replicas come back, from its disk or from another process.
+    /// Whether its replicas can come back, from its disk or from another process.
     keeps_states: bool,
-    /// Room for the bytes of a read.
+    /// A buffer for the bytes of a read.
     read: Vec<u8>,
-    /// Why nothing is sent, if that is for long.
+    /// The reason why nothing is sent, if that lasts.
     refused: Option<Refused>,
     stop: Option<Stop>,
-    /// The supervisor knows that this member serves.
+    /// Whether the supervisor knows that this member serves.
     reported: bool,
     publish_at: Instant,
 }
 
-/// The members of each partition's group, the first to lead it first: so that leading is shared.
+/// The members of each partition's group. The first one leads it first, so the leads are spread.
 pub(crate) fn seats(n_partitions: usize, n_members: usize) -> Vec<Vec<usize>> {
     let of = |partition| (0..n_members).map(move |at| (partition + at) % n_members + 1);
     (0..n_partitions).map(|partition| of(partition).collect()).collect()
 }
 
 impl PartitionedDoor {
-    /// Behind `listener`, which is bound. `life` is the number of this life of the process.
+    /// A service behind `listener`, which is bound. `life` is the number of this life of the
+    /// process.
     pub(crate) fn new(
         config: &Config,
         partitions: Partitioning,
@@ -157,7 +158,8 @@ impl PartitionedDoor {
             seats: seats(n, n_members),
             held: Held { order: partitions.order.name(), ..Held::default() },
             state_clock: StateClock::default(),
-            // Who may be answered by `reply` depends on what this very process has executed.
+            // With `reply` the answers that may be released depend on what this process itself has
+            // executed.
             keeps_states: partitions.order != crate::config::Order::Reply,
             read: Vec::new(),
             refused: None,
@@ -167,12 +169,12 @@ impl PartitionedDoor {
         })
     }
 
-    /// Whether it was told to stop, and how.
+    /// The order to stop, if there was one.
     pub(crate) fn stop(&self) -> Option<Stop> {
         self.stop
     }
 
-    /// From the desk to the sender, as long as it has room (I3).
+    /// Moves requests from the desk to the sender, as long as it has room (I3).
     fn take(&mut self, cast: &mut Cast) -> bool {
         let PartitionedDoor { desk, sender, clients, read, n_members, executor, snapshots, .. } =
             self;
@@ -191,7 +193,7 @@ impl PartitionedDoor {
                     (asker, true)
                 }
                 Laid::Wait(asker) => {
-                    // What was answered was delivered, so a majority holds it.
+                    // An answered command was delivered, so a majority holds it.
                     clients.answer_wait(asker, base::majority(*n_members) - 1);
                     worked = true;
                     return true;
@@ -218,7 +220,7 @@ impl PartitionedDoor {
                             let payload = executor.snapshot_payload(sequence, &read[1..]);
                             snapshots.wait(number, asker, deadline, (all, payload));
                         }
-                        // S2: at once, so that nothing waits behind it.
+                        // S2: the refusal comes at once, so that no request waits behind it.
                         Err(_) => clients.answer_read(asker, ReadAnswer::Unavailable),
                     }
                 }
@@ -235,7 +237,7 @@ impl PartitionedDoor {
         worked
     }
 
-    /// I2
+    /// Ends requests whose time is over (I2).
     fn expire(&mut self) {
         while let Some(number) = self.snapshots.late(self.desk.now()) {
             self.give_snapshot_up(number, ReadAnswer::Unavailable);
@@ -251,14 +253,14 @@ impl PartitionedDoor {
             (Fate::Unknown, false) => clients.answer(asker, Answer::Unknown),
             (Fate::NotSent, false) => clients.answer_read(asker, not_sent),
         });
-        // What the sender has no room for still lies on the desk.
+        // Requests for which the sender has no room stay on the desk.
         desk.expire(|overdue| match overdue {
             Overdue::Read(asker) => clients.answer_read(asker, ReadAnswer::Unavailable),
             Overdue::Write(asker) => clients.answer_read(asker, not_sent),
         });
     }
 
-    /// Snapshot `number` comes to nothing: its asker is told, and nobody waits for its pieces.
+    /// Ends snapshot `number` without a result: its asker is told, and its pieces are withdrawn.
     fn give_snapshot_up(&mut self, number: u64, answer: ReadAnswer<'_>) {
         let Some(asker) = self.snapshots.end(number) else { return };
         self.clients.answer_read(asker, answer);
@@ -273,7 +275,7 @@ impl PartitionedDoor {
             return false;
         }
         let mut worked = false;
-        // Deadlines are the sender's, and an own delivery is the outcome that counts.
+        // The sender keeps deadlines, and only an own delivery is an outcome.
         let options = Options::default();
         let mut why = None;
         let stamp_ms = self.state_clock.stamp(unix_ms(), self.executor.state_ms(), boot_now());
@@ -289,7 +291,7 @@ impl PartitionedDoor {
         worked
     }
 
-    /// Figures, for INFO, status and metrics.
+    /// The figures for INFO, status and metrics.
     fn look(&mut self, cast: &Cast) {
         let mut sum = Holding::default();
         self.held.partitions.clear();
@@ -330,7 +332,7 @@ impl PartitionedDoor {
         view
     }
 
-    /// Lays figures out, and tells the supervisor once that clients are answered.
+    /// Publishes figures, and reports to the supervisor once that clients are answered.
     fn publish(&mut self, cast: &Cast) {
         self.look(cast);
         let view = self.view(cast);
@@ -343,7 +345,7 @@ impl PartitionedDoor {
         self.board.leave_partitions(self.held.partitions.clone());
         self.board.leave(&view, &Stats::new(), figures);
         self.desk.turn(cast.now(), view);
-        // Who was taken in anew serves when it has its seats, and the states of all partitions.
+        // A new incarnation serves when it has its seats, and the states of all partitions.
         let serves = matches!(view.role, Role::Leader | Role::Follower)
             && cast.members().iter().all(|member| member.is_seated)
             && self.held.partitions.iter().all(|of| of.leader != 0);
@@ -354,7 +356,7 @@ impl PartitionedDoor {
     }
 }
 
-/// A command of this process was executed, or a snapshot read.
+/// Handles the end of a command of this process, or of a snapshot read.
 fn give(
     sender: &mut Sender<Waiting>,
     snapshots: &mut Snapshots,
@@ -374,7 +376,7 @@ fn give(
             clients.answer_read(asker, ReadAnswer::Forwarded(reply));
         }
         Some(Waiting { asker, is_read: false }) => {
-            // WAIT, which alone looks at slots, is answered without one here.
+            // WAIT is the only command that looks at slots; it is answered without one here.
             clients.answer(asker, Answer::Executed(Slot(0), reply));
         }
         None => {}
@@ -405,14 +407,14 @@ impl Application for PartitionedDoor {
         {
             eprintln!("gregale: {:?} is no batch and was skipped: {error}", message.id);
         }
-        // What is delivered before this member serves may have lain on a disk for hours. Later, all
-        // members stamp: a state time that is ahead raises the estimate with the next stamp, and
-        // one that is behind is a message's that was on its way.
+        // Messages that are delivered before this member serves may have been on a disk for hours.
+        // Later, all members stamp: a state time that is ahead raises the estimate with the next
+        // stamp, and one that is behind belongs to a message that was under way.
         if self.reported && !self.state_clock.is_founded() {
             self.state_clock.observe(self.executor.state_ms(), Evidence::Present, boot_now());
         }
         let published = self.executor.take_published();
-        // What was published before this life served anybody is not news.
+        // Messages published before this life served a client are not sent to its clients.
         if self.reported {
             self.clients.tell(&published);
         }
@@ -438,8 +440,8 @@ impl Application for PartitionedDoor {
         self.keeps_states
     }
 
-    // What is executed in several partitions at once would be half in them (`kv::partition`'s Q1,
-    // Q2).
+    // Without all of them, a command that is executed in several partitions at once would be
+    // present in only some (`kv::partition`'s Q1, Q2).
     fn states_are_joint(&self) -> bool {
         self.keeps_states
     }
@@ -464,7 +466,7 @@ impl Application for PartitionedDoor {
 
     fn install(&mut self, group: GroupId, state: &[u8], _: &mut Cast) {
         if let Err(error) = self.executor.restore(group.index(), state) {
-            // Going on would answer out of a state that never was.
+            // To continue would mean to answer from a state that never existed.
             panic!("partition {} cannot come back: {error}", group.index());
         }
     }
@@ -475,7 +477,7 @@ impl Application for PartitionedDoor {
         match ready.key {
             KEY_LISTENER => self.clients.accept(&mut self.sockets, cast.now()),
             KEY_SIGNALS => {
-                // How many came does not matter.
+                // The number of signals does not matter.
                 let _ = (&self.signals.pipe).read(&mut [0; 64]);
                 self.stop = Some(Stop::HandOver);
             }

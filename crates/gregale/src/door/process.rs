@@ -15,13 +15,13 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// See the module's text.
+/// The process around the door; see the module's text.
 pub(super) struct Process {
     config: Config,
     statuses: Statuses,
-    /// To the supervisor, if there is one.
+    /// The channel to the supervisor, if there is one.
     pub(super) channel: Option<Arc<ReplicaEnd>>,
-    /// As it was a moment ago.
+    /// The disk's figures as of a moment ago.
     pub(super) disk: Option<DiskFigures>,
     started: Instant,
 }
@@ -41,12 +41,12 @@ impl Process {
         })
     }
 
-    /// Puts what it listens to into the loop's set.
+    /// Adds its descriptors to the loop's set.
     pub(super) fn register(&self, poller: &Poller) -> io::Result<()> {
         self.statuses.register(poller, KEY_STATUS)
     }
 
-    /// Tells the supervisor, if there is one.
+    /// Reports to the supervisor, if there is one.
     pub(super) fn tell(&self, report: &Report) {
         if let Some(channel) = &self.channel {
             channel.report(report);
@@ -75,7 +75,7 @@ impl Outside for Process {
     }
 }
 
-/// The statuses that were asked for have come.
+/// Answers the requests for the cluster's status.
 pub(super) fn give_statuses(clients: &mut RespClients<Process>) {
     let Some((json, askers)) = clients.outside.statuses.take() else { return };
     for asker in askers {
@@ -83,7 +83,7 @@ pub(super) fn give_statuses(clients: &mut RespClients<Process>) {
     }
 }
 
-/// What the door is told of the configuration.
+/// The door's part of the configuration.
 pub(super) fn door_config(config: &Config) -> door::Config {
     let members = config.members.iter().map(|member| {
         let address = member.client.ip();

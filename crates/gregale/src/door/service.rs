@@ -1,15 +1,15 @@
-//! The door as a replica sees it: what `kv` decides, and what this process does beside.
+//! The door as a replica sees it: `kv`'s decisions, and this process's part beside them.
 
 use super::process::give_statuses;
 use super::{Door, KEY_CHANNEL, KEY_LISTENER, KEY_SIGNALS, KEY_STATUS};
 use kv::door::{Discarded, State};
 use runtime::{Answer, Asker, Changed, Desk, Performed, ReadAnswer, Ready, Sockets, Stats, View};
 
-/// Gives the memory of states back on a thread of its own: a million keys take a quarter of a
-/// second, and the loop does not stand still for it.
+/// Frees the memory of states on a thread of its own: a million keys take a quarter of a second,
+/// for which the loop must not stand still.
 fn drop_aside(states: Vec<Discarded>) {
     if !states.is_empty() {
-        // Without a thread they are dropped here.
+        // Without a thread they are freed here.
         let _ = std::thread::Builder::new().name("drop".into()).spawn(move || drop(states));
     }
 }
@@ -63,7 +63,7 @@ impl runtime::Door<State> for Door {
     }
 
     fn publish(&mut self, view: &View, stats: &Stats, state: &mut State) {
-        // Before anybody is let in again because this member serves.
+        // This comes before clients are admitted again because this member serves.
         self.report_seats(view);
         self.door.publish(view, stats, state);
         self.report(view);

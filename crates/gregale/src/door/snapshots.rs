@@ -1,7 +1,8 @@
-//! Reads at one timestamp of several partitions: who waits for which, and until when.
+//! Reads at one timestamp of several partitions: the clients that wait for them, and their
+//! deadlines.
 //!
-//! - S1 each asker is answered once: by the last of its partitions, or that there is nothing to be
-//!   had, or at its deadline. By construction: all three take it out.
+//! - S1 each asker is answered once: by the last of its partitions, by a refusal, or at its
+//!   deadline. By construction: all three remove it.
 //! - S2 at most [`multicast::desk::SNAPSHOTS_MAX`] wait: the multicast refuses more, and so does
 //!   the door, at once.
 
@@ -12,33 +13,33 @@ use runtime::Asker;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Sequences of snapshots; those of commands count up from 1 and never come here.
+/// The first sequence of snapshots; the sequences of commands count up from 1 and never reach it.
 const FIRST: u64 = 1 << 63;
 
-/// One read.
+/// A read at a timestamp.
 #[derive(Debug)]
 pub(super) struct Waiting {
     asker: Asker,
     deadline: Instant,
-    /// The partitions that it asks.
+    /// The partitions that it reads.
     pub(super) all: Partitions,
-    /// As the executor takes it.
+    /// The read's bytes, as the executor takes them.
     pub(super) payload: Arc<[u8]>,
 }
 
-/// See the module's text.
+/// The reads of a process; see the module's text.
 #[derive(Debug, Default)]
 pub(super) struct Snapshots {
     waiting: BTreeMap<u64, Waiting>,
 }
 
 impl Snapshots {
-    /// What snapshot `number`'s read is called among the commands of this process.
+    /// The sequence of snapshot `number`'s read among the commands of this process.
     pub(super) const fn sequence(number: u64) -> Sequence {
         Sequence(FIRST | number)
     }
 
-    /// Which snapshot it is that is called so, if it is one.
+    /// The snapshot with this sequence, if it is a snapshot's.
     pub(super) fn number(sequence: Sequence) -> Option<u64> {
         (sequence.0 >= FIRST).then_some(sequence.0 ^ FIRST)
     }
@@ -57,12 +58,12 @@ impl Snapshots {
         self.waiting.get(&number)
     }
 
-    /// Who waits for snapshot `number`, for the last time (S1).
+    /// Removes snapshot `number` and returns its asker (S1).
     pub(super) fn end(&mut self, number: u64) -> Option<Asker> {
         self.waiting.remove(&number).map(|waiting| waiting.asker)
     }
 
-    /// One that has waited for too long.
+    /// A read whose deadline has passed.
     pub(super) fn late(&self, now: Instant) -> Option<u64> {
         let late = self.waiting.iter().find(|(_, waiting)| waiting.deadline <= now);
         late.map(|(number, _)| *number)

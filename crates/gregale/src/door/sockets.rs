@@ -9,21 +9,21 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
-/// How long a connection is silent before its client is asked whether it is there; as in Redis.
+/// The silence after which the kernel probes a connection's client; as in Redis.
 const KEEPALIVE: Duration = Duration::from_secs(300);
 
-/// See the module's text.
+/// The clients' sockets; see the module's text.
 pub(super) struct Sockets {
     listener: TcpListener,
-    /// The loop's set, once they are in it.
+    /// The loop's set, once the sockets are in it.
     poller: Option<Poller>,
     listens: bool,
-    /// By [`place_of`] their names.
+    /// The sockets by [`place_of`] their names.
     streams: Vec<Option<TcpStream>>,
 }
 
 impl Sockets {
-    /// Behind `listener`, which is bound.
+    /// Sockets behind `listener`, which is bound.
     pub(super) fn new(listener: TcpListener) -> Outcome<Sockets> {
         listener
             .set_nonblocking(true)
@@ -31,14 +31,14 @@ impl Sockets {
         Ok(Sockets { listener, poller: None, listens: false, streams: Vec::new() })
     }
 
-    /// Listens from now on.
+    /// Begins to listen.
     pub(super) fn register(&mut self, poller: &Poller) -> io::Result<()> {
         poller.add(&self.listener, KEY_LISTENER, Interest::Read)?;
         (self.poller, self.listens) = (Some(poller.clone()), true);
         Ok(())
     }
 
-    /// Listens again after a failure to accept; called now and then.
+    /// Listens again after a failure to accept; called regularly.
     pub(super) fn listen_again(&mut self) {
         if let Some(poller) = self.poller.as_ref().filter(|_| !self.listens) {
             self.listens = poller.add(&self.listener, KEY_LISTENER, Interest::Read).is_ok();
@@ -63,11 +63,12 @@ impl Streams for Sockets {
             match self.listener.accept() {
                 Ok((stream, _)) => return Some(stream),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return None,
-                // That client is gone already.
+                // That client has gone already.
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
                 Err(error) => {
-                    // No descriptors, most likely. Clients wait in the backlog; looking again at
-                    // once would only burn the processor: `listen_again` does so a little later.
+                    // Most likely no descriptors are left. Clients wait in the backlog; trying
+                    // again at once would only use up the processor, so `listen_again` does it a
+                    // little later.
                     eprintln!("{}", Failure::os("accept a client", error));
                     let removed = self.poller().map(|poller| poller.remove(&self.listener));
                     self.listens = !matches!(removed, Ok(Ok(())));
@@ -78,7 +79,7 @@ impl Streams for Sockets {
     }
 
     fn refuse(&mut self, mut stream: TcpStream, reply: &[u8]) {
-        // It fits into the buffer of a fresh socket, or the client is gone.
+        // The reply fits into the buffer of a fresh socket, or the client has gone.
         let _ = stream.write_all(reply);
     }
 
@@ -86,8 +87,8 @@ impl Streams for Sockets {
         // A socket that cannot be made non-blocking, or watched, is broken.
         let fitted = stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true));
         fitted.map_err(|_| Broken)?;
-        // A client that vanishes without a word must not count for ever. A kernel that refuses
-        // loses that and nothing else.
+        // A client that vanishes silently must not count for ever. On a kernel that refuses the
+        // option only this is lost.
         let _ = sockopt::set_socket_keepalive(&stream, true)
             .and_then(|()| sockopt::set_tcp_keepidle(&stream, KEEPALIVE))
             .and_then(|()| sockopt::set_tcp_keepintvl(&stream, KEEPALIVE / 3));
@@ -135,13 +136,13 @@ impl Streams for Sockets {
 
     fn close(&mut self, key: u64) {
         if let Some(stream) = self.streams.get_mut(place_of(key)).and_then(Option::take) {
-            // Closing does the same; an error means that it was not watched.
+            // Closing has the same effect; an error means that the socket was not watched.
             let _ = self.poller().map(|poller| poller.remove(&stream));
         }
     }
 }
 
-/// What the loop says of a descriptor, in the door's words.
+/// The loop's events of a descriptor, in the door's terms.
 pub(super) fn ready(ready: Ready) -> door::Ready {
     door::Ready { key: ready.key, readable: ready.readable, writable: ready.writable }
 }

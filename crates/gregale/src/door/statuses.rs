@@ -1,7 +1,7 @@
 //! The cluster's status for a client: the answer needs the other members, so a thread asks them
-//! while the loop goes on.
+//! while the loop continues.
 //!
-//! - I1 at most one thread is out at a time; who asks meanwhile shares the next answer.
+//! - I1 at most one thread runs at a time; clients that ask meanwhile share the next answer.
 
 use crate::control::Board;
 use console::{Failure, Outcome};
@@ -12,11 +12,11 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// See the module's text.
+/// The requests for statuses; see the module's text.
 pub(super) struct Statuses {
     board: Arc<Board>,
     waiting: Vec<Asker>,
-    /// Who waits for the thread that is out.
+    /// The askers that wait for the running thread.
     asked: Vec<Asker>,
     answers: Receiver<String>,
     sender: Sender<String>,
@@ -45,14 +45,14 @@ impl Statuses {
         poller.add(&self.bell, key, Interest::Read)
     }
 
-    /// `asker` wants the cluster's status.
+    /// Requests the cluster's status for `asker`.
     pub(super) fn ask(&mut self, asker: Asker) {
         self.waiting.push(asker);
         self.send_out();
     }
 
     fn send_out(&mut self) {
-        // I1
+        // One thread at a time (I1).
         if !self.asked.is_empty() || self.waiting.is_empty() {
             return;
         }
@@ -69,7 +69,7 @@ impl Statuses {
         }
     }
 
-    /// The thread is back: its answer, and who waits for it.
+    /// The running thread's answer, once it is there, and its askers.
     pub(super) fn take(&mut self) -> Option<(String, Vec<Asker>)> {
         while matches!((&self.bell).read(&mut [0; 64]), Ok(n) if n > 0) {}
         let json = self.answers.try_recv().ok()?;

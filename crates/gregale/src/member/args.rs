@@ -7,25 +7,25 @@ use console::Format;
 /// `gregale member`
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:\n  \
-    gregale member list                  who votes, who learns, which incarnation\n  \
+    gregale member list                  voters, learners, their incarnations\n  \
     gregale member replace 2             a dead member, or a disk that is to be retired\n  \
     gregale member remove 3\n  \
     gregale member add 3                 takes part again, with an empty disk\n\n\
     One change at a time; each is an entry of the log. Members of mu, and of partitions, never\n\
     change.")]
 pub(crate) enum MemberCommand {
-    /// Show each seat: voter, learner or none, and which incarnation sits there.
+    /// Show each seat: voter, learner or none, and its incarnation.
     List(MemberListArgs),
-    /// Take a member out. What it holds does not count any more, and its process ends.
+    /// Remove a member. Its data no longer counts, and its process ends.
     #[command(after_help = "Example:\n  gregale member remove 3 --connect 127.0.0.1:7000\n\n\
         Exit code 0: done; 1: not known to be done when the time was over; 2: refused, unchanged.\n\
-        The others go on as a smaller cluster, which survives less. The directory stays where it\n\
-        is; `gregale member add 3` begins a new incarnation and puts it aside.")]
+        The others continue as a smaller cluster, which survives less. The directory stays where\n\
+        it is; `gregale member add 3` begins a new incarnation and puts it aside.")]
     Remove(MemberArgs),
     /// Begin a new incarnation on an empty seat. It learns first, and votes when it has everything.
     Add(MemberAddArgs),
-    /// Put a new incarnation, with an empty disk, in the place of a member that is dead or is to
-    /// go.
+    /// Replace a member that is dead or whose disk is to go by a new incarnation with an empty
+    /// disk.
     #[command(
         after_help = "Example:\n  gregale member replace 2 --connect 127.0.0.1:7000 --within 300\n\n\
         Exit code 0: done; 1: not known to be done when the time was over; 2: refused, unchanged.\n\
@@ -42,7 +42,7 @@ pub(crate) enum MemberCommand {
 pub(crate) struct MemberListArgs {
     #[command(flatten)]
     pub(crate) connect: ConnectArgs,
-    /// How to print it.
+    /// The output format.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(crate) format: Format,
 }
@@ -50,7 +50,7 @@ pub(crate) struct MemberListArgs {
 /// `gregale member remove` and `replace`
 #[derive(Debug, Args)]
 pub(crate) struct MemberArgs {
-    /// Which member.
+    /// The member's number.
     pub(crate) id: u16,
     #[command(flatten)]
     pub(crate) wait: MemberWait,
@@ -60,18 +60,18 @@ pub(crate) struct MemberArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  gregale member add 3 --connect 127.0.0.1:7000")]
 pub(crate) struct MemberAddArgs {
-    /// Which seat; without it the first that is empty.
+    /// The seat; by default the first that is empty.
     pub(crate) id: Option<u16>,
     #[command(flatten)]
     pub(crate) wait: MemberWait,
 }
 
-/// Which cluster, and how long a change may take.
+/// The cluster, and the time that a change may take.
 #[derive(Debug, Args)]
 pub(crate) struct MemberWait {
     #[command(flatten)]
     pub(crate) connect: ConnectArgs,
-    /// How many seconds to wait until the change is done.
+    /// The seconds to wait until the change is done.
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(..=86_400))]
     within: u64,
 }

@@ -16,14 +16,14 @@ pub(crate) struct RecoverArgs {
     /// The DIR of `gregale up --data DIR`.
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
-    /// The member to go on from; refused if another one holds more.
+    /// The member from whose disk to continue; refused if another disk holds more.
     #[arg(long, value_name = "ID")]
     pub(crate) member: Option<u16>,
     /// Do not use this member's disk, whatever it holds. May be repeated.
     #[arg(long, value_name = "ID")]
     pub(crate) without: Vec<u16>,
-    /// The cluster's memory limit, if `cluster.toml` does not say: it decided which writes were
-    /// refused.
+    /// The cluster's memory limit, if `cluster.toml` does not record it: it decided which writes
+    /// were refused.
     #[arg(long, env = "GREGALE_MAXMEMORY", default_value = "0", value_parser = crate::config::parse_bytes)]
     pub(crate) maxmemory: u64,
     /// The confirmation, in words; without it they are asked for.

@@ -1,21 +1,24 @@
-//! Who may have decided what the disks that are left do not hold.
+//! The configurations that may have decided more than the remaining disks hold.
 //!
-//! - I1 **Every configuration that may have governed is asked.** A change that is in a log and not
-//!   known to be decided may have been undone, and the members before it have gone on.
-//! - I2 **Nor is one asked that cannot have.** Who holds a change votes for nobody without it, so
-//!   where so many of the members before it hold it that the others are no majority, these are out.
+//! - I1 **Every configuration that may have been in force is considered.** A change that is in a
+//!   log and not known to be decided may have been undone, and the members before it may have
+//!   continued.
+//! - I2 **No configuration is considered that cannot have been in force.** A member that holds a
+//!   change votes for no candidate without it. So if so many of the members before the change hold
+//!   it that the others are not a majority, that configuration is excluded.
 
 use base::{MemberSet, Prefix, Rank, majority};
 use proto::members::{Configuration, Members};
 
-/// The configurations that may be the last one that was decided.
+/// The configurations that may be the last decided one.
 pub(super) struct Claims {
     newest: Members,
     before: Option<Members>,
 }
 
 impl Claims {
-    /// By the newest log that is left: `before` is the configuration before the newest, and surely
+    /// The configurations by the newest log that is left: `before` is the configuration before the
+    /// newest, and surely decided, as is everything below `decided`.
     /// decided; everything below `decided` is.
     pub(super) fn new(newest: &Configuration, before: Option<Members>, decided: Prefix) -> Claims {
         let is_open = !newest.is_decided && newest.at > decided;
@@ -23,12 +26,12 @@ impl Claims {
         Claims { newest: newest.members, before }
     }
 
-    /// What stands in the newest configuration.
+    /// The members of the newest configuration.
     pub(super) const fn newest(&self) -> &Members {
         &self.newest
     }
 
-    /// Whether only the configuration before names `rank` as a voter.
+    /// Whether only the previous configuration names `rank` as a voter.
     pub(super) fn is_leaving(&self, rank: Rank) -> bool {
         let voted = self.before.is_some_and(|of| of.voters.contains(rank));
         voted && !self.newest.all().contains(rank)
@@ -38,7 +41,9 @@ impl Claims {
         [&self.newest].into_iter().chain(&self.before)
     }
 
-    /// Whether a majority is left, so that the cluster surely goes on by itself. `is_left` says
+    /// Whether a majority is left, so that the cluster surely continues by itself. `is_left` tells
+    /// whether the voting disk of a rank is there, `has_newest` whether its log has the newest
+    /// change.
     /// whether the disk that votes there is, `has_newest` whether its log has the newest change.
     pub(super) fn majority_is_left(
         &self,
@@ -70,7 +75,7 @@ impl Claims {
     }
 }
 
-/// What the disks that are gone were.
+/// The roles of the disks that are gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gone {
     WasMajority,
@@ -106,7 +111,7 @@ mod tests {
         move |_: &Members, rank: Rank| ids.contains(&(rank.index() + 1))
     }
 
-    // I1: members 2 and 3 never heard of it, and went on.
+    // I1: members 2 and 3 never received it, and continued.
     #[test]
     fn who_leaves_by_a_change_that_may_be_undone_may_have_decided_without_it() {
         let (gone, how) = removal(2).gone(only(&[1]));
@@ -126,7 +131,7 @@ mod tests {
         assert!(!is_left(&[1]));
     }
 
-    // I2: a change that is long decided, and not known to be, does not make up a loss.
+    // I2: a change that was decided long ago, and is not known to be, does not compensate a loss.
     #[test]
     fn a_majority_is_left_if_those_who_had_to_agree_hold_the_change() {
         let newest = Configuration {
@@ -138,7 +143,7 @@ mod tests {
         let added = Claims::new(&newest, Some(members(&[1, 3])), Prefix(2));
         let left = only(&[1, 2]);
         assert!(added.majority_is_left(&left, |rank| rank.index() < 2));
-        // Without it, member 1 may have let member 3 go on.
+        // Without it, member 1 may have let member 3 continue.
         assert!(!added.majority_is_left(&left, |rank| rank.index() == 1));
     }
 }

@@ -1,18 +1,19 @@
-//! `gregale recover`: a cluster whose majority of disks is lost goes on from the best that is left.
+//! `gregale recover`: a cluster whose majority of disks is lost continues from the best disk that
+//! is left.
 //!
-//! A cluster that has lost its majority cannot know what that majority had acknowledged. This
-//! command lets a person decide to go on without it: it shows what each disk that is left holds,
-//! says what may be lost, and begins a new cluster of one member from the best of them. The other
-//! members come back as new incarnations, by `gregale up`.
+//! A cluster that has lost its majority cannot know what that majority had acknowledged. With this
+//! command an operator decides to continue without it: the command shows what each remaining disk
+//! holds, reports what may be lost, and begins a new cluster of one member from the best disk. The
+//! other members come back as new incarnations, by `gregale up`.
 //!
-//! - I1 nothing is given up that need not be: a majority that is left is refused, and so is a disk
-//!   that is not the best, or that somebody uses.
-//! - I2 nothing is deleted: what is there is put aside under other names.
-//! - I3 what was put aside can never speak to the new cluster, whose secret and incarnations are
-//!   others.
+//! - I1 nothing is given up needlessly: the command refuses while a majority is left, and refuses a
+//!   disk that is not the best, or that is in use.
+//! - I2 nothing is deleted: old directories are put aside under other names.
+//! - I3 a directory that was put aside can never take part in the new cluster, whose secret and
+//!   incarnations are different.
 //! - I4 a recovery that was cut off is finished by the next one: the new disk is whole before
-//!   anything is put aside, and a file says so.
-//! - I5 only words change anything: without them the command shows, and refuses.
+//!   anything is put aside, and a file records it.
+//! - I5 only the confirmation changes anything: without it the command shows, and refuses.
 
 mod args;
 mod claims;
@@ -32,9 +33,9 @@ use std::process::ExitCode;
 use storage::{Directory, Identity};
 use survivors::{Left, Survivors};
 
-/// What has to be said.
+/// The words of the confirmation.
 const WORDS: &str = "acknowledged writes";
-/// The new disk and the new secret before they have their names.
+/// The name of the new disk, and of the new secret, before they have their final ones.
 const NEW: &str = "recovered";
 const NEW_SECRET: &str = "recovered.secret";
 
@@ -62,13 +63,13 @@ pub(crate) fn run(args: &RecoverArgs) -> Outcome {
     Ok(done(&data, best.id))
 }
 
-/// I5
+/// Asks for the confirmation (I5).
 fn confirm(said: Option<&str>) -> Outcome<()> {
     let mend = format!("say --yes-i-may-lose {WORDS:?}, or type it where it is asked for");
     let said = match said {
         Some(said) => said.to_owned(),
         None if std::io::stdin().is_terminal() => {
-            out!("Type what you may lose ({WORDS}) to go on: ");
+            out!("Type what you may lose ({WORDS}) to continue: ");
             let _ = std::io::stdout().flush();
             let mut line = String::new();
             let read = std::io::stdin().lock().read_line(&mut line);
@@ -86,12 +87,12 @@ fn confirm(said: Option<&str>) -> Outcome<()> {
     )))
 }
 
-/// Makes the new disk, beside the old ones, and says so durably.
+/// Makes the new disk, beside the old ones, and records it durably.
 fn prepare(data: &Data, best: &mut Left, maxmemory: u64) -> Outcome<()> {
     let rank = Rank::of_member(NodeId(best.id))
         .ok_or_else(|| Failure::new(format_args!("member {} is out of range", best.id)))?;
     let new = data.path().join(NEW);
-    // Of an attempt that came to no end: nobody has seen it.
+    // The rest of an unfinished attempt, which no process has used.
     if new.exists() {
         std::fs::remove_dir_all(&new)
             .map_err(|error| Failure::os(format_args!("remove {}", new.display()), error))?;
@@ -115,7 +116,7 @@ fn prepare(data: &Data, best: &mut Left, maxmemory: u64) -> Outcome<()> {
     data.write_durably(RECOVERING, best.id.to_string().as_bytes())
 }
 
-/// The member that an earlier recovery was about to begin anew with.
+/// The member with which an earlier recovery was about to begin.
 fn interrupted(data: &Data) -> Outcome<Option<u16>> {
     let path = data.path().join(RECOVERING);
     match std::fs::read_to_string(&path) {
@@ -134,7 +135,7 @@ fn interrupted(data: &Data) -> Outcome<Option<u16>> {
     }
 }
 
-/// Puts the old disks aside and the new one in its place (I2, I4): each step can be done again.
+/// Puts the old disks aside and the new one in its place (I2, I4). Each step can be repeated.
 fn finish(data: &mut Data, id: u16) -> Outcome<()> {
     let (new, own) = (data.path().join(NEW), data.member(id));
     let rename = |from: &Path, to: &Path| {
@@ -143,7 +144,7 @@ fn finish(data: &mut Data, id: u16) -> Outcome<()> {
         })
     };
     for member in 1..=data.members() {
-        // Once the new one has its name, what bears it is not old.
+        // Once the new disk has its name, the directory of that name is not old.
         if member != id || new.exists() {
             data.retire(member)?;
         }
@@ -156,7 +157,7 @@ fn finish(data: &mut Data, id: u16) -> Outcome<()> {
         rename(&new, &own)?;
     }
     data.sync()?;
-    // Nobody but that one has a seat now; that the others come back is what was asked for.
+    // Only that member has a seat now; the operator has asked for the others to come back.
     data.go_on_from(id)?;
     data.remove_durably(RECOVERING)
 }
@@ -173,7 +174,7 @@ fn done(data: &Data, id: u16) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// For a shell.
+/// Quotes a path for a shell.
 fn quoted(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+,:@%=".contains(c);
     if !text.is_empty() && text.chars().all(is_plain) {
@@ -240,7 +241,7 @@ mod tests {
         is_finished(base.path());
     }
 
-    /// What `cluster.toml` says after a recovery, if before it said `words`.
+    /// The content of `cluster.toml` after a recovery, if it contained `words` before.
     fn recovered(words: &str) -> String {
         let base = tempfile::tempdir().unwrap();
         prepared(base.path());
@@ -250,7 +251,8 @@ mod tests {
         read(base.path(), "cluster.toml")
     }
 
-    // Else `up` would have the other members found a cluster, and what was recovered lose to it.
+    // Otherwise `up` would have the other members found a cluster, and the recovered content would
+    // lose to it.
     #[test]
     fn after_a_recovery_nobody_is_a_founder() {
         let after = recovered("founded = false");

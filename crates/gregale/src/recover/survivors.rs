@@ -1,4 +1,4 @@
-//! What is left of a cluster, disk by disk, and which of it is best.
+//! The remaining disks of a cluster, and the choice of the best one.
 
 use super::claims::{Claims, Gone};
 use crate::up::data::Data;
@@ -12,31 +12,31 @@ use storage::directory::{self, DirectoryError};
 
 /// One member's directory.
 enum Found {
-    /// There is none, or none with an identity.
+    /// There is no directory, or one without an identity.
     Gone,
-    /// The operator said to leave it out.
+    /// The operator leaves it out.
     LeftOut,
-    /// It is there, and nothing can be made of it.
+    /// The directory exists, and cannot be read.
     Useless(String),
     Whole(Box<Survivor>),
 }
 
-/// All of them, by member, from 1.
+/// The directories of all members, from member 1.
 pub(super) struct Survivors {
     found: Vec<Found>,
 }
 
-/// The one to go on with.
+/// The disk to continue with.
 pub(super) struct Left {
     pub(super) id: u16,
     pub(super) survivor: Box<Survivor>,
-    /// No ballot up to this one may be used again.
+    /// The highest ballot that must not be used again.
     pub(super) promised_by_any: Ballot,
     pub(super) what_may_be_lost: String,
 }
 
 impl Survivors {
-    /// Opens each directory. One that somebody uses ends this: the cluster, or a part of it, runs.
+    /// Opens each directory. A directory in use ends this: the cluster, or a part of it, runs.
     pub(super) fn find(data: &Data, without: &[u16]) -> Outcome<Survivors> {
         let mut found = Vec::new();
         for id in 1..=data.members() {
@@ -79,7 +79,7 @@ impl Survivors {
         }
         Ok(match Survivor::open(directory) {
             Ok(survivor) => Found::Whole(Box::new(survivor)),
-            // Its member never took part: it has nothing.
+            // Its member never took part: it has no content.
             Err(Useless::Log(proto::durable::Unusable::Empty)) => Found::Gone,
             Err(useless) => Found::Useless(useless.to_string()),
         })
@@ -92,7 +92,7 @@ impl Survivors {
         })
     }
 
-    /// The newest log's; of equals, the first member's.
+    /// The member with the newest log; among equals, the first.
     fn best(&self) -> Option<u16> {
         let newest = self
             .whole()
@@ -100,18 +100,19 @@ impl Survivors {
         newest.map(|(id, _)| id)
     }
 
-    /// Who voted, by the newest log that is left: it holds all that is decided and on a disk here.
+    /// The possible configurations by the newest log that is left, which holds everything that is
+    /// decided and on a disk here.
     fn claims(&self) -> Option<Claims> {
         let best = self.best()?;
         let (_, survivor) = self.whole().find(|(id, _)| *id == best)?;
         let holding = survivor.holding();
-        // A snapshot is made of what is decided, and no log begins behind one.
+        // A snapshot contains decided entries only, and no log begins behind one.
         let decided = self.whole().filter_map(|(_, survivor)| survivor.snapshot()).max();
         let newest = holding.configuration?;
         Some(Claims::new(&newest, holding.before, decided.unwrap_or(Prefix::ZERO)))
     }
 
-    /// For people: what each holds.
+    /// The table of what each disk holds, for people.
     pub(super) fn table(&self) -> String {
         let best = self.best();
         let claims = self.claims();
@@ -149,14 +150,14 @@ impl Survivors {
         text
     }
 
-    /// The one to go on with: the best, which is the `wanted` one if one is. Refuses what I1 of the
-    /// module above forbids.
+    /// The disk to continue with: the best one, or `wanted` if that is equally good. Refuses what
+    /// I1 of the module above forbids.
     pub(super) fn choose(mut self, wanted: Option<u16>) -> Outcome<Left> {
-        // First: what cannot be read is not gone.
+        // This comes first: a disk that cannot be read is not gone.
         if let Some((id, why)) = self.unread() {
             return Err(Failure::new(format_args!(
                 "member {id} may hold more than the others, and cannot be read ({why}): mend it, \
-                 or say --without {id} to go on without it"
+                 or say --without {id} to continue without it"
             )));
         }
         let Some(best) = self.best() else {
@@ -166,14 +167,14 @@ impl Survivors {
             ));
         };
         let claims = self.claims().ok_or_else(|| {
-            Failure::new("no log that is left says who took part: restore a backup instead")
+            Failure::new("no log that is left names the members: restore a backup instead")
         })?;
         let is_left = |of: &Members, rank| self.is_left(of, rank);
         if claims.majority_is_left(is_left, |rank| self.has_change_of(best, rank)) {
             let voters = claims.newest().voters;
             let (n, here) = (voters.len(), voters.iter().filter(|r| is_left(claims.newest(), *r)));
             return Err(Failure::new(format_args!(
-                "a majority is left ({} of {n} voters): `gregale up` goes on with it and loses \
+                "a majority is left ({} of {n} voters): `gregale up` continues with it and loses \
                  nothing; there is nothing to recover",
                 here.count()
             )));
@@ -213,7 +214,7 @@ impl Survivors {
         })
     }
 
-    /// Whether the log at `rank` has the change of members that is the newest in that of `best`.
+    /// Whether the log at `rank` has the newest change of members in the log of `best`.
     fn has_change_of(&self, best: u16, rank: Rank) -> bool {
         let newest = |id: u16| {
             let (_, survivor) = self.whole().find(|(other, _)| *other == id)?;
@@ -254,7 +255,7 @@ impl Survivors {
         format!(
             "Member {best} is kept with everything that its log holds, slots below {end}.\n\
              {lost}\n\
-             MAY APPEAR: writes in slots {kept} to {end} that nobody was told the outcome of. They \
+             MAY APPEAR: writes in slots {kept} to {end} whose outcome no client was told. They \
              become real."
         )
     }
@@ -272,7 +273,7 @@ mod tests {
         Data::open_any(path).unwrap()
     }
 
-    /// Member 1 has nothing but `file`.
+    /// A cluster whose member 1 has nothing but `file`.
     fn left_with(file: &str, content: &[u8]) -> (String, String) {
         let base = tempfile::tempdir().unwrap();
         let data = cluster(base.path());

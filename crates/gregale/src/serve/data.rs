@@ -1,13 +1,14 @@
-//! A durable member's directory, and what its next life begins with.
+//! A durable member's directory, and the state with which its next life begins.
 //!
 //! - I1 a directory is begun by an explicit word only: `bootstrap` founds a cluster, `join` begins
-//!   a new incarnation in one that is there. One that lost its identity, or another's, is refused:
-//!   its member would have forgotten what it promised.
+//!   a new incarnation in an existing one. A directory that lost its identity, or is another
+//!   member's, is refused: its member would have forgotten its promises.
 //! - I2 a directory in which nothing ever became durable belongs to a member that never promised
 //!   anything: it is founded, or joins, (again).
-//! - I3 no two incarnations of a member bear one number: it is that of the life which began the
-//!   directory, and lives are counted outside of it.
+//! - I3 no two incarnations of a member have the same number: the number is that of the life which
+//!   began the directory, and lives are counted outside of it.
 //! - I4 a member is founded once: a file that still says `bootstrap` when its disk is lost is not
+//!   followed. A supervisor, which knows whether anything was acknowledged, is.
 //!   taken at its word. A supervisor, which knows whether anything was acknowledged, is.
 
 use super::life::Life;
@@ -20,17 +21,17 @@ use std::path::Path;
 use storage::directory::DirectoryError;
 use storage::{Directory, Identity};
 
-/// What a durable member has.
+/// The storage of a durable member.
 pub(super) struct Data {
     pub(super) disk: LogDisk,
     pub(super) found: Option<Found>,
     pub(super) start: node::Start,
 }
 
-/// Whose word begins a directory.
+/// The source of the word that begins a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Word {
-    /// The file's, which says the same in each life.
+    /// The configuration file, which says the same in each life.
     File,
     Supervisor,
 }
@@ -38,7 +39,7 @@ pub(super) enum Word {
 /// Opens the directory that `config` names, if it names one.
 pub(super) fn open(config: &Config, life: Life, word: Word) -> Outcome<Option<Data>> {
     let Some(path) = &config.data else { return Ok(None) };
-    // I4
+    // A founder's disk is lost (I4).
     let is_lost = life.had_disk && !path.join("identity").exists();
     if is_lost && config.start == Start::Bootstrap && word == Word::File {
         let id = config.member;
@@ -59,7 +60,7 @@ pub(super) fn open(config: &Config, life: Life, word: Word) -> Outcome<Option<Da
         disk.snapshot_every(bytes);
     }
     let start = match (disk.is_empty(), incarnation) {
-        // I2
+        // Nothing ever became durable (I2).
         (true, Incarnation::FIRST) => match config.founders {
             Some(n) => node::Start::Found { voters: MemberSet::all(usize::from(n)) },
             None => node::Start::Bootstrap,
@@ -81,7 +82,7 @@ fn open_or_begin(
     identity: impl Fn(Incarnation) -> Identity,
 ) -> Result<Directory, DirectoryError> {
     let directory = match (Directory::open_any(path), start) {
-        // I1
+        // A directory is begun by an explicit word only (I1).
         (Err(DirectoryError::NoIdentity(_)), Start::Bootstrap) => {
             Directory::create(path, &identity(Incarnation::FIRST))
         }
@@ -100,20 +101,20 @@ fn open_or_begin(
     Ok(directory)
 }
 
-/// With the mend, where the member's number is part of it.
+/// Adds the remedy, where it contains the member's number.
 fn refusal(error: &DirectoryError, member: u16) -> Failure {
     match error {
         DirectoryError::NoOwner(path) => Failure::new(format_args!(
-            "{} holds a log and no file `identity`, so that nobody can tell whose it is: \
-             `gregale member replace {member}` puts it aside and begins anew; without others that \
-             serve, see `gregale recover --help`",
+            "{} holds a log and no file `identity`, so that its owner is unknown: \
+             `gregale member replace {member}` puts it aside and begins a new one; without others \
+             that serve, see `gregale recover --help`",
             path.display()
         )),
         error => Failure::new(error),
     }
 }
 
-/// Tells clusters of one name apart: by the secret that each has of its own.
+/// The cluster's number, which distinguishes clusters of one name by their secrets.
 pub(crate) fn fingerprint(secret: &[u8], name: &str) -> u64 {
     xxhash_rust::xxh3::xxh3_64(&[secret, b"\0", name.as_bytes()].concat())
 }
@@ -165,7 +166,7 @@ mod tests {
         assert_eq!(begin(directory.path(), Start::Reattach, 800).unwrap(), Incarnation(700));
     }
 
-    /// One disk of three was lost over a reboot, and two that had nothing were a majority.
+    /// A reboot lost one disk of three, and two members without content were a majority.
     #[test]
     fn i4_a_file_that_still_says_bootstrap_founds_nobody_twice() {
         let base = tempfile::tempdir().unwrap();

@@ -1,8 +1,8 @@
-//! A member whose memory is gone, and that nobody has told to begin anew.
+//! A member whose memory is gone, and that was not told to begin as a new incarnation.
 //!
-//! It has forgotten what it promised, so it takes part in no quorum. It answers for the cluster's
-//! status, and tells clients why it cannot do more, until it is started as a new incarnation. (A
-//! supervisor does that by itself.)
+//! It has forgotten its promises, so it counts in no quorum. It answers for the cluster's status,
+//! and tells clients why it cannot do more, until it is started as a new incarnation. (A supervisor
+//! does that by itself.)
 
 use crate::channel::{ReplicaEnd, Report};
 use crate::config::Config;
@@ -16,13 +16,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often it shows that it is there.
+/// The interval at which it reports that it is alive.
 const PUBLISH_EVERY: Duration = Duration::from_millis(100);
 
 const REFUSAL: &str = "LOADING this member lost its memory and votes in no quorum: use another \
-    member, and start this one anew with start = \"join\" in its file";
+    member, and start this one again with start = \"join\" in its file";
 
-/// Runs until it is told to stop. `why` says what became of the memory.
+/// Runs until it is told to stop. `why` is the cause of the lost memory.
 pub(super) fn run(
     why: &str,
     config: &Config,
@@ -49,7 +49,7 @@ pub(super) fn run(
         for event in &ready {
             door.on_ready(*event, &mut state, &mut desk);
         }
-        // Nothing is laid on the desk, so this ends.
+        // The desk gets no requests, so this ends.
         while door.resume(&mut state, &mut desk) {}
         door.flush(&mut desk);
         door.publish(&view, &stats, &mut state);

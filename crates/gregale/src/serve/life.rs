@@ -1,10 +1,11 @@
-//! Which life of this member's process this is.
+//! The number of this life of the member's process.
 //!
-//! Commands carry the life that sent them, and a replica refuses those of a past one, so each
-//! life's number must be above all earlier ones. A file beside the region counts; where the file is
-//! gone, the wall clock in milliseconds, which the file follows too, is above whatever was counted
-//! before unless the clock was set back by more than the time since. It also holds the process, to
-//! name the dead, and whether a disk was ever begun: the file is beside it, and outlives it.
+//! Commands carry the life that sent them, and a replica refuses those of a past life, so each
+//! life's number must be above all earlier ones. A file beside the region counts. If the file is
+//! gone, the wall clock in milliseconds, which the file follows too, is above every earlier count
+//! unless the clock was set back by more than the time since. The file also holds the process id,
+//! to name the dead process, and whether a disk was ever begun: the file is beside the disk, and
+//! outlives it.
 
 use base::Incarnation;
 use console::{Failure, Outcome};
@@ -15,15 +16,16 @@ use std::path::{Path, PathBuf};
 /// This process's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Life {
-    /// Its number.
+    /// The life's number.
     pub(crate) number: Incarnation,
-    /// The how manieth it is of this member in this directory, from 1.
+    /// The ordinal of this life of the member in this directory, from 1.
     pub(crate) count: u64,
-    /// Whether the member had a disk in an earlier one.
+    /// Whether the member had a disk in an earlier life.
     pub(crate) had_disk: bool,
 }
 
-/// The member has a disk now: its next lives know, whatever becomes of that.
+/// Records that the member has a disk now, so that its next lives know it whatever becomes of the
+/// disk.
 pub(crate) fn note_disk(directory: &Path, member: u16, life: Life) -> Outcome<()> {
     if life.had_disk {
         return Ok(());
@@ -34,7 +36,7 @@ pub(crate) fn note_disk(directory: &Path, member: u16, life: Life) -> Outcome<()
         .map_err(|error| Failure::os(format_args!("sync {}", directory.display()), error))
 }
 
-/// The process of the last life of `member`, if this directory is its.
+/// The process of the last life of `member`, if this directory belongs to it.
 pub(crate) fn last_pid(directory: &Path, member: u16) -> Option<u32> {
     let text = std::fs::read_to_string(path_of(directory, member)).ok()?;
     text.split_whitespace().nth(2)?.parse().ok()
@@ -59,7 +61,7 @@ fn begin_at(directory: &Path, member: u16, unix_ms: u64) -> Outcome<Life> {
     Ok(life)
 }
 
-/// By renaming, so that a crash leaves the old file or the new one.
+/// Renaming ensures that a crash leaves the old file or the new one.
 fn write(
     directory: &Path,
     member: u16,

@@ -1,8 +1,8 @@
-//! What the fabric says about peers that it cannot reach: told once each, and fatal for a member
-//! that never served and is refused by so many that it never will.
+//! The fabric's report about peers that it cannot reach. Each is printed once, and is fatal for a
+//! member that never served and is refused by so many peers that it never will.
 //!
-//! A member of another cluster, or with another secret, would otherwise wait for ever, and nobody
-//! would know for what.
+//! Without it, a member of another cluster, or with another secret, would wait for ever without a
+//! visible cause.
 
 use base::{MemberSet, NodeId, Rank, majority};
 use fabric::Fabric;
@@ -10,24 +10,24 @@ use fabric::shm::ShmFabric;
 use fabric::tcp::{LinkError, TcpFabric};
 use std::time::{Duration, Instant};
 
-/// How often it is looked at.
+/// The interval between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// How long a peer may take to start before its absence is worth a word.
+/// The time for a peer's start, before its absence is reported.
 const START_WITHIN: Duration = Duration::from_secs(3);
 
-/// One peer that is not reached.
+/// A peer that is not reached.
 pub(super) struct Trouble {
-    /// Which member.
+    /// The peer.
     pub(super) id: u16,
-    /// Cause and mend.
+    /// The cause and the remedy.
     pub(super) text: String,
-    /// One of the two refuses the other; waiting does not help.
+    /// Whether one of the two refuses the other, so that waiting does not help.
     pub(super) is_refusal: bool,
 }
 
-/// A provider that can say how its links are.
+/// A provider that can report the state of its links.
 pub(super) trait Links: Fabric {
-    /// The links that are not what they should be.
+    /// The links that are not as they should be.
     fn troubles(&self) -> Vec<Trouble>;
 }
 
@@ -48,14 +48,14 @@ impl Links for TcpFabric {
                 let id = link.rank.member().0;
                 Some(Trouble { id, text: error.to_string(), is_refusal: true })
             }
-            // A peer that is not there yet, or not any more: the heartbeats see that too.
+            // A peer that is not there yet, or no longer: the heartbeats see that too.
             _ => None,
         };
         self.links().filter_map(trouble).collect()
     }
 }
 
-/// Looks at the links now and then.
+/// The regular look at the links.
 pub(super) struct Lookout {
     members: usize,
     next_look: Instant,
@@ -70,7 +70,8 @@ impl Lookout {
         Lookout { members, next_look, quiet_until, told: Vec::new() }
     }
 
-    /// Tells what is new of those that are `seated`. The line to end with, if this member, which
+    /// Reports news about the peers that are `seated`. Returns the line to end with, if this
+    /// member, which has never `served`, never can.
     /// has never `served`, cannot ever.
     pub(super) fn look(
         &mut self,
@@ -83,13 +84,13 @@ impl Lookout {
             return None;
         }
         self.next_look = now + LOOK_EVERY;
-        // Nobody is missed on an empty seat.
+        // An empty seat has no peer to miss.
         let sits = |trouble: &Trouble| {
             Rank::of_member(NodeId(trouble.id)).is_none_or(|rank| seated.contains(rank))
         };
         let troubles: Vec<Trouble> = fabric.troubles().into_iter().filter(sits).collect();
         let n_refusals = troubles.iter().filter(|trouble| trouble.is_refusal).count();
-        // Whoever is left, and this member, are no majority.
+        // The remaining peers and this member are not a majority.
         let is_hopeless = self.members - n_refusals < majority(self.members);
         if let (false, true, Some(first)) = (served, is_hopeless, troubles.first()) {
             return Some(format!("member {} is not a peer: {}", first.id, first.text));

@@ -1,10 +1,10 @@
 //! `gregale serve`: one replica.
 //!
-//! - I1 a region is created by an explicit bootstrap only; any other start attaches to the one that
-//!   is there. A member whose region is gone or of another boot has forgotten promises: it runs as
-//!   a learner that takes part in no quorum, and says so.
-//! - I2 SIGTERM hands leadership over first and keeps the region, so that the next life goes on;
-//!   the supervisor's word to stop removes it.
+//! - I1 a region is created by an explicit bootstrap only; any other start attaches to the existing
+//!   one. A member whose region is gone or from another boot has forgotten its promises: it runs as
+//!   a learner that counts in no quorum, and reports that.
+//! - I2 SIGTERM hands leadership over first and keeps the region, so that the next life can resume;
+//!   the supervisor's order to stop removes it.
 
 mod data;
 mod learner;
@@ -42,7 +42,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a replica that was told to go may take to hand over and to answer what is open.
+/// The time for a stopping replica to hand over and to answer open requests.
 const HAND_OVER_WITHIN: Duration = Duration::from_millis(500);
 const FINISH_WITHIN: Duration = Duration::from_millis(200);
 
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &ServeArgs) -> Outcome {
     match outcome {
         Ok(code) => Ok(code),
         Err(failure) => {
-            // The supervisor says it, once.
+            // The supervisor reports it, once.
             channel.report(&Report::Refused(failure.to_string()));
             Ok(ExitCode::from(2))
         }
@@ -81,19 +81,20 @@ fn listen(config: &Config) -> Outcome<Sockets> {
     Ok(Sockets { client: bind(own.client)?, control: bind(own.control)?, fabric })
 }
 
-/// The supervisor restarts nobody after its own death, so nobody may survive it (`up`'s I2).
+/// Has the process end with its supervisor: after its own death a supervisor restarts no replica,
+/// so no replica may survive it (`up`'s I2).
 fn die_with_parent() -> Outcome<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::TERM))
         .map_err(|error| Failure::os("ask for a signal at the supervisor's death", error))?;
-    // It may have died before that; then this process has been handed to process 1 or a reaper.
-    // Its end of the channel is closed in that case, which ends the loop at once.
+    // The supervisor may have died before that; then this process belongs to process 1 or a reaper.
+    // In that case the supervisor's end of the channel is closed, which ends the loop at once.
     Ok(())
 }
 
-/// A configuration with this protocol is one with partitions: checked when it was loaded.
+/// The error for this protocol without partitions, which loading already refuses.
 const NO_LOG: &str = "primcast orders partitions, not a log: set `partitions` too";
 
-/// What a fabric is opened with.
+/// The arguments with which a fabric is opened.
 pub(crate) struct Opened {
     setup: Setup,
     addresses: Vec<SocketAddr>,
@@ -103,8 +104,8 @@ fn shape() -> Shape {
     Shape::default()
 }
 
-/// From the configuration: who takes part, and the layout of everybody's memory. `new` is the
-/// number of new memory, if that is to be made.
+/// The fabric's arguments from the configuration: the members, and the layout of their memory.
+/// `new` is the number of new memory, if that is to be made.
 pub(crate) fn open(config: &Config, new: Option<Incarnation>) -> Outcome<Opened> {
     let Protocol::Log(log) = config.protocol else { return Err(Failure::new(NO_LOG)) };
     let layout = log.layout(config.members.len(), &shape());
@@ -119,8 +120,7 @@ pub(crate) fn open(config: &Config, new: Option<Incarnation>) -> Outcome<Opened>
         n_words: layout.n_words,
     };
     setup.validate().map_err(Failure::new)?;
-    // Where there is a disk, that bears the number; else the memory does: that of the life which
-    // began it.
+    // A disk carries the number of the life that began it; without a disk, the memory does.
     if config.data.is_none() && config.start != Start::Bootstrap {
         let ring_words = match config.fabric {
             FabricKind::Shm => fabric::shm::RING_WORDS,
@@ -148,8 +148,8 @@ fn replicate(
         .map_err(|error| Failure::os(format_args!("make {}", config.directory.display()), error))?;
     let beside = config.data.as_deref().and_then(Path::parent).unwrap_or(&config.directory);
     let life = life::begin(beside, config.member)?;
-    // By an explicit word only, and where nothing is left: what an earlier life promised would be
-    // forgotten.
+    // New memory is made by an explicit word only, and where no old memory is left: an earlier
+    // life's promises would be forgotten.
     let is_new = config.data.is_none()
         && config.start == Start::Join
         && !Region::is_there(&config.directory, NodeId(config.member));
@@ -170,7 +170,7 @@ fn replicate(
         FabricKind::Shm => {
             let attached = if founds { None } else { Some(ShmFabric::attach(&setup)) };
             let opened = match attached {
-                // What counts is on disk: the memory may be new.
+                // The promises are on disk, so the memory may be new.
                 Some(Err(error)) if is_durable && is_gone(&error) => ShmFabric::create(&setup),
                 Some(attached) => attached,
                 None => ShmFabric::create(&setup),
@@ -202,7 +202,7 @@ fn replicate(
     }
 }
 
-/// Whether there is no memory of an earlier life in this boot.
+/// Whether the error means that no memory of an earlier life exists in this boot.
 fn is_gone(error: &OpenError) -> bool {
     let OpenError::Region(error) = error else { return false };
     matches!(error, region::Error::Missing { .. } | region::Error::StaleBoot { .. })
@@ -212,15 +212,15 @@ fn is_gone(error: &OpenError) -> bool {
 fn raise_descriptor_limit() {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
-    // If not: `accept` says when there are none left.
+    // If this fails, `accept` reports when no descriptors are left.
     let _ = setrlimit(Resource::Nofile, limit);
 }
 
-/// This process, with everything but its fabric.
+/// A process with everything but its fabric.
 struct Process<'a> {
     config: &'a Config,
     life: Life,
-    /// It begins with new memory, on a seat of a cluster that is there.
+    /// Whether it begins with new memory, on a seat of an existing cluster.
     is_new: bool,
     data: Option<Data>,
     channel: Option<Arc<ReplicaEnd>>,
@@ -267,7 +267,7 @@ impl Process<'_> {
         log.visit(Serve { process: self, fabric, disk, clients, board, remove, node })
     }
 
-    /// What it says last when it takes part no more: cause and mend.
+    /// The last line of a process that is no longer a member: the cause and the remedy.
     fn part_line(&self) -> impl Fn(Parted) -> String + use<> {
         let id = self.config.member;
         let place = self.config.data.as_deref().unwrap_or(&self.config.directory);
@@ -288,7 +288,7 @@ impl Process<'_> {
         }
     }
 
-    /// I1: what is missing is not made again.
+    /// Continues without memory: a missing region is not made again (I1).
     fn without_memory(self, error: OpenError, clients: TcpListener, board: &Arc<Board>) -> Outcome {
         let OpenError::Region(region::Error::Missing { .. } | region::Error::StaleBoot { .. }) =
             &error
@@ -331,12 +331,12 @@ impl<F: Links, R: FnOnce(F) -> Result<(), OpenError>> LogVisitor for Serve<'_, F
         replica.run(stop).map_err(loop_error)?;
         if let Some(line) = hopeless {
             if process.config.start == Start::Bootstrap {
-                // Nothing was promised to anybody with the region that was just made.
+                // The region was just made, and has made no promise to a member.
                 remove(replica.into_fabric()).map_err(Failure::new)?;
             }
             return Err(Failure::new(line));
         }
-        // I2
+        // SIGTERM keeps the region (I2).
         match replica.served().1.stop() {
             Some(Stop::HandOver) | None => {
                 replica.hand_over(HAND_OVER_WITHIN).map_err(loop_error)?;

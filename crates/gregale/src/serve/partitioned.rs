@@ -1,9 +1,9 @@
 //! One replica of each partition, under atomic multicast.
 //!
-//! - I1 a process that was there before and has no disk has forgotten what its replicas promised:
-//!   it asks for their seats as a new incarnation, and takes the states of all partitions from a
-//!   process that lives (docs/partitions.md). Where it cannot (fewer than three processes, or
-//!   `order = "reply"`) it takes part no more. With a disk it goes on from there.
+//! - I1 a process that ran before and has no disk has forgotten its replicas' promises: it asks for
+//!   their seats as a new incarnation, and takes the states of all partitions from a live process
+//!   (docs/partitions.md). Where it cannot (fewer than three processes, or `order = "reply"`) it
+//!   takes part no longer. With a disk it resumes from there.
 
 use super::{learner, life};
 use crate::channel::{ReplicaEnd, Sockets};
@@ -34,7 +34,7 @@ pub(super) fn run(
         Start::Bootstrap => Data::Begin(path),
         Start::Reattach | Start::Join => Data::Reopen(path),
     });
-    // I1
+    // The process ran before (I1).
     let was_there = config.start != Start::Bootstrap && data.is_none();
     if was_there && (config.members.len() < 3 || partitions.order == Order::Reply) {
         let why = "the replicas of its partitions were in the memory of a process that ended";

@@ -22,15 +22,16 @@ pub(crate) fn run(args: &ServeArgs) -> Outcome {
     let config = Config::load(args)?;
     let Opened { setup, addresses } = open(&config, None)?;
     match fabric::tcp::sentinel::run(&setup, &addresses) {
-        // A replica that gave up at its start has taken its new memory with it: nobody to watch.
+        // A replica that gave up at its start has removed its new memory: there is no process to
+        // watch.
         Ok(_) | Err(OpenError::Region(region::Error::Missing { .. })) => Ok(ExitCode::SUCCESS),
         Err(error) => Err(Failure::new(error)),
     }
 }
 
-/// Starts the sentinel of this process, which has opened its region, and another one whenever it
-/// dies before this process: a death that nobody reports costs the others ten times as long. The
-/// last one outlives this process, and ends by itself.
+/// Starts the sentinel of this process, which has opened its region, and another one whenever a
+/// sentinel dies before this process: an unreported death costs the others ten times as long. The
+/// last sentinel outlives this process, and ends by itself.
 pub(super) fn keep(args: &ServeArgs, board: &Arc<Board>) -> Outcome<()> {
     let program =
         std::env::current_exe().map_err(|error| Failure::os("find this program", error))?;
@@ -50,8 +51,8 @@ fn spawn(command: &mut Command) -> Outcome<Child> {
     command.spawn().map_err(|error| Failure::os("start the sentinel", error))
 }
 
-/// Waits for the end of each sentinel and starts the next, until one has seen the end of this
-/// process's part: that one exits with success.
+/// Waits for the end of each sentinel and starts the next, until one has seen this process end:
+/// that sentinel exits with success.
 fn replace(command: &mut Command, mut sentinel: Child, board: &Board) {
     let (mut replaced, mut pause) = (0, PAUSE_MIN);
     loop {

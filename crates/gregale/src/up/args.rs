@@ -20,8 +20,8 @@ pub(crate) struct UpArgs {
     /// How many replicas: 1 to 7. A majority of them has to live.
     #[arg(long, env = "GREGALE_NODES", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=base::MAX_MEMBERS as i64))]
     pub(crate) nodes: u8,
-    /// How many seats there are, taken or not: `gregale member add` fills the others later. Durable
-    /// modes; fixed when a cluster is begun. Without it as many as --nodes.
+    /// The number of seats, taken or not: `gregale member add` fills the others later. Durable
+    /// modes; fixed when a cluster is founded. By default as many as --nodes.
     #[arg(long, env = "GREGALE_SEATS", value_parser = clap::value_parser!(u8).range(1..=base::MAX_MEMBERS as i64))]
     pub(crate) seats: Option<u8>,
     /// How replicas reach each other's memory.
@@ -38,8 +38,8 @@ pub(crate) struct UpArgs {
     /// Without it: disk-quorum; with --partitions, memory-quorum.
     #[arg(long, env = "GREGALE_DURABILITY", value_enum)]
     pub(crate) durability: Option<Durability>,
-    /// Cut the keyspace into so many partitions, 1 to 32, each replicated by every replica, ordered
-    /// by atomic multicast: MULTI, MSET, RENAME and the like work across them.
+    /// Divide the keyspace into so many partitions, 1 to 32, each replicated by every replica,
+    /// ordered by atomic multicast: MULTI, MSET, RENAME and the like work across them.
     #[arg(long, env = "GREGALE_PARTITIONS")]
     pub(crate) partitions: Option<u8>,
     /// How commands of several partitions respect real time. linearizable: the multicast does it.
@@ -67,32 +67,32 @@ pub(crate) struct UpArgs {
     /// The most clients of one replica at a time.
     #[arg(long, env = "GREGALE_MAXCLIENTS", default_value_t = crate::config::CLIENTS_MAX)]
     pub(crate) maxclients: u32,
-    /// Tell clients of a Redis Cluster whose nodes the members are, so that a client in cluster
-    /// mode finds all of them and continues when one dies. Any member takes any key all the same.
+    /// Show clients a Redis Cluster whose nodes the members are, so that a client in cluster mode
+    /// finds all of them and continues when one dies. Any member still takes any key.
     #[arg(long, env = "GREGALE_CLUSTER_DISCOVERY")]
     pub(crate) cluster_discovery: bool,
-    /// Where durable modes keep their logs; without it gregale-data/CLUSTER-PORT. A cluster that is
-    /// there already goes on. Not for memory-quorum, which keeps nothing on disk.
+    /// The directory of the durable modes' logs; by default gregale-data/CLUSTER-PORT. An existing
+    /// cluster is continued. Not for memory-quorum, which keeps nothing on disk.
     #[arg(long, env = "GREGALE_DATA")]
     pub(crate) data: Option<PathBuf>,
-    /// A snapshot whenever so many bytes were logged: for measurements.
+    /// The logged bytes after which a snapshot is made: for measurements.
     #[arg(long, hide = true, requires = "data", value_parser = crate::config::parse_bytes)]
     pub(crate) snapshot_log_bytes: Option<u64>,
-    /// Leave a replica dead that died.
+    /// Do not restart a replica that died.
     #[arg(long)]
     pub(crate) no_restart: bool,
-    /// How to print what is going on.
+    /// The output format.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(crate) format: Format,
 }
 
 impl UpArgs {
-    /// How many seats there are.
+    /// The number of seats.
     pub(crate) fn seats(&self) -> u8 {
         self.seats.unwrap_or(self.nodes)
     }
 
-    /// The one that was chosen, or the durability's.
+    /// The chosen protocol, or the durability's default.
     pub(crate) fn protocol(&self) -> Protocol {
         self.protocol.unwrap_or_else(|| match self.partitions {
             Some(_) => Protocol::Primcast,
@@ -100,7 +100,7 @@ impl UpArgs {
         })
     }
 
-    /// The one that was chosen, or the usual one.
+    /// The chosen durability, or the default.
     pub(crate) fn durability(&self) -> Durability {
         self.durability.unwrap_or(match self.partitions {
             Some(_) => Durability::MemoryQuorum,
@@ -108,12 +108,12 @@ impl UpArgs {
         })
     }
 
-    /// The partitions, if there are to be any.
+    /// The partitions, if there are any.
     pub(crate) fn partitioning(&self) -> Option<Partitioning> {
         self.partitions.map(|n| Partitioning { n, order: self.order })
     }
 
-    /// Refuses what does not go together, before anything is touched.
+    /// Refuses contradictory flags, before anything is touched.
     pub(super) fn check(&self) -> Outcome<()> {
         config::check_choices(self.protocol(), self.fabric, self.durability())?;
         config::check_partitions(self.protocol(), self.partitions)?;
@@ -146,7 +146,7 @@ impl UpArgs {
         Ok(())
     }
 
-    /// Where the logs are, if there are any.
+    /// The directory of the logs, if there are any.
     pub(super) fn data_directory(&self) -> Option<PathBuf> {
         let usual = || Path::new("gregale-data").join(format!("{}-{}", self.cluster, self.port));
         self.durability().is_on_disk().then(|| self.data.clone().unwrap_or_else(usual))

@@ -1,30 +1,29 @@
-//! The directory in which a durable cluster lives on when nothing of it runs.
+//! The directory of a durable cluster, which outlives all of its processes.
 //!
 //! ```text
 //! DIR/cluster.toml    name, number of members, whether it was founded, `disk-all` if it is
-//! DIR/secret          what all members know
+//! DIR/secret          the secret of all members
 //! DIR/member-1/       the first member's log and snapshots (docs/formats.md)
-//! DIR/member-1.life   how often it was started
-//! DIR/member-1.old-1  what an earlier incarnation left
+//! DIR/member-1.life   the number of its starts
+//! DIR/member-1.old-1  the directory of an earlier incarnation
 //! ```
 //! - I1 a directory belongs to one cluster: another name or size is refused before anything starts.
-//! - I2 once all members have served, or any log holds an entry, a member's directory that is not
-//!   there is a loss and not a beginning: the member comes back as a new incarnation, in a cluster
-//!   that serves without it. Before that nothing was acknowledged, and whoever has none is founded.
-//!   A seat that is empty stays so until an operator says otherwise, whatever lies there.
-//! - I3 a cluster that promised every disk goes on to: it is not opened with less by leaving a
-//!   flag out. With more it may be: the first write that is acknowledged then brings all before it
-//!   along.
-//! - I4 a cluster that was told of is found after a power cut: each directory that was made is
-//!   named durably in the one above before anything is acknowledged. Found by, and tested with,
-//!   power cuts under real processes (`tests/linearizability`).
-//! - I5 one process at a time has it, `up` or `recover`: nothing of a running cluster is changed by
-//!   another that is told the same directory. By a lock on it, which goes with its holder.
-//! - I6 a secret that a disk was begun with is never written over: no cluster is begun where one
-//!   is.
-//! - I7 the log means what it meant: a limit of memory decided which writes in it were refused, and
-//!   how the keyspace is cut decides what lies where, so a cluster keeps to those that it began
-//!   with.
+//! - I2 once all members have served, or any log holds an entry, a missing member's directory is a
+//!   loss and not a beginning: the member comes back as a new incarnation, in a cluster that serves
+//!   without it. Before that nothing was acknowledged, and a member without a directory is founded.
+//!   An empty seat stays empty until an operator changes it, whatever lies there.
+//! - I3 a cluster that promised every disk keeps that promise: leaving a flag out does not open it
+//!   with less. It may be opened with more: the first acknowledged write then covers everything
+//!   before it.
+//! - I4 a cluster that was reported to the user is found after a power cut: each directory that was
+//!   made is named durably in its parent before anything is acknowledged. Found by, and tested
+//!   with, power cuts under real processes (`tests/linearizability`).
+//! - I5 one process at a time uses it, `up` or `recover`: another one that gets the same directory
+//!   changes nothing of a running cluster. By a lock on it, which ends with its holder.
+//! - I6 a secret with which a disk was begun is never overwritten: no cluster is founded where a
+//!   disk is.
+//! - I7 the log keeps its meaning: a limit of memory decided which writes in it were refused, and
+//!   the partitions decide where a key lies, so a cluster keeps those with which it was founded.
 
 pub(crate) use super::directory::random_secret;
 use super::directory::{create_private, write_private};
@@ -43,10 +42,11 @@ use storage::Directory;
 use storage::directory::DirectoryError;
 
 const CLUSTER: &str = "cluster.toml";
-/// Which member a recovery continues from, once its disk is whole. While it is there, the directory
-/// is half of the old cluster and half of the new one, and must not be started.
+/// The file that names the member with which a recovery continues, once its disk is whole. While it
+/// exists, the directory is half of the old cluster and half of the new one, and must not be
+/// started.
 pub(crate) const RECOVERING: &str = "recovering";
-/// Its next text, until it has the name.
+/// The name of the next `cluster.toml` while it is written.
 const FRESH: &str = "cluster.new";
 const VERSION: u32 = 1;
 
@@ -57,33 +57,33 @@ struct Cluster {
     name: String,
     members: u8,
     founded: bool,
-    /// Not said by clusters that wait for a majority.
+    /// Whether writes wait for all disks; absent in clusters that wait for a majority.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     durability: Option<Durability>,
-    /// Seats that nobody has: never taken, or whose members were removed.
+    /// The empty seats: never taken, or their members were removed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     vacant: Vec<u16>,
-    /// Seats on which a new incarnation is to begin that does not vote yet: an operator wants it,
-    /// though nobody has them so far.
+    /// The seats on which an operator wants a new incarnation that does not vote yet. They count as
+    /// empty otherwise.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     wanted: Vec<u16>,
-    /// I7. Not said by clusters that were begun before it was.
+    /// The settings of I7; absent in clusters founded before they were recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     keyspace: Option<Keyspace>,
 }
 
-/// What the meaning of a log depends on.
+/// The settings on which the meaning of a log depends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Keyspace {
-    /// Bytes; 0 is without a limit.
+    /// The limit in bytes; 0 means none.
     pub(super) maxmemory: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) partitions: Option<Partitioning>,
 }
 
 impl Keyspace {
-    /// How it is asked for.
+    /// The flags that ask for it.
     fn flags(&self) -> String {
         let limit = format!("--maxmemory {}", self.maxmemory);
         match &self.partitions {
@@ -95,13 +95,13 @@ impl Keyspace {
     }
 }
 
-/// Who has a seat.
+/// The state of a seat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Seat {
-    /// Somebody, as far as is known here.
+    /// The seat is taken, as far as is known here.
     Taken,
     Vacant,
-    /// A new incarnation is to, by an operator's word.
+    /// A new incarnation is to take the seat, by an operator's order.
     Wanted,
 }
 
@@ -119,17 +119,17 @@ impl Cluster {
     }
 }
 
-/// See the module's text.
+/// The directory of a durable cluster; see the module's text.
 #[derive(Debug)]
 pub(crate) struct Data {
     path: PathBuf,
     cluster: Cluster,
-    /// I5: as long as this file is open.
+    /// The lock of I5, held as long as this file is open.
     _lock: File,
 }
 
 impl Data {
-    /// Opens the cluster in `path`, or begins one there.
+    /// Opens the cluster in `path`, or founds one there.
     pub(super) fn open(
         path: &Path,
         name: &str,
@@ -148,7 +148,7 @@ impl Data {
                 path.display()
             )));
         }
-        // I1
+        // Another cluster's directory is refused (I1).
         if (cluster.name.as_str(), cluster.members) != (name, members) {
             return Err(Failure::new(format_args!(
                 "{} holds cluster {:?} of {} members, not {name:?} of {members}: \
@@ -160,7 +160,7 @@ impl Data {
                 cluster.members
             )));
         }
-        // I3
+        // Less than promised is refused (I3).
         if cluster.durability > promises {
             return Err(Failure::new(format_args!(
                 "{} holds a cluster that acknowledges on every disk: say --durability disk-all; to \
@@ -176,17 +176,17 @@ impl Data {
         Ok(data)
     }
 
-    /// The limit that the log was written under, if that is known.
+    /// The limit under which the log was written, if it is known.
     pub(crate) fn maxmemory(&self) -> Option<u64> {
         self.cluster.keyspace.as_ref().map(|keyspace| keyspace.maxmemory)
     }
 
-    /// Whether the disks are those of multicast.
+    /// Whether the disks belong to the multicast.
     pub(crate) fn is_in_partitions(&self) -> bool {
         self.cluster.keyspace.as_ref().is_some_and(|keyspace| keyspace.partitions.is_some())
     }
 
-    /// The cluster goes on with this, or begins with it (I7).
+    /// Records the settings with which the cluster continues, or begins (I7).
     pub(super) fn keep_to(&mut self, keyspace: Keyspace) -> Outcome<()> {
         match &self.cluster.keyspace {
             Some(begun) if *begun == keyspace => Ok(()),
@@ -208,7 +208,7 @@ impl Data {
         }
     }
 
-    /// Opens the cluster in `path`, whichever it is.
+    /// Opens the cluster in `path`, whatever its name and size.
     pub(crate) fn open_any(path: &Path) -> Outcome<Data> {
         let file = path.join(CLUSTER);
         let unread = |error| {
@@ -251,7 +251,7 @@ impl Data {
                 entry.file_name()
             )));
         }
-        // I6
+        // No cluster is founded over disks (I6).
         if let Some(member) = whose_disk(path) {
             return Err(Failure::new(format_args!(
                 "{0} holds a disk ({member}) and no {CLUSTER}, which says whose it is: bring that \
@@ -272,14 +272,14 @@ impl Data {
     }
 
     fn write_first(&self) -> Outcome<()> {
-        // An earlier attempt's, which may be cut off: no disk was begun with it (I6).
+        // The secret of an earlier attempt, which may be cut off: no disk was begun with it (I6).
         let _ = std::fs::remove_file(self.secret_file());
         let secret = create_private(&self.secret_file(), random_secret()?.as_bytes())?;
         synced(&secret, &self.secret_file())?;
         self.write()
     }
 
-    /// Takes back a beginning that failed: no member has seen it. The directory goes if it is
+    /// Undoes a beginning that failed: no member has seen it. The directory is removed if it is
     /// empty.
     fn undo(&self) {
         for file in [self.path.join(FRESH), self.path.join(CLUSTER), self.secret_file()] {
@@ -288,8 +288,9 @@ impl Data {
         let _ = std::fs::remove_dir(&self.path);
     }
 
-    /// Whether anybody's log holds an entry: then others may have lost what was acknowledged (I2).
-    /// What is acknowledged is on a majority's disks, so any minority that is lost leaves one.
+    /// Whether any log holds an entry: then other members may have lost acknowledged writes (I2).
+    /// Acknowledged writes are on a majority's disks, so any minority that is lost leaves one of
+    /// them.
     fn holds_entries(&self) -> Outcome<bool> {
         let mut unread = None;
         for member in 1..=self.members() {
@@ -309,12 +310,13 @@ impl Data {
         unread.map_or(Ok(false), Err)
     }
 
-    /// Clients are served as soon as a majority runs: whoever has no directory then has lost one.
+    /// Notes that clients are served, which begins with a majority: a member without a directory
+    /// then has lost it.
     pub(super) fn look_for_entries(&mut self) -> Outcome<()> {
         if !self.cluster.founded && self.holds_entries()? { self.founded() } else { Ok(()) }
     }
 
-    /// All members have served, or some and there are entries (I2).
+    /// Notes that all members have served, or that some have and there are entries (I2).
     pub(super) fn founded(&mut self) -> Outcome<()> {
         if self.cluster.founded {
             return Ok(());
@@ -329,7 +331,7 @@ impl Data {
         self.write_durably(CLUSTER, text.as_bytes())
     }
 
-    /// By renaming: a crash leaves the old file or the new one.
+    /// Renaming ensures that a crash leaves the old file or the new one.
     pub(crate) fn write_durably(&self, name: &str, bytes: &[u8]) -> Outcome<()> {
         let (file, fresh) = (self.path.join(name), self.path.join(FRESH));
         let written = write_private(&fresh, bytes)?;
@@ -353,7 +355,7 @@ impl Data {
         synced(&directory, &self.path)
     }
 
-    /// Where it is.
+    /// The path of the directory.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -363,7 +365,7 @@ impl Data {
         &self.cluster.name
     }
 
-    /// How many members it has.
+    /// The number of members.
     pub(crate) fn members(&self) -> u16 {
         self.cluster.members.into()
     }
@@ -373,17 +375,17 @@ impl Data {
         self.cluster.founded
     }
 
-    /// What all members know.
+    /// The secret of all members.
     pub(crate) fn secret_file(&self) -> PathBuf {
         self.path.join("secret")
     }
 
-    /// Where `member` keeps what it must not forget.
+    /// The directory of the promises and data of `member`.
     pub(crate) fn member(&self, member: u16) -> PathBuf {
         self.path.join(format!("member-{member}"))
     }
 
-    /// Whether nobody has the seat of `member`.
+    /// Whether the seat of `member` is empty.
     pub(super) fn is_vacant(&self, member: u16) -> bool {
         self.cluster.vacant.contains(&member)
     }
@@ -393,7 +395,7 @@ impl Data {
         self.cluster.wanted.contains(&member)
     }
 
-    /// From now on the seat of `member` is so.
+    /// Records the state of the seat of `member`.
     pub(super) fn set_seat(&mut self, member: u16, seat: Seat) -> Outcome<()> {
         let before = (self.cluster.vacant.clone(), self.cluster.wanted.clone());
         let Cluster { vacant, wanted, .. } = &mut self.cluster;
@@ -409,7 +411,7 @@ impl Data {
         self.write()
     }
 
-    /// `member` alone goes on, and whoever else had a seat comes back to it.
+    /// Records that only `member` continues, and that the others with a seat come back to it.
     pub(crate) fn go_on_from(&mut self, member: u16) -> Outcome<()> {
         let seats = 1..=self.members();
         self.cluster.vacant.retain(|other| *other != member);
@@ -418,12 +420,12 @@ impl Data {
         self.write()
     }
 
-    /// How many members begin the cluster.
+    /// The number of members that found the cluster.
     pub(super) fn founders(&self) -> u16 {
         (1..=self.members()).filter(|member| !self.is_vacant(*member)).count() as u16
     }
 
-    /// Whether what `member` must not forget is gone (I2).
+    /// Whether the promises and data of `member` are gone (I2).
     pub(super) fn is_lost(&self, member: u16) -> bool {
         self.cluster.founded && !self.is_vacant(member) && !self.has_identity(member)
     }
@@ -432,15 +434,15 @@ impl Data {
         self.member(member).join("identity").exists()
     }
 
-    /// Puts aside what an earlier incarnation of `member` left, if anything, and says where: nobody
-    /// but the operator deletes data.
+    /// Puts the directory of an earlier incarnation of `member` aside, if there is one, and returns
+    /// its new path: only the operator deletes data.
     pub(crate) fn retire(&self, member: u16) -> Outcome<Option<PathBuf>> {
         let from = self.member(member);
         if !from.exists() {
             return Ok(None);
         }
         let names = (1..).map(|n: u32| self.path.join(format!("member-{member}.old-{n}")));
-        // There are not 2^32 directories.
+        // There are fewer than 2^32 directories.
         let to = names.into_iter().find(|name| !name.exists()).unwrap_or_else(|| from.clone());
         std::fs::rename(&from, &to).map_err(|error| {
             Failure::os(format_args!("move {} to {}", from.display(), to.display()), error)
@@ -449,7 +451,7 @@ impl Data {
         Ok(Some(to))
     }
 
-    /// How the first life of `member` under this supervisor begins (I2).
+    /// The way in which the first life of `member` under this supervisor begins (I2).
     pub(super) fn start_of(&self, member: u16) -> Start {
         if self.cluster.founded || self.has_identity(member) {
             Start::Reattach
@@ -480,14 +482,14 @@ fn make(path: &Path) -> Outcome<()> {
     Ok(())
 }
 
-/// A member's directory in which there is a disk, this or an earlier incarnation's.
+/// The directory of a member that holds a disk, of this or an earlier incarnation.
 fn whose_disk(path: &Path) -> Option<String> {
     let entries = std::fs::read_dir(path).ok()?.flatten();
     let mut names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
     names.find(|name| name.starts_with("member-") && path.join(name).join("identity").exists())
 }
 
-/// I5
+/// Takes the lock of the directory (I5).
 fn lock(directory: File, path: &Path) -> Outcome<File> {
     match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(directory),
@@ -500,8 +502,8 @@ fn lock(directory: File, path: &Path) -> Outcome<File> {
     }
 }
 
-/// What an earlier attempt may have left; and a member's directory may be a disk of its own (which
-/// that member refuses if it is not empty).
+/// Whether a file may be left: the remains of an earlier attempt; and a member's directory may be a
+/// disk of its own (which that member refuses if it is not empty).
 fn is_expected(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
     name == "secret" || name == "lost+found" || name.starts_with("member-")

@@ -1,7 +1,7 @@
 //! The cluster's directory on tmpfs: regions, configurations, the secret.
 //!
-//! - I1 it goes when this value is dropped. What a supervisor that was killed left behind is known
-//!   by its lock, which nobody holds any more, and is swept.
+//! - I1 the directory is removed when this value is dropped. The directory of a killed supervisor
+//!   is recognised by its lock, which no process holds, and is swept.
 
 use crate::config::Config;
 use console::{Failure, Outcome};
@@ -14,17 +14,17 @@ use std::path::{Path, PathBuf};
 const LOCK: &str = "supervisor.lock";
 const PREFIX: &str = "gregale-";
 
-/// See the module's text.
+/// The cluster's directory; see the module's text.
 #[derive(Debug)]
 pub(super) struct Directory {
     path: PathBuf,
     _lock: File,
-    /// A supervisor of the same name and port was killed, and had left it.
+    /// Whether a supervisor of the same name and port was killed, and had left its directory.
     was_left: bool,
 }
 
 impl Directory {
-    /// Makes it below `base`, which is a tmpfs, after sweeping what nobody owns any more.
+    /// Makes the directory below `base`, which is a tmpfs, after sweeping abandoned ones.
     pub(super) fn create(base: &Path, cluster: &str, port: u16) -> Outcome<Directory> {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if cluster.is_empty() || cluster.len() > 64 || !cluster.chars().all(plain) {
@@ -60,7 +60,8 @@ impl Directory {
         Ok(directory)
     }
 
-    /// Where another supervisor of this cluster was killed and left what is gone now.
+    /// The path where another supervisor of this cluster was killed and left a directory that is
+    /// now swept.
     pub(super) fn swept(&self) -> Option<&Path> {
         self.was_left.then_some(&self.path)
     }
@@ -73,7 +74,7 @@ impl Directory {
         self.path.join("secret")
     }
 
-    /// Writes a member's configuration and says where.
+    /// Writes a member's configuration, and returns its path.
     pub(super) fn write_config(&self, config: &Config) -> Outcome<PathBuf> {
         let path = self.path.join(format!("member-{}.toml", config.member));
         let text = toml::to_string(config)
@@ -91,7 +92,7 @@ impl Drop for Directory {
     }
 }
 
-/// A new one.
+/// A new secret.
 pub(crate) fn random_secret() -> Outcome<String> {
     let mut random = [0u8; 32];
     File::open("/dev/urandom")
@@ -104,7 +105,7 @@ pub(super) fn write_private(path: &Path, bytes: &[u8]) -> Outcome<File> {
     write(OpenOptions::new().create(true).truncate(true), path, bytes)
 }
 
-/// The same, where nothing is yet.
+/// Writes a file that only its owner may read, where no file of that name exists yet.
 pub(super) fn create_private(path: &Path, bytes: &[u8]) -> Outcome<File> {
     write(OpenOptions::new().create_new(true), path, bytes)
 }
@@ -120,8 +121,8 @@ fn write(options: &mut OpenOptions, path: &Path, bytes: &[u8]) -> Outcome<File> 
     })
 }
 
-/// Removes the directories of supervisors that died without doing so. What cannot be removed, or is
-/// not ours, is left alone.
+/// Removes the directories of killed supervisors. Directories that cannot be removed, or belong to
+/// another user, are left alone.
 fn sweep(base: &Path) {
     let Ok(entries) = std::fs::read_dir(base) else { return };
     for entry in entries.flatten() {
@@ -129,7 +130,7 @@ fn sweep(base: &Path) {
         if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
             continue;
         }
-        // Only what an `up` has made has this file; only a live one holds its lock.
+        // Only a directory of `up` has this file; only a live supervisor holds its lock.
         let Ok(lock) = File::open(path.join(LOCK)) else { continue };
         if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
             let _ = std::fs::remove_dir_all(&path);

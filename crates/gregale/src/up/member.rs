@@ -1,4 +1,4 @@
-//! One replica, as its supervisor sees it.
+//! A replica, as its supervisor sees it.
 
 use super::directory::Directory;
 use crate::channel::{Report, Sockets, SupervisorEnd};
@@ -15,60 +15,61 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// How many clients of a member that is away are kept until they have read why.
+/// The most clients of a member that is away that are kept until they have read the reason.
 const TURNED_AWAY_MAX: usize = 16;
 
-/// The pause before a replica is restarted that died soon after its start, twice in a row; it
-/// doubles with each further time. The first time, and after a longer life, there is none.
+/// The pause before the restart of a replica that died soon after its start twice in a row; it
+/// doubles with each further time. After the first time, and after a longer life, there is no
+/// pause.
 const RESTART_AFTER: Duration = Duration::from_millis(100);
-/// The same for one that said why it cannot run.
+/// The pause before the restart of a replica that reported why it cannot run.
 const REFUSED_AFTER: Duration = Duration::from_secs(1);
 /// The longest pause between attempts.
 const RESTART_AFTER_MAX: Duration = Duration::from_secs(30);
-/// The same for one that served before it died: its start is not what it dies of.
+/// The longest pause for a replica that served before it died: its start is not the cause.
 const SERVED_AFTER_MAX: Duration = Duration::from_secs(1);
-/// A replica that lived so long did not die of its start.
+/// The life after which a replica's death is not attributed to its start.
 const LIVED_LONG: Duration = Duration::from_secs(10);
 
-/// How long a new incarnation is waited for before another member may be begun anew.
+/// The time to wait for a new incarnation before another member may be replaced.
 const JOINS_WITHIN: Duration = Duration::from_secs(60);
 
-/// What a replica is doing.
+/// The state of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// It was started and has said nothing yet.
+    /// It was started and has reported nothing yet.
     Starting,
     /// It answers clients.
     Serving,
-    /// It runs without the memory that it had, and serves no quorum.
+    /// It runs without its earlier memory, and counts in no quorum.
     Learner,
-    /// It is dead and stays so.
+    /// It is dead and is not restarted.
     Dead,
     /// Its seat is empty.
     Vacant,
-    /// Its disk or memory is lost, and nobody serves that could take it in again.
+    /// Its disk or memory is lost, and no member serves that could admit it again.
     Held,
-    /// It is dead until then.
+    /// It is dead until that time.
     Waiting(Instant),
 }
 
 struct Running {
     child: Child,
     channel: SupervisorEnd,
-    /// Readable once the process has ended.
+    /// The descriptor that is readable once the process has ended.
     pidfd: OwnedFd,
 }
 
-/// How soon a replica is started again.
+/// The rule for restarts.
 #[derive(Debug, Default)]
 struct Restarts {
     started_at: Option<Instant>,
-    /// Deaths in a row, each soon after a start.
+    /// The number of deaths in a row, each soon after a start.
     n_quick: u32,
 }
 
 impl Restarts {
-    /// It died `now`: the pause before its next life.
+    /// The pause before the next life, after a death at `now`.
     fn pause(&mut self, refused: bool, served: bool, now: Instant) -> Duration {
         let lived = self.started_at.map(|at| now.saturating_duration_since(at));
         let died_of_its_start = refused || lived.is_some_and(|lived| lived < LIVED_LONG);
@@ -87,34 +88,36 @@ fn doubled(first: Duration, times: u32) -> Duration {
     first.saturating_mul(1 << times.min(16)).min(RESTART_AFTER_MAX)
 }
 
-/// Whether the supervisor answers for a member that does not run.
+/// The supervisor's answers to clients of a member that does not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Porter {
     Absent,
     Present,
-    /// It cannot accept anybody: no descriptors, most likely.
+    /// The socket cannot accept: most likely no descriptors are left.
     Helpless,
 }
 
-/// See the module's text.
+/// The replica's state at its supervisor; see the module's text.
 pub(super) struct Member {
     pub(super) config: Config,
     pub(super) state: State,
-    /// Its last life refused to run.
+    /// Whether its last life refused to run.
     pub(super) refused: bool,
-    /// Its last life found that it takes part no more.
+    /// Whether its last life found that it is no longer a member.
     pub(super) has_parted: bool,
-    /// A new incarnation was begun and has not said that it votes: how long it is waited for.
+    /// The time until which a new incarnation that has not reported its vote is waited for.
     pub(super) joins_until: Option<Instant>,
-    /// When an operator wanted a new incarnation: any from then on has a higher number.
+    /// The time at which an operator requested a new incarnation: any from then on has a higher
+    /// number.
     pub(super) wanted_ms: Option<u64>,
     sockets: Sockets,
     running: Option<Running>,
     last_pid: u32,
-    /// Deaths in a row, each soon after the start.
+    /// The number of deaths in a row, each soon after the start.
     restarts: Restarts,
     porter: Porter,
-    /// Closed when others come: a client that has still to send something would lose its answer.
+    /// The answered clients, closed when others come: a client that is still sending would lose its
+    /// answer.
     turned_away: VecDeque<TcpStream>,
 }
 
@@ -136,32 +139,32 @@ impl Member {
         }
     }
 
-    /// Its process's id, or the last one it had.
+    /// The id of its process, or of its last one.
     pub(super) fn pid(&self) -> u32 {
         self.last_pid
     }
 
-    /// Its next life is a new incarnation.
+    /// Has its next life be a new incarnation.
     pub(super) fn joins(&mut self) {
         self.config.start = Start::Join;
-        // One that fails again and again is not waited for again and again.
+        // A member that fails repeatedly is waited for only once.
         self.joins_until = self.joins_until.or_else(|| Some(Instant::now() + JOINS_WITHIN));
     }
 
-    /// It has its vote. Returns whether a new incarnation was waited for.
+    /// Notes that it has its vote. Returns whether a new incarnation was waited for.
     pub(super) fn votes(&mut self) -> bool {
         (self.wanted_ms, self.has_parted) = (None, false);
         self.joins_until.take().is_some()
     }
 
-    /// Any later life begins with the region of this one.
+    /// Has any later life begin with the region of this one.
     pub(super) fn founded(&mut self) {
         self.config.start = Start::Reattach;
     }
 
-    /// Its seat is empty since incarnation `last` left it. Returns whether that is news. One that
-    /// had it is told so, and ends by itself; one that was begun anew because its disk was lost
-    /// asks for the seat, and would get it.
+    /// Notes that its seat is empty since incarnation `last` left it. Returns whether that is news.
+    /// An incarnation that had the seat is told so, and ends by itself; one that began because its
+    /// disk was lost asks for the seat, and would get it.
     pub(super) fn vacate(&mut self, last: u64) -> bool {
         let is_wanted = self.wanted_ms.is_some_and(|wanted| last < wanted);
         if self.state == State::Vacant || is_wanted {
@@ -172,7 +175,7 @@ impl Member {
         } else {
             self.kill();
             self.state = State::Vacant;
-            // Nobody waits for it any longer, and so no other member has to.
+            // No operator waits for it any longer, and therefore no other member has to.
             self.joins_until = None;
         }
         true
@@ -198,17 +201,17 @@ impl Member {
         let (near, far) =
             UnixStream::pair().map_err(|error| Failure::os("make a socket pair", error))?;
         let mut command = Command::new(program);
-        // I2: whoever is supervised asks for a signal at this process's death.
+        // I2: a supervised process asks for a signal at this process's death.
         command.arg("serve").arg("--supervised").arg("--config").arg(path);
         command.stdin(Stdio::from(OwnedFd::from(far)));
-        // What the environment says is in the file already.
+        // The file already contains the settings of the environment.
         for (key, _) in std::env::vars_os() {
             if key.to_string_lossy().starts_with("GREGALE_") {
                 command.env_remove(key);
             }
         }
         let child = command.spawn().map_err(|error| Failure::os("start a replica", error))?;
-        // The command holds the other end's copy: without it the end of the stream would not show.
+        // The command holds a copy of the other end, which would hide the end of the stream.
         drop(command);
         let channel = SupervisorEnd::new(near)?;
         channel.pass(&self.sockets)?;
@@ -232,7 +235,7 @@ impl Member {
             .map_err(|error| Failure::os("watch a replica", error))
     }
 
-    /// What it has said, and how it died if it did.
+    /// Its reports, and the cause of its death if it died.
     pub(super) fn hear(&mut self) -> Outcome<(Vec<Report>, Option<ExitStatus>)> {
         let Some(running) = &mut self.running else { return Ok((Vec::new(), None)) };
         let status =
@@ -240,8 +243,8 @@ impl Member {
         let mut reports = Vec::new();
         match running.channel.reports() {
             Some(said) => reports = said,
-            // It closed its end without having died yet: it is about to. Not readable any more, or
-            // the end of its stream would be reported again and again.
+            // It closed its end and has not died yet: it is about to. The channel is no longer
+            // polled, or the end of its stream would be reported again and again.
             None if status.is_none() => {
                 let status = running
                     .child
@@ -258,7 +261,8 @@ impl Member {
         Ok((reports, status))
     }
 
-    /// It is dead since `now`; it lives again after the pause that this returns, if any.
+    /// Notes that it is dead since `now`; it is restarted after the pause that this returns, if
+    /// any.
     pub(super) fn died(&mut self, restarts: bool, now: Instant) -> Option<Duration> {
         if !restarts || self.has_parted {
             self.state = State::Dead;
@@ -270,8 +274,8 @@ impl Member {
         Some(pause)
     }
 
-    /// Why no process of it will take its clients soon. (One that died is back in a moment: they
-    /// wait for that.)
+    /// The reason why no process of it will take its clients soon. (A member that died is back in a
+    /// moment: its clients wait for that.)
     fn away(&self) -> Option<&'static str> {
         const NO_PART: &str = "takes no part: use another one, or `gregale member add`";
         match self.state {
@@ -286,7 +290,7 @@ impl Member {
         }
     }
 
-    /// Watches the door of one that is away, under the key `key`, and no other.
+    /// Watches the door of a member that is away, under the key `key`, and no other.
     pub(super) fn mind_door(&mut self, poller: &Poller, key: u64) -> Outcome<()> {
         let client = &self.sockets.client;
         let failed = |error| Failure::os("watch a listening socket", error);
@@ -308,14 +312,14 @@ impl Member {
         Ok(())
     }
 
-    /// Tells the clients at its door: without that they would wait for ever, in the backlog.
+    /// Answers the clients at its door, which would otherwise wait in the backlog for ever.
     pub(super) fn turn_away(&mut self, poller: &Poller) {
         let Some(why) = self.away() else { return };
         let line = format!("-LOADING member {} {why}\r\n", self.config.member);
         for _ in 0..TURNED_AWAY_MAX {
             match self.sockets.client.accept() {
                 Ok((mut client, _)) => {
-                    // Who does not take it has gone already.
+                    // A client that does not take the answer has gone already.
                     let _ = client.set_nonblocking(true);
                     let _ = client.write_all(line.as_bytes());
                     let _ = client.shutdown(Shutdown::Write);
@@ -347,17 +351,17 @@ impl Member {
         self.running.is_none()
     }
 
-    /// Kills what did not stop.
+    /// Kills a process that did not stop.
     pub(super) fn kill(&mut self) {
         if let Some(mut running) = self.running.take() {
-            // A dead one cannot be killed again, and there is nothing else to do about an error.
+            // A dead process cannot be killed again, and no other error has a remedy.
             let _ = running.child.kill();
             let _ = running.child.wait();
         }
     }
 }
 
-/// How a process ended, for people.
+/// The way in which a process ended, for people.
 pub(super) fn how(status: &ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit code {code}"),
@@ -392,7 +396,7 @@ mod tests {
         assert!(dead.restart_at().is_some());
         assert!(dead.vacate(1) && dead.state == State::Vacant && dead.restart_at().is_none());
         assert!(!dead.vacate(1), "no news");
-        // An operator wants another one there since then.
+        // An operator has requested another incarnation since then.
         let mut wanted = member();
         (wanted.state, wanted.wanted_ms) = (State::Held, Some(700));
         assert!(!wanted.vacate(1) && wanted.state == State::Held);
@@ -435,8 +439,9 @@ mod tests {
         assert!(member.vacate(700) && member.joins_until.is_none());
     }
 
-    /// It died between its vote and the word about it. Its next process said nothing, since it had
-    /// not begun as a new incarnation, and no other member could be replaced for a minute.
+    /// The member died between its vote and the report of it. Its next process reported nothing,
+    /// since it had not begun as a new incarnation, and no other member could be replaced for a
+    /// minute.
     #[test]
     fn a_vote_that_a_later_process_tells_of_ends_the_wait() {
         let mut member = member();
@@ -448,7 +453,7 @@ mod tests {
         assert!(!member.votes(), "no news");
     }
 
-    /// They waited in the backlog of a socket that nobody accepts from.
+    /// They waited in the backlog of a socket from which no process accepts.
     #[test]
     fn clients_of_one_that_is_away_are_told() {
         let mut member = member();

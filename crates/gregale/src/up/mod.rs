@@ -1,18 +1,20 @@
-//! `gregale up`: a whole cluster on this machine, one process a replica.
+//! `gregale up`: a whole cluster on this machine, one process per replica.
 //!
 //! The supervisor holds the listening sockets and the cluster's directory on tmpfs; replicas come
-//! and go. It restarts one that dies, at once, with the region that outlived it: until then nobody
-//! answers at its port. One that dies again and again is restarted later each time.
+//! and go. It restarts a replica that dies at once, with the region that outlived it: until then no
+//! process answers at its port. A replica that dies repeatedly is restarted later each time.
 //!
-//! - I1 nothing is left behind: the directory goes when the supervisor ends, however its start
-//!   went, and what a killed supervisor left is swept by the next. Tests `nothing_is_left_*`.
+//! - I1 nothing is left behind: the directory is removed when the supervisor ends, also after a
+//!   failed start, and the next supervisor sweeps the directory of a killed one. Tests
+//!   `nothing_is_left_*`.
 //! - I2 no replica outlives its supervisor: each asks the kernel for a signal at its parent's
 //!   death.
-//! - I3 a founding member has a new region, any later life the old one: `bootstrap` is said once a
-//!   member.
-//! - I4 a member whose disk, or memory, is lost is begun anew only while others serve: it comes
-//!   back by being replaced, and where nobody serves there is nobody to replace it in.
-//! - I5 one member at a time is begun anew at an operator's word, whichever leader passes it on:
+//! - I3 a founding member has a new region, any later life the old one: `bootstrap` is used once
+//!   per member.
+//! - I4 a member whose disk, or memory, is lost is replaced by a new incarnation only while others
+//!   serve: the serving members admit it.
+//! - I5 one member at a time is replaced on an operator's order, whichever leader passes it on: a
+//!   member that the last leader ended was heard by the next one a moment ago. By [`in_the_way`].
 //!   what the last leader ended, the next one has heard a moment ago. By [`in_the_way`].
 
 mod args;
@@ -41,19 +43,19 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// How long the members have until they all serve.
+/// The time until all members have to serve.
 const READY_WITHIN: Duration = Duration::from_secs(30);
-/// How long a replica has to stop before it is killed.
+/// The time for a replica to stop before it is killed.
 const STOP_WITHIN: Duration = Duration::from_secs(3);
 
 const KEY_SIGNAL: u64 = u64::MAX;
-/// The doors of members that are away; below are channels and processes.
+/// The keys of the doors of members that are away; below are those of channels and processes.
 const KEY_DOOR: u64 = 1 << 32;
 
 /// Runs the cluster until a signal.
 pub(crate) fn run(args: &UpArgs) -> Outcome {
     args.check()?;
-    // Ports first: a second `up` of the same cluster ends here, before it touches anything.
+    // Ports come first: a second `up` of the same cluster ends here, before it touches anything.
     let sockets = listen(args)?;
     let directory = Directory::create(&args.directory, &args.cluster, args.port)?;
     let data = args
@@ -63,7 +65,7 @@ pub(crate) fn run(args: &UpArgs) -> Outcome {
             let mut data = Data::open(&path, &args.cluster, members, args.durability())?;
             let (maxmemory, partitions) = (args.maxmemory, args.partitioning());
             data.keep_to(Keyspace { maxmemory, partitions })?;
-            // Multicast's disks are another thing.
+            // The multicast's disks are different.
             if args.partitions.is_none() {
                 data.look_for_entries()?;
             }
@@ -228,11 +230,11 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Where a majority of the disks is lost nothing is started: those that are left could only
-    /// wait for the others, for ever.
+    /// Refuses to start anything where a majority of the disks is lost: the remaining members could
+    /// only wait for the others for ever.
     fn check_disks(&self) -> Outcome<()> {
         let Some(data) = &self.data else { return Ok(()) };
-        // One whose new incarnation has no vote yet does not count.
+        // A member whose new incarnation has no vote yet does not count.
         let ids =
             || self.here().map(|member| member.config.member).filter(|id| !data.is_wanted(*id));
         let lost: Vec<u16> = ids().filter(|id| data.is_lost(*id)).collect();
@@ -241,17 +243,17 @@ impl<'a> Supervisor<'a> {
         }
         let places = lost.iter().map(|id| data.member(*id).display().to_string());
         Err(Failure::new(format_args!(
-            "nothing is started: {} hold no data any more, and the members with the other disks are \
+            "nothing is started: {} no longer hold data, and the members with the other disks are \
              no majority; bring those disks back, or see `gregale recover --help`",
             places.collect::<Vec<_>>().join(" and ")
         )))
     }
 
-    /// Nobody waits any longer. A cluster that was there before serves without a minority, hung or
+    /// Ends the wait for members. A cluster that existed before serves without a minority, hung or
     /// dead.
     fn go_on_with_some(&mut self) -> Outcome<()> {
-        // Partitions serve as soon as a majority of them is there: who comes back later takes its
-        // seats, or stays out, and the others are none the worse for it.
+        // Partitions serve as soon as a majority of the members runs: a member that comes back
+        // later takes its seats, or stays out, and the others continue either way.
         let may_serve = self.is_founded() || self.args.partitions.is_some();
         if !may_serve || !self.can_serve(Quorum::Majority) {
             return Err(self.not_ready());
@@ -285,7 +287,7 @@ impl<'a> Supervisor<'a> {
             ));
         }
         Failure::new(format_args!(
-            "nobody serves after {seconds} s: members {} have lost their disks, and the others are \
+            "no member serves after {seconds} s: members {} have lost their disks, and the others are \
              no majority; bring those disks back, or see `gregale recover --help`",
             held.join(", ")
         ))
@@ -306,7 +308,7 @@ impl<'a> Supervisor<'a> {
             }
             let member = &mut self.members[at];
             if waits {
-                // I4
+                // The member has to wait until others serve (I4).
                 member.state = State::Held;
                 return Ok(());
             }
@@ -316,8 +318,7 @@ impl<'a> Supervisor<'a> {
         self.members[at].watch(&self.poller, 2 * at as u64)
     }
 
-    /// Where what member `id` must not forget should be, if it is gone: a disk, or where there is
-    /// none, memory.
+    /// The path of the disk, or without disks the memory, of member `id`, if it is gone.
     fn lost(&self, id: u16) -> Option<PathBuf> {
         if let Some(data) = &self.data {
             return data.is_lost(id).then(|| data.member(id));
@@ -329,7 +330,7 @@ impl<'a> Supervisor<'a> {
             .then(|| directory.to_path_buf())
     }
 
-    /// Others serve now: whoever lost its disk, or memory, may begin anew.
+    /// Starts the members that lost their disk, or memory, as new incarnations: others serve now.
     fn release_held(&mut self) -> Outcome<()> {
         let held = |member: &Member| member.state == State::Held;
         for at in 0..self.members.len() {
@@ -340,7 +341,8 @@ impl<'a> Supervisor<'a> {
         Ok(())
     }
 
-    /// An operator wants a new incarnation of member `id`: whatever it was ends here.
+    /// Begins a new incarnation of member `id` on an operator's order; the old one ends here,
+    /// whatever its state.
     fn renew(&mut self, id: u16) -> Outcome<()> {
         let at = usize::from(id).wrapping_sub(1);
         let joining = self.members.iter().map(|of| (of.config.member, of.joins_until));
@@ -353,7 +355,7 @@ impl<'a> Supervisor<'a> {
         member.kill();
         let retired = match &self.data {
             Some(data) => data.retire(id),
-            // What is in memory is worth nothing to anybody once another has its seat.
+            // The old memory is worthless once another incarnation has its seat.
             None => Region::discard(self.directory.path(), NodeId(id))
                 .map(|()| None)
                 .map_err(Failure::new),
@@ -367,11 +369,11 @@ impl<'a> Supervisor<'a> {
             }
             Err(failure) => self.say.refused(id, &failure.to_string()),
         }
-        // What could not be put aside goes on.
+        // A member whose directory could not be put aside continues.
         self.spawn(at)
     }
 
-    /// By the leader's word nobody has the seat of member `id` (data's I2).
+    /// Notes the leader's report that the seat of member `id` is empty (data's I2).
     fn vacate(&mut self, id: u16, last: u64) -> Outcome<()> {
         let Some(member) = self.members.get_mut(usize::from(id).wrapping_sub(1)) else {
             return Ok(());
@@ -386,7 +388,7 @@ impl<'a> Supervisor<'a> {
         Ok(())
     }
 
-    /// A replica said something, or died.
+    /// Handles a replica's report, or its death.
     fn hear(&mut self, at: usize) -> Outcome<()> {
         let member = &mut self.members[at];
         let (reports, death) = member.hear()?;
@@ -408,7 +410,7 @@ impl<'a> Supervisor<'a> {
                 }
                 Report::Renew(id) => renewals.push(id),
                 Report::Votes(incarnation) => {
-                    // Every process says it once; only that of a new incarnation is news.
+                    // Every process reports it once; only the report of a new incarnation is news.
                     if member.votes() {
                         self.say.votes(id, incarnation);
                     }
@@ -425,7 +427,7 @@ impl<'a> Supervisor<'a> {
                 }
                 Report::Vacant(id, last) => vacated.push((id, last)),
                 Report::Refused(why) => {
-                    // A cluster that was there before goes on without a minority of its disks.
+                    // A cluster that existed before continues without a minority of its disks.
                     let is_founded = self.data.as_ref().is_some_and(Data::is_founded);
                     if !self.is_ready && !is_founded {
                         return Err(Failure::new(format_args!("member {id}: {why}")));
@@ -436,7 +438,7 @@ impl<'a> Supervisor<'a> {
             }
         }
         if let Some(how) = death {
-            // Whatever it got to do, it may have been part of the cluster: its region counts (I3).
+            // It may have been part of the cluster, however far it got: its region counts (I3).
             member.founded();
             let restarts = !self.args.no_restart;
             let pause = member.died(restarts, Instant::now());
@@ -457,7 +459,7 @@ impl<'a> Supervisor<'a> {
         Ok(())
     }
 
-    /// Who has a seat.
+    /// The seats that are taken.
     fn here(&self) -> impl Iterator<Item = &Member> {
         self.members.iter().filter(|member| member.state != State::Vacant)
     }
@@ -479,7 +481,7 @@ impl<'a> Supervisor<'a> {
         Ok(())
     }
 
-    /// Ends every replica: asks, waits, kills.
+    /// Ends every replica: asks it, waits, kills it.
     fn stop(&mut self) {
         self.members.iter_mut().for_each(Member::ask_to_stop);
         let end = Instant::now() + STOP_WITHIN;
@@ -490,7 +492,7 @@ impl<'a> Supervisor<'a> {
                 break;
             }
             for event in ready.iter().filter(|event| event.key < KEY_DOOR) {
-                // Whatever it still says, it is stopping.
+                // Further reports do not matter: it is stopping.
                 let _ = self.members[(event.key / 2) as usize].hear();
             }
         }
@@ -498,16 +500,17 @@ impl<'a> Supervisor<'a> {
     }
 }
 
-/// Who has to serve before the cluster is said to be ready.
+/// The members that have to serve before the cluster is reported as ready.
 #[derive(Clone, Copy, Debug)]
 enum Quorum {
-    /// Everybody, but for those who have said why they never will; and a majority of all.
+    /// All members, except those that reported why they never will; and a majority of all.
     All,
     Majority,
 }
 
 impl Quorum {
-    /// Whether it serves. Of each member with a seat: its state, and whether it refused to run.
+    /// Whether the cluster is ready. For each member with a seat: its state, and whether it refused
+    /// to run.
     fn is_there(self, members: impl Iterator<Item = (State, bool)>) -> bool {
         let (mut n, mut n_serving, mut all_settled) = (0, 0, true);
         for (state, refused) in members {
@@ -524,13 +527,13 @@ impl Quorum {
     }
 }
 
-/// Where there are disks, they are to know how the seat of member `id` is.
+/// Records the state of the seat of member `id`, if there are disks.
 fn note_seat(data: Option<&mut Data>, id: u16, seat: Seat) -> Outcome<()> {
     data.map_or(Ok(()), |data| data.set_seat(id, seat))
 }
 
-/// Who was begun anew lately and does not vote yet, other than `id`: with two at a time the votes
-/// of a majority would be gone (I5).
+/// The member other than `id` that was replaced recently and does not vote yet: with two at a time
+/// the votes of a majority would be gone (I5).
 fn in_the_way(
     joining: impl Iterator<Item = (u16, Option<Instant>)>,
     id: u16,
@@ -544,7 +547,7 @@ fn in_the_way(
 mod tests {
     use super::*;
 
-    // One hung member took a founded cluster down that served.
+    // One hung member took down an existing cluster that served.
     #[test]
     fn a_hung_member_is_waited_for_and_then_done_without() {
         let is_there = |quorum: Quorum, third| {
@@ -558,7 +561,7 @@ mod tests {
         assert!(!Quorum::Majority.is_there(alone.into_iter()));
     }
 
-    // A new leader knows nothing of what the last one had begun.
+    // A new leader does not know what the last one had begun.
     #[test]
     fn i5_a_second_member_is_not_begun_anew_before_the_first_votes() {
         let now = Instant::now();

@@ -1,4 +1,4 @@
-//! What `up` tells its user: lines for people, or JSON objects, one a line.
+//! The messages of `up` to its user: lines for people, or JSON objects, one per line.
 
 use super::UpArgs;
 use super::member::how;
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-/// See the module's text.
+/// The output of `up`; see the module's text.
 pub(super) struct Say {
     format: Format,
 }
@@ -20,7 +20,7 @@ impl Say {
         Say { format }
     }
 
-    /// Standard output may be closed (`up | head`): the cluster runs on.
+    /// Standard output may be closed (`up | head`): the cluster continues.
     fn print(&self, text: impl FnOnce() -> String, json: impl FnOnce() -> serde_json::Value) {
         let line = match self.format {
             Format::Table => text(),
@@ -79,7 +79,8 @@ impl Say {
         }
     }
 
-    /// What an `up` that was killed had left is gone: with the memory of its members, all its data.
+    /// Reports that the directory of a killed `up` was swept: with the memory of its members, all
+    /// its data.
     pub(super) fn swept(&self, path: &Path) {
         let path = path.display();
         self.print(
@@ -97,11 +98,15 @@ impl Say {
         self.print(|| "ready".into(), || json!({"event": "ready"}));
     }
 
-    /// A member that is not waited for any longer.
+    /// Reports a member that is no longer waited for.
     pub(super) fn missing(&self, id: u16, within: Duration) {
         let seconds = within.as_secs();
         self.print(
-            || format!("member {id} does not serve after {seconds} s; the others go on without it"),
+            || {
+                format!(
+                    "member {id} does not serve after {seconds} s; the others continue without it"
+                )
+            },
             || json!({"event": "missing", "id": id, "after_s": seconds}),
         );
     }
@@ -150,8 +155,8 @@ impl Say {
         );
     }
 
-    /// A member whose disk is gone: it waits until others serve, or begins anew.
-    /// `what`: its disk, or its memory.
+    /// Reports a member whose disk or memory (`what`) is gone: it waits until others serve, or is
+    /// replaced by a new incarnation.
     pub(super) fn lost(&self, id: u16, what: &str, place: &Path, waits: bool) {
         let place = place.display();
         let then = if waits { "it waits until others serve" } else { "a new incarnation begins" };
@@ -161,24 +166,26 @@ impl Say {
         );
     }
 
-    /// An operator wanted a new incarnation; what the old one left is now at `aside`.
+    /// Reports a new incarnation on an operator's order; the old one's directory is now at `aside`.
     pub(super) fn renewed(&self, id: u16, aside: Option<&Path>) {
         let aside = aside.map(|path| path.display().to_string());
         self.print(
             || match &aside {
-                Some(path) => format!("member {id} is begun anew; what it had is now in {path}"),
-                None => format!("member {id} is begun anew"),
+                Some(path) => format!(
+                    "member {id} is replaced by a new incarnation; its old directory is now {path}"
+                ),
+                None => format!("member {id} is replaced by a new incarnation"),
             },
             || json!({"event": "renewed", "id": id, "aside": aside}),
         );
     }
 
-    /// An operator wanted one while `other` was not back.
+    /// Reports an operator's order while `other` was not back.
     pub(super) fn not_renewed(&self, id: u16, other: u16) {
         self.print(
             || {
                 format!(
-                    "member {id} is not begun anew: member {other} is, and does not vote yet; try \
+                    "member {id} is not replaced: member {other} is, and does not vote yet; try \
                      again when it does"
                 )
             },
@@ -197,7 +204,7 @@ impl Say {
         self.print(|| why.to_owned(), || json!({"event": "parted", "id": id, "why": why}));
     }
 
-    /// It was removed while no process of it could hear that.
+    /// Reports that a member was removed while no process of it could hear that.
     pub(super) fn vacated(&self, id: u16) {
         self.print(
             || format!("member {id} was removed and is not started again"),

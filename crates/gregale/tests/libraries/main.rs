@@ -1,9 +1,9 @@
-//! Client libraries that people have, unchanged, at the versions that the registries give today.
+//! Published client libraries, unchanged, at the versions that the registries serve today.
 //!
 //! The packages are installed once, into cargo's directory for tests, and stay there for the next
-//! run. Where a registry does not answer, or the language is not installed, a test says so by name
-//! and is skipped: what is tested is the door, not the network. The programs are in `scripts`; each
-//! writes `kill` where a member is to die, and `well` when it is done.
+//! run. Where a registry does not answer, or the language is not installed, a test reports that by
+//! name and is skipped: the door is tested, not the network. The programs are in `scripts`; each
+//! writes `kill` where a member is to die, and `well` when it has succeeded.
 
 #[allow(
     dead_code,
@@ -19,17 +19,17 @@ use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 use support::{Cluster, signal};
 
-/// How long packages may take to come.
+/// The time for packages to be installed.
 const INSTALL_WITHIN: Duration = Duration::from_secs(240);
-/// How long a program may take, its builds and the deaths of members included.
+/// The time for a program, its builds and the deaths of members included.
 const RUN_WITHIN: Duration = Duration::from_secs(240);
 
-/// How often a package manager is looked at.
+/// The interval at which a package manager is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 const PYTHON: &str = "/usr/bin/python3";
 
-/// Runs a command to its end; false if it is not there, fails or takes too long.
+/// Runs a command to its end; false if it does not exist, fails or takes too long.
 fn succeeds(command: &mut Command) -> bool {
     let Ok(mut child) = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn() else {
         return false;
@@ -48,13 +48,13 @@ fn succeeds(command: &mut Command) -> bool {
     }
 }
 
-/// Says by name what is skipped.
+/// Reports a skipped test by name.
 fn skip(test: &str, why: &str) {
     eprintln!("skipped: {test}: {why}");
 }
 
-/// A directory with everything that `install` puts there, now or in an earlier run; `None` if it
-/// cannot be had.
+/// A directory with everything that `install` puts there, now or in an earlier run; `None` if the
+/// installation fails.
 fn packages(name: &str, install: impl FnOnce(&Path) -> bool) -> Option<PathBuf> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
@@ -80,7 +80,7 @@ fn pip(name: &str, wanted: &[&str]) -> Option<PathBuf> {
     })
 }
 
-/// The same for node.
+/// Packages for node.
 fn npm(name: &str, wanted: &[&str]) -> Option<PathBuf> {
     packages(name, |directory| {
         let mut command = Command::new("npm");
@@ -89,8 +89,8 @@ fn npm(name: &str, wanted: &[&str]) -> Option<PathBuf> {
     })
 }
 
-/// Runs a program against the cluster, kills a member whenever it says so, and waits until it is
-/// well.
+/// Runs a program against the cluster, kills a member whenever it asks for that, and waits until it
+/// has succeeded.
 fn run(mut program: Command, cluster: &Cluster) {
     for id in 1..=cluster.nodes {
         program.arg(cluster.port_of(id).to_string());
@@ -100,7 +100,7 @@ fn run(mut program: Command, cluster: &Cluster) {
     let mut input = child.0.stdin.take().unwrap();
     let output = BufReader::new(child.0.stdout.take().unwrap());
     let (tell, lines) = mpsc::channel();
-    // It ends with the program's output.
+    // The thread ends with the program's output.
     std::thread::spawn(move || {
         output.lines().map_while(Result::ok).try_for_each(|line| tell.send(line))
     });

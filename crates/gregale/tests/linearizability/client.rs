@@ -1,9 +1,9 @@
-//! A client: it asks this member and that, records each call, and never guesses how one ended.
+//! A client: it asks different members, records each call, and never guesses an outcome.
 //!
-//! - I1 `Failed` is recorded only if the service said that nothing was changed, or if the command
-//!   that would have changed something was never sent. A lost connection, a reply that is late and
+//! - I1 `Failed` is recorded only if the service reported that nothing was changed, or if the
+//!   command that would have changed something was never sent. A lost connection, a late reply and
 //!   `-UNKNOWN` are recorded as unknown.
-//! - I2 every value written is written once in a run, so a read names the write that it saw.
+//! - I2 every value is written once in a run, so a read identifies the write that it saw.
 
 use crate::support::PATIENCE;
 use crate::wire::{Heard, Wire};
@@ -13,12 +13,12 @@ use redis::{Cmd, Value, cmd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Members of every cluster here.
+/// The number of members of every cluster here.
 pub(crate) const MEMBERS: usize = 3;
 /// Keys that hold one value each.
 const REGISTERS: u64 = 5;
-/// Keys that grow by APPEND. Many: a judge has to try every order of the appends of unknown outcome
-/// to one key, as each order makes another value.
+/// Keys that grow by APPEND. They are many, since a judge has to try every order of the appends of
+/// unknown outcome to one key: each order makes another value.
 const TEXTS: u64 = 12;
 /// Keys that count.
 const COUNTERS: u64 = 4;
@@ -26,11 +26,11 @@ const COUNTERS: u64 = 4;
 const PAIR: [&str; 2] = ["pair0", "pair1"];
 /// The most commands that a client has in flight.
 const BURST_MAX: u64 = 12;
-/// The longest pause between two calls. It keeps a run to as many operations as two judges can look
-/// at; without any, a few seconds would already be too much.
+/// The longest pause between two calls. It limits a run to as many operations as two judges can
+/// handle; without any pause, a few seconds would already be too many.
 const PAUSE_US_MAX: u64 = 2500;
 
-/// What the threads of one run share.
+/// The state that the threads of one run share.
 pub(crate) struct Shared {
     /// The members' client ports.
     pub(crate) ports: [u16; MEMBERS],
@@ -38,11 +38,11 @@ pub(crate) struct Shared {
     pub(crate) start: Instant,
     /// Set when clients are to stop.
     pub(crate) is_over: AtomicBool,
-    /// Set while clients say nothing.
+    /// Set while clients are silent.
     pub(crate) is_quiet: AtomicBool,
     /// Writes that were acknowledged so far.
     pub(crate) n_acknowledged_writes: AtomicU64,
-    /// Outcomes that the service itself called unknown so far.
+    /// Outcomes that the service itself reported as unknown so far.
     pub(crate) n_called_unknown: AtomicU64,
     /// Answers so far, by member.
     pub(crate) n_answered_by: [AtomicU64; MEMBERS],
@@ -66,7 +66,7 @@ impl Shared {
     }
 }
 
-/// Every key that a client may use.
+/// All keys that a client may use.
 pub(crate) fn keys() -> Vec<String> {
     let numbered = |name: &'static str, n: u64| (0..n).map(move |i| format!("{name}{i}"));
     let pair = PAIR.into_iter().map(str::to_owned);
@@ -77,24 +77,24 @@ pub(crate) fn keys() -> Vec<String> {
         .collect()
 }
 
-/// How a client behaves.
+/// The behaviour of a client.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Manner {
-    /// It asks a member at random for each step, and waits longer than the service's own deadline:
-    /// what one member has answered, the next must know.
+    /// It asks a random member for each step, and waits longer than the service's own deadline: the
+    /// next member must know what one member has answered.
     Roaming,
-    /// It roams, and is gone before a hung member wakes to carry out what it asked for.
+    /// It roams, and closes its connection before a hung member wakes to execute its requests.
     Impatient,
-    /// It asks this member only (from 0), and waits.
+    /// It asks only this member (from 0), and waits.
     Loyal(usize),
 }
 
-/// How often a quiet client looks whether it may speak again.
+/// The interval at which a silent client checks whether it may continue.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// How long an impatient client waits for a reply: less than members hang.
 const IMPATIENCE: Duration = Duration::from_millis(400);
 
-/// See the module's text.
+/// A client; see the module's text.
 pub(crate) struct Client<'a> {
     id: u64,
     shared: &'a Shared,
@@ -106,7 +106,7 @@ pub(crate) struct Client<'a> {
 }
 
 impl<'a> Client<'a> {
-    /// One of these manners.
+    /// A client with one of these behaviours.
     pub(crate) fn new(id: u64, seed: u64, manner: Manner, shared: &'a Shared) -> Client<'a> {
         let rng = Rng::new(seed << 32 | id);
         let wires = [const { None }; MEMBERS];
@@ -121,7 +121,7 @@ impl<'a> Client<'a> {
         Wire::connect(self.shared.ports[member], patience)
     }
 
-    /// Asks until the run is over; what it saw.
+    /// Asks until the run is over; returns the record.
     pub(crate) fn run(mut self) -> History {
         while !self.shared.is_over.load(Ordering::Relaxed) {
             let member = match self.manner {
@@ -141,7 +141,7 @@ impl<'a> Client<'a> {
         self.history
     }
 
-    /// Reads every key at `member` (from 0), for the record too.
+    /// Reads every key at `member` (from 0), and records it too.
     pub(crate) fn read_all(mut self, member: usize) -> (Vec<Reply>, History) {
         let mut wire = self.connect(member).expect("a healed cluster takes connections");
         let mut replies = Vec::new();
@@ -156,7 +156,7 @@ impl<'a> Client<'a> {
         (replies, self.history)
     }
 
-    /// One call, or several at once. Returns the wire if it is still good.
+    /// Performs one call, or several at once. Returns the wire if it is still usable.
     fn step(&mut self, wire: Wire, member: usize) -> Option<Wire> {
         match self.rng.below(20) {
             0 => {
@@ -173,7 +173,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// I2
+    /// A value that is written once (I2).
     fn fresh(&mut self) -> Vec<u8> {
         self.n_written += 1;
         format!("{}.{};", self.id, self.n_written).into_bytes()
@@ -194,7 +194,7 @@ impl<'a> Client<'a> {
                 let action = match self.rng.below(16) {
                     0..8 => Action::Get,
                     8..15 => Action::Append(self.fresh()),
-                    // Now and then, so that it does not grow without end.
+                    // From time to time, so that it does not grow without a bound.
                     _ => Action::Swap(self.fresh()),
                 };
                 Command::new(key, action)
@@ -241,7 +241,7 @@ impl<'a> Client<'a> {
         (!is_lost).then_some(wire)
     }
 
-    /// Both keys of the pair as one, by a command of several keys or by a transaction.
+    /// Uses both keys of the pair at once, by a command of several keys or by a transaction.
     fn both(&mut self, wire: Wire, member: usize) -> Option<Wire> {
         let is_read = self.rng.chance(1, 2);
         let actions = match is_read {
@@ -294,7 +294,7 @@ impl<'a> Client<'a> {
         (!is_lost).then_some(wire)
     }
 
-    /// WATCH, GET, and a write that happens only if the value is still the one read.
+    /// WATCH, GET, and a write that takes effect only if the value is still the one read.
     fn compare_and_set(&mut self, mut wire: Wire, member: usize) -> Option<Wire> {
         let key = self.key("register", REGISTERS);
         let read = Command::new(key.clone(), Action::Get);
@@ -302,7 +302,7 @@ impl<'a> Client<'a> {
         let heard = wire.ask(&[cmd("WATCH").arg(&key).to_owned(), request(&read)]);
         let Heard::Reply(value) = heard else {
             self.record(member, invoke_ns, vec![read], Err(heard));
-            // The connection goes, and the WATCH that it may have with it.
+            // The connection is closed, and with it a WATCH that it may have.
             return None;
         };
         let seen = reply(&read.action, value);
@@ -317,8 +317,8 @@ impl<'a> Client<'a> {
         let is_lost = matches!(heard, Heard::Lost);
         let replies = match heard {
             Heard::Reply(Value::Array(_)) => Ok(vec![Reply::Done(true)]),
-            // Not executed. That another write of this key prevented it is no promise: watched keys
-            // may share a version.
+            // The write was not executed. That another write of this key prevented it is not
+            // promised: watched keys may share a version.
             Heard::Reply(Value::Nil) => Err(Heard::Refused),
             other => Err(other),
         };
@@ -326,7 +326,7 @@ impl<'a> Client<'a> {
         (!is_lost).then_some(wire)
     }
 
-    /// I1
+    /// Records the outcome of a call (I1).
     fn record(
         &mut self,
         member: usize,

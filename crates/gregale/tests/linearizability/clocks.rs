@@ -1,15 +1,15 @@
-//! What clients with locks see of clocks that are set, and of long silences.
+//! Clients with locks, while clocks are set, and through long silences.
 
 use crate::client::{MEMBERS, Shared};
 use crate::support::{Cluster, FakeClock, wait_until};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How far the wall clock of all members is set away from the right time, in seconds.
+/// The difference, in seconds, by which the wall clock of all members is set wrong.
 const STEPS_S: [i64; 4] = [3_600, -3_600, 86_400, 0];
-/// Longer than clients, sessions or a leader's stamps are usually quiet.
+/// A silence longer than usual for clients, sessions or a leader's stamps.
 const SILENCE: Duration = Duration::from_secs(60);
-/// Writes that are acknowledged while a lock has to be held.
+/// The writes that are acknowledged while a lock has to be held.
 const WRITES_MEANWHILE: u64 = 300;
 
 /// Sets the members' wall clock, while locks are held and clients write.
@@ -26,7 +26,7 @@ pub(crate) fn set_clock(clock: &FakeClock, n: usize, cluster: &Cluster, shared: 
     wait_until("a key to expire", || cluster.cli(2, &["GET", "blink"]).is_empty());
 }
 
-/// All clients are quiet for a minute; then a lock is taken.
+/// Silences all clients for a minute; then takes a lock.
 pub(crate) fn keep_silence(cluster: &Cluster, shared: &Shared) {
     shared.is_quiet.store(true, Ordering::Relaxed);
     std::thread::sleep(SILENCE);
@@ -37,7 +37,8 @@ pub(crate) fn keep_silence(cluster: &Cluster, shared: &Shared) {
 }
 
 fn take(cluster: &Cluster, name: &str) {
-    // Two clients that share a name are one holder; an unknown outcome is asked for again.
+    // Two clients that share a name are one holder; after an unknown outcome the lock is requested
+    // again.
     wait_until("a lock to be taken", || cluster.cli(1, &["SET", name, "me", "EX", "60"]) == "OK");
 }
 

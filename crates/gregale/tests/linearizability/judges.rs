@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command as Process;
 use std::sync::OnceLock;
 
-/// Where the second judge is built and where a record that was rejected stays: cargo's place for
-/// the files of integration tests.
+/// The directory in which the second judge is built and a rejected record stays: cargo's directory
+/// for the files of integration tests.
 fn workplace() -> &'static Path {
     Path::new(env!("CARGO_TARGET_TMPDIR"))
 }
 
-/// Both judges find an order that explains the record. If not, it is kept, and the panic says
-/// where.
+/// Checks that both judges find an order that explains the record. Otherwise the record is kept,
+/// and the panic names its path.
 pub(crate) fn both_accept(history: &History, name: &str) {
     let path = write(history, name);
     match check::judge(history, Limits::default()).expect("our recorder writes what can be") {
@@ -25,7 +25,7 @@ pub(crate) fn both_accept(history: &History, name: &str) {
     std::fs::remove_file(path).expect("just written");
 }
 
-/// Neither judge finds an order that explains the record.
+/// Checks that neither judge finds an order that explains the record.
 pub(crate) fn both_reject(history: &History, name: &str) {
     let path = write(history, &format!("{name}-forged"));
     let verdict = check::judge(history, Limits::default()).expect("forged, but possible");
@@ -34,7 +34,7 @@ pub(crate) fn both_reject(history: &History, name: &str) {
     std::fs::remove_file(path).expect("just written");
 }
 
-/// The record with the answers of two reads of one key swapped, such that the earlier one has now
+/// The record with the answers of two reads of one key swapped, such that the earlier read has now
 /// seen what was written only after it had ended.
 pub(crate) fn forge(history: &History) -> Option<History> {
     let reads = || history.ops.iter().enumerate().filter_map(|(n, op)| Some((n, seen(op)?)));
@@ -63,7 +63,7 @@ pub(crate) fn forge(history: &History) -> Option<History> {
     None
 }
 
-/// The key and the value, if it is a read of one that was there.
+/// The key and the value, if it is a read of an existing key.
 fn seen(op: &Op) -> Option<(&Vec<u8>, &Vec<u8>)> {
     match (op.commands.as_slice(), &op.end) {
         ([Command { key, action: Action::Get }], End::Answered { replies, .. }) => {
@@ -90,7 +90,7 @@ fn write(history: &History, name: &str) -> PathBuf {
     path
 }
 
-/// The second judge's word.
+/// The second judge's verdict.
 fn porcupine(path: &Path) -> String {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     let program = BUILT.get_or_init(|| {

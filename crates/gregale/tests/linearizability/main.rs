@@ -1,15 +1,15 @@
-//! A real cluster, real clients, real signals: whatever its clients see while members are killed
-//! and paused must be explained by one order that respects real time.
+//! A real cluster, real clients, real signals: the observations of its clients while members are
+//! killed and paused must be explained by one order that respects real time.
 //!
 //! One run is a [`scenario`]: a cluster of its own under `gregale up`; [`client`]s that talk to
 //! every member over [`wire`]s and record each call with its instants and its outcome; a
 //! [`nemesis`] that kills the leader and followers with SIGKILL and pauses them with SIGSTOP. Then
-//! two [`judges`] that share no code look at the record.
+//! two [`judges`] that share no code judge the record.
 //!
-//! A run proves something only if something happened in it, so it fails also if too few writes were
+//! A run proves something only if faults happened in it, so it also fails if too few writes were
 //! acknowledged, leadership changed too seldom, a member answered too little, or a replica died
-//! that nobody killed. And a judge proves something only if it can object, so each run ends with a
-//! forged record that both must reject.
+//! that the nemesis did not kill. And a judge proves something only if it can reject, so each run
+//! ends with a forged record that both must reject.
 //!
 //! `GREGALE_LINEARIZABILITY_SEED=N` chooses other faults and operations than the usual ones. A seed
 //! fixes what is attempted, not how the machine schedules it.
@@ -100,7 +100,7 @@ const N_CUTS: usize = 6;
 /// A disk whose power can be cut, where such a file system can be mounted.
 fn disk(at: &Path) -> Option<PowerCut> {
     let disk = PowerCut::mount(at).inspect_err(|why| println!("skipped: {why}")).ok()?;
-    // Long enough for something to be under way whenever the power fails.
+    // The run is long enough for requests to be under way whenever the power fails.
     disk.slow_down(Duration::from_micros(300));
     Some(disk)
 }
@@ -113,7 +113,8 @@ fn seed() -> u64 {
 fn judge_a_run(fabric: &str, place: Place<'_>) {
     let record = judge_a_run_of(seed(), fabric, place);
     assert!(record.n_acknowledged_writes >= 200, "too little happened to be judged: {record}");
-    // Where the power of all is cut, one leader is killed; whoever led may lead again after a cut.
+    // Where the power of all is cut, one leader is killed; the same member may lead again after a
+    // cut.
     let n_changes = if matches!(place, Place::Power(_)) { 1 } else { 2 };
     assert!(record.n_leader_changes >= n_changes, "the leaders were left in peace: {record}");
     let per_member = record.n_answered_by;

@@ -1,11 +1,11 @@
-//! Whoever kills and pauses members while clients go on.
+//! The nemesis: it kills and pauses members while clients continue.
 //!
 //! - I1 at most one member is without state at any time: a member is killed only when the last one
 //!   killed serves again. The death of more loses data by the definition of memory-quorum, and
-//!   would show nothing. Where acknowledged writes are on disk, everybody is killed at once too,
-//!   and where its power can be cut, what was not synced is lost with them.
-//! - I2 no member dies but by this hand: a replica that fell over by itself (an assertion, say) and
-//!   was restarted fails the run, however well the clients were served.
+//!   would show nothing. Where acknowledged writes are on disk, all members are also killed at
+//!   once, and where the disk's power can be cut, unsynced data is lost with them.
+//! - I2 no member dies except by the nemesis: a replica that failed by itself (an assertion, for
+//!   instance) and was restarted fails the run, however well the clients were served.
 
 use crate::client::{MEMBERS, Shared};
 use crate::clocks;
@@ -23,51 +23,54 @@ const WRITES_BETWEEN: u64 = 100;
 /// The longest pause of a member that is hung for a random time; suspicion takes less.
 const HANG_MS_MAX: u64 = 900;
 
-/// Longer than the service's own deadline, by default 5 s.
+/// A pause longer than the service's own deadline, by default 5 s.
 const SURVIVOR_WITHIN: Duration = Duration::from_millis(6500);
 
-/// What is done to the members.
+/// The faults.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     /// SIGKILL.
     KillLeader,
     /// SIGKILL.
     KillFollower,
-    /// SIGSTOP until another one leads. When it wakes, it still believes that it leads.
+    /// SIGSTOP for the leader until another member leads. When it wakes, it still believes that it
+    /// leads.
     HangLeaderUntilReplaced,
-    /// SIGSTOP, for a time that others may notice or not.
+    /// SIGSTOP for the leader, for a time that others may or may not notice.
     HangLeader,
-    /// SIGSTOP, for a time that others may notice or not.
+    /// SIGSTOP for a follower, for a time that others may or may not notice.
     HangFollower,
-    /// The successor has to be the other one, or has to be waited for.
+    /// SIGKILL for the leader while a follower hangs: the successor is the other one, or has to
+    /// wait.
     KillLeaderWhileAFollowerHangs,
-    /// The hung leader wakes to one living follower, or to none yet.
+    /// SIGKILL for a follower while the leader hangs, which wakes to one live follower, or to none
+    /// yet.
     KillFollowerWhileTheLeaderHangs,
-    /// SIGSTOP for two, until the third goes on without their help (it can where a process's memory
-    /// outlives it) or has told a client that an outcome is not known: what it has begun may take
-    /// effect after they wake.
+    /// SIGSTOP for two members, until the third makes progress without their help (it can where a
+    /// process's memory outlives it) or has told a client that an outcome is unknown: the commands
+    /// that it has begun may take effect after they wake.
     HangAMajority,
-    /// SIGKILL, for all at once.
+    /// SIGKILL for all members at once.
     KillAll,
-    /// The same, for the supervisor too; and what was not synced is lost, or some of it.
+    /// SIGKILL for all members and the supervisor; unsynced data, or some of it, is lost.
     CutPower(Manner),
-    /// A dead follower's seat goes to a new incarnation.
+    /// Replacement of a dead follower by a new incarnation.
     ReplaceFollower,
-    /// A live leader's does.
+    /// Replacement of a live leader.
     ReplaceLeader,
-    /// And the leader dies somewhere in the middle of it.
+    /// Replacement of a member, in the middle of which the leader dies.
     ReplaceFollowerAndKillTheLeader,
-    /// And the new incarnation does.
+    /// Replacement of a member, in the middle of which the new incarnation dies.
     ReplaceFollowerAndKillItAgain,
-    /// A follower dies and its disk is gone: its supervisor replaces it.
+    /// Death of a follower with its disk: its supervisor replaces it.
     WipeFollower,
-    /// The wall clock of all members is set.
+    /// A change of the wall clock of all members.
     SetClock,
-    /// The clients say nothing for a minute.
+    /// A silence of all clients for a minute.
     Silence,
 }
 
-/// One round has each of them; the leader's replacement twice.
+/// The faults of each round; the leader's replacement occurs twice.
 const ROUND: [Fault; 9] = [
     Fault::KillLeader,
     Fault::KillFollower,
@@ -80,7 +83,7 @@ const ROUND: [Fault; 9] = [
     Fault::HangAMajority,
 ];
 
-/// And these, where the state outlives all processes.
+/// Further faults, where the state outlives all processes.
 const DURABLE: [Fault; 8] = [
     Fault::KillAll,
     Fault::KillAll,
@@ -91,24 +94,24 @@ const DURABLE: [Fault; 8] = [
     Fault::ReplaceFollowerAndKillItAgain,
     Fault::WipeFollower,
 ];
-/// And these, where the wall clock can be set.
+/// Further faults, where the wall clock can be set.
 const CLOCKS: [Fault; 5] =
     [Fault::SetClock, Fault::SetClock, Fault::SetClock, Fault::SetClock, Fault::Silence];
-/// Within so long a replacement may be disturbed: most are in the middle of it.
+/// The time within which a replacement may be disturbed: most are in the middle of it.
 const REPLACE_MS: u64 = 400;
 
-/// See the module's text.
+/// The nemesis of one run; see the module's text.
 pub(crate) struct Nemesis<'a> {
     cluster: &'a mut Cluster,
-    /// Where the disks are.
+    /// The directory of the disks.
     data: &'a Path,
     shared: &'a Shared,
     rng: Rng,
-    /// I2: the processes that ought to be there.
+    /// The processes that should be alive (I2).
     pids: [u32; MEMBERS],
-    /// Sectors that power cuts took.
+    /// The number of sectors that power cuts took.
     n_lost: u64,
-    /// Members that were seen leading, each time that it was another one.
+    /// The members that were seen leading, one for each change.
     leaders: Vec<u16>,
     /// The members' wall clock, where it can be set, and how often it was.
     clock: Option<&'a FakeClock>,
@@ -138,14 +141,14 @@ impl<'a> Nemesis<'a> {
         }
     }
 
-    /// Commits all faults, in an order of its own; how often the leader changed.
+    /// Commits all faults, in an order of its own; returns how often the leader changed.
     pub(crate) fn run(mut self, n_cuts: usize, place: Place<'_>) -> usize {
         let mut faults = match place {
             Place::Memory => ROUND.to_vec(),
             Place::Disk => [&ROUND[..], &DURABLE].concat(),
             Place::Power(_) => vec![Fault::KillLeader, Fault::KillFollower, Fault::KillAll],
             Place::OnePower(_) => vec![Fault::KillLeader, Fault::KillLeader, Fault::KillAll],
-            // Its first word is believed: then nothing is left of the rest.
+            // The first report is waited for: then no remains of the previous life are left.
             Place::LyingPower(_) => vec![Fault::CutPower(Manner::DropAll)],
         };
         if let Place::Power(_) | Place::OnePower(_) = place {
@@ -191,8 +194,8 @@ impl<'a> Nemesis<'a> {
         self.leader_seen_by(1);
     }
 
-    /// Its supervisor starts it again soon; then the leader dies, so that it may be asked to vote
-    /// with what it has left.
+    /// Its supervisor restarts it soon; then the leader dies, so that the restarted member may be
+    /// asked to vote with what it has left.
     fn cut_power_of_the_third(&mut self, disk: &PowerCut, manner: Manner) {
         disk.fail();
         self.kill(3);
@@ -259,7 +262,7 @@ impl<'a> Nemesis<'a> {
                 self.wait_for_return(follower);
             }
             Fault::HangAMajority => {
-                // Whoever leads, or not.
+                // Any member, leading or not.
                 let survivor = self.rng.range(1, MEMBERS as u64) as u16;
                 let hung: Vec<u16> = (1..=MEMBERS as u16).filter(|id| *id != survivor).collect();
                 hung.iter().for_each(|id| self.hang(*id));
@@ -275,7 +278,7 @@ impl<'a> Nemesis<'a> {
             Fault::CutPower(_) => unreachable!("only where there is power to cut"),
             Fault::KillAll => {
                 (1..=MEMBERS as u16).for_each(|id| self.kill(id));
-                // In any order.
+                // The two happen in any order.
                 (0..MEMBERS).for_each(|_| drop(self.cluster.wait_for("serves again")));
                 self.pids = [1, 2, 3].map(|id| self.cluster.pid_of(id));
             }
@@ -310,7 +313,7 @@ impl<'a> Nemesis<'a> {
                 self.replaced(command, &[format!("member {follower} serves again")]);
             }
             Fault::WipeFollower => {
-                // It must not write into what is being removed.
+                // The process must not write into the directory that is being removed.
                 self.hang(follower);
                 std::fs::remove_dir_all(self.data.join(format!("member-{follower}"))).unwrap();
                 self.kill(follower);
@@ -318,14 +321,14 @@ impl<'a> Nemesis<'a> {
                 self.pids = [1, 2, 3].map(|id| self.cluster.pid_of(id));
             }
         }
-        // I2
+        // No member has died by itself (I2).
         for id in 1..=MEMBERS as u16 {
             let (pid, expected) = (self.cluster.pid_of(id), self.pids[usize::from(id) - 1]);
             assert_eq!(pid, expected, "after {fault:?}, member {id} has another process");
         }
     }
 
-    /// An operator's command, asked at `at`.
+    /// Sends an operator's command to the member `at`.
     fn replace(&self, id: u16, at: u16) -> Child {
         let address = format!("127.0.0.1:{}", self.cluster.port_of(at));
         Command::new(env!("CARGO_BIN_EXE_gregale"))
@@ -335,8 +338,8 @@ impl<'a> Nemesis<'a> {
             .expect("the program is there")
     }
 
-    /// It has to come to a good end, whoever died meanwhile, and the supervisor has to have said
-    /// `said`, in any order.
+    /// Waits until the command has succeeded, whichever member died meanwhile, and the supervisor
+    /// has printed `said`, in any order.
     fn replaced(&mut self, mut command: Child, said: &[String]) {
         let status = command.wait().expect("it is a child of this process");
         assert!(status.success(), "a replacement has to get through: {status}");
@@ -354,13 +357,13 @@ impl<'a> Nemesis<'a> {
         wait_until(&format!("writes to be acknowledged before {before}"), || count() >= enough);
     }
 
-    /// How long a fault lasts is part of the fault: it decides who notices. Nothing waits for it.
+    /// Waits for the duration of a fault, which decides what members notice. No condition ends it.
     fn pause(&mut self) {
         std::thread::sleep(Duration::from_millis(self.rng.below(HANG_MS_MAX)));
     }
 
-    /// Until it has made progress, or has given an answer up. Neither is promised: whether a client
-    /// has a write there to be given up is a matter of luck.
+    /// Waits until the member has made progress, or has given an answer up. Neither is promised:
+    /// whether a client has a write there that can be given up is left to chance.
     fn wait_for_the_survivor(&self) {
         let n_writes = &self.shared.n_acknowledged_writes;
         let n_unknown = &self.shared.n_called_unknown;
@@ -391,7 +394,7 @@ impl<'a> Nemesis<'a> {
         }
     }
 
-    /// Another process than the present one of member `old` leads. A member that was killed is
+    /// Waits until another process than the present one of member `old` leads. A killed member is
     /// restarted at once, and may lead again.
     fn wait_for_another_leader(&mut self, at: u16, old: u16) {
         let old_pid = u64::from(self.pids[usize::from(old) - 1]);
@@ -417,7 +420,7 @@ impl<'a> Nemesis<'a> {
         signal(self.pids[usize::from(id) - 1], "CONT");
     }
 
-    /// I1: whoever calls this waits for the return before anything else dies.
+    /// I1: the caller waits for the return before another member dies.
     fn kill(&self, id: u16) {
         signal(self.pids[usize::from(id) - 1], "KILL");
     }

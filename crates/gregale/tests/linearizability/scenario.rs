@@ -10,48 +10,49 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::ScopedJoinHandle;
 
-/// Where acknowledged writes are.
+/// The place of acknowledged writes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Place<'a> {
     /// In the memory of a majority.
     Memory,
-    /// On disk, which the kernel keeps for whoever is killed.
+    /// On disk, which the kernel keeps for killed processes.
     Disk,
     /// On a disk whose power fails.
     Power(&'a PowerCut),
-    /// On disks of which the third member's is this one: its power fails while the others go on.
+    /// On disks, of which the third member's is this one: its power fails while the others
+    /// continue.
     OnePower(&'a PowerCut),
-    /// As [`Place::Power`], and it does nothing when it is asked to sync.
+    /// As [`Place::Power`], with a disk that ignores syncs.
     LyingPower(&'a PowerCut),
 }
 
-/// What is run.
+/// The parameters of a run.
 pub(crate) struct Scenario<'a> {
-    /// Between the members.
+    /// The fabric between the members.
     pub(crate) fabric: &'a str,
-    /// Where acknowledged writes are.
+    /// The place of acknowledged writes.
     pub(crate) place: Place<'a>,
-    /// Chooses operations and faults.
+    /// The seed of operations and faults.
     pub(crate) seed: u64,
-    /// A third of them each are roaming, impatient and loyal.
+    /// The number of clients: a third each are roaming, impatient and loyal.
     pub(crate) n_clients: u64,
-    /// How often the power is cut, where it can be.
+    /// The number of power cuts, where the power can be cut.
     pub(crate) n_cuts: usize,
     /// Whether wall clocks are set and clients are quiet for a minute.
     pub(crate) sets_clocks: bool,
 }
 
-/// What happened.
+/// The results of a run.
 pub(crate) struct Record {
-    /// What the clients saw, and what each member answered at the end.
+    /// The clients' record, and each member's answers at the end.
     pub(crate) history: History,
     /// Writes that were acknowledged while faults were committed.
     pub(crate) n_acknowledged_writes: u64,
-    /// Outcomes that the service itself called unknown.
+    /// Outcomes that the service itself reported as unknown.
     pub(crate) n_called_unknown: u64,
     /// Answers while faults were committed, by member.
     pub(crate) n_answered_by: [u64; MEMBERS],
-    /// How often another member was seen leading than before.
+    /// The number of times that another member was seen leading than before.
     pub(crate) n_leader_changes: usize,
 }
 
@@ -74,7 +75,7 @@ impl fmt::Display for Record {
     }
 }
 
-/// Ends the clients' loops however the nemesis ends: its panic must not leave them running.
+/// Ends the clients' loops however the nemesis ends: after a panic they must not keep running.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -83,7 +84,7 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// Runs it, and checks on the way that all members agree in the end.
+/// Runs the scenario, and checks on the way that all members agree in the end.
 pub(crate) fn run(scenario: &Scenario<'_>) -> Record {
     let data = tempfile::tempdir().expect("a directory for the logs");
     let path = match scenario.place {
@@ -92,7 +93,7 @@ pub(crate) fn run(scenario: &Scenario<'_>) -> Record {
         Place::OnePower(disk) => disk.path().parent().expect("mounted below it").to_owned(),
     };
     let path = path.to_str().expect("a plain path");
-    // Snapshots all the time: members die in the middle of them, and come back by them.
+    // Snapshots are made all the time: members die in the middle of them, and come back from them.
     let flags = [
         &["--fabric", scenario.fabric][..],
         &["--durability", "disk-quorum", "--data", path, "--snapshot-log-bytes", "20000"],
@@ -139,7 +140,7 @@ pub(crate) fn run(scenario: &Scenario<'_>) -> Record {
     let n_called_unknown = load(&shared.n_called_unknown);
     let n_answered_by = shared.n_answered_by.each_ref().map(load);
 
-    // A write that its client gave up may still be on its way: so not at once, but soon.
+    // A write that its client gave up may still be under way, so members may agree a little later.
     let mut id = scenario.n_clients;
     wait_until("the members to agree on every key", || {
         let reads: Vec<_> = (0..MEMBERS)

@@ -5,31 +5,31 @@ use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// How long a member may take to accept a connection. The supervisor holds the listening sockets,
-/// so even a dead member's port takes one at once.
+/// The time for a member to accept a connection. The supervisor holds the listening sockets, so
+/// even a dead member's port accepts at once.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 
-/// What one command came to.
+/// The outcome of a command.
 #[derive(Debug)]
 pub(crate) enum Heard {
-    /// A reply that is no error.
+    /// A reply that is not an error.
     Reply(Value),
-    /// "Nothing was changed": the service says so, hence it must be true.
+    /// A report of the service that nothing was changed, which must be true.
     Refused,
-    /// The service says that it does not know.
+    /// A report of the service that the outcome is unknown.
     Unknown,
-    /// No reply in time, or no connection any more.
+    /// No reply in time, or a lost connection.
     Lost,
 }
 
-/// See the module's text.
+/// The connection; see the module's text.
 pub(crate) struct Wire {
     stream: TcpStream,
     parser: Parser,
 }
 
 impl Wire {
-    /// A connection whose replies are waited for `patience` at most.
+    /// A connection on which each reply is waited for at most `patience`.
     pub(crate) fn connect(port: u16, patience: Duration) -> io::Result<Wire> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let stream = TcpStream::connect_timeout(&address, CONNECT_WITHIN)?;
@@ -39,7 +39,7 @@ impl Wire {
         Ok(Wire { stream, parser: Parser::new() })
     }
 
-    /// Sends commands in one go. An error says nothing about how much of them has arrived.
+    /// Sends commands in one write. An error does not tell how much of them has arrived.
     pub(crate) fn send(&mut self, commands: &[Cmd]) -> io::Result<()> {
         let bytes: Vec<u8> = commands.iter().flat_map(Cmd::get_packed_command).collect();
         self.stream.write_all(&bytes)
@@ -48,8 +48,8 @@ impl Wire {
     /// The next reply.
     ///
     /// # Panics
-    /// At an error that no command of these tests can deserve: whatever it is, it is a finding, and
-    /// must not pass for an outcome that happens to be unknown.
+    /// At an error that no command of these tests may get: it is a finding, and must not pass for
+    /// an unknown outcome.
     pub(crate) fn receive(&mut self) -> Heard {
         match self.parser.parse_value(&mut self.stream) {
             Ok(Value::ServerError(error)) => match error.code() {
@@ -63,7 +63,7 @@ impl Wire {
         }
     }
 
-    /// Sends commands and returns what the last one came to.
+    /// Sends commands and returns the outcome of the last one.
     pub(crate) fn ask(&mut self, commands: &[Cmd]) -> Heard {
         let mut heard = Heard::Lost;
         if self.send(commands).is_ok() {

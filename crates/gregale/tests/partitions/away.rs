@@ -1,4 +1,4 @@
-//! Members in memory that are away: the others go on, and who died comes back.
+//! Members in memory that are away: the others continue, and a dead member comes back.
 
 use crate::commands::apart;
 use crate::support::{Cluster, role, signal, wait_until};
@@ -6,7 +6,7 @@ use redis::{Commands, ConnectionLike, RedisResult};
 
 const WRITES: usize = 60;
 
-/// `SET`, until a member says that it is done.
+/// Sends `SET` until a member reports success.
 fn set(cluster: &Cluster, at: u16, key: &str, value: &str) {
     let mut client = cluster.connect(at);
     wait_until(&format!("{key} to be set"), || {
@@ -29,8 +29,8 @@ fn wait_for_another_life(cluster: &Cluster, id: u16, old: u32) {
     });
 }
 
-/// Each of three members dies in its turn, so that in the end everything that is there came from
-/// members that had it from others.
+/// Kills each of three members in turn, so that in the end all content came from members that had
+/// it from others.
 #[test]
 fn a_killed_member_comes_back_by_itself_and_what_was_acknowledged_outlives_the_next() {
     let flags = ["--partitions", "2", "--durability", "memory-quorum"];
@@ -45,7 +45,7 @@ fn a_killed_member_comes_back_by_itself_and_what_was_acknowledged_outlives_the_n
                 set(cluster, other, &key, &key);
                 written.push(key);
             }
-            // Of two partitions at once.
+            // The keys are in two partitions.
             let pairs = [(&keys[0], part), (&keys[1], part)];
             let done: RedisResult<()> = cluster.connect(other).mset(&pairs);
             done.unwrap();
@@ -55,7 +55,7 @@ fn a_killed_member_comes_back_by_itself_and_what_was_acknowledged_outlives_the_n
         signal(pid, "KILL");
         write(&cluster, "after");
         wait_for_another_life(&cluster, victim, pid);
-        // By its own replicas, then by all.
+        // First by its own replicas, then by all.
         let mut snapshot = redis::cmd("GREGALE.SNAPSHOT");
         snapshot.arg("MGET").arg(&written);
         wait_until("a snapshot at who came back", || {
@@ -70,8 +70,8 @@ fn a_killed_member_comes_back_by_itself_and_what_was_acknowledged_outlives_the_n
     assert_eq!(cluster.stop(), Some(0), "the cluster stops in order");
 }
 
-/// What the others keep for the one that is away is more than a stream keeps, and none of it
-/// travels when another of them leads.
+/// The others keep more for the absent member than a stream keeps, and send none of it when another
+/// of them leads.
 #[test]
 fn with_a_member_away_64_mib_of_commands_leave_a_change_of_leader_possible() {
     let flags = ["--nodes", "5", "--partitions", "1", "--fabric", "shm", "--no-restart"];

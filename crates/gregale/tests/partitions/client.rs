@@ -1,8 +1,8 @@
 //! A client: single commands, commands of several keys, and transactions, at any member.
 //!
-//! - I1 `Failed` is recorded only if the service said that nothing was changed. A lost connection,
-//!   a reply that is late and `-UNKNOWN` are recorded as unknown.
-//! - I2 every value written is written once in a run, so a read names the write that it saw.
+//! - I1 `Failed` is recorded only if the service reported that nothing was changed. A lost
+//!   connection, a late reply and `-UNKNOWN` are recorded as unknown.
+//! - I2 every value is written once in a run, so a read identifies the write that it saw.
 
 use crate::PARTITIONS;
 use crate::support::PATIENCE;
@@ -15,20 +15,20 @@ use std::time::{Duration, Instant};
 
 /// How long an impatient client waits: less than members hang.
 const IMPATIENCE: Duration = Duration::from_millis(400);
-/// The longest pause between two operations: it keeps a run to what two judges can look at. All
+/// The longest pause between two operations. It limits a run to what two judges can handle: all
 /// keys are one object to them, and each write of unknown outcome may have come at any later time.
 const PAUSE_US_MAX: u64 = 20_000;
 /// Keys of each partition that hold one value each; one more counts.
 const REGISTERS: usize = 2;
 
-/// What the threads of one run share.
+/// The state that the threads of one run share.
 pub(crate) struct Shared {
     pub(crate) ports: Vec<u16>,
     /// The clock of all records; `Instant` is CLOCK_MONOTONIC.
     start: Instant,
     pub(crate) is_over: AtomicBool,
     pub(crate) n_acknowledged_writes: AtomicU64,
-    /// Of each partition.
+    /// The keys of each partition.
     registers: Vec<Vec<String>>,
     counters: Vec<String>,
 }
@@ -69,7 +69,7 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// See the module's text.
+/// A client; see the module's text.
 pub(crate) struct Client<'a> {
     id: u64,
     shared: &'a Shared,
@@ -87,12 +87,12 @@ impl<'a> Client<'a> {
     }
 
     fn connect(&self, member: usize) -> Option<Wire> {
-        // A third are impatient: gone before a hung member wakes to carry out what they asked for.
+        // A third are impatient: they close before a hung member wakes to execute their requests.
         let patience = if self.id.is_multiple_of(3) { IMPATIENCE } else { PATIENCE };
         Wire::connect(self.shared.ports[member], patience).ok()
     }
 
-    /// Asks until the run is over; what it saw.
+    /// Asks until the run is over; returns the record.
     pub(crate) fn run(mut self) -> History {
         while !self.shared.is_over.load(Ordering::Relaxed) {
             let member = self.rng.below(self.wires.len() as u64) as usize;
@@ -163,7 +163,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// I2
+    /// A value that is written once (I2).
     fn fresh(&mut self) -> Vec<u8> {
         self.n_written += 1;
         format!("{}.{}", self.id, self.n_written).into_bytes()
@@ -184,7 +184,7 @@ impl<'a> Client<'a> {
         self.shared.registers[partition][register].clone()
     }
 
-    /// Different ones.
+    /// Different keys.
     fn keys(&mut self, n: usize) -> Vec<String> {
         let mut keys = Vec::new();
         while keys.len() < n {
@@ -196,8 +196,8 @@ impl<'a> Client<'a> {
         keys
     }
 
-    /// All `commands` as one: by itself, as MGET or MSET, or as a transaction. The wire if it is
-    /// still good.
+    /// Executes all `commands` at once: a single command by itself, others as MGET or MSET, or as a
+    /// transaction. Returns the wire if it is still usable.
     fn several(
         &mut self,
         mut wire: Wire,
@@ -234,7 +234,7 @@ impl<'a> Client<'a> {
         let at_ns = self.shared.now_ns();
         let is_lost = matches!(heard, Heard::Lost);
         let end = match heard {
-            // I1
+            // Only a definite report counts as failed (I1).
             Heard::Lost | Heard::Unknown => End::Unknown,
             Heard::Refused => End::Failed { at_ns },
             Heard::Reply(value) => {

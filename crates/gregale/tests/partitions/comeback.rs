@@ -1,7 +1,7 @@
 //! Members with disks: they are killed, all at once too, and come back.
 //!
-//! - I1 everybody who was killed serves again, in another process, before the next is killed: the
-//!   supervisor starts it, and its disk brings its replicas back.
+//! - I1 every killed member serves again, in another process, before the next is killed: the
+//!   supervisor restarts it, and its disk brings its replicas back.
 
 use crate::client::Shared;
 use crate::support::{Cluster, gregale, role, signal, start_on_disk, wait_until};
@@ -11,8 +11,8 @@ use check::End;
 use std::sync::atomic::Ordering;
 
 const NODES: u16 = 3;
-/// Few: whoever asks a member that dies never hears what became of it, and of operations of unknown
-/// outcome that transactions tie together a judge can hold about twenty.
+/// Few clients: the client of a member that dies never learns the outcome, and a judge can handle
+/// about twenty operations of unknown outcome that transactions connect.
 const CLIENTS: u64 = 3;
 const WRITES_BETWEEN: u64 = 40;
 
@@ -54,7 +54,7 @@ fn judge_comebacks(fabric: &str, order: &str) {
     judge(&history, &format!("partitions-disk-{fabric}-{order}"));
 }
 
-/// What a member says, if it answers.
+/// A member's answer, if it answers.
 fn status_at(cluster: &Cluster, id: u16) -> Option<serde_json::Value> {
     let address = format!("127.0.0.1:{}", cluster.port_of(id));
     let output = gregale(&["status", "--connect", &address, "--format", "json"]);
@@ -67,14 +67,14 @@ fn kill_and_wait(cluster: &Cluster, shared: &Shared, seed: u64) {
         let count = || shared.n_acknowledged_writes.load(Ordering::Relaxed);
         let enough = count() + WRITES_BETWEEN;
         wait_until(&format!("writes before round {round}"), || count() >= enough);
-        // The last time all of them at once.
+        // The last time all of them are killed at once.
         let killed: Vec<u16> = match round {
             1 => (1..=NODES).collect(),
             _ => vec![rng.range(1, NODES.into()) as u16],
         };
         let pids: Vec<u32> = killed.iter().map(|id| cluster.pid_of(*id)).collect();
         pids.iter().for_each(|pid| signal(*pid, "KILL"));
-        // I1
+        // The killed members serve again (I1).
         for (id, old) in killed.iter().zip(pids) {
             wait_until(&format!("member {id} to serve again"), || {
                 let Some(status) = status_at(cluster, *id) else { return false };

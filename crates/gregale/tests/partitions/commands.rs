@@ -1,4 +1,4 @@
-//! What works across partitions, and what is refused.
+//! Commands across partitions: those that work, and those that are refused.
 
 use crate::support::{Cluster, gregale, refused, signal, wait_until};
 use redis::Commands;
@@ -74,7 +74,7 @@ fn transactions_and_watched_keys_span_partitions() {
     assert_eq!(transfer(&mut other), Some((-10, 10)));
     assert_eq!(transfer(&mut one), None, "a watched key of another partition has changed");
 
-    // A session's calls are executed once, whatever partitions they are about.
+    // A session's calls are executed once, whichever partitions they concern.
     let opened: Vec<i64> = redis::cmd("GREGALE.SESSION").query(&mut one).unwrap();
     let mut call = redis::cmd("GREGALE.CALL");
     call.arg(1).arg("MSETNX").arg(format!("{a}.")).arg(1).arg(format!("{b}.")).arg(1);
@@ -166,7 +166,7 @@ fn databases_are_apart_in_every_partition() {
     assert_eq!(values, [1, 1], "what was in database 1 is in 0");
     run("FLUSHDB");
     assert_eq!([0, 1, 2].map(dbsize), [2, 0, 1]);
-    // A member tells what it held a moment ago.
+    // A member reports what it held a moment ago.
     let mut at = cluster.connect(3);
     wait_until("member 3 to tell of the databases that have keys", || {
         let info: String = redis::cmd("INFO").arg("keyspace").query(&mut at).unwrap();

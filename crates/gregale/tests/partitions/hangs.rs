@@ -1,4 +1,4 @@
-//! Members that hang, which nobody reports dead.
+//! Members that hang, which no process reports dead.
 
 use crate::support::{Cluster, PATIENCE, signal, wait_until};
 use redis::{Commands, ConnectionLike, RedisResult, cmd};
@@ -37,7 +37,8 @@ fn a_member_that_hangs_holds_up_no_writes() {
     });
 }
 
-/// Snapshots that nobody can take wait for their deadline; nothing waits behind them without one.
+/// Snapshots that no partition can answer wait for their deadline; no other request waits behind
+/// them.
 #[test]
 fn without_a_majority_every_request_ends() {
     let cluster = Cluster::start_with(&["--partitions", "2", "--fabric", "shm"]);

@@ -1,13 +1,13 @@
 //! A keyspace in partitions, with real processes and real Redis clients.
 //!
 //! - [`away`]: members in memory that die and come back, or stay away for long.
-//! - [`commands`]: what works across partitions, and what is refused.
-//! - [`comeback`]: the same with disks, whose members come back.
-//! - [`hangs`]: members that hang hold up nobody, and nothing without end.
+//! - [`commands`]: commands across partitions: those that work, and those that are refused.
+//! - [`comeback`]: members with disks, which come back.
+//! - [`hangs`]: members that hang delay no other member, and no request without a bound.
 //! - [`snapshots`]: reads of several partitions at one timestamp.
 //! - [`client`] and [`nemesis`]: clients whose every operation may be a transaction on keys of
 //!   several partitions, while leaders are killed and hang; two judges that share no code look for
-//!   one order of all of it (strict serializability: keys that transactions tie together are one
+//!   one order of all of it (strict serializability: keys that transactions connect are one
 //!   object).
 //!
 //! `GREGALE_LINEARIZABILITY_SEED=N` chooses other faults and operations than the usual ones.
@@ -36,7 +36,7 @@ use nemesis::Nemesis;
 use std::sync::atomic::Ordering;
 use support::{Cluster, wait_until};
 
-/// Enough that two may die, one after the other, while none has come back.
+/// Enough members that two may die, one after the other, while neither has come back.
 const NODES: u16 = 5;
 const PARTITIONS: usize = 4;
 const CLIENTS: u64 = 6;
@@ -87,7 +87,8 @@ fn judge_a_run(fabric: &str, order: &str) {
     judge(&history, &format!("partitions-{fabric}-{order}-{seed}"));
 }
 
-/// What `n` clients saw while `act` went on, and what came of that. However it ends, they end too.
+/// Runs `act` beside `n` clients; returns their record and its result. The clients end however it
+/// ends.
 fn beside_clients<T>(n: u64, seed: u64, shared: &Shared, act: impl FnOnce() -> T) -> (History, T) {
     let mut history = History::new();
     let acted = std::thread::scope(|scope| {
@@ -110,7 +111,7 @@ fn beside_clients<T>(n: u64, seed: u64, shared: &Shared, act: impl FnOnce() -> T
 }
 
 /// Waits until `members` agree on every key, with clients of numbers from `first` on: a write whose
-/// client gave it up may still be on its way.
+/// client gave it up may still be under way.
 fn agree(members: &[u16], first: u64, seed: u64, shared: &Shared, history: &mut History) {
     let mut id = first;
     wait_until("the members to agree on every key", || {
@@ -125,7 +126,7 @@ fn agree(members: &[u16], first: u64, seed: u64, shared: &Shared, history: &mut 
     });
 }
 
-/// Both judges accept it, and neither does when it is forged.
+/// Checks that both judges accept the record, and that neither does when it is forged.
 fn judge(history: &History, name: &str) {
     judges::both_accept(history, name);
     let forged = judges::forge(history).expect("some key was read before and after a write");

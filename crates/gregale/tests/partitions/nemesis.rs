@@ -1,7 +1,7 @@
-//! Whoever kills and pauses members while clients go on.
+//! The nemesis: it kills and pauses members while clients continue.
 //!
 //! - I1 a majority of the members lives at any time: two of five are killed, one after the other.
-//! - I2 no member dies but by this hand: one that fell over by itself fails the run.
+//! - I2 no member dies except by the nemesis: one that failed by itself fails the run.
 
 use crate::NODES;
 use crate::PARTITIONS;
@@ -16,7 +16,7 @@ const WRITES_BETWEEN: u64 = 60;
 /// The longest pause of a member that hangs for a random time; suspicion takes less.
 const HANG_MS_MAX: u64 = 900;
 
-/// See the module's text.
+/// The nemesis of one run; see the module's text.
 pub(crate) struct Nemesis<'a> {
     cluster: &'a Cluster,
     shared: &'a Shared,
@@ -32,7 +32,7 @@ impl<'a> Nemesis<'a> {
         Nemesis { cluster, shared, rng: Rng::new(seed), alive, pids }
     }
 
-    /// Hangs and kills leaders; who is left.
+    /// Hangs and kills leaders; returns the members that are left.
     pub(crate) fn run(mut self) -> Vec<u16> {
         self.wait_for_writes("a leader hangs");
         let hung = self.a_leader();
@@ -54,7 +54,7 @@ impl<'a> Nemesis<'a> {
             self.wait_for_leaders_other_than(killed);
         }
         self.wait_for_writes("the end");
-        // I2
+        // No member has died by itself (I2).
         for id in &self.alive {
             let status = self.cluster.status_at(self.alive[0]);
             let pid = status["members"][usize::from(*id) - 1]["pid"].as_u64();
@@ -74,7 +74,7 @@ impl<'a> Nemesis<'a> {
         wait_until(&format!("writes to be acknowledged before {before}"), || count() >= enough);
     }
 
-    /// How long a fault lasts is part of the fault: it decides who notices. Nothing waits for it.
+    /// Waits for the duration of a fault, which decides what members notice. No condition ends it.
     fn pause(&mut self) {
         std::thread::sleep(Duration::from_millis(self.rng.below(HANG_MS_MAX)));
     }

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 const ACCOUNTS: usize = 4;
 const EACH: i64 = 1000;
-/// So many snapshots each reader looks at before the leader dies, and again after it; so many of
-/// them differ from its last one.
+/// The number of snapshots that each reader checks before the leader dies, and again after it, and
+/// the number of them that differ from its previous one.
 const SNAPSHOTS: u64 = 100;
 const CHANGES: u64 = 10;
 
@@ -17,7 +17,7 @@ fn read(keys: &[String], at: &mut Connection) -> Result<Vec<i64>, RedisError> {
     cmd("GREGALE.SNAPSHOT").arg("MGET").arg(keys).query(at)
 }
 
-/// What has happened at one member.
+/// The progress at one member.
 #[derive(Default)]
 struct Counts {
     seen: AtomicU64,
@@ -30,7 +30,7 @@ impl Counts {
         [&self.seen, &self.changed, &self.moved].map(|n| n.load(Ordering::Relaxed))
     }
 
-    /// Whether enough has happened since `before` to show something.
+    /// Whether the progress since `before` is enough to show something.
     fn is_enough(&self, before: [u64; 3]) -> bool {
         let enough = [SNAPSHOTS, CHANGES, 1];
         (0..3).all(|at| self.now()[at] >= before[at] + enough[at])
@@ -45,7 +45,7 @@ fn moves(keys: &[String], over: &AtomicBool, seed: u64, mut at: Connection, n_mo
         let amount = rng.below(50);
         let mut pipe = redis::pipe();
         pipe.atomic().decr(&keys[from], amount).incr(&keys[to], amount);
-        // What a dying leader makes unknown is whole or nothing all the same.
+        // A transfer whose outcome a dying leader makes unknown is still whole or absent.
         let is_moved = pipe.query::<(i64, i64)>(&mut at).is_ok();
         n_moved.fetch_add(u64::from(is_moved), Ordering::Relaxed);
     }
@@ -56,7 +56,7 @@ fn nothing_is_lost(order: &str) {
     let keys = apart(ACCOUNTS, 4);
     let pairs: Vec<(&String, i64)> = keys.iter().map(|key| (key, EACH)).collect();
     let () = cmd("MSET").arg(&pairs).query(&mut cluster.connect(1)).unwrap();
-    // A member's snapshots come after whatever it has answered.
+    // A member's snapshots come after everything that it has answered.
     let () = cmd("INCRBY").arg(&keys[0]).arg(0).query(&mut cluster.connect(2)).unwrap();
     let (over, counts) = (AtomicBool::new(false), [Counts::default(), Counts::default()]);
     let (keys, over) = (&keys, &over);
@@ -75,8 +75,8 @@ fn nothing_is_lost(order: &str) {
                 scope.spawn(move || {
                     let mut last = Vec::new();
                     while !over.load(Ordering::Relaxed) {
-                        // Before the accounts are there at this member, and while a group is
-                        // without a leader, there is nothing to look at.
+                        // Before the accounts exist at this member, and while a group has no
+                        // leader, there is no answer to check.
                         let Ok(seen) = read(keys, &mut at) else { continue };
                         let sum: i64 = seen.iter().sum();
                         assert_eq!(sum, EACH * ACCOUNTS as i64, "{seen:?} at member {member}");
@@ -87,7 +87,7 @@ fn nothing_is_lost(order: &str) {
                 })
             })
             .collect();
-        // Whatever fails, the threads end.
+        // The threads end whatever fails.
         let _ends = crate::client::Ends(over);
         let is_over = || readers.iter().any(|reader| reader.is_finished());
         wait_until("each to see and to move something before the leader dies", || {
@@ -99,7 +99,7 @@ fn nothing_is_lost(order: &str) {
             is_over() || counts.iter().zip(before).all(|(at, before)| at.is_enough(before))
         });
         over.store(true, Ordering::Relaxed);
-        // (A reader that ended sooner says why.)
+        // (A reader that ended sooner reports why.)
         readers.into_iter().for_each(|reader| reader.join().unwrap());
     });
 }
@@ -122,7 +122,7 @@ fn a_snapshot_has_what_its_member_answered_and_refuses_what_is_no_read() {
     for round in 0..20 {
         let key = &keys[round % ACCOUNTS];
         let () = cmd("SET").arg(key).arg(round).query(&mut at).unwrap();
-        // Also where only other partitions are asked: they come to the same timestamp.
+        // This holds also where only other partitions are read: they reach the same timestamp.
         let seen: Vec<Option<usize>> =
             cmd("GREGALE.SNAPSHOT").arg("MGET").arg(&keys).query(&mut at).unwrap();
         assert_eq!(seen[round % ACCOUNTS], Some(round));

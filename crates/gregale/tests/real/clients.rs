@@ -1,4 +1,4 @@
-//! Programs that people have, unchanged.
+//! Published programs, unchanged.
 
 use crate::support::Cluster;
 use std::process::Command;

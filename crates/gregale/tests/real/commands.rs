@@ -1,4 +1,4 @@
-//! What clients see while nothing fails.
+//! Clients' observations while no member fails.
 
 use crate::support::{Cluster, role, wait_until};
 use redis::{Commands, RedisResult, Value};
@@ -110,7 +110,7 @@ fn transactions_are_atomic_and_watch_sees_other_members() {
         let both: (i64, i64) =
             redis::pipe().atomic().incr("t", 1).incr("t", 10).query(&mut connection).unwrap();
         assert_eq!(both, (6, 16));
-        // Nobody touches the watched key: executed.
+        // No client touches the watched key: executed.
         let _: () = redis::cmd("WATCH").arg("t").query(&mut connection).unwrap();
         let done: Option<(i64,)> =
             redis::pipe().atomic().incr("t", 1).query(&mut connection).unwrap();
@@ -132,7 +132,7 @@ fn keys_expire_everywhere_at_once() {
         let _: () = members[writer].pset_ex("e", "v", 300).unwrap();
         let mut gone = false;
         wait_until("the key to expire", || {
-            // Once one member has said that it is gone, no other may show it.
+            // Once one member has answered that the key is gone, no other may show it.
             for member in &mut members {
                 let there: bool = member.exists("e").unwrap();
                 assert!(!(gone && there), "a key came back to life");
@@ -154,7 +154,7 @@ fn keys_that_nobody_reads_are_removed_too() {
     }
     let _: () = connection.set("stays", 1).unwrap();
     wait_until("due keys to be removed", || {
-        // INFO looks at what is there and has no effect.
+        // INFO shows the present state and has no effect.
         let info: String = redis::cmd("INFO").arg("keyspace").query(&mut connection).unwrap();
         info.contains("keys=1,")
     });
@@ -196,7 +196,7 @@ fn info_and_status_tell_who_is_who() {
         for key in ["cluster", "engine", "protocol", "durability", "fabric", "view", "ballot"] {
             assert!(!status[key].is_null(), "{key} in {status}");
         }
-        // Who leads may change between two looks, and a member may answer too late for one.
+        // The leader may change between two looks, and a member may answer too late for one.
         wait_until("both to name the leader", || {
             let leader = cluster.leader();
             let info: String = redis::cmd("INFO").query(&mut connection).unwrap();
@@ -244,7 +244,7 @@ fn resp3_is_spoken_when_asked_for() {
     assert!(matches!(hello, Value::Map(_)), "{hello:?}");
 }
 
-/// Raw bytes to a member, and what comes back until the connection is closed.
+/// Sends raw bytes to a member; returns what comes back until the connection is closed.
 fn raw(cluster: &Cluster, id: u16, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", cluster.port_of(id))).unwrap();
     stream.set_read_timeout(Some(crate::support::PATIENCE)).unwrap();

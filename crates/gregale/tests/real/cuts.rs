@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How often a wire looks whether it is cut.
+/// The interval at which a wire checks whether it is cut.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 const INCREMENTS: i64 = 200;
 
-/// Carries connections to `target`. While it is cut it carries nothing and takes nobody, and tells
-/// neither end.
+/// A wire that carries connections to `target`. While it is cut it carries nothing and accepts
+/// nothing, and tells neither end.
 fn wire(target: u16, is_cut: Arc<AtomicBool>) -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -55,9 +55,9 @@ fn carry(mut from: TcpStream, mut to: TcpStream, is_cut: &AtomicBool) {
 
 /// Three members over tcp; every connection between two of them goes by a wire.
 struct Group {
-    /// Of each: for clients, for control, of the fabric.
+    /// The ports of each member: for clients, for control, of the fabric.
     ports: [[u16; 3]; 3],
-    /// Of each pair.
+    /// The wires of each pair.
     cuts: Vec<([usize; 2], Arc<AtomicBool>)>,
     processes: Vec<Child>,
     _places: Vec<tempfile::TempDir>,
@@ -116,7 +116,7 @@ impl Group {
         client.get_connection_with_timeout(PATIENCE)
     }
 
-    /// The member that leads, as `at` says, from 0.
+    /// The member that leads, from 0, according to `at`.
     fn leader(&self, at: usize) -> Option<usize> {
         let info: String =
             redis::cmd("INFO").arg("gregale").query(&mut self.try_connect(at).ok()?).ok()?;
@@ -134,7 +134,7 @@ impl Drop for Group {
     }
 }
 
-/// Its commands went where nobody took them, and each was unknown five seconds later.
+/// Its commands went to no member that took them, and each was unknown five seconds later.
 fn clients_of_a_follower_that_is_cut_off_are_served(mode: &str) {
     let group = Group::start(mode);
     wait_until("all to serve under one leader", || {
@@ -149,7 +149,7 @@ fn clients_of_a_follower_that_is_cut_off_are_served(mode: &str) {
     for is_cut in [true, false, true] {
         cut.store(is_cut, Ordering::Relaxed);
         let _: () = elsewhere.set("n", 0).unwrap();
-        // Writes and reads, in order, each once. (Writes alone first: reads wait for them.)
+        // Writes and reads, in order, each once. (Writes alone come first: reads wait for them.)
         let mut pipe = redis::pipe();
         for _ in 0..INCREMENTS {
             pipe.incr("n", 1);

@@ -1,4 +1,4 @@
-//! SELECT and what goes with it, at every member, through a power cut and a backup.
+//! SELECT and its related commands, at every member, through a power cut and a backup.
 
 use crate::support::{Cluster, gregale};
 use redis::{Commands, Connection};
@@ -19,7 +19,7 @@ fn a_client_that_selects_a_database_is_served_from_it_at_every_member() {
         assert_eq!(zero, None, "at member {id}");
         let elsewhere: u16 = select(&cluster, id % 3 + 1, 1).get("k").unwrap();
         assert_eq!(elsewhere, id);
-        // A change in another database disturbs no watcher, one in its own does.
+        // A change in another database disturbs no watcher, a change in its own does.
         for (db, expected) in [(0, Some((id,))), (1, None)] {
             let () = redis::cmd("WATCH").arg("k").query(&mut one).unwrap();
             let () = select(&cluster, 1, db).set("k", "x").unwrap();
@@ -83,12 +83,12 @@ fn clients_can_be_listed_and_ended() {
     assert!(kill(&mut me, &["1.2.3.4:5"]).unwrap_err().to_string().contains("No such client"));
     let listed: String = redis::cmd("CLIENT").arg("LIST").query(&mut me).unwrap();
     assert!(!listed.contains(&format!("id={id} ")), "{listed}");
-    // Itself, after the answer.
+    // The client kills itself, after the answer.
     assert_eq!(kill(&mut me, &["SKIPME", "no"]).unwrap(), redis::Value::Int(1));
     assert!(me.get::<_, Option<u8>>("k").is_err());
 }
 
-/// The trap: a follower hears that a write is decided before it has executed the write.
+/// The trap: a follower learns that a write is decided before it has executed the write.
 #[test]
 fn info_at_every_member_tells_of_the_writes_before_it() {
     let directory = tempfile::tempdir().unwrap();

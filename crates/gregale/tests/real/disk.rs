@@ -18,7 +18,7 @@ fn command(connection: &mut Connection, words: &[&str]) -> redis::RedisResult<i6
     redis::cmd(name).arg(arguments).query(connection)
 }
 
-/// Increments until something fails; what was acknowledged last.
+/// Increments until an error; returns the last acknowledged value.
 fn count_until_it_fails(mut connection: Connection) -> i64 {
     let mut last = 0;
     while let Ok(n) = command(&mut connection, &["INCR", "n"]) {
@@ -44,7 +44,7 @@ fn everything_acknowledged_survives_the_death_of_all_again_and_again() {
         acknowledged = counted;
         (0..3).for_each(|_| drop(cluster.wait_for("serves again")));
         let n = command(&mut cluster.connect(3), &["GET", "n"]).unwrap();
-        // The one under way may have been decided.
+        // The increment under way may have been decided.
         assert!((acknowledged..=acknowledged + 1).contains(&n), "round {round}: {n}");
         acknowledged = n;
     }
@@ -63,7 +63,7 @@ fn a_cluster_that_was_stopped_goes_on_where_it_was() {
     assert!((900..=1000).contains(&left), "{left}");
 }
 
-/// A file system of its own, which can be too small.
+/// A file system of its own, which can be made too small.
 struct Small<'a>(&'a Path);
 
 impl<'a> Small<'a> {
@@ -106,8 +106,8 @@ fn a_full_disk_loses_nothing_and_its_member_comes_back_when_there_is_room() {
         let applied = |id: usize| status["members"][id - 1]["applied"].as_u64().unwrap();
         applied(1).abs_diff(applied(3))
     };
-    // More than its disk can take; every write is acknowledged. (In batches: each alone waits for
-    // a sync, and that is thousands. An idle machine has done it in seconds.)
+    // More than its disk can take; every write is acknowledged. (In batches: each write alone waits
+    // for a sync, and there are thousands. An idle machine has done it in seconds.)
     let end = Instant::now() + 4 * PATIENCE;
     let mut n = 0;
     while lag(&cluster) < 1000 {

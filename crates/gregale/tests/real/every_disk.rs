@@ -12,8 +12,8 @@ fn set(connection: &mut redis::Connection, value: &str) -> redis::RedisResult<St
     redis::cmd("SET").arg("k").arg(value).query(connection)
 }
 
-/// One member, leader or not, stands still: no write is acknowledged, each is said to be unknown,
-/// reads go on; when it goes on, so do writes.
+/// One member, leader or not, stands still: no write is acknowledged, each is reported as unknown,
+/// reads continue; when it resumes, so do writes.
 fn a_member_that_hangs_blocks_writes_alone(flags: &[&str], does_lead: bool) {
     let data = tempfile::tempdir().unwrap();
     let cluster = start(data.path(), flags);
@@ -89,7 +89,7 @@ fn each_disk_alone_holds_every_acknowledged_write() {
     assert_eq!(redis::cmd("WAIT").arg(2).arg(1).query::<i64>(&mut writer), Ok(2));
     let leader = usize::from(cluster.leader());
     let committed = cluster.status_at(1)["members"][leader - 1]["committed"].as_u64().unwrap();
-    // Nobody may tell the others anything any more.
+    // No process reports anything to the others now.
     let pids = [1, 2, 3].map(|id| cluster.pid_of(id));
     cluster.kill_all(&pids, || {});
     for member in 1..=3 {

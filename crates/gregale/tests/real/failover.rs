@@ -1,4 +1,4 @@
-//! What clients see while members die, hang and return.
+//! Clients' observations while members die, hang and return.
 
 use crate::support::{Cluster, is_alive, role, signal, wait_until};
 use redis::{Commands, RedisResult};
@@ -153,7 +153,7 @@ fn a_member_that_missed_more_than_a_ring_catches_up(flags: &[&str]) {
     assert_eq!(cluster.stop(), Some(0));
 }
 
-/// Where members never change. (Elsewhere it comes back as a new incarnation: `memories`.)
+/// Members never change here. (Elsewhere the member comes back as a new incarnation: `memories`.)
 #[test]
 fn a_member_whose_memory_is_gone_takes_part_in_no_quorum() {
     let mut cluster = Cluster::start_with(&["--fabric", "tcp", "--protocol", "mu"]);
@@ -166,7 +166,7 @@ fn a_member_whose_memory_is_gone_takes_part_in_no_quorum() {
     assert!(line.starts_with(&format!("member {follower} ")), "{line}");
     assert!(!region.exists(), "no region is made without a bootstrap");
     cluster.wait_for_role(leader, follower, &["learner"]);
-    // It answers for all, and does not pretend to have data.
+    // It answers for all members, and does not pretend to have data.
     assert_ne!(cluster.leader_seen_by(follower), follower);
     let refused: RedisResult<String> = cluster.connect(follower).get("k");
     assert!(refused.is_err());
@@ -202,7 +202,7 @@ fn nothing_is_left_when_the_supervisor_is_interrupted(flags: &[&str]) {
 }
 
 fn nothing_is_left_when_the_supervisor_is_killed(flags: &[&str]) {
-    // Of its own: an `up` of any other test would sweep it too.
+    // A cluster of its own: an `up` of any other test would sweep it too.
     let base = tempfile::tempdir_in("/dev/shm").unwrap();
     let flags = &[flags, &["--directory", base.path().to_str().unwrap()]].concat();
     let mut cluster = Cluster::start_with(flags);

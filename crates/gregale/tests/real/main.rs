@@ -1,4 +1,4 @@
-//! The real binary, real sockets, real signals: what the simulator cannot show.
+//! The real binary, real sockets, real signals: behaviour that the simulator cannot show.
 //!
 //! Every test has a cluster of its own, with its own ports and its own directory on tmpfs, and
 //! checks that nothing of it is left.

@@ -15,7 +15,7 @@ fn follower_of(leader: u16) -> u16 {
     leader % 3 + 1
 }
 
-/// Told by one look: who leads may change.
+/// The roles by one look: the leader may change between two.
 fn two_followers(cluster: &Cluster) -> (u16, u16) {
     let leader = cluster.leader();
     let one = follower_of(leader);
@@ -34,12 +34,13 @@ fn a_dead_member_is_replaced_by_one_command() {
     let (id, other) = two_followers(&cluster);
     assert_eq!(cluster.seat(other, id), ("voter".into(), 1));
     signal(cluster.pid_of(id), "KILL");
-    // At the dead one's own port: any that answers will do once it is restarted, or this one waits.
+    // At the dead member's own port: any member that answers will do, or the command waits for its
+    // restart.
     done(&cluster.member(other, &["replace", &id.to_string()]));
     let incarnation = cluster.votes_above(other, id, 1);
     cluster.wait_for(&format!("member {id} votes"));
     assert!(has_directory(data.path(), &format!("member-{id}.old-1")), "nothing is deleted");
-    // It counts: with it and one other the cluster goes on.
+    // It counts: with it and one other member the cluster makes progress.
     signal(cluster.pid_of(other), "STOP");
     wait_until("a write without the third", || cluster.cli(id, &["SET", "k", "w"]) == "OK");
     signal(cluster.pid_of(other), "CONT");
@@ -60,7 +61,7 @@ fn a_wiped_disk_comes_back_by_itself_while_the_cluster_runs_and_after_a_restart(
     }
     let (id, other) = two_followers(&cluster);
     let pid = cluster.pid_of(id);
-    // It must not write into what is being removed.
+    // The process must not write into the directory that is being removed.
     signal(pid, "STOP");
     std::fs::remove_dir_all(data.path().join(format!("member-{id}"))).unwrap();
     signal(pid, "KILL");
@@ -80,7 +81,7 @@ fn a_wiped_disk_comes_back_by_itself_while_the_cluster_runs_and_after_a_restart(
 fn a_removed_member_ends_and_is_added_again() {
     let data = tempfile::tempdir().unwrap();
     let mut cluster = start(data.path(), &[]);
-    // The leader itself, asked by way of another.
+    // The leader itself is replaced, by a request to another member.
     let id = cluster.leader();
     let other = follower_of(id);
     let pid = cluster.pid_of(id);
@@ -107,7 +108,7 @@ fn a_removed_member_stays_out_over_a_restart_of_all() {
     cluster.wait_for("was removed");
     assert_eq!(cluster.stop(), Some(0));
     drop(cluster);
-    // As the line that it ended with says: and a seat that is empty is no loss.
+    // The last line of the process says so: and an empty seat is not a loss.
     std::fs::remove_dir_all(data.path().join(format!("member-{id}"))).unwrap();
     let mut cluster = start(data.path(), &[]);
     assert_eq!(cluster.cli(other, &["SET", "k", "v"]), "OK");
@@ -131,7 +132,7 @@ fn a_cluster_grows_into_its_empty_seats() {
         cluster.votes_above(1, id, 0);
         assert_eq!(cluster.cli(id, &["GET", "k"]), "v");
     }
-    // It is one of three now: its death stops nobody.
+    // It is one of three now: its death stops no other.
     let pid = cluster.pid_of(1);
     signal(pid, "STOP");
     wait_until("a write without the first", || cluster.cli(2, &["SET", "k", "w"]) == "OK");
@@ -142,7 +143,7 @@ fn a_cluster_grows_into_its_empty_seats() {
     assert_eq!(cluster.cli(3, &["GET", "k"]), "w");
 }
 
-/// The old disk turns up again, in the place of the one that replaced it.
+/// The old disk reappears, in the place of the one that replaced it.
 #[test]
 fn an_old_incarnation_is_told_that_it_was_replaced_and_ends() {
     let data = tempfile::tempdir().unwrap();
@@ -171,9 +172,9 @@ fn what_would_stop_the_cluster_is_refused_with_the_reason() {
     let dead = follower_of(leader);
     let living = 6 - leader - dead;
     signal(cluster.pid_of(dead), "KILL");
-    // Whichever of the two leads by then: it refuses by what it has heard itself.
+    // Whichever of the two leads by then, it refuses by what it has heard itself.
     [leader, living].iter().for_each(|at| cluster.wait_until_missed(*at, dead));
-    // (While nobody leads, the command says that, and no more.)
+    // (While there is no leader, the command reports that and no more.)
     wait_until("a refusal", || {
         let output = cluster.member(leader, &["replace", &living.to_string(), "--within", "0"]);
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -185,7 +186,7 @@ fn what_would_stop_the_cluster_is_refused_with_the_reason() {
     let taken = refused(&cluster.member(leader, &["add", &living.to_string()]));
     assert!(taken.contains("takes part"), "{taken}");
     assert_eq!(cluster.cli(leader, &["SET", "k", "v"]), "OK");
-    // Where members never change.
+    // Members never change here.
     let cluster = Cluster::start_with(&["--fabric", "tcp", "--protocol", "mu"]);
     let fixed = refused(&cluster.member(1, &["replace", "2"]));
     assert!(fixed.contains("that takes --protocol velos or durable"), "{fixed}");

@@ -14,8 +14,8 @@ over_both_fabrics! {
     a_removed_member_ends_and_is_added_again
 }
 
-/// Every member in turn, the leader among them: what was acknowledged is there at the end, though
-/// nobody has the memory any more that acknowledged it.
+/// Replaces every member in turn, the leader among them: all acknowledged writes are there at the
+/// end, although none of the memories that acknowledged them exists any longer.
 fn a_member_whose_memory_is_gone_comes_back_by_itself_and_counts(flags: &[&str]) {
     let mut cluster = Cluster::start_with(flags);
     let mut written = 0i64;
@@ -24,12 +24,12 @@ fn a_member_whose_memory_is_gone_comes_back_by_itself_and_counts(flags: &[&str])
         let third = 6 - victim - other;
         let before = cluster.seat(other, victim).1;
         let pid = cluster.pid_of(victim);
-        // Before its end: its next life begins at once.
+        // This comes before its end: its next life begins at once.
         std::fs::remove_file(cluster.directory().join(format!("node-{victim}.region"))).unwrap();
         signal(pid, "KILL");
         cluster.wait_for(&format!("member {victim} votes"));
         cluster.votes_above(other, victim, before);
-        // It counts: with it and one other the cluster goes on, far beyond one ring.
+        // It counts: with it and one other member the cluster makes progress, far beyond one ring.
         let paused = cluster.pid_of(third);
         signal(paused, "STOP");
         let mut connection = cluster.connect(other);
@@ -68,12 +68,12 @@ fn a_living_member_is_replaced_by_one_command(flags: &[&str]) {
 
 fn a_removed_member_ends_and_is_added_again(flags: &[&str]) {
     let mut cluster = Cluster::start_with(flags);
-    // The leader itself, asked by way of another.
+    // The leader itself is replaced, by a request to another member.
     let id = cluster.leader();
     let other = id % 3 + 1;
     let pid = cluster.pid_of(id);
     let asked = cluster.member(other, &["remove", &id.to_string()]);
-    // It may be gone before it can say that this is decided, or deposed before it is.
+    // It may have ended before it can answer that this is decided, or be deposed before it is.
     assert!(asked.status.success(), "{asked:?}");
     cluster.wait_for(&format!("member {id} was removed from the cluster"));
     wait_until("its process to end", || !is_alive(pid));

@@ -1,4 +1,4 @@
-//! Members that die in the middle of something: of saving their state, of another's replacement.
+//! Members that die in the middle of an action: saving their state, another's replacement.
 
 use crate::support::{
     Cluster, PATIENCE, gregale, signal, start_on_disk as start, wait_until, wait_within,
@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// A state that takes a while to save and to send, and logs that are cut often.
+/// A state that takes some time to save and to send, and logs that are cut often.
 const FLAGS: [&str; 2] = ["--snapshot-log-bytes", "300000"];
 const N_KEYS: usize = 4000;
 const VALUE_BYTES: usize = 8000;
@@ -24,7 +24,7 @@ fn fill(cluster: &Cluster) {
     }
 }
 
-/// What a client was told of its increments.
+/// A client's answers to its increments.
 #[derive(Debug, Default)]
 struct Told {
     last: i64,
@@ -34,7 +34,7 @@ struct Told {
 }
 
 impl Told {
-    /// Increments at the port that `at` names, and writes something long beside it, until `stop`.
+    /// Increments at the port that `at` names, and writes a long value beside it, until `stop`.
     fn count(at: &AtomicU16, stop: &AtomicBool) -> Told {
         let mut told = Told::default();
         let value = "y".repeat(VALUE_BYTES);
@@ -62,7 +62,7 @@ impl Told {
         told
     }
 
-    /// Everything acknowledged is there, once, at every member.
+    /// Checks that everything acknowledged is there, once, at every member.
     fn check(&self, cluster: &Cluster) {
         assert!(self.acknowledged > 20, "too little happened: {self:?}");
         for id in 1..=3 {
@@ -74,7 +74,7 @@ impl Told {
     }
 }
 
-/// Runs `act` while a client counts at the port that `act` says, and checks what it was told.
+/// Runs `act` while a client counts at the port that `act` sets, and checks the client's answers.
 fn beside_a_client(cluster: &Cluster, act: impl FnOnce(&AtomicU16)) {
     let (at, stop) = (AtomicU16::new(cluster.port_of(1)), AtomicBool::new(false));
     let told = std::thread::scope(|scope| {
@@ -116,7 +116,8 @@ fn a_member_that_dies_while_it_saves_its_state_loses_nothing() {
             at.store(cluster.port_of(other), Relaxed);
             let directory = data.path().join(format!("member-{id}"));
             let end = Instant::now() + Duration::from_secs(60);
-            // It may be done between the look and the signal: then it has died for nothing.
+            // The snapshot may be complete between the look and the signal: then the death shows
+            // nothing.
             loop {
                 assert!(Instant::now() < end, "member {id} saves nothing, or too fast to be hit");
                 let pid = cluster.pid_of(id);
@@ -135,7 +136,7 @@ fn a_member_that_dies_while_it_saves_its_state_loses_nothing() {
     });
 }
 
-/// Who dies while a member is being replaced.
+/// The member that dies while another is being replaced.
 enum Dies {
     TheLeader,
     TheNewcomer,
@@ -165,13 +166,13 @@ fn a_replacement_survives_the_death_of(dies: &Dies) {
                 Dies::TheNewcomer => (id, cluster.pid_of(id)),
             };
             signal(pid, "KILL");
-            // It may say that it does not know how that ended.
+            // The command may report that the outcome is unknown.
             drop(replacing.join().unwrap());
-            // The command alone may take as long as it does before it gives up.
+            // The command alone may take as long as its own deadline.
             wait_within(4 * PATIENCE, "the newcomer to vote", || {
                 let (membership, incarnation) = cluster.seat(other, id);
                 if membership == "learner" && incarnation > 1 {
-                    // An operator who is told so asks again.
+                    // After this answer an operator asks again.
                     drop(replaces());
                 }
                 let (membership, incarnation) = cluster.seat(other, id);

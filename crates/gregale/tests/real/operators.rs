@@ -1,4 +1,4 @@
-//! What two operators do at once, and what one leaves behind.
+//! Two operators' actions at the same time, and what one leaves behind.
 
 use crate::support::{
     Cluster, PATIENCE, gregale, is_alive, refused, signal, start_on_disk as start, wait_until,
@@ -14,7 +14,7 @@ fn two_replacements_at_once_leave_a_majority() {
     let leader = cluster.leader();
     let id = leader % 3 + 1;
     let other = 6 - id - leader;
-    // In one write: the new incarnation may vote in a moment.
+    // Both requests go in one write: the new incarnation may vote in a moment.
     let asked = [("RENEW", id), ("RENEW", other), ("REMOVE", other), ("RENEW", leader)];
     let text = asked.map(|(verb, id)| {
         format!("*3\r\n$14\r\nGREGALE.MEMBER\r\n${}\r\n{verb}\r\n$1\r\n{id}\r\n", verb.len())
@@ -49,7 +49,7 @@ fn a_member_that_is_replaced_and_removed_may_be_added_at_once() {
     assert_eq!(cluster.stop(), Some(0));
 }
 
-/// It named pid 0, then a region that somebody should bootstrap, and after half a minute the mend.
+/// The message named pid 0, then a region to bootstrap, and only after half a minute the remedy.
 #[test]
 fn where_a_majority_of_disks_is_lost_nothing_is_started_and_recover_is_named() {
     let data = tempfile::tempdir().unwrap();
@@ -74,10 +74,10 @@ fn where_a_majority_of_disks_is_lost_nothing_is_started_and_recover_is_named() {
     assert!(!shown.contains("pid"), "{shown}");
 }
 
-/// The next one began empty without a word.
+/// The next one began empty without a message.
 #[test]
 fn after_a_killed_cluster_in_memory_the_next_one_says_that_it_begins_empty() {
-    // Of its own: an `up` of any other test would sweep it too.
+    // A cluster of its own: an `up` of any other test would sweep it too.
     let base = tempfile::tempdir_in("/dev/shm").unwrap();
     let flags = ["--directory", base.path().to_str().unwrap()];
     let mut cluster = Cluster::start_with(&flags);
@@ -117,7 +117,7 @@ fn a_dead_sentinel_is_replaced_and_status_says_so() {
     assert_eq!(table.matches("1 died and were replaced").count(), 3, "{table}");
 }
 
-/// It was taken for one that had lost its disk, and let in again.
+/// The member was taken for one that had lost its disk, and admitted again.
 #[test]
 fn a_member_that_was_dead_when_it_was_removed_stays_out() {
     let data = tempfile::tempdir().unwrap();

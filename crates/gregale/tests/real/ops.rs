@@ -1,4 +1,4 @@
-//! What an operator does: look at directories, at disks, take backups and restore them.
+//! Operators' tasks: look at directories and disks, take backups and restore them.
 
 use crate::support::{Cluster, GREGALE, gregale, refused, until_known, wait_until};
 use std::io::{Read, Write};
@@ -96,7 +96,7 @@ fn the_disk_is_in_status_info_and_metrics() {
     wait_until("every member's disk to show the write", || {
         status = cluster.status_at(2);
         status["members"].as_array().unwrap().iter().all(|member| {
-            // (A disk that is slow for a moment is said to be.)
+            // (A disk that is slow for a moment is reported as such.)
             member["disk"]["logged_bytes"].as_u64().is_some_and(|bytes| bytes >= 1000)
                 && member["disk"]["trouble"].is_null()
         })
@@ -151,7 +151,7 @@ fn restore(cluster: &Cluster, member: u16, file: &Path, flags: &[&str]) -> Outpu
     gregale(&[&words[..], flags].concat())
 }
 
-/// Every transaction gives both counters one value: a backup in which they differ is not of one
+/// Every transaction gives both counters one value: a backup in which they differ does not show one
 /// point.
 #[test]
 fn a_backup_under_load_is_one_point_and_restores() {
@@ -233,7 +233,7 @@ fn a_backup_under_load_is_one_point_and_restores() {
         let value: Vec<u8> = redis::cmd("GET").arg("bin\0ary\r\n").query(&mut reader).unwrap();
         assert_eq!(value, b"\x01\0\r\n");
     }
-    // And the other way: a cluster in memory can be backed up as well.
+    // The reverse: a cluster in memory can be backed up as well.
     let taken = take(&target, 3, &base.path().join("again.backup"));
     assert!(taken.status.success(), "{taken:?}");
     assert_eq!(json(&taken)["keys"], 3004);

@@ -4,10 +4,10 @@ use crate::support::{Cluster, PATIENCE, start_on_disk, wait_until};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 
-/// Of a reply.
+/// The bytes of a reply.
 const VALUE_BYTES: usize = 1000;
 
-/// More than sockets hold each way: whoever does not take it meanwhile waits for ever.
+/// More than sockets hold each way: a side that does not read meanwhile waits for ever.
 const N: usize = 30_000;
 
 /// Writes `N` commands, ends its side if it `hangs_up`, and only then reads.
@@ -45,7 +45,7 @@ fn a_client_that_writes_before_it_reads_is_served_by_every_member() {
 }
 
 /// Writes and reads of one key in turn, in one pipeline: each read shows the write before it, and
-/// they share decisions, of which on disk each takes a sync. There were as many as pairs.
+/// they share decisions, each of which takes a sync on disk. There were as many decisions as pairs.
 #[test]
 fn reads_behind_writes_take_no_decisions_of_their_own() {
     const PAIRS: usize = 2000;

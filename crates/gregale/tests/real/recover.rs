@@ -1,4 +1,4 @@
-//! A majority of the disks is lost: an operator goes on with what is left.
+//! A majority of the disks is lost: an operator continues with the remaining disk.
 
 use crate::support::{Cluster, gregale, refused, role, signal, start_on_disk as start, wait_until};
 use std::path::Path;
@@ -60,7 +60,8 @@ fn what_is_left_of_a_lost_majority_goes_on_and_the_others_come_back() {
     assert_eq!(cluster.stop(), Some(0));
     drop(cluster);
 
-    // What was put aside belongs to another cluster: back in its place it takes part in nothing.
+    // A directory that was put aside belongs to another cluster: back in its place it takes part in
+    // nothing.
     let [own, aside, kept] =
         ["member-2", "member-2.old-1", "kept"].map(|name| data.path().join(name));
     std::fs::rename(&own, &kept).unwrap();
@@ -81,7 +82,7 @@ fn a_disk_that_holds_less_is_refused_while_a_better_one_is_left() {
     signal(cluster.pid_of(lags), "KILL");
     cluster.wait_for_role(leader, lags, &["down"]);
     assert_eq!(cluster.cli(leader, &["SET", "k", "new"]), "OK");
-    // Whoever leads by now has it.
+    // The leader has it by now.
     let holder = cluster.leader_seen_by(leader);
     let others: Vec<u16> = (1..=5).filter(|id| *id != lags && *id != holder).collect();
     assert_eq!(cluster.stop(), Some(0));

@@ -1,4 +1,4 @@
-//! Bad input and a machine that does not allow it: one line, exit code 2, nothing left behind.
+//! Bad input, and machines that lack a permission: one line, exit code 2, nothing left behind.
 
 use crate::support::{Cluster, GREGALE, free_ports, gregale, memory_unless_told, refused};
 use std::net::TcpListener;
@@ -88,7 +88,7 @@ fn a_full_file_system_is_named() {
     let mounted =
         Command::new("mount").args(["-t", "tmpfs", "-o", "size=1m", "none", path]).status();
     if !mounted.is_ok_and(|status| status.success()) {
-        // Mounting is root's; CI runs as root.
+        // Only root may mount; CI runs as root.
         println!("skipped: cannot mount a small tmpfs (not root?)");
         return;
     }
@@ -112,7 +112,7 @@ fn descriptors_that_ran_out_are_named() {
     let text = refused(&output);
     assert!(text.contains("ulimit -n"), "{text}");
     assert!(!std::path::Path::new(&format!("/dev/shm/gregale-{name}-{port}")).exists());
-    // Where it got to decides: all of a beginning is there, or nothing.
+    // The point of the interruption decides: either the whole beginning is there, or nothing.
     assert!(path.join("cluster.toml").exists() || !path.join("secret").exists());
 }
 
@@ -160,8 +160,8 @@ fn a_peer_of_another_cluster_is_refused_over_tcp() {
     assert!(!directory.path().join("node-3.region").exists(), "a region is left");
 }
 
-/// A replica that gives up takes away the memory it made, perhaps before its sentinel looks: the
-/// cause has been told, once.
+/// A replica that gives up removes the memory that it made, perhaps before its sentinel looks: the
+/// cause is reported once.
 #[test]
 fn a_sentinel_that_finds_no_memory_ends_without_a_word() {
     let cluster = Cluster::start_with(&["--fabric", "tcp"]);
@@ -186,8 +186,8 @@ fn every_subcommand_has_help_with_an_example() {
     assert!(String::from_utf8(output.stdout).unwrap().contains("velos"));
 }
 
-/// A directory with a `gregale` of its own. (A link: what was just written may still be open for
-/// writing in a child that another test has forked, and then cannot be run.)
+/// A directory with a `gregale` of its own. (It is a link: a file that was just written may still
+/// be open for writing in a child that another test has forked, and then cannot be run.)
 fn gregale_alone() -> tempfile::TempDir {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     std::fs::hard_link(GREGALE, directory.path().join("gregale")).unwrap();
@@ -207,7 +207,7 @@ fn a_workbench_that_is_not_there_is_named_with_its_build() {
 fn the_workbench_is_told_every_word_and_its_exit_code_is_ours() {
     let directory = gregale_alone();
     let program = directory.path().join("gregale-workbench");
-    // A link, too: to a program that says what it is told.
+    // A link, too: to a program that prints its arguments.
     std::os::unix::fs::symlink("/bin/echo", &program).unwrap();
     for words in [&["sim", "--seed", "3", "--trace"][..], &["bench", "kv", "--", "-x"]] {
         let mut command = Command::new(directory.path().join("gregale"));

@@ -4,10 +4,10 @@ use crate::support::{GREGALE, PATIENCE, free_ports, gregale, signal, wait_until}
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// One process of `gregale serve`; its end is the guard's.
+/// A process of `gregale serve`, which is killed when the value is dropped.
 struct Server {
     process: Child,
-    /// Its memory, as a host of its own would have it.
+    /// The directory of its memory, as on a host of its own.
     _memory: tempfile::TempDir,
 }
 
@@ -18,9 +18,9 @@ impl Drop for Server {
     }
 }
 
-/// Three seats, and where they are.
+/// Three seats and their ports.
 struct Layout {
-    /// Of each: the ports for clients, for control, and of the fabric.
+    /// The ports of each member: for clients, for control, and of the fabric.
     ports: [[u16; 3]; 3],
     base: tempfile::TempDir,
 }
@@ -32,7 +32,7 @@ impl Layout {
         Layout { ports: [0; 3].map(|_| ports_of_a_seat()), base }
     }
 
-    /// Elsewhere from now on: who is started later looks for it there.
+    /// Moves a member's fabric port: processes that start later look for it there.
     fn move_seat(&mut self, id: u16) {
         self.ports[usize::from(id) - 1] = ports_of_a_seat();
     }
@@ -72,7 +72,7 @@ impl Layout {
         wait_until("a write", || self.cli(at, &["SET", key, value]) == "OK");
     }
 
-    /// How member `id` takes part, and which incarnation does, as member 1 says once it answers.
+    /// The part and incarnation of member `id`, according to member 1 once it answers.
     fn seat(&self, id: u16) -> (String, u64) {
         let address = format!("127.0.0.1:{}", self.ports[0][0]);
         let words = ["status", "--connect", &address, "--format", "json"];
@@ -123,19 +123,19 @@ fn a_new_disk_joins_in_the_place_of_a_dead_member_without_a_supervisor() {
     wait_until("an answer", || layout.cli(3, &["DBSIZE"]) == "101");
     assert_eq!(layout.cli(3, &["GET", "k"]), "while it is away");
 
-    // It counts: with it and one other the cluster goes on.
+    // It counts: with it and one other member the cluster makes progress.
     signal(second.process.id(), "STOP");
     layout.wait_for_write(3, "k", "without the second");
     signal(second.process.id(), "CONT");
 
-    // Its next life goes on with what its directory holds, though the file says `join`.
+    // Its next life continues with the content of its directory, though the file says `join`.
     drop(fourth);
     layout.wait_for_write(1, "k", "once more");
     let _fourth = layout.serve(3, "four", "join");
     wait_until("its answer", || layout.cli(3, &["GET", "k"]) == "once more");
     assert_eq!(layout.seat(3), ("voter".into(), incarnation));
 
-    // The old disk is told that it was replaced, and ends.
+    // The old disk learns that it was replaced, and its process ends.
     drop(_fourth);
     let mut old = layout.serve(3, "three", "bootstrap");
     let end = std::time::Instant::now() + PATIENCE;
@@ -157,7 +157,7 @@ fn a_member_moves_to_another_address_and_stays_who_it_is() {
     let start = |layout: &Layout, id: u16, how| layout.serve(id, disks[usize::from(id) - 1], how);
     let mut servers = [1, 2, 3].map(|id| Some(start(&layout, id, "bootstrap")));
     layout.wait_for_write(3, "k", "before");
-    // It goes first, and the others, which call it, are told one after the other.
+    // It goes first, and the others, which connect to it, are told one after the other.
     layout.move_seat(1);
     for id in [1, 2, 3] {
         servers[usize::from(id) - 1] = None;

@@ -1,4 +1,4 @@
-//! Exactly once, for clients that ask for it, while members die again and again.
+//! Exactly once, for clients that ask for it, while members die repeatedly.
 
 use crate::support::{Cluster, signal, wait_until};
 use client::{Client, Options, Value};
@@ -6,7 +6,7 @@ use redis::Commands;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// No call may end without a reply before this, whatever dies.
+/// The time within which every call ends with a reply, whatever dies.
 const DEADLINE: Duration = Duration::from_secs(60);
 const CLIENTS: u16 = 4;
 
@@ -16,8 +16,8 @@ fn client(cluster: &Cluster, first: u16) -> Client {
     Client::new(Options::new(addresses).deadline(DEADLINE).attempt(Duration::from_secs(2)))
 }
 
-/// Counts in a key of its own and in one of all until it is told to stop: the number it came to,
-/// and how often it tried again. A second execution, or none, would show in the very next reply.
+/// Counts in a key of its own and in a shared one until it is told to stop. Returns its count, and
+/// the number of retries. A second execution, or a missing one, would show in the very next reply.
 fn count(mut client: Client, at: u16, stop: &AtomicBool, done: &AtomicU64) -> (i64, u64) {
     let (own, mut n) = (format!("own:{at}"), 0);
     while !stop.load(Ordering::Relaxed) {
@@ -35,8 +35,8 @@ fn count(mut client: Client, at: u16, stop: &AtomicBool, done: &AtomicU64) -> (i
     (n, retries)
 }
 
-/// Clients that count while `disturb` does its worst; in the end every counter equals the
-/// acknowledged calls, and no call ended without a reply.
+/// Runs clients that count beside `disturb`; in the end every counter equals the acknowledged
+/// calls, and no call ended without a reply.
 fn count_through(cluster: &mut Cluster, disturb: impl FnOnce(&mut Cluster, &dyn Fn() -> u64)) {
     let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
     let (total, retries) = std::thread::scope(|scope| {
@@ -46,7 +46,7 @@ fn count_through(cluster: &mut Cluster, disturb: impl FnOnce(&mut Cluster, &dyn 
                 scope.spawn(move || count(client, at, stop, done))
             })
             .collect();
-        // Whatever goes wrong here, the clients must not go on for ever.
+        // The clients must not continue for ever after a failure.
         let disturbed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             disturb(cluster, &|| done.load(Ordering::Relaxed));
         }));
@@ -91,7 +91,7 @@ fn counters_survive_the_death_of_all_at_once_on_disk() {
         for _ in 0..4 {
             wait_for_progress(done);
             let pids = [1, 2, 3].map(|id| cluster.pid_of(id));
-            // First all stand still, so that none outlives another.
+            // First all stand still, so that no process outlives another.
             pids.iter().for_each(|pid| signal(*pid, "STOP"));
             pids.iter().for_each(|pid| signal(*pid, "KILL"));
             (0..3).for_each(|_| drop(cluster.wait_for("serves again")));

@@ -1,4 +1,4 @@
-//! Clients that ask for much and read nothing.
+//! Clients with large requests that read no reply.
 
 use crate::support::{Cluster, PATIENCE, wait_until};
 use redis::Commands;
@@ -9,10 +9,10 @@ const VALUE_BYTES: usize = 512 << 10;
 /// Clients that do not read; each asks for a gigabyte.
 const CLIENTS: usize = 4;
 const GETS: usize = 2048;
-/// What a member may take at the most, of which the clients of old took twice as much.
+/// The most memory that a member may take; the requests of the clients took twice as much before.
 const MEMBER_BYTES_MAX: u64 = 512 << 20;
 
-/// The most memory that the process has had.
+/// The peak memory of the process.
 fn peak_bytes(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
@@ -41,7 +41,7 @@ fn clients_that_do_not_read_cost_little(flags: &[&str]) {
     let before = executed(&cluster);
     let streams: Vec<TcpStream> = (0..CLIENTS).map(|_| ask(&cluster, GETS)).collect();
     wait_until("their requests to be taken", || executed(&cluster) >= before + CLIENTS);
-    // What was asked before this has been answered as far as it ever is.
+    // Earlier requests have been answered as far as they ever will be.
     for n in 0..10 {
         let _: () = other.set("n", n).unwrap();
         let found: usize = other.get("n").unwrap();
@@ -49,7 +49,7 @@ fn clients_that_do_not_read_cost_little(flags: &[&str]) {
     }
     let peak = peak_bytes(cluster.pid_of(1));
     assert!(peak < MEMBER_BYTES_MAX, "member 1 took {peak} bytes");
-    // One that reads after all gets everything, in order.
+    // A client that reads after all gets everything, in order.
     drop(streams);
     let n = 100;
     let mut late = ask(&cluster, n);
@@ -75,7 +75,7 @@ fn clients_that_do_not_read_cost_a_member_of_partitions_little() {
     clients_that_do_not_read_cost_little(&["--partitions", "2"]);
 }
 
-/// The one limit that can be set, and it is kept.
+/// The only limit that can be set, and it is kept.
 #[test]
 fn a_client_over_its_output_limit_is_closed() {
     let cluster = Cluster::start();

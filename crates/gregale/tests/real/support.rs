@@ -1,4 +1,4 @@
-//! Clusters for tests: started, watched, and surely ended.
+//! Clusters for tests: started, watched, and reliably ended.
 
 use std::cell::RefCell;
 use std::io::{BufRead, BufReader};
@@ -12,16 +12,16 @@ use std::time::{Duration, Instant};
 /// The binary under test.
 pub(crate) const GREGALE: &str = env!("CARGO_BIN_EXE_gregale");
 
-/// How long anything may take that takes milliseconds when the machine is idle.
+/// The longest time for anything that takes milliseconds on an idle machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A cluster of its own; its end is the guard's.
+/// A cluster of its own, which is ended when the value is dropped.
 pub(crate) struct Cluster {
     name: String,
     flags: Vec<String>,
     supervisor: Child,
     lines: Receiver<String>,
-    /// What the supervisor has said up to its being ready.
+    /// The supervisor's messages up to its being ready.
     said: Vec<String>,
     pub(crate) port: u16,
     pub(crate) nodes: u16,
@@ -35,14 +35,14 @@ impl Cluster {
         Cluster::start_with(&[])
     }
 
-    /// With more flags.
+    /// A cluster with more flags.
     pub(crate) fn start_with(flags: &[&str]) -> Cluster {
         let value_of = |flag: &str| {
             flags.iter().position(|word| *word == flag).map(|at| flags[at + 1].to_owned())
         };
         let number = |flag| value_of(flag).map(|text| text.parse().unwrap());
         let nodes: u16 = number("--seats").or(number("--nodes")).unwrap_or(3);
-        // Somebody may take a free port before `up` does: then try others.
+        // Another process may take a free port before `up` does: then other ports are tried.
         for _ in 0..5 {
             let port = free_ports(nodes);
             let name = format!("test{}", std::process::id());
@@ -68,11 +68,12 @@ impl Cluster {
         panic!("no cluster came up; its reasons stand above");
     }
 
-    /// SIGKILL for the supervisor and for all members, which are `pids`, as a power cut ends
-    /// processes; returns when none of them is there any more. `killed` is called when all have got
-    /// the signal. (Nobody is asked for a pid: members whose disk has failed answer nothing.)
+    /// Sends SIGKILL to the supervisor and to all members, which are `pids`, as a power cut ends
+    /// processes; returns when none of them is left. `killed` is called when all have got the
+    /// signal. (The members are not asked for their pids: members whose disk has failed answer
+    /// nothing.)
     pub(crate) fn kill_all(&mut self, pids: &[u32], killed: impl FnOnce()) {
-        // It must neither restart anybody nor, by its death, ask anybody to end in order.
+        // The supervisor must neither restart a member nor, by its death, ask one to end in order.
         signal(self.supervisor.id(), "STOP");
         pids.iter().for_each(|pid| signal(*pid, "KILL"));
         signal(self.supervisor.id(), "KILL");
@@ -81,7 +82,7 @@ impl Cluster {
         wait_until("all processes to end", || !pids.iter().any(|pid| is_alive(*pid)));
     }
 
-    /// The same command again, on the same ports.
+    /// Runs the same command again, on the same ports.
     pub(crate) fn start_again(&mut self) {
         let end = Instant::now() + PATIENCE;
         loop {
@@ -90,7 +91,7 @@ impl Cluster {
             if self.try_wait_for("ready") {
                 return;
             }
-            // A port may be taken for a moment; what else it says stands above.
+            // A port may be taken for a moment; the message is shown above otherwise.
             assert!(Instant::now() < end, "the cluster does not come up again");
         }
     }
@@ -108,7 +109,7 @@ impl Cluster {
         }
     }
 
-    /// What the supervisor said before it was ready.
+    /// The supervisor's messages before it was ready.
     pub(crate) fn said(&self) -> Vec<String> {
         self.said.clone()
     }
@@ -141,7 +142,7 @@ impl Cluster {
         client.get_connection_with_timeout(PATIENCE).unwrap()
     }
 
-    /// `redis-cli` at member `id`, its output without the line break.
+    /// Runs `redis-cli` at member `id`; returns its output without the line break.
     pub(crate) fn cli(&self, id: u16, words: &[&str]) -> String {
         let port = self.port_of(id).to_string();
         let output = Command::new("redis-cli")
@@ -152,8 +153,8 @@ impl Cluster {
         String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
     }
 
-    /// What `gregale status` says at member `id`, once it answers: on a busy machine a member may
-    /// take longer than the command waits.
+    /// The output of `gregale status` at member `id`, once it answers: on a busy machine a member
+    /// may take longer than the command waits.
     pub(crate) fn status_at(&self, id: u16) -> serde_json::Value {
         let address = format!("127.0.0.1:{}", self.port_of(id));
         let mut words = vec!["status", "--connect", &address, "--format", "json"];
@@ -171,21 +172,21 @@ impl Cluster {
         }
     }
 
-    /// What `gregale member` does at member `at`.
+    /// Runs `gregale member` at member `at`.
     pub(crate) fn member(&self, at: u16, words: &[&str]) -> Output {
         let address = format!("127.0.0.1:{}", self.port_of(at));
         gregale(&[&["member"], words, &["--connect", &address]].concat())
     }
 
-    /// How member `id` takes part as `at` sees it, and which incarnation does.
+    /// The part and incarnation of member `id`, according to `at`.
     pub(crate) fn seat(&self, at: u16, id: u16) -> (String, u64) {
         let status = self.status_at(at);
         let member = &status["members"][usize::from(id) - 1];
         (member["membership"].as_str().unwrap().to_owned(), member["incarnation"].as_u64().unwrap())
     }
 
-    /// Waits until member `id` votes as an incarnation above `before`, and says which: who is asked
-    /// may be behind.
+    /// Waits until member `id` votes as an incarnation above `before`, and returns that: the member
+    /// that is asked may be behind.
     pub(crate) fn votes_above(&self, at: u16, id: u16, before: u64) -> u64 {
         let mut found = 0;
         wait_until("a new incarnation to vote", || {
@@ -196,15 +197,15 @@ impl Cluster {
         found
     }
 
-    /// Waits until member `at` says that member `id` has one of `roles`.
+    /// Waits until member `at` reports that member `id` has one of `roles`.
     pub(crate) fn wait_for_role(&self, at: u16, id: u16, roles: &[&str]) {
         wait_until(&format!("member {id} to be {roles:?}"), || {
             roles.contains(&role(&self.status_at(at), id).as_str())
         });
     }
 
-    /// Waits until member `at` itself takes member `id` for dead. (`status` asks every member anew,
-    /// and may know sooner than a leader, which acts by what it has heard.)
+    /// Waits until member `at` itself takes member `id` for dead. (`status` asks every member
+    /// afresh, and may know it sooner than a leader, which acts by its own detector.)
     pub(crate) fn wait_until_missed(&self, at: u16, id: u16) {
         let name = format!("gregale_member{id}:");
         wait_until(&format!("member {at} to miss member {id}"), || {
@@ -218,7 +219,7 @@ impl Cluster {
         self.leader_seen_by(1)
     }
 
-    /// The leader's id, as member `at` says.
+    /// The leader's id, according to member `at`.
     pub(crate) fn leader_seen_by(&self, at: u16) -> u16 {
         let mut found = 0;
         wait_until("a leader", || {
@@ -242,12 +243,12 @@ impl Cluster {
         self.supervisor.id()
     }
 
-    /// Where its memory is.
+    /// The directory of its memory.
     pub(crate) fn directory(&self) -> &PathBuf {
         &self.directory
     }
 
-    /// SIGTERM to the supervisor, and its exit code.
+    /// Sends SIGTERM to the supervisor; returns its exit code.
     pub(crate) fn stop(&mut self) -> Option<i32> {
         signal(self.supervisor.id(), "TERM");
         self.wait_for_end()
@@ -285,14 +286,14 @@ impl Drop for Cluster {
     }
 }
 
-/// The library that makes a program's wall clock show what a file says.
+/// The library that sets a program's wall clock by a file.
 const LIBFAKETIME: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1";
 
 /// A wall clock that a test sets. The monotonic clocks stay as they are.
 pub(crate) struct FakeClock(PathBuf);
 
 impl FakeClock {
-    /// One that is right, in a file below `directory`.
+    /// A clock that is right, in a file below `directory`.
     pub(crate) fn new(directory: &Path) -> FakeClock {
         assert!(Path::new(LIBFAKETIME).exists(), "libfaketime is needed: apt-get install faketime");
         let clock = FakeClock(directory.join("wall-clock"));
@@ -308,7 +309,7 @@ impl FakeClock {
         std::fs::rename(&next, &self.0).unwrap();
     }
 
-    /// The clusters that `start` starts, and their members, go by this clock.
+    /// The clusters that `start` starts, and their members, use this clock.
     pub(crate) fn for_all<T>(&self, start: impl FnOnce() -> T) -> T {
         let variables = [
             ("LD_PRELOAD", LIBFAKETIME),
@@ -325,7 +326,7 @@ impl FakeClock {
 }
 
 std::thread_local! {
-    /// What the clusters that this thread starts find in their environment.
+    /// The environment of the clusters that this thread starts.
     static ENVIRONMENT: RefCell<Vec<(String, String)>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -351,7 +352,7 @@ fn launch(name: &str, port: u16, flags: &[String]) -> (Child, Receiver<String>) 
     (supervisor, lines)
 }
 
-/// Tests keep nothing on disk unless that is what they are about.
+/// Tests keep nothing on disk except where the disk is their subject.
 pub(crate) fn memory_unless_told(flags: &[&str]) -> &'static [&'static str] {
     let told = flags.contains(&"--durability") || flags.contains(&"--data");
     if told { &[] } else { &["--durability", "memory-quorum"] }
@@ -370,7 +371,7 @@ pub(crate) fn role(status: &serde_json::Value, id: u16) -> String {
     status["members"][usize::from(id) - 1]["role"].as_str().unwrap().to_owned()
 }
 
-/// A write that may be executed twice, again until its outcome is known: on a busy machine the
+/// Repeats a write that may be executed twice until its outcome is known: on a busy machine the
 /// service may give an answer up.
 pub(crate) fn until_known<T>(mut write: impl FnMut() -> redis::RedisResult<T>) -> T {
     let end = Instant::now() + PATIENCE;
@@ -387,7 +388,7 @@ pub(crate) fn wait_until(what: &str, holds: impl FnMut() -> bool) {
     wait_within(PATIENCE, what, holds);
 }
 
-/// The same, with a patience of its own.
+/// Polls a condition with a patience of its own.
 pub(crate) fn wait_within(patience: Duration, what: &str, mut holds: impl FnMut() -> bool) {
     let end = Instant::now() + patience;
     while !holds() {
@@ -402,13 +403,13 @@ pub(crate) fn signal(pid: u32, name: &str) {
     assert!(sent.unwrap().success(), "kill -{name} {pid}");
 }
 
-/// Whether a process is there and not a zombie.
+/// Whether a process exists and is not a zombie.
 pub(crate) fn is_alive(pid: u32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/stat"))
         .is_ok_and(|stat| !stat.rsplit(") ").next().unwrap_or("Z").starts_with('Z'))
 }
 
-/// The first of `n` consecutive ports that nobody listens on.
+/// The first of `n` consecutive ports on which no process listens.
 pub(crate) fn free_ports(n: u16) -> u16 {
     // Below the range from which the kernel takes ports by itself.
     static NEXT: AtomicU16 = AtomicU16::new(0);
@@ -427,7 +428,8 @@ pub(crate) fn gregale(words: &[&str]) -> Output {
     Command::new(GREGALE).args(words).stdin(Stdio::null()).output().unwrap()
 }
 
-/// It must refuse: exit code 2, one line on standard error, which this returns.
+/// Runs the binary, which must refuse with exit code 2 and one line on standard error; returns the
+/// line.
 pub(crate) fn refused(output: &Output) -> String {
     let text = String::from_utf8(output.stderr.clone()).unwrap();
     assert_eq!(output.status.code(), Some(2), "{text}");

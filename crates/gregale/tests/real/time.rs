@@ -1,16 +1,16 @@
-//! Keys live as long as they were given, whatever the wall clock does and however quiet it is.
+//! Keys live as long as specified, whatever the wall clock does and however long the silence.
 
 use crate::support::{Cluster, FakeClock, start_on_disk, wait_until};
 use std::path::Path;
 use std::time::Duration;
 
-/// Each way to keep the state.
+/// The ways to keep the state.
 fn of_each_kind(data: &Path, flags: &[&str]) -> Vec<Cluster> {
     let partitions = [&["--partitions", "2"], flags].concat();
     vec![Cluster::start_with(flags), start_on_disk(data, flags), Cluster::start_with(&partitions)]
 }
 
-/// Longer than any step that one batch could be allowed to make.
+/// A difference longer than any step that one batch could be allowed to make.
 const QUIET: Duration = Duration::from_secs(40);
 
 #[test]
@@ -43,7 +43,8 @@ fn a_wall_clock_that_is_set_takes_no_key_early_and_keeps_none() {
     }
     clock.set(3_600);
     for cluster in &clusters {
-        // The clock is really another one: absolute times that are past by it are not, by ours.
+        // The clock is really set: absolute times that are in the past by it are not, by state
+        // time.
         wait_until("a member to see that its clock was set", || ahead_ms(cluster) < -3_000_000);
         let mut connection = cluster.connect(1);
         for n in 0..2_000 {
@@ -61,7 +62,8 @@ fn a_wall_clock_that_is_set_takes_no_key_early_and_keeps_none() {
     }
 }
 
-/// How far state time is ahead of the wall clock of the member that stamps for member 1's clients.
+/// The time by which state time is ahead of the wall clock of the member that stamps for member 1's
+/// clients.
 fn ahead_ms(cluster: &Cluster) -> i64 {
     let status = cluster.status_at(1);
     let members = status["members"].as_array().unwrap();

@@ -1,4 +1,4 @@
-//! The volume of a day, on a disk that must not grow with it.
+//! The volume of a day, on a disk whose use must stay bounded.
 
 use crate::support::start_on_disk;
 use std::os::unix::fs::MetadataExt;
@@ -6,17 +6,17 @@ use std::path::Path;
 
 /// A hundred writes a second of 128 bytes each, for a day.
 const DAY_BYTES: u64 = 86_400 * 100 * 128;
-/// What is there at any time: a hundred keys of 8 KiB.
+/// The state at any time: a hundred keys of 8 KiB.
 const N_KEYS: u64 = 100;
 const VALUE_BYTES: usize = 8 << 10;
-/// A snapshot after so many bytes.
+/// The logged bytes after which a snapshot is made.
 const SNAPSHOT_LOG_BYTES: u64 = 8 << 20;
 /// Two snapshots of this state and one that is being written, 3 MiB; the log since the last one and
-/// what is logged while a snapshot is written; the preallocated segment of 16 MiB behind it, and
-/// the one that its beginning lies in. Measured: 50 MiB.
+/// the entries that are logged while a snapshot is written; the preallocated segment of 16 MiB
+/// behind it, and the segment in which its beginning lies. Measured: 50 MiB.
 const BOUND_BYTES: u64 = 96 << 20;
 
-/// What a directory takes on the disk, preallocated bytes too. Files come and go meanwhile.
+/// The disk space of a directory, preallocated bytes included. Files come and go meanwhile.
 fn allocated(at: &Path) -> u64 {
     let Ok(entries) = std::fs::read_dir(at) else { return 0 };
     let sizes = entries.filter_map(Result::ok).map(|entry| match entry.metadata() {

@@ -1,4 +1,4 @@
-//! What holds of a cluster's directory, by the ids of its invariants.
+//! Tests of a cluster's directory, by the ids of its invariants.
 
 use super::*;
 use base::{Ballot, Incarnation, NodeId, Slot};
@@ -55,7 +55,7 @@ fn i2_a_lost_directory_is_no_beginning_once_the_cluster_was_founded() {
     assert_eq!(data.start_of(2), Start::Reattach);
 }
 
-/// A member's directory, with or without an entry in its log.
+/// Makes a member's directory, with or without an entry in its log.
 fn begin_member(data: &Data, member: u16, entry: Option<&[u8]>) {
     let identity = Identity { cluster: 5, node: NodeId(member), incarnation: Incarnation::FIRST };
     let directory = Directory::create(&data.member(member), &identity).unwrap();
@@ -118,7 +118,7 @@ fn i6_no_cluster_is_begun_over_the_disks_of_one_that_lost_its_file() {
     let refused = Data::open(base.path(), "one", (3, 3), QUORUM).unwrap_err().to_string();
     assert!(refused.contains("member-2") && refused.contains("from a copy"), "{refused}");
     assert_eq!(std::fs::read(base.path().join("secret")).unwrap(), secret);
-    // What an attempt left that came to nothing is no hindrance.
+    // The remains of a failed attempt are no obstacle.
     std::fs::remove_dir_all(base.path().join("member-2")).unwrap();
     Data::open(base.path(), "one", (3, 3), QUORUM).unwrap();
 }
