@@ -5,7 +5,7 @@
 //! $ cargo run -p gregale-multicast --example transfers
 //! ```
 //!
-//! Here each node is a thread of this process; in earnest each is a process of its own, with the
+//! Here each node is a thread of this process; in production each is a process of its own, with the
 //! same configuration and another seat.
 
 use multicast::{Door, GroupId, GroupSet, Options, Seat, System};

@@ -1,4 +1,4 @@
-//! What stands behind the loop: whoever takes deliveries.
+//! The interface of an application, which takes the deliveries of a node.
 
 use crate::desk::{Desk, Outcome, Snapshot};
 use base::Instant;
@@ -10,72 +10,75 @@ use std::sync::Arc;
 /// One message at one hosted member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
-    /// Whose member delivers it. A node that hosts several destinations gets it once for each.
+    /// The group whose member delivers it. A node that hosts several destinations gets it once for
+    /// each.
     pub group: GroupId,
     /// The message.
     pub message: Arc<Message>,
-    /// Its final timestamp: the order is that of (timestamp, name), in every group.
+    /// The final timestamp: the order is that of (timestamp, name), in every group.
     pub at: Timestamp,
 }
 
-/// An application of one node. Everything is called on the loop's thread; nothing may block.
+/// The application of one node. All calls are on the loop's thread; none may block.
 pub trait Application {
-    /// The node is open. Descriptors of the application's own go into `poller`, with keys below
-    /// [`crate::node::APPLICATION_KEYS`].
+    /// Begins when the node is open. The application adds its own descriptors to `poller`, with
+    /// keys below [`crate::node::APPLICATION_KEYS`].
     ///
     /// # Errors
-    /// Those end the node.
+    /// An error ends the node.
     fn begin(&mut self, _poller: &Poller) -> io::Result<()> {
         Ok(())
     }
 
-    /// The next message of one hosted group.
+    /// Delivers the next message of one hosted group.
     fn deliver(&mut self, delivery: Delivery, desk: &mut Desk);
 
-    /// What became of a snapshot that [`Desk::snapshot`] promised, once for each of its groups. If
-    /// it is exact, the group's deliveries so far are those with a final timestamp up to `at`, and
-    /// no others: now is the moment to look at the state. Of a missed one nothing can be said.
+    /// Reports a snapshot that [`Desk::snapshot`] promised, once for each of its groups. If the cut
+    /// is exact, the group's deliveries so far are those with a final timestamp up to `at`, and no
+    /// others: the state can be read now. A missed cut reports nothing about the state.
     fn snapshot(&mut self, _snapshot: Snapshot, _group: GroupId, _cut: Cut, _desk: &mut Desk) {}
 
-    /// What became of a message that this node multicast.
+    /// Reports the outcome of a message that this node multicast.
     fn outcome(&mut self, id: MessageId, outcome: Outcome, desk: &mut Desk);
 
-    /// A descriptor of the application's own is ready.
+    /// Reports that a descriptor of the application is ready.
     fn on_ready(&mut self, _ready: Ready, _poller: &Poller, _desk: &mut Desk) {}
 
-    /// Once a turn, and before the node sleeps: whatever waits, multicasts of its own among it.
-    /// True if something was done, so that more may be possible.
+    /// Performs waiting work, once a turn and before the node sleeps; it may multicast. Returns
+    /// true if it did something, so that more may be possible.
     fn turn(&mut self, _poller: &Poller, _desk: &mut Desk) -> bool {
         false
     }
 
-    /// No more deliveries, please: the node then takes nothing from its peers, and in the end
-    /// their `multicast` to the groups here refuses. What is in hand is still delivered.
+    /// Whether the application wants no further deliveries: the node then takes nothing from its
+    /// peers, and eventually their `multicast` to the groups here refuses. Messages that the node
+    /// already holds are still delivered.
     fn is_full(&self) -> bool {
         false
     }
 
-    /// Whether it can say its state and take over another's. A node with a data directory wants
-    /// that; without it, members that fall behind are waited for, however long.
+    /// Whether the application can serialise its state and install another one. A node with a data
+    /// directory needs that; without it, the others wait for members that fall behind, however
+    /// long.
     fn keeps_states(&self) -> bool {
         false
     }
 
-    /// Whether another member's state of one group fits here beside the other groups' own; if not,
-    /// its disk alone brings a node back, and what it lacks is kept for it, until
-    /// `limits.held_bytes` are and messages are refused.
+    /// Whether another member's state of one group fits the other groups' own states here. If not,
+    /// only its disk brings a node back, and the messages that it misses are kept for it, until
+    /// they fill `limits.held_bytes` and messages are refused.
     fn takes_states_of_others(&self) -> bool {
         self.keeps_states()
     }
 
-    /// Whether its states of all groups fit together only as they were in one node at one moment:
-    /// then they are taken over together, after [`Application::forget`].
+    /// Whether the states of all groups fit together only as they were in one node at one moment.
+    /// They are then installed together, after [`Application::forget`].
     fn states_are_joint(&self) -> bool {
         false
     }
 
-    /// Everything that was delivered here is to be forgotten: the states of all groups of another
-    /// node are installed next. Nothing more is heard of own messages that are in them.
+    /// Forgets everything that was delivered here: the states of all groups of another node are
+    /// installed next. Own messages that are in those states get no further report.
     fn forget(&mut self, _desk: &mut Desk) {
         debug_assert!(!self.states_are_joint(), "an application with joint states forgets");
     }
@@ -86,14 +89,14 @@ pub trait Application {
         Vec::new()
     }
 
-    /// Replaces it by another member's, or by what an earlier life of this node kept. What was
-    /// delivered meanwhile is in it, and is not delivered here.
+    /// Replaces a group's state by another member's, or by the one that an earlier life of this
+    /// node kept. Later deliveries that the state includes are not delivered here.
     fn install(&mut self, group: GroupId, state: &[u8], desk: &mut Desk) {
         let _ = (group, state, desk);
         debug_assert!(self.keeps_states(), "a state came to an application that keeps none");
     }
 
-    /// When [`Application::turn`] has something to do even if nothing happens.
+    /// The time at which [`Application::turn`] has something to do even without an event.
     fn deadline(&self) -> Option<Instant> {
         None
     }

@@ -1,13 +1,13 @@
-//! Whether this host's real-time clock may be relied on right now, and for how much.
+//! Attestation of this host's real-time clock: whether it can be relied on now, and with what
+//! error.
 //!
 //! - A1 A reading is handed out only if its error is attested when it is taken.
-//!   [`ClockBy::Kernel`]: the kernel says that the clock is synchronized and off by no more than
-//!   what is configured. By
-//!   [`Attested::judge`].
-//! - A2 A clock that was stepped is not relied on before the kernel attests it again. A step takes
-//!   the kernel's word back. It is asked again every [`ASK_EVERY`], and at once if real time and
-//!   monotonic time have run apart since by more than the error: a step shows in the first reading
-//!   after it.
+//!   [`ClockBy::Kernel`]: the kernel reports that the clock is synchronized and off by no more than
+//!   the configured error. By [`Attested::judge`].
+//! - A2 A clock that was stepped is not relied on before the kernel attests it again. A step
+//!   invalidates the kernel's attestation. The kernel is asked again every [`ASK_EVERY`], and at
+//!   once if real time and monotonic time have diverged since by more than the error: a step shows
+//!   in the first reading after it.
 //!
 //! Without an attested clock a primary under `commit-wait` proposes nothing, and a member delivers
 //! by the clocks of all groups (docs/protocols/linearizable-multicast.md).
@@ -17,7 +17,7 @@ use proto::amcast::RealClock;
 use region::clock::Verdict;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// How long the kernel's word is good for, unless the clock runs away.
+/// The time for which the kernel's attestation holds, unless the clock diverges.
 const ASK_EVERY: Duration = Duration::from_millis(10);
 
 /// Both clocks, read together.
@@ -27,12 +27,12 @@ struct Reading {
     monotonic: Instant,
 }
 
-/// See the module's text.
+/// The attested clock; see the module's text.
 #[derive(Debug)]
 pub(crate) struct Attested {
     error_ns: u64,
     by: ClockBy,
-    /// What the kernel said last, and when.
+    /// The time and the result of the kernel's last attestation.
     word: Option<(Reading, bool)>,
 }
 
@@ -62,7 +62,7 @@ impl Attested {
         is_attested.then_some(RealClock { now: now.real_ns, error })
     }
 
-    /// A2: whether what was said then may not hold any more.
+    /// Whether the attestation of `then` may no longer hold (A2).
     fn is_due(&self, then: Reading, now: Reading) -> bool {
         let passed = now.monotonic.saturating_duration_since(then.monotonic);
         let expected_ns = then.real_ns.saturating_add(passed.as_nanos() as u64);
@@ -80,7 +80,7 @@ mod tests {
         Verdict { is_synchronized: true, error_ns: ERROR_NS }
     }
 
-    /// Both clocks so long after the beginning.
+    /// A reading of both clocks, so long after the beginning.
     fn reading(begin: Instant, real: Duration, monotonic: Duration) -> Reading {
         let real_ns = 1_000_000_000 + real.as_nanos() as u64;
         Reading { real_ns, monotonic: begin + monotonic }

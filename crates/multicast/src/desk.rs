@@ -1,8 +1,9 @@
-//! Where the application and the loop meet: what is multicast here, and what became of it.
+//! The desk, at which the application and the loop meet: the messages that are multicast here, and
+//! their outcomes.
 //!
-//! - D1 Every message that was taken gets exactly one outcome: delivered, or unknown at its
-//!   deadline. By `Desk::complete` and `Desk::sweep`, which both take it out.
-//! - D2 What was refused was not multicast: nothing of it left this node. By construction: the
+//! - D1 Every accepted message gets exactly one outcome: delivered, or unknown at its deadline. By
+//!   `Desk::complete` and `Desk::sweep`, which both remove it.
+//! - D2 A refused message was not multicast: nothing of it left this node. By construction: the
 //!   checks come first.
 
 use crate::span::{Span, Urgency};
@@ -19,10 +20,10 @@ use std::time::Duration;
 /// The longest payload.
 pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
 
-/// How often deadlines are looked at: an outcome is unknown by so much later at most.
+/// The interval at which deadlines are checked: an outcome becomes unknown at most this much late.
 pub(crate) const SWEEP_EVERY: Duration = Duration::from_millis(5);
 
-/// How the node's rank stands in a sender's name.
+/// The number of bits that the node's rank takes in a sender's name.
 pub(crate) const RANK_BITS: u32 = 3;
 const _: () = assert!(base::MAX_MEMBERS <= 1 << RANK_BITS);
 
@@ -36,15 +37,15 @@ pub(crate) fn node_of_sender(sender: u64) -> Option<Rank> {
     Rank::new((sender & ((1 << RANK_BITS) - 1)) as usize)
 }
 
-/// How a message is to be multicast.
+/// The options of a multicast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Its final timestamp shall be above this one (4.4.2): what its sender has seen.
+    /// A timestamp that the final one must exceed (4.4.2): the highest that its sender has seen.
     pub after: Timestamp,
-    /// What it touches: where [`crate::System::commutes`] is set it may overtake, and be overtaken
-    /// by, messages that touch other things.
+    /// The keys that the message touches: where [`crate::System::commutes`] is set it may overtake,
+    /// and be overtaken by, messages that touch other keys.
     pub footprint: Footprint,
-    /// When its sender wants to hear that nothing is known, if nothing is.
+    /// The time after which its outcome is reported as unknown.
     pub patience: Duration,
 }
 
@@ -58,32 +59,32 @@ impl Default for Options {
     }
 }
 
-/// What became of a message.
+/// The outcome of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was delivered at a destination, at this final timestamp: so every correct member of
-    /// every destination delivers it.
+    /// It was delivered at a destination, at this final timestamp: therefore every correct member
+    /// of every destination delivers it.
     Delivered(Timestamp),
     /// Its deadline came first. It may still be delivered, everywhere, or never be.
     Unknown,
 }
 
-/// Why a message was not multicast. Nothing happened (D2).
+/// The reason why a message was not multicast. Nothing happened (D2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refused {
     /// The destinations name no group, or one that does not exist.
     #[error("the destinations {dest:?} are not groups of this system, which has {n_groups}")]
     NoSuchGroup {
-        /// What was asked for.
+        /// The requested destinations.
         dest: GroupSet,
-        /// How many there are.
+        /// The number of groups.
         n_groups: usize,
     },
     /// The payload is too long.
     #[error("a payload of {n_bytes} bytes: the longest has {PAYLOAD_BYTES_MAX}")]
     TooLong {
-        /// Its length.
+        /// The payload's length.
         n_bytes: usize,
     },
     /// Too many own messages are under way, or may be.
@@ -92,7 +93,7 @@ pub enum Refused {
          until some are delivered"
     )]
     WindowFull {
-        /// How many may be.
+        /// The most messages that may be under way.
         window: usize,
     },
     /// The oldest own message that some destination has not delivered is too far behind (W1).
@@ -101,41 +102,41 @@ pub enum Refused {
          ones are out: bring a majority of those groups back"
     )]
     TooFarAhead {
-        /// The destinations that it waits for.
+        /// The destinations that have not delivered it.
         groups: GroupSet,
     },
-    /// The message shall come after what nobody has seen.
+    /// The message must come after a timestamp that no member has seen.
     #[error("a timestamp above {after:?} is asked for: the highest that may be is {AFTER_MAX:?}")]
     AfterTooHigh {
-        /// What was asked for.
+        /// The requested bound.
         after: Timestamp,
     },
-    /// A node that hosts one of the destinations lives and lags behind.
+    /// A live node that hosts one of the destinations lags behind.
     #[error("a node of the groups {groups:?} lags behind: try again when it has caught up")]
     Lagging {
         /// The destinations that lag.
         groups: GroupSet,
     },
-    /// Members of the destinations are away, and what the others keep for them fills
+    /// Members of the destinations are away, and the messages that the others keep for them fill
     /// `limits.held_bytes`.
     #[error(
         "members of the groups {groups:?} are away, and what is kept for them fills \
          limits.held_bytes: start them again, or remove them"
     )]
     Kept {
-        /// The destinations that keep so much.
+        /// The destinations that keep them.
         groups: GroupSet,
     },
-    /// This node's own application has too many deliveries to take.
+    /// This node's application has too many deliveries to take.
     #[error("the deliveries of this node are not taken: take them first")]
     DeliveriesFull,
-    /// This node is a new incarnation, and its groups have not taken it in yet.
+    /// This node is a new incarnation, and its groups have not seated it yet.
     #[error("this node has no seat in its groups yet: wait until its members are seated")]
     NoSeat,
-    /// Snapshots are of groups that have a member here, which lives by the timestamped interface.
+    /// A snapshot needs groups that have a member here which uses the timestamped interface.
     #[error("no member of the groups {groups:?} is here to take snapshots (PrimCast only)")]
     NotHere {
-        /// Which.
+        /// The groups without such a member.
         groups: GroupSet,
     },
     /// Too many snapshots are waited for.
@@ -146,33 +147,33 @@ pub enum Refused {
     Stopped,
 }
 
-/// Why groups are not asked to go on without a node. Nothing happened.
+/// The reason why groups are not asked to remove a node. Nothing happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoRemoval {
     /// There is no such node.
     #[error("node {node} of a system of {nodes}: nodes are counted from 1")]
     NoSuchNode {
-        /// What was asked for.
+        /// The requested node.
         node: usize,
-        /// How many there are.
+        /// The number of nodes.
         nodes: usize,
     },
-    /// It is a member of no group.
+    /// The node is a member of no group.
     #[error("node {node} is a member of no group: stop its process, and that is all")]
     NotMember {
-        /// Which.
+        /// The node.
         node: usize,
     },
-    /// Somebody has to be left.
+    /// The groups would have no member left.
     #[error("node {node} is the last member of the groups {groups:?}: seat another there first")]
     LastMember {
-        /// Which.
+        /// The node.
         node: usize,
-        /// Of which groups.
+        /// The groups.
         groups: GroupSet,
     },
-    /// Groups keep their members here.
+    /// The members of groups cannot be changed here.
     #[error(
         "groups keep their members here: to change them takes protocol primcast, commutes = false, \
          an application that keeps states, and no data directory"
@@ -180,50 +181,50 @@ pub enum NoRemoval {
     Fixed,
 }
 
-/// A snapshot that was promised: the name by which it comes.
+/// The name of a promised snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Snapshot(pub u64);
 
-/// The most snapshots that one node waits for.
+/// The most snapshots for which one node waits.
 pub const SNAPSHOTS_MAX: usize = 256;
 
-/// How one hosted member stands.
+/// The state of one hosted member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemberView {
-    /// Of which group.
+    /// The member's group.
     pub group: GroupId,
-    /// As which member.
+    /// The member's rank in the group.
     pub rank: Rank,
-    /// It leads its group, as far as it knows.
+    /// Whether it leads its group, as far as it knows.
     pub is_primary: bool,
-    /// Whom Ω trusts to lead the group.
+    /// The member that Ω trusts to lead the group.
     pub trusted: Option<Rank>,
     /// Every message with a final timestamp up to here that is addressed to the group has been
     /// handed to the application.
     pub safe_ts: Option<Timestamp>,
-    /// How many it delivered.
+    /// The number of messages that it delivered.
     pub delivered: u64,
-    /// It has its seat and what others have forgotten: of a node that came back as a new
-    /// incarnation, when its groups have taken it in.
+    /// Whether it has its seat and everything that others have dropped: at a node that came back as
+    /// a new incarnation, once its groups have seated it.
     pub is_seated: bool,
     /// The nodes that vote in the group, as far as it knows.
     pub voters: MemberSet,
 }
 
-/// What a node has done, for reports.
+/// The work of a node so far, for reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
     /// Turns of the loop.
     pub turns: u64,
-    /// Of them such that slept.
+    /// The turns that slept.
     pub sleeps: u64,
     /// Messages of the fabric that were posted.
     pub frames: u64,
-    /// Bytes in them.
+    /// The bytes in these messages.
     pub frame_bytes: u64,
     /// Records that came in frames.
     pub records: u64,
-    /// Times that a member was handed something: of its own node or of another.
+    /// Parcels that members were handed, from their own node or from another.
     pub parcels: u64,
     /// Deliveries.
     pub delivered: u64,
@@ -231,48 +232,48 @@ pub struct Figures {
 
 #[derive(Clone, Debug)]
 struct Open {
-    /// When its sender hears that nothing is known; `None` once it has.
+    /// The deadline of the outcome; `None` once it was reported as unknown.
     deadline: Option<Instant>,
     message: Arc<Message>,
 }
 
-/// The application's side of the loop. See the module's text.
+/// The application's side of the loop; see the module's text.
 #[derive(Debug)]
 pub struct Desk {
     pub(crate) now: Instant,
     pub(crate) views: Vec<MemberView>,
     pub(crate) linked: MemberSet,
-    /// Destinations that refuse for the moment.
+    /// The destinations that refuse messages for the moment.
     pub(crate) lagging: GroupSet,
-    /// Destinations that keep too much for members that are away.
+    /// The destinations that keep too much for absent members.
     pub(crate) kept: GroupSet,
     pub(crate) is_full: bool,
-    /// All members here have their seats.
+    /// Whether all members here have their seats.
     pub(crate) is_seated: bool,
     /// Whether members can be removed.
     pub(crate) changes_members: bool,
-    /// Nodes that the application wants removed.
+    /// The nodes that the application wants removed.
     pub(crate) removals: MemberSet,
     pub(crate) started: Vec<Arc<Message>>,
     pub(crate) outcomes: Vec<(MessageId, Outcome)>,
-    /// Snapshots that nobody has begun to take.
+    /// The snapshots that are not begun yet.
     pub(crate) asked: Vec<(Snapshot, GroupSet)>,
-    /// How many are begun and not over in all their groups.
+    /// The number of snapshots that are begun and not over in all their groups.
     pub(crate) n_snapshots: usize,
     next_snapshot: u64,
     pub(crate) figures: Figures,
     places: Places,
     sender: u64,
     window: usize,
-    /// By sequence, from `first` on; those that were delivered leave a hole, and so do those whose
-    /// outcome is unknown where each name is remembered.
+    /// The own messages by sequence, from `first` on. Delivered messages leave a hole, and so do
+    /// messages of unknown outcome where each name is remembered.
     open: VecDeque<Option<Open>>,
     n_open: usize,
-    /// Those whose outcome is unknown, and that may still have to be said again.
+    /// The number of messages of unknown outcome that may still have to be sent again.
     n_unknown: usize,
     first: u64,
     next_sweep_at: Instant,
-    /// How far it may go on; `None` where the protocol remembers each name.
+    /// The bound on running ahead; `None` where the protocol remembers each name.
     pub(crate) span: Option<Span>,
 }
 
@@ -316,27 +317,27 @@ impl Desk {
         self.places.layout()
     }
 
-    /// How the hosted members stand, in order of groups.
+    /// The states of the hosted members, in order of groups.
     pub fn members(&self) -> &[MemberView] {
         &self.views
     }
 
-    /// What the node has done so far.
+    /// The node's work so far.
     pub const fn figures(&self) -> Figures {
         self.figures
     }
 
-    /// The other nodes that can be spoken to and are not believed dead.
+    /// The other nodes that are reachable and not suspected.
     pub const fn linked(&self) -> MemberSet {
         self.linked
     }
 
-    /// How many own messages have no outcome yet.
+    /// The number of own messages without an outcome.
     pub const fn n_open(&self) -> usize {
         self.n_open
     }
 
-    /// Multicasts `payload` to `dest`. Its name comes back; its outcome follows.
+    /// Multicasts `payload` to `dest`. Returns its name; its outcome follows.
     ///
     /// # Errors
     /// [`Refused`]: nothing happened.
@@ -389,11 +390,11 @@ impl Desk {
         Ok(id)
     }
 
-    /// Wants to see the members of `groups` that live here at one timestamp (4.4.2), without a
-    /// message to anybody else's group: [`crate::Application::snapshot`] says when each of them is
-    /// there. The timestamp is above that of everything that any member here has delivered, and the
-    /// lowest such: it comes when the groups' clocks have passed it, two steps within each at most
-    /// if nothing is pending.
+    /// Requests a snapshot of the members of `groups` that live here at one timestamp (4.4.2),
+    /// without a message to any other node's group: [`crate::Application::snapshot`] reports when
+    /// each of them is there. The timestamp is the lowest one above everything that any member here
+    /// has delivered. The snapshot comes when the groups' clocks have passed it, after at most two
+    /// steps within each if nothing is pending.
     ///
     /// # Errors
     /// [`Refused`]: nothing happened.
@@ -412,9 +413,9 @@ impl Desk {
         Ok(snapshot)
     }
 
-    /// Has all groups of `node`, counted from 1, go on without it, dead or alive: their primaries
-    /// remove it as soon as they may ([`MemberView::voters`] tell), and its process, if it lives,
-    /// stops. A later incarnation of the node may take its seats again.
+    /// Has all groups of `node`, counted from 1, continue without it, dead or alive: their
+    /// primaries remove it as soon as they may ([`MemberView::voters`] shows it), and its process,
+    /// if it lives, stops. A later incarnation of the node may take its seats again.
     ///
     /// A group of which too few others live keeps it until they do.
     ///
@@ -444,15 +445,15 @@ impl Desk {
         Ok(())
     }
 
-    /// One of this node's messages was delivered somewhere (D1).
+    /// Notes that one of this node's messages was delivered somewhere (D1).
     pub(crate) fn complete(&mut self, id: MessageId, at: Timestamp) {
         if id.sender == self.sender && self.take(id.sequence) {
             self.outcomes.push((id, Outcome::Delivered(at)));
         }
     }
 
-    /// A member of `group` has delivered these messages, if they are this node's (W2). If nothing
-    /// was known of one, it need not be said again.
+    /// Notes that a member of `group` has delivered these messages, if they are this node's (W2).
+    /// If the outcome of one is unknown, it need not be sent again.
     pub(crate) fn settle(&mut self, sender: u64, sequences: &[u64], group: GroupId) {
         let Some(span) = self.span.as_mut().filter(|_| sender == self.sender) else { return };
         sequences.iter().for_each(|sequence| span.delivered(*sequence, group));
@@ -464,7 +465,8 @@ impl Desk {
         }
     }
 
-    /// Own messages to ask others about: many have followed the oldest, or nothing is known of one.
+    /// The own messages to ask others about: many have followed the oldest, or an outcome is
+    /// unknown.
     pub(crate) fn next_to_ask(&mut self) -> Vec<(u64, GroupSet)> {
         let urges = if self.n_unknown > 0 { Urgency::NothingKnown } else { Urgency::Many };
         self.span.as_mut().map_or_else(Vec::new, |span| span.next_to_ask(self.now, urges))
@@ -475,7 +477,7 @@ impl Desk {
         self.open.get_mut(at)
     }
 
-    /// Takes it out. True if it had no outcome.
+    /// Removes a message. True if it had no outcome.
     fn take(&mut self, sequence: u64) -> bool {
         let Some(open) = self.slot(sequence).and_then(Option::take) else { return false };
         let was_open = open.deadline.is_some();
@@ -490,7 +492,7 @@ impl Desk {
         was_open
     }
 
-    /// Ends what has waited for too long (D1).
+    /// Ends the messages whose deadline has passed (D1).
     pub(crate) fn sweep(&mut self) {
         if self.n_open == 0 || self.now < self.next_sweep_at {
             return;
@@ -509,8 +511,8 @@ impl Desk {
         }
     }
 
-    /// Nothing is known of it. Where W1 waits for it, it is still said to who comes back: else it
-    /// might never be delivered, and hold up all later ones for good.
+    /// Reports a message as unknown. Where W1 waits for it, it is still sent to nodes that come
+    /// back: otherwise it might never be delivered, and block all later ones for good.
     fn give_up(&mut self, sequence: u64) {
         if self.span.is_none() {
             self.take(sequence);
@@ -521,17 +523,17 @@ impl Desk {
         }
     }
 
-    /// Under which name it multicasts.
+    /// The sender's name in its messages.
     pub(crate) const fn sender(&self) -> u64 {
         self.sender
     }
 
-    /// Own messages that were delivered nowhere, as far as is known.
+    /// The own messages that were delivered nowhere, as far as is known.
     pub(crate) fn open(&self) -> impl Iterator<Item = &Arc<Message>> {
         self.open.iter().flatten().map(|open| &open.message)
     }
 
-    /// When [`Desk::sweep`] has something to do.
+    /// The time at which [`Desk::sweep`] has something to do.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let first = self.open.iter().flatten().filter_map(|open| open.deadline).min();
         first.map(|at| at.max(self.next_sweep_at))

@@ -1,19 +1,19 @@
-//! What a node writes down, and what waits for that.
+//! The records that a node writes to its disk, and the output that waits for them.
 //!
 //! ```text
-//! entry = 0 | is last | a piece of: disks | members: group, changes    what one turn has changed
-//!       | 1 | is first | is last | a piece of a whole                  everything, now and then
+//! entry = 0 | is last | a piece of: disks | members: group, changes    the changes of one turn
+//!       | 1 | is first | is last | a piece of a whole                    everything, sometimes
 //! whole = lives | disks | members: group, state, the application's state
 //! ```
-//! - K1 All groups of a node share one log, written by one committer: one sync for all that turns
-//!   have changed while the sync before was under way.
-//! - K2 What a turn said and delivered is released when the entry of that turn, and hence of every
-//!   earlier one, is synced. What members of one node tell each other does not wait: who heard it
-//!   stands later in the same log.
-//! - K3 Changes behind the first piece of a whole go on from it; the log is freed below a whole
+//! - K1 All groups of a node share one log, written by one committer: one sync covers the changes
+//!   of all turns during the sync before it.
+//! - K2 The sends and deliveries of a turn are released when the entry of that turn, and hence of
+//!   every earlier one, is synced. Messages between members of one node do not wait: the receiver's
+//!   entry stands later in the same log.
+//! - K3 Changes behind the first piece of a whole continue from it; the log is freed below a whole
 //!   when its last piece is synced. So the log always holds a whole, and all changes since.
-//! - K4 What waits for the disk is bounded ([`Journal::is_behind`]): the node then takes nothing
-//!   more from its peers or its application.
+//! - K4 The bytes that wait for the disk are bounded ([`Journal::is_behind`]): the node then takes
+//!   nothing more from its peers or its application.
 
 use crate::desk::MemberView;
 use crate::stream::Marks;
@@ -35,32 +35,32 @@ const CHANGES: u8 = 0;
 const PIECE: u8 = 1;
 /// The longest piece of a whole, and of an entry of changes.
 const PIECE_BYTES: usize = 1 << 20;
-/// See K4.
+/// The bound of K4.
 const BEHIND_BYTES: usize = 16 << 20;
-/// How often a sync under way is looked at.
+/// The interval at which a sync under way is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// How long the first whole of a life may take.
+/// The time for the first whole of a life.
 const BEGIN_PATIENCE: Duration = Duration::from_secs(60);
 
-/// What waits for a flush.
+/// The output of a turn that waits for a flush.
 #[derive(Debug)]
 struct Turn {
     flush: Flush,
     held: Held,
 }
 
-/// What a turn has brought, and may be known when it is synced (K2).
+/// The output of a turn, which may leave when the turn is synced (K2).
 #[derive(Debug, Clone)]
 pub(crate) struct Held {
-    /// How far each stream may go.
+    /// The bound to which each stream may leave.
     pub(crate) marks: Marks,
-    /// How much, of all that was ever delivered, may be handed over.
+    /// The number of all deliveries ever that may be handed over.
     pub(crate) n_delivered: u64,
-    /// How the members stood.
+    /// The states of the members.
     pub(crate) views: Vec<MemberView>,
 }
 
-/// One member as it was written down.
+/// One member as it was written to the disk.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     pub(crate) group: usize,
@@ -69,7 +69,7 @@ pub(crate) struct Kept {
     pub(crate) changes: Vec<Vec<u8>>,
 }
 
-/// Everything that an earlier life wrote down.
+/// Everything that an earlier life wrote.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) lives: u64,
@@ -83,11 +83,11 @@ struct Whole {
     bytes: Vec<u8>,
     at: usize,
     begins: Slot,
-    /// Its last piece waits for this.
+    /// The flush for which its last piece waits.
     ends: Option<Flush>,
 }
 
-/// A node's stable storage. See the module's text.
+/// A node's stable storage; see the module's text.
 #[derive(Debug)]
 pub(crate) struct Journal {
     log: Log<Os>,
@@ -110,8 +110,8 @@ fn failed(error: impl std::fmt::Display) -> io::Error {
 }
 
 impl Journal {
-    /// Opens the directory that this node began, or begins it; what an earlier life wrote comes
-    /// with it: nothing, if that died before anybody heard of it. A whole is written after
+    /// Opens the directory that this node began, or begins it. Returns what an earlier life wrote;
+    /// nothing, if that life died before any other node heard of it. A whole is written after
     /// `snapshot_bytes` of changes.
     pub(crate) fn open(
         path: &Path,
@@ -130,7 +130,7 @@ impl Journal {
         let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let ring = Arc::clone(&bell);
         let committer = Committer::start(opened.writer, move || {
-            // Full means that it rings already.
+            // A full counter rings already.
             let _rings = rustix::io::write(&ring, &1u64.to_ne_bytes());
         })?;
         let journal = Journal {
@@ -151,7 +151,7 @@ impl Journal {
         Ok((journal, found))
     }
 
-    /// The name of the disk: another directory has another.
+    /// The name of the disk: another directory has another one.
     pub(crate) fn disk(&self) -> u64 {
         self.directory.log().max(1)
     }
@@ -161,14 +161,14 @@ impl Journal {
         self.bell.as_fd()
     }
 
-    /// K4.
+    /// Whether too much waits for the disk (K4).
     pub(crate) fn is_behind(&self) -> bool {
         let waits = self.whole.as_ref().map_or(0, |whole| whole.bytes.len() - whole.at);
         self.log.n_unsynced() > BEHIND_BYTES && waits == 0
             || self.log.n_unsynced() > 2 * BEHIND_BYTES
     }
 
-    /// When [`Journal::pump`] has to look though nothing rang.
+    /// The time after which [`Journal::pump`] has to check even without a ring.
     pub(crate) fn look_within(&self) -> Option<Duration> {
         (self.committer.n_in_flight() > 0).then_some(LOOK_EVERY)
     }
@@ -179,8 +179,8 @@ impl Journal {
         self.log.append(slot, Ballot::NONE, 0, &self.entry).map_err(failed)
     }
 
-    /// Writes down what a turn has changed, if anything; `held` waits for it (K2). False if nothing
-    /// was changed and nothing waits: then nobody has to.
+    /// Writes the changes of a turn, if there are any; `held` waits for them (K2). Returns false if
+    /// nothing was changed and nothing waits: then `held` may leave at once.
     pub(crate) fn keep(
         &mut self,
         disks: &[u64; MAX_MEMBERS],
@@ -206,7 +206,8 @@ impl Journal {
                 self.make_room()?;
             }
             self.turn = turn;
-            // K1: of all groups, and with whatever else waits by the time the disk is free.
+            // The sync covers all groups, and everything else that waits by the time the disk is
+            // free (K1).
             self.last_flush = Some(self.log.sync());
         }
         let Some(flush) = self.last_flush.filter(|_| is_changed || !self.turns.is_empty()) else {
@@ -214,7 +215,7 @@ impl Journal {
         };
         if let Some(held) = held() {
             match self.turns.back_mut() {
-                // What came after the last change waits for the same sync.
+                // The output after the last change waits for the same sync.
                 Some(last) if last.flush == flush => last.held = held,
                 _ => self.turns.push_back(Turn { flush, held }),
             }
@@ -227,7 +228,7 @@ impl Journal {
         self.whole.is_none() && self.changed_bytes > self.snapshot_bytes.max(2 * self.whole_bytes)
     }
 
-    /// Begins to write everything: what is kept from now on goes on from here.
+    /// Begins to write everything: later changes continue from here.
     pub(crate) fn begin_whole(&mut self, found: &Found) {
         let mut bytes = Vec::new();
         number(found.lives, &mut bytes);
@@ -241,7 +242,7 @@ impl Journal {
         }
         (self.whole_bytes, self.changed_bytes) = (bytes.len() as u64, 0);
         self.whole = Some(Whole { bytes, at: 0, begins: self.log.end(), ends: None });
-        // Its first piece marks the place: nothing comes before it.
+        // Its first piece marks the place: no change comes before it.
         let _more = self.write_piece();
     }
 
@@ -269,8 +270,8 @@ impl Journal {
         Ok(true)
     }
 
-    /// Hands over what is to be written, and learns what is synced: the newest of what may be
-    /// known since.
+    /// Hands records to the committer, and learns what is synced. Returns the newest output that
+    /// may leave since.
     pub(crate) fn pump(&mut self, now: Instant) -> io::Result<Option<Held>> {
         let mut count = [0; 8];
         let _rings = rustix::io::read(&self.bell, &mut count); // empty: nothing rang
@@ -297,8 +298,9 @@ impl Journal {
         Ok(released)
     }
 
-    /// A turn may change more than may wait for the disk at once: a log that is replaced is written
-    /// whole. Then the node waits (K4). What was released meanwhile is released with that turn.
+    /// Waits for room: a turn may change more than may wait for the disk at once, since a log that
+    /// is replaced is written whole (K4). Output that is released meanwhile is released with that
+    /// turn.
     fn make_room(&mut self) -> io::Result<()> {
         if self.log.n_unsynced() <= BEHIND_BYTES {
             return Ok(());
@@ -307,7 +309,8 @@ impl Journal {
         self.wait_until(|journal| journal.log.n_unsynced() <= BEHIND_BYTES)
     }
 
-    /// Waits until everything so far is synced: before a life begins, and nobody knows of it.
+    /// Waits until everything so far is synced: before a life begins, and any other node knows of
+    /// it.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
         self.wait_until(|journal| journal.log.n_unsynced() == 0 && journal.whole.is_none())
     }
@@ -360,7 +363,7 @@ fn read_whole(bytes: &[u8]) -> Result<Found, Malformed> {
 /// Everything that the log holds (K3).
 fn read(log: &mut Log<Os>) -> io::Result<Option<Found>> {
     let mut found: Option<Found> = None;
-    // A whole whose last piece has not come, and the changes behind its first.
+    // The pieces of a whole whose last one has not come, and the changes behind its first.
     let mut pieces: Option<Vec<u8>> = None;
     let mut since: Vec<Vec<u8>> = Vec::new();
     let (mut entry, mut turn) = (Vec::new(), Vec::new());
@@ -381,7 +384,7 @@ fn read(log: &mut Log<Os>) -> io::Result<Option<Found>> {
                 }
             }
             [PIECE, is_first, is_last, bytes @ ..] => {
-                // What an earlier life did not write to its end was never known.
+                // A change that an earlier life did not write to its end was never known.
                 turn.clear();
                 if *is_first == 1 {
                     (pieces, since) = (Some(Vec::new()), Vec::new());

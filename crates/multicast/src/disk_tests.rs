@@ -28,7 +28,7 @@ fn held(n_delivered: u64) -> Held {
     Held { marks: Default::default(), n_delivered, views: Vec::new() }
 }
 
-/// Pumps until everything of a turn may be known.
+/// Pumps until the whole output of a turn may leave.
 fn released(journal: &mut Journal) -> Held {
     let until = std::time::Instant::now() + Duration::from_secs(60);
     loop {
@@ -80,7 +80,7 @@ fn k2_what_a_turn_said_waits_for_its_sync_and_for_all_before() {
     assert!(!journal.keep(&DISKS, &[], || Some(held(1))).unwrap(), "nothing to wait for");
     let changes = [(GroupId::at(4), b"x".to_vec())];
     assert!(journal.keep(&DISKS, &changes, || Some(held(2))).unwrap());
-    // Nothing new changed: it waits with what is before it.
+    // Nothing new changed: the output waits with what is before it.
     assert!(journal.keep(&DISKS, &[], || Some(held(3))).unwrap());
     assert_eq!(released(&mut journal).n_delivered, 3);
     assert!(!journal.keep(&DISKS, &[], || Some(held(4))).unwrap());

@@ -1,8 +1,9 @@
 //! The door itself: a node on a thread of its own, and calls into it from any other thread.
 //!
 //! - O1 Every queue between the threads is bounded: requests by `Limits::window`, deliveries by
-//!   `Limits::deliveries` (softly: what one turn brings comes on top), outcomes by the requests.
-//! - O2 Whoever waits does so with a deadline; a loop that ends wakes everybody.
+//!   `Limits::deliveries` (softly: one turn's deliveries may come on top), outcomes by the
+//!   requests.
+//! - O2 Every wait has a deadline; a loop that ends wakes all waiting threads.
 
 use crate::application::{Application, Delivery};
 use crate::desk::{Desk, MemberView, Options, Outcome, PAYLOAD_BYTES_MAX, Refused};
@@ -22,20 +23,20 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 const KEY_BELL: u64 = 0;
-/// How much longer than its patience a request may take until its sender hears so: the loop's own
+/// The time beyond its patience after which a request is reported as unknown: the loop's own
 /// deadlines come first, unless the loop does not run at all.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Longer than anybody waits, and short enough to be added to any instant.
+/// A time longer than any wait, and short enough to be added to any instant.
 const FOREVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 
-/// Why a message has no timestamp to show.
+/// The reason why a message has no timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failed {
     /// It was surely not multicast.
     #[error("not multicast: {0}")]
     Refused(#[from] Refused),
-    /// Nothing is known: it may have been delivered, or may still be, everywhere or nowhere.
+    /// The outcome is unknown: it may have been delivered, or may still be, everywhere or nowhere.
     #[error("unknown: the message may have been delivered, may still be, or never")]
     Unknown,
 }
@@ -48,7 +49,7 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// Waits until it was delivered somewhere, or its patience is over.
+    /// Waits until the message was delivered somewhere, or its patience is over.
     ///
     /// # Errors
     /// [`Failed`].
@@ -76,17 +77,17 @@ struct Board {
 
 struct Shared {
     board: Mutex<Board>,
-    /// Something was delivered, or the loop has ended.
+    /// Signals that something was delivered, or that the loop has ended.
     news: Condvar,
     bell: OwnedFd,
-    /// The bell was rung and not heard: a burst of requests costs one system call.
+    /// Whether the bell was rung and not heard: a burst of requests costs one system call.
     has_rung: AtomicBool,
     stops: AtomicBool,
 }
 
 impl Shared {
     fn board(&self) -> MutexGuard<'_, Board> {
-        // Nothing in here can be half done when its holder panics.
+        // No holder leaves the board half changed when it panics.
         self.board.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -156,7 +157,7 @@ impl Door {
         let mut door = Door { shared, layout, window, deliveries_max, thread: Some(thread) };
         match is_open.recv() {
             Ok(()) => Ok(door),
-            // It ended before it was open: its error says why.
+            // The loop ended before the node was open: its error says why.
             Err(_) => match door.join() {
                 Err(error) => Err(error),
                 Ok(()) => Err(stopped(io::Error::other("it ended before it began"))),
@@ -167,7 +168,7 @@ impl Door {
     /// Multicasts `payload` to `dest`.
     ///
     /// # Errors
-    /// [`Refused`]: nothing happened. ([`Pending::wait`] can still say so, too.)
+    /// [`Refused`]: nothing happened. ([`Pending::wait`] can still report it, too.)
     pub fn multicast(
         &self,
         dest: GroupSet,
@@ -190,7 +191,7 @@ impl Door {
         if board.has_ended {
             return Err(Refused::Stopped);
         }
-        // O1: what waits here is bounded, and so is what the desk takes of it.
+        // The requests that wait here are bounded, and so are those that the desk takes (O1).
         if board.requests.len() >= self.window {
             return Err(Refused::WindowFull { window: self.window });
         }
@@ -201,8 +202,8 @@ impl Door {
         Ok(Pending { answer, give_up_at: deadline + GRACE })
     }
 
-    /// The next delivery of any group that has a member here, each group's in its order; `None` if
-    /// there is none in time, or if the node has ended.
+    /// The next delivery of any group that has a member here, each group's in its order; `None`
+    /// after the timeout, or if the node has ended.
     pub fn next(&self, timeout: Duration) -> Option<Delivery> {
         let until = Instant::now() + timeout.min(FOREVER);
         let mut board = self.shared.board();
@@ -216,7 +217,7 @@ impl Door {
                 return Some(delivery);
             }
             let left = until.saturating_duration_since(Instant::now());
-            // O2: neither a loop that has ended nor one that is silent holds anybody up.
+            // Neither an ended loop nor a silent one blocks a thread (O2).
             if board.has_ended || left.is_zero() {
                 return None;
             }
@@ -226,14 +227,14 @@ impl Door {
         }
     }
 
-    /// How the members that live here stand.
+    /// The states of the members that live here.
     pub fn members(&self) -> Vec<MemberView> {
         self.shared.board().views.clone()
     }
 
-    /// Every message to `group` with a final timestamp up to here has been delivered by the member
-    /// here. Ask first, then take what [`Door::next`] has: after that the state is a snapshot at
-    /// this timestamp. `None` without a member here, or where the protocol cannot tell.
+    /// The timestamp up to which the member here has delivered every message to `group`. Ask first,
+    /// then take the deliveries that [`Door::next`] has: after that the state is a snapshot at this
+    /// timestamp. `None` without a member here, or where the protocol does not provide it.
     pub fn safe_ts(&self, group: GroupId) -> Option<Timestamp> {
         self.shared.board().views.iter().find(|view| view.group == group)?.safe_ts
     }
@@ -265,7 +266,7 @@ impl Door {
 impl Drop for Door {
     fn drop(&mut self) {
         if self.thread.is_some() && !std::thread::panicking() {
-            // Whoever wants to know why it ended closes it.
+            // To learn why it ended, a caller uses `close`.
             let _ended = self.join();
         }
     }
@@ -276,7 +277,7 @@ struct Counter {
     shared: Arc<Shared>,
     opened: Option<SyncSender<()>>,
     waiting: HashMap<MessageId, SyncSender<Result<Timestamp, Failed>>>,
-    /// Delivered, and not on the board yet.
+    /// The deliveries that are not on the board yet.
     deliveries: Vec<Delivery>,
     deliveries_max: usize,
     is_full: bool,
@@ -301,7 +302,7 @@ impl Counter {
 }
 
 fn tell(answer: &SyncSender<Result<Timestamp, Failed>>, outcome: Result<Timestamp, Failed>) {
-    // Whoever asked may have gone: then nobody wants the answer.
+    // The asker may have gone, and then needs no answer.
     let _gone = answer.try_send(outcome);
 }
 
@@ -331,7 +332,7 @@ impl Application for Counter {
 
     fn on_ready(&mut self, _: Ready, _: &Poller, _: &mut Desk) {
         let mut count = [0; 8];
-        // Level-triggered and only a bell: what it says is on the board.
+        // The counter is level-triggered and only a bell: the requests are on the board.
         let _count = rustix::io::read(&self.shared.bell, &mut count);
         self.shared.has_rung.store(false, Ordering::SeqCst);
     }

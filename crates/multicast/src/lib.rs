@@ -5,23 +5,24 @@
 //! up to thirty-two *groups*; each group has members on some of the nodes, at most one on each. A
 //! node that hosts no member may multicast too.
 //!
-//! - [`Door`] is for most: a thread of its own runs the node, `multicast` and deliveries are calls
-//!   from any thread.
-//! - [`Node`] and [`Application`] are for who wants no second thread: the application is called
-//!   within the loop, and its sockets are in the loop's [`runtime::Poller`].
+//! - [`Door`] is the usual interface: a thread of its own runs the node, `multicast` and deliveries
+//!   are calls from any thread.
+//! - [`Node`] and [`Application`] avoid the second thread: the application is called within the
+//!   loop, and its sockets are in the loop's [`runtime::Poller`].
 //! - [`run`] opens a node's fabric and picks the protocol, for either.
 //!
-//! Promises: what [`proto::amcast`] promises of the protocol that is chosen (validity, uniform
-//! integrity, uniform agreement, global total order, uniform prefix order; with an [`Order`] other
-//! than plain, real-time order); every queue has a bound and every wait a deadline; a message that
-//! was refused was not multicast, and one whose outcome is unknown is said to be unknown.
+//! Promises: those of the chosen protocol, by [`proto::amcast`] (validity, uniform integrity,
+//! uniform agreement, global total order, uniform prefix order; with an [`Order`] other than plain,
+//! real-time order); every queue has a bound and every wait a deadline; a refused message was not
+//! multicast, and an unknown outcome is reported as unknown.
 //!
 //! A node that died comes back under its name: with a data directory ([`Data`]) as itself, since
-//! there is what it promised and its application's state; without one as another *incarnation*
-//! ([`Start::Anew`]), which its groups take in instead, and which gets a state from the living. A
-//! successor that claims to be itself and has forgotten what was promised is told to stop.
+//! the directory holds its promises and its application's state; without one as another
+//! *incarnation* ([`Start::Anew`]), which its groups seat instead, and which gets a state from live
+//! nodes. A successor that claims to be the same incarnation and has forgotten its promises is told
+//! to stop.
 //!
-//! Never here: protocol decisions.
+//! The crate never contains protocol decisions.
 #![forbid(unsafe_code)]
 
 pub mod application;

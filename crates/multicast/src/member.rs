@@ -1,4 +1,4 @@
-//! One member of a group on its node, and how it is written down and comes back.
+//! One member of a group on its node, and how it is written to the disk and comes back.
 
 use crate::application::Application;
 use crate::desk::MemberView;
@@ -15,12 +15,13 @@ pub(crate) struct Member<M> {
     pub(crate) pid: Pid,
     pub(crate) machine: M,
     pub(crate) omega: Omega,
-    /// Where its group lives, by rank.
+    /// The nodes of its group, by rank.
     pub(crate) nodes: Vec<Rank>,
     pub(crate) delivered: u64,
-    /// It is a member, and has what others have forgotten. A newcomer is not at first.
+    /// Whether it is a member, and has everything that others have dropped. A newcomer is not at
+    /// first.
     pub(crate) is_seated: bool,
-    /// Its group has had other members than the founders.
+    /// Whether its group has had other members than the founders.
     has_changed: bool,
 }
 
@@ -35,20 +36,20 @@ impl<M: Multicast> Member<M> {
         Member { pid, machine, omega, nodes, delivered: 0, is_seated, has_changed: false }
     }
 
-    /// Whether `node` hosts a member of this group whose beats have stopped: it hangs, though
-    /// nobody has reported its death.
+    /// Whether `node` hosts a member of this group whose heartbeats have stopped: it hangs, though
+    /// its death was not reported.
     pub(crate) fn misses(&self, node: Rank) -> bool {
         let place = self.nodes.iter().position(|on| *on == node);
         place.is_some_and(|at| !self.omega.heard().contains(Rank::at(at)))
     }
 
-    /// Has Ω name members only, and none before it could lead. `leaves` if others shall lead.
+    /// Has Ω name only members, and only ones that can lead. `leaves` if others are to lead.
     pub(crate) fn follow_members(&mut self, leaves: bool) {
         self.is_seated |= self.machine.takes_part();
         let Some((members, _)) = self.machine.members() else { return };
         let n = self.nodes.len();
         let sits = |rank: Rank| members.has(rank, FOUNDER);
-        // A newcomer knows none yet: it follows whom the others follow.
+        // A newcomer knows no member yet: it follows the member that the others follow.
         let is_known = !members.voters.is_empty();
         self.has_changed |= is_known && !Rank::all(n).all(sits);
         if self.has_changed && is_known {
@@ -78,8 +79,8 @@ impl<M: Multicast> Member<M> {
     }
 }
 
-/// A member as an earlier life of its node wrote it down; what its application had and was given
-/// since waits to be handed over.
+/// A member as an earlier life of its node wrote it to the disk; its application's state and the
+/// later deliveries wait to be handed over.
 pub(crate) fn comes_back<M: Multicast, A: Application>(
     member: &mut Member<M>,
     config: &Config,
@@ -100,7 +101,7 @@ pub(crate) fn comes_back<M: Multicast, A: Application>(
     Ok(())
 }
 
-/// Everything that the members here have to know again.
+/// Everything that the members here have to remember across lives.
 pub(crate) fn whole<M: Multicast, A: Application>(
     lives: u64,
     members: &mut [Member<M>],

@@ -1,22 +1,24 @@
-//! The loop of one node: one thread that runs every member that lives here, and sleeps when there
-//! is nothing to do.
+//! The loop of one node: one thread runs every member that lives here, and sleeps when there is
+//! nothing to do.
 //!
 //! ```text
 //! turn:  ready descriptors -> application
 //!        repeat while something happens:
 //!            application -> START; poll the fabric; records -> members -> records
-//!            deliveries and outcomes -> application; send, once a peer
-//! idle:  spin a little; say that we sleep; look once more; wait
+//!            deliveries and outcomes -> application; send, once per peer
+//! idle:  spin a little; announce the sleep; look once more; wait
 //! ```
-//! - N1 Links between members are FIFO and lose nothing between nodes that live (the machines' T1,
-//!   T2): between nodes by `stream.rs`, within a node by one queue.
+//! - N1 Links between members are FIFO and lose nothing between live nodes (the machines' T1, T2):
+//!   between nodes by `stream.rs`, within a node by one queue.
 //! - N2 Work per turn is bounded: a poll brings a bounded number of messages, and a turn repeats at
 //!   most `REPEATS_MAX` times.
-//! - N3 Nobody sleeps on work: between `prepare_sleep` and the wait everything is looked at once
-//!   more (fabric T9), and the wait ends at the first deadline of anybody.
-//! - N5 With a data directory, what a turn sends and delivers leaves it when what it has changed is
-//!   synced (`disk.rs`). The first whole of a life is synced before anybody hears of that life.
-//! - N4 A node that others have given up stops: its members would wait for what nobody keeps.
+//! - N3 The loop never sleeps while there is work: between `prepare_sleep` and the wait everything
+//!   is looked at once more (fabric T9), and the wait ends at the earliest deadline.
+//! - N5 With a data directory, the sends and deliveries of a turn leave the node when its changes
+//!   are synced (`disk.rs`). The first whole of a life is synced before any other node hears of
+//!   that life.
+//! - N4 A node that others have given up stops: its members would wait for records that no node
+//!   keeps.
 //! - N6 to N8: incarnations (`lives`). N9 to N12: states of all groups together (`joint`).
 
 mod behind;
@@ -47,58 +49,58 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// See N2.
+/// The bound of N2.
 const REPEATS_MAX: usize = 64;
-/// The application's keys are below this.
+/// The bound of the application's keys, which are below it.
 pub const APPLICATION_KEYS: u64 = u64::MAX - 16;
 const KEY_FABRIC: u64 = u64::MAX;
 const KEY_DISK: u64 = u64::MAX - 1;
 /// The longest sleep.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
-/// How often deadlines of members are looked at while there is work.
+/// The interval at which members' deadlines are checked while there is work.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
-/// How often a peer hears what was dealt with, if nothing else is said.
+/// The interval at which a peer is told what was processed, if nothing else is sent.
 const TELL_EVERY: Duration = Duration::from_millis(10);
-/// How many parcels between members of this node are handed over before the fabric is polled.
+/// The most parcels between members of this node that are handed over before the fabric is polled.
 const LOCAL_MAX: usize = 4096;
 
-/// How many words of protocol memory a node of `system` needs.
+/// The number of words of protocol memory that a node of `system` needs.
 pub fn n_words(system: &System) -> u32 {
     lives::place(system).0 + 1
 }
 
-/// One node. See the module's text.
+/// One node; see the module's text.
 #[derive(Debug)]
 pub struct Node<F, M: Multicast, A> {
     fabric: F,
     members: Vec<Member<M>>,
-    /// By group: which of `members`.
+    /// The index in `members` of each group's member.
     member_of: [Option<u8>; MAX_GROUPS],
     world: World<M::Wire>,
     desk: Desk,
     app: A,
-    /// Deliveries being handed over.
+    /// The deliveries that are being handed over.
     deliveries: Vec<Handed>,
-    /// Who waits for a cut of one group at one timestamp.
+    /// The snapshots that wait for a cut of one group at one timestamp.
     cuts: BTreeMap<(GroupId, Timestamp), Vec<Snapshot>>,
-    /// Of each snapshot: how many groups are not there.
+    /// The number of groups that are still missing in each snapshot.
     snapshots: BTreeMap<Snapshot, usize>,
-    /// Where it writes down what it must know again.
+    /// The node's disk, for everything that it has to remember.
     journal: Option<Journal>,
-    /// How much of what was delivered may be handed over.
+    /// The number of deliveries that may be handed over.
     n_released: u64,
     n_handed: u64,
     changes: Vec<(GroupId, Vec<u8>)>,
     inbox: Inbox,
-    /// Of each node: groups shall go on without its incarnations up to this one (N8).
+    /// The incarnation of each node up to which groups must remove it (N8).
     removals: [u64; MAX_MEMBERS],
-    /// States on their way.
+    /// The states on their way.
     joint: joint::Joint,
-    /// Nodes that have said something.
+    /// The nodes that have sent something.
     heard: MemberSet,
-    /// What they have just asked.
+    /// The recent questions of other nodes.
     repeats: Repeats,
-    /// Groups whose member here was told something since it settled.
+    /// The groups whose member here received something since it settled.
     touched: GroupSet,
     poller: Poller,
     ready: Vec<Ready>,
@@ -110,11 +112,11 @@ pub struct Node<F, M: Multicast, A> {
 }
 
 impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
-    /// Node `me` of a system, with an application behind it. `fabric` joins the system's nodes and
-    /// gives each [`n_words`] words.
+    /// Node `me` of a system, with an application. `fabric` joins the system's nodes and gives each
+    /// [`n_words`] words.
     ///
     /// # Errors
-    /// No descriptors left, or the application's own at its beginning; a disk that fails.
+    /// No descriptors left, or the application's error at its beginning; a disk that fails.
     pub fn new(
         system: &System,
         places: &Places,
@@ -125,7 +127,7 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
         Node::begin(system, places, me, fabric, app, Origin::Founder)
     }
 
-    /// The same for a node that may have been there before.
+    /// A node that may have run before.
     pub(crate) fn begin(
         system: &System,
         places: &Places,
@@ -138,7 +140,8 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
         poller.add(fabric.wait_fd(), KEY_FABRIC, Interest::Read)?;
         app.begin(&poller)?;
         let limits = &system.limits;
-        // Unique among the lives of a node as long as its clock is not set back between them.
+        // The value is unique among the lives of a node as long as its clock is not set back
+        // between them.
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let life = since.as_nanos() as u64;
         let incarnation = lives::begin(&mut fabric, system, &origin)?;
@@ -169,7 +172,7 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
             member_of[pid.group.index()] = Some(at as u8);
             let nodes = places.nodes_of(pid.group).to_vec();
             let base = At(omega::N_WORDS * pid.group.index() as u32);
-            // What a dead member remembers helps nobody: members speak by messages.
+            // The memory of a dead member is of no use: members communicate by messages.
             let omega = Omega::new(pid.rank, nodes.len(), base, timing, false, true);
             let machine = lives::machine::<M>(&config, pid, incarnation)?;
             members.push(Member::new(pid, machine, omega, nodes, incarnation == FOUNDER));
@@ -178,7 +181,7 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
         let clock = system.clock_error_us.map(attested);
         let mut world = World::new(me, places.clone(), streams, clock);
         world.kept_bytes_max = limits.held_bytes;
-        // Names of messages: no two lives of a node have the same.
+        // The base of message names: no two lives of a node have the same.
         let lives = found.as_ref().map_or(0, |found| found.lives) + incarnation.0;
         if let Some(found) = found {
             world.streams.know_disks(&found.disks);
@@ -188,7 +191,7 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
         }
         if let Some(journal) = &mut journal {
             poller.add(journal.wait_fd(), KEY_DISK, Interest::Read)?;
-            // N5.
+            // The first whole is synced before other nodes hear of this life (N5).
             journal.begin_whole(&whole(lives, &mut members, &world, &mut app));
             journal.finish()?;
         }
@@ -235,26 +238,26 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
         &mut self.app
     }
 
-    /// The application and its desk: for what it does between turns.
+    /// The application and its desk, for its work between turns.
     pub const fn at_desk(&mut self) -> (&mut A, &mut Desk) {
         (&mut self.app, &mut self.desk)
     }
 
-    /// Nodes that are not spoken to any more, and why.
+    /// The nodes that are no longer spoken to, and why.
     pub fn ended(&self) -> impl Iterator<Item = (Rank, End)> + '_ {
         let nodes = Rank::all(self.world.places.n_nodes());
         nodes.filter_map(|node| Some((node, self.world.streams.ended(node)?)))
     }
 
-    /// Ends the node; its fabric can then be closed in the way that is wanted.
+    /// Ends the node; the caller then closes its fabric in the way that it wants.
     pub fn into_parts(self) -> (F, A) {
         (self.fabric, self.app)
     }
 
-    /// Runs until `stop` says so; it is asked once a turn.
+    /// Runs until `stop` returns true; it is called once a turn.
     ///
     /// # Errors
-    /// The kernel's, of the waiting itself; or others have given this node up (N4).
+    /// The kernel's error in the wait itself; or others have given this node up (N4).
     pub fn run(&mut self, mut stop: impl FnMut(&mut A) -> bool) -> io::Result<()> {
         while !stop(&mut self.app) {
             self.turn()?;
@@ -273,7 +276,7 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
         if looks {
             self.poller.wait(Some(Duration::ZERO), &mut self.ready)?;
         } else {
-            // N3: say so, look once more, and only then wait.
+            // Announce the sleep, look once more, and only then wait (N3).
             self.fabric.prepare_sleep();
             let timeout = if self.advance()? { Duration::ZERO } else { self.sleep_for() };
             self.desk.figures.sleeps += u64::from(!timeout.is_zero());
@@ -300,12 +303,12 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
             self.last_work_at = self.desk.now;
         }
         if self.world.has_garbage {
-            return Err(io::Error::other("a member gave a state that is none: update all nodes"));
+            return Err(io::Error::other("a member gave an invalid state: update all nodes"));
         }
         self.check_life()
     }
 
-    /// Everything that can go on without waiting, once. True if something happened.
+    /// Performs everything that is possible without waiting, once. True if something happened.
     fn advance(&mut self) -> io::Result<bool> {
         let mut worked = self.app.turn(&self.poller, &mut self.desk);
         worked |= self.begin_snapshots();
@@ -331,11 +334,11 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
         self.fabric.flush();
         self.desk.figures.frames = self.world.streams.n_frames;
         self.desk.figures.frame_bytes = self.world.streams.n_bytes;
-        // N3: what a tick or Ω had one member say to another is work, too.
+        // A parcel that a tick or Ω had one member send to another is work, too (N3).
         Ok(worked || !self.world.local.is_empty() && !self.desk.is_full)
     }
 
-    /// What a turn has brought is a batch: its members answer it together.
+    /// Ends the batch of a turn's records: the members answer it together.
     fn settle(&mut self) {
         for group in std::mem::take(&mut self.touched).iter() {
             let Some(at) = self.member_of[group.index()] else { continue };
@@ -353,7 +356,7 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
         }
     }
 
-    /// N5: writes down what the turn has changed, and lets out what may be known.
+    /// Writes the changes of the turn, and releases the output that may leave (N5).
     fn keep(&mut self) -> io::Result<()> {
         let Some(journal) = &mut self.journal else {
             self.n_released = self.world.n_delivered;
@@ -385,10 +388,10 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
         Ok(())
     }
 
-    /// What the application multicast goes to its destinations.
+    /// Sends the application's messages to their destinations.
     fn start(&mut self) -> bool {
         let worked = !self.desk.started.is_empty();
-        // Before anything new, so that what was under way is said in its order.
+        // This comes before anything new, so that messages under way are sent in their order.
         for node in self.world.streams.take_renewed().iter() {
             self.world.start_again(node, self.desk.open());
         }
@@ -412,7 +415,7 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
         }
     }
 
-    /// N1: what members of this node have said to each other, in order.
+    /// Hands over the parcels between members of this node, in order (N1).
     fn take_local(&mut self) -> bool {
         let mut n = 0;
         while n < LOCAL_MAX
@@ -446,7 +449,7 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
         }
     }
 
-    /// Ω, deadlines of members, deadlines of senders, and who lags.
+    /// Handles Ω, deadlines of members, deadlines of senders, and lagging nodes.
     fn mind_time(&mut self) {
         let now = self.desk.now;
         self.desk.sweep();
@@ -476,14 +479,15 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
         self.desk.is_seated = self.members.iter().all(|member| member.is_seated);
         let places = &self.world.places;
         let nodes = Rank::all(places.n_nodes());
-        // Who hangs holds up nobody, as the dead: until it is given up all is kept for it.
+        // A hung node delays no other, like a dead one: until it is given up everything is kept for
+        // it.
         let hangs = |node| self.members.iter().any(|member| member.misses(node));
         let lagging = nodes.filter(|node| self.world.streams.is_behind(*node) && !hangs(*node));
         self.desk.lagging =
             lagging.fold(GroupSet::EMPTY, |all, node| all.union(places.hosted(node)));
     }
 
-    /// Deliveries and outcomes go to the application.
+    /// Hands deliveries and outcomes to the application.
     fn hand_over(&mut self) -> bool {
         let n = (self.n_released - self.n_handed) as usize;
         self.n_handed = self.n_released;
@@ -526,7 +530,7 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
         self.desk.settle(id.sender, &[id.sequence], of);
     }
 
-    /// Only what has been handed over counts as delivered.
+    /// Refreshes the members' states; only messages that were handed over count as delivered.
     fn refresh_views(&mut self) {
         self.desk.linked = self.world.streams.linked();
         if self.journal.is_none() {

@@ -1,4 +1,4 @@
-//! Opening a node: its fabric, its protocol, and how it leaves.
+//! Opening a node, its fabric and its protocol, and closing it.
 
 use crate::application::Application;
 use crate::disk::{Found, Journal};
@@ -17,27 +17,28 @@ use std::io;
 use std::net::TcpListener;
 use std::path::PathBuf;
 
-/// Which node of its system this process is.
+/// The node of its system that this process is.
 #[derive(Debug)]
 pub struct Seat {
-    /// From 1.
+    /// The node's number, from 1.
     pub node: usize,
-    /// On TCP: bound to the node's address already; else it is bound when the node opens.
+    /// The listener on TCP, if it is bound to the node's address already; otherwise it is bound
+    /// when the node opens.
     pub listener: Option<TcpListener>,
-    /// Where it writes down what it must know again after a crash; without it, it comes back as
-    /// another incarnation.
+    /// The directory of everything that the node must remember after a crash; without it, it comes
+    /// back as another incarnation.
     pub data: Option<Data>,
-    /// Whether an earlier process was this node, and has died with what it knew.
+    /// Whether an earlier process was this node, and has died with its memory.
     pub start: Start,
 }
 
-/// How a node without a data directory begins.
+/// The way in which a node without a data directory begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Start {
-    /// With its system: no process was this node before.
+    /// With its system: no earlier process was this node.
     #[default]
     First,
-    /// As a new incarnation: its groups take it in instead of the one before, and give it states.
+    /// As a new incarnation: its groups seat it instead of the previous one, and give it states.
     /// (PrimCast, an application that keeps states, groups of three and more.)
     Anew,
 }
@@ -45,10 +46,10 @@ pub enum Start {
 /// A node's own directory on a disk.
 #[derive(Clone, Debug)]
 pub enum Data {
-    /// An empty one: the node begins. To be said once: who has lost its directory has lost what it
-    /// promised, and must not begin another under its name.
+    /// An empty directory, with which the node begins. Use it once: a node that lost its directory
+    /// has lost its promises, and must not begin another one under its name.
     Begin(PathBuf),
-    /// That of an earlier life, which it goes on from.
+    /// The directory of an earlier life, with which the node continues.
     Reopen(PathBuf),
 }
 
@@ -58,54 +59,54 @@ impl Seat {
         Seat { node, listener: None, data: None, start: Start::First }
     }
 
-    /// The seat of `node`, counted from 1, for a process that comes after one that died.
+    /// The seat of `node`, counted from 1, for a process that succeeds one that died.
     pub const fn anew(node: usize) -> Seat {
         Seat { node, listener: None, data: None, start: Start::Anew }
     }
 }
 
-/// Why a node could not run, or not go on.
+/// The reason why a node could not run, or had to stop.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The configuration.
+    /// The configuration contradicts itself.
     #[error(transparent)]
     Configuration(#[from] Contradiction),
     /// There is no such seat.
     #[error("node {node} of a system of {nodes}: nodes are counted from 1")]
     NoSuchNode {
-        /// What was asked for.
+        /// The requested node.
         node: usize,
-        /// How many there are.
+        /// The number of nodes.
         nodes: usize,
     },
-    /// The fabric.
+    /// The fabric cannot be opened.
     #[error("cannot open node {node}: {source}")]
     Open {
-        /// Which.
+        /// The node.
         node: usize,
-        /// Why.
+        /// The cause.
         source: OpenError,
     },
-    /// What cannot come back, from a disk or as another incarnation.
+    /// The node cannot come back, from a disk or as another incarnation.
     #[error("node {node}: {why}")]
     Data {
-        /// Which.
+        /// The node.
         node: usize,
-        /// Why.
+        /// The cause.
         why: &'static str,
     },
-    /// The operating system, the disk, or a peer that has given this node up.
+    /// The operating system or the disk failed, or a peer has given this node up.
     #[error("node {node} stops: {source}")]
     Stopped {
-        /// Which.
+        /// The node.
         node: usize,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
 
-/// A fabric that knows how to leave for good.
+/// A fabric that can be closed for good.
 trait Leave: Fabric + Sized {
     fn leave(self) -> Result<(), OpenError>;
 }
@@ -122,11 +123,11 @@ impl Leave for TcpFabric {
     }
 }
 
-/// Opens the node on this thread, which must live as long as the node shall, and runs it until
-/// `stop` says so. The application comes back.
+/// Opens the node on this thread, which must live as long as the node, and runs it until `stop`
+/// returns true. Returns the application.
 ///
 /// # Errors
-/// [`Error`]. Whatever was made on the way is removed again, unless the process is killed.
+/// [`Error`]. Everything that was made on the way is removed again, unless the process is killed.
 pub fn run<A: Application>(
     system: &System,
     seat: Seat,
@@ -145,7 +146,7 @@ pub fn run<A: Application>(
         secret: system.secret.clone().into_bytes(),
         me,
         members: system.nodes,
-        // To the fabric all incarnations are lives of one region: streams tell them apart.
+        // For the fabric all incarnations are lives of one region: streams distinguish them.
         incarnation: Incarnation(1),
         directory: system.directory.clone(),
         layout: system.fingerprint(),
@@ -153,7 +154,7 @@ pub fn run<A: Application>(
     };
     let stopped = |source| Error::Stopped { node, source };
     let refused = |source| Error::Open { node, source };
-    // Before anybody hears of this life.
+    // This comes before any other node hears of this life.
     let is_back = matches!(data, Some(Data::Reopen(_))) || start == Start::Anew;
     let origin = match (data, start) {
         (None, Start::First) => Origin::Founder,
@@ -204,7 +205,7 @@ pub fn run<A: Application>(
     }
 }
 
-/// Whether a node that remembers nothing could be taken in at all.
+/// Whether a node that remembers nothing could be seated at all.
 fn can_begin_anew<A: Application>(
     system: &System,
     places: &Places,
@@ -221,7 +222,7 @@ fn can_begin_anew<A: Application>(
              come back as a new incarnation")
     } else if places.hosted(me).iter().any(is_small) {
         Err("it has a member in a group of fewer than three: what died was half of that group or \
-             all of it, and nobody is left who could take in another")
+             all of it, and no majority is left that could seat another")
     } else {
         Ok(())
     }

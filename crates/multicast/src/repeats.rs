@@ -1,48 +1,48 @@
-//! Questions that are not answered now.
+//! Questions of other nodes that are not answered now.
 //!
-//! A member asks again for what it was not told (P12). While another node stands still, as when it
-//! reads a long log, the repetitions come together there, and each asks for a part of a log, a
-//! state or a message's body. One answer to each would be more than what is kept for the asker,
-//! which would be given up for having asked (S3).
+//! A member repeats its question until it is answered (P12). While another node stands still, for
+//! instance because it reads a long log, the repetitions arrive there together, and each asks for a
+//! part of a log, a state or a message's body. One answer to each would exceed what is kept for the
+//! asker, which would be given up for having asked (S3).
 //!
-//! - R1 A question that this node took less than half a patience ago from the same life of the same
-//!   node is passed over: its answer stands in a stream that loses nothing while both live. An
-//!   asker without an answer asks again after a whole patience. What an earlier life asked counts
-//!   for nothing, since its answers are lost: by construction, the life is part of the [`Asker`].
-//! - R2 A question of a node that has not taken `backlog_bytes` of what it was told is passed over
-//!   too: it gets its next long answer when it has taken the others. By `Node::passes_over`
+//! - R1 A question that this node accepted less than half a patience ago from the same life of the
+//!   same node is skipped: its answer is in a stream that loses nothing while both live. An asker
+//!   without an answer asks again after a whole patience. Questions of an earlier life do not
+//!   count, since their answers are lost: by construction, the life is part of the [`Asker`].
+//! - R2 A question of a node that has not taken `backlog_bytes` of its stream is skipped too: it
+//!   gets its next long answer when it has taken the others. By `Node::passes_over`
 //!   (node/records.rs).
-//! - R3 What is remembered is bounded: with more questions than [`QUESTIONS_MAX`] all are
-//!   forgotten, and the next ones are answered.
+//! - R3 The memory is bounded: with more questions than [`QUESTIONS_MAX`] all are forgotten, and
+//!   the next ones are answered.
 
 use base::{Instant, Rank};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
-/// How many questions are remembered.
+/// The most questions that are remembered.
 const QUESTIONS_MAX: usize = 1 << 16;
 
-/// A node, and the life of it that asks.
+/// A node, and its life that asks.
 pub(crate) type Asker = (Rank, Option<u64>);
 
-/// See the module's text.
+/// The recent questions; see the module's text.
 #[derive(Debug)]
 pub(crate) struct Repeats {
-    /// How long a question is remembered.
+    /// The time for which a question is remembered.
     within: Duration,
-    /// When each question was last passed on, by its asker and a digest of its bytes. Two questions
-    /// of one digest are taken for one: the other is asked again.
+    /// The time at which each question was last accepted, by its asker and a digest of its bytes.
+    /// Two questions with one digest are taken for one: the other is asked again.
     asked: BTreeMap<(Asker, u64), Instant>,
 }
 
 impl Repeats {
-    /// Of members that ask again after `patience`.
+    /// The questions of members that ask again after `patience`.
     pub(crate) fn new(patience: Duration) -> Repeats {
         Repeats { within: patience / 2, asked: BTreeMap::new() }
     }
 
-    /// Whether `from` has just asked the same (R1). If not, it has now.
+    /// Whether `from` has just asked the same question (R1). If not, it is noted.
     pub(crate) fn has(&mut self, from: Asker, question: &[u8], now: Instant) -> bool {
         let mut hasher = DefaultHasher::new();
         question.hash(&mut hasher);

@@ -1,52 +1,52 @@
-//! How far a node's messages may run ahead of its oldest one that some destination has not
-//! delivered: the machines' T3, which bounds what they remember of a sender.
+//! The bound by which a node's messages may run ahead of its oldest one that some destination has
+//! not delivered: the machines' T3, which bounds what they remember of a sender.
 //!
 //! - W1 Fewer than [`WINDOW`] sequences lie between the oldest own message that some destination is
-//!   not known to have delivered and the newest one. What its sender was told of the old one does
-//!   not matter: an unknown outcome may still become a delivery. By [`Span::is_full`], which
-//!   `Desk::multicast` asks first; asserted in [`Span::issue`].
-//! - W2 A destination has delivered a message as soon as one of its members has, for good. Whatever
-//!   is multicast after that comes later in the group's order, at each member (uniform prefix
-//!   order). By `Node::deliver`, and by asking ([`Span::next_to_ask`]).
+//!   not known to have delivered and the newest one. The outcome that the sender was told of the
+//!   old one does not matter: an unknown outcome may still become a delivery. By [`Span::is_full`],
+//!   which `Desk::multicast` checks first; asserted in [`Span::issue`].
+//! - W2 A destination has delivered a message as soon as one of its members has, for good. Every
+//!   later message comes later in the group's order, at each member (uniform prefix order). By
+//!   `Node::deliver`, and by asking ([`Span::next_to_ask`]).
 //!
-//! Deliveries here say it by themselves. About groups without a member here, and about what a state
-//! brought, the node asks when many messages have come together.
+//! Deliveries here are noted directly. About groups without a member here, and about messages that
+//! a state included, the node asks when many messages have accumulated.
 
 use base::Instant;
 use proto::amcast::{GroupId, GroupSet, WINDOW};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// With so many sequences in the span it is worth asking.
+/// The number of sequences in the span from which it is worth asking.
 const ASK_FROM: usize = WINDOW as usize / 8;
 
-/// How many messages one question names at most.
+/// The most messages that one question names.
 pub(crate) const ASKED_MAX: usize = 512;
 
-/// How long an answer may take until the question is repeated.
+/// The time after which a question without an answer is repeated.
 const ASK_EVERY: Duration = Duration::from_millis(20);
 
-/// Why somebody should be asked.
+/// The reason for a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Urgency {
-    /// Nothing is known of some message, and its sender was told so.
+    /// The outcome of some message is unknown, and its sender was told so.
     NothingKnown,
-    /// Many messages may have come together.
+    /// Many messages may have accumulated.
     Many,
 }
 
-/// See the module's text.
+/// The span of a node's messages; see the module's text.
 #[derive(Debug)]
 pub(crate) struct Span {
     /// The sequence of the first of `left`.
     first: u64,
-    /// By sequence: the destinations that are not known to have delivered it.
+    /// The destinations that are not known to have delivered each message, by sequence.
     left: VecDeque<GroupSet>,
     ask_at: Instant,
 }
 
 impl Span {
-    /// The first message will have this sequence.
+    /// A span whose first message will have this sequence.
     pub(crate) const fn new(first: u64) -> Span {
         Span { first, left: VecDeque::new(), ask_at: Instant::ZERO }
     }
@@ -56,19 +56,19 @@ impl Span {
         self.left.len() as u64 >= WINDOW - 1
     }
 
-    /// The destinations that the oldest message waits for.
+    /// The destinations that have not delivered the oldest message.
     pub(crate) fn waits_for(&self) -> GroupSet {
         self.left.front().copied().unwrap_or_default()
     }
 
-    /// The next message goes out.
+    /// Notes that the next message goes out.
     pub(crate) fn issue(&mut self, sequence: u64, dest: GroupSet) {
         assert_eq!(sequence, self.first + self.left.len() as u64, "sequences have no gaps");
         assert!(sequence - self.first < WINDOW, "W1: {sequence} is issued, {} waits", self.first);
         self.left.push_back(dest);
     }
 
-    /// A member of `group` has delivered it (W2).
+    /// Notes that a member of `group` has delivered it (W2).
     pub(crate) fn delivered(&mut self, sequence: u64, group: GroupId) {
         let at = sequence.checked_sub(self.first).and_then(|at| usize::try_from(at).ok());
         if let Some(left) = at.and_then(|at| self.left.get_mut(at)) {
@@ -79,8 +79,8 @@ impl Span {
         }
     }
 
-    /// The oldest messages that somebody should be asked about now, with the destinations that are
-    /// not known to have delivered them.
+    /// The oldest messages to ask about now, with the destinations that are not known to have
+    /// delivered them.
     pub(crate) fn next_to_ask(&mut self, now: Instant, urges: Urgency) -> Vec<(u64, GroupSet)> {
         let from = if urges == Urgency::NothingKnown { 1 } else { ASK_FROM };
         if self.left.len() < from || now < self.ask_at {
@@ -91,7 +91,7 @@ impl Span {
         left.filter(|(_, left)| !left.is_empty()).take(ASKED_MAX).collect()
     }
 
-    /// An answer has come: more may be asked at once.
+    /// Notes that an answer has come: more may be asked at once.
     pub(crate) fn ask_more(&mut self, now: Instant) {
         self.ask_at = now;
     }

@@ -1,36 +1,37 @@
-//! What two nodes say to each other: one numbered stream of bytes a direction, kept until the other
-//! end has dealt with it, and said again after a link broke.
+//! The streams between two nodes: one numbered stream of bytes per direction, kept until the other
+//! end has processed it, and sent again after a link broke.
 //!
 //! ```text
 //! HELLO   incarnation (8) | life (8) | disk (8) | the other end's life, as far as known (8)
 //!         | bytes received of it so far (8)             first on every link, both ways
-//! DATA    life (8) | number of the first byte (8) | bytes dealt with (8) | bytes
+//! DATA    life (8) | number of the first byte (8) | bytes processed (8) | bytes
 //! LEFT                                                  you were given up: stop
-//! REFUSED why (1) | incarnation (8)                     you are not who speaks for your node: stop
-//! record = length | record's bytes                      what the stream is made of
+//! REFUSED why (1) | incarnation (8)                     you do not speak for your node: stop
+//! record = length | record's bytes                      the elements of the stream
 //! ```
 //! - S1 A record is handed up once, whole, and in the order of sending, across broken links: the
-//!   machines' T1 and T2. By the numbers of bytes; asserted when a frame is taken in.
+//!   machines' T1 and T2. By the numbers of bytes; asserted when a frame is accepted.
 //! - S2 Of one incarnation of a peer only one life is ever listened to, unless the next one has its
-//!   disk: then both streams begin anew, and what was under way is lost. Any other successor has
-//!   forgotten what the first life promised: it must come in as another incarnation, or it is told
+//!   disk: then both streams start again, and bytes under way are lost. Any other successor has
+//!   forgotten the promises of the first life: it must come as another incarnation, or it is told
 //!   to stop. By `Peer::life`, `Peer::disk`.
-//! - S3 What is kept for a peer is bounded, by `kept_bytes` and the longest record: a peer with
+//! - S3 The bytes kept for a peer are bounded, by `kept_bytes` and the longest record: a peer with
 //!   more when the next record comes is given up for good, and told so when it is heard again, so
-//!   that it stops rather than wait for what nobody has any more. With a disk its next life is
-//!   spoken to, and so is its next incarnation. By `Streams::push`.
-//! - S4 A byte is dealt with when its record was handed up: a node that stops handing up holds up
-//!   its senders.
-//! - S5 Where what is said rests on a disk, nothing leaves before it was released: when what it
-//!   rests on is synced. By `Streams::release`, and `send`, which goes no further.
+//!   that it stops rather than wait for bytes that no node keeps. With a disk its next life is
+//!   accepted, and so is its next incarnation. By `Streams::push`.
+//! - S4 A byte is processed when its record was handed up: a node that stops handing up blocks its
+//!   senders.
+//! - S5 Where the output depends on a disk, nothing leaves before it was released: when the records
+//!   on which it depends are synced. By `Streams::release`, and `send`, which goes no further.
 //! - S6 Incarnations of a peer rise (the machines' T4). Once a higher one was met, both streams
-//!   begin anew: what was kept for the one before, and what came from it and was not handed up, is
-//!   dropped. From then on a lower one is refused whatever it says, told so, and not spoken to;
-//!   an equal one under another life likewise. By `Streams::on_hello`.
-//! - S7 Bytes count for the life that they name, whatever link they come on, and only after its
+//!   start again: bytes kept for the previous one, and its bytes that were not handed up, are
+//!   dropped. From then on a lower one is refused whatever it sends, told so, and sent nothing
+//!   else; an equal one under another life likewise. By `Streams::on_hello`.
+//! - S7 Bytes count for the life that they name, on whatever link they come, and only after its
 //!   HELLO: a late frame of another life is dropped. By `Streams::on_data`.
 //!
-//! What is written before anybody was met under a name waits for whoever comes first.
+//! Bytes that are written before any process was met under a name wait for the first one that
+//! comes.
 
 mod hello;
 mod input;
@@ -52,29 +53,30 @@ const REFUSED: u8 = 3;
 /// A message's bytes at most; every provider carries four times as much.
 const FRAME_BYTES_MAX: usize = 64 << 10;
 const DATA_HEADER_BYTES: usize = 26;
-/// Dealing with so many bytes is worth a word at once; with less, the next frame or tick says it.
+/// The number of processed bytes that is reported at once; fewer are reported by the next frame or
+/// tick.
 const TELL_BYTES: u64 = 64 << 10;
 
-/// Why a peer is not spoken to any more.
+/// The reason why a peer is no longer spoken to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// It died, and another process claims to be the same incarnation (S2).
     Replaced,
     /// It lagged too far behind (S3).
     LeftBehind,
-    /// It said what no node says.
+    /// It sent bytes that no node sends.
     Garbled,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// No link.
+    /// There is no link.
     Down,
-    /// A link; the peer has not said yet who it is.
+    /// There is a link; the peer has not sent its HELLO yet.
     Greeting,
-    /// What is written is sent.
+    /// Written bytes are sent.
     Open,
-    /// For good.
+    /// The end, for good.
     Ended(End),
 }
 
@@ -82,33 +84,33 @@ enum State {
 #[derive(Debug)]
 struct Peer {
     state: State,
-    /// The highest incarnation that was met (S6); 0 before anybody was.
+    /// The highest incarnation that was met (S6); 0 before the first.
     incarnation: u64,
-    /// Why whoever is on this link is not listened to, until it was told.
+    /// The reason why the process on this link is refused, until it was told.
     refusal: Option<Refusal>,
-    /// S2.
+    /// The only life that is listened to (S2).
     life: Option<u64>,
-    /// The name of its disk; 0 if it has none, or nobody knows yet.
+    /// The name of its disk; 0 if it has none, or it is not known yet.
     disk: u64,
-    /// How often its streams began anew.
+    /// The number of times that its streams started again.
     n_renewed: u64,
     /// The HELLO or LEFT of this link has not been sent.
     must_greet: bool,
-    /// The fabric says that it died: it holds nobody up.
+    /// The fabric reports that it died: it blocks no other.
     is_suspected: bool,
-    /// From byte `acked` on, behind `start`.
+    /// The bytes from byte `acked` on, behind `start`.
     output: Vec<u8>,
     start: usize,
     acked: u64,
     sent: u64,
-    /// S5.
+    /// The number of bytes that may leave (S5).
     released: u64,
-    /// Of the records that it may not have taken whole: the end and the bytes of the longest.
+    /// The end and the length of the longest of the records that it may not have taken whole.
     longest: (u64, usize),
     input: Input,
-    /// Bytes received, ever.
+    /// The bytes received, in total.
     received: u64,
-    /// What it was last told about bytes dealt with.
+    /// The number of processed bytes that it was last told.
     told: u64,
 }
 
@@ -180,7 +182,7 @@ impl Peer {
     }
 }
 
-/// How far the stream to each node may go (S5): its count of beginnings, and bytes.
+/// The bound to which each stream may leave (S5): its number of starts, and its bytes.
 pub(crate) type Marks = [(u64, u64); MAX_MEMBERS];
 
 /// The streams to and from every node.
@@ -190,24 +192,24 @@ pub(crate) struct Streams {
     who: Who,
     /// Whether groups here may seat another incarnation of a member.
     takes_newcomers: bool,
-    /// Nodes whose next life has come.
+    /// The nodes whose next life has come.
     renewed: MemberSet,
-    /// Nodes of which an incarnation was met that is no founder.
+    /// The nodes of which an incarnation was met that is not the founder's.
     met: MemberSet,
     kept_bytes_max: usize,
     backlog_bytes_max: usize,
     peers: [Peer; MAX_MEMBERS],
     frame: Vec<u8>,
-    /// Somebody has given this node up (S3).
+    /// The peer that has given this node up (S3).
     left_by: Option<Rank>,
-    /// Somebody does not take this process for its node (S2, S6).
+    /// The peer that refuses this process, and why (S2, S6).
     refused_by: Option<(Rank, Refusal)>,
     pub(crate) n_frames: u64,
     pub(crate) n_bytes: u64,
 }
 
 impl Streams {
-    /// For the process that `who` names: no other ever had that life.
+    /// The streams of a process with a life that no other process ever had.
     pub(crate) fn new(me: Rank, who: Who, kept_bytes: usize, backlog_bytes: usize) -> Streams {
         Streams {
             me,
@@ -233,7 +235,7 @@ impl Streams {
         if matches!(peer.state, State::Ended(_)) {
             return;
         }
-        // S3: one record, however long, is no sign that it lags.
+        // One record, however long, does not mean that the peer lags (S3).
         if peer.kept().saturating_sub(peer.longest()) > self.kept_bytes_max {
             return peer.end(End::LeftBehind);
         }
@@ -247,7 +249,7 @@ impl Streams {
         }
     }
 
-    /// Whether so much is kept for `node` that nothing long should be said to it.
+    /// Whether so much is kept for `node` that no long answer should be sent to it.
     pub(crate) fn has_backlog(&self, node: Rank) -> bool {
         self.peers[node.index()].kept() > self.backlog_bytes_max
     }
@@ -258,7 +260,7 @@ impl Streams {
         peer.state == State::Open && !peer.is_suspected && peer.kept() > self.backlog_bytes_max
     }
 
-    /// Why `node` is not spoken to, if it is not.
+    /// The reason why `node` is not spoken to, if it is not.
     pub(crate) fn ended(&self, node: Rank) -> Option<End> {
         match self.peers[node.index()].state {
             State::Ended(why) => Some(why),
@@ -266,14 +268,14 @@ impl Streams {
         }
     }
 
-    /// Who can be spoken to, and is not believed dead.
+    /// The nodes that can be spoken to, and are not suspected.
     pub(crate) fn linked(&self) -> MemberSet {
         let is_linked = |peer: &Peer| peer.state == State::Open && !peer.is_suspected;
         let peers = self.peers.iter().enumerate().filter(|(_, peer)| is_linked(peer));
         peers.map(|(at, _)| Rank::at(at)).collect()
     }
 
-    /// Which incarnation speaks for `node`, as far as known: a founder, or one that was met.
+    /// The incarnation of `node`, as far as known: the founder, or one that was met.
     pub(crate) fn incarnation(&self, node: Rank) -> Incarnation {
         let known = if node == self.me {
             self.who.incarnation
@@ -283,17 +285,17 @@ impl Streams {
         known.max(FOUNDER)
     }
 
-    /// Which life of `node` is listened to (S7); `None` before its first HELLO.
+    /// The life of `node` that is listened to (S7); `None` before its first HELLO.
     pub(crate) fn life(&self, node: Rank) -> Option<u64> {
         self.peers[node.index()].life
     }
 
-    /// Who does not take this process for its node, and why (S2, S6).
+    /// The peer that refuses this process, and why (S2, S6).
     pub(crate) const fn refused_by(&self) -> Option<(Rank, Refusal)> {
         self.refused_by
     }
 
-    /// Who has given this node up (S3).
+    /// The peer that has given this node up (S3).
     pub(crate) const fn left_by(&self) -> Option<Rank> {
         self.left_by
     }
@@ -303,7 +305,7 @@ impl Streams {
         peer.is_suspected = false;
         peer.refusal = None;
         match peer.state {
-            // It may be its next life or incarnation: its HELLO says.
+            // It may be its next life or incarnation: its HELLO tells.
             State::Ended(_) => {}
             State::Down | State::Greeting | State::Open => {
                 peer.state = State::Greeting;
@@ -321,12 +323,12 @@ impl Streams {
         peer.refusal = None;
     }
 
-    /// The fabric believes that its process has died: a hint (T8).
+    /// Notes that the fabric believes that the node's process has died: a hint (T8).
     pub(crate) fn on_failed(&mut self, node: Rank) {
         self.peers[node.index()].is_suspected = true;
     }
 
-    /// Takes in a message of the fabric. True if it may have brought a record.
+    /// Accepts a message of the fabric. True if it may have brought a record.
     pub(crate) fn receive(&mut self, from: Rank, message: &[u8]) -> bool {
         if from == self.me {
             return false;
@@ -350,7 +352,7 @@ impl Streams {
         })
     }
 
-    /// `from` says what no node says.
+    /// Gives `from` up, which sent bytes that no node sends.
     pub(crate) fn give_up(&mut self, from: Rank) {
         self.peers[from.index()].end(End::Garbled);
     }
@@ -359,12 +361,12 @@ impl Streams {
         let (header, bytes) = fields.split_at_checked(DATA_HEADER_BYTES - 2).ok_or(Malformed)?;
         let [life, first, dealt_with] = words(header)?;
         let peer = &mut self.peers[from.index()];
-        // S7.
+        // A frame of another life is dropped (S7).
         if peer.state != State::Open || peer.life != Some(life) {
             return Ok(());
         }
         peer.acknowledge(dealt_with)?;
-        // S1: a link loses nothing in its middle (T7), and HELLO said where to begin.
+        // S1: a link loses nothing in its middle (T7), and HELLO named the first byte.
         if first != peer.received {
             return Err(Malformed);
         }
@@ -373,7 +375,7 @@ impl Streams {
         Ok(())
     }
 
-    /// What came from `node`, to be looked through and put back.
+    /// The input from `node`, to be read and put back.
     pub(crate) fn take_input(&mut self, node: Rank) -> Input {
         std::mem::take(&mut self.peers[node.index()].input)
     }
@@ -385,12 +387,12 @@ impl Streams {
         }
     }
 
-    /// Whether somebody does not know yet that what it said was dealt with.
+    /// Whether a peer has not been told yet that its bytes were processed.
     pub(crate) fn has_untold(&self) -> bool {
         self.peers.iter().any(|peer| peer.state == State::Open && peer.told < peer.dealt_with())
     }
 
-    /// Whether something waits for room in the fabric.
+    /// Whether bytes wait for room in the fabric.
     pub(crate) fn is_pending(&self) -> bool {
         self.peers.iter().any(|peer| {
             let has_more = peer.state == State::Open && peer.sent < self.end(peer);
@@ -398,17 +400,17 @@ impl Streams {
         })
     }
 
-    /// How far the stream may go now.
+    /// The number of bytes that the stream may send now.
     fn end(&self, peer: &Peer) -> u64 {
         if self.who.disk == 0 { peer.written() } else { peer.released }
     }
 
-    /// How far each stream goes.
+    /// The ends of all streams.
     pub(crate) fn marks(&self) -> Marks {
         std::array::from_fn(|at| (self.peers[at].n_renewed, self.peers[at].written()))
     }
 
-    /// What was written up to `marks` may leave (S5).
+    /// Lets bytes up to `marks` leave (S5).
     pub(crate) fn release(&mut self, marks: &Marks) {
         for (peer, (n_renewed, upto)) in self.peers.iter_mut().zip(marks) {
             if peer.n_renewed == *n_renewed {
@@ -417,7 +419,7 @@ impl Streams {
         }
     }
 
-    /// Whether something that was written may not leave yet.
+    /// Whether written bytes may not leave yet.
     pub(crate) fn holds(&self) -> bool {
         self.who.disk != 0 && self.peers.iter().any(|peer| peer.released < peer.written())
     }
@@ -427,17 +429,17 @@ impl Streams {
         std::array::from_fn(|at| self.peers[at].disk)
     }
 
-    /// What an earlier life of this node knew of them.
+    /// Sets the names of disks that an earlier life of this node knew.
     pub(crate) fn know_disks(&mut self, disks: &[u64; MAX_MEMBERS]) {
         self.peers.iter_mut().zip(disks).for_each(|(peer, disk)| peer.disk = *disk);
     }
 
-    /// Nodes whose next life has come since the last call: what was under way to them is lost.
+    /// The nodes whose next life has come since the last call: bytes under way to them are lost.
     pub(crate) fn take_renewed(&mut self) -> MemberSet {
         std::mem::take(&mut self.renewed)
     }
 
-    /// Nodes that were met since the last call as an incarnation that is no founder.
+    /// The nodes of which an incarnation was met since the last call that is not the founder's.
     pub(crate) fn take_met(&mut self) -> MemberSet {
         std::mem::take(&mut self.met)
     }
@@ -447,8 +449,8 @@ impl Streams {
         self.met.contains(node)
     }
 
-    /// Sends what the fabric takes: all that was written to a peer since the last time goes out
-    /// together. `tells` also says what was dealt with where nothing else is to be said.
+    /// Sends what the fabric accepts: all bytes written to a peer since the last time leave
+    /// together. `tells` also reports processed bytes where nothing else is sent.
     pub(crate) fn send(&mut self, port: &mut impl Port, tells: bool) {
         for (at, peer) in self.peers.iter_mut().enumerate() {
             let to = Rank::at(at);
@@ -477,7 +479,7 @@ impl Streams {
             }
             let untold = peer.dealt_with() - peer.told;
             let mut must_tell = untold >= TELL_BYTES || tells && untold > 0;
-            // S5.
+            // Only released bytes leave (S5).
             let end = if self.who.disk == 0 { peer.written() } else { peer.released };
             while peer.sent < end || must_tell {
                 let from = peer.start + (peer.sent - peer.acked) as usize;

@@ -60,28 +60,28 @@ impl Pair {
         Pair { ends: [end(A, 7), end(B, 8)], wires, got: Default::default() }
     }
 
-    /// A new link, on which nothing of an old one is left (the fabric's T4 and T7).
+    /// Makes a new link, on which nothing of an old one is left (the fabric's T4 and T7).
     fn up(&mut self) {
         self.wires.iter_mut().for_each(|wire| wire.messages.clear());
         self.ends[0].on_link_up(B);
         self.ends[1].on_link_up(A);
     }
 
-    /// The link breaks, with what is on it.
+    /// Breaks the link, with the bytes on it.
     fn down(&mut self) {
         self.ends[0].on_link_down(B);
         self.ends[1].on_link_down(A);
         self.wires.iter_mut().for_each(|wire| wire.messages.clear());
     }
 
-    /// Another life of B, with this name and this disk, is linked.
+    /// Links another life of B, with this name and this disk.
     fn next_life_of_b(&mut self, life: u64, disk: u64) {
         self.ends[1] = Streams::new(B, who(life, disk), KEPT, BACKLOG);
         self.up();
         self.settle();
     }
 
-    /// This process speaks for B on a new link.
+    /// Has this process speak for B on a new link.
     fn b_is(&mut self, incarnation: u64, life: u64) {
         let who = Who { incarnation: Incarnation(incarnation), life, disk: 0 };
         self.down();
@@ -95,7 +95,7 @@ impl Pair {
         got.iter().map(|one| String::from_utf8_lossy(one).into_owned()).collect()
     }
 
-    /// Each end sends, then takes up to `n` messages and all records in them.
+    /// Has each end send, then take up to `n` messages and all records in them.
     fn turn(&mut self, n: usize, tells: bool) {
         for (at, wire) in self.wires.iter_mut().enumerate() {
             self.ends[at].send(wire, tells);
@@ -270,7 +270,7 @@ fn s2_the_next_life_on_the_same_disk_begins_anew() {
     let got = |at: usize| pair.got[at].iter().map(|one| String::from_utf8_lossy(one));
     assert_eq!(got(0).collect::<Vec<_>>(), ["to A 1", "to A 2", "to A again"]);
     assert_eq!(got(1).collect::<Vec<_>>(), ["to B 1", "to B 2", "to B again"]);
-    // Another disk under the same name has forgotten what was promised.
+    // Another disk under the same name has forgotten the promises.
     pair.down();
     pair.next_life_of_b(10, 81);
     assert_eq!(pair.ends[0].ended(B), Some(End::Replaced));
@@ -344,7 +344,7 @@ fn s5_nothing_leaves_before_it_is_released() {
     pair.ends[0].release(&marks);
     pair.settle();
     assert_eq!(pair.got[1], [b"first"]);
-    // A mark of a stream that has begun anew says nothing about the new one.
+    // A mark of a stream that has started again does not apply to the new one.
     pair.down();
     pair.ends[1] = Streams::new(B, who(9, 80), KEPT, BACKLOG);
     let marks = pair.ends[0].marks();
@@ -356,7 +356,7 @@ fn s5_nothing_leaves_before_it_is_released() {
     assert!(pair.got[1].len() == 1 && pair.ends[0].holds(), "S5");
 }
 
-/// Two founders that are linked, and A takes newcomers.
+/// Two founders that are linked, of which A accepts newcomers.
 fn founded() -> Pair {
     let mut pair = Pair::new();
     pair.ends[0].take_newcomers();
@@ -385,7 +385,7 @@ fn s6_a_higher_incarnation_begins_anew_and_nothing_of_the_one_before_is_taken() 
         (pair.said(0), pair.said(1)),
         (vec!["of the next".into()], vec!["for the next".into()])
     );
-    // Another link to the same process is no news.
+    // Another link to the same process is not news.
     pair.down();
     pair.up();
     pair.settle();
@@ -406,7 +406,7 @@ fn s6_a_lower_incarnation_is_refused_and_told() {
     assert!(pair.got[0].is_empty() && pair.got[1].is_empty(), "S6");
     assert_eq!(pair.ends[1].refused_by(), Some((A, Refusal::Outdated)));
     assert_eq!((pair.ends[0].ended(B), pair.ends[0].incarnation(B)), (None, Incarnation(5)));
-    // It harms nobody: what was said meanwhile waits for the one that was met last.
+    // It does no harm: bytes sent meanwhile wait for the process that was met last.
     pair.down();
     pair.ends[1] = next;
     pair.up();
@@ -465,7 +465,7 @@ fn s7_late_bytes_of_an_earlier_incarnation_are_dropped() {
     let late = std::mem::take(&mut pair.wires[1].messages);
     assert_eq!(late.len(), 1);
     pair.b_is(5, 9);
-    // Both streams begin at byte 0: the numbers alone would let it pass.
+    // Both streams begin at byte 0: the numbers alone would let the frame pass.
     for message in late {
         pair.ends[0].receive(B, &message);
     }

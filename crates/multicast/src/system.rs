@@ -1,4 +1,4 @@
-//! What a system is made of: nodes, groups, and where each member of a group lives.
+//! The parts of a system: nodes, groups, and the node of each member of a group.
 //!
 //! - C1 A node hosts at most one member of each group, so (node, group) names a member. Checked by
 //!   [`System::check`], the only way to a [`Places`].
@@ -11,10 +11,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How many bytes of a log one record carries: a primary that changes asks for one after another.
+/// The bytes of a log that one record carries: a changing primary asks for one record after
+/// another.
 const PART_BYTES: usize = 256 << 10;
 
-/// Which protocol orders.
+/// The protocol that orders messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Protocol {
@@ -25,12 +26,12 @@ pub enum Protocol {
     Whitebox,
     /// For comparison: four steps.
     Fastcast,
-    /// For comparison: one process a group, and no crash is survived.
+    /// For comparison: one process per group, and no crash is survived.
     Skeen,
 }
 
 impl Protocol {
-    /// As it is called in configurations and reports.
+    /// The name in configurations and reports.
     pub const fn name(self) -> &'static str {
         match self {
             Protocol::Primcast => "primcast",
@@ -41,23 +42,23 @@ impl Protocol {
     }
 }
 
-/// Which order across groups: see [`proto::amcast::linear`].
+/// The order across groups: see [`proto::amcast::linear`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
-    /// Global total order; blind to real time.
+    /// Global total order, independent of real time.
     #[default]
     Plain,
     /// Real-time order, genuine.
     Hop,
-    /// Real-time order, with every group's help.
+    /// Real-time order, with the help of every group.
     AllGroups,
-    /// Real-time order out of synchronized clocks: wants `clock_error_us`.
+    /// Real-time order from synchronized clocks: needs `clock_error_us`.
     CommitWait,
 }
 
 impl Order {
-    /// The protocol's word for it.
+    /// The protocol's name for it.
     pub const fn rule(self) -> Rule {
         match self {
             Order::Plain => Rule::Plain,
@@ -68,21 +69,21 @@ impl Order {
     }
 }
 
-/// Whose word it is that a host's clock is off by no more than [`System::clock_error_us`].
+/// The authority for a host's clock being off by no more than [`System::clock_error_us`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ClockBy {
-    /// The kernel's, as its clock's daemon (NTP, PTP) tells it: the clock counts as long as the
-    /// kernel calls it synchronized and its error bound is no larger. While it does not, a primary
+    /// The kernel, as its clock's daemon (NTP, PTP) informs it: the clock counts as long as the
+    /// kernel reports it as synchronized and its error bound is no larger. Otherwise a primary
     /// under `commit-wait` proposes nothing.
     #[default]
     Kernel,
-    /// The operator's alone, for hosts whose clocks are disciplined where the kernel does not see
-    /// it. A clock that is stepped all the same breaks the order without a word.
+    /// The operator alone, for hosts whose clocks are disciplined without the kernel's knowledge. A
+    /// clock that is stepped nevertheless breaks the order silently.
     Operator,
 }
 
-/// How nodes reach each other.
+/// The fabric between nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FabricKind {
@@ -93,7 +94,7 @@ pub enum FabricKind {
 }
 
 impl FabricKind {
-    /// As it is called in configurations and reports.
+    /// The name in configurations and reports.
     pub const fn name(self) -> &'static str {
         match self {
             FabricKind::Shm => "shm",
@@ -102,7 +103,7 @@ impl FabricKind {
     }
 }
 
-/// A whole system: every node of it is started with the same.
+/// A whole system: every node of it is started with the same configuration.
 ///
 /// ```
 /// let system: multicast::System = toml::from_str(
@@ -124,69 +125,70 @@ impl FabricKind {
 pub struct System {
     /// Its name.
     pub cluster: String,
-    /// What all nodes know and nobody else does.
+    /// The secret that only the nodes know.
     pub secret: String,
-    /// Which protocol orders.
+    /// The protocol that orders messages.
     #[serde(default)]
     pub protocol: Protocol,
-    /// Which order across groups.
+    /// The order across groups.
     #[serde(default)]
     pub order: Order,
-    /// How nodes reach each other.
+    /// The fabric between nodes.
     pub fabric: FabricKind,
-    /// Where the nodes' regions are: on tmpfs.
+    /// The directory of the nodes' regions, on tmpfs.
     pub directory: PathBuf,
-    /// How many nodes (operating-system processes) there are, with ids from 1. A node may host
-    /// members of several groups, or none: then it only multicasts.
+    /// The number of nodes (operating-system processes), with ids from 1. A node may host members
+    /// of several groups, or none: then it only multicasts.
     pub nodes: usize,
-    /// On TCP: where each node listens, in order.
+    /// The addresses at which the nodes listen on TCP, in order.
     #[serde(default)]
     pub addresses: Vec<SocketAddr>,
-    /// Of each group: the nodes that host its members. The first is its first primary.
+    /// The nodes that host the members of each group. The first is its first primary.
     pub groups: Vec<Vec<usize>>,
-    /// Messages that do not conflict, by what their senders say that they touch
-    /// ([`crate::Options::footprint`]), may be delivered in either order, and do not wait for each
+    /// Whether messages that do not conflict, by the keys that their senders name
+    /// ([`crate::Options::footprint`]), may be delivered in either order, without waiting for each
     /// other (4.4.3).
     #[serde(default)]
     pub commutes: bool,
-    /// The hosts' clocks are off by this much at most: timestamps then follow real time (4.4.1).
+    /// The largest error of the hosts' clocks: timestamps then follow real time (4.4.1).
     #[serde(default)]
     pub clock_error_us: Option<u64>,
-    /// Who attests that.
+    /// The authority that attests it.
     #[serde(default)]
     pub clock_by: ClockBy,
-    /// How much may wait where.
+    /// The bounds of queues.
     #[serde(default)]
     pub limits: Limits,
 }
 
-/// Bounds, and how long things take.
+/// Bounds, and times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// Own messages under way at one node; with more, `multicast` refuses.
+    /// The most own messages under way at one node; above it `multicast` refuses.
     pub window: usize,
-    /// Deliveries that the application has not taken; with more, this node takes nothing more from
-    /// its peers, and in the end their `multicast` refuses.
+    /// The most deliveries that the application has not taken; above it this node takes nothing
+    /// more from its peers, and eventually their `multicast` refuses.
     pub deliveries: usize,
-    /// Bytes that a peer which lives has not taken; with more, `multicast` to its groups refuses.
+    /// The most bytes that a live peer has not taken; above it `multicast` to its groups refuses.
     pub backlog_bytes: usize,
-    /// Bytes kept for a peer that is not heard; with more, it is given up and must be replaced.
+    /// The most bytes kept for a peer that is not heard; above it the peer is given up and must be
+    /// replaced.
     pub kept_bytes: usize,
-    /// Bytes of delivered messages that are kept for members that lack them, where states can be
-    /// given instead.
+    /// The most bytes of delivered messages that are kept for members that miss them, where states
+    /// can be given instead.
     pub retain_bytes: usize,
-    /// Where states cannot be given: with more bytes kept for members that lack them, `multicast`
-    /// to their groups refuses.
+    /// The most bytes kept for members that miss them where states cannot be given; above it
+    /// `multicast` to their groups refuses.
     pub held_bytes: usize,
-    /// How long a primary may be silent before it is suspected.
+    /// The silence after which a primary is suspected.
     pub suspect_ms: u64,
-    /// How long a message may stay undelivered before a member asks for what it lacks.
+    /// The time after which a member asks for what it misses of an undelivered message.
     pub patience_ms: u64,
-    /// How long to look for more before sleeping, after something happened.
+    /// The time to look for more work before sleeping, after something happened.
     pub spin_us: u64,
-    /// With a data directory: everything is written anew after so many bytes of changes, and the
-    /// log begins there.
+    /// The bytes of changes after which everything is written again in full, with a data directory;
+    /// the log begins there.
     pub log_bytes: u64,
 }
 
@@ -208,7 +210,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Nothing would ever be done with these.
+    /// Refuses limits with which nothing would ever progress.
     fn check(&self) -> Result<(), Contradiction> {
         let sizes = [
             ("window", self.window as u64),
@@ -237,13 +239,13 @@ impl Limits {
     }
 }
 
-/// The configuration contradicts itself: what, and what to write instead.
+/// The contradiction in a configuration, and what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the multicast configuration: {0}")]
 pub struct Contradiction(String);
 
 impl System {
-    /// Where everybody is.
+    /// The places of all members.
     ///
     /// # Errors
     /// [`Contradiction`].
@@ -306,7 +308,7 @@ impl System {
         }
     }
 
-    /// What the machines of this system are built with.
+    /// The configuration of the machines of this system.
     pub(crate) fn config(&self, places: &Places) -> Config {
         Config {
             layout: places.layout().clone(),
@@ -320,9 +322,9 @@ impl System {
         }
     }
 
-    /// Differs if two nodes could not work together.
+    /// A number that differs if two nodes could not work together.
     pub(crate) fn fingerprint(&self) -> u64 {
-        // The number is the version of what travels between nodes.
+        // The argument is the version of the format between nodes.
         self.print_as(5)
     }
 
@@ -334,15 +336,15 @@ impl System {
         xxhash_rust::xxh3::xxh3_64(text.as_bytes())
     }
 
-    /// What its disks belong to: differs for another cluster of the same shape, too.
+    /// A number to which its disks belong: it differs for another cluster of the same shape, too.
     pub(crate) fn identity(&self, cluster_fingerprint: u64) -> u64 {
-        // The version of what is on disk, which outlives those of what travels.
+        // The version of the format on disk, which outlives those of the format between nodes.
         let shape = self.print_as(4);
         xxhash_rust::xxh3::xxh3_64(format!("{cluster_fingerprint:x} {shape:x}").as_bytes())
     }
 }
 
-/// Without the secret.
+/// Omits the secret.
 impl std::fmt::Debug for System {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("System")
@@ -357,13 +359,13 @@ impl std::fmt::Debug for System {
     }
 }
 
-/// Who lives where.
+/// The members' places.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Places {
     layout: Layout,
-    /// By group and rank.
+    /// The nodes by group and rank.
     nodes_of: Vec<Vec<Rank>>,
-    /// By node.
+    /// The hosted groups by node.
     hosted: Vec<GroupSet>,
 }
 
@@ -383,7 +385,7 @@ impl Places {
         &self.layout
     }
 
-    /// How many nodes there are.
+    /// The number of nodes.
     pub fn n_nodes(&self) -> usize {
         self.hosted.len()
     }
@@ -398,7 +400,7 @@ impl Places {
         self.nodes_of.get(group.index()).map_or(&[], Vec::as_slice)
     }
 
-    /// Where a member lives, if it exists.
+    /// The node of a member, if it exists.
     pub fn node_of(&self, pid: Pid) -> Option<Rank> {
         self.nodes_of(pid.group).get(pid.rank.index()).copied()
     }

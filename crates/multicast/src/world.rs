@@ -1,14 +1,16 @@
-//! What a machine sees of its node: the members that live here, and streams to the others.
+//! A machine's view of its node: the members that live here, and streams to the others.
 //!
 //! ```text
 //! START  0 | addressed members here | message
 //! WIRE   1 | group and rank of the sender | addressed members here | the protocol's bytes
 //! DONE   2 | name | final timestamp
 //! REMOVE 3 | node | incarnation
-//! ASK    4 | number | groups, and up to where each has delivered    states of all groups, please
+//! ASK    4 | number | groups, and up to where each has delivered    a request for states of all
+//! groups
 //! NEXT   5 | number | bytes so far
 //! PIECE  6 | number | bytes before | bytes of all | bytes            (`node::joint`)
-//! WHICH  7 | group | sender | sequences           who of the group's members has delivered them?
+//! WHICH  7 | group | sender | sequences           the question which of them the group has
+//! delivered
 //! HAS    8 | group | sender | sequences           one of them has delivered these
 //! ```
 //! A record goes to a *node* once, however many members it addresses there.
@@ -36,16 +38,16 @@ const PIECE: u8 = 6;
 const WHICH: u8 = 7;
 const HAS: u8 = 8;
 
-/// What comes to members of this node.
+/// A parcel for members of this node.
 #[derive(Clone, Debug)]
 pub(crate) enum Parcel<W> {
     /// A sender's message.
     Start(Arc<Message>),
-    /// Another member's.
+    /// A message of another member.
     Wire(Pid, W),
 }
 
-/// Messages of one sender, and a group that they are addressed to.
+/// Messages of one sender, and a group to which they are addressed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Named {
     pub(crate) group: GroupId,
@@ -71,29 +73,29 @@ impl Wire for Named {
     }
 }
 
-/// What a record says.
+/// The content of a record.
 #[derive(Debug)]
 pub(crate) enum Record<W> {
-    /// For the members of these groups here.
+    /// A parcel for the members of these groups here.
     Parcel(GroupSet, Parcel<W>),
-    /// A message of this node was delivered: of this life, or of one before.
+    /// A message of this node was delivered: of this life, or of an earlier one.
     Done(MessageId, Timestamp),
-    /// Groups shall go on without this node, if it is no later incarnation.
+    /// Groups must remove this node, unless it is a later incarnation.
     Remove(Rank, Incarnation),
-    /// A node that stands there asks for states of all these groups, under a number.
+    /// A node that has reached these places asks for states of all these groups, under a number.
     Ask(u64, Vec<(GroupId, Place)>),
-    /// It has so many bytes of what it asked for.
+    /// The asker has this many bytes of the states.
     Next(u64, usize),
-    /// What comes after so many bytes of so many.
+    /// The bytes of the states after this many of this many.
     Piece(u64, usize, usize, Vec<u8>),
-    /// Which of these messages has the member of this group here delivered?
+    /// A question: which of these messages has the member of this group here delivered?
     Which(Named),
     /// A member of this group has delivered these.
     Has(Named),
 }
 
 impl<W> Record<W> {
-    /// Appends one that is about states.
+    /// Appends a record that concerns states.
     fn encode_states(&self, out: &mut Vec<u8>) {
         match self {
             Record::Ask(n, stands) => {
@@ -128,7 +130,7 @@ impl<W> Record<W> {
 }
 
 impl<W: Wire> Record<W> {
-    /// Reads one that came from `node`: members speak from where they live only.
+    /// Decodes a record from `node`: members speak only from their own node.
     pub(crate) fn decode(
         bytes: &[u8],
         node: Rank,
@@ -180,18 +182,18 @@ impl<W: Wire> Record<W> {
     }
 }
 
-/// What waits to be handed to the application.
+/// An item that waits to be handed to the application.
 #[derive(Clone, Debug)]
 pub(crate) enum Handed {
     /// The next message.
     Delivery(Delivery),
-    /// What another member's application had become, or this one's in an earlier life.
+    /// The state of another member's application, or of this one's in an earlier life.
     State(GroupId, State),
-    /// What became of a cut at this timestamp.
+    /// The result of a cut at this timestamp.
     Cut(GroupId, Timestamp, Cut),
 }
 
-/// An application's state of one group, with what was delivered since.
+/// An application's state of one group, with the later deliveries.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct State {
     pub(crate) app: Vec<u8>,
@@ -222,19 +224,19 @@ pub(crate) struct World<W> {
     pub(crate) me: Rank,
     pub(crate) places: Places,
     pub(crate) streams: Streams,
-    /// Between members that live here.
+    /// The parcels between members that live here.
     pub(crate) local: VecDeque<(GroupSet, Parcel<W>)>,
-    /// In order; the application gets what may be known of it.
+    /// The items in order; the application gets those that may be known.
     pub(crate) delivered: VecDeque<Handed>,
-    /// How many of them there ever were.
+    /// The number of such items so far.
     pub(crate) n_delivered: u64,
-    /// What a peer gave for a state and is none.
+    /// Whether a peer sent an invalid state.
     pub(crate) has_garbage: bool,
-    /// Who acts at the moment.
+    /// The member that acts at the moment.
     pub(crate) acting: Pid,
     /// The real-time clock, if timestamps follow it.
     clock: Option<Attested>,
-    /// With more kept for members that are away, groups take nothing more.
+    /// The kept bytes for absent members above which groups refuse messages.
     pub(crate) kept_bytes_max: usize,
     head: Vec<u8>,
     body: Vec<u8>,
@@ -283,7 +285,7 @@ impl<W: Wire> World<W> {
         }
     }
 
-    /// Sends own messages again to a node that came back: what was under way to it is lost.
+    /// Sends own messages again to a node that came back: those under way to it are lost.
     pub(crate) fn start_again<'a>(
         &mut self,
         node: Rank,
@@ -302,7 +304,8 @@ impl<W: Wire> World<W> {
         }
     }
 
-    /// Tells the node that multicast it, if it has no member that could tell: one group does.
+    /// Reports a delivery to the node that multicast the message, if it has no member of its own
+    /// that delivers it: one group does.
     pub(crate) fn report(&mut self, delivery: &Delivery) {
         let message = &delivery.message;
         if message.dest.iter().next() != Some(delivery.group) {
@@ -320,7 +323,7 @@ impl<W: Wire> World<W> {
         self.streams.push(node, &self.head, &[]);
     }
 
-    /// Tells all nodes that groups shall go on without `node`.
+    /// Tells all nodes that groups must remove `node`.
     pub(crate) fn ask_removal(&mut self, node: Rank, incarnation: Incarnation) {
         self.head.clear();
         self.head.extend_from_slice(&[REMOVE, node.index() as u8]);
@@ -330,7 +333,7 @@ impl<W: Wire> World<W> {
         }
     }
 
-    /// Tells a node something about states.
+    /// Sends a node a record that concerns states.
     pub(crate) fn tell(&mut self, node: Rank, record: &Record<W>) {
         self.head.clear();
         record.encode_states(&mut self.head);
@@ -344,7 +347,7 @@ impl<W: Wire> World<W> {
         }
     }
 
-    /// Answers such a question.
+    /// Answers the question of another node.
     pub(crate) fn answer(&mut self, node: Rank, named: &Named) {
         self.say_named(node, HAS, named);
     }
@@ -373,7 +376,7 @@ impl<W: Wire> World<W> {
     }
 }
 
-/// A world, and the application behind it.
+/// A world, and the application of its node.
 pub(crate) struct Stage<'a, W, A> {
     pub(crate) world: &'a mut World<W>,
     pub(crate) app: &'a mut A,
@@ -399,7 +402,7 @@ impl<W: Wire, A: Application> Host<W> for Stage<'_, W, A> {
     }
 
     fn state(&mut self) -> Option<Vec<u8>> {
-        // Joint states the node itself brings.
+        // The node itself brings joint states.
         if !self.app.takes_states_of_others() || self.app.states_are_joint() {
             return None;
         }
@@ -420,7 +423,7 @@ impl<W: Wire, A: Application> Host<W> for Stage<'_, W, A> {
 }
 
 impl<W: Wire> World<W> {
-    /// The acting member's application becomes what [`World::state`] has said.
+    /// Installs in the acting member's application what [`World::state`] has encoded.
     pub(crate) fn install(&mut self, state: &[u8]) {
         match State::decode(state) {
             Ok(state) => self.hand(Handed::State(self.acting.group, state)),
@@ -428,13 +431,14 @@ impl<W: Wire> World<W> {
         }
     }
 
-    /// Something is to be handed to the application, after what is.
+    /// Queues an item for the application, behind the others.
     pub(crate) fn hand(&mut self, handed: Handed) {
         self.n_delivered += 1;
         self.delivered.push_back(handed);
     }
 
-    /// What a group's application is after everything that was delivered to it, handed over or not.
+    /// The state of a group's application after everything that was delivered to it, handed over or
+    /// not.
     pub(crate) fn state(&self, group: GroupId, app: &mut impl Application) -> Option<State> {
         if !app.keeps_states() {
             return None;
@@ -485,7 +489,7 @@ impl<W: Wire> World<W> {
     }
 }
 
-/// Ω of one group speaks of members; the fabric of nodes.
+/// A fabric by members: Ω of one group speaks of members; the fabric of nodes.
 pub(crate) struct ByMember<'a, F> {
     pub(crate) fabric: &'a mut F,
     pub(crate) nodes: &'a [Rank],

@@ -1,4 +1,4 @@
-//! Real processes without data directories: `kill -9` of one at a time, and it comes back as a new
+//! Real processes without data directories: `kill -9` of one at a time, which comes back as a new
 //! incarnation; a node that is removed while it lives; processes that come too late.
 
 mod common;
@@ -16,7 +16,7 @@ use multicast::{
 use std::path::Path;
 use std::time::Instant;
 
-/// Not a test of its own: what the other tests start.
+/// The entry of the processes that the other tests start; not a test of its own.
 #[test]
 fn child() {
     ledger::run_child();
@@ -33,7 +33,7 @@ fn start(node: usize, town: &Town, order: &str, how: &str) -> Node {
     Node::start(node, town, order, (how, Path::new("-")))
 }
 
-/// The rest of the next line of a node that begins so.
+/// The rest of the next line of a node with this beginning.
 fn answer(number: usize, node: &Node, heard: &mut Heard, begins: &str) -> String {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -56,11 +56,11 @@ fn the_dead_come_back_anew(fabric: FabricKind, order: &str, rounds: &[usize]) {
     for &dead in rounds {
         nodes[dead - 1].kill();
         heard.drain(dead, &nodes[dead - 1]);
-        // The others' messages go on, without it and while it returns.
+        // The others' messages continue, without it and while it returns.
         let living: Vec<usize> = (1..=3).filter(|node| *node != dead).collect();
         heard.progress(&nodes, &living, 50);
         nodes[dead - 1] = start(dead, &town, order, "anew");
-        // Its own are delivered only after its groups have taken it in.
+        // Its own messages are delivered only after its groups have seated it.
         heard.progress(&nodes, &[1, 2, 3], 100);
     }
     ledger::judge(&mut nodes, &mut heard);
@@ -110,7 +110,7 @@ fn a_node_that_lives_is_removed_and_may_come_back() {
     ledger::end(&mut nodes);
 }
 
-/// Keeps states, and has none.
+/// An application that claims to keep states, and has none.
 struct Nothing;
 
 impl Application for Nothing {
@@ -140,7 +140,8 @@ fn who_cannot_come_back_anew_is_told_why() {
     assert!(refused(&whitebox, Seat::anew(3)).contains("use primcast"));
     let commuting = System { commutes: true, ..town.system.clone() };
     assert!(refused(&commuting, Seat::anew(3)).contains("leave it out"));
-    // The application of a `Door` has no states: it neither comes back so nor takes anybody in.
+    // The application of a `Door` has no states: it can neither come back like this nor seat
+    // another.
     let error = Door::open(&town.system, Seat::anew(3)).map(drop).unwrap_err().to_string();
     assert!(error.contains("takes no states"), "{error}");
     let _door = Door::open(&town.system, Seat::new(1)).expect("the node opens");
@@ -185,7 +186,7 @@ fn a_process_that_has_forgotten_and_does_not_say_so_is_told_and_stops() {
     let wrong = start(3, &town, "plain", "first");
     let error = answer(3, &wrong, &mut heard, "E ");
     assert!(error.contains("node-3.region"), "its region shows that it was there: {error}");
-    // Without that region only the others know.
+    // Without that region only the others know the incarnation.
     let wrong = start(3, &elsewhere, "plain", "first");
     let error = answer(3, &wrong, &mut heard, "E ");
     assert!(error.contains("knew another process as this node"), "{error}");

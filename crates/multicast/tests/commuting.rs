@@ -6,8 +6,8 @@ mod common;
 use common::{PATIENCE, Town};
 use multicast::{Door, FabricKind, Footprint, GroupId, GroupSet, Options, Seat};
 
-/// A message to two groups of which one does not run yet waits for it. What conflicts with it waits
-/// behind it; what commutes with it is delivered at once.
+/// A message to two groups of which one does not run yet waits for it. A conflicting message waits
+/// behind it; a commuting one is delivered at once.
 #[test]
 fn what_commutes_does_not_wait_for_a_group_that_is_away() {
     let mut town = Town::new(FabricKind::Shm, 6, vec![vec![1, 2, 3], vec![4, 5, 6]]);
@@ -25,8 +25,8 @@ fn what_commutes_does_not_wait_for_a_group_that_is_away() {
     for door in &doors {
         assert_eq!(&*door.next(PATIENCE).expect("it was delivered").message.payload, b"free");
     }
-    // The slow one has its place by now: it came to the same primary before the free one did. (What
-    // comes together is proposed in another order.)
+    // The slow message has its place by now: it came to the same primary before the free one did.
+    // (Messages that arrive together are proposed in another order.)
     let behind = doors[0].multicast(here, *b"behind", &reads(b"apple")).unwrap();
     let silent = touching(Footprint::ALL);
     let all = doors[1].multicast(here, *b"all", &silent).unwrap();

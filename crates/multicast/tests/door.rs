@@ -1,4 +1,4 @@
-//! A whole system in one process: a thread a node, over both fabrics.
+//! A whole system in one process: a thread per node, over both fabrics.
 
 mod common;
 #[path = "common/heard.rs"]
@@ -27,7 +27,8 @@ fn open_all(town: &mut Town) -> Vec<Door> {
     (1..=town.system.nodes).map(|node| open(town, node)).collect()
 }
 
-/// Takes from every door until each member has delivered what `expected` says for its group.
+/// Takes from every door until each member has delivered as many messages as `expected` says for
+/// its group.
 fn wait(heard: &mut Heard, doors: &[(usize, &Door)], expected: &BTreeMap<usize, usize>) {
     let until = Instant::now() + PATIENCE;
     for (node, door) in doors {
@@ -136,7 +137,7 @@ fn a_node_without_members_multicasts_and_hears_what_became_of_it() {
 }
 
 /// More messages than names are remembered: the sender asks the groups that have no member at its
-/// node what they have delivered, or it would stop for good.
+/// node which they have delivered, or it would stop for good.
 #[test]
 fn a_node_without_members_goes_on_beyond_the_window_of_names() {
     let mut town = Town::new(FabricKind::Shm, 2, vec![vec![1]]);
@@ -156,8 +157,8 @@ fn a_node_without_members_goes_on_beyond_the_window_of_names() {
     }
 }
 
-/// The first primary of every group leaves; the others go on in new epochs, and what was multicast
-/// meanwhile is delivered.
+/// The first primary of every group leaves; the others continue in new epochs, and messages that
+/// were multicast meanwhile are delivered.
 fn survives_a_primary(fabric: FabricKind) {
     let mut town = Town::new(fabric, 3, vec![vec![1, 2, 3], vec![1, 3, 2], vec![2, 3, 1]]);
     let mut doors = open_all(&mut town);
@@ -207,7 +208,7 @@ fn without_a_majority_the_outcome_is_unknown_and_said_in_time() {
     let hasty = Options { patience: Duration::from_millis(50), ..Options::default() };
     let pending = door.multicast(groups(&[0]), *b"x", &hasty).unwrap();
     assert_eq!(pending.wait(), Err(Failed::Unknown));
-    // Nothing that was said is lost: the others start now.
+    // No message is lost: the others start now.
     let others = [open(&mut town, 2), open(&mut town, 3)];
     for door in [&door, &others[0], &others[1]] {
         let delivery = door.next(PATIENCE).expect("unknown is not failed");
@@ -220,7 +221,7 @@ fn queues_are_bounded_and_say_so() {
     let mut town = Town::new(FabricKind::Shm, 3, vec![vec![1, 2, 3]]);
     town.system.limits.window = 8;
     let door = open(&mut town, 1);
-    // Nobody else is there: nothing is ever delivered.
+    // No other node runs: nothing is ever delivered.
     let dest = groups(&[0]);
     let until = Instant::now() + PATIENCE;
     let mut pending = Vec::new();
@@ -301,7 +302,7 @@ fn safe_ts_is_a_snapshots_timestamp() {
         assert!(Instant::now() < until, "safe_ts stays behind: {safe:?} of {last:?}");
         std::thread::yield_now();
     }
-    // The outcome's word for it, for who reads both.
+    // The names of the outcomes, for readers of both types.
     assert_ne!(Outcome::Delivered(last), Outcome::Unknown);
 }
 
@@ -317,8 +318,8 @@ fn a_data_directory_wants_an_application_that_keeps_states() {
     assert!(!place.path().join("node").exists(), "nothing was made");
 }
 
-/// What a member that is away lacks is kept by the others, up to a bound; then they say why they
-/// take nothing more, until it is back.
+/// The others keep the messages that an absent member misses, up to a bound; then they refuse
+/// further messages with the reason, until it is back.
 #[test]
 fn writes_are_refused_before_what_is_kept_for_who_is_away_fills_its_bound() {
     let mut town = Town::new(FabricKind::Shm, 3, vec![vec![1, 2, 3]]);

@@ -1,7 +1,7 @@
 //! Real processes, and `kill -9` of one that leads.
 //!
-//! The test binary starts itself again, one process a node ([`child`]): each multicasts one message
-//! after the other to all sets of groups in turn, and prints what its members deliver.
+//! The test binary starts itself again, one process per node ([`child`]): each multicasts one
+//! message after the other to all sets of groups in turn, and prints its members' deliveries.
 
 mod common;
 #[path = "common/heard.rs"]
@@ -24,11 +24,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-/// Tells a child which node it is and how its system is built.
+/// The variable that tells a child its node and its system.
 const ROLE: &str = "GREGALE_TEST_NODE";
 const GROUPS: [[usize; 3]; 3] = [[1, 2, 3], [1, 3, 2], [2, 3, 1]];
 
-/// Not a test of its own: what the other tests start.
+/// The entry of the processes that the other tests start; not a test of its own.
 #[test]
 fn child() {
     let Ok(role) = std::env::var(ROLE) else { return };
@@ -56,7 +56,7 @@ fn child() {
     let door = Door::open(&system, Seat::new(node.parse().expect("a node"))).expect("it opens");
     let ends = Arc::new(AtomicBool::new(false));
     let hears = ends.clone();
-    // The parent closes the input when enough was multicast, and the pipe when it is done with us.
+    // The parent closes the input when enough was multicast, and the pipe when it is done.
     let input = std::thread::spawn(move || {
         let lines = std::io::stdin().lock().lines().map_while(Result::ok);
         lines.for_each(|_| hears.store(true, Ordering::SeqCst));
@@ -114,7 +114,7 @@ impl Node {
         Node { number, child, input: Some(input), lines }
     }
 
-    /// Takes in what it has printed so far. True if there was something.
+    /// Reads what the node has printed so far. True if there was something.
     fn hear(&self, heard: &mut Heard, patience: Duration) -> bool {
         let Ok(line) = self.lines.recv_timeout(patience) else { return false };
         let Some(numbers) = line.strip_prefix("D ") else { return true };
@@ -143,7 +143,7 @@ fn count(heard: &Heard, node: usize) -> usize {
     (0..GROUPS.len()).map(|group| heard.by.get(&(node, group)).map_or(0, Vec::len)).sum()
 }
 
-/// Hears all of `nodes` until `enough` says so.
+/// Reads from all of `nodes` until `enough` returns true.
 fn hear_until(nodes: &[Node], heard: &mut Heard, mut enough: impl FnMut(&Heard) -> bool) {
     let until = Instant::now() + PATIENCE;
     while !enough(heard) {
@@ -170,7 +170,7 @@ fn a_killed_primary_is_replaced(fabric: FabricKind, order: &str) {
     hear_until(&nodes, &mut heard, |heard| {
         [2, 3].iter().zip(before).all(|(node, before)| count(heard, *node) >= before + 600)
     });
-    // Enough: no more is multicast, and both come to the same end.
+    // That is enough: no more is multicast, and both reach the same end.
     for node in &mut nodes {
         writeln!(node.input.as_mut().unwrap(), "enough").unwrap();
     }
@@ -178,7 +178,7 @@ fn a_killed_primary_is_replaced(fabric: FabricKind, order: &str) {
         (0..GROUPS.len()).all(|group| heard.by.get(&(2, group)) == heard.by.get(&(3, group)))
     };
     let until = Instant::now() + PATIENCE;
-    // Quiet for a while, and the same: nothing is under way any more.
+    // All are quiet for a while, and equal: nothing is under way.
     loop {
         assert!(Instant::now() < until, "the survivors disagree: {:?}", heard.counts());
         let mut is_quiet = true;
@@ -192,7 +192,7 @@ fn a_killed_primary_is_replaced(fabric: FabricKind, order: &str) {
         }
     }
     heard.judge();
-    // Whatever the dead node delivered, the living have: uniform agreement.
+    // Everything that the dead node delivered, the live ones have delivered: uniform agreement.
     for group in 0..GROUPS.len() {
         let of = |node| heard.by.get(&(node, group)).map_or(&[][..], Vec::as_slice);
         assert!(of(2).starts_with(of(1)), "group {group}");

@@ -1,4 +1,5 @@
-//! Real processes with data directories: `kill -9` of one, of two, and of all, and they come back.
+//! Real processes with data directories, which come back after `kill -9` of one, of two, and of
+//! all.
 
 mod common;
 #[path = "common/ledger.rs"]
@@ -10,7 +11,7 @@ use common::Town;
 use ledger::{GROUPS, Heard, Node};
 use multicast::FabricKind;
 
-/// Not a test of its own: what the other tests start.
+/// The entry of the processes that the other tests start; not a test of its own.
 #[test]
 fn child() {
     ledger::run_child();
@@ -57,8 +58,8 @@ fn nodes_come_back_from_their_disks_on_shared_memory() {
     nodes_come_back(FabricKind::Shm, "plain");
 }
 
-/// While one was away the others' logs grew beyond what is kept for a peer; their next primary's
-/// word to the others was one record, and each gave the others up at every start.
+/// While one node was away the others' logs grew beyond what is kept for a peer; their next
+/// primary's message to the others was one record, and each gave the others up at every start.
 #[test]
 fn directories_that_hold_more_than_is_kept_for_a_peer_start_again() {
     let mut town = Town::new(FabricKind::Shm, 3, GROUPS.map(|group| group.to_vec()).to_vec());

@@ -1,4 +1,4 @@
-//! What is refused, and what becomes of what is not.
+//! Tests of refusals, and of the outcomes of accepted messages.
 
 use super::*;
 use crate::system::{FabricKind, Limits, Order, Protocol, System};

@@ -1,4 +1,4 @@
-//! What became of own messages that many later ones have followed (W2, `span.rs`).
+//! The fate of own messages that many later ones have followed (W2, `span.rs`).
 
 use super::Node;
 use crate::application::Application;
@@ -8,7 +8,7 @@ use fabric::Fabric;
 use proto::amcast::{GroupSet, MessageId, Multicast};
 
 impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
-    /// Leaves those that the member of their group here has delivered.
+    /// Keeps in `named` the messages that the member of their group here has delivered.
     fn keep_delivered(&self, named: &mut Named) {
         let member = self.member_of[named.group.index()];
         let machine = member.map(|at| &self.members[usize::from(at)].machine);
@@ -20,7 +20,7 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
         named.sequences.retain(|sequence| has(*sequence));
     }
 
-    /// W2: finds out about own messages that many later ones have followed.
+    /// Asks about own messages that many later ones have followed (W2).
     pub(super) fn look_behind(&mut self) {
         let oldest = self.desk.next_to_ask();
         let (me, sender) = (self.world.me, self.desk.sender());
@@ -38,13 +38,13 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
         }
     }
 
-    /// Another node asks so about its messages.
+    /// Answers such a question of another node.
     pub(super) fn on_ask(&mut self, from: Rank, mut named: Named) {
         self.keep_delivered(&mut named);
         self.world.answer(from, &named);
     }
 
-    /// What a member of another group has delivered of those that this node asked about.
+    /// Handles the answer of a member of another group.
     pub(super) fn on_has(&mut self, named: &Named) {
         self.desk.settle(named.sender, &named.sequences, named.group);
         let now = self.desk.now;

@@ -1,30 +1,31 @@
 //! States of all groups of a node at one moment, from another node.
 //!
-//! Where an application's groups are not independent of each other, a state of one of them fits
-//! only together with the others' of the same moment. So a node that lacks what others have
-//! forgotten, in any of its groups, takes the states of all of them, from one node.
+//! Where an application's groups are not independent of each other, a state of one group fits only
+//! together with the others' of the same moment. So a node that misses messages which others have
+//! dropped, in any of its groups, takes the states of all of them, from one node.
 //!
 //! ```text
-//! node that lacks something                       node that lacks nothing
-//! rests in all groups; ASK where each stands  ->  stands as far in each: says all states at once
-//! NEXT, piece by piece                        <-  PIECE (empty: not now; another is asked)
+//! node that misses something                      node that misses nothing
+//! rests in all groups; ASK with its places    ->  has reached these places: encodes all states
+//! NEXT, piece by piece                        <-  PIECE (empty: not now; another node is asked)
 //! installs all; continues
 //! ```
-//! - N9 States are installed all together, on members that stand where they stood when it was
-//!   asked, and that the giver had passed or reached in every group. Nothing is undone by that
-//!   (P8), and nothing that groups did together is half there: everything is as it was at the
-//!   giver at one moment, and what follows is delivered in the order of each group. By
+//! - N9 States are installed all together, on members that are where they were when the states were
+//!   requested, and that the giver had passed or reached in every group. That undoes nothing (P8),
+//!   and nothing that groups did together is half present: everything is as it was at the giver at
+//!   one moment, and later messages are delivered in the order of each group. By
 //!   `Node::give_states`, which compares, and by resting ([`Multicast::rest`]), in which a member
 //!   delivers nothing.
-//! - N10 A node that rests leads no group (Ω is told), and gives no states: it may be half behind.
-//! - N11 A giver keeps the bytes of one request a node, until they are taken or it asks again or is
-//!   gone. Pieces travel one at a time, so that no stream's bound is met.
+//! - N10 A resting node leads no group (Ω is told), and gives no states: it may be behind in some
+//!   groups only.
+//! - N11 A giver keeps the bytes of one request per node, until they are taken, or the node asks
+//!   again or is gone. Pieces travel one at a time, so that no stream reaches its bound.
 //! - N12 With a disk everything is written and synced before the node continues: a later life has
 //!   all states of that moment, or none. By `Node::install_states`.
 //!
-//! Limit: a node that is behind in no group has to be there. Floors rise to what a majority has
-//! delivered, so there is none only if a majority of nodes has each missed more than is retained,
-//! each of another group, at the same time.
+//! Limit: a node that is behind in no group has to exist. Floors rise to what a majority has
+//! delivered, so there is no such node only if each node of a majority has missed more than is
+//! retained, each in another group, at the same time.
 
 use super::Node;
 use crate::application::{Application, Delivery};
@@ -40,30 +41,30 @@ use std::time::Duration;
 
 /// The size of a piece.
 const PIECE_BYTES: usize = 256 << 10;
-/// How long a piece may take: a giver says a large state in one go.
+/// The time for a piece: a giver encodes a large state at once.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long to wait before another node is asked.
+/// The pause before another node is asked.
 const ASK_EVERY: Duration = Duration::from_millis(20);
 
-/// States on their way, at either end.
+/// The states on their way, at either end.
 #[derive(Debug, Default)]
 pub(super) struct Joint {
-    /// All members here rest.
+    /// Whether all members here rest.
     rests: bool,
-    /// The last request's number.
+    /// The number of the last request.
     number: u64,
-    /// Who was asked, and by when something has to come.
+    /// The node that was asked, and the time by which a piece has to come.
     asked: Option<(Rank, Instant)>,
     last_asked: Option<Rank>,
     ask_at: Instant,
     gathered: Vec<u8>,
-    /// Everything has come.
+    /// Whether all pieces have come.
     is_whole: bool,
-    /// What others asked for (N11).
+    /// The states that others asked for (N11).
     giving: BTreeMap<Rank, (u64, Vec<u8>)>,
 }
 
-/// One group's part of what is given.
+/// One group's part of the states that are given.
 struct Given {
     group: GroupId,
     machine: Vec<u8>,
@@ -83,12 +84,12 @@ fn decode(bytes: &[u8]) -> Result<Vec<Given>, Malformed> {
 }
 
 impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
-    /// Whether the members here rest: others shall lead (N10).
+    /// Whether the members here rest, so that others must lead (N10).
     pub(super) const fn rests(&self) -> bool {
         self.joint.rests
     }
 
-    /// Looks whether something is lacking here, and asks for it.
+    /// Checks whether something is missing here, and asks for it.
     pub(super) fn mind_states(&mut self) {
         if !self.app.states_are_joint() {
             return;
@@ -110,7 +111,7 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
             self.joint.is_whole = false;
             self.joint.gathered = Vec::new();
         }
-        // Each of them first hears where its group stands.
+        // Each member first has to learn the epoch of its group.
         let is_in = |member: &crate::member::Member<M>| member.machine.is_in_an_epoch();
         let is_ready = is_behind && self.members.iter().all(is_in);
         if is_ready && self.joint.asked.is_none() && self.joint.ask_at <= now {
@@ -118,7 +119,7 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
         }
     }
 
-    /// Groups whose member here keeps too much for others take nothing more.
+    /// Notes the groups whose member here keeps too much for others, which refuse further messages.
     pub(super) fn note_kept(&mut self) {
         let most = self.world.kept_bytes_max;
         let keeps = self.members.iter().filter(|one| one.machine.n_kept_bytes() > most);
@@ -143,7 +144,7 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
         self.world.tell(node, &Record::Ask(self.joint.number, stands));
     }
 
-    /// `to` lacks something, and stands there (N9).
+    /// Gives states to `to`, which misses messages and has reached these places (N9).
     pub(super) fn give_states(&mut self, to: Rank, number: u64, stands: &[(GroupId, Place)]) {
         let has_passed = |(group, place): &(GroupId, Place)| {
             let at = self.member_of[group.index()]?;
@@ -171,7 +172,7 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
         self.give_piece(to, number, 0);
     }
 
-    /// `to` has everything below `at`.
+    /// Sends the next piece to `to`, which has everything below `at`.
     pub(super) fn give_piece(&mut self, to: Rank, number: u64, at: usize) {
         let Some((of, bytes)) = self.joint.giving.get(&to) else { return };
         if *of != number || at > bytes.len() {
@@ -185,7 +186,7 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
         }
     }
 
-    /// A piece of what was asked for has come.
+    /// Adds a piece of the requested states.
     pub(super) fn take_piece(
         &mut self,
         from: Rank,
@@ -212,14 +213,15 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
         }
     }
 
-    /// Installs what has come, as soon as the application has everything that was delivered before.
+    /// Installs the states, as soon as the application has taken everything that was delivered
+    /// before.
     pub(super) fn install_states(&mut self) -> io::Result<bool> {
         if !self.joint.is_whole || !self.world.delivered.is_empty() {
             return Ok(false);
         }
         let bytes = std::mem::take(&mut self.joint.gathered);
         (self.joint.is_whole, self.joint.asked) = (false, None);
-        let garbled = |Malformed| io::Error::other("a node gave states that are none: update all");
+        let garbled = |Malformed| io::Error::other("a node gave invalid states: update all");
         let all = decode(&bytes).map_err(garbled)?;
         for given in &all {
             let at = self.member_of[given.group.index()].ok_or(Malformed).map_err(garbled)?;
@@ -238,7 +240,7 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
             }
         }
         if let Some(journal) = &mut self.journal {
-            // N12: what an earlier whole and later changes make together would be of two moments.
+            // An earlier whole with later changes would combine two moments (N12).
             journal.finish()?;
             let lives = self.desk.sender() >> crate::desk::RANK_BITS;
             journal.begin_whole(&whole(lives, &mut self.members, &self.world, &mut self.app));

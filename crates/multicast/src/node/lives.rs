@@ -1,21 +1,22 @@
-//! Incarnations of nodes: which one this process is, whom its members meet, and who has to go.
+//! Incarnations of nodes: the incarnation of this process, those that its members meet, and those
+//! that must be removed.
 //!
 //! A node that died with its memory comes back as another *incarnation*. Its members ask their
 //! groups for their seats (docs/protocols/primcast.md, "Members"); the groups' primaries remove
-//! their predecessors and seat them, and states come from the living.
+//! their predecessors and seat them, and states come from live nodes.
 //!
-//! - N6 No two processes are the same incarnation of a node, and each is above those before. It is
-//!   the time in microseconds, but above the last one that stands in the node's region, where it
-//!   is put before anybody hears of it. One process at a time owns that region (`region`, I4), so
-//!   as long as the region is there the clock does not matter. Where it is gone (a clean stop, a
-//!   reboot) only a clock that was set back can lead below an earlier incarnation: that is refused
-//!   by whoever met the earlier one (`stream`, S6), and being equal to the microsecond is refused
-//!   there by the name of the life (S2).
-//! - N7 Members meet an incarnation before anything of it is handed to them, and nothing of an
-//!   earlier one is handed to them after that (the machines' T4). By `Node::meet_newcomers`,
-//!   before records are taken, and S6. Asserted in `Node::take_records`.
-//! - N8 Who shall go is named with its incarnation, so that a wish that is late removes no
-//!   successor. By `Node::remove_members`.
+//! - N6 No two processes are the same incarnation of a node, and each is above the earlier ones. An
+//!   incarnation is the time in microseconds, but above the last one in the node's region, where it
+//!   is recorded before any other node hears of it. One process at a time owns that region
+//!   (`region`, I4), so the clock does not matter as long as the region exists. If the region is
+//!   gone (a clean stop, a reboot), only a clock that was set back can yield an incarnation below
+//!   an earlier one: nodes that met the earlier one refuse it (`stream`, S6), and they refuse an
+//!   equal one by the name of the life (S2).
+//! - N7 Members meet an incarnation before any record of it is handed to them, and no record of an
+//!   earlier one is handed to them after that (the machines' T4). By `Node::meet_newcomers`, before
+//!   records are taken, and S6. Asserted in `Node::take_records`.
+//! - N8 A removal names the node with its incarnation, so that a late request removes no successor.
+//!   By `Node::remove_members`.
 
 use super::Node;
 use crate::application::Application;
@@ -28,23 +29,23 @@ use proto::omega;
 use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Where a node comes from.
+/// The origin of a node.
 #[derive(Debug)]
 pub(crate) enum Origin {
-    /// It begins with its system.
+    /// The node begins with its system.
     Founder,
-    /// It has been there before and remembers nothing.
+    /// The node ran before and remembers nothing.
     Newcomer,
-    /// From its disk, with what an earlier life wrote there.
+    /// The node comes from its disk, with what an earlier life wrote there.
     Disk(Box<Journal>, Option<Found>),
 }
 
-/// Where in its own region a node keeps its incarnation.
+/// The place of a node's incarnation in its own region.
 pub(super) fn place(system: &System) -> At {
     At(omega::N_WORDS * system.groups.len() as u32)
 }
 
-/// Which incarnation this process is (N6).
+/// Decides the incarnation of this process (N6).
 pub(super) fn begin<F: Fabric>(
     fabric: &mut F,
     system: &System,
@@ -86,14 +87,14 @@ pub(super) fn machine<M: Multicast>(
 }
 
 impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
-    /// N7: tells the members here who speaks on other nodes.
+    /// Tells the members here the incarnations of other nodes (N7).
     pub(super) fn meet_newcomers(&mut self) {
         for node in self.world.streams.take_met().iter() {
             self.meet(node);
         }
     }
 
-    /// All members of `node`, this one too, are of the incarnation that is known now.
+    /// Has all members of `node`, which may be this one, be of the incarnation that is known now.
     pub(super) fn meet(&mut self, node: Rank) {
         let incarnation = self.world.streams.incarnation(node);
         let places = &self.world.places;
@@ -105,8 +106,8 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
         }
     }
 
-    /// What the application wants removed; all nodes hear of it, so that it does not depend on who
-    /// leads.
+    /// Takes the application's removals; all nodes are told, so that a removal does not depend on
+    /// the present leaders.
     pub(super) fn take_removals(&mut self) -> bool {
         let wanted = std::mem::replace(&mut self.desk.removals, MemberSet::EMPTY);
         for node in wanted.iter() {
@@ -117,7 +118,7 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
         !wanted.is_empty()
     }
 
-    /// Groups shall go on without `node`, if it is no later incarnation than this.
+    /// Notes that groups must remove `node`, unless it has a later incarnation than this.
     pub(super) fn want_removed(&mut self, node: Rank, incarnation: Incarnation) {
         if self.desk.changes_members {
             let upto = &mut self.removals[node.index()];
@@ -125,13 +126,13 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
         }
     }
 
-    /// Whether this node shall go: then others lead.
+    /// Whether this node must leave: then others lead.
     pub(super) fn is_leaving(&self) -> bool {
         let me = self.world.me;
         self.removals[me.index()] >= self.world.streams.incarnation(me).0
     }
 
-    /// N8: primaries here remove who shall go. Said again, it changes nothing.
+    /// Has the primaries here remove the nodes that must leave (N8). A repetition changes nothing.
     pub(super) fn remove_members(&mut self) {
         for node in Rank::all(self.world.places.n_nodes()) {
             let upto = self.removals[node.index()];
@@ -143,14 +144,14 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
                 let Some((members, _)) = member.machine.members() else { continue };
                 let votes = members.voters.contains(seat.rank);
                 if votes && members.incarnation(seat.rank).0 <= upto && seat != member.pid {
-                    // Whoever leads by then is asked again.
+                    // The primary at that time is asked again.
                     let _not_now = member.machine.remove(seat.rank);
                 }
             }
         }
     }
 
-    /// Whether this process may go on: the others' word is against it if not (N4).
+    /// Checks whether this process may continue; other nodes may have refused it (N4).
     pub(super) fn check_life(&self) -> io::Result<()> {
         if let Some(by) = self.world.streams.left_by() {
             return Err(io::Error::other(format!(
@@ -165,7 +166,7 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
         }
         if !self.members.is_empty() && self.members.iter().all(|m| m.machine.has_parted()) {
             return Err(io::Error::other(
-                "its groups have removed this node: if it shall take its seats again, start it as \
+                "its groups have removed this node: to have it take its seats again, start it as \
                  a new incarnation (Start::Anew)",
             ));
         }

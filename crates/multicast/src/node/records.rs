@@ -1,4 +1,4 @@
-//! What comes from other nodes: events of the fabric, and whole records of their streams.
+//! The input from other nodes: events of the fabric, and whole records of their streams.
 
 use super::Node;
 use crate::application::Application;
@@ -31,7 +31,7 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
                         }
                     }
                 }
-                // Only Ω posts verbs, and it wants no answers.
+                // Only Ω posts verbs, and it needs no completions.
                 Event::Completed { .. } => {}
             }
         }
@@ -39,7 +39,7 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
         !self.inbox.is_empty()
     }
 
-    /// Hands up what has come from other nodes.
+    /// Hands the records of other nodes to the members.
     pub(super) fn take_records(&mut self) -> bool {
         let heard = std::mem::take(&mut self.heard);
         for node in heard.iter() {
@@ -71,7 +71,7 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
         !heard.is_empty()
     }
 
-    /// Whether `record` asks for what is not said now (R1, R2).
+    /// Whether `record` asks a question that is not answered now (R1, R2).
     fn passes_over(&mut self, from: Rank, record: &Record<M::Wire>, bytes: &[u8]) -> bool {
         let Record::Parcel(_, Parcel::Wire(_, wire)) = record else { return false };
         let is_held = || self.world.streams.has_backlog(from);

@@ -1,4 +1,4 @@
-//! How long a node may sleep.
+//! The time for which a node may sleep.
 
 use super::{LOOK_EVERY, Node, SLEEP_MAX};
 use crate::application::Application;
@@ -9,7 +9,7 @@ use proto::amcast::Multicast;
 use std::time::Duration;
 
 impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
-    /// How long nothing has to be done, if nothing happens.
+    /// The time for which there is nothing to do without an event.
     pub(super) fn sleep_for(&self) -> Duration {
         let now = self.desk.now;
         let mut end = now.plus(SLEEP_MAX);

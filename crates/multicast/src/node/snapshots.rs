@@ -7,8 +7,9 @@ use fabric::Fabric;
 use proto::amcast::{Cut, GroupId, Multicast, Timestamp};
 
 impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
-    /// Snapshots that the application wants: all groups at one timestamp, above everything that any
-    /// member here has delivered, so that what was answered here is in them.
+    /// Begins the snapshots that the application requested: all groups at one timestamp, above
+    /// everything that any member here has delivered, so that everything that was answered here is
+    /// included.
     pub(super) fn begin_snapshots(&mut self) -> bool {
         let asked = std::mem::take(&mut self.desk.asked);
         let lowest = self.members.iter().filter_map(|member| member.machine.lowest_cut()).max();
@@ -20,7 +21,8 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
                 self.cuts.entry((group, at)).or_default().push(snapshot);
                 let member = self.member_of[group.index()].expect("the desk has looked");
                 let member = &mut self.members[usize::from(member)];
-                // Only too many others can be in the way, and then this is one of those missed.
+                // This fails only if there are too many other cuts, and then this snapshot is
+                // missed.
                 if member.machine.cut(at, self.desk.now).is_err() {
                     self.world.hand(Handed::Cut(group, at, Cut::Missed));
                 }

@@ -1,12 +1,13 @@
-//! Who speaks for a node: which process is listened to, and which is told to stop (S2, S6).
+//! The process that speaks for a node: which one is listened to, and which one is told to stop (S2,
+//! S6).
 //!
 //! ```text
-//! incarnation that says HELLO    the highest met before
+//! incarnation of a HELLO         compared with the highest met before
 //! lower                          refused: it was replaced
-//! equal, the same life           goes on
-//! equal, the same disk           its next life: goes on from its disk
-//! equal, anything else           refused: it has forgotten what that incarnation promised
-//! higher                         a newcomer: both streams begin anew, if groups here take any
+//! equal, the same life           continues
+//! equal, the same disk           its next life: continues from its disk
+//! equal, anything else           refused: it has forgotten the promises of that incarnation
+//! higher                         a newcomer: both streams start again, if groups here seat any
 //! ```
 
 use super::{End, Peer, State, Streams, words};
@@ -17,20 +18,20 @@ use proto::amcast::wire::Malformed;
 /// A process that speaks for a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Who {
-    /// Which incarnation of the node: a higher one each time it has lost its memory.
+    /// The node's incarnation: a higher one each time it has lost its memory.
     pub(crate) incarnation: Incarnation,
-    /// The process, and no other that ever was.
+    /// The name of the process, which no other process ever has.
     pub(crate) life: u64,
     /// The name of its disk; 0 without one.
     pub(crate) disk: u64,
 }
 
-/// Why a process is not listened to.
+/// The reason why a process is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// A later incarnation of its node was here.
+    /// A later incarnation of its node was met here.
     Outdated,
-    /// Another process was this incarnation, and this one has not its disk.
+    /// Another process was this incarnation, and this one does not have its disk.
     Forgetful,
     /// Groups there seat no new incarnation.
     Unwanted,
@@ -50,12 +51,12 @@ impl Refusal {
         all.into_iter().find(|one| one.code() == code).ok_or(Malformed)
     }
 
-    /// What the process that was refused stops with.
+    /// The text with which a refused process stops.
     pub(crate) const fn text(self) -> &'static str {
         match self {
             Refusal::Outdated => {
                 "knows a later incarnation of this node: stop this process, which was replaced; if \
-                 it is the one that shall be there, its host's clock was set back: set it right \
+                 it is the one that should run, its host's clock was set back: set it right \
                  and start it again"
             }
             Refusal::Forgetful => {
@@ -73,17 +74,18 @@ impl Refusal {
 }
 
 impl Peer {
-    /// Another process is at the other end, and nothing of the one before counts.
+    /// Starts both streams again: another process is at the other end, and the previous one no
+    /// longer counts.
     fn renew(&mut self, incarnation: u64, life: u64) {
         let (disk, n_renewed) = (self.disk, self.n_renewed + 1);
-        // Who was given up has not been greeted on this link.
+        // A peer that was given up has not been greeted on this link.
         let must_greet = self.must_greet || matches!(self.state, State::Ended(_));
         let state = State::Greeting;
         let life = Some(life);
         *self = Peer { incarnation, life, disk, n_renewed, state, must_greet, ..Peer::new() };
     }
 
-    /// Whoever is on this link is not listened to.
+    /// Refuses the process on this link.
     fn refuse(&mut self, why: Refusal) {
         self.refusal = Some(why);
         if self.state == State::Open {
@@ -93,7 +95,7 @@ impl Peer {
 }
 
 impl Streams {
-    /// Listens to new incarnations of other nodes from now on.
+    /// Accepts new incarnations of other nodes from now on.
     pub(crate) const fn take_newcomers(&mut self) {
         self.takes_newcomers = true;
     }
@@ -101,7 +103,7 @@ impl Streams {
     pub(super) fn on_hello(&mut self, from: Rank, fields: &[u8]) -> Result<(), Malformed> {
         let [incarnation, life, disk, of, received] = words(fields)?;
         let is_founder = incarnation == FOUNDER.0;
-        // Who comes back from a disk has lost no memory.
+        // A process that comes back from a disk has lost no memory.
         if incarnation < FOUNDER.0 || !is_founder && disk != 0 {
             return Err(Malformed);
         }
@@ -133,7 +135,7 @@ impl Streams {
         }
         let is_its_disk = disk != 0 && disk == peer.disk;
         if *peer.life.get_or_insert(life) != life && is_its_disk {
-            // Kept bytes were for the life before; whoever said them says what matters again.
+            // Kept bytes were for the previous life; their senders repeat those that still matter.
             peer.renew(incarnation, life);
             self.renewed.insert(from);
         } else if peer.life != Some(life) || disk != peer.disk {
@@ -145,13 +147,13 @@ impl Streams {
             peer.must_greet = true; // S3
             return Ok(());
         }
-        // What it received of an earlier life is nothing of this one.
+        // The bytes that it received of an earlier life do not count for this one.
         let received = if of == self.who.life { received } else { 0 };
         if received < peer.acked || received > peer.written() {
             return Err(Malformed);
         }
         peer.sent = received;
-        // What was told may have been lost with the old link.
+        // The last report may have been lost with the old link.
         peer.told = 0;
         peer.state = State::Open;
         Ok(())
@@ -165,7 +167,7 @@ impl Streams {
     ) -> Result<(), Malformed> {
         let [known] = words(fields)?;
         let why = Refusal::of(why)?;
-        // One that was meant for an earlier life of this node says nothing to this one.
+        // A refusal of an earlier life of this node does not concern this one.
         if why != Refusal::Outdated || known > self.who.incarnation.0 {
             self.refused_by = Some((from, why));
         }

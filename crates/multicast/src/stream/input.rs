@@ -1,4 +1,4 @@
-//! What has come from a peer, cut into records.
+//! The input from a peer, cut into records.
 
 use proto::amcast::wire::{Malformed, Reader};
 use std::ops::Range;
@@ -6,7 +6,7 @@ use std::ops::Range;
 /// The longest record: another member's state may be one.
 const RECORD_BYTES_MAX: u64 = 256 << 20;
 
-/// Bytes received and not dealt with.
+/// The bytes received and not processed.
 #[derive(Debug, Default)]
 pub(crate) struct Input {
     bytes: Vec<u8>,
@@ -18,12 +18,12 @@ impl Input {
         self.bytes.len() - self.start
     }
 
-    /// The next whole record: from now on it counts as dealt with (S4).
+    /// The next whole record, which counts as processed from now on (S4).
     pub(crate) fn next(&mut self) -> Result<Option<Range<usize>>, Malformed> {
         let rest = &self.bytes[self.start..];
         let mut reader = Reader::new(rest);
         let Ok(n) = reader.number() else {
-            // Ten bytes hold any number: with fewer, the rest of it is on its way.
+            // Ten bytes hold any number: with fewer, the rest of it is still to come.
             return if rest.len() < 10 { Ok(None) } else { Err(Malformed) };
         };
         if n > RECORD_BYTES_MAX {
@@ -43,7 +43,7 @@ impl Input {
         &self.bytes[record]
     }
 
-    /// More has come.
+    /// Adds received bytes.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         self.tidy();
         self.bytes.extend_from_slice(bytes);

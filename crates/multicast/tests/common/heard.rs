@@ -1,12 +1,12 @@
-//! What doors deliver, and whether it is one order.
+//! The deliveries of doors, and the check that they have one order.
 
 use multicast::{Delivery, GroupId, GroupSet, MessageId, Timestamp};
 use std::collections::BTreeMap;
 
-/// One delivery: its place in the order, and whom it was for.
+/// A delivery: its place in the order, and its destinations.
 type Place = (Timestamp, MessageId, GroupSet);
 
-/// What each (node, group) delivered, in order.
+/// The deliveries of each (node, group), in order.
 #[derive(Default)]
 pub(crate) struct Heard {
     pub(crate) by: BTreeMap<(usize, usize), Vec<Place>>,
@@ -23,8 +23,8 @@ impl Heard {
         self.by.iter().map(|(who, what)| (*who, what.len())).collect()
     }
 
-    /// Members of one group agree, up to the shorter's end; everybody agrees on timestamps; each
-    /// order is that of (timestamp, name), without repetitions.
+    /// Checks that members of one group agree, up to the shorter's end; that all agree on
+    /// timestamps; and that each order is that of (timestamp, name), without repetitions.
     pub(crate) fn judge(&self) {
         let mut stamps = BTreeMap::new();
         for ((node, group), what) in &self.by {

@@ -1,6 +1,6 @@
 //! Nodes as processes that keep all deliveries of their members as their application's state.
 //!
-//! The test binary starts itself again, one process a node ([`run_child`]). Each multicasts one
+//! The test binary starts itself again, one process per node ([`run_child`]). Each multicasts one
 //! message after the other to all sets of groups in turn, and prints which were delivered.
 
 use crate::common::{PATIENCE, Town};
@@ -19,11 +19,12 @@ use std::process::{Child, ChildStdin};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// Tells a child which node it is and how its system is built.
+/// The variable that tells a child its node and its system.
 const ROLE: &str = "GREGALE_TEST_LEDGER_NODE";
 pub(crate) const GROUPS: [[usize; 3]; 3] = [[1, 2, 3], [1, 3, 2], [2, 3, 1]];
 
-/// How often a node multicasts at most: its history is compared, and given to others, whole.
+/// The least time between two multicasts of a node: its history is compared, and given to others,
+/// whole.
 const SAYS_EVERY: Duration = Duration::from_millis(2);
 
 /// One delivery: final timestamp, name, destinations.
@@ -32,13 +33,14 @@ type Entry = (u64, MessageId, u32);
 /// The body of each message where messages are long: some hundreds of them fill a log.
 const LONG_BYTES: usize = 64 << 10;
 
-/// Keeps every delivery.
+/// An application that keeps every delivery.
 struct Ledger {
     entries: BTreeMap<usize, Vec<Entry>>,
     commands: Receiver<String>,
     n_said: u64,
     body_bytes: usize,
-    /// Of each group one, if this is not its first life; what comes then is another member's.
+    /// The number of own states still to be installed: one per group, if this is not its first
+    /// life; later ones are other members'.
     n_own_states: usize,
     has_enough: bool,
     has_ended: bool,
@@ -60,7 +62,7 @@ impl Ledger {
     }
 }
 
-/// Who votes in each group.
+/// Prints the voters of each group.
 fn say_voters(desk: &Desk) {
     let voters = desk.members().iter().map(|view| {
         let nodes = view.voters.iter().map(|node| (node.index() + 1).to_string());
@@ -106,7 +108,8 @@ impl Application for Ledger {
             self.next_say_at = desk.now().plus(SAYS_EVERY);
             self.n_said += 1;
             let dest = GroupSet::from_bits((1 + self.n_said % 7) as u32);
-            // Of a node that comes back a message may be in the state that it is given: unknown.
+            // A message of a node that comes back may be in the state that it is given: then it is
+            // unknown.
             let options = Options { patience: Duration::from_secs(1), ..Options::default() };
             // Refused while a node lags: the next turn tries again.
             let mut body = self.n_said.to_le_bytes().to_vec();
@@ -154,15 +157,15 @@ impl Application for Ledger {
         });
         let entries = entries.expect("another ledger wrote it");
         let old = self.entries.insert(group.index(), entries).unwrap_or_default();
-        // What its giver had not handed over yet comes behind it, again if it is here: a state may
-        // be shorter than what it replaces, and nothing else.
+        // Deliveries that its giver had not handed over yet follow it, again if they are here: a
+        // state may be shorter than the one that it replaces, but not different.
         let new = &self.entries[&group.index()];
         let n_both = old.len().min(new.len());
         assert_eq!(new[..n_both], old[..n_both], "a state goes on from ours, or leads there");
     }
 }
 
-/// What a process that was started by [`Node::start`] does.
+/// The main function of a process that was started by [`Node::start`].
 pub(crate) fn run_child() {
     let Ok(role) = std::env::var(ROLE) else { return };
     let mut words = role.split(' ');
@@ -220,10 +223,11 @@ pub(crate) fn run_child() {
 fn limits(how: &str) -> Limits {
     let limits = Limits { suspect_ms: 400, window: 16, ..Limits::default() };
     match how {
-        // What was written under looser bounds than these is there when they begin to hold.
+        // Content that was written under looser bounds than these is there when they begin to hold.
         "begin-long" => limits,
         "reopen-tight" => Limits { backlog_bytes: 1 << 20, kept_bytes: 8 << 20, ..limits },
-        // Little is kept for who is away: it needs a state, and the log of each begins anew often.
+        // Little is kept for an absent node: it needs a state, and the log of each node is often
+        // begun again.
         _ => Limits { log_bytes: 64 << 10, ..limits },
     }
 }
@@ -236,9 +240,9 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// `how` it comes: `begin` or `reopen` its directory below `data` (`begin-long` with messages
-    /// that fill its log, `reopen-tight` under bounds that this log exceeds), or without one
-    /// `first` or `anew`.
+    /// Starts a node. `how` is `begin` or `reopen` for its directory below `data` (`begin-long`
+    /// with messages that fill its log, `reopen-tight` under bounds that this log exceeds), or
+    /// without one `first` or `anew`.
     pub(crate) fn start(
         number: usize,
         town: &Town,
@@ -271,13 +275,13 @@ impl Drop for Node {
     }
 }
 
-/// What the parent knows.
+/// The parent's knowledge.
 #[derive(Default)]
 pub(crate) struct Heard {
-    /// Messages that their senders know to be delivered, with the node that said so.
+    /// The messages that their senders know to be delivered, by sender and sequence.
     outcomes: BTreeSet<(u64, u64)>,
     n_of: BTreeMap<usize, usize>,
-    /// States that members gave to others.
+    /// The number of states that members gave to others.
     pub(crate) n_states: usize,
 }
 
@@ -300,7 +304,7 @@ impl Heard {
         }
     }
 
-    /// Until each of `which` has had so many more of its messages delivered.
+    /// Waits until each of `which` has had `more` of its messages delivered.
     pub(crate) fn progress(&mut self, nodes: &[Node], which: &[usize], more: usize) {
         let before = self.n_of.clone();
         let until = Instant::now() + PATIENCE;
@@ -317,7 +321,7 @@ impl Heard {
     }
 }
 
-/// Everything that a node's members delivered.
+/// All deliveries of a node's members.
 fn dump(number: usize, node: &mut Node, heard: &mut Heard) -> BTreeMap<usize, Vec<Entry>> {
     node.tell("dump");
     let mut all: BTreeMap<usize, Vec<Entry>> = BTreeMap::new();
@@ -335,8 +339,8 @@ fn dump(number: usize, node: &mut Node, heard: &mut Heard) -> BTreeMap<usize, Ve
     }
 }
 
-/// Has all of `nodes` come to an end, and judges what they delivered: the same, in one order, and
-/// everything that anybody knows to be delivered. They go on living.
+/// Has all of `nodes` reach the same end, and judges their deliveries: the same, in one order, and
+/// including everything that any process knows to be delivered. The nodes stay alive.
 pub(crate) fn judge(nodes: &mut [Node], heard: &mut Heard) {
     for node in &mut *nodes {
         node.tell("enough");
@@ -385,7 +389,7 @@ pub(crate) fn judge(nodes: &mut [Node], heard: &mut Heard) {
     }
 }
 
-/// Ends nodes that live.
+/// Ends live nodes.
 pub(crate) fn end(nodes: &mut [Node]) {
     for node in &mut *nodes {
         node.tell("end");

@@ -1,10 +1,10 @@
-//! Systems for tests: everything of them is gone when they are dropped.
+//! Systems for tests, of which nothing remains when they are dropped.
 
 use multicast::{FabricKind, Limits, Order, Protocol, System};
 use std::net::TcpListener;
 use std::time::Duration;
 
-/// Longer than anything takes on a machine that does something else besides.
+/// A time longer than any step takes on a machine with other work.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Town {

@@ -1,4 +1,4 @@
-//! The test binary, started again as a node: what it is told, and what it says.
+//! The test binary, started again as a node: its arguments, and its output.
 
 use multicast::System;
 use std::fmt::Display;
