@@ -1,8 +1,8 @@
 //! One-sided memory and message flows behind one small trait.
 //!
-//! A [`Fabric`] is a [`Port`] that can be polled. Two providers stand here: `shm` for processes of
-//! one host and `tcp` for several hosts; the simulator implements the same trait and breaks
-//! everything that is not promised. Nothing above this crate can tell which one it has, but for
+//! A [`Fabric`] is a [`Port`] that can be polled. This crate has two providers: `shm` for processes
+//! of one host and `tcp` for several hosts; the simulator implements the same trait and breaks
+//! everything that is not promised. The layers above cannot distinguish the providers, except by
 //! [`Capabilities`].
 //!
 //! # Promises (cited by id in code that relies on them; `conformance` tests each provider)
@@ -11,27 +11,27 @@
 //!   posting order. Nothing is promised between links, nor between a link and the peer's own CPU
 //!   beyond T1 and T5.
 //! - T3 **Nothing inside a verb.** The words of one WRITE or READ have no order among themselves.
-//! - T4 **One completion.** A verb with a token completes exactly once: with what it did, with
+//! - T4 **One completion.** A verb with a token completes exactly once: with its result, with
 //!   `Refused`, or, if its link broke, with `Unknown`. An unknown verb may have taken effect, or
-//!   still take effect until the next `LinkUp` of that peer, and not after. Completions of one link
-//!   come in posting order.
-//! - T5 **Publication.** Who loads a word (acquire) sees everything that its writer's link put into
-//!   that region before it.
+//!   may still take effect until the next `LinkUp` of that peer, and not after. Completions of one
+//!   link come in posting order.
+//! - T5 **Publication.** A reader that loads a word (acquire) sees everything that its writer's
+//!   link put into that region before it.
 //! - T6 **CAS and FETCH-ADD are atomic** together on every link, and with the owner's CPU if
 //!   [`Capabilities::atomicity`] says so.
 //! - T7 **Messages** arrive whole, once, in order, or the link is reported down.
 //! - T8 **Failures are events.** A broken link is `LinkDown`, a dead process `ProcessFailed`;
-//!   neither panics, blocks, nor is reported for a live peer but as suspicion. Both are hints:
-//!   safety never rests on them. `LinkUp` follows when the peer (or its successor on the same
+//!   neither panics, blocks, nor is reported for a live peer except as a suspicion. Both are hints:
+//!   safety never depends on them. `LinkUp` follows when the peer (or its successor on the same
 //!   region) is there.
 //! - T9 **No lost wake-up.** After `prepare_sleep`, a `wake` or a message makes `wait_fd` readable.
-//! - T10 **A break is a cut.** What is posted to a peer from the break of its link on takes no
-//!   effect, until the poll begins that follows the one which reported `LinkDown`: whoever posts
-//!   while it deals with an earlier event cannot know yet that something before was lost. So of all
-//!   that is posted before the break is known, a beginning takes effect (T2). `LinkDown` and the
-//!   `LinkUp` that follows it never come with one poll.
+//! - T10 **A break is a cut.** Verbs and messages posted to a peer after the break of its link take
+//!   no effect, until the start of the poll that follows the one which reported `LinkDown`: a
+//!   poster that handles an earlier event cannot know yet that something before was lost. So of
+//!   everything posted before the break is known, a prefix takes effect (T2). `LinkDown` and the
+//!   `LinkUp` that follows it never come in one poll.
 //!
-//! # Where a provider checks what it promises
+//! # Where a provider checks its promises
 //!
 //! | promise | `tcp` | `shm` |
 //! | --- | --- | --- |
@@ -39,9 +39,10 @@
 //! | T4 | `Ledger::settle`: a completion that is not due breaks the link | `verbs` |
 //! | T10 | asserted in `Peer::announce` | `Link::withheld` |
 //!
-//! T1, T3, T5, T6 and T9 are the memory's and the kernel's: `conformance` and the litmus tests.
+//! T1, T3, T5, T6 and T9 are properties of the memory and the kernel: `conformance` and the litmus
+//! tests check them.
 //!
-//! Never here: protocol logic.
+//! The crate never contains protocol logic.
 #![forbid(unsafe_code)]
 
 #[cfg(any(test, feature = "conformance"))]
@@ -57,17 +58,18 @@ use std::os::fd::BorrowedFd;
 
 /// A provider, seen by the poll loop that owns it.
 pub trait Fabric: Port {
-    /// What this provider can do beyond the promises.
+    /// The provider's properties beyond the promises.
     fn capabilities(&self) -> Capabilities;
 
-    /// Sends on its way whatever was posted; few system calls, none on shm but to wake a sleeper.
+    /// Sends everything that was posted; few system calls, none on shm except to wake a sleeper.
     fn flush(&mut self);
 
-    /// Performs what peers ask of this node's memory (where the provider needs its help) and adds
+    /// Performs the peers' verbs on this node's memory (where the provider needs its help) and adds
     /// completions, messages and failures to `inbox`. Never blocks.
     fn poll(&mut self, inbox: &mut Inbox);
 
-    /// Readable when a poll may bring something, once [`Fabric::prepare_sleep`] was called.
+    /// A descriptor that is readable when a poll may bring something, once
+    /// [`Fabric::prepare_sleep`] was called.
     fn wait_fd(&self) -> BorrowedFd<'_>;
 
     /// Tells the peers that this node goes to sleep. The caller then polls and looks at its region
@@ -77,38 +79,39 @@ pub trait Fabric: Port {
     /// Tells the peers that this node is awake.
     fn awake(&mut self);
 
-    /// Says whether this node leads, which is nothing but advice about scheduling: whom the others
-    /// wait for, and whose death should be over with soon. On shared memory one that leads learns
-    /// of others' deaths when it polls, and is not woken for them (T8): their memory answers on.
+    /// Tells the provider whether this node leads. It is only advice about scheduling: other
+    /// members wait for a leader, and its death should be noticed soon. On shared memory a leader
+    /// learns of others' deaths when it polls, and is not woken for them (T8): their memory still
+    /// answers.
     fn lead(&mut self, leads: bool);
 
-    /// Whether news are so close that a loop should look again rather than sleep: for a moment
-    /// after a peer's death. Asking may let others have the processor.
+    /// Whether news is so close that a loop should look again rather than sleep: for a moment after
+    /// a peer's death. The call may yield the processor to others.
     fn is_alert(&mut self) -> bool {
         false
     }
 }
 
-/// How a provider differs from the others.
+/// The differences between providers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
-    /// `shm`, `tcp`, `sim`.
+    /// The name: `shm`, `tcp`, `sim`.
     pub name: &'static str,
-    /// A dead process's memory still answers (shm): a dead process is not a dead acceptor.
+    /// Whether a dead process's memory still answers (shm): a dead process is not a dead acceptor.
     pub memory_outlives_process: bool,
-    /// With what a CAS is atomic.
+    /// The operations with which a CAS is atomic.
     pub atomicity: Atomicity,
-    /// The memory side can refuse a writer ([`Port::permit_writer`]).
+    /// Whether the memory side can refuse a writer ([`Port::permit_writer`]).
     pub write_permission: bool,
-    /// The peer's CPU performs the verbs, so posting to it wakes it.
+    /// Whether the peer's CPU performs the verbs, so that posting to it wakes it.
     pub peer_works: bool,
 }
 
-/// With what a fabric's CAS and FETCH-ADD are atomic.
+/// The operations with which a fabric's CAS and FETCH-ADD are atomic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Atomicity {
-    /// With one another and with the owner's CPU.
+    /// One another and the owner's CPU.
     WithCpu,
-    /// With one another only: the owner too must come through the fabric.
+    /// One another only: the owner must use the fabric too.
     FabricOnly,
 }

@@ -1,4 +1,5 @@
-//! What a provider must know to open one member's end of a group, and why it may refuse.
+//! The arguments with which a provider opens one member's end of a group, and the reasons to
+//! refuse.
 
 use base::{Incarnation, MAX_MEMBERS, Rank};
 use hmac::{Hmac, Mac};
@@ -11,34 +12,34 @@ use std::path::PathBuf;
 /// The longest name of a cluster, in bytes.
 pub const CLUSTER_NAME_BYTES_MAX: usize = 64;
 
-/// One member's place in its group.
+/// A member's place in its group.
 #[derive(Clone)]
 pub struct Setup {
     /// The cluster's name.
     pub cluster: String,
-    /// What all members know and nobody else does.
+    /// The secret that only the members know.
     pub secret: Vec<u8>,
-    /// Which member this is.
+    /// The member's rank.
     pub me: Rank,
-    /// How many members there are.
+    /// The number of members.
     pub members: usize,
-    /// Which life of this member's memory.
+    /// The incarnation of this member's memory.
     pub incarnation: Incarnation,
-    /// Where the regions are: on tmpfs, the same for all members of one host.
+    /// The directory of the regions: on tmpfs, the same for all members of one host.
     pub directory: PathBuf,
-    /// Fingerprint of the protocol and its parameters.
+    /// The fingerprint of the protocol and its parameters.
     pub layout: u64,
     /// Words of the protocol in each region.
     pub n_words: u32,
 }
 
 impl Setup {
-    /// Where the regions of `cluster` are if nobody says otherwise.
+    /// The default directory of the regions of `cluster`.
     pub fn default_directory(cluster: &str) -> PathBuf {
         PathBuf::from("/dev/shm").join(format!("gregale-{cluster}"))
     }
 
-    /// Refuses what no provider can open.
+    /// Refuses settings that no provider can open.
     ///
     /// # Errors
     /// [`OpenError::Setup`], naming the field.
@@ -63,9 +64,10 @@ impl Setup {
         Err(OpenError::Setup(wrong))
     }
 
-    /// The same for two members exactly if they have the same cluster name and secret.
+    /// A number that is the same for two members exactly if they have the same cluster name and
+    /// secret.
     pub fn cluster_fingerprint(&self) -> u64 {
-        // A keyed hash, so that the name is bound to the secret, and neither is given away.
+        // The hash is keyed, so that it binds the name to the secret, and reveals neither.
         let mac = <Hmac<Sha256> as Mac>::new_from_slice(&self.secret);
         let mut mac = mac.expect("HMAC takes keys of any length");
         mac.update(b"gregale region 1\0");
@@ -75,7 +77,7 @@ impl Setup {
         u64::from_le_bytes(*first)
     }
 
-    /// The region of `rank`; `incarnation` only says something about one's own.
+    /// The identity of the region of `rank`; `incarnation` matters only for the member's own one.
     pub fn identity_of(&self, rank: Rank, ring_words: u32) -> Identity {
         Identity {
             cluster: self.cluster_fingerprint(),
@@ -87,7 +89,7 @@ impl Setup {
     }
 }
 
-/// Without the secret.
+/// Omits the secret.
 impl fmt::Debug for Setup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Setup")
@@ -102,28 +104,29 @@ impl fmt::Debug for Setup {
     }
 }
 
-/// Why a provider could not be opened. Whatever was made on the way has been removed again.
+/// The reason why a provider could not be opened. Everything made on the way has been removed
+/// again.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The setup contradicts itself.
+    /// The settings contradict each other.
     #[error("{0}")]
     Setup(String),
-    /// This member's memory is not to be had: missing, locked, another cluster's, no room, ...
+    /// This member's memory is not available: missing, locked, another cluster's, no room, ...
     #[error(transparent)]
     Region(#[from] region::Error),
-    /// The operating system refused something else.
+    /// The operating system refused another operation.
     #[error("cannot {doing}: {source}")]
     Os {
-        /// What was tried, and with what.
+        /// The operation and its arguments.
         doing: String,
-        /// Its answer.
+        /// The system's answer.
         source: io::Error,
     },
 }
 
 impl OpenError {
-    /// `doing` reads behind "cannot".
+    /// An error whose `doing` follows the word "cannot".
     pub(crate) fn os(doing: impl Into<String>, source: impl Into<io::Error>) -> OpenError {
         OpenError::Os { doing: doing.into(), source: source.into() }
     }

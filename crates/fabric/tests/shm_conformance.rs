@@ -1,4 +1,4 @@
-//! The shm provider keeps every promise, and the suite notices when one is broken.
+//! The shm provider keeps every promise, and the suite detects each broken one.
 
 mod support;
 
@@ -8,7 +8,7 @@ use support::ShmGroup;
 
 fabric::litmus_tests!(ShmGroup::new);
 
-/// Where a child process of the litmus tests starts; nothing to test otherwise.
+/// The entry of the litmus tests' child processes; nothing to test otherwise.
 #[test]
 fn child_process() {
     if let Some(place) = child::place() {

@@ -1,4 +1,4 @@
-//! What only the shm provider has: files, lives, rings, and refusals with a mend.
+//! Properties of only the shm provider: files, lives, rings, and refusals with a remedy.
 
 mod support;
 
@@ -14,7 +14,7 @@ use support::{ShmGroup, setup};
 const A: Rank = Rank::at(0);
 const B: Rank = Rank::at(1);
 
-/// Where a child process starts; nothing to test otherwise.
+/// The entry of child processes; nothing to test otherwise.
 #[test]
 fn child_process() {
     if let Some(place) = child::place() {
@@ -69,7 +69,7 @@ fn a_region_is_only_made_by_a_bootstrap() {
 #[test]
 fn a_failed_start_leaves_nothing_behind() {
     let place = tempfile::tempdir_in("/dev/shm").unwrap();
-    // Something that is no FIFO where the doorbell should be.
+    // A file that is not a FIFO in the place of the doorbell.
     let directory = place.path().join("cluster");
     std::fs::create_dir(&directory).unwrap();
     std::fs::create_dir(directory.join("node-1.bell")).unwrap();

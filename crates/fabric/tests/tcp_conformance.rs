@@ -1,4 +1,4 @@
-//! The tcp provider keeps every promise; some faults must be noticed here as they are on shm.
+//! The tcp provider keeps every promise; some faults must be detected here as on shm.
 
 mod silent_proxy;
 mod tcp_support;
@@ -13,8 +13,8 @@ use tcp_support::{Place, open, serve_if_child};
 
 fabric::litmus_tests!(TcpGroup::new);
 
-/// The same where the network does not tell who accepted a connection that it is over: a new one
-/// is the first that is heard of it, so that the link breaks and is there again within one poll.
+/// The suite on a network that does not tell the accepting side that a connection is over: the new
+/// connection is the first sign of it, so that the link breaks and is up again within one poll.
 mod over_a_silent_network {
     use super::TcpGroup;
 
@@ -60,7 +60,7 @@ impl Group for TcpGroup {
     }
 }
 
-/// Where a child process of the litmus tests starts; nothing to test otherwise.
+/// The entry of the litmus tests' child processes; nothing to test otherwise.
 #[test]
 fn child_process() {
     serve_if_child();
@@ -78,7 +78,7 @@ macro_rules! canaries {
     )*};
 }
 
-// What a provider with frames, numbers and reconnections could get wrong.
+// Faults that are likely in a provider with frames, numbers and reconnections.
 canaries! {
     the_suite_catches_a_message_that_overtakes: OvertakenWrite breaks "T2" in a_message_arrives_behind_the_writes_before_it of 2;
     the_suite_catches_a_second_completion: CompletedTwice breaks "T4" in every_verb_completes_once_and_in_order of 3;

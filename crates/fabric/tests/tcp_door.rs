@@ -1,4 +1,5 @@
-//! Who may not come in, and what is said about it: refusals, garbage, and connections that dawdle.
+//! Connections that are not admitted, and the reports about them: refusals, garbage, and slow
+//! peers.
 
 mod tcp_support;
 
@@ -10,8 +11,8 @@ use std::net::TcpStream;
 use std::time::Duration;
 use tcp_support::{DEADLINE, Happening, Member, Place, meet, rank, until};
 
-/// The acceptor is member 1 as configured, the other is member 2 with one thing changed: what both
-/// of them then say about their link.
+/// Connects member 2 with one thing changed to member 1 as configured; returns the reports of both
+/// about their link.
 fn refused(change: impl FnOnce(&mut Setup)) -> (LinkError, LinkError) {
     let place = Place::new(2);
     let mut setup = place.setup(1);
@@ -121,7 +122,7 @@ fn a_setup_that_cannot_work_is_refused_before_anything_is_made() {
     assert_eq!(std::fs::read_dir(place.directory.path()).unwrap().count(), 0);
 }
 
-/// Polls until the stranger's connection was closed; what it was told.
+/// Polls until the stranger's connection was closed; returns what it was told.
 fn told(member: &mut Member, mut stranger: TcpStream) -> Vec<u8> {
     stranger.set_nonblocking(true).unwrap();
     let mut told = Vec::new();
@@ -174,7 +175,7 @@ fn a_stranger_who_goes_away_is_forgotten() {
     assert_eq!(a.fabric.door().refused, 0);
 }
 
-/// Many connections that never say anything do not keep a member out, and they are not kept.
+/// Many silent connections do not keep a member out, and are dropped.
 #[test]
 fn idle_strangers_crowd_each_other_out_and_nobody_else() {
     let place = Place::new(2);
@@ -188,8 +189,8 @@ fn idle_strangers_crowd_each_other_out_and_nobody_else() {
     meet(&mut a, &mut place.create(1));
 }
 
-/// A handshake that arrives a byte at a time, each time just before one loses patience, ends by its
-/// deadline; the member sleeps meanwhile and its descriptor wakes it.
+/// A handshake that arrives a byte at a time, each just before a time-out, ends by its deadline;
+/// the member sleeps meanwhile and its descriptor wakes it.
 #[test]
 fn a_dawdling_handshake_ends_by_its_deadline_and_wakes_a_sleeper_for_it() {
     use fabric::Fabric;
@@ -216,7 +217,7 @@ fn a_dawdling_handshake_ends_by_its_deadline_and_wakes_a_sleeper_for_it() {
     assert_eq!(told(&mut a, stranger), b"");
 }
 
-/// A peer whose host vanishes after the handshake's first half holds nobody up.
+/// A peer whose host vanishes after the handshake's first half blocks no other member.
 #[test]
 fn a_half_open_acceptor_is_given_up_and_tried_again() {
     let mut place = Place::new(2);
@@ -226,7 +227,7 @@ fn a_half_open_acceptor_is_given_up_and_tried_again() {
     until(&mut [&mut b], "the end of the first try", |members| {
         members[0].link(rank(0)).last_error == Some(LinkError::HandshakeTimeout)
     });
-    // What was deaf becomes a way to the real member.
+    // The deaf address becomes a way to the real member.
     let mut a = place.create(0);
     deaf.set_nonblocking(true).unwrap();
     let mut pipes = Vec::new();
@@ -243,12 +244,12 @@ fn a_half_open_acceptor_is_given_up_and_tried_again() {
     });
 }
 
-/// Hands on what is there.
+/// Passes on the bytes that are there.
 fn pass(from: &mut TcpStream, to: &mut TcpStream) {
     from.set_nonblocking(true).unwrap();
     let mut room = [0; 4096];
     if let Ok(n) = from.read(&mut room) {
-        // The first tries are long dead on both sides.
+        // The first attempts ended long ago on both sides.
         let _gone = to.write_all(&room[..n]);
     }
 }

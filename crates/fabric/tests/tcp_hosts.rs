@@ -1,6 +1,6 @@
 //! Two hosts, as network namespaces with a cable between them that can be pulled.
 //!
-//! Needs root and `ip netns`; says why and passes where it does not get them.
+//! Needs root and `ip netns`; without them it reports the reason and passes.
 
 mod tcp_support;
 
@@ -55,13 +55,13 @@ impl Hosts {
 impl Drop for Hosts {
     fn drop(&mut self) {
         for name in &self.names {
-            // One that was never made cannot be deleted.
+            // A namespace that was never made cannot be deleted.
             let _never_made = ip(&format!("netns del {name}"));
         }
     }
 }
 
-/// Who runs on a host, step by step with the test.
+/// A step of a host, in turn with the test.
 struct Step {
     go: Sender<()>,
     done: Receiver<()>,
@@ -73,8 +73,8 @@ impl Step {
     }
 }
 
-/// A member on a host of its own: its thread, and with it every socket that it opens, is moved to
-/// the namespace. It keeps polling between the steps, as a member does.
+/// Runs a member on a host of its own: its thread, and with it every socket that it opens, is moved
+/// to the namespace. It keeps polling between the steps, as a member does.
 fn on_host(
     name: &str,
     me: usize,
@@ -87,7 +87,7 @@ fn on_host(
     let host = thread::spawn(move || {
         let namespace = File::open(path).unwrap();
         move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
-        // Memory of its own, too: these hosts share nothing but the cable.
+        // It has memory of its own, too: these hosts share nothing but the cable.
         let directory = tempfile::tempdir_in("/dev/shm").unwrap();
         let setup = setup(directory.path(), me, addresses.len(), 1);
         let listener = TcpListener::bind(addresses[me]).unwrap();

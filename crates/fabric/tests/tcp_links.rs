@@ -1,4 +1,4 @@
-//! Links of the TCP provider: verbs, loss, restart, and what an old connection may still do.
+//! Links of the TCP provider: verbs, loss, restart, and the remaining effects of an old connection.
 
 mod tcp_support;
 

@@ -1,5 +1,4 @@
-//! What a connection may still do when it is over: T4 and L1, through a proxy that holds bytes
-//! back.
+//! The effects of a connection after its end: T4 and L1, through a proxy that holds bytes back.
 
 mod tcp_support;
 
@@ -10,25 +9,25 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use tcp_support::{Happening, Member, Place, post_some, rank, until};
 
-/// Stands between a connecting member and an accepting one; forwards when it is told to.
+/// A proxy between a connecting member and an accepting one, which forwards when it is told to.
 struct Proxy {
     listener: TcpListener,
     to: std::net::SocketAddr,
 }
 
-/// One connection through a proxy.
+/// A connection through a proxy.
 struct Pipe {
-    /// To who connected.
+    /// The connection to the client.
     client: Option<TcpStream>,
-    /// To who accepted.
+    /// The connection to the accepting member.
     server: TcpStream,
-    /// From the client, not forwarded yet.
+    /// The bytes from the client that were not forwarded yet.
     held: Vec<u8>,
     closed: bool,
 }
 
 impl Proxy {
-    /// Puts itself at the address of member `of`.
+    /// Places itself at the address of member `of`.
     fn before(place: &mut Place, of: usize) -> Proxy {
         let listener = TcpListener::bind((place.addresses[of].ip(), 0)).unwrap();
         listener.set_nonblocking(true).unwrap();
@@ -46,7 +45,7 @@ impl Proxy {
         Some(Pipe { client: Some(client), server, held: Vec::new(), closed: false })
     }
 
-    /// Who gave its connection up, on a busy machine, has made another.
+    /// Accepts newer connections: on a busy machine a member may have given up the first one.
     fn accept_newer(&self, pipe: &mut Option<Pipe>) {
         if let Some(newer) = self.accept() {
             *pipe = Some(newer);
@@ -54,7 +53,7 @@ impl Proxy {
     }
 }
 
-/// What is there to read; notes the end.
+/// Reads what is there; notes the end.
 fn drain(from: &mut TcpStream, into: &mut Vec<u8>, closed: &mut bool) {
     let mut room = [0; 64 << 10];
     loop {
@@ -72,7 +71,7 @@ fn drain(from: &mut TcpStream, into: &mut Vec<u8>, closed: &mut bool) {
 }
 
 impl Pipe {
-    /// Takes what the client sent, and gives it what the server sent.
+    /// Takes the client's bytes, and gives it the server's.
     fn collect(&mut self) {
         let Some(client) = &mut self.client else { return };
         drain(client, &mut self.held, &mut self.closed);
@@ -82,7 +81,7 @@ impl Pipe {
         let _gone = client.write_all(&back);
     }
 
-    /// Hands on the first `n` of the held bytes.
+    /// Forwards the first `n` of the held bytes.
     fn release(&mut self, n: usize) {
         let n = n.min(self.held.len());
         let _gone = self.server.write_all(&self.held[..n]);
@@ -110,8 +109,8 @@ fn meet_through(proxy: &Proxy, poster: &mut Member, owner: &mut Member) -> Pipe 
     pipe.expect("the link goes through it")
 }
 
-/// L1 and T4. The poster's verbs sit in the network when its link breaks; the poster is told that
-/// they are unknown, connects again, and is told LinkUp. From that moment they are without effect,
+/// L1 and T4. The poster's verbs are in the network when its link breaks; the poster is told that
+/// they are unknown, connects again, and is told LinkUp. From that moment they have no effect,
 /// though the network delivers them to the peer's kernel only now.
 #[test]
 fn nothing_of_an_old_link_takes_effect_after_link_up() {
@@ -119,7 +118,7 @@ fn nothing_of_an_old_link_takes_effect_after_link_up() {
     let proxy = Proxy::before(&mut place, 0);
     let (mut owner, mut poster) = (place.create(0), place.create(1));
     let mut old = meet_through(&proxy, &mut poster, &mut owner);
-    // Half of these verbs arrive, in the middle of a frame; the rest is under way.
+    // Half of these verbs arrive, up to the middle of a frame; the rest is under way.
     post_some(&mut poster, rank(0), 0, 100);
     poster.fabric.flush();
     until(&mut [&mut poster], "the bytes in the network", |_| {
@@ -154,8 +153,7 @@ fn nothing_of_an_old_link_takes_effect_after_link_up() {
     assert_eq!(owner.fabric.load(At(1)), 101, "the CAS of the old link had its chance");
 }
 
-/// The same for the side that accepted: its own verbs on the old connection are unknown before
-/// LinkUp is reported.
+/// The accepting side: its own verbs on the old connection are unknown before LinkUp is reported.
 #[test]
 fn the_acceptor_is_told_down_before_up_when_its_peer_comes_back() {
     let mut place = Place::new(2);
@@ -179,7 +177,7 @@ fn the_acceptor_is_told_down_before_up_when_its_peer_comes_back() {
     assert_eq!(a.link(rank(1)).last_error, None, "it is up");
 }
 
-/// A link works whatever the network makes of the bytes: cut at every place, in both directions.
+/// A link works however the network cuts the bytes: at every place, in both directions.
 #[test]
 fn frames_cut_at_every_byte_arrive_whole() {
     let mut place = Place::new(2);
@@ -211,7 +209,7 @@ fn frames_cut_at_every_byte_arrive_whole() {
             pipe.collect();
             pipe.held.len() == length
         });
-        // The first part arrives, and is worked on, before the second does.
+        // The first part arrives, and is processed, before the second does.
         pipe.release(cut);
         let so_far = owner.link(rank(1)).counters.received_bytes + cut as u64;
         until(&mut [&mut owner], "the first part", |members| {
@@ -229,7 +227,8 @@ fn frames_cut_at_every_byte_arrive_whole() {
     }
 }
 
-/// What is no frame costs the link, is named, and harms nobody; the peer comes back.
+/// Bytes that are not a frame cost the link, are named, and harm no other member; the peer comes
+/// back.
 #[test]
 fn garbage_on_an_established_link_breaks_it_and_is_named() {
     let mut place = Place::new(2);
@@ -246,7 +245,7 @@ fn garbage_on_an_established_link_breaks_it_and_is_named() {
     meet_through(&proxy, &mut poster, &mut owner);
 }
 
-/// Only a sentinel may tell of a death, and only on its own connection.
+/// Only a sentinel may report a death, and only on its own connection.
 #[test]
 fn the_news_of_a_death_on_a_link_breaks_it() {
     let mut place = Place::new(2);
@@ -260,7 +259,7 @@ fn the_news_of_a_death_on_a_link_breaks_it() {
     assert!(matches!(owner.link(rank(1)).last_error, Some(LinkError::Unexpected(_))));
 }
 
-/// A completion that nobody waits for is a broken peer, not a panic.
+/// An unexpected completion means a broken peer, and is not a panic.
 #[test]
 fn a_completion_that_is_not_due_breaks_the_link() {
     for which in 0..3 {

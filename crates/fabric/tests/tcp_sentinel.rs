@@ -1,4 +1,4 @@
-//! Deaths of real processes, told by their sentinels.
+//! Deaths of real processes, reported by their sentinels.
 
 mod tcp_support;
 
@@ -19,7 +19,7 @@ fn start_sentinel(place: &Place, me: usize) -> JoinHandle<Verdict> {
     thread::spawn(move || sentinel::run(&setup, &addresses).unwrap())
 }
 
-/// Waits until everybody else has the connection of this one's sentinel.
+/// Waits until all other members have the connection of this one's sentinel.
 fn sentinel_stands(members: &mut [&mut Member], watched: usize) {
     until(members, "the sentinel's connections", |members| {
         let mut others = members.iter().filter(|member| me(member) != rank(watched));
@@ -86,7 +86,7 @@ fn a_sentinel_comes_back_to_a_peer_that_restarts() {
     assert_eq!(watch.join().unwrap(), Verdict::Stopped);
 }
 
-/// Whoever comes too late, or for nothing, harms nobody.
+/// A sentinel that comes too late, or for no node, does no harm.
 #[test]
 fn a_sentinel_of_nobody_ends_by_itself() {
     let place = Place::new(2);
@@ -105,7 +105,7 @@ fn a_sentinel_of_nobody_ends_by_itself() {
     });
 }
 
-/// Somebody who knows the secret and says to be the sentinel of member 1.
+/// A process that knows the secret and claims to be the sentinel of member 1.
 fn impostor(member: &mut Member, place: &Place, life: u64) -> TcpStream {
     let mut stream = TcpStream::connect(place.addresses[0]).unwrap();
     let hello = Hello {
@@ -146,7 +146,7 @@ fn exchange(member: &mut Member, stream: &mut TcpStream, into: &mut [u8]) {
     });
 }
 
-/// A false alarm costs a suspicion, and nothing else: the link and its verbs do not care.
+/// A false alarm costs a suspicion, and nothing else: the link and its verbs are not affected.
 #[test]
 fn a_false_alarm_is_reported_once_and_harms_nothing() {
     let place = Place::new(2);
@@ -168,7 +168,7 @@ fn a_false_alarm_is_reported_once_and_harms_nothing() {
     assert!(a.link(rank(1)).sentinel, "it stays connected");
 }
 
-/// A sentinel's connection carries one kind of frame: with it nobody can touch the memory.
+/// A sentinel's connection carries one kind of frame: it gives no access to the memory.
 #[test]
 fn a_sentinel_that_posts_verbs_is_dismissed() {
     let place = Place::new(2);
@@ -178,7 +178,7 @@ fn a_sentinel_that_posts_verbs_is_dismissed() {
         let mut frame = Vec::new();
         match verb {
             0 => wire::put_write(&mut frame, At(0), &[1], None),
-            // The start of something long.
+            // The start of a long frame.
             _ => wire::put_message(&mut frame, &[1; 200]),
         }
         liar.write_all(&frame[..frame.len().min(100)]).unwrap();

@@ -5,12 +5,10 @@
 //! WIRE   1 | group and rank of the sender | addressed members here | the protocol's bytes
 //! DONE   2 | name | final timestamp
 //! REMOVE 3 | node | incarnation
-//! ASK    4 | number | groups, and up to where each has delivered    a request for states of all
-//! groups
+//! ASK    4 | number | groups and their delivered places   the request for states of all groups
 //! NEXT   5 | number | bytes so far
 //! PIECE  6 | number | bytes before | bytes of all | bytes            (`node::joint`)
-//! WHICH  7 | group | sender | sequences           the question which of them the group has
-//! delivered
+//! WHICH  7 | group | sender | sequences           the question which the group has delivered
 //! HAS    8 | group | sender | sequences           one of them has delivered these
 //! ```
 //! A record goes to a *node* once, however many members it addresses there.

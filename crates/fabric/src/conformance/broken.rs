@@ -1,4 +1,4 @@
-//! Providers with one fault each, to show that the suite would notice.
+//! Providers with one fault each, which show that the suite detects it.
 
 use super::child::Child;
 use super::{Group, Happening, Reply};
@@ -8,7 +8,7 @@ use base::{At, Port, Rank, Token};
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-/// What is wrong with a [`Broken`] provider.
+/// The fault of a [`Broken`] provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// A one-word WRITE arrives in two halves, the second one a while later (T1).
@@ -19,7 +19,7 @@ pub enum Fault {
     CompletedTwice,
     /// Every 50th completion does not come (T4).
     CompletionLost,
-    /// What is unknown is tried again when the link is back (T4).
+    /// An unknown verb is tried again when the link is back (T4).
     TriedAgain,
     /// A CAS writes whatever is there (T6).
     BlindCas,
@@ -31,7 +31,7 @@ pub enum Fault {
     MessageTwice,
     /// A message loses its last byte (T7).
     MessageCut,
-    /// Failures are kept to itself (T8).
+    /// Failures are not reported (T8).
     Silent,
     /// A live peer is reported dead (T8).
     FalseAlarm,
@@ -41,12 +41,12 @@ pub enum Fault {
     WakeLost,
 }
 
-/// A group whose members have one fault. Child processes are healthy.
+/// A group whose members have one fault. Child processes have none.
 #[derive(Debug)]
 pub struct BrokenGroup<G> {
     /// The healthy group.
     pub inner: G,
-    /// What is wrong.
+    /// The fault.
     pub fault: Fault,
 }
 
@@ -57,7 +57,8 @@ impl<G: Group> Group for BrokenGroup<G> {
         self.inner.members()
     }
 
-    /// What a fault withholds never comes: no need to wait for it as long.
+    /// The deadline: what a fault withholds never comes, so there is no need to wait for it as
+    /// long.
     fn deadline(&self) -> Duration {
         Duration::from_secs(3)
     }
@@ -89,19 +90,19 @@ impl<G: Group> Group for BrokenGroup<G> {
 pub struct Broken<F> {
     inner: F,
     fault: Fault,
-    /// A WRITE that something is to overtake, and has overtaken if the flag says so.
+    /// A WRITE that the next verb must overtake; the flag tells whether one has.
     held: Option<(Rank, At, Vec<u64>, Option<Token>)>,
     overtaken: bool,
     polls: u64,
-    /// FETCH-ADDs, to try again.
+    /// The FETCH-ADDs to try again.
     unknown: Vec<(Token, Rank, At, u64)>,
-    /// FETCH-ADDs that are only READs yet.
+    /// The FETCH-ADDs that are only READs so far.
     splits: Vec<(Token, Rank, At, u64, Option<Token>)>,
     scratch: Inbox,
     count: u64,
 }
 
-/// Marks tokens that the wrapper made.
+/// The mark of tokens that the wrapper made.
 const INTERNAL: u64 = 1 << 63;
 
 impl<F: Fabric> Broken<F> {
@@ -157,7 +158,7 @@ impl<F: Fabric> Broken<F> {
         }
     }
 
-    /// The READ of a split FETCH-ADD is there: now its WRITE.
+    /// Posts the WRITE of a split FETCH-ADD, whose READ has completed.
     fn finish(&mut self, token: Token, reply: &Reply, inbox: &mut Inbox) {
         let Some(at) = self.splits.iter().position(|split| split.0 == token) else { return };
         let (_, to, at, add, token) = self.splits.remove(at);
@@ -264,7 +265,7 @@ impl<F: Fabric> Fabric for Broken<F> {
     }
 
     fn poll(&mut self, inbox: &mut Inbox) {
-        // What is split takes its effect late: others come in between.
+        // A split verb takes effect late: others come in between.
         if self.fault == Fault::SplitFetchAdd {
             std::thread::yield_now();
         }
@@ -304,15 +305,14 @@ impl<F: Fabric> Fabric for Broken<F> {
     }
 }
 
-/// How often a litmus is tried: what threads see of each other depends on a machine's load, and
-/// a race that nobody lost once is lost another time, or lost to a deadline first.
+/// The number of tries of a litmus: the interleavings of threads depend on a machine's load, and a
+/// race that is not lost in one try is lost in another, or lost to a deadline first.
 const TRIES: usize = 8;
 
-/// Whether `litmus` fails on a group of `inner` with `fault`, for the reason that is to be
-/// expected.
+/// Whether `litmus` fails on a group of `inner` with `fault`, for the expected reason.
 ///
 /// # Panics
-/// If the suite does not notice, or blames another promise than `promise`.
+/// If the suite does not detect the fault, or blames another promise than `promise`.
 pub fn expect_caught<G: Group>(
     inner: impl Fn() -> G,
     fault: Fault,

@@ -7,7 +7,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Set, to its place in the group, in the environment of a process that a test started.
+/// The variable that holds the place in the group, in the environment of a process that a test
+/// started.
 pub const CHILD_VARIABLE: &str = "GREGALE_CONFORMANCE_CHILD";
 
 /// A child process; killed with SIGKILL and reaped when dropped.
@@ -34,7 +35,7 @@ impl Child {
         self.0.id()
     }
 
-    /// SIGKILL, without waiting for anything.
+    /// Sends SIGKILL, without waiting for anything.
     pub fn kill(&mut self) {
         // An error means that it is dead already.
         let _ = self.0.kill();
@@ -53,18 +54,18 @@ pub fn place() -> Option<String> {
     std::env::var(CHILD_VARIABLE).ok()
 }
 
-/// Waits until `fabric` has something to look at, or not.
+/// Waits until `fabric` may have something to poll, or for `timeout`.
 pub fn sleep_until_readable<F: Fabric>(fabric: &F, timeout: Duration) -> bool {
     let timeout = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: 0 };
     let fd = fabric.wait_fd();
     let mut fds = [PollFd::new(&fd, PollFlags::IN)];
-    // Interrupted by a signal counts as nothing: callers loop.
+    // An interruption by a signal counts as nothing: callers loop.
     poll(&mut fds, Some(&timeout)).is_ok_and(|ready| ready > 0)
 }
 
-/// What a child does until it is killed: sends back what it gets, and sleeps when there is nothing.
+/// Serves until killed: the child sends messages back, and sleeps when there is nothing.
 ///
-/// Ends by itself when its parent dies, or a minute after it started.
+/// It ends by itself when its parent dies, or a minute after it started.
 pub fn serve<F: Fabric>(mut fabric: F) {
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     let until = Instant::now() + 3 * DEADLINE;
@@ -82,7 +83,7 @@ pub fn serve<F: Fabric>(mut fabric: F) {
     }
 }
 
-/// One poll; true if there was or is anything to do.
+/// Polls once; true if there was or is anything to do.
 fn work<F: Fabric>(fabric: &mut F, inbox: &mut Inbox, answers: &mut Vec<(Rank, Vec<u8>)>) -> bool {
     inbox.clear();
     fabric.poll(inbox);

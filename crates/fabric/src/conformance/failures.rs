@@ -9,8 +9,8 @@ use std::time::Instant;
 
 const AT: At = At(3);
 
-/// What must be reported of a dead process: a provider whose memory outlives it has to tell the two
-/// kinds of failure apart.
+/// The report of a process's death: a provider whose memory outlives the process has to distinguish
+/// the two kinds of failure.
 fn tells_of_death<F: Fabric>(node: &mut Node<F>, peer: Rank) -> Option<()> {
     let link = node.fabric.capabilities().memory_outlives_process;
     node.take(|event| match event {
@@ -21,11 +21,11 @@ fn tells_of_death<F: Fabric>(node: &mut Node<F>, peer: Rank) -> Option<()> {
     .map(|_| ())
 }
 
-/// T8, T4: SIGKILL of a peer's process is reported, and what is posted to it completes: with the
-/// truth where the memory outlives the process.
+/// T8, T4: SIGKILL of a peer's process is reported, and verbs posted to it complete: with their
+/// results where the memory outlives the process.
 ///
 /// # Errors
-/// What was missing.
+/// The missing report or completion.
 pub fn the_death_of_a_process_is_an_event<G: Group>(group: &G) -> Verdict {
     let mut child = group.spawn(OTHER);
     let mut node = Node::join(group, OWNER)?;
@@ -48,10 +48,10 @@ pub fn the_death_of_a_process_is_an_event<G: Group>(group: &G) -> Verdict {
     Ok(())
 }
 
-/// T8, T9: a sleeper is woken by the news of a death.
+/// T8, T9: the report of a death wakes a sleeper.
 ///
 /// # Errors
-/// If it sleeps on.
+/// The sleeper does not wake.
 pub fn the_death_of_a_process_wakes_a_sleeper<G: Group>(group: &G) -> Verdict {
     let mut child = group.spawn(OTHER);
     let mut node = Node::join(group, OWNER)?;
@@ -72,11 +72,11 @@ pub fn the_death_of_a_process_wakes_a_sleeper<G: Group>(group: &G) -> Verdict {
     Ok(())
 }
 
-/// T8: a process that comes back on the memory that it left is reported, again and again; nothing
-/// is forgotten, and messages flow again.
+/// T8: a process that comes back on the memory that it left is reported, repeatedly; nothing is
+/// forgotten, and messages flow again.
 ///
 /// # Errors
-/// What was missing.
+/// The missing report.
 pub fn a_process_that_restarts_is_back<G: Group>(group: &G) -> Verdict {
     const LIVES: u64 = 5;
     let mut child = group.spawn(OTHER);
@@ -100,11 +100,11 @@ pub fn a_process_that_restarts_is_back<G: Group>(group: &G) -> Verdict {
     Ok(())
 }
 
-/// T8, T4: a member that goes with its memory takes the link down, and what is posted to it is
-/// unknown; links to others do not care, and it may come back.
+/// T8, T4: a member that ends together with its memory takes the link down, and verbs posted to it
+/// are unknown; links to others are not affected, and it may come back.
 ///
 /// # Errors
-/// What was missing.
+/// The missing report.
 pub fn the_loss_of_a_member_is_an_event<G: Group>(group: &G) -> Verdict {
     let third = Rank::at(2);
     let mut party = Party::open(group)?;
@@ -136,14 +136,14 @@ pub fn the_loss_of_a_member_is_an_event<G: Group>(group: &G) -> Verdict {
     })
 }
 
-/// T4: what completed as unknown takes no effect after the link is up again.
+/// T4: a verb that completed as unknown takes no effect after the link is up again.
 ///
 /// # Errors
-/// What did.
+/// The verb that did.
 pub fn what_is_unknown_takes_no_effect_later<G: Group>(group: &G) -> Verdict {
     const POSTED: u64 = 200;
     let mut party = Party::open(group)?;
-    // An effect of before is lost with the memory, so whatever is there afterwards came later.
+    // An earlier effect is lost with the memory, so any effect that is found afterwards came later.
     let lost = party.nodes.remove(OTHER.index());
     group.withdraw(OTHER, lost.fabric);
     party.until("T8", "waiting for the link to go down", |party| {
@@ -182,11 +182,12 @@ pub fn what_is_unknown_takes_no_effect_later<G: Group>(group: &G) -> Verdict {
     Ok(())
 }
 
-/// T10: of what is posted to a peer before its poster can know of a break, nothing takes effect
-/// once the link is up again, however fast that was. Twice, so that each side is the poster once.
+/// T10: of the verbs posted to a peer before their poster can know of a break, none takes effect
+/// once the link is up again, however fast that was. It runs twice, so that each side is the poster
+/// once.
 ///
 /// # Errors
-/// What did, or what was missing.
+/// The verb that did, or the missing report.
 pub fn a_break_is_a_cut<G: Group>(group: &G) -> Verdict {
     for (poster, lost) in [(OWNER, OTHER), (OTHER, OWNER)] {
         cut_between(group, poster, lost)?;
@@ -198,13 +199,14 @@ fn cut_between<G: Group>(group: &G, poster: Rank, lost: Rank) -> Verdict {
     let mut party = Party::open(group)?;
     let gone = party.nodes.remove(lost.index());
     group.withdraw(lost, gone.fabric);
-    // Back before the poster has looked. What it finds in the new, zeroed memory came later.
+    // The member is back before the poster has looked. Effects in the new, zeroed memory came
+    // later.
     party.nodes.insert(lost.index(), Node::open(group, lost));
     let mut posted = 0;
     party.until("T8", "waiting to hear of a break and of its end", |party| {
         let node = &mut party.nodes[poster.index()];
-        // The last one is posted when the poll that reports the break is over: as by somebody who
-        // deals with an event that came before the report.
+        // The last verb is posted when the poll that reports the break is over, as by a poster that
+        // handles an event from before the report.
         let token = node.token();
         node.fabric.fetch_add(lost, AT, 1, Some(token));
         posted += 1;

@@ -5,10 +5,10 @@ use super::{Group, Happening, Node, Party, Verdict, broken_promise};
 use crate::{Fabric, Port};
 use base::{Rank, Rng};
 
-/// Every provider carries messages of this length.
+/// The length of messages that every provider carries.
 pub const MESSAGE_BYTES: usize = 256 << 10;
 
-/// The contents of a message, from which its place in the flow can be told.
+/// The contents of a message, which identify its place in the flow.
 fn contents(from: Rank, number: u64, n_bytes: usize) -> Vec<u8> {
     let mut rng = Rng::new(number << 8 | from.index() as u64);
     let mut bytes: Vec<u8> = Vec::with_capacity(n_bytes + 8);
@@ -19,7 +19,7 @@ fn contents(from: Rank, number: u64, n_bytes: usize) -> Vec<u8> {
     bytes
 }
 
-/// Lengths of all kinds: none, odd ones, whole words, and the longest.
+/// Lengths of all kinds: zero, odd ones, whole words, and the longest.
 fn length(rng: &mut Rng) -> usize {
     match rng.below(100) {
         0..50 => rng.below(40) as usize,
@@ -29,22 +29,21 @@ fn length(rng: &mut Rng) -> usize {
     }
 }
 
-/// T7: flows of both directions, with much more than any buffer holds, arrive whole, once, in
-/// order.
+/// T7: flows of both directions, of much more than any buffer holds, arrive whole, once, in order.
 ///
 /// # Errors
-/// Which message did not.
+/// The message that did not.
 pub fn messages_arrive_whole_once_and_in_order<G: Group>(group: &G) -> Verdict {
     const MESSAGES: u64 = 600;
     let mut party = Party::open(group)?;
-    // One generator a direction for the sender, and its twin for the receiver.
+    // One generator per direction for the sender, and its twin for the receiver.
     let mut sending = [Rng::new(71), Rng::new(72)];
     let mut receiving = sending.clone();
     let (mut next, mut sent, mut met) = ([None, None], [0; 2], [0; 2]);
     party.until("T7", "all messages of both directions", |party| {
         for (me, to) in [(OWNER, OTHER), (OTHER, OWNER)] {
             let (i, node) = (me.index(), &mut party.nodes[me.index()]);
-            // A few at a time, so that the buffers are full now and empty then.
+            // A few at a time, so that the buffers are sometimes full and sometimes empty.
             for _ in 0..8 {
                 if sent[i] == MESSAGES {
                     break;
@@ -66,7 +65,7 @@ pub fn messages_arrive_whole_once_and_in_order<G: Group>(group: &G) -> Verdict {
     party.saw_no_failure()
 }
 
-/// Takes the messages that arrived and compares each with what must come next.
+/// Takes the messages that arrived and compares each with the expected one.
 fn meet<F: Fabric>(node: &mut Node<F>, from: Rank, met: &mut u64, rng: &mut Rng) -> Verdict {
     while let Some(Happening::Message(sender, bytes)) =
         node.take(|event| matches!(event, Happening::Message(..)))
@@ -88,7 +87,7 @@ fn meet<F: Fabric>(node: &mut Node<F>, from: Rank, met: &mut u64, rng: &mut Rng)
 /// T7: a member may send to itself.
 ///
 /// # Errors
-/// What came instead.
+/// The event that came instead.
 pub fn a_message_to_oneself_arrives<G: Group>(group: &G) -> Verdict {
     let mut party = Party::open(group)?;
     let node = &mut party.nodes[OTHER.index()];

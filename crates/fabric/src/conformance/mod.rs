@@ -1,12 +1,11 @@
 //! Litmus tests of the promises T1..T10, for every provider.
 //!
-//! A provider's test file says how to make a [`Group`] and calls [`litmus_tests!`]; each litmus is
-//! a function from a fresh group to a verdict, which names the promise that was broken. So that a
-//! green run means something, [`broken`] wraps a provider in one fault at a time, and the same
+//! A provider's test file defines how to make a [`Group`] and calls [`litmus_tests!`]; each litmus
+//! is a function from a fresh group to a verdict, which names the promise that was broken. So that
+//! a green run means something, [`broken`] wraps a provider in one fault at a time, and the same
 //! litmus must then fail (`the_suite_catches_...`).
 //!
-//! A litmus waits for conditions with a deadline ([`DEADLINE`]); it never judges how long anything
-//! took.
+//! A litmus waits for conditions with a deadline ([`DEADLINE`]); it never judges a duration.
 
 pub mod broken;
 pub mod child;
@@ -29,30 +28,29 @@ use base::Rank;
 use std::fmt;
 use std::time::Duration;
 
-/// How long a litmus waits for something that is promised, if its group does not say otherwise.
+/// The time for which a litmus waits for something promised, unless its group sets another.
 pub const DEADLINE: Duration = Duration::from_secs(20);
 
-/// The words that each region of a group must have at least.
+/// The least number of words of each region of a group.
 pub const N_WORDS: u32 = 1 << 16;
 
 /// A group of members of one provider, in a place of its own, with nothing open yet.
 ///
-/// Whatever it made is gone when it is dropped.
+/// Everything that it made is removed when it is dropped.
 pub trait Group: Sync {
     /// The provider.
     type Fabric: Fabric;
 
-    /// How many members.
+    /// The number of members.
     fn members(&self) -> usize;
 
-    /// How long a litmus waits for something that is promised.
+    /// The time for which a litmus waits for something promised.
     fn deadline(&self) -> Duration {
         DEADLINE
     }
 
-    /// Opens member `me`, on the thread that will poll it: for the first time, or again after a
-    /// [`Group::withdraw`], with new and zeroed memory, else with the memory that its last life
-    /// left.
+    /// Opens member `me`, on the thread that will poll it. The memory is new and zeroed the first
+    /// time, and after a [`Group::withdraw`]; otherwise it is the memory of its last life.
     fn open(&self, me: Rank) -> Self::Fabric;
 
     /// Ends a member together with its memory: the next [`Group::open`] makes a new one.
@@ -65,9 +63,9 @@ pub trait Group: Sync {
 /// A promise was not kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Which: `T1` to `T10`.
+    /// The id of the promise: `T1` to `T10`.
     pub promise: &'static str,
-    /// What happened instead.
+    /// The observation that breaks it.
     pub what: String,
 }
 
@@ -87,8 +85,8 @@ pub(crate) fn broken_promise<T>(
     Err(Violation { promise, what: what.into() })
 }
 
-/// One `#[test]` for each litmus: `litmus_tests!(make_group)`, where `make_group(members)` gives a
-/// [`Group`].
+/// Makes a `#[test]` for each litmus: `litmus_tests!(make_group)`, where `make_group(members)`
+/// returns a [`Group`].
 #[macro_export]
 macro_rules! litmus_tests {
     ($make:expr) => {

@@ -1,4 +1,4 @@
-//! Members under test: a fabric, what it has reported, and waiting with a deadline.
+//! Members under test: a fabric, its reports, and waits with a deadline.
 
 use super::{Group, Violation, broken_promise};
 use crate::{Event, Fabric, Inbox, Outcome, Token};
@@ -9,30 +9,30 @@ use std::time::{Duration, Instant};
 /// An owned [`Outcome`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// Of a WRITE.
+    /// The completion of a WRITE.
     Written,
-    /// Of a READ.
+    /// The words of a READ.
     Read(Vec<u64>),
-    /// Of a CAS or FETCH-ADD.
+    /// The word before a CAS or FETCH-ADD.
     Before(u64),
-    /// Forbidden.
+    /// The refusal of a verb without permission.
     Refused,
-    /// The link broke.
+    /// The unknown outcome of a verb whose link broke.
     Unknown,
 }
 
 /// An owned [`Event`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Happening {
-    /// Of a verb.
+    /// A verb completed.
     Completed(Rank, Token, Reply),
-    /// A message.
+    /// A message arrived.
     Message(Rank, Vec<u8>),
-    /// A dead process.
+    /// A process died.
     ProcessFailed(Rank),
-    /// A broken link.
+    /// A link broke.
     LinkDown(Rank),
-    /// A link.
+    /// A link came up.
     LinkUp(Rank),
 }
 
@@ -76,21 +76,21 @@ impl Happening {
         });
     }
 
-    /// Whether it says that something failed, which no live group may say (T8).
+    /// Whether it reports a failure, which must not happen in a live group (T8).
     pub fn is_failure(&self) -> bool {
         matches!(self, Happening::ProcessFailed(_) | Happening::LinkDown(_))
     }
 }
 
-/// One member, polled by the thread that made it.
+/// A member, polled by the thread that made it.
 pub struct Node<F> {
-    /// Who it is.
+    /// The member's rank.
     pub me: Rank,
     /// Its end of the fabric.
     pub fabric: F,
-    /// What it reported and nobody has taken yet, in order.
+    /// The reports that were not taken yet, in order.
     pub log: VecDeque<Happening>,
-    /// How long it waits for what is promised.
+    /// The time for which it waits for something promised.
     pub deadline: Duration,
     inbox: Inbox,
     tokens: u64,
@@ -103,7 +103,8 @@ impl<F: Fabric> Node<F> {
         Node { me, fabric: group.open(me), log, deadline: group.deadline(), inbox, tokens: 0 }
     }
 
-    /// Opens `me` on this thread and waits for the links to all the others, which open elsewhere.
+    /// Opens `me` on this thread and waits for the links to all other members, which open
+    /// elsewhere.
     ///
     /// # Errors
     /// T8, if a link does not come up.
@@ -115,13 +116,13 @@ impl<F: Fabric> Node<F> {
         Ok(node)
     }
 
-    /// A name for a verb that no other has.
+    /// A name that no other verb has.
     pub fn token(&mut self) -> Token {
         self.tokens += 1;
         Token(self.tokens)
     }
 
-    /// Flushes and polls once; how many events it brought.
+    /// Flushes and polls once; returns the number of events.
     pub fn poll(&mut self) -> usize {
         self.fabric.flush();
         self.inbox.clear();
@@ -155,7 +156,7 @@ impl<F: Fabric> Node<F> {
         }
     }
 
-    /// Takes the first happening that `wanted` likes out of the log.
+    /// Takes the first report that `wanted` accepts out of the log.
     pub fn take(&mut self, wanted: impl FnMut(&Happening) -> bool) -> Option<Happening> {
         let at = self.log.iter().position(wanted)?;
         self.log.remove(at)
@@ -199,10 +200,10 @@ impl<F: Fabric> Node<F> {
         })
     }
 
-    /// Sends, when there is room.
+    /// Sends a message, when there is room.
     ///
     /// # Errors
-    /// T7, if there is none until the deadline.
+    /// T7, if there is no room until the deadline.
     pub fn send(&mut self, to: Rank, message: &[u8]) -> Result<(), Violation> {
         let what = format!("{} waits for room for {} bytes to {to}", self.me, message.len());
         self.until("T7", &what, |node| node.fabric.send(to, message).then_some(()))?;
@@ -213,7 +214,7 @@ impl<F: Fabric> Node<F> {
     /// Sends at once if there is room, without a poll before.
     ///
     /// # Errors
-    /// T7, if there is none until the deadline.
+    /// T7, if there is no room until the deadline.
     pub fn send_now(&mut self, to: Rank, message: &[u8]) -> Result<(), Violation> {
         if self.fabric.send(to, message) {
             self.fabric.flush();
@@ -222,7 +223,7 @@ impl<F: Fabric> Node<F> {
         self.send(to, message)
     }
 
-    /// FETCH-ADD, with its answer.
+    /// Performs a FETCH-ADD and returns its answer.
     ///
     /// # Errors
     /// T4, or T6 if it did not take effect.
@@ -235,7 +236,7 @@ impl<F: Fabric> Node<F> {
         }
     }
 
-    /// CAS, with its answer.
+    /// Performs a CAS and returns its answer.
     ///
     /// # Errors
     /// T4, or T6 if it was not performed.
@@ -254,7 +255,7 @@ impl<F: Fabric> Node<F> {
         }
     }
 
-    /// READ, with its answer.
+    /// Performs a READ and returns its answer.
     ///
     /// # Errors
     /// T4, if it was not performed.
@@ -267,10 +268,10 @@ impl<F: Fabric> Node<F> {
         }
     }
 
-    /// T8: nothing was reported to have failed.
+    /// T8: checks that no failure was reported.
     ///
     /// # Errors
-    /// T8, with what was reported.
+    /// T8, with the report.
     pub fn saw_no_failure(&self) -> Result<(), Violation> {
         match self.log.iter().find(|event| event.is_failure()) {
             None => Ok(()),
@@ -283,7 +284,7 @@ impl<F: Fabric> Node<F> {
 
 /// The whole group on one thread, every member polled in turn.
 pub struct Party<F> {
-    /// By rank.
+    /// The members by rank.
     pub nodes: Vec<Node<F>>,
     deadline: Duration,
 }
@@ -351,10 +352,10 @@ impl<F: Fabric> Party<F> {
         })
     }
 
-    /// T8: nothing was reported to have failed.
+    /// T8: checks that no failure was reported.
     ///
     /// # Errors
-    /// T8, with what was reported.
+    /// T8, with the report.
     pub fn saw_no_failure(&self) -> Result<(), Violation> {
         self.nodes.iter().try_for_each(Node::saw_no_failure)
     }

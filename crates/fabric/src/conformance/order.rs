@@ -11,11 +11,11 @@ const GUARD: At = At(1000);
 const PAYLOAD: At = At(2000);
 const PAYLOAD_WORDS: usize = 8;
 
-/// T2, T5: a guard word that is written behind its payload is never seen before it, neither by the
-/// memory's owner nor by a third member that READs.
+/// T2, T5: neither the memory's owner nor a third member that READs ever sees a guard word before
+/// the payload that was written ahead of it.
 ///
 /// # Errors
-/// Which payload was older than its guard.
+/// The payload that was older than its guard.
 pub fn a_guard_publishes_its_payload<G: Group>(group: &G) -> Verdict {
     let judge = |guard: u64, payload: &[u64]| match payload.iter().find(|word| **word < guard) {
         Some(old) => broken_promise("T2", format!("guard {guard} over a payload of {old}")),
@@ -64,8 +64,8 @@ pub fn a_guard_publishes_its_payload<G: Group>(group: &G) -> Verdict {
     })
 }
 
-/// T3: nothing is promised inside a WRITE, so a record is torn now and then; a reader that checks a
-/// guard on both sides (odd: being written) accepts none of those.
+/// T3: nothing is promised inside a WRITE, so some records are torn; a reader that checks a guard
+/// on both sides (odd: being written) accepts none of those.
 ///
 /// # Errors
 /// The torn record that was accepted.
@@ -107,7 +107,7 @@ pub fn a_torn_record_is_never_accepted<G: Group>(group: &G) -> Verdict {
 /// what the other wrote (the store-buffer litmus).
 ///
 /// # Errors
-/// If both missed it.
+/// Both missed it.
 pub fn a_read_never_overtakes_a_write<G: Group>(group: &G) -> Verdict {
     const EACH: u64 = 3000;
     let arrived = AtomicU64::new(0);
@@ -115,7 +115,8 @@ pub fn a_read_never_overtakes_a_write<G: Group>(group: &G) -> Verdict {
         let mine = 8 * node.me.index() as u32; // a cache line each
         let mut rng = Rng::new(20 + u64::from(mine));
         for round in 0..EACH {
-            // Both start a round together, as closely as can be: the window is a store buffer's.
+            // Both start a round together, as closely as possible: the window is that of a store
+            // buffer.
             arrived.fetch_add(1, SeqCst);
             let here = || (arrived.load(SeqCst) >= 2 * (round + 1)).then_some(());
             if (0..2000).find_map(|_| here()).is_none() {
@@ -137,10 +138,10 @@ pub fn a_read_never_overtakes_a_write<G: Group>(group: &G) -> Verdict {
     })
 }
 
-/// T2, T7: who gets a message finds everything that its sender wrote before it.
+/// T2, T7: the receiver of a message finds everything that its sender wrote before it.
 ///
 /// # Errors
-/// What was not there.
+/// The missing word.
 pub fn a_message_arrives_behind_the_writes_before_it<G: Group>(group: &G) -> Verdict {
     const MESSAGES: u64 = 3000;
     let mut party = Party::open(group)?;

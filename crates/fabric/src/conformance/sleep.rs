@@ -7,9 +7,9 @@ use crate::{At, Fabric, Port};
 use base::Rng;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// Waits for `done` as a poll loop does: looks a few times, then says that it sleeps, looks once
-/// more, and blocks. That it blocks for a good part of the deadline, far longer than any wake-up
-/// takes, is a lost wake-up: in these litmus tests something always comes.
+/// Waits for `done` as a poll loop does: looks a few times, then announces its sleep, looks once
+/// more, and blocks. Blocking for a large part of the deadline, far longer than any wake-up takes,
+/// counts as a lost wake-up: in these litmus tests an event always comes.
 fn sleepily<F: Fabric, T>(
     node: &mut Node<F>,
     looks: u64,
@@ -23,7 +23,7 @@ fn sleepily<F: Fabric, T>(
         }
     }
     let sleep_max = node.deadline / 3;
-    // Bells of what was seen already may end a sleep early; they do so once each.
+    // Rings for events that were seen already may end a sleep early, once each.
     for _ in 0..10_000 {
         node.fabric.prepare_sleep();
         let looked = node.poll();
@@ -45,8 +45,8 @@ fn sleepily<F: Fabric, T>(
     broken_promise("T9", format!("{} is woken all the time, not for {what}", node.me))
 }
 
-/// How often to look before going to sleep: about as long as an answer takes from somebody who is
-/// awake, so that the last look and the ball cross; now and then much longer, so that somebody is.
+/// The number of looks before the sleep: usually about as long as an awake peer takes to answer, so
+/// that the last look and the ball cross; sometimes much longer, so that the peer is awake.
 fn looks(rng: &mut Rng) -> u64 {
     if rng.chance(1, 2) { rng.below(40) } else { rng.below(2000) }
 }
@@ -61,7 +61,7 @@ fn next_message<F: Fabric>(node: &mut Node<F>) -> Option<Vec<u8>> {
 /// T9: two members play ball with a message; each sleeps when it does not have the ball.
 ///
 /// # Errors
-/// If one sleeps on although the ball is there.
+/// A member sleeps although it has the ball.
 pub fn no_wake_up_by_message_is_lost<G: Group>(group: &G) -> Verdict {
     const ROUNDS: u64 = 5000;
     everybody(group, |node| {
@@ -85,10 +85,10 @@ pub fn no_wake_up_by_message_is_lost<G: Group>(group: &G) -> Verdict {
     })
 }
 
-/// T9: the same with a word: WRITE, then `wake`.
+/// T9: two members play ball with a word: WRITE, then `wake`.
 ///
 /// # Errors
-/// If one sleeps on although the word is there.
+/// A member sleeps although the word is there.
 pub fn no_wake_up_after_a_write_is_lost<G: Group>(group: &G) -> Verdict {
     const ROUNDS: u64 = 5000;
     const BALL: At = At(77);
@@ -115,10 +115,10 @@ pub fn no_wake_up_after_a_write_is_lost<G: Group>(group: &G) -> Verdict {
     })
 }
 
-/// T9: one member goes to sleep at the very moment at which the other sends.
+/// T9: one member goes to sleep at the moment at which the other sends.
 ///
 /// # Errors
-/// If it neither sees the message in its last look nor is woken.
+/// The member neither sees the message in its last look nor is woken.
 pub fn a_message_that_crosses_a_falling_asleep_wakes<G: Group>(group: &G) -> Verdict {
     const ROUNDS: u64 = 5000;
     let arrived = AtomicU64::new(0);
@@ -147,7 +147,7 @@ pub fn a_message_that_crosses_a_falling_asleep_wakes<G: Group>(group: &G) -> Ver
 /// T9: between processes that share nothing but the fabric.
 ///
 /// # Errors
-/// If a message is slept over on either side.
+/// A side sleeps through a message.
 pub fn a_sleeper_in_another_process_is_woken<G: Group>(group: &G) -> Verdict {
     const ROUNDS: u64 = 1000;
     let _child = group.spawn(OTHER);

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::thread::scope;
 use std::time::Instant;
 
-/// The first member: whose memory is worked on.
+/// The first member, whose memory the verbs use.
 pub(super) const OWNER: Rank = Rank::at(0);
-/// The second.
+/// The second member.
 pub(super) const OTHER: Rank = Rank::at(1);
 
 /// Runs `work` on a thread for each member, and serves every member until all are done: a provider
@@ -22,7 +22,7 @@ pub(super) fn everybody<G: Group>(
     let working = AtomicU64::new(group.members() as u64);
     let (working, work) = (&working, &work);
     let member = move |me: Rank| -> Verdict {
-        // Counts down even if the work fails, so that nobody waits for it.
+        // Counts down even if the work fails, so that no member waits for it.
         struct Leaving<'a>(&'a AtomicU64);
         impl Drop for Leaving<'_> {
             fn drop(&mut self) {
@@ -33,7 +33,8 @@ pub(super) fn everybody<G: Group>(
         let mut node = Node::join(group, me)?;
         let verdict = work(&mut node);
         drop(leaving);
-        // Also after a violation: leaving now would look like a failure to the others.
+        // This is done also after a violation: to leave now would look like a failure to the
+        // others.
         let until = Instant::now() + node.deadline;
         while working.load(SeqCst) > 0 && Instant::now() < until {
             node.poll();
@@ -49,7 +50,7 @@ pub(super) fn everybody<G: Group>(
             .map(|verdict| verdict.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
             .collect()
     });
-    // A violation at one member makes the others run into their deadlines: those come last.
+    // A violation at one member makes the others reach their deadlines: those come last.
     let mut violations: Vec<Violation> = verdicts.into_iter().filter_map(Result::err).collect();
     violations.sort_by_key(|violation| violation.what.contains("nothing in"));
     violations.into_iter().next().map_or(Ok(()), Err)
@@ -58,7 +59,7 @@ pub(super) fn everybody<G: Group>(
 /// T1: a word that flips all its bits is only ever seen in one of its two states.
 ///
 /// # Errors
-/// What was seen instead.
+/// The value that was seen instead.
 pub fn words_are_whole<G: Group>(group: &G) -> Verdict {
     const STATES: [u64; 2] = [0x0f0f_0f0f_0f0f_0f0f, 0xf0f0_f0f0_f0f0_f0f0];
     const AT: At = At(5);
@@ -88,7 +89,7 @@ pub fn words_are_whole<G: Group>(group: &G) -> Verdict {
 /// T4: every signalled verb completes once, on one link in posting order; an unsignalled one never.
 ///
 /// # Errors
-/// Which did not.
+/// The verb that did not.
 pub fn every_verb_completes_once_and_in_order<G: Group>(group: &G) -> Verdict {
     const ROUNDS: u64 = 2000;
     let mut party = Party::open(group)?;
@@ -139,7 +140,7 @@ pub fn every_verb_completes_once_and_in_order<G: Group>(group: &G) -> Verdict {
         completed.extend(party.nodes[OWNER.index()].log.drain(..));
         (completed.len() >= all).then_some(())
     })?;
-    // Nothing comes behind them: a round trip to each would bring it along.
+    // No further completion follows: a round trip to each member would bring it along.
     for to in &ranks {
         let token = party.nodes[OWNER.index()].token();
         party.nodes[OWNER.index()].fabric.read(*to, At(200), 1, token);
@@ -170,10 +171,10 @@ pub fn every_verb_completes_once_and_in_order<G: Group>(group: &G) -> Verdict {
     party.saw_no_failure()
 }
 
-/// T6: a CAS that expects what is not there changes nothing and says what is.
+/// T6: a CAS with a wrong expected value changes nothing and returns the present one.
 ///
 /// # Errors
-/// What it did.
+/// The effect that it had.
 pub fn a_stale_cas_changes_nothing<G: Group>(group: &G) -> Verdict {
     const AT: At = At(9);
     let mut party = Party::open(group)?;
@@ -218,10 +219,10 @@ pub fn cas_is_atomic_with_the_owner<G: Group>(group: &G) -> Verdict {
     })
 }
 
-/// T6: FETCH-ADDs of everybody lose nothing, and no two see the same word before.
+/// T6: FETCH-ADDs of all members lose nothing, and no two see the same word before.
 ///
 /// # Errors
-/// What was lost.
+/// The lost increment.
 pub fn concurrent_fetch_adds_sum_up<G: Group>(group: &G) -> Verdict {
     const AT: At = At(34);
     const ROUNDS: u64 = 500;
@@ -241,7 +242,7 @@ pub fn concurrent_fetch_adds_sum_up<G: Group>(group: &G) -> Verdict {
     })
 }
 
-/// At the owner: everybody's increments arrive, and no more than those.
+/// Checks at the owner that all increments arrive, and no more than those.
 fn at_the_end<F: Fabric>(node: &mut Node<F>, at: At, total: u64) -> Verdict {
     if node.me == OWNER {
         let what = format!("the word adds up to {total}");

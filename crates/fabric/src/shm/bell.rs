@@ -1,4 +1,4 @@
-//! A doorbell: a named FIFO beside the region, so that processes that share nothing else can make a
+//! A doorbell: a named FIFO beside the region, by which processes that share nothing else make a
 //! sleeper's descriptor readable.
 
 use crate::setup::OpenError;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// One end of a doorbell. Both sides open it for reading and writing, so that neither the end of
-/// the other (SIGPIPE, end of file) nor its absence (ENXIO) ever shows.
+/// the other (SIGPIPE, end of file) nor its absence (ENXIO) is ever visible.
 #[derive(Clone, Debug)]
 pub(super) struct Bell(Arc<OwnedFd>);
 
@@ -19,7 +19,7 @@ fn path_of(directory: &Path, rank: Rank) -> PathBuf {
 }
 
 impl Bell {
-    /// The owner's end, made if it is not there.
+    /// The owner's end, made if it does not exist.
     pub(super) fn make(directory: &Path, me: Rank) -> Result<Bell, OpenError> {
         let path = path_of(directory, me);
         match rustix::fs::mkfifoat(CWD, &path, Mode::RUSR | Mode::WUSR) {
@@ -42,19 +42,19 @@ impl Bell {
     }
 
     pub(super) fn ring(&self) {
-        // Full means that it is readable already; nothing else can go wrong with a FIFO that this
-        // process has open for reading too.
+        // A full FIFO is readable already; no other error is possible for a FIFO that this process
+        // has open for reading too.
         let _ = rustix::io::write(&*self.0, &[1]);
     }
 
-    /// Takes every ring so far.
+    /// Takes all rings so far.
     pub(super) fn drain(&self) {
         let mut rings = [0; 64];
         while rustix::io::read(&*self.0, &mut rings).is_ok_and(|n| n == rings.len()) {}
     }
 
     pub(super) fn remove(&self, directory: &Path, me: Rank) {
-        // Gone already is as good.
+        // A file that is gone already is fine.
         let _ = std::fs::remove_file(path_of(directory, me));
     }
 }

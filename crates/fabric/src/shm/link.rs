@@ -1,4 +1,4 @@
-//! One peer: its mapped region, its life, and what has become of it.
+//! A peer: its mapped region, its life, and its end.
 //!
 //! ```text
 //!          mapped, and a life is announced                  a later life is announced
@@ -8,13 +8,14 @@
 //!     +---- the region was removed or replaced, or its ring is garbled (LinkDown) ---------+
 //! ```
 //!
-//! - L1 Verbs are performed in `Up` and `Failed` (the memory outlives the process), else `Unknown`.
-//! - L2 What a life has sent is delivered before its end is reported; nothing of a later life
+//! - L1 Verbs are performed in `Up` and `Failed` (the memory outlives the process), otherwise they
+//!   are `Unknown`.
+//! - L2 The messages of a life are delivered before its end is reported; no message of a later life
 //!   before its `LinkUp`.
 //! - L3 `life` never falls: lives are ordered across restarts and replacements of a node. By
 //!   construction of `region` (I5 there).
-//! - L4 New memory in the place of old is reported, and verbs are performed on it, from the poll on
-//!   that follows the one which reports `LinkDown` (T10). Tested by `a_break_is_a_cut`.
+//! - L4 New memory in the place of old memory is reported, and verbs are performed on it, from the
+//!   poll on that follows the one which reports `LinkDown` (T10). Tested by `a_break_is_a_cut`.
 
 use super::bell::Bell;
 use super::ring::{Consumer, Producer, Received};
@@ -25,34 +26,34 @@ use region::{Identity, Owner, Region, Words};
 use std::path::Path;
 use std::sync::atomic::{Ordering::SeqCst, fence};
 
-/// The most messages that one poll takes from one peer: the rest has its turn at the next.
+/// The most messages that one poll takes from one peer: the others are taken by the next poll.
 const MESSAGES_PER_POLL: usize = 256;
 
-/// How a link is.
+/// The state of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkState {
     /// The peer's memory is not mapped: it was never made, or was removed.
     Down,
     /// The peer's process lives.
     Up,
-    /// The peer's process has died; its memory answers.
+    /// The peer's process has died; its memory still answers.
     Failed,
 }
 
-/// One link, for `status`.
+/// The report about a link, for `status`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkReport {
-    /// To whom.
+    /// The peer.
     pub peer: Rank,
-    /// How it is.
+    /// The state.
     pub state: LinkState,
-    /// Which life of the peer's memory is mapped.
+    /// The incarnation of the peer's memory that is mapped.
     pub incarnation: Option<Incarnation>,
     /// The process that owned that memory last.
     pub pid: Option<u64>,
-    /// Why the link is not what it could be: cause and mend.
+    /// The reason why the link is not fully usable: cause and remedy.
     pub trouble: Option<String>,
-    /// Messages that were dropped since they could not be for the living.
+    /// Messages that were dropped since they were not for the present lives.
     pub dropped: u64,
 }
 
@@ -62,7 +63,7 @@ struct Mapped {
     beacon: Words,
     producer: Producer,
     bell: Option<Bell>,
-    /// The poll loop's own look, and the last life that it has seen ended.
+    /// The poll loop's own watch, and the last life that it has seen ended.
     watch: Watch,
     ended: u64,
 }
@@ -73,12 +74,12 @@ pub(super) struct Link {
     me: Rank,
     my_life: u64,
     state: LinkState,
-    /// The last life of the peer that was reported up; 0 if none was.
+    /// The last life of the peer that was reported up; 0 before the first.
     life: u64,
     mapped: Option<Mapped>,
     consumer: Option<Consumer>,
     garbled: bool,
-    /// What is there is reported at the next look (L4).
+    /// Whether memory that was found is reported only at the next look (L4).
     withheld: bool,
     trouble: Option<String>,
     dropped: u64,
@@ -105,7 +106,7 @@ impl Link {
         self.peer
     }
 
-    /// Where verbs go (L1, S3).
+    /// The memory on which verbs are performed (L1, S3).
     pub(super) fn memory(&self) -> Option<Words> {
         match self.state {
             LinkState::Down => None,
@@ -133,7 +134,7 @@ impl Link {
         }
     }
 
-    /// Looks at the peer's file, life and death, and reports every step of the way.
+    /// Looks at the peer's file, life and death, and reports every change.
     pub(super) fn attend(
         &mut self,
         directory: &Path,
@@ -173,7 +174,7 @@ impl Link {
         }
         let is_news = held > self.life || (self.state == LinkState::Down && held == self.life);
         if self.state != LinkState::Up && held > 0 && is_news {
-            // L4. (Reported in this poll: the caller's inbox holds nothing older.)
+            // L4. (`LinkDown` was reported in this poll: the caller's inbox holds nothing older.)
             self.withheld = inbox.iter().any(|event| event == Event::LinkDown(self.peer));
             if self.withheld {
                 return;
@@ -188,7 +189,7 @@ impl Link {
         }
     }
 
-    /// What there is to watch: the mapped region, and the life that its owner has announced.
+    /// The mapped region, and the life that its owner has announced, to be watched.
     pub(super) fn watched(&self) -> Option<(Incarnation, u64)> {
         self.mapped.as_ref().map(|mapped| (mapped.region.incarnation(), mapped.watch.life()))
     }
@@ -216,7 +217,7 @@ impl Link {
         self.mapped = Some(Mapped { region, beacon, producer, bell: None, watch, ended: 0 });
     }
 
-    /// Looks whether the peer's process has died: true if so, and the link wants attention.
+    /// Checks whether the peer's process has died; true if so, and the link needs attention.
     ///
     /// The watching thread learns it too, but a loop that spins may keep that thread off the CPU.
     pub(super) fn glance(&mut self) -> bool {
@@ -241,7 +242,7 @@ impl Link {
         }
     }
 
-    /// Behind a SeqCst fence of the caller's.
+    /// Rings the peer's bell if it sleeps. The caller has passed a SeqCst fence.
     #[inline]
     pub(super) fn ring_if_asleep(&self) {
         if let Some(Mapped { beacon, bell: Some(bell), .. }) = &self.mapped
@@ -271,7 +272,7 @@ impl Link {
         while self.receive(inbox) == MESSAGES_PER_POLL {}
     }
 
-    /// Takes messages out of the peer's ring; how many frames it took.
+    /// Takes messages out of the peer's ring; returns the number of frames.
     #[inline]
     pub(super) fn receive(&mut self, inbox: &mut Inbox) -> usize {
         match &self.consumer {
@@ -286,7 +287,7 @@ impl Link {
             match consumer.next(self.peer, self.life, self.my_life, inbox) {
                 Received::Message => {}
                 Received::Stale => self.dropped += 1,
-                // Its arrival, or its late announcement, brings the next look at the link.
+                // Its arrival, or its late announcement, causes the next look at the link.
                 Received::Empty | Received::Later => return taken,
                 Received::Garbled => {
                     self.garbled = true;
@@ -303,7 +304,8 @@ impl Link {
         self.garbled || self.withheld
     }
 
-    /// Sends; false if there is no room. To the dead it is lost, as it would be on its way.
+    /// Sends a message; false if there is no room. A message to a dead process is lost, as if it
+    /// were lost on its way.
     #[inline]
     pub(super) fn send(&mut self, message: &[u8]) -> bool {
         match &mut self.mapped {

@@ -1,9 +1,10 @@
 //! One-sided memory between processes of one host.
 //!
-//! A verb is an atomic operation on the peer's mapped region ([`region`]): performed at once by the
-//! poster's CPU, with no system call and no help from the peer. Its completion waits in an inbox
-//! for the next poll. Messages go through one ring a (sender, receiver) in the receiver's region.
-//! A peer that sleeps has said so in its region, and is woken through a named FIFO beside it.
+//! A verb is an atomic operation on the peer's mapped region ([`region`]), which the poster's CPU
+//! performs at once, with no system call and no help from the peer. Its completion waits in an
+//! inbox for the next poll. Messages go through one ring per (sender, receiver) in the receiver's
+//! region. A sleeping peer has announced its sleep in its region, and is woken through a named FIFO
+//! beside it.
 //!
 //! # How the promises are kept
 //! - T1, T6 by the CPU: aligned 8-byte atomics, one's own region like any other.
@@ -13,26 +14,26 @@
 //! - T4 a verb is performed within the call that posts it or not at all; completions are queued in
 //!   the order of the calls.
 //! - T5 by release and acquire, see `region`.
-//! - T7 see `ring.rs`; a frame names the sender's and the receiver's life, so nothing crosses a
+//! - T7 see `ring.rs`; a frame names the sender's and the receiver's life, so no frame crosses a
 //!   restart.
-//! - T8 the robust mutexes of `region::robust`, waited on by one thread (`watch.rs`), and looked at
-//!   now and then by a loop that spins, and after each sleep; a region that its owner removed says
-//!   so.
+//! - T8 the robust mutexes of `region::robust`, on which one thread waits (`watch.rs`), and at
+//!   which a spinning loop looks regularly, and every loop after a sleep; a region that its owner
+//!   removed is marked as removed.
 //! - T9 the sleeper sets its flag, then looks; the waker writes, then looks at the flag: with a
 //!   SeqCst fence on both sides at least one sees the other (`ShmFabric::ring`, S2).
-//! - T10 new memory in the place of old takes verbs from the poll on that follows the one which
-//!   reported the end of its predecessor (`link.rs`, L4).
+//! - T10 new memory in the place of old memory accepts verbs from the poll on that follows the one
+//!   which reported the end of its predecessor (`link.rs`, L4).
 //!
 //! # Invariants
 //! - S1 `unfenced` names every region that this node has modified since its last SeqCst fence.
-//! - S2 whoever finds the sleep flag set takes it down (swap), so a sleep costs one bell.
+//! - S2 the peer that finds the sleep flag set clears it (swap), so a sleep costs one ring.
 //! - S3 a peer is `Up` or `Failed` exactly if its memory is mapped and verbs are performed; see
 //!   `link.rs`.
-//! - S4 arrivals make a slow look unnecessary: whoever maps a region adds one to its arrival count
-//!   *after* its own region has a name, so of two members that start together at least one finds
-//!   the other, and tells it.
+//! - S4 arrivals make regular looks at files unnecessary: a member that maps a region adds one to
+//!   its arrival count *after* its own region has a name, so of two members that start together at
+//!   least one finds the other, and tells it.
 //!
-//! A poll that finds nothing new costs a few loads of cached words; files are only looked at after
+//! A poll that finds nothing new costs a few loads of cached words. Files are only looked at after
 //! an arrival or an alarm of a watch, and while a link is missing: every [`RETRY`] and after a
 //! sleep.
 
@@ -63,46 +64,47 @@ pub use ring::MESSAGE_BYTES_MAX;
 /// The words of each message ring: 512 KiB, twice the longest message.
 pub const RING_WORDS: u32 = 1 << 16;
 
-/// How often a missing peer is looked for, though it would announce itself.
+/// The interval at which a missing peer is looked for, though it would announce itself.
 pub const RETRY: Duration = Duration::from_millis(10);
 
-/// One poll in so many looks whether a peer has died, and at the clock while a link is missing:
-/// what is too dear for every poll.
+/// The number of polls per glance: one poll in so many checks whether a peer has died, and reads
+/// the clock while a link is missing, which would cost too much in every poll.
 const POLLS_PER_GLANCE: u32 = 64;
 
-/// How long after a peer's death a loop should look for what follows rather than sleep: several
-/// times what a takeover takes.
+/// The time after a peer's death for which a loop should look for its consequences rather than
+/// sleep: several times the duration of a takeover.
 const ALERT: Duration = Duration::from_micros(300);
 
-/// How long the start waits for what is left of the last life to end.
+/// The time for which the start waits for the remains of the last life to end.
 const HOLD_PATIENCE: Duration = Duration::from_millis(20);
 
 /// One member's end of a group on one host. Not `Send`: the kernel reports the end of the thread
 /// that opened it, so that thread must poll it.
 #[derive(Debug)]
 pub struct ShmFabric {
-    /// By rank: where verbs go. The own region by loop-back; `None` while a link is down.
+    /// The memory on which verbs are performed, by rank. The own region by loop-back; `None` while
+    /// a link is down.
     memory: [Option<Words>; MAX_MEMBERS],
-    /// S1.
+    /// The regions modified since the last SeqCst fence (S1).
     unfenced: MemberSet,
-    /// What has completed since the last poll.
+    /// The completions since the last poll.
     done: Inbox,
     me: Rank,
     members: usize,
     own: Words,
     beacon: Words,
-    /// How many arrivals and alarms the last look has taken in.
+    /// The number of arrivals and alarms that the last look has seen.
     arrivals: u64,
     alarms: u64,
-    /// How many hurries it knows of, so that it ends them.
+    /// The number of hurries that it knows of, so that it ends them.
     hurries: u64,
     alarm: Arc<Alarm>,
     lookout: Lookout,
-    /// A peer has just died: until then it is worth while to look for what follows.
+    /// The time until which it is worthwhile to look for the consequences of a peer's death.
     alert_until: Option<Instant>,
     bell: Bell,
     asleep: bool,
-    /// Something is missing, or was found that the next poll should see to.
+    /// Whether something is missing, or was found that the next poll must handle.
     look_again: bool,
     missing: bool,
     polls: u32,
@@ -110,7 +112,7 @@ pub struct ShmFabric {
     pace: Loop,
     links: Vec<Link>,
     setup: Setup,
-    // Let go before the region: fields drop in this order.
+    // Released before the region: fields drop in this order.
     held: Held,
     owner: Owner,
 }
@@ -124,11 +126,12 @@ impl ShmFabric {
         setup.validate()?;
         let identity = setup.identity_of(setup.me, RING_WORDS);
         let owner = Region::create(&setup.directory, &identity, setup.incarnation)?;
-        // Whoever maps the region before the bell is there tries again for it when it rings.
+        // A member that maps the region before the bell exists tries to open the bell again when it
+        // rings.
         match Bell::make(&setup.directory, setup.me) {
             Ok(bell) => Ok(ShmFabric::start(setup, owner, bell)),
             Err(error) => {
-                // The first error is the one to tell; a second one here has the same cause.
+                // The first error is reported; a second one here has the same cause.
                 let _ = owner.remove();
                 Err(error)
             }
@@ -155,7 +158,7 @@ impl ShmFabric {
             Rank::all(members).map(|peer| Link::new(peer, me, owner.life(), &owner)).collect();
         let pace = Loop::of_this_thread();
         let alarm = Arc::new(Alarm::new(bell.clone(), pace.pace()));
-        // Last: from here on peers learn of this life, and of its end.
+        // This comes last: from here on peers learn of this life, and of its end.
         let held = Held::hold(&owner, HOLD_PATIENCE);
         let mut fabric = ShmFabric {
             memory: std::array::from_fn(|_| None),
@@ -184,7 +187,8 @@ impl ShmFabric {
             owner,
         };
         fabric.memory[me.index()] = Some(fabric.own.clone());
-        // The first look, so that the peers know from here on; its news are for the first poll.
+        // The first look, so that the peers know of this member from here on; its news is for the
+        // first poll.
         let mut news = Inbox::new();
         fabric.attend(&mut news);
         fabric.done = news;
@@ -198,13 +202,14 @@ impl ShmFabric {
     pub fn remove(self) -> Result<(), OpenError> {
         let ShmFabric { bell, held, owner, setup, .. } = self;
         bell.remove(&setup.directory, setup.me);
-        // Retired before the locks are let go, so that no peer takes this for a crash.
+        // The region is retired before the locks are released, so that no peer takes this for a
+        // crash.
         owner.remove()?;
         drop(held);
         Ok(())
     }
 
-    /// How each link is, and why a missing one is missing.
+    /// The reports about all links, and why a missing one is missing.
     pub fn links(&self) -> impl Iterator<Item = LinkReport> + '_ {
         self.links.iter().filter(|link| link.peer() != self.me).map(Link::report)
     }
@@ -218,14 +223,14 @@ impl ShmFabric {
         self.setup.identity_of(peer, RING_WORDS)
     }
 
-    /// What a poll does when something about the links may have changed.
+    /// Handles a possible change of the links in a poll.
     #[cold]
     #[inline(never)]
     fn attend(&mut self, inbox: &mut Inbox) {
-        // Counted before looking: what comes meanwhile is looked at next time.
+        // The count comes before the look: later events are handled next time.
         self.alarms = self.alarm.count();
-        // A death is reported at once; what files tell about it (a region taken away, a
-        // successor's) can wait until those who take over have done so.
+        // A death is reported at once; news from files (a removed region, a successor's) can wait
+        // until the members that take over have done so.
         let mut died = false;
         for link in &mut self.links {
             died |= link.notice_end(inbox);
@@ -264,7 +269,7 @@ impl ShmFabric {
         self.retry_at = Instant::now() + RETRY;
     }
 
-    /// Now and then: true if the links want attention though nobody has said so.
+    /// The regular check: true if the links need attention though no event reported it.
     #[inline]
     fn glance(&mut self) -> bool {
         self.polls = self.polls.wrapping_add(1);
@@ -272,7 +277,7 @@ impl ShmFabric {
     }
 
     fn glance_now(&mut self) -> bool {
-        // The look at the links that follows a death glances at all of them.
+        // The look at the links that follows a death checks all of them.
         self.links.iter_mut().any(Link::glance) || (self.missing && Instant::now() >= self.retry_at)
     }
 
@@ -280,7 +285,7 @@ impl ShmFabric {
     fn stays_alert(&mut self) -> bool {
         self.alert_until = self.alert_until.filter(|until| Instant::now() < *until);
         if self.alert_until.is_some() {
-            // With all of its kind in a hurry, one that waits must not keep one that acts off the
+            // If all poll loops are in a hurry, one that waits must not keep one that acts off the
             // processor.
             std::thread::yield_now();
         }
@@ -355,8 +360,8 @@ impl Fabric for ShmFabric {
         if std::mem::take(&mut self.asleep) {
             self.beacon.swap(beacon::SLEEPING, 0);
             self.bell.drain();
-            // News of links is counted; only what is missing must be looked for, and how those are
-            // whom no thread watches.
+            // News of links is counted; only missing peers must be looked for, and peers that no
+            // thread watches must be checked.
             self.look_again |= self.glance_now();
         }
     }

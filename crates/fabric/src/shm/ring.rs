@@ -12,10 +12,9 @@
 //!   words`. Both count words and never wrap.
 //! - Q2 a frame is complete before `tail` covers it (release), and read only after `tail` was
 //!   (acquire): a sender that dies in the middle has sent nothing.
-//! - Q3 a frame from a life of the sender that the receiver has not met yet stays in the ring; one
-//!   meant for an earlier life of the receiver, or left by an earlier one of the sender, is
-//!   dropped.
-//! - Q4 nothing that another process wrote is trusted: a frame that cannot be is an error of the
+//! - Q3 a frame from a life of the sender that the receiver has not met yet stays in the ring; a
+//!   frame for an earlier life of the receiver, or from an earlier life of the sender, is dropped.
+//! - Q4 words that another process wrote are not trusted: an impossible frame is an error of the
 //!   link.
 
 use base::{Inbox, Rank};
@@ -41,11 +40,11 @@ const fn frame_words(n_bytes: u64) -> u64 {
 pub(super) struct Producer {
     ring: Words,
     mask: u64,
-    /// Q1: only this end writes the shared one, so this copy is exact.
+    /// The ring's tail. Only this end writes the shared word, so this copy is exact (Q1).
     tail: u64,
-    /// As it was when last looked at: there is at least this much room.
+    /// The ring's head as last read: there is at least this much room.
     head: u64,
-    /// For messages whose bytes are copied out as words.
+    /// A buffer for messages whose bytes are copied out as words.
     scratch: Vec<u64>,
 }
 
@@ -56,7 +55,7 @@ impl Producer {
         Producer { ring, mask, tail, head, scratch: Vec::new() }
     }
 
-    /// Puts a message in; false, and nothing happened, if there is no room.
+    /// Puts a message into the ring; false, with no effect, if there is no room.
     pub(super) fn send(&mut self, sender: u64, receiver: u64, message: &[u8]) -> bool {
         assert!(
             message.len() <= MESSAGE_BYTES_MAX,
@@ -91,7 +90,7 @@ impl Producer {
     }
 
     fn has_room(&self, words: u64) -> bool {
-        // A `head` that cannot be (Q4) makes no room.
+        // An impossible `head` (Q4) makes no room.
         let used = self.tail.wrapping_sub(self.head);
         used <= self.mask + 1 && words <= self.mask + 1 - used
     }
@@ -102,23 +101,23 @@ impl Producer {
 pub(super) struct Consumer {
     ring: Words,
     mask: u64,
-    /// Q1: only this end writes the shared one, so this copy is exact.
+    /// The ring's head. Only this end writes the shared word, so this copy is exact (Q1).
     head: u64,
     scratch: Vec<u64>,
 }
 
-/// What the receiver found.
+/// The result of a look at the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Received {
-    /// Nothing.
+    /// No frame.
     Empty,
     /// A message, now in the inbox.
     Message,
-    /// Something of an earlier life, dropped (Q3).
+    /// A frame of an earlier life, dropped (Q3).
     Stale,
-    /// Something of a later life of the sender, left where it is (Q3).
+    /// A frame of a later life of the sender, left in the ring (Q3).
     Later,
-    /// What cannot be (Q4); everything in the ring was dropped.
+    /// An impossible frame (Q4); everything in the ring was dropped.
     Garbled,
 }
 
@@ -129,7 +128,7 @@ impl Consumer {
         Consumer { ring, mask, head, scratch: Vec::new() }
     }
 
-    /// Whether there is anything.
+    /// Whether the ring is empty.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.ring.load(TAIL) == self.head
@@ -148,7 +147,7 @@ impl Consumer {
         if filled == 0 {
             return Received::Empty;
         }
-        // Each word is loaded once, and judged after that.
+        // Each word is loaded once, and checked after that.
         let n_bytes = self.word(self.head);
         let (sent_by, sent_to) =
             (self.word(self.head.wrapping_add(1)), self.word(self.head.wrapping_add(2)));
@@ -271,8 +270,8 @@ mod tests {
         assert!(producer.send(1, 1, b"to the receiver's first life"));
         let mut second_life = Consumer::new(words.clone());
         assert_eq!(second_life.next(FROM, 1, 2, &mut inbox), Received::Stale);
-        // The sender restarts: what its last life left is dropped, what the next one sends waits
-        // until the receiver has met it.
+        // The sender restarts: the remains of its last life are dropped, and the next life's
+        // messages wait until the receiver has met it.
         assert!(producer.send(1, 2, b"by the sender's first life"));
         assert!(Producer::new(words).send(2, 2, b"hello"));
         let mut fresh = Consumer::new(second_life.ring.clone());
@@ -294,7 +293,7 @@ mod tests {
             assert_eq!(received(&mut consumer), Err(Received::Garbled), "{tail} {n_bytes}");
             assert_eq!(received(&mut consumer), Err(Received::Empty));
         }
-        // A receiver that gives room it does not have only stops the sender.
+        // A receiver that grants room which it does not have only stops the sender.
         let (_owner, words) = ring_of(16);
         words.store(HEAD, 5);
         assert!(!Producer::new(words).send(1, 1, b"x"));

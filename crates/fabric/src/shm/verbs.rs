@@ -1,4 +1,4 @@
-//! The verbs: performed at once, by this CPU, on whichever memory they are for.
+//! The verbs: this CPU performs them at once, on the memory of any member.
 
 use super::ShmFabric;
 use super::ring::MESSAGE_BYTES_MAX;
@@ -47,7 +47,7 @@ impl Port for ShmFabric {
     #[inline]
     fn read(&mut self, to: Rank, at: At, n_words: usize, token: Token) {
         if self.unfenced.contains(to) {
-            // T2, S1: without it this load may pass what was stored before in the store buffer,
+            // T2, S1: without the fence this load may overtake earlier stores in the store buffer,
             // and two nodes that each WRITE and then READ could both miss the other's word.
             fence(SeqCst);
             self.unfenced = base::MemberSet::EMPTY;

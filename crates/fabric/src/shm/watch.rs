@@ -1,9 +1,9 @@
-//! The thread that learns from the kernel of a peer's death, and how it tells the poll loop.
+//! The thread that learns of a peer's death from the kernel, and its alarm to the poll loop.
 //!
-//! It only wakes the loop, which looks for itself (`Link::notice_end`): one thread for all peers,
-//! and none in a process that leads. When that is killed its threads end one after the other on
-//! the processors of those who must learn of it, some 30 us each, and the end of a follower is no
-//! hurry to a leader: memory outlives its process.
+//! The thread only wakes the loop, which looks for itself (`Link::notice_end`). There is one thread
+//! for all peers, and none in a process that leads. When a leader is killed its threads end one
+//! after the other on the processors of the members that must learn of its death, some 30 us each;
+//! and for a leader the end of a follower is not urgent, since memory outlives its process.
 
 use super::bell::Bell;
 use base::{Incarnation, MAX_MEMBERS};
@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How long the watching thread waits before it looks at everything again.
+/// The time after which the watching thread looks at everything again.
 const LOOK_UP: Duration = Duration::from_secs(1);
 
-/// What makes the poll loop look at its links.
+/// The alarm that makes the poll loop look at its links.
 #[derive(Debug)]
 pub(super) struct Alarm {
     count: AtomicU64,
@@ -36,7 +36,7 @@ impl Alarm {
         self.count.load(Acquire) // pairs with `raise`: what was seen comes before the count
     }
 
-    /// How often the loop was hurried, which it is to end itself.
+    /// The number of times that the loop was hurried, which the loop is to end itself.
     #[inline]
     pub(super) fn hurries(&self) -> u64 {
         self.hurries.load(Relaxed)
@@ -45,30 +45,31 @@ impl Alarm {
     fn raise(&self) {
         self.count.fetch_add(1, Release);
         self.bell.ring(); // after the count, so that a sleeper that wakes by it finds it
-        // It may be on its way already; if it has to queue, it need not for long.
+        // The loop may be on its way already; if it has to queue for a processor, it need not for
+        // long.
         if self.pace.hurry() {
             self.hurries.fetch_add(1, Relaxed);
         }
     }
 }
 
-/// Watches over the lives of all peers, unless it rests.
+/// The watch over the lives of all peers, unless it rests.
 #[derive(Debug)]
 pub(super) struct Lookout {
     alarm: Arc<Alarm>,
     rests: bool,
-    /// The thread's side, if there is one.
+    /// The part that the thread shares, if there is a thread.
     shared: Option<Arc<Shared>>,
-    /// What that was told to watch last.
+    /// The lives that the thread was last told to watch.
     watched: Lives,
 }
 
-/// By rank: each mapped region, and the life that its owner has announced.
+/// The mapped region of each peer, by rank, and the life that its owner has announced.
 pub(super) type Lives = [Option<(Incarnation, u64)>; MAX_MEMBERS];
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// What to watch from now on.
+    /// The watches from now on.
     next: Mutex<Option<Vec<Watch>>>,
     unwanted: AtomicBool,
     nudge: Nudge,
@@ -79,7 +80,7 @@ impl Lookout {
         Lookout { alarm, rests: false, shared: None, watched: [None; MAX_MEMBERS] }
     }
 
-    /// Whether a death will be learned as soon as it should; false if no thread is to be had now.
+    /// Whether a death will be learned as soon as it should; false if no thread is available now.
     pub(super) fn is_kept(&mut self) -> bool {
         if !self.rests && self.shared.is_none() {
             self.shared = self.start();
@@ -87,7 +88,7 @@ impl Lookout {
         self.rests || self.shared.is_some()
     }
 
-    /// Watches over these, and no others, from now on.
+    /// Watches these lives, and no others, from now on.
     pub(super) fn keep(&mut self, lives: Lives, watches: impl Iterator<Item = Watch>) {
         if let Some(shared) = self.shared.as_ref().filter(|_| lives != self.watched) {
             self.watched = lives;
@@ -96,8 +97,7 @@ impl Lookout {
         }
     }
 
-    /// Rests from now on, or does not any more: then it is to be told again what to
-    /// [`Lookout::keep`].
+    /// Rests from now on, or ends the rest: then [`Lookout::keep`] must be called again.
     pub(super) fn rest(&mut self, rests: bool) {
         self.rests = rests;
         if rests {

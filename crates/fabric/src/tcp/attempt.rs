@@ -19,7 +19,7 @@ pub(super) struct Attempt {
     connected: bool,
 }
 
-/// How a look at the socket ended.
+/// The result of a look at the socket.
 #[derive(Debug)]
 pub(super) enum Look {
     /// Nothing to decide yet.
@@ -28,17 +28,17 @@ pub(super) enum Look {
     Connected,
     /// The peer has proved itself.
     Proven(Hello),
-    /// The peer lets us in.
+    /// The peer has admitted this node.
     Welcomed(Hello),
 }
 
 impl Attempt {
-    /// Just accepted.
+    /// An attempt on a connection that was just accepted.
     pub(super) fn accepted(socket: OwnedFd, serial: u32, handshake: Handshake) -> Attempt {
         Attempt::new(socket, serial, handshake, true)
     }
 
-    /// Connecting.
+    /// An attempt on a socket that is connecting.
     pub(super) fn connecting(socket: OwnedFd, serial: u32, handshake: Handshake) -> Attempt {
         Attempt::new(socket, serial, handshake, false)
     }
@@ -47,17 +47,17 @@ impl Attempt {
         Attempt { socket, serial, deadline: Instant::now() + HANDSHAKE_MAX, handshake, connected }
     }
 
-    /// Whom this is about, as far as it is known or claimed.
+    /// The peer and its role, as far as they are known or claimed.
     pub(super) fn claims(&self) -> Option<(Rank, Role)> {
         self.handshake.claims()
     }
 
-    /// Whether the kernel has finished connecting: from then on, wait for input.
+    /// Whether the kernel has finished connecting: from then on the attempt waits for input.
     pub(super) fn is_connected(&self) -> bool {
         self.connected
     }
 
-    /// Does what the socket allows now.
+    /// Performs what the socket allows now.
     pub(super) fn look(&mut self, local: &Local) -> Result<Look, LinkError> {
         if !self.connected {
             let failed = |errno| LinkError::Os { doing: "connect", errno };
@@ -95,21 +95,22 @@ impl Attempt {
         }
     }
 
-    /// Lets the proven peer in. What the peer must see first is returned: it goes before anything
-    /// else on this connection.
+    /// Admits the proven peer. Returns the bytes that the peer must see first: they go before
+    /// anything else on this connection.
     pub(super) fn welcome(mut self, local: &Local) -> (OwnedFd, Vec<u8>) {
         self.handshake.welcome(local);
         let unsent = std::mem::take(self.handshake.output());
         (self.socket, unsent)
     }
 
-    /// Turns the proven peer away.
+    /// Refuses the proven peer.
     pub(super) fn refuse(mut self, refusal: Refusal) {
         self.handshake.refuse(refusal);
         self.part();
     }
 
-    /// Tells the peer why, if its kernel takes it at once; it does, there is nothing before it.
+    /// Tells the peer the reason, if its kernel takes it at once, which it does, since nothing was
+    /// sent before.
     fn part(&mut self) {
         let _unsaid = socket::send(&self.socket, self.handshake.output());
     }
@@ -118,7 +119,7 @@ impl Attempt {
         let output = self.handshake.output();
         let n = socket::send(&self.socket, output)
             .map_err(|errno| LinkError::Os { doing: "shake hands", errno })?;
-        // A handshake is a few hundred bytes on a connection that has sent nothing else.
+        // A handshake has a few hundred bytes on a connection that has sent nothing else.
         if n < output.len() {
             let errno = rustix::io::Errno::WOULDBLOCK;
             return Err(LinkError::Os { doing: "shake hands", errno });

@@ -1,4 +1,4 @@
-//! The door: who knocks, who is let in, and what is written down about the others.
+//! The door: incoming connections, their admission, and the record of refusals.
 
 use super::attempt::{Attempt, Look};
 use super::handshake::Handshake;
@@ -24,7 +24,8 @@ impl TcpFabric {
                 Ok(Some(socket)) => self.let_knock(socket),
                 Ok(None) => return,
                 Err(_starved) => {
-                    // Left alone, a listener that nobody can accept from would keep us awake.
+                    // A listener from which no connection can be accepted would keep the loop
+                    // awake.
                     self.door.starved += 1;
                     self.listen(epoll::EventFlags::empty());
                     self.listen_again = Some(Instant::now() + STARVED_FOR);
@@ -42,8 +43,8 @@ impl TcpFabric {
     fn let_knock(&mut self, socket: OwnedFd) {
         self.door.accepted += 1;
         if self.incoming.len() == INCOMING_MAX {
-            // Who is slow makes room for who may be fast: an honest handshake takes two round
-            // trips, so a crowd of idle connections cannot keep members out.
+            // A slow peer makes room for others that may be fast: an honest handshake takes two
+            // round trips, so a crowd of idle connections cannot keep members out.
             self.door.crowded_out += 1;
             let oldest = self.incoming.remove(0);
             socket::forget(&self.epoll, &oldest.socket);
@@ -78,7 +79,8 @@ impl TcpFabric {
         }
     }
 
-    /// A member, or its sentinel, has proved itself: it takes the place of its predecessor.
+    /// Handles a member, or its sentinel, that has proved itself: it takes the place of its
+    /// predecessor.
     fn on_proven(&mut self, attempt: Attempt, peer: Hello, inbox: &mut Inbox) {
         let rank = peer.from;
         if let Err(refusal) = self.peers[rank.index()].admit(&peer) {
@@ -88,7 +90,7 @@ impl TcpFabric {
             return;
         }
         let serial = attempt.serial;
-        // L1: the old connection is closed, with what is left in it, before the new one is
+        // L1: the old connection is closed, with the bytes left in it, before the new one is
         // answered.
         let source = match peer.role {
             Role::Node => {
@@ -112,7 +114,7 @@ impl TcpFabric {
                 self.has_unannounced = true;
             }
             Role::Sentinel => {
-                // It fits: nothing but CHALLENGE was sent here before. If it does not arrive, the
+                // The bytes fit: only CHALLENGE was sent here before. If they do not arrive, the
                 // sentinel's deadline passes and it tries again.
                 let _unsent = socket::send(&socket, &unsent);
                 entry.sentinel = Some(Vigil::new(socket, serial, peer));
@@ -151,10 +153,10 @@ impl TcpFabric {
                 self.door.last_refusal = Some(*refusal);
             }
             LinkError::HandshakeTimeout => self.door.timed_out += 1,
-            // It went away, or was told to by its own checks.
+            // The peer went away, or its own checks failed.
             _ => {}
         }
-        // Nothing was proved, so it may not touch what a living link reports.
+        // Nothing was proved, so this may not change the report about a live link.
         if let Some((rank, Role::Node)) = claims
             && let Some(peer) = self.peers.get_mut(rank.index())
             && matches!(peer.state, State::Awaited)

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! initiator                              acceptor
-//!    | HELLO (who, cluster, layout, nonce)  |
+//!    | HELLO (rank, cluster, layout, nonce) |
 //!    |------------------------------------->|  checks all but the secret
 //!    | CHALLENGE (the same about itself)    |
 //!    |<-------------------------------------|
@@ -12,22 +12,22 @@
 //!    |<-------------------------------------|
 //! ```
 //!
-//! The initiator proves first: it chose whom it speaks to, the acceptor could not.
+//! The initiator proves first: it chose its peer, the acceptor could not.
 //!
 //! Invariants
 //! - H4 A side answers REFUSED at most once, and nothing after it. By construction: the phase is
 //!   `Over`, and no arm leaves it.
 //! - H5 A handshake takes no byte that belongs to the link after it: [`Handshake::wanted`] never
-//!   asks beyond the end of the message that is due. By construction, so that nothing has to be
+//!   asks beyond the end of the message that is due. By construction, so that no byte has to be
 //!   handed over.
-//! - H6 Nobody is [`Step::Proven`] or [`Step::Welcomed`] without a proof of the secret over this
+//! - H6 No peer is [`Step::Proven`] or [`Step::Welcomed`] without a proof of the secret over this
 //!   very exchange. Tested by `nobody_gets_in_without_the_secret`.
 
 use super::hello::{self, Hello, Kind, Refusal, Role, Secret, Side, Versions};
 use crate::Setup;
 use base::{Incarnation, Rank};
 
-/// What this node says about itself, and demands of others.
+/// The properties that this node declares, and demands of others.
 #[derive(Clone, Debug)]
 pub(super) struct Local {
     pub(super) versions: Versions,
@@ -41,29 +41,28 @@ pub(super) struct Local {
     pub(super) secret: Secret,
 }
 
-/// What makes one connection differ from another.
+/// The values that distinguish one connection from another.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fresh {
     pub(super) epoch: u64,
     pub(super) nonce: [u8; 32],
 }
 
-/// What the bytes brought.
+/// The result of received bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Nothing to decide yet; there may be output.
+    /// No decision yet; there may be output.
     Continue,
-    /// The acceptor's peer has proved itself: [`Handshake::welcome`] it or [`Handshake::refuse`]
-    /// it.
+    /// The acceptor's peer has proved itself: call [`Handshake::welcome`] or [`Handshake::refuse`].
     Proven(Hello),
-    /// The initiator is let in: the link is there.
+    /// The initiator is admitted: the link is up.
     Welcomed(Hello),
 }
 
-/// How a handshake failed.
+/// The reason why a handshake failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// We refuse; the output holds the reason for the peer.
+    /// This node refuses; the output holds the reason for the peer.
     Ours(Refusal),
     /// The peer refuses.
     Theirs { code: u8, text: String },
@@ -83,7 +82,8 @@ enum Phase {
 #[derive(Debug)]
 pub(super) struct Handshake {
     phase: Phase,
-    /// Who the peer says it is (acceptor), or should be (initiator): for the record only.
+    /// The rank and role that the peer claims (acceptor), or should have (initiator): for the
+    /// record only.
     claims: Option<(Rank, Role)>,
     fresh: Fresh,
     hello: Vec<u8>,
@@ -93,7 +93,7 @@ pub(super) struct Handshake {
 }
 
 impl Handshake {
-    /// The side that connects, to `to`, as `role`.
+    /// The handshake of the side that connects, to `to`, as `role`.
     pub(super) fn initiate(local: &Local, role: Role, to: Rank, fresh: Fresh) -> Handshake {
         let mut handshake = Handshake::new(Phase::AwaitChallenge { to }, fresh);
         handshake.claims = Some((to, Role::Node));
@@ -102,7 +102,7 @@ impl Handshake {
         handshake
     }
 
-    /// The side that is connected to.
+    /// The handshake of the side that accepts.
     pub(super) fn accept(fresh: Fresh) -> Handshake {
         Handshake::new(Phase::AwaitHello, fresh)
     }
@@ -113,7 +113,7 @@ impl Handshake {
         Handshake { phase, claims: None, fresh, hello, challenge, input, output }
     }
 
-    /// How many bytes to read next, at most (H5). Zero once it is over.
+    /// The most bytes to read next (H5). Zero once the handshake is over.
     pub(super) fn wanted(&self) -> usize {
         match self.phase {
             Phase::Deciding | Phase::Over => return 0,
@@ -122,19 +122,20 @@ impl Handshake {
         }
         let due = match self.input.first_chunk() {
             None => hello::HEADER_BYTES,
-            // A bad header was refused when it came in, so here it decodes.
+            // A bad header was refused when it came in, so this one decodes.
             Some(header) => hello::decode_header(header)
                 .map_or(hello::HEADER_BYTES, |(_, length)| hello::HEADER_BYTES + length),
         };
         due - self.input.len()
     }
 
-    /// Bytes to send.
+    /// The bytes to send.
     pub(super) fn output(&mut self) -> &mut Vec<u8> {
         &mut self.output
     }
 
-    /// Who the peer says it is (acceptor), or should be (initiator). Nothing is proved by it.
+    /// The rank and role that the peer claims (acceptor), or should have (initiator). They prove
+    /// nothing.
     pub(super) fn claims(&self) -> Option<(Rank, Role)> {
         self.claims
     }
@@ -149,7 +150,7 @@ impl Handshake {
         let (kind, length) = match hello::decode_header(header) {
             Ok(announced) => announced,
             Err(refusal) => {
-                // Something else knocks here: it would not understand an answer.
+                // Another program connects here: it would not understand an answer.
                 self.phase = Phase::Over;
                 return Err(Failure::Ours(refusal));
             }
@@ -222,8 +223,8 @@ impl Handshake {
         }
     }
 
-    /// Lets the proven peer in: the output becomes WELCOME, which must reach the peer before
-    /// anything else on this connection, and after everything of the one before is dropped (L1).
+    /// Admits the proven peer: the output becomes WELCOME, which must reach the peer before
+    /// anything else on this connection, and after the bytes of the previous one are dropped (L1).
     pub(super) fn welcome(&mut self, local: &Local) {
         assert!(matches!(self.phase, Phase::Deciding), "H6: only who has proved itself is welcome");
         let proof = local.secret.prove(Side::Acceptor, &self.hello, &self.challenge);
@@ -231,7 +232,7 @@ impl Handshake {
         self.phase = Phase::Over;
     }
 
-    /// Goes away and tells the peer why.
+    /// Ends the handshake and tells the peer why.
     pub(super) fn refuse(&mut self, refusal: Refusal) -> Failure {
         assert!(!matches!(self.phase, Phase::Over), "H4");
         hello::put_refused(&mut self.output, &refusal);
@@ -241,7 +242,7 @@ impl Handshake {
 }
 
 impl Local {
-    /// What `setup` says, in this life of the region's owner.
+    /// The properties in `setup`, in this life of the region's owner.
     pub(super) fn of(setup: &Setup, life: u64) -> Local {
         Local {
             versions: Versions::OURS,
@@ -273,14 +274,15 @@ impl Local {
         }
     }
 
-    /// Whether who connected may (but for the secret, and for what only the links know).
+    /// Whether the connecting peer may be admitted (apart from the secret, and from what only the
+    /// links know).
     fn admit(&self, peer: &Hello) -> Result<(), Refusal> {
         self.agree(peer)?;
         let (found, stranger) = (self.me.member(), Refusal::Stranger(peer.from.member()));
         if peer.to != self.me {
             return Err(Refusal::WrongNode { wanted: peer.to.member(), found });
         }
-        // One connection per pair: the higher rank connects. Sentinels connect to everybody else.
+        // One connection per pair: the higher rank connects. Sentinels connect to all others.
         let expected = match peer.role {
             Role::Node => peer.from > self.me,
             Role::Sentinel => peer.from != self.me,
@@ -288,7 +290,7 @@ impl Local {
         if expected { Ok(()) } else { Err(stranger) }
     }
 
-    /// Whether who answered is who we connected to.
+    /// Whether the answering peer is the one to which this node connected.
     fn recognise(&self, peer: &Hello, to: Rank) -> Result<(), Refusal> {
         self.agree(peer)?;
         if peer.from != to {

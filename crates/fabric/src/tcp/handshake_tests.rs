@@ -1,4 +1,4 @@
-//! Two handshakes speak to each other, a few bytes at a time, with one thing wrong.
+//! Tests in which two handshakes talk to each other, a few bytes at a time, with one thing wrong.
 
 use super::*;
 use proptest::prelude::*;
@@ -21,7 +21,7 @@ fn fresh(seed: u8) -> Fresh {
     Fresh { epoch: seed.into(), nonce: [seed; 32] }
 }
 
-/// How it ends on either side: `Ok` with who the peer is.
+/// The end on either side: `Ok` with the peer's HELLO.
 type End = Result<Hello, Failure>;
 
 /// Runs both to their end, `chunk` bytes at a time.
@@ -50,7 +50,7 @@ fn step(
     let n = chunk.min(to.wanted()).min(from.output.len());
     if n == 0 {
         if to.wanted() == 0 {
-            from.output.clear(); // Nobody reads it: the connection is closed.
+            from.output.clear(); // The connection is closed, so no side reads it.
         }
         return;
     }
@@ -86,7 +86,7 @@ fn a_sentinel_may_connect_to_everybody_but_its_own_node() {
     assert_eq!(own, Err(Failure::Ours(Refusal::Stranger(low.me.member()))));
 }
 
-/// The acceptor refuses with this, and the initiator is told so.
+/// Checks that the acceptor refuses with this, and that the initiator is told so.
 fn refused(change: impl FnOnce(&mut Local)) -> Refusal {
     let (mut a, b) = (local(2), local(0));
     change(&mut a);
@@ -137,7 +137,7 @@ fn neighbouring_versions_meet_in_the_older_one() {
     assert_eq!(spoken(&b, two.unwrap()), Some(2));
 }
 
-/// H6, the other direction: an impostor at the peer's address is not believed either.
+/// H6, the other direction: an impostor at the peer's address is not accepted either.
 #[test]
 fn nobody_gets_in_without_the_secret() {
     let (a, mut b) = (local(2), local(0));
@@ -152,7 +152,7 @@ fn nobody_gets_in_without_the_secret() {
     let proof = b.secret.prove(Side::Acceptor, &two.hello, &two.challenge);
     hello::put_proof(&mut forged, Kind::Welcome, proof);
     assert_eq!(pass(&mut one, &forged, &a), Err(Failure::Ours(Refusal::Secret)));
-    // And an impostor who reflects the initiator's own proof.
+    // Nor is an impostor that reflects the initiator's own proof.
     let mut one = Handshake::initiate(&a, Role::Node, b.me, fresh(1));
     pass(&mut one, &challenge, &a).unwrap();
     let mut mirrored = one.output[hello.len()..].to_vec();
@@ -180,7 +180,7 @@ fn garbage_is_refused_after_its_first_eight_bytes() {
 }
 
 proptest! {
-    /// H1 and H4: whatever comes, in whatever pieces, to either side.
+    /// H1 and H4: arbitrary messages, in arbitrary pieces, to either side.
     #[test]
     fn smoke_messages_in_any_order(
         kinds in proptest::collection::vec((1..=6u8, 0..100u16), 1..6),

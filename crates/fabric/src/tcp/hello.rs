@@ -16,30 +16,30 @@
 //! 5 REFUSED       code u8 | one line of text
 //! ```
 //!
-//! The header, the two version fields and REFUSED stay as they are in every version, so that a
-//! node can always say why it refuses. A HELLO may be longer than this version knows: the rest is
+//! The header, the two version fields and REFUSED stay as they are in every version, so that a node
+//! can always state why it refuses. A HELLO may be longer than this version knows: the rest is
 //! ignored, but covered by the proofs.
 //!
 //! Invariants
 //! - H1 Nothing here panics on foreign bytes. Tested by `smoke_*` and the fuzz target `tcp_wire`.
 //! - H2 A proof covers every byte of HELLO and CHALLENGE: both nonces (so it cannot be replayed),
-//!   both identities (so it cannot be relayed to another pair), both version ranges (so nobody in
-//!   between can force an older one). The two sides prove different words, so that a proof cannot
-//!   be reflected. Tested by `a_proof_covers_everything`.
-//! - H3 What a peer says about itself is printed only if it is printable. Tested by
+//!   both identities (so it cannot be relayed to another pair), both version ranges (so that no
+//!   attacker in between can force an older one). The two sides prove different words, so that a
+//!   proof cannot be reflected. Tested by `a_proof_covers_everything`.
+//! - H3 A peer's text about itself is printed only as far as it is printable. Tested by
 //!   `refusals_are_printed_safely`.
 
 use base::{Incarnation, Rank};
 use hmac::{Hmac, Mac};
 use sha2::{Digest, Sha256};
 
-/// The bytes of every message's header.
+/// The number of bytes of every message's header.
 pub const HEADER_BYTES: usize = 8;
 
-/// The longest body that is read: what is longer is no handshake of any version.
+/// The longest body that is read: no version has a longer one.
 pub const BODY_BYTES_MAX: usize = 512;
 
-/// What every message starts with.
+/// The first bytes of every message.
 pub const MAGIC: [u8; 4] = *b"grgl";
 
 const HELLO_BYTES: usize = 88;
@@ -47,20 +47,21 @@ const REFUSAL_TEXT_BYTES_MAX: usize = 200;
 
 /// The versions of frames and verbs that a node speaks, both ends included.
 ///
-/// A release speaks its own and the one before, so that members can be upgraded one by one.
+/// A release speaks its own version and the previous one, so that members can be upgraded one by
+/// one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Versions {
-    /// The oldest.
+    /// The oldest version.
     pub oldest: u16,
-    /// The newest.
+    /// The newest version.
     pub newest: u16,
 }
 
 impl Versions {
-    /// What this release speaks. Version 1 is the first: there is none before it.
+    /// The versions of this release. Version 1 is the first: there is no earlier one.
     pub const OURS: Versions = Versions { oldest: 1, newest: 1 };
 
-    /// The newest version that both speak.
+    /// The newest version that both sides speak.
     pub const fn common(self, other: Versions) -> Option<u16> {
         let newest = if self.newest < other.newest { self.newest } else { other.newest };
         let oldest = if self.oldest > other.oldest { self.oldest } else { other.oldest };
@@ -74,41 +75,41 @@ impl core::fmt::Display for Versions {
     }
 }
 
-/// As what somebody connects.
+/// The role in which a process connects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// The node itself: verbs and messages.
+    /// The node itself, for verbs and messages.
     Node,
-    /// The sentinel beside the node: only the news of its death.
+    /// The sentinel beside the node, only for the report of its death.
     Sentinel,
 }
 
-/// What one side says about itself in HELLO or CHALLENGE.
+/// The properties that one side declares in HELLO or CHALLENGE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
-    /// Which versions it speaks.
+    /// The versions that it speaks.
     pub versions: Versions,
-    /// As what it comes.
+    /// Its role.
     pub role: Role,
-    /// Who it is.
+    /// Its rank.
     pub from: Rank,
-    /// Whom it wants to speak to.
+    /// The rank to which it wants to connect.
     pub to: Rank,
-    /// How many members its cluster has.
+    /// The number of members of its cluster.
     pub members: u8,
     /// The fingerprint of its cluster's name.
     pub cluster: u64,
-    /// Which incarnation of its node.
+    /// The incarnation of its node.
     pub incarnation: Incarnation,
-    /// Which life of its process; later lives have higher numbers.
+    /// The life of its process; later lives have higher numbers.
     pub life: u64,
     /// The fingerprint of its region's layout.
     pub layout: u64,
-    /// The words of its region.
+    /// The number of words of its region.
     pub n_words: u32,
-    /// Orders the connections that one node opens: a later one has a higher epoch.
+    /// The order of the connections that one node opens: a later one has a higher epoch.
     pub epoch: u64,
-    /// Fresh for each connection.
+    /// A nonce, fresh for each connection.
     pub nonce: [u8; 32],
 }
 
@@ -123,69 +124,69 @@ pub enum Kind {
     Proof,
     /// The acceptor proves the same: the link is there.
     Welcome,
-    /// One side goes away and says why.
+    /// One side refuses and states why.
     Refused,
 }
 
-/// Why a node does not let another in. The text names the cause and the mend.
+/// The reason why a node does not admit another. The text names the cause and the remedy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// No version in common.
+    /// The two have no version in common.
     #[error("one side speaks versions {ours}, the other {theirs}: upgrade the older node first")]
     Version {
-        /// What the refusing side speaks.
+        /// The versions of the refusing side.
         ours: Versions,
-        /// What the refused side speaks.
+        /// The versions of the refused side.
         theirs: Versions,
     },
-    /// Another cluster.
+    /// The cluster is another one.
     #[error("the cluster names differ: check the peer addresses and the name of the cluster")]
     Cluster,
-    /// Not the node that was looked for.
+    /// The node is not the one that the peer looked for.
     #[error("node {found} answers where node {wanted} is expected: check the peer addresses")]
     WrongNode {
-        /// Who was looked for.
+        /// The node that the peer looked for.
         wanted: base::NodeId,
-        /// Who is here.
+        /// The node that is here.
         found: base::NodeId,
     },
-    /// A node that this one does not expect a connection from.
+    /// The node is one from which no connection is expected.
     #[error("node {0} has no business here: check the node ids and the peer addresses")]
     Stranger(base::NodeId),
-    /// Another number of members.
+    /// The number of members differs.
     #[error("one side counts {ours} members, the other {theirs}: configure the same members")]
     Members {
-        /// What the refusing side counts.
+        /// The number of the refusing side.
         ours: u8,
-        /// What the refused side counts.
+        /// The number of the refused side.
         theirs: u8,
     },
-    /// Another layout of the region.
+    /// The layout of the region differs.
     #[error("the memory layouts differ: give all members the same protocol and sizes")]
     Layout,
-    /// Another secret.
+    /// The secret differs.
     #[error("the cluster secrets differ: give all members the same secret file")]
     Secret,
-    /// A life of the node that has been replaced.
+    /// The life of the node has been replaced.
     #[error("incarnation {theirs} of node {node} was replaced by {known}: stop the old process")]
     Replaced {
-        /// Whose.
+        /// The node.
         node: base::NodeId,
-        /// What the refused side is.
+        /// The incarnation of the refused side.
         theirs: u64,
-        /// What was here since.
+        /// The highest incarnation known.
         known: u64,
     },
-    /// A connection that was overtaken by a later one of the same node.
+    /// The connection was overtaken by a later one of the same node.
     #[error("a later connection of node {0} is up: nothing to mend if it stays")]
     Overtaken(base::NodeId),
-    /// A handshake that makes no sense.
+    /// The handshake is malformed.
     #[error("the handshake is malformed: what connects here is no gregale node")]
     Malformed,
 }
 
 impl Refusal {
-    /// Its number on the wire.
+    /// The number on the wire.
     pub const fn code(&self) -> u8 {
         match self {
             Refusal::Version { .. } => 1,
@@ -202,21 +203,21 @@ impl Refusal {
     }
 }
 
-/// What the shared secret proves with.
+/// The shared secret, which makes proofs.
 #[derive(Clone)]
 pub struct Secret(Hmac<Sha256>);
 
-/// Who proves.
+/// The side that proves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Who connected.
+    /// The side that connected.
     Initiator,
-    /// Who was connected to.
+    /// The side that accepted.
     Acceptor,
 }
 
 impl Secret {
-    /// From the bytes of the secret, of any length.
+    /// The secret with these bytes, of any length.
     pub fn new(secret: &[u8]) -> Secret {
         Secret(Hmac::new_from_slice(secret).expect("HMAC takes keys of every length"))
     }
@@ -249,7 +250,7 @@ impl core::fmt::Debug for Secret {
     }
 }
 
-/// The fingerprint of a cluster's name: it tells strangers apart, the secret keeps them out.
+/// The fingerprint of a cluster's name: it distinguishes clusters; the secret keeps strangers out.
 pub fn cluster_fingerprint(name: &str) -> u64 {
     let hash: [u8; 32] = Sha256::digest(name).into();
     let (first, _) = hash.split_first_chunk().expect("32 bytes hold 8");
@@ -259,7 +260,7 @@ pub fn cluster_fingerprint(name: &str) -> u64 {
 /// The kind and the body length that a header announces.
 ///
 /// # Errors
-/// [`Refusal::Malformed`]: these bytes start no message of any version.
+/// [`Refusal::Malformed`]: no message of any version begins with these bytes.
 pub fn decode_header(header: &[u8; HEADER_BYTES]) -> Result<(Kind, usize), Refusal> {
     let [m0, m1, m2, m3, kind, zero, l0, l1] = *header;
     let length = usize::from(u16::from_le_bytes([l0, l1]));
@@ -291,7 +292,7 @@ fn put_header(out: &mut Vec<u8>, kind: Kind, body_bytes: usize) {
 }
 
 impl Hello {
-    /// The body of a HELLO or CHALLENGE, judged by what `ours` speaks first of all.
+    /// Decodes the body of a HELLO or CHALLENGE; its versions are compared with `ours` first.
     ///
     /// # Errors
     /// [`Refusal::Version`] or [`Refusal::Malformed`].
@@ -339,7 +340,7 @@ impl Hello {
         })
     }
 
-    /// Appends it as a message of `kind`.
+    /// Appends the HELLO as a message of `kind`.
     pub fn put(&self, out: &mut Vec<u8>, kind: Kind) {
         put_header(out, kind, HELLO_BYTES);
         let start = out.len();
@@ -380,7 +381,7 @@ pub fn put_refused(out: &mut Vec<u8>, refusal: &Refusal) {
     out.extend_from_slice(text);
 }
 
-/// The body of a REFUSED: its code, and its text as far as it can be printed (H3).
+/// Decodes the body of a REFUSED: its code, and its text as far as it can be printed (H3).
 ///
 /// # Errors
 /// [`Refusal::Malformed`] if it is empty.
@@ -469,7 +470,7 @@ mod tests {
         assert_eq!(range(2, 1).common(range(1, 2)), None, "an empty range speaks nothing");
     }
 
-    /// A version that we do not speak is told so even if the rest of its HELLO is unreadable.
+    /// A peer with another version is told so even if the rest of its HELLO is unreadable.
     #[test]
     fn another_version_is_refused_by_its_first_four_bytes() {
         let theirs = Versions { oldest: 7, newest: 8 };
@@ -479,7 +480,7 @@ mod tests {
         );
     }
 
-    /// H2: whatever bit of either message is changed, and whoever proves.
+    /// H2: whichever bit of either message is changed, and whichever side proves.
     #[test]
     fn a_proof_covers_everything() {
         let secret = Secret::new(b"a secret");

@@ -1,22 +1,22 @@
 //! One established connection: bytes out, bytes in, and the verbs that wait for their completion.
 //!
-//! Both sides are posters and owners at once. What arrives is performed at once, in order, by the
-//! owner's poll (T2, T6), and each answer goes behind the answers before it (T4).
+//! Both sides are posters and owners at once. The owner's poll performs verbs on arrival, in order
+//! (T2, T6), and each answer goes behind earlier answers (T4).
 //!
 //! Invariants
-//! - L1 A new connection of a peer is answered only after the one before is closed and what was
-//!   left in it is thrown away. So nothing that was posted on an old connection takes effect once
+//! - L1 A new connection of a peer is answered only after the previous one is closed and the bytes
+//!   left in it are dropped. So no verb that was posted on an old connection takes effect once
 //!   either side has seen `LinkUp` for the new one (T4). By construction: `TcpFabric` has one place
 //!   for one link to a peer, and `welcome` is called with that place empty. Tested by
 //!   `nothing_of_an_old_link_takes_effect_after_link_up`.
 //! - L2 Signalled verbs are numbered without gaps and answered in order; an answer with another
 //!   number, or of another kind than the verb, breaks the link. Checked at each answer.
-//! - L3 Bounded: at most [`OUTPUT_BYTES_MAX`] wait to be sent (and one frame over), at most
-//!   [`OUTSTANDING_MAX`] verbs wait to be answered, at most one frame waits to be complete. Who
-//!   exceeds a bound breaks the link, with the reason.
-//! - L4 No allocation in steady state, by construction: all buffers keep their capacity.
-//! - L5 A link that is made in the poll that reports the end of the one before is announced, and
-//!   takes what is posted, from the next poll on (T10): until then `post` completes as unknown. By
+//! - L3 Queues are bounded: at most [`OUTPUT_BYTES_MAX`] bytes wait to be sent (and one frame
+//!   more), at most [`OUTSTANDING_MAX`] verbs wait to be answered, at most one frame waits to be
+//!   complete. A peer that exceeds a bound loses the link, with the reason.
+//! - L4 The steady state allocates nothing, by construction: all buffers keep their capacity.
+//! - L5 A link that is made in the poll that reports the end of its predecessor is announced, and
+//!   accepts verbs, from the next poll on (T10): until then `post` completes as unknown. By
 //!   construction of `Peer::announce`; tested by `a_break_is_a_cut` over a silent network.
 
 use super::hello::Hello;
@@ -29,15 +29,15 @@ use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
-/// What a read of the socket can bring at once; a longer frame makes the buffer grow for good.
+/// The most bytes that a read of the socket brings; a longer frame makes the buffer grow for good.
 const INPUT_BYTES: usize = 256 << 10;
 
 /// This node's own memory, as peers may use it.
 pub(super) struct Memory {
     pub(super) words: Words,
-    /// From where on only one may write, and who, if not everybody.
+    /// The place from which on only one peer may write, and that peer; `None` if all may.
     pub(super) permitted: Option<(At, Rank)>,
-    /// Where words stand between the wire and the region.
+    /// A buffer for words between the wire and the region.
     scratch: Vec<u64>,
 }
 
@@ -54,14 +54,14 @@ impl Memory {
     }
 }
 
-/// What the completion of a verb must look like.
+/// The expected form of a verb's completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Expected {
-    /// WRITE.
+    /// The completion of a WRITE.
     Written,
-    /// READ of so many words.
+    /// The completion of a READ of this many words.
     Words(usize),
-    /// CAS and FETCH-ADD.
+    /// The completion of a CAS or FETCH-ADD.
     Before,
 }
 
@@ -71,7 +71,7 @@ struct Outstanding {
     expected: Expected,
 }
 
-/// Signalled verbs that wait for their completion, oldest first (L2).
+/// The signalled verbs that wait for their completion, oldest first (L2).
 #[derive(Default)]
 struct Ledger {
     waiting: VecDeque<Outstanding>,
@@ -102,7 +102,7 @@ impl Ledger {
     }
 }
 
-/// Bytes that wait to be sent.
+/// The bytes that wait to be sent.
 #[derive(Default)]
 pub(super) struct Output {
     bytes: Vec<u8>,
@@ -110,17 +110,17 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// How many.
+    /// The number of bytes.
     pub(super) fn pending(&self) -> usize {
         self.bytes.len() - self.sent
     }
 
-    /// Where to append more.
+    /// The buffer to which bytes are appended.
     pub(super) fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
 
-    /// One send of everything; true if the kernel took all of it.
+    /// Sends everything with one call; true if the kernel took all of it.
     fn flush(&mut self, to: &OwnedFd, counters: &mut LinkCounters) -> Result<bool, LinkError> {
         let n = socket::send(to, &self.bytes[self.sent..])
             .map_err(|errno| LinkError::Os { doing: "send", errno })?;
@@ -131,7 +131,7 @@ impl Output {
             self.bytes.clear();
             self.sent = 0;
         } else if self.sent > self.bytes.len() / 2 {
-            // Moves less than was sent, so the moves cost less than the sends.
+            // This moves less than was sent, so moves cost less than sends.
             self.bytes.drain(..self.sent);
             self.sent = 0;
         }
@@ -139,7 +139,7 @@ impl Output {
     }
 }
 
-/// Bytes that have arrived: whole frames, and perhaps the start of one.
+/// The bytes that have arrived: whole frames, and perhaps the start of one.
 pub(super) struct Input {
     bytes: Vec<u8>,
     start: usize,
@@ -151,7 +151,7 @@ impl Input {
         Input { bytes: vec![0; n_bytes], start: 0, end: 0 }
     }
 
-    /// What has arrived and was not consumed.
+    /// The bytes that have arrived and were not consumed.
     pub(super) fn arrived(&self) -> &[u8] {
         &self.bytes[self.start..self.end]
     }
@@ -161,7 +161,7 @@ impl Input {
         assert!(self.start <= self.end, "only what has arrived can be consumed");
     }
 
-    /// One receive; false if there was nothing.
+    /// Receives once; false if there was nothing.
     pub(super) fn fill(
         &mut self,
         from: &OwnedFd,
@@ -172,7 +172,8 @@ impl Input {
             (self.start, self.end) = (0, self.end - self.start);
         }
         if self.end == self.bytes.len() {
-            // The start of a long frame fills the buffer. W4 has judged its length, so this ends.
+            // The start of a long frame fills the buffer. W4 has checked its length, so this is
+            // bounded.
             assert!(self.end < wire::FRAME_BYTES_MAX, "L3: whole frames are consumed first");
             self.bytes.resize((2 * self.end).min(wire::FRAME_BYTES_MAX), 0);
         }
@@ -190,25 +191,26 @@ impl Input {
     }
 }
 
-/// One established connection.
+/// An established connection.
 pub(super) struct Link {
     pub(super) socket: OwnedFd,
-    /// Tells this connection from others of the same peer in the poller's events.
+    /// The number that distinguishes this connection from others of the same peer in the poller's
+    /// events.
     pub(super) serial: u32,
-    /// What the peer said about itself.
+    /// The HELLO of the peer.
     pub(super) peer: Hello,
     pub(super) since: Instant,
     pub(super) output: Output,
-    /// Whether the poller is asked to tell when more can be sent.
+    /// Whether the poller is asked to report when more can be sent.
     pub(super) waits_for_room: bool,
-    /// `LinkUp` was reported: nothing is posted before (L5).
+    /// Whether `LinkUp` was reported: no verb is posted before (L5).
     pub(super) announced: bool,
     input: Input,
     ledger: Ledger,
 }
 
 impl Link {
-    /// A connection whose handshake is done but for `unsent` bytes of it.
+    /// A connection whose handshake is complete except for `unsent` bytes of it.
     pub(super) fn new(socket: OwnedFd, serial: u32, peer: Hello, unsent: Vec<u8>) -> Link {
         Link {
             socket,
@@ -223,7 +225,7 @@ impl Link {
         }
     }
 
-    /// Appends one verb: `put` is given its number if it is signalled.
+    /// Appends one verb: `put` gets its number if it is signalled.
     pub(super) fn post(
         &mut self,
         signalled: Option<(Token, Expected)>,
@@ -240,7 +242,7 @@ impl Link {
         Ok(())
     }
 
-    /// Sends what waits; true if nothing waits any more.
+    /// Sends the waiting bytes; true if none are left.
     pub(super) fn flush(&mut self, counters: &mut LinkCounters) -> Result<bool, LinkError> {
         self.output.flush(&self.socket, counters)
     }
@@ -271,7 +273,7 @@ impl Link {
         Ok(())
     }
 
-    /// Completes everything that waits, as unknown, in order (T4).
+    /// Completes all waiting verbs as unknown, in order (T4).
     pub(super) fn give_up(&mut self, inbox: &mut Inbox) {
         let from = self.peer.from;
         for Outstanding { token, .. } in self.ledger.waiting.drain(..) {
@@ -280,7 +282,7 @@ impl Link {
     }
 }
 
-/// Performs one frame of `from`: a verb on the own memory, or the completion of an own verb.
+/// Performs one frame of `from`: a verb on this node's memory, or the completion of an own verb.
 fn perform(
     frame: Frame<'_>,
     from: Rank,
@@ -354,7 +356,7 @@ fn perform(
             completed(token, Outcome::Refused);
         }
         Frame::Message(bytes) => inbox.push(Event::Message { from, bytes }),
-        // Its arrival has made the descriptor readable: that was its work.
+        // Its arrival has made the descriptor readable, which was its purpose.
         Frame::Wake => {}
         Frame::ProcessFailed { .. } => {
             return Err(LinkError::Unexpected("the news of a death, on a node's own link"));

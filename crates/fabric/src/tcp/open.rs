@@ -1,4 +1,4 @@
-//! Opening and ending a member: its region, its locks, and what cannot work at all.
+//! Opening and ending a member: its region, its locks, and settings that cannot work at all.
 
 use super::handshake::Local;
 use super::provider::TcpFabric;
@@ -8,16 +8,16 @@ use region::{Owner, Region};
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
-/// How long to wait for a watcher that holds a lock for a moment: see [`Held::hold`].
+/// The time to wait for a watcher that holds a lock for a moment: see [`Held::hold`].
 const HOLD_FOR: Duration = Duration::from_millis(10);
 
 impl TcpFabric {
     /// Makes this member's region, which must not exist yet, and opens its end of the group.
     ///
-    /// Only for an explicit bootstrap or replacement: see [`region::Region::create`]. `listener`
-    /// is bound to the address that the peers know; `addresses` are those of all members by rank
-    /// (the own one is not used). The calling thread must be the one that polls: it is the end of
-    /// this thread that sentinels report.
+    /// Only for an explicit bootstrap or replacement: see [`region::Region::create`]. `listener` is
+    /// bound to the address that the peers know; `addresses` are those of all members by rank (the
+    /// member's own one is not used). The calling thread must be the one that polls: sentinels
+    /// report the end of this thread.
     ///
     /// # Errors
     /// [`OpenError`]; nothing is left behind.
@@ -33,7 +33,7 @@ impl TcpFabric {
         match TcpFabric::start(Local::of(setup, owner.life()), words, listener, addresses) {
             Ok(fabric) => Ok(fabric.owning(owner)),
             Err(errno) => {
-                // The first error is the one to report; a file that stays is named by the next try.
+                // The first error is reported; the next attempt names a file that stays.
                 let _stays = owner.remove();
                 Err(OpenError::os("prepare to poll the network", errno))
             }
@@ -63,7 +63,7 @@ impl TcpFabric {
     /// [`OpenError`] if the region's file could not be removed.
     pub fn remove(self) -> Result<(), OpenError> {
         let Some((owner, held)) = self.owned else { return Ok(()) };
-        // The sentinel looks for the mark of a removed region when the locks are let go.
+        // The sentinel looks for the mark of a removed region when the locks are released.
         owner.remove()?;
         drop(held);
         Ok(())
@@ -76,7 +76,7 @@ impl TcpFabric {
     }
 }
 
-/// What no connection could work with.
+/// Refuses settings with which no connection could work.
 pub(super) fn check(setup: &Setup, addresses: &[SocketAddr]) -> Result<(), OpenError> {
     setup.validate()?;
     let (members, given) = (setup.members, addresses.len());

@@ -1,4 +1,4 @@
-//! What this node knows about one other: its link, its sentinel, its lives, and when to try again.
+//! The state of another member at this node: its link, its sentinel, its lives, and its next retry.
 
 use super::attempt::Attempt;
 use super::hello::Hello;
@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-/// One member, as this node sees it.
+/// A member, as this node sees it.
 pub(super) struct Peer {
     pub(super) rank: Rank,
     pub(super) address: SocketAddr,
@@ -19,14 +19,14 @@ pub(super) struct Peer {
     pub(super) sentinel: Option<Vigil>,
     pub(super) counters: LinkCounters,
     pub(super) last_error: Option<LinkError>,
-    /// The latest life that was here with a link.
+    /// The latest life that had a link here.
     pub(super) newest: Option<Life>,
     /// The latest life whose death was reported.
     mourned: Option<Life>,
     retry_after: Duration,
 }
 
-/// One life of a node's process. Later ones are greater.
+/// A life of a node's process. Later ones are greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Life {
     incarnation: Incarnation,
@@ -39,17 +39,17 @@ impl Life {
     }
 }
 
-/// What the link to a peer is at the moment.
+/// The state of the link to a peer.
 pub(super) enum State {
     /// The peer is this node.
     Own,
     /// The peer is to connect.
     Awaited,
-    /// This node connects again then.
+    /// This node connects again at this time.
     Retrying(Instant),
     /// This node is connecting.
     Opening(Attempt),
-    /// The link is there.
+    /// The link is up.
     Up(Link),
 }
 
@@ -68,7 +68,7 @@ impl Peer {
         }
     }
 
-    /// Whether `peer`, who has proved itself, may be here. Everybody may but those who were
+    /// Whether `peer`, which has proved itself, may connect. All may except those that were
     /// replaced: a higher incarnation was here, or a later connection of the same node is up.
     pub(super) fn admit(&self, peer: &Hello) -> Result<(), hello::Refusal> {
         let node = self.rank.member();
@@ -90,20 +90,20 @@ impl Peer {
         }
     }
 
-    /// The link is there. What was in its place has been closed before (L1).
+    /// Sets the link. Its predecessor has been closed before (L1).
     pub(super) fn link_up(&mut self, link: Link, inbox: &mut Inbox) {
         assert!(!matches!(self.state, State::Own | State::Up(_)), "L1: one link to a peer");
         self.newest = self.newest.max(Some(Life::of(&link.peer)));
         self.last_error = None;
         self.counters.ups += 1;
         self.state = State::Up(link);
-        // L5: else the next poll does it.
+        // L5: otherwise the next poll does it.
         if inbox.iter().all(|event| event != Event::LinkDown(self.rank)) {
             self.announce(inbox);
         }
     }
 
-    /// Reports a link that is there and was not reported yet.
+    /// Reports a link that is up and was not reported yet.
     pub(super) fn announce(&mut self, inbox: &mut Inbox) {
         if let State::Up(link) = &mut self.state
             && !link.announced
@@ -115,8 +115,8 @@ impl Peer {
         }
     }
 
-    /// The link breaks, if there is one: everything that waits completes as unknown, then the link
-    /// is reported down, and only the socket's close can still bring anything to the peer.
+    /// Breaks the link, if there is one: all waiting verbs complete as unknown, then the link is
+    /// reported down, and only the socket's close can still send anything to the peer.
     pub(super) fn break_link(
         &mut self,
         error: LinkError,
@@ -141,7 +141,8 @@ impl Peer {
         self.state = next;
     }
 
-    /// When to connect again: later each time, and not at the same moment as others.
+    /// The time of the next attempt to connect: later each time, and not at the same moment as
+    /// others.
     pub(super) fn next_retry(&mut self, rng: &mut Rng) -> State {
         let span = self.retry_after.as_micros() as u64;
         let jitter = Duration::from_micros(rng.below(span / 2 + 1));
@@ -149,15 +150,15 @@ impl Peer {
         State::Retrying(Instant::now() + Duration::from_micros(span) + jitter)
     }
 
-    /// The next time to connect is as late as it gets.
+    /// Delays the next attempt to connect as long as possible.
     pub(super) fn retry_slowly(&mut self) {
         self.retry_after = RETRY_MAX;
     }
 
-    /// Its sentinel says that this life is over. True if that was news.
+    /// Handles its sentinel's report that this life is over. True if that was news.
     ///
-    /// A sentinel that is late, or wrong about a life that was followed by another, does no harm:
-    /// a death is reported once, and never after a later life was here.
+    /// A sentinel that is late, or wrong about a life that was followed by another, does no harm: a
+    /// death is reported once, and never after a later life was here.
     pub(super) fn mourn(&mut self, life: Life, inbox: &mut Inbox) -> bool {
         let news = Some(life) > self.mourned && Some(life) >= self.newest;
         if news {
@@ -195,7 +196,7 @@ pub(super) struct Vigil {
     input: Input,
 }
 
-/// Enough for the one frame that a sentinel sends.
+/// The bytes for the one frame that a sentinel sends.
 const VIGIL_BYTES: usize = 64;
 
 impl Vigil {
@@ -203,10 +204,10 @@ impl Vigil {
         Vigil { socket, serial, peer, input: Input::new(VIGIL_BYTES) }
     }
 
-    /// The latest death that it reports, if it does.
+    /// The latest death that it reports, if there is one.
     ///
     /// # Errors
-    /// The connection is over, or no sentinel speaks like this.
+    /// The connection is over, or its bytes are not a sentinel's.
     pub(super) fn receive(&mut self) -> Result<Option<Life>, LinkError> {
         let mut unused = LinkCounters::default();
         if !self.input.fill(&self.socket, &mut unused)? {

@@ -1,4 +1,4 @@
-//! Posting: verbs to peers become frames, verbs to the own region happen at once.
+//! Posting: verbs to peers become frames, verbs on the own region are performed at once.
 
 use super::MESSAGES_BYTES_MAX;
 use super::link::Expected;
@@ -19,7 +19,7 @@ impl TcpFabric {
         );
     }
 
-    /// Appends a frame for `to`. What breaks, completes with the next poll.
+    /// Appends a frame for `to`. A link that breaks is completed by the next poll.
     fn post(
         &mut self,
         to: Rank,
@@ -35,7 +35,7 @@ impl TcpFabric {
                 }
             }
             State::Own => unreachable!("verbs to the own region are performed at once"),
-            // L5: an unannounced link is none yet.
+            // L5: an unannounced link does not count yet.
             State::Up(_) | State::Awaited | State::Retrying(_) | State::Opening(_) => {
                 if let Some((token, _)) = signalled {
                     let outcome = Outcome::Unknown;
@@ -123,13 +123,13 @@ impl Port for TcpFabric {
         {
             return false;
         }
-        // Without a link it is lost, as it would be a moment after being sent (T7): the poster
-        // hears `LinkDown`, or has heard it.
+        // Without a link the message is lost, as it would be a moment after being sent (T7): the
+        // poster gets `LinkDown`, or has got it.
         self.post(to, None, |out, _| wire::put_message(out, message));
         true
     }
 
-    /// Any frame that is on its way wakes the peer anyway.
+    /// Any frame on its way wakes the peer anyway.
     fn wake(&mut self, to: Rank) {
         if let State::Up(link) = &self.peers[to.index()].state
             && link.output.pending() == 0

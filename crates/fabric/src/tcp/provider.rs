@@ -19,7 +19,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// Events that one poll takes from the kernel. What is left over is there at the next one.
+/// The most events that one poll takes from the kernel. The others are still there at the next
+/// poll.
 const EVENTS_MAX: usize = 32;
 
 const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -28,22 +29,22 @@ const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 pub struct TcpFabric {
     pub(super) local: Local,
     pub(super) memory: Memory,
-    /// By rank; the own one is a place that stays empty.
+    /// The peers by rank; the own place stays empty.
     pub(super) peers: Vec<Peer>,
-    /// What happened outside of a poll, for the next one.
+    /// The events that happened outside of a poll, for the next one.
     pub(super) ready: Inbox,
     pub(super) listener: TcpListener,
-    /// While the kernel is starved: when to look at the listener again.
+    /// The time to look at the listener again, while the kernel lacks resources.
     pub(super) listen_again: Option<Instant>,
-    /// Handshakes of others with us, oldest first.
+    /// The handshakes of others with this node, oldest first.
     pub(super) incoming: Vec<Attempt>,
     pub(super) door: DoorCounters,
     pub(super) epoll: OwnedFd,
     timer: OwnedFd,
-    /// When the next retry or the end of a handshake is due; exact unless `unsettled`.
+    /// The time of the next retry or end of a handshake; exact unless `unsettled`.
     deadline: Option<Instant>,
     pub(super) unsettled: bool,
-    /// A link was made that the next poll announces (L5).
+    /// Whether a link was made that the next poll announces (L5).
     pub(super) has_unannounced: bool,
     serials: u32,
     last_epoch: u64,
@@ -54,8 +55,8 @@ pub struct TcpFabric {
     pub(super) pace: Loop,
 }
 
-/// What made the poller's descriptor readable. The serial tells a closed connection's last events
-/// from its successor's.
+/// The cause for which the poller's descriptor is readable. The serial distinguishes a closed
+/// connection's last events from its successor's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     Listener,
@@ -145,17 +146,17 @@ impl TcpFabric {
         })
     }
 
-    /// What each link is doing, by rank.
+    /// The state of each link, by rank.
     pub fn links(&self) -> impl Iterator<Item = LinkStatus> {
         self.peers.iter().map(Peer::status)
     }
 
-    /// What happened at the listening socket.
+    /// The counters of the listening socket.
     pub fn door(&self) -> &DoorCounters {
         &self.door
     }
 
-    /// Gives the link to `rank` up; what that brings is in `inbox`.
+    /// Gives up the link to `rank`; the resulting events are in `inbox`.
     pub(super) fn lose(&mut self, rank: Rank, error: LinkError, inbox: &mut Inbox) {
         let peer = &mut self.peers[rank.index()];
         let next =
@@ -168,7 +169,7 @@ impl TcpFabric {
         match source {
             Source::Listener => self.on_listener(),
             Source::Timer => {
-                // The deadline is looked at in every poll; here it only has to be quiet again.
+                // Every poll looks at the deadline; here the timer is only silenced.
                 let _ticks = rustix::io::read(&self.timer, &mut [0; 8]);
             }
             Source::Peer(rank, serial) => match &self.peers[rank.index()].state {
@@ -176,7 +177,7 @@ impl TcpFabric {
                 State::Opening(attempt) if attempt.serial == serial => {
                     self.on_opening(rank, inbox);
                 }
-                // An event of a connection that was closed earlier in this poll.
+                // The event is of a connection that was closed earlier in this poll.
                 State::Up(_) | State::Opening(_) => {}
                 State::Own | State::Awaited | State::Retrying(_) => {}
             },
@@ -203,7 +204,7 @@ impl TcpFabric {
         }
     }
 
-    /// Changes what the poller tells about the link to `rank`.
+    /// Changes the poller's events for the link to `rank`.
     fn watch(&mut self, rank: Rank, source: Source, flags: epoll::EventFlags, inbox: &mut Inbox) {
         let State::Up(link) = &self.peers[rank.index()].state else { return };
         if let Err(errno) = epoll::modify(&self.epoll, &link.socket, source.encode(), flags) {
@@ -211,7 +212,7 @@ impl TcpFabric {
         }
     }
 
-    /// Sends what waits for each peer: one system call a link, none where nothing waits.
+    /// Sends the bytes that wait for each peer: one system call per link, none where nothing waits.
     fn flush_links(&mut self, inbox: &mut Inbox) {
         for at in 0..self.peers.len() {
             let peer = &mut self.peers[at];
@@ -281,14 +282,14 @@ impl TcpFabric {
         }
     }
 
-    /// A connection of ours did not become a link.
+    /// Handles a connection of this node that did not become a link.
     fn fail(&mut self, rank: Rank, error: LinkError) {
         let peer = &mut self.peers[rank.index()];
         if let State::Opening(attempt) = &peer.state {
             socket::forget(&self.epoll, &attempt.socket);
         }
         if matches!(error, LinkError::Refused(_) | LinkError::RefusedByPeer { .. }) {
-            // Somebody has to change a configuration first: no hurry.
+            // A configuration has to be changed first, so there is no hurry.
             peer.retry_slowly();
         }
         peer.last_error = Some(error);
@@ -320,7 +321,7 @@ impl TcpFabric {
         self.unsettled = true;
     }
 
-    /// The earliest instant at which something is to be done though nothing arrives.
+    /// The earliest instant at which there is work without an arrival.
     fn next_deadline(&self) -> Option<Instant> {
         let peers = self.peers.iter().filter_map(|peer| match &peer.state {
             State::Retrying(due) => Some(*due),
@@ -336,7 +337,8 @@ impl TcpFabric {
         self.serials
     }
 
-    /// Later connections have higher epochs, also those of later lives: the clock is the host's.
+    /// The values for a new connection. Later connections have higher epochs, also those of later
+    /// lives: the clock is the host's.
     pub(super) fn fresh(&mut self) -> Fresh {
         self.last_epoch = socket::boottime_ns().max(self.last_epoch + 1);
         Fresh { epoch: self.last_epoch, nonce: socket::nonce() }
@@ -408,8 +410,8 @@ impl Fabric for TcpFabric {
         self.epoll.as_fd()
     }
 
-    /// Posting wakes a peer, so nobody has to be told. Only retries and deadlines need a clock
-    /// while nobody polls.
+    /// Posting wakes a peer, so no peer has to be told. Only retries and deadlines need a clock
+    /// while no poll runs.
     fn prepare_sleep(&mut self) {
         if let Some((_, held)) = &mut self.owned
             && !held.is_complete()

@@ -1,22 +1,22 @@
 //! The sentinel: a small process beside a node that tells the peers when the node's process dies.
 //!
-//! The kernel closes a dead process's connections only after it has taken its memory apart: 80 ms
-//! for a gigabyte. The robust lock in the region is handed on before that, so a sentinel that waits
-//! for it tells the peers tens of microseconds after the death, whatever the size. It is a process
-//! of its own since a thread would die with the node, and it is on the same host since the lock is.
+//! The kernel closes a dead process's connections only after it has freed its memory: 80 ms for a
+//! gigabyte. The robust lock in the region is handed on before that, so a sentinel that waits for
+//! it tells the peers tens of microseconds after the death, whatever the size. It is a process of
+//! its own since a thread would die with the node, and it is on the same host since the lock is.
 //!
-//! One sentinel serves one life of the node: whoever starts the node starts its sentinel, in a way
-//! that lets it outlive the node. It ends by itself, when the node has stopped, died, or been
-//! succeeded. It is trusted with a hint only (T8): a false alarm makes peers suspect a live node,
-//! and a late one is told from news by the number of the life.
+//! One sentinel serves one life of the node: the process that starts the node starts its sentinel,
+//! in a way that lets it outlive the node. The sentinel ends by itself, when the node has stopped,
+//! died, or been succeeded. Its report is only a hint (T8): a false alarm makes peers suspect a
+//! live node, and the number of the life distinguishes a late report from news.
 //!
 //! Invariants
-//! - S1 Who stops cleanly is not mourned: the region is marked as removed before its lock is let
-//!   go. Tested by `a_clean_stop_is_not_reported`.
-//! - S2 The thread that sees the death tells it to every peer that is connected, with nothing
-//!   between: no other thread has to run first.
-//! - S3 Nothing here waits without an end: each connection has a deadline and a bounded retry, and
-//!   after a death the peers that cannot be reached are given up after [`TELL_MAX`].
+//! - S1 A clean stop is not reported: the region is marked as removed before its lock is released.
+//!   Tested by `a_clean_stop_is_not_reported`.
+//! - S2 The thread that sees the death tells it to every connected peer directly: no other thread
+//!   has to run first.
+//! - S3 Every wait here is bounded: each connection has a deadline and a bounded retry, and after a
+//!   death the peers that cannot be reached are given up after [`TELL_MAX`].
 
 use super::attempt::{Attempt, Look};
 use super::handshake::{Fresh, Handshake, Local};
@@ -35,38 +35,38 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a sentinel whose node has died tries to reach peers that it is not connected to.
+/// The time for which a sentinel whose node has died tries to reach peers without a connection.
 pub const TELL_MAX: Duration = Duration::from_secs(2);
 
-/// How often the watch looks around while nothing happens.
+/// The interval at which the watch looks around while nothing happens.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// How often the watch looks for a node that is just starting.
+/// The interval at which the watch looks for a node that is just starting.
 const START_LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// How a sentinel's watch ended.
+/// The end of a sentinel's watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The node stopped cleanly and its region is gone: nobody was told anything.
+    /// The node stopped cleanly and its region is gone: no peer was told anything.
     Stopped,
-    /// A later life of the node is here, with a sentinel of its own.
+    /// A later life of the node exists, with a sentinel of its own.
     Succeeded,
     /// The node's process died; these peers were told.
     Died {
-        /// Who was told.
+        /// The peers that were told.
         told: MemberSet,
     },
 }
 
-/// What both threads see.
+/// The state that both threads share.
 struct Board {
     state: Mutex<State>,
-    /// Readable once there is a verdict.
+    /// A descriptor that is readable once there is a verdict.
     bell: OwnedFd,
 }
 
 struct State {
-    /// By rank: the connections on which a death can be told.
+    /// The connections by which a death can be told, by rank.
     posts: Vec<Option<Arc<OwnedFd>>>,
     verdict: Option<Verdict>,
     /// The frame that tells it.
@@ -74,7 +74,7 @@ struct State {
 }
 
 impl State {
-    /// Tells one peer; it is not asked again.
+    /// Tells one peer; the peer is removed from the list.
     fn tell(&mut self, rank: Rank) -> bool {
         let Some(post) = self.posts[rank.index()].take() else { return false };
         socket::send(&post, &self.news) == Ok(self.news.len())
@@ -82,7 +82,7 @@ impl State {
 }
 
 impl Board {
-    /// Nothing here panics with the lock held, so a poisoned one is as good as any.
+    /// No code here panics with the lock held, so a poisoned lock is valid.
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -100,7 +100,7 @@ impl Board {
     }
 }
 
-/// Watches the node of `setup`, whose region must be there already, until it ends. Blocks.
+/// Watches the node of `setup`, whose region must exist already, until it ends. Blocks.
 ///
 /// `addresses` are those of all members by rank.
 ///
@@ -127,8 +127,8 @@ pub fn run(setup: &Setup, addresses: &[SocketAddr]) -> Result<Verdict, OpenError
 
 /// Waits for the end of this life of the region's owner.
 fn watch(region: &Region, life: u64) -> Verdict {
-    // It sleeps all its life and must run at once when it is woken, on a host where, with a node
-    // down, everybody else is busy.
+    // The thread sleeps all its life and must run at once when it is woken, on a host where, with a
+    // node down, all other processes are busy.
     let _not_allowed = region::schedule::Pace::of_this_thread().hurry();
     let mut watch = region.watch(SENTINEL);
     let died = Verdict::Died { told: MemberSet::EMPTY };
@@ -138,18 +138,18 @@ fn watch(region: &Region, life: u64) -> Verdict {
             return Verdict::Stopped; // S1
         }
         match seen {
-            // A later life than this one if its successor was faster than this thread, and is
-            // over too: peers tell what is late from what is news.
+            // The ended life is a later one than this if its successor was faster than this thread,
+            // and is over too: peers distinguish late reports from news.
             Seen::Ended(ended) if ended >= life => return died,
             Seen::Ended(_) if region.life() == life => {}
-            // Alive as far as the lock tells, which somebody may have overwritten.
+            // The node is alive by the lock, which another process may have overwritten.
             Seen::Alive if region.life() == life => {
                 if !is_there(region.owner_pid()) {
                     return died;
                 }
             }
             Seen::NobodyThere if region.life() == life => {
-                // The owner has not taken its lock yet, or will not any more.
+                // The owner has not taken its lock yet, or will never take it.
                 if !is_there(region.owner_pid()) {
                     return died;
                 }
@@ -167,18 +167,18 @@ fn is_there(pid: u64) -> bool {
     pid.is_some_and(|pid| test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
 }
 
-/// One peer's connection, as the keeper sees it.
+/// The connection to a peer, as the keeper sees it.
 enum Post {
-    /// Connect then.
+    /// The keeper connects at this time.
     Retrying(Instant),
     Opening(Box<Attempt>),
-    /// In the board's list.
+    /// The connection is in the board's list.
     Standing(Arc<OwnedFd>),
-    /// Told, or this node itself.
+    /// The peer was told, or is this node itself.
     Done,
 }
 
-/// Keeps one connection to each peer open, so that there is something to tell on.
+/// The keeper of one connection to each peer, by which a death can be told.
 struct Keeper<'a> {
     local: &'a Local,
     addresses: &'a [SocketAddr],
@@ -221,7 +221,7 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    /// Until something happens or is due.
+    /// Sleeps until an event or a deadline.
     fn sleep(&self, give_up: Option<Instant>) {
         let now = Instant::now();
         let due = self.posts.iter().filter_map(|post| match post {
@@ -245,7 +245,7 @@ impl<'a> Keeper<'a> {
         // Once it has rung it would only keep this thread from sleeping.
         let bell = give_up.is_none().then(|| PollFd::new(&self.board.bell, PollFlags::IN));
         let mut fds: Vec<_> = sockets.chain(bell).collect();
-        // Interrupted counts as woken: the caller looks at everything anyway.
+        // An interruption counts as a wake-up: the caller looks at everything anyway.
         let _interrupted = poll(&mut fds, timeout.as_ref());
     }
 
@@ -260,10 +260,10 @@ impl<'a> Keeper<'a> {
                 Ok(Look::Continue | Look::Connected) if attempt.deadline > now => return,
                 Ok(Look::Welcomed(_)) => self.stand(rank),
                 Ok(Look::Proven(_)) => unreachable!("a sentinel only connects"),
-                // Too slow, refused or broken: the node's own link says why.
+                // The attempt is too slow, refused or broken: the node's own link reports why.
                 Ok(Look::Continue | Look::Connected) | Err(_) => self.retry(rank),
             },
-            // Peers say nothing to sentinels: whatever can be read is the end.
+            // Peers send nothing to sentinels: anything readable is the end.
             Post::Standing(socket) => match socket::receive(socket, &mut [0; 16]) {
                 Ok(None) => return,
                 Ok(Some(_)) | Err(_) => {
@@ -285,7 +285,7 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    /// The connection is there: the watch may tell on it, or should have done so already.
+    /// Keeps the connection: the watch may tell a death by it, or must do so at once.
     fn stand(&mut self, rank: Rank) -> Post {
         let at = rank.index();
         let Post::Opening(attempt) = std::mem::replace(&mut self.posts[at], Post::Done) else {

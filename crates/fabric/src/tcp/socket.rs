@@ -1,4 +1,4 @@
-//! What this provider asks of a TCP socket, and of the kernel's clocks and dice.
+//! The operations of this provider on TCP sockets, and on the kernel's clocks and randomness.
 
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-/// After this long without any sign of life the kernel gives a connection up. Heartbeats above
-/// suspect a peer much earlier; this only clears away what they no longer care about.
+/// The time without any sign of life after which the kernel gives a connection up. Heartbeats above
+/// suspect a peer much earlier; this only removes connections that they have given up.
 const USER_TIMEOUT: Duration = Duration::from_secs(6);
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(1);
 const KEEPALIVE_PROBES: u32 = 5;
@@ -32,11 +32,11 @@ pub(super) fn connect(to: SocketAddr) -> Result<OwnedFd, Errno> {
 pub(super) fn accept(listener: impl AsFd) -> Result<Option<OwnedFd>, Errno> {
     match net::accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
         Ok(socket) => {
-            // A connection that is already gone refuses its options: its first read will tell.
+            // A connection that is already gone refuses its options: its first read will report it.
             let _gone = prepare(&socket);
             Ok(Some(socket))
         }
-        // Linux hands out what happened to connections in the queue; the others are still there.
+        // Linux reports errors of connections in the queue; the others are still there.
         Err(Errno::WOULDBLOCK | Errno::INTR | Errno::CONNABORTED | Errno::PROTO) => Ok(None),
         Err(errno) => Err(errno),
     }
@@ -51,14 +51,14 @@ fn prepare(socket: &OwnedFd) -> Result<(), Errno> {
     sockopt::set_tcp_user_timeout(socket, USER_TIMEOUT.as_millis() as u32)
 }
 
-/// Makes the coming close throw away what was not sent yet, and tell the peer at once, instead of
-/// letting the kernel deliver verbs that were already reported as unknown.
+/// Makes the coming close drop unsent bytes, and tell the peer at once, instead of letting the
+/// kernel deliver verbs that were already reported as unknown.
 pub(super) fn abandon(socket: &OwnedFd) {
-    // If it fails the kernel delivers what it has: allowed until the next LinkUp (T4).
+    // If this fails the kernel delivers the bytes: allowed until the next LinkUp (T4).
     let _kept = sockopt::set_socket_linger(socket, Some(Duration::ZERO));
 }
 
-/// Sends what the kernel takes now: `Ok(0)` if it takes nothing.
+/// Sends as much as the kernel takes now: `Ok(0)` if it takes nothing.
 pub(super) fn send(socket: &OwnedFd, bytes: &[u8]) -> Result<usize, Errno> {
     match net::send(socket, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
         Err(Errno::WOULDBLOCK | Errno::INTR) => Ok(0),
@@ -66,7 +66,7 @@ pub(super) fn send(socket: &OwnedFd, bytes: &[u8]) -> Result<usize, Errno> {
     }
 }
 
-/// Receives what is there now: `None` if nothing is, `Some(0)` if nothing will come any more.
+/// Receives what is there now: `None` if nothing is, `Some(0)` at the end of the stream.
 pub(super) fn receive(socket: &OwnedFd, room: &mut [u8]) -> Result<Option<usize>, Errno> {
     assert!(!room.is_empty(), "an empty room would look like the end of the connection");
     match net::recv(socket, room, RecvFlags::DONTWAIT) {
@@ -86,10 +86,10 @@ pub(super) fn connected(socket: &OwnedFd) -> Result<bool, Errno> {
     }
 }
 
-/// Stops watching `socket`, which is about to be closed: a copy of it in a child that was just
-/// forked would otherwise keep it in the set.
+/// Stops watching `socket`, which is about to be closed: otherwise a copy of it in a child that was
+/// just forked would keep it in the set.
 pub(super) fn forget(epoll: &OwnedFd, socket: &OwnedFd) {
-    // It can only fail if the socket is not in the set, which is what is wanted.
+    // This only fails if the socket is not in the set, which is the desired state.
     let _absent = epoll::delete(epoll, socket);
 }
 
@@ -99,12 +99,12 @@ pub(super) fn boottime_ns() -> u64 {
     tv_sec as u64 * 1_000_000_000 + tv_nsec as u64
 }
 
-/// Bytes that nobody can guess.
+/// Bytes that no attacker can guess.
 pub(super) fn nonce() -> [u8; 32] {
     let mut nonce = [0; 32];
     let n = rustix::rand::getrandom(&mut nonce, rustix::rand::GetRandomFlags::empty());
     // Up to 256 bytes come whole and uninterrupted, once the kernel has booted; every kernel that
-    // has epoll_pwait2's time has the call. Without them no proof would be worth anything.
+    // has epoll_pwait2 has the call. Without randomness no proof would be worth anything.
     assert_eq!(n, Ok(nonce.len()), "the kernel has no randomness to give");
     nonce
 }

@@ -1,4 +1,4 @@
-//! What a link is doing and why it last broke, for `status` and metrics.
+//! The state of a link and the reason why it last broke, for `status` and metrics.
 
 use super::hello::Refusal;
 use super::wire::WireError;
@@ -7,25 +7,25 @@ use base::{Incarnation, Rank};
 use rustix::io::Errno;
 use std::net::SocketAddr;
 
-/// Why a link broke, or does not come up. Each text is one line that names the cause and, where
-/// somebody can do something, the mend.
+/// The reason why a link broke, or does not come up. Each text is one line that names the cause
+/// and, if there is one, the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LinkError {
-    /// The peer's kernel says that the connection is over.
+    /// The peer's kernel reports that the connection is over.
     #[error("the peer closed the connection: its process has ended or dropped the link")]
     Closed,
-    /// The network, or the local kernel, says no.
+    /// The network, or the local kernel, reports an error.
     #[error("{doing}: {errno}")]
     Os {
-        /// During what.
+        /// The operation.
         doing: &'static str,
-        /// What it says.
+        /// The error.
         errno: Errno,
     },
-    /// The peer sent what is no frame.
+    /// The peer sent bytes that are not a frame.
     #[error("the peer sent {0}: it is broken, or of another version")]
     Wire(#[from] WireError),
-    /// The peer answered what was not asked, or sent what its role does not send.
+    /// The peer sent an answer that was not due, or a frame that its role does not send.
     #[error("the peer sent {0}: it is broken, or of another version")]
     Unexpected(&'static str),
     /// The peer reads too slowly, or not at all.
@@ -42,20 +42,20 @@ pub enum LinkError {
     RefusedByPeer {
         /// The number of its reason.
         code: u8,
-        /// Its words.
+        /// Its text.
         text: String,
     },
-    /// No handshake in time.
+    /// The handshake was not complete in time.
     #[error(
         "no handshake within {HANDSHAKE_MAX:?}: the peer hangs, or something between drops packets"
     )]
     HandshakeTimeout,
-    /// The peer connected anew; the link is only as old as that connection.
+    /// The peer connected again; the link is only as old as that connection.
     #[error("the peer opened a new connection: its process, or the network between, restarted")]
     Reconnected,
 }
 
-/// What a link is doing.
+/// The state of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkState {
     /// This node itself: always there.
@@ -66,16 +66,16 @@ pub enum LinkState {
     Opening,
     /// This node will connect again soon.
     Retrying,
-    /// The peer has the higher rank: it is the one to connect.
+    /// The peer has the higher rank, and will connect.
     Awaited,
 }
 
 /// Totals of one link since this process started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkCounters {
-    /// How often it came up.
+    /// The number of times that it came up.
     pub ups: u64,
-    /// How often it broke.
+    /// The number of times that it broke.
     pub downs: u64,
     /// System calls that sent.
     pub sends: u64,
@@ -92,31 +92,31 @@ pub struct LinkCounters {
 /// One row of [`super::TcpFabric::links`].
 #[derive(Clone, Debug)]
 pub struct LinkStatus {
-    /// To whom.
+    /// The peer.
     pub rank: Rank,
-    /// Where it is looked for.
+    /// The peer's address.
     pub address: SocketAddr,
-    /// What it is doing.
+    /// The link's state.
     pub state: LinkState,
-    /// The peer's incarnation, if it was ever here.
+    /// The peer's incarnation, if it ever had a link here.
     pub incarnation: Option<Incarnation>,
-    /// Whether the peer's sentinel is connected: without it a death shows only when the kernel has
-    /// taken the dead process apart.
+    /// Whether the peer's sentinel is connected: without it a death is visible only when the kernel
+    /// has freed the dead process's memory.
     pub sentinel: bool,
-    /// Why it last broke or did not come up.
+    /// The reason why it last broke or did not come up.
     pub last_error: Option<LinkError>,
     /// Its totals.
     pub counters: LinkCounters,
 }
 
-/// What happened at the listening socket and belongs to no link (yet).
+/// The counters of the listening socket, for connections that belong to no link (yet).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DoorCounters {
-    /// Connections taken.
+    /// Connections accepted.
     pub accepted: u64,
     /// Connections refused, for whatever reason.
     pub refused: u64,
-    /// Connections that were no gregale node's.
+    /// Connections that were not a gregale node's.
     pub garbage: u64,
     /// Connections dropped because they did not finish the handshake in time.
     pub timed_out: u64,
@@ -124,6 +124,6 @@ pub struct DoorCounters {
     pub crowded_out: u64,
     /// Times that the kernel had no descriptor or memory for a connection.
     pub starved: u64,
-    /// Why somebody was last refused.
+    /// The reason of the last refusal.
     pub last_refusal: Option<Refusal>,
 }

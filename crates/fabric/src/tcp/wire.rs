@@ -21,26 +21,27 @@
 //! 11 PROCESS-FAILED   incarnation u64 | life u64        (from a sentinel only)
 //! ```
 //!
-//! Flag bit 0 says "signalled": the poster waits for a completion that names `request`. Without it
+//! Flag bit 0 means "signalled": the poster waits for a completion that names `request`. Without it
 //! `request` is zero. Every other flag bit and every field called zero must be zero, so that a
 //! later version can give them a meaning that this one refuses instead of misreading.
 //!
-//! There is no checksum: TCP has one, and who needs protection from more than noise needs TLS.
+//! There is no checksum: TCP has one, and protection from more than noise needs TLS.
 //!
 //! Invariants
-//! - W1 [`decode`] never panics and reads nothing but the bytes it is given, whatever they are.
+//! - W1 [`decode`] never panics and reads nothing but the bytes that it gets, whatever they are.
 //!   Tested by `smoke_*` here and by the fuzz target `tcp_wire`.
-//! - W2 What [`decode`] returns is inside the limits: places inside the region, no more words or
-//!   bytes than the constants say, only known opcodes. This is the one gateway; nothing behind it
-//!   checks again.
-//! - W3 Decoding gives back what was encoded, and one frame has one encoding. Tested by
+//! - W2 The frames that [`decode`] returns are inside the limits: places inside the region, no more
+//!   words or bytes than the constants allow, only known opcodes. This is the only gateway; later
+//!   code does not check again.
+//! - W3 Decoding returns what was encoded, and one frame has one encoding. Tested by
 //!   `what_is_encoded_is_decoded` and `golden_bytes`.
-//! - W4 A length is judged before its bytes are waited for, so no peer can make a link buffer more
+//! - W4 A length is checked before its bytes are waited for, so no peer can make a link buffer more
+//!   than [`FRAME_BYTES_MAX`].
 //!   than [`FRAME_BYTES_MAX`].
 
 use base::{At, Incarnation};
 
-/// The bytes of every frame's header.
+/// The number of bytes of every frame's header.
 pub const HEADER_BYTES: usize = 8;
 
 /// The most words that one WRITE or READ can carry (1 MiB).
@@ -60,24 +61,24 @@ const _: () = assert!(FRAME_BYTES_MAX <= u32::MAX as usize);
 pub struct Request(pub u32);
 
 impl Request {
-    /// The one after this.
+    /// The next number.
     #[must_use]
     pub const fn next(self) -> Request {
         Request(self.0.wrapping_add(1))
     }
 }
 
-/// Words as they came over the wire.
+/// The words as they came over the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Words<'a>(&'a [[u8; 8]]);
 
 impl Words<'_> {
-    /// How many.
+    /// The number of words.
     pub const fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no words.
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -85,7 +86,7 @@ impl Words<'_> {
     /// Copies all of them to `words`.
     ///
     /// # Panics
-    /// If `words` has not the same length.
+    /// If `words` has another length.
     pub fn copy_to(&self, words: &mut [u64]) {
         assert_eq!(self.len(), words.len(), "the caller counted the words");
         for (to, from) in words.iter_mut().zip(self.0) {
@@ -94,69 +95,69 @@ impl Words<'_> {
     }
 }
 
-/// One frame, borrowed from the bytes it came in.
+/// A frame, borrowed from the bytes in which it came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame<'a> {
     /// Put `words` at `at`.
     Write {
         /// The first of the places.
         at: At,
-        /// What to put there.
+        /// The words to put there.
         words: Words<'a>,
-        /// Whom to answer.
+        /// The request to answer, if any.
         request: Option<Request>,
     },
     /// Send the words at `at`.
     Read {
         /// The first of the places.
         at: At,
-        /// How many.
+        /// The number of words.
         n_words: u32,
-        /// Whom to answer.
+        /// The request to answer.
         request: Request,
     },
     /// Put `desired` at `at` if `expected` is there.
     Cas {
         /// The place.
         at: At,
-        /// What must be there.
+        /// The expected word.
         expected: u64,
-        /// What shall be there.
+        /// The new word.
         desired: u64,
-        /// Whom to answer.
+        /// The request to answer, if any.
         request: Option<Request>,
     },
     /// Add to the word at `at`.
     FetchAdd {
         /// The place.
         at: At,
-        /// What to add (wrapping).
+        /// The number to add (wrapping).
         add: u64,
-        /// Whom to answer.
+        /// The request to answer, if any.
         request: Option<Request>,
     },
     /// A WRITE was performed.
     Written {
-        /// Which.
+        /// The request that it answers.
         request: Request,
     },
     /// A READ was performed.
     Words {
-        /// Which.
+        /// The request that it answers.
         request: Request,
-        /// What was there.
+        /// The words that were there.
         words: Words<'a>,
     },
     /// A CAS or FETCH-ADD was performed.
     Before {
-        /// Which.
+        /// The request that it answers.
         request: Request,
         /// The word before.
         word: u64,
     },
     /// A WRITE, CAS or FETCH-ADD was not performed: the poster has no permission.
     Refused {
-        /// Which.
+        /// The request that it answers.
         request: Request,
     },
     /// A message for the layer above.
@@ -165,23 +166,23 @@ pub enum Frame<'a> {
     Wake,
     /// The process that the sending sentinel watches has died.
     ProcessFailed {
-        /// Which incarnation of the node.
+        /// The incarnation of the node.
         incarnation: Incarnation,
-        /// Which life of its process.
+        /// The life of its process.
         life: u64,
     },
 }
 
-/// Why bytes are no frame. The link is dropped: after it nothing can be told apart any more.
+/// The reason why bytes are not a frame. The link is dropped, since the next frame cannot be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
-    /// Longer than anything that this version sends.
+    /// The frame is longer than any that this version sends.
     #[error("a frame of {0} bytes, more than the limit of {FRAME_BYTES_MAX}")]
     TooLong(u64),
-    /// An operation that this version does not know.
+    /// The operation is unknown to this version.
     #[error("an unknown opcode {0}")]
     Opcode(u8),
-    /// A flag that this version does not know, or a flag where none belongs.
+    /// A flag is unknown to this version, or set where it does not belong.
     #[error("opcode {opcode} with flags {flags:#04x}")]
     Flags {
         /// The opcode.
@@ -192,7 +193,7 @@ pub enum WireError {
     /// A field that must be zero is not.
     #[error("opcode {0} with a reserved field that is not zero")]
     Reserved(u8),
-    /// A body of a length that its opcode does not have.
+    /// The body's length does not fit its opcode.
     #[error("opcode {opcode} with a body of {length} bytes")]
     Length {
         /// The opcode.
@@ -200,14 +201,14 @@ pub enum WireError {
         /// The length of its body.
         length: u32,
     },
-    /// A place outside the region.
+    /// A place is outside the region.
     #[error("{n_words} words at {at}, outside a region of {region_words} words")]
     OutOfRegion {
         /// The first place.
         at: u32,
-        /// How many from there.
+        /// The number of words from there.
         n_words: u32,
-        /// The words of the region.
+        /// The number of words of the region.
         region_words: u32,
     },
 }
@@ -228,12 +229,12 @@ mod opcode {
 
 const SIGNALLED: u8 = 1;
 
-/// The first frame of `bytes` and its length, or `None` if it is not all there yet.
+/// The first frame of `bytes` and its length, or `None` if it is incomplete.
 ///
-/// `region_words` is the size of the own region, by which places are judged.
+/// `region_words` is the size of this node's region, against which places are checked.
 ///
 /// # Errors
-/// [`WireError`]: these bytes are no frame, however many more may follow.
+/// [`WireError`]: these bytes are not a frame, however many more may follow.
 pub fn decode(bytes: &[u8], region_words: u32) -> Result<Option<(Frame<'_>, usize)>, WireError> {
     let Some((header, rest)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
         return Ok(None);
@@ -323,7 +324,7 @@ fn decode_body(
     if body.rest.is_empty() { Ok(frame) } else { Err(body.wrong_length()) }
 }
 
-/// What is left of a body, and what to blame if it is too little or too much.
+/// The rest of a body, and the error if it is too short or too long.
 struct Body<'a> {
     code: u8,
     whole: u32,
@@ -459,12 +460,12 @@ pub fn put_message(out: &mut Vec<u8>, message: &[u8]) {
     out.extend_from_slice(message);
 }
 
-/// Appends a call to wake.
+/// Appends a WAKE.
 pub fn put_wake(out: &mut Vec<u8>) {
     put_header(out, opcode::WAKE, 0, 0);
 }
 
-/// Appends the news of a death.
+/// Appends the report of a death.
 pub fn put_process_failed(out: &mut Vec<u8>, incarnation: Incarnation, life: u64) {
     put_header(out, opcode::PROCESS_FAILED, 0, 16);
     put_words(out, &[incarnation.0, life]);

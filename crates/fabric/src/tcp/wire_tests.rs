@@ -1,4 +1,5 @@
-//! What the frames promise: golden bytes, round trips, and a decoder that survives anything.
+//! Tests of the frames' invariants: golden bytes, round trips, and a decoder that survives any
+//! input.
 
 use super::*;
 use proptest::prelude::*;
@@ -163,13 +164,13 @@ proptest! {
         let mut bytes = Vec::new();
         frames.iter().for_each(|frame| frame.encode(&mut bytes));
         prop_assert_eq!(decode_all(&bytes).unwrap(), frames.clone());
-        // And what was decoded encodes to the same bytes: one frame, one encoding.
+        // The decoded frames encode to the same bytes: one frame, one encoding.
         let mut again = Vec::new();
         frames.iter().for_each(|frame| frame.encode(&mut again));
         prop_assert_eq!(again, bytes);
     }
 
-    /// A frame cut anywhere is not there yet; it is never an error and never another frame.
+    /// A frame that is cut anywhere is incomplete; it is never an error and never another frame.
     #[test]
     fn a_cut_frame_is_waited_for(frame in any_frame(), cut in any::<proptest::sample::Index>()) {
         let bytes = encoded(|out| frame.encode(out));
@@ -194,7 +195,7 @@ proptest! {
         let at = at.index(bytes.len());
         bytes[at] ^= flip;
         if let Ok(frames) = decode_all(&bytes) {
-            // W3 from the other side: what is accepted is what would have been sent.
+            // W3 from the other side: accepted bytes are the ones that would have been sent.
             let mut again = Vec::new();
             frames.iter().for_each(|frame| frame.encode(&mut again));
             prop_assert!(bytes.starts_with(&again));

@@ -1,5 +1,5 @@
-//! A network that keeps the end of a connection from who accepted it, as one does whose packets are
-//! lost from then on.
+//! A network that hides the end of a connection from the accepting side, as one does whose packets
+//! are lost from then on.
 
 use super::tcp_support::Place;
 use std::io::{Read, Write};
@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread::{JoinHandle, spawn};
 
-/// Stands before one member. Its threads end with it.
+/// A proxy before one member. Its threads end with it.
 pub(crate) struct SilentProxy {
     address: std::net::SocketAddr,
     over: Arc<AtomicBool>,
     accepting: Option<JoinHandle<Vec<Pipe>>>,
 }
 
-/// One connection through it, kept open towards who accepted it until the proxy goes.
+/// A connection through it, kept open towards the accepting side until the proxy is dropped.
 struct Pipe {
     ends: [TcpStream; 2],
     copying: [JoinHandle<()>; 2],
@@ -39,7 +39,7 @@ impl Pipe {
         }
         let clones = || (client.try_clone().unwrap(), server.try_clone().unwrap());
         let (there, back) = (clones(), clones());
-        // Whatever the client does in the end, the server does not hear of it.
+        // However the client ends, the server is not told.
         let there = spawn(move || drop(copy(there.0, there.1)));
         let back = spawn(move || {
             let (_, client) = copy(back.1, back.0);
@@ -60,7 +60,7 @@ impl Pipe {
 }
 
 impl SilentProxy {
-    /// Puts itself at the address of member `of`.
+    /// Places itself at the address of member `of`.
     pub(crate) fn before(place: &mut Place, of: usize) -> SilentProxy {
         let listener = TcpListener::bind((place.addresses[of].ip(), 0)).unwrap();
         let address = listener.local_addr().unwrap();
@@ -73,7 +73,7 @@ impl SilentProxy {
                 if is_over.load(SeqCst) {
                     break;
                 }
-                // Nobody listens where a member is between two lives.
+                // No process listens where a member is between two lives.
                 if let Ok(server) = TcpStream::connect(to) {
                     pipes.push(Pipe::between(client, server));
                 }

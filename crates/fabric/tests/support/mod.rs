@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use tempfile::TempDir;
 
-/// A group; everything it made is gone when it is dropped.
+/// A group; everything that it made is removed when it is dropped.
 pub(crate) struct ShmGroup {
     directory: TempDir,
     members: usize,
-    /// By rank: counts the memories that it has had.
+    /// The number of memories that each member has had, by rank.
     incarnations: [AtomicU64; MAX_MEMBERS],
 }
 
@@ -47,7 +47,7 @@ impl ShmGroup {
         setup(self.directory.path(), me, self.members, self.incarnations[me.index()].load(SeqCst))
     }
 
-    /// Opens what [`Group::spawn`] described.
+    /// Opens the place that [`Group::spawn`] described.
     pub(crate) fn open_place(place: &str) -> ShmFabric {
         let mut words = place.splitn(4, ' ');
         let mut number = || words.next().and_then(|word| word.parse::<usize>().ok()).unwrap();

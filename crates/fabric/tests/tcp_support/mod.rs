@@ -1,4 +1,4 @@
-//! Members of one group over TCP, in one thread: what every test of this provider starts with.
+//! Members of one group over TCP, in one thread: the common part of this provider's tests.
 #![allow(dead_code, unreachable_pub)] // each test program uses a part of it
 
 use base::{At, Event, Inbox, Incarnation, Outcome, Port, Rank, Token};
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// How long to wait for something that must happen.
+/// The time to wait for an event that must happen.
 pub const DEADLINE: Duration = Duration::from_secs(20);
 
 pub const N_WORDS: u32 = fabric::conformance::N_WORDS;
@@ -50,7 +50,7 @@ impl Happening {
     }
 }
 
-/// One member: its fabric, and what it has reported and nobody has taken yet.
+/// A member: its fabric, and its reports that were not taken yet.
 pub struct Member {
     pub fabric: TcpFabric,
     pub log: VecDeque<Happening>,
@@ -78,15 +78,15 @@ impl Member {
     }
 }
 
-/// Where a group lives: its regions are removed with it.
+/// The place of a group: its regions are removed with it.
 pub struct Place {
     pub directory: TempDir,
-    /// The listening sockets of the members that live in this process: the test keeps them, as
+    /// The listening sockets of the members that live in this process. The test keeps them, as
     /// `gregale up` does, so that an address survives its member.
     listeners: Vec<Mutex<Option<TcpListener>>>,
-    /// By rank: counts the memories that each has had.
+    /// The number of memories that each member has had, by rank.
     incarnations: Vec<AtomicU64>,
-    /// Where each member is looked for.
+    /// The address of each member.
     pub addresses: Vec<SocketAddr>,
 }
 
@@ -108,7 +108,7 @@ impl Place {
         setup(self.directory.path(), me, self.addresses.len(), incarnation)
     }
 
-    /// From now on `me` has new memory.
+    /// Gives `me` new memory from now on.
     pub fn reincarnate(&self, me: usize) {
         self.incarnations[me].fetch_add(1, Ordering::SeqCst);
     }
@@ -127,7 +127,7 @@ impl Place {
         self.create_as(&self.setup(me))
     }
 
-    /// Again, with the memory that the last life left.
+    /// Opens a member again, with the memory of its last life.
     pub fn attach(&self, me: usize) -> Member {
         let listener = self.listener(me);
         Member::new(TcpFabric::attach(&self.setup(me), listener, &self.addresses).unwrap())
@@ -158,7 +158,7 @@ pub fn serve_if_child() {
     std::process::exit(0);
 }
 
-/// With the memory that an earlier life left, if there is any.
+/// Opens a member, with the memory of an earlier life if there is any.
 pub fn open(setup: &Setup, listener: TcpListener, addresses: &[SocketAddr]) -> TcpFabric {
     let region = setup.directory.join(format!("node-{}.region", setup.me.member()));
     let open = if region.exists() { TcpFabric::attach } else { TcpFabric::create };
@@ -178,8 +178,8 @@ pub fn setup(directory: &Path, me: usize, members: usize, incarnation: u64) -> S
     }
 }
 
-/// An address of this host that no other test uses, so that a port can be given up and bound again
-/// by a child without anybody taking it in between.
+/// An address of this host that no other test uses, so that a child can bind a port again before
+/// another process takes it.
 fn own_loopback_address() -> IpAddr {
     static NEXT: AtomicU8 = AtomicU8::new(1); // 0 after 255 places
     let pid = std::process::id();
@@ -188,7 +188,7 @@ fn own_loopback_address() -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(127, 1 + (pid >> 8) as u8 % 250, pid as u8, last))
 }
 
-/// Polls all of them until `done`, or panics with what they know.
+/// Polls all of them until `done`, or panics with their reports.
 #[track_caller]
 pub fn until(
     members: &mut [&mut Member],
@@ -206,7 +206,7 @@ pub fn until(
             let logs: Vec<_> = members.iter().map(|m| (&m.fabric, &m.log)).collect();
             panic!("not within {DEADLINE:?}: {what}; {logs:#?}");
         }
-        // What takes long (time-outs of the kernel) need not be waited for with a whole core.
+        // Long waits (the kernel's time-outs) need not use a whole core.
         rounds += 1;
         if rounds < 20_000 {
             std::thread::yield_now();
@@ -237,8 +237,8 @@ pub fn rank(position: usize) -> Rank {
     Rank::at(position)
 }
 
-/// Some verbs of every kind, and what they must bring, for words 0 to 9 of `to`, from a poster
-/// whose tokens start at `token`.
+/// Posts some verbs of every kind on words 0 to 9 of `to`, from a poster whose tokens start at
+/// `token`; returns the expected completions.
 pub fn post_some(member: &mut Member, to: Rank, token: u64, seed: u64) -> Vec<Happening> {
     let t = |n| Token(token + n);
     let fabric = &mut member.fabric;
