@@ -4,6 +4,8 @@
 //! socket, file, randomness, `async`, `unsafe` or hash-map order, so the same code runs in the
 //! simulator, under the model checker, over shared memory and over TCP.
 //!
+//! - [`keyed`]: what every protocol that keeps each key by itself offers to the engine.
+//! - [`abd`]: multi-writer registers, one a key (ABD).
 //! - [`Replicator`]: what every protocol that replicates a log offers to the runtime.
 //! - [`amcast`]: atomic multicast to any set of groups (paper 004).
 //! - [`velos`]: one-sided Paxos, a log of compare-and-swap words (paper 001).
@@ -21,9 +23,11 @@
 
 extern crate alloc;
 
+pub mod abd;
 pub mod amcast;
 pub mod disk;
 pub mod durable;
+pub mod keyed;
 pub mod members;
 pub mod mu;
 pub mod node;

@@ -48,6 +48,11 @@ impl<'a> Reader<'a> {
         Reader(bytes)
     }
 
+    /// What was not read.
+    pub const fn rest(&self) -> &'a [u8] {
+        self.0
+    }
+
     /// Whether everything was read.
     pub const fn is_at_end(&self) -> bool {
         self.0.is_empty()

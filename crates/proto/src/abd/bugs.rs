@@ -1,0 +1,49 @@
+//! The planted mistakes of ABD. There is no kind of the simulator for it yet: `tests` hunts them in
+//! a little world, and lists by name those that this world does not catch yet (`NOT_CAUGHT`).
+
+crate::planted_bugs! {
+    /// A read returns the newest version that it found, without a majority that holds it.
+    NoWriteBack = NO_WRITE_BACK: tests,
+    /// What a read writes back is enough at one replica.
+    WriteBackToOne = WRITE_BACK_TO_ONE: tests,
+    /// One reply to a query is enough.
+    QueryOfOne = QUERY_OF_ONE: tests,
+    /// One acknowledgement of a store is enough.
+    StoreAtOne = STORE_AT_ONE: tests,
+    /// Of the versions that were found, the oldest is taken.
+    OldestWins = OLDEST_WINS: tests,
+    /// Versions of one counter count as one version.
+    TiesUnbroken = TIES_UNBROKEN: tests,
+    /// Tags do not name the run of their writer, which forgets what it has used.
+    TagWithoutRun = TAG_WITHOUT_RUN: tests,
+    /// A write counts on from the own replica, and not from all that was heard.
+    CounterFromOwn = COUNTER_FROM_OWN: tests,
+    /// Replies of process runs count that are known to be over.
+    OldRunsCount = OLD_RUNS_COUNT: tests,
+    /// A replica answers queries and stores before it has merged a majority's state.
+    MergingCounts = MERGING_COUNTS: tests,
+    /// The state of one other member is enough for a newcomer.
+    MergeOfOne = MERGE_OF_ONE: tests,
+    /// A merge keeps what came first, be it older.
+    MergeKeepsFirst = MERGE_KEEPS_FIRST: tests,
+    /// A member gives its state to a newcomer without noting the newcomer's run.
+    GivesUnnoted = GIVES_UNNOTED: tests,
+    /// What two runs of one member give counts as one state.
+    MixedStates = MIXED_STATES: tests,
+    /// A replica acknowledges what it stores a while later.
+    AckBeforeStore = ACK_BEFORE_STORE: tests,
+    /// A replica stores what it is sent in place of something newer.
+    OlderReplaces = OLDER_REPLACES: tests,
+    /// A replica that answers twice counts twice.
+    CountedTwice = COUNTED_TWICE: tests,
+    /// A reply counts for the oldest operation, whichever it answers.
+    AnyReplyCounts = ANY_REPLY_COUNTS: tests,
+    /// Replies to an earlier run of this member count for the present one.
+    RepliesOutliveRuns = REPLIES_OUTLIVE_RUNS: tests,
+    /// A write that is sent again has another tag, so it may take effect twice.
+    SentAgainAsNewer = SENT_AGAIN_AS_NEWER: tests,
+    /// A write that other replicas may hold is called undone at its deadline.
+    UnknownCalledUndone = UNKNOWN_CALLED_UNDONE: tests,
+    /// A newcomer that nobody gives a state begins with an empty one.
+    BeginsEmpty = BEGINS_EMPTY: tests,
+}
