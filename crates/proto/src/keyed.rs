@@ -10,7 +10,8 @@
 //!
 //! - K1 an operation ends once, by [`KeyedHost::end`], not later than its deadline and a poll.
 //! - K2 [`End::NotDone`] is said only if no other member can ever see an effect of the operation.
-//! - K3 an operation is never begun again by a machine: whoever tries again has another operation.
+//! - K3 an operation is never begun again by a machine: a client that tries again has another one.
+//!   By construction: [`KeyedMachine::submit`] alone begins one.
 
 use base::{Event, Incarnation, Instant, MemberSet, Port, Rank};
 
@@ -63,7 +64,7 @@ pub enum End<'a> {
     Value(&'a [u8]),
     /// A write: a majority holds what was computed, or nothing had to change.
     Written,
-    /// Nothing was written, and nothing will be.
+    /// Nothing was written, and nothing will be (K2: in ABD, A8).
     NotDone,
     /// The deadline passed on the way: others may see the new value, or never.
     Unknown,

@@ -37,8 +37,8 @@
 //!   one. *Argument.* A member of Q that still runs has W (A2). For one, p, whose next run p' has
 //!   merged the states of R, some member q other than p is in Q and in R.
 //!   - The same run of q is in both: had it stored W before it noted p', its state had W, and so
-//!     has p'. Otherwise it had noted p' before it acknowledged W (A3), the acknowledgement said so,
-//!     and that of p did not count (A4).
+//!     has p'. Otherwise it had noted p' before it acknowledged W (A3), the acknowledgement said
+//!     so, and that of p did not count (A4).
 //!   - A later run of q is in R: it gave its state at the end of a merge, which ended before that
 //!     of p'. By induction over merges in the order of their ends it had W.
 //!   - An earlier run of q is in R: the run in Q began, and merged states R2, when p was dead, so

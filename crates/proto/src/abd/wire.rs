@@ -8,9 +8,9 @@
 //! fetch   = piece | 0, or 1 and a key           piece  = piece | run | is last (1) | entry*
 //! entry   = key | tag | value
 //! ```
-//! Numbers have seven bits a byte; keys and values follow their lengths. Each message says which run of each member its sender has heard of, its
-//! own included (A3), and whether the sender's replica counts. A reply names the run that it
-//! answers.
+//! Numbers have seven bits a byte; keys and values follow their lengths. Each message says which
+//! run of each member its sender has heard of, its own included (A3), and whether the sender's
+//! replica counts. A reply names the run that it answers.
 
 use crate::amcast::wire::{Malformed, Reader, number};
 use crate::keyed::Tag;
