@@ -1,5 +1,5 @@
 //! The planted mistakes of ABD. There is no kind of the simulator for it yet: `tests` hunts them in
-//! a little world, and lists by name those that this world does not catch yet (`NOT_CAUGHT`).
+//! a little world, and shows by a schedule each of those that seeds meet too rarely or never.
 
 crate::planted_bugs! {
     /// A read returns the newest version that it found, without a majority that holds it.
@@ -30,6 +30,8 @@ crate::planted_bugs! {
     GivesUnnoted = GIVES_UNNOTED: tests,
     /// What two runs of one member give counts as one state.
     MixedStates = MIXED_STATES: tests,
+    /// A giver goes on behind the key that its earlier run had come to.
+    FetchOutlivesGiver = FETCH_OUTLIVES_GIVER: tests,
     /// A replica acknowledges what it stores a while later.
     AckBeforeStore = ACK_BEFORE_STORE: tests,
     /// A replica stores what it is sent in place of something newer.

@@ -2,7 +2,8 @@
 //!
 //! It asks every other member for all registers, a piece at a time: the next one is asked for when
 //! the last one is here, so no more than one piece of a giver is on its way. A giver keeps nothing:
-//! each request says behind which key it goes on. Registers change meanwhile; what a giver stores
+//! each request says behind which key it goes on, and of which run of the giver: pieces of two runs
+//! end at different keys, and what lies between would be in neither. Registers change meanwhile; what a giver stores
 //! behind the place that was reached it stores with the newcomer's run noted (A3, A6).
 
 use super::bugs::Bug;
@@ -74,8 +75,8 @@ impl<P: Planting<Bug>> Abd<P> {
             *given = Given::default();
         }
         if !given.is_whole {
-            let (piece, after) = (given.n_pieces, given.after.clone());
-            let _ = self.send(to, &Body::Fetch { piece, after: after.as_deref() }, host);
+            let (piece, giver, after) = (given.n_pieces, given.run, given.after.clone());
+            let _ = self.send(to, &Body::Fetch { piece, giver, after: after.as_deref() }, host);
         }
     }
 
@@ -84,11 +85,15 @@ impl<P: Planting<Bug>> Abd<P> {
         &mut self,
         from: Rank,
         run: u64,
-        piece: u64,
-        after: Option<&[u8]>,
+        (piece, giver, after): (u64, u64, Option<&[u8]>),
         host: &mut H,
     ) {
         if !self.is_serving() {
+            return;
+        }
+        let is_meant = giver == 0 || giver == self.run();
+        if !is_meant && !self.planted.has(Bug::FetchOutlivesGiver) {
+            self.counts.outdated += 1;
             return;
         }
         let mut bytes = core::mem::take(&mut self.piece);

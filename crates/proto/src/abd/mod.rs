@@ -216,7 +216,9 @@ impl<P: Planting<Bug>> Abd<P> {
                     self.on_stored((from, run), number, now, host);
                 }
             }
-            Body::Fetch { piece, after } => self.on_fetch(from, run, piece, after, host),
+            Body::Fetch { piece, giver, after } => {
+                self.on_fetch(from, run, (piece, giver, after), host);
+            }
             Body::Piece { piece, run: asked, is_last, entries } => {
                 if self.is_meant(asked) {
                     self.on_piece((from, run), piece, is_last, entries, now, host);

@@ -5,12 +5,13 @@
 //! beat    = nothing
 //! query   = number | key                        value  = number | run | tag | value
 //! store   = number | key | tag | value          stored = number | run
-//! fetch   = piece | 0, or 1 and a key           piece  = piece | run | is last (1) | entry*
+//! fetch   = piece | giver | 0, or 1 and a key   piece  = piece | run | is last (1) | entry*
 //! entry   = key | tag | value
 //! ```
 //! Numbers have seven bits a byte; keys and values follow their lengths. Each message says which
 //! run of each member its sender has heard of, its own included (A3), and whether the sender's
-//! replica counts. A reply names the run that it answers.
+//! replica counts. A reply names the run that it answers, and a fetch that goes on names the run
+//! that gave the piece before (zero for the first piece: any run).
 
 use crate::amcast::wire::{Malformed, Reader, number};
 use crate::keyed::Tag;
@@ -39,7 +40,7 @@ pub(super) enum Body<'a> {
     Value { number: u64, run: u64, tag: Tag, value: &'a [u8] },
     Store { number: u64, key: &'a [u8], tag: Tag, value: &'a [u8] },
     Stored { number: u64, run: u64 },
-    Fetch { piece: u64, after: Option<&'a [u8]> },
+    Fetch { piece: u64, giver: u64, after: Option<&'a [u8]> },
     Piece { piece: u64, run: u64, is_last: bool, entries: Entries<'a> },
 }
 
@@ -119,8 +120,9 @@ pub(super) fn encode(header: &Header, members: usize, body: &Body<'_>, out: &mut
             number(n, out);
             number(run, out);
         }
-        Body::Fetch { piece, after } => {
+        Body::Fetch { piece, giver, after } => {
             number(piece, out);
+            number(giver, out);
             out.push(u8::from(after.is_some()));
             after.into_iter().for_each(|key| put_bytes(key, out));
         }
@@ -182,9 +184,9 @@ pub(super) fn decode(bytes: &[u8], members: usize) -> Result<(Header, Body<'_>),
         },
         4 => Body::Stored { number: from.number()?, run: from.number()? },
         5 => {
-            let piece = from.number()?;
+            let (piece, giver) = (from.number()?, from.number()?);
             let after = if from.flag()? { Some(from.bytes()?) } else { None };
-            Body::Fetch { piece, after }
+            Body::Fetch { piece, giver, after }
         }
         6 => {
             let (piece, run, is_last) = (from.number()?, from.number()?, from.flag()?);
@@ -213,8 +215,8 @@ mod tests {
             Body::Value { number: 5, run: 9, tag: TAG, value: b"" },
             Body::Store { number: 6, key: b"key", tag: TAG, value: b"value" },
             Body::Stored { number: 6, run: 9 },
-            Body::Fetch { piece: 0, after: None },
-            Body::Fetch { piece: 3, after: Some(b"") },
+            Body::Fetch { piece: 0, giver: 0, after: None },
+            Body::Fetch { piece: 3, giver: 1 << 33, after: Some(b"") },
             Body::Piece { piece: 3, run: 9, is_last: true, entries: Entries::NONE },
         ]
     }
