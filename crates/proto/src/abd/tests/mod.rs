@@ -4,6 +4,7 @@
 //! Judged by tags, which is more than a client can see: what an operation ends with has a tag that
 //! is not below that of any operation that had ended when it began, and a write's is above.
 
+mod limits;
 mod schedules;
 mod stage;
 
@@ -199,6 +200,22 @@ impl<P: Planting<Bug>> World<P> {
         let config = KeyedConfig { me, members: n, run, founds: false };
         self.n_merged += self.members[at].0.counts().merges;
         self.members[at] = (Abd::with(&config, self.planted), Process::default());
+    }
+
+    /// Faults stop, and nothing is begun: everything arrives, for three seconds.
+    fn settle(&mut self, seed: u64) {
+        for _ in 0..150 {
+            for (from, to, bytes) in core::mem::take(&mut self.mail) {
+                let (machine, process) = &mut self.members[to.index()];
+                machine.on_event(Event::Message { from, bytes: &bytes }, self.now, process);
+            }
+            self.now = self.now.plus(Duration::from_millis(20));
+            for at in 0..self.members.len() {
+                let (machine, process) = &mut self.members[at];
+                machine.poll(self.now, process);
+                self.collect(at).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+            }
+        }
     }
 
     fn collect(&mut self, at: usize) -> Result<(), String> {

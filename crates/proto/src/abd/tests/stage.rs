@@ -3,12 +3,15 @@
 use super::super::wire::{self, Body};
 use super::*;
 
+/// A message: from where, to where, its bytes.
+pub(super) type Letter = (usize, usize, Vec<u8>);
+
 /// Members, and the messages that have not arrived.
 pub(super) struct Stage<P> {
     planted: P,
     now: Instant,
     pub(super) members: Vec<Member<P>>,
-    mail: Vec<(usize, usize, Vec<u8>)>,
+    mail: Vec<Letter>,
     runs: u64,
     n_tickets: u64,
     ended: BTreeMap<u64, Ended>,
@@ -53,7 +56,7 @@ impl<P: Planting<Bug>> Stage<P> {
         self.submit(at, Op::Write { key }, 60_000).expect("it serves")
     }
 
-    /// A read of [`KEY`], while nothing arrives but between `set`: what it ended with.
+    /// A read, while nothing arrives but between `set`: what it ended with.
     pub(super) fn read(&mut self, at: usize, key: &[u8], set: &[usize]) -> Option<Vec<u8>> {
         let ticket = self.submit(at, Op::Read { key }, 60_000).ok()?;
         self.pass_among(set);
@@ -65,6 +68,29 @@ impl<P: Planting<Bug>> Stage<P> {
 
     pub(super) fn ended(&self, ticket: u64) -> Option<&Ended> {
         self.ended.get(&ticket)
+    }
+
+    pub(super) fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// Takes the pieces of states that are on their way to a member.
+    pub(super) fn pieces_to(&mut self, whom: usize) -> Vec<Letter> {
+        let mut pieces = Vec::new();
+        let is_piece =
+            |_: usize, to: usize, body: &Body<'_>| to == whom && matches!(body, Body::Piece { .. });
+        while let Some(index) = self.find(&is_piece) {
+            pieces.push(self.mail.remove(index));
+        }
+        pieces
+    }
+
+    /// Lets one message arrive.
+    pub(super) fn deliver(&mut self, (from, to, bytes): Letter) {
+        let event = Event::Message { from: Rank::at(from), bytes: &bytes };
+        let (machine, process) = &mut self.members[to];
+        machine.on_event(event, self.now, process);
+        self.collect(to);
     }
 
     pub(super) fn counts(&self, at: usize) -> bool {
@@ -89,11 +115,8 @@ impl<P: Planting<Bug>> Stage<P> {
     /// Lets all messages of a kind arrive, and those that this brings about, in their order.
     pub(super) fn pass(&mut self, is_meant: impl Fn(usize, usize, &Body<'_>) -> bool) {
         while let Some(index) = self.find(&is_meant) {
-            let (from, to, bytes) = self.mail.remove(index);
-            let event = Event::Message { from: Rank::at(from), bytes: &bytes };
-            let (machine, process) = &mut self.members[to];
-            machine.on_event(event, self.now, process);
-            self.collect(to);
+            let message = self.mail.remove(index);
+            self.deliver(message);
         }
     }
 
