@@ -3,8 +3,9 @@
 //! It asks every other member for all registers, a piece at a time: the next one is asked for when
 //! the last one is here, so no more than one piece of a giver is on its way. A giver keeps nothing:
 //! each request says behind which key it goes on, and of which run of the giver: pieces of two runs
-//! end at different keys, and what lies between would be in neither. Registers change meanwhile; what a giver stores
-//! behind the place that was reached it stores with the newcomer's run noted (A3, A6).
+//! end at different keys, and what lies between would be in neither. Registers change meanwhile;
+//! what a giver stores behind the place that was reached it stores with the newcomer's run noted
+//! (A3, A6).
 
 use super::bugs::Bug;
 use super::wire::{Body, Entries, put_entries};

@@ -38,10 +38,10 @@
 //! - A6 Once a version W is stored at a quorum Q, every quorum of a later query has it or a newer
 //!   one, and a later write's tag is above it (mutant `COUNTER_FROM_OWN`). *Argument.* The query's
 //!   quorum shares a member with Q. That one's reply is not of an earlier run than its
-//!   acknowledgement: it came later. If it is of the same run, it has W (A2). Otherwise: every run p'
-//!   of a member p of Q that is later than the one in Q has W when its merge ends. By induction over
-//!   the ends of merges. Of the states that p' has merged, R, one is of a member q other than p that
-//!   is in Q.
+//!   acknowledgement: it came later. If it is of the same run, it has W (A2). Otherwise: every run
+//!   p' of a member p of Q that is later than the one in Q has W when its merge ends. By induction
+//!   over the ends of merges. Of the states that p' has merged, R, one is of a member q other than
+//!   p that is in Q.
 //!   - The same run of q is in both: had it stored W before it noted p', its state had W, and so
 //!     has p'. Otherwise it had noted p' before it acknowledged W (A3), the acknowledgement said
 //!     so, and that of p did not count (A4).

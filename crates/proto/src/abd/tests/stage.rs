@@ -180,8 +180,8 @@ impl<P: Planting<Bug>> Stage<P> {
         Ok(())
     }
 
-    /// Reads at `at` from `set` alone: an earlier write that has ended must be seen. Then all faults
-    /// stop, and all must end, with that write as the last.
+    /// Reads at `at` from `set` alone: an earlier write that has ended must be seen. Then all
+    /// faults stop, and all must end, with that write as the last.
     pub(super) fn conclude(mut self, write: u64, at: usize, set: &[usize]) -> Result<(), String> {
         let had_ended = self.ended(write) == Some(&Ended::Written);
         let seen = self.read(at, KEY, set);
