@@ -16,7 +16,7 @@
 //! - [`members`]: who takes part in a log, and how that changes.
 //! - [`node`]: one member, the two together.
 //! - [`planted`]: mistakes that are planted to see whether they are caught.
-//! - [`registry`]: the list of protocols that replicate a log.
+//! - [`registry`]: the lists of protocols that an engine can run.
 //! - [`table`]: what each protocol promises, as data.
 #![forbid(unsafe_code)]
 #![no_std]

@@ -68,6 +68,12 @@ pub struct Layout {
 }
 
 impl Layout {
+    /// A region that nothing is kept in, for a protocol that only sends messages.
+    pub(crate) fn of_messages(name: &str, members: usize) -> Layout {
+        let text = alloc::format!("{name} {members}");
+        Layout { n_words: 1, fingerprint: xxhash_rust::xxh3::xxh3_64(text.as_bytes()) }
+    }
+
     /// A region that ends at `end`, for a protocol whose layout has this name and version.
     pub(crate) fn new(name: &str, members: usize, shape: &Shape, end: At) -> Layout {
         let text = alloc::format!("{name} {members} {} {}", shape.ring_slots, shape.value_bytes);

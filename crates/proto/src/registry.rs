@@ -1,14 +1,16 @@
-//! The list of protocols that replicate a log. It is the only one: `serve`, `up`, the simulator,
-//! the benchmarks and the tables of the documentation follow from it.
+//! The lists of protocols, one for each family: those that replicate a log, and those that keep each
+//! key by itself. There are no others: `serve`, `up`, the simulator, the benchmarks and the tables
+//! of the documentation follow from them.
 //!
-//! A protocol is a folder with a machine ([`Replicator`]), its planted bugs, and a [`LogSpec`] that
-//! joins them; and one line below.
+//! A protocol is a folder with a machine ([`Replicator`], [`KeyedMachine`]), its planted bugs, and a
+//! [`LogSpec`] or [`KeyedSpec`] that joins them; and one line below.
 
+use crate::keyed::{KeyedConfig, KeyedMachine};
 use crate::node::{Layout, Node, NodeConfig};
 use crate::planted::{Bugs, Planting};
 use crate::table::Row;
 use crate::velos::Shape;
-use crate::{Host, Replicator, durable, mu, velos};
+use crate::{Host, Replicator, abd, durable, mu, velos};
 use base::verb::Unsupported;
 use core::fmt::Debug;
 
@@ -94,6 +96,33 @@ pub fn member<S: LogSpec, P: Planting<S::Bug>, H: Host>(
     Ok(Node::new(&NodeConfig { memory_outlives_process, ..config }, machine))
 }
 
+/// A protocol that keeps each key by itself, as the registry knows it.
+pub trait KeyedSpec: Copy + Debug + 'static {
+    /// Promises and costs.
+    const ROW: &'static Row;
+
+    /// Planted mistakes.
+    type Bug: Bugs;
+
+    /// The machine, with at most one of them.
+    type Machine<P: Planting<Self::Bug>>: KeyedMachine + 'static;
+
+    /// The region of one of `members`.
+    fn layout(members: usize) -> Layout;
+
+    /// Makes the machine of a member.
+    fn start<P: Planting<Self::Bug>>(config: &KeyedConfig, planted: P) -> Self::Machine<P>;
+}
+
+/// Code that is compiled for each protocol: [`KeyedProtocol::visit`] chooses one.
+pub trait KeyedVisitor {
+    /// What it gives.
+    type Output;
+
+    /// The protocol is `S`.
+    fn visit<S: KeyedSpec>(self) -> Self::Output;
+}
+
 /// Code that is compiled for each protocol: [`LogProtocol::visit`] chooses one.
 pub trait LogVisitor {
     /// What it gives.
@@ -103,53 +132,82 @@ pub trait LogVisitor {
     fn visit<S: LogSpec>(self) -> Self::Output;
 }
 
-macro_rules! log_protocols {
-    ($($name:ident => $spec:ty),* $(,)?) => {
-        /// A protocol that replicates a log, chosen at run time.
+macro_rules! protocols {
+    ($(#[doc = $doc:literal])* $all:ident, $kind:ident, $visitor:ident, $rows:ident:
+     $($name:ident => $spec:ty),* $(,)?) => {
+        $(#[doc = $doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum LogProtocol {
+        pub enum $all {
             $(
                 #[doc = concat!("`", stringify!($spec), "`.")]
                 $name,
             )*
         }
 
-        impl LogProtocol {
+        impl $all {
             /// Every one.
-            pub const ALL: &'static [LogProtocol] = &[$(LogProtocol::$name,)*];
+            pub const ALL: &'static [$all] = &[$($all::$name,)*];
 
             /// Hands the protocol to code that is generic over it.
-            pub fn visit<V: LogVisitor>(self, visitor: V) -> V::Output {
+            pub fn visit<V: $visitor>(self, visitor: V) -> V::Output {
                 match self {
-                    $(LogProtocol::$name => visitor.visit::<$spec>(),)*
+                    $($all::$name => visitor.visit::<$spec>(),)*
                 }
             }
 
             /// Promises and costs.
             pub const fn row(self) -> &'static Row {
                 match self {
-                    $(LogProtocol::$name => <$spec as LogSpec>::ROW,)*
+                    $($all::$name => <$spec as $kind>::ROW,)*
                 }
+            }
+
+            /// Its name on the command line.
+            pub const fn name(self) -> &'static str {
+                self.row().name
             }
         }
 
         /// The rows of all of them.
-        pub const ROWS: &[&Row] = &[$(<$spec as LogSpec>::ROW,)*];
+        pub const $rows: &[&Row] = &[$(<$spec as $kind>::ROW,)*];
     };
 }
 
-log_protocols! {
+protocols! {
+    /// A protocol that replicates a log, chosen at run time.
+    LogProtocol, LogSpec, LogVisitor, LOG_ROWS:
     Velos => velos::Spec,
     Mu => mu::Spec,
     Durable => durable::Spec,
 }
 
-impl LogProtocol {
-    /// Its name on the command line.
-    pub const fn name(self) -> &'static str {
-        self.row().name
-    }
+protocols! {
+    /// A protocol that keeps each key by itself, chosen at run time.
+    KeyedProtocol, KeyedSpec, KeyedVisitor, KEYED_ROWS:
+    Abd => abd::Spec,
+}
 
+/// The rows of all of them.
+pub fn rows() -> impl Iterator<Item = &'static Row> {
+    LOG_ROWS.iter().chain(KEYED_ROWS).copied()
+}
+
+impl KeyedProtocol {
+    /// The region of one of `members`.
+    pub fn layout(self, members: usize) -> Layout {
+        struct Measure(usize);
+        impl KeyedVisitor for Measure {
+            type Output = Layout;
+
+            fn visit<S: KeyedSpec>(self) -> Layout {
+                S::layout(self.0)
+            }
+        }
+        self.visit(Measure(members))
+    }
+}
+
+impl LogProtocol {
     /// The region of one of `members`.
     pub fn layout(self, members: usize, shape: &Shape) -> Layout {
         struct Measure<'a>(usize, &'a Shape);

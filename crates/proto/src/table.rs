@@ -1,7 +1,7 @@
 //! What each protocol orders, promises and survives, as data: the documentation and
 //! `gregale protocols` print it from here (Odyssey, tables 1 and 2).
 
-use crate::registry::ROWS;
+use crate::registry::rows;
 
 /// One protocol's row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +39,8 @@ pub struct Row {
 pub enum Ordering {
     /// A leader orders all updates.
     LeaderTotal,
+    /// Nobody: the writes of each key have versions, those of different keys no order.
+    Versions,
     /// Each destination group timestamps a message; the largest decides.
     Timestamps,
 }
@@ -48,6 +50,7 @@ impl Ordering {
     pub const fn name(self) -> &'static str {
         match self {
             Ordering::LeaderTotal => "leader, total order",
+            Ordering::Versions => "versions, each key by itself",
             Ordering::Timestamps => "timestamps of groups, acyclic partial order",
         }
     }
@@ -150,7 +153,7 @@ pub const MULTICASTS: &[Row] = &[
 
 /// The row of `name`.
 pub fn protocol(name: &str) -> Option<&'static Row> {
-    ROWS.iter().copied().chain(MULTICASTS).find(|row| row.name == name)
+    rows().chain(MULTICASTS).find(|row| row.name == name)
 }
 
 #[cfg(test)]
@@ -159,10 +162,10 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_found() {
-        for row in ROWS.iter().copied().chain(MULTICASTS) {
+        for row in rows().chain(MULTICASTS) {
             assert_eq!(protocol(row.name), Some(row));
             let same =
-                ROWS.iter().copied().chain(MULTICASTS).filter(|other| other.name == row.name);
+                rows().chain(MULTICASTS).filter(|other| other.name == row.name);
             assert_eq!(same.count(), 1);
         }
         assert_eq!(protocol("paxos"), None);

@@ -3,49 +3,49 @@
 
 crate::planted_bugs! {
     /// A read returns the newest version that it found, without a majority that holds it.
-    NoWriteBack = NO_WRITE_BACK: tests,
+    NoWriteBack = NO_WRITE_BACK: sweep ["abd-cluster"],
     /// What a read writes back is enough at one replica.
-    WriteBackToOne = WRITE_BACK_TO_ONE: tests,
+    WriteBackToOne = WRITE_BACK_TO_ONE: sweep ["abd-cluster"],
     /// One reply to a query is enough.
-    QueryOfOne = QUERY_OF_ONE: tests,
+    QueryOfOne = QUERY_OF_ONE: sweep ["abd-cluster"],
     /// One acknowledgement of a store is enough.
-    StoreAtOne = STORE_AT_ONE: tests,
+    StoreAtOne = STORE_AT_ONE: sweep ["abd-cluster"],
     /// Of the versions that were found, the oldest is taken.
-    OldestWins = OLDEST_WINS: tests,
+    OldestWins = OLDEST_WINS: sweep ["abd-cluster"],
     /// Versions of one counter count as one version.
-    TiesUnbroken = TIES_UNBROKEN: tests,
+    TiesUnbroken = TIES_UNBROKEN: sweep ["abd-cluster"],
     /// Tags do not name the run of their writer, which forgets what it has used.
-    TagWithoutRun = TAG_WITHOUT_RUN: tests,
+    TagWithoutRun = TAG_WITHOUT_RUN: sweep ["abd-cluster"],
     /// A write counts on from the own replica, and not from all that was heard.
-    CounterFromOwn = COUNTER_FROM_OWN: tests,
+    CounterFromOwn = COUNTER_FROM_OWN: sweep ["abd-cluster"],
     /// Replies of process runs count that are known to be over.
-    OldRunsCount = OLD_RUNS_COUNT: tests,
+    OldRunsCount = OLD_RUNS_COUNT: sweep ["abd-cluster"],
     /// A replica answers queries and stores before it has merged a majority's state.
-    MergingCounts = MERGING_COUNTS: tests,
+    MergingCounts = MERGING_COUNTS: sweep ["abd-cluster"],
     /// The state of one other member is enough for a newcomer.
-    MergeOfOne = MERGE_OF_ONE: tests,
+    MergeOfOne = MERGE_OF_ONE: sweep ["abd-cluster"],
     /// A merge keeps what came first, be it older.
-    MergeKeepsFirst = MERGE_KEEPS_FIRST: tests,
+    MergeKeepsFirst = MERGE_KEEPS_FIRST: sweep ["abd-cluster"],
     /// A member gives its state to a newcomer without noting the newcomer's run.
-    GivesUnnoted = GIVES_UNNOTED: tests,
+    GivesUnnoted = GIVES_UNNOTED: sweep ["abd-cluster"],
     /// What two runs of one member give counts as one state.
-    MixedStates = MIXED_STATES: tests,
+    MixedStates = MIXED_STATES: sweep ["abd-cluster"],
     /// A giver goes on behind the key that its earlier run had come to.
-    FetchOutlivesGiver = FETCH_OUTLIVES_GIVER: tests,
+    FetchOutlivesGiver = FETCH_OUTLIVES_GIVER: sweep ["abd-cluster"],
     /// A replica acknowledges what it stores a while later.
-    AckBeforeStore = ACK_BEFORE_STORE: tests,
+    AckBeforeStore = ACK_BEFORE_STORE: sweep ["abd-cluster"],
     /// A replica stores what it is sent in place of something newer.
-    OlderReplaces = OLDER_REPLACES: tests,
+    OlderReplaces = OLDER_REPLACES: sweep ["abd-cluster"],
     /// A replica that answers twice counts twice.
-    CountedTwice = COUNTED_TWICE: tests,
+    CountedTwice = COUNTED_TWICE: sweep ["abd-cluster"],
     /// A reply counts for the oldest operation, whichever it answers.
-    AnyReplyCounts = ANY_REPLY_COUNTS: tests,
+    AnyReplyCounts = ANY_REPLY_COUNTS: sweep ["abd-cluster"],
     /// Replies to an earlier run of this member count for the present one.
-    RepliesOutliveRuns = REPLIES_OUTLIVE_RUNS: tests,
+    RepliesOutliveRuns = REPLIES_OUTLIVE_RUNS: sweep ["abd-cluster"],
     /// A write that is sent again has another tag, so it may take effect twice.
-    SentAgainAsNewer = SENT_AGAIN_AS_NEWER: tests,
+    SentAgainAsNewer = SENT_AGAIN_AS_NEWER: sweep ["abd-cluster"],
     /// A write that other replicas may hold is called undone at its deadline.
-    UnknownCalledUndone = UNKNOWN_CALLED_UNDONE: tests,
+    UnknownCalledUndone = UNKNOWN_CALLED_UNDONE: sweep ["abd-cluster"],
     /// A newcomer that nobody gives a state begins with an empty one.
-    BeginsEmpty = BEGINS_EMPTY: tests,
+    BeginsEmpty = BEGINS_EMPTY: sweep ["abd-cluster"],
 }

@@ -74,8 +74,9 @@
 //! is told that it founds a cluster ([`KeyedConfig::founds`]) begins with the empty state.
 //!
 //! **Status**: the machine and its tests: a random world, and schedules made for the mutants that
-//! seeds meet too rarely. No engine runs it yet, and no kind of the simulator. The lemma of A6 with
-//! a shared giver of several runs rests on the argument alone.
+//! seeds meet too rarely. The engine runs it (`engine::keyed`), `gregale up --protocol abd` serves by
+//! it. No kind of the simulator does yet. The lemma of A6 with a shared giver of several runs rests
+//! on the argument alone.
 //!
 //! **Cost**: two round trips to a majority a write, one a read while nobody writes the key.
 //!
@@ -86,6 +87,7 @@ pub mod bugs;
 mod merge;
 mod operation;
 mod replica;
+mod spec;
 #[cfg(test)]
 mod tests;
 mod wire;
@@ -102,6 +104,7 @@ use core::time::Duration;
 use merge::Merge;
 use operation::Operation;
 use replica::Late;
+pub use spec::Spec;
 use wire::{Body, Header, Runs};
 
 /// The most operations of one member that are under way.
