@@ -1,5 +1,5 @@
-//! One member of a replicated log, without its I/O: requests of clients in, a protocol machine in
-//! the middle, replies out.
+//! One member, without its I/O: requests of clients in, a protocol machine in the middle, replies
+//! out.
 //!
 //! Production and the simulator run this code alike. They differ in the [`Plant`] below (fabric,
 //! clocks, disk) and in what moves bytes between clients and the [`Door`] above.
@@ -8,7 +8,7 @@
 //! allocation per command between the queue and the decision. The engine decides nothing that is
 //! the protocol's and looks into no command.
 //!
-//! - [`Engine`]: the turns. [`plant`]: what they stand on. [`service`]: what they serve.
+//! - [`Engine`]: the turns, of one [`Family`] or another, [`Log`] or [`Keyed`]. [`plant`]: what they stand on. [`service`]: what they serve.
 //! - [`desk`], [`outbox`]: requests that have no answer yet.
 //! - [`wire`], [`flow`]: frames between engines; `detour`: around a cut.
 //! - [`order`]: what a leader proposed is executed in its order, or not at all.
@@ -22,8 +22,11 @@ pub mod bugs;
 pub mod desk;
 mod detour;
 mod engine;
+mod family;
 pub mod flow;
 mod host;
+pub mod keyed;
+mod log;
 pub mod order;
 pub mod outbox;
 pub mod plant;
@@ -48,8 +51,11 @@ mod mock;
 pub use bugs::Bug;
 pub use catchup::{put_head, split_state};
 pub use desk::{Desk, Laid, Overdue, PATIENCE, View};
-pub use engine::{Config, Engine, FoundState, Parts};
+pub use engine::{Config, Engine};
+pub use family::{Family, Parts};
 pub use host::HostState;
+pub use keyed::Keyed;
+pub use log::{FoundState, Log};
 pub use outbox::Sequence;
 pub use plant::{Plant, StableStorage};
 pub use seats::{Changed, NoChange, Parted};

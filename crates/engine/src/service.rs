@@ -193,13 +193,19 @@ pub trait Application {
 }
 
 /// One member's clients. A door never sees a peer.
-pub trait Door<A: Application> {
+pub trait Door<A> {
     /// A value was applied to `app`.
-    fn applied(&mut self, _app: &mut A) {}
+    fn applied(&mut self, _app: &mut A)
+    where
+        A: Application,
+    {
+    }
 
     /// Performs the read that `asker` waits with on `app`, and whatever else it can read now. At
     /// the time `stamp_ms` a key that expires then is gone.
-    fn perform(&mut self, asker: Asker, stamp_ms: u64, app: &mut A, desk: &mut Desk) -> Performed;
+    fn perform(&mut self, asker: Asker, stamp_ms: u64, app: &mut A, desk: &mut Desk) -> Performed
+    where
+        A: Application;
 
     /// Appends the read that `asker` waits with to `out`, for the leader.
     fn describe_read(&mut self, asker: Asker, out: &mut Vec<u8>);

@@ -22,7 +22,7 @@ mod saving;
 pub use clock::{boot_now, unix_ms};
 pub use engine::service::ANSWER_BYTES_MAX;
 pub use engine::{
-    Answer, Answers, Appended, Application, Asker, Changed, Desk, DiskFigures, Door, Laid,
+    Answer, Answers, Appended, Application, Asker, Changed, Desk, DiskFigures, Door, Family, Laid,
     NoChange, Origin, Overdue, PATIENCE, Parted, Performed, ReadAnswer, Saving, Sequence,
     StableStorage, Stats, View,
 };

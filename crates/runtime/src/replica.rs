@@ -16,9 +16,11 @@ use crate::disk::{Found, LogDisk};
 use crate::plant::HostPlant;
 use crate::poller::{Interest, Poller, Ready};
 use base::Instant;
-use engine::{Application, Desk, Door, Engine, HostState, Origin, Parts};
+use engine::keyed::Registers;
+use engine::{Application, Desk, Door, Engine, Family, HostState, Keyed, Log, Origin, Parts};
 use fabric::Fabric;
 use proto::Replicator;
+use proto::keyed::KeyedMachine;
 use proto::node::Node;
 use std::error::Error;
 use std::io;
@@ -30,7 +32,7 @@ const KEY_FABRIC: u64 = u64::MAX;
 const KEY_DISK: u64 = u64::MAX - 1;
 
 /// A door whose clients come through descriptors.
-pub trait Sockets<A: Application>: Door<A> {
+pub trait Sockets<A>: Door<A> {
     /// A descriptor that the door put into the poller is ready: bounded work, new commands and
     /// reads go to the desk.
     fn on_ready(&mut self, ready: Ready, app: &mut A, desk: &mut Desk);
@@ -57,15 +59,18 @@ pub type Memory<F, A, D> = HostState<HostPlant<F>, A, D>;
 
 /// One replica. See the module's text.
 #[derive(Debug)]
-pub struct Replica<F: Fabric, R, A, D> {
-    engine: Engine<HostPlant<F>, R, A, D>,
+pub struct Replica<C> {
+    engine: Engine<C>,
     poller: Poller,
     ready: Vec<Ready>,
     spin: Duration,
     last_work_at: Instant,
 }
 
-impl<F: Fabric, R: Replicator, A: Application, D: Sockets<A>> Replica<F, R, A, D> {
+/// A replica of a log.
+pub type LogReplica<F, R, A, D> = Replica<Log<HostPlant<F>, R, A, D>>;
+
+impl<F: Fabric + 'static, R: Replicator, A: Application, D: Sockets<A>> LogReplica<F, R, A, D> {
     /// Puts fabric, disk, machine, application and door together. `node` makes the machine. A disk
     /// comes with the state that it had.
     ///
@@ -78,9 +83,8 @@ impl<F: Fabric, R: Replicator, A: Application, D: Sockets<A>> Replica<F, R, A, D
         served: (A, D),
         disk: Option<(LogDisk, Option<Found>)>,
         node: impl FnOnce(&mut Memory<F, A, D>) -> Result<Node<R>, E>,
-    ) -> io::Result<Replica<F, R, A, D>> {
-        let poller = Poller::new()?;
-        poller.add(fabric.wait_fd(), KEY_FABRIC, Interest::Read)?;
+    ) -> io::Result<LogReplica<F, R, A, D>> {
+        let poller = poller_of(&fabric)?;
         let (disk, found) = disk.unzip();
         if let Some(disk) = &disk {
             poller.add(disk.wait_fd(), KEY_DISK, Interest::Read)?;
@@ -95,13 +99,44 @@ impl<F: Fabric, R: Replicator, A: Application, D: Sockets<A>> Replica<F, R, A, D
             (disk, found),
             node,
         );
-        Ok(Replica {
-            engine: engine.map_err(io::Error::other)?,
-            poller,
-            ready: Vec::new(),
-            spin: config.spin,
-            last_work_at: Instant::ZERO,
-        })
+        Ok(Replica::of(engine.map_err(io::Error::other)?, poller, config.spin))
+    }
+}
+
+/// A replica that keeps each key by itself.
+pub type KeyedReplica<F, M, A, D> = Replica<Keyed<HostPlant<F>, M, A, D>>;
+
+impl<F: Fabric + 'static, M: KeyedMachine, A: Registers, D: Sockets<A>> KeyedReplica<F, M, A, D> {
+    /// Puts fabric, machine, application and door together.
+    ///
+    /// # Errors
+    /// No descriptors left.
+    pub fn keyed(
+        config: Config,
+        fabric: F,
+        served: (A, D),
+        machine: M,
+    ) -> io::Result<KeyedReplica<F, M, A, D>> {
+        let poller = poller_of(&fabric)?;
+        let engine = Engine::keyed(&config.engine, HostPlant::new(fabric), served, machine);
+        Ok(Replica::of(engine, poller, config.spin))
+    }
+}
+
+fn poller_of(fabric: &impl Fabric) -> io::Result<Poller> {
+    let poller = Poller::new()?;
+    poller.add(fabric.wait_fd(), KEY_FABRIC, Interest::Read)?;
+    Ok(poller)
+}
+
+impl<F, C> Replica<C>
+where
+    F: Fabric + 'static,
+    C: Family<Plant = HostPlant<F>>,
+    C::Door: Sockets<C::App>,
+{
+    fn of(engine: Engine<C>, poller: Poller, spin: Duration) -> Replica<C> {
+        Replica { engine, poller, ready: Vec::new(), spin, last_work_at: Instant::ZERO }
     }
 
     /// The set that the door's descriptors go into, with keys below [`SOCKET_KEYS`].
@@ -110,7 +145,7 @@ impl<F: Fabric, R: Replicator, A: Application, D: Sockets<A>> Replica<F, R, A, D
     }
 
     /// The application and the door.
-    pub fn served(&mut self) -> (&mut A, &mut D) {
+    pub fn served(&mut self) -> (&mut C::App, &mut C::Door) {
         let Parts { app, door, .. } = self.engine.parts();
         (app, door)
     }
@@ -119,7 +154,7 @@ impl<F: Fabric, R: Replicator, A: Application, D: Sockets<A>> Replica<F, R, A, D
     ///
     /// # Errors
     /// The kernel's, of the waiting itself, or what became of the disk.
-    pub fn run(&mut self, mut stop: impl FnMut(&mut D, &mut F) -> bool) -> io::Result<()> {
+    pub fn run(&mut self, mut stop: impl FnMut(&mut C::Door, &mut F) -> bool) -> io::Result<()> {
         loop {
             let Parts { door, plant, .. } = self.engine.parts();
             if stop(door, &mut plant.fabric) {

@@ -1,0 +1,222 @@
+//! The family of protocols that replicate a log: what a member does in its turns.
+
+use crate::bugs::Bug;
+use crate::core::{Core, SWEEP_EVERY};
+use crate::desk::{Desk, View};
+use crate::engine::{Config, Engine};
+use crate::family::{Family, Parts};
+use crate::flow::{CHANNEL, Incoming};
+use crate::host::HostState;
+use crate::plant::{Plant, StableStorage};
+use crate::service::{Application, Door};
+use crate::stats::Stats;
+use base::{Event, Inbox, Instant, Prefix};
+use core::time::Duration;
+use proto::node::Node;
+use proto::{MESSAGE_CHANNEL, Replicator};
+
+const _: () = assert!(CHANNEL != MESSAGE_CHANNEL, "the engine and the machines share a channel");
+
+/// A state that a disk had, and the prefix that it covers.
+pub type FoundState = (Prefix, Vec<u8>);
+
+/// A member of a replicated log. See the module's text.
+#[derive(Debug)]
+pub struct Log<P: Plant, R, A, D> {
+    core: Core<P, R, A, D>,
+    incoming: Incoming,
+}
+
+impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Engine<Log<P, R, A, D>> {
+    /// Puts plant, disk, application, door and machine together. `node` makes the machine. `found`
+    /// is what the disk had.
+    ///
+    /// # Errors
+    /// A state that the application does not take, or what `node` says.
+    pub fn new<E: From<String>>(
+        config: &Config,
+        plant: P,
+        (app, door): (A, D),
+        (disk, found): (Option<P::Disk>, Option<FoundState>),
+        node: impl FnOnce(&mut HostState<P, A, D>) -> Result<Node<R>, E>,
+    ) -> Result<Engine<Log<P, R, A, D>>, E> {
+        let desk = Desk::new(View::new(config.origin.rank, config.members), config.patience);
+        let mut host = HostState::new(plant, (app, door), disk, desk, config);
+        if let Some((prefix, state)) = found {
+            crate::catchup::put_in_place(&mut host, prefix, &state)?;
+        }
+        let node = node(&mut host)?;
+        Ok(Engine::of(Log { core: Core::new(node, host), incoming: Incoming::default() }))
+    }
+
+    /// The machine.
+    pub fn node(&self) -> &Node<R> {
+        &self.family.core.node
+    }
+
+    /// Its disk, if it has one.
+    pub fn disk(&mut self) -> Option<&mut P::Disk> {
+        self.family.core.host.disk.as_mut()
+    }
+}
+
+impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Family for Log<P, R, A, D> {
+    type Plant = P;
+    type App = A;
+    type Door = D;
+
+    fn parts(&mut self) -> Parts<'_, P, A, D> {
+        let HostState { plant, app, door, desk, stats, .. } = &mut self.core.host;
+        Parts { plant, app, door, desk, stats }
+    }
+
+    fn plant(&self) -> &P {
+        &self.core.host.plant
+    }
+
+    fn app(&self) -> &A {
+        &self.core.host.app
+    }
+
+    fn desk(&self) -> &Desk {
+        &self.core.host.desk
+    }
+
+    fn stats(&self) -> &Stats {
+        &self.core.host.stats
+    }
+
+    fn into_plant(self) -> P {
+        self.core.host.plant
+    }
+
+    fn failure(&self) -> Option<&str> {
+        self.core.host.disk.as_ref().and_then(StableStorage::failure)
+    }
+
+    fn is_idle(&self) -> bool {
+        self.core.host.desk.is_idle()
+    }
+
+    /// Leadership, if it is here.
+    fn resign(&mut self) {
+        let now = self.core.now();
+        self.core.node.resign(now, &mut self.core.host);
+    }
+
+    /// Somebody else leads, or nobody else is there to.
+    fn has_handed_over(&self) -> bool {
+        let me = self.core.host.origin.rank;
+        let led_by_another = self.core.node.trusted().is_some_and(|leader| leader != me);
+        led_by_another || self.core.host.desk.view.members == 1
+    }
+
+    fn advance(&mut self, inbox: &mut Inbox) -> bool {
+        let core = &mut self.core;
+        core.refresh_view();
+        let mut worked = core.dispatch_commands();
+        worked |= core.dispatch_reads();
+        worked |= core.perform_ripe();
+        core.host.flows.send(&mut core.host.plant);
+        core.host.plant.flush();
+        inbox.clear();
+        core.host.plant.poll(inbox);
+        worked |= !inbox.is_empty();
+        for event in inbox.iter() {
+            match event {
+                Event::Message { from, bytes } if bytes.first() == Some(&CHANNEL) => {
+                    core.on_message(from, bytes, &mut self.incoming);
+                }
+                Event::LinkDown(peer) | Event::LinkUp(peer) => {
+                    if !core.host.plant.has_planted(Bug::StreamsOutliveLinks) {
+                        self.incoming.reset(peer);
+                    }
+                    core.on_event(event);
+                }
+                // A suspicion ends no stream: were it false, the peer would not begin a new one.
+                Event::ProcessFailed(_) | Event::Completed { .. } | Event::Message { .. } => {
+                    core.on_event(event);
+                }
+            }
+        }
+        worked |= core.refuse_streams(&mut self.incoming);
+        let before = core.host.executed();
+        let now = core.now();
+        core.node.poll(now, &mut core.host);
+        worked |= core.host.executed() != before;
+        worked |= core.take_notes();
+        worked |= core.mind_disk();
+        worked |= core.host.tell_held(core.node.held_by_all());
+        core.mind_fetch();
+        worked |= core.mind_giving();
+        core.poll_ticks();
+        worked |= core.mind_seats();
+        worked |= core.end_waits();
+        let HostState { door, app, desk, .. } = &mut core.host;
+        worked |= door.resume(app, desk);
+        worked
+    }
+
+    /// Reading a state takes its time.
+    fn work_once(&mut self) -> bool {
+        self.core.mind_restoring()
+    }
+
+    fn send(&mut self) {
+        let HostState { door, desk, flows, plant, .. } = &mut self.core.host;
+        door.flush(desk);
+        flows.send(plant);
+        plant.flush();
+    }
+
+    fn sweep(&mut self) {
+        self.core.sweep();
+    }
+
+    fn deadline(&self, now: Instant) -> Instant {
+        let core = &self.core;
+        if core.has_state_to_read() || core.host.desk.has_ripe() {
+            return now;
+        }
+        let desk = &core.host.desk;
+        let mut end = core.node.deadline();
+        let mut consider = |at: Option<Instant>| end = end.min(at.unwrap_or(end));
+        consider(self.incoming.deadline());
+        consider(core.fetch.deadline());
+        consider(core.give.deadline());
+        consider(core.give.pause(now).map(|pause| now.plus(pause)));
+        if core.has_seats() {
+            consider(core.seats.deadline(core.host.leads));
+        }
+        let look_within = core.host.disk.as_ref().and_then(StableStorage::look_within);
+        consider(look_within.map(|within| now.plus(within)));
+        consider(core.snapshot_pause(now).map(|pause| now.plus(pause)));
+        consider(desk.waits.iter().filter_map(|wait| wait.deadline).min());
+        if !desk.is_idle() {
+            consider(Some(core.next_sweep_at.max(now.plus(SWEEP_EVERY / 50))));
+            consider(Some(core.pause_until).filter(|at| *at > now));
+            consider(Some(core.read_pause_until).filter(|at| *at > now));
+        }
+        if core.host.flows.is_pending() {
+            consider(Some(now.plus(Duration::from_millis(1))));
+        }
+        if core.host.leads {
+            let expires = core.host.app.next_expiry_ms().is_some();
+            consider(Some(core.ticks.deadline(expires).max(now)));
+        }
+        end
+    }
+
+    fn publish(&mut self) {
+        let HostState { app, door, stats, desk, disk, state_clock, flows, plant, .. } =
+            &mut self.core.host;
+        stats.state_time_ahead_ms = state_clock.ahead_ms(plant.wall_ms(), plant.boot_now());
+        stats.state_bytes_sent = self.core.give.n_bytes;
+        stats.state_bytes_received = self.core.fetch.n_bytes;
+        stats.transfers_given_up = self.core.fetch.n_given_up;
+        stats.frames_malformed = self.incoming.n_malformed;
+        stats.frames_passed_on = flows.n_passed_on;
+        stats.disk = disk.as_ref().map(StableStorage::figures);
+        door.publish(desk.view(), stats, app);
+    }
+}
