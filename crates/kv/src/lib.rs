@@ -11,8 +11,9 @@
 //!   executed twice although every process died meanwhile, and [`snapshot`], for replicas that have
 //!   missed commands.
 //! - [`script`]: Lua, executed by every replica alike.
-//! - [`partition`]: the same keyspace in partitions under atomic multicast.
-//! - [`backup`]: keys and values as bytes for a file that any later version can read.
+//! - [`partition`]: the same keyspace cut into partitions under atomic multicast.
+//! - [`keyed`]: the same keyspace as registers, each kept by itself.
+//! - [`backup`]: keys and values as bytes for a file, whoever reads them later.
 //! - [`connection`]: a client's conversation, from its bytes to requests and back.
 //! - [`door`]: all clients of a member, and the state behind them.
 //! - [`text`]: error texts for failures that the cluster causes.
@@ -25,6 +26,7 @@ pub mod connection;
 pub mod door;
 pub mod entry;
 pub mod exec;
+pub mod keyed;
 pub mod machine;
 pub mod partition;
 pub mod reply;

@@ -15,7 +15,7 @@ mod listed;
 mod told;
 
 use super::outside::{Config, Figures, Outside, STATUS_SECTION};
-use super::state::{Holds, State};
+use super::state::Holds;
 use super::streams::{Broken, Interest, Ready, Received, STREAMS_MAX, Streams, key_of, place_of};
 use crate::connection::{self, Connection, Identity, Request, RequestId};
 use crate::text;
@@ -285,7 +285,7 @@ impl<O: Outside> RespClients<O> {
         &mut self,
         asker: Asker,
         stamp_ms: u64,
-        state: &mut State,
+        state: &mut impl Application,
         desk: &mut Desk,
     ) -> Performed {
         if self.put_off(asker) {

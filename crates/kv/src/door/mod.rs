@@ -39,5 +39,5 @@ pub use members::{MAY_PASS, NOT_LEADER, UNKNOWN};
 pub use outside::{Config, Facts, Figures, Member, Outside, STATUS_SECTION};
 pub use pipes::{PipeId, Pipes};
 pub use resp_door::RespDoor;
-pub use state::{Discarded, Holding, Holds, State, of_each};
+pub use state::{Discarded, Holding, Holds, Serves, State, of_each};
 pub use streams::{Addresses, Broken, Interest, Ready, Received, STREAMS_MAX, Streams, place_of};

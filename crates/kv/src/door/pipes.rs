@@ -9,7 +9,7 @@
 
 use super::outside::Outside;
 use super::resp_door::RespDoor;
-use super::state::State;
+use super::state::Holds;
 use super::streams::{Addresses, Broken, Interest, Ready, Received, Streams};
 use engine::Desk;
 use std::collections::{BTreeMap, VecDeque};
@@ -223,8 +223,8 @@ impl Streams for Pipes {
 }
 
 impl<O: Outside> RespDoor<O, Pipes> {
-    /// Accepts clients and reads from all that are ready, as a poller does for sockets.
-    pub fn poll(&mut self, state: &State, desk: &mut Desk) {
+    /// Accepts clients and reads from all that are ready: what a poller does for sockets.
+    pub fn poll(&mut self, state: &impl Holds, desk: &mut Desk) {
         self.accept(desk);
         for ready in self.streams.ready() {
             self.on_ready(ready, state, desk);

@@ -2,9 +2,9 @@
 
 use super::clients::RespClients;
 use super::outside::{Config, Figures, Outside};
-use super::state::{Holds, State};
+use super::state::{Holds, Serves};
 use super::streams::{Ready, Streams};
-use engine::{Answer, Asker, Changed, Desk, Door, Performed, ReadAnswer, Stats, View};
+use engine::{Answer, Application, Asker, Changed, Desk, Door, Performed, ReadAnswer, Stats, View};
 use proto::Role;
 
 /// The door of a member; see the module's text.
@@ -55,14 +55,17 @@ impl<O: Outside, S: Streams> RespDoor<O, S> {
         self.clients.accept(&mut self.streams, desk.now());
     }
 
-    /// Handles a client's stream that is ready.
-    pub fn on_ready(&mut self, ready: Ready, state: &State, desk: &mut Desk) {
+    /// A client's stream is ready.
+    pub fn on_ready(&mut self, ready: Ready, state: &impl Holds, desk: &mut Desk) {
         self.clients.on_ready(ready, &mut self.streams, state, desk);
     }
 }
 
-impl<O: Outside, S: Streams> Door<State> for RespDoor<O, S> {
-    fn applied(&mut self, state: &mut State) {
+impl<O: Outside, S: Streams, A: Serves> Door<A> for RespDoor<O, S> {
+    fn applied(&mut self, state: &mut A)
+    where
+        A: Application,
+    {
         let published = state.take_published();
         // Messages that were published before this member served are not sent to its clients.
         if self.has_served {
@@ -74,9 +77,12 @@ impl<O: Outside, S: Streams> Door<State> for RespDoor<O, S> {
         &mut self,
         asker: Asker,
         stamp_ms: u64,
-        state: &mut State,
+        state: &mut A,
         desk: &mut Desk,
-    ) -> Performed {
+    ) -> Performed
+    where
+        A: Application,
+    {
         self.clients.perform(asker, stamp_ms, state, desk)
     }
 
@@ -100,7 +106,7 @@ impl<O: Outside, S: Streams> Door<State> for RespDoor<O, S> {
         self.clients.answer_change(asker, changed);
     }
 
-    fn resume(&mut self, state: &mut State, desk: &mut Desk) -> bool {
+    fn resume(&mut self, state: &mut A, desk: &mut Desk) -> bool {
         state.pass_time(desk.now());
         self.clients.resume(state, desk)
     }
@@ -109,7 +115,7 @@ impl<O: Outside, S: Streams> Door<State> for RespDoor<O, S> {
         self.clients.flush(&mut self.streams, desk);
     }
 
-    fn publish(&mut self, view: &View, stats: &Stats, state: &mut State) {
+    fn publish(&mut self, view: &View, stats: &Stats, state: &mut A) {
         self.has_served |= serves(view);
         state.sweep();
         self.clients.note_state_time(stats.state_time_ahead_ms);

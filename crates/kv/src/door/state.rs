@@ -59,7 +59,32 @@ pub trait Holds {
     }
 }
 
-/// The figures of [`Holds`].
+/// What a door serves: what it is told of the state, and asks of it, whatever family of protocols
+/// replicates it.
+pub trait Serves: Holds {
+    /// Tells it the time, each turn.
+    fn pass_time(&mut self, _now: Instant) {}
+
+    /// The messages that were published since the last call.
+    fn take_published(&mut self) -> Vec<Published> {
+        Vec::new()
+    }
+
+    /// States that were replaced or given up since the last call.
+    fn take_discarded(&mut self) -> Vec<Discarded> {
+        Vec::new()
+    }
+
+    /// What an operator should hear, if there is anything.
+    fn take_complaint(&mut self) -> Option<String> {
+        None
+    }
+
+    /// Gives back what nobody fetches any more.
+    fn sweep(&mut self) {}
+}
+
+/// See [`Holds`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Holding {
     /// Keys of all databases.
@@ -86,6 +111,28 @@ impl Holds for State {
             changes: store.counters().changes,
             databases: of_each(|db| (store.len_of(db) as u64, store.expiring_of(db) as u64)),
         }
+    }
+}
+
+impl Serves for State {
+    fn pass_time(&mut self, now: Instant) {
+        self.now = now;
+    }
+
+    fn take_published(&mut self) -> Vec<Published> {
+        self.machine.take_published()
+    }
+
+    fn take_discarded(&mut self) -> Vec<Discarded> {
+        std::mem::take(&mut self.discarded)
+    }
+
+    fn take_complaint(&mut self) -> Option<String> {
+        self.complaint.take()
+    }
+
+    fn sweep(&mut self) {
+        self.backups.sweep(self.now);
     }
 }
 
@@ -117,34 +164,9 @@ impl State {
         }
     }
 
-    /// Sets the time, each turn.
-    pub fn pass_time(&mut self, now: Instant) {
-        self.now = now;
-    }
-
-    /// The messages that were published since the last call.
-    pub fn take_published(&mut self) -> Vec<Published> {
-        self.machine.take_published()
-    }
-
-    /// The states that were replaced or given up since the last call.
-    pub fn take_discarded(&mut self) -> Vec<Discarded> {
-        std::mem::take(&mut self.discarded)
-    }
-
-    /// A message for the operator about the last value, if there is one.
-    pub fn take_complaint(&mut self) -> Option<String> {
-        self.complaint.take()
-    }
-
-    /// Appends the whole state to `out`.
+    /// Appends all of it to `out`.
     pub fn save(&self, out: &mut Vec<u8>) {
         snapshot::save(&self.machine, out);
-    }
-
-    /// Frees backups that no client fetches.
-    pub fn sweep(&mut self) {
-        self.backups.sweep(self.now);
     }
 }
 

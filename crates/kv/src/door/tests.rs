@@ -76,7 +76,7 @@ impl Member {
     fn turn(&mut self) {
         self.let_in();
         while self.door.resume(&mut self.state, &mut self.desk) | self.order() {}
-        self.door.flush(&mut self.desk);
+        Door::<State>::flush(&mut self.door, &mut self.desk);
     }
 
     /// The requests that were submitted.
