@@ -319,7 +319,11 @@ impl Config {
 
     /// The protocol's family.
     pub(crate) fn engine(&self) -> &'static str {
-        if self.partitions.is_some() { "multicast" } else { "one-sided" }
+        match self.protocol {
+            Protocol::Log(_) => "one-sided",
+            Protocol::Keyed(_) => "registers",
+            Protocol::Primcast => "multicast",
+        }
     }
 
     /// This member's rank.

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use console::{Format, Outcome};
-use proto::registry::ROWS;
+use proto::registry;
 use proto::table::{MULTICASTS, Row};
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -30,7 +30,7 @@ pub(crate) fn run(args: &ProtocolsArgs) -> Outcome {
 }
 
 fn rows() -> impl Iterator<Item = &'static Row> {
-    ROWS.iter().copied().chain(MULTICASTS)
+    registry::rows().chain(MULTICASTS)
 }
 
 fn as_json(row: &Row) -> Value {

@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
-use proto::registry::LogProtocol;
+use proto::registry::{KeyedProtocol, LogProtocol};
 use proto::table::{self, Row};
 use serde::{Deserialize, Serialize};
 use std::sync::LazyLock;
@@ -13,6 +13,8 @@ use std::sync::LazyLock;
 pub(crate) enum Protocol {
     /// One log of all commands.
     Log(LogProtocol),
+    /// Each key by itself.
+    Keyed(KeyedProtocol),
     /// Atomic multicast among partitions.
     Primcast,
 }
@@ -27,6 +29,7 @@ impl Protocol {
     pub(super) fn row(self) -> &'static Row {
         match self {
             Protocol::Log(log) => log.row(),
+            Protocol::Keyed(keyed) => keyed.row(),
             Protocol::Primcast => table::protocol("primcast").expect("the table lists it"),
         }
     }
@@ -41,7 +44,8 @@ impl ValueEnum for Protocol {
     fn value_variants<'a>() -> &'a [Protocol] {
         static ALL: LazyLock<Vec<Protocol>> = LazyLock::new(|| {
             let logs = LogProtocol::ALL.iter().copied().map(Protocol::Log);
-            logs.chain([Protocol::Primcast]).collect()
+            let keyed = KeyedProtocol::ALL.iter().copied().map(Protocol::Keyed);
+            logs.chain(keyed).chain([Protocol::Primcast]).collect()
         });
         &ALL
     }
@@ -72,12 +76,12 @@ impl From<Protocol> for String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proto::registry::ROWS;
+    use proto::registry;
 
     #[test]
     fn what_can_be_chosen_is_in_the_table_and_the_reverse() {
-        let listed: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
-        // The protocol that orders partitions is listed among the multicasts.
+        let listed: Vec<&str> = registry::rows().map(|row| row.name).collect();
+        // What orders partitions stands among the multicasts.
         let (of_partitions, of_logs): (Vec<&str>, Vec<&str>) = Protocol::value_variants()
             .iter()
             .map(|protocol| protocol.name())
@@ -92,6 +96,6 @@ mod tests {
             assert_eq!(Protocol::try_from(String::from(*protocol)), Ok(*protocol));
         }
         let text = Protocol::try_from("raft".to_owned()).unwrap_err();
-        assert!(text.contains("raft") && text.contains("velos, mu, durable, primcast"), "{text}");
+        assert!(text.contains("raft") && text.contains("velos, mu, durable, abd, primcast"), "{text}");
     }
 }

@@ -1,7 +1,7 @@
 //! The replicated state without its door, for commands that fold a log.
 
 use base::Slot;
-use kv::door::State;
+use kv::door::{Serves, State};
 use runtime::{Answers, Application};
 
 /// An empty state. The limit has to be the cluster's: writes that were refused for it have to be

@@ -2,8 +2,8 @@
 
 use super::process::give_statuses;
 use super::{Door, KEY_CHANNEL, KEY_LISTENER, KEY_SIGNALS, KEY_STATUS};
-use kv::door::{Discarded, State};
-use runtime::{Answer, Asker, Changed, Desk, Performed, ReadAnswer, Ready, Sockets, Stats, View};
+use kv::door::{Discarded, Serves};
+use runtime::{Answer, Application, Asker, Changed, Desk, Performed, ReadAnswer, Ready, Sockets, Stats, View};
 
 /// Frees the memory of states on a thread of its own: a million keys take a quarter of a second,
 /// for which the loop must not stand still.
@@ -14,8 +14,11 @@ fn drop_aside(states: Vec<Discarded>) {
     }
 }
 
-impl runtime::Door<State> for Door {
-    fn applied(&mut self, state: &mut State) {
+impl<A: Serves> runtime::Door<A> for Door {
+    fn applied(&mut self, state: &mut A)
+    where
+        A: Application,
+    {
         self.door.applied(state);
         if let Some(complaint) = state.take_complaint() {
             eprintln!("gregale: {complaint}");
@@ -26,44 +29,47 @@ impl runtime::Door<State> for Door {
         &mut self,
         asker: Asker,
         stamp_ms: u64,
-        state: &mut State,
+        state: &mut A,
         desk: &mut Desk,
-    ) -> Performed {
+    ) -> Performed
+    where
+        A: Application,
+    {
         self.door.perform(asker, stamp_ms, state, desk)
     }
 
     fn describe_read(&mut self, asker: Asker, out: &mut Vec<u8>) {
-        self.door.describe_read(asker, out);
+        runtime::Door::<A>::describe_read(&mut self.door, asker, out);
     }
 
     fn answer(&mut self, asker: Asker, answer: Answer<'_>, desk: &mut Desk) {
-        self.door.answer(asker, answer, desk);
+        runtime::Door::<A>::answer(&mut self.door, asker, answer, desk);
     }
 
     fn answer_read(&mut self, asker: Asker, answer: ReadAnswer<'_>, desk: &mut Desk) {
-        self.door.answer_read(asker, answer, desk);
+        runtime::Door::<A>::answer_read(&mut self.door, asker, answer, desk);
     }
 
     fn answer_wait(&mut self, asker: Asker, n: usize, desk: &mut Desk) {
-        self.door.answer_wait(asker, n, desk);
+        runtime::Door::<A>::answer_wait(&mut self.door, asker, n, desk);
     }
 
     fn answer_change(&mut self, asker: Asker, changed: Changed, desk: &mut Desk) {
-        self.door.answer_change(asker, changed, desk);
+        runtime::Door::<A>::answer_change(&mut self.door, asker, changed, desk);
     }
 
-    fn resume(&mut self, state: &mut State, desk: &mut Desk) -> bool {
+    fn resume(&mut self, state: &mut A, desk: &mut Desk) -> bool {
         drop_aside(state.take_discarded());
         self.door.resume(state, desk)
     }
 
     fn flush(&mut self, desk: &mut Desk) {
         self.door.streams.listen_again();
-        self.door.flush(desk);
+        runtime::Door::<A>::flush(&mut self.door, desk);
     }
 
-    fn publish(&mut self, view: &View, stats: &Stats, state: &mut State) {
-        // This comes before clients are admitted again because this member serves.
+    fn publish(&mut self, view: &View, stats: &Stats, state: &mut A) {
+        // Before anybody is let in again because this member serves.
         self.report_seats(view);
         self.door.publish(view, stats, state);
         self.report(view);
@@ -72,8 +78,8 @@ impl runtime::Door<State> for Door {
     }
 }
 
-impl Sockets<State> for Door {
-    fn on_ready(&mut self, ready: Ready, state: &mut State, desk: &mut Desk) {
+impl<A: Serves> Sockets<A> for Door {
+    fn on_ready(&mut self, ready: Ready, state: &mut A, desk: &mut Desk) {
         match ready.key {
             KEY_LISTENER => self.door.accept(desk),
             KEY_SIGNALS => self.on_signal(),

@@ -7,7 +7,7 @@
 use crate::channel::{ReplicaEnd, Report};
 use crate::config::Config;
 use crate::control::Board;
-use crate::door::{Door, state_of};
+use crate::door::{Door, State, state_of};
 use crate::signals::Signals;
 use console::{Failure, Outcome};
 use runtime::{Desk, Door as _, PATIENCE, Poller, Sockets, Stats, View};
@@ -51,7 +51,7 @@ pub(super) fn run(
         }
         // The desk gets no requests, so this ends.
         while door.resume(&mut state, &mut desk) {}
-        door.flush(&mut desk);
+        runtime::Door::<State>::flush(&mut door, &mut desk);
         door.publish(&view, &stats, &mut state);
     }
     Ok(ExitCode::SUCCESS)

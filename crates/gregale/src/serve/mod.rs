@@ -27,14 +27,16 @@ use fabric::tcp::TcpFabric;
 use fabric::{OpenError, Setup};
 use life::Life;
 use links::{Links, Lookout};
+use kv::keyed::Keys;
+use proto::keyed::{KeyedConfig, KeyedMachine};
 use proto::node::{self, NodeConfig};
 use proto::planted::Sound;
-use proto::registry::{self, LogSpec, LogVisitor};
+use proto::registry::{self, KeyedSpec, KeyedVisitor, LogSpec, LogVisitor};
 use proto::velos::Shape;
 use region::Region;
 use runtime::disk::{Found, LogDisk};
 use runtime::replica::Memory;
-use runtime::{Config as LoopConfig, Origin, Parted, Replica};
+use runtime::{Config as LoopConfig, Family, HostPlant, Origin, Parted, Replica};
 use rustix::process::{Resource, Signal, getrlimit, setrlimit};
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -107,8 +109,11 @@ fn shape() -> Shape {
 /// The fabric's arguments from the configuration: the members, and the layout of their memory.
 /// `new` is the number of new memory, if that is to be made.
 pub(crate) fn open(config: &Config, new: Option<Incarnation>) -> Outcome<Opened> {
-    let Protocol::Log(log) = config.protocol else { return Err(Failure::new(NO_LOG)) };
-    let layout = log.layout(config.members.len(), &shape());
+    let layout = match config.protocol {
+        Protocol::Log(log) => log.layout(config.members.len(), &shape()),
+        Protocol::Keyed(keyed) => keyed.layout(config.members.len()),
+        Protocol::Primcast => return Err(Failure::new(NO_LOG)),
+    };
     let mut setup = Setup {
         cluster: config.cluster.clone(),
         secret: config.secret()?,
@@ -239,13 +244,20 @@ struct Serve<'a, F, R> {
 }
 
 impl Process<'_> {
-    fn run<F: Links>(
+    fn run<F: Links + 'static>(
         mut self,
         fabric: F,
         clients: TcpListener,
         board: &Arc<Board>,
         remove: impl FnOnce(F) -> Result<(), OpenError>,
     ) -> Outcome {
+        let log = match self.config.protocol {
+            Protocol::Log(log) => log,
+            Protocol::Keyed(keyed) => {
+                return keyed.visit(ServeKeyed { process: self, fabric, clients, board, remove });
+            }
+            Protocol::Primcast => return Err(Failure::new(NO_LOG)),
+        };
         let data = self.data.take();
         let start = match (&data, self.config.start) {
             (Some(data), _) => data.start,
@@ -263,7 +275,6 @@ impl Process<'_> {
             memory_outlives_process: capabilities.memory_outlives_process,
             peer_works: capabilities.peer_works,
         };
-        let Protocol::Log(log) = self.config.protocol else { return Err(Failure::new(NO_LOG)) };
         log.visit(Serve { process: self, fabric, disk, clients, board, remove, node })
     }
 
@@ -302,27 +313,84 @@ impl Process<'_> {
     }
 }
 
-impl<F: Links, R: FnOnce(F) -> Result<(), OpenError>> LogVisitor for Serve<'_, F, R> {
+/// The same, under a protocol that keeps each key by itself.
+struct ServeKeyed<'a, F, R> {
+    process: Process<'a>,
+    fabric: F,
+    clients: TcpListener,
+    board: &'a Arc<Board>,
+    remove: R,
+}
+
+fn loop_error(error: std::io::Error) -> Failure {
+    Failure::os("run the replica's loop", error)
+}
+
+impl<F: Links + 'static, R: FnOnce(F) -> Result<(), OpenError>> LogVisitor for Serve<'_, F, R> {
     type Output = Outcome;
 
     fn visit<S: LogSpec>(self) -> Outcome {
         let Serve { process, fabric, disk, clients, board, remove, node } = self;
-        let loop_error = |error| Failure::os("run the replica's loop", error);
-        let origin = Origin { rank: process.config.rank(), life: process.life.number };
         let door = Door::new(process.config, clients, Arc::clone(board))?;
-        let mut config = LoopConfig::new(origin, process.config.members.len());
+        let mut config = process.loop_config();
         config.engine.waits_for_all = process.config.durability == Durability::DiskAll;
         let served = (state_of(process.config), door);
-        let mut replica =
+        let replica =
             Replica::new(config, fabric, served, disk, |memory: &mut Memory<F, State, Door>| {
                 registry::member::<S, _, _>(node, &shape(), Sound, memory)
-            })
-            .map_err(loop_error)?;
+            });
+        process.serve(replica.map_err(loop_error)?, remove)
+    }
+}
+
+impl<F: Links + 'static, R: FnOnce(F) -> Result<(), OpenError>> KeyedVisitor for ServeKeyed<'_, F, R> {
+    type Output = Outcome;
+
+    /// Its machine keeps nothing where it outlives the process: whoever does not found the cluster
+    /// merges the states of others.
+    fn visit<S: KeyedSpec>(self) -> Outcome {
+        let ServeKeyed { process, fabric, clients, board, remove } = self;
+        let door = Door::new(process.config, clients, Arc::clone(board))?;
+        let machine = S::start(
+            &KeyedConfig {
+                me: process.config.rank(),
+                members: process.config.members.len(),
+                run: process.life.number,
+                founds: process.config.start == Start::Bootstrap,
+            },
+            Sound,
+        );
+        let keys = Keys::new(
+            <S::Machine<Sound> as KeyedMachine>::VALUE_BYTES_MAX,
+            process.config.maxmemory,
+        );
+        let replica = Replica::keyed(process.loop_config(), fabric, (keys, door), machine);
+        process.serve(replica.map_err(loop_error)?, remove)
+    }
+}
+
+impl Process<'_> {
+    fn loop_config(&self) -> LoopConfig {
+        let origin = Origin { rank: self.config.rank(), life: self.life.number };
+        LoopConfig::new(origin, self.config.members.len())
+    }
+
+    /// Serves until it is told to stop, and ends as it is told.
+    fn serve<F, C>(
+        self,
+        mut replica: Replica<C>,
+        remove: impl FnOnce(F) -> Result<(), OpenError>,
+    ) -> Outcome
+    where
+        F: Links + 'static,
+        C: Family<Plant = HostPlant<F>, Door = Door>,
+        Door: runtime::Sockets<C::App>,
+    {
         let poller = replica.poller().clone();
         let (_, door) = replica.served();
-        let (channel, part) = (process.channel.clone(), process.part_line());
-        door.register(&poller, process.signals, channel.clone())?;
-        let mut lookout = Lookout::new(process.config.members.len());
+        let (channel, part) = (self.channel.clone(), self.part_line());
+        door.register(&poller, self.signals, channel.clone())?;
+        let mut lookout = Lookout::new(self.config.members.len());
         let mut hopeless = None;
         let stop = |door: &mut Door, fabric: &mut F| {
             hopeless = lookout.look(fabric, door.has_served(), door.seated());
@@ -330,8 +398,8 @@ impl<F: Links, R: FnOnce(F) -> Result<(), OpenError>> LogVisitor for Serve<'_, F
         };
         replica.run(stop).map_err(loop_error)?;
         if let Some(line) = hopeless {
-            if process.config.start == Start::Bootstrap {
-                // The region was just made, and has made no promise to a member.
+            if self.config.start == Start::Bootstrap {
+                // Nothing was promised to anybody with the region that was just made.
                 remove(replica.into_fabric()).map_err(Failure::new)?;
             }
             return Err(Failure::new(line));

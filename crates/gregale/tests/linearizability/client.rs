@@ -89,7 +89,16 @@ pub(crate) enum Manner {
     Loyal(usize),
 }
 
-/// The interval at which a silent client checks whether it may continue.
+/// What a client asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Repertoire {
+    /// Whatever a store does.
+    Everything,
+    /// What registers do that are each kept by itself.
+    Registers,
+}
+
+/// How often a quiet client looks whether it may speak again.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// How long an impatient client waits for a reply: less than members hang.
 const IMPATIENCE: Duration = Duration::from_millis(400);
@@ -100,6 +109,7 @@ pub(crate) struct Client<'a> {
     shared: &'a Shared,
     rng: Rng,
     manner: Manner,
+    repertoire: Repertoire,
     wires: [Option<Wire>; MEMBERS],
     n_written: u64,
     history: History,
@@ -110,7 +120,14 @@ impl<'a> Client<'a> {
     pub(crate) fn new(id: u64, seed: u64, manner: Manner, shared: &'a Shared) -> Client<'a> {
         let rng = Rng::new(seed << 32 | id);
         let wires = [const { None }; MEMBERS];
-        Client { id, shared, rng, manner, wires, n_written: 0, history: History::new() }
+        let repertoire = Repertoire::Everything;
+        let history = History::new();
+        Client { id, shared, rng, manner, repertoire, wires, n_written: 0, history }
+    }
+
+    /// The same client, with this repertoire.
+    pub(crate) fn asking_for(self, repertoire: Repertoire) -> Client<'a> {
+        Client { repertoire, ..self }
     }
 
     fn connect(&self, member: usize) -> std::io::Result<Wire> {
@@ -158,6 +175,11 @@ impl<'a> Client<'a> {
 
     /// Performs one call, or several at once. Returns the wire if it is still usable.
     fn step(&mut self, wire: Wire, member: usize) -> Option<Wire> {
+        if self.repertoire == Repertoire::Registers {
+            let n = if self.rng.chance(1, 10) { self.rng.range(2, BURST_MAX) } else { 1 };
+            let commands = (0..n).map(|_| self.register_command()).collect();
+            return self.commands(wire, member, commands);
+        }
         match self.rng.below(20) {
             0 => {
                 let n = self.rng.range(2, BURST_MAX);
@@ -212,6 +234,13 @@ impl<'a> Client<'a> {
                 Command::new(key, action)
             }
         }
+    }
+
+    fn register_command(&mut self) -> Command {
+        let key = self.key("register", REGISTERS);
+        let action =
+            if self.rng.chance(1, 2) { Action::Get } else { Action::Set(self.fresh()) };
+        Command::new(key, action)
     }
 
     fn register_action(&mut self) -> Action {

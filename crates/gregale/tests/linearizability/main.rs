@@ -18,6 +18,7 @@ mod client;
 mod clocks;
 mod judges;
 mod nemesis;
+mod registers;
 mod scenario;
 #[allow(
     dead_code,
@@ -92,6 +93,29 @@ fn a_disk_that_lies_about_its_syncs_is_found_out() {
         run(&Scenario { fabric: "shm", place, seed, n_clients: 6, n_cuts: 1, sets_clocks: false });
     println!("a disk that lies, seed {seed}: {record}");
     judges::both_reject(&record.history, &format!("lie-{seed}"));
+}
+
+#[test]
+fn registers_over_shm_are_linearizable_while_members_die_and_hang() {
+    judge_registers("shm");
+}
+
+#[test]
+fn registers_over_tcp_are_linearizable_while_members_die_and_hang() {
+    judge_registers("tcp");
+}
+
+fn judge_registers(fabric: &str) {
+    let (seed, name) = (seed(), format!("{fabric}-registers-{}", seed()));
+    let record = registers::run(fabric, seed);
+    println!("{name}: {record}");
+    assert!(record.n_acknowledged_writes >= 500, "too little happened to be judged: {record}");
+    let per_member = record.n_answered_by;
+    assert!(per_member.iter().all(|n| *n >= 100), "some member answered hardly anyone: {record}");
+    judges::both_accept(&record.history, &name);
+    let forged =
+        judges::forge(&record.history).expect("some key was read before and after a write");
+    judges::both_reject(&forged, &name);
 }
 
 /// How often the power is cut in a run.

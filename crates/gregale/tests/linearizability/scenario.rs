@@ -75,8 +75,8 @@ impl fmt::Display for Record {
     }
 }
 
-/// Ends the clients' loops however the nemesis ends: after a panic they must not keep running.
-struct Ends<'a>(&'a AtomicBool);
+/// Ends the clients' loops however the nemesis ends: its panic must not leave them running.
+pub(crate) struct Ends<'a>(pub(crate) &'a AtomicBool);
 
 impl Drop for Ends<'_> {
     fn drop(&mut self) {

@@ -32,6 +32,7 @@ mod ops;
 mod pipelines;
 mod recover;
 mod refusals;
+mod registers;
 mod serve;
 mod sessions;
 mod slow_readers;
