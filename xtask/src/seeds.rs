@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 pub(crate) type Kind = (&'static str, Option<&'static str>);
 
 /// Every protocol with every rule that it takes.
-pub(crate) const KINDS: [Kind; 50] = [
+pub(crate) const KINDS: [Kind; 51] = [
     ("velos", None),
     ("velos-narrow", None),
     ("velos-members", None),
@@ -28,6 +28,7 @@ pub(crate) const KINDS: [Kind; 50] = [
     ("durable-members", None),
     ("velos-cluster", None),
     ("durable-cluster", None),
+    ("abd-cluster", None),
     ("mu", None),
     ("velos", Some(FIVE)),
     ("velos-narrow", Some(FIVE)),

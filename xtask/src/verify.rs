@@ -108,10 +108,9 @@ fn days() -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// Protocols, how many seeds of each (as many as meet every case that they can meet), and whether
-/// every planted bug is hunted here (primcast's hunt covers all of atomic multicast, and takes half
-/// a minute).
-const SWEEPS: [(&str, &str, bool); 17] = [
+/// Protocols, how many seeds of each, and whether every planted bug is hunted here (primcast's hunt
+/// covers all of atomic multicast, and takes half a minute).
+const SWEEPS: [(&str, &str, bool); 18] = [
     ("velos", "100", true),
     ("velos-narrow", "100", true),
     ("velos-members", "60", true),
@@ -121,6 +120,7 @@ const SWEEPS: [(&str, &str, bool); 17] = [
     ("mu", "100", true),
     ("velos-cluster", "90", true),
     ("durable-cluster", "60", true),
+    ("abd-cluster", "120", true),
     ("skeen", "200", false),
     ("whitebox", "200", false),
     ("fastcast", "200", false),

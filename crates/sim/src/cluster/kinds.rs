@@ -1,6 +1,7 @@
 //! What kinds of clusters there are.
 
 use kv::door;
+use proto::abd;
 use proto::planted::{Bugs, Caught};
 
 /// How members of a cluster replicate.
@@ -10,17 +11,20 @@ pub enum Protocol {
     Velos,
     /// Into logs on disk.
     Durable,
+    /// Registers in memory, each kept by itself.
+    Abd,
 }
 
 impl Protocol {
     /// Every one.
-    pub const ALL: &'static [Protocol] = &[Protocol::Velos, Protocol::Durable];
+    pub const ALL: &'static [Protocol] = &[Protocol::Velos, Protocol::Durable, Protocol::Abd];
 
     /// The cluster's name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Protocol::Velos => "velos-cluster",
             Protocol::Durable => "durable-cluster",
+            Protocol::Abd => "abd-cluster",
         }
     }
 
@@ -31,12 +35,23 @@ impl Protocol {
                 "Whole members, as they ship, in memory: clients speak to the key-value door"
             }
             Protocol::Durable => "The same, on disks",
+            Protocol::Abd => "The same, in memory, and each key is kept by itself",
         }
     }
 
-    /// What planted bugs of engine and door call such a cluster.
+    /// What planted bugs call such a cluster.
     pub(super) const fn kinds(self) -> [&'static str; 2] {
-        ["cluster", if self.has_disks() { "cluster-on-disk" } else { "cluster-in-memory" }]
+        match self {
+            Protocol::Velos => ["cluster", "cluster-in-memory"],
+            Protocol::Durable => ["cluster", "cluster-on-disk"],
+            // The engine's bugs are of logs, and the door's is in what watches keys.
+            Protocol::Abd => ["abd-cluster", "cluster-of-registers"],
+        }
+    }
+
+    /// Whether all commands have one order, so that one may be about several keys.
+    pub(super) const fn orders_all(self) -> bool {
+        !matches!(self, Protocol::Abd)
     }
 
     /// Whether members have disks.
@@ -50,19 +65,22 @@ impl Protocol {
 pub(crate) enum Bug {
     Engine(engine::Bug),
     Door(door::Bug),
+    Abd(abd::bugs::Bug),
 }
 
 impl Bug {
     /// Every one.
     pub(super) fn all() -> impl Iterator<Item = Bug> {
         let engine = engine::Bug::ALL.iter().copied().map(Bug::Engine);
-        engine.chain(door::Bug::ALL.iter().copied().map(Bug::Door))
+        let door = door::Bug::ALL.iter().copied().map(Bug::Door);
+        engine.chain(door).chain(abd::bugs::Bug::ALL.iter().copied().map(Bug::Abd))
     }
 
     pub(super) fn name(self) -> &'static str {
         match self {
             Bug::Engine(bug) => bug.name(),
             Bug::Door(bug) => bug.name(),
+            Bug::Abd(bug) => bug.name(),
         }
     }
 
@@ -70,11 +88,16 @@ impl Bug {
         match self {
             Bug::Engine(bug) => bug.caught(),
             Bug::Door(bug) => bug.caught(),
+            Bug::Abd(bug) => bug.caught(),
         }
     }
 
     pub(super) const fn engine(self) -> Option<engine::Bug> {
         if let Bug::Engine(bug) = self { Some(bug) } else { None }
+    }
+
+    pub(super) const fn abd(self) -> Option<abd::bugs::Bug> {
+        if let Bug::Abd(bug) = self { Some(bug) } else { None }
     }
 
     pub(super) const fn door(self) -> Option<door::Bug> {

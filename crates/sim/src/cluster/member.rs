@@ -9,14 +9,18 @@ use crate::plan::Plan;
 use crate::{Provider, Shape};
 use base::{Incarnation, MemberSet, Rank};
 use core::time::Duration;
-use engine::{Asker, Config, Engine, FoundState, Origin, Parts, Plant, Stats, View};
-use kv::door::{self, Facts, Outside, Pipes, RespDoor, State};
+use engine::{
+    Asker, Config, Engine, Family, FoundState, Keyed, Log, Origin, Parts, Plant, Stats, View,
+};
+use kv::door::{self, Facts, Outside, Pipes, RespDoor, Serves, State};
+use kv::keyed::Keys;
 use proto::Replicator;
+use proto::keyed::{KeyedConfig, KeyedMachine};
 use proto::members::Configuration;
 use proto::node::{NodeConfig, Start};
-use proto::planted::Sound;
-use proto::registry::{self, LogSpec};
-use proto::{durable, velos};
+use proto::planted::{Planted, Planting, Sound};
+use proto::registry::{self, KeyedSpec, LogSpec};
+use proto::{abd, durable, velos};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -63,26 +67,67 @@ pub(super) trait Member {
 }
 
 /// The same, with its machine's type.
-struct Whole<R>(Engine<SimPlant, R, State, RespDoor<Around, Pipes>>);
+struct Whole<R>(Engine<Log<SimPlant, R, State, RespDoor<Around, Pipes>>>);
+
+/// The same of a machine that keeps each key by itself.
+struct OfRegisters<M>(Engine<Keyed<SimPlant, M, Keys, RespDoor<Around, Pipes>>>);
+
+/// One turn of a member's loop; how long it may sleep then.
+fn turn<C>(engine: &mut Engine<C>) -> Duration
+where
+    C: Family<Plant = SimPlant, Door = RespDoor<Around, Pipes>>,
+    C::App: Serves,
+{
+    engine.begin_turn();
+    engine.begin_slice();
+    engine.at_the_door(|door, state, desk| door.poll(state, desk));
+    engine.work();
+    // As the loop that ships: it looks once more before it sleeps.
+    let idle = if engine.advance() { Duration::ZERO } else { engine.idle_for() };
+    engine.note_sleep();
+    engine.send();
+    let Parts { plant, app, .. } = engine.parts();
+    plant.breaks_are_heard();
+    app.take_discarded();
+    if let Some(complaint) = app.take_complaint() {
+        plant.say(&complaint);
+    }
+    idle
+}
+
+impl<M: KeyedMachine> Member for OfRegisters<M> {
+    fn turn(&mut self) -> Duration {
+        turn(&mut self.0)
+    }
+
+    fn view(&self) -> &View {
+        self.0.view()
+    }
+
+    fn stats(&self) -> &Stats {
+        self.0.stats()
+    }
+
+    fn pipes(&mut self) -> &mut Pipes {
+        &mut self.0.parts().door.streams
+    }
+
+    fn disk(&mut self) -> Option<&mut Platter> {
+        None
+    }
+
+    fn configuration(&self) -> Option<Configuration> {
+        None
+    }
+
+    fn take_renewals(&mut self) -> Vec<Rank> {
+        Vec::new()
+    }
+}
 
 impl<R: Replicator> Member for Whole<R> {
     fn turn(&mut self) -> Duration {
-        let Whole(engine) = self;
-        engine.begin_turn();
-        engine.begin_slice();
-        engine.at_the_door(|door, state, desk| door.poll(state, desk));
-        engine.work();
-        // As the loop that ships: it looks once more before it sleeps.
-        let idle = if engine.advance() { Duration::ZERO } else { engine.idle_for() };
-        engine.note_sleep();
-        engine.send();
-        let Parts { plant, app, .. } = engine.parts();
-        plant.breaks_are_heard();
-        app.take_discarded();
-        if let Some(complaint) = app.take_complaint() {
-            plant.say(&complaint);
-        }
-        idle
+        turn(&mut self.0)
     }
 
     fn view(&self) -> &View {
@@ -132,6 +177,7 @@ impl Protocol {
         let layout = match self {
             Protocol::Velos => velos::Spec::layout(members, shape),
             Protocol::Durable => durable::Spec::layout(members, shape),
+            Protocol::Abd => abd::Spec::layout(members),
         };
         layout.n_words as usize
     }
@@ -188,7 +234,17 @@ impl Protocol {
             members: seats.collect(),
             ..door::Config::default()
         };
-        let served = (State::new(0, u64::from(life)), RespDoor::new(of_door, around, pipes));
+        let door = RespDoor::new(of_door, around, pipes);
+        if self == Protocol::Abd {
+            let run = origin.life;
+            let of_machine = KeyedConfig { me, members: plan.members, run, founds };
+            let bug = bug.and_then(Bug::abd);
+            return Ok(match bug {
+                Some(bug) => kept::<abd::Spec, _>(&config, plant, door, &of_machine, Planted(bug)),
+                None => kept::<abd::Spec, _>(&config, plant, door, &of_machine, Sound),
+            });
+        }
+        let served = (State::new(0, u64::from(life)), door);
         let shape = &plan.shape;
         let disk = (disk, found);
         match self {
@@ -196,8 +252,21 @@ impl Protocol {
             Protocol::Durable => {
                 made::<durable::Spec>(&config, plant, served, disk, of_node, shape)
             }
+            Protocol::Abd => unreachable!("it has begun above"),
         }
     }
+}
+
+fn kept<S: KeyedSpec, P: Planting<S::Bug>>(
+    config: &Config,
+    plant: SimPlant,
+    door: RespDoor<Around, Pipes>,
+    of_machine: &KeyedConfig,
+    planted: P,
+) -> Box<dyn Member> {
+    let machine = S::start(of_machine, planted);
+    let keys = Keys::new(<S::Machine<P> as KeyedMachine>::VALUE_BYTES_MAX, 0);
+    Box::new(OfRegisters(Engine::keyed(config, plant, (keys, door), machine)))
 }
 
 fn made<S: LogSpec>(
@@ -208,7 +277,7 @@ fn made<S: LogSpec>(
     of_node: NodeConfig,
     shape: &Shape,
 ) -> Result<Box<dyn Member>, String> {
-    let engine = Engine::<_, S::Machine<Sound>, _, _>::new(config, plant, served, disk, |host| {
+    let engine = Engine::<Log<_, S::Machine<Sound>, _, _>>::new(config, plant, served, disk, |host| {
         registry::member::<S, _, _>(of_node, shape, Sound, host).map_err(|error| error.to_string())
     })?;
     Ok(Box::new(Whole(engine)))

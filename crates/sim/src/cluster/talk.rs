@@ -31,6 +31,8 @@ pub(super) enum Ask {
 pub(super) struct Talk {
     rng: Rng,
     pub(super) recorder: Recorder,
+    /// All commands have one order. If not, registers are read and written, and nothing else.
+    orders_all: bool,
     n_keys: u64,
     /// So many of 8 operations are reads.
     reads: u64,
@@ -87,6 +89,7 @@ impl Ask {
 impl Talk {
     pub(super) fn new(
         rng: Rng,
+        orders_all: bool,
         n_keys: u64,
         reads: u64,
         long_bytes: usize,
@@ -94,7 +97,17 @@ impl Talk {
     ) -> Talk {
         let recorder = Recorder::new();
         let (n_values, n_ballast_written) = (0, 0);
-        Talk { rng, recorder, n_keys, reads, n_values, n_ballast, n_ballast_written, long_bytes }
+        Talk {
+            rng,
+            recorder,
+            orders_all,
+            n_keys,
+            reads,
+            n_values,
+            n_ballast,
+            n_ballast_written,
+            long_bytes,
+        }
     }
 
     /// A value that nobody has written yet.
@@ -138,7 +151,7 @@ impl Talk {
 
     /// What `client` asks next: often one thing, sometimes several at once.
     pub(super) fn think(&mut self, client: &mut Client) -> Vec<Ask> {
-        if self.rng.chance(1, 24) {
+        if self.orders_all && self.rng.chance(1, 24) {
             client.burst_left = 8 << self.rng.below(4);
         }
         let n = [1, 1, 1, 2, 4, 16][self.rng.below(6) as usize];
@@ -156,6 +169,9 @@ impl Talk {
     }
 
     fn read(&mut self) -> Ask {
+        if !self.orders_all {
+            return Ask::get(self.register());
+        }
         match self.rng.below(4) {
             0 => Ask::get(self.counter()),
             1 => {
@@ -168,6 +184,10 @@ impl Talk {
     }
 
     fn change(&mut self, client: &mut Client) -> Ask {
+        if !self.orders_all {
+            let (key, value) = (self.register(), self.value());
+            return Ask::set(key, value);
+        }
         match self.rng.below(10) {
             0 | 1 => {
                 let (key, value) = (self.register(), self.value());

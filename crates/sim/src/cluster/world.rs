@@ -76,7 +76,10 @@ impl World {
             plan.disks = Disks::draw(seed, &mut plan.kinds, plan.weather.provider);
         }
         let has_disks = kind.protocol == Protocol::Durable;
-        let operator = Operator::draw(seed, config, &mut plan, has_disks);
+        let orders_all = kind.protocol.orders_all();
+        // Members of registers stay as they are.
+        let operator =
+            if orders_all { Operator::draw(seed, config, &mut plan, has_disks) } else { None };
         plan.kinds.retain(|kind| can_strike(*kind));
         plan.think_ns = MS << rng.below(5);
         let n_words = kind.protocol.n_words(plan.members, &plan.shape);
@@ -103,7 +106,7 @@ impl World {
             platters: (0..members).map(|_| seats.new_platter()).collect(),
             seats,
             clients: (0..plan.n_clients).map(|id| Client::new(id as u64)).collect(),
-            talk: Talk::new(rng.fork(), n_keys, plan.reads, long_bytes, n_ballast),
+            talk: Talk::new(rng.fork(), orders_all, n_keys, plan.reads, long_bytes, n_ballast),
             phase: Phase::Safety,
             backlog_bytes: 1 << rng.range(9, 16),
             patience: Duration::from_millis([400, 800, 1600, 1600][rng.below(4) as usize]),
@@ -335,7 +338,9 @@ impl World {
             let deadline = process.clock.when(process.clock.at(now).plus(idle));
             net.arm_run(node, deadline);
         }
-        if role == Role::Leader && self.leader != Some(node) {
+        // Where nothing orders all, everybody leads.
+        let leads = role == Role::Leader && self.kind.protocol.orders_all();
+        if leads && self.leader != Some(node) {
             let changes = self.leader.is_some();
             self.leader = Some(node);
             self.on_new_leader(node, changes);
