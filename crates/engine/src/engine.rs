@@ -18,10 +18,9 @@
 //! - I2 a driver that waits for `idle_for` after an `advance` that found nothing misses no work:
 //!   that is the earliest deadline of everything in here.
 
-use crate::desk::{Desk, PATIENCE, View};
+use crate::desk::{Desk, View};
 use crate::family::{Family, Parts};
 use crate::plant::Plant;
-use crate::service::Origin;
 use crate::stats::Stats;
 use base::{Inbox, Instant};
 use core::time::Duration;
@@ -32,34 +31,6 @@ const REPEATS_MAX: usize = 64;
 const PUBLISH_EVERY: Duration = Duration::from_millis(20);
 /// The longest sleep.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
-
-/// What an engine has to be told.
-#[derive(Clone, Copy, Debug)]
-pub struct Config {
-    /// This process: which member, which life.
-    pub origin: Origin,
-    /// How many members there are.
-    pub members: usize,
-    /// How long a client's request may take.
-    pub patience: Duration,
-    /// How many bytes of executed values are kept for members that fall behind.
-    pub backlog_bytes: usize,
-    /// Clients hear of a write when it is on every member's disk, not on a majority's (disk-all).
-    pub waits_for_all: bool,
-}
-
-impl Config {
-    /// The usual, for `origin` of `members`.
-    pub fn new(origin: Origin, members: usize) -> Config {
-        Config {
-            origin,
-            members,
-            patience: PATIENCE,
-            backlog_bytes: crate::backlog::BACKLOG_BYTES,
-            waits_for_all: false,
-        }
-    }
-}
 
 /// One member. See the module's text.
 #[derive(Debug)]

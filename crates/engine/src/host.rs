@@ -6,8 +6,8 @@
 
 use crate::backlog::Backlog;
 use crate::bugs::Bug;
+use crate::config::Config;
 use crate::desk::Desk;
-use crate::engine::Config;
 use crate::flow::Outgoing;
 use crate::order::{Order, Place};
 use crate::outbox::Sequence;

@@ -8,7 +8,8 @@
 //! allocation per command between the queue and the decision. The engine decides nothing that is
 //! the protocol's and looks into no command.
 //!
-//! - [`Engine`]: the turns, of one [`Family`] or another, [`Log`] or [`Keyed`]. [`plant`]: what they stand on. [`service`]: what they serve.
+//! - [`Engine`]: the turns, of one [`Family`] or another, [`Log`] or [`Keyed`]. [`plant`]: what
+//!   they stand on. [`service`]: what they serve.
 //! - [`desk`], [`outbox`]: requests that have no answer yet.
 //! - [`wire`], [`flow`]: frames between engines; `detour`: around a cut.
 //! - [`order`]: what a leader proposed is executed in its order, or not at all.
@@ -19,6 +20,7 @@
 
 pub mod backlog;
 pub mod bugs;
+mod config;
 pub mod desk;
 mod detour;
 mod engine;
@@ -50,8 +52,9 @@ mod mock;
 
 pub use bugs::Bug;
 pub use catchup::{put_head, split_state};
+pub use config::Config;
 pub use desk::{Desk, Laid, Overdue, PATIENCE, View};
-pub use engine::{Config, Engine};
+pub use engine::Engine;
 pub use family::{Family, Parts};
 pub use host::HostState;
 pub use keyed::Keyed;

@@ -1,9 +1,10 @@
 //! The family of protocols that replicate a log: what a member does in its turns.
 
 use crate::bugs::Bug;
+use crate::config::Config;
 use crate::core::{Core, SWEEP_EVERY};
 use crate::desk::{Desk, View};
-use crate::engine::{Config, Engine};
+use crate::engine::Engine;
 use crate::family::{Family, Parts};
 use crate::flow::{CHANNEL, Incoming};
 use crate::host::HostState;

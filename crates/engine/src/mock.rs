@@ -2,9 +2,9 @@
 //! clients.
 
 use crate::bugs::Bug;
+use crate::config::Config;
 use crate::core::Core;
 use crate::desk::{Desk, PATIENCE, View};
-use crate::engine::Config;
 use crate::host::HostState;
 use crate::outbox::Sequence;
 use crate::plant::{Plant, StableStorage};

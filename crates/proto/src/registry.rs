@@ -1,8 +1,9 @@
-//! The lists of protocols, one for each family: those that replicate a log, and those that keep each
-//! key by itself. There are no others: `serve`, `up`, the simulator, the benchmarks and the tables
-//! of the documentation follow from them.
+//! The lists of protocols, one for each family: those that replicate a log, and those that keep
+//! each key by itself. There are no others: `serve`, `up`, the simulator, the benchmarks and the
+//! tables of the documentation follow from them.
 //!
-//! A protocol is a folder with a machine ([`Replicator`], [`KeyedMachine`]), its planted bugs, and a
+//! A protocol is a folder with a machine ([`Replicator`], [`KeyedMachine`]), its planted bugs, and
+//! a
 //! [`LogSpec`] or [`KeyedSpec`] that joins them; and one line below.
 
 use crate::keyed::{KeyedConfig, KeyedMachine};

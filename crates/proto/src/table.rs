@@ -164,8 +164,7 @@ mod tests {
     fn names_are_unique_and_found() {
         for row in rows().chain(MULTICASTS) {
             assert_eq!(protocol(row.name), Some(row));
-            let same =
-                rows().chain(MULTICASTS).filter(|other| other.name == row.name);
+            let same = rows().chain(MULTICASTS).filter(|other| other.name == row.name);
             assert_eq!(same.count(), 1);
         }
         assert_eq!(protocol("paxos"), None);

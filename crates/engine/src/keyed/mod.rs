@@ -10,17 +10,19 @@
 //!   `e2_one_client_is_served_in_its_order`.
 //! - E3 a write is answered as not done only if none of its parts can have had an effect; if some
 //!   were done and others not, its outcome is unknown. By `requests::Outcome`.
-//! - E4 everything that was taken from the desk has a deadline: a part that was not begun when it passes ends as
-//!   not done, and the machine ends what was begun (its K1).
+//! - E4 everything that was taken from the desk has a deadline: a part that was not begun when it
+//!   passes ends as not done, and the machine ends what was begun (its K1).
 //! - E5 what waits here is bounded: what has no room stays on the desk, and then the door reads no
 //!   clients. By `Requests::has_room`.
 
+mod registers;
 mod requests;
 #[cfg(test)]
 mod tests;
 
+use crate::config::Config;
 use crate::desk::{Desk, Laid, Overdue, View};
-use crate::engine::{Config, Engine};
+use crate::engine::Engine;
 use crate::family::{Family, Parts};
 use crate::flow::CHANNEL;
 use crate::plant::Plant;
@@ -32,53 +34,11 @@ use base::{At, Event, Inbox, Instant, Port, Rank, Slot, Token};
 use core::time::Duration;
 use proto::Role;
 use proto::keyed::{End, KeyedHost, KeyedMachine, KeyedStatus, Refused, Tag, Ticket};
+pub use registers::{Plan, Registers};
 use requests::{Outcome, Part, Requests};
 
 /// How often what could not be begun is looked at.
 const SWEEP_EVERY: Duration = Duration::from_millis(50);
-
-/// What a request wants.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
-    /// The keys that it is about; not empty.
-    pub keys: Vec<Vec<u8>>,
-    /// Whether values are to change.
-    pub is_write: bool,
-}
-
-/// The replicated state: a register for each key, and what requests make of values.
-///
-/// A value is bytes, the empty one that of a key that is not there.
-pub trait Registers {
-    /// This member's replica of `key`, if it has ever stored one.
-    fn register(&self, key: &[u8]) -> Option<(Tag, &[u8])>;
-
-    /// Puts a version in the place of whatever the replica of `key` holds.
-    fn put_register(&mut self, key: &[u8], tag: Tag, value: &[u8]);
-
-    /// The first register behind `after` in the order of keys; the first of all for `None`.
-    fn next_register(&self, after: Option<&[u8]>) -> Option<(&[u8], Tag, &[u8])>;
-
-    /// What `request` wants.
-    ///
-    /// # Errors
-    /// The reply, if it cannot be done.
-    fn plan(&mut self, request: &[u8]) -> Result<Plan, Vec<u8>>;
-
-    /// Does part `at` of a request on the `value` that its key has: appends the part's answer to
-    /// `reply`. For a write, `new` becomes the new value, and the result says whether there is one.
-    fn perform(
-        &mut self,
-        request: &[u8],
-        at: usize,
-        value: &[u8],
-        new: &mut Vec<u8>,
-        reply: &mut Vec<u8>,
-    ) -> bool;
-
-    /// Joins the answers of a request's parts to its reply.
-    fn join(&mut self, request: &[u8], parts: &[Vec<u8>], reply: &mut Vec<u8>);
-}
 
 /// What the machine sees of this process.
 #[derive(Debug)]

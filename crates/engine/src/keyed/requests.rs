@@ -1,6 +1,6 @@
 //! Requests that have no answer yet, and the order in which their parts are begun.
 
-use super::Plan;
+use super::registers::Plan;
 use crate::service::Asker;
 use base::Instant;
 use proto::keyed::{Op, Ticket};
@@ -165,8 +165,7 @@ impl Requests {
     /// A part has ended: the next in its lane may begin (E2).
     pub(super) fn end(&mut self, part: Part, outcome: Outcome) {
         let Some(request) = self.all.get_mut(&part.request) else { return };
-        request.outcome =
-            if request.n_ended == 0 { outcome } else { request.outcome.and(outcome) };
+        request.outcome = if request.n_ended == 0 { outcome } else { request.outcome.and(outcome) };
         request.n_ended += 1;
         let lane = (request.asker.connection, request.keys[part.at].clone());
         let Some(queue) = self.lanes.get_mut(&lane) else { return };

@@ -96,6 +96,9 @@ mod tests {
             assert_eq!(Protocol::try_from(String::from(*protocol)), Ok(*protocol));
         }
         let text = Protocol::try_from("raft".to_owned()).unwrap_err();
-        assert!(text.contains("raft") && text.contains("velos, mu, durable, abd, primcast"), "{text}");
+        assert!(
+            text.contains("raft") && text.contains("velos, mu, durable, abd, primcast"),
+            "{text}"
+        );
     }
 }

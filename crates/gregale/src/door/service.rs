@@ -3,7 +3,9 @@
 use super::process::give_statuses;
 use super::{Door, KEY_CHANNEL, KEY_LISTENER, KEY_SIGNALS, KEY_STATUS};
 use kv::door::{Discarded, Serves};
-use runtime::{Answer, Application, Asker, Changed, Desk, Performed, ReadAnswer, Ready, Sockets, Stats, View};
+use runtime::{
+    Answer, Application, Asker, Changed, Desk, Performed, ReadAnswer, Ready, Sockets, Stats, View,
+};
 
 /// Frees the memory of states on a thread of its own: a million keys take a quarter of a second,
 /// for which the loop must not stand still.
@@ -25,13 +27,7 @@ impl<A: Serves> runtime::Door<A> for Door {
         }
     }
 
-    fn perform(
-        &mut self,
-        asker: Asker,
-        stamp_ms: u64,
-        state: &mut A,
-        desk: &mut Desk,
-    ) -> Performed
+    fn perform(&mut self, asker: Asker, stamp_ms: u64, state: &mut A, desk: &mut Desk) -> Performed
     where
         A: Application,
     {

@@ -25,9 +25,9 @@ use data::{Data, Word};
 use fabric::shm::ShmFabric;
 use fabric::tcp::TcpFabric;
 use fabric::{OpenError, Setup};
+use kv::keyed::Keys;
 use life::Life;
 use links::{Links, Lookout};
-use kv::keyed::Keys;
 use proto::keyed::{KeyedConfig, KeyedMachine};
 use proto::node::{self, NodeConfig};
 use proto::planted::Sound;
@@ -343,7 +343,9 @@ impl<F: Links + 'static, R: FnOnce(F) -> Result<(), OpenError>> LogVisitor for S
     }
 }
 
-impl<F: Links + 'static, R: FnOnce(F) -> Result<(), OpenError>> KeyedVisitor for ServeKeyed<'_, F, R> {
+impl<F: Links + 'static, R: FnOnce(F) -> Result<(), OpenError>> KeyedVisitor
+    for ServeKeyed<'_, F, R>
+{
     type Output = Outcome;
 
     /// Its machine keeps nothing where it outlives the process: whoever does not found the cluster

@@ -238,8 +238,7 @@ impl<'a> Client<'a> {
 
     fn register_command(&mut self) -> Command {
         let key = self.key("register", REGISTERS);
-        let action =
-            if self.rng.chance(1, 2) { Action::Get } else { Action::Set(self.fresh()) };
+        let action = if self.rng.chance(1, 2) { Action::Get } else { Action::Set(self.fresh()) };
         Command::new(key, action)
     }
 

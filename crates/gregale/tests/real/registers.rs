@@ -48,7 +48,7 @@ fn every_member_reads_and_writes(flags: &[&str]) {
     let mut connection = cluster.connect(1);
     let mut ask = |words: &[&str]| {
         let mut command = redis::cmd(words[0]);
-        words[1..].iter().for_each(|word| drop(command.arg(word)));
+        command.arg(&words[1..]);
         command.query::<redis::Value>(&mut connection).map_err(|error| error.to_string())
     };
     assert!(ask(&["MULTI"]).is_ok() && ask(&["SET", "a", "1"]).is_ok());

@@ -73,13 +73,7 @@ impl<O: Outside, S: Streams, A: Serves> Door<A> for RespDoor<O, S> {
         }
     }
 
-    fn perform(
-        &mut self,
-        asker: Asker,
-        stamp_ms: u64,
-        state: &mut A,
-        desk: &mut Desk,
-    ) -> Performed
+    fn perform(&mut self, asker: Asker, stamp_ms: u64, state: &mut A, desk: &mut Desk) -> Performed
     where
         A: Application,
     {

@@ -5,7 +5,8 @@
 //! can decide by a value what it writes. What a command does to a value is done by [`Store`], which
 //! is lent that one value, so replies are those of the ordinary door.
 //!
-//! - R1 a register only changes by `put_register`: what the machine says is the newest.
+//! - R1 a register only changes by `put_register`, to what the machine says is the newest. By
+//!   construction: nothing else touches `registers`.
 //! - R2 what a register cannot do is refused before anything of it is begun, with the cause and
 //!   with the protocols that can. By [`plan`]; test `r2_what_a_register_cannot_do_is_refused`.
 //! - R3 commands do to a value what they do to that of a key of a store. By construction; test
@@ -57,7 +58,8 @@ struct Asked<'a> {
 }
 
 impl Keys {
-    /// None. `value_bytes_max` is the protocol's, `memory_bytes_max` this member's limit (zero: none).
+    /// None. `value_bytes_max` is the protocol's, `memory_bytes_max` this member's limit (zero:
+    /// none).
     pub fn new(value_bytes_max: usize, memory_bytes_max: u64) -> Keys {
         Keys {
             registers: BTreeMap::new(),
@@ -103,7 +105,8 @@ impl Registers for Keys {
 
     fn next_register(&self, after: Option<&[u8]>) -> Option<(&[u8], Tag, &[u8])> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let (key, (tag, value)) = self.registers.range::<[u8], _>((from, Bound::Unbounded)).next()?;
+        let (key, (tag, value)) =
+            self.registers.range::<[u8], _>((from, Bound::Unbounded)).next()?;
         Some((key, *tag, value))
     }
 

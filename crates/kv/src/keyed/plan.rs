@@ -69,18 +69,26 @@ impl Refusal {
     /// Cause and mend.
     fn text(self) -> String {
         let cause = match self {
-            Refusal::SeveralKeys => "CROSSSLOT abd keeps each key by itself, so this command has one key",
+            Refusal::SeveralKeys => {
+                "CROSSSLOT abd keeps each key by itself, so this command has one key"
+            }
             Refusal::ReadsBeforeItWrites => {
                 "ERR abd cannot decide by a key's value what is written to it: a register is read or \
                  written"
             }
-            Refusal::AllKeys => "ERR abd keeps each key by itself, and sees no two of them at one moment",
+            Refusal::AllKeys => {
+                "ERR abd keeps each key by itself, and sees no two of them at one moment"
+            }
             Refusal::Expires => "ERR abd has no expiry, since nothing orders time with writes",
-            Refusal::Transaction => "ERR abd has no transactions, since it keeps each key by itself",
+            Refusal::Transaction => {
+                "ERR abd has no transactions, since it keeps each key by itself"
+            }
             Refusal::Script => "ERR abd has no scripts, since it keeps each key by itself",
             Refusal::Session => "ERR abd has no client sessions, since it keeps each key by itself",
             Refusal::Backup => "ERR abd has no backups, since it sees no two keys at one moment",
-            Refusal::Other => "ERR abd does not have this command, since it keeps each key by itself",
+            Refusal::Other => {
+                "ERR abd does not have this command, since it keeps each key by itself"
+            }
         };
         let names: Vec<&str> = LogProtocol::ALL.iter().map(|log| log.name()).collect();
         format!("{cause}; protocols that order all commands can: {}", names.join(", "))
@@ -156,7 +164,8 @@ fn refusal(spec: &CommandSpec, args: &[&[u8]]) -> Option<Refusal> {
     }
     if name == "set" {
         let says = |words: &[&str]| {
-            let is = |arg: &&[u8]| words.iter().any(|word| arg.eq_ignore_ascii_case(word.as_bytes()));
+            let is =
+                |arg: &&[u8]| words.iter().any(|word| arg.eq_ignore_ascii_case(word.as_bytes()));
             args[3..].iter().any(is)
         };
         return match args.len() {

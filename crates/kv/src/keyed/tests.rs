@@ -202,10 +202,9 @@ fn databases_are_apart_and_deleted_keys_keep_their_registers() {
     run(&mut keys, "del a");
     assert_eq!((keys.holding().keys, keys.registers.len()), (1, 2));
     assert!(keys.describe().contains("gregale_registers:2"));
-    let walk: Vec<&[u8]> = std::iter::successors(keys.next_register(None), |(key, ..)| {
-        keys.next_register(Some(key))
-    })
-    .map(|(key, ..)| key)
-    .collect();
+    let walk: Vec<&[u8]> =
+        std::iter::successors(keys.next_register(None), |(key, ..)| keys.next_register(Some(key)))
+            .map(|(key, ..)| key)
+            .collect();
     assert_eq!(walk, [&b"\0a"[..], b"\x01a"]);
 }

@@ -74,9 +74,9 @@
 //! is told that it founds a cluster ([`KeyedConfig::founds`]) begins with the empty state.
 //!
 //! **Status**: the machine and its tests: a random world, and schedules made for the mutants that
-//! seeds meet too rarely. The engine runs it (`engine::keyed`), `gregale up --protocol abd` serves by
-//! it. No kind of the simulator does yet. The lemma of A6 with a shared giver of several runs rests
-//! on the argument alone.
+//! seeds meet too rarely. The engine runs it (`engine::keyed`), `gregale up --protocol abd` serves
+//! by it. No kind of the simulator does yet. The lemma of A6 with a shared giver of several runs
+//! rests on the argument alone.
 //!
 //! **Cost**: two round trips to a majority a write, one a read while nobody writes the key.
 //!

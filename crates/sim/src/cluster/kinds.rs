@@ -41,12 +41,11 @@ impl Protocol {
 
     /// What planted bugs call such a cluster.
     pub(super) const fn kinds(self) -> [&'static str; 2] {
-        match self {
-            Protocol::Velos => ["cluster", "cluster-in-memory"],
-            Protocol::Durable => ["cluster", "cluster-on-disk"],
+        if !self.orders_all() {
             // The engine's bugs are of logs, and the door's is in what watches keys.
-            Protocol::Abd => ["abd-cluster", "cluster-of-registers"],
+            return ["abd-cluster", "cluster-of-registers"];
         }
+        ["cluster", if self.has_disks() { "cluster-on-disk" } else { "cluster-in-memory" }]
     }
 
     /// Whether all commands have one order, so that one may be about several keys.

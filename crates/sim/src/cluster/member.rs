@@ -277,8 +277,10 @@ fn made<S: LogSpec>(
     of_node: NodeConfig,
     shape: &Shape,
 ) -> Result<Box<dyn Member>, String> {
-    let engine = Engine::<Log<_, S::Machine<Sound>, _, _>>::new(config, plant, served, disk, |host| {
-        registry::member::<S, _, _>(of_node, shape, Sound, host).map_err(|error| error.to_string())
-    })?;
+    let engine =
+        Engine::<Log<_, S::Machine<Sound>, _, _>>::new(config, plant, served, disk, |host| {
+            registry::member::<S, _, _>(of_node, shape, Sound, host)
+                .map_err(|error| error.to_string())
+        })?;
     Ok(Box::new(Whole(engine)))
 }
