@@ -1,10 +1,11 @@
 //! `gregale serve`: one replica.
 //!
-//! - I1 a region is created by an explicit bootstrap only; any other start attaches to the existing
-//!   one. A member whose region is gone or from another boot has forgotten its promises: it runs as
-//!   a learner that counts in no quorum, and reports that.
-//! - I2 SIGTERM hands leadership over first and keeps the region, so that the next life can resume;
-//!   the supervisor's order to stop removes it.
+//! - I1 a region is created by an explicit bootstrap only; any other start attaches to the one that
+//!   is there. A member whose region is gone or of another boot has forgotten promises: it runs as
+//!   a learner that takes part in no quorum, and says so. (Registers promise nothing by their
+//!   region: one that is gone is made again.)
+//! - I2 SIGTERM hands leadership over first and keeps the region, so that the next life goes on;
+//!   the supervisor's word to stop removes it.
 
 mod data;
 mod learner;
@@ -153,10 +154,15 @@ fn replicate(
         .map_err(|error| Failure::os(format_args!("make {}", config.directory.display()), error))?;
     let beside = config.data.as_deref().and_then(Path::parent).unwrap_or(&config.directory);
     let life = life::begin(beside, config.member)?;
-    // New memory is made by an explicit word only, and where no old memory is left: an earlier
-    // life's promises would be forgotten.
+    // By an explicit word only, and where nothing is left: what an earlier life promised would be
+    // forgotten. Registers keep nothing there: each life takes the states of others anyway.
+    let begins = match config.start {
+        Start::Bootstrap => false,
+        Start::Reattach => matches!(config.protocol, Protocol::Keyed(_)),
+        Start::Join => true,
+    };
     let is_new = config.data.is_none()
-        && config.start == Start::Join
+        && begins
         && !Region::is_there(&config.directory, NodeId(config.member));
     let Opened { setup, addresses } = open(config, is_new.then_some(life.number))?;
     let word = if channel.is_some() { Word::Supervisor } else { Word::File };

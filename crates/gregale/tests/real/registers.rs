@@ -9,6 +9,7 @@ const ABD: [&str; 2] = ["--protocol", "abd"];
 over_both_fabrics! {
     every_member_reads_and_writes
     a_death_interrupts_nobody_else_and_who_returns_has_everything
+    a_member_whose_region_is_gone_comes_back
     pipelines_keep_their_order
 }
 
@@ -92,6 +93,28 @@ fn a_death_interrupts_nobody_else_and_who_returns_has_everything(flags: &[&str])
             let read: u32 = cluster.connect(third).get(format!("k{}", at % 50)).unwrap();
             assert_eq!(read, at);
         }
+        signal(paused, "CONT");
+    }
+    assert_eq!(cluster.stop(), Some(0));
+}
+
+/// A process keeps nothing in its region, so no operator is needed for a new one.
+fn a_member_whose_region_is_gone_comes_back(flags: &[&str]) {
+    let mut cluster = Cluster::start_with(&with(flags));
+    for victim in 1..=3u16 {
+        let value = format!("before {victim} died");
+        assert_eq!(cluster.cli(victim, &["SET", "k", &value]), "OK");
+        let (other, pid) = (victim % 3 + 1, cluster.pid_of(victim));
+        std::fs::remove_file(cluster.directory().join(format!("node-{victim}.region"))).unwrap();
+        signal(pid, "KILL");
+        wait_until("the killed member to count again", || {
+            let status = cluster.status_at(other);
+            let now = status["members"][usize::from(victim) - 1]["pid"].as_u64();
+            now.is_some_and(|now| now != u64::from(pid)) && role(&status, victim) == "leader"
+        });
+        let paused = cluster.pid_of(other);
+        signal(paused, "STOP");
+        assert_eq!(cluster.cli(victim, &["GET", "k"]), value);
         signal(paused, "CONT");
     }
     assert_eq!(cluster.stop(), Some(0));
