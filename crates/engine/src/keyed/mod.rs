@@ -385,6 +385,7 @@ impl<P: Plant, M: KeyedMachine, A: Registers, D: Door<A>> Family for Keyed<P, M,
     }
 
     fn publish(&mut self) {
+        self.host.app.note(self.machine.counts());
         self.door.publish(&self.desk.view, &self.stats, &mut self.host.app);
     }
 }

@@ -1,6 +1,6 @@
 //! What this family's engine serves: registers, and what requests make of their values.
 
-use proto::keyed::Tag;
+use proto::keyed::{KeyedCounts, Tag};
 
 /// What a request wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +40,9 @@ pub trait Registers {
         new: &mut Vec<u8>,
         reply: &mut Vec<u8>,
     ) -> bool;
+
+    /// What the machine has counted so far, for those who ask from outside.
+    fn note(&mut self, counts: KeyedCounts);
 
     /// Joins the answers of a request's parts to its reply.
     fn join(&mut self, request: &[u8], parts: &[Vec<u8>], reply: &mut Vec<u8>);

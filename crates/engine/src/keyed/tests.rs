@@ -128,6 +128,8 @@ impl Registers for Bytes {
         request[0] == b'w'
     }
 
+    fn note(&mut self, _: KeyedCounts) {}
+
     fn join(&mut self, _: &[u8], parts: &[Vec<u8>], reply: &mut Vec<u8>) {
         parts.iter().for_each(|part| reply.extend_from_slice(part));
     }

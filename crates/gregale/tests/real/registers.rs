@@ -10,6 +10,7 @@ over_both_fabrics! {
     every_member_reads_and_writes
     a_death_interrupts_nobody_else_and_who_returns_has_everything
     a_member_whose_region_is_gone_comes_back
+    a_state_that_too_few_have_is_said_to_be_lost
     pipelines_keep_their_order
 }
 
@@ -83,6 +84,8 @@ fn a_death_interrupts_nobody_else_and_who_returns_has_everything(flags: &[&str])
             let now = status["members"][usize::from(victim) - 1]["pid"].as_u64();
             now.is_some_and(|now| now != u64::from(pid)) && role(&status, victim) == "leader"
         });
+        let info = cluster.cli(victim, &["INFO", "gregale"]);
+        assert!(info.contains("gregale_merges:1"), "{info}");
         // Its state is good for a majority with the one that was not written to.
         let paused = cluster.pid_of(other);
         signal(paused, "STOP");
@@ -116,6 +119,22 @@ fn a_member_whose_region_is_gone_comes_back(flags: &[&str]) {
         signal(paused, "STOP");
         assert_eq!(cluster.cli(victim, &["GET", "k"]), value);
         signal(paused, "CONT");
+    }
+    assert_eq!(cluster.stop(), Some(0));
+}
+
+/// Two of three die at once: the third alone is no majority for anybody, and nobody begins empty.
+fn a_state_that_too_few_have_is_said_to_be_lost(flags: &[&str]) {
+    let mut cluster = Cluster::start_with(&with(flags));
+    assert_eq!(cluster.cli(1, &["SET", "k", "v"]), "OK");
+    let pids = [cluster.pid_of(2), cluster.pid_of(3)];
+    for name in ["STOP", "KILL"] {
+        pids.iter().for_each(|pid| signal(*pid, name));
+    }
+    for id in 1..=3u16 {
+        wait_until("the loss to be said", || {
+            cluster.cli(id, &["GET", "k"]).starts_with("ERR data lost")
+        });
     }
     assert_eq!(cluster.stop(), Some(0));
 }

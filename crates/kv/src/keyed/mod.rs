@@ -26,7 +26,7 @@ use crate::reply::Reply;
 use crate::store::{DATABASES, DbKey, ENTRY_BYTES, Expiry, Store};
 use crate::text;
 use engine::keyed::{Plan, Registers};
-use proto::keyed::Tag;
+use proto::keyed::{KeyedCounts, Tag};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
@@ -47,6 +47,8 @@ pub struct Keys {
     changes: u64,
     /// Keys that are there, of each database.
     n_keys: [u64; DATABASES],
+    /// Of the machine.
+    counts: KeyedCounts,
     /// Where commands are executed: empty between two.
     store: Store,
 }
@@ -68,6 +70,7 @@ impl Keys {
             used_bytes: 0,
             changes: 0,
             n_keys: [0; DATABASES],
+            counts: KeyedCounts::default(),
             store: Store::new(0),
         }
     }
@@ -149,6 +152,10 @@ impl Registers for Keys {
         true
     }
 
+    fn note(&mut self, counts: KeyedCounts) {
+        self.counts = counts;
+    }
+
     fn join(&mut self, request: &[u8], parts: &[Vec<u8>], reply: &mut Vec<u8>) {
         let Some(Asked { spec, command: Command::Plain { protocol, .. } }) = asked(request) else {
             return;
@@ -170,7 +177,13 @@ impl Holds for Keys {
     }
 
     fn describe(&self) -> String {
-        format!("gregale_registers:{}\r\n", self.registers.len())
+        let KeyedCounts { write_backs, merges, keys_merged, outdated, resent } = self.counts;
+        format!(
+            "gregale_registers:{}\r\ngregale_write_backs:{write_backs}\r\n\
+             gregale_merges:{merges}\r\ngregale_keys_merged:{keys_merged}\r\n\
+             gregale_messages_outdated:{outdated}\r\ngregale_requests_resent:{resent}\r\n",
+            self.registers.len()
+        )
     }
 }
 
