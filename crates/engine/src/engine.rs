@@ -87,7 +87,7 @@ impl<C: Family> Engine<C> {
         self.family.resign();
     }
 
-    /// Whether that is with somebody else, or nobody else is there to take it.
+    /// Whether another member does it, or no other member is there to take it.
     pub fn has_handed_over(&self) -> bool {
         self.family.has_handed_over()
     }

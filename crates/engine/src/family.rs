@@ -63,7 +63,7 @@ pub trait Family {
     /// Whether it has.
     fn has_handed_over(&self) -> bool;
 
-    /// Everything that can go on without waiting, once. True if something happened.
+    /// Everything that can be done without waiting, once. True if something happened.
     fn advance(&mut self, inbox: &mut Inbox) -> bool;
 
     /// What is done once a turn, however often the rest is repeated. True if something was.
@@ -78,6 +78,6 @@ pub trait Family {
     /// When something has to be done though nothing happens.
     fn deadline(&self, now: Instant) -> Instant;
 
-    /// Lays the figures out for those who ask from outside.
+    /// Lays the figures out for questions from outside.
     fn publish(&mut self);
 }

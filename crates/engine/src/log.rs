@@ -105,7 +105,7 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Family for Log<P, R, A
         self.core.node.resign(now, &mut self.core.host);
     }
 
-    /// Somebody else leads, or nobody else is there to.
+    /// Another member leads, or no other member is there to lead.
     fn has_handed_over(&self) -> bool {
         let me = self.core.host.origin.rank;
         let led_by_another = self.core.node.trusted().is_some_and(|leader| leader != me);

@@ -13,7 +13,7 @@
 //! - [`script`]: Lua, executed by every replica alike.
 //! - [`partition`]: the same keyspace cut into partitions under atomic multicast.
 //! - [`keyed`]: the same keyspace as registers, each kept by itself.
-//! - [`backup`]: keys and values as bytes for a file, whoever reads them later.
+//! - [`backup`]: keys and values as bytes for a file, for any later reader.
 //! - [`connection`]: a client's conversation, from its bytes to requests and back.
 //! - [`door`]: all clients of a member, and the state behind them.
 //! - [`text`]: error texts for failures that the cluster causes.

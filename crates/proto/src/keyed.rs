@@ -29,7 +29,7 @@ pub struct Tag {
 }
 
 impl Tag {
-    /// The version of a key that nobody has written.
+    /// The version of a key that was never written.
     pub const NONE: Tag = Tag { counter: 0, rank: 0, run: Incarnation(0) };
 }
 
@@ -75,7 +75,7 @@ pub enum End<'a> {
 pub enum Refused {
     /// Enough are under way: try again when one has ended.
     Full,
-    /// This member has no state yet, and counts for nobody.
+    /// This member has no state yet, and does not count.
     Merging,
 }
 
@@ -120,7 +120,7 @@ pub struct KeyedConfig {
     pub founds: bool,
 }
 
-/// The world around a machine: its peers, this member's registers, and who computes values.
+/// The world around a machine: its peers, this member's registers, and what computes values.
 pub trait KeyedHost: Port {
     /// This member's replica of `key`, if it has ever stored one.
     fn register(&self, key: &[u8]) -> Option<(Tag, &[u8])>;

@@ -39,7 +39,7 @@ pub struct Row {
 pub enum Ordering {
     /// A leader orders all updates.
     LeaderTotal,
-    /// Nobody: the writes of each key have versions, those of different keys no order.
+    /// None: the writes of each key have versions, those of different keys no order.
     Versions,
     /// Each destination group timestamps a message; the largest decides.
     Timestamps,

@@ -173,7 +173,7 @@ impl<P: Plant, M: KeyedMachine, A: Registers, D: Door<A>> Keyed<P, M, A, D> {
     fn refresh_view(&mut self) {
         let KeyedStatus { counts, heard, is_lost, .. } = self.machine.status();
         let view = &mut self.desk.view;
-        // Everybody that counts takes reads and writes, as a leader does elsewhere.
+        // Every member that counts takes reads and writes, as a leader does elsewhere.
         view.role = if counts { Role::Leader } else { Role::Learner };
         view.trusted = counts.then_some(self.origin.rank);
         view.heard = heard;
@@ -324,7 +324,7 @@ impl<P: Plant, M: KeyedMachine, A: Registers, D: Door<A>> Family for Keyed<P, M,
         self.host.requests.is_empty() && self.desk.is_idle()
     }
 
-    /// Nobody depends on one member.
+    /// No member depends on one.
     fn resign(&mut self) {}
 
     fn has_handed_over(&self) -> bool {

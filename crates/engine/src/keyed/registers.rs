@@ -41,7 +41,7 @@ pub trait Registers {
         reply: &mut Vec<u8>,
     ) -> bool;
 
-    /// What the machine has counted so far, for those who ask from outside.
+    /// The machine's counts so far, for questions from outside.
     fn note(&mut self, counts: KeyedCounts);
 
     /// Joins the answers of a request's parts to its reply.

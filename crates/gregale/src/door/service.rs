@@ -65,7 +65,7 @@ impl<A: Serves> runtime::Door<A> for Door {
     }
 
     fn publish(&mut self, view: &View, stats: &Stats, state: &mut A) {
-        // Before anybody is let in again because this member serves.
+        // Before a client is let in again because this member serves.
         self.report_seats(view);
         self.door.publish(view, stats, state);
         self.report(view);

@@ -4,7 +4,7 @@
 //!   is there. A member whose region is gone or of another boot has forgotten promises: it runs as
 //!   a learner that takes part in no quorum, and says so. (Registers promise nothing by their
 //!   region: one that is gone is made again.)
-//! - I2 SIGTERM hands leadership over first and keeps the region, so that the next life goes on;
+//! - I2 SIGTERM hands leadership over first and keeps the region, so that the next life continues;
 //!   the supervisor's word to stop removes it.
 
 mod data;
@@ -354,8 +354,8 @@ impl<F: Links + 'static, R: FnOnce(F) -> Result<(), OpenError>> KeyedVisitor
 {
     type Output = Outcome;
 
-    /// Its machine keeps nothing where it outlives the process: whoever does not found the cluster
-    /// merges the states of others.
+    /// Its machine keeps nothing where it outlives the process: a member that does not found the
+    /// cluster merges the states of others.
     fn visit<S: KeyedSpec>(self) -> Outcome {
         let ServeKeyed { process, fabric, clients, board, remove } = self;
         let door = Door::new(process.config, clients, Arc::clone(board))?;
@@ -407,7 +407,7 @@ impl Process<'_> {
         replica.run(stop).map_err(loop_error)?;
         if let Some(line) = hopeless {
             if self.config.start == Start::Bootstrap {
-                // Nothing was promised to anybody with the region that was just made.
+                // No promise was made with the region that was just made.
                 remove(replica.into_fabric()).map_err(Failure::new)?;
             }
             return Err(Failure::new(line));

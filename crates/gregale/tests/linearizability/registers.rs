@@ -62,7 +62,7 @@ impl Run<'_> {
         });
     }
 
-    /// SIGSTOP: the others go on.
+    /// SIGSTOP: the others continue.
     fn hang(&mut self, id: u16) {
         let at = usize::from(id) - 1;
         signal(self.pids[at], "STOP");

@@ -1,4 +1,4 @@
-//! Registers, each kept by itself: what `gregale up --protocol abd` answers, and whom a death
+//! Registers, each kept by itself: what `gregale up --protocol abd` answers, and what a death
 //! interrupts.
 
 use crate::support::{Cluster, role, signal, wait_until};
@@ -123,7 +123,7 @@ fn a_member_whose_region_is_gone_comes_back(flags: &[&str]) {
     assert_eq!(cluster.stop(), Some(0));
 }
 
-/// Two of three die at once: the third alone is no majority for anybody, and nobody begins empty.
+/// Two of three die at once: the third alone is no majority, and no member begins empty.
 fn a_state_that_too_few_have_is_said_to_be_lost(flags: &[&str]) {
     let mut cluster = Cluster::start_with(&with(flags));
     assert_eq!(cluster.cli(1, &["SET", "k", "v"]), "OK");

@@ -80,7 +80,7 @@ pub trait Serves: Holds {
         None
     }
 
-    /// Gives back what nobody fetches any more.
+    /// Gives back what no member fetches now.
     fn sweep(&mut self) {}
 }
 

@@ -13,7 +13,7 @@
 //!   `r3_replies_are_those_of_a_store`.
 //!
 //! A register's value is empty, for a key that is not there, or a byte and the key's value. Deleted
-//! keys keep their registers: somebody may still hold what they held before.
+//! keys keep their registers: another member may still hold what they held before.
 
 mod plan;
 #[cfg(test)]

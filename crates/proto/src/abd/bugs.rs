@@ -30,7 +30,7 @@ crate::planted_bugs! {
     GivesUnnoted = GIVES_UNNOTED: sweep ["abd-cluster"],
     /// What two runs of one member give counts as one state.
     MixedStates = MIXED_STATES: sweep ["abd-cluster"],
-    /// A giver goes on behind the key that its earlier run had come to.
+    /// A giver continues behind the key that its earlier run had come to.
     FetchOutlivesGiver = FETCH_OUTLIVES_GIVER: sweep ["abd-cluster"],
     /// A replica acknowledges what it stores a while later.
     AckBeforeStore = ACK_BEFORE_STORE: sweep ["abd-cluster"],
@@ -46,6 +46,6 @@ crate::planted_bugs! {
     SentAgainAsNewer = SENT_AGAIN_AS_NEWER: sweep ["abd-cluster"],
     /// A write that other replicas may hold is called undone at its deadline.
     UnknownCalledUndone = UNKNOWN_CALLED_UNDONE: sweep ["abd-cluster"],
-    /// A newcomer that nobody gives a state begins with an empty one.
+    /// A newcomer that is given no state begins with an empty one.
     BeginsEmpty = BEGINS_EMPTY: sweep ["abd-cluster"],
 }

@@ -2,10 +2,10 @@
 //!
 //! It asks every other member for all registers, a piece at a time: the next one is asked for when
 //! the last one is here, so no more than one piece of a giver is on its way. A giver keeps nothing:
-//! each request says behind which key it goes on, and of which run of the giver: pieces of two runs
-//! end at different keys, and what lies between would be in neither. Registers change meanwhile;
-//! what a giver stores behind the place that was reached it stores with the newcomer's run noted
-//! (A3, A6).
+//! each request says behind which key it continues, and of which run of the giver: pieces of two
+//! runs end at different keys, and what lies between would be in neither. Registers change
+//! meanwhile; what a giver stores behind the place that was reached it stores with the newcomer's
+//! run noted (A3, A6).
 
 use super::bugs::Bug;
 use super::wire::{Body, Entries, put_entries};
@@ -43,7 +43,7 @@ pub(super) struct Merge {
 
 impl Merge {
     /// So many other members' states are merged: a majority, and of two members the other, which is
-    /// in every majority. One alone has nobody to ask.
+    /// in every majority. One alone has no other to ask.
     pub(super) fn needed(members: usize) -> usize {
         majority(members).min((members - 1).max(1))
     }

@@ -2,7 +2,7 @@
 //! several writers by Lynch and Shvartsman; per key as in Odyssey).
 //!
 //! **Purpose.** Linearizable reads and writes of single keys without a leader: any majority serves,
-//! a dead member costs nobody anything, and there is no election.
+//! a dead member costs the others nothing, and there is no election.
 //!
 //! - Read: query a majority for its versions of the key and take the newest. Unless a majority
 //!   holds that one, store it at a majority (*write back*). Then answer.
@@ -33,7 +33,7 @@
 //! - A5 A run counts, that is: answers queries, stores and fetches, and coordinates, only from the
 //!   end of its merge: the whole states of a majority of other members (of the other one, where
 //!   there are two), each given by one run that is not known to be over when the merge ends. A
-//!   request to go on behind a key is answered by the run alone that gave the piece before. By
+//!   request to continue behind a key is answered by the run alone that gave the piece before. By
 //!   `Merge`; mutants `MERGING_COUNTS`, `MERGE_OF_ONE`, `MIXED_STATES`, `FETCH_OUTLIVES_GIVER`.
 //! - A6 Once a version W is stored at a quorum Q, every quorum of a later query has it or a newer
 //!   one, and a later write's tag is above it (mutant `COUNTER_FROM_OWN`). *Argument.* The query's
@@ -78,7 +78,7 @@
 //! by it. No kind of the simulator does yet. The lemma of A6 with a shared giver of several runs
 //! rests on the argument alone.
 //!
-//! **Cost**: two round trips to a majority a write, one a read while nobody writes the key.
+//! **Cost**: two round trips to a majority a write, one a read while the key is not written.
 //!
 //! **Differs from the paper**: many keys; tags carry the writer's run; replies that already hold
 //! what is written back count as acknowledgements of it; members lose their memory and return.
@@ -121,7 +121,7 @@ const BEAT_EVERY: Duration = Duration::from_millis(100);
 /// A member that was not heard for so long is not heard.
 const HEARD_WITHIN: Duration = Duration::from_millis(500);
 /// So long it must have looked as if the state were lost before that is said: a member that has
-/// just merged may not have told everybody.
+/// just merged may not have told every other.
 const LOST_AFTER: Duration = Duration::from_secs(1);
 
 /// One member. See the module's text.
@@ -326,7 +326,7 @@ impl<P: Planting<Bug>> KeyedMachine for Abd<P> {
         match event {
             Event::Message { from, bytes } => self.on_message(from, bytes, now, host),
             Event::LinkUp(_) => {
-                // What was on its way is lost: whoever has not answered is asked again.
+                // What was on its way is lost: a member that has not answered is asked again.
                 self.operations.values_mut().for_each(|operation| operation.resend_at = now);
                 if let Some(merge) = &mut self.merge {
                     merge.ask_at = now;
@@ -360,7 +360,7 @@ impl<P: Planting<Bug>> KeyedMachine for Abd<P> {
     }
 
     fn status(&self) -> KeyedStatus {
-        // As of the last beat that was sent: nobody is more exact about others.
+        // As of the last beat that was sent: no member is more exact about others.
         let last_beat = Instant(self.beat_at.0.saturating_sub(BEAT_EVERY.as_nanos() as u64));
         let heard = self.heard(last_beat);
         let counting = self.counting.intersection(heard);

@@ -215,7 +215,7 @@ impl<P: Planting<Bug>> Abd<P> {
         }
         let mut acks = Replies::default();
         let mut n_holders = 0;
-        // Who holds it need not be asked to store it.
+        // A member that holds it need not be asked to store it.
         for (rank, _) in replies.valid(&self.runs, all).filter(|(_, held)| **held == tag) {
             n_holders += 1;
             acks.put(rank, self.runs[rank.index()], ());

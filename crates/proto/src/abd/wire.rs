@@ -10,7 +10,7 @@
 //! ```
 //! Numbers have seven bits a byte; keys and values follow their lengths. Each message says which
 //! run of each member its sender has heard of, its own included (A3), and whether the sender's
-//! replica counts. A reply names the run that it answers, and a fetch that goes on names the run
+//! replica counts. A reply names the run that it answers, and a fetch that continues names the run
 //! that gave the piece before (zero for the first piece: any run).
 
 use crate::amcast::wire::{Malformed, Reader, number};
@@ -19,7 +19,7 @@ use crate::{MESSAGE_CHANNEL, keyed::KeyedHost};
 use alloc::vec::Vec;
 use base::{Incarnation, MAX_MEMBERS};
 
-/// The runs of all members, as far as somebody knows; zero for none.
+/// The runs of all members, as far as one of them knows; zero for none.
 pub(super) type Runs = [u64; MAX_MEMBERS];
 
 /// A piece of a state is ended behind the entry that makes it longer than this.

@@ -338,7 +338,7 @@ impl World {
             let deadline = process.clock.when(process.clock.at(now).plus(idle));
             net.arm_run(node, deadline);
         }
-        // Where nothing orders all, everybody leads.
+        // Where nothing orders all, every member leads.
         let leads = role == Role::Leader && self.kind.protocol.orders_all();
         if leads && self.leader != Some(node) {
             let changes = self.leader.is_some();

@@ -65,7 +65,7 @@ fn acknowledged_by_a_run_that_is_over<M: Planting<Bug>>(planted: M) -> Result<()
     stage.conclude(write, P, &[P, D, E])
 }
 
-/// A newcomer is given the states of those alone that have not the write.
+/// A newcomer is given the states of those alone that miss the write.
 fn given_by_too_few<M: Planting<Bug>>(planted: M) -> Result<(), String> {
     let mut stage = Stage::new(5, planted);
     let write = written_at_two(&mut stage, KEY);

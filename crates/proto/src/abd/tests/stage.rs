@@ -75,10 +75,11 @@ impl<P: Planting<Bug>> Stage<P> {
     }
 
     /// Takes the pieces of states that are on their way to a member.
-    pub(super) fn pieces_to(&mut self, whom: usize) -> Vec<Letter> {
+    pub(super) fn pieces_to(&mut self, asker: usize) -> Vec<Letter> {
         let mut pieces = Vec::new();
-        let is_piece =
-            |_: usize, to: usize, body: &Body<'_>| to == whom && matches!(body, Body::Piece { .. });
+        let is_piece = |_: usize, to: usize, body: &Body<'_>| {
+            to == asker && matches!(body, Body::Piece { .. })
+        };
         while let Some(index) = self.find(&is_piece) {
             pieces.push(self.mail.remove(index));
         }
