@@ -1,9 +1,9 @@
 //! Contracts of protocols, the loops that feed machines, and the types that stand for a network.
 //!
 //! - A *contract* is a trait of `proto`, implemented there, whose methods change a machine by way
-//!   of a host: `&mut self` and a bound `Host` both stand in it.
+//!   of a host: `&mut self` and a bound that is a host ([`HOSTS`]) both stand in it.
 //! - An *engine* is a loop that feeds a machine. Each needs a host to hand to it, so engines are
-//!   counted by the types outside of `proto` and of tests that implement a trait named `Host`.
+//!   counted by the types outside of `proto` and of tests that implement a trait of a host.
 //! - A *world* is a type that stands for a network. It implements the verbs (`Port`) itself, that
 //!   is without a type parameter that is a `Port`, `Fabric` or `Plant`, outside of `fabric`; or,
 //!   in tests and in the crates that do not ship, it is a host that is handed messages, or a
@@ -31,15 +31,16 @@ fn declared<'a>(items: &'a [Item<'a>]) -> impl Iterator<Item = &'a Item<'a>> {
         let changes = item.code.iter().any(|line| line.contains("&mut self"));
         item.keyword == "trait"
             && is_in_proto(item)
-            && item.name != HOST
-            && says(HOST)
+            && !HOSTS.contains(&item.name.as_str())
+            && HOSTS.iter().any(|host| says(host))
             && changes
             && is_implemented(&item.name)
     };
     items.iter().filter(is_contract)
 }
 
-const HOST: &str = "Host";
+/// Names of traits that stand for a machine's host: one for each family of protocols.
+const HOSTS: [&str; 2] = ["Host", "KeyedHost"];
 
 fn is_in_proto(item: &Item<'_>) -> bool {
     item.file.path.starts_with("crates/proto/src/") && !item.is_test
@@ -64,7 +65,7 @@ pub(super) fn engines(items: &[Item<'_>]) -> Vec<String> {
         item.keyword == "impl"
             && !item.is_test
             && !item.file.path.starts_with("crates/proto/")
-            && implementation(&item.header).is_some_and(|of| of.of_trait == HOST)
+            && implementation(&item.header).is_some_and(|of| HOSTS.contains(&of.of_trait.as_str()))
     };
     items.iter().filter(is_host).map(Item::place).collect()
 }
@@ -79,7 +80,7 @@ pub(super) fn worlds(items: &[Item<'_>]) -> (Vec<String>, Vec<String>) {
         let is_made_up = item.is_test || WORKBENCH.iter().any(|dir| path.starts_with(dir));
         let stands_for_network = match of.of_trait.as_str() {
             "Port" => !path.starts_with("crates/fabric/") && !hands_on,
-            HOST => is_made_up && of.trait_with_generics.ends_with('>'),
+            host if HOSTS.contains(&host) => is_made_up && of.trait_with_generics.ends_with('>'),
             "World" => is_made_up,
             _ => false,
         };
