@@ -1,4 +1,4 @@
-//! Prints what a durable record costs here, beside what the disk itself costs.
+//! Prints the cost of a durable record on this machine, beside the disk's own cost.
 //!
 //! `cargo run --release -p gregale-storage --example record -- [DIR] [BYTES] [TIMES]`
 

@@ -1,6 +1,6 @@
-//! What a durable record costs, beside what the disk costs: `floor_*` and ours in one run.
+//! The cost of a durable record, beside the disk's cost: `floor_*` and ours in one run.
 //!
-//! All are measured in turns, so that a noisy neighbour hurts all of them alike.
+//! All are measured in turn, so that a noisy neighbour affects all of them alike.
 
 use crate::committer::{Committer, Report};
 use crate::log::{self, Options, Prepared};
@@ -23,20 +23,20 @@ pub struct Samples {
     /// A 4 KiB write past the page cache (`O_DIRECT`) and fdatasync in such a file; empty where the
     /// file system refuses that.
     pub floor_direct_ns: Vec<u64>,
-    /// Append, sync, take, write and done of one entry, in one thread.
+    /// An append, sync, take, write and done of one entry, in one thread.
     pub log_ns: Vec<u64>,
-    /// The same through the committer thread, from the request to its report.
+    /// The same steps through the committer thread, from the request to its report.
     pub committer_ns: Vec<u64>,
 }
 
-/// Where it may be written from past the page cache.
+/// An aligned page, as writes past the page cache need.
 #[repr(align(4096))]
 struct Page([u8; 4096]);
 
 /// Longest wait for one record.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Measures `n` entries of `payload` bytes in a fresh directory below `path`, and leaves nothing.
+/// Measures `n` entries of `payload` bytes in a fresh directory below `path`, which it removes.
 pub fn measure(path: &Path, payload: usize, n: usize) -> io::Result<Samples> {
     let dir = path.join(format!("storage-bench-{}", std::process::id()));
     std::fs::create_dir_all(&dir)?;
@@ -128,14 +128,14 @@ fn measure_in(dir: &Path, payload: usize, n: usize) -> io::Result<Samples> {
     Ok(samples)
 }
 
-/// How long an opening took, and of what.
+/// The time and the size of an opening.
 #[derive(Clone, Copy, Debug)]
 pub struct Restart {
-    /// Entries that were found.
+    /// The number of entries found.
     pub n_entries: u64,
-    /// Bytes of their payloads.
+    /// The bytes of their payloads.
     pub n_bytes: u64,
-    /// Time to verify every record and have the log ready.
+    /// The time to verify every record and have the log ready.
     pub open_ns: u64,
 }
 
@@ -156,7 +156,7 @@ fn restart_in(dir: &Path, payload: usize, n: u64) -> io::Result<Restart> {
         let (log, bytes) = (&mut opened.log, vec![3; payload]);
         for i in 0..n {
             log.append(log.end(), Ballot(1), 1, &bytes).map_err(io::Error::other)?;
-            // Batches as they are under load.
+            // The batches have the size that they have under load.
             if i + 1 == n || log.n_unsynced() >= 1 << 20 {
                 log.sync();
                 while let Some(batch) = log.take() {

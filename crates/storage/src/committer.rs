@@ -1,15 +1,15 @@
-//! The thread that writes and syncs what the poll loop hands over.
+//! The thread that writes and syncs the poll loop's batches.
 //!
 //! The poll loop fills one batch while the disk works on another; it never waits.
-//! [`Committer::pump`] hands over and learns what is done; the thread calls `wake` when there is
-//! something to learn.
+//! [`Committer::pump`] hands batches over and learns which are done; the thread calls `wake` when
+//! there is news.
 //!
 //! - I1 **Bounded.** At most [`IN_FLIGHT_MAX`] batches are handed over; the log's own bound
-//!   ([`Options::unsynced_bytes`](crate::Options)) holds for the rest.
-//! - I2 **A full disk holds what it cannot take.** The batch stays with the thread, which tries
-//!   again when segments are given back and every [`RETRY`]; nothing is lost or reordered.
-//! - I3 **A failed disk ends it.** After a fatal error nothing more is written, and every later
-//!   [`Committer::pump`] returns the error.
+//!   ([`Options::unsynced_bytes`](crate::Options)) applies to the rest.
+//! - I2 **A full disk delays batches.** The batch stays with the thread, which tries again when
+//!   segments are freed and every [`RETRY`]; nothing is lost or reordered.
+//! - I3 **A failed disk ends the thread.** After a fatal error nothing more is written, and every
+//!   later [`Committer::pump`] returns the error.
 
 use crate::log::{Batch, Flush, Log, Position, Prepared, WriteError, Writer};
 use crate::media::Media;
@@ -20,23 +20,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Batches that the thread may have.
+/// The most batches that the thread may have.
 pub const IN_FLIGHT_MAX: usize = 2;
-/// A second batch is handed over only when it has this size: a small one gains more by waiting for
-/// companions than the disk loses by idling for the time of one hand-over.
+/// The size from which a second batch is handed over: a small one gains more by waiting for other
+/// records than the disk loses by idling for the time of one hand-over.
 const SECOND_BYTES: usize = 64 * 1024;
-/// How often a full disk is tried again.
+/// The interval at which a full disk is tried again.
 pub const RETRY: Duration = Duration::from_millis(100);
-/// A batch that takes longer is reported as [`Report::Stalled`].
+/// The time after which a batch is reported as [`Report::Stalled`].
 pub const STALLED_AFTER: Duration = Duration::from_millis(500);
 
-/// What [`Committer::pump`] tells.
+/// The news from [`Committer::pump`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Report {
-    /// Everything asked for by this request and earlier ones is durable.
+    /// Everything that this request and earlier ones cover is durable.
     Synced(Flush),
-    /// The disk is full: there is room in the current segment at most. The text names the
-    /// directory.
+    /// The disk is full: at most the current segment has room. The text names the directory.
     Full(String),
     /// The disk has room again.
     Room,
@@ -51,7 +50,7 @@ enum Job {
     Release(u32),
 }
 
-/// What the thread has to tell: cumulative, so it needs no queue.
+/// The thread's news, which is cumulative and therefore needs no queue.
 #[derive(Default)]
 struct News {
     done: Option<Position>,
@@ -68,7 +67,7 @@ pub struct Committer {
     news: Arc<Mutex<News>>,
     thread: Option<JoinHandle<()>>,
     n_in_flight: usize,
-    /// When the oldest batch that the thread has was last known to make progress.
+    /// The time at which the oldest batch of the thread was last known to make progress.
     since: Instant,
     is_full: bool,
     is_stalled: bool,
@@ -80,7 +79,7 @@ impl std::fmt::Debug for News {
     }
 }
 
-/// The disk failed for good: the process must stop.
+/// The error of a disk that failed for good: the process must stop.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Fatal(pub String);
@@ -118,8 +117,8 @@ impl Committer {
         })
     }
 
-    /// Hands over what the log wants written, and appends what there is to tell. Call it after each
-    /// turn in which something was asked of the log, and when woken.
+    /// Hands over the log's batches, and appends the news. Call it after each turn that used the
+    /// log, and when woken.
     pub fn pump<M: Media>(
         &mut self,
         log: &mut Log<M>,
@@ -145,7 +144,7 @@ impl Committer {
         out.extend(log.flushed().map(Report::Synced));
         if full.is_some() != self.is_full {
             self.is_full = full.is_some();
-            // The batch that waited for space begins to move only now.
+            // The batch that waited for space makes progress only from now on.
             self.since = now;
             out.push(full.map_or(Report::Room, Report::Full));
         }
@@ -164,7 +163,7 @@ impl Committer {
             self.send(Job::Write(batch))?;
         }
         let waits = self.n_in_flight > 0 && now.since(self.since) > STALLED_AFTER;
-        // A batch that waits for space is no news about the disk's speed.
+        // A batch that waits for space tells nothing about the disk's speed.
         if waits && !self.is_stalled && !self.is_full {
             self.is_stalled = true;
             out.push(Report::Stalled);
@@ -172,7 +171,7 @@ impl Committer {
         Ok(())
     }
 
-    /// Batches that the thread has.
+    /// The number of batches that the thread has.
     pub fn n_in_flight(&self) -> usize {
         self.n_in_flight
     }
@@ -184,7 +183,7 @@ impl Committer {
 }
 
 impl Drop for Committer {
-    /// Waits for the batch that the disk is working on; the rest was not promised to anybody.
+    /// Waits for the batch that the disk is writing; the rest was not promised to any caller.
     fn drop(&mut self) {
         self.jobs = None;
         if let Some(thread) = self.thread.take()
@@ -197,7 +196,7 @@ impl Drop for Committer {
 }
 
 fn locked(news: &Mutex<News>) -> MutexGuard<'_, News> {
-    // Each field is valid by itself whatever happened to the other side.
+    // Each field is valid by itself whatever happens on the other side.
     news.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -221,7 +220,7 @@ impl<M: Media> Worker<M> {
                 Some(Job::Release(oldest)) => {
                     self.writer.release(oldest).and_then(|()| self.work())
                 }
-                // Only when no job waits: a step of preparation would hold it up.
+                // This runs only when no job waits: a step of preparation would delay it.
                 None => self.work().and_then(|()| self.prepare()),
             };
             if let Err(error) = done {
@@ -233,7 +232,7 @@ impl<M: Media> Worker<M> {
         }
     }
 
-    /// The next job; `Some(None)` if there is other work; `None` if nobody will send any more.
+    /// The next job; `Some(None)` if there is other work; `None` if no job will come.
     fn next(&self) -> Option<Option<Job>> {
         if self.is_full {
             // I2: try again from time to time.
@@ -253,7 +252,7 @@ impl<M: Media> Worker<M> {
         self.inbox.recv().ok().map(Some)
     }
 
-    /// Writes what is pending, as far as there is space.
+    /// Writes the pending batches, as far as there is space.
     fn work(&mut self) -> Result<(), WriteError> {
         while let Some(batch) = self.pending.front() {
             match self.writer.write(batch) {
@@ -276,7 +275,8 @@ impl<M: Media> Worker<M> {
         Ok(())
     }
 
-    /// Does a step towards the next segment; whether that works is what tells full from roomy.
+    /// Performs a step towards the next segment; its success distinguishes a full disk from one
+    /// with room.
     fn prepare(&mut self) -> Result<(), WriteError> {
         match self.writer.prepare() {
             Ok(Prepared::More | Prepared::Ready) if self.is_full => self.full(None),

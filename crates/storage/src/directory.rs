@@ -1,4 +1,4 @@
-//! Whose directory it is, and who has it open.
+//! The owner of a data directory, and the lock of the process that uses it.
 //!
 //! ```text
 //! identity (48 bytes)
@@ -9,13 +9,13 @@
 //! lock  (empty; the lock is on the open file, not in it)
 //! ```
 //!
-//! - I1 **One owner.** A [`Directory`] holds an exclusive lock of the open file description, which
+//! - I1 **One user.** A [`Directory`] holds an exclusive lock of the open file description, which
 //!   the kernel drops with the process.
 //! - I2 **One identity for life.** A directory belongs to one incarnation of one node of one
 //!   cluster and refuses any other. Only [`Directory::create`] makes one: a directory that lost its
 //!   identity or its log is not taken for a new one, since its member would have forgotten its
 //!   promises.
-//! - I3 **Ours or empty.** A directory that holds files of other programs is not begun.
+//! - I3 **Ours or empty.** A directory that holds files of other programs is refused.
 
 use crate::log::{self, OpenError, Options};
 use crate::media::{Media, Os};
@@ -34,24 +34,24 @@ const UNFINISHED: &str = "identity.part";
 const LOCK: &str = "lock";
 const LEN: usize = 48;
 
-/// Whose directory it is.
+/// The owner of a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// Fingerprint of the cluster.
+    /// The fingerprint of the cluster.
     pub cluster: u64,
-    /// Whose stable storage it is.
+    /// The node.
     pub node: NodeId,
-    /// Which incarnation of that node.
+    /// The incarnation of that node.
     pub incarnation: Incarnation,
 }
 
-/// Why a directory cannot be opened; nothing in it was changed.
+/// The reason why a directory cannot be opened; nothing in it was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum DirectoryError {
-    /// Another process has it.
+    /// Another process uses it.
     #[error("{0} is in use by another process: stop that one first, or name another directory")]
     InUse(PathBuf),
-    /// It belongs to somebody else.
+    /// It belongs to another owner.
     #[error(
         "{path} belongs to node {} incarnation {} of cluster {:016x}, not to node {} incarnation \
          {} of cluster {:016x}: name that one's own directory",
@@ -63,10 +63,10 @@ pub enum DirectoryError {
         path: PathBuf,
         /// Its owner.
         found: Box<Identity>,
-        /// Who asked.
+        /// The owner that the caller expected.
         wanted: Box<Identity>,
     },
-    /// There is no identity.
+    /// It has no identity.
     #[error(
         "{0} holds no member of a cluster: begin one there, or, if one was lost, replace the member"
     )]
@@ -82,14 +82,14 @@ pub enum DirectoryError {
     NoLog(PathBuf),
     /// It has a log and no identity.
     #[error(
-        "{0} holds a log and no file `identity`, so that nobody can tell whose it is: replace the \
+        "{0} holds a log and no file `identity`, so that its owner is unknown: replace the \
          member, or name an empty directory"
     )]
     NoOwner(PathBuf),
     /// The first segment of its log cannot be made.
     #[error(transparent)]
     Log(#[from] OpenError),
-    /// Other files are in it.
+    /// It contains other files.
     #[error("{path} is not empty (it holds {name:?}): name an empty directory")]
     NotEmpty {
         /// The directory.
@@ -97,12 +97,12 @@ pub enum DirectoryError {
         /// One of the files.
         name: String,
     },
-    /// The identity cannot be believed.
+    /// The identity is damaged.
     #[error("{path}/identity is damaged: {why}. Replace this member")]
     Damaged {
         /// The directory.
         path: PathBuf,
-        /// What is wrong.
+        /// The damage.
         why: String,
     },
     /// The disk failed.
@@ -110,24 +110,24 @@ pub enum DirectoryError {
     Io {
         /// The directory.
         path: PathBuf,
-        /// What the disk said.
+        /// The disk's error.
         error: io::Error,
     },
 }
 
-/// A data directory that this process owns.
+/// A data directory that this process uses.
 #[derive(Debug)]
 pub struct Directory {
     media: Os,
     identity: Identity,
     log: u64,
-    /// I1: the lock lasts as long as this file is open.
+    /// The lock, held as long as this file is open (I1).
     _lock: File,
 }
 
 impl Directory {
-    /// Begins a directory: makes it if need be, and writes whose it is, durably. A disk that is too
-    /// full for the first segment of the log shows here.
+    /// Begins a directory: makes it if necessary, and writes the identity durably. A disk that is
+    /// too full for the first segment of the log is detected here.
     pub fn create(path: &Path, identity: &Identity) -> Result<Directory, DirectoryError> {
         let failed = |error| DirectoryError::Io { path: path.to_owned(), error };
         let mut builder = std::fs::DirBuilder::new();
@@ -138,7 +138,7 @@ impl Directory {
                 NAME => return Err(DirectoryError::Taken(path.to_owned())),
                 // An earlier attempt may have ended before the identity had its name.
                 UNFINISHED | LOCK | "lost+found" => {}
-                // Judged by `log::begin`: it may hold records.
+                // `log::begin` checks it: it may hold records.
                 segment if segment.starts_with("log-") || segment == "log.next" => {}
                 snapshot if snapshot.starts_with("snapshot-") => {
                     return Err(DirectoryError::NoOwner(path.to_owned()));
@@ -148,9 +148,11 @@ impl Directory {
             }
         }
         let lock = lock(path)?;
-        // A name of its own for the log, so that a file of another life is never taken for ours.
+        // The log has a name of its own, so that a file of another life is never taken for one of
+        // this log.
         let log = std::hash::RandomState::new().build_hasher().finish();
-        // I2: before the identity, so that an identity without a log is known to have lost it.
+        // I2: the log comes before the identity, so that an identity without a log means a lost
+        // log.
         if log::begin(&media, &Options::default(), log)? {
             return Err(DirectoryError::NoOwner(path.to_owned()));
         }
@@ -162,7 +164,7 @@ impl Directory {
         Ok(Directory { media, identity: *identity, log, _lock: lock })
     }
 
-    /// Opens the directory of `wanted`, and of nobody else.
+    /// Opens the directory of `wanted`, and of no other owner.
     pub fn open(path: &Path, wanted: &Identity) -> Result<Directory, DirectoryError> {
         let directory = Directory::open_any(path)?;
         if directory.identity != *wanted {
@@ -173,7 +175,7 @@ impl Directory {
         Ok(directory)
     }
 
-    /// Opens a directory, whosever it is: [`Directory::identity`] says.
+    /// Opens a directory, whatever its owner, which [`Directory::identity`] returns.
     pub fn open_any(path: &Path) -> Result<Directory, DirectoryError> {
         let (media, identity, log) = peek(path, Os::new)?;
         let has_log = log::exists(&media);
@@ -183,7 +185,7 @@ impl Directory {
         Ok(Directory { media, identity, log, _lock: lock(path)? })
     }
 
-    /// Whose it is.
+    /// The owner.
     pub fn identity(&self) -> Identity {
         self.identity
     }
@@ -199,9 +201,9 @@ impl Directory {
     }
 }
 
-/// Writes the identity: whole or not at all.
+/// Writes the identity, atomically.
 fn begin<M: Media>(media: &M, identity: &Identity, log: u64) -> io::Result<()> {
-    // Left by an attempt that was cut off: absent otherwise.
+    // An attempt that was cut off may have left the file; otherwise it is absent.
     let _ = media.remove(UNFINISHED);
     let bytes = encode(identity, log);
     let file = media.create(UNFINISHED, LEN as u64)?;
@@ -211,8 +213,8 @@ fn begin<M: Media>(media: &M, identity: &Identity, log: u64) -> io::Result<()> {
     media.sync_dir()
 }
 
-/// Whether files of a member are there, whoever it is: then a directory without an identity has
-/// lost it.
+/// Whether a member's files are there, whatever the member: then a directory without an identity
+/// has lost it.
 pub fn holds_member_files(path: &Path) -> io::Result<bool> {
     let is_ours = |name: &String| name.starts_with("log-") || name.starts_with("snapshot-");
     match Os::reading(path).and_then(|media| media.list()) {
@@ -222,7 +224,7 @@ pub fn holds_member_files(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Reads whose directory it is, without opening it.
+/// Reads the identity of a directory without opening it.
 pub(crate) fn peek(
     path: &Path,
     media: impl FnOnce(&Path) -> io::Result<Os>,

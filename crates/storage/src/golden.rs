@@ -1,6 +1,6 @@
-//! One file of each format version, as bytes: written today as then, and read today as then.
+//! One file of each format version, as bytes: written and read today as when it was recorded.
 //!
-//! `UPDATE=1 cargo test -p gregale-storage golden` writes them anew, which is right only together
+//! `UPDATE=1 cargo test -p gregale-storage golden` writes them again, which is right only together
 //! with a new format version.
 
 use crate::directory::{self, Identity};
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 const LOG: u64 = 0x0123_4567_89ab_cdef;
 
-/// Bytes as text: the length, then lines of 32 bytes; `*` for lines like the one before.
+/// Bytes as text: the length, then lines of 32 bytes; `*` for repeated lines.
 fn dump(bytes: &[u8]) -> String {
     let mut text = format!("{} bytes\n", bytes.len());
     let (mut last, mut is_repeated) = (&[][..], false);
@@ -51,7 +51,7 @@ fn repeat_to(bytes: &mut Vec<u8>, len: usize) {
     }
 }
 
-/// Compares with what was recorded, and returns that.
+/// Compares with the recorded bytes, and returns those.
 fn golden(name: &str, bytes: &[u8]) -> Vec<u8> {
     let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "golden", name].iter().collect();
     if std::env::var_os("UPDATE").is_some() {
@@ -92,7 +92,7 @@ fn golden_log_of_version_1() {
     commit(log);
     log.free_below(Slot(1000));
     log.append(Slot(1000), Ballot(26), 2, &[7; 23_000]).unwrap();
-    // Does not fit: seals the segment and begins the next.
+    // The entry does not fit: it seals the segment and begins the next one.
     log.append(Slot(1001), Ballot(26), 2, &[8; 8000]).unwrap();
     commit(log);
 

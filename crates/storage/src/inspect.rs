@@ -1,6 +1,6 @@
-//! A data directory described offline: what is there, what is intact, where it ends.
+//! A data directory described offline: its files, which are intact, and where the log ends.
 //!
-//! Reads only, and takes no lock: looking at a directory in use shows a moment of it.
+//! The module only reads, and takes no lock: of a directory in use it shows a momentary state.
 
 use crate::directory::{self, DirectoryError, Identity};
 use crate::log::record::Kind;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Why a directory cannot be described.
+/// The reason why a directory cannot be described.
 #[derive(Debug, thiserror::Error)]
 pub enum InspectError {
     /// It has no readable identity.
@@ -26,7 +26,7 @@ pub enum InspectError {
     List(String, std::io::Error),
 }
 
-/// How much to show.
+/// The level of detail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
     /// Totals for each segment.
@@ -35,58 +35,58 @@ pub enum Detail {
     Records,
 }
 
-/// How often a log that seems damaged is read again: a process that writes meanwhile makes
-/// segments that were read early look short beside those that were read late.
+/// The most readings of a log that seems damaged: a process that writes meanwhile makes segments
+/// that were read early look short beside those that were read late.
 const READINGS_MAX: usize = 3;
 
-/// What a directory holds. Shown as text by its `Display`.
+/// The content of a directory. `Display` shows it as text.
 #[derive(Clone, Debug)]
 pub struct Description {
     /// The directory.
     pub path: PathBuf,
-    /// Whose it is.
+    /// The owner.
     pub identity: Identity,
     /// The number that all files of its log carry.
     pub log: u64,
-    /// From the oldest to the newest.
+    /// The snapshots, from the oldest to the newest.
     pub snapshots: Vec<SnapshotFile>,
-    /// In order.
+    /// The segments, in order.
     pub segments: Vec<Segment>,
-    /// With [`Detail::Records`].
+    /// The records, with [`Detail::Records`].
     pub records: Vec<Record>,
     /// The first slot of the log.
     pub start: Slot,
     /// One past its last entry.
     pub end: Slot,
-    /// Records of all kinds.
+    /// The number of records of all kinds.
     pub n_records: u64,
-    /// Bytes of metadata in force.
+    /// The bytes of the metadata in force.
     pub meta_bytes: usize,
-    /// Segment and byte at which the intact records end.
+    /// The segment and byte at which the intact records end.
     pub ends_at: String,
-    /// How they end.
+    /// The way in which they end.
     pub ending: Ending,
 }
 
-/// A snapshot's file.
+/// The file of a snapshot.
 #[derive(Clone, Debug)]
 pub struct SnapshotFile {
-    /// Its name.
+    /// The file's name.
     pub name: String,
-    /// It covers every slot below.
+    /// The prefix that it covers.
     pub slot: Slot,
-    /// Bytes, chunks, and bytes of the note; or what is wrong.
+    /// The numbers of bytes, chunks, and bytes of the note; or the damage.
     pub content: Result<(u64, u64, usize), String>,
 }
 
-/// A segment's file.
+/// The file of a segment.
 #[derive(Clone, Debug, Default)]
 pub struct Segment {
-    /// Its name.
+    /// The file's name.
     pub name: String,
-    /// Records of all kinds.
+    /// The number of records of all kinds.
     pub n_records: u64,
-    /// Entries.
+    /// The number of entries.
     pub n_entries: u64,
     /// The lowest and the highest slot of an entry.
     pub slots: Option<(Slot, Slot)>,
@@ -96,38 +96,39 @@ pub struct Segment {
     pub view_max: u64,
 }
 
-/// One record.
+/// A record.
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// Segment and byte.
+    /// The segment and byte.
     pub at: String,
-    /// What it says: Begin, Entry, Cut, Meta, Skip or Seal.
+    /// The kind: Begin, Entry, Cut, Meta, Skip or Seal.
     pub kind: String,
-    /// Of its entry, or the log's end there.
+    /// The slot of its entry, or the log's end there.
     pub slot: Slot,
-    /// Of its entry.
+    /// The ballot of its entry.
     pub ballot: u64,
-    /// Of its entry.
+    /// The view of its entry.
     pub view: u64,
-    /// Bytes of its payload.
+    /// The bytes of its payload.
     pub payload: u32,
-    /// Everything before this place was durable when it was written.
+    /// The place below which everything was durable when it was written.
     pub synced_upto: String,
 }
 
-/// How the intact records of a log end.
+/// The way in which the intact records of a log end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// Nothing follows.
+    /// No other bytes follow.
     Whole,
-    /// What was being written when the process died follows. Opening the log cuts it.
+    /// The remains of a write follow that was under way when the process died. Opening the log cuts
+    /// it.
     Torn(String),
-    /// Something that was durable is not intact.
+    /// Durable bytes are not intact.
     Damaged(String),
 }
 
 impl Description {
-    /// What is damaged, a line each; empty if all is well. A torn end is no damage.
+    /// The damage, one line each; empty if there is no damage. A torn end is not damage.
     pub fn damages(&self) -> impl Iterator<Item = &str> {
         let log = match &self.ending {
             Ending::Damaged(why) => Some(why.as_str()),
@@ -141,7 +142,7 @@ impl Description {
 /// Describes the directory at `path`. Damage is part of the description, not an error.
 ///
 /// # Errors
-/// When it is no member's directory, or cannot be read.
+/// The directory is not a member's, or cannot be read.
 pub fn inspect(path: &Path, detail: Detail) -> Result<Description, InspectError> {
     let (media, identity, log) = directory::peek(path, Os::reading)?;
     let list = |e| InspectError::List(media.place(), e);
@@ -179,7 +180,7 @@ pub fn inspect(path: &Path, detail: Detail) -> Result<Description, InspectError>
     })
 }
 
-/// None if it was removed meanwhile.
+/// `None` if the snapshot was removed meanwhile.
 fn snapshot_file(media: &Os, slot: Slot) -> Option<SnapshotFile> {
     let opened = Snapshot::open(media, slot).and_then(|it| it.verify().map(|()| it));
     let content = match opened {

@@ -1,18 +1,20 @@
-//! What survives a power cut: an append-only log, snapshots, and the directory that holds them.
+//! Storage that survives a power cut: an append-only log, snapshots, and their directory.
 //!
-//! Promises: what was synced is there after any crash, in order, and nothing that was never
-//! appended; a record that is not intact is either the torn end of what was never synced, and cut,
-//! or damage, and named: never guessed at. Contains no replication and no policy: it does not know
-//! what an entry means, when to take a snapshot, or who may forget what.
+//! Promises: everything that was synced is there after any crash, in order, and nothing that was
+//! never appended. A record that is not intact is either the torn end of bytes that were never
+//! synced, and is cut, or damage, and is named: the code never guesses. The crate contains no
+//! replication and no policy: it does not know what an entry means, when to take a snapshot, or
+//! which entries may be dropped.
 //!
-//! - [`media`]: the few operations on files that all of this is built from, over the operating
+//! - [`media`]: the few file operations on which the crate is built, over the operating system or
+//!   over a simulated disk that breaks everything that is not promised.
 //!   system or over a simulated disk that breaks whatever is not promised.
 //! - [`log`]: one stream of records over preallocated segments.
-//! - [`committer`]: the thread that writes and syncs what the poll loop hands over.
+//! - [`committer`]: the thread that writes and syncs the poll loop's batches.
 //! - [`snapshot`]: whole states in files, written once, read in chunks.
-//! - [`directory`]: whose directory it is, and who has it open.
+//! - [`directory`]: the owner of a directory, and its lock.
 //! - [`inspect`]: a directory as text, offline.
-//! - [`mod@bench`]: what a durable record costs, beside what the disk costs.
+//! - [`mod@bench`]: the cost of a durable record, beside the disk's cost.
 //!
 //! docs/formats.md has every file byte by byte.
 #![forbid(unsafe_code)]

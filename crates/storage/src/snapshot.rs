@@ -17,7 +17,7 @@
 //! - I1 **Whole or absent.** A snapshot gets its name when every byte is durable; the name is
 //!   durable before [`SnapshotWriter::finish`] returns. By construction: it is written under
 //!   another name, which [`clear`] removes after a crash.
-//! - I2 **Nothing unchecked is returned.** Each chunk is verified when it is read, against its
+//! - I2 **No unchecked byte is returned.** Each chunk is verified when it is read, against its
 //!   number too; [`Snapshot::verify`] checks the whole.
 
 use crate::media::Media;
@@ -25,9 +25,9 @@ use base::Slot;
 use std::io;
 use xxhash_rust::xxh3::Xxh3;
 
-/// Bytes of state in a chunk.
+/// The number of bytes of state in a chunk.
 pub const CHUNK: usize = 64 * 1024;
-/// Longest note.
+/// The longest note.
 pub const NOTE_MAX: usize = FIRST_BLOCK - NOTE_AT - 4;
 /// The version of everything in a snapshot file.
 pub const VERSION: u32 = 1;
@@ -38,27 +38,27 @@ const CHUNK_HEADER: usize = 16;
 const LAST_BLOCK: usize = 32;
 const MAGIC: &[u8; 8] = b"GREGSNP\0";
 const MAGIC_END: &[u8; 8] = b"GREGEND\0";
-/// Chunks after which a snapshot is synced: if all of it were flushed at once at the end, the syncs
-/// of the log on the same disk would wait behind it.
+/// The number of chunks after which a snapshot is synced: if all of it were flushed at the end, the
+/// syncs of the log on the same disk would wait behind it.
 const SYNC_EVERY: u64 = 64;
 const UNFINISHED: &str = ".part";
 
-/// Why a snapshot cannot be written or read.
+/// The reason why a snapshot cannot be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
     /// The disk failed, or is full; the unfinished file was removed if that was possible.
     #[error("{what} {file} in {place}: {error}")]
     Io {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
         /// The file.
         file: String,
         /// The directory.
         place: String,
-        /// What the disk said.
+        /// The disk's error.
         error: io::Error,
     },
-    /// The file is not what was written.
+    /// The file is damaged.
     #[error(
         "{place}/{file} is damaged at byte {offset}: {why}. Use an older snapshot, or fetch the \
          state from another member"
@@ -68,9 +68,9 @@ pub enum SnapshotError {
         place: String,
         /// The file.
         file: String,
-        /// Where.
+        /// The offset of the damage.
         offset: u64,
-        /// What is wrong.
+        /// The damage.
         why: String,
     },
 }
@@ -80,7 +80,7 @@ pub fn name(slot: Slot) -> String {
     format!("snapshot-{:016x}", slot.0)
 }
 
-/// The slot that a file name stands for.
+/// The slot of the snapshot with this file name.
 pub fn slot(name: &str) -> Option<Slot> {
     let digits = name.strip_prefix("snapshot-")?;
     let slot = Slot(u64::from_str_radix(digits, 16).ok()?);
@@ -94,7 +94,7 @@ pub fn list<M: Media>(media: &M) -> io::Result<Vec<Slot>> {
     Ok(slots)
 }
 
-/// Removes what a crash left unfinished: call it once, before snapshots are written.
+/// Removes the remains of a crash: call it once, before snapshots are written.
 pub fn clear<M: Media>(media: &M) -> io::Result<()> {
     for name in media.list()? {
         if name.strip_suffix(UNFINISHED).and_then(slot).is_some() {
@@ -113,7 +113,7 @@ pub fn delete_old<M: Media>(media: &M, kept: usize) -> io::Result<()> {
     media.sync_dir()
 }
 
-/// A snapshot being written. Dropping it unfinished removes it.
+/// A snapshot that is being written. Dropping it unfinished removes it.
 pub struct SnapshotWriter<M: Media> {
     media: M,
     file: M::File,
@@ -126,12 +126,12 @@ pub struct SnapshotWriter<M: Media> {
 }
 
 impl<M: Media> SnapshotWriter<M> {
-    /// Begins the snapshot of all below `slot`. The note is the caller's: what the state was in
-    /// force with, for example (at most [`NOTE_MAX`] bytes).
+    /// Begins the snapshot of all below `slot`. The note is the caller's, for example the
+    /// configuration in force (at most [`NOTE_MAX`] bytes).
     pub fn create(media: &M, log: u64, slot: Slot, note: &[u8]) -> Result<Self, SnapshotError> {
         assert!(note.len() <= NOTE_MAX, "{} bytes of note", note.len());
         let name = unfinished(slot);
-        // An attempt of this process that failed may have left it.
+        // A failed attempt of this process may have left it.
         let _ = media.remove(&name);
         let file = media.create(&name, 0).map_err(|e| failed(media, slot, "creating", e))?;
         let mut block = Vec::with_capacity(FIRST_BLOCK);
@@ -162,7 +162,7 @@ impl<M: Media> SnapshotWriter<M> {
         put.map_err(|e| failed(&self.media, self.slot, "writing", e))
     }
 
-    /// Adds bytes of the state, in pieces of any size.
+    /// Adds bytes of the state, in parts of any size.
     pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), SnapshotError> {
         while !bytes.is_empty() {
             let room = CHUNK_HEADER + CHUNK - self.chunk.len();
@@ -217,8 +217,8 @@ impl<M: Media> SnapshotWriter<M> {
         Ok(slot)
     }
 
-    /// Leaves it as it is, unfinished, as a process does that dies: for simulators. [`clear`]
-    /// removes it.
+    /// Leaves the file unfinished, as a process does that dies: for simulators. [`clear`] removes
+    /// it.
     pub fn leave(mut self) {
         self.is_finished = true;
     }
@@ -227,7 +227,7 @@ impl<M: Media> SnapshotWriter<M> {
 impl<M: Media> Drop for SnapshotWriter<M> {
     fn drop(&mut self) {
         if !self.is_finished {
-            // What stays behind is removed by `clear`, or by the next attempt.
+            // A file that stays behind is removed by `clear`, or by the next attempt.
             let _ = self.media.remove(&unfinished(self.slot));
         }
     }
@@ -296,22 +296,22 @@ impl<M: Media> Snapshot<M> {
         self.log
     }
 
-    /// The state holds everything below this slot.
+    /// The slot below which the state is complete.
     pub fn slot(&self) -> Slot {
         self.slot
     }
 
-    /// What the caller noted.
+    /// The caller's note.
     pub fn note(&self) -> &[u8] {
         &self.note
     }
 
-    /// Bytes of the state.
+    /// The bytes of the state.
     pub fn n_bytes(&self) -> u64 {
         self.n_bytes
     }
 
-    /// How many chunks it has.
+    /// The number of chunks.
     pub fn n_chunks(&self) -> u64 {
         self.n_bytes.div_ceil(CHUNK as u64)
     }

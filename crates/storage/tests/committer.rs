@@ -9,7 +9,7 @@ use storage::media::Simulated;
 use storage::{Committer, Flush, Log, Report};
 
 const LOG: u64 = 3;
-/// Longest wait for anything.
+/// The longest wait for any event.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 struct Rig {
@@ -48,7 +48,7 @@ impl Rig {
         Ok(reports)
     }
 
-    /// Pumps until a report satisfies `is_it`; returns all that came until then.
+    /// Pumps until a report satisfies `is_it`; returns all reports until then.
     fn until(&mut self, is_it: impl Fn(&Report) -> bool) -> Result<Vec<Report>, Fatal> {
         let deadline = std::time::Instant::now() + PATIENCE;
         let mut all = Vec::new();
@@ -108,13 +108,13 @@ fn i2_a_full_disk_is_told_with_its_place_and_goes_on_by_itself() {
     let mut rig = Rig::new();
     let flush = rig.append(10);
     rig.until(|report| *report == Report::Synced(flush)).unwrap();
-    // The next segment may be there already: fill until the one after that does not fit.
+    // The next segment may exist already: the log is filled until the one after that does not fit.
     rig.disk.set_faults(|faults| faults.capacity = Some(70_000));
     let mut last = flush;
     let mut reports = Vec::new();
     for _ in 0..30 {
         last = rig.append(3000);
-        // A committer that is quick tells that the disk is full amid these already, and once.
+        // A quick committer reports the full disk among these already, and once.
         reports.extend(rig.pump().unwrap());
     }
     let is_full = |report: &Report| matches!(report, Report::Full(_));

@@ -1,7 +1,7 @@
-//! Random work on a log over the simulated disk, cut off at random operations, again and again.
+//! Random work on a log over the simulated disk, cut off repeatedly at random operations.
 //!
-//! A [`Model`] knows what was asked for and what was confirmed. After each crash the log must be
-//! one of the states that the model allows: all that was confirmed, and a prefix of the rest.
+//! A [`Model`] records what was requested and what was confirmed. After each crash the log must be
+//! in one of the states that the model allows: everything confirmed, and a prefix of the rest.
 
 use base::{Ballot, Rng, Slot};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ fn options(rng: &mut Rng) -> Options {
     }
 }
 
-/// One thing that was asked of the log.
+/// A request to the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Op {
     Append { ballot: u64, view: u64, payload: Vec<u8> },
@@ -29,7 +29,7 @@ enum Op {
     Skip(u64),
 }
 
-/// What a log holds: entries of slots from `first` on.
+/// The content of a log: entries of slots from `first` on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct State {
     first: u64,
@@ -58,7 +58,7 @@ impl State {
         self.first = slot;
     }
 
-    /// Whether a recovered log may look like this: it may hold entries that were freed.
+    /// Whether a recovered log may have this content: it may hold entries that were freed.
     fn explains(&self, found: &State) -> bool {
         if found.meta != self.meta || found.end() != self.end() || found.first > self.first {
             return false;
@@ -67,7 +67,7 @@ impl State {
     }
 }
 
-/// What was confirmed, and what was asked for since.
+/// The confirmed content, and the requests since.
 #[derive(Clone, Debug, Default)]
 struct Model {
     durable: State,
@@ -81,7 +81,7 @@ impl Model {
         state
     }
 
-    /// How many of the requests that were not confirmed the log found has, if it can be explained.
+    /// The number of unconfirmed requests that the found log includes, if it can be explained.
     fn explain(&self, found: &State) -> Option<usize> {
         let mut state = self.durable.clone();
         let mut n = state.explains(found).then_some(0);
@@ -107,7 +107,7 @@ fn read_all<M: Media>(opened: &mut Opened<M>) -> State {
     state
 }
 
-/// What happened in a run, to see that rare things happen at all.
+/// The events of a run, which show that rare ones happen at all.
 #[derive(Debug, Default)]
 struct Seen {
     n_crashes: u64,
@@ -121,7 +121,7 @@ struct Seen {
     n_failed_syncs: u64,
 }
 
-/// One life after the other on one disk; the first contradiction, if there is one.
+/// Runs one life after the other on one disk; returns the first contradiction, if there is one.
 fn run<M: Media>(seed: u64, wrap: impl Fn(Simulated) -> M, seen: &mut Seen) -> Result<(), String> {
     let mut rng = Rng::new(seed);
     let disk = Simulated::new();
@@ -184,7 +184,8 @@ fn run<M: Media>(seed: u64, wrap: impl Fn(Simulated) -> M, seen: &mut Seen) -> R
     Ok(())
 }
 
-/// Random requests, written by a writer that lags behind, until the disk fails or time is over.
+/// Makes random requests, written by a writer that lags behind, until the disk fails or time is
+/// over.
 fn live<M: Media>(
     opened: &mut Opened<M>,
     model: &mut Model,
@@ -194,7 +195,7 @@ fn live<M: Media>(
 ) {
     let Opened { log, writer, .. } = opened;
     let mut taken: std::collections::VecDeque<Arc<Batch>> = Default::default();
-    // (what was asked when a flush was requested, its number)
+    // (The number of requests before a flush was requested, the flush's number.)
     let mut flushes = Vec::new();
     let mut n_confirmed = 0;
     for _ in 0..rng.range(10, 200) {
@@ -227,7 +228,7 @@ fn live<M: Media>(
                 model.asked.push(Op::Skip(to));
             }
             12 | 13 => {
-                // Only what is durable and stays so is freed: a snapshot covers it.
+                // Only content that is durable and stays so is freed: a snapshot covers it.
                 let lowest = model.asked.iter().fold(model.durable.end(), |low, op| match op {
                     Op::Cut(end) => low.min(*end),
                     Op::Append { .. } | Op::Meta(_) => low,
@@ -300,7 +301,7 @@ fn live<M: Media>(
     }
 }
 
-/// How many lives are tried: `STORAGE_SEEDS` overrides it for a long hunt.
+/// The number of lives: `STORAGE_SEEDS` overrides it for a long run.
 fn seeds() -> u64 {
     std::env::var("STORAGE_SEEDS").map_or(3000, |n| n.parse().expect("a number of seeds"))
 }
@@ -314,7 +315,7 @@ fn i3_what_was_synced_is_there_in_order_and_nothing_else() {
         }
     }
     println!("{seen:?}");
-    // Each of the rare things happened, or the test shows less than it says.
+    // Each of the rare events happened; otherwise the test shows less than it claims.
     let Seen { n_crashes, n_torn, n_cut_in_recovery, n_unconfirmed_kept, .. } = seen;
     assert!(n_crashes > 0 && n_torn > 0 && n_cut_in_recovery > 0 && n_unconfirmed_kept > 0);
     let Seen { n_unconfirmed_lost, n_rolled, n_released, n_full, n_failed_syncs, .. } = seen;
@@ -326,7 +327,7 @@ fn i3_what_was_synced_is_there_in_order_and_nothing_else() {
 fn is_caught<M: Media>(wrap: fn(Simulated) -> M) -> bool {
     (0..300).any(|seed| {
         let run = || run(seed, wrap, &mut Seen::default());
-        // An assertion of the log's own counts as well.
+        // A failed assertion of the log itself counts as well.
         std::panic::catch_unwind(run).map_or(true, |result| result.is_err())
     })
 }

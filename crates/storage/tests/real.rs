@@ -15,7 +15,7 @@ use storage::{Committer, Directory, Identity, Report};
 
 const ME: Identity = Identity { cluster: 7, node: NodeId(2), incarnation: Incarnation(3) };
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Names the directory to the process that this test starts anew, from itself.
+/// The variable that names the directory to the process that this test starts from itself.
 const WRITER: &str = "GREGALE_STORAGE_TEST_DIR";
 
 fn options() -> Options {
@@ -26,7 +26,7 @@ fn open(directory: &Directory) -> Opened<Os> {
     log::open(directory.media(), &options(), directory.log()).expect("sound")
 }
 
-/// Opens a directory that this process has let go of. A child that another test is just starting
+/// Opens a directory that this process has released. A child that another test is just starting
 /// holds every open file, and so the lock, until it runs its own program.
 fn reopen(path: &Path) -> Directory {
     let until = std::time::Instant::now() + PATIENCE;
@@ -100,7 +100,7 @@ fn a_directory_keeps_its_log_and_inspect_describes_it() {
         assert_eq!((opened.log.meta(), &opened.torn), (&b"promised"[..], &None));
         check(&mut opened, 300);
     }
-    // A flipped byte in the middle is named by both.
+    // Both name a flipped byte in the middle.
     let file = path.join("log-00000000");
     let mut bytes = std::fs::read(&file).unwrap();
     bytes[20_000] ^= 4;
@@ -114,7 +114,7 @@ fn a_directory_keeps_its_log_and_inspect_describes_it() {
     assert!(refused.to_string().contains("log-00000000 is damaged at byte"), "{refused}");
 }
 
-/// Not a test by itself: what `a_process_killed_while_it_writes...` starts, and kills.
+/// The process that `a_process_killed_while_it_writes...` starts and kills; not a test of its own.
 #[test]
 fn helper_writer_process() {
     let Ok(path) = std::env::var(WRITER) else { return };
@@ -127,7 +127,7 @@ fn helper_writer_process() {
     };
     let mut committer = Committer::start(opened.writer, wake).unwrap();
     let (mut reports, mut waiting) = (Vec::new(), Vec::new());
-    // Ends by being killed; the bound is for the day when nobody kills it.
+    // The process ends by being killed; the bound is for a run in which it is not.
     for _ in 0..1_000_000 {
         for _ in 0..3 {
             let slot = log.end().0;
@@ -169,7 +169,7 @@ fn a_process_killed_while_it_writes_loses_nothing_that_it_confirmed() {
         }
         child.kill().unwrap();
         child.wait().unwrap();
-        // What was in the pipe was confirmed as well.
+        // The entries in the pipe were confirmed as well.
         while let Some(confirmed) = next() {
             n_confirmed = confirmed;
         }

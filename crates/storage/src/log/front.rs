@@ -8,47 +8,47 @@ use base::{Ballot, Slot};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// Open files for reading old segments. One follower that catches up reads in one of them.
+/// The most open files for reading old segments. A follower that catches up reads in one of them.
 const READERS_MAX: usize = 4;
 
-/// A request that all before it become durable; later ones cover earlier ones.
+/// A request that everything before it become durable; later requests cover earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Flush(pub u64);
 
 /// An entry without its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntryHead {
-    /// Its place in the replicated order.
+    /// The entry's place in the replicated order.
     pub slot: Slot,
-    /// The ballot that it was appended with.
+    /// The ballot with which it was appended.
     pub ballot: Ballot,
-    /// The view that it was appended with.
+    /// The view with which it was appended.
     pub view: u64,
 }
 
 /// Records that become durable together: bytes for one file.
 #[derive(Debug)]
 pub struct Batch {
-    /// Where the bytes go.
+    /// The position at which the bytes go to the disk.
     pub(super) start: Position,
-    /// Where the next batch begins.
+    /// The position at which the next batch begins.
     pub(super) end: Position,
     pub(super) bytes: Vec<u8>,
 }
 
 impl Batch {
-    /// Its size on disk.
+    /// The size on disk.
     pub fn n_bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Where the next batch begins: what [`Log::done`] wants to hear.
+    /// The position at which the next batch begins: the argument of [`Log::done`].
     pub fn end(&self) -> Position {
         self.end
     }
 }
 
-/// What the log ends with, as recovery found it.
+/// The end of the log, as recovery found it.
 #[derive(Debug)]
 pub(super) struct End {
     pub(super) index: Index,
@@ -56,11 +56,11 @@ pub(super) struct End {
     pub(super) tail: Position,
     pub(super) link: u64,
     pub(super) oldest: u32,
-    /// Length of the segment that the tail is in.
+    /// The length of the tail's segment.
     pub(super) segment_bytes: u32,
 }
 
-/// See the module above.
+/// The poll loop's part of the log; see the module above.
 #[derive(Debug)]
 pub struct Log<M: Media> {
     media: M,
@@ -68,31 +68,31 @@ pub struct Log<M: Media> {
     salt: u32,
     index: Index,
     meta: Vec<u8>,
-    /// Where the next record goes.
+    /// The position of the next record.
     tail: Position,
-    /// Length of that segment: it may have been made with other sizes.
+    /// The length of its segment, which may have been made with other sizes.
     segment_bytes: u32,
-    /// Hash of the last record that is complete.
+    /// The hash of the last complete record.
     link: u64,
-    /// The batch under construction, and where it begins.
+    /// The bytes of the batch under construction, and the position at which it begins.
     open: Vec<u8>,
     open_start: Position,
-    /// Where in `open` its last record begins: not complete until its padding is known.
+    /// The offset in `open` of its last record, which is incomplete until its padding is known.
     last: Option<usize>,
-    /// Complete batches that nobody has taken.
+    /// The complete batches that were not taken yet.
     closed: VecDeque<Arc<Batch>>,
-    /// Batches not yet durable, and durable ones as far as the cache reaches; by position.
+    /// The batches not yet durable, and durable ones as far as the cache reaches; by position.
     recent: VecDeque<Arc<Batch>>,
     recent_bytes: usize,
     unsynced_bytes: usize,
-    /// Everything below is durable.
+    /// The position below which everything is durable.
     synced: Position,
-    /// Position that must be durable before entries that were cut, skipped or freed may be given
-    /// back (I10).
+    /// The position that must be durable before entries that were cut, skipped or freed may be
+    /// given back (I10).
     loosened: Position,
     n_flushes: u64,
     flushes: VecDeque<(Flush, Position)>,
-    /// Segments below were given back.
+    /// The oldest segment that was not given back.
     oldest: u32,
     readers: BTreeMap<u32, M::File>,
 }
@@ -134,13 +134,13 @@ impl<M: Media> Log<M> {
         self.index.end()
     }
 
-    /// An entry without its payload, from memory; `None` if the log does not hold it.
+    /// The head of an entry, from memory; `None` if the log does not hold it.
     pub fn head(&self, slot: Slot) -> Option<EntryHead> {
         let place = self.index.at(slot)?;
         Some(EntryHead { slot, ballot: place.ballot, view: place.view })
     }
 
-    /// Bytes of payload of all entries held.
+    /// The bytes of payload of all entries held.
     pub fn n_payload_bytes(&self) -> u64 {
         self.index.n_payload_bytes()
     }
@@ -150,7 +150,7 @@ impl<M: Media> Log<M> {
         &self.meta
     }
 
-    /// Where it stands.
+    /// The media of the log.
     pub fn media(&self) -> &M {
         &self.media
     }
@@ -160,7 +160,7 @@ impl<M: Media> Log<M> {
         &self.options
     }
 
-    /// Bytes that are not durable.
+    /// The number of bytes that are not durable.
     pub fn n_unsynced(&self) -> usize {
         self.unsynced_bytes + self.open.len()
     }
@@ -186,7 +186,7 @@ impl<M: Media> Log<M> {
         Ok(())
     }
 
-    /// Entries at `end` and above are no more.
+    /// Removes entries at `end` and above.
     pub fn cut(&mut self, end: Slot) {
         assert!(self.start() <= end && end <= self.end(), "{end:?} is outside the log");
         if end < self.end() {
@@ -203,16 +203,16 @@ impl<M: Media> Log<M> {
         self.meta.extend_from_slice(meta);
     }
 
-    /// The log is empty, and its next entry is that of `slot`: a durable snapshot covers everything
+    /// Empties the log, whose next entry is that of `slot`: a durable snapshot covers everything
     /// below.
     pub fn begin_at(&mut self, slot: Slot) {
         self.put(Kind::Skip, slot, Ballot::NONE, 0, &[]);
         self.loosened = self.tail;
     }
 
-    /// A snapshot covers all below `slot`, durably: entries there are not needed any more. A slot
-    /// above the end is as in [`Log::begin_at`]. Space is given back when everything that was asked
-    /// before is durable (I10): metadata may tell its user where the log begins from now on.
+    /// Frees entries below `slot`, which a snapshot covers durably. A slot above the end is handled
+    /// as in [`Log::begin_at`]. Space is given back when everything requested earlier is durable
+    /// (I10): the user's metadata may name the slot from which it needs the log.
     pub fn free_below(&mut self, slot: Slot) {
         if slot > self.end() {
             self.begin_at(slot);
@@ -222,11 +222,11 @@ impl<M: Media> Log<M> {
         }
     }
 
-    /// Asks that everything so far become durable; answered by [`Log::flushed`].
+    /// Requests that everything so far become durable; [`Log::flushed`] answers.
     pub fn sync(&mut self) -> Flush {
         self.n_flushes += 1;
         let flush = Flush(self.n_flushes);
-        // One waiting answer per position: a later request at the same place replaces it.
+        // There is one waiting answer per position: a later request at the same place replaces it.
         self.flushes.pop_back_if(|(_, upto)| *upto == self.tail);
         self.flushes.push_back((flush, self.tail));
         flush
@@ -241,7 +241,7 @@ impl<M: Media> Log<M> {
         newest
     }
 
-    /// Bytes that [`Log::take`] would hand over.
+    /// The number of bytes that [`Log::take`] would hand over.
     pub fn n_wanted(&self) -> usize {
         let closed: usize = self.closed.iter().map(|batch| batch.n_bytes()).sum();
         closed + if self.is_open_wanted() { self.open.len() } else { 0 }
@@ -262,7 +262,7 @@ impl<M: Media> Log<M> {
         self.closed.pop_front()
     }
 
-    /// The batch that ends at `end` is durable.
+    /// Notes that the batch which ends at `end` is durable.
     pub fn done(&mut self, end: Position) {
         assert!(end >= self.synced && end <= self.open_start, "{end} was not taken");
         let finished = self.recent.iter().filter(|b| b.start >= self.synced && b.start < end);
@@ -275,14 +275,14 @@ impl<M: Media> Log<M> {
         }
     }
 
-    /// Segments below this one are not needed any more, if there are any (once each).
+    /// The segment below which segments are no longer needed, if there are any (once each).
     pub fn take_release(&mut self) -> Option<u32> {
         if self.synced < self.loosened {
             return None;
         }
         let mut durable = self.synced.segment();
         if self.synced <= segment::first(durable) {
-            // I8: its first record is not durable yet, so the segment before it is needed.
+            // I8: its first record is not durable yet, so the previous segment is needed.
             durable = durable.saturating_sub(1);
         }
         let needed = self.index.oldest().unwrap_or(durable).min(durable);
@@ -362,7 +362,7 @@ impl<M: Media> Log<M> {
         self.push(kind, slot, ballot, view, payload);
     }
 
-    /// Puts the first record of a segment, if that is what comes next.
+    /// Puts the first record of a segment, if the next record begins one.
     fn begin_segment(&mut self) {
         if self.tail == segment::first(self.tail.segment()) {
             let meta = std::mem::take(&mut self.meta);
@@ -371,7 +371,7 @@ impl<M: Media> Log<M> {
         }
     }
 
-    /// Whether so many bytes leave room for the padding of the batch and for a Seal behind it.
+    /// Whether this many bytes leave room for the padding of the batch and for a Seal behind it.
     fn fits(&self, bytes: usize) -> bool {
         let align = self.options.align as usize;
         let end = (self.tail.offset() as usize + bytes).next_multiple_of(align);
@@ -398,7 +398,7 @@ impl<M: Media> Log<M> {
         self.index.apply(&head, false).expect("our own records make sense");
     }
 
-    /// Completes the last record: nothing is added to it any more.
+    /// Completes the last record: no bytes are added to it later.
     fn complete(&mut self) {
         if let Some(last) = self.last.take() {
             record::seal(&mut self.open[last..], self.salt);

@@ -1,10 +1,10 @@
-//! Which entries the log holds, and where: what a sequence of records means.
+//! The entries that the log holds, and their places: the meaning of a sequence of records.
 
 use super::record::{Flaw, Head, Kind, Position};
 use base::{Ballot, Slot};
 use std::collections::VecDeque;
 
-/// Where an entry stands, and what its user asks for most.
+/// The place of an entry, and the fields that its user reads most.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) position: Position,
@@ -39,15 +39,15 @@ impl Index {
         self.places.get(usize::try_from(n).ok()?).copied()
     }
 
-    /// The oldest segment that an entry stands in.
+    /// The oldest segment that contains an entry.
     pub(super) fn oldest(&self) -> Option<u32> {
         self.places.front().map(|place| place.position.segment())
     }
 
-    /// Takes a record in; `is_oldest` for the first one of the oldest segment.
+    /// Applies a record; `is_oldest` for the first one of the oldest segment.
     pub(super) fn apply(&mut self, head: &Head, is_oldest: bool) -> Result<(), Flaw> {
         let begins = head.position == super::segment::first(head.position.segment());
-        // I8: each segment begins with the record that makes it stand alone.
+        // I8: each segment begins with the record that makes it independent.
         if begins != (head.kind == Kind::Begin) {
             return Err(Flaw::Order);
         }
@@ -77,7 +77,8 @@ impl Index {
         while self.places.len() > kept {
             self.forget(VecDeque::pop_back);
         }
-        // Entries below `first` went with their segments; those at `end` and above come anew.
+        // Entries below `first` went with their segments; those at `end` and above are appended
+        // again.
         self.first = self.first.min(end);
     }
 

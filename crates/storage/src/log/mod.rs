@@ -1,10 +1,10 @@
 //! The log: one stream of records over preallocated segments, durable batch by batch.
 //!
-//! Three parts. [`Log`] is the poll loop's: it lays records out, keeps the index, reads; it touches
-//! the disk only to read what has left its cache. [`Writer`] is the disk's: it writes and syncs one
-//! [`Batch`] after the other, and makes, gives back and reuses segments. [`open`] recovers both.
-//! The committer thread runs a writer; the simulator calls one itself, so what it breaks is the
-//! code that ships.
+//! It has three parts. [`Log`] is the poll loop's: it lays records out, keeps the index, and reads;
+//! it uses the disk only to read batches that have left its cache. [`Writer`] is the disk's: it
+//! writes and syncs one [`Batch`] after the other, and makes, frees and reuses segments. [`open`]
+//! recovers both. The committer thread runs a writer; the simulator calls one itself, so it tests
+//! the code that ships.
 //!
 //! ```text
 //!   append, cut, put_meta --> Log --take--> Batch --> Writer: write, fdatasync
@@ -12,29 +12,30 @@
 //! ```
 //!
 //! # Invariants
-//! - I1 **One batch at a time.** A batch is written only when all before it is durable, so each of
-//!   its records can say `synced_upto` = where its batch begins. Asserted by the writer.
+//! - I1 **One batch at a time.** A batch is written only when everything before it is durable, so
+//!   each of its records can name the batch's start as `synced_upto`. Asserted by the writer.
 //! - I2 **Synced sectors are not written again.** A batch begins at a multiple of
 //!   [`Options::align`], a multiple of the sector; its last record covers the padding. Only
 //!   recovery writes over durable bytes, and it writes the same bytes. Asserted by the writer.
-//! - I3 **Durable is a prefix.** What recovery returns holds every record of every batch whose sync
-//!   succeeded, in order, then possibly some of the records after them, in order, and nothing else.
+//! - I3 **Durable is a prefix.** Recovery returns every record of every batch whose sync succeeded,
+//!   in order, then possibly some of the records after them, in order, and nothing else.
 //! - I4 **Torn tail or damage** (never a guess): a record that is not intact is damage iff a later
-//!   intact one has `synced_upto` above it; else the log is cut there, the rest erased, and synced.
-//! - I5 **Recovery repeats.** Cutting, erasing and removing only ever take away what I4 gave up,
+//!   intact one has `synced_upto` above it; otherwise the log is cut there, the rest erased, and
+//!   synced.
+//! - I5 **Recovery repeats.** Cutting, erasing and removing only remove records that I4 gave up,
 //!   last segment first, so a recovery that is interrupted finds the same log the next time.
 //! - I6 **Accepted is durable.** Recovery writes the last batch that it accepts once more and syncs
 //!   it: a process that died of a failed sync leaves pages that look clean and are not on disk.
 //! - I7 **Segments are contiguous.** They are named in order, each name durable before a record
-//!   stands behind it, and given back oldest first, each loss of a name synced; a gap is damage.
-//! - I8 **A segment stands alone.** Its first record repeats the end of the log and the metadata,
+//!   stands behind it, and given back oldest first, each removal of a name synced; a gap is damage.
+//! - I8 **A segment is independent.** Its first record repeats the end of the log and the metadata,
 //!   so that older segments can be given back, but only when that record is durable.
 //! - I9 **Full is early and harmless.** Space is taken by allocating the next segment while there
-//!   is room in this one; that is the only place where a full disk can show. A batch that needs a
-//!   segment that could not be made changes nothing and can be written again.
-//! - I10 **Space is given back in order.** A segment is given back only when everything that was
-//!   asked before its entries were freed is durable. Its user's metadata says from where on it
-//!   needs the log: with a segment gone and that lost, nobody could start on what is left.
+//!   is room in this one; a full disk is detected only there. A batch that needs a segment that
+//!   could not be made changes nothing and can be written again.
+//! - I10 **Space is given back in order.** A segment is given back only when everything requested
+//!   before its entries were freed is durable. Its user's metadata names the slot from which it
+//!   needs the log: with a segment gone and that metadata lost, the rest would be unusable.
 
 mod front;
 mod index;
@@ -65,17 +66,17 @@ pub const META_MAX: usize = 4096;
 pub struct Options {
     /// Bytes of a segment: a multiple of `align`, at least [`Options::SEGMENT_MIN`].
     pub segment_bytes: u32,
-    /// What the beginning of each batch is rounded up to: a power of two from the sector size to
-    /// 4096. At 512 a lonely small record costs an eighth of the space, and the same time.
+    /// The unit to which the beginning of each batch is rounded up: a power of two from the sector
+    /// size to 4096. At 512 a single small record costs an eighth of the space, and the same time.
     pub align: u32,
-    /// Bytes of durable batches that are kept in memory for reading.
+    /// The bytes of durable batches that are kept in memory for reading.
     pub cache_bytes: usize,
-    /// Bytes that may wait to become durable; more are refused.
+    /// The most bytes that may wait to become durable; more are refused.
     pub unsynced_bytes: usize,
 }
 
 impl Options {
-    /// Smallest segment: room for a first block, a first record and a little.
+    /// The smallest segment: room for a first block, a first record and a little more.
     pub const SEGMENT_MIN: u32 = 32 * 1024;
 
     /// The longest payload of an entry.
@@ -106,49 +107,50 @@ impl Default for Options {
     }
 }
 
-/// Why an entry was not appended; nothing changed.
+/// The reason why an entry was not appended; nothing changed.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AppendError {
-    /// Longer than [`Options::payload_max`].
+    /// The payload is longer than [`Options::payload_max`].
     #[error("an entry of {bytes} bytes does not fit into a segment of the log (at most {max})")]
     TooLong {
-        /// Its length.
+        /// The length.
         bytes: usize,
-        /// The longest.
+        /// The longest length.
         max: usize,
     },
-    /// [`Options::unsynced_bytes`] are waiting: the disk is slower than its user.
+    /// [`Options::unsynced_bytes`] bytes are waiting: the disk is slower than its user.
     #[error("{bytes} bytes wait to become durable already: wait for the disk")]
     Backlog {
-        /// What waits.
+        /// The waiting bytes.
         bytes: usize,
     },
 }
 
-/// Why a batch was not made durable.
+/// The reason why a batch was not made durable.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// No space for the next segment. Nothing changed: the same batch can be written again.
-    #[error("{place} is full ({error}): free space there, and writing goes on by itself")]
+    /// There is no space for the next segment. Nothing changed: the same batch can be written
+    /// again.
+    #[error("{place} is full ({error}): free space there, and writing continues by itself")]
     Full {
         /// The directory.
         place: String,
-        /// What the disk said.
+        /// The disk's error.
         error: io::Error,
     },
-    /// Nothing is known about what is durable (a failed sync cannot be repeated): stop the process.
+    /// What is durable is unknown (a failed sync cannot be repeated): stop the process.
     #[error("{what} in {place}: {error}; the process must stop, and recovers when it starts again")]
     Fatal {
-        /// What was tried.
+        /// The operation.
         what: String,
         /// The directory.
         place: String,
-        /// What the disk said.
+        /// The disk's error.
         error: io::Error,
     },
 }
 
-/// Records that cannot be believed, found by I4.
+/// Records that are damaged by I4.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{place}/{file} is damaged at byte {offset}, where the record before slot {} begins or ends: \
@@ -165,27 +167,27 @@ pub struct Damage {
     pub offset: u64,
     /// The slot that the log had reached there.
     pub slot: Slot,
-    /// What is wrong.
+    /// The damage.
     pub why: String,
 }
 
-/// Why a log cannot be opened; nothing was changed by [`OpenError::Damaged`].
+/// The reason why a log cannot be opened; [`OpenError::Damaged`] changed nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Something that was durable is not intact.
+    /// Durable bytes are not intact.
     #[error(transparent)]
     Damaged(#[from] Damage),
     /// The disk failed.
     #[error("{what} in {place}: {error}")]
     Io {
-        /// What was tried.
+        /// The operation.
         what: String,
         /// The directory.
         place: String,
-        /// What the disk said.
+        /// The disk's error.
         error: io::Error,
     },
-    /// The caller's sizes.
+    /// The caller's sizes are invalid.
     #[error("{0}")]
     Options(String),
 }

@@ -12,14 +12,15 @@
 //! 64  payload, then zeros up to `total`
 //! ```
 //!
-//! All numbers are little-endian. The salt makes bytes that a client chose no record of this log,
-//! and the position makes a record of an earlier use of a recycled file none of this one.
+//! All numbers are little-endian. Because of the salt, bytes that a client chose are not a record
+//! of this log; because of the position, a record of an earlier use of a recycled file is not one
+//! either.
 
 use base::{Ballot, Slot};
 use std::fmt;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Bytes before the payload.
+/// The number of bytes before the payload.
 pub const HEADER: usize = 64;
 const MAGIC: &[u8; 3] = b"GRC";
 
@@ -33,17 +34,17 @@ impl Position {
         Position((segment as u64) << 32 | offset as u64)
     }
 
-    /// The segment that it is in.
+    /// The position's segment.
     pub const fn segment(self) -> u32 {
         (self.0 >> 32) as u32
     }
 
-    /// The byte of that segment's file.
+    /// The offset in that segment's file.
     pub const fn offset(self) -> u32 {
         self.0 as u32
     }
 
-    /// `bytes` further on in the same segment.
+    /// The position `bytes` later in the same segment.
     pub(crate) const fn plus(self, bytes: u32) -> Position {
         Position::new(self.segment(), self.offset() + bytes)
     }
@@ -61,21 +62,21 @@ impl fmt::Debug for Position {
     }
 }
 
-/// What a record says.
+/// The kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
-    /// First of each segment: `slot` is the log's end there, the payload the metadata in force.
+    /// The first of each segment: `slot` is the log's end there, the payload the metadata in force.
     Begin = 1,
     /// The entry of a slot.
     Entry = 2,
-    /// Entries at `slot` and above are no more.
+    /// Entries at `slot` and above are removed.
     Cut = 3,
     /// The payload replaces the metadata.
     Meta = 4,
-    /// All entries are no more, and the next one is for `slot` (a snapshot covers those below).
+    /// All entries are removed, and the next one is for `slot` (a snapshot covers those below).
     Skip = 5,
-    /// Last of each full segment.
+    /// The last of each full segment.
     Seal = 6,
 }
 
@@ -90,19 +91,19 @@ impl Kind {
 /// A record without its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// What it says.
+    /// The kind.
     pub kind: Kind,
-    /// Bytes with header and padding.
+    /// The number of bytes with header and padding.
     pub total: u32,
-    /// Bytes of payload.
+    /// The number of bytes of payload.
     pub payload: u32,
-    /// Where it stands.
+    /// The position.
     pub position: Position,
-    /// Everything below was durable when this was written.
+    /// The position below which everything was durable when this was written.
     pub synced_upto: Position,
-    /// Hash of the record before.
+    /// The hash of the previous record.
     pub link: u64,
-    /// See [`Kind`].
+    /// The slot; see [`Kind`].
     pub slot: Slot,
     /// The ballot of an entry.
     pub ballot: Ballot,
@@ -110,7 +111,7 @@ pub struct Head {
     pub view: u64,
 }
 
-/// Bytes that a record with `payload` bytes takes, before the padding of its batch.
+/// The bytes that a record with `payload` bytes takes, before the padding of its batch.
 pub(crate) const fn size(payload: usize) -> usize {
     HEADER + payload.next_multiple_of(8)
 }
@@ -133,7 +134,7 @@ impl Head {
         out.resize(start + self.total as usize, 0);
     }
 
-    /// The header that `bytes` begin with, if they can be one; nothing is verified but its shape.
+    /// The header with which `bytes` begin, if they can be one; only its shape is checked.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Head> {
         let header = bytes.first_chunk::<HEADER>()?;
         let u32_at = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|n| header[at + n]));
@@ -166,25 +167,25 @@ pub(crate) fn seal(bytes: &mut [u8], salt: u32) {
     bytes[..4].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// The link that the record after this one holds.
+/// The link that the next record holds.
 pub(crate) fn link(bytes: &[u8]) -> u64 {
     xxh3_64(bytes)
 }
 
-/// Why bytes are not the record that should stand there.
+/// The reason why bytes are not the record that should be there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flaw {
-    /// No header.
+    /// There is no header.
     NoRecord,
-    /// A header, but of another place: an earlier use of the file.
+    /// The header belongs to another place: an earlier use of the file.
     Elsewhere,
-    /// Longer than the file.
+    /// The record is longer than the file.
     TooLong,
-    /// The checksum differs.
+    /// The checksum is wrong.
     Checksum,
-    /// The record is whole but does not follow the one before it.
+    /// The record is whole but does not follow the previous one.
     Link,
-    /// The record is whole but makes no sense here (a Begin in the middle, a gap in the slots).
+    /// The record is whole but invalid here (a Begin in the middle, a gap in the slots).
     Order,
 }
 
@@ -208,7 +209,7 @@ pub(crate) fn verify(file: &[u8], position: Position, salt: u32) -> Result<(Head
     Ok((head, &bytes[..head.total as usize]))
 }
 
-/// The same for bytes that begin with the record.
+/// Verifies a record at the beginning of `bytes`.
 pub(crate) fn verify_alone(bytes: &[u8], position: Position, salt: u32) -> Result<Head, Flaw> {
     let head = Head::parse(bytes).ok_or(Flaw::NoRecord)?;
     if head.position != position {
@@ -272,7 +273,7 @@ mod tests {
                 bytes[at] = rng.next_u64() as u8;
             }
             bytes.truncate(rng.range(4000, bytes.len() as u64) as usize);
-            // The outcome may be either where the bytes drawn were those that stood there.
+            // Either outcome is possible where the drawn bytes equal the old ones.
             let _ = verify(&bytes, Position::new(3, 4096), 42);
         }
     }

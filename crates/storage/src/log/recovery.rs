@@ -1,7 +1,8 @@
-//! Opening a log: reads every record, tells a torn tail from damage, and leaves one durable log.
+//! Opening a log: reads every record, distinguishes a torn tail from damage, and leaves one durable
+//! log.
 //!
-//! [`survey`] only reads; `inspect` shows what it found. [`open`] then does what I4 to I6 of the
-//! module above say.
+//! [`survey`] only reads; `inspect` shows its result. [`open`] then performs I4 to I6 of the module
+//! above.
 
 use super::front::End;
 use super::index::Index;
@@ -20,7 +21,7 @@ pub struct Opened<M: Media> {
     pub log: Log<M>,
     /// The disk's part.
     pub writer: Writer<M>,
-    /// What was cut off, if anything was.
+    /// The torn tail that was cut off, if there was one.
     pub torn: Option<Torn>,
 }
 
@@ -29,25 +30,25 @@ pub struct Opened<M: Media> {
 pub struct Torn {
     /// The file.
     pub file: String,
-    /// Where in it the log ends now.
+    /// The offset at which the log ends now.
     pub offset: u64,
-    /// The slot that the next entry will have.
+    /// The slot of the next entry.
     pub slot: Slot,
-    /// What stood there instead of a record.
+    /// The flaw of the bytes in the place of a record.
     pub why: Flaw,
 }
 
-/// What reading a log showed.
+/// The result of reading a log.
 #[derive(Debug)]
 pub(crate) struct Survey {
-    /// Numbers of the segments, without a gap.
+    /// The numbers of the segments, without a gap.
     pub(crate) segments: Vec<u32>,
-    /// Where the first record is not intact, and why.
+    /// The position of the first record that is not intact, and its flaw.
     pub(crate) end: Position,
     pub(crate) why: Flaw,
-    /// Whether bytes other than zeros follow there: something was torn, or the file was reused.
+    /// Whether bytes other than zeros follow there: a write was torn, or the file was reused.
     pub(crate) has_rest: bool,
-    /// Whether something of *this* log follows: an intact record in its place, or a broken one.
+    /// Whether bytes of *this* log follow: an intact record in its place, or a broken one.
     pub(crate) is_torn: bool,
     pub(crate) start: Slot,
     pub(crate) n_records: u64,
@@ -55,9 +56,9 @@ pub(crate) struct Survey {
     index: Index,
     meta: Vec<u8>,
     link: u64,
-    /// Where the last batch began.
+    /// The position at which the last batch began.
     last_batch: Position,
-    /// The last place at or below `end` where a batch could begin.
+    /// The last position at or below `end` at which a batch could begin.
     last_whole: Position,
 }
 
@@ -92,7 +93,7 @@ fn read<M: Media>(media: &M, number: u32) -> Result<Vec<u8>, OpenError> {
     Ok(bytes)
 }
 
-/// Reads the whole log and changes nothing. `visit` sees every intact record in order.
+/// Reads the whole log and changes nothing. `visit` gets every intact record in order.
 pub(crate) fn survey<M: Media>(
     media: &M,
     log: u64,
@@ -104,14 +105,14 @@ pub(crate) fn survey<M: Media>(
         return Ok(found);
     }
     // The end is inside a batch whose end is torn, so that batch was never synced. By I2 the next
-    // batch cannot begin in the middle of a sector: give up the records that share this one.
+    // batch cannot begin in the middle of a sector: the records that share this one are given up.
     let why = found.why;
     let limit = Some(found.last_whole);
     let found = survey_below(media, log, limit, |_, _| ())?;
     Ok(Survey { why, is_torn: true, ..found })
 }
 
-/// The same, as if there were no record at `limit`.
+/// Reads the log as if there were no record at `limit`.
 fn survey_below<M: Media>(
     media: &M,
     log: u64,
@@ -148,7 +149,7 @@ fn survey_below<M: Media>(
     };
     let mut is_at_end = false;
     for (n, &number) in segments.iter().enumerate() {
-        // I7: a gap is not something that a power cut can leave.
+        // I7: a power cut cannot leave a gap.
         if n > 0 && segments[n - 1] + 1 != number {
             let why = "the file is missing".to_owned();
             found.damage = Some(damage(segments[n - 1] + 1, 0, found.index.end(), why));
@@ -168,7 +169,7 @@ fn survey_below<M: Media>(
             let rest = rest(&file, from, salt);
             found.has_rest |= rest.has_bytes;
             found.is_torn |= rest.is_ours;
-            // I4: something intact knows that what is not intact was durable.
+            // I4: an intact record shows that the broken one was durable.
             if rest.synced_upto.is_some_and(|synced| synced > found.end) {
                 let why = found.why.to_string();
                 let (at, slot) = (found.end, found.index.end());
@@ -181,7 +182,7 @@ fn survey_below<M: Media>(
     Ok(found)
 }
 
-/// Takes in the records of one segment; true if the log ends in it, false if it is sealed.
+/// Reads the records of one segment; true if the log ends in it, false if it is sealed.
 fn walk(
     file: &[u8],
     number: u32,
@@ -200,7 +201,7 @@ fn walk(
         }
         let record = record::verify(file, found.end, salt).and_then(|(head, bytes)| {
             let is_oldest = found.n_records == 0;
-            // The oldest segment's predecessor was given back, with what its link could prove.
+            // The oldest segment's predecessor was given back, so its link cannot be checked.
             if !is_oldest && head.link != found.link {
                 return Err(Flaw::Link);
             }
@@ -236,12 +237,12 @@ struct Rest {
     synced_upto: Option<Position>,
 }
 
-/// What stands at and after `from`: the greatest `synced_upto` of all intact records there.
+/// The bytes at and after `from`: the greatest `synced_upto` of all intact records there.
 fn rest(file: &[u8], from: Position, salt: u32) -> Rest {
     let mut rest = Rest { has_bytes: false, is_ours: false, synced_upto: None };
     let mut at = from.offset() as usize;
     while at < file.len() {
-        // Most of what is read here are zeros: skip them fast.
+        // Most of the bytes read here are zeros, which are skipped fast.
         let Some(n) = file[at..].iter().position(|&byte| byte != 0) else { break };
         rest.has_bytes = true;
         at += n & !7;
@@ -254,8 +255,8 @@ fn rest(file: &[u8], from: Position, salt: u32) -> Rest {
             Err(Flaw::Checksum | Flaw::TooLong) => rest.is_ours = true,
             Err(Flaw::NoRecord | Flaw::Elsewhere | Flaw::Link | Flaw::Order) => {}
         }
-        // Not by the record's length: inside of a torn one there may stand whole older ones, but
-        // none that is ours begins anywhere but at a multiple of eight.
+        // The step is not the record's length: whole older records may be inside of a torn one. But
+        // every record of this log begins at a multiple of eight.
         at += 8;
     }
     rest
@@ -292,7 +293,7 @@ pub fn open<M: Media>(media: &M, options: &Options, log: u64) -> Result<Opened<M
     })
 }
 
-/// The segment that the next batch goes to, if it exists, and its length.
+/// The segment of the next batch, if it exists, and its length.
 fn current<M: Media>(media: &M, found: &Survey) -> io::Result<Option<(M::File, u32)>> {
     let number = found.end.segment();
     if !found.segments.contains(&number) {
@@ -308,8 +309,8 @@ pub(crate) fn exists<M: Media>(media: &M) -> io::Result<bool> {
     Ok(media.list()?.iter().any(|name| segment::number(name).is_some()))
 }
 
-/// Makes the first segment of the log `log`, and nothing else, durably. What an attempt that was
-/// cut off has left, and only that, is removed; true if there is more than that.
+/// Makes the first segment of the log `log`, and nothing else, durably. The remains of an attempt
+/// that was cut off, and only those, are removed; true if there is more than that.
 pub(crate) fn begin<M: Media>(media: &M, options: &Options, log: u64) -> Result<bool, OpenError> {
     let names = media.list().map_err(io_error(media, "listing the directory"))?;
     for number in names.iter().filter_map(|name| segment::number(name)) {
@@ -333,7 +334,7 @@ pub(crate) fn begin<M: Media>(media: &M, options: &Options, log: u64) -> Result<
     }
 }
 
-/// Removes what is behind the end, last first (I5); true if a spare segment is there for use.
+/// Removes the files behind the end, last first (I5); true if a spare segment can be used.
 fn clear<M: Media>(media: &M, options: &Options, found: &Survey) -> io::Result<bool> {
     let names = media.list()?;
     if names.iter().any(|name| name == UNBORN) {
@@ -355,14 +356,15 @@ fn clear<M: Media>(media: &M, options: &Options, found: &Survey) -> io::Result<b
     Ok(has_spare)
 }
 
-/// Erases what is behind the end, and makes what is before it durable.
+/// Erases the bytes behind the end, and makes those before it durable.
 fn settle<M: Media>(media: &M, found: &Survey) -> io::Result<()> {
     let (number, offset) = (found.end.segment(), u64::from(found.end.offset()));
     if found.segments.contains(&number) {
         let file = media.open(&segment::name(number))?;
         let len = media.len(&file)?;
         if found.has_rest {
-            // In place: a hole would have to be allocated and journaled again.
+            // The zeros are written in place: a hole would have to be allocated and journaled
+            // again.
             let zeros = vec![0; (len - offset) as usize];
             media.write_at(&file, offset, &zeros)?;
         }
@@ -376,7 +378,7 @@ fn settle<M: Media>(media: &M, found: &Survey) -> io::Result<()> {
     if let Some(sealed) = number.checked_sub(1).filter(|n| found.segments.contains(n))
         && found.last_batch.segment() == sealed
     {
-        // The last batch is the one that sealed the segment before.
+        // The last batch is the one that sealed the previous segment.
         let file = media.open(&segment::name(sealed))?;
         let end = u32::try_from(media.len(&file)?).map_err(|_| io::ErrorKind::InvalidData)?;
         rewrite(media, &file, found.last_batch, Position::new(sealed, end))?;
@@ -385,7 +387,7 @@ fn settle<M: Media>(media: &M, found: &Survey) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes what stands there once more, so that the next sync covers it.
+/// Writes the same bytes once more, so that the next sync covers them.
 fn rewrite<M: Media>(media: &M, file: &M::File, from: Position, to: Position) -> io::Result<()> {
     let mut bytes = vec![0; (to.offset() - from.offset()) as usize];
     media.read_at(file, u64::from(from.offset()), &mut bytes)?;

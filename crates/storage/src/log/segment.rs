@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!  0  [8]  "GREGLOG" 0       8  u32  format version (1)     12  u32  bytes of the file
-//! 16  u64  log: which log this is a part of                 24  u32  segment: its number
+//! 16  u64  log: the log to which it belongs              24  u32  segment: its number
 //! 28  ...  zeros             4092  u32  CRC32C of bytes 0..4092
 //! ```
 
 use super::record::Position;
 
-/// Bytes of the first block; the first record follows it.
+/// The number of bytes of the first block; the first record follows it.
 pub const FIRST_BLOCK: u32 = 4096;
 /// The version of everything in a segment file.
 pub const VERSION: u32 = 1;
@@ -17,7 +17,7 @@ const CRC_AT: usize = FIRST_BLOCK as usize - 4;
 
 /// A segment that is being filled with zeros; worthless after a crash.
 pub(crate) const UNBORN: &str = "log.next";
-/// A segment that was given back and waits for its next use.
+/// A segment that was freed and waits for its next use.
 pub(crate) const SPARE: &str = "log.spare";
 
 /// The file name of a segment.
@@ -25,14 +25,14 @@ pub fn name(segment: u32) -> String {
     format!("log-{segment:08x}")
 }
 
-/// The segment that a file name stands for.
+/// The number of the segment with this file name.
 pub(crate) fn number(name: &str) -> Option<u32> {
     let digits = name.strip_prefix("log-").filter(|digits| digits.len() == 8)?;
     let number = u32::from_str_radix(digits, 16).ok()?;
     (self::name(number) == name).then_some(number)
 }
 
-/// Where the first record of a segment stands.
+/// The position of the first record of a segment.
 pub(crate) const fn first(segment: u32) -> Position {
     Position::new(segment, FIRST_BLOCK)
 }
@@ -51,7 +51,7 @@ pub(crate) fn first_block(log: u64, segment: u32, len: u32) -> Vec<u8> {
     block
 }
 
-/// Whether `file` begins as segment `segment` of log `log` must; the difference, else.
+/// Checks that `file` begins as segment `segment` of log `log` must; returns the difference.
 pub(crate) fn check(file: &[u8], log: u64, segment: u32) -> Result<(), String> {
     let Some(block) = file.get(..FIRST_BLOCK as usize) else {
         return Err(format!("it has {} bytes, less than its first block", file.len()));
@@ -88,7 +88,7 @@ pub(crate) fn parts(block: &[u8]) -> Result<(u64, u32, u32), String> {
     Ok((log, u32_at(24), u32_at(8)))
 }
 
-/// What seeds the checksums of records.
+/// The seed of the checksums of records.
 pub(crate) const fn salt(log: u64) -> u32 {
     (log ^ log >> 32) as u32
 }

@@ -40,7 +40,7 @@ fn commit(opened: &mut Opened<Simulated>) -> Result<(), WriteError> {
     Ok(())
 }
 
-/// A log of several segments, each batch with one or two entries; positions of its records.
+/// A log of several segments, each batch with one or two entries; returns the heads of its records.
 fn sample() -> (Simulated, Vec<Head>) {
     let disk = Simulated::new();
     let mut opened = open_it(&disk);
@@ -147,7 +147,7 @@ fn i4_every_way_of_tearing_the_last_batch_is_cut_and_erased() {
             append(&mut opened, &[n; 400]);
         }
         let batch = &take_all(&mut opened.log)[0];
-        // Six sectors: each of them arrives, or does not.
+        // The batch has six sectors: each of them arrives, or does not.
         let file = disk.open(name).unwrap();
         for (n, sector) in batch.bytes.chunks(SECTOR).enumerate() {
             if torn_sectors & 1 << n != 0 {
@@ -180,7 +180,8 @@ fn an_intact_record_that_does_not_follow_the_one_before_it_is_no_record() {
     commit(&mut opened).unwrap();
     append(&mut opened, b"second");
     let batch = &take_all(&mut opened.log)[0];
-    // As if it had been written behind another first entry, and its place not been erased since.
+    // The batch looks as if it had been written behind another first entry, and not been erased
+    // since.
     let mut stale = batch.bytes.clone();
     stale[32] ^= 1;
     record::seal(&mut stale, segment::salt(LOG));
@@ -197,8 +198,8 @@ fn bytes_that_a_client_chose_are_no_records() {
     let mut opened = open_it(&disk);
     append(&mut opened, b"first");
     commit(&mut opened).unwrap();
-    // A record made by somebody who knows all but the salt, at just the right place: it says that
-    // everything before it was synced.
+    // A record made by an attacker that knows everything except the salt, at just the right place:
+    // it claims that everything before it was synced.
     let tail = opened.writer.synced();
     let inside = tail.plus(2 * record::HEADER as u32);
     let forged = Head {
@@ -223,7 +224,7 @@ fn bytes_that_a_client_chose_are_no_records() {
     disk.write_at(&file, u64::from(tail.offset()), &torn).unwrap();
     let opened = open_it(&disk);
     assert_eq!(opened.log.end(), Slot(1), "cut as torn, not taken for damage");
-    // With the salt it would have been believed: the checksum is what protects.
+    // With the salt it would have been accepted: the checksum protects.
     let at = record::HEADER + record::HEADER;
     record::seal(&mut torn[at..at + record::HEADER], segment::salt(LOG));
     disk.write_at(&file, u64::from(tail.offset()), &torn).unwrap();
@@ -239,7 +240,7 @@ fn i9_a_full_disk_shows_early_changes_nothing_and_goes_on_with_room() {
     disk.set_faults(|faults| faults.capacity = Some(u64::from(Options::SEGMENT_MIN) + 100));
     let early = opened.writer.prepare();
     assert!(matches!(early, Err(WriteError::Full { .. })), "{early:?}");
-    // The current segment still takes what fits.
+    // The current segment still takes as much as fits.
     append(&mut opened, b"second");
     commit(&mut opened).unwrap();
     for n in 0..4 {
@@ -325,8 +326,8 @@ fn i8_metadata_outlives_the_segment_that_it_was_put_in() {
     assert_eq!((opened.log.meta(), opened.log.end()), (&b"promised 9"[..], Slot(200)));
 }
 
-/// The metadata says that entries are needed from 200 on only; until it is durable they are needed
-/// from where it said before.
+/// The metadata names 200 as the first slot that is needed; until it is durable the earlier slot
+/// counts.
 #[test]
 fn i10_nothing_is_given_back_before_what_was_asked_earlier_is_durable() {
     let disk = Simulated::new();

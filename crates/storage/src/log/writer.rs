@@ -1,4 +1,4 @@
-//! The disk's part: writes batches, and makes, gives back and reuses segments.
+//! The disk's part: writes batches, and makes, frees and reuses segments.
 
 use super::record::{HEADER, Position};
 use super::segment::{self, SPARE, UNBORN};
@@ -6,7 +6,7 @@ use super::{Batch, Options, WriteError};
 use crate::media::{Media, is_full};
 use std::io;
 
-/// Bytes of zeros that one step of [`Writer::prepare`] writes and syncs: a batch that arrives
+/// The bytes of zeros that one step of [`Writer::prepare`] writes and syncs: a batch that arrives
 /// meanwhile waits for no more than that.
 const STEP: usize = 1 << 20;
 
@@ -22,16 +22,16 @@ enum Next<F> {
     Ready(F),
 }
 
-/// What a step of preparation came to.
+/// The result of a step of preparation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Prepared {
-    /// Call again.
+    /// Further steps are needed.
     More,
-    /// The next segment is there.
+    /// The next segment exists.
     Ready,
 }
 
-/// See the module above.
+/// The disk's part of the log; see the module above.
 #[derive(Debug)]
 pub struct Writer<M: Media> {
     media: M,
@@ -40,7 +40,7 @@ pub struct Writer<M: Media> {
     /// The segment being written, unless it is full and sealed.
     current: Option<M::File>,
     next: Next<M::File>,
-    /// Everything below is durable; what comes next begins there.
+    /// The position below which everything is durable, and at which the next batch begins.
     synced: Position,
     /// The oldest segment that has a name.
     oldest: u32,
@@ -48,7 +48,7 @@ pub struct Writer<M: Media> {
     zeros: Vec<u8>,
 }
 
-/// How recovery leaves the files.
+/// The files as recovery leaves them.
 #[derive(Debug)]
 pub(super) struct Files<F> {
     /// The file of `synced.segment()`, if it exists.
@@ -65,7 +65,7 @@ impl<M: Media> Writer<M> {
         Writer { media, options, log, current, next, synced, oldest, has_spare, zeros }
     }
 
-    /// Everything below is durable.
+    /// The position below which everything is durable.
     pub fn synced(&self) -> Position {
         self.synced
     }
@@ -88,7 +88,7 @@ impl<M: Media> Writer<M> {
             .media
             .write_at(file, u64::from(batch.start.offset()), &batch.bytes)
             .and_then(|()| self.media.sync(file));
-        // Blocks were allocated before, so a full disk here is an error like any other: I9.
+        // The blocks were allocated before, so a full disk here is an error like any other (I9).
         done.map_err(|e| self.fatal("writing the log", e))?;
         self.synced = batch.end;
         if batch.end.segment() != batch.start.segment() {
@@ -102,8 +102,8 @@ impl<M: Media> Writer<M> {
         !matches!(self.next, Next::Ready(_))
     }
 
-    /// Does one bounded step towards the next segment: call it when no batch waits. I9: an error
-    /// changes nothing, and the call can be repeated.
+    /// Performs one bounded step towards the next segment: call it when no batch waits. I9: an
+    /// error changes nothing, and the call can be repeated.
     pub fn prepare(&mut self) -> Result<Prepared, WriteError> {
         let len = u64::from(self.options.segment_bytes);
         match std::mem::replace(&mut self.next, Next::Missing) {
@@ -128,13 +128,13 @@ impl<M: Media> Writer<M> {
                 self.next = Next::Unborn { file, n_zeros: 0 };
             }
             Next::Unborn { file, n_zeros } if n_zeros < len => {
-                // Written, not only allocated: else each first write of a block would journal that
-                // it is in use from now on, which costs a second flush.
+                // The zeros are written, not only allocated: otherwise each first write of a block
+                // would journal that it is in use from now on, which costs a second flush.
                 let n = (len - n_zeros).min(STEP as u64);
                 self.zeros.resize(n as usize, 0);
                 match self.media.write_at(&file, n_zeros, &self.zeros) {
                     Ok(()) => {}
-                    // File systems that copy on write may find only now that they are full.
+                    // File systems that copy on write may detect only now that they are full.
                     Err(error) if is_full(&error) => {
                         self.next = Next::Unborn { file, n_zeros };
                         return Err(WriteError::Full { place: self.media.place(), error });
@@ -170,7 +170,7 @@ impl<M: Media> Writer<M> {
             .map_err(|e| self.fatal("naming a segment", e))
     }
 
-    /// Gives back the segments below `oldest`: one is kept for reuse, which saves writing zeros.
+    /// Frees the segments below `oldest`: one is kept for reuse, which avoids writing zeros.
     pub fn release(&mut self, oldest: u32) -> Result<(), WriteError> {
         assert!(oldest <= self.synced.segment(), "a segment in use is not given back");
         while self.oldest < oldest {
@@ -180,7 +180,7 @@ impl<M: Media> Writer<M> {
             let is_kept = !self.has_spare && len == u64::from(self.options.segment_bytes);
             let gone =
                 if is_kept { self.media.rename(&name, SPARE) } else { self.media.remove(&name) };
-            // I7: one name at a time, so that a power cut leaves no hole.
+            // I7: the names are removed one at a time, so that a power cut leaves no gap.
             gone.and_then(|()| self.media.sync_dir())
                 .map_err(|e| self.fatal("giving back a segment", e))?;
             self.has_spare |= is_kept;

@@ -1,14 +1,15 @@
-//! The few operations on files that storage is built from, and what each promises.
+//! The few file operations on which storage is built, and the promise of each.
 //!
-//! One [`Media`] is one flat directory. [`Os`] is a directory of the operating system,
-//! [`Simulated`] a disk in memory that breaks everything that is not promised here:
+//! A [`Media`] is a flat directory. [`Os`] is a directory of the operating system, [`Simulated`] a
+//! disk in memory that breaks everything that is not promised here:
 //!
-//! - what was written is durable only after [`Media::sync`] of its file said so; before that, any
-//!   part of it may be durable, in any order, in units of [`SECTOR`] bytes;
-//! - a name that was created, renamed or removed is durable only after [`Media::sync_dir`] said
-//!   so; before that, any of the changes may be durable without the others; one rename is atomic;
-//! - after a failed sync nothing is known about what it covered, and a later sync that succeeds
-//!   does not cover it: the caller must write again or die.
+//! - written bytes are durable only after [`Media::sync`] of their file succeeded; before that, any
+//!   part of them may be durable, in any order, in units of [`SECTOR`] bytes;
+//! - a name that was created, renamed or removed is durable only after [`Media::sync_dir`]
+//!   succeeded; before that, any of the changes may be durable without the others; one rename is
+//!   atomic;
+//! - after a failed sync the state of the bytes that it covered is unknown, and a later sync that
+//!   succeeds does not cover them: the caller must write again or die.
 
 mod os;
 mod planted;
@@ -21,7 +22,7 @@ pub use os::Os;
 pub use planted::{IgnoresSyncErrors, SkipsDirectorySync, SkipsSync, SyncsAfterRename};
 pub use simulated::{Faults, Simulated};
 
-/// Bytes that a disk writes whole or not at all.
+/// The number of bytes that a disk writes whole or not at all.
 pub const SECTOR: usize = 512;
 
 /// A flat directory of files. Handles are cheap to clone and stay valid when a file is renamed.
@@ -40,21 +41,21 @@ pub trait Media: Clone + Debug {
     fn read_at(&self, file: &Self::File, offset: u64, into: &mut [u8]) -> io::Result<()>;
     /// Writes all of `bytes` at `offset`; a file grows as needed.
     fn write_at(&self, file: &Self::File, offset: u64, bytes: &[u8]) -> io::Result<()>;
-    /// Makes durable what was written to this file, and its length.
+    /// Makes the bytes written to this file, and its length, durable.
     fn sync(&self, file: &Self::File) -> io::Result<()>;
-    /// Gives a file another name, replacing what had that name.
+    /// Gives a file another name, replacing a file that had that name.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
-    /// Takes a name away.
+    /// Removes a name.
     fn remove(&self, name: &str) -> io::Result<()>;
-    /// All names, in order.
+    /// Lists all names, in order.
     fn list(&self) -> io::Result<Vec<String>>;
     /// Makes names durable.
     fn sync_dir(&self) -> io::Result<()>;
-    /// Where this is, for messages.
+    /// The directory's path, for messages.
     fn place(&self) -> String;
 }
 
-/// Whether an error says that the disk, or our share of it, is full.
+/// Whether an error means that the disk, or our share of it, is full.
 pub fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }

@@ -17,9 +17,9 @@ pub struct Os(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     path: PathBuf,
-    /// Kept open: syncing it must not depend on finding it again.
+    /// The directory, kept open: a sync of it must not depend on finding it again.
     dir: File,
-    /// How files are opened.
+    /// The way in which files are opened.
     access: Access,
 }
 
@@ -35,8 +35,8 @@ impl Os {
         Os::with(path, Access::Writing)
     }
 
-    /// The same, to be looked at only: its files cannot be written, and may be on a file system
-    /// that forbids it.
+    /// The directory at `path` for reading only: its files cannot be written, and may be on a file
+    /// system that forbids it.
     pub fn reading(path: &Path) -> io::Result<Os> {
         Os::with(path, Access::Reading)
     }
@@ -60,14 +60,14 @@ impl Media for Os {
 
     fn create(&self, name: &str, len: u64) -> io::Result<File> {
         let mut options = OpenOptions::new();
-        // Values of clients stand in these files: nobody else's business.
+        // These files contain clients' values, which only the owner may read.
         let file = options.read(true).write(true).create_new(true).mode(0o600);
         let file = file.open(self.at(name))?;
         if len > 0
             && let Err(e) =
                 rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, len)
         {
-            // The cause is what the caller needs; a name that stays behind is cleared at open.
+            // The caller needs the cause; a name that stays behind is removed at the next opening.
             let _ = self.remove(name);
             return Err(e.into());
         }
@@ -106,7 +106,7 @@ impl Media for Os {
     fn list(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in std::fs::read_dir(&self.0.path)? {
-            // A name that is not UTF-8 is none of ours.
+            // A name that is not UTF-8 is not one of ours.
             names.extend(entry?.file_name().into_string());
         }
         names.sort_unstable();
@@ -126,7 +126,7 @@ impl Media for Os {
 mod tests {
     use super::*;
 
-    /// What no kernel syncs: a sync of it fails where one is asked for, and only there.
+    /// A file that no kernel syncs: only a sync of it fails.
     fn a_pipe() -> File {
         let (end, _) = io::pipe().unwrap();
         File::from(std::os::fd::OwnedFd::from(end))

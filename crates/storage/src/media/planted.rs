@@ -1,9 +1,9 @@
-//! Media with planted bugs: tests must notice.
+//! Media with planted bugs, which tests must detect.
 
 use super::Media;
 use std::io;
 
-/// Forwards to the media inside, all but the named operations.
+/// Forwards all operations except the named ones to the media inside.
 macro_rules! planted_bug {
     ($(#[$doc:meta])* $name:ident, sync: $sync:expr, sync_dir: $sync_dir:expr) => {
         $(#[$doc])*
@@ -51,15 +51,15 @@ macro_rules! planted_bug {
 }
 
 planted_bug! {
-    /// A planted bug: directories are never synced. Tests must notice.
+    /// A planted bug: directories are never synced. Tests must detect it.
     SkipsDirectorySync, sync: M::sync, sync_dir: |_: &M| Ok(())
 }
 planted_bug! {
-    /// A planted bug: files are never synced. Tests must notice.
+    /// A planted bug: files are never synced. Tests must detect it.
     SkipsSync, sync: |_: &M, _: &M::File| Ok(()), sync_dir: M::sync_dir
 }
 planted_bug! {
-    /// A planted bug: a sync that failed is taken for one that did not. Tests must notice.
+    /// A planted bug: a failed sync counts as a successful one. Tests must detect it.
     IgnoresSyncErrors,
     sync: |media: &M, file: &M::File| {
         let _ = media.sync(file);
@@ -68,8 +68,8 @@ planted_bug! {
     sync_dir: M::sync_dir
 }
 planted_bug! {
-    /// A planted bug: a snapshot's file is synced when it has its name already, and the directory
-    /// that. Tests must notice.
+    /// A planted bug: a snapshot's file is synced after it got its name, and the directory after
+    /// that. Tests must detect it.
     SyncsAfterRename,
     sync: |_: &M, _: &M::File| Ok(()),
     sync_dir: |media: &M| {

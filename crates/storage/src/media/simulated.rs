@@ -17,14 +17,14 @@ use std::time::Duration;
 
 type Sector = Box<[u8; SECTOR]>;
 
-/// What goes wrong with a [`Simulated`] disk; set it at any time.
+/// The faults of a [`Simulated`] disk; set them at any time.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
-    /// Bytes that fit on the disk; `None` is no bound.
+    /// The bytes that fit on the disk; `None` is no bound.
     pub capacity: Option<u64>,
-    /// The power fails after so many more operations that change something.
+    /// The number of further modifying operations after which the power fails.
     pub cut_after: Option<u64>,
-    /// The sync that comes after so many more syncs of files fails, once.
+    /// The number of further syncs of files after which one sync fails.
     pub fail_sync_after: Option<u64>,
 }
 
@@ -42,10 +42,10 @@ pub struct SimulatedFile {
 #[derive(Debug, Default)]
 struct Disk {
     inodes: Vec<Inode>,
-    /// What the running host sees.
+    /// The names that the running host sees.
     names: BTreeMap<String, usize>,
     durable: BTreeMap<String, usize>,
-    /// Changes of names since the last directory sync.
+    /// The changes of names since the last directory sync.
     changes: Vec<Change>,
     life: u64,
     is_off: bool,
@@ -57,10 +57,10 @@ struct Disk {
 
 #[derive(Debug, Default)]
 struct Inode {
-    /// What reads show.
+    /// The bytes that reads return.
     seen: Vec<u8>,
     durable: Vec<u8>,
-    /// Versions of sectors since the last sync, oldest first.
+    /// The versions of sectors since the last sync, oldest first.
     unsynced: BTreeMap<usize, Vec<Sector>>,
 }
 
@@ -70,7 +70,8 @@ struct Change {
     added: Option<(String, usize)>,
 }
 
-/// Longest that a held sync waits: a test that forgets to let go fails instead of hanging.
+/// The longest time that a held sync waits: a test that forgets to release it fails instead of
+/// hanging.
 const HELD_AT_MOST: Duration = Duration::from_secs(30);
 
 impl Default for Simulated {
@@ -86,7 +87,7 @@ impl Simulated {
     }
 
     fn disk(&self) -> MutexGuard<'_, Disk> {
-        // A panic elsewhere leaves a disk that is still a disk: report that panic, not this lock.
+        // A panic elsewhere leaves a valid disk: that panic is reported, not this lock.
         self.0.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
@@ -95,7 +96,7 @@ impl Simulated {
         change(&mut self.disk().faults);
     }
 
-    /// Operations so far that changed something, and syncs of files among them.
+    /// The number of modifying operations so far, and of syncs of files among them.
     pub fn counts(&self) -> (u64, u64) {
         let disk = self.disk();
         (disk.n_operations, disk.n_syncs)
@@ -126,7 +127,7 @@ impl Simulated {
         disk.collect();
     }
 
-    /// The process dies and the host lives: nothing is lost but the handles.
+    /// Ends the process while the host lives: only the handles are lost.
     pub fn process_crash(&self) {
         let mut disk = self.disk();
         disk.life += 1;
@@ -146,7 +147,7 @@ impl Simulated {
         true
     }
 
-    /// Bytes that its files take.
+    /// The bytes that its files take.
     pub fn used(&self) -> u64 {
         self.disk().used()
     }
@@ -169,7 +170,7 @@ impl Simulated {
     }
 }
 
-/// How much of what was not synced outlives a cut: extremes find what mixtures rarely do.
+/// The part of unsynced bytes that survives a cut: extremes find bugs that mixtures rarely do.
 #[derive(Clone, Copy)]
 enum Keep {
     Nothing,
@@ -207,7 +208,7 @@ impl Change {
 }
 
 impl Inode {
-    /// I1: the durable state after a cut.
+    /// Decides the durable state after a cut (I1).
     fn lose(&mut self, keep: Keep, rng: &mut Rng) {
         if self.seen.len() != self.durable.len() && keep.keeps(rng) {
             self.durable.resize(self.seen.len(), 0);
@@ -224,7 +225,7 @@ impl Inode {
         self.seen.clone_from(&self.durable);
     }
 
-    /// Into the durable bytes, as far as the file reaches.
+    /// Copies a sector into the durable bytes, as far as the file reaches.
     fn put(&mut self, sector: usize, bytes: &[u8; SECTOR]) {
         let start = sector * SECTOR;
         let end = (start + SECTOR).min(self.durable.len());
@@ -258,7 +259,7 @@ impl Inode {
 }
 
 impl Disk {
-    /// Counts an operation that changes something; the power may fail at it.
+    /// Counts a modifying operation, at which the power may fail.
     fn change(&mut self) -> io::Result<()> {
         self.powered()?;
         self.n_operations += 1;
@@ -310,9 +311,9 @@ impl Disk {
         change.apply(&mut self.names);
     }
 
-    /// Gives back the space of files that no name can reach any more.
+    /// Frees the space of files that no name can reach.
     fn collect(&mut self) {
-        // (Most have been given back before.)
+        // (Most have been freed before.)
         let in_use = |inode: &Inode| {
             !(inode.seen.is_empty() && inode.durable.is_empty() && inode.unsynced.is_empty())
         };
