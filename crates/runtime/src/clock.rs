@@ -1,8 +1,8 @@
-//! The clocks of a process: two that only run forward, and one that people agree about.
+//! The clocks of a process: two that only run forward, and the wall clock.
 //!
-//! Machines and timers are handed [`Instant`]s of the monotonic clock. The wall clock enters the
-//! replicated state in one place only, through [`base::StateClock`], which measures the time that
-//! passes by [`boot_now`].
+//! Machines and timers get [`Instant`]s of the monotonic clock. The wall clock enters the
+//! replicated state in one place only, through [`base::StateClock`], which measures elapsed time by
+//! [`boot_now`].
 
 use base::Instant;
 use rustix::time::{ClockId, clock_gettime};
@@ -26,8 +26,8 @@ impl Clock {
     }
 }
 
-/// The time since the machine was started, with the time during which it was suspended: keys grow
-/// old also then.
+/// The time since the machine was started, including the time during which it was suspended: keys
+/// age then, too.
 pub fn boot_now() -> Instant {
     let since = clock_gettime(ClockId::Boottime);
     Instant(since.tv_sec as u64 * 1_000_000_000 + since.tv_nsec as u64)

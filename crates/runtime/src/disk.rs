@@ -2,16 +2,15 @@
 //! syncs it, and snapshots of the state.
 //!
 //! - I1 the loop never waits for the disk: records are laid out in memory and handed to a thread,
-//!   which rings when something became durable; a snapshot is written by a thread of its own. By
+//!   which rings when they became durable; a snapshot is written by a thread of its own. By
 //!   construction (S1 of `engine::StableStorage`).
-//! - I2 log entries are given back only when a snapshot that covers them is durable. By
-//!   construction: the engine's `mind_disk` tells the machine of a snapshot after its file has its
-//!   name.
-//! - I3 a disk that failed ends the replica: its content is unknown then. The same for damage
-//!   that is met while reading: the text says what to do. [`LogDisk::failure`].
-//! - I4 what waits for the disk is bounded: no entry is longer than [`LogDisk::room`] says (D4 of
-//!   `proto::disk`). Asserted in `LogDisk::append`.
-//! - I5 a snapshot that fails is begun again after a pause that grows, and is said once.
+//! - I2 log entries are freed only when a snapshot that covers them is durable. By construction:
+//!   the engine's `mind_disk` tells the machine of a snapshot after its file has its name.
+//! - I3 a disk that failed ends the replica, since its content is then unknown. The same holds for
+//!   damage found while reading; the text names the remedy. [`LogDisk::failure`].
+//! - I4 the bytes that wait for the disk are bounded: no entry is longer than [`LogDisk::room`]
+//!   allows (D4 of `proto::disk`). Asserted in `LogDisk::append`.
+//! - I5 a failed snapshot is begun again after a growing pause, and is reported once.
 
 use crate::saving::{End, Writing};
 use base::{Instant, Prefix, Slot};
@@ -31,50 +30,51 @@ use storage::{Committer, Directory, Log, Report};
 #[cfg(test)]
 mod tests;
 
-/// A snapshot is taken when this much was logged since the last one, or as much as that one had.
+/// The bytes logged since the last snapshot after which the next one is taken, unless that one was
+/// larger: then as many bytes as it had.
 pub const SNAPSHOT_LOG_BYTES: u64 = 64 << 20;
-/// What the log keeps for what always fits: an empty entry (D4), and metas.
+/// The bytes that the log reserves for records that always fit: an empty entry (D4), and metas.
 const ALWAYS_FITS_BYTES: usize = 1 << 20;
-/// How often a sync under way is looked at.
+/// The interval at which a sync under way is checked.
 const STALL_LOOK: Duration = Duration::from_millis(100);
-/// See I5: the first pause, and the longest.
+/// The first pause of I5, and the longest.
 const SNAPSHOT_PAUSE: Duration = Duration::from_millis(100);
 const SNAPSHOT_PAUSE_MAX: Duration = Duration::from_secs(10);
 
-/// Why a directory cannot be used.
+/// The reason why a directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The log.
+    /// The log cannot be opened.
     #[error(transparent)]
     Log(#[from] storage::log::OpenError),
-    /// A snapshot.
+    /// A snapshot cannot be read.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
-    /// Damage met while reading.
+    /// Damage was found while reading.
     #[error(transparent)]
     Damage(#[from] storage::Damage),
-    /// The kernel.
+    /// The kernel reports an error.
     #[error("{what}: {error}")]
     Os {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
-        /// What it said.
+        /// The error.
         error: io::Error,
     },
 }
 
-/// Rings when the disk has news.
+/// The bell that rings when the disk has news.
 #[derive(Debug)]
 struct Bell(OwnedFd);
 
 impl Bell {
     fn ring(&self) {
-        // Full means that it rings already.
+        // A full counter rings already.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 }
 
-/// Why there was no snapshot when one was wanted last, and when the next may be begun (I5).
+/// The reason why the last snapshot failed, and the time from which the next may begin (I5).
 #[derive(Debug)]
 struct NoSnapshot {
     why: String,
@@ -82,13 +82,13 @@ struct NoSnapshot {
     until: Instant,
 }
 
-/// See the module's text.
+/// A member's stable storage; see the module's text.
 #[derive(Debug)]
 pub struct LogDisk {
     log: Log<Os>,
     committer: Committer,
     bell: Arc<Bell>,
-    /// Holds the lock.
+    /// The directory, which holds the lock.
     directory: Directory,
     reports: Vec<Report>,
     failure: Option<String>,
@@ -98,29 +98,29 @@ pub struct LogDisk {
     /// Bytes of entries since the last snapshot began.
     logged_bytes: u64,
     snapshot_bytes: u64,
-    /// Said by the operator: snapshots by the volume logged alone.
+    /// The operator's volume of log between snapshots, instead of the usual rule.
     snapshot_log_bytes: Option<u64>,
     writing: Option<Writing>,
     no_snapshot: Option<NoSnapshot>,
-    /// How often that was said (I5).
+    /// The number of reported failures (I5).
     n_said: u64,
-    /// Figures.
+    /// The number of snapshots written.
     n_snapshots: u64,
 }
 
-/// A state that was found on disk.
+/// A state found on the disk.
 #[derive(Debug)]
 pub struct Found {
-    /// It covers every slot below.
+    /// The prefix that it covers.
     pub prefix: Prefix,
-    /// As its pieces were written, one behind the other.
+    /// The pieces of the state, one behind the other.
     pub state: Vec<u8>,
-    /// Likewise. Snapshots of earlier versions have none.
+    /// The head that was written with it. Snapshots of earlier versions have none.
     pub head: Option<StateHead>,
 }
 
 impl LogDisk {
-    /// Opens log and snapshots of a directory; the newest snapshot comes with it.
+    /// Opens the log and snapshots of a directory; returns the newest snapshot with them.
     ///
     /// # Errors
     /// [`OpenError`]: damage is named and nothing is changed.
@@ -168,8 +168,8 @@ impl LogDisk {
         Ok((disk, found))
     }
 
-    /// Snapshots are taken whenever this much was logged, however large the state is: to measure
-    /// what they cost, or to have none.
+    /// Takes a snapshot whenever this much was logged, however large the state is: to measure the
+    /// cost of snapshots, or to have none.
     pub fn snapshot_every(&mut self, log_bytes: u64) {
         self.snapshot_log_bytes = Some(log_bytes);
     }
@@ -190,22 +190,22 @@ impl LogDisk {
         self.trouble = Some(why);
     }
 
-    /// What is wrong with the disk at the moment.
+    /// The present trouble of the disk.
     pub fn trouble(&self) -> Option<&str> {
         self.trouble.as_deref()
     }
 
-    /// Why the snapshot that was wanted last has failed, until one succeeds.
+    /// The reason why the last snapshot failed, until one succeeds.
     pub fn no_snapshot(&self) -> Option<&str> {
         self.no_snapshot.as_ref().map(|of| of.why.as_str())
     }
 
-    /// Where it is.
+    /// The path of the directory.
     pub fn place(&self) -> String {
         self.directory.media().place()
     }
 
-    /// How many snapshots this life has written.
+    /// The number of snapshots that this life has written.
     pub fn n_snapshots(&self) -> u64 {
         self.n_snapshots
     }
@@ -357,7 +357,7 @@ impl StableStorage for LogDisk {
     }
 }
 
-/// The newest state that is whole. With an older one, or none, the machine finds that the log does
+/// The newest whole state. With an older one, or without any, the machine finds that the log does
 /// not reach back to it, and asks the others.
 fn newest(media: &Os) -> Result<Option<Found>, OpenError> {
     let failed = |error| OpenError::Os { what: "list the snapshots", error };

@@ -1,12 +1,12 @@
-//! The loop that runs an [`engine::Engine`] on this machine: it waits for descriptors, lets clients
-//! in, and puts a fabric, clocks and a disk below.
+//! The loop that runs an [`engine::Engine`] on this machine: it waits for descriptors, admits
+//! clients, and connects the engine to a fabric, clocks and a disk.
 //!
-//! Promises: one thread a replica; no lock, no system call and no allocation per command between
-//! the queue and the decision while everyone is awake; no wait without a deadline; no lost wake-up.
-//! Contains no protocol decision and looks into no command: those are the business of `proto`
-//! below and of an [`engine::Application`] above.
+//! Promises: one thread per replica; no lock, no system call and no allocation per command between
+//! the queue and the decision while all members are awake; no wait without a deadline; no lost
+//! wake-up. The crate contains no protocol decision and interprets no command: `proto` below and an
+//! [`engine::Application`] above do that.
 //!
-//! - [`replica`]: the loop. `plant`: what the engine stands on here.
+//! - [`replica`]: the loop. `plant`: the layer below the engine on this machine.
 //! - [`disk`]: the log in a directory. [`offline`]: a directory without a replica.
 //! - [`clock`], [`poller`].
 #![forbid(unsafe_code)]

@@ -1,10 +1,11 @@
-//! A member's directory without a replica: what it holds, and a new one that continues from it.
+//! A member's directory without a replica: its content, and a new directory that continues from it.
 //!
-//! For `gregale recover`. Blocks, unlike everything else here: no client is served meanwhile.
+//! For `gregale recover`. The module blocks, unlike the rest of the crate: no client is served
+//! meanwhile.
 //!
-//! - I1 the old directory is not written to, but for what every opening does (a torn end is cut).
-//!   By construction: a [`Survivor`] has no call that writes.
-//! - I2 a state is folded as a replica executes: in slot order, each value once, those whose
+//! - I1 the old directory is not written to, except as every opening does (a torn end is cut). By
+//!   construction: a [`Survivor`] has no call that writes.
+//! - I2 a state is folded as a replica executes: in slot order, each value once, values whose
 //!   predecessor was lost skipped ([`engine::order`]), configurations not at all.
 
 use crate::disk::{Found, LogDisk, OpenError};
@@ -18,14 +19,14 @@ use proto::members::StateHead;
 use std::time::Duration;
 use storage::Directory;
 
-/// How long a disk may take for what is written here.
+/// The time for the disk to write everything.
 const WRITE_WITHIN: Duration = Duration::from_secs(600);
-/// How much of a state is handed over at a time.
+/// The bytes of a state that are handed over at a time.
 const PIECE_BYTES: usize = 64 << 10;
-/// How often it is looked at.
+/// The interval at which the disk is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// A replicated state that is made without clients.
+/// A replicated state that is executed without clients.
 pub trait State {
     /// Executes a decided value and discards the answers.
     fn apply(&mut self, slot: base::Slot, value: &[u8]);
@@ -36,11 +37,11 @@ pub trait State {
     /// See [`engine::Application::restore`].
     ///
     /// # Errors
-    /// What is wrong with the bytes.
+    /// The bytes are invalid; the error says how.
     fn restore(&mut self, state: &[u8]) -> Result<(), String>;
 }
 
-/// Why a directory is of no use.
+/// The reason why a directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Useless {
     /// It cannot be opened.
@@ -58,9 +59,9 @@ pub enum Useless {
     Hole {
         /// The directory.
         place: String,
-        /// What the newest snapshot that is whole covers.
+        /// The prefix that the newest whole snapshot covers.
         from: Prefix,
-        /// Where the log begins.
+        /// The prefix at which the log begins.
         to: Prefix,
     },
     /// The disk failed while it was read or written.
@@ -71,12 +72,12 @@ pub enum Useless {
     State {
         /// The directory.
         place: String,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
 }
 
-/// A directory that was opened to see what it holds.
+/// A directory that was opened to read its content.
 #[derive(Debug)]
 pub struct Survivor {
     disk: LogDisk,
@@ -85,10 +86,10 @@ pub struct Survivor {
 }
 
 impl Survivor {
-    /// Opens it, and locks other processes out meanwhile.
+    /// Opens the directory, and excludes other processes meanwhile.
     ///
     /// # Errors
-    /// [`Useless`]: nothing can be made of it.
+    /// [`Useless`]: the directory cannot be used.
     pub fn open(directory: Directory) -> Result<Survivor, Useless> {
         let (mut disk, found) = LogDisk::open(directory)?;
         let holding = offline::inspect(&mut disk).map_err(Useless::Log)?;
@@ -99,21 +100,21 @@ impl Survivor {
         Ok(Survivor { disk, found, holding })
     }
 
-    /// What its log holds.
+    /// The content of its log.
     pub fn holding(&self) -> &Holding {
         &self.holding
     }
 
-    /// What its newest snapshot covers.
+    /// The prefix that its newest snapshot covers.
     pub fn snapshot(&self) -> Option<Prefix> {
         self.found.as_ref().map(|found| found.prefix)
     }
 
-    /// Everything that it holds, as one state (I2), in the form of a snapshot; and the prefix that
-    /// this covers.
+    /// Its whole content as one state (I2), in the form of a snapshot, and the prefix that this
+    /// covers.
     ///
     /// # Errors
-    /// [`Useless`]: the disk or the snapshot.
+    /// [`Useless`]: the disk or the snapshot failed.
     pub fn fold(&mut self, state: &mut impl State) -> Result<(Prefix, Vec<u8>), Useless> {
         let Survivor { disk, found, holding } = self;
         let (mut order, mut at) = (Order::START, Prefix::ZERO);
@@ -148,10 +149,10 @@ impl Survivor {
 }
 
 /// Fills `directory`, which was just created, with a log that continues from `state`, which covers
-/// everything below `prefix`. All of it is durable when this returns.
+/// everything below `prefix`. All of it is durable on return.
 ///
 /// # Errors
-/// [`Useless`]: the disk.
+/// [`Useless`]: the disk failed.
 pub fn begin_from(
     directory: Directory,
     (prefix, state): (Prefix, Vec<u8>),
@@ -159,7 +160,7 @@ pub fn begin_from(
     (incarnation, promised): (Incarnation, Ballot),
 ) -> Result<(), Useless> {
     let (mut disk, _) = LogDisk::open(directory)?;
-    // The state first: a log that names a state which is not there could not be recovered.
+    // The state comes first: a log that names a missing state could not be recovered.
     if !disk.begin_snapshot(prefix, Some(head), Instant::ZERO) {
         let why = disk.no_snapshot().unwrap_or_default();
         return Err(Useless::Disk(format!("{}: {why}", disk.place())));

@@ -1,4 +1,4 @@
-//! What an engine stands on in production: a fabric, this process's clocks, and its log on disk.
+//! The layer below an engine in production: a fabric, this process's clocks, and its log on disk.
 
 use crate::clock::{Clock, boot_now, unix_ms};
 use crate::disk::LogDisk;
@@ -7,7 +7,7 @@ use base::{At, Inbox, Instant, Port, Rank, Token};
 use engine::Plant;
 use fabric::Fabric;
 
-/// See the module's text.
+/// The plant of a production process; see the module's text.
 #[derive(Debug)]
 pub struct HostPlant<F> {
     pub(crate) fabric: F,
@@ -15,7 +15,7 @@ pub struct HostPlant<F> {
 }
 
 impl<F> HostPlant<F> {
-    /// Stands on `fabric`. Its monotonic clock begins now.
+    /// A plant over `fabric`. Its monotonic clock begins now.
     pub fn new(fabric: F) -> HostPlant<F> {
         HostPlant { fabric, clock: Clock::start() }
     }

@@ -1,7 +1,7 @@
 //! Waiting for descriptors: a thin, level-triggered epoll set.
 //!
-//! Level-triggered, because the loop does bounded work per turn: what it leaves in a socket is
-//! reported again, and no list of leftovers is kept.
+//! The set is level-triggered, because the loop does bounded work per turn: input that it leaves in
+//! a socket is reported again, and no list of leftovers is kept.
 
 use rustix::event::{Timespec, epoll};
 use rustix::fd::{AsFd, OwnedFd};
@@ -10,18 +10,18 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How many ready descriptors one wait reports at most; more are reported by the next.
+/// The most ready descriptors that one wait reports; the others are reported by the next wait.
 const READY_MAX: usize = 256;
 
-/// What the owner of a descriptor wants to hear of.
+/// The events that a descriptor's owner wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interest {
     /// Something can be read, or the peer is gone.
     Read,
-    /// Something can be written, after a short write. No reading meanwhile, since
-    /// a client that does not take its replies is not asked for more commands.
+    /// Room for output, after a short write. Input is not read meanwhile, since no further commands
+    /// are read from a client that does not take its replies.
     Write,
-    /// Both.
+    /// Input and room for output.
     ReadWrite,
     /// Neither: only errors are reported.
     Nothing,
@@ -38,14 +38,14 @@ impl Interest {
     }
 }
 
-/// One descriptor that is ready.
+/// A descriptor that is ready.
 #[derive(Clone, Copy, Debug)]
 pub struct Ready {
     /// The name that its owner gave it.
     pub key: u64,
-    /// It can be read, or reading will tell the error or the end.
+    /// The descriptor can be read, or a read will report the error or the end.
     pub readable: bool,
-    /// It can be written.
+    /// The descriptor can be written.
     pub writable: bool,
 }
 
@@ -85,7 +85,7 @@ impl Poller {
         Ok(epoll::add(&self.epoll, fd, epoll::EventData::new_u64(key), interest.flags())?)
     }
 
-    /// Changes what is wanted of `fd`.
+    /// Changes the events that are wanted of `fd`.
     ///
     /// # Errors
     /// The kernel's; a descriptor that is not watched among them.
@@ -93,7 +93,7 @@ impl Poller {
         Ok(epoll::modify(&self.epoll, fd, epoll::EventData::new_u64(key), interest.flags())?)
     }
 
-    /// Watches `fd` no more. (Closing the last copy of it does the same.)
+    /// Stops watching `fd`. (Closing the last copy of it has the same effect.)
     ///
     /// # Errors
     /// The kernel's; a descriptor that is not watched among them.
@@ -101,8 +101,8 @@ impl Poller {
         Ok(epoll::delete(&self.epoll, fd)?)
     }
 
-    /// Waits until something is ready, at most for `timeout` (`None`: until something is), and puts
-    /// it into `ready`. An interrupted wait reports nothing.
+    /// Waits until a descriptor is ready, at most for `timeout` (`None`: without a limit), and puts
+    /// the ready descriptors into `ready`. An interrupted wait reports nothing.
     ///
     /// # Errors
     /// The kernel's.

@@ -1,15 +1,15 @@
-//! The loop of one replica: one thread that lets clients in, runs the engine's turns, and sleeps
-//! when there is nothing to do.
+//! The loop of one replica: one thread admits clients, runs the engine's turns, and sleeps when
+//! there is nothing to do.
 //!
 //! ```text
 //! turn:  ready descriptors -> sockets -> commands and reads on the desk
 //!        the engine works; replies and frames leave
-//! idle:  spin a little; say that we sleep; look once more; wait
+//! idle:  spin a little; announce the sleep; look once more; wait
 //! ```
 //! - I1 work per turn is bounded: a wait reports a bounded number of descriptors, the sockets read
-//!   a bounded number of bytes from each, and the engine bounds its own (`Engine::work`). By
+//!   a bounded number of bytes from each, and the engine bounds its own work (`Engine::work`). By
 //!   construction.
-//! - I2 no lost wake-up: between `prepare_sleep` and the wait everything is looked at once more
+//! - I2 no wake-up is lost: between `prepare_sleep` and the wait everything is looked at once more
 //!   (fabric T9), and the wait ends at the earliest deadline.
 
 use crate::disk::{Found, LogDisk};
@@ -26,7 +26,7 @@ use std::error::Error;
 use std::io;
 use std::time::Duration;
 
-/// The keys of the sockets' descriptors are below this.
+/// The bound of the keys of the sockets' descriptors, which are below it.
 pub const SOCKET_KEYS: u64 = u64::MAX - 16;
 const KEY_FABRIC: u64 = u64::MAX;
 const KEY_DISK: u64 = u64::MAX - 1;
@@ -38,26 +38,26 @@ pub trait Sockets<A>: Door<A> {
     fn on_ready(&mut self, ready: Ready, app: &mut A, desk: &mut Desk);
 }
 
-/// What a replica has to be told.
+/// The configuration of a replica.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
-    /// What its engine has to be told.
+    /// The configuration of its engine.
     pub engine: engine::Config,
-    /// How long to look for more before sleeping, after something happened.
+    /// The time to look for more work before sleeping, after something happened.
     pub spin: Duration,
 }
 
 impl Config {
-    /// The usual, for `origin` of `members`.
+    /// The usual configuration, for `origin` of `members`.
     pub fn new(origin: Origin, members: usize) -> Config {
         Config { engine: engine::Config::new(origin, members), spin: Duration::ZERO }
     }
 }
 
-/// What the machine's constructor gets to work with: its memory and its peers.
+/// The memory and the peers that the machine's constructor gets.
 pub type Memory<F, A, D> = HostState<HostPlant<F>, A, D>;
 
-/// One replica. See the module's text.
+/// One replica; see the module's text.
 #[derive(Debug)]
 pub struct Replica<C> {
     engine: Engine<C>,
@@ -139,7 +139,7 @@ where
         Replica { engine, poller, ready: Vec::new(), spin, last_work_at: Instant::ZERO }
     }
 
-    /// The set that the door's descriptors go into, with keys below [`SOCKET_KEYS`].
+    /// The set for the door's descriptors, with keys below [`SOCKET_KEYS`].
     pub fn poller(&self) -> &Poller {
         &self.poller
     }
@@ -150,7 +150,7 @@ where
         (app, door)
     }
 
-    /// Runs until `stop` says so; it is asked once a turn.
+    /// Runs until `stop` returns true; it is called once a turn.
     ///
     /// # Errors
     /// The kernel's, of the waiting itself, or what became of the disk.
@@ -164,8 +164,8 @@ where
         }
     }
 
-    /// Hands leadership over and keeps serving until another member leads and nothing is open, or
-    /// for `at_most`.
+    /// Hands leadership over and serves until another member leads and no request is open, or for
+    /// `at_most`.
     ///
     /// # Errors
     /// As [`Replica::run`].
@@ -181,7 +181,7 @@ where
         }
     }
 
-    /// Goes on serving until nothing is open, or for `at_most`.
+    /// Serves until no request is open, or for `at_most`.
     ///
     /// # Errors
     /// As [`Replica::run`].
@@ -193,7 +193,7 @@ where
         Ok(())
     }
 
-    /// Ends the replica; its fabric can then be closed in the way that is wanted.
+    /// Ends the replica; the caller then closes its fabric in the way that it wants.
     pub fn into_fabric(self) -> F {
         self.engine.into_plant().fabric
     }
@@ -212,7 +212,7 @@ where
         if spins || self.engine.parts().plant.fabric.is_alert() {
             self.poller.wait(Some(Duration::ZERO), &mut self.ready)?;
         } else {
-            // I2: say so, look once more, and only then wait.
+            // I2: announce the sleep, look once more, and only then wait.
             self.engine.parts().plant.fabric.prepare_sleep();
             let timeout =
                 if self.engine.advance() { Duration::ZERO } else { self.engine.idle_for() };

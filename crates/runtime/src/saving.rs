@@ -5,11 +5,10 @@
 //! thread         create   write, now and then sync                        sync, rename, sync
 //! ```
 //! - I1 a snapshot holds the state of the slot at which it was begun. By construction: the
-//!   application's promise
-//!   ([`engine::Application::begin_save`]).
+//!   application's promise ([`engine::Application::begin_save`]).
 //! - I2 at most [`PIECES_MAX`] pieces wait for the thread; then none is made.
-//! - I3 one that was given up leaves nothing: the thread removes what it has written when the
-//!   pieces end without their end. Until it has, no other is begun.
+//! - I3 a snapshot that was given up leaves no file: the thread removes its file when the pieces
+//!   end early. Until then, no other snapshot is begun.
 
 use base::{Prefix, Slot};
 use std::io;
@@ -19,9 +18,9 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use storage::media::Os;
 use storage::snapshot::{self, SnapshotError, SnapshotWriter};
 
-/// How many snapshots are kept: one that turns out to be damaged is not the only one.
+/// The number of snapshots that are kept, so that a damaged one is not the only one.
 const SNAPSHOTS_KEPT: usize = 2;
-/// See I2. A piece has some 64 KiB.
+/// The bound of I2. A piece has some 64 KiB.
 const PIECES_MAX: usize = 16;
 
 enum Piece {
@@ -39,12 +38,12 @@ pub(crate) struct Writing {
     outcome: Receiver<Result<Option<Slot>, String>>,
 }
 
-/// What became of a snapshot.
+/// The end of a snapshot.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// It is durable and covers all below this prefix.
+    /// It is durable and covers everything below this prefix.
     Written(Prefix),
-    /// It was given up, and nothing of it is left.
+    /// It was given up, and its file is removed.
     GivenUp,
     /// It failed, for this reason.
     Failed(String),
@@ -84,20 +83,20 @@ impl Writing {
         self.pieces.is_some() && self.n_waiting.load(Ordering::Relaxed) < PIECES_MAX
     }
 
-    /// The next bytes of the state.
+    /// Hands over the next bytes of the state.
     pub(crate) fn piece(&mut self, bytes: Vec<u8>) {
         self.n_bytes += bytes.len() as u64;
         self.send(Piece::Bytes(bytes));
     }
 
-    /// There are no more; how many bytes it were.
+    /// Ends the pieces; returns the number of bytes.
     pub(crate) fn end(&mut self) -> u64 {
         self.send(Piece::End);
         self.pieces = None;
         self.n_bytes
     }
 
-    /// See I3.
+    /// Gives the snapshot up (I3).
     pub(crate) fn give_up(&mut self) {
         self.pieces = None;
     }
@@ -112,7 +111,7 @@ impl Writing {
         }
     }
 
-    /// What became of it, when that is known.
+    /// The end of the snapshot, when it is known.
     pub(crate) fn outcome(&mut self) -> Option<End> {
         match self.outcome.try_recv() {
             Ok(Ok(Some(slot))) => Some(End::Written(Prefix(slot.0))),
@@ -137,7 +136,7 @@ fn write(
             Piece::Bytes(bytes) => writer.write(&bytes)?,
             Piece::End => {
                 let slot = writer.finish()?;
-                // An old one that cannot be removed now goes with the next.
+                // An old snapshot that cannot be removed now is removed with the next one.
                 let _ = snapshot::delete_old(media, SNAPSHOTS_KEPT);
                 return Ok(Some(slot));
             }

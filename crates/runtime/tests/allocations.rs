@@ -1,7 +1,7 @@
-//! Whoever leads allocates nothing between the queue of requests and the answer to a command.
+//! A leader allocates nothing between the queue of requests and the answer to a command.
 //!
-//! Three replicas in threads, over shared memory; the one that leads gives itself commands. What is
-//! allocated is counted for its thread alone.
+//! Three replicas run in threads, over shared memory; the leader submits commands itself. Only its
+//! thread's allocations are counted.
 
 mod common;
 
@@ -24,18 +24,19 @@ use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 const SHAPE: Shape = Shape { ring_slots: 256, value_bytes: 512 };
-/// Several times around the ring, and through every queue.
+/// The commands before the count: several times around the ring, and through every queue.
 const WARM_UP: u64 = 20_000;
 const COUNTED: u64 = 20_000;
-/// What is kept for members that lag doubles now and then, and one that lags far is sent a state.
+/// The allowed allocations: the buffer for lagging members doubles sometimes, and a member that
+/// lags far is sent a state.
 const NOW_AND_THEN: u64 = COUNTED / 100;
-/// How many commands are under way at once.
+/// The number of commands that are under way at once.
 const DEPTH: u64 = 16;
 
-/// Gives itself commands while it leads.
+/// A door that submits commands while it leads.
 #[derive(Default)]
 struct Pump {
-    /// Allocates for each answer, to see that it is counted.
+    /// Whether it allocates for each answer, which shows that allocations are counted.
     is_wasteful: bool,
     asked: u64,
     answered: u64,
@@ -43,7 +44,7 @@ struct Pump {
 
 impl Door<Nothing> for Pump {
     fn answer(&mut self, _: Asker, answer: Answer<'_>, _: &mut Desk) {
-        // A command of a leader that was deposed at the start counts as well as another.
+        // A command of a leader that was deposed at the start counts as well.
         assert!(matches!(answer, Answer::Executed(_, b"done") | Answer::Unknown));
         self.answered += 1;
         if self.is_wasteful {
@@ -102,7 +103,7 @@ impl Application for Nothing {
         bytes_max: usize,
         out: &mut Vec<u8>,
     ) -> Appended {
-        // No bytes of its own: what counts is that it was one.
+        // The command has no bytes of its own: it is only counted.
         common::append(origin, sequence, b"", bytes_max, out)
     }
 
@@ -142,7 +143,7 @@ impl Application for Nothing {
     fn abandon(&mut self) {}
 }
 
-/// Runs a member until one thread has counted. Returns how much it allocated, if it was that one.
+/// Runs a member until one thread has counted. Returns its allocations, if it was that one.
 fn member(
     directory: &std::path::Path,
     me: usize,
@@ -188,7 +189,7 @@ fn member(
     let counted = measure(|| {
         replica.run(|pump, _| !goes_on(pump, WARM_UP + COUNTED)).unwrap();
     });
-    // Another may have led after it, and have counted to the end as well.
+    // Another member may have led after it, and have counted to the end as well.
     (!is_over.swap(true, SeqCst)).then_some(counted.count_total)
 }
 
@@ -216,6 +217,6 @@ fn a_leader_allocates_nothing_for_a_command() {
 #[test]
 fn an_allocation_for_a_command_is_counted() {
     let n = counted(true);
-    // The warm-up may have gone on for a turn.
+    // The warm-up may have lasted a turn longer.
     assert!(n >= COUNTED / 2, "{n} allocations in {COUNTED} commands");
 }

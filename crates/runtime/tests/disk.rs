@@ -1,4 +1,4 @@
-//! What a machine's disk promises, by the log that ships in a real directory.
+//! The promises of a machine's disk, kept by the log that ships in a real directory.
 
 use base::{Ballot, Incarnation, NodeId, Slot};
 use proto::disk::{Disk, DiskEvent, Entry, EntryHead};
@@ -36,8 +36,7 @@ fn wait_until_synced(disk: &mut LogDisk) {
     }
 }
 
-/// Nothing is handed to a disk that is not pumped, as nothing comes back from one that stands
-/// still.
+/// A disk that is not pumped gets nothing, as a disk that stands still returns nothing.
 #[test]
 fn d4_a_disk_that_stands_still_takes_as_much_as_it_says() {
     let directory = tempfile::tempdir().unwrap();
@@ -68,7 +67,7 @@ fn d4_what_does_not_fit_is_not_taken() {
 fn d5_damage_that_is_met_while_reading_says_what_to_do() {
     let directory = tempfile::tempdir().unwrap();
     let mut disk = open(directory.path());
-    // More than is kept in memory.
+    // More than the memory cache keeps.
     let payload = vec![7; MIB];
     (0..14).for_each(|_| append(&mut disk, &payload));
     wait_until_synced(&mut disk);

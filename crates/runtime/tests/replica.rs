@@ -1,7 +1,7 @@
 //! Whole replicas in threads, over shared memory, with a small service of their own.
 //!
-//! A thread that ends without a word is a process that dies: its region stays, its locks are
-//! released by the kernel, and its peers learn of it as they would of a process.
+//! A thread that ends silently is a process that dies: its region stays, the kernel releases its
+//! locks, and its peers learn of it as of a process's death.
 
 mod common;
 
@@ -36,10 +36,10 @@ struct Journal {
     done: BTreeMap<(Rank, Incarnation, u64), u64>,
     saves: BTreeMap<u64, Vec<u8>>,
     n_saves: u64,
-    /// Bytes of a state that is being put in place, and how many of its numbers were read.
+    /// The bytes of a state that is being installed, and how many of its numbers were read.
     arrived: Vec<u8>,
     n_read: usize,
-    /// Steps of that in the present turn.
+    /// The number of its steps in the present turn.
     n_steps: Rc<Cell<u64>>,
 }
 
@@ -50,7 +50,7 @@ struct Writers {
     bell: Option<UnixStream>,
     open: BTreeMap<u64, (Ask, Sender<Told>)>,
     next: u64,
-    /// Steps of reading states in the present turn, the most in any, and all.
+    /// The steps of reading states in the present turn, the most in any turn, and all.
     n_steps: Rc<Cell<u64>>,
     n_steps_max: u64,
     n_steps_all: u64,
@@ -59,7 +59,7 @@ struct Writers {
 
 #[derive(Clone, Copy, Debug)]
 enum Ask {
-    /// How many steps it took to read states, and the most in one turn of the loop.
+    /// A question: how many steps it took to read states, and the most in one turn of the loop.
     Steps,
     MostSteps,
     Append(u64),
@@ -307,7 +307,7 @@ impl Member {
             .unwrap();
             replica.poller().add(&watched, 1, Interest::Read).unwrap();
             let stops = |writers: &mut Writers, _: &mut ShmFabric| {
-                // It is asked once a turn.
+                // The method is called once a turn.
                 let n_steps = writers.n_steps.take();
                 writers.n_steps_max = writers.n_steps_max.max(n_steps);
                 writers.n_steps_all += n_steps;
@@ -338,7 +338,7 @@ impl Member {
         }
     }
 
-    /// Ends the thread: to its peers, a death.
+    /// Ends the thread, which is a death for its peers.
     fn die(&mut self) -> Vec<u64> {
         drop(self.ask(Ask::Stop));
         self.thread.take().unwrap().join().unwrap()
@@ -363,13 +363,13 @@ impl Group {
         self.members[me] = Member::start(self.directory.path(), me, self.lives[me]);
     }
 
-    /// The words that all members agree on in the end.
+    /// The words on which all members agree in the end.
     fn end(mut self) -> Vec<u64> {
         let length = self.members[0].number(Ask::Length);
         for member in &self.members {
             assert_eq!(member.number(Ask::Length), length, "a read sees all that was answered");
         }
-        // All must have executed it before they stop: a death loses what a member had not.
+        // All must have executed it before they stop: a death loses what a member has not executed.
         let end = Instant::now() + PATIENCE;
         while self.members.iter().any(|member| member.number(Ask::Length) < length) {
             assert!(Instant::now() < end);
@@ -449,7 +449,7 @@ fn a_member_that_missed_more_than_everything_kept_gets_a_state() {
     assert!(group.end().iter().copied().eq(0..=400));
 }
 
-/// R1, at a service that reads one number at a time.
+/// R1, with a service that reads one number at a time.
 #[test]
 fn a_state_is_read_one_step_a_turn() {
     let mut group = Group::start();
@@ -458,7 +458,7 @@ fn a_state_is_read_one_step_a_turn() {
         assert_eq!(group.members[2].number(Ask::Append(n)), n + 1);
     }
     group.restart(1);
-    // The state has this many numbers at least: the words, and what each is remembered by.
+    // The state has at least this many numbers: the words, and the record of each.
     let end = Instant::now() + PATIENCE;
     while group.members[1].number(Ask::Steps) < 400 + 4 * 400 {
         assert!(Instant::now() < end, "no state comes");
@@ -467,7 +467,7 @@ fn a_state_is_read_one_step_a_turn() {
     group.end();
 }
 
-/// R3: the giving member dies in the middle, and another gives it from the beginning.
+/// R3: the giving member dies in the middle, and another gives the state from the beginning.
 #[test]
 fn a_state_whose_giver_dies_in_the_middle_comes_from_another() {
     let mut group = Group::start();
@@ -480,7 +480,7 @@ fn a_state_whose_giver_dies_in_the_middle_comes_from_another() {
     while group.members[1].number(Ask::Steps) < 500 {
         assert!(Instant::now() < end, "no state comes");
     }
-    // Either may be the one that gives it: the first is asked first.
+    // Either may give it: the first is asked first.
     group.members[0].die();
     group.restart(0);
     assert_eq!(group.members[1].number(Ask::Length), 2000);

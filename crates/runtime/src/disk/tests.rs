@@ -5,7 +5,7 @@ use base::{Incarnation, NodeId};
 
 const WITHIN: Duration = Duration::from_secs(20);
 
-/// Waits for the snapshot under way to come to its end.
+/// Waits for the end of the snapshot under way.
 fn ended(disk: &mut LogDisk, now: Instant) -> Option<Prefix> {
     let deadline = std::time::Instant::now() + WITHIN;
     loop {
@@ -24,7 +24,7 @@ fn i4_a_snapshot_that_fails_is_begun_again_after_a_pause_that_grows_and_said_onc
     let path = base.path().join("data");
     let identity = storage::Identity { cluster: 1, node: NodeId(1), incarnation: Incarnation(1) };
     let (mut disk, _) = LogDisk::open(Directory::create(&path, &identity).unwrap()).unwrap();
-    // A directory has the name that the unfinished snapshot is to have.
+    // A directory has the name of the unfinished snapshot.
     let obstacle = path.join(format!("{}.part", snapshot::name(Slot(9))));
     std::fs::create_dir(&obstacle).unwrap();
     let mut now = Instant(1);

@@ -1,13 +1,13 @@
-//! How the services of these tests write a command into a value: whose it is, its number, and its
-//! bytes.
+//! The format in which the services of these tests write a command into a value: its origin, its
+//! number, and its bytes.
 
 use base::{Incarnation, Rank};
 use runtime::{Appended, Origin, Sequence};
 
-/// What a command takes besides its own bytes.
+/// The bytes of a command besides its own content.
 pub(crate) const HEAD: usize = 17;
 
-/// Whose command `frame` begins with, and its number.
+/// The origin and the number of the command with which `frame` begins.
 pub(crate) fn head_of(frame: &[u8]) -> (Origin, Sequence) {
     let number = |at: usize| u64::from_le_bytes(frame[at..at + 8].try_into().unwrap());
     let origin = Origin { rank: Rank::at(frame[0].into()), life: Incarnation(number(1)) };
