@@ -1,5 +1,5 @@
 //! A process of our own under measurement: lines of JSON to it and from it, and the directory that
-//! it shares with its like.
+//! it shares with the other processes.
 
 use crate::group::{Error, Launcher};
 use serde::Serialize;
@@ -10,10 +10,10 @@ use std::process::{ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// A process that says `Said`. Killed when it is dropped.
+/// A process that sends `Said`. Killed when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Child<Said> {
-    /// In errors: from 1.
+    /// The process's number in errors, from 1.
     number: usize,
     process: std::process::Child,
     input: ChildStdin,
@@ -21,7 +21,7 @@ pub(crate) struct Child<Said> {
 }
 
 impl<Said: DeserializeOwned + Send + 'static> Child<Said> {
-    /// Starts it and tells it the first thing.
+    /// Starts the process and sends it the first line.
     pub(crate) fn start(
         launcher: &Launcher,
         number: usize,
@@ -38,7 +38,7 @@ impl<Said: DeserializeOwned + Send + 'static> Child<Said> {
         let output = BufReader::new(process.stdout.take().expect("it was piped"));
         let (to, said) = channel();
         std::thread::spawn(move || {
-            // Lines that are none of ours are a test harness's own.
+            // Lines in another format come from a test harness.
             let lines = output.lines().map_while(Result::ok);
             for what in lines.filter_map(|line| serde_json::from_str(&line).ok()) {
                 if to.send(what).is_err() {
@@ -51,7 +51,7 @@ impl<Said: DeserializeOwned + Send + 'static> Child<Said> {
         Ok(child)
     }
 
-    /// Tells it something.
+    /// Sends it a line.
     pub(crate) fn tell(&mut self, what: &impl Serialize) -> Result<(), Error> {
         let mut line = serde_json::to_string(what).expect("it is plain data");
         line.push('\n');
@@ -59,7 +59,7 @@ impl<Said: DeserializeOwned + Send + 'static> Child<Said> {
         written.map_err(|source| Error::os(format!("talk to member {}", self.number), source))
     }
 
-    /// What it says next; `None` if it says nothing for so long.
+    /// The next message; `None` after `patience` without one.
     pub(crate) fn hear(&self, patience: Duration) -> Result<Option<Said>, Error> {
         match self.said.recv_timeout(patience) {
             Ok(said) => Ok(Some(said)),
@@ -68,7 +68,7 @@ impl<Said: DeserializeOwned + Send + 'static> Child<Said> {
         }
     }
 
-    /// The error for a process that says that it has failed, or what does not belong here.
+    /// The error for a process that reports a failure, or sends an unexpected message.
     pub(crate) fn failed(&self, cause: impl Into<String>) -> Error {
         Error::Worker { member: self.number, cause: cause.into() }
     }
@@ -80,7 +80,7 @@ impl<Said: DeserializeOwned + Send + 'static> Child<Said> {
 
 impl<Said> Drop for Child<Said> {
     fn drop(&mut self) {
-        // It may be dead already, and that is what is wanted.
+        // The process may be dead already, which is fine.
         let _dead = self.process.kill();
         let _reaped = self.process.wait();
     }
@@ -106,7 +106,8 @@ impl Directory {
 
 impl Drop for Directory {
     fn drop(&mut self) {
-        // Only what this process made is there; if it cannot be removed, the next sweep does.
+        // The directory contains only files of this process; if it cannot be removed, the next
+        // sweep removes it.
         let _swept = std::fs::remove_dir_all(&self.0);
     }
 }

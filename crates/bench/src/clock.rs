@@ -8,8 +8,8 @@ pub fn shared_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// The processor's time-stamp counter where it can be trusted (quanta falls back to the system's
-/// clock where not). Comparable within this process only.
+/// A clock on the processor's time-stamp counter where it is reliable (quanta falls back to the
+/// system's clock otherwise). Its readings are comparable within this process only.
 #[derive(Clone, Debug)]
 pub struct Cheap {
     clock: quanta::Clock,
@@ -48,7 +48,7 @@ impl Cheap {
         base::Instant(self.clock.delta_as_nanos(self.origin, self.clock.raw()))
     }
 
-    /// What one reading costs, in nanoseconds.
+    /// The cost of one reading, in nanoseconds.
     pub fn cost_ns(&self) -> f64 {
         const READINGS: u32 = 100_000;
         let began = self.raw();

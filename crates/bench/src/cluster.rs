@@ -11,33 +11,32 @@ use std::time::{Duration, Instant};
 
 pub use crate::worker::order::FabricKind as Fabric;
 
-/// How long it may take to come up.
+/// The time for it to come up.
 const PATIENCE: Duration = Duration::from_secs(30);
 const MEMBERS: usize = 3;
-/// Work that fails more often than this, each time at the leader of that moment, has another
-/// reason.
+/// The most failures of work at the leader of the moment; after more, the cause is another one.
 const VOIDED_MAX: u32 = 3;
 
-/// What a cluster is started with.
+/// The settings with which a cluster is started.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The program.
     pub gregale: PathBuf,
-    /// Its provider.
+    /// The provider.
     pub fabric: Fabric,
-    /// Where its logs are; without it the cluster is one of `memory-quorum`.
+    /// The directory of its logs; without it the cluster is one of `memory-quorum`.
     pub data: Option<PathBuf>,
-    /// A snapshot whenever so many bytes were logged, instead of the usual rule.
+    /// The logged bytes after which a snapshot is made, instead of the usual rule.
     pub snapshot_log_bytes: Option<u64>,
 }
 
 impl Plan {
-    /// What an acknowledged write survives, as in reports.
+    /// The durability, as in reports.
     pub const fn durability(&self) -> &'static str {
         if self.data.is_some() { "disk-quorum" } else { "memory-quorum" }
     }
 
-    /// What provides it.
+    /// The protocol of that durability.
     pub const fn protocol(&self) -> &'static str {
         if self.data.is_some() { "durable" } else { "velos" }
     }
@@ -66,7 +65,7 @@ struct MemberStatus {
 }
 
 impl Cluster {
-    /// Starts one and waits until every member serves.
+    /// Starts a cluster and waits until every member serves.
     ///
     /// # Errors
     /// [`Error`]; nothing is left behind.
@@ -75,7 +74,7 @@ impl Cluster {
         Cluster::start_as(&Plan { gregale, fabric, data: None, snapshot_log_bytes: None })
     }
 
-    /// The same, as a plan says.
+    /// Starts a cluster by a plan.
     ///
     /// # Errors
     /// [`Error`]; nothing is left behind but the plan's data.
@@ -83,7 +82,7 @@ impl Cluster {
         Cluster::start_at(plan, free_ports(MEMBERS)?)
     }
 
-    /// The same, at the ports where it was before: there it finds what it left.
+    /// Starts a cluster by a plan at its earlier ports, where it finds its files.
     ///
     /// # Errors
     /// [`Error`]; nothing is left behind but the plan's data.
@@ -108,7 +107,7 @@ impl Cluster {
     /// Kills every process of it, as a power cut would; returns its first port once they are gone.
     ///
     /// # Errors
-    /// One of them does not go.
+    /// A process does not end.
     pub fn kill(self) -> Result<u16, Error> {
         self.up.kill_family(PATIENCE)?;
         Ok(self.port)
@@ -119,22 +118,22 @@ impl Cluster {
         self.port..self.port + MEMBERS as u16
     }
 
-    /// How many replicas it has.
+    /// The number of replicas.
     pub const fn members(&self) -> usize {
         MEMBERS
     }
 
-    /// The supervisor, the replicas, and whatever else they have started.
+    /// The supervisor, the replicas, and all other processes that they have started.
     pub fn processes(&self) -> Vec<u32> {
         self.up.family()
     }
 
-    /// Does `work` at the leader's port. A machine without time for all its programs takes a leader
-    /// for dead now and then, and what is under way fails: the work is done again from its
-    /// beginning, and how often that happened comes with the result.
+    /// Does `work` at the leader's port. A machine without time for all its programs sometimes
+    /// makes members take a leader for dead, and requests under way fail: the work is then repeated
+    /// from its beginning, and the number of repetitions comes with the result.
     ///
     /// # Errors
-    /// Those of the work, the last time; or nobody leads.
+    /// The last error of the work; or no member leads.
     pub fn at_leader<T>(
         &self,
         mut work: impl FnMut(u16) -> Result<T, Error>,
@@ -152,7 +151,7 @@ impl Cluster {
     /// The client ports of the leader and of some follower, once there is a leader.
     ///
     /// # Errors
-    /// Its status cannot be had, or nobody leads.
+    /// Its status is not available, or no member leads.
     pub fn ports(&self) -> Result<(u16, u16), Error> {
         let until = Instant::now() + PATIENCE;
         loop {
@@ -166,7 +165,7 @@ impl Cluster {
     /// The process of the member whose clients' port this is.
     ///
     /// # Errors
-    /// Its status cannot be had, or there is no such member.
+    /// Its status is not available, or there is no such member.
     pub fn pid_at(&self, port: u16) -> Result<u32, Error> {
         let (status, text) = self.status()?;
         let member = status.members.iter().find(|member| self.port + member.id - 1 == port);
@@ -174,10 +173,10 @@ impl Cluster {
         member.map(|member| member.pid).ok_or_else(none)
     }
 
-    /// What half of the batches took at the leader, from proposing to executing, since it began.
+    /// The median time of batches at the leader, from proposing to executing, since it began.
     ///
     /// # Errors
-    /// Its status cannot be had, or nobody has led to a decision.
+    /// Its status is not available, or no leader has decided anything.
     pub fn batch_p50_ns(&self) -> Result<f64, Error> {
         let (status, text) = self.status()?;
         let mut leaders = status.members.iter().filter(|member| member.role == "leader");

@@ -1,9 +1,9 @@
-//! A client with one address: how long it waits when the member there is killed.
+//! The wait of a client that knows one address, when the member there is killed.
 //!
-//! The supervisor holds the listening socket and starts the member again. The clock runs from the
-//! kill until a SET at the same port is answered, by a client that connects anew whenever it is
-//! hung up on. Each cluster loses a follower and then its leader: a member that dies again soon
-//! after its start is restarted later, which is not what is measured here.
+//! The supervisor holds the listening socket and restarts the member. The clock runs from the kill
+//! until a SET at the same port is answered, by a client that connects again whenever its
+//! connection is closed. Each cluster loses a follower and then its leader: a member that dies
+//! again soon after its start is restarted later, which is not measured here.
 
 use crate::cluster::{Cluster, Fabric, Plan};
 use crate::disk::Place;
@@ -16,19 +16,19 @@ use std::net::{Ipv4Addr, TcpStream};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// A member that answers nobody for so long does not come back.
+/// The silence after which a member counts as lost.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What is killed.
+/// The settings of a measurement.
 #[derive(Clone, Debug)]
 pub struct Setting {
     /// The `gregale` to start.
     pub gregale: PathBuf,
-    /// Which providers.
+    /// The providers.
     pub fabrics: Vec<Fabric>,
-    /// How many clusters of each kind.
+    /// The number of clusters of each kind.
     pub clusters: u32,
-    /// Where data goes; without it, beside the program.
+    /// The directory of data; without it, beside the program.
     pub data: Option<PathBuf>,
 }
 

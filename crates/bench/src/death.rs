@@ -1,9 +1,9 @@
-//! The floor of a failover: from `kill -9` of a process that is at work to a thread of another that
-//! slept until then and knows of it.
+//! The floor of a failover: from `kill -9` of a busy process to a thread of another process that
+//! slept until then and learns of it.
 //!
-//! Nobody who sleeps learns of a death sooner, whatever it does then. Measured as the fabrics learn
-//! of deaths (`region::robust`), with nothing else beside: no second watcher, no poll loop that has
-//! to be woken by the one that knows, no takeover, no value.
+//! No sleeping process learns of a death sooner, whatever it does then. The floor is measured by
+//! the means of the fabrics (`region::robust`), with nothing else beside: no second watcher, no
+//! poll loop that has to be woken by the watching thread, no takeover, no value.
 
 use crate::clock::shared_ns;
 use crate::group::{Error, Group, Launcher, Plan};
@@ -19,9 +19,9 @@ use std::path::Path;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-/// As which of its watchers the victim is watched.
+/// The watcher's place at the victim.
 const WATCHER: usize = 1;
-/// Longest wait for anything.
+/// The longest wait for anything.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn identity() -> Identity {
@@ -29,7 +29,7 @@ fn identity() -> Identity {
     Identity { cluster: 0, node: NodeId(1), incarnation: None, layout: 0, shape }
 }
 
-/// The one that is killed: it has the locks that tell of its death.
+/// The process that is killed: it has the locks that report its death.
 pub(crate) struct Victim {
     held: Held,
     _owner: Owner,
@@ -45,13 +45,13 @@ impl Victim {
         Ok(Victim { held: Held::hold(&owner, PATIENCE), _owner: owner })
     }
 
-    /// Whether a death would be told of.
+    /// Whether a death would be reported.
     pub(crate) fn is_ready(&self) -> bool {
         self.held.is_complete()
     }
 }
 
-/// Kills so many processes.
+/// Kills this many processes.
 ///
 /// # Errors
 /// [`Error`].
@@ -78,21 +78,21 @@ fn kill(launcher: &Launcher) -> Result<u64, Error> {
         let until = Instant::now() + PATIENCE;
         while Instant::now() < until {
             if matches!(watch.wait(PATIENCE), Seen::Ended(_)) {
-                // Nobody listens any more if the measurement failed.
+                // If the measurement failed, no thread listens.
                 let _ = say.send(shared_ns());
                 return;
             }
         }
     });
-    // So long is the victim at work, and the waiter asleep.
+    // The victim is busy, and the waiter asleep, for this long.
     std::thread::sleep(Duration::from_millis(10));
     let killed_at = shared_ns();
     kill_process(group.members[0].pid(), Signal::KILL)
         .map_err(|errno| Error::os("kill the victim", errno))?;
     let known_at = said.recv_timeout(PATIENCE);
-    drop(group); // what the waiter waits for has ended then, if not before
+    drop(group); // the victim has ended then, if not before
     let _ended = waiter.join();
     known_at
         .map(|at| at.saturating_sub(killed_at))
-        .map_err(|_| Error::Late("nobody learned of the victim's death".into()))
+        .map_err(|_| Error::Late("no thread learned of the victim's death".into()))
 }

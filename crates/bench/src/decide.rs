@@ -1,4 +1,4 @@
-//! What a decision takes at the leader of three processes.
+//! The time of a decision at the leader of three processes.
 
 use crate::group::{Error, Group, Launcher, Plan};
 use crate::member::Wait;
@@ -6,12 +6,12 @@ use crate::run::{Effort, repeat};
 use crate::worker::order::{Answer, FabricKind, Order, Part};
 use report::{Report, Row, floor};
 
-/// How many processes.
+/// The number of processes.
 const MEMBERS: usize = 3;
-/// The values' sizes.
+/// The sizes of the values.
 const VALUES_BYTES: [usize; 3] = [1, 64, 1024];
 
-/// A run whose leader is deposed is repeated so often: another program has taken the machine.
+/// The most repetitions of a run whose leader is deposed: another program has taken the machine.
 const VOIDED_MAX: u32 = 5;
 
 /// The report: a row for each value size and way of waiting, beside this machine's floors.
@@ -19,7 +19,7 @@ const VOIDED_MAX: u32 = 5;
 /// # Errors
 /// [`Error`].
 pub fn report(launcher: &Launcher, fabric: FabricKind, effort: &Effort) -> Result<Report, Error> {
-    // On shm a completion is there as soon as a verb is posted: nobody waits.
+    // On shm a completion is there as soon as a verb is posted: no process waits.
     let waits: &[Wait] = match fabric {
         FabricKind::Shm => &[Wait::Spin],
         FabricKind::Tcp => &[Wait::Sleep, Wait::Spin],
@@ -79,7 +79,8 @@ fn floors(row: Row, fabric: FabricKind, wait: Wait) -> Result<Row, Error> {
         let row = row.with("floor_cas_ns", floor::cas_ns());
         return Ok(row.with("floor_line_round_trip_ns", line));
     }
-    // Whether the leader spins or not, its followers sleep: the bar is a round trip that sleeps.
+    // Whether the leader spins or not, its followers sleep: the bar is a round trip between
+    // sleepers.
     let floor = round_trip(floor::Wait::Epoll)?.p50_ns();
     let p50 = row.number("p50_ns").unwrap_or(f64::NAN);
     let row = row.with("floor_tcp_epoll_ns", floor).with("p50_over_floor", p50 / floor as f64);

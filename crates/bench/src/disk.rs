@@ -1,7 +1,7 @@
-//! The disk under measurement: where data goes, and what a sync costs there.
+//! The disk under measurement: the place of the data, and the cost of a sync there.
 //!
-//! - I1 nothing is measured on a disk that is none: on tmpfs a sync costs nothing, and whatever it
-//!   was compared with would look slow. Test `i1_*`.
+//! - I1 nothing is measured on a file system in memory: on tmpfs a sync costs nothing, and a
+//!   comparison with a disk would be wrong. Test `i1_*`.
 //! - I2 all servers of one run keep their data below one [`Place`], hence on one disk. By
 //!   construction.
 
@@ -11,22 +11,22 @@ use rustix::fs::{Advice, CWD, Mode, OFlags};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// File systems that keep everything in memory, by the number that statfs calls them
-/// (linux/magic.h): tmpfs and ramfs.
+/// The file systems that keep everything in memory, by their statfs numbers (linux/magic.h): tmpfs
+/// and ramfs.
 const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
 
-/// A directory on a disk, for one benchmark; it goes when dropped.
+/// A directory on a disk, for one benchmark; removed when dropped.
 #[derive(Debug)]
 pub struct Place {
     directory: TempDir,
 }
 
 impl Place {
-    /// A new directory below `data`; without it, beside this program, which is where it was built
-    /// and hence a disk that may be written to.
+    /// A new directory below `data`; without it, beside this program, which was built there and
+    /// hence on a disk that may be written to.
     ///
     /// # Errors
-    /// It cannot be made, or is not on a disk (I1).
+    /// The directory cannot be made, or is not on a disk (I1).
     pub fn new(data: Option<&Path>, program: &Path) -> Result<Place, Error> {
         let base = match data {
             Some(data) => {
@@ -36,7 +36,7 @@ impl Place {
             }
             None => program.parent().unwrap_or(Path::new(".")),
         };
-        // What the benchmark starts may stand elsewhere.
+        // The programs that the benchmark starts may have another current directory.
         let base = &base
             .canonicalize()
             .map_err(|source| Error::os(format!("find {}", base.display()), source))?;
@@ -61,7 +61,7 @@ impl Place {
         Ok(Place { directory })
     }
 
-    /// Where it is.
+    /// The path.
     pub fn path(&self) -> &Path {
         self.directory.path()
     }
@@ -75,7 +75,7 @@ impl Place {
             .map_err(|source| Error::os("make a directory for data", source))
     }
 
-    /// Refuses to begin what would fill the disk.
+    /// Refuses a benchmark that would fill the disk.
     ///
     /// # Errors
     /// There is less room than `bytes`.
@@ -94,13 +94,13 @@ impl Place {
         Ok(())
     }
 
-    /// The floor: what writing 4 KiB into a preallocated file and syncing it takes, in the middle
-    /// of many.
+    /// The floor: the time to write 4 KiB into a preallocated file and sync it, in a series of
+    /// many.
     ///
     /// # Errors
     /// Those of the disk.
     pub fn floor_fdatasync_ns(&self, effort: &Effort) -> Result<f64, Error> {
-        // Each round is four syncs, of which one is the floor.
+        // Each round has four syncs, of which one is the floor.
         let rounds = (effort.span.as_micros() / 1000).clamp(10, 500) as usize;
         let failed = |source| Error::os(format!("sync in {}", self.path().display()), source);
         let samples = storage::bench::measure(self.path(), 32, rounds).map_err(failed)?;
@@ -109,8 +109,8 @@ impl Place {
     }
 }
 
-/// Leaves all files below `path` as after a power cut: what the kernel holds of them in memory is
-/// written and forgotten, so that the next to read them reads the disk.
+/// Leaves all files below `path` as after a power cut: the kernel's cached pages are written and
+/// dropped, so that the next reader reads the disk.
 ///
 /// # Errors
 /// A file cannot be read or synced.
@@ -119,14 +119,15 @@ pub fn forget_cached(path: &Path) -> Result<(), Error> {
         let failed = |errno| Error::os(format!("drop {} from memory", file.display()), errno);
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let open = rustix::fs::openat(CWD, &file, flags, Mode::empty()).map_err(failed)?;
-        // Only what is written can be forgotten.
+        // Only written pages can be dropped.
         rustix::fs::fsync(&open).map_err(failed)?;
         rustix::fs::fadvise(&open, 0, None, Advice::DontNeed).map_err(failed)?;
     }
     Ok(())
 }
 
-/// Reads all files below `path`, one after the other: the floor of whoever has to read them.
+/// Reads all files below `path`, one after the other: the floor of any program that has to read
+/// them.
 ///
 /// # Errors
 /// A file cannot be read.
@@ -139,7 +140,7 @@ pub fn read_all(path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// The bytes of all files below `path`, as their lengths say.
+/// The bytes of all files below `path`, by their lengths.
 ///
 /// # Errors
 /// A directory cannot be read.
@@ -153,7 +154,7 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, Error> {
     while let Some(directory) = todo.pop() {
         for entry in std::fs::read_dir(&directory).map_err(failed)? {
             let entry = entry.map_err(failed)?;
-            // Something that went in the meantime is neither.
+            // A file that was removed meanwhile counts as neither.
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() => todo.push(entry.path()),
                 Ok(kind) if kind.is_file() => found.push(entry.path()),

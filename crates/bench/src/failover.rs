@@ -1,11 +1,12 @@
 //! From the leader's death to the next value: kill -9, many times, each in a new group.
 //!
 //! A kill is timed by the host's one monotonic clock in three places: the parent just before the
-//! system call; the successor when its fabric reports the death (*detection*) and when its first
-//! value is decided (*takeover*); and the other survivor when that value reaches it (the paper's
-//! replica R, figure 2), which is the headline. A value that the dead leader had proposed does not
-//! count as the next one, even though its successor finishes it. Beside it the floor in the same
-//! run: how soon anybody who slept knows of a death ([`death`]).
+//! The host's monotonic clock times a kill in three places: the parent just before the system call;
+//! the successor when its fabric reports the death (*detection*) and when its first value is
+//! decided (*takeover*); and the other survivor when that value reaches it (the paper's replica R,
+//! figure 2), which is the headline. A value that the dead leader had proposed does not count as
+//! the next one, even though its successor finishes it. Beside it stands the floor in the same run:
+//! how soon any sleeping process learns of a death ([`death`]).
 
 use crate::clock::shared_ns;
 use crate::death;
@@ -20,40 +21,40 @@ use rustix::process::{Signal, kill_process};
 use std::time::{Duration, Instant};
 
 const MEMBERS: usize = 3;
-/// As the paper's.
+/// The size of a value, which is the paper's.
 const VALUE_BYTES: usize = 1;
-/// The figure shows so much before the kill ...
+/// The time before the kill that the figure shows.
 const BEFORE_NS: u64 = 1_000_000;
-/// ... in bins as wide as the paper's ...
+/// The width of the figure's bins, which is the paper's.
 const BIN_NS: u64 = 100_000;
-/// ... so many of them.
+/// The number of bins.
 const BINS: usize = 40;
-/// Groups whose leader was replaced before the kill are not counted; more than so many are an
+/// The most groups whose leader was replaced before the kill; they are not counted, and more are an
 /// error.
 const VOIDED_MAX: u32 = 20;
-/// So many deaths tell the floor.
+/// The number of deaths that give the floor.
 const FLOORS_MAX: u32 = 50;
-/// A successor that takes longer is none.
+/// The time after which there is no successor.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Which failover.
+/// The settings of a failover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setting {
     /// The provider.
     pub fabric: FabricKind,
-    /// Bytes of private memory that the leader holds: the kernel takes them apart when it dies.
+    /// The bytes of private memory that the leader holds, which the kernel frees when it dies.
     pub resident_bytes: u64,
-    /// The leader has nothing to do when it is killed, and sleeps; else it decides one value after
-    /// the other.
+    /// Whether the leader is idle when it is killed, and sleeps; otherwise it decides one value
+    /// after the other.
     pub asleep: bool,
-    /// How the others wait for news.
+    /// The way in which the others wait for news.
     pub followers: Wait,
-    /// How many leaders are killed.
+    /// The number of leaders that are killed.
     pub kills: u32,
 }
 
 impl Setting {
-    /// As in reports.
+    /// The name in reports.
     pub fn case(&self) -> String {
         let leader = if self.asleep { "leader asleep" } else { "leader under load" };
         let followers = match self.followers {
@@ -67,25 +68,25 @@ impl Setting {
     }
 }
 
-/// One kill, in nanoseconds since the call.
+/// One kill, with times in nanoseconds since the call.
 #[derive(Clone, Debug)]
 struct Kill {
-    /// The successor learns of the death.
+    /// The time at which the successor learns of the death.
     detected: u64,
-    /// The successor may propose.
+    /// The time at which the successor may propose.
     leading: u64,
-    /// Its first value is decided.
+    /// The time at which its first value is decided.
     decided: u64,
-    /// The other survivor sees it.
+    /// The time at which the other survivor sees it.
     seen: u64,
-    /// Values that the other survivor saw, a bin.
+    /// The values that the other survivor saw, by bin.
     bins: Vec<u32>,
 }
 
 /// A report and the timeline of a typical kill.
 #[derive(Debug)]
 pub struct Outcome {
-    /// A row a setting.
+    /// A row per setting.
     pub report: Report,
     timelines: Vec<(String, Vec<u32>)>,
 }
@@ -151,7 +152,7 @@ fn row(setting: &Setting, kills: &[Kill], floor: &Latency) -> Row {
         .with("decided_p99_ns", decided.p99_ns())
 }
 
-/// `None` if the leader was another by then: the machine is overloaded.
+/// Kills one leader. `None` if another member led by then: the machine is overloaded.
 fn kill(launcher: &Launcher, setting: &Setting, rng: &mut Rng) -> Result<Option<Kill>, Error> {
     let plan = Plan {
         fabric: setting.fabric,
@@ -165,11 +166,13 @@ fn kill(launcher: &Launcher, setting: &Setting, rng: &mut Rng) -> Result<Option<
         done(&mut group, victim, &Order::Ballast(setting.resident_bytes))?;
     }
     for member in 0..MEMBERS {
-        // A sleeping leader's successor has a client's command waiting, as it would have.
+        // The successor of a sleeping leader has a client's command waiting, as it would in
+        // production.
         let propose = !(setting.asleep && member == victim);
         done(&mut group, member, &Order::Load { value_bytes: VALUE_BYTES, propose })?;
     }
-    // So long is the load before the kill, which hits heartbeats at any moment of their period.
+    // The duration of the load before the kill, which hits heartbeats at any moment of their
+    // period.
     std::thread::sleep(Duration::from_micros(60_000 + rng.below(20_000)));
     group.catch_up()?;
     if group.leader() != Some(victim) {
@@ -186,8 +189,8 @@ fn kill(launcher: &Launcher, setting: &Setting, rng: &mut Rng) -> Result<Option<
     };
     let until = Instant::now() + PATIENCE;
     loop {
-        // The survivors are left alone with what is measured, and with what the figure shows of
-        // the time after it.
+        // The survivors are not disturbed during the measurement, and during the time after it that
+        // the figure shows.
         std::thread::sleep(Duration::from_millis(5));
         let mut stories = Vec::new();
         for member in (0..MEMBERS).filter(|member| *member != victim) {
@@ -207,7 +210,7 @@ fn kill(launcher: &Launcher, setting: &Setting, rng: &mut Rng) -> Result<Option<
     }
 }
 
-/// The kill, once both survivors have seen a value of the one that leads now.
+/// The kill's times, once both survivors have seen a value of the new leader.
 fn told(stories: &[(usize, Story)], victim: usize, killed_at: u64) -> Option<Kill> {
     let [(_, first), (_, second)] = stories else { return None };
     let after = |at: u64| at.checked_sub(killed_at);

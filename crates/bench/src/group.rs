@@ -9,26 +9,26 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// What goes wrong with a group.
+/// A failure of a group.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The operating system refused.
     #[error("cannot {doing}: {source}")]
     Os {
-        /// What was tried.
+        /// The operation.
         doing: String,
-        /// Its answer.
+        /// The system's answer.
         source: std::io::Error,
     },
     /// A worker gave up.
     #[error("member {member} of the group under measurement failed: {cause}")]
     Worker {
-        /// From 1.
+        /// The member's number, from 1.
         member: usize,
-        /// In its words.
+        /// The member's text.
         cause: String,
     },
-    /// Something took far too long.
+    /// A step took far too long.
     #[error("{0} within {PATIENCE_S} s: is the machine overloaded?")]
     Late(String),
     /// A peer program cannot be run or measured.
@@ -37,19 +37,19 @@ pub enum Error {
 }
 
 impl Error {
-    /// `doing` reads behind "cannot".
+    /// An error whose `doing` follows the word "cannot".
     pub fn os(doing: impl Into<String>, source: impl Into<std::io::Error>) -> Error {
         Error::Os { doing: doing.into(), source: source.into() }
     }
 }
 
-/// How long anything but a measurement may take.
+/// The longest time for anything but a measurement.
 const PATIENCE_S: u64 = 30;
 const PATIENCE: Duration = Duration::from_secs(PATIENCE_S);
-/// A lead that has lasted for three heartbeats is taken to be settled.
+/// The time after which a lead counts as settled: three heartbeats.
 const LASTING: Duration = Duration::from_millis(60);
 
-/// How to start a worker: a program that calls [`crate::worker::run`] when it is given these.
+/// The way to start a worker: a program that calls [`crate::worker::run`] when it gets these.
 #[derive(Clone, Debug)]
 pub struct Launcher {
     /// The program.
@@ -76,9 +76,9 @@ impl Launcher {
 #[derive(Debug)]
 pub struct Worker {
     child: Child<Answer>,
-    /// As it said last.
+    /// Whether it leads, by its last report.
     pub leads: bool,
-    /// As it said last.
+    /// The number of its links, by its last report.
     pub links: usize,
 }
 
@@ -88,18 +88,18 @@ impl Worker {
         Ok(Worker { child, leads: false, links: 0 })
     }
 
-    /// Gives an order.
+    /// Sends an order.
     ///
     /// # Errors
-    /// It is gone.
+    /// The worker is gone.
     pub fn order(&mut self, order: &Order) -> Result<(), Error> {
         self.child.tell(order)
     }
 
-    /// The next answer that is not about how it stands.
+    /// The next answer that is not a status.
     ///
     /// # Errors
-    /// It failed, or says nothing for `patience`.
+    /// The worker failed, or sends nothing for `patience`.
     pub fn answer(&mut self, patience: Duration) -> Result<Answer, Error> {
         let until = Instant::now() + patience;
         loop {
@@ -123,7 +123,7 @@ impl Worker {
         Ok(heard)
     }
 
-    /// Gives an order and waits until it is carried out.
+    /// Sends an order and waits until it is carried out.
     ///
     /// # Errors
     /// As of [`Worker::answer`].
@@ -132,12 +132,12 @@ impl Worker {
         self.answer(PATIENCE + takes)
     }
 
-    /// The error for an answer that does not belong to the question.
+    /// The error for an answer that does not fit the order.
     pub fn misspoke(&self, answer: &Answer) -> Error {
         self.child.failed(format!("it answered {answer:?}"))
     }
 
-    /// Its process.
+    /// The worker's process.
     pub fn pid(&self) -> rustix::process::Pid {
         self.child.pid()
     }
@@ -148,24 +148,25 @@ impl Worker {
 pub struct Group {
     /// The members by rank.
     pub members: Vec<Worker>,
-    /// Where the members of a tcp group listen.
+    /// The addresses at which the members of a tcp group listen.
     addresses: Vec<SocketAddr>,
-    /// One beside each member of a tcp group that decides; they outlive their members.
+    /// The sentinels of a tcp group that decides, one beside each member; they outlive their
+    /// members.
     sentinels: Vec<Worker>,
-    // After the workers: fields drop in this order.
+    // This comes after the workers: fields drop in this order.
     directory: Directory,
 }
 
-/// What a group is made of.
+/// The composition of a group.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// The provider.
     pub fabric: FabricKind,
-    /// What its processes do.
+    /// The work of its processes.
     pub part: Part,
-    /// How many members.
+    /// The number of members.
     pub members: usize,
-    /// How a member waits that has nothing to do.
+    /// The way in which an idle member waits.
     pub wait: Wait,
 }
 
@@ -234,7 +235,7 @@ impl Group {
             if leader != led_by {
                 (led_by, led_since) = (leader, Instant::now());
             }
-            // Members that start at different moments may first trust different ones.
+            // Members that start at different moments may first trust different leaders.
             let led = leader.is_some() && led_since.elapsed() >= LASTING;
             if linked && (led || plan.part != Part::Member) {
                 return Ok(());
@@ -248,10 +249,10 @@ impl Group {
         }
     }
 
-    /// Takes in what the members have said about how they stand.
+    /// Takes in the members' statuses.
     ///
     /// # Errors
-    /// One of them failed.
+    /// A member failed.
     pub fn catch_up(&mut self) -> Result<(), Error> {
         for worker in &mut self.members {
             while worker.hear(Duration::ZERO)?.is_some() {}
@@ -259,13 +260,13 @@ impl Group {
         Ok(())
     }
 
-    /// Who leads, if exactly one says so.
+    /// The leader, if exactly one member reports that it leads.
     pub fn leader(&self) -> Option<usize> {
         let mut leaders = (0..self.members.len()).filter(|at| self.members[*at].leads);
         leaders.next().filter(|_| leaders.next().is_none())
     }
 
-    /// Where its files are.
+    /// The directory of its files.
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }

@@ -1,4 +1,4 @@
-//! What an idle cluster takes: its processes' time on a processor, as the kernel counts it.
+//! The cost of an idle cluster: its processes' time on a processor, as the kernel counts it.
 
 use crate::cluster::{Cluster, Fabric};
 use crate::group::Error;
@@ -7,10 +7,10 @@ use report::{Progress, Report, Row, median};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// A new cluster settles first.
+/// The time for a new cluster to settle.
 const SETTLE: Duration = Duration::from_secs(2);
 
-/// The report: a row a fabric, in percent of one core.
+/// The report: a row per fabric, in percent of one core.
 ///
 /// # Errors
 /// [`Error`].
@@ -45,7 +45,7 @@ pub fn report(
     Ok(run::report("idle", runs, rows))
 }
 
-/// The time that all threads of these processes have been on a processor.
+/// The time for which all threads of these processes have been on a processor.
 fn busy_ns(pids: &[u32]) -> Result<u64, Error> {
     let mut total = 0;
     for pid in pids {
@@ -53,7 +53,7 @@ fn busy_ns(pids: &[u32]) -> Result<u64, Error> {
         let failed = |source| Error::os(format!("read {tasks}"), source);
         for task in std::fs::read_dir(&tasks).map_err(failed)? {
             let path = task.map_err(failed)?.path().join("schedstat");
-            // A thread that ended between the two calls has no file any more.
+            // A thread that ended between the two calls no longer has a file.
             let Ok(text) = std::fs::read_to_string(&path) else { continue };
             total += on_processor_ns(&text).ok_or_else(|| {
                 Error::Peer(format!("{} does not tell times: {text:?}", path.display()))

@@ -1,8 +1,8 @@
 //! One member of a real group: a fabric, a machine, and a loop that spins or sleeps.
 //!
-//! The product's loop is `runtime`; it also serves clients. This one does nothing but decide, so
-//! that what is measured is the protocol over the fabric. Its state machine counts: a state to hand
-//! to a member that fell behind the ring is the applied prefix and nothing else.
+//! The product's loop is `runtime`, which also serves clients. This loop only decides, so that the
+//! measurement covers the protocol over the fabric. Its state machine counts: a state for a member
+//! that fell behind the ring is the applied prefix and nothing else.
 
 use crate::clock::Cheap;
 use base::verb::Unsupported;
@@ -18,17 +18,17 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// How a loop waits for something to happen.
+/// The way in which a loop waits for an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Wait {
-    /// Looks again and again.
+    /// The loop looks repeatedly.
     Spin,
-    /// Sleeps until it is woken.
+    /// The loop sleeps until it is woken.
     Sleep,
 }
 
 impl Wait {
-    /// As in reports.
+    /// The name in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Wait::Spin => "spin",
@@ -37,18 +37,18 @@ impl Wait {
     }
 }
 
-/// What a benchmark wants to know as it happens.
+/// An observer of the events that a benchmark needs.
 pub trait Witness {
     /// A value was delivered here.
     fn delivered(&mut self, slot: Slot, value: &[u8]);
 
-    /// The machine says something.
+    /// The machine reported something.
     fn noted(&mut self, note: Note);
 
-    /// Values were passed over: a state that has them was installed.
+    /// Values were skipped: a state that contains them was installed.
     fn skipped(&mut self);
 
-    /// The fabric brought something.
+    /// The fabric brought an event.
     fn brought(&mut self, event: &Event<'_>);
 }
 
@@ -57,7 +57,7 @@ pub trait Witness {
 struct World<F, W> {
     fabric: F,
     witness: W,
-    /// The machine asks for a state of at least this prefix.
+    /// The least prefix of a state for which the machine asks.
     wanted: Option<Prefix>,
 }
 
@@ -71,7 +71,7 @@ pub struct Member<F, W> {
     clock: Cheap,
 }
 
-/// The longest sleep: orders for a worker are looked for that often.
+/// The longest sleep: a worker looks for orders that often.
 const SLEEP_MAX: Duration = Duration::from_millis(20);
 
 impl<F: Fabric, W: Witness> Member<F, W> {
@@ -92,7 +92,7 @@ impl<F: Fabric, W: Witness> Member<F, W> {
         Member { world, me, node, inbox: Inbox::new(), clock: Cheap::new() }
     }
 
-    /// Who watches.
+    /// The witness.
     pub fn witness(&mut self) -> &mut W {
         &mut self.world.witness
     }
@@ -102,12 +102,12 @@ impl<F: Fabric, W: Witness> Member<F, W> {
         self.world.fabric.is_alert()
     }
 
-    /// Its clock.
+    /// The clock.
     pub fn clock(&self) -> &Cheap {
         &self.clock
     }
 
-    /// Looks once at everything. True if something happened: an event.
+    /// Looks at everything once. True if there was an event.
     pub fn turn(&mut self) -> bool {
         self.inbox.clear();
         self.world.fabric.poll(&mut self.inbox);
@@ -135,7 +135,7 @@ impl<F: Fabric, W: Witness> Member<F, W> {
         }
         self.node.poll(now, &mut self.world);
         if let Some(prefix) = self.world.wanted.take() {
-            // The machine asks again if nobody answers.
+            // The machine asks again if no member answers.
             for peer in self.node.able().iter().filter(|peer| *peer != self.me) {
                 self.world.tell(peer, StateMessage::Want(prefix));
             }
@@ -144,13 +144,13 @@ impl<F: Fabric, W: Witness> Member<F, W> {
         !self.inbox.is_empty()
     }
 
-    /// Sleeps until something happens, the machine has something to do, or a moment has passed.
+    /// Sleeps until an event, until the machine has something to do, or for a moment.
     ///
     /// # Errors
     /// The kernel's.
     pub fn sleep(&mut self) -> rustix::io::Result<()> {
         self.world.fabric.prepare_sleep();
-        // T9: after having said so, and before blocking, once more.
+        // T9: once more after the announcement, before blocking.
         if !self.turn() {
             let left = self.node.deadline().since(self.clock.now()).min(SLEEP_MAX);
             let timeout = Timespec { tv_sec: 0, tv_nsec: left.subsec_nanos().into() };
@@ -164,7 +164,7 @@ impl<F: Fabric, W: Witness> Member<F, W> {
         Ok(())
     }
 
-    /// Proposes `value` and sends it on its way.
+    /// Proposes `value` and sends it.
     ///
     /// # Errors
     /// [`Refused`]: nothing was proposed.
@@ -200,12 +200,13 @@ impl<F: Fabric, W> World<F, W> {
     }
 }
 
-/// How a member that fell behind gets the state: by messages of their own channel.
+/// A message of the transfer of a state to a member that fell behind; they have a channel of their
+/// own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum StateMessage {
-    /// Who has at least this?
+    /// A request for a state of at least this prefix.
     Want(Prefix),
-    /// This is the state, and what goes with it.
+    /// A state, and its head.
     Have(Prefix, StateHead),
 }
 

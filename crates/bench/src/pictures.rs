@@ -1,4 +1,4 @@
-//! Figures of reports: bars, a group for what was measured, a bar for each number of interest.
+//! Figures of reports: bars, grouped by the measured case, with a bar for each number of interest.
 
 use report::figure::{Axis, FigureError};
 use report::{Report, Row, Value, figure};
@@ -137,7 +137,7 @@ mod tests {
     fn every_report_has_its_figure() {
         let times = |row: Row| row.with("p50_ns", 480.0).with("p99_ns", 900.0).with("p999_ns", 2e4);
         let rates = |row: Row| row.with("per_s", 1e6).with("peer_per_s", 5e5);
-        // One line needs no name.
+        // A single line needs no name.
         let load = |protocol: &str| {
             let row = Row::new("x").with("protocol", protocol).with("fabric", "shm");
             row.with("destinations", 2u64).with("per_s", 1e5).with("p95_ns", 3e5)

@@ -1,4 +1,4 @@
-//! Programs under measurement: started, waited for, and stopped whatever happens.
+//! Programs under measurement: started, waited for, and reliably stopped.
 
 use crate::group::Error;
 use rustix::process::{Pid, Signal, kill_process};
@@ -8,21 +8,21 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// How long a program may take to stop before it is killed.
+/// The time for a program to stop before it is killed.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
 
-/// A program that runs; stopped when dropped.
+/// A running program; stopped when dropped.
 #[derive(Debug)]
 pub struct Running {
     name: String,
     child: Child,
     lines: Receiver<String>,
-    /// What it has printed so far, for error messages.
+    /// Its output so far, for error messages.
     heard: Vec<String>,
 }
 
 impl Running {
-    /// Starts it, with its two outputs read.
+    /// Starts the program, and reads its two outputs.
     ///
     /// # Errors
     /// It cannot be started.
@@ -44,7 +44,7 @@ impl Running {
             let to = to.clone();
             std::thread::spawn(move || {
                 for line in BufReader::new(stream).lines().map_while(Result::ok) {
-                    // Read on although nobody listens, or the program would block.
+                    // Reading continues although no thread listens, or the program would block.
                     let _unheard = to.send(line);
                 }
             });
@@ -52,7 +52,7 @@ impl Running {
         Ok(Running { name, child, lines, heard: Vec::new() })
     }
 
-    /// Waits until it prints a line that has `text` in it.
+    /// Waits until it prints a line that contains `text`.
     ///
     /// # Errors
     /// It does not.
@@ -79,10 +79,10 @@ impl Running {
         }
     }
 
-    /// Waits until somebody listens on `port`.
+    /// Waits until a process listens on `port`.
     ///
     /// # Errors
-    /// Nobody does.
+    /// No process does.
     pub fn wait_for_port(&mut self, port: u16, patience: Duration) -> Result<(), Error> {
         let until = Instant::now() + patience;
         while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
@@ -97,15 +97,15 @@ impl Running {
         Ok(())
     }
 
-    /// Kills it and all that descend from it, itself first, so that it restarts nobody; returns
+    /// Kills the program and all its descendants, itself first, so that it restarts none; returns
     /// when they are gone.
     ///
     /// # Errors
-    /// One of them is still there.
+    /// One of them still exists.
     pub fn kill_family(self, patience: Duration) -> Result<(), Error> {
         let family = self.family();
         for pid in &family {
-            // One that has ended by itself needs no signal.
+            // A process that has ended by itself needs no signal.
             if let Some(pid) = i32::try_from(*pid).ok().and_then(Pid::from_raw) {
                 let _ended = kill_process(pid, Signal::KILL);
             }
@@ -121,7 +121,7 @@ impl Running {
         Ok(())
     }
 
-    /// Its process and all that descend from it.
+    /// The program's process and all its descendants.
     pub fn family(&self) -> Vec<u32> {
         let mut pids = vec![self.child.id()];
         let mut at = 0;
@@ -133,17 +133,18 @@ impl Running {
     }
 }
 
-/// Whether `pid` still holds memory and descriptors: one that only waits to be reaped does not.
+/// Whether `pid` still holds memory and descriptors: a process that only waits to be reaped does
+/// not.
 fn is_alive(pid: u32) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
-    // Behind the name, which may have any character in it.
+    // The state follows the name, which may contain any character.
     let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());
-    // The first thread may have ended before the others, which hold what it held.
+    // The first thread may have ended before the others, which still hold memory and descriptors.
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
     threads > 1 || !matches!(state, Some('Z' | 'X'))
 }
 
-/// The processes that `pid` started and that are still there.
+/// The live processes that `pid` started.
 fn children(pid: u32) -> Vec<u32> {
     let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
     let lists = tasks
@@ -158,7 +159,7 @@ fn numbers(list: &str) -> Vec<u32> {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended already; then there is nothing to stop.
+        // The process may have ended already, and needs no stop.
         let _ended = kill_process(Pid::from_child(&self.child), Signal::TERM);
         let until = Instant::now() + STOP_PATIENCE;
         while matches!(self.child.try_wait(), Ok(None)) {
@@ -172,15 +173,15 @@ impl Drop for Running {
     }
 }
 
-/// The first of `n` consecutive ports that nobody listens on now.
+/// The first of `n` consecutive ports on which no process listens now.
 ///
 /// # Errors
-/// There are none.
+/// There are no such ports.
 pub fn free_ports(n: usize) -> Result<u16, Error> {
     const FIRST: u16 = 17_000;
     const LAST: u16 = 27_000;
-    // Below the ports that the kernel gives to outgoing connections, and not the same for two
-    // benchmarks at a time.
+    // The ports are below those that the kernel gives to outgoing connections, and differ between
+    // two benchmarks at the same time.
     let start = FIRST + (std::process::id() % 400) as u16 * 20;
     let mut candidates = (start..LAST).chain(FIRST..start).step_by(20);
     let free = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();

@@ -1,4 +1,4 @@
-//! A client that fills a server with keys and asks it how many it has.
+//! A client that fills a server with keys and asks for their number.
 
 use crate::group::Error;
 use std::fmt::Write as _;
@@ -7,18 +7,18 @@ use std::net::{Ipv4Addr, TcpStream};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-/// How long one answer may take.
+/// The longest time of one answer.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Connections that fill, each with so many SETs on their way.
+/// The connections that fill, each with this many SETs under way.
 const CLIENTS: u64 = 8;
 const PIPELINE: u64 = 64;
 
-/// A key as redis-benchmark's `-r` makes them, so that its SETs overwrite these.
+/// A key in the form of redis-benchmark's `-r`, so that its SETs overwrite these.
 fn key(n: u64) -> String {
     format!("key:{n:012}")
 }
 
-/// Bytes of a key.
+/// The bytes of a key.
 pub(crate) const KEY_BYTES: usize = 16;
 
 /// SETs the keys from 0 to `n` to values of `value_bytes`.
@@ -66,7 +66,7 @@ fn fill_part(port: u16, keys: Range<u64>, value: &str) -> Result<(), Error> {
 /// Waits until the server counts `n` keys.
 ///
 /// # Errors
-/// It does not in time; what it said last is told.
+/// It does not in time; the error contains its last answer.
 pub(crate) fn wait_for_keys(port: u16, n: u64, patience: Duration) -> Result<(), Error> {
     let until = Instant::now() + patience;
     loop {

@@ -1,7 +1,8 @@
-//! From nothing to service: every process of a durable cluster is killed, and it is started again.
+//! From nothing to service: every process of a durable cluster is killed, and the cluster is
+//! started again.
 //!
 //! The clock runs from the start of `gregale up` until every member serves and has answered a count
-//! of its keys, which is a read that has to be right. *warm*: the kernel still holds the files in
+//! of its keys, which is a read that has to be right. *warm*: the kernel still has the files in
 //! memory, as after a crash of the processes. *cold*: it does not, as after a power cut. The floor
 //! is a single reader that reads every file of the three members in the same state of the cache.
 
@@ -16,25 +17,26 @@ use std::time::{Duration, Instant};
 
 /// The size of values.
 const VALUE_BYTES: usize = 1024;
-/// A member that does not answer for so long after it serves will not.
+/// The time after its start of service within which a member must answer.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Three members, each with a log and up to three snapshots at a moment.
+/// The disk space per byte of state: three members, each with a log and up to three snapshots at
+/// once.
 const DISK_PER_STATE: u64 = 3 * 5;
 
-/// What is restarted.
+/// The settings of a restart.
 #[derive(Clone, Debug)]
 pub struct Setting {
     /// The `gregale` to start.
     pub gregale: PathBuf,
-    /// Which providers.
+    /// The providers.
     pub fabrics: Vec<Fabric>,
-    /// Bytes of keys and values.
+    /// The bytes of keys and values.
     pub state_bytes: u64,
-    /// Where data goes; without it, beside the program.
+    /// The directory of data; without it, beside the program.
     pub data: Option<PathBuf>,
 }
 
-/// How a restart begins.
+/// The state of the cache before a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cache {
     Warm,
@@ -50,7 +52,7 @@ impl Cache {
     }
 }
 
-/// One restart.
+/// The times of one restart.
 #[derive(Clone, Copy, Debug)]
 struct Took {
     ready_ns: f64,
@@ -58,7 +60,7 @@ struct Took {
     floor_ns: f64,
 }
 
-/// Restarts `runs` times of each kind; medians.
+/// Restarts `runs` times for each kind; reports medians.
 ///
 /// # Errors
 /// [`Error`]: also if a member has lost keys.

@@ -1,4 +1,4 @@
-//! The peers of the core: other crates, built and run from `bench/rivals`, which is no part of the
+//! The peers of the core: other crates, built and run from `bench/rivals`, which is not part of the
 //! workspace.
 
 use crate::group::Error;
@@ -6,7 +6,8 @@ use report::Report;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where this program was built from, if that is still there; else where the user stands.
+/// The directory from which this program was built, if it still exists; otherwise the current
+/// directory.
 ///
 /// # Errors
 /// Neither is the repository.
@@ -22,7 +23,7 @@ pub fn repository() -> Result<PathBuf, Error> {
         })
 }
 
-/// Builds and runs them.
+/// Builds and runs the rivals.
 ///
 /// # Errors
 /// They cannot be built (the first time needs the crate registry) or run.

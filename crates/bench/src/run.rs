@@ -3,27 +3,27 @@
 use report::{Machine, Progress, Report, Row, median_rows};
 use std::time::Duration;
 
-/// How much to measure.
+/// The amount of measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort {
-    /// How often everything is measured; medians are reported.
+    /// The number of repetitions; medians are reported.
     pub runs: u32,
-    /// How long one case of one run is measured, roughly.
+    /// The approximate time of one case in one run.
     pub span: Duration,
 }
 
 impl Effort {
-    /// What a reported figure takes.
+    /// The effort for a reported figure.
     pub const FULL: Effort = Effort { runs: 5, span: Duration::from_secs(1) };
-    /// Enough to see that it works.
+    /// The effort that shows whether a benchmark works.
     pub const QUICK: Effort = Effort { runs: 1, span: Duration::from_millis(200) };
 }
 
-/// Measures all cases in turn, `effort.runs` times: a disturbance of a second hits different cases
-/// of one run, not all runs of one case.
+/// Measures all cases in turn, `effort.runs` times: a disturbance of a second affects different
+/// cases of one run, not all runs of one case.
 ///
 /// # Errors
-/// The first of any case.
+/// The first error of any case.
 pub fn repeat<C, E>(
     bench: &str,
     effort: &Effort,

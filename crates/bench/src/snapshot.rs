@@ -1,9 +1,9 @@
-//! What snapshots cost the clients meanwhile: the same SETs on a cluster that takes snapshots, and
-//! on one that never does.
+//! The cost of snapshots for clients: the same SETs on a cluster that takes snapshots, and on one
+//! that never does.
 //!
-//! A snapshot is taken whenever as much was logged as the state has: the proportion in which a
-//! large state takes them by itself. The load is as long as several of them, and they are counted:
-//! a load that met none is an error and not a result.
+//! A snapshot is taken whenever as much was logged as the state has: the usual proportion of a
+//! large state. The load is as long as several snapshots, and they are counted: a load that met
+//! none is an error and not a result.
 
 use crate::cluster::{Cluster, Fabric, Plan};
 use crate::disk::Place;
@@ -20,28 +20,28 @@ use std::time::Duration;
 
 /// The size of values.
 const VALUE_BYTES: usize = 1024;
-/// Clients, and requests of one of them that are on their way at once.
+/// The clients, and the requests of each that are under way at once.
 const LOADS: [(usize, usize); 2] = [(64, 1), (64, 16)];
-/// A load is as long as so many snapshots.
+/// The length of a load, in snapshots.
 const SNAPSHOTS: u64 = 4;
-/// A log that no load reaches.
+/// The volume of a log that no load reaches.
 const NEVER_BYTES: u64 = 1 << 62;
-/// How often the directories are looked at: snapshots are far rarer, and two are kept.
+/// The interval at which the directories are checked: snapshots are far rarer, and two are kept.
 const LOOK: Duration = Duration::from_millis(10);
-/// Three members, each with up to three snapshots at a moment, and the log of a cluster without
-/// any.
+/// The disk space per byte of state: three members, each with up to three snapshots at once, and
+/// the log of a cluster without any.
 const DISK_PER_STATE: u64 = 3 * (3 + 2 * (SNAPSHOTS + 1) * LOADS.len() as u64);
 
-/// What is measured.
+/// The settings of a measurement.
 #[derive(Clone, Debug)]
 pub struct Setting {
     /// The `gregale` to start.
     pub gregale: PathBuf,
-    /// Which providers.
+    /// The providers.
     pub fabrics: Vec<Fabric>,
-    /// Bytes of keys and values, and of log between two snapshots.
+    /// The bytes of keys and values, and of log between two snapshots.
     pub state_bytes: u64,
-    /// Where data goes; without it, beside the program.
+    /// The directory of data; without it, beside the program.
     pub data: Option<PathBuf>,
 }
 
@@ -81,9 +81,9 @@ pub fn report(setting: &Setting, runs: u32) -> Result<Report, Error> {
 #[derive(Clone, Copy, Debug)]
 struct Loaded {
     told: Told,
-    /// Of all members.
+    /// The number of snapshots of all members.
     snapshots: usize,
-    /// How often the load was begun again: `Cluster::at_leader`.
+    /// The number of times that the load was begun again: `Cluster::at_leader`.
     voided: u32,
 }
 
@@ -172,7 +172,7 @@ fn counting<T>(data: &Path, work: impl FnOnce() -> Result<T, Error>) -> Result<(
 
 /// The finished snapshots of all members, by member and file.
 fn snapshots(data: &Path) -> BTreeSet<(OsString, OsString)> {
-    // What cannot be read has gone in the meantime.
+    // A file that cannot be read was removed meanwhile.
     let names = |path: &Path| {
         let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
         entries.map(|entry| entry.file_name()).collect::<Vec<_>>()

@@ -1,4 +1,4 @@
-//! What each verb takes over a fabric, from one process to the memory of another.
+//! The time of each verb over a fabric, from one process to the memory of another.
 
 use crate::group::{Error, Group, Launcher, Plan};
 use crate::member::Wait;
@@ -6,8 +6,8 @@ use crate::run::{Effort, repeat};
 use crate::worker::order::{Answer, FabricKind, Order, Part, Verb};
 use report::{Report, Row, floor};
 
-/// (verb, words, how many at once): latency one by one, and throughput in batches as a machine
-/// posts them.
+/// The cases (verb, words, how many at once): latency one by one, and throughput in batches as a
+/// machine posts them.
 const CASES: [(Verb, usize, usize); 11] = [
     (Verb::Cas, 1, 1),
     (Verb::FetchAdd, 1, 1),
@@ -22,7 +22,7 @@ const CASES: [(Verb, usize, usize); 11] = [
     (Verb::Message, 8, 64),
 ];
 
-/// The report: a row a verb, size and depth.
+/// The report: a row per verb, size and depth.
 ///
 /// # Errors
 /// [`Error`].

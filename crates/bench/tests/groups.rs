@@ -1,7 +1,7 @@
-//! Groups of real processes: they come together, are measured, lose their leader, and leave
-//! nothing.
+//! Groups of real processes: they come together, are measured, lose their leader, and leave no
+//! files.
 //!
-//! A worker is this test's own binary, told by its environment to be one.
+//! A worker is this test's own binary, selected by its environment.
 
 use bench::amcast::crew::{Shape, measure};
 use bench::amcast::load::{self, Pace};
@@ -17,7 +17,7 @@ use std::time::Duration;
 
 const WORKER: &str = "GREGALE_BENCH_TEST_WORKER";
 
-/// Not a test but the workers' way in; run as a test it does nothing.
+/// The workers' entry, not a test; run as a test it does nothing.
 #[test]
 fn worker() {
     if std::env::var_os(WORKER).is_some() {
@@ -35,8 +35,8 @@ fn launcher() -> Launcher {
 
 const BRIEF: Effort = Effort { runs: 1, span: Duration::from_millis(20) };
 
-/// A run in which some worker completed nothing is repeated so often: another program has taken the
-/// machine.
+/// The most repetitions of a run in which some worker completed nothing: another program has taken
+/// the machine.
 const IDLE_MAX: u32 = 5;
 
 fn every_row_has(report: &Report, names: &[&str]) {

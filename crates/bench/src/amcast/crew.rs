@@ -11,17 +11,17 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long anything but the load itself may take.
+/// The longest time for anything but the load itself.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// All begin together, so long after they were told.
+/// The time from the order to the common start of all processes.
 const LEAD: Duration = Duration::from_millis(20);
 
-/// How a system under measurement is built.
+/// The shape of a system under measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// How many groups.
+    /// The number of groups.
     pub groups: usize,
-    /// How many members each; as many nodes, each with one member of every group.
+    /// The number of members of each; there are as many nodes, each with one member of every group.
     pub members: usize,
 }
 
@@ -49,7 +49,7 @@ pub fn measure(
     static SYSTEMS: AtomicU32 = AtomicU32::new(0);
     let number = SYSTEMS.fetch_add(1, Ordering::Relaxed);
     let cluster = format!("amcast-{}-{number}", std::process::id());
-    // Before the workers: it is dropped after them.
+    // This comes before the workers: it is dropped after them.
     let directory = Directory::make(&cluster)?;
     let addresses: Vec<SocketAddr> = match fabric {
         FabricKind::Shm => Vec::new(),

@@ -1,10 +1,10 @@
 //! The clients of one node: one beside each of its members, as in the thesis (4.5.2).
 //!
-//! A client multicasts to its member's group and to others at random. A message is done when the
-//! client's own member delivers it.
+//! A client multicasts to its member's group and to others at random. A message is complete when
+//! the client's own member delivers it.
 //!
-//! - B1 An open loop's times count from when a message *should* have been multicast, also if it
-//!   was refused at first: a system that is full does not slow down the clock that judges it.
+//! - B1 An open loop's times count from when a message *should* have been multicast, also if it was
+//!   refused at first: an overloaded system does not slow down the clock that measures it.
 
 use crate::clock::shared_ns;
 use base::{Instant, Rng};
@@ -14,40 +14,41 @@ use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// When clients multicast.
+/// The rate at which clients multicast.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Pace {
-    /// Each client has so many messages under way.
+    /// Each client has a fixed number of messages under way.
     Closed {
-        /// How many.
+        /// The number.
         outstanding: usize,
     },
-    /// The clients of one node multicast so often, at random moments.
+    /// The clients of one node multicast at a fixed rate, at random moments.
     Open {
-        /// Messages a second.
+        /// The number of messages a second.
         per_s: f64,
     },
 }
 
-/// What the clients of a node do.
+/// The work of a node's clients.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// How many groups a message goes to.
+    /// The number of groups of a message.
     pub destinations: usize,
-    /// Bytes of a payload.
+    /// The bytes of a payload.
     pub message_bytes: usize,
-    /// When.
+    /// The rate.
     pub pace: Pace,
-    /// For so long, uncounted.
+    /// The time before the measurement.
     pub warm_up: Duration,
-    /// For so long.
+    /// The time of the measurement.
     pub span: Duration,
 }
 
-/// The bytes in front of a payload: node, client, and when it should have been multicast.
+/// The bytes in front of a payload: node, client, and the time at which it should have been
+/// multicast.
 pub const HEADER_BYTES: usize = 10;
 
-/// What was seen.
+/// The measurements.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
     pub(super) completed: u64,
@@ -56,15 +57,15 @@ pub(super) struct Seen {
     pub(super) since_ns: u64,
 }
 
-/// The clients.
+/// The clients of a node.
 pub(super) struct Load {
     plan: Plan,
     node: u8,
     n_groups: usize,
     rng: Rng,
-    /// Clients that want to multicast, and since when.
+    /// The clients that want to multicast, and since when.
     ready: VecDeque<(u8, u64)>,
-    /// Open loop: when the next one should be multicast.
+    /// The time at which the next message of an open loop should be multicast.
     next_ns: u64,
     runs: bool,
     completed: u64,
@@ -93,7 +94,7 @@ impl Load {
         }
     }
 
-    /// Everybody wants to multicast.
+    /// Makes all clients want to multicast.
     pub(super) fn begin(&mut self, now: u64) {
         self.runs = true;
         self.next_ns = now;
@@ -103,7 +104,7 @@ impl Load {
         }
     }
 
-    /// From here on it counts.
+    /// Starts the measurement.
     pub(super) fn measure(&mut self, now: u64) {
         (self.completed, self.refused, self.since_ns) = (0, 0, now);
         self.latency = Latency::new();
@@ -139,14 +140,14 @@ impl Load {
         }
     }
 
-    /// Multicasts what is due. True if something was.
+    /// Multicasts the messages that are due. True if there were any.
     pub(super) fn go_on(&mut self, now: u64, desk: &mut Desk) -> bool {
         self.now = (now, desk.now());
         if let (true, Pace::Open { per_s }) = (self.runs, self.plan.pace) {
             while self.next_ns <= now {
                 let client = self.rng.below(self.n_groups as u64) as u8;
                 self.ready.push_back((client, self.next_ns));
-                // The gaps of a Poisson process.
+                // The gaps have the distribution of a Poisson process.
                 let uniform = (self.rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
                 self.next_ns += (-(1.0 - uniform).ln() / per_s * 1e9) as u64;
             }
@@ -171,12 +172,12 @@ impl Load {
         let mut payload = vec![0; self.plan.message_bytes.max(HEADER_BYTES)];
         (payload[0], payload[1]) = (self.node, client);
         payload[2..HEADER_BYTES].copy_from_slice(&since.to_le_bytes()); // B1
-        // Whatever is late is a sample, however late.
+        // A late message is a sample, however late.
         let options = Options { patience: Duration::from_secs(3600), ..Options::default() };
         desk.multicast(dest, payload, &options).is_ok()
     }
 
-    /// When the next one is due.
+    /// The time at which the next message is due.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let (now, at) = self.now;
         match self.plan.pace {

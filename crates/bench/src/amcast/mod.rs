@@ -1,9 +1,9 @@
 //! Atomic multicast under load: throughput against latency, like figure 4.2 of the thesis.
 //!
-//! Eight groups of three members. Each of three processes hosts one member of every group on one
-//! poll loop, and a client beside each member; the first primaries are spread over the processes.
-//! [`wan`] is a wide area, in virtual time.
-//! [`load`] is what the clients do, [`worker`] a process, [`crew`] its parent's side.
+//! There are eight groups of three members. Each of three processes hosts one member of every group
+//! on one poll loop, and a client beside each member; the first primaries are spread over the
+//! processes. [`wan`] is a wide area, in virtual time. [`load`] has the clients, [`worker`] a
+//! process, [`crew`] its parent's side.
 
 pub mod crew;
 pub mod load;
@@ -21,27 +21,27 @@ use worker::{Contender, Took};
 
 /// The thesis's deployment.
 pub const SHAPE: Shape = Shape { groups: 8, members: 3 };
-/// Messages under way for each client.
+/// The messages under way for each client.
 const OUTSTANDING: [usize; 5] = [1, 4, 16, 64, 256];
-/// Shares of the most that a closed loop reached, for the open loop.
+/// The shares of a closed loop's peak rate that the open loop uses.
 const SHARES: [f64; 3] = [0.25, 0.5, 0.75];
-/// Bytes of a payload.
+/// The bytes of a payload.
 const MESSAGE_BYTES: usize = 64;
 
-/// What to measure.
+/// The settings of a measurement.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// Over which providers.
+    /// The providers.
     pub fabrics: Vec<FabricKind>,
-    /// Which protocols, in turn.
+    /// The protocols, in turn.
     pub contenders: Vec<Contender>,
-    /// How many groups each message goes to.
+    /// The numbers of groups of each message.
     pub destinations: Vec<usize>,
-    /// Also at fixed rates.
+    /// Whether to measure also at fixed rates.
     pub open: bool,
 }
 
-/// One curve: a protocol, over a fabric, to so many groups.
+/// A curve: a protocol, over a fabric, with a number of destinations.
 #[derive(Clone, Copy, Debug)]
 struct Curve {
     fabric: FabricKind,
@@ -49,7 +49,7 @@ struct Curve {
     contender: Contender,
 }
 
-/// The report: a row for each load, and one for the most that each protocol reached.
+/// The report: a row for each load, and one for the peak of each protocol.
 ///
 /// # Errors
 /// [`Error`].
@@ -68,7 +68,7 @@ pub fn report(launcher: &Launcher, setting: &Setting, effort: &Effort) -> Result
     let mut runs = Vec::new();
     let mut n_done = 0;
     for _ in 0..effort.runs {
-        // The contenders' loads alternate, so that a disturbance hits them alike.
+        // The contenders' loads alternate, so that a disturbance affects them alike.
         let mut rows: Vec<Vec<Row>> = vec![Vec::new(); curves.len()];
         for at in 0..n_loads {
             for (curve, rows) in curves.iter().zip(&mut rows) {
@@ -86,7 +86,7 @@ pub fn report(launcher: &Launcher, setting: &Setting, effort: &Effort) -> Result
     Ok(report_of("amcast", effort.runs, rows))
 }
 
-/// The closed loops come first: the open ones take their rates from them.
+/// The load of a point. The closed loops come first: the open ones take their rates from them.
 fn pace(at: usize, rows: &[Row]) -> Pace {
     match OUTSTANDING.get(at) {
         Some(outstanding) => Pace::Closed { outstanding: *outstanding },
@@ -149,7 +149,7 @@ fn row(curve: &Curve, pace: Pace, tooks: &[Took]) -> Row {
     latency.fields(row)
 }
 
-/// The most that each contender reached in a closed loop; the first beside the best of the others.
+/// The peak of each contender in a closed loop; the first beside the best of the others.
 fn most(rows: &[Row], setting: &Setting) -> Vec<Row> {
     let mut summary = Vec::new();
     for fabric in &setting.fabrics {

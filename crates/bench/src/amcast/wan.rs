@@ -1,6 +1,6 @@
 //! Atomic multicast over a wide area, in virtual time: the thesis's table 4.1 and figures 4.3 to
-//! 4.5. The simulator runs the protocols; this machine's speed plays no part, and a seed gives the
-//! same numbers everywhere.
+//! 4.5. The simulator runs the protocols, so this machine's speed does not matter, and a seed gives
+//! the same numbers everywhere.
 
 use crate::run::{Effort, report as report_of};
 use proto::amcast::linear::Rule;
@@ -10,9 +10,9 @@ use sim::amcast::wan::{
     CLOCK_ERROR_NS, GROUPS, MEMBERS, Pace, Protocol, Scenario, Seen, Setting as Case, measure,
 };
 
-/// Messages under way for each client.
+/// The messages under way for each client.
 const OUTSTANDING: [usize; 4] = [1, 4, 16, 64];
-/// Messages a second of all clients together, in an open loop.
+/// The messages a second of all clients together, in an open loop.
 const RATES: [f64; 3] = [100.0, 400.0, 1600.0];
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -23,7 +23,7 @@ struct Contender {
     protocol: Protocol,
     rule: Rule,
     hybrid: bool,
-    /// Nothing conflicts with anything.
+    /// Whether no two messages conflict.
     commutes: bool,
 }
 
@@ -47,14 +47,14 @@ const CONTENDERS: [Contender; 8] = [
     contender("fastcast", Protocol::Fastcast, Rule::Plain, false),
 ];
 
-/// What to measure.
+/// The settings of a measurement.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// Where.
+    /// The scenario.
     pub scenario: Scenario,
-    /// How many groups each message goes to.
+    /// The numbers of groups of each message.
     pub destinations: Vec<usize>,
-    /// Also at fixed rates.
+    /// Whether to measure also at fixed rates.
     pub open: bool,
 }
 
@@ -131,13 +131,14 @@ fn row(contender: &Contender, case: &Case, seen: &Seen) -> Row {
 /// The points of a distribution: every fiftieth of all messages.
 const SHARES: std::ops::RangeInclusive<u32> = 1..=50;
 
-/// How the time is called that so many fiftieths did not exceed.
+/// The name of the time that this many fiftieths of the messages did not exceed.
 fn distribution_of(share: u32) -> String {
     format!("{DISTRIBUTION}p{}_ns", 2 * share)
 }
 
-/// How latencies are distributed, like figure 4.5: the share of messages that were delivered within
-/// a time, each protocol with four messages under way for each client. To two groups if that was
+/// The distribution of latencies, like figure 4.5: the share of messages that were delivered within
+/// a time, for each protocol with four messages under way for each client. The messages to two
+/// groups are shown if they were measured.
 /// measured.
 ///
 /// # Errors

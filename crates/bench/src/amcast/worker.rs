@@ -1,8 +1,8 @@
 //! One process of a system under measurement: it hosts a member of every group, and one client
 //! beside each member.
 //!
-//! It says [`Said::Ready`] when its members deliver, loads the system when it is told to, says what
-//! it saw, and serves the others until its input ends.
+//! It sends [`Said::Ready`] when its members deliver, loads the system when it is told to, reports
+//! its measurements, and serves the others until its input ends.
 
 use super::load::{Load, Plan, Seen};
 use crate::clock::shared_ns;
@@ -20,10 +20,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How often a process that waits for its start looks around.
+/// The interval at which a process that waits for its start looks around.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// Which protocol, in which order.
+/// The protocol and its order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Contender {
     /// PrimCast.
@@ -37,7 +37,7 @@ pub enum Contender {
 }
 
 impl Contender {
-    /// As in reports and on the command line.
+    /// The name in reports and on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Contender::Primcast => "primcast",
@@ -57,70 +57,70 @@ impl Contender {
     }
 }
 
-/// Who a process is and what it will do: its first line of input.
+/// The first line of a process's input: its identity and its work.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Spec {
-    /// Which protocol.
+    /// The protocol.
     pub contender: Contender,
-    /// On TCP: where everybody listens.
+    /// The addresses at which the nodes listen, on TCP.
     pub addresses: Vec<SocketAddr>,
     /// The system's name.
     pub cluster: String,
-    /// Where its regions are.
+    /// The directory of its regions.
     pub directory: PathBuf,
-    /// How many groups; each has a member on every node.
+    /// The number of groups; each has a member on every node.
     pub groups: usize,
-    /// How many nodes.
+    /// The number of nodes.
     pub nodes: usize,
-    /// Which node this is, from 1.
+    /// The number of this node, from 1.
     pub node: usize,
-    /// Its clients' work.
+    /// The work of its clients.
     pub plan: Plan,
 }
 
-/// What a process says: a JSON line each.
+/// A message of a process, one JSON line each.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Said {
     /// Its members deliver.
     Ready,
-    /// What it saw.
+    /// Its measurements.
     Took(Took),
-    /// It cannot go on.
+    /// It cannot continue, for this reason.
     Failed(String),
 }
 
-/// What a process saw while it was under load.
+/// The measurements of a process under load.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Took {
-    /// Messages of its clients that were delivered within the span.
+    /// The messages of its clients that were delivered within the span.
     pub completed: u64,
-    /// Of them, those that were refused at first and multicast later.
+    /// The number of these that were refused at first and multicast later.
     pub refused: u64,
-    /// From multicast to delivery at the client's own member: (nanoseconds, how often).
+    /// The latency from multicast to delivery at the client's own member: (nanoseconds, how often).
     pub latency: Vec<(u64, u64)>,
-    /// Processor time that it used, in nanoseconds.
+    /// The processor time that it used, in nanoseconds.
     pub cpu_ns: u64,
-    /// How long it measured.
+    /// The duration of the measurement.
     pub span_ns: u64,
-    /// Messages of the fabric that it posted.
+    /// The messages of the fabric that it posted.
     pub frames: u64,
-    /// Bytes in them.
+    /// The bytes in them.
     pub frame_bytes: u64,
-    /// What its members were handed.
+    /// The parcels that its members were handed.
     pub parcels: u64,
-    /// Deliveries of its members.
+    /// The deliveries of its members.
     pub delivered: u64,
 }
 
-/// The parent's word: 0 nothing yet, else the shared time at which the load begins; `u64::MAX` the
-/// end.
+/// The parent's order: 0 before any, then the shared time at which the load begins; `u64::MAX` for
+/// the end.
 type Start = Arc<AtomicU64>;
 
 fn say(what: &Said) {
     let mut line = serde_json::to_string(what).expect("it is plain data");
     line.push('\n');
     let mut out = std::io::stdout().lock();
-    // Nobody reads any more: the parent is gone, and the input's end stops us.
+    // If the parent is gone, no process reads this, and the input's end stops this one.
     let _gone = out.write_all(line.as_bytes()).and_then(|()| out.flush());
 }
 
@@ -141,19 +141,20 @@ pub fn run(spec: &Spec) -> Result<(), Box<dyn std::error::Error>> {
         hears.store(u64::MAX, Ordering::SeqCst);
     });
     let groups = (0..spec.groups)
-        // The first primaries sit on different nodes.
+        // The first primaries are on different nodes.
         .map(|group| (0..spec.nodes).map(|rank| (group + rank) % spec.nodes + 1).collect())
         .collect();
     let (protocol, order) = spec.contender.protocol();
     let on_tcp = !spec.addresses.is_empty();
     let directory = match on_tcp {
         false => spec.directory.clone(),
-        // As on as many hosts: nobody sees another's file.
+        // As on separate hosts, no node sees another's file.
         true => spec.directory.join(format!("host-{}", spec.node)),
     };
     let system = System {
         cluster: spec.cluster.clone(),
-        // Private files, and loopback for seconds: the secret keeps out strays of an earlier run.
+        // The files are private, and loopback is used for seconds: the secret excludes leftovers of
+        // an earlier run.
         secret: spec.cluster.clone(),
         protocol,
         order,
@@ -165,7 +166,7 @@ pub fn run(spec: &Spec) -> Result<(), Box<dyn std::error::Error>> {
         commutes: false,
         clock_error_us: None,
         clock_by: Default::default(),
-        // A machine without time for all its processes is no reason to change primaries.
+        // A machine without time for all its processes must not cause changes of primaries.
         limits: Limits {
             window: 1 << 20,
             suspect_ms: 3000,
@@ -188,7 +189,7 @@ pub fn run(spec: &Spec) -> Result<(), Box<dyn std::error::Error>> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// One message to everybody: when it is back, all is well.
+    /// One message to all members is under way: when it is back, the system works.
     Probing {
         sent: bool,
     },
@@ -208,7 +209,7 @@ struct Client {
     plan: Plan,
     load: Load,
     now: Instant,
-    /// Figures and processor time when measuring began.
+    /// The figures and the processor time when measuring began.
     before: (Figures, u64),
 }
 
@@ -297,7 +298,7 @@ impl Client {
     }
 }
 
-/// Processor time of this process.
+/// The processor time of this process.
 fn cpu_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64

@@ -1,5 +1,5 @@
-//! Entries in a value, framed and read back as the kv door does it, so that batching is paid for
-//! honestly.
+//! Entries in a value, framed and read back as the kv door does it, so that the cost of batching is
+//! included.
 
 use base::{Incarnation, Rank};
 use kv::entry::{self, Appended, BatchWriter, Origin, Sequence};
@@ -11,7 +11,7 @@ pub(super) struct Batch {
     bytes: Vec<u8>,
     bytes_max: usize,
     origin: Origin,
-    /// The next one; they count from 1.
+    /// The sequence of the next one; sequences count from 1.
     sequence: u64,
 }
 
@@ -32,7 +32,7 @@ impl Batch {
         &self.bytes
     }
 
-    /// False if it is full: nothing was added.
+    /// Adds an entry. False if the batch is full: nothing was added.
     pub(super) fn push(&mut self, entry: &[u8]) -> bool {
         let sequence = Sequence(self.sequence);
         match self.writer.append(self.origin, sequence, entry, self.bytes_max, &mut self.bytes) {
@@ -46,7 +46,7 @@ impl Batch {
     }
 }
 
-/// Looks at every entry of `value`: how many there are, and the sum of their first bytes.
+/// Looks at every entry of `value`; returns their number, and the sum of their first bytes.
 pub(super) fn read(value: &[u8]) -> (u64, u64) {
     let batch = entry::Batch::check(value).expect("what was written is read");
     let firsts = batch.frames().map(|frame| u64::from(frame.bytes[0]));

@@ -5,16 +5,16 @@ use base::verb::Unsupported;
 use base::{At, Event, Inbox, Outcome, Port, Rank, Slot, Token};
 use proto::{Host, Note};
 
-/// How many replicas there are: what the rivals are measured with, too.
+/// The number of replicas, which is the rivals' too.
 pub(super) const MEMBERS: usize = 3;
 
-/// Everybody's region and inbox, and what everybody has delivered.
+/// The members' regions and inboxes, and their deliveries.
 pub(super) struct Memory {
     regions: [Vec<u64>; MEMBERS],
     pub(super) inboxes: [Inbox; MEMBERS],
-    /// How many entries.
+    /// The numbers of entries delivered.
     pub(super) delivered: [u64; MEMBERS],
-    /// Of all entries' first bytes, so that the state machines have looked at them.
+    /// The sum of all entries' first bytes, so that the state machines have looked at them.
     pub(super) sum: u64,
 }
 
@@ -101,7 +101,7 @@ impl Host for View<'_> {
     type Disk = proto::disk::NoDisk;
 
     fn deliver(&mut self, _: Slot, value: &[u8]) {
-        // A no-op of the protocol's own has no entries.
+        // A no-op of the protocol has no entries.
         if !value.is_empty() {
             let (entries, sum) = entry::read(value);
             let memory = &mut *self.memory;

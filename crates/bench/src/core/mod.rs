@@ -1,9 +1,9 @@
 //! The protocol core alone: three machines in one thread over plain memory, no fabric.
 //!
-//! What is measured: framing a batch of entries, proposing it, the WRITEs and CASes at three
+//! The measurement includes framing a batch of entries, proposing it, the WRITEs and CASes at three
 //! acceptors and their completions, the delivery at the leader, the learning and delivery at both
-//! followers, and walking over the delivered entries at all three. This is what a library such as
-//! `omnipaxos` does when its three replicas live in one thread.
+//! followers, and walking over the delivered entries at all three. A library such as `omnipaxos`
+//! does the same when its three replicas live in one thread.
 
 mod entry;
 mod memory;
@@ -22,7 +22,7 @@ use std::time::Duration;
 
 /// The size of one entry's value, in bytes: the same at every rival.
 pub const VALUE_BYTES: usize = 32;
-/// Entries a batch: the same as of the rivals.
+/// The entries per batch: the same as for the rivals.
 const BATCHES: [usize; 3] = [1, 64, 512];
 
 /// Three machines, and the memory that they share.
@@ -42,10 +42,10 @@ impl std::fmt::Debug for Core {
 }
 
 impl Core {
-    /// A group in which somebody leads.
+    /// A group with a leader.
     ///
     /// # Panics
-    /// If it does not come to lead: the protocol is broken.
+    /// If no member becomes leader: the protocol is broken.
     pub fn new(shape: &Shape) -> Core {
         let mut memory = Memory::new(velos::Spec::layout(MEMBERS, shape).n_words as usize);
         let nodes: Vec<Node<Velos>> = (0..MEMBERS)
@@ -97,7 +97,7 @@ impl Core {
     /// # Panics
     /// If they are not: the protocol is broken.
     pub fn decide(&mut self, value: &[u8], entries: usize) {
-        // Virtual time: the machines ask for the time only to wait, and nobody waits here.
+        // Virtual time: the machines use the time only to wait, and no machine waits here.
         self.now = Instant(self.now.0 + 1000);
         let before = self.memory.delivered;
         self.batch.begin();
@@ -140,7 +140,7 @@ pub fn measure(batch: usize, span: Duration) -> Row {
         .with("ns_per_batch", batch_ns)
 }
 
-/// The report: a row a batch size, or one a batch size and rival if there are rivals' rows.
+/// The report: a row per batch size, or one per batch size and rival if there are rivals' rows.
 pub fn report(effort: &Effort, rivals: Option<&Report>) -> Report {
     let span = effort.span / 2;
     let own =
@@ -166,15 +166,15 @@ fn beside(ours: &Row, rivals: &[Row]) -> Vec<Row> {
     compared.collect()
 }
 
-/// A fresh group each time, so that no run inherits another's lucky memory.
+/// Each run has a fresh group, so that none inherits the memory layout of another.
 fn run(batch: usize, value: &[u8], span: Duration) -> f64 {
     let mut core = Core::new(&Shape::default());
-    // Twice around the ring: every slot has been recycled, every page is there.
+    // The warm-up goes twice around the ring: every slot has been recycled, every page is present.
     let warm_up = 2 * Shape::default().ring_slots;
     (0..warm_up).for_each(|_| core.decide(value, batch));
     let began = std::time::Instant::now();
     let mut batches = 0;
-    // The clock is read once in a while only: it costs a good part of a decision.
+    // The clock is read only at intervals: a reading costs a considerable part of a decision.
     while began.elapsed() < span {
         (0..64).for_each(|_| core.decide(value, batch));
         batches += 64;

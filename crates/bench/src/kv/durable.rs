@@ -1,5 +1,5 @@
 //! SETs that are on disk before they are acknowledged: our logs beside other servers' on one disk,
-//! and beside what the disk itself needs for a record.
+//! and beside the disk's own time for a record.
 
 use super::load::{Sets, Told, VALUE_BYTES, mixed};
 use super::server::{Etcd, Peer, Redis, build_etcdload, port_of};
@@ -11,9 +11,9 @@ use crate::run::{self, Effort};
 use report::{Progress, Report, Row, median_rows};
 use std::path::Path;
 
-/// Clients, and requests of one of them that are on their way at once.
+/// The clients, and the requests of each that are under way at once.
 const LOADS: [(usize, usize); 4] = [(1, 1), (64, 1), (256, 1), (64, 16)];
-/// The same key size for everybody; each client of etcd has a key of its own.
+/// The size of keys, the same for all servers; each client of etcd has a key of its own.
 const KEY_BYTES: usize = 8;
 
 fn sets(clients: usize, pipeline: usize) -> Sets {
@@ -76,13 +76,13 @@ fn ours(gregale: &Path, fabric: Fabric, place: &Place, effort: &Effort) -> Resul
         snapshot_log_bytes: None,
     };
     let cluster = Cluster::start_as(&plan)?;
-    // The cluster is there and has nothing to do: the floor is the disk's alone.
+    // The cluster is idle: the floor is the disk's alone.
     let floor_ns = place.floor_fdatasync_ns(effort)?;
     let mut rows = Vec::new();
     for (clients, pipeline) in LOADS {
         let load = |port| sets(clients, pipeline).run_for(port, effort.span);
         let (told, voided) = cluster.at_leader(load)?;
-        // The median since the cluster began: of this load, where it is the first.
+        // The median since the cluster began, which is that of this load where it is the first.
         let batch_ns = if clients == 1 { Some(cluster.batch_p50_ns()?) } else { None };
         rows.push(
             row("the leader", clients, pipeline, &told)
@@ -140,8 +140,8 @@ fn theirs(
     Ok(rows)
 }
 
-/// Our rows beside each peer with as many clients. etcd has no pipeline: whoever pipelines stands
-/// beside its clients that wait for each answer, which is what they could do instead.
+/// Our rows beside each peer with as many clients. etcd has no pipeline: a pipelining client is
+/// compared with etcd's clients that wait for each answer, which is etcd's only alternative.
 fn compare(rows: &[Row]) -> Vec<Row> {
     let number = |row: &Row, name: &str| row.number(name).unwrap_or(f64::NAN);
     let is_ours = |row: &&Row| row.get("fabric").is_some();
@@ -174,7 +174,7 @@ fn compare(rows: &[Row]) -> Vec<Row> {
                 row.set(&format!("peer_{field}"), number(peer, field));
             }
             row.set("ratio", number(&ours, "per_s") / number(peer, "per_s"));
-            // Of a batch and of a single request it would compare two different things.
+            // For a batch and a single request the comparison would be invalid.
             if !waits {
                 row.set("p50_ratio", number(&ours, "p50_ns") / number(peer, "p50_ns"));
             }

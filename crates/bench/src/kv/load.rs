@@ -9,23 +9,23 @@ use std::net::{Ipv4Addr, TcpStream};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Connections at a time.
+/// The number of connections.
 pub(super) const CLIENTS: usize = 50;
 /// The size of values.
 pub(super) const VALUE_BYTES: usize = 32;
 
-/// What one run tells.
+/// The results of one run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Told {
-    /// Commands a second.
+    /// The commands a second.
     pub(crate) per_s: f64,
-    /// Half of the requests took no longer.
+    /// The median latency.
     pub(crate) p50_ns: f64,
-    /// 99 of a hundred.
+    /// The 99th percentile of the latency.
     pub(crate) p99_ns: f64,
 }
 
-/// Runs `redis-benchmark` with so many requests.
+/// Runs `redis-benchmark` with this many requests.
 ///
 /// # Errors
 /// It is not installed, or the server fails it.
@@ -46,21 +46,21 @@ pub(super) fn redis_benchmark(
     run(&arguments, &[])
 }
 
-/// SETs of one kind.
+/// A kind of SETs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sets {
-    /// Connections at a time.
+    /// The number of connections.
     pub(crate) clients: usize,
-    /// Requests of one of them that are on their way at once.
+    /// The requests of each that are under way at once.
     pub(crate) pipeline: usize,
     /// The size of values.
     pub(crate) value_bytes: usize,
-    /// How many keys there are, taken at random; one of 8 bytes if it is 1.
+    /// The number of keys, taken at random; a single key has 8 bytes.
     pub(crate) keys: u64,
 }
 
 impl Sets {
-    /// Runs `redis-benchmark` with so many of them.
+    /// Runs `redis-benchmark` with this many of them.
     ///
     /// # Errors
     /// It is not installed, or the server fails it.
@@ -72,7 +72,7 @@ impl Sets {
             ("-n", requests.max(self.clients as u64).to_string()),
         ];
         if self.keys == 1 {
-            // The keys of its own SET have 16 bytes.
+            // The keys of redis-benchmark's own SET have 16 bytes.
             let value = "x".repeat(self.value_bytes);
             return run(&arguments, &["SET", "key:0000", &value]);
         }
@@ -84,8 +84,8 @@ impl Sets {
         run(&arguments, &[])
     }
 
-    /// As many as take about `span`, behind some that show how fast the server is and that are not
-    /// counted.
+    /// Runs as many as take about `span`, after some uncounted ones that show how fast the server
+    /// is.
     ///
     /// # Errors
     /// As [`Sets::run`].
@@ -96,7 +96,7 @@ impl Sets {
     }
 }
 
-/// Runs it with flags, and with a command of our own if there is one.
+/// Runs the program with flags, and with a command of our own if there is one.
 fn run(flags: &[(&str, String)], words: &[&str]) -> Result<Told, Error> {
     let mut command = Command::new("redis-benchmark");
     command.arg("--csv").args(flags.iter().flat_map(|(flag, value)| [*flag, value.as_str()]));
@@ -114,7 +114,7 @@ fn run(flags: &[(&str, String)], words: &[&str]) -> Result<Told, Error> {
     })
 }
 
-/// The line behind the heading.
+/// Parses the line behind the heading.
 fn parse_csv(text: &str) -> Option<Told> {
     let mut lines = text.lines().map(|line| line.split(',').map(|cell| cell.trim_matches('"')));
     let heading: Vec<&str> = lines.next()?.collect();
@@ -130,8 +130,8 @@ fn parse_csv(text: &str) -> Option<Told> {
     })
 }
 
-/// SETs in batches of `pipeline`, each batch with a WAIT behind it: what a client of Redis has to
-/// do for an answer that says that `replicas` hold the write too.
+/// SETs in batches of `pipeline`, each followed by a WAIT: a client of Redis has to do this for an
+/// answer which says that `replicas` hold the write too.
 ///
 /// # Errors
 /// The server is not there, or answers with an error or with fewer replicas.
@@ -149,7 +149,7 @@ pub(super) fn set_and_wait(
     all.run_for(port, span)
 }
 
-/// Commands that each client sends at once, again and again, each time when all are answered.
+/// The commands that each client sends at once, repeatedly, each time when all are answered.
 #[derive(Clone, Debug)]
 pub(super) struct Pipeline {
     clients: usize,
@@ -166,7 +166,7 @@ impl Pipeline {
         all
     }
 
-    /// SET and GET of one key in turn, `n_commands` in all.
+    /// A SET and GET of one key in turn, `n_commands` in all.
     pub(super) fn of_pairs(clients: usize, n_commands: usize) -> Pipeline {
         let mut all = Pipeline::none(clients);
         for _ in 0..n_commands / 2 {
@@ -197,10 +197,10 @@ impl Pipeline {
         self.n_commands += 1;
     }
 
-    /// Commands a second, and what a whole pipeline takes.
+    /// Returns the commands a second, and the time of a whole pipeline.
     ///
     /// # Errors
-    /// The server is not there, or answers something else.
+    /// The server is not there, or gives another answer.
     pub(super) fn run_for(&self, port: u16, span: Duration) -> Result<Told, Error> {
         let io = |source: std::io::Error| Error::os(format!("talk to port {port}"), source);
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|errno| io(errno.into()))?;
@@ -243,7 +243,7 @@ impl Pipeline {
     }
 }
 
-/// Clients and pipelines of SET and GET in turn.
+/// The clients and pipelines of SET and GET in turn.
 const MIXED: [(usize, usize); 3] = [(1, 16), (1, 256), (64, 16)];
 
 /// SET and GET in turn, beside as many SETs in the same pipelines.
@@ -254,7 +254,7 @@ pub(super) fn mixed(server: &str, port: u16, span: Duration) -> Result<Vec<Row>,
     let rows = MIXED.into_iter().map(|(clients, pipeline)| {
         let (sets, pairs) =
             (Pipeline::of_sets(clients, pipeline), Pipeline::of_pairs(clients, pipeline));
-        // What is first is not counted: connections, and pages that are touched.
+        // The first part is not counted: connections are made, and pages are touched.
         pairs.run_for(port, span / 10)?;
         let sets = sets.run_for(port, span)?;
         let told = pairs.run_for(port, span)?;
@@ -280,14 +280,14 @@ struct Client {
 }
 
 impl Client {
-    /// A request is far smaller than a socket's buffer, and the one before is answered.
+    /// A request is far smaller than a socket's buffer, and the previous one is answered.
     fn ask(&mut self, request: &str) -> std::io::Result<()> {
         self.heard.clear();
         self.asked_at = Instant::now();
         self.stream.write_all(request.as_bytes())
     }
 
-    /// True if all of `reply` is there.
+    /// Reads replies. True if all of `reply` has arrived.
     fn hear(&mut self, reply: &[u8]) -> std::io::Result<bool> {
         let mut buffer = [0; 4096];
         match self.stream.read(&mut buffer) {

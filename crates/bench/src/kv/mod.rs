@@ -17,15 +17,15 @@ use server::{Etcd, Redis, build_etcdload, port_of, temporary};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Requests of one client that are on their way at once.
+/// The requests of one client that are under way at once.
 const PIPELINES: [usize; 2] = [1, 16];
 const OPS: [&str; 2] = ["SET", "GET"];
-/// etcd is fastest with about so many clients here; it is measured with as many as the others, too.
+/// The clients of etcd: here it is fastest with the second number; the first is that of the others.
 const ETCD_CLIENTS: [usize; 2] = [CLIENTS, 256];
-/// Roughly what a fast server does, to turn a time into a number of requests.
+/// The approximate speed of a fast server, which turns a time into a number of requests.
 const PER_S_GUESS: [u64; 2] = [100_000, 1_000_000];
 
-/// What is compared.
+/// The settings of a comparison.
 #[derive(Clone, Debug)]
 pub struct Setting {
     /// The `gregale` to start.
@@ -34,11 +34,11 @@ pub struct Setting {
     pub fabrics: Vec<Fabric>,
     /// The peers.
     pub against: Vec<Peer>,
-    /// Where data goes that is synced to disk; without it, beside the program.
+    /// The directory of synced data; without it, beside the program.
     pub data: Option<PathBuf>,
 }
 
-/// A peer that promises something else would be no comparison.
+/// Refuses a peer that makes another promise, which would be no comparison.
 fn refuse(setting: &Setting, fits: impl Fn(Peer) -> bool, why: &str) -> Result<(), Error> {
     match setting.against.iter().find(|peer| !fits(**peer)) {
         Some(peer) => Err(Error::Peer(format!("--against {}: it {why}", peer.name()))),
@@ -97,7 +97,7 @@ fn benchmark(server: &str, port: u16, ops: &[&str], span: Duration) -> Result<Ve
     for (pipeline, guess) in PIPELINES.into_iter().zip(PER_S_GUESS) {
         for op in ops {
             let requests = (guess as f64 * span.as_secs_f64()) as u64;
-            // The first one of a fresh server is not counted.
+            // The first run on a fresh server is not counted.
             load::redis_benchmark(port, op, pipeline, requests / 10)?;
             let told = load::redis_benchmark(port, op, pipeline, requests)?;
             rows.push(row(server, op, pipeline, CLIENTS, &told));
@@ -156,7 +156,7 @@ fn theirs(peer: Peer, etcdload: Option<&Path>, span: Duration) -> Result<Vec<Row
     Ok(rows)
 }
 
-/// Our rows, each beside each peer that did the same; and the peers' own, for whoever wants them.
+/// Our rows, each beside each peer that did the same; and the peers' own rows.
 fn compare(rows: &[Row]) -> Vec<Row> {
     let text = |row: &Row, name: &str| row.get(name).cloned();
     let is_ours = |row: &&Row| row.get("fabric").is_some();
@@ -190,7 +190,7 @@ fn compare(rows: &[Row]) -> Vec<Row> {
     out
 }
 
-/// Throughput of everybody, in groups by command and pipeline.
+/// The throughput of all servers, in groups by command and pipeline.
 ///
 /// # Errors
 /// [`FigureError`].
@@ -198,7 +198,7 @@ pub fn picture(report: &Report) -> Result<String, FigureError> {
     picture_of(report, &format!("{CLIENTS} clients, {VALUE_BYTES} B values"))
 }
 
-/// The same for logs on disk.
+/// The throughput with logs on disk.
 ///
 /// # Errors
 /// [`FigureError`].

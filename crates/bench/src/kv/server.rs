@@ -12,7 +12,7 @@ use super::load::{Told, set_and_wait};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A program to be compared with.
+/// A program for comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
     /// redis-server alone, nothing saved.
@@ -26,7 +26,7 @@ pub enum Peer {
 }
 
 impl Peer {
-    /// As on the command line and in reports.
+    /// The name on the command line and in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Peer::Redis => "redis",
@@ -61,14 +61,14 @@ pub(super) struct Redis {
 }
 
 impl Redis {
-    /// One that answers a write when it is synced, its log in `directory`.
+    /// A server that answers a write when it is synced, with its log in `directory`.
     pub(super) fn start_synced(directory: TempDir) -> Result<Redis, Error> {
         let port = free_ports(1)?;
         let mut command = Command::new("redis-server");
         command
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""])
             .args(["--appendonly", "yes", "--appendfsync", "always"])
-            // No log is rewritten while it is measured.
+            // No log is rewritten during the measurement.
             .args(["--auto-aof-rewrite-percentage", "0", "--dir"])
             .arg(directory.path());
         let mut server = Running::start(&mut command)?;
@@ -76,7 +76,7 @@ impl Redis {
         Ok(Redis { port, _servers: vec![server], directory })
     }
 
-    /// Whether its log is where it belongs.
+    /// Whether its log is in its directory.
     pub(super) fn has_log(&self) -> bool {
         self.directory.path().join("appendonlydir").exists()
     }
@@ -95,7 +95,7 @@ impl Redis {
                 .args(["--save", "", "--appendonly", "no", "--dir"])
                 .arg(data);
             if at > 0 {
-                // Without a delay that would only let a first copy gather company.
+                // There is no delay, which would only let a first copy wait for others.
                 command.args(["--replicaof", "127.0.0.1", &port.to_string()]);
                 command.args(["--repl-diskless-sync-delay", "0"]);
             } else {
@@ -112,7 +112,7 @@ impl Redis {
         Ok(redis)
     }
 
-    /// WAIT with fewer replicas is an error of the client's, so try until there is none.
+    /// WAIT with fewer replicas is an error at the client, so it is repeated until it succeeds.
     fn wait_for_replicas(&self, replicas: usize) -> Result<(), Error> {
         let until = Instant::now() + PATIENCE;
         loop {
@@ -134,7 +134,7 @@ pub(super) struct Etcd {
 }
 
 impl Etcd {
-    /// With their data in `directory`.
+    /// Starts them with their data in `directory`.
     pub(super) fn start(directory: TempDir) -> Result<Etcd, Error> {
         const MEMBERS: u16 = 3;
         let port = free_ports(2 * usize::from(MEMBERS))?;
@@ -221,7 +221,7 @@ pub(super) fn build_etcdload() -> Result<PathBuf, Error> {
     }
 }
 
-/// A cluster of our own under load: through its leader or through a follower.
+/// The port of the leader or of a follower of our own cluster.
 pub(super) fn port_of(cluster: &Cluster, leader: bool) -> Result<u16, Error> {
     let (leading, following) = cluster.ports()?;
     Ok(if leader { leading } else { following })

@@ -8,19 +8,19 @@ use proto::Refused;
 use report::{Latency, Row};
 use std::time::Duration;
 
-/// Why a measurement ended early.
+/// The reason why a measurement ended early.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Stop {
-    /// Somebody else leads.
+    /// Another member leads.
     #[error("the leader was deposed")]
     Deposed,
-    /// The kernel.
+    /// The kernel reports an error.
     #[error("cannot wait: {0}")]
     Wait(#[from] rustix::io::Errno),
 }
 
-/// From the call of `propose` to the end of the turn that delivered the value at the leader: what
-/// the turn does besides (telling followers, recycling slots) is part of it.
+/// Measures from the call of `propose` to the end of the turn that delivered the value at the
+/// leader: the turn's other work (telling followers, recycling slots) is included.
 pub(super) fn run<F: Fabric>(
     member: &mut Member<F, Watch>,
     value_bytes: usize,

@@ -9,22 +9,22 @@ use fabric::Fabric;
 use proto::{Note, Refused};
 use std::time::{Duration, Instant};
 
-/// Deliveries whose times are kept: half a second's, roughly.
+/// The number of deliveries whose times are kept: roughly those of half a second.
 const STAMPS: usize = 1 << 20;
 
-/// How long to look before sleeping, as the product's loop does.
+/// The time to look before sleeping, which is the product's.
 const SPIN: Duration = Duration::from_micros(20);
-/// How long a member under load keeps to itself that it leads, or not any more.
+/// The delay with which a member under load reports that it leads, or no longer leads.
 const TELL_AFTER: Duration = Duration::from_millis(2);
 
-/// What happened here, and when.
+/// The events at this member, and their times.
 pub(super) struct Watch {
     me: Rank,
     links: MemberSet,
     pub(super) leads: bool,
-    /// Own values delivered so far.
+    /// The own values delivered so far.
     pub(super) delivered: u64,
-    /// Take times: only while somebody may die, since reading the shared clock costs.
+    /// Whether to take times: only while a member may die, since reading the shared clock costs.
     stamp: bool,
     story: Story,
     stamps: Vec<(u64, Option<Rank>)>,
@@ -37,7 +37,7 @@ impl Witness for Watch {
         if !self.stamp {
             return;
         }
-        // The first byte of every value says who proposed it; a no-op has none.
+        // The first byte of every value names its proposer; a no-op has none.
         let proposer = value.first().and_then(|rank| Rank::new((*rank).into()));
         self.stamps[self.n_stamps % STAMPS] = (shared_ns(), proposer);
         self.n_stamps += 1;
@@ -96,11 +96,11 @@ impl Watch {
     }
 }
 
-/// One value after the other, as long as this member leads.
+/// A load of one value after the other, as long as this member leads.
 struct Load {
     value: Vec<u8>,
     propose: bool,
-    /// The value under way will be delivered as this one.
+    /// The count of delivered values that will include the value under way.
     awaited: Option<u64>,
 }
 
@@ -162,7 +162,7 @@ pub(super) fn run<F: Fabric>(
         let busy = member.turn();
         let watch = member.witness();
         let now = (watch.leads, watch.links.len());
-        // Under load a line to the parent would cost what is measured: it waits a little.
+        // Under load a line to the parent would disturb the measurement: it waits a little.
         let told_at =
             if now == stands { None } else { Some(*changed_at.get_or_insert_with(Instant::now)) };
         if told_at.is_some_and(|at| load.is_none() || at.elapsed() > TELL_AFTER) {
@@ -199,7 +199,7 @@ fn drive<F: Fabric>(member: &mut Member<F, Watch>, load: &mut Load) -> bool {
     true
 }
 
-/// Memory that is really there. Grown piece by piece, so that a leader's heart goes on beating.
+/// Memory that is really allocated. It grows in pieces, so that a leader's heartbeats continue.
 #[derive(Default)]
 struct Ballast {
     wanted: u64,
@@ -214,13 +214,13 @@ impl Ballast {
         self.held < self.wanted
     }
 
-    /// True when all of it is there, once.
+    /// True when all of it is allocated, once.
     fn grow(&mut self) -> bool {
         if !self.grows() {
             return false;
         }
         let bytes = Ballast::PIECE.min(self.wanted - self.held);
-        // Not zero: the pages are touched.
+        // The bytes are not zero, so the pages are touched.
         self.pieces.push(vec![1; bytes as usize]);
         self.held += bytes;
         !self.grows()

@@ -1,6 +1,6 @@
 //! One process of a group under measurement: the benchmark's own binary, started again.
 //!
-//! A worker reads a [`Spec`] and then [`Order`]s from its input and answers on its output, a JSON
+//! A worker reads a [`Spec`] and then [`Order`]s from its input and answers on its output, one JSON
 //! line each. It ends with its input, so no worker outlives its parent.
 
 mod decide;
@@ -23,23 +23,23 @@ use std::io::{BufRead, ErrorKind, Stdin, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
-/// Words of a region that is only acted upon.
+/// The number of words of a region that only peers use.
 const MEMORY_WORDS: u32 = 1 << 14;
 
 /// The parent's orders, read by the loop that carries them out: a thread for them would be one more
-/// to die, on the processors of the survivors, when a member is killed.
+/// to end, on the survivors' processors, when a member is killed.
 struct Mail {
     input: Stdin,
-    /// The beginning of a line whose end has not come yet.
+    /// The beginning of a line whose end has not arrived yet.
     line: RefCell<Vec<u8>>,
     look_at: Cell<base::Instant>,
 }
 
-/// How often a loop looks whether there is an order.
+/// The interval at which a loop looks for an order.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 impl Mail {
-    /// Whatever comes on the standard input from now on.
+    /// The orders on the standard input from now on.
     fn open() -> std::io::Result<Mail> {
         let input = std::io::stdin();
         let flags = rustix::fs::fcntl_getfl(&input)?;
@@ -47,7 +47,7 @@ impl Mail {
         Ok(Mail { input, line: RefCell::default(), look_at: Cell::new(base::Instant::ZERO) })
     }
 
-    /// The next order if there is one; a comparison if it was looked for a moment ago.
+    /// The next order if there is one; only a comparison if it was looked for a moment ago.
     fn next(&self, now: base::Instant) -> Option<Order> {
         if now < self.look_at.get() {
             return None;
@@ -56,14 +56,14 @@ impl Mail {
         self.read()
     }
 
-    /// The next order. Ends the process when the parent is gone, or done with us.
+    /// The next order. Ends the process when the parent has ended or closed the input.
     fn read(&self) -> Option<Order> {
         let mut line = self.line.borrow_mut();
         match self.input.lock().read_until(b'\n', &mut line) {
             Ok(_) if line.ends_with(b"\n") => {
                 let order = serde_json::from_slice(&line);
                 line.clear();
-                // More may have come with it.
+                // More orders may have come with it.
                 self.look_at.set(base::Instant::ZERO);
                 Some(order.unwrap_or_else(|error| {
                     say(&Answer::Failed(format!("an order is not understood: {error}")));
@@ -75,18 +75,19 @@ impl Mail {
         }
     }
 
-    /// The next order, however long it takes.
+    /// Waits for the next order, however long it takes.
     fn wait(&self) -> Order {
         loop {
             if let Some(order) = self.read() {
                 return order;
             }
-            // Whatever ends it, the input is looked at.
+            // The input is looked at, whatever ended the wait.
             let _ready = poll(&mut [PollFd::new(&self.input, PollFlags::IN)], None);
         }
     }
 
-    /// For who takes no more orders: a thread that ends this process when the parent is gone.
+    /// Starts a thread that ends this process when the parent has ended, for a worker that takes no
+    /// more orders.
     fn outlive_nobody(self) {
         std::thread::spawn(move || {
             loop {
@@ -100,11 +101,11 @@ fn say(answer: &Answer) {
     let mut line = serde_json::to_string(answer).expect("an answer is plain data");
     line.push('\n');
     let mut out = std::io::stdout().lock();
-    // Nobody reads any more: the parent is gone, and the input's end stops us.
+    // If the parent is gone, no process reads this, and the input's end stops this one.
     let _gone = out.write_all(line.as_bytes()).and_then(|()| out.flush());
 }
 
-/// Runs a worker until its input ends. The process is its alone.
+/// Runs a worker until its input ends. The process does nothing else.
 pub fn run() {
     if let Err(cause) = start() {
         say(&Answer::Failed(cause.to_string()));
@@ -167,7 +168,7 @@ fn play<F: fabric::Fabric>(
     }
 }
 
-/// The measures of the log.
+/// The sizes of the log.
 const fn shape() -> Shape {
     Shape { ring_slots: 512, value_bytes: 8192 }
 }
@@ -187,7 +188,7 @@ fn setup_of(spec: &Spec) -> Setup {
         incarnation: Incarnation(1),
         directory: match spec.fabric {
             FabricKind::Shm => spec.directory.clone(),
-            // As on as many hosts: nobody sees another's file.
+            // As on separate hosts, no member sees another's file.
             FabricKind::Tcp => spec.directory.join(format!("host-{}", spec.me + 1)),
         },
         layout: layout.fingerprint,

@@ -1,4 +1,4 @@
-//! What the parent asks of its worker processes, and what they answer: a JSON line each.
+//! The parent's orders to its worker processes, and their answers: one JSON line each.
 
 use crate::member::Wait;
 use base::MAX_MEMBERS;
@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Which provider.
+/// The provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FabricKind {
@@ -19,7 +19,7 @@ pub enum FabricKind {
 }
 
 impl FabricKind {
-    /// As in reports and on the command line.
+    /// The name in reports and on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             FabricKind::Shm => "shm",
@@ -28,44 +28,44 @@ impl FabricKind {
     }
 }
 
-/// Who a worker is: its first line of input.
+/// The first line of a worker's input: its identity.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Spec {
-    /// Which part it plays.
+    /// The worker's part.
     pub part: Part,
-    /// Over which provider.
+    /// The provider.
     pub fabric: FabricKind,
-    /// Its position in the group, from 0.
+    /// The position in the group, from 0.
     pub me: usize,
-    /// How many members there are.
+    /// The number of members.
     pub members: usize,
     /// The group's name.
     pub cluster: String,
-    /// Where its regions are.
+    /// The directory of its regions.
     pub directory: PathBuf,
-    /// How a member waits while it has nothing to do.
+    /// The way in which an idle member waits.
     pub wait: Wait,
 }
 
-/// What a worker process is.
+/// The part of a worker process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Part {
-    /// Decides.
+    /// A member that decides.
     Member,
-    /// Only has memory that others may act on, and acts on theirs.
+    /// Memory that others may act on, by a process that acts on theirs.
     Memory,
-    /// Watches over a member of a tcp group and tells the others of its death.
+    /// A sentinel that watches a member of a tcp group and reports its death to the others.
     Sentinel,
-    /// Does nothing, busily, until it is killed.
+    /// A process that is busy with nothing until it is killed.
     Victim,
 }
 
-/// What a worker is asked to do.
+/// An order to a worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Order {
-    /// Where all members listen, by rank; the first order for a worker of a tcp group.
+    /// The addresses of all members, by rank; the first order for a worker of a tcp group.
     Peers(Vec<SocketAddr>),
-    /// Hold so many bytes more, and touch them all.
+    /// Allocate this many bytes more, and touch them all.
     Ballast(u64),
     /// While leading, decide one value after the other.
     Load {
@@ -74,37 +74,37 @@ pub enum Order {
         /// Whether this member proposes if it leads.
         propose: bool,
     },
-    /// Decide one value after the other, and tell how long each took.
+    /// Decide one value after the other, and report the time of each.
     Decide {
         /// The values' size.
         value_bytes: usize,
-        /// How to wait for completions.
+        /// The way to wait for completions.
         wait: Wait,
-        /// For so long, uncounted.
+        /// The time before the measurement.
         warm_up: Duration,
-        /// For so long.
+        /// The time of the measurement.
         span: Duration,
     },
-    /// Tell what was seen.
+    /// Report the events.
     Tell {
-        /// What was seen first after this moment (shared clock).
+        /// The time (shared clock) from which the first values count.
         since_ns: u64,
-        /// Count deliveries from here on ...
+        /// The beginning of the bins that count deliveries.
         from_ns: u64,
-        /// ... in bins of this width ...
+        /// The width of the bins.
         bin_ns: u64,
-        /// ... so many of them.
+        /// The number of bins.
         bins: usize,
     },
-    /// Act on the memory of member 2 and tell how long it took.
+    /// Act on the memory of member 2 and report the times.
     Verbs {
-        /// Which.
+        /// The verb.
         verb: Verb,
-        /// On how many words, or bytes of a message divided by eight.
+        /// The number of words, or of bytes of a message divided by eight.
         n_words: usize,
-        /// How many are under way at once.
+        /// The number that is under way at once.
         depth: usize,
-        /// For so long.
+        /// The time of the measurement.
         span: Duration,
     },
 }
@@ -125,7 +125,7 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// As in reports.
+    /// The name in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Verb::Write => "write",
@@ -137,42 +137,43 @@ impl Verb {
     }
 }
 
-/// What a worker says.
+/// An answer of a worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Answer {
-    /// It listens here.
+    /// The address at which it listens.
     Listening(SocketAddr),
-    /// How it stands; said whenever that changes.
+    /// The worker's status, sent whenever it changes.
     Stands {
-        /// It leads.
+        /// Whether it leads.
         leads: bool,
-        /// It has links to so many others.
+        /// The number of its links.
         links: usize,
     },
-    /// What was ordered is done.
+    /// The order is carried out.
     Done,
-    /// To [`Order::Decide`] and [`Order::Verbs`]: times, their rate, and what reading the clock
-    /// cost.
+    /// The answer to [`Order::Decide`] and [`Order::Verbs`]: times, their rate, and the cost of
+    /// reading the clock.
     Took(Row),
-    /// To [`Order::Decide`]: somebody else leads.
+    /// The answer to [`Order::Decide`] when another member leads.
     Deposed,
-    /// To [`Order::Tell`].
+    /// The answer to [`Order::Tell`].
     Story(Story),
-    /// It cannot go on.
+    /// The worker cannot continue, for this reason.
     Failed(String),
 }
 
-/// What a member saw, by the shared clock; 0: not (yet).
+/// The events at a member, by the shared clock; 0: not (yet).
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Story {
-    /// When the fabric reported the death of each.
+    /// The time at which the fabric reported the death of each member.
     pub failed_at: [u64; MAX_MEMBERS],
-    /// When this member came to lead last.
+    /// The time at which this member last came to lead.
     pub leading_at: u64,
-    /// When the first value of each proposer was delivered here, since the moment asked about.
+    /// The time at which the first value of each proposer was delivered here, since the given
+    /// moment.
     pub first_seen_at: [u64; MAX_MEMBERS],
-    /// How often it fell so far behind that it needed a state.
+    /// The number of times that it fell so far behind that it needed a state.
     pub states_installed: u64,
-    /// Deliveries a bin.
+    /// The deliveries per bin.
     pub bins: Vec<u32>,
 }

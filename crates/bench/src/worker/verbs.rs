@@ -1,4 +1,4 @@
-//! A worker that is only memory, and that times verbs on the memory of member 2.
+//! A worker that provides memory, and that times verbs on the memory of member 2.
 
 use super::order::{Answer, Order, Spec, Verb};
 use super::{Mail, say};
@@ -10,7 +10,7 @@ use report::{Latency, Row};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::time::Duration;
 
-/// The longest sleep: orders are looked for that often.
+/// The longest sleep: the worker looks for orders that often.
 const SLEEP_MAX: Duration = Duration::from_millis(20);
 
 /// The word that CASes and FETCH-ADDs change; blocks begin behind it.
@@ -24,7 +24,7 @@ struct Bench<F> {
     me: Rank,
     links: MemberSet,
     wait: Wait,
-    /// What the counter is, by our own CASes: nobody else changes it.
+    /// The value of the counter, which only our own CASes change.
     counter: u64,
     words: Vec<u64>,
     message: Vec<u8>,
@@ -64,14 +64,14 @@ pub(super) fn run<F: Fabric>(
 }
 
 impl<F: Fabric> Bench<F> {
-    /// Polls once, sleeping before that if told to; echoes messages if told to. How many verbs have
-    /// completed or messages arrived.
+    /// Polls once, sleeping before that if told to; echoes messages if told to. Returns the number
+    /// of verbs that have completed and messages that have arrived.
     fn turn(&mut self, wait: Wait, echo: bool) -> Result<usize, Box<dyn std::error::Error>> {
         self.inbox.clear();
         self.fabric.poll(&mut self.inbox);
         if self.inbox.is_empty() && wait == Wait::Sleep {
             self.fabric.prepare_sleep();
-            // T9: after having said so, once more.
+            // T9: once more after the announcement.
             self.fabric.poll(&mut self.inbox);
             if self.inbox.is_empty() {
                 let nanos = SLEEP_MAX.subsec_nanos().into();
