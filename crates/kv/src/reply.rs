@@ -94,9 +94,9 @@ impl Reply {
         self.steps_left
     }
 
-    /// Appends the reply of one of several stores that answer one command, and counts its steps.
-    /// Each store has the steps that are left here: a command is not refused for the length of its
-    /// own piece.
+    /// The reply of one of several stores that answer one command, and the steps that it took. Each
+    /// store has the steps that are left here: a command is not refused for the length of its own
+    /// piece.
     pub(crate) fn of_part(&self, run: impl FnOnce(&mut Reply)) -> (Vec<u8>, usize) {
         let mut part = Reply {
             len_max: ANSWER_BYTES_MAX,

@@ -15,7 +15,7 @@ fn follower_of(leader: u16) -> u16 {
     leader % 3 + 1
 }
 
-/// The roles by one look: the leader may change between two.
+/// The two followers, by one look: the leader may change between two looks.
 fn two_followers(cluster: &Cluster) -> (u16, u16) {
     let leader = cluster.leader();
     let one = follower_of(leader);

@@ -78,7 +78,7 @@ pub(super) struct Door {
     pub(super) subscriptions: Subscriptions,
     /// The held question about the members.
     pub(super) topology: TopologyQuery,
-    /// The slot that covers every write executed for this connection.
+    /// The prefix that covers every write executed for this connection.
     pub(super) written: Prefix,
     pub(super) silence: Silence,
     pub(super) seen: Seen,

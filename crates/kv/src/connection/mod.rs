@@ -178,7 +178,7 @@ pub enum Request<'a> {
         members: u64,
         /// The time to wait; `None` for as long as the owner allows.
         timeout: Option<Duration>,
-        /// The slot that covers all writes of this connection.
+        /// The prefix that covers all writes of this connection.
         after: Prefix,
     },
     /// Report the replica's status. Answer with [`Connection::answer_text`].
@@ -187,7 +187,7 @@ pub enum Request<'a> {
         id: RequestId,
         /// The sections asked for, in lower case; an empty list means the default ones.
         sections: &'a [String],
-        /// The slot that covers all writes of this connection, which the answer must reflect.
+        /// The prefix that covers all writes of this connection, which the answer must reflect.
         after: Prefix,
     },
     /// Change the members. Answer with [`Connection::answer_text`] or [`Connection::fail`].

@@ -79,7 +79,7 @@ pub(super) struct Replies {
     /// The number of reads among them.
     n_logged_reads: usize,
     n_reads: usize,
-    /// The number of WATCHes among them.
+    /// The number of WATCHes among these reads.
     n_watches: usize,
     n_others: usize,
 }

@@ -23,7 +23,7 @@ pub(super) struct Speaking {
     id: Option<SessionId>,
     /// The last call whose reply the client knows.
     acknowledged: u64,
-    /// The number of the call that is the held EXEC.
+    /// The session and the number of the call that is the held EXEC.
     pub(super) exec: Option<(SessionId, CallNumber)>,
 }
 

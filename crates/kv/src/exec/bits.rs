@@ -189,7 +189,7 @@ pub(crate) fn bitpos(store: &Store, call: &Call<'_>, reply: &mut Reply) {
     });
 }
 
-/// The result of BITOP for two bytes.
+/// The operation of BITOP on two bytes.
 #[derive(Clone, Copy)]
 enum Op {
     And,

@@ -40,7 +40,7 @@ pub(super) struct Caller<'a> {
 }
 
 impl Caller<'_> {
-    /// The protocol of the answers that the script sees, 2 or 3.
+    /// Sets the protocol of the answers that the script sees, 2 or 3.
     pub(super) fn set_protocol(&mut self, version: u8) {
         self.protocol = if version == 3 { Protocol::Resp3 } else { Protocol::Resp2 };
     }

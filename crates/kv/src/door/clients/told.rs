@@ -21,7 +21,7 @@ pub(super) struct Inquiry {
     key: u64,
     id: RequestId,
     sections: Vec<String>,
-    /// The slot that covers the writes of its connection.
+    /// The prefix that covers the writes of its connection.
     after: Prefix,
     until: Instant,
 }
