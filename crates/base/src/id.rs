@@ -101,50 +101,50 @@ pub const fn majority(members: usize) -> usize {
 pub struct MemberSet(u8);
 
 impl MemberSet {
-    /// Nobody.
+    /// The empty set.
     pub const EMPTY: MemberSet = MemberSet(0);
 
-    /// Everybody in a group of `members`.
+    /// All members of a group of `members`.
     pub const fn all(members: usize) -> MemberSet {
         assert!(members <= MAX_MEMBERS, "more members than there may be");
         MemberSet(((1u16 << members) - 1) as u8)
     }
 
-    /// From the bits that [`MemberSet::bits`] gave; bits that name nobody are dropped.
+    /// The set with the bits that [`MemberSet::bits`] gave; bits that name no member are dropped.
     pub const fn from_bits(bits: u8) -> MemberSet {
         MemberSet(bits & ((1 << MAX_MEMBERS) - 1))
     }
 
-    /// One bit a rank.
+    /// One bit per rank.
     pub const fn bits(self) -> u8 {
         self.0
     }
 
-    /// Adds `rank`; true if it was not there.
+    /// Adds `rank`; true if it was not in the set.
     pub fn insert(&mut self, rank: Rank) -> bool {
         let before = self.0;
         self.0 |= 1 << rank.0;
         self.0 != before
     }
 
-    /// Takes `rank` out; true if it was there.
+    /// Removes `rank`; true if it was in the set.
     pub fn remove(&mut self, rank: Rank) -> bool {
         let before = self.0;
         self.0 &= !(1 << rank.0);
         self.0 != before
     }
 
-    /// Whether `rank` is there.
+    /// Whether the set contains `rank`.
     pub const fn contains(self, rank: Rank) -> bool {
         self.0 & (1 << rank.0) != 0
     }
 
-    /// How many.
+    /// The number of members.
     pub const fn len(self) -> usize {
         SIZES[self.0 as usize] as usize
     }
 
-    /// Whether nobody is there.
+    /// Whether the set is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }

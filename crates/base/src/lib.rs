@@ -1,15 +1,14 @@
 //! Identities, units, and the vocabulary of one-sided memory that every layer shares.
 //!
-//! Promises: no I/O, no clock, no unsafe, no dependency; `no_std` with `alloc`. What stands here
-//! has one meaning everywhere (GLOSSARY.md), so that a `Slot` cannot be added to a `Ballot` and a
-//! count of slots cannot be mistaken for the last of them.
+//! Promises: no I/O, no clock, no unsafe, no dependency; `no_std` with `alloc`. Each type has one
+//! meaning everywhere (GLOSSARY.md), so that a `Slot` cannot be added to a `Ballot` and a count of
+//! slots cannot be mistaken for the last of them.
 //!
-//! - [`id`]: who ([`NodeId`], [`Rank`], [`MemberSet`]) and how many of them ([`majority`]).
-//! - [`order`]: where in the replicated order ([`Slot`], [`Prefix`]) and by what right
+//! - [`id`]: identities ([`NodeId`], [`Rank`], [`MemberSet`]) and majorities ([`majority`]).
+//! - [`order`]: places in the replicated order ([`Slot`], [`Prefix`]) and the right to propose
 //!   ([`Ballot`]).
-//! - [`verb`]: what one party may do to another's memory ([`Port`]) and what comes back
-//!   ([`Event`]).
-//! - [`time`]: instants handed to machines that own no clock.
+//! - [`verb`]: operations on another node's memory ([`Port`]) and their results ([`Event`]).
+//! - [`time`]: instants for machines that own no clock.
 //! - [`rng`]: randomness that a seed replays.
 //! - [`state_clock`]: how the wall clock enters a replicated state.
 #![no_std]

@@ -60,15 +60,16 @@ impl Prefix {
 
 /// The right to propose: unique to one proposer, and ordered. The papers' proposal number.
 ///
-/// Its low bits name the proposer ([`Ballot::STRIDE`] apart, whatever the group's size, so that a
-/// change of members never makes two proposers share one). Zero is nobody's.
+/// Its low bits name the proposer (its ballots are [`Ballot::STRIDE`] apart, whatever the group's
+/// size, so that a change of members never makes two proposers share one). Zero belongs to no
+/// proposer.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[doc(alias = "proposal number")]
 #[doc(alias = "term")]
 pub struct Ballot(pub u64);
 
 impl Ballot {
-    /// Nobody's, below every other.
+    /// The ballot of no proposer, below every other.
     pub const NONE: Ballot = Ballot(0);
 
     /// The distance between two ballots of one proposer.

@@ -21,9 +21,9 @@
 //! - I4 the wall clock is taken as it is only by a process that has no estimate: nothing but the
 //!   wall clock can tell for how long a state has lain on disk. Test
 //!   `i4_a_state_that_lay_on_disk_for_hours_takes_the_wall_clock`.
-//! - I5 the first stamp of a reign is above the state's time, so that everybody who executes it
+//! - I5 the first stamp of a reign is above the state's time, so that every member that executes it
 //!   learns the new leader's time (I3). It matters where that leader took a wall clock that is
-//!   behind: otherwise its time is the state's, nobody takes that for news, and the next leader
+//!   behind: otherwise its time is the state's, no member takes that for news, and the next leader
 //!   continues an estimate that is ahead of it. Asserted.
 //!
 //! The caller's clock must count the time during which the machine was suspended.

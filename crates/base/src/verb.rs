@@ -68,10 +68,10 @@ pub trait Port {
     /// Asks that `to` looks at its region soon, if it sleeps. Costs nothing if it is awake.
     fn wake(&mut self, to: Rank);
 
-    /// From now on only `writer` (and this node itself) may change this node's region from `from`
-    /// on: WRITE, CAS and FETCH-ADD of others that touch a word there complete as
-    /// [`Outcome::Refused`]. Words below `from` stay open to all. `None` lets everybody. What
-    /// arrived before this call has taken effect, what arrives after it obeys.
+    /// Permits only `writer` (and this node itself) to change this node's region from `from` on,
+    /// from now on: WRITE, CAS and FETCH-ADD of others that touch a word there complete as
+    /// [`Outcome::Refused`]. Words below `from` stay open to all. `None` permits all. Verbs that
+    /// arrived before this call have taken effect; later ones obey it.
     ///
     /// # Errors
     /// [`Unsupported`] where the memory side cannot enforce it (shm: a mapping cannot be revoked).
@@ -90,39 +90,39 @@ impl core::fmt::Display for Unsupported {
 
 impl core::error::Error for Unsupported {}
 
-/// What became of a verb.
+/// The outcome of a verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome<'a> {
-    /// The peer's memory holds the words. (That its CPU saw them is not said.)
+    /// The peer's memory holds the words. (Whether its CPU saw them is not known.)
     Written,
-    /// What was read. Each word is whole; they may be of different ages (T3).
+    /// The words that were read. Each word is whole; they may be of different ages (T3).
     Read(&'a [u64]),
     /// The word before the CAS or FETCH-ADD. A CAS took effect if it equals what was expected.
     Before(u64),
     /// The peer's memory forbids this poster to write: nothing changed.
     Refused,
-    /// The link broke: it may have taken effect, or not. It will not any more once `LinkUp` is
+    /// The link broke: the verb may have taken effect, or not. It no longer does once `LinkUp` is
     /// reported for that peer.
     Unknown,
 }
 
-/// What a poll of a fabric can bring. Closed: whoever handles it handles all of it.
+/// An event of a fabric's poll. The type is closed: its consumer handles all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
     /// A signalled verb has completed.
     Completed {
-        /// Whose region it was posted to.
+        /// The peer to whose region it was posted.
         from: Rank,
         /// The poster's name for it.
         token: Token,
-        /// What became of it.
+        /// The outcome.
         outcome: Outcome<'a>,
     },
     /// A message arrived.
     Message {
-        /// Who sent it.
+        /// The sender.
         from: Rank,
-        /// All of it.
+        /// The whole message.
         bytes: &'a [u8],
     },
     /// The process of this member has died (learned from the kernel, or from its sentinel). Its
@@ -181,7 +181,7 @@ impl Inbox {
         self.entries.len()
     }
 
-    /// Whether there is none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

@@ -89,7 +89,7 @@ enum Saw {
 struct Step {
     key: u32,
     act: Do,
-    /// `None`: nobody saw the answer, any fits.
+    /// The answer that was seen; `None` if it was not seen, and any fits.
     saw: Option<Saw>,
 }
 

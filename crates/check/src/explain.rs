@@ -1,8 +1,8 @@
 //! The shortest story behind a violation.
 //!
-//! Linearizability is prefix-closed: there is a first answer with which the history cannot be
-//! explained any more. It is found by judging prefixes (in which later answers are not yet known),
-//! starting at the operation where the search of the whole got stuck, which is mostly the one.
+//! Linearizability is prefix-closed: there is a first answer with which the history can no longer
+//! be explained. It is found by judging prefixes (in which later answers are not yet known),
+//! starting at the operation where the search of the whole got stuck, which usually is the one.
 
 use crate::compile::{Make, by_answer, compile};
 use crate::partition::Part;

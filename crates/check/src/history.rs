@@ -24,8 +24,8 @@ pub enum Action {
     /// Replaces the value and returns the one before. Answered with [`Reply::Value`].
     #[doc(alias = "getset")]
     Swap(Vec<u8>),
-    /// Replaces the value if it is the expected one (`None`: if there is none). Answered with
-    /// [`Reply::Done`].
+    /// Replaces the value if it is the expected one (`None`: the key must have no value). Answered
+    /// with [`Reply::Done`].
     #[doc(alias = "setnx")]
     Cas {
         /// What must be there.
@@ -64,7 +64,7 @@ impl Command {
 pub enum Reply {
     /// Done.
     Ok,
-    /// The value, or that there is none.
+    /// The value, or its absence.
     Value(Option<Vec<u8>>),
     /// Whether it was done.
     Done(bool),
@@ -113,7 +113,7 @@ impl Op {
         Op { client, invoke_ns, commands: vec![command], end }
     }
 
-    /// One command whose outcome nobody knows.
+    /// One command of unknown outcome.
     pub fn unknown(client: u64, invoke_ns: u64, command: Command) -> Op {
         Op { client, invoke_ns, commands: vec![command], end: End::Unknown }
     }

@@ -1,7 +1,7 @@
-//! What one command does to one key: the reference that everything else here is held against.
+//! The effect of one command on one key: the reference for the rest of this crate.
 //!
-//! Plain on purpose. The search works on numbered values for speed; whatever order it finds is
-//! replayed here before anybody hears of it, and the brute-force twin in the tests knows only this.
+//! It is plain on purpose. The search works on numbered values for speed; whatever order it finds
+//! is replayed here before it is reported, and the brute-force twin in the tests knows only this.
 
 use crate::{Action, Reply};
 

@@ -35,11 +35,11 @@ pub(crate) struct Budget {
     pub(crate) bytes: u64,
 }
 
-/// What became of a search.
+/// The result of a search.
 pub(crate) enum Found {
     /// Indices into the history, in an order that explains them.
     Order(Vec<usize>),
-    /// There is none.
+    /// No order explains them.
     Nothing(Stuck),
     /// Not known.
     OutOfSteps,
@@ -419,7 +419,8 @@ impl Search {
         }
     }
 
-    /// Whether the step from `old` to `new` took away what somebody needs and nobody can make.
+    /// Whether the step from `old` to `new` removed a value that a later operation needs and no
+    /// operation can make again.
     fn is_doomed(&self, old: u32, new: u32) -> bool {
         let (old, new) = (&self.states[old as usize], &self.states[new as usize]);
         (0..self.part.keys)

@@ -3,7 +3,7 @@
 //! - I1 A history is called linearizable only after the order that was found has been replayed with
 //!   the plain [`model`], against every answer and against real time.
 //! - I7 A violation names an operation such that everything answered before it can be explained and
-//!   nothing that was known at its answer explains it, so who reads the explanation need not look
+//!   nothing that was known at its answer explains it, so a reader of the explanation need not look
 //!   at anything later.
 
 use crate::compile::{by_answer, compile};
@@ -50,7 +50,7 @@ impl Verdict {
         matches!(self, Verdict::Linearizable(_))
     }
 
-    /// Whether there is none.
+    /// Whether the verdict is a violation.
     pub fn is_violation(&self) -> bool {
         matches!(self, Verdict::Violation(_))
     }
@@ -96,7 +96,7 @@ pub struct Violation {
     pub origin: Vec<Origin>,
 }
 
-/// Who could have made a value that was seen.
+/// The operations that could have made a value that was seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// Where it was seen.

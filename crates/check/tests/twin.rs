@@ -23,7 +23,7 @@ fn fits(history: &History, left: &[usize], state: &State) -> bool {
     if left.iter().all(|n| ops[*n].end == End::Unknown) {
         return true;
     }
-    // Whoever goes next must have been called before every answer that is still to come.
+    // The next operation must have been called before every answer that is still to come.
     let first_answer = left.iter().filter_map(|n| ops[*n].complete_ns()).min().unwrap_or(u64::MAX);
     left.iter().filter(|n| ops[**n].invoke_ns <= first_answer).any(|n| {
         let mut state = state.clone();

@@ -1,4 +1,4 @@
-//! Histories whose verdict everybody can check by eye, and histories that are large or hard.
+//! Histories whose verdict can be checked by eye, and histories that are large or hard.
 
 mod common;
 
@@ -122,7 +122,7 @@ fn an_unknown_operation_may_take_effect_late_or_never_but_not_twice() {
 #[test]
 fn an_unknown_operation_takes_no_effect_before_its_call() {
     assert!(verdict(vec![get(2, [0, 10], Some("a")), unknown_set(1, 11, "a")]).is_violation());
-    // At the same nanosecond nobody can tell which was first.
+    // At the same nanosecond the order is unknown.
     assert!(verdict(vec![get(2, [0, 10], Some("a")), unknown_set(1, 10, "a")]).is_linearizable());
 }
 
@@ -221,8 +221,8 @@ fn a_hundred_thousand_operations_cost_few_steps_each() {
 /// Blind writes of equal effect on the answers: the number of orders is exponential, and whether
 /// one of them fits is a hard question. The judge must say that it does not know.
 fn hard() -> History {
-    // Forty appends in flight at once, of which nobody saw the length, and then a read that no
-    // order explains, for its last byte was never written.
+    // Forty appends are in flight at once, whose lengths were not seen, and then a read follows
+    // that no order explains, since its last byte was never written.
     let mut ops: Vec<Op> = (0..40)
         .map(|n| Op::unknown(n, 0, Command::new("k", Action::Append(vec![b'a' + n as u8 % 20]))))
         .collect();

@@ -348,7 +348,7 @@ impl Client {
         if effort.in_doubt {
             Attempt::Over(Err(Error::Unknown(text)))
         } else {
-            // Nothing was ever sent of this call: it may begin anew in another session.
+            // Nothing of this call was ever sent: it may start again in another session.
             Attempt::Nothing(text)
         }
     }
@@ -423,7 +423,7 @@ impl Client {
             "UNKNOWN" => Attempt::Doubt(text),
             "TRYAGAIN" | "LOADING" => Attempt::Nothing(text),
             "NOSESSION" => self.session_is_gone(text, effort),
-            // Whoever executed it has told an attempt that was not heard.
+            // The member that executed it has answered an attempt whose reply was lost.
             "TOOLONG" | "ACKED" => {
                 self.use_up(is_write);
                 Attempt::Over(Err(Error::ReplyLost(text)))

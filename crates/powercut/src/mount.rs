@@ -2,12 +2,12 @@
 //!
 //! - I1 the kernel keeps nothing between a process and the image: every read and write is direct,
 //!   every name and attribute is asked for each time. So a cut needs to tell the kernel nothing.
-//! - I2 the power is cut only when no file is open: whoever could still write must be dead first.
-//!   [`PowerCut::cut`] waits for that, for a bounded time.
+//! - I2 the power is cut only when no file is open: every process that could still write must be
+//!   dead first. [`PowerCut::cut`] waits for that, for a bounded time.
 //! - I3 after [`PowerCut::fail`] no sync does anything, and none is answered until
-//!   [`PowerCut::let_go`], then with an error: a process that is killed between the two hears of
-//!   nothing that was synced, and of no error either. (A process that waits for a file system does
-//!   not die before it is answered.) By construction: syncs go through `Shared::powered`.
+//!   [`PowerCut::let_go`], then with an error: a process that is killed between the two gets
+//!   neither a successful sync nor an error. (A process that waits for a file system does not die
+//!   before it is answered.) By construction: syncs go through `Shared::powered`.
 
 use crate::image::{Image, Lost, Manner, ROOT, Stat};
 use fuser::{
@@ -54,9 +54,9 @@ struct Shared {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Power {
     On,
-    /// It has failed: whoever asks for a sync waits, and nothing is done.
+    /// The power has failed: a process that asks for a sync waits, and nothing is done.
     Failed,
-    /// Whoever waits is told of an error, and may die of the signal that it has got meanwhile.
+    /// A process that waits gets an error, and may die of the signal that it has got meanwhile.
     Off,
 }
 
@@ -133,22 +133,22 @@ impl PowerCut {
         &self.at
     }
 
-    /// The power fails: from now on nothing becomes durable, not even by a sync that is under way,
-    /// and whoever asks for one waits.
+    /// Fails the power: from now on nothing becomes durable, not even by a sync that is under way,
+    /// and a process that asks for one waits.
     pub fn fail(&self) {
         self.shared.set_power(Power::Failed);
     }
 
-    /// Its users have been killed: those that wait for it may end.
+    /// Ends the wait of its users, which have been killed.
     pub fn let_go(&self) {
         self.shared.set_power(Power::Off);
     }
 
-    /// The power comes back: what processes see from now on is what was synced, and what of the
-    /// rest survived. All processes that had files open must have been killed before.
+    /// Restores the power: processes now see what was synced, and the part of the rest that
+    /// survived. All processes that had files open must have been killed before.
     ///
     /// # Errors
-    /// Somebody still has a file open after some seconds.
+    /// A process still has a file open after some seconds.
     pub fn cut(&self, manner: Manner) -> io::Result<Lost> {
         self.let_go();
         let end = Instant::now() + CLOSED_WITHIN;
@@ -190,7 +190,7 @@ impl PowerCut {
 impl Drop for PowerCut {
     fn drop(&mut self) {
         if let Some(session) = self.session.take() {
-            // Whoever still uses it fails the test by that.
+            // A process that still uses it fails the test.
             let _ = session.umount_and_join();
         }
     }
@@ -428,7 +428,7 @@ impl Filesystem for Disk {
             Ok(names) => names,
             Err(errno) => return reply.error(Errno::from_i32(errno)),
         };
-        // `..` of anything is shown as the root: nobody here walks up by inode.
+        // `..` is always shown as the root: no user here walks up by inode.
         let dots = [(".".into(), ino.0, true), ("..".into(), ROOT, true)];
         let names = names.into_iter().map(|(name, stat)| (name, stat.node, stat.is_dir));
         for (at, (name, node, is_dir)) in

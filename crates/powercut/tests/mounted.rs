@@ -46,7 +46,7 @@ fn the_power_is_not_cut_under_an_open_file() {
         open.write_all(b"x").unwrap();
         drop(open);
         let lost = cutting.join().unwrap().expect("it was closed");
-        // The sector and the length that were written while somebody waited to cut.
+        // The sector and the length that were written while the cut was waited for.
         assert_eq!((lost.sectors, lost.names), (2, 1));
     });
 }

@@ -1,4 +1,4 @@
-//! Which boot of the machine this is: memory on tmpfs does not outlive it.
+//! The boot of the machine, which memory on tmpfs does not outlive.
 
 use crate::Error;
 use std::path::Path;

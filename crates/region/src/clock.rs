@@ -1,5 +1,5 @@
-//! What the kernel says of this host's real-time clock, as whoever disciplines it (an NTP or PTP
-//! daemon) has told it.
+//! The kernel's statement about this host's real-time clock, as the daemon that disciplines it (NTP
+//! or PTP) has set it.
 #![allow(unsafe_code)]
 
 use std::mem::MaybeUninit;
@@ -7,14 +7,14 @@ use std::mem::MaybeUninit;
 /// The kernel's verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// The clock is disciplined. The kernel takes that back itself when the clock is stepped, and
-    /// when nobody has disciplined it for so long that its error has no bound.
+    /// Whether the clock is disciplined. The kernel withdraws this itself when the clock is
+    /// stepped, and when it was not disciplined for so long that its error has no bound.
     pub is_synchronized: bool,
-    /// The clock is off by this much at most, if it is synchronized.
+    /// The largest error of the clock, if it is synchronized.
     pub error_ns: u64,
 }
 
-/// Asks the kernel. An answer that cannot be had is a clock that nobody attests.
+/// Asks the kernel. Without an answer the clock counts as not synchronized.
 pub fn verdict() -> Verdict {
     // SAFETY: `timex` is made of integers, for which all bits zero is a value.
     let mut timex: libc::timex = unsafe { MaybeUninit::zeroed().assume_init() };

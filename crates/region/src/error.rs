@@ -1,44 +1,44 @@
-//! Why a region cannot be had. Each text names the cause and the mend; none of them leaves anything
-//! behind or changes an existing region.
+//! The reasons why a region is not available. Each text names the cause and the remedy; none of
+//! them leaves anything behind or changes an existing region.
 
 use base::NodeId;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a region could not be created, attached or opened. Nothing was changed.
+/// The reason why a region could not be created, attached or opened. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The file system has not as much memory left.
+    /// The file system does not have enough memory left.
     #[error(
         "{path}: no room for a region of {bytes} bytes: free some space there, enlarge it \
          (mount -o remount,size=...), or choose another directory",
         path = path.display()
     )]
     Full {
-        /// What was to be created.
+        /// The path to be created.
         path: PathBuf,
-        /// Its size.
+        /// The region's size.
         bytes: u64,
     },
-    /// There is one already, of nobody who lives.
+    /// The region exists already, and its owner is dead.
     #[error(
-        "{path} already exists and nobody owns it: attach to it to go on where it stopped, or \
+        "{path} already exists and has no live owner: attach to it to continue where it stopped, or \
          remove it if that state is not wanted",
         path = path.display()
     )]
     Exists {
-        /// What was to be created.
+        /// The path to be created.
         path: PathBuf,
     },
-    /// There is none.
+    /// The region does not exist.
     #[error(
         "{path} does not exist: this node's memory is gone or was never made; bootstrap the \
          cluster if it is new, otherwise replace this member",
         path = path.display()
     )]
     Missing {
-        /// What was looked for.
+        /// The path that was looked for.
         path: PathBuf,
     },
     /// Another process has this identity.
@@ -47,36 +47,36 @@ pub enum Error {
         path = path.display()
     )]
     Locked {
-        /// Whose lock is taken.
+        /// The path of the locked file.
         path: PathBuf,
-        /// The owner, as it says itself.
+        /// The owner's process id, by its own record.
         pid: u64,
     },
-    /// The file is something else.
+    /// The file is not a region.
     #[error(
-        "{path} is not a region of gregale (or was cut short): remove it if nobody needs it, or \
+        "{path} is not a region of gregale (or was cut short): remove it if it is not needed, or \
          choose another directory",
         path = path.display()
     )]
     NotARegion {
-        /// What was opened.
+        /// The path that was opened.
         path: PathBuf,
     },
-    /// It was written by a program of another format.
+    /// The region was written by a program of another format.
     #[error(
         "{path} has format version {found}, this program has {expected}: run the program that made \
-         it, or stop the cluster cleanly and start it anew",
+         it, or stop the cluster cleanly and start it again",
         path = path.display()
     )]
     Version {
-        /// What was opened.
+        /// The path that was opened.
         path: PathBuf,
-        /// Its version.
+        /// The region's version.
         found: u64,
-        /// Ours.
+        /// This program's version.
         expected: u64,
     },
-    /// It belongs to another cluster, or to the same name with another secret.
+    /// The region belongs to another cluster, or to one of the same name with another secret.
     #[error(
         "{path} belongs to another cluster (its fingerprint is {found:016x}, this one's is \
          {expected:016x}): use the same cluster name and secret for all members, or another \
@@ -84,75 +84,75 @@ pub enum Error {
         path = path.display()
     )]
     Cluster {
-        /// What was opened.
+        /// The path that was opened.
         path: PathBuf,
-        /// Its fingerprint.
+        /// The region's fingerprint.
         found: u64,
-        /// Ours.
+        /// This node's fingerprint.
         expected: u64,
     },
-    /// It is another node's under this node's name.
+    /// The region is another node's under this node's name.
     #[error(
         "{path} is the region of node {found}, not of node {expected}: it was renamed; give it its \
          own name back",
         path = path.display()
     )]
     Node {
-        /// What was opened.
+        /// The path that was opened.
         path: PathBuf,
-        /// Whose it is.
+        /// The region's node.
         found: NodeId,
-        /// Whose it should be.
+        /// The node that it should belong to.
         expected: NodeId,
     },
-    /// It is of another life of this node, whose memory was given up.
+    /// The region is of another incarnation of this node, whose memory was given up.
     #[error(
         "{path} is of incarnation {found}, this node is configured as incarnation {expected}: a \
          node that lost its memory comes back by being replaced",
         path = path.display()
     )]
     Incarnation {
-        /// What was opened.
+        /// The path that was opened.
         path: PathBuf,
-        /// What it holds.
+        /// The region's incarnation.
         found: u64,
-        /// What was asked for.
+        /// The expected incarnation.
         expected: u64,
     },
-    /// Protocol, its parameters or the size differ.
+    /// The protocol, its parameters or the size differ.
     #[error(
         "{path}: its {field} is {found:#x}, this node's is {expected:#x}: start all members with \
          the same protocol and the same limits",
         path = path.display()
     )]
     Layout {
-        /// What was opened.
+        /// The path that was opened.
         path: PathBuf,
-        /// Which field differs.
+        /// The field that differs.
         field: &'static str,
-        /// Its value.
+        /// The region's value.
         found: u64,
-        /// Ours.
+        /// This node's value.
         expected: u64,
     },
-    /// It is a leftover of before the machine's last boot.
+    /// The region was made before the machine's last boot.
     #[error(
         "{path} was made before this machine's last boot, so other members may remember what it \
          does not: remove it and replace this member",
         path = path.display()
     )]
     StaleBoot {
-        /// What was opened.
+        /// The path that was opened.
         path: PathBuf,
     },
-    /// The operating system refused something else.
+    /// The operating system refused another operation.
     #[error("cannot {doing} {path}: {source}", path = path.display())]
     Os {
-        /// What was tried.
+        /// The operation.
         doing: &'static str,
-        /// With what.
+        /// The path.
         path: PathBuf,
-        /// Its answer.
+        /// The system's answer.
         source: io::Error,
     },
 }

@@ -14,8 +14,8 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A mapped region, one's own or a peer's. Cheap to clone; keeps the mapping alive, even when the
-/// file's name is gone.
+/// A mapped region, the node's own or a peer's. It is cheap to clone and keeps the mapping alive,
+/// even when the file's name is gone.
 #[derive(Clone, Debug)]
 pub struct Region {
     header: Header,
@@ -25,13 +25,13 @@ pub struct Region {
     memory: Arc<Memory>,
 }
 
-/// The one process that may call a region its own (I4). Dropping it gives up the ownership and
-/// leaves the region where it is, for the next life.
+/// The ownership of a region, which at most one process has (I4). Dropping it gives up the
+/// ownership and leaves the region in place, for the next life.
 #[derive(Debug)]
 pub struct Owner {
     region: Region,
     life: u64,
-    /// Holds the lock; `None` for a region on the heap.
+    /// The file that holds the lock; `None` for a region on the heap.
     file: Option<(File, PathBuf)>,
 }
 
@@ -42,12 +42,12 @@ fn path_of(directory: &Path, node: NodeId) -> PathBuf {
 
 impl Region {
     /// Makes the region of a node that never had one: only for an explicit bootstrap or
-    /// replacement, since a node without its region cannot tell a first start from amnesia.
+    /// replacement, since a node without its region cannot distinguish a first start from amnesia.
     ///
-    /// Makes the directory too if it is not there. Nothing is left behind on failure (I3).
+    /// Makes the directory too if it does not exist. A failure leaves nothing behind (I3).
     ///
     /// # Errors
-    /// [`Error`]; among others if there is one already.
+    /// [`Error`]; among others if the region exists already.
     pub fn create(
         directory: &Path,
         identity: &Identity,
@@ -58,7 +58,8 @@ impl Region {
         let directory_is_new = make_directory(directory)?;
         create_file(directory, &path, identity, incarnation).inspect_err(|_| {
             if directory_is_new {
-                // Only if it is still empty: another node may have moved in meanwhile.
+                // This removes the directory only if it is still empty: another node may use it
+                // meanwhile.
                 let _ = std::fs::remove_dir(directory);
             }
         })
@@ -87,7 +88,7 @@ impl Region {
     /// Maps another node's region.
     ///
     /// # Errors
-    /// [`Error`]; among others if there is none (yet).
+    /// [`Error`]; among others if it does not exist (yet).
     pub fn open_peer(directory: &Path, identity: &Identity) -> Result<Region, Error> {
         let path = path_of(directory, identity.node);
         let region = Region::map(&open(&path)?, &path, identity)?;
@@ -99,8 +100,8 @@ impl Region {
         path_of(directory, node).exists()
     }
 
-    /// Takes the name of `node`'s region away, if it has one: its successor makes another. Whoever
-    /// maps it keeps it until it looks.
+    /// Removes the name of `node`'s region, if it has one: its successor makes another region. A
+    /// peer that maps the old one keeps it until it looks.
     ///
     /// # Errors
     /// [`Error`]; among others while a process owns it.
@@ -114,13 +115,13 @@ impl Region {
         std::fs::remove_file(&path).map_err(|source| Error::os("remove", &path, source))
     }
 
-    /// Which incarnation made the region of `identity`'s node, if there is one.
+    /// The incarnation that made the region of `identity`'s node, if there is a region.
     pub fn incarnation_in(directory: &Path, identity: &Identity) -> Option<Incarnation> {
         let identity = Identity { incarnation: None, ..*identity };
         Region::open_peer(directory, &identity).ok().map(|region| region.incarnation())
     }
 
-    /// A region of this process only, for tests and for whoever needs no peers.
+    /// A region of this process only, for tests and for code that needs no peers.
     pub fn heap(identity: &Identity, incarnation: Incarnation) -> Owner {
         let region = Region::of(Memory::heap(identity.shape.total_bytes()), identity.shape, None);
         region.header.init(identity, incarnation, 0);
@@ -141,7 +142,7 @@ impl Region {
             return Err(Error::NotARegion { path: path.to_owned() });
         }
         let memory = Memory::map(file, bytes as usize, path)?;
-        // The views below are of `identity.shape`, and `validate` compares the file with it (I6).
+        // The views below have `identity.shape`, and `validate` compares the file with it (I6).
         let region = Region::of(memory, identity.shape, Some((metadata.dev(), metadata.ino())));
         region.header.validate(path, bytes, identity, boot::fingerprint()?)?;
         Ok(region)
@@ -167,12 +168,12 @@ impl Region {
         Words::new(&self.memory, self.shape.ring_byte(sender), n_words)
     }
 
-    /// Its sizes.
+    /// The region's sizes.
     pub fn shape(&self) -> Shape {
         self.shape
     }
 
-    /// Which life of the node's memory this is.
+    /// The incarnation of the node's memory.
     pub fn incarnation(&self) -> Incarnation {
         self.header.incarnation()
     }
@@ -187,12 +188,12 @@ impl Region {
         self.header.life()
     }
 
-    /// Whether its owner has removed it: what is written here now is lost.
+    /// Whether its owner has removed it: words written here now are lost.
     pub fn is_retired(&self) -> bool {
         self.header.is_retired()
     }
 
-    /// Whether the file that is mapped here still has this name, and not another file by now.
+    /// Whether the mapped file still has this name, rather than another file.
     pub fn is_named(&self, directory: &Path, identity: &Identity) -> bool {
         std::fs::symlink_metadata(path_of(directory, identity.node))
             .is_ok_and(|there| self.file == Some((there.dev(), there.ino())))
@@ -209,23 +210,24 @@ impl Owner {
         &self.region
     }
 
-    /// Which life of the node this is (I5); never 0.
+    /// The number of this life of the node (I5); never 0.
     pub fn life(&self) -> u64 {
         self.life
     }
 
-    /// Removes the region for good: the clean stop of a node whose memory is not needed any more.
-    /// Peers that still map it can tell ([`Region::is_retired`]). An empty directory goes too.
+    /// Removes the region for good: the clean stop of a node whose memory is no longer needed.
+    /// Peers that still map it can detect this ([`Region::is_retired`]). An empty directory is
+    /// removed too.
     ///
     /// # Errors
-    /// [`Error::Os`] if the name could not be taken away.
+    /// [`Error::Os`] if the name could not be removed.
     pub fn remove(self) -> Result<(), Error> {
-        // First the mark, then the name: a peer that finds the name gone finds the mark too.
+        // The mark comes first, then the name: a peer that finds the name gone finds the mark too.
         self.region.header.retire();
         let Some((_file, path)) = &self.file else { return Ok(()) };
         std::fs::remove_file(path).map_err(|source| Error::os("remove", path, source))?;
         if let Some(directory) = path.parent() {
-            // Fails as long as anything else is in it, as it should.
+            // This fails as long as the directory contains anything else, as it should.
             let _ = std::fs::remove_dir(directory);
         }
         Ok(())
@@ -235,7 +237,8 @@ impl Owner {
 impl Drop for Owner {
     fn drop(&mut self) {
         if let Some((file, _)) = &self.file {
-            // Said aloud, since a view that still maps the file would keep the lock alive with it.
+            // The unlock is explicit, since a view that still maps the file would keep the lock
+            // alive with it.
             let _ = rustix::fs::flock(file, FlockOperation::Unlock);
         }
     }
@@ -295,7 +298,7 @@ fn create_file(
     }
 }
 
-/// Says whose an existing region is, so that the mend fits.
+/// Refuses an existing region with the error that names its owner, so that the remedy fits.
 fn refuse_existing(path: &Path) -> Result<(), Error> {
     match open(path) {
         Err(Error::Missing { .. }) => Ok(()),
@@ -316,14 +319,14 @@ fn open(path: &Path) -> Result<File, Error> {
     }
 }
 
-/// I4. `flock` locks the open file description: it holds against every other process and every
-/// other open of this one, and goes with the process at the latest.
+/// Takes the lock of I4. `flock` locks the open file description: it excludes every other process
+/// and every other open of this one, and ends with the process at the latest.
 fn lock(file: &File, path: &Path) -> Result<(), Error> {
     match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(()),
         Err(Errno::WOULDBLOCK) => {
             let mut pid = [0; 8];
-            // Only for the text: a file too short to have a process id shows 0.
+            // The id is only for the text: a file too short to have a process id shows 0.
             let _ = file.read_exact_at(&mut pid, PID_BYTE);
             Err(Error::Locked { path: path.to_owned(), pid: u64::from_ne_bytes(pid) })
         }
@@ -344,12 +347,12 @@ fn is_file_at(file: &File, path: &Path) -> Result<bool, Error> {
     }
 }
 
-/// Removes every region in `directory` that nobody owns, with the doorbell (`node-<id>.bell`)
-/// beside it, and says which: leftovers of a cluster
-/// that was killed as a whole and that its operator does not want back.
+/// Removes every region in `directory` without a live owner, with the doorbell (`node-<id>.bell`)
+/// beside it, and returns their paths: the remains of a cluster that was killed as a whole and that
+/// its operator does not want back.
 ///
 /// # Errors
-/// [`Error::Os`]; what was removed before stays removed.
+/// [`Error::Os`]; regions removed before the error stay removed.
 pub fn sweep(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     let listing = match std::fs::read_dir(directory) {
         Ok(listing) => listing,
@@ -372,7 +375,7 @@ pub fn sweep(directory: &Path) -> Result<Vec<PathBuf>, Error> {
         }
         if is_file_at(&file, &path)? {
             std::fs::remove_file(&path).map_err(|source| Error::os("remove", &path, source))?;
-            // Not every provider has one.
+            // Some providers have no doorbell.
             let _ = std::fs::remove_file(path.with_extension("bell"));
             swept.push(path);
         }

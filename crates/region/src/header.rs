@@ -1,4 +1,4 @@
-//! The header page: whose region this is and how it is laid out.
+//! The header page: the owner of a region and its layout.
 //!
 //! ```text
 //! word  what                                    word  what
@@ -38,19 +38,19 @@ mod word {
     pub(super) const RETIRED: u32 = 12;
 }
 
-/// Where the owner's process id stands in the file: read without a mapping for an error text.
+/// The offset of the owner's process id in the file: an error text reads it without a mapping.
 pub(crate) const PID_BYTE: u64 = word::PID as u64 * 8;
 
-/// What a region must be to be the one that is meant.
+/// The properties by which a region is recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// Fingerprint of the cluster's name and secret.
+    /// The fingerprint of the cluster's name and secret.
     pub cluster: u64,
-    /// Whose memory it is.
+    /// The node whose memory it is.
     pub node: NodeId,
-    /// Which life of that memory; `None` takes any (a peer's is learned from its region).
+    /// The incarnation of that memory; `None` accepts any (a peer's is learned from its region).
     pub incarnation: Option<Incarnation>,
-    /// Fingerprint of the protocol and its parameters.
+    /// The fingerprint of the protocol and its parameters.
     pub layout: u64,
     /// The sizes.
     pub shape: Shape,
@@ -65,7 +65,7 @@ impl Header {
         Header(Words::new(memory, 0, (HEADER_BYTES / 8) as u32))
     }
 
-    /// Fills an empty header. Incarnation 0 would be nobody's.
+    /// Fills an empty header. Incarnation 0 would belong to no node.
     pub(crate) fn init(&self, identity: &Identity, incarnation: Incarnation, boot: u64) {
         assert_ne!(incarnation.0, 0, "zero never names an incarnation");
         let Identity { cluster, node, incarnation: _, layout, shape } = identity;
@@ -86,7 +86,7 @@ impl Header {
         );
     }
 
-    /// I6: compares everything, and names the first field that differs.
+    /// Compares all fields, and names the first one that differs (I6).
     pub(crate) fn validate(
         &self,
         path: &Path,
@@ -145,7 +145,7 @@ impl Header {
         self.0.load(word::LIFE)
     }
 
-    /// I5: a new owner, while it holds the file's lock.
+    /// Begins the life of a new owner, which holds the file's lock (I5).
     pub(crate) fn begin_life(&self) -> u64 {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
         let now = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;

@@ -1,4 +1,4 @@
-//! Where everything stands in a region.
+//! The layout of a region.
 //!
 //! ```text
 //! byte      size          what                                       written by
@@ -13,21 +13,23 @@
 //! 8192 + R  8 x n_words   protocol words; `At(0)` is the first       the protocol
 //! ```
 //!
-//! Beacon line: word 0 is the sleep flag (1: the owner sleeps; whoever swaps it to 0 rings its
-//! bell), word 1 counts arrivals (a peer adds one when it has mapped this region). Both are changed
-//! by atomic read-modify-write wherever two parties may write: every other word has one writer.
+//! Beacon line: word 0 is the sleep flag (1: the owner sleeps; the peer that swaps it to 0 rings
+//! its bell), word 1 counts arrivals (a peer adds one when it has mapped this region). Both are
+//! changed by atomic read-modify-write, since several parties may write them: every other word has
+//! one writer.
 //!
-//! A region without rings (`ring_words` 0, R = 0) serves providers that carry messages otherwise.
+//! A region without rings (`ring_words` 0, R = 0) is for providers that carry messages by other
+//! means.
 
 use base::MAX_MEMBERS;
 
-/// How many parties can watch one owner: every member, and the owner's sentinel.
+/// The number of parties that can watch one owner: every member, and the owner's sentinel.
 pub const WATCHERS: usize = MAX_MEMBERS + 1;
 
-/// The watcher number that is the sentinel's: members are watchers by their rank.
+/// The sentinel's watcher number: members are watchers by their rank.
 pub const SENTINEL: usize = MAX_MEMBERS;
 
-/// What the header page takes.
+/// The size of the header page.
 pub const HEADER_BYTES: usize = 4096;
 
 pub(crate) const LINE_BYTES: usize = 64;
@@ -42,16 +44,16 @@ pub(crate) const RINGS_BYTE: usize = 2 * HEADER_BYTES;
 pub mod beacon {
     /// 1 while the owner sleeps.
     pub const SLEEPING: u32 = 0;
-    /// How often a peer mapped this region.
+    /// The number of times that a peer mapped this region.
     pub const ARRIVALS: u32 = 1;
 }
 
 /// Words of a ring's control lines and data, counted from the ring's start.
 pub mod ring {
     use super::LINE_WORDS;
-    /// Words ever put in; only the sender writes it.
+    /// The number of words ever put in; only the sender writes it.
     pub const TAIL: u32 = 0;
-    /// Words ever taken out; only the receiver writes it.
+    /// The number of words ever taken out; only the receiver writes it.
     pub const HEAD: u32 = LINE_WORDS;
     /// The first word of the ring itself.
     pub const FRAMES: u32 = 2 * LINE_WORDS;
@@ -62,12 +64,12 @@ const _: () = assert!(RINGS_BYTE.is_multiple_of(4096), "rings start on a page");
 const _: () = assert!(beacon::ARRIVALS < LINE_WORDS, "the beacon is one cache line");
 const _: () = assert!(ring::FRAMES == 16 && ring::HEAD == 8, "writers share no cache line");
 
-/// The sizes that a region is made with.
+/// The sizes with which a region is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Words of the protocol.
+    /// The number of words of the protocol.
     pub n_words: u32,
-    /// Words of each message ring: a power of two, or 0 for a region without rings.
+    /// The number of words of each message ring: a power of two, or 0 for a region without rings.
     pub ring_words: u32,
 }
 
@@ -75,7 +77,7 @@ pub struct Shape {
 pub const RING_WORDS_MAX: u32 = 1 << 24;
 
 impl Shape {
-    /// Whether such a region can be.
+    /// Whether these sizes are possible.
     pub const fn is_valid(self) -> bool {
         self.ring_words == 0
             || (self.ring_words.is_power_of_two() && self.ring_words <= RING_WORDS_MAX)

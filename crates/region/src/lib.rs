@@ -1,10 +1,10 @@
 //! Memory that another party writes, as atomic words; the only unsafe memory.
 //!
 //! A [`Region`] is a named file on tmpfs that its owner creates once and that outlives the owner's
-//! process: whoever attaches the same region again in the same boot has forgotten nothing that
-//! stands in it. Peers map it and act on its words without the owner's help. `region` promises what
-//! a word holds and who may own a file; it contains no parsing of payloads, no protocol and no
-//! policy (the `fabric` crate has those).
+//! process: a process that attaches the same region again in the same boot has lost nothing that it
+//! contains. Peers map it and act on its words without the owner's help. `region` promises the
+//! content of a word and the ownership of a file; it contains no parsing of payloads, no protocol
+//! and no policy (the `fabric` crate has those).
 //!
 //! # Invariants
 //! - I1 **Words only.** Apart from the pthread mutexes of [`robust`], a region is only ever touched
@@ -20,11 +20,11 @@
 //! - I5 **Lives are ordered.** Each owner's [`Owner::life`] is above those of all earlier owners of
 //!   this node's memory in this boot, also across a replacement of the file: it is the monotonic
 //!   clock's reading when it began, and above the last one that stands in the region.
-//! - I6 **Nobody attaches to a stranger.** Magic, version, cluster, node, layout and boot are
-//!   compared before the first word is touched, and an error names the field that differs.
+//! - I6 **No process attaches to another's region.** Magic, version, cluster, node, layout and boot
+//!   are compared before the first word is touched, and an error names the field that differs.
 //! - I7 **A life is announced under its lock** (see [`robust`]).
 //!
-//! # Orderings (what `fabric` builds its promises T1..T6 on)
+//! # Orderings (the basis of `fabric`'s promises T1..T6)
 //!
 //! | operation | ordering | what follows |
 //! | --- | --- | --- |
@@ -35,8 +35,8 @@
 //! | [`Words::cas`], [`Words::fetch_add`], [`Words::swap`] | AcqRel | both of the above |
 //!
 //! The words of one `write_words` or `load_into` have no order among themselves (T3).
-//! A store followed by a load of another word is *not* ordered by any of these; who needs that puts
-//! a SeqCst fence between (fabric: a READ behind a WRITE; the sleep flag).
+//! A store followed by a load of another word is *not* ordered by any of these; code that needs
+//! that order puts a SeqCst fence between them (fabric: a READ behind a WRITE; the sleep flag).
 #![deny(unsafe_code)]
 
 mod boot;

@@ -23,8 +23,8 @@ enum Kind {
     Heap(Layout),
 }
 
-// SAFETY: the memory belongs to nobody's thread: `Memory` hands out only a raw pointer, and what
-// `Words` and `robust` do with it is atomic or a pthread call.
+// SAFETY: the memory is bound to no thread: `Memory` hands out only a raw pointer, and the uses of
+// it in `Words` and `robust` are atomic or pthread calls.
 unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
@@ -36,8 +36,8 @@ impl Memory {
     pub(crate) fn map(file: &File, n_bytes: usize, path: &Path) -> Result<Memory, Error> {
         use rustix::mm::{MapFlags, ProtFlags, mmap};
         // SAFETY: a null hint lets the kernel choose free addresses, so no memory of ours is
-        // touched. The file is never truncated by anybody (regions only ever are unlinked), so
-        // the pages stay there.
+        // touched. No process ever truncates the file (regions are only unlinked), so the pages
+        // stay there.
         let base = unsafe {
             mmap(
                 std::ptr::null_mut(),

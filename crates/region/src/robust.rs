@@ -1,12 +1,12 @@
-//! Learning from the kernel, within microseconds, that an owner's thread is dead.
+//! The report by the kernel, within microseconds, that an owner's thread is dead.
 //!
-//! An owner's poll-loop thread holds one process-shared robust mutex for each watcher ([`Held`]);
-//! each watcher waits on its own ([`Watch`]), without ever taking it: it looks at the futex in it,
+//! An owner's poll-loop thread holds one process-shared robust mutex for each watcher ([`Held`]).
+//! Each watcher waits on its own ([`Watch`]) without ever taking it: it looks at the futex in it,
 //! and one thread waits on those of many owners at once ([`wait_any`]). When the owner's thread
-//! ends, by SIGKILL too, the kernel walks its list of robust mutexes *before* it tears down the
-//! process's memory and wakes one waiter of each: that is why there is one mutex a watcher, and why
-//! this is fast even for a process of many gigabytes. What is learned is a hint: no safety rests on
-//! it.
+//! ends, by SIGKILL too, the kernel walks its list of robust mutexes *before* it frees the
+//! process's memory, and wakes one waiter of each. Therefore there is one mutex per watcher, and
+//! the report is fast even for a process of many gigabytes. The report is a hint: safety never
+//! depends on it.
 //!
 //! ```text
 //! watch slot (64 bytes, one a watcher)
@@ -16,15 +16,17 @@
 //! ```
 //!
 //! # Invariants
-//! - I7 **A life is announced under its lock.** `life` is written only by who holds the slot's
-//!   mutex, and an owner writes its own life there before it lets go. So who finds the same
-//!   `life = n` before and after it has found the mutex free, or its holder dead, knows that life n
-//!   has ended: it had the lock when it wrote n, and nobody has announced himself since.
+//! - I7 **A life is announced under its lock.** Only the holder of a slot's mutex writes `life`,
+//!   and an owner writes its own life there before it releases the mutex. So a watcher that finds
+//!   the same `life = n` before and after it has found the mutex free, or its holder dead, knows
+//!   that life n has ended: that life had the lock when it wrote n, and no other was announced
+//!   since.
 //! - I8 **Mutexes are never made again.** After a death the next owner takes them over in the way
-//!   that POSIX has for it (`pthread_mutex_consistent`), so there is no moment at which one party
-//!   initialises what another waits on. By construction: `init` runs before the file has a name.
-//! - I9 **Nobody waits without a deadline**, neither for an earlier owner ([`Held::retry`]) nor for
-//!   a healthy one ([`Watch::wait`], [`wait_any`]).
+//!   that POSIX provides (`pthread_mutex_consistent`), so there is no moment at which one party
+//!   initialises a mutex on which another waits. By construction: `init` runs before the file has a
+//!   name.
+//! - I9 **Every wait has a deadline**, both for an earlier owner ([`Held::retry`]) and for a
+//!   healthy one ([`Watch::wait`], [`wait_any`]).
 #![allow(unsafe_code)]
 
 use crate::layout::{WATCH_BYTE, WATCH_BYTES, WATCHERS};
@@ -46,8 +48,8 @@ const _: () = assert!(align_of::<pthread_mutex_t>() <= WATCH_BYTES && WATCH_BYTE
 /// One watcher's slot of one region.
 ///
 /// R1: `mutex` points to an initialised robust process-shared mutex inside `words`' memory, which
-/// lives as long as `words`. No word of the mutex is ever touched but by pthread calls and, by
-/// atomic operations as in those and in the kernel, [`Slot::futex`] (I1).
+/// lives as long as `words`. The words of the mutex are only touched by pthread calls and, by
+/// atomic operations as in those and in the kernel, by [`Slot::futex`] (I1).
 #[derive(Debug)]
 struct Slot {
     mutex: *mut pthread_mutex_t,
@@ -58,22 +60,22 @@ struct Slot {
 // and made an atomic of.
 unsafe impl Send for Slot {}
 
-/// The kernel's robust-futex interface: who holds it, if anybody ...
+/// The bits of the holder's thread id in the kernel's robust-futex interface; 0 without a holder.
 const TID: u32 = libc::FUTEX_TID_MASK;
-/// ... whether he died holding it ...
+/// The bit that marks a holder that died with the lock.
 const OWNER_DIED: u32 = libc::FUTEX_OWNER_DIED;
-/// ... and whether somebody is to be woken.
+/// The bit that marks a waiter to be woken.
 const WAITERS: u32 = libc::FUTEX_WAITERS;
 
 const fn is_held(futex: u32) -> bool {
     futex & TID != 0 && futex & OWNER_DIED == 0
 }
 
-/// How an attempt to lock ended.
+/// The result of an attempt to lock.
 enum Locked {
     Yes,
     Busy,
-    /// The memory does not hold a usable mutex any more: somebody overwrote it.
+    /// The memory no longer holds a usable mutex: another process overwrote it.
     Broken,
 }
 
@@ -114,14 +116,14 @@ impl Slot {
         self.settle(answer)
     }
 
-    /// The word by which the kernel knows the mutex: its first, in glibc (tested).
+    /// The word by which the kernel knows the mutex: its first one, in glibc (tested).
     fn futex(&self) -> &AtomicU32 {
         // SAFETY: R1; aligned as a mutex is, and never accessed but atomically.
         unsafe { AtomicU32::from_ptr(self.mutex.cast()) }
     }
 
-    /// What to wait for while the lock is held, marked so that its end wakes who waits; `None` if
-    /// it is not held.
+    /// The wait for the end of the lock, marked so that the kernel wakes the waiter; `None` if the
+    /// lock is not held.
     fn await_end(&self) -> Option<Wait> {
         let futex = self.futex();
         let held = |word: u32| is_held(word).then_some(word | WAITERS);
@@ -133,7 +135,7 @@ impl Slot {
         Some(wait)
     }
 
-    /// Only by the thread that locked it.
+    /// Unlocks the mutex. Only the thread that locked it may call this.
     fn unlock(&self) {
         // SAFETY: R1; a robust mutex refuses (EPERM) a thread that does not hold it.
         let answer = unsafe { libc::pthread_mutex_unlock(self.mutex) };
@@ -158,20 +160,20 @@ pub(crate) fn init(region: &Region) {
     assert_eq!(answer, 0);
     for watcher in 0..WATCHERS {
         let slot = Slot::of(region, watcher);
-        // SAFETY: the slot has room and alignment for a mutex (asserted above); nobody else knows
-        // this memory yet. `attributes` is initialised.
+        // SAFETY: the slot has room and alignment for a mutex (asserted above); no other process
+        // knows this memory yet. `attributes` is initialised.
         let answer = unsafe { libc::pthread_mutex_init(slot.mutex, attributes) };
         assert_eq!(answer, 0);
     }
-    // SAFETY: initialised above, and not used any more.
+    // SAFETY: initialised above, and no longer used.
     let answer = unsafe { libc::pthread_mutexattr_destroy(attributes) };
     assert_eq!(answer, 0);
 }
 
-/// The owner's side: held by the poll-loop thread for as long as it lives.
+/// The owner's side, held by the poll-loop thread for as long as it lives.
 ///
-/// Not `Send`, since a mutex belongs to the thread that locked it: it is the end of *that* thread
-/// that the kernel reports, and only it can let go.
+/// Not `Send`, since a mutex belongs to the thread that locked it: the kernel reports the end of
+/// *that* thread, and only that thread can release it.
 #[derive(Debug)]
 pub struct Held {
     slots: Vec<(Slot, bool)>,
@@ -185,8 +187,8 @@ impl Held {
     /// An earlier owner that is just ending may hold some for a moment: those are waited for up to
     /// `patience` in all, and after that with [`Held::retry`].
     pub fn hold(owner: &crate::Owner, patience: Duration) -> Held {
-        // The kernel tells first who was locked last: the first ranks, which are the likely
-        // successors, and which therefore come last here.
+        // The kernel first wakes the watcher whose lock was taken last: the first ranks, which are
+        // the likely successors, therefore come last here.
         let slots = (0..WATCHERS).rev().map(|watcher| (Slot::of(owner.region(), watcher), false));
         let mut held = Held { slots: slots.collect(), life: owner.life(), not_send: PhantomData };
         let until = Instant::now() + patience;
@@ -196,7 +198,7 @@ impl Held {
         held
     }
 
-    /// Tries again for the locks that are missing; true if none is.
+    /// Tries again for the missing locks; true if none is missing.
     pub fn retry(&mut self) -> bool {
         let mut complete = true;
         for (slot, held) in self.slots.iter_mut().filter(|(_, held)| !held) {
@@ -224,22 +226,22 @@ impl Drop for Held {
     }
 }
 
-/// The watcher's side. Several of one number may watch at once: each learns of every end by itself.
+/// The watcher's side. Several watches of one number may exist at once: each learns of every end.
 #[derive(Debug)]
 pub struct Watch {
     slot: Slot,
     /// The last life that was reported as ended.
     ended: u64,
-    /// The last whose end was passed on to others that wait for it: the kernel wakes only one.
+    /// The last life whose end was passed on to other waiters: the kernel wakes only one.
     passed_on: u64,
 }
 
-/// What a [`Watch::wait`] saw.
+/// The result of a [`Watch::wait`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// Nobody has held the lock since the last report: look again when the owner is back.
+    /// The lock was not held since the last report: look again when the owner is back.
     NobodyThere,
-    /// The owner's thread lived all the while.
+    /// The owner's thread lived during the whole wait.
     Alive,
     /// This life of the owner, and with it every earlier one, has ended.
     Ended(u64),
@@ -255,7 +257,7 @@ impl Region {
         Watch { slot: Slot::of(self, watcher), ended: 0, passed_on: 0 }
     }
 
-    /// The last life of the owner that `watcher` would learn the end of; 0 if none yet.
+    /// The last life of the owner whose end `watcher` would learn; 0 before the first.
     ///
     /// # Panics
     /// If there is no such watcher.
@@ -265,12 +267,12 @@ impl Region {
 }
 
 impl Watch {
-    /// The last life of the owner that this watcher would learn the end of; 0 if none yet.
+    /// The last life of the owner whose end this watcher would learn; 0 before the first.
     pub fn life(&self) -> u64 {
         self.slot.life()
     }
 
-    /// Waits until the owner's life ends, not longer than `timeout`: for a thread of its own.
+    /// Waits until the owner's life ends, at most for `timeout`: for a thread of its own.
     pub fn wait(&mut self, timeout: Duration) -> Seen {
         match self.look() {
             Seen::Alive => {}
@@ -281,7 +283,7 @@ impl Watch {
         self.look()
     }
 
-    /// Looks whether the owner's life has ended: three loads.
+    /// Checks whether the owner's life has ended: three loads.
     #[inline]
     pub fn look(&mut self) -> Seen {
         let life = self.slot.life();
@@ -297,33 +299,33 @@ impl Watch {
     }
 }
 
-/// What ends a [`wait_any`] early.
+/// A means to end a [`wait_any`] early.
 #[derive(Debug, Default)]
 pub struct Nudge(AtomicU32);
 
 impl Nudge {
-    /// How often it was nudged: to be read before looking at what a nudge tells of.
+    /// The number of nudges: read it before looking at what a nudge announces.
     pub fn count(&self) -> u32 {
         self.0.load(Acquire) // pairs with `nudge`
     }
 
-    /// Whoever waits with an earlier count waits no more.
+    /// Ends the wait of every waiter with an earlier count.
     pub fn nudge(&self) {
         self.0.fetch_add(1, Release);
-        // It fails for none but addresses that are no memory.
+        // The call fails only for addresses that are not memory.
         let _woken = futex::wake(&self.0, futex::Flags::PRIVATE, WAKE_ALL);
     }
 }
 
 const WAKE_ALL: u32 = i32::MAX as u32;
-/// How long to wait where the kernel (before Linux 5.16) cannot wait on several words.
+/// The time to wait where the kernel (before Linux 5.16) cannot wait on several words.
 const NAP: Duration = Duration::from_millis(1);
 
 /// Waits until [`Watch::look`] may find one of these ended, until `nudge` counts more than
-/// `counted`, or until `timeout` has passed. It may also return for no reason.
+/// `counted`, or until `timeout` has passed. It may also return spuriously.
 ///
 /// # Panics
-/// If there are more than one region has watchers.
+/// If there are more watches than a region has watchers.
 pub fn wait_any(watches: &mut [Watch], nudge: &Nudge, counted: u32, timeout: Duration) {
     let mut waits = [Wait::new(); WATCHERS + 1];
     waits[0].val = counted.into();
@@ -337,7 +339,7 @@ pub fn wait_any(watches: &mut [Watch], nudge: &Nudge, counted: u32, timeout: Dur
             let _woken = futex::wake(watch.slot.futex(), futex::Flags::empty(), WAKE_ALL);
         }
         if watch.life() <= watch.ended {
-            continue; // nobody there
+            continue; // no holder
         }
         match watch.slot.await_end() {
             Some(wait) => waits[n] = wait,
@@ -351,7 +353,7 @@ pub fn wait_any(watches: &mut [Watch], nudge: &Nudge, counted: u32, timeout: Dur
     if woken == Err(rustix::io::Errno::NOSYS) {
         let nap = timeout.min(NAP);
         let nap = Timespec { tv_sec: 0, tv_nsec: nap.subsec_nanos().into() };
-        // Whatever ends it, the caller looks.
+        // The caller looks, whatever ended the wait.
         let _ended = futex::wait(&nudge.0, futex::Flags::PRIVATE, counted, Some(&nap));
     }
 }
@@ -393,7 +395,7 @@ mod tests {
         std::thread::scope(|scope| {
             let owner = &owner;
             scope.spawn(move || {
-                // Forgotten on purpose: as in a crash, nothing lets go of the locks.
+                // The value is forgotten on purpose: as in a crash, no code releases the locks.
                 std::mem::forget(Held::hold(owner, LONG));
                 tell.send(()).unwrap();
                 let _ = ended.recv();

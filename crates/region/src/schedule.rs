@@ -1,26 +1,27 @@
-//! What a thread asks of the kernel's scheduler, so that news of a death is not left in a queue.
+//! A thread's requests to the kernel's scheduler, so that the report of a death does not wait in a
+//! queue.
 //!
-//! When a process of many megabytes dies, the kernel takes its memory apart on the processor of
-//! whichever of its threads ends last, for milliseconds; whoever is queued there meanwhile waits,
-//! and an idle processor beside it does not help before the next tick.
+//! When a process of many megabytes dies, the kernel frees its memory on the processor of whichever
+//! of its threads ends last, for milliseconds. Threads that are queued there meanwhile wait, and an
+//! idle processor beside it does not help before the next tick.
 //!
-//! - A thread that hardly ever runs is urgent ([`Pace::hurry`]): one that watches for deaths
+//! - A thread that hardly ever runs is urgent ([`Pace::hurry`]): a thread that watches for deaths
 //!   interrupts such work.
-//! - A poll loop ([`Loop`]) may spin, so it must not be urgent. One that follows asks for short
-//!   slices: after a wake-up it runs before a thread whose slices are longer. One that leads has
-//!   those that everybody has.
-//! - A poll loop whose peer has died is hurried by the thread that learned of it: what follows is
-//!   short, and the kernel's work on the dead process must not stand before it. It calms itself
+//! - A poll loop ([`Loop`]) may spin, so it must not be urgent. A follower's loop asks for short
+//!   slices: after a wake-up it runs before a thread whose slices are longer. A leader's loop has
+//!   the ordinary slices.
+//! - A poll loop whose peer has died is hurried by the thread that learned of it: the takeover is
+//!   short, and must not wait for the kernel's work on the dead process. The loop calms itself
 //!   after a moment, so that it never spins urgently for long.
 //!
-//! All are requests: without the privilege, or on an older kernel, nothing changes but latency.
+//! All of these are requests: without the privilege, or on an older kernel, only latency changes.
 #![allow(unsafe_code)]
 
 use libc::sched_attr;
 use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 
-/// The lowest of the real-time priorities: above every ordinary thread, below everything that an
+/// The lowest of the real-time priorities: above every ordinary thread, below every thread that an
 /// administrator made urgent.
 const PRIORITY: u32 = 1;
 
@@ -33,25 +34,25 @@ const ATTR_BYTES: u32 = size_of::<sched_attr>() as u32;
 #[derive(Clone, Copy, Debug)]
 pub struct Pace(libc::pid_t);
 
-/// How long after a peer's death a poll loop is urgent: a takeover takes a tenth of it, and the
-/// kernel's work on the dead process, which would stand before it, up to twice that.
+/// The time after a peer's death for which a poll loop is urgent: a takeover takes a tenth of it,
+/// and the kernel's work on the dead process, which would come before it, up to twice that.
 const HURRY: Duration = Duration::from_millis(2);
 
-/// A poll loop's own hand on its pace. Not `Send`: it names the thread that made it.
+/// A poll loop's control of its own pace. Not `Send`: it names the thread that made it.
 #[derive(Debug)]
 pub struct Loop {
     pace: Pace,
-    /// A hurry ends then.
+    /// The time at which a hurry ends.
     calm_at: Option<Instant>,
-    /// What was said about leading and not acted upon yet: after a hurry is early enough.
+    /// The advice about leading that was not followed yet: it can wait until a hurry is over.
     lead: Option<bool>,
-    /// The slices that were asked for last.
+    /// The slices that were last requested.
     slice_ns: u64,
     not_send: PhantomData<*const ()>,
 }
 
 impl Loop {
-    /// Of this thread, which follows for now.
+    /// The control of this thread, which follows for now.
     pub fn of_this_thread() -> Loop {
         let pace = Pace::of_this_thread();
         let slice_ns = SLICE_NS;
@@ -59,23 +60,23 @@ impl Loop {
         Loop { pace, calm_at: None, lead: None, slice_ns, not_send: PhantomData }
     }
 
-    /// What another thread needs to hurry it; this one must then say [`Loop::hurried`].
+    /// The handle by which another thread hurries it; this thread must then call [`Loop::hurried`].
     pub fn pace(&self) -> Pace {
         self.pace
     }
 
-    /// Another thread has hurried this one: the hurry ends by itself, with [`Loop::settle`].
+    /// Notes that another thread has hurried this one: [`Loop::settle`] ends the hurry.
     pub fn hurried(&mut self) {
         self.calm_at = Some(Instant::now() + HURRY);
     }
 
-    /// This node leads, or not any more: whoever leads has the slices that everybody has, so that
-    /// its followers need not wait for it; whoever follows has short ones.
+    /// Notes that this node leads, or no longer leads. A leader has the ordinary slices, so that
+    /// its followers need not wait for it; a follower has short ones.
     pub fn lead(&mut self, leads: bool) {
         self.lead = Some(leads);
     }
 
-    /// Whether there is anything to [`Loop::settle`].
+    /// Whether [`Loop::settle`] has something to do.
     #[inline]
     pub fn is_unsettled(&self) -> bool {
         self.calm_at.is_some() || self.lead.is_some()
@@ -98,28 +99,28 @@ impl Loop {
         Some(leads)
     }
 
-    /// Back to the slices that were asked for last.
+    /// Returns to the slices that were last requested.
     fn calm(&self) {
         set(0, &sched_attr { sched_runtime: self.slice_ns, ..ordinary(0) });
     }
 }
 
-/// Of a thread that lives, which is up to the caller: the kernel may give an ended one's number to
-/// another.
+/// A handle of a live thread. The caller ensures that it lives: the kernel may give an ended
+/// thread's number to another one.
 impl Pace {
-    /// Of this thread.
+    /// The handle of this thread.
     pub fn of_this_thread() -> Pace {
         Pace(rustix::thread::gettid().as_raw_nonzero().get())
     }
 
-    /// The thread, but none that it starts, shall run as soon as it is woken. Only for threads that
-    /// hardly ever run, or for a moment. Needs `CAP_SYS_NICE` or an `RLIMIT_RTPRIO` of at least
-    /// 1; true if granted.
+    /// Has the thread, but none that it starts, run as soon as it is woken. Only for threads that
+    /// hardly ever run, or for a moment. Needs `CAP_SYS_NICE` or an `RLIMIT_RTPRIO` of at least 1;
+    /// true if granted.
     pub fn hurry(self) -> bool {
         set(self.0, &at_once())
     }
 
-    /// The thread shall be scheduled as everybody.
+    /// Returns the thread to ordinary scheduling.
     pub fn relax(self) -> bool {
         set(self.0, &ordinary(0))
     }
@@ -134,8 +135,8 @@ fn at_once() -> sched_attr {
     }
 }
 
-/// This thread shall get such slices (Linux 6.12 and later); true if granted. A thread that has
-/// been given another policy than the ordinary one keeps it.
+/// Requests such slices for this thread (Linux 6.12 and later); true if granted. A thread with
+/// another policy than the ordinary one keeps it.
 fn slice(sched_runtime: u64) -> bool {
     let Some(now) = get() else { return false };
     if now.sched_policy != libc::SCHED_OTHER as u32 {

@@ -1,4 +1,4 @@
-//! A stretch of words that anybody may change at any time. Orderings: see the crate's page.
+//! A stretch of words that any process may change at any time. Orderings: see the crate's page.
 #![allow(unsafe_code)]
 
 use crate::memory::Memory;
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, fence};
 pub struct Words {
     base: NonNull<u64>,
     n_words: u32,
-    /// W1: never read, but what `base` points into lives as long as this does.
+    /// The memory (W1): never read, but the words at `base` live as long as this does.
     _memory: Arc<Memory>,
 }
 
@@ -32,7 +32,7 @@ fn out_of_bounds(at: u32, len: usize, n_words: u32) -> ! {
 }
 
 impl Words {
-    /// The `n_words` from byte `start` on.
+    /// A view of the `n_words` from byte `start` on.
     pub(crate) fn new(memory: &Arc<Memory>, start: usize, n_words: u32) -> Words {
         assert!(start.is_multiple_of(8), "W1: {start} is no word's place");
         let end = start + n_words as usize * 8;
@@ -42,7 +42,7 @@ impl Words {
         Words { base: base.cast(), n_words, _memory: Arc::clone(memory) }
     }
 
-    /// How many words there are.
+    /// The number of words.
     pub fn n_words(&self) -> u32 {
         self.n_words
     }
@@ -90,7 +90,7 @@ impl Words {
         self.word(at).store(word, Release);
     }
 
-    /// Copies words out: each is whole, they may be of different ages.
+    /// Copies words out: each is whole, but they may be of different ages.
     #[inline]
     #[track_caller]
     pub fn load_into(&self, at: u32, words: &mut [u64]) {
@@ -114,7 +114,7 @@ impl Words {
         }
     }
 
-    /// Sets a word to `desired` if it is `expected`; the word before in any case.
+    /// Sets a word to `desired` if it is `expected`; returns the word before in any case.
     #[inline]
     #[track_caller]
     pub fn cas(&self, at: u32, expected: u64, desired: u64) -> u64 {
@@ -123,14 +123,14 @@ impl Words {
         }
     }
 
-    /// Adds to a word, wrapping; the word before.
+    /// Adds to a word, wrapping; returns the word before.
     #[inline]
     #[track_caller]
     pub fn fetch_add(&self, at: u32, add: u64) -> u64 {
         self.word(at).fetch_add(add, AcqRel)
     }
 
-    /// Sets a word; the word before.
+    /// Sets a word; returns the word before.
     #[inline]
     #[track_caller]
     pub fn swap(&self, at: u32, word: u64) -> u64 {

@@ -1,4 +1,4 @@
-//! Regions as files: who may have one, what refuses whom, and what is left behind.
+//! Regions as files: ownership, refusals, and what is left behind.
 
 use base::{Incarnation, NodeId};
 use region::{Error, Identity, Owner, Region, Shape, layout, sweep};
@@ -23,7 +23,7 @@ fn names(directory: &Path) -> Vec<String> {
     listing.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-/// Attaches to a region that this process has let go of. A child that another test is just starting
+/// Attaches to a region that this process has released. A child that another test is just starting
 /// holds every open file, and so the lock, until it runs its own program.
 fn attach(directory: &Path, identity: &Identity) -> Result<Owner, Error> {
     let until = Instant::now() + Duration::from_secs(10);
@@ -68,7 +68,7 @@ fn i4_a_region_has_one_owner() {
         assert!(matches!(refused, Error::Locked { pid: owner, .. } if owner == pid), "{refused}");
         assert!(refused.to_string().contains(&format!("owned by process {pid}")));
     }
-    // A peer's or an own view that is still mapped does not keep the lock.
+    // A mapped view, a peer's or the node's own, does not keep the lock.
     let view = own.region().clone();
     drop(own);
     assert!(attach(dir.path(), &identity(1)).is_ok());
@@ -170,7 +170,7 @@ fn a_sweep_takes_what_nobody_owns() {
     assert_eq!(sweep(&dir.path().join("absent")).unwrap(), Vec::<std::path::PathBuf>::new());
 }
 
-/// A tmpfs of its own that is too small, unmounted again whatever happens.
+/// A tmpfs of its own that is too small, which is unmounted in any case.
 struct SmallTmpfs(TempDir);
 
 impl SmallTmpfs {

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 const BATCHES: usize = 301;
 
-/// Nanoseconds for one compare-and-swap of a word that nobody else touches.
+/// Nanoseconds for one compare-and-swap of a word that no other thread touches.
 pub fn cas_ns() -> f64 {
     let (word, mut expected) = (AtomicU64::new(0), 0);
     per_call(1000, || {
@@ -29,7 +29,7 @@ pub fn cas_ns() -> f64 {
     })
 }
 
-/// Nanoseconds for one fetch-and-add to a word that nobody else touches.
+/// Nanoseconds for one fetch-and-add to a word that no other thread touches.
 pub fn fetch_add_ns() -> f64 {
     let word = AtomicU64::new(0);
     per_call(1000, || {

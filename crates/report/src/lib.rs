@@ -9,7 +9,7 @@
 //! - [`table`](Report::table): columns with units that people read.
 //! - [`figure`]: lines, bars, percentiles and timelines as SVG.
 //! - [`floor`]: what this machine can do at best, measured beside every result.
-//! - [`Progress`]: a line for people who wait.
+//! - [`Progress`]: a progress line on a terminal.
 //!
 //! Never here: what is measured, and judgements about it.
 #![forbid(unsafe_code)]

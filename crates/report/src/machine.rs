@@ -14,7 +14,7 @@ pub struct Machine {
     pub memory_bytes: u64,
     /// System and release.
     pub kernel: String,
-    /// When: given by the caller, who knows its clock.
+    /// The date, given by the caller, which knows its clock.
     pub date: String,
 }
 

@@ -1,12 +1,12 @@
-//! A line for people who wait: on a terminal, on standard error, gone when the work is done.
+//! A progress line on a terminal's standard error, removed when the work is done.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// More often than this nobody can read.
+/// The interval between two updates, which would be unreadable if it were shorter.
 const REDRAW_AFTER: Duration = Duration::from_millis(100);
 
-/// How far a long run is. Prints nothing where nobody watches, so logs and pipes stay clean.
+/// The progress of a long run. It prints nothing without a terminal, so logs and pipes stay clean.
 #[derive(Debug)]
 pub struct Progress {
     label: String,
@@ -23,7 +23,7 @@ impl Progress {
         Progress { label: label.into(), total, started: Instant::now(), drawn: None, watched }
     }
 
-    /// `done` units are done; `note` says what is going on.
+    /// Notes that `done` units are done; `note` describes the current work.
     pub fn set(&mut self, done: u64, note: &str) {
         if self.watched && self.drawn.is_none_or(|drawn| drawn.elapsed() >= REDRAW_AFTER) {
             self.drawn = Some(Instant::now());

@@ -71,8 +71,8 @@ fn after_power_cuts_of_one_disk_everything_acknowledged_is_there_in_one_order() 
     judge_a_run("tcp", Place::OnePower(&disk));
 }
 
-/// The same nine times: a rare moment is met rarely. Not in one run, since no judge could tell what
-/// became of so many writes whose outcome nobody knows.
+/// Nine runs of the same kind: a rare moment is met rarely. They are not one run, since no judge
+/// could handle so many writes of unknown outcome.
 #[test]
 #[ignore = "minutes: cargo test -p gregale --test linearizability -- --ignored --nocapture fifty"]
 fn after_more_than_fifty_power_cuts_everything_acknowledged_is_there() {
