@@ -1,5 +1,6 @@
 //! The protocol of a cluster, by its name in files and on the command line.
 
+use super::Durability;
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use proto::registry::{KeyedProtocol, LogProtocol};
@@ -31,6 +32,16 @@ impl Protocol {
             Protocol::Log(log) => log.row(),
             Protocol::Keyed(keyed) => keyed.row(),
             Protocol::Primcast => table::protocol("primcast").expect("the table lists it"),
+        }
+    }
+
+    /// The durability that is meant where the protocol alone is named: on disk, if it can.
+    pub(crate) fn durability(self) -> Durability {
+        let on_disk = Durability::DiskQuorum;
+        if self.row().durability.contains(&on_disk.name()) {
+            on_disk
+        } else {
+            Durability::MemoryQuorum
         }
     }
 

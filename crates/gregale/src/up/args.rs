@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 #[command(after_help = "Examples:\n  \
     gregale up                             three replicas, logs in gregale-data/local-7000\n  \
     gregale up --durability memory-quorum  in memory: faster, lost with all processes\n  \
+    gregale up --protocol abd              registers without a leader, in memory\n  \
     gregale up --durability disk-all       on every disk: a dead member blocks writes\n  \
     gregale up --fabric tcp --port 7100    the same over TCP, ports 7100 to 7102\n  \
     gregale up --partitions 4              a keyspace in four parts, transactions across them\n  \
@@ -35,7 +36,8 @@ pub(crate) struct UpArgs {
     /// not a power cut of all. disk-quorum: that too, and then the loss of any minority of disks.
     /// disk-all: then the loss of all disks but one; a dead member blocks writes, not reads, until
     /// it is back or removed.
-    /// Without it: disk-quorum; with --partitions, memory-quorum.
+    /// Without it: disk-quorum, or memory-quorum where --protocol keeps nothing on disk; with
+    /// --partitions, memory-quorum.
     #[arg(long, env = "GREGALE_DURABILITY", value_enum)]
     pub(crate) durability: Option<Durability>,
     /// Divide the keyspace into so many partitions, 1 to 32, each replicated by every replica,
@@ -102,9 +104,10 @@ impl UpArgs {
 
     /// The chosen durability, or the default.
     pub(crate) fn durability(&self) -> Durability {
-        self.durability.unwrap_or(match self.partitions {
-            Some(_) => Durability::MemoryQuorum,
-            None => Durability::DiskQuorum,
+        self.durability.unwrap_or_else(|| match (self.partitions, self.protocol) {
+            (Some(_), _) => Durability::MemoryQuorum,
+            (None, Some(protocol)) => protocol.durability(),
+            (None, None) => Durability::DiskQuorum,
         })
     }
 
@@ -150,5 +153,33 @@ impl UpArgs {
     pub(super) fn data_directory(&self) -> Option<PathBuf> {
         let usual = || Path::new("gregale-data").join(format!("{}-{}", self.cluster, self.port));
         self.durability().is_on_disk().then(|| self.data.clone().unwrap_or_else(usual))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        up: UpArgs,
+    }
+
+    #[test]
+    fn a_protocol_that_keeps_nothing_on_disk_needs_no_durability() {
+        let usual = |words: &[&str]| {
+            let up = Line::parse_from([&["up"], words].concat()).up;
+            (up.protocol().name(), up.durability().name())
+        };
+        assert_eq!(usual(&[]), ("durable", "disk-quorum"));
+        assert_eq!(usual(&["--protocol", "durable"]), ("durable", "disk-quorum"));
+        assert_eq!(usual(&["--protocol", "velos"]), ("velos", "memory-quorum"));
+        assert_eq!(usual(&["--protocol", "abd"]), ("abd", "memory-quorum"));
+        assert_eq!(usual(&["--partitions", "4"]), ("primcast", "memory-quorum"));
+        assert_eq!(usual(&["--durability", "memory-quorum"]), ("velos", "memory-quorum"));
+        let both = usual(&["--protocol", "velos", "--durability", "disk-all"]);
+        assert_eq!(both, ("velos", "disk-all"), "`check` refuses it");
     }
 }
