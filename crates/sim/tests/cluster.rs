@@ -47,3 +47,13 @@ fn mistakes_in_the_engine_are_noticed() {
         assert!(mutant.hunt(&Config::default(), 0, 20).is_some(), "{name} survived");
     }
 }
+
+#[test]
+fn mistakes_in_registers_are_noticed() {
+    let quick = ["QUERY_OF_ONE", "OLDEST_WINS", "ACK_BEFORE_STORE", "UNKNOWN_CALLED_UNDONE"];
+    let mutants = mutants(Protocol::Abd);
+    for name in quick {
+        let mutant = mutants.iter().find(|mutant| mutant.name == name).expect("it is planted");
+        assert!(mutant.hunt(&Config::default(), 0, 10).is_some(), "{name} survived");
+    }
+}

@@ -73,10 +73,10 @@
 //! ([`KeyedStatus::is_lost`](crate::keyed::KeyedStatus)), and never begin empty. Only a member that
 //! is told that it founds a cluster ([`KeyedConfig::founds`]) begins with the empty state.
 //!
-//! **Status**: the machine and its tests: a random world, and schedules made for the mutants that
-//! seeds meet too rarely. The engine runs it (`engine::keyed`), `gregale up --protocol abd` serves
-//! by it. No kind of the simulator does yet. The lemma of A6 with a shared giver of several runs
-//! rests on the argument alone.
+//! **Status**: the engine runs it (`engine::keyed`), `gregale up --protocol abd` serves by it, and
+//! clusters of it run under seeds (`abd-cluster`). The machine's own tests have a random world, and
+//! schedules made for the mutants that seeds meet too rarely. The lemma of A6 with a shared giver
+//! of several runs rests on the argument alone.
 //!
 //! **Cost**: two round trips to a majority a write, one a read while the key is not written.
 //!

@@ -23,7 +23,7 @@ impl KeyedSpec for Spec {
         write_cost: "two message round trips to a majority, from any member",
         read_cost: "one round trip to a majority, two while the key is written",
         leader_change: "none: there is no leader",
-        fabrics: &["shm", "tcp"],
+        fabrics: &["shm", "tcp", "sim"],
         needs: "",
         durability: &["memory-quorum"],
         members_change: false,
