@@ -10,6 +10,7 @@
 //! - [`amcast`]: atomic multicast to any set of groups (paper 004).
 //! - [`velos`]: one-sided Paxos, a log of compare-and-swap words (paper 001).
 //! - [`mu`]: one-sided writes under a permission (for comparison).
+//! - [`multipaxos`]: two-sided Paxos with a stable leader and a read lease.
 //! - [`durable`]: Falcon's Paxos over one-sided writes, on disk before it is acknowledged (003).
 //! - [`disk`]: stable storage, as a machine sees it.
 //! - [`omega`]: who should lead (the papers' Ω).
@@ -30,6 +31,7 @@ pub mod durable;
 pub mod keyed;
 pub mod members;
 pub mod mu;
+pub mod multipaxos;
 pub mod node;
 pub mod omega;
 pub mod planted;

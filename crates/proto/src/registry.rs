@@ -11,7 +11,7 @@ use crate::node::{Layout, Node, NodeConfig};
 use crate::planted::{Bugs, Planting};
 use crate::table::Row;
 use crate::velos::Shape;
-use crate::{Host, Replicator, abd, durable, mu, velos};
+use crate::{Host, Replicator, abd, durable, mu, multipaxos, velos};
 use base::verb::Unsupported;
 use core::fmt::Debug;
 
@@ -180,6 +180,7 @@ protocols! {
     Velos => velos::Spec,
     Mu => mu::Spec,
     Durable => durable::Spec,
+    MultiPaxos => multipaxos::Spec,
 }
 
 protocols! {

@@ -1,0 +1,53 @@
+//! Multi-Paxos, as the registry knows it.
+
+use super::bugs::Bug;
+use super::{MultiPaxos, Places};
+use crate::Host;
+use crate::node::{Layout, NodeConfig};
+use crate::omega;
+use crate::planted::Planting;
+use crate::registry::{LogSpec, StartError};
+use crate::table::{Ordering, Row};
+use crate::velos::Shape;
+use base::At;
+
+/// Multi-Paxos as it ships.
+#[derive(Clone, Copy, Debug)]
+pub struct Spec;
+
+impl LogSpec for Spec {
+    const ROW: &'static Row = &Row {
+        name: "multipaxos",
+        summary: "Two-sided Paxos with a stable leader and a read lease; for comparison",
+        source: "Paxos Made Simple (Lamport 2001); leases as in Paxos Made Live (2007)",
+        ordering: Ordering::LeaderTotal,
+        consistency: "linearizable, if clocks run at rates at most 10 % from true",
+        survives: "the crash of any minority",
+        write_cost: "one message round trip to a majority",
+        read_cost: "nothing at a leader with a lease, else one message round trip to a majority",
+        leader_change: "one message round trip, one more for what is open; at most 50 ms of lease",
+        fabrics: &["shm", "tcp", "sim"],
+        needs: "",
+        durability: &["memory-quorum"],
+        members_change: false,
+    };
+    /// What promises and accepts is a process.
+    const DEAD_MEMORY_COUNTS: bool = false;
+
+    type Bug = Bug;
+    type Machine<P: Planting<Bug>> = MultiPaxos<P>;
+
+    fn layout(members: usize, shape: &Shape) -> Layout {
+        let places = Places::new(At(omega::N_WORDS), shape);
+        Layout::new("multipaxos 1", members, shape, places.end())
+    }
+
+    fn start<P: Planting<Bug>, H: Host>(
+        config: &NodeConfig,
+        shape: &Shape,
+        planted: P,
+        host: &mut H,
+    ) -> Result<MultiPaxos<P>, StartError> {
+        Ok(MultiPaxos::new(config, At(omega::N_WORDS), shape, planted, host))
+    }
+}
