@@ -313,7 +313,7 @@ impl<P: Planting<Bug>> Durable<P> {
         self.to_wake.insert(to);
     }
 
-    /// This node neither leads nor tries to any more.
+    /// This node no longer leads, nor tries to.
     fn depose<H: Host>(&mut self, host: &mut H) {
         let ballot = match core::mem::replace(&mut self.office, Office::None) {
             Office::None => return,

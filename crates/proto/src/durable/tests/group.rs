@@ -261,12 +261,12 @@ impl<P: Planting<Bug>> Group<P> {
         act(machine, self.now, &mut View(&mut self.world, member))
     }
 
-    /// Lets everybody run for so many milliseconds.
+    /// Lets every member run for so many milliseconds.
     pub(super) fn run(&mut self, n: u64) {
         self.run_in_steps(n, Duration::from_millis(1));
     }
 
-    /// Lets everybody run for so many steps of this length. (Nobody sleeps here: see `wakes`.)
+    /// Lets every member run for so many steps of this length. (Nobody sleeps here: see `wakes`.)
     pub(super) fn run_in_steps(&mut self, n: u64, step: Duration) {
         for _ in 0..n {
             self.now = self.now.plus(step);

@@ -1,0 +1,186 @@
+//! What is accepted, told and applied.
+
+use super::super::*;
+use super::group::{Action, Group, SHAPE};
+use crate::planted::Planted;
+use alloc::vec;
+use base::{Port, Token, verb::Unsupported};
+
+#[test]
+fn what_is_proposed_is_delivered_everywhere_and_a_leaders_death_loses_nothing() {
+    for n in [1, 2, 3, 5] {
+        let mut group = Group::led(None, n, 0);
+        for round in 0..60_u8 {
+            group.propose(0, &[round; 9]);
+            group.run(1);
+        }
+        group.run(5);
+        for member in 0..n {
+            assert_eq!(group.world.delivered[member].len(), 60, "{n} members, {member}");
+        }
+        if n < 3 {
+            continue;
+        }
+        group.propose(0, b"open");
+        group.turn(1);
+        group.kill(0);
+        let _slot = group.act(1, Action::Lead);
+        group.run(5);
+        group.propose(1, b"after");
+        group.run(5);
+        for member in 1..n {
+            let last = &group.world.delivered[member][60..];
+            assert_eq!(last, [b"open".to_vec(), b"after".to_vec()], "{n} members, {member}");
+        }
+    }
+}
+
+#[test]
+fn a_full_ring_refuses_until_a_majority_has_applied() {
+    let mut group = Group::led(None, 3, 0);
+    group.hold(&[(1, 0), (2, 0)]);
+    for _ in 0..SHAPE.ring_slots {
+        group.propose(0, b"x");
+    }
+    assert_eq!(group.act(0, Action::Propose(b"y")), Err(Refused::Full));
+    group.run(3);
+    assert_eq!(group.act(0, Action::Propose(b"y")), Err(Refused::Full));
+    group.release_all();
+    group.run(3);
+    group.propose(0, b"y");
+}
+
+/// A region whose owner dies after so many stores.
+struct Region {
+    words: Vec<u64>,
+    stores_left: usize,
+}
+
+impl Port for Region {
+    fn load(&self, at: At) -> u64 {
+        self.words[at.0 as usize]
+    }
+    fn load_into(&self, at: At, words: &mut [u64]) {
+        let at = at.0 as usize;
+        words.copy_from_slice(&self.words[at..at + words.len()]);
+    }
+    fn store(&mut self, at: At, word: u64) {
+        if self.stores_left > 0 {
+            self.stores_left -= 1;
+            self.words[at.0 as usize] = word;
+        }
+    }
+    fn write(&mut self, _: Rank, _: At, _: &[u64], _: Option<Token>) {}
+    fn read(&mut self, _: Rank, _: At, _: usize, _: Token) {}
+    fn cas(&mut self, _: Rank, _: At, _: u64, _: u64, _: Option<Token>) {}
+    fn fetch_add(&mut self, _: Rank, _: At, _: u64, _: Option<Token>) {}
+    fn send(&mut self, _: Rank, _: &[u8]) -> bool {
+        false
+    }
+    fn wake(&mut self, _: Rank) {}
+    fn permit_writer(&mut self, _: At, _: Option<Rank>) -> Result<(), Unsupported> {
+        Ok(())
+    }
+}
+
+/// What the next life holds for a slot that was accepted in ballot 1 and 2, if its owner died after
+/// so many stores of the second acceptance.
+fn accepted_after(stores: usize, planted: impl Planting<Bug>) -> (Option<Ballot>, Vec<u8>) {
+    let places = Places::new(At(0), &SHAPE);
+    let words = vec![0; places.end().0 as usize];
+    let mut region = Region { words, stores_left: usize::MAX };
+    let mut acceptor = Acceptor::load(places, planted, &region);
+    let slot = Slot(3);
+    acceptor.promise(Ballot(1), planted, &mut region);
+    acceptor.accept((slot, Ballot(1)), b"first", planted, &mut region);
+    acceptor.promise(Ballot(2), planted, &mut region);
+    region.stores_left = stores;
+    acceptor.accept((slot, Ballot(2)), b"second", planted, &mut region);
+    let mut next = Acceptor::load(places, planted, &region);
+    (next.accepted(slot), next.value(slot, &region).unwrap_or_default().to_vec())
+}
+
+/// How many stores an acceptance makes: the label, one word of payload, the name.
+const STORES: usize = crate::value::HEADER_WORDS + 2;
+
+#[test]
+fn a2_an_acceptor_that_dies_while_it_accepts_has_what_it_acknowledged() {
+    for stores in 0..STORES {
+        let before = (Some(Ballot(1)), b"first".to_vec());
+        assert_eq!(accepted_after(stores, Sound), before, "{stores}");
+    }
+    assert_eq!(accepted_after(STORES, Sound), (Some(Ballot(2)), b"second".to_vec()));
+}
+
+#[test]
+#[should_panic(expected = "A2")]
+fn a2_what_is_written_over_what_was_accepted_is_lost_halfway() {
+    (0..STORES).for_each(|stores| {
+        accepted_after(stores, Planted(Bug::AcceptInPlace));
+    });
+}
+
+/// A candidate's link breaks among the values that come before a promise.
+fn lose_a_part(bug: Option<Bug>) -> Vec<Vec<u8>> {
+    let mut group = Group::led(bug, 3, 0);
+    group.hold(&[(0, 2), (2, 0)]);
+    group.propose(0, b"first");
+    group.propose(0, b"second");
+    group.run(3);
+    assert_eq!(group.world.delivered[0].len(), 2, "decided by 0 and 1");
+    group.kill(0);
+    group.hold(&[(1, 2)]);
+    let _slot = group.act(2, Action::Lead);
+    group.turn(1);
+    // Two values, the promise and an acknowledgement are on their way; what breaks takes the first.
+    assert_eq!(group.under_way(1, 2), 4);
+    group.lose_first(1, 2);
+    group.release_all();
+    (0..3).for_each(|to| group.lose(0, to));
+    group.run(50);
+    group.world.delivered[2].clone()
+}
+
+#[test]
+fn p3_a_promise_of_which_a_part_was_lost_does_not_count() {
+    let both = [b"first".to_vec(), b"second".to_vec()];
+    assert_eq!(lose_a_part(None), both);
+    assert_ne!(lose_a_part(Some(Bug::CountPartialPromise)), both);
+}
+
+/// A candidate that lags asks acceptors whose rings have gone on.
+fn lead_from_behind(bug: Option<Bug>) -> (bool, bool) {
+    let mut group = Group::led(bug, 3, 0);
+    group.hold(&[(0, 2), (2, 0)]);
+    for round in 0..40_u8 {
+        group.propose(0, &[round]);
+        group.run(2);
+    }
+    group.kill(0);
+    (0..3).for_each(|to| group.lose(0, to));
+    (0..3).for_each(|from| group.lose(from, 0));
+    let _slot = group.act(2, Action::Lead);
+    group.release_all();
+    group.run(30);
+    let asks = group.world.notes[2].iter().any(|note| matches!(note, Note::NeedState(_)));
+    (asks, group.status(2).role == Role::Leader)
+}
+
+#[test]
+fn p3_a_candidate_asks_for_a_state_where_acceptors_hold_no_more() {
+    assert_eq!(lead_from_behind(None), (true, false));
+    // It would serve the empty state.
+    assert_eq!(lead_from_behind(Some(Bug::IgnoreFloor)), (false, true));
+}
+
+/// A leader overruns its own ring while nothing is decided.
+#[test]
+fn a3_nothing_takes_the_place_of_what_is_open() {
+    let accept = |bug: Option<Bug>| {
+        let mut group = Group::led(bug, 3, 0);
+        group.hold(&[(0, 1), (0, 2)]);
+        (0..=SHAPE.ring_slots).all(|_| group.act(0, Action::Propose(b"x")).is_ok())
+    };
+    assert!(!accept(None));
+    assert!(accept(Some(Bug::OverrunRing)));
+}
