@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 pub(crate) type Kind = (&'static str, Option<&'static str>);
 
 /// Every protocol with every rule that it takes.
-pub(crate) const KINDS: [Kind; 51] = [
+pub(crate) const KINDS: [Kind; 52] = [
     ("velos", None),
     ("velos-narrow", None),
     ("velos-members", None),
@@ -30,6 +30,7 @@ pub(crate) const KINDS: [Kind; 51] = [
     ("durable-cluster", None),
     ("abd-cluster", None),
     ("mu", None),
+    ("multipaxos", None),
     ("velos", Some(FIVE)),
     ("velos-narrow", Some(FIVE)),
     ("durable", Some(FIVE)),

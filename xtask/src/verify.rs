@@ -110,7 +110,7 @@ fn days() -> Result<Outcome> {
 
 /// Protocols, how many seeds of each, and whether every planted bug is hunted here (primcast's hunt
 /// covers all of atomic multicast, and takes half a minute).
-const SWEEPS: [(&str, &str, bool); 18] = [
+const SWEEPS: [(&str, &str, bool); 19] = [
     ("velos", "100", true),
     ("velos-narrow", "100", true),
     ("velos-members", "60", true),
@@ -118,6 +118,7 @@ const SWEEPS: [(&str, &str, bool); 18] = [
     ("durable-log", "200", true),
     ("durable-members", "250", true),
     ("mu", "100", true),
+    ("multipaxos", "150", true),
     ("velos-cluster", "90", true),
     ("durable-cluster", "60", true),
     ("abd-cluster", "120", true),

@@ -149,6 +149,8 @@ pub struct Subject {
     pub(crate) stamps: Stamps,
     /// The only fabric that gives what the protocol needs, where one does not.
     pub(crate) provider: Option<Provider>,
+    /// Clocks drift, but none jumps: the protocol's promise ends there.
+    pub(crate) has_steady_clocks: bool,
     /// The protocol's planted bug, as an index into its list.
     pub(crate) bug: Option<usize>,
     pub(crate) bugs: fn() -> Vec<Listed>,
@@ -217,6 +219,7 @@ impl Subject {
             snapshots: Snapshots::Sound,
             stamps: Stamps::Sound,
             provider: None,
+            has_steady_clocks: false,
             bug: None,
             bugs: list_bugs::<S>,
             around: &[],
@@ -235,6 +238,11 @@ impl Subject {
     /// The same over this fabric alone.
     pub(crate) const fn over(self, provider: Provider) -> Subject {
         Subject { provider: Some(provider), ..self }
+    }
+
+    /// The same with clocks that drift and never jump.
+    pub(crate) const fn with_steady_clocks(self) -> Subject {
+        Subject { has_steady_clocks: true, ..self }
     }
 
     /// The same with members that change.
@@ -265,6 +273,7 @@ impl Subject {
             // that change.
             && (self.store == Store::Log || self.has_operator || !mark.needs_files())
             && (self.store != Store::Log || mark != Mark::DiedHalfway)
+            && (!self.has_steady_clocks || mark != Mark::ClockJumped)
             && !self.beyond.contains(&mark)
             && if self.is_durable { !mark.needs_cas() } else { !mark.needs_disk() }
     }

@@ -6,7 +6,7 @@
 use crate::runner::Runner;
 use crate::subject::{Subject, Surrounding};
 use crate::{Mark, Mutant, Provider, Snapshots, Stamps, Store};
-use proto::{durable, mu, velos};
+use proto::{durable, mu, multipaxos, velos};
 
 /// Velos.
 pub const VELOS: Subject = Subject::of::<velos::Spec>("velos", "One-sided Paxos")
@@ -28,6 +28,11 @@ pub const VELOS_MEMBERS: Subject = Subject::of::<velos::Spec>(
 pub const MU: Subject = Subject::of::<mu::Spec>("mu", "Writes under a permission, for comparison")
     .over(Provider::Tcp)
     .without(WRITES_ALONE);
+/// Multi-Paxos, whose leases need clocks that do not jump.
+pub const MULTIPAXOS: Subject =
+    Subject::of::<multipaxos::Spec>("multipaxos", "Messages to acceptors, and a lease for reads")
+        .with_steady_clocks()
+        .without(MESSAGES_ALONE);
 /// Durable.
 pub const DURABLE: Subject =
     Subject::of::<durable::Spec>("durable", "A log on disk, under power cuts and failing disks")
@@ -53,8 +58,8 @@ pub const DURABLE_LOG: Subject = Subject::of::<durable::Spec>(
 .without(LEADER_READS);
 
 /// Every one.
-pub const SUBJECTS: [Subject; 7] =
-    [VELOS, VELOS_NARROW, VELOS_MEMBERS, MU, DURABLE, DURABLE_MEMBERS, DURABLE_LOG];
+pub const SUBJECTS: [Subject; 8] =
+    [VELOS, VELOS_NARROW, VELOS_MEMBERS, MU, MULTIPAXOS, DURABLE, DURABLE_MEMBERS, DURABLE_LOG];
 
 /// A word that is wide enough for every ballot needs no message.
 const WIDE_WORDS: &[Mark] = &[Mark::MachineMessage];
@@ -63,6 +68,16 @@ const WIDE_WORDS: &[Mark] = &[Mark::MachineMessage];
 /// that others could see halfway.
 const WRITES_ALONE: &[Mark] =
     &[Mark::FailedCas, Mark::FailedCasOfLeader, Mark::CaughtUpByRead, Mark::OthersBetween];
+
+/// Of what comes by messages nothing is torn, compared or read in others' rings; and a follower
+/// forwards what it is asked to read.
+const MESSAGES_ALONE: &[Mark] = &[
+    Mark::TornVerb,
+    Mark::FailedCas,
+    Mark::FailedCasOfLeader,
+    Mark::CaughtUpByRead,
+    Mark::FollowerRead,
+];
 
 /// Reads are the leader's: that it has lost the lead when it answers one takes some 1,000 seeds.
 const LEADER_READS: &[Mark] = &[Mark::FollowerRead];

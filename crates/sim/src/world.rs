@@ -17,7 +17,7 @@ use crate::net::Net;
 use crate::node::{NodeHost, Shell};
 use crate::operator::Operator;
 use crate::outage::Outages;
-use crate::plan::{MS, Plan};
+use crate::plan::{Kind, MS, Plan};
 use crate::queue::{Fault, Happening};
 use crate::subject::{Life, Subject};
 use crate::trace::{Topic, Trace};
@@ -95,6 +95,9 @@ pub fn run(subject: &Subject, config: &Config, seed: u64) -> Outcome {
         plan.disks = Disks::draw(seed, &mut plan.kinds, plan.weather.provider);
     }
     ambush::draw(seed, &mut plan, subject.is_durable);
+    if subject.has_steady_clocks {
+        plan.kinds.retain(|kind| *kind != Kind::Jump);
+    }
     if config.is_long {
         plan.stretch(seed);
     }
