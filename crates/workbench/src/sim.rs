@@ -170,7 +170,7 @@ fn missing(args: &SimArgs, report: &Report) -> Vec<String> {
             names(report.coverage.missing().filter(can).collect())
         }
         SimProtocol::Cluster(protocol) => {
-            let can = |mark: &Mark| protocol.has_disks() || !mark.needs_disk();
+            let can = |mark: &Mark| protocol.can_reach(*mark);
             names(report.coverage.missing_in_clusters().filter(can).collect())
         }
         SimProtocol::Multicast(_) => Vec::new(),

@@ -1,5 +1,6 @@
 //! What kinds of clusters there are.
 
+use crate::Mark;
 use kv::door;
 use proto::abd;
 use proto::planted::{Bugs, Caught};
@@ -57,7 +58,29 @@ impl Protocol {
     pub const fn has_disks(self) -> bool {
         matches!(self, Protocol::Durable)
     }
+
+    /// Whether runs of it can reach this case.
+    pub fn can_reach(self, mark: Mark) -> bool {
+        (self.has_disks() || !mark.needs_disk()) && (self.orders_all() || !OF_LOGS.contains(&mark))
+    }
 }
+
+/// Cases that take a leader, an order of all commands, or members that change; or one-sided writes.
+const OF_LOGS: [Mark; 13] = [
+    Mark::TornVerb,
+    Mark::LeaderChangedUnderLoad,
+    Mark::MemberAdded,
+    Mark::MemberRemoved,
+    Mark::MemberReplaced,
+    Mark::SuccessorStruck,
+    Mark::CommandForwarded,
+    Mark::ReadForwarded,
+    Mark::PassedOn,
+    Mark::StateReceived,
+    Mark::TransactionExecuted,
+    Mark::WatchedKeyTouched,
+    Mark::PartedEnded,
+];
 
 /// A mistake that is planted in what ships.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
