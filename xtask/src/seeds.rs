@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 pub(crate) type Kind = (&'static str, Option<&'static str>);
 
 /// Every protocol with every rule that it takes.
-pub(crate) const KINDS: [Kind; 52] = [
+pub(crate) const KINDS: [Kind; 53] = [
     ("velos", None),
     ("velos-narrow", None),
     ("velos-members", None),
@@ -35,6 +35,7 @@ pub(crate) const KINDS: [Kind; 52] = [
     ("velos-narrow", Some(FIVE)),
     ("durable", Some(FIVE)),
     ("mu", Some(FIVE)),
+    ("multipaxos", Some(FIVE)),
     ("velos", Some(LONG)),
     ("velos-narrow", Some(LONG)),
     ("durable", Some(LONG)),

@@ -55,7 +55,10 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
                 self.on_read_ready(ticket);
                 return true;
             }
-            self.node.read(ticket, now, &mut self.host);
+            // Told after these reads came: what the turn was told at its beginning may be long ago,
+            // and a leader's lease may have ended meanwhile.
+            let told = self.host.plant.now();
+            self.node.read(ticket, told, &mut self.host);
             worked = true;
         }
         worked

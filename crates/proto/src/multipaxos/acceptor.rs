@@ -183,6 +183,11 @@ impl Acceptor {
         port: &mut P,
     ) {
         assert!(
+            ballot == self.promised || planted.has(Bug::AcceptOlderBallot),
+            "P2: {ballot} after {}",
+            self.promised
+        );
+        assert!(
             self.has_room(slot) || planted.has(Bug::OverrunRing),
             "A3: {slot} after {}",
             self.decided

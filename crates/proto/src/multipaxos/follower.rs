@@ -88,8 +88,7 @@ impl<P: Planting<Bug>> MultiPaxos<P> {
 
     /// The stream that these words belong to, if it is the one that is read (P2).
     fn stream_of(&mut self, (ballot, stream): (Ballot, u64)) -> Option<&mut Following> {
-        let is_promised =
-            ballot == self.acceptor.promised() || self.planted.has(Bug::AcceptOlderBallot);
+        let is_promised = ballot == self.acceptor.promised();
         let is_this = |of: &&mut Following| of.ballot == ballot && of.stream == stream;
         self.following.as_mut().filter(|_| is_promised).filter(is_this)
     }
@@ -103,7 +102,10 @@ impl<P: Planting<Bug>> MultiPaxos<P> {
         host: &mut H,
     ) {
         let (ballot, promised) = (of.0, self.acceptor.promised());
-        if ballot < promised && !self.planted.has(Bug::AcceptOlderBallot) {
+        if ballot < promised {
+            if self.planted.has(Bug::AcceptOlderBallot) {
+                return self.accept_older(from, of, slot, value, host);
+            }
             self.post(from, &Message::Denied { ballot, promised }, host);
             return;
         }
@@ -113,6 +115,27 @@ impl<P: Planting<Bug>> MultiPaxos<P> {
         if following.position.next_slot() == slot && has_room && is_short {
             following.position = slot.prefix_through();
             self.acceptor.accept((slot, ballot), value, self.planted, host);
+        }
+    }
+
+    /// What [`Bug::AcceptOlderBallot`] does.
+    fn accept_older<H: Host>(
+        &mut self,
+        from: Rank,
+        (ballot, stream): (Ballot, u64),
+        slot: Slot,
+        value: &[u8],
+        host: &mut H,
+    ) {
+        let decided = self.acceptor.decided();
+        let follows = slot.0.checked_sub(1).is_none_or(|before| {
+            decided.contains(Slot(before)) || self.acceptor.accepted(Slot(before)) == Some(ballot)
+        });
+        if follows && !decided.contains(slot) && self.acceptor.has_room(slot) {
+            self.acceptor.accept((slot, ballot), value, self.planted, host);
+            let (position, applied) = (slot.prefix_through(), self.applied);
+            let message = Message::Accepted { ballot, stream, position, decided, applied };
+            self.post(from, &message, host);
         }
     }
 
