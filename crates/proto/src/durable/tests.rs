@@ -327,6 +327,18 @@ fn a_leader_whose_successor_is_elected_answers_no_read() {
     assert!(stale_leader_answers(Planted(Bug::ReadWithoutCheck)));
 }
 
+/// The trap: a read that is dropped waits for its client's whole patience.
+#[test]
+fn a_leader_that_steps_down_refuses_the_reads_whose_check_is_under_way() {
+    let mut group = Group::led(Sound, 3, 0);
+    group.isolate(0);
+    group.begin_read(0, 7);
+    group.run(5);
+    assert!(!group.is_answered(0, 7) && !group.is_refused(0, 7), "the test shows nothing");
+    group.follow(0);
+    assert!(group.is_refused(0, 7) && !group.is_answered(0, 7));
+}
+
 #[test]
 fn a_leader_answers_and_a_follower_refuses() {
     let mut group = Group::led(Sound, 3, 0);

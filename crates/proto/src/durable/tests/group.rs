@@ -398,6 +398,10 @@ impl<P: Planting<Bug>> Group<P> {
         self.world.notes[member].contains(&Note::ReadReady(Ticket(ticket)))
     }
 
+    pub(super) fn is_refused(&self, member: usize, ticket: u64) -> bool {
+        self.world.notes[member].contains(&Note::ReadRefused(Ticket(ticket)))
+    }
+
     /// Whom it has woken since the last call.
     pub(super) fn wakes(&mut self, member: usize) -> MemberSet {
         core::mem::take(&mut self.world.wakes[member])

@@ -125,3 +125,19 @@ fn a_disk_that_fails_while_it_is_read_stops_the_delivery_and_nothing_else() {
     assert_eq!(group.values(1).len(), 4, "slot 0 is a no-op, slot 5 is damaged");
     assert_eq!(group.status(0).role, Role::Leader);
 }
+
+/// A disk has room again and has moved again: the order in which a host hears of both is its own.
+#[test]
+fn a_disk_that_was_full_and_stood_still_is_well_when_both_are_over() {
+    use DiskEvent::{Flowing, Full, Room, Stalled};
+    for events in [[Full, Stalled, Flowing, Room], [Full, Stalled, Room, Flowing]] {
+        let mut group = Group::led(Sound, 3, 0);
+        let (last, before) = events.split_last().expect("there are four");
+        for event in before {
+            group.disk_event(0, *event);
+            assert!(!group.member(0).can_lead(), "{event:?} of {events:?}");
+        }
+        group.disk_event(0, *last);
+        assert!(group.member(0).can_lead(), "{events:?}");
+    }
+}
