@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 pub(crate) type Kind = (&'static str, Option<&'static str>);
 
 /// Every protocol with every rule that it takes.
-pub(crate) const KINDS: [Kind; 53] = [
+pub(crate) const KINDS: [Kind; 54] = [
     ("velos", None),
     ("velos-narrow", None),
     ("velos-members", None),
@@ -29,6 +29,7 @@ pub(crate) const KINDS: [Kind; 53] = [
     ("velos-cluster", None),
     ("durable-cluster", None),
     ("abd-cluster", None),
+    ("multipaxos-cluster", None),
     ("mu", None),
     ("multipaxos", None),
     ("velos", Some(FIVE)),

@@ -110,7 +110,7 @@ fn days() -> Result<Outcome> {
 
 /// Protocols, how many seeds of each, and whether every planted bug is hunted here (primcast's hunt
 /// covers all of atomic multicast, and takes half a minute).
-const SWEEPS: [(&str, &str, bool); 19] = [
+const SWEEPS: [(&str, &str, bool); 20] = [
     ("velos", "100", true),
     ("velos-narrow", "100", true),
     ("velos-members", "60", true),
@@ -122,6 +122,7 @@ const SWEEPS: [(&str, &str, bool); 19] = [
     ("velos-cluster", "90", true),
     ("durable-cluster", "60", true),
     ("abd-cluster", "120", true),
+    ("multipaxos-cluster", "15", false),
     ("skeen", "200", false),
     ("whitebox", "200", false),
     ("fastcast", "200", false),

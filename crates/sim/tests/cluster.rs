@@ -4,11 +4,9 @@
 use sim::Config;
 use sim::cluster::{Protocol, mutants, replay, sweep};
 
-const ALL: [Protocol; 3] = [Protocol::Velos, Protocol::Durable, Protocol::Abd];
-
 #[test]
 fn a_seed_replays_byte_for_byte() {
-    for protocol in ALL {
+    for protocol in Protocol::ALL.iter().copied() {
         let run = || replay(protocol, &Config::default(), 5);
         let (first, second) = (run(), run());
         assert_eq!(first.violation, None);
@@ -20,7 +18,7 @@ fn a_seed_replays_byte_for_byte() {
 
 #[test]
 fn sound_clusters_break_nothing_and_answer_nearly_everything() {
-    for protocol in ALL {
+    for protocol in Protocol::ALL.iter().copied() {
         let report = sweep(protocol, &Config::default(), 0..15, |_| true);
         assert_eq!(report.findings, []);
         assert!(report.n_answered * 10 > report.n_asked * 9, "{protocol:?}");

@@ -14,11 +14,14 @@ pub enum Protocol {
     Durable,
     /// Registers in memory, each kept by itself.
     Abd,
+    /// In memory, by messages.
+    MultiPaxos,
 }
 
 impl Protocol {
     /// Every one.
-    pub const ALL: &'static [Protocol] = &[Protocol::Velos, Protocol::Durable, Protocol::Abd];
+    pub const ALL: &'static [Protocol] =
+        &[Protocol::Velos, Protocol::Durable, Protocol::Abd, Protocol::MultiPaxos];
 
     /// The cluster's name on the command line.
     pub const fn name(self) -> &'static str {
@@ -26,6 +29,7 @@ impl Protocol {
             Protocol::Velos => "velos-cluster",
             Protocol::Durable => "durable-cluster",
             Protocol::Abd => "abd-cluster",
+            Protocol::MultiPaxos => "multipaxos-cluster",
         }
     }
 
@@ -37,16 +41,32 @@ impl Protocol {
             }
             Protocol::Durable => "The same, on disks",
             Protocol::Abd => "The same, in memory, and each key is kept by itself",
+            Protocol::MultiPaxos => {
+                "The first with leases, clocks that do not jump, and members that never change"
+            }
         }
     }
 
     /// What planted bugs call such a cluster.
     pub(super) const fn kinds(self) -> [&'static str; 2] {
-        if !self.orders_all() {
+        match self {
+            Protocol::Velos => ["cluster", "cluster-in-memory"],
+            Protocol::Durable => ["cluster", "cluster-on-disk"],
             // The engine's bugs are of logs, and the door's is in what watches keys.
-            return ["abd-cluster", "cluster-of-registers"];
+            Protocol::Abd => ["abd-cluster", "cluster-of-registers"],
+            // The engine's bugs are hunted where members change.
+            Protocol::MultiPaxos => ["multipaxos-cluster", "cluster-of-messages"],
         }
-        ["cluster", if self.has_disks() { "cluster-on-disk" } else { "cluster-in-memory" }]
+    }
+
+    /// Whether clocks may jump.
+    pub(super) const fn has_jumps(self) -> bool {
+        !matches!(self, Protocol::MultiPaxos)
+    }
+
+    /// Whether members change.
+    pub(super) const fn changes_members(self) -> bool {
+        matches!(self, Protocol::Velos | Protocol::Durable)
     }
 
     /// Whether all commands have one order, so that one may be about several keys.
@@ -61,17 +81,21 @@ impl Protocol {
 
     /// Whether runs of it can reach this case.
     pub fn can_reach(self, mark: Mark) -> bool {
-        (self.has_disks() || !mark.needs_disk()) && (self.orders_all() || !OF_LOGS.contains(&mark))
+        (self.has_disks() || !mark.needs_disk())
+            && (self.orders_all() || !OF_LOGS.contains(&mark))
+            && (self.changes_members() || !OF_CHANGES.contains(&mark))
+            && (self.has_jumps() || mark != Mark::ClockJumped)
     }
 }
 
-/// Cases that take a leader, an order of all commands, or members that change; or one-sided writes.
-const OF_LOGS: [Mark; 13] = [
+/// Cases that take members that change.
+const OF_CHANGES: [Mark; 4] =
+    [Mark::MemberAdded, Mark::MemberRemoved, Mark::MemberReplaced, Mark::PartedEnded];
+
+/// Cases that take a leader or an order of all commands; or one-sided writes.
+const OF_LOGS: [Mark; 9] = [
     Mark::TornVerb,
     Mark::LeaderChangedUnderLoad,
-    Mark::MemberAdded,
-    Mark::MemberRemoved,
-    Mark::MemberReplaced,
     Mark::SuccessorStruck,
     Mark::CommandForwarded,
     Mark::ReadForwarded,
@@ -79,7 +103,6 @@ const OF_LOGS: [Mark; 13] = [
     Mark::StateReceived,
     Mark::TransactionExecuted,
     Mark::WatchedKeyTouched,
-    Mark::PartedEnded,
 ];
 
 /// A mistake that is planted in what ships.

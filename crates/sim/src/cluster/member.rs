@@ -20,7 +20,7 @@ use proto::members::Configuration;
 use proto::node::{NodeConfig, Start};
 use proto::planted::{Planted, Planting, Sound};
 use proto::registry::{self, KeyedSpec, LogSpec};
-use proto::{abd, durable, velos};
+use proto::{abd, durable, multipaxos, velos};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -178,6 +178,7 @@ impl Protocol {
             Protocol::Velos => velos::Spec::layout(members, shape),
             Protocol::Durable => durable::Spec::layout(members, shape),
             Protocol::Abd => abd::Spec::layout(members),
+            Protocol::MultiPaxos => multipaxos::Spec::layout(members, shape),
         };
         layout.n_words as usize
     }
@@ -253,6 +254,9 @@ impl Protocol {
                 made::<durable::Spec>(&config, plant, served, disk, of_node, shape)
             }
             Protocol::Abd => unreachable!("it has begun above"),
+            Protocol::MultiPaxos => {
+                made::<multipaxos::Spec>(&config, plant, served, disk, of_node, shape)
+            }
         }
     }
 }

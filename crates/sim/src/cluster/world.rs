@@ -76,11 +76,14 @@ impl World {
             plan.disks = Disks::draw(seed, &mut plan.kinds, plan.weather.provider);
         }
         let has_disks = kind.protocol == Protocol::Durable;
-        let orders_all = kind.protocol.orders_all();
-        // Members of registers stay as they are.
-        let operator =
-            if orders_all { Operator::draw(seed, config, &mut plan, has_disks) } else { None };
-        plan.kinds.retain(|kind| can_strike(*kind));
+        // Else members stay as they are.
+        let operator = if kind.protocol.changes_members() {
+            Operator::draw(seed, config, &mut plan, has_disks)
+        } else {
+            None
+        };
+        let has_jumps = kind.protocol.has_jumps();
+        plan.kinds.retain(|kind| can_strike(*kind) && (has_jumps || *kind != Kind::Jump));
         plan.think_ns = MS << rng.below(5);
         let n_words = kind.protocol.n_words(plan.members, &plan.shape);
         let net = Net::new(
@@ -106,7 +109,14 @@ impl World {
             platters: (0..members).map(|_| seats.new_platter()).collect(),
             seats,
             clients: (0..plan.n_clients).map(|id| Client::new(id as u64)).collect(),
-            talk: Talk::new(rng.fork(), orders_all, n_keys, plan.reads, long_bytes, n_ballast),
+            talk: Talk::new(
+                rng.fork(),
+                kind.protocol.orders_all(),
+                n_keys,
+                plan.reads,
+                long_bytes,
+                n_ballast,
+            ),
             phase: Phase::Safety,
             backlog_bytes: 1 << rng.range(9, 16),
             patience: Duration::from_millis([400, 800, 1600, 1600][rng.below(4) as usize]),
