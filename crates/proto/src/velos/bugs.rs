@@ -1,12 +1,11 @@
 //! Velos' planted bugs.
 //!
-//! Those that no sweep meets often are shown by a scenario each (tests here and in `sim`).
+//! A scenario (in the tests here or in `sim`) shows each bug that a sweep meets too rarely.
 //!
-//! Two that were planted once never showed, and were taken out again. *Check a leader's reads
-//! against the next free slot*: its accepts and that READ share FIFO links, so the accepts'
-//! completions, which depose it, come first. *Skip the checksum*: an area is whole while a word
-//! refers to it, and a slot's full number catches the rest. The two rules stay as a second line of
-//! defence.
+//! Two planted bugs never showed, and were removed. *Check a leader's reads against the next free
+//! slot*: its accepts and that READ share FIFO links, so the accepts' completions, which depose it,
+//! come first. *Skip the checksum*: an area is whole while a word refers to it, and a slot's full
+//! number catches the rest. The two rules stay as a second line of defence.
 
 crate::planted_bugs! {
     /// Accept without having prepared (section 4.2: the promise of a majority is what makes a
@@ -24,57 +23,58 @@ crate::planted_bugs! {
     AdoptLowest = ADOPT_LOWEST: sweep ["velos"],
     /// Count a failed accept as an accept.
     CountFailedAccepts = COUNT_FAILED_ACCEPTS: sweep ["velos"],
-    /// Recycle a slot when it is decided, whoever has applied it.
+    /// Recycle a slot when it is decided, whether or not a majority has applied it.
     RecycleEarly = RECYCLE_EARLY: tests,
     /// Answer reads without looking at a majority.
     ReadWithoutCheck = READ_WITHOUT_CHECK: sweep ["velos"],
     /// Check reads at one member only.
     ReadChecksOne = READ_CHECKS_ONE: sweep ["velos"],
-    /// Let the answer to any READ serve the check that waits longest.
+    /// Let the answer to any READ serve the check that has waited longest.
     AnyAnswerServes = ANY_ANSWER_SERVES: sweep ["velos"],
     /// A new leader answers reads before it has applied what it found.
     ReadBeforeRecovery = READ_BEFORE_RECOVERY: sweep ["velos"],
     /// Forget the highest proposal number when the process restarts.
     ForgetPromise = FORGET_PROMISE: tests,
-    /// Apply the own acceptor's value below the decided prefix whoever proposed it.
+    /// Apply the own acceptor's value below the decided prefix, whichever ballot proposed it.
     ApplyBareIndex = APPLY_BARE_INDEX: sweep ["velos"],
     /// Read the leader's two published words in the wrong order.
     TornFact = TORN_FACT: sweep ["velos"],
-    /// Publish a prefix to a memory that is not met since its link was lost, ballot and all.
+    /// Publish a prefix with its ballot to a memory that was not identified since its link was
+    /// lost.
     PublishToUnmet = PUBLISH_TO_UNMET: tests,
     /// Post the CAS before the WRITE of the value that it refers to.
     ValueAfterCas = VALUE_AFTER_CAS: sweep ["velos"],
-    /// Fetch a slot from whatever majority answers, although one member has recycled it.
+    /// Fetch a slot from any majority that answers, although one member has recycled it.
     FetchAcrossGenerations = FETCH_ACROSS_GENERATIONS: sweep ["velos"],
-    /// Believe a word's generation without looking at the horizons.
+    /// Trust a word's generation without reading the horizons.
     SkipSurvey = SKIP_SURVEY: tests,
-    /// Show a horizon after the CAS that uses a place again, not before it.
+    /// Show a horizon after the CAS that uses a place again, instead of before it.
     HorizonAfterCas = HORIZON_AFTER_CAS: tests,
     /// Serve as a full member right after a restart, without the state.
     ServeAsLearner = SERVE_AS_LEARNER: sweep ["velos"],
-    /// Count whoever answers, also those that were removed, or learn.
+    /// Count every answer, also from removed members and from learners.
     CountRemoved = COUNT_REMOVED: sweep ["velos-members"],
-    /// Count whatever memory is at a voter's seat.
+    /// Count any memory at a voter's seat.
     AnyIncarnation = ANY_INCARNATION: sweep ["velos-members"],
     /// A configuration governs from the slot after the one that decides it.
     GovernAtOnce = GOVERN_AT_ONCE: sweep ["velos-members"],
-    /// Prepare slots before it is known who governs them.
+    /// Prepare slots before their configuration is known.
     PrepareAhead = PREPARE_AHEAD: sweep ["velos-members"],
-    /// An entry that names members counts, whatever it was made from.
+    /// Count every entry that names members, whatever configuration it was made from.
     AnyBase = ANY_BASE: tests,
-    /// Begin a change before the last one's voters have applied where it begins.
+    /// Begin a change before the voters of the last one have applied everything before its start.
     ChangeUnsettled = CHANGE_UNSETTLED: sweep ["velos-members"],
-    /// Let a learner vote that has not the state.
+    /// Let a learner vote that does not have the state.
     PromoteBeforeCaughtUp = PROMOTE_BEFORE_CAUGHT_UP: sweep ["velos-members"],
-    /// Credit a new incarnation with what its predecessor claims.
+    /// Credit a new incarnation with its predecessor's claims.
     AnyClaim = ANY_CLAIM: sweep ["velos-members"],
-    /// Whoever is posted to again is posted to although an answer is awaited.
+    /// Post again to an acceptor whose answer is still awaited.
     RepostUnanswered = REPOST_UNANSWERED: tests,
     /// After overflow, accept at the own memory before the value is there.
     OwnValueLater = OWN_VALUE_LATER: tests,
     /// Write into an area that the acceptor's word refers to.
     WriteLiveArea = WRITE_LIVE_AREA: tests,
-    /// Answer what the members are after a state of more than is applied.
+    /// Give the members after a state of more slots than are applied.
     HeadAboveApplied = HEAD_ABOVE_APPLIED: sweep ["velos-members"],
     /// Do not note the ballot of a value that was read from others' memory.
     ForgetReadBallots = FORGET_READ_BALLOTS: tests,

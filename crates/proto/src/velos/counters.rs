@@ -1,6 +1,6 @@
-//! What a machine has done.
+//! The counts of a machine's work.
 
-/// What this machine has done, for reports and for the simulator's `Sometimes` properties.
+/// The counts of this machine's work, for reports and for the simulator's `Sometimes` properties.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each name is the whole of its meaning")]
 pub struct Counters {

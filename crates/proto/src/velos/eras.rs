@@ -1,32 +1,32 @@
-//! Which members govern which slot, and whose answers count for it.
+//! The members that govern each slot, and the answers that count for it.
 //!
 //! ```text
 //! slots:     ... s ........... s + alpha ...............
 //! governed:  [--- the present era ---)[--- the coming era ---
-//!                ^ decided here, applied before anybody prepares s + alpha
+//!                ^ decided here, applied by a member before it prepares s + alpha
 //! ```
 //!
 //! The parent's I9, I10 and I12 are kept here:
 //! - a configuration that is decided for slot s governs from s + alpha on, so a slot has exactly
-//!   one, and whoever has applied everything up to s knows it;
+//!   one, and a member that has applied everything up to s knows it;
 //! - an answer counts for a slot if the *incarnation* that gave it is a voter of that slot's
 //!   configuration, and [`Eras::has_quorum`] is the one place where majorities are counted;
-//! - an entry counts only if it was made from the configuration that governs its own slot, and none
-//!   is coming: everybody judges that alike, from what is decided. So no more than two lie ahead.
+//! - an entry counts only if it was made from the configuration that governs its own slot, and no
+//!   other is coming: all members judge that alike, from what is decided. So at most two lie ahead.
 //!
 //! An era is *settled* once a majority of its voters has applied the prefix that it begins with:
-//! from then on whoever it has removed may be taken away, and the next change may begin.
+//! from then on the members that it has removed may be shut down, and the next change may begin.
 
 use crate::members::{Members, StateHead};
 use base::{Ballot, Incarnation, MAX_MEMBERS, MemberSet, Prefix, Rank, Slot, majority};
 
-/// Some members' time.
+/// The slots that one set of members governs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Era {
-    /// The first slot that they govern, as the prefix before it.
+    /// The prefix before the first slot that the members govern.
     pub(super) from: Prefix,
     pub(super) members: Members,
-    /// The voters among those that were met, by incarnation.
+    /// The voters whose memory was identified as that of the right incarnation.
     counted: MemberSet,
 }
 
@@ -42,16 +42,16 @@ impl Era {
     }
 }
 
-/// What counts for whom, whatever a planted bug makes of it.
+/// The rules of counting, which a planted bug may change.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules {
-    /// So long after the slot that decides it a configuration begins to govern.
+    /// The distance from the slot that decides a configuration to the first that it governs.
     pub(super) alpha: u64,
-    /// Whatever sits on a voter's seat counts.
+    /// Whether any incarnation at a voter's seat counts.
     pub(super) any_incarnation: bool,
-    /// Whoever answers counts.
+    /// Whether every member that answers counts.
     pub(super) count_removed: bool,
-    /// An entry counts whatever it was made from.
+    /// Whether an entry counts whatever configuration it was made from.
     pub(super) any_base: bool,
 }
 
@@ -62,12 +62,12 @@ pub(super) struct Eras {
     own: Incarnation,
     rules: Rules,
     past: Era,
-    /// It governs the next slot to apply. Nobody votes in it while that is not known.
+    /// The era of the next slot to apply. It has no voters while its members are unknown.
     present: Era,
     coming: Option<Era>,
-    /// A majority of the newest era's voters has applied all before it.
+    /// Whether a majority of the newest era's voters has applied everything before it.
     is_settled: bool,
-    /// Which incarnation was met last at the other end of each link.
+    /// The incarnation that was last identified at the other end of each link.
     met: [Incarnation; MAX_MEMBERS],
     fed: MemberSet,
 }
@@ -88,13 +88,13 @@ impl Eras {
         self.own
     }
 
-    /// Whether it is known at all who takes part.
+    /// Whether the members are known at all.
     #[inline]
     pub(super) const fn is_known(&self) -> bool {
         !self.present.members.voters.is_empty()
     }
 
-    /// The era of `slot`; of those behind, as far as it is remembered.
+    /// The era of `slot`; for a past slot, as far as eras are remembered.
     #[inline]
     fn of(&self, slot: Slot) -> &Era {
         match &self.coming {
@@ -124,39 +124,39 @@ impl Eras {
         self.is_settled
     }
 
-    /// I10: whether `set` holds a majority of those that vote about `slot`.
+    /// I10: whether `set` holds a majority of the voters of `slot`.
     #[inline]
     pub(super) fn has_quorum(&self, slot: Slot, set: MemberSet) -> bool {
         self.of(slot).has_quorum(set)
     }
 
-    /// Those whose answers count for `slot`.
+    /// The members whose answers count for `slot`.
     #[inline]
     pub(super) fn counted(&self, slot: Slot) -> MemberSet {
         self.of(slot).counted
     }
 
-    /// Whether this incarnation votes about `slot`, and so may propose for it (I11).
+    /// Whether this incarnation is a voter of `slot`, and so may propose for it (I11).
     #[inline]
     pub(super) fn may_propose(&self, slot: Slot) -> bool {
         self.of(slot).votes(self.me, self.own)
     }
 
-    /// Those that are sent what is proposed: who votes, and who learns.
+    /// The members that receive the proposals: voters and learners.
     #[inline]
     pub(super) const fn fed(&self) -> MemberSet {
         self.fed
     }
 
-    /// Whether this incarnation votes about `slot`, and the time of those that do is not over.
+    /// Whether this incarnation is a voter of `slot`, in an era that is not outdated.
     #[inline]
     pub(super) fn may_lead(&self, slot: Slot, links: MemberSet) -> bool {
         let era = self.of(slot);
         era.votes(self.me, self.own) && !self.is_over(era, links)
     }
 
-    /// Whether others sit where voters of `slot` sat, so that those who are left are no majority:
-    /// its time is over, and only a state helps.
+    /// Whether other incarnations sit where voters of `slot` sat, so that the remaining voters are
+    /// no majority: the era is outdated, and only a state helps.
     #[inline]
     pub(super) fn is_outdated(&self, slot: Slot, links: MemberSet) -> bool {
         self.is_over(self.of(slot), links)
@@ -170,20 +170,21 @@ impl Eras {
         !era.has_quorum(links) && era.members.voters.iter().any(|rank| is_successor(&rank))
     }
 
-    /// `incarnation` was met on the seat of `rank`. True if another was there before.
+    /// Notes that `incarnation` was identified on the seat of `rank`. True if another was there
+    /// before.
     pub(super) fn meet(&mut self, rank: Rank, incarnation: Incarnation) -> bool {
         let before = core::mem::replace(&mut self.met[rank.index()], incarnation);
         self.refresh();
         before != incarnation && before != Incarnation(0)
     }
 
-    /// Whether this incarnation was met last on the seat of `rank`.
+    /// Whether this incarnation was the last one identified on the seat of `rank`.
     pub(super) fn is_met(&self, rank: Rank, incarnation: Incarnation) -> bool {
         self.met[rank.index()] == incarnation
     }
 
-    /// `members` are decided for `slot`, made from those that governed from `base` on (I12). True
-    /// if that changes anything.
+    /// Notes that `members` are decided for `slot`, made from those that governed from `base` on
+    /// (I12). True if that changes anything.
     pub(super) fn decide(&mut self, slot: Slot, base: Prefix, members: &Members) -> bool {
         let is_next = self.coming.is_none() && base == self.present.from;
         if !is_next && !self.rules.any_base {
@@ -197,7 +198,7 @@ impl Eras {
         true
     }
 
-    /// Everything below `applied` is applied: the coming era may have come.
+    /// Notes that everything below `applied` is applied: the coming era may begin.
     #[inline]
     pub(super) fn reach(&mut self, applied: Prefix) {
         if let Some(coming) = self.coming.take_if(|coming| coming.from <= applied) {
@@ -206,7 +207,7 @@ impl Eras {
         }
     }
 
-    /// Whether the newest era is settled, by what its voters claim to have applied.
+    /// Whether the newest era is settled, according to its voters' claims.
     pub(super) fn has_settled(&self, claimed: impl Fn(Rank, Incarnation) -> Prefix) -> bool {
         let Era { from, members, .. } = &self.present;
         let there = |rank: &Rank| claimed(*rank, members.incarnation(*rank)) >= *from;
@@ -214,7 +215,7 @@ impl Eras {
         self.is_known() && self.coming.is_none() && n_there >= majority(members.voters.len())
     }
 
-    /// It stays so, whoever dies later.
+    /// Notes that the newest era is settled; later deaths do not change that.
     pub(super) const fn note_settled(&mut self, is_settled: bool) {
         self.is_settled |= is_settled;
     }
@@ -247,7 +248,7 @@ impl Eras {
         };
     }
 
-    /// What goes with a state of everything below `prefix`; `None` if that is too long ago.
+    /// The head of a state of everything below `prefix`; `None` if that is too long ago.
     pub(super) fn head(&self, prefix: Prefix, ballot: Ballot) -> Option<StateHead> {
         if !self.is_known() {
             return None;
@@ -260,7 +261,7 @@ impl Eras {
         Some(StateHead { ballot, members_at: *from, members: *members, coming })
     }
 
-    /// A state was put in place, and nothing went with it: nobody knows who takes part.
+    /// Forgets the members, since a state without a head was installed.
     pub(super) fn forget(&mut self) {
         self.past = Era::default();
         self.present = Era::default();
@@ -269,27 +270,27 @@ impl Eras {
         self.refresh();
     }
 
-    /// A state was put in place, and this went with it.
+    /// Takes the members from the head of an installed state.
     pub(super) fn install(&mut self, head: &StateHead) {
         let era = |from, members| Era { from, members, counted: MemberSet::EMPTY };
         let newest = self.newest().from;
         self.present = era(head.members_at, head.members);
         self.past = self.present;
         self.coming = head.coming.map(|(from, members)| era(from, members));
-        // The founders' era begins with nothing: that everybody has.
+        // The founders' era begins with nothing, and every member has applied that.
         self.is_settled &= self.newest().from == newest;
         self.is_settled |= self.newest().from == Prefix::ZERO;
         self.refresh();
     }
 }
 
-/// The word beside a claim: which incarnation it is of. Both are written by whoever sits there, and
-/// a new incarnation must not be credited with what its predecessor had (I13).
+/// The word beside a claim, which seals the claim's incarnation. The seat's present owner writes
+/// both words, and a new incarnation must not be credited with what its predecessor had (I13).
 pub(super) const fn seal_claim(prefix: Prefix, incarnation: Incarnation) -> u64 {
     prefix.0 ^ incarnation.0.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// The incarnation of a new region's owner, by how it starts.
+/// The incarnation of a new region's owner, from the way it starts.
 pub(super) const fn founding(start: crate::node::Start) -> Option<Incarnation> {
     use crate::node::Start;
     match start {

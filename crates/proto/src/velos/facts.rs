@@ -1,4 +1,4 @@
-//! What leaders have published, as far as this member has read it (I4).
+//! The facts that leaders have published, as far as this member has read them (I4).
 
 use super::*;
 
@@ -10,7 +10,7 @@ pub(super) struct Fact {
 }
 
 impl Fact {
-    /// Both parts only grow.
+    /// Raises both parts, which only grow.
     fn raise(&mut self, news: Fact) {
         self.ballot = self.ballot.max(news.ballot);
         self.decided = self.decided.max(news.decided);
@@ -22,8 +22,8 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         self.published.decided.max(self.applied).max(self.believed)
     }
 
-    /// The leader's two words of news (I4: the decided prefix is loaded first, so that it is never
-    /// paired with an older ballot).
+    /// Reads the two published words of each leader (I4: the decided prefix is loaded first, so
+    /// that it is never paired with an older ballot).
     pub(super) fn read_facts<H: Host>(&mut self, host: &H) {
         for rank in self.peers() {
             let at = self.places.fact(rank);
@@ -43,7 +43,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
             decided = Prefix(host.load(at.plus(1)));
             ballot = Ballot(host.load(at));
             let fact = Fact { ballot, decided };
-            // Mostly nothing was said since the last time.
+            // In most cases nothing has changed since the last poll.
             if fact != self.facts[rank.index()] {
                 self.note_fact(rank, fact);
             }

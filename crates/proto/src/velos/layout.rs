@@ -1,4 +1,4 @@
-//! Where everything is in a member's region.
+//! The layout of a member's region.
 //!
 //! ```text
 //! highest     8 words   the highest ballot that the owner ever used, and its
@@ -21,13 +21,13 @@ use base::{At, MAX_MEMBERS, Rank, Slot};
 
 /// One cache line, so that two writers never share one.
 const LINE: u32 = 8;
-/// The slot word and the two words of its sealed state; padded to half a line.
+/// The slot word and the two words of its sealed state, padded to half a line.
 pub(super) const ENTRY: u32 = 4;
 
-/// The log's measures, the same at every member.
+/// The dimensions of the log, the same at every member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// How many slots are kept; a power of two, at least 16.
+    /// The number of slots that are kept; a power of two, at least 16.
     pub ring_slots: u32,
     /// The longest value, in bytes.
     pub value_bytes: u32,
@@ -39,7 +39,7 @@ impl Default for Shape {
     }
 }
 
-/// Places, computed once.
+/// The places of the parts, computed once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Places {
     base: At,
@@ -55,7 +55,7 @@ impl Places {
     /// The parts of a log of this `shape`, from `base` on.
     ///
     /// # Panics
-    /// If the shape is not one: it comes from our own configuration.
+    /// If the shape is invalid: it comes from our own configuration.
     pub(crate) fn new(base: At, members: usize, shape: &Shape) -> Places {
         let ring = shape.ring_slots;
         assert!(ring.is_power_of_two() && ring >= 16, "ring_slots {ring}");
@@ -83,22 +83,22 @@ impl Places {
         self.base
     }
 
-    /// Which incarnation's region this is; zero before its owner has begun.
+    /// The word that names the region's incarnation; zero before its owner has begun.
     pub(super) const fn incarnation(&self) -> At {
         self.base.plus(1)
     }
 
-    /// The applied prefix; the word after it seals it.
+    /// The word of the applied prefix; the word after it seals it.
     pub(super) const fn applied(&self, member: Rank) -> At {
         self.base.plus(LINE + LINE * member.index() as u32)
     }
 
-    /// The published ballot; the decided prefix is the word after it.
+    /// The word of the published ballot; the decided prefix is the word after it.
     pub(super) const fn fact(&self, leader: Rank) -> At {
         self.base.plus(LINE + LINE * (MAX_MEMBERS + leader.index()) as u32)
     }
 
-    /// The words of all members, side by side.
+    /// The horizon words of all members, side by side.
     pub(super) const fn horizons(&self) -> At {
         self.base.plus(LINE + 2 * LINE * MAX_MEMBERS as u32)
     }

@@ -1,5 +1,5 @@
 //! The proposer: a term from its ballot to its end, the window of prepared slots, the news for the
-//! followers, and making good what broke (section 5.1). One slot's way through it: `slot`.
+//! followers, and the repair of what a fault broke (section 5.1). `slot` has one slot's progress.
 
 use super::slot::Phase;
 use super::*;
@@ -11,30 +11,31 @@ pub(super) struct Term {
     pub(super) ballot: Ballot,
     /// The first slot that has not been proposed for.
     pub(super) next: Slot,
-    /// Slots below are being prepared or further.
+    /// The end of the prepared slots: every slot below is being prepared or further.
     prepared_until: Slot,
-    /// Some slot just below was found to have an accepted value: all below have to be filled.
+    /// The prefix that recovery must fill: a slot just below was found to have an accepted value.
     pub(super) recover_until: Slot,
-    /// No slot from here on is prepared before the acceptors' horizon words say so (I8).
+    /// The first slot that must not be prepared before the acceptors' horizon words allow it (I8).
     horizon: Slot,
-    /// When an acceptor was last asked by message.
+    /// The time at which an acceptor was last contacted by message.
     pub(super) asked_at: Instant,
-    /// [`Note::Leading`] was given.
+    /// Whether [`Note::Leading`] was given.
     pub(super) announced: bool,
     /// The decided prefix that was last written into the peers' fact words.
     published: Prefix,
-    /// Peers that have the ballot in their fact words.
+    /// The peers that have the ballot in their fact words.
     introduced: MemberSet,
-    /// Sleepers were not woken yet for the decision of this slot: of this term's first, then of its
+    /// The slot for whose decision sleepers have not been woken yet: this term's first, then its
     /// first own.
     first_news: Option<Slot>,
-    /// Up to where was proposed, and decided, when those that lag were last woken for it.
+    /// The proposed and the decided prefix at the last time that lagging members were woken.
     rung_for: (Slot, Prefix),
     /// A change of the members that this term has proposed.
     pub(super) changing: Option<(Slot, Members)>,
-    /// Those whom this term has posted to what is under way.
+    /// The members that this term sends the values under way to.
     pub(super) feeds: MemberSet,
-    /// How far members lag, as of the last look, and how often that was looked at in vain.
+    /// The sum of the members' lags at the last look, and the number of looks that found no
+    /// progress.
     lag: u64,
     idle_looks: u32,
 }
@@ -46,15 +47,15 @@ impl Term {
     }
 }
 
-/// How long an acceptor may take to answer a message before it is asked again.
+/// The time that an acceptor may take to answer a message before it is asked again.
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(100);
-/// How often the pause between two looks at a member that lags and is silent doubles at most.
+/// The largest number of doublings of the pause between two looks at a silent member that lags.
 const LOOK_DOUBLINGS_MAX: u32 = 6;
-/// How many slots beyond those that need recovery a candidate prepares: one to announce itself by,
-/// and one for what is proposed while that is under way. Each costs a CAS and a READ a member, on
-/// words that this processor has not seen for long.
+/// The number of slots beyond those that need recovery that a candidate prepares: one to announce
+/// itself by, and one for what is proposed while that is under way. Each costs a CAS and a READ a
+/// member, on words that this processor has not read for long.
 const HEADROOM: u64 = 2;
-/// How many more a leader prepares at a time.
+/// The number of further slots that a leader prepares at a time.
 const STEP: u64 = 8;
 
 impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
@@ -64,7 +65,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         self.learn(host);
         let first = self.applied.next_slot();
         if !self.can_lead() {
-            // Ω has not heard yet of what was learned just now.
+            // Ω does not know yet what was learned just now.
             return;
         }
         let ring = u64::from(self.places.ring_slots());
@@ -86,7 +87,8 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
             "I2: a ballot is used in one life"
         );
         self.highest = ballot;
-        // Before the first CAS that uses it, so that no later life uses it again (I2).
+        // This comes before the first CAS that uses the ballot, so that no later life uses it again
+        // (I2).
         host.store(self.places.highest(), ballot.0);
         self.terms.begin();
         self.counters.terms_started += 1;
@@ -113,11 +115,11 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
             idle_looks: 0,
         });
         self.recyclable = self.applied_by_majority();
-        // The undecided slots first; the window is extended by the polls that follow.
+        // The undecided slots come first; the polls that follow extend the window.
         self.extend_window(recover_until.0 - first.0 + HEADROOM, host);
     }
 
-    /// Gives up the lead without having been beaten.
+    /// Gives up the lead without a rival's higher ballot.
     pub(super) fn step_down<H: Host>(&mut self, host: &mut H) {
         if let Some(term) = self.term.take() {
             self.counters.deposed += 1;
@@ -125,7 +127,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         }
     }
 
-    /// Somebody has promised or published a higher ballot.
+    /// Ends the term, since a higher ballot was promised or published.
     pub(super) fn depose<H: Host>(&mut self, by: Ballot, host: &mut H) {
         self.highest = self.highest.max(by);
         self.step_down(host);
@@ -135,8 +137,9 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         self.retry_at = Some(self.now.plus(pause));
     }
 
-    /// This slot was decided and recycled under a later leader: nothing to lead with here. (News of
-    /// one that is applied by now may show one's own horizon, after nearly a ring was recovered.)
+    /// Ends the term, since this slot was decided and recycled under a later leader. (An answer
+    /// about a slot that is applied by now may show one's own horizon, after nearly a ring was
+    /// recovered.)
     pub(super) fn fall_behind<H: Host>(&mut self, slot: Slot, host: &mut H) {
         if !self.applied.contains(slot) {
             self.request_state(slot.prefix_through(), host);
@@ -144,8 +147,8 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         }
     }
 
-    /// A candidate prepares what it needs to serve and nothing else; a leader the rest, in steps,
-    /// so that the first value does not wait for the whole window.
+    /// Extends the window: a candidate prepares only what it needs to serve; a leader prepares the
+    /// rest, in steps, so that the first value does not wait for the whole window.
     pub(super) fn extend_window_at_poll<H: Host>(&mut self, host: &mut H) {
         let Some(term) = &self.term else { return };
         let needed = term.recover_until.0 + HEADROOM;
@@ -170,8 +173,8 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
             }
             term.prepared_until = slot.next();
             if slot >= term.horizon && !self.planted.has(Bug::HorizonAfterCas) {
-                // T2: before the first CAS that needs it; in steps, so that it costs next to
-                // nothing.
+                // T2: this precedes the first CAS that needs it; it proceeds in steps, so that it
+                // costs almost nothing.
                 let step = u64::from(self.places.ring_slots() / 8);
                 term.horizon = Slot((slot.0 + step).min(recycled_below));
                 self.show_horizon(host);
@@ -180,8 +183,8 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         }
     }
 
-    /// On each link before what needs it (T2). Where it is lost with a link, so is all that needs
-    /// it, and it is the first to be shown when the link is back (T10, `repost`).
+    /// Shows the horizon, on each link before what needs it (T2). If it is lost with a link, so is
+    /// all that needs it, and it is the first to be shown when the link is back (T10, `repost`).
     fn show_horizon<H: Host>(&mut self, host: &mut H) {
         let at = self.places.horizons().plus(self.me.index() as u32);
         let Some(term) = &self.term else { return };
@@ -202,7 +205,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         }
     }
 
-    /// Delivers what is decided and next, and announces the lead once nothing found is before us.
+    /// Delivers what is decided and next, and announces the lead once all found values are applied.
     pub(super) fn advance<H: Host>(&mut self, host: &mut H) {
         while self.term.is_some() {
             let slot = self.applied.next_slot();
@@ -234,7 +237,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         }
     }
 
-    /// Free slots before a value that was found hold it up: give them no-ops.
+    /// Gives no-ops to the free slots before a found value, which waits for them.
     fn fill_holes<H: Host>(&mut self, host: &mut H) {
         let is_hole = |term: &Term| term.next < term.recover_until;
         while self.term.as_ref().is_some_and(is_hole) && self.fill_next(host) {}
@@ -278,7 +281,8 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
                     if let Some(term) = &mut self.term {
                         term.next = slot.next();
                     }
-                    // Two a proposal: the window fills as fast as it empties, without bursts.
+                    // The step is two slots a proposal: the window fills as fast as it empties,
+                    // without bursts.
                     self.extend_window(2, host);
                     return Ok(slot);
                 }
@@ -295,26 +299,27 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         }
     }
 
-    /// Tells the followers what is decided: alone only when no value is under way that could carry
-    /// the news; and wakes those that sleep too long.
+    /// Publishes the decided prefix: in a separate write only when no value under way could carry
+    /// it; and wakes members that sleep too long.
     pub(super) fn publish<H: Host>(&mut self, host: &mut H) {
         let Some(term) = &mut self.term else { return };
         let decided = self.applied;
         let idle = term.next.0 <= decided.0;
         let fact_at = self.places.fact(self.me);
-        // The first decisions of a term are not left to the next value's label: they end an outage.
+        // The first decisions of a term do not wait for the next value's label: they end an outage.
         let news = term.first_news.take_if(|slot| decided.contains(*slot)).is_some();
         if news && !decided.contains(term.recover_until) {
             term.first_news = Some(term.recover_until);
         }
         if decided > term.published && (idle || news) {
             term.published = decided;
-            // A link that is back and not met yet has lost what was posted before: the ballot, too.
+            // A link that is back but not identified has lost what was posted before, including the
+            // ballot.
             let met =
                 |rank: &Rank| self.links.contains(*rank) || self.planted.has(Bug::PublishToUnmet);
             for rank in Rank::all(self.members).filter(|rank| *rank != self.me).filter(met) {
                 if term.introduced.insert(rank) {
-                    // T2: the ballot before the prefix, which a reader loads the other way round.
+                    // T2: the ballot precedes the prefix; a reader loads them in the other order.
                     host.write(rank, fact_at, &[term.ballot.0], None);
                 }
                 host.write(rank, fact_at.plus(1), &[decided.0], None);
@@ -329,9 +334,9 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         let ring = u64::from(self.places.ring_slots());
         let lag_of = |rank: Rank| next.0.saturating_sub(self.claims[rank.index()].0.0);
         let fed = || self.peers().filter(|rank| fed.contains(*rank));
-        // A bell costs what many decisions do: when one is due, all that soon will be ring, too.
-        // But once for the same: two that both lead, and are behind in each other's eyes, would
-        // wake each other for ever.
+        // A wake-up costs as much as many decisions: when one member's is due, members that are
+        // nearly due are woken too. But a member is woken once for the same news: two leaders that
+        // lag in each other's eyes would otherwise wake each other for ever.
         let is_new = rung_for != (next, decided);
         let due = is_new && fed().any(|rank| lag_of(rank) >= ring / 4);
         for rank in fed() {
@@ -349,8 +354,8 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         if lag == 0 {
             return;
         }
-        // Who was woken in vain is stopped rather than asleep: looked for more and more seldom,
-        // until there is something new for it, or of it.
+        // A member that was woken in vain is stopped rather than asleep: it is looked for at
+        // growing intervals, until there is news for it, or of it.
         if core::mem::replace(&mut term.lag, lag) != lag {
             term.idle_looks = 0;
         }
@@ -358,15 +363,15 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         self.nudge(self.now.plus(pause));
     }
 
-    /// `rank` is there (again), or is fed from now on: whatever it may have missed is posted once
-    /// more, but to words that a CAS is under way to.
+    /// Posts to `rank` again what it may have missed, since it is back or is fed from now on; words
+    /// with a CAS under way are left out.
     pub(super) fn repost<H: Host>(&mut self, rank: Rank, host: &mut H) {
         let Some(term) = &mut self.term else { return };
         term.introduced.remove(rank);
         term.published = Prefix::ZERO;
         let (from, until) = (self.applied.next_slot(), term.prepared_until);
         if self.by_message.contains(rank) {
-            // What was asked and not answered is lost, also about slots that others have decided
+            // Unanswered messages are lost, also those about slots that others have decided
             // meanwhile: their places will be used again.
             self.cells.iter_mut().for_each(|cell| {
                 cell.asked.remove(rank);
@@ -377,7 +382,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
             if self.phase_of(slot) == Phase::Idle {
                 continue;
             }
-            // What is under way still (I6) is answered, and that goes on from there.
+            // A CAS under way (I6) will complete, and the work continues from there.
             let planted = self.planted;
             if self.cell(slot).doubt(rank, planted.has(Bug::RepostUnanswered)) {
                 self.post_prepare(rank, slot, host);
@@ -385,7 +390,8 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         }
     }
 
-    /// What may have been lost or overslept: messages, values that could not be copied, sleepers.
+    /// Repeats what may have been lost or overslept: messages, values that could not be copied,
+    /// wake-ups.
     pub(super) fn repeat_lost<H: Host>(&mut self, host: &mut H) {
         let Some(term) = &mut self.term else { return };
         term.idle_looks = term.idle_looks.saturating_add(1);
@@ -394,8 +400,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         let forgive = self.now >= ask_again_at;
         for slot in (from.0..until.0).map(Slot) {
             if forgive {
-                // An acceptor that restarted may have lost what it was asked; asking twice is
-                // harmless.
+                // A restarted acceptor may have lost the message; sending it twice is harmless.
                 let by_message = self.by_message;
                 let cell = self.cell(slot);
                 cell.asked = cell.asked.difference(by_message);
@@ -411,7 +416,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
             }
         }
         if waits && !forgive {
-            // Of these nothing completes (T4): without this look nothing may bring another.
+            // A message has no completion (T4): without this nudge nothing may bring another look.
             self.nudge(ask_again_at);
         }
         let next = self.term.as_ref().map_or(Slot::ZERO, |term| term.next);

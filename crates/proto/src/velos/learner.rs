@@ -1,24 +1,25 @@
-//! The learner: what is decided, and what was it? (section 5.4, and what the paper left out)
+//! The learner finds the decided slots and their values (section 5.4, and what the paper left out).
 //!
 //! News comes as facts, (ballot n, decided prefix d): in a leader's two words, or in the label of
 //! any value (piggybacked). A slot below d whose own word was accepted *under n* holds the decided
 //! value: n proposed it, and every ballot from the deciding one on proposes the decided value. A
-//! bare prefix would not do: the own word may hold a dead leader's losing value. Where the own
-//! word does not say, a majority's words do: some of them has the deciding accept, and the highest
+//! bare prefix would not suffice: the own word may hold a dead leader's losing value. Where the own
+//! word does not tell, a majority's words do: one of them has the deciding accept, and the highest
 //! accepted ballot among them has the decided value.
 
 use super::slot::{SOURCE_PATIENCE, is_recycled};
 use super::*;
 
-/// How many slots are fetched at once.
+/// The number of slots that are fetched at once.
 pub(super) const FETCHES_MAX: usize = 8;
-/// How often one slot's value may come back torn or replaced before a state is asked for.
+/// The number of times that a slot's value may come back torn or replaced before a state is
+/// requested.
 const TRIES_MAX: u32 = 8;
-/// How often a state is asked for again.
+/// The interval at which a state is requested again.
 const STATE_EVERY: Duration = Duration::from_millis(100);
-/// How long a leader's own news may take where another member's are there already.
+/// The time that a leader's own news may take after another member's claim shows it.
 const RUMOUR_PATIENCE: Duration = Duration::from_millis(5);
-/// An entry's words: the slot word and its sealed state.
+/// The words of an entry: the slot word and its sealed state.
 pub(super) const ENTRY_READ: usize = 3;
 
 /// A decided slot whose value is being found.
@@ -43,7 +44,8 @@ enum Stage {
 }
 
 impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
-    /// Applies whatever is known to be decided, and goes for what is not at hand.
+    /// Applies every value that is known to be decided, and fetches those that are not in the own
+    /// memory.
     pub(super) fn learn<H: Host>(&mut self, host: &mut H) {
         self.scan_piggybacked(host);
         if self.stateless {
@@ -71,9 +73,9 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         self.repeat_state_request();
     }
 
-    /// Reads what is decided and not at hand; if no majority can be read for a while, whoever can
-    /// be reached is asked for a state: those who are missing may have been removed, and never
-    /// return.
+    /// Reads what is decided and not in the own memory. If no majority can be read for a while, a
+    /// state is requested from any member within reach: the missing ones may have been removed, and
+    /// never return.
     fn go_for<H: Host>(&mut self, slot: Slot, host: &mut H) {
         if self.eras.has_quorum(slot, self.links) {
             self.short_since = None;
@@ -87,8 +89,9 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         }
     }
 
-    /// `prefix` is applied somewhere, so it is decided. Mostly the leader's news of that is on its
-    /// way; it counts if that does not come, since the leader may not reach this member.
+    /// Notes that `prefix` is applied at another member, so it is decided. In most cases the
+    /// leader's news of it is on its way; the claim counts if that does not come, since the leader
+    /// may not reach this member.
     pub(super) fn hear_rumour(&mut self, prefix: Prefix) {
         if prefix > self.decided_known() && self.rumour.is_none() {
             self.rumour = Some((prefix, self.now));
@@ -109,8 +112,8 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         }
     }
 
-    /// Whoever was asked for a state may be gone, or have had nothing newer: the words are read
-    /// again now and then, and a state is asked for if they still do not say.
+    /// Reads the words again at intervals while a state is awaited, and requests a state if they
+    /// still do not tell: the member that was asked may be gone, or have had nothing newer.
     fn repeat_state_request(&mut self) {
         if let Some(at) = self.state_asked_at {
             if self.now.since(at) >= STATE_EVERY {
@@ -146,7 +149,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         }
     }
 
-    /// True if the own acceptor holds the decided value of `slot`, which is then delivered.
+    /// Delivers the decided value of `slot` if the own acceptor holds it. True if so.
     fn apply_from_own_memory<H: Host>(&mut self, slot: Slot, host: &mut H) -> bool {
         let word = self.own_word(slot, host);
         if word.generation != W::PACKING.generation_of(slot, self.places.ring_slots()) {
@@ -194,14 +197,14 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         }
     }
 
-    /// Asks everybody for the words of the next decided slots that are not being fetched yet.
+    /// Asks all members for the words of the next decided slots that are not being fetched yet.
     fn fetch_missing<H: Host>(&mut self, host: &mut H) {
         if self.state_asked_at.is_some() {
             return;
         }
         for at in 0..self.fetches.len() {
             if let Stage::Value { since, .. } = self.fetches[at].stage {
-                // Who was asked is paused, and will not be a witness the next time.
+                // The member that was asked is paused, and will not be a witness the next time.
                 if self.now.since(since) >= SOURCE_PATIENCE {
                     self.fetches[at].stage = Stage::Retry;
                 } else {
@@ -235,7 +238,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         let asked = self.links.intersection(self.eras.counted(slot));
         for rank in asked.iter() {
             host.read(rank, self.places.slot(slot), ENTRY_READ, token);
-            // T2: after the word, so that a later use of the place shows.
+            // T2: the horizons are read after the word, so that a later use of the place shows.
             host.read(rank, self.places.horizons(), MAX_MEMBERS, horizons);
         }
         Fetch {
@@ -263,7 +266,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
     ) {
         let Some(at) = self.fetch_at(slot, number) else { return };
         if let Outcome::Read(words) = outcome {
-            // It counts when the horizons have come, too.
+            // The word counts once the horizons have come too.
             self.fetches[at].words[from.index()] = rpc::entry_word(W::PACKING, words);
         }
     }
@@ -300,11 +303,11 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         }
         let witnesses = fetch.witnesses;
         if !self.eras.has_quorum(slot, witnesses) {
-            // A silent member may stay silent: it is enough that no majority can come together.
+            // A silent member may stay silent: the test is that no majority can come together.
             let recycled = fetch.answered.difference(witnesses);
             let possible = fetch.asked.difference(recycled);
             if !recycled.is_empty() && !self.eras.has_quorum(slot, possible) {
-                // If no state comes of it, since others can be applied first, they are read again.
+                // If no state results, since others can be applied first, the words are read again.
                 fetch.stage = Stage::Retry;
                 self.request_state(slot.prefix_through(), host);
             }
@@ -317,7 +320,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
             .map(|rank| (rank, fetch.words[rank.index()]));
         let place = best.and_then(|(rank, word)| Some((rank, word, word.tag.place()?)));
         let Some((rank, word, (proposer, area))) = place else {
-            // Decided, so a majority accepted it: these words are older than the news. Again.
+            // The slot is decided, so a majority accepted it: these words are older than the news.
             fetch.stage = Stage::Retry;
             return;
         };
@@ -357,8 +360,8 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         }
     }
 
-    /// There is somebody more to ask. (No fetch is repeated for taking long: its verbs complete,
-    /// T4, and repeating them would only make a slow link slower.)
+    /// Repeats the fetches, since another member can be asked. (No fetch is repeated for taking
+    /// long: its verbs complete, T4, and repeating them would only make a slow link slower.)
     pub(super) fn restart_fetches(&mut self) {
         for fetch in &mut self.fetches {
             if matches!(fetch.stage, Stage::Words) {
@@ -373,7 +376,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         self.request_state(known, host);
     }
 
-    /// The ring does not hold these slots any more: a live member's state does.
+    /// Requests a live member's state, since the ring no longer holds these slots.
     pub(super) fn request_state<H: Host>(&mut self, at_least: Prefix, host: &mut H) {
         if self.state_asked_at.is_none() {
             self.state_asked_at = Some(self.now);

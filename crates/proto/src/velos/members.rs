@@ -1,9 +1,9 @@
-//! Members that change: who is met at the other end of a link, what an entry that names members
-//! does, and how a leader begins one (the parent's I9 to I13; `eras` says who counts).
+//! Changes of the members: the incarnation at the other end of a link, the effect of an entry that
+//! names members, and the way a leader begins one (the parent's I9 to I13; `eras` counts).
 //!
 //! A new incarnation learns first: from the entry that seats it on, leaders propose to its memory
-//! as to anybody's, and count it for nothing; it has the state from a live member. The entry that
-//! lets it vote comes when it has applied nearly everything.
+//! as to any member's, and do not count it; it fetches the state from a live member. The entry that
+//! makes it a voter comes when it has applied nearly everything.
 
 use super::eras::seal_claim;
 use super::*;
@@ -11,20 +11,20 @@ use crate::le_word;
 use crate::members::{Change, ChangeRefused, Configuration, MEMBERS_BYTES, Members};
 use crate::value::Content;
 
-/// An entry that names members: those that it was made from, and those that are to be.
+/// The length of an entry that names members: the base of the change, and the new members.
 const ENTRY_BYTES: usize = 8 + MEMBERS_BYTES;
 
 impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
-    /// So long after the slot that decides it a configuration begins to govern, and so far beyond
-    /// the applied prefix a slot may be prepared (I9).
+    /// The distance from the slot that decides a configuration to the first that it governs, and
+    /// from the applied prefix to the first slot that may not be prepared (I9).
     pub(super) fn alpha(&self) -> u64 {
         u64::from(self.places.ring_slots() / 2)
     }
 
-    // ---- who is there ----
+    // ---- the incarnations at the links ----
 
-    /// A link works: nothing is posted to it that counts before it is known whose memory is at its
-    /// end (I10). A link leads to one memory as long as it is up.
+    /// Asks for the incarnation behind a link that works: before the answer, nothing that counts is
+    /// posted to it (I10). A link leads to one memory as long as it is up.
     pub(super) fn on_link_up<H: Host>(&mut self, rank: Rank, host: &mut H) {
         if rank == self.me {
             self.links.insert(rank);
@@ -42,7 +42,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         host.read(rank, self.places.incarnation(), 1, tokens::make(tokens::MEET, 0, 0));
     }
 
-    /// Whose region was there before its owner had begun is asked again.
+    /// Asks again for the incarnations of regions whose owner had not begun.
     pub(super) fn ask_unbegun<H: Host>(&mut self, host: &mut H) {
         let unbegun = core::mem::take(&mut self.unbegun);
         unbegun.iter().for_each(|rank| self.ask_who(rank, host));
@@ -50,7 +50,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
 
     pub(super) fn on_met<H: Host>(&mut self, rank: Rank, outcome: Outcome<'_>, host: &mut H) {
         let Outcome::Read(&[incarnation]) = outcome else {
-            // The link broke (T4): its coming back asks again.
+            // The link broke (T4): when it is back, the question is repeated.
             self.unmet.remove(rank);
             return;
         };
@@ -69,7 +69,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         self.repost(rank, host);
     }
 
-    /// Another memory is there: what is known of the old one, and was predicted, is void.
+    /// Forgets what is known and predicted of a seat's old memory, since another is there.
     fn forget_acceptor(&mut self, rank: Rank) {
         let n_terms = self.terms.newest();
         self.cells
@@ -79,9 +79,9 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         self.doubt_rounds();
     }
 
-    // ---- what others claim to have applied (I13) ----
+    // ---- the other members' claims (I13) ----
 
-    /// Tells `rank` what is applied here, and which incarnation says so.
+    /// Tells `rank` the applied prefix, and the incarnation that claims it.
     pub(super) fn claim<H: Host>(&self, rank: Rank, held: Prefix, host: &mut H) {
         let words = [held.0, seal_claim(held, self.eras.own())];
         host.write(rank, self.places.applied(self.me), &words, None);
@@ -91,7 +91,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         for rank in self.peers() {
             let mut words = [0; 2];
             host.load_into(self.places.applied(rank), &mut words);
-            // Mostly nothing was said since the last time.
+            // In most cases nothing has changed since the last poll.
             if words != self.said[rank.index()] || self.planted.has(Bug::AnyClaim) {
                 self.hear_claim(rank, words);
             }
@@ -112,8 +112,8 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         }
     }
 
-    /// What this incarnation on the seat of `rank` has applied, as far as is known. The dead do not
-    /// count: what they had applied went with them.
+    /// The prefix that this incarnation on the seat of `rank` has applied, as far as is known. Dead
+    /// incarnations do not count: what they had applied was lost with them.
     pub(super) fn claimed(&self, rank: Rank, incarnation: Incarnation) -> Prefix {
         if rank == self.me {
             let counts = incarnation == self.eras.own() && !self.is_learner();
@@ -132,7 +132,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         }
         let members = &self.eras.present().members;
         let n_voters = members.voters.len();
-        // In falling order: the one at which a majority is full.
+        // The claims in falling order; the result is the one at which a majority is complete.
         let mut highest = [Prefix::ZERO; MAX_MEMBERS];
         for (n_there, rank) in members.voters.iter().enumerate() {
             let claimed = self.claimed(rank, members.incarnation(rank));
@@ -143,13 +143,13 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
             }
             highest[at] = claimed;
         }
-        // (Where nobody votes, nothing is claimed.)
+        // (With no voters, nothing is claimed.)
         highest[majority(n_voters) - 1]
     }
 
     // ---- entries that name members ----
 
-    /// Such an entry is decided, and delivered to nobody above.
+    /// Adopts a decided entry that names members; the application above does not receive it.
     pub(super) fn adopt(&mut self, slot: Slot, payload: &[u8]) {
         let Some((base, members)) = payload.split_at_checked(8) else { return };
         let base = le_word(base);
@@ -159,8 +159,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         }
     }
 
-    /// At each poll: who is fed from now on, who may be taken away, and whether the next era should
-    /// be helped to come.
+    /// Updates the fed members at each poll, notes a settled era, and helps the next era to begin.
     pub(super) fn tend_members<H: Host>(&mut self, host: &mut H) {
         if !self.eras.is_settled() {
             let is_settled = self.eras.has_settled(|rank, of| self.claimed(rank, of));
@@ -175,8 +174,8 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         self.hasten(host);
     }
 
-    /// No-ops up to where the next era begins, as far as there is room: until then the old one's
-    /// majority is what counts, and nobody else may join.
+    /// Proposes no-ops up to where the next era begins, as far as there is room: until then the old
+    /// era's majority counts, and no other member may join.
     fn hasten<H: Host>(&mut self, host: &mut H) {
         let Some(until) = self.eras.coming().map(|coming| coming.from) else { return };
         loop {
@@ -189,8 +188,8 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         }
     }
 
-    /// The era in which this member may propose is over: it publishes what it has decided, and
-    /// others go on.
+    /// Publishes the decided slots and steps down when the last slot in which this member may
+    /// propose has passed; other members continue.
     pub(super) fn retire<H: Host>(&mut self, host: &mut H) {
         let applied = self.applied.next_slot();
         if let Some(term) = &mut self.term
@@ -262,7 +261,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         Some(Configuration { at, members, is_decided: self.eras.is_settled(), leaving })
     }
 
-    /// Whose votes elect, if that is not everybody, as Ω takes it to be.
+    /// The members whose votes elect, for Ω; `None` if they are all members, or unknown.
     pub(super) fn known_electors(&self) -> Option<MemberSet> {
         let (present, newest) = (self.eras.present(), self.eras.newest());
         let are_all =
@@ -270,8 +269,8 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         (self.eras.is_known() && !are_all).then_some(present.members.voters)
     }
 
-    /// Who does not know the members follows whoever leads by the newest right that it has heard
-    /// of.
+    /// The leader of the newest known ballot, which a member follows that does not know the
+    /// members.
     pub(super) fn known_leader(&self) -> Option<Rank> {
         if self.eras.is_known() {
             return None;

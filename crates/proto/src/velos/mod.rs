@@ -1,8 +1,8 @@
 //! Velos: a replicated log of compare-and-swap words, one-sided Paxos (paper 001).
 //!
-//! **Purpose.** A leader decides a value in one CAS round trip to a majority's memory; nobody
-//! else's processor takes part. After a leader's death its successor prepares the undecided slots
-//! with one CAS each and goes on.
+//! **Purpose.** A leader decides a value in one CAS round trip to a majority's memory; no other
+//! processor takes part. After a leader's death its successor prepares the undecided slots with one
+//! CAS each and continues.
 //!
 //! **Assumes** crash failures, T1, T2, T4, T5, T6, T10 of the fabric, and that a member comes back
 //! under its identity only with the region that it had. Failure detection is only a hint.
@@ -15,45 +15,45 @@
 //!   the first CAS that uses it and starts above it in its next life. Asserted in `start_term`.
 //! - I3 A slot is recycled only when it is decided and applied at a majority. Asserted in
 //!   `prepare`.
-//! - I4 Whatever is delivered is decided, and delivered in slot order. By construction: `learner`
-//!   delivers only a slot below a published decided prefix whose word was accepted under the ballot
-//!   that published it, or the majority's highest; a leader only what a majority accepted. No
-//!   prefix stands beside an earlier term's ballot: both go down one link, and to a memory that was
-//!   met since the link came (mutant `PUBLISH_TO_UNMET`).
-//! - I5 A value area that some acceptor's word may refer to is not overwritten: a value goes to the
-//!   area that the word, as the completed prepare returned it, does not refer to, and that word
-//!   cannot change before this proposer's next CAS but by another proposer. By construction:
+//! - I4 Every delivered value is decided, and values are delivered in slot order. By construction:
+//!   `learner` delivers only a slot below a published decided prefix whose word was accepted under
+//!   the ballot that published it, or the majority's highest; a leader only what a majority
+//!   accepted. No prefix stands beside an earlier term's ballot: both use one link, to a memory
+//!   that was identified since the link came up (mutant `PUBLISH_TO_UNMET`).
+//! - I5 A value area that some acceptor's word may refer to is not overwritten: a value is written
+//!   to the area to which the word that the completed prepare returned does not refer, and before
+//!   this proposer's next CAS only another proposer can change that word. By construction:
 //!   `post_accept` needs the acceptor's prepare, or its last accept in this term, to be completed.
-//! - I6 At most one CAS of a term is under way to one acceptor's word: of two, the one that failed
-//!   would be taken for the other. By construction: only its completion (T4) takes its mark away,
-//!   and a completion is of the term that posted its verb, however long ago (`terms`). Asserted
-//!   in `settle`; mutant `REPOST_UNANSWERED`.
+//! - I6 At most one CAS of a term is under way to one acceptor's word: of two, the failed one would
+//!   be mistaken for the other. By construction: only its completion (T4) removes its mark, and a
+//!   completion is of the term that posted its verb, however long ago (`terms`). Asserted in
+//!   `settle`; mutant `REPOST_UNANSWERED`.
 //! - I8 A promise counts for a slot only if the word was of that use of its place or an earlier
 //!   one, however far this node lags and however often the generation has wrapped. A leader shows
 //!   each acceptor a *horizon*, below which all its slots stay, before it prepares them; a
 //!   candidate freezes a word (its ballot, nothing else) and reads the horizons after that (T2).
 //!   Once a slot was free under its ballot, no lower ballot can go a ring beyond it. Asserted:
 //!   `is_recycled` guards every use; mutants `SKIP_SURVEY`, `HORIZON_AFTER_CAS`.
-//! - I9 Each slot has exactly one configuration: one that is decided for slot s governs from
-//!   s + alpha on, and nobody prepares a slot alpha or more beyond what it has applied, so whoever
-//!   prepares a slot knows its configuration. Asserted in `prepare`.
-//! - I10 What counts for a slot is the incarnation that its configuration names, whatever else
-//!   answers from that seat. By construction: `eras` is the one place where majorities are counted.
+//! - I9 Each slot has exactly one configuration: one that is decided for slot s governs from s +
+//!   alpha on, and no member prepares a slot alpha or more beyond what it has applied, so a member
+//!   that prepares a slot knows its configuration. Asserted in `prepare`.
+//! - I10 Only the incarnation that a slot's configuration names counts for that slot, whatever else
+//!   answers from its seat. By construction: `eras` is the one place where majorities are counted.
 //! - I11 A member prepares only slots whose configuration names it as a voter: so the ballots of a
 //!   seat, which its incarnations share, never meet in one slot. Asserted in `prepare`.
 //! - I12 One change at a time: an entry counts only if it was made from the configuration that
 //!   governs its slot. A leader begins none before a majority of the last one's voters has applied
 //!   where that begins. By construction in `eras`, tested.
-//! - I13 What a member claims to have applied names its incarnation: a successor is not credited
-//!   with it. By a seal; mutant `ANY_CLAIM`.
-//! - I14 `highest` is not below any ballot that decided a value which is applied here, nor is a
-//!   state's ballot: so a new incarnation that goes on from a state starts above the ballots of its
-//!   seat that decided it. By construction in `deliver` and `install`.
-//! - I15 A head names the members that govern the slot after its state: no member gives one of more
-//!   than it has applied, and a state that is not ahead of what is applied changes nothing. Mutant
-//!   `HEAD_ABOVE_APPLIED`.
+//! - I13 A claim of an applied prefix names the incarnation that makes it: a successor is not
+//!   credited with it. By a seal; mutant `ANY_CLAIM`.
+//! - I14 `highest` is not below any ballot that decided a value which is applied here, and not
+//!   below an installed state's ballot: so a new incarnation that continues from a state starts
+//!   above the ballots of its seat that decided it. By construction in `deliver` and `install`.
+//! - I15 A head names the members that govern the slot after its state: no member gives a head for
+//!   more than it has applied, and a state that is not ahead of the applied prefix changes nothing.
+//!   Mutant `HEAD_ABOVE_APPLIED`.
 //! - I7 A read is answered only if, after it arrived, a majority's words of the slot equal to the
-//!   applied prefix show that nobody can have decided it without this node knowing. `reads`.
+//!   applied prefix show that no member can have decided it without this node's knowledge. `reads`.
 //!
 //! **Global** (simulator): agreement, order, validity, integrity, linearizability, one writer a
 //! word. **Liveness**: a lone trusted member that reaches a majority decides; a lagging one catches
@@ -66,15 +66,15 @@
 //! ```
 //!
 //! **Cost** in the good case: one WRITE and one CAS to each acceptor a value, and off the critical
-//! path one more CAS each when a place of the ring is used for the first time in a term: who has
-//! accepted its last use under the same ballot has promised it for the next.
+//! path one more CAS each when a place of the ring is used for the first time in a term: an
+//! acceptor that accepted its last use under the same ballot has promised the ballot for the next
+//! use.
 //!
 //! **Differs from the paper** (section 5): values always by indirection, also short ones; two areas
 //! a (slot, proposer); slots are recycled (the paper's log is unbounded), and prepared once a term
-//! and place; decisions are piggybacked
-//! in the value's label (5.4, which the paper did not implement) and written alone when idle; a
-//! minority of failed CASes does not abort; once proposal numbers overflow, slots are sealed and
-//! spoken to by messages (`rpc`, 5.2's fall-back).
+//! and place; decisions are piggybacked in the value's label (5.4, which the paper did not
+//! implement) and written separately when idle; a minority of failed CASes does not abort; once
+//! proposal numbers overflow, slots are sealed and served by messages (`rpc`, 5.2's fall-back).
 
 pub mod bugs;
 mod counters;
@@ -122,20 +122,20 @@ use reads::Round;
 use slot::Cell;
 use word::{Packing, SlotWord, Tag, Wide, Widths};
 
-/// How soon a sleeping member that lags is woken (it has nothing urgent to do: its memory works
-/// without it), and how soon a lost message is repeated.
+/// The time after which a sleeping member that lags is woken (it has nothing urgent to do: its
+/// memory works without it), and after which a lost message is repeated.
 const WAKE_AFTER: Duration = Duration::from_millis(5);
-/// How seldom a member tells the others its applied prefix while little happens.
+/// The interval at which a member announces its applied prefix while little happens.
 const TELL_EVERY: Duration = Duration::from_millis(2);
-/// How soon a value that could not be copied is asked for again.
+/// The time after which a value that could not be copied is requested again.
 const RETRY_AFTER: Duration = Duration::from_millis(1);
-/// How long a deposed but trusted leader waits: longer the higher its rank and each time it decided
-/// nothing in between, so that two that both feel trusted do not depose each other for ever.
+/// The pause of a deposed but trusted leader: longer the higher its rank and with each term that
+/// decided nothing, so that two trusted members do not depose each other for ever.
 const BACK_OFF: Duration = Duration::from_millis(2);
-/// How often the back-off doubles at most.
+/// The largest number of doublings of the back-off.
 const DOUBLINGS_MAX: u32 = 5;
 
-/// The protocol as it should be.
+/// The protocol without planted bugs.
 pub type Velos = Machine<Sound, Wide>;
 
 /// One member of a Velos log.
@@ -145,68 +145,69 @@ pub struct Machine<P: Planting<Bug> = Sound, W: Widths = Wide> {
     members: usize,
     places: Places,
     value_bytes_max: usize,
-    /// How many slots may be under way at once.
+    /// The number of slots that may be under way at once.
     window: u64,
     peer_works: bool,
     now: Instant,
 
-    /// Not even the empty state: its process died and forgot it.
+    /// Whether this member has no state, not even the empty one: its process died and lost it.
     stateless: bool,
-    /// What an earlier life of this member said that it had applied.
+    /// The prefix that an earlier life of this member claimed to have applied.
     claimed: Prefix,
     trusted: bool,
-    /// Some while this node leads or tries to.
+    /// The term in which this node leads or tries to lead.
     term: Option<Term>,
-    /// Terms so far: tells completions of an earlier one apart.
+    /// The terms so far, which identify the completions of an earlier one.
     terms: Terms,
-    /// When a trusted but deposed node tries again.
+    /// The time at which a trusted but deposed node tries again.
     retry_at: Option<Instant>,
-    /// Terms that ended without a decision since the last one that had one.
+    /// The number of terms that ended without a decision since the last term with one.
     n_futile: u32,
-    /// The highest ballot heard of.
+    /// The highest known ballot.
     highest: Ballot,
 
-    /// Every slot below has been delivered here (I4: in order, by construction of its one writer).
+    /// The delivered slots: every slot below (I4: in order, by construction of its one writer).
     applied: Prefix,
     told_applied: Prefix,
     told_at: Instant,
-    /// What the other members say that they have applied,
-    /// and which incarnation of each (I13).
+    /// The prefix that each other member claims to have applied, and the incarnation that claims it
+    /// (I13).
     claims: [(Prefix, Incarnation); MAX_MEMBERS],
-    /// The words that said so.
+    /// The words of each claim.
     said: [[u64; 2]; MAX_MEMBERS],
     failed: MemberSet,
-    /// Those that work, to memory of an incarnation that is known.
+    /// The links that work, to memory of a known incarnation.
     links: MemberSet,
-    /// Those that work, to memory of which that is being asked.
+    /// The links that work, to memory whose incarnation is being read.
     unmet: MemberSet,
-    /// Those among them whose owner had not begun yet.
+    /// The members of `unmet` whose owner had not begun yet.
     unbegun: MemberSet,
     eras: Eras,
     facts: [Fact; MAX_MEMBERS],
-    /// The highest of each of their parts, which is no fact itself.
+    /// The maximum of each part of `facts`; the pair is not itself a fact.
     published: Fact,
-    /// The next own slot word to look at for a piggybacked decision.
+    /// The next own slot word to examine for a piggybacked decision.
     scanned: Slot,
 
     cells: Vec<Cell>,
-    /// Acceptors that the current ballot speaks to by message.
+    /// The acceptors that the current ballot contacts by message.
     by_message: MemberSet,
     fetches: VecDeque<Fetch>,
     n_fetches: u32,
     state_asked_at: Option<Instant>,
-    /// Since when no majority could be read that should be.
+    /// The time since when no majority can be read although one should be.
     short_since: Option<Instant>,
-    /// Another member has applied this, and no leader has told of it yet; heard at that time.
+    /// A prefix that another member has applied and no leader has published yet, and the time at
+    /// which it was heard.
     rumour: Option<(Prefix, Instant)>,
-    /// Decided by the word of another member.
+    /// The prefix that is taken for decided on another member's claim.
     believed: Prefix,
     rounds: VecDeque<Round>,
     n_rounds: u64,
-    /// A lower bound of what a majority has applied, as of the last look (I3).
+    /// A lower bound of the prefix that a majority has applied, as of the last poll (I3).
     recyclable: Prefix,
     seals: Vec<rpc::Seal>,
-    /// When a lagging sleeper is woken or a message repeated.
+    /// The time at which a lagging sleeper is woken or a message repeated.
     nudge_at: Option<Instant>,
     /// A buffer for values copied out of the own region.
     scratch: Vec<u64>,
@@ -227,8 +228,9 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         let places = Places::new(base, config.members, shape);
         let mut links = MemberSet::EMPTY;
         links.insert(config.me);
-        // What an earlier life claimed to have applied was perhaps recycled on its word: until this
-        // one has applied as much, it holds nothing (the word stays, a next life must know it too).
+        // A majority may have recycled what an earlier life claimed to have applied: until this
+        // life has applied as much, it holds nothing (the word stays, since a next life must know
+        // it too).
         let claimed = Prefix(host.load(places.applied(config.me)));
         host.store(places.fact(config.me).plus(1), 0);
         let own = eras::founding(config.start)
@@ -237,7 +239,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         let founders = match config.start {
             Start::Bootstrap => MemberSet::all(config.members),
             Start::Found { voters } => voters,
-            // The state tells who takes part.
+            // The state names the members.
             _ if !planted.has(Bug::ServeAsLearner) => MemberSet::EMPTY,
             Start::Reattach | Start::Recovered { .. } | Start::Join { .. } => {
                 MemberSet::all(config.members)
@@ -304,7 +306,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         }
     }
 
-    /// What it has done so far.
+    /// The counts of this machine's work.
     pub const fn counters(&self) -> &Counters {
         &self.counters
     }
@@ -315,7 +317,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         peers.iter()
     }
 
-    /// Whether it lacks what it ought to hold: then it serves, leads and vouches for nothing.
+    /// Whether this member lacks state that it should hold: then it does not serve, lead or vouch.
     fn is_learner(&self) -> bool {
         self.stateless || self.applied < self.claimed
     }
@@ -325,7 +327,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         &mut self.cells[index]
     }
 
-    /// The own acceptor's state of the ring's place for `slot`, whichever way it is kept.
+    /// The state of the own acceptor for the ring's place of `slot`, whether sealed or not.
     fn own_word<H: Host>(&self, slot: Slot, host: &H) -> SlotWord {
         let raw = host.load(self.places.slot(slot));
         let word = W::PACKING.unpack(raw);
@@ -347,7 +349,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         if let Some(label) =
             value::label(words).filter(|_| !self.planted.has(Bug::ForgetReadBallots))
         {
-            // I14: by whichever way the decision was learned.
+            // I14: however the decision was learned.
             self.highest = self.highest.max(label.ballot);
         }
         let payload = value::payload(words);
@@ -362,7 +364,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         self.eras.reach(self.applied);
     }
 
-    /// Publishes the applied prefix: at once when much has been applied, else now and then.
+    /// Publishes the applied prefix: at once when much has been applied, otherwise at intervals.
     fn tell_applied<H: Host>(&mut self, host: &mut H) {
         let lag = self.applied.ahead_of(self.told_applied);
         if lag == 0 || self.is_learner() {
@@ -449,7 +451,7 @@ impl<P: Planting<Bug>, W: Widths> Replicator for Machine<P, W> {
         self.read_facts(host);
         self.read_applied(host);
         if !self.is_learner() {
-            // Before anything is recycled on the strength of it.
+            // This comes before any place is recycled because of it.
             host.store(self.places.applied(self.me), self.applied.0);
         }
         let newer = self.published.ballot;
@@ -519,14 +521,14 @@ impl<P: Planting<Bug>, W: Widths> Replicator for Machine<P, W> {
         self.begin_change(change, host)
     }
 
-    /// I11: who may not propose for the next slot cannot lead.
+    /// I11: a member that may not propose for the next slot cannot lead.
     fn can_lead(&self) -> bool {
         let next = self.applied.next_slot();
         !self.is_learner() && self.eras.may_lead(next, self.links)
     }
 
     fn state_head(&self, prefix: Prefix) -> Option<StateHead> {
-        // I15: what an entry above says of the members is not known here.
+        // I15: what a later entry changes in the members is not known here.
         let is_known = prefix <= self.applied || self.planted.has(Bug::HeadAboveApplied);
         if self.is_learner() || !is_known { None } else { self.eras.head(prefix, self.highest) }
     }
@@ -541,17 +543,20 @@ impl<P: Planting<Bug>, W: Widths> Replicator for Machine<P, W> {
         self.now = now;
         assert!(applied >= self.applied, "a state is not replaced by an older one");
         if applied == self.applied && !self.is_learner() {
-            // I15: this member knows more of the members than what came with a state of so much.
+            // I15: this member knows more about the members than the head of a state of the same
+            // length.
             return;
         }
         if applied > self.applied {
-            // I4: a later ballot may have decided what this one has proposed: no vouching for that.
+            // I4: a later ballot may have decided what this term has proposed, so the term must not
+            // vouch for it.
             self.step_down(host);
         }
         match head.filter(|head| head.members_at <= applied) {
             Some(head) => {
-                // A later ballot than those that decided what the state covers, when this member
-                // leads: its facts cover that, too, and its seat's ballots were others' before.
+                // When this member leads, it needs a later ballot than those that decided the
+                // state's slots: its facts cover those slots too, and other incarnations used its
+                // seat's ballots before.
                 self.highest = self.highest.max(head.ballot);
                 self.eras.install(&head);
             }

@@ -1,8 +1,8 @@
 //! Linearizable reads without a slot: one READ of one word at a majority.
 //!
-//! Let a be the applied prefix that the answer is computed from, and slot a the next one. Whoever
-//! had an update acknowledged that the answer lacks had slot a decided before, since slots are
-//! delivered in order. So, for words that were read *after* the request arrived:
+//! Let a be the applied prefix that the answer is computed from, and slot a the next one. If the
+//! answer misses an acknowledged update, slot a was decided before that acknowledgement, since
+//! slots are delivered in order. So, for words that were read *after* the request arrived:
 //!
 //! - R1 the leader of ballot n may answer if a majority's words of slot a have min_proposal <= n,
 //!   and slot a is its own to fill: prepared by a majority with nothing found, or filled by itself.
@@ -10,19 +10,19 @@
 //!   have been found. (Not the next *free* slot: with slots in flight a later leader may have
 //!   decided a without ever touching that one.)
 //! - R2 a follower may answer if a majority's words hold no accepted value for slot a, and its
-//!   horizons, read after them, show no later use of its place (I8): nobody can have decided slot
-//!   a.
+//!   horizons, read after them, show no later use of its place (I8): no leader can have decided
+//!   slot a.
 //!
 //! Parent's I7 is R1 or R2. Checks are batched: one serves all requests that have arrived.
 
 use super::slot::{Phase, is_recycled};
 use super::*;
 
-/// How many checks may be under way.
+/// The number of checks that may be under way.
 pub(super) const ROUNDS_MAX: usize = 256;
-/// How long a check may wait for a decision that is under way.
+/// The time that a check may wait for a decision that is under way.
 const ROUND_TIMEOUT: Duration = Duration::from_millis(20);
-/// How long a majority's words may be under way: more than a round trip takes anywhere, or no read
+/// The time that a majority's words may be under way: longer than any usual round trip, or no read
 /// would ever succeed. (A link that breaks ends the wait earlier, T4.)
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -32,24 +32,24 @@ pub(super) struct Round {
     ticket: Ticket,
     number: u64,
     began_at: Instant,
-    /// How long it waits next before it looks again without having applied anything.
+    /// The time that the check waits next before it looks again without having applied anything.
     patience: Duration,
-    /// Whose words have come or may still come, while it is asking.
+    /// The members whose words have come or may still come, in the state `Asking`.
     asked: MemberSet,
-    /// What has come.
+    /// The words that have come.
     words: [Option<SlotWord>; MAX_MEMBERS],
     state: State,
 }
 
 #[derive(Debug)]
 enum State {
-    /// Something has to be applied first: tried again when it is.
+    /// A value has to be applied first; the check is repeated then.
     Waiting { applied: Prefix, until: Instant },
     /// READs of slot `applied` are under way. `leading` under that ballot, or following.
     Asking { applied: Prefix, leading: Option<Ballot>, agreed: MemberSet },
 }
 
-/// How long to wait before looking again at a slot that was about to be decided.
+/// The pause before another look at a slot that was about to be decided.
 const LOOK_AGAIN: Duration = Duration::from_micros(200);
 
 impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
@@ -62,7 +62,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
             return host.notify(Note::ReadReady(ticket));
         }
         if self.term.is_none() {
-            // What has been published is cheaper to apply now than to trip over.
+            // To apply what has been published is cheaper now than after a failed check.
             self.read_facts(host);
             self.learn(host);
         }
@@ -73,12 +73,12 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         self.rounds.push_back(Round { ticket, number, began_at, patience, asked, words, state });
     }
 
-    /// Those whose words of the next slot count (I10), and can be read.
+    /// The members whose words of the next slot count (I10), and can be read.
     fn askable(&self) -> MemberSet {
         self.links.intersection(self.eras.counted(self.applied.next_slot()))
     }
 
-    /// Another memory is at somebody's seat: what was read there of the old one is asked again.
+    /// Repeats the checks that had words of a seat's old memory, since another is there.
     pub(super) fn doubt_rounds(&mut self) {
         let now = self.now;
         for round in &mut self.rounds {
@@ -91,7 +91,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         }
     }
 
-    /// Posts the READs of one check, or says what to wait for.
+    /// Posts the READs of one check, or returns the prefix to wait for.
     fn ask<H: Host>(&mut self, patience: Duration, host: &mut H) -> State {
         let number = self.n_rounds;
         self.n_rounds += 1;
@@ -101,7 +101,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         let leading = self.term.as_ref().map(|term| term.ballot);
         let slot = applied.next_slot();
         if leading.is_some() {
-            // R1: slot a must be this term's to fill.
+            // R1: this term must be the one that may fill slot a.
             let own = match self.phase_of(slot) {
                 Phase::Free => true,
                 Phase::Accepting | Phase::Decided => !self.is_adopted(slot),
@@ -113,7 +113,8 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
             }
         }
         if leading.is_none() && self.own_word_has_value(slot, host) {
-            // Perhaps decided: nobody else need be asked to know that the answer is not at hand.
+            // The slot is perhaps decided: no other member is needed to know that the answer must
+            // wait.
             self.nudge(until);
             return wait;
         }
@@ -138,7 +139,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         word.generation == generation && word.has_value() && !self.planted.has(Bug::ReadChecksOne)
     }
 
-    /// A member's word of the slot: it counts when the horizons have come, too.
+    /// Takes a member's word of the slot: it counts once the horizons have come too.
     pub(super) fn on_read_words(&mut self, from: Rank, number: u64, outcome: Outcome<'_>) {
         let is_of =
             |round: &&mut Round| round.number == number || self.planted.has(Bug::AnyAnswerServes);
@@ -182,10 +183,10 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         if !clear {
             let (applied, at_once) = (*applied, leading.is_some());
             if at_once {
-                // Somebody has a higher ballot: this term's answers are worth nothing.
+                // A member has a higher ballot: this term's answers are worth nothing.
                 return self.refuse_round(at, host);
             }
-            // A decision may be under way: its news will be here soon.
+            // A decision may be under way: its news will arrive soon.
             let until = self.now.plus(self.rounds[at].patience);
             self.rounds[at].state = State::Waiting { applied, until };
             return self.nudge(until);
@@ -216,7 +217,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         }
     }
 
-    /// Goes on with checks that waited, ends those that take too long.
+    /// Repeats checks that waited, and ends those that take too long.
     pub(super) fn poll_reads<H: Host>(&mut self, host: &mut H) {
         let mut at = 0;
         while at < self.rounds.len() {
@@ -235,8 +236,9 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
                     let state = self.ask(patience, host);
                     let (number, asked) = (self.n_rounds - 1, self.askable());
                     let round = &mut self.rounds[at];
-                    // Twice as long each time: asking more often would not make a slow link faster.
-                    // Bounded, since whoever applies without end asks again without end.
+                    // The wait doubles each time: asking more often would not make a slow link
+                    // faster. It is bounded, since a member that applies without end asks again
+                    // without end.
                     (round.state, round.number) = (state, number);
                     round.patience = (patience * 2).min(ROUND_TIMEOUT);
                     (round.asked, round.words) = (asked, [None; MAX_MEMBERS]);

@@ -2,8 +2,8 @@
 //!
 //! A ballot of `Packing::ballot_limit` or more does not fit. Its proposer sends prepares and
 //! accepts as messages. The acceptor first *seals* the slot word by CAS (its `min_proposal` field
-//! becomes all ones, so that every CAS of the old protocol fails from then on and tells its
-//! proposer), and keeps the state in two words beside it, wide enough for ever, which only it
+//! becomes all ones, so that every CAS of the old protocol fails from then on and shows that to its
+//! proposer), and keeps the state in two words beside it, wide enough for any ballot, which only it
 //! writes.
 //!
 //! ```text
@@ -14,8 +14,8 @@
 //! - P1 A word is sealed before the first answer by message. By construction: `serve` is reached
 //!   from `on_request` only when the loaded word is sealed, or from the seal's own completion.
 //! - P2 Each of the two words changes atomically and the promise first, so a crash in between
-//!   leaves a state in which no accepted value is lost and no promise forgotten.
-//! - P3 While `sealed_accepted` is not valid, the sealed word itself tells the accepted value.
+//!   leaves a state that has every accepted value and every promise.
+//! - P3 While `sealed_accepted` is not valid, the sealed word itself has the accepted value.
 //!
 //! Values travel as before: a WRITE to the area, then, on the same link (T2), the message.
 
@@ -27,7 +27,7 @@ use crate::MESSAGE_CHANNEL;
 const VALID: u64 = 1 << 63;
 const ACCEPTED_BITS: u32 = 47;
 
-/// What a proposer asks of an acceptor.
+/// A proposer's request to an acceptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Request {
     Prepare,
@@ -42,12 +42,13 @@ pub(super) struct Seal {
     message: Message,
 }
 
-/// How many requests may wait for a seal; further ones are dropped, and repeated by their sender.
+/// The number of requests that may wait for a seal; further ones are dropped, and their sender
+/// repeats them.
 const SEALS_MAX: usize = 4096;
 
 /// The state of a sealed slot.
 pub(super) fn sealed_word(packing: Packing, word: SlotWord, min: u64, accepted: u64) -> SlotWord {
-    // Whatever the CAS protocol may have promised before the seal is below its limit.
+    // The promises of the CAS protocol before the seal are below its limit.
     let floor = Ballot(packing.ballot_limit().0 - 1);
     let min_proposal = Ballot(min).max(floor);
     if accepted & VALID == 0 {
@@ -69,13 +70,13 @@ fn pack_accepted(word: SlotWord) -> u64 {
         | u64::from(word.tag.bits())
 }
 
-/// An acceptor's state from the words of its entry, whichever way it is kept.
+/// The state of an acceptor from the words of its entry, whether sealed or not.
 pub(super) fn entry_word(packing: Packing, words: &[u64]) -> SlotWord {
     let word = packing.unpack(words[0]);
     if word.is_sealed(packing) { sealed_word(packing, word, words[1], words[2]) } else { word }
 }
 
-/// What goes over the wire, little endian: channel, kind, tag, ok |
+/// A message as it is sent, little endian: channel, kind, tag, ok |
 /// number u32 | generation u32 | slot, ballot, min, accepted, incarnation u64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Message {
@@ -84,9 +85,9 @@ struct Message {
     number: u32,
     slot: Slot,
     ballot: Ballot,
-    /// Accept: where the value is. Replies: the acceptor's state before the request.
+    /// The place of the value in an accept; the acceptor's earlier state in a reply.
     word: SlotWord,
-    /// Replies: which memory answers (I10).
+    /// The incarnation of the memory that answers, in a reply (I10).
     incarnation: Incarnation,
 }
 
@@ -120,7 +121,7 @@ impl Message {
         bytes
     }
 
-    /// The one gateway for foreign bytes: anything else is dropped.
+    /// Decodes a message: the only entry for foreign bytes. Anything else is dropped.
     fn decode(bytes: &[u8]) -> Option<Message> {
         let bytes: &[u8; MESSAGE_BYTES] = bytes.try_into().ok()?;
         let kind = match bytes[1] {
@@ -148,7 +149,7 @@ impl Message {
 }
 
 impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
-    /// Asks acceptor `to` by message.
+    /// Sends a request to acceptor `to`.
     pub(super) fn request<H: Host>(
         &mut self,
         to: Rank,
@@ -176,7 +177,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         self.nudge(self.now.plus(WAKE_AFTER));
     }
 
-    /// Loop-back needs no fabric. False if there is no room now.
+    /// Sends a message; loop-back needs no fabric. False if there is no room now.
     fn post_message<H: Host>(&mut self, to: Rank, message: Message, host: &mut H) -> bool {
         if to == self.me {
             self.on_message_of(to, message, host);
@@ -222,7 +223,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
     pub(super) fn on_sealed<H: Host>(&mut self, slot: Slot, outcome: Outcome<'_>, host: &mut H) {
         let raw = host.load(self.places.slot(slot));
         if !W::PACKING.unpack(raw).is_sealed(W::PACKING) {
-            // Another proposer's CAS came first: the word is what it says now.
+            // Another proposer's CAS came first: the word is now the one that it wrote.
             debug_assert!(matches!(outcome, Outcome::Before(_)), "loop-back does not break");
             return self.seal(slot, raw, host);
         }
@@ -248,7 +249,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
                 Kind::Prepare => before.prepared(generation, ballot),
                 _ => before.accepting(generation, ballot, message.word.tag),
             };
-            // P2: the promise first.
+            // P2: the promise is stored first.
             host.store(self.places.sealed_min(slot), after.min_proposal.0);
             host.store(self.places.sealed_accepted(slot), pack_accepted(after));
         }
@@ -273,7 +274,8 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         }
         let Some(now_for) = self.on_answered(from, slot) else { return };
         if now_for != slot {
-            // About the place's earlier use: what waited for the answer goes on.
+            // The answer is about the place's earlier use: the prepare that waited for it is
+            // posted.
             return self.post_prepare(from, now_for, host);
         }
         let generation = W::PACKING.generation_of(slot, self.places.ring_slots());
@@ -282,7 +284,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
                 return self.depose(word.min_proposal, host);
             }
             if self.applied.contains(slot) {
-                // This node's own horizon has overtaken a late acceptor: nobody is behind.
+                // This node's own horizon has overtaken a late acceptor: no member is behind.
                 return;
             }
             return self.fall_behind(slot, host);

@@ -10,11 +10,11 @@
 //! **Invariants**
 //! - I1 A value is accepted under a ballot only after a majority's prepares *completed* and none of
 //!   those failed; and it is the accepted value with the highest ballot among what they returned,
-//!   or the own one if they returned none. By construction: `on_majority` is the only place.
+//!   or the own value if they returned none. By construction: `on_majority` is the only place.
 //! - I2 A ballot is used for one prepare only, so one (slot, ballot) never has two values. Asserted
 //!   in `propose`.
-//! - I3 What is predicted of an acceptor is its word after every CAS posted to it, if those under
-//!   way succeed. By construction: posting and the newest completion are its only writers.
+//! - I3 The prediction for an acceptor is its word after every CAS posted to it, if those under way
+//!   succeed. By construction: posting and the newest completion are its only writers.
 //!
 //! ```text
 //! Idle -propose-> Preparing -majority, none failed-> Accepting -majority, none failed-> Decided
@@ -25,8 +25,8 @@
 //! **Cost**: two CASes to each acceptor if the predictions are right.
 //!
 //! **Differs from the paper.** Lines 27-34: a CAS has failed if the word read differs from what was
-//! predicted *before* lines 29 and 31 overwrite the prediction ([`Variant::PRINTED_TEST`] is what
-//! the listing says). Line 37: values are taken from the words that this prepare's completed CASes
+//! predicted *before* lines 29 and 31 overwrite the prediction ([`Variant::PRINTED_TEST`] does as
+//! the listing does). Line 37: values are taken from the words that this prepare's completed CASes
 //! returned. Taking them from the predictions as well, *after* a majority has confirmed its own, is
 //! harmless (`model` explores it whole: a prediction is either a word that was read or a proposal
 //! that was made by right); taking them without waiting is not ([`Variant::ADOPT_EARLY`]). Line 17:
@@ -40,28 +40,29 @@ use core::marker::PhantomData;
 
 /// One way to build the machine: sound, or with a bug that the model must find.
 pub trait Variant: Copy + Debug + Eq + Hash + 'static {
-    /// How it is called in reports.
+    /// The name in reports.
     const NAME: &'static str;
     /// The widths of the word.
     const PACKING: Packing = Packing::new(2, 8);
 
-    /// Lines 27-34 as printed: the word read is compared with the overwritten prediction.
+    /// Whether lines 27-34 are as printed: the word read is compared with the overwritten
+    /// prediction.
     const PRINTED_TEST: bool = false;
-    /// Take the value from the predictions, and do not wait for what the prepares return.
+    /// Whether the value is taken from the predictions, without waiting for the prepares' words.
     const ADOPT_EARLY: bool = false;
-    /// Take the value from the predictions too, after a majority has confirmed its own. Harmless.
+    /// Whether predictions count too, after a majority has confirmed its own. This is harmless.
     const ADOPT_FROM_PREDICTIONS: bool = false;
-    /// Propose the own value although the prepares found one.
+    /// Whether the own value is proposed although the prepares found one.
     const IGNORE_FOUND_VALUE: bool = false;
-    /// Adopt the found value with the lowest ballot.
+    /// Whether the found value with the lowest ballot is adopted.
     const ADOPT_LOWEST: bool = false;
-    /// One acceptor is enough.
+    /// Whether one acceptor is enough.
     const IGNORE_MAJORITY: bool = false;
-    /// A failed CAS counts as one that succeeded.
+    /// Whether a failed CAS counts as one that succeeded.
     const COUNT_FAILED: bool = false;
 }
 
-/// Algorithm 5 as it should be.
+/// Algorithm 5 without a bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Sound {}
 
@@ -72,24 +73,24 @@ impl Variant for Sound {
 /// A CAS to post to one acceptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cas {
-    /// The word that is predicted.
+    /// The predicted word.
     pub expected: u64,
-    /// What replaces it.
+    /// The word that replaces it.
     pub desired: u64,
 }
 
-/// What a completion leads to.
+/// The result of a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nothing yet.
+    /// No result yet.
     Waiting,
-    /// Obstructed: propose again.
+    /// The attempt was obstructed: propose again.
     Aborted,
     /// This value is decided.
     Decided(Tag),
 }
 
-/// Ballots no longer fit the word: this slot has to be spoken to by messages (section 5.2).
+/// The error of ballots that no longer fit the word: this slot must use messages (section 5.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exhausted;
 
@@ -101,18 +102,18 @@ enum Phase {
     Decided { tag: u8 },
 }
 
-/// What a proposer knows of one acceptor.
+/// The knowledge of a proposer about one acceptor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Seat {
-    /// Its word, if everything under way succeeds (I3).
+    /// The acceptor's word, if everything under way succeeds (I3).
     predicted: u64,
-    /// What the newest CAS expects.
+    /// The word that the newest CAS expects.
     expected: u64,
     /// The word that the newest CAS found; `None` while it is under way.
     returned: Option<u64>,
-    /// CASes under way that were posted before the newest.
+    /// The number of CASes under way that were posted before the newest.
     n_older: u8,
-    /// The newest was posted in the present attempt's phase.
+    /// Whether the newest was posted in the present attempt's phase.
     counts: bool,
 }
 
@@ -144,7 +145,7 @@ impl<V: Variant> Single<V> {
         }
     }
 
-    /// What is known of each acceptor. (Opaque: for who compares states.)
+    /// The state of each acceptor as known here, for a caller that compares states. (It is opaque.)
     pub fn seats_mut(&mut self) -> &mut [Seat] {
         &mut self.seats[..self.members as usize]
     }
@@ -202,13 +203,14 @@ impl<V: Variant> Single<V> {
             let expected = seat.predicted;
             let desired = V::PACKING.pack(next(V::PACKING.unpack(expected)));
             seat.n_older += u8::from(seat.returned.is_none());
-            // Under way, so predicted to succeed: sound, since the link is FIFO (I3).
+            // The CAS is under way, and so predicted to succeed: sound, since the link is FIFO
+            // (I3).
             *seat = Seat { predicted: desired, expected, returned: None, counts: true, ..*seat };
             post(rank, Cas { expected, desired });
         }
     }
 
-    /// The oldest CAS under way to `from` found `before`.
+    /// Takes the word `before` that the oldest CAS under way to `from` found.
     ///
     /// # Panics
     /// If none is under way.
@@ -220,7 +222,7 @@ impl<V: Variant> Single<V> {
     ) -> Verdict {
         let seat = &mut self.seats[from.index()];
         if seat.n_older > 0 {
-            // A later CAS is under way, and will say what this one says, and more.
+            // A later CAS is under way, and will tell what this one tells, and more.
             seat.n_older -= 1;
             return Verdict::Waiting;
         }
@@ -237,7 +239,7 @@ impl<V: Variant> Single<V> {
                 self.on_majority(&mut post)
             }
             Phase::Preparing | Phase::Accepting { .. } => Verdict::Waiting,
-            // Late: it has corrected the prediction, and no more.
+            // The completion is late: it has only corrected the prediction.
             Phase::Idle | Phase::Decided { .. } => Verdict::Waiting,
         }
     }
@@ -303,7 +305,7 @@ mod tests {
         Tag::of(Rank::at(rank), Area::Even)
     }
 
-    /// Performs what is posted at once, at `acceptors`; returns the verdict that ends the attempt.
+    /// Performs posted CASes at once, at `acceptors`; returns the verdict that ends the attempt.
     fn attempt(proposer: &mut Single<Sound>, acceptors: &mut [u64]) -> Verdict {
         let mut posted = Vec::new();
         proposer.propose(|rank, cas| posted.push((rank, cas))).expect("ballots are left");
@@ -349,7 +351,7 @@ mod tests {
         let mut proposer = Single::<Sound>::new(Rank::at(0), 3, tag(0));
         let mut refused = false;
         for _ in 0..64 {
-            // Nobody answers as predicted: each attempt aborts.
+            // No acceptor answers as predicted: each attempt aborts.
             let mut posted = 0;
             match proposer.propose(|_, _| posted += 1) {
                 Err(Exhausted) => {

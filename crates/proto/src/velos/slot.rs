@@ -1,17 +1,17 @@
 //! One slot at the leader: prepare, adopt or take a fresh value, accept, decide.
 //!
-//! Each acceptor's word is *predicted*; a prediction that fails comes back with the truth and is
-//! tried again. Predictions die with the term and with the link. The invariants are the parent's.
+//! Each acceptor's word is *predicted*; a failed prediction returns the real word, and the CAS is
+//! repeated. Predictions die with the term and with the link. The invariants are the parent's.
 
 use super::rpc::Request;
 use super::word::{Area, Generation};
 use super::*;
 use crate::value::Label;
 
-/// Where a slot stands at the leader.
+/// The progress of a slot at the leader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Not this term's business.
+    /// The slot has no phase in this term.
     #[default]
     Idle,
     /// A prepare is under way.
@@ -26,46 +26,46 @@ pub(super) enum Phase {
     Decided,
 }
 
-/// The leader's book on one place of the ring.
+/// The leader's state of one place of the ring.
 #[derive(Debug, Default)]
 pub(super) struct Cell {
     pub(super) slot: Slot,
     pub(super) term: u32,
     pub(super) phase: Phase,
-    /// The value was found, not proposed afresh.
+    /// Whether the value was found rather than proposed here.
     pub(super) adopted: bool,
     pub(super) prepared: MemberSet,
-    /// Of these, those whose word is known to be of this use of the place or an earlier one (I8).
+    /// The part of `prepared` whose word is of this use of the place or an earlier one (I8).
     pub(super) vouched: MemberSet,
     pub(super) accepted: MemberSet,
-    /// A CAS is under way to these: only its completion takes the mark away, in whatever use of the
-    /// place that is (I6).
+    /// The acceptors to which a CAS is under way: only its completion removes the mark, whichever
+    /// use of the place it is about (I6).
     busy: MemberSet,
-    /// A message is under way to these. It may be lost, and is harmless twice.
+    /// The acceptors to which a message is under way. It may be lost, and may be sent twice.
     pub(super) asked: MemberSet,
-    /// What each acceptor's word should be when the next CAS arrives. Words are kept packed, as
-    /// they are compared and swapped.
+    /// The expected word of each acceptor when the next CAS arrives. Words stay packed, as they are
+    /// compared and swapped.
     predicted: [u64; MAX_MEMBERS],
-    /// What the CAS under way expects.
+    /// The word that the CAS under way expects.
     expected: [u64; MAX_MEMBERS],
     /// The tag of the accept that was last posted to each, in this use of the place.
     offered: [Tag; MAX_MEMBERS],
-    /// What completed prepares returned: accepted ballot and tag.
+    /// The results of completed prepares: accepted ballot and tag.
     pub(super) found: [(Ballot, Tag); MAX_MEMBERS],
-    /// Whose value is being fetched, and since when.
+    /// The member from which the value is being read, and the time at which that began.
     source: Option<(Rank, Instant)>,
-    /// Label and payload, encoded once a ballot.
+    /// The label and payload, encoded once a ballot.
     pub(super) value: Vec<u64>,
 }
 
 impl Cell {
-    /// Whether something is under way to `rank` whose end has to be awaited.
+    /// Whether an operation under way to `rank` must complete first.
     fn is_waiting(&self, rank: Rank) -> bool {
         self.busy.contains(rank) || self.asked.contains(rank)
     }
 
-    /// Whether a CAS took effect at `rank` is unknown: unless it is known to have done all that it
-    /// should, it must promise again. True if it must.
+    /// Notes that the effect of a CAS at `rank` is unknown: unless the acceptor has done all that
+    /// it should, it must promise again. True if it must.
     pub(super) fn doubt(&mut self, rank: Rank, is_forgotten: bool) -> bool {
         if is_forgotten {
             self.busy.remove(rank);
@@ -79,7 +79,7 @@ impl Cell {
         is_in_doubt
     }
 
-    /// Another memory is at the seat of `rank`: whatever was known of the old one is not its.
+    /// Forgets what is known of a seat's old memory, since another is at the seat of `rank`.
     pub(super) fn forget(&mut self, rank: Rank) {
         for set in [&mut self.prepared, &mut self.vouched, &mut self.accepted, &mut self.asked] {
             set.remove(rank);
@@ -90,8 +90,8 @@ impl Cell {
     }
 }
 
-/// How long a value may take to come before another acceptor is asked for it: more than a round
-/// trip.
+/// The time that a value may take to come before another acceptor is asked for it: more than a
+/// round trip.
 pub(super) const SOURCE_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Whether a member whose region shows these horizons may have used the place of `slot` again (I8).
@@ -106,14 +106,14 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         cell.slot == slot && cell.term == n_terms && cell.adopted
     }
 
-    /// Where `slot` stands in this term.
+    /// The phase of `slot` in this term.
     pub(super) fn phase_of(&mut self, slot: Slot) -> Phase {
         let n_terms = self.terms.newest();
         let cell = self.cell(slot);
         if cell.slot == slot && cell.term == n_terms { cell.phase } else { Phase::Idle }
     }
 
-    /// Whether proposals go to this member: it votes, or learns, can be reached, and answers.
+    /// Whether proposals go to this member: a voter or learner that is within reach and answers.
     fn is_fed(&self, rank: Rank) -> bool {
         let is_reached = self.links.contains(rank) && self.terms.may_post(rank);
         is_reached && self.eras.fed().contains(rank)
@@ -138,14 +138,14 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         let cell = self.cell(slot);
         let mut promised = MemberSet::EMPTY;
         if cell.term != number {
-            // A new term knows nothing of the others' words: they should be like the own.
+            // A new term does not know the others' words; it predicts that they equal its own.
             cell.term = number;
             cell.predicted = [own; MAX_MEMBERS];
             (cell.busy, cell.asked) = (MemberSet::EMPTY, MemberSet::EMPTY);
         } else {
             assert!(cell.slot.0 + n_cells == slot.0, "a place is used again one ring later");
-            // Whoever accepted the place's last use under this ballot has promised it for this one
-            // (I1): nobody with a lower one can change that word, which has no value of this use.
+            // An acceptor that accepted the place's last use under this ballot has promised it for
+            // this one (I1): no lower ballot can change that word, which has no value of this use.
             promised = cell.accepted.difference(by_message).difference(cell.busy);
         }
         cell.slot = slot;
@@ -192,7 +192,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         }
         assert!(!cell.vouched.contains(to), "I5: {to} has promised, and its word is known");
         // I8: a word that this ballot has not frozen is frozen first and recycled later, by the
-        // accept; one that it has, in a term that is announced, is this leader's own to recycle.
+        // accept; an announced term may recycle a word that it has frozen.
         let desired = if announced && word.min_proposal == ballot {
             word.prepared(generation, ballot)
         } else {
@@ -205,13 +205,13 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         let token = self.token_of_term(tokens::PREPARE, to, slot);
         host.cas(to, places.slot(slot), expected, desired, Some(token));
         if !announced {
-            // T2: read after the word is frozen.
+            // T2: the horizons are read after the word is frozen.
             let survey = self.token_of_term(tokens::SURVEY, to, slot);
             host.read(to, places.horizons(), MAX_MEMBERS, survey);
         }
     }
 
-    /// The horizons at `from`, read after its word for `slot` was frozen (I8).
+    /// Takes the horizons at `from`, read after its word for `slot` was frozen (I8).
     pub(super) fn on_surveyed<H: Host>(
         &mut self,
         from: Rank,
@@ -232,7 +232,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         self.vouch(from, slot, host);
     }
 
-    /// The cell that a completion is about, unless it is of an earlier term or use.
+    /// The cell of a completion, unless that is of an earlier term or use.
     fn current(&mut self, number: u32, slot: Slot) -> Option<&mut Cell> {
         if self.term.is_none() || number != self.terms.newest() {
             return None;
@@ -242,9 +242,9 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         (cell.slot == slot && cell.term == n_terms).then_some(cell)
     }
 
-    /// A CAS of this term to `from` has completed (`before`: the word that was there; `None`:
-    /// unknown). Takes its mark away (I6), and if it was about the place's earlier use, starts what
-    /// waited for it.
+    /// Takes the completion of a CAS of this term to `from` (`before`: the word that was there;
+    /// `None`: unknown). Removes its mark (I6), and if it was about the place's earlier use, starts
+    /// the work that waited for it.
     pub(super) fn settle<H: Host>(
         &mut self,
         from: Rank,
@@ -272,8 +272,8 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         self.post_prepare(from, now_for, host);
     }
 
-    /// Unknown, or refused: nothing is known of that acceptor's word until a prepare tells, which
-    /// is posted when the link is back, or in a while if it is back already.
+    /// Handles an unknown or refused CAS: the acceptor's word stays unknown until a prepare returns
+    /// it, which is posted when the link is back, or after a pause if it is back already.
     pub(super) fn on_cas_lost<H: Host>(
         &mut self,
         from: Rank,
@@ -288,8 +288,8 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         }
     }
 
-    /// `from` has answered a message about the place of `slot`. Which slot the place is used for
-    /// now, if it is in this term.
+    /// Notes the answer of `from` to a message about the place of `slot`. Returns the slot that the
+    /// place is used for now, if it is in this term.
     pub(super) fn on_answered(&mut self, from: Rank, slot: Slot) -> Option<Slot> {
         let n_terms = self.terms.newest();
         let cell = self.cell(slot);
@@ -314,7 +314,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         self.on_mispredicted(from, slot, before, host);
     }
 
-    /// The acceptor's word was another than expected: nothing happened there, and now it is known.
+    /// Notes the word that the acceptor had instead of the expected one: the CAS had no effect.
     fn on_mispredicted<H: Host>(&mut self, from: Rank, slot: Slot, found: u64, host: &mut H) {
         self.cell(slot).predicted[from.index()] = found;
         if W::PACKING.unpack(found).is_sealed(W::PACKING) {
@@ -323,15 +323,14 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         self.post_prepare(from, slot, host);
     }
 
-    /// `from` is spoken to by messages, whose ballots do not fit into a word: all that the next
-    /// accept must know of it is the tag, and with that the free area.
+    /// Predicts a word for `from`, which uses messages, whose ballots do not fit into a word: the
+    /// next accept needs only the tag, and with it the free area.
     pub(super) fn predict_sealed(&mut self, from: Rank, slot: Slot, after: SlotWord) {
         let word = SlotWord { accepted_proposal: Ballot::NONE, ..after.sealed(W::PACKING) };
         self.cell(slot).predicted[from.index()] = W::PACKING.pack(word);
     }
 
-    /// `from` has promised the ballot for `slot`, as was predicted; `before` is its word before
-    /// that.
+    /// Takes the promise of `from` for `slot`, as was predicted; `before` is its word before that.
     pub(super) fn on_promise<H: Host>(
         &mut self,
         from: Rank,
@@ -355,13 +354,13 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         };
         cell.found[from.index()] = found;
         if announced || self.by_message.contains(from) {
-            // Once a slot was free under this ballot, nobody with a lower one can have gone a ring
-            // beyond it; and an acceptor that is spoken to looks at its horizons itself.
+            // Once a slot was free under this ballot, no lower ballot can have gone a ring beyond
+            // it; and an acceptor that uses messages examines its own horizons.
             self.vouch(from, slot, host);
         }
     }
 
-    /// The promise of `from` counts: its word was of this use of the place, or an earlier one.
+    /// Counts the promise of `from`: its word was of this use of the place, or an earlier one.
     fn vouch<H: Host>(&mut self, from: Rank, slot: Slot, host: &mut H) {
         let Some(term) = &self.term else { return };
         let ballot = term.ballot;
@@ -370,9 +369,9 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         let has_quorum = self.planted.has(Bug::PromiseOfOne) || self.eras.has_quorum(slot, vouched);
         let cell = self.cell(slot);
         let (accepted, tag) = cell.found[from.index()];
-        // I8: with the tag that was offered for this slot. Under the same ballot, a link that was
-        // down while the generation wrapped shows what was accepted here long ago; an offer always
-        // goes to the other area than the word's (I5).
+        // I8: the tag must be the one offered for this slot. Under the same ballot, a link that was
+        // down while the generation wrapped shows a value that was accepted here long ago; an offer
+        // always uses the area that the word does not refer to (I5).
         let offered = tag != Tag::NONE && tag == cell.offered[from.index()];
         if accepted == ballot && offered && matches!(cell.phase, Phase::Accepting | Phase::Decided)
         {
@@ -381,14 +380,14 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         }
         match cell.phase {
             Phase::Preparing if has_quorum => self.resolve(slot, host),
-            // A late promise: the value is known by now.
+            // The promise is late: the value is known by now.
             Phase::Accepting | Phase::Decided => self.post_accept(from, slot, host),
             Phase::Idle | Phase::Preparing | Phase::Free | Phase::Fetching => {}
         }
     }
 
-    /// A majority has promised. Either the slot is free, or the value with the highest accepted
-    /// ballot among what the completed prepares returned has to be proposed (I1).
+    /// Resolves a slot that a majority has promised. Either the slot is free, or the value with the
+    /// highest accepted ballot among the completed prepares' words has to be proposed (I1).
     fn resolve<H: Host>(&mut self, slot: Slot, host: &mut H) {
         let (me, now, planted) = (self.me, self.now, self.planted);
         let area_words = self.places.area_words as usize;
@@ -412,13 +411,14 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
             unreachable!("a word with an accepted ballot has a tag");
         };
         let at = self.places.area(slot, proposer, area);
-        // Through the fabric for the own memory too: one path, and it completes at the next poll.
+        // The own memory is read through the fabric too: one path, and it completes at the next
+        // poll.
         let token = self.token_of_term(tokens::ADOPT, best, slot);
         host.read(best, at, area_words, token);
         self.nudge(now.plus(SOURCE_PATIENCE));
     }
 
-    /// A source that is paused answers when it goes on, perhaps never; others may have the value.
+    /// Reads from another acceptor: a paused source answers when it resumes, perhaps never.
     pub(super) fn give_up_source<H: Host>(&mut self, slot: Slot, host: &mut H) {
         let now = self.now;
         let cell = self.cell(slot);
@@ -477,7 +477,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
             }
             return self.begin_accept(slot, content, payload, host);
         }
-        // That acceptor cannot be asked: do as if it had not promised, and ask it again.
+        // That acceptor cannot be read: it counts as not having promised, and is asked again.
         cell.phase = Phase::Preparing;
         cell.found[from.index()] = (Ballot::NONE, Tag::NONE);
         if !foreign {
@@ -516,7 +516,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         let (me, places) = (self.me, self.places);
         let planted = self.planted;
         let cell = self.cell(slot);
-        // I5: only after its promise has come is the word known, and with it the free area.
+        // I5: the word, and with it the free area, is known only once its promise has come.
         if !linked || !cell.vouched.contains(to) || cell.is_waiting(to) {
             return;
         }
@@ -574,7 +574,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
             cell.accepted.insert(from);
             return self.decide_if_accepted(slot, host);
         }
-        // Somebody else has been there since it promised: it must promise again.
+        // Another proposer has used the word since it promised: the acceptor must promise again.
         cell.prepared.remove(from);
         cell.vouched.remove(from);
         self.counters.accepts_failed += 1;

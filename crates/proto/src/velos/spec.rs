@@ -1,4 +1,4 @@
-//! Velos, as the registry knows it.
+//! Velos in the registry.
 
 use super::bugs::Bug;
 use super::word::{Narrow, Wide, Widths};
@@ -16,10 +16,10 @@ use core::marker::PhantomData;
 #[derive(Clone, Copy, Debug)]
 pub struct Of<W>(PhantomData<W>);
 
-/// Velos as it ships.
+/// The Velos that is released.
 pub type Spec = Of<Wide>;
 
-/// Velos with words that overflow soon.
+/// Velos with words that overflow after a few leader changes.
 pub type NarrowSpec = Of<Narrow>;
 
 impl<W: Widths + Copy> LogSpec for Of<W> {

@@ -1,6 +1,5 @@
-//! The machine over plain memory: verbs take effect when their link is let go, and the traps that
-//! protocol papers leave out, each under its own name. (Time, faults and torn memory: the
-//! simulator.)
+//! The machine over plain memory: verbs take effect when the test releases their link. Each test is
+//! named after a trap that the papers leave out. (Time, faults and torn memory: the simulator.)
 
 mod counted;
 mod members;
@@ -22,7 +21,7 @@ use world::{Verb, View, World};
 
 const SHAPE: Shape = Shape { ring_slots: 16, value_bytes: 80 };
 
-/// Three machines, driven by hand: no Ω, so that a test says who leads.
+/// Three machines that a test steps: there is no Ω, so the test chooses the leader.
 struct Group<P: Planting<Bug>, W: Widths = Wide> {
     world: World,
     machines: Vec<Machine<P, W>>,
@@ -40,7 +39,7 @@ fn config(me: usize, start: Start) -> NodeConfig {
     }
 }
 
-/// What goes with a state of a cluster whose members never changed.
+/// The head of a state of a cluster whose members never changed.
 fn head() -> StateHead {
     let members = Members::first(MemberSet::all(3));
     StateHead { ballot: Ballot::NONE, members_at: Prefix::ZERO, members, coming: None }
@@ -76,7 +75,7 @@ impl<P: Planting<Bug>, W: Widths> Group<P, W> {
                 group.event(me, Event::LinkUp(peer));
             }
         }
-        // Everybody learns whose memory is at the other ends.
+        // Every member learns the incarnation at the other ends of its links.
         for me in 0..3 {
             group.step(me);
         }
@@ -98,7 +97,7 @@ impl<P: Planting<Bug>, W: Widths> Group<P, W> {
         inbox.len()
     }
 
-    /// Lets the members in `who` run until nothing more comes.
+    /// Runs the listed members until no event comes.
     fn settle(&mut self, who: &[usize]) {
         for _ in 0..400 {
             self.now = self.now.plus(Duration::from_micros(500));
@@ -139,7 +138,7 @@ impl<P: Planting<Bug>, W: Widths> Group<P, W> {
         self.world.let_through(from, to, usize::MAX);
     }
 
-    /// What was posted and is on its way is lost; T4: each verb completes, with nothing known.
+    /// Loses the verbs under way on a link; T4: each verb completes, with an unknown outcome.
     fn break_link(&mut self, from: usize, to: usize) {
         self.world.lose(from, to);
         self.step(from);
@@ -209,12 +208,12 @@ fn a_dead_leaders_undecided_value_is_adopted_from_an_acceptor_that_returned_it()
     let mut group = Group::new(Sound);
     group.lead(0);
     group.settle(&EVERYBODY);
-    // Accepted by member 2 alone: the leader's own memory and member 1 never get it.
+    // Member 2 alone accepts the value: it never reaches the leader's own memory and member 1.
     group.hold(0, 0);
     group.hold(0, 1);
     group.propose(0, b"orphan").expect("room");
     group.step(0);
-    // Its majority is itself and member 2.
+    // The majority of member 1 is itself and member 2.
     group.hold(1, 0);
     group.lead(1);
     group.settle(&[1, 2]);
@@ -272,7 +271,7 @@ fn a_bare_commit_index_would_apply_a_dead_leaders_losing_value() {
     let mut group = Group::new(Sound);
     group.lead(0);
     group.settle(&EVERYBODY);
-    // Member 0's value reaches member 2 only, and is not found by member 1's majority {0, 1}.
+    // The value of member 0 reaches only member 2, and member 1's majority {0, 1} does not find it.
     group.hold(0, 0);
     group.hold(0, 1);
     group.propose(0, b"losing").expect("room");
@@ -305,7 +304,7 @@ fn a_lagging_follower_catches_up_by_read_and_by_state_when_the_slots_are_gone() 
         group.propose(0, &[n]).expect("room");
         group.settle(&[0, 1]);
     }
-    // News without the accepts: the words have to be read elsewhere.
+    // The news comes without the accepts: the words have to be read elsewhere.
     let fact = group.machines[0].places.fact(Rank::at(0)).0 as usize;
     group.world.memory[2][fact] = group.machines[0].facts[0].ballot.0;
     group.world.memory[2][fact + 1] = 8;
@@ -332,7 +331,7 @@ fn a_slot_is_not_recycled_before_a_majority_has_applied_it() {
     let mut group = Group::new(Sound);
     group.lead(0);
     group.settle(&[0]);
-    // Nobody else runs: their memory accepts, but nothing is applied there.
+    // No other member runs: their memory accepts, but nothing is applied there.
     let mut taken = 0;
     for n in 0..40u8 {
         taken += usize::from(group.propose(0, &[n]).is_ok());
@@ -393,7 +392,7 @@ fn a_read_checks_the_slot_after_the_applied_prefix_not_the_next_free_one() {
     let mut group = Group::new(Sound);
     group.lead(0);
     group.settle(&EVERYBODY);
-    // Two values in flight at the paused leader, which reach nobody.
+    // Two values are in flight at the paused leader, and reach no member.
     group.hold_all(0);
     group.propose(0, b"a").expect("room");
     group.propose(0, b"b").expect("room");
@@ -420,7 +419,7 @@ fn a_follower_answers_reads_unless_a_decision_is_under_way() {
     group.read(2, 1);
     group.settle(&EVERYBODY);
     assert!(group.world.notes[2].contains(&Note::ReadReady(Ticket(1))));
-    // Accepted everywhere, decided by nobody yet: whether it is decided, the follower cannot know.
+    // The value is accepted everywhere and not yet decided: the follower cannot know which.
     group.propose(0, b"two").expect("room");
     group.read(2, 2);
     group.step(2);
@@ -473,7 +472,7 @@ fn amnesia_a_restarted_member_uses_no_ballot_of_its_earlier_life() {
 }
 
 impl<P: Planting<Bug>> Group<P, Narrow> {
-    /// So many changes of the leader that proposal numbers outgrow the words. Each decides a value.
+    /// Changes the leader until proposal numbers outgrow the words. Each leader decides a value.
     fn overflow(planted: P) -> Group<P, Narrow> {
         let mut group = Group::made(planted);
         for n in 0..60u8 {
@@ -512,7 +511,7 @@ fn a_link_that_broke_and_came_back_is_made_good() {
     group.hold(0, 1);
     group.propose(0, b"a").expect("room");
     group.step(0);
-    // The link breaks: what was on it may have taken effect or not. Here: not.
+    // The link breaks: what was on it may have taken effect or not. Here it has not.
     group.break_link(0, 1);
     group.settle(&[0, 2]);
     group.release(0, 1);
@@ -530,7 +529,7 @@ fn the_previous_decision_rides_on_the_next_value() {
     group.settle(&EVERYBODY);
     group.propose(0, b"a").expect("room");
     group.step(0);
-    // No idle word reaches member 1 from here on, only values.
+    // From here on no separate news reaches member 1, only values.
     let fact = group.machines[0].places.fact(Rank::at(0)).0 as usize;
     group.propose(0, b"b").expect("room");
     (group.world.memory[1][fact], group.world.memory[1][fact + 1]) = (0, 0);
@@ -544,7 +543,7 @@ fn a_restarted_member_is_no_holder_before_it_has_what_its_earlier_life_claimed()
     let mut group = Group::new(Sound);
     group.lead(0);
     group.settle(&EVERYBODY);
-    // Member 2 sleeps; the leader recycles on its own and member 1's word.
+    // Member 2 sleeps; the leader recycles after its own and member 1's claims.
     for n in 0..40u8 {
         group.propose(0, &[n]).expect("room");
         group.settle(&[0, 1]);
@@ -555,7 +554,7 @@ fn a_restarted_member_is_no_holder_before_it_has_what_its_earlier_life_claimed()
     for peer in Rank::all(3) {
         group.event(1, Event::LinkUp(peer));
     }
-    // The state of somebody who has applied less does not make it whole.
+    // The state of a member that has applied less does not make it whole.
     let mut view = View { world: &mut group.world, me: 1 };
     group.machines[1].install(Prefix(3), Some(head()), group.now, &mut view);
     assert_eq!(group.machines[1].status().role, Role::Learner);
@@ -567,8 +566,8 @@ fn a_restarted_member_is_no_holder_before_it_has_what_its_earlier_life_claimed()
     assert_eq!(group.machines[1].status().role, Role::Follower);
 }
 
-/// One that is stopped, and not reported dead, does not keep an idle leader busy; and has not to
-/// wait when there is news for it.
+/// A member that is stopped, and not reported dead, does not keep an idle leader busy; and it does
+/// not wait when there is news for it.
 #[test]
 fn an_idle_leader_looks_for_a_silent_member_more_and_more_seldom() {
     let mut group = Group::new(Sound);

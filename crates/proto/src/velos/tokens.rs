@@ -1,8 +1,8 @@
-//! What a completion is about: kind, a number that tells attempts apart, and a slot or a ticket.
+//! The token of a verb: kind, a number that distinguishes attempts, and a slot or a ticket.
 //!
-//! Verbs of a term complete for that term, however many have begun since (`terms`). A fetch's
-//! number is kept modulo 2^16 and nothing more is needed: it goes for a slot that is decided, and
-//! so did every earlier READ for the same slot, whose answer is as good.
+//! A term's verbs complete for that term, however many have begun since (`terms`). A fetch's number
+//! is kept modulo 2^16, which suffices: it is for a slot that is decided, as was every earlier READ
+//! for the same slot, whose answer is equally good.
 
 use super::*;
 use crate::terms::NUMBER_BITS;
@@ -50,7 +50,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
                 let term = self.terms.settle(from, number);
                 self.on_completed_in(term, from, kind, Slot(low), outcome, host);
                 if is_full && self.terms.may_post(from) {
-                    // What this term has kept back (I6).
+                    // The verbs that this term had to hold back (I6) are posted.
                     self.repost(from, host);
                 }
             }
@@ -65,7 +65,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         }
     }
 
-    /// A verb that `term` has posted about `slot`.
+    /// Handles the completion of a verb that `term` has posted about `slot`.
     fn on_completed_in<H: Host>(
         &mut self,
         term: u32,
@@ -91,7 +91,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         }
     }
 
-    /// For a verb of this term to `to`.
+    /// The token for a verb of this term to `to`.
     pub(super) fn token_of_term(&mut self, kind: u8, to: Rank, slot: Slot) -> Token {
         make(kind, self.terms.post(to), slot.0)
     }

@@ -17,11 +17,11 @@
 //! **Differs from the paper.** The paper packs 31 + 31 + 2 bits and has no generation; two bits of
 //! tag leave room for three proposers. Here the widths are parameters, so that tests can shrink
 //! them until they overflow. The top value of `min_proposal` means *sealed*: this acceptor's slot
-//! has left the CAS protocol and is spoken to by messages (the paper's fall-back to RPC).
+//! has left the CAS protocol and uses messages (the paper's fall-back to RPC).
 
 use base::{Ballot, Rank, Slot};
 
-/// Which value area of which proposer holds the accepted value; or none.
+/// The proposer and area that hold the accepted value, or none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tag(u8);
 
@@ -37,7 +37,7 @@ impl Tag {
         Tag(1 + 2 * proposer.index() as u8 + area as u8)
     }
 
-    /// Where the value is, or `None` for no value.
+    /// The place of the value, or `None` for no value.
     pub const fn place(self) -> Option<(Rank, Area)> {
         match self.0 {
             0 => None,
@@ -74,20 +74,20 @@ pub enum Area {
     Odd = 1,
 }
 
-/// How often the place of `slot` was used before.
+/// The ordinal of the use that `slot` makes of its place, from 0.
 const fn use_of(slot: Slot, ring_slots: u32) -> u64 {
     debug_assert!(ring_slots.is_power_of_two());
     slot.0 >> ring_slots.trailing_zeros()
 }
 
 impl Area {
-    /// The one for this use of a ring's place: consecutive uses have different ones, and acceptors
-    /// whose histories differ have the same, so that one's word predicts the other's.
+    /// The area for this use of a ring's place: consecutive uses have different areas, and
+    /// acceptors with different histories have the same, so that one's word predicts the other's.
     pub const fn of(slot: Slot, ring_slots: u32) -> Area {
         if use_of(slot, ring_slots) & 1 == 0 { Area::Even } else { Area::Odd }
     }
 
-    /// The one that this is not.
+    /// The area that this is not.
     #[must_use]
     pub const fn other(self) -> Area {
         match self {
@@ -120,18 +120,18 @@ impl Packing {
         Packing { generation_bits, proposal_bits }
     }
 
-    /// Ballots from here on do not fit and are spoken by messages (the paper's 2^31 - |Π|).
+    /// The first ballot that does not fit and needs messages (the paper's 2^31 - |Π|).
     pub const fn ballot_limit(self) -> Ballot {
         Ballot((1 << self.proposal_bits) - Ballot::STRIDE)
     }
 
-    /// The `min_proposal` of a slot that is spoken to by messages.
+    /// The `min_proposal` of a slot that uses messages.
     pub const fn sealed_ballot(self) -> Ballot {
         Ballot((1 << self.proposal_bits) - 1)
     }
 
-    /// Which use of the ring (of `ring_slots`, a power of two) `slot` belongs to, as far as the
-    /// word can say.
+    /// The use of the ring (of `ring_slots`, a power of two) that `slot` belongs to, modulo the
+    /// width.
     pub const fn generation_of(self, slot: Slot, ring_slots: u32) -> Generation {
         Generation((use_of(slot, ring_slots) & ((1 << self.generation_bits) - 1)) as u32)
     }
@@ -167,26 +167,26 @@ impl Packing {
     }
 }
 
-/// Which use of a ring's slot this is, modulo the width.
+/// The use of a ring's place, modulo the width.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Generation(pub u32);
 
 /// An acceptor's state for one slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SlotWord {
-    /// Which use of the ring's slot.
+    /// The use of the ring's place.
     pub generation: Generation,
-    /// Nothing below is accepted any more.
+    /// The ballot below which nothing is accepted.
     pub min_proposal: Ballot,
-    /// Under which ballot a value was accepted last in this generation; or none.
+    /// The ballot under which a value was accepted last in this generation; or none.
     pub accepted_proposal: Ballot,
-    /// Where that value is.
+    /// The place of that value.
     pub tag: Tag,
 }
 
 impl SlotWord {
-    /// After a prepare by `ballot` for `generation`. If the word is of another (older) generation
-    /// this recycles the slot: the value goes, the promise stays.
+    /// The word after a prepare by `ballot` for `generation`. If the word is of another (older)
+    /// generation this recycles the slot: the value is dropped, the promise stays.
     #[must_use]
     pub const fn prepared(self, generation: Generation, ballot: Ballot) -> SlotWord {
         assert!(ballot.0 >= self.min_proposal.0, "I2: min_proposal never falls");
@@ -202,22 +202,22 @@ impl SlotWord {
         }
     }
 
-    /// After a promise of `ballot` alone, whatever use of the place this is: from now on nobody
-    /// with a lower ballot can change the word.
+    /// The word after a promise of `ballot` alone, whatever use of the place this is: from now on
+    /// no lower ballot can change it.
     #[must_use]
     pub const fn promised(self, ballot: Ballot) -> SlotWord {
         assert!(ballot.0 >= self.min_proposal.0, "I2: min_proposal never falls");
         SlotWord { min_proposal: ballot, ..self }
     }
 
-    /// After an accept by `ballot` for `generation`.
+    /// The word after an accept by `ballot` for `generation`.
     #[must_use]
     pub const fn accepting(self, generation: Generation, ballot: Ballot, tag: Tag) -> SlotWord {
         assert!(ballot.0 >= self.min_proposal.0, "I2: min_proposal never falls");
         SlotWord { generation, min_proposal: ballot, accepted_proposal: ballot, tag }
     }
 
-    /// Out of the CAS protocol, with its value.
+    /// The word out of the CAS protocol, with its value.
     #[must_use]
     pub const fn sealed(self, packing: Packing) -> SlotWord {
         SlotWord { min_proposal: packing.sealed_ballot(), ..self }
@@ -236,11 +236,11 @@ impl SlotWord {
 
 /// The widths of the slot words of a machine.
 pub trait Widths: core::fmt::Debug + 'static {
-    /// Which they are.
+    /// The widths.
     const PACKING: Packing;
 }
 
-/// Those that ship.
+/// The widths that are released.
 #[derive(Clone, Copy, Debug)]
 pub enum Wide {}
 
@@ -248,7 +248,7 @@ impl Widths for Wide {
     const PACKING: Packing = Packing::WIDE;
 }
 
-/// So narrow that a few leader changes overflow them, for simulations.
+/// Widths so narrow that a few leader changes overflow them, for simulations.
 #[derive(Clone, Copy, Debug)]
 pub enum Narrow {}
 

@@ -1,4 +1,4 @@
-//! Whose answer counts for what: answers of a memory that is gone, of another ballot, and claims.
+//! The rules of counting: answers of a memory that is gone, answers of another ballot, and claims.
 
 use super::*;
 
@@ -20,7 +20,7 @@ fn i10_a_read_that_has_asked_a_memory_that_is_gone_asks_again() {
     group.step(0);
     let n_asked = n_reads(&group, 0, 1);
     assert!(n_asked > 0, "member 2 alone has answered");
-    // Another memory is met where member 2's was.
+    // Another memory is identified at the seat of member 2.
     let at = group.machines[2].places.incarnation().0 as usize;
     group.break_link(0, 2);
     group.world.memory[2].fill(0);
@@ -37,8 +37,8 @@ fn i10_a_read_that_has_asked_a_memory_that_is_gone_asks_again() {
     assert!(group.world.notes[0].iter().any(is_ready));
 }
 
-/// A link is down when a term's ballot is published, and back when its prefix is. What the words of
-/// that leader say at member 2 after each verb that arrives there, beside its ballot.
+/// Takes a link down while a term's ballot is published, and up before its prefix is. Returns that
+/// leader's ballot, and its fact words at member 2 after each verb that arrives there.
 fn facts_after_a_break<P: Planting<Bug>>(planted: P) -> (Ballot, Vec<(u64, u64)>) {
     let mut group = Group::new(planted);
     group.lead(0);
@@ -81,7 +81,7 @@ fn i4_a_prefix_never_stands_beside_the_ballot_of_an_earlier_term() {
     assert!(is_torn(facts_after_a_break(Planted(Bug::PublishToUnmet))));
 }
 
-/// Ballots beyond the word, so that acceptors are asked by message.
+/// A group with ballots beyond the word, so that acceptors are contacted by message.
 fn led_by_message() -> Group<Sound, Narrow> {
     let mut group = Group::<_, Narrow>::made(Sound);
     group.machines[0].highest = Narrow::PACKING.ballot_limit();
@@ -89,7 +89,7 @@ fn led_by_message() -> Group<Sound, Narrow> {
     group
 }
 
-/// What `from` has sent to member 0 and is held; it is on its way no more.
+/// Takes the held messages from `from` to member 0, which are then no longer under way.
 fn caught(group: &mut Group<Sound, Narrow>, from: usize) -> Vec<Vec<u8>> {
     let verbs = group.world.links[from][0].drain(..);
     let messages = verbs.filter_map(|verb| match verb {
@@ -120,7 +120,7 @@ fn i1_a_promise_to_an_earlier_life_of_the_proposer_is_none_to_this_one() {
         group.event(0, Event::LinkUp(peer));
     }
     group.step(0);
-    // Its first term, as that one was; what it asks does not arrive.
+    // The new machine's first term has the old one's number; its messages do not arrive.
     group.hold(0, 1);
     group.hold(0, 2);
     group.lead(0);
@@ -172,7 +172,7 @@ fn i3_a_majority_has_applied_what_all_but_a_minority_have() {
         let mut view = View { world: &mut world, me: 0 };
         let config = NodeConfig { members, ..config(0, Start::Bootstrap) };
         let mut machine = Machine::<Sound>::new(&config, At(0), &SHAPE, Sound, &mut view);
-        // Each order in which one is ahead of the next, by turns.
+        // The claims come in each order in which one is ahead of the next.
         for turn in 0..members {
             let prefix = |rank: usize| Prefix(10 * (1 + ((rank + turn) % members) as u64));
             machine.applied = prefix(0);

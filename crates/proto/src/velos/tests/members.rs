@@ -1,4 +1,4 @@
-//! Changes of members (I9 to I13), stepped by hand.
+//! Changes of members (I9 to I13), stepped by the test.
 
 use super::*;
 use crate::velos::eras::Rules;
@@ -83,7 +83,7 @@ fn a_replaced_member_learns_first_and_votes_when_it_has_the_state() {
     let Configuration { members, is_decided, .. } = group.members(2);
     assert!(is_decided && members.voters == MemberSet::all(3) && members.learners.is_empty());
     assert_eq!(members.incarnation(SEAT), SECOND);
-    // And it counts: with member 1 out of reach it is the majority.
+    // It counts: with member 1 out of reach it completes the majority.
     group.hold(0, 1);
     group.propose(0, b"both").expect("room");
     group.settle(&[0, 2]);
@@ -128,11 +128,11 @@ fn i10_who_learns_or_was_removed_is_not_counted() {
     assert!(decided_with_a_learner(Planted(Bug::CountRemoved)));
 }
 
-/// What a group says of its members right after the slot that removes one is decided.
+/// The voters that a group names right after the slot that removes one is decided.
 fn voters_one_slot_later<P: Planting<Bug>>(planted: P) -> MemberSet {
     let mut group = Group::led(planted);
     let slot = group.change(0, Change::Remove(SEAT)).expect("nothing is under way");
-    // The change is decided and applied; what would hurry the next era is not sent.
+    // The change is decided and applied; the verbs that would hasten the next era are not sent.
     while !group.machines[0].applied.contains(slot) {
         group.hold(0, 1);
         group.step(0);
@@ -148,7 +148,7 @@ fn i9_a_configuration_governs_alpha_slots_after_the_one_that_decides_it() {
     assert_eq!(voters_one_slot_later(Planted(Bug::GovernAtOnce)), MemberSet::all(2));
 }
 
-/// How far a leader whose values reach nobody prepares.
+/// The number of slots that a leader prepares while its values reach no member.
 fn prepared_unseen<P: Planting<Bug>>(planted: P) -> u64 {
     let mut group = Group::led(planted);
     let applied = group.machines[0].applied;
@@ -269,13 +269,13 @@ fn a_region_whose_owner_has_not_begun_yet_is_asked_again() {
     group.step(0);
     assert!(!group.machines[0].links.contains(SEAT), "nobody is there yet");
     group.world.memory[2][at] = Incarnation::FIRST.0;
-    // It asks when its patience is over, and hears the answer.
+    // It asks when its patience is over, and receives the answer.
     group.settle(&[0]);
     group.settle(&[0]);
     assert!(group.machines[0].links.contains(SEAT));
 }
 
-/// How many CASes are under way to one word of a member whose memory is met in mid-term.
+/// The number of CASes under way to one word of a member whose memory is identified in mid-term.
 fn cases_under_way<P: Planting<Bug>>(planted: P) -> usize {
     let mut group = Group::new(planted);
     let mut view = View { world: &mut group.world, me: 0 };
@@ -289,7 +289,7 @@ fn cases_under_way<P: Planting<Bug>>(planted: P) -> usize {
     group.hold(0, 2);
     group.event(0, Event::LinkUp(SEAT));
     group.world.let_through(0, 2, 1);
-    // Its memory is met: that makes it one of the fed, too, and either posts what it missed.
+    // Its memory is identified: that also makes it one of the fed, and either posts what it missed.
     group.step(0);
     let first = group.machines[0].places.slot(Slot(0));
     let is_to_first = |verb: &&Verb| matches!(verb, Verb::Cas { at, .. } if *at == first);

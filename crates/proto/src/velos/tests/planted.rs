@@ -1,12 +1,12 @@
-//! Planted bugs that a sweep meets too rarely: each is shown by the scenario that a sound machine
-//! passes.
+//! Planted bugs that a sweep meets too rarely: a scenario shows each, and a sound machine passes
+//! it.
 
 use super::*;
 
 /// The ballots of a member's first term and of its first after a restart, at their beginning.
 fn ballots_around_a_restart<P: Planting<Bug>>(planted: P) -> (Ballot, Ballot) {
     let mut group = Group::new(planted);
-    // It dies before its first verb arrives anywhere: only its own note tells of the ballot.
+    // It dies before its first verb arrives at any member: only its own note has the ballot.
     group.hold_all(0);
     group.lead(0);
     let before = group.machines[0].status().ballot;
@@ -24,14 +24,15 @@ fn i2_a_ballot_is_noted_before_the_first_verb_that_uses_it() {
     assert!(after > before, "{after:?} was used by an earlier life");
 }
 
-/// The check above is one. (A sweep hardly ever meets it: the own words remember the ballot too.)
+/// Shows that the check above can fail. (A sweep hardly ever meets this bug: the own words have the
+/// ballot too.)
 #[test]
 fn i2_without_the_note_a_later_life_would_use_the_ballot_again() {
     let (before, after) = ballots_around_a_restart(Planted(Bug::ForgetPromise));
     assert_eq!(after, before);
 }
 
-/// The check of the same name in `tests` is one: with the bug planted, the sleeper leads.
+/// Shows that the check of the same name in `tests` can fail: with the bug, the sleeper leads.
 #[test]
 fn i8_without_the_survey_the_sleeper_would_lead() {
     let misled = (1..=9u64).any(|rings| {
@@ -50,9 +51,10 @@ fn i8_without_the_survey_the_sleeper_would_lead() {
     assert!(misled);
 }
 
-/// Member 2 takes over with the help of member 1 alone, and reads the value that member 1 returned
+/// Member 2 takes over with the help of member 1 alone. It reads the value that member 1 returned
 /// for the first of `missed` slots only when the old leader's value for the next use of that place
-/// has arrived there, too. What member 0 had delivered for that slot, and what member 2 does.
+/// has arrived there too. Returns the values that member 0 delivered for that slot, and those of
+/// member 2.
 fn values_around_a_next_use<P: Planting<Bug>>(
     planted: P,
     missed: u8,
@@ -105,9 +107,9 @@ fn i5_a_value_that_a_word_refers_to_outlives_the_next_use_of_its_place() {
     );
 }
 
-/// Member 2 lacks one slot, whose place member 0 uses again. So many of the verbs of that have
-/// arrived at member 1 when member 2 takes over with the help of member 1 alone. What member 0 had
-/// delivered for the slot, and what member 2 does.
+/// Member 2 misses one slot, whose place member 0 uses again. A given number of the verbs for that
+/// have arrived at member 1 when member 2 takes over with the help of member 1 alone. Returns the
+/// value that member 0 delivered for the slot, and member 2's.
 fn values_between_two_verbs<P: Planting<Bug>>(
     planted: P,
     n_arrived: usize,
@@ -137,8 +139,8 @@ fn values_between_two_verbs<P: Planting<Bug>>(
     (group.world.delivered[0][at].clone(), group.world.delivered[2].get(at).cloned())
 }
 
-/// A process stops, or others look, between any two verbs of one call: whatever they find there,
-/// they decide nothing else for a slot that is decided.
+/// A process stops, or others read its memory, between any two verbs of one call: they still decide
+/// no other value for a decided slot.
 #[test]
 fn i8_a_horizon_is_shown_before_the_cas_that_uses_a_place_again() {
     let agree = |(was, is): (Vec<u8>, Option<Vec<u8>>)| is.is_none_or(|is| is == was);

@@ -1,9 +1,9 @@
-//! States that are given and taken.
+//! Transfers of states.
 
 use super::*;
 use crate::members::Change;
 
-/// Leader 1 decides a value whose news reach member 2 by rumour only.
+/// Makes leader 1 decide a value whose news reach member 2 by rumour only.
 fn read_from_others<P: Planting<Bug>>(planted: P) -> (Group<P>, Ballot) {
     let mut group = Group::new(planted);
     group.hold(1, 2);
@@ -29,7 +29,7 @@ fn i14_ballots_learned_by_reading_are_no_later_incarnations_ballots() {
     let (group, ballot) = read_from_others(Sound);
     let head = group.machines[2].state_head(Prefix(1)).expect("it knows the members");
     assert!(head.ballot >= ballot, "{:?} goes with a state that {ballot:?} decided", head.ballot);
-    // A new incarnation on the seat of member 1 goes on from that state.
+    // A new incarnation on the seat of member 1 continues from that state.
     let mut group = group;
     let incarnation = Incarnation(2);
     let start = Start::Join { incarnation };
@@ -72,7 +72,7 @@ fn i15_a_state_that_is_not_ahead_takes_the_members_away_from_nobody() {
     group.settle(&EVERYBODY);
     group.propose(0, b"one").expect("leads");
     group.settle(&EVERYBODY);
-    // Transfers that were begun when both lagged, and end now.
+    // Transfers that began when both members lagged end now.
     for me in [0, 2] {
         let applied = group.machines[me].applied;
         let mut view = View { world: &mut group.world, me };
@@ -85,7 +85,7 @@ fn i15_a_state_that_is_not_ahead_takes_the_members_away_from_nobody() {
     assert_eq!(group.values(2), [&b"one"[..], b"two"]);
 }
 
-/// Whoever was asked for a state may lag as well.
+/// The member that was asked for a state may lag as well.
 #[test]
 fn a_state_is_asked_for_until_there_is_one_that_helps() {
     let mut group = Group::new(Sound);
@@ -114,7 +114,7 @@ fn a_state_is_asked_for_until_there_is_one_that_helps() {
     }
 }
 
-/// Two of three have recycled what it lacks. The third could not make up for them.
+/// Two of three have recycled the slots that it misses. The third could not make up for them.
 #[test]
 fn a_state_is_asked_for_although_a_member_is_silent() {
     let mut group = Group::new(Sound);

@@ -1,11 +1,11 @@
-//! Traps that a reviewer set: wrapped generations, states that come at a bad time, slow links.
+//! Traps from a review: wrapped generations, states that come at a bad time, slow links.
 
 use super::world::Verb;
 use super::*;
 
 #[test]
 fn i8_a_candidate_that_slept_through_a_wrapped_generation_recycles_nothing() {
-    // Two bits of generation: four rings later a word looks as if nothing had happened.
+    // The generation has two bits: four rings later a word looks as if nothing had happened.
     for rings in 1..=9u64 {
         let mut group = Group::<_, Narrow>::made(Sound);
         group.lead(0);
@@ -17,7 +17,7 @@ fn i8_a_candidate_that_slept_through_a_wrapped_generation_recycles_nothing() {
         }
         let before = group.world.memory[1].clone();
         let decided = group.values(1).len();
-        // Member 2 saw none of it, and is told to lead.
+        // Member 2 saw none of it, and becomes the leader.
         group.lead(2);
         group.settle(&[2]);
         assert!(!group.leads(2), "{rings} rings behind");
@@ -34,7 +34,8 @@ fn i8_a_candidate_that_slept_through_a_wrapped_generation_recycles_nothing() {
 
 #[test]
 fn i8_an_accept_of_an_earlier_use_with_the_same_generation_is_not_counted() {
-    // Two bits of generation: what one ballot accepted four rings ago looks like an accept of now.
+    // The generation has two bits: what one ballot accepted four rings ago looks like an accept of
+    // now.
     let mut group = Group::<_, Narrow>::made(Sound);
     group.lead(0);
     group.settle(&EVERYBODY);
@@ -47,17 +48,17 @@ fn i8_an_accept_of_an_earlier_use_with_the_same_generation_is_not_counted() {
         group.propose(0, &[n]).expect("room");
         group.settle(&[0, 2]);
     }
-    // Slot 74 lies where slot 10 did. Nobody but the leader's own acceptor gets its value.
+    // Slot 74 uses the place of slot 10. Only the leader's own acceptor gets its value.
     let slot = group.machines[0].term.as_ref().expect("leads").next;
     let old = group.word(1, slot.0);
     let generation = Narrow::PACKING.generation_of(slot, SHAPE.ring_slots);
     assert!(old.has_value() && old.generation == generation, "the trap is set: {old:?}");
     group.hold_all(0);
     group.propose(0, b"lone").expect("room");
-    // One acceptor has it: the leader's own.
+    // One acceptor, the leader's own, has it.
     group.release(0, 0);
     group.event(0, Event::LinkUp(Rank::at(1)));
-    // Member 1 says who it is, then answers the prepares, and takes no accept.
+    // Member 1 names its incarnation, then answers the prepares, and receives no accept.
     for _ in 0..2 {
         let posted = group.world.links[0][1].len();
         assert!(posted > 0, "the trap is set");
@@ -76,7 +77,7 @@ fn i4_a_state_that_arrives_in_the_middle_of_a_term_ends_the_term() {
     let mut group = Group::new(Sound);
     group.lead(0);
     group.settle(&EVERYBODY);
-    // Accepted by member 2 alone, and by nobody ever after.
+    // Member 2 alone accepts it, and no other member ever does.
     group.hold(0, 0);
     group.hold(0, 1);
     group.propose(0, b"losing").expect("room");
@@ -171,7 +172,7 @@ fn whoever_accepted_the_last_use_of_a_place_is_not_asked_to_promise_for_the_next
         cas_of_one_value(&mut group);
     }
     assert_eq!(cas_of_one_value(&mut group), [1, 1, 1], "the accept alone");
-    // One that does not answer has accepted nothing: it has to promise again.
+    // A member that does not answer has accepted nothing: it has to promise again.
     group.hold(0, 2);
     for _ in 0..2 * SHAPE.ring_slots {
         group.propose(0, b"value").expect("room");
@@ -195,14 +196,15 @@ fn a_paused_member_that_holds_the_value_does_not_hold_up_the_others() {
     let mut group = Group::new(Sound);
     group.lead(0);
     group.settle(&EVERYBODY);
-    // Accepted by 0 and 1; 2 has neither the value nor the news, and is to lead.
+    // Members 0 and 1 have accepted it; 2 has neither the value nor the news, and becomes the
+    // leader.
     group.hold(0, 2);
     group.propose(0, b"kept").expect("room");
     group.step(0);
     group.lead(2);
     // Its predictions are wrong; the second prepares succeed.
     group.step(2);
-    // Member 0 has promised, and answers nothing from here on: its link stands.
+    // Member 0 has promised, and answers nothing from here on: its link stays up.
     group.hold(2, 0);
     group.step(2);
     let asked = |verb: &Verb| matches!(verb, Verb::Read { n_words, .. } if *n_words > MAX_MEMBERS);
@@ -213,7 +215,7 @@ fn a_paused_member_that_holds_the_value_does_not_hold_up_the_others() {
     }
     assert!(group.leads(2));
     assert_eq!(group.values(2), [b"kept"]);
-    // What comes late changes nothing.
+    // Late answers change nothing.
     group.release(2, 0);
     group.settle(&[1, 2]);
     assert_eq!(group.values(1), [b"kept"]);
@@ -221,7 +223,7 @@ fn a_paused_member_that_holds_the_value_does_not_hold_up_the_others() {
 
 #[test]
 fn a_late_acceptors_refusal_of_what_is_long_applied_deposes_nobody() {
-    // After overflow, acceptors answer by message and look at the leader's horizon when they do.
+    // After overflow, acceptors answer by message and compare the leader's horizon when they do.
     for n in 1..40u8 {
         let mut group = Group::<_, Narrow>::made(Sound);
         group.machines[0].highest = Narrow::PACKING.ballot_limit();
@@ -274,7 +276,7 @@ fn decided_by_two() -> Group<Sound> {
 #[test]
 fn a_follower_that_the_leader_does_not_reach_learns_from_the_others_word() {
     let mut group = decided_by_two();
-    // Member 1 says what it has applied; member 2 reads what that was.
+    // Member 1 claims its applied prefix; member 2 reads the value.
     (0..30).for_each(|_| group.settle(&[1, 2]));
     assert_eq!(group.values(2), [b"a"]);
 }
@@ -282,7 +284,7 @@ fn a_follower_that_the_leader_does_not_reach_learns_from_the_others_word() {
 #[test]
 fn who_can_read_no_majority_for_long_asks_for_a_state() {
     let mut group = decided_by_two();
-    // The value is lost on its way, the news of it is not; and nobody's words can be read.
+    // The value is lost on its way, the news of it is not; and no member's words can be read.
     group.break_link(0, 2);
     group.break_link(2, 0);
     group.break_link(2, 1);
@@ -300,8 +302,9 @@ fn who_can_read_no_majority_for_long_asks_for_a_state() {
     assert!(needs(&group));
 }
 
-/// Who recovers nearly a ring shows a horizon beyond the place of its first slots' next use. An
-/// acceptor whose word was mispredicted is surveyed for them again, when they are long applied.
+/// A member that recovers nearly a ring shows a horizon beyond the place of its first slots' next
+/// use. An acceptor whose word was mispredicted is surveyed for them again, long after they are
+/// applied.
 #[test]
 fn i8_a_candidate_does_not_lag_behind_its_own_horizon() {
     let mut group = Group::new(Sound);
@@ -325,7 +328,7 @@ fn i8_a_candidate_does_not_lag_behind_its_own_horizon() {
         "the place is not used again"
     );
     let shown = group.machines[1].places.horizons().plus(1).0 as usize;
-    // The next step, with which the place of slot 1 is used again.
+    // The next step is the one that uses the place of slot 1 again.
     let horizon = group.world.memory[1][shown] + 2;
     assert!(slot::is_recycled(slot, 16, &[horizon]), "{horizon}");
     let token = tokens::make(tokens::SURVEY, number, slot.0);
@@ -335,7 +338,7 @@ fn i8_a_candidate_does_not_lag_behind_its_own_horizon() {
     assert!(group.machines[1].applied.contains(slot));
 }
 
-/// Nothing else is under way, so nothing else brings the leader to look again.
+/// Nothing else is under way, so nothing else makes the leader look again.
 #[test]
 fn a_lost_answer_to_a_message_is_asked_for_again() {
     let mut group = Group::<_, Narrow>::made(Sound);
@@ -350,7 +353,7 @@ fn a_lost_answer_to_a_message_is_asked_for_again() {
     group.settle(&[0, 2]);
     group.world.lose(2, 0);
     group.release(2, 0);
-    // Whatever the leader has asked since is answered and lost, too.
+    // The leader's later messages are answered and lost too.
     for _ in 0..400 {
         let Some(at) = group.machines[0].deadline().filter(|_| group.values(0).is_empty()) else {
             break;
@@ -386,7 +389,7 @@ fn i6_a_verb_that_stands_still_for_65536_terms_is_not_taken_for_one_of_the_prese
     assert_eq!(group.word(1, 0).accepted_proposal, ballot, "what was kept back was posted");
 }
 
-/// I8. What an earlier term of this member showed, its CASes may have used.
+/// I8. The CASes of this member's earlier term may have used what that term showed.
 #[test]
 fn i8_a_horizon_that_was_shown_does_not_fall_with_the_next_term() {
     let mut group = Group::new(Sound);
@@ -396,7 +399,7 @@ fn i8_a_horizon_that_was_shown_does_not_fall_with_the_next_term() {
         group.propose(0, &[n]).expect("room");
         group.settle(&EVERYBODY);
     }
-    // Many are under way when the term ends: places far ahead of what is applied were used.
+    // Many are under way when the term ends: places far ahead of the applied prefix were used.
     let n_under_way = (0..16).take_while(|_| group.propose(0, b"under way").is_ok()).count();
     assert!(n_under_way > 1);
     let at = group.machines[0].places.horizons().0 as usize;
@@ -434,7 +437,7 @@ fn i4_a_link_that_was_down_brings_the_ballot_before_the_prefix() {
     assert_eq!(group.values(2), [&b"one"[..], b"two"]);
 }
 
-/// Two leaders that do not hear each other lag in each other's eyes. Were each to wake the other
+/// Two leaders that do not hear each other lag in each other's eyes. If each woke the other
 /// whenever it is woken, both would be busy for as long as that lasts.
 #[test]
 fn who_lags_is_woken_once_for_the_same_news() {
@@ -456,7 +459,7 @@ fn who_lags_is_woken_once_for_the_same_news() {
     assert!((1..=2).contains(&wakes_in(100, &mut group)), "for the value, and for its decision");
     group.now = group.now.plus(WAKE_AFTER * 64);
     assert_eq!(wakes_in(100, &mut group), 2, "once again both, which may have overslept");
-    // One that was reported dead may live, and lead.
+    // A member that was reported dead may live, and lead.
     group.event(0, Event::ProcessFailed(Rank::at(2)));
     group.propose(0, b"more").expect("room");
     group.settle(&[0, 1]);

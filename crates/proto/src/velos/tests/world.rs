@@ -10,7 +10,7 @@ pub(super) enum Verb {
     Message(Vec<u8>),
 }
 
-/// Memory and links. A held link keeps what is posted to it, in order.
+/// Memory and links. A held link keeps the verbs posted to it, in order.
 pub(super) struct World {
     pub(super) memory: Vec<Vec<u64>>,
     pub(super) links: Vec<Vec<VecDeque<Verb>>>,
