@@ -1,22 +1,22 @@
-//! Ballots: promises, votes, and who gets a majority of them (I4, I8).
+//! Ballots: promises, votes and their majorities (I4, I8).
 
 use super::leader::Term;
 use super::*;
 use base::MAX_MEMBERS;
 
-/// How long a candidacy waits for votes, and for how long one may follow on another.
+/// The time that a candidacy waits for votes, and for which one may follow on another.
 const TRY_FOR: Duration = Duration::from_millis(160);
-/// How long a candidate that cannot win stands aside.
+/// The time for which a candidate that cannot win stands aside.
 const ASIDE_FOR: Duration = Duration::from_millis(150);
 
 /// An attempt to lead.
 #[derive(Debug)]
 pub(super) struct Candidacy {
     pub(super) ballot: Ballot,
-    /// The own promise is durable, and the others were asked.
+    /// Whether the own promise is durable, and the others were asked.
     has_asked: bool,
     votes: [Option<Incarnation>; MAX_MEMBERS],
-    /// Whose logs are newer.
+    /// The members whose logs are newer.
     denied: MemberSet,
     began_at: Instant,
 }
@@ -29,7 +29,7 @@ pub(super) struct Owed {
     candidate: Incarnation,
 }
 
-/// Whether `log` itself says that its disk votes for the seat `me`.
+/// Whether `log` itself says that its disk is a voter on the seat `me`.
 pub(super) fn is_voter(me: Rank, log: &Log) -> bool {
     log.members().is_some_and(|(_, members)| votes(me, log, members))
 }
@@ -46,8 +46,8 @@ impl<P: Planting<Bug>> Durable<P> {
         }
         let tries_since = *self.tries_since.get_or_insert(self.now);
         if self.now.since(tries_since) >= TRY_FOR {
-            // L1: outbid again and again. Everybody trusts this one, so nobody else tries; and who
-            // outbids it may be asking a disk whose vote counts for neither.
+            // L1: this node is outbid again and again. All members trust it, so no other tries; and
+            // the member that outbids it may be asking a disk whose vote counts for neither.
             return self.stand_aside(host);
         }
         let ballot = Ballot::above(self.highest.max(self.log.promised()), self.me);
@@ -66,10 +66,10 @@ impl<P: Planting<Bug>> Durable<P> {
         self.nudge(REPEAT_AFTER);
     }
 
-    /// Promises `ballot`: whatever this node did by the right of a lower one has ended (I5).
+    /// Promises `ballot`: this node's work under a lower one has ended (I5).
     pub(super) fn raise<H: Host>(&mut self, ballot: Ballot, host: &mut H) {
         self.depose(host);
-        // Whoever asked gets time to win.
+        // The candidate that asked gets time to win.
         self.retry_at = Some(self.now.plus(self.backoff()));
         self.highest = self.highest.max(ballot);
         self.log.promise(ballot, disk(host));
@@ -105,15 +105,15 @@ impl<P: Planting<Bug>> Durable<P> {
                 return self.post(from, &denied, host);
             }
             if !self.is_well() {
-                // The vote could not leave for long: better that the present leader keeps us.
+                // The vote could not leave for long: it is better to keep the present leader.
                 return;
             }
             self.raise(ballot, host);
             self.voted = Some((ballot, candidate));
         }
         if self.voted != Some((ballot, candidate)) && !self.planted.has(Bug::VoteTwice) {
-            // The vote in this ballot went to another disk on that seat, or nobody knows any more
-            // to which: two disks there know nothing of each other's ballots.
+            // The vote in this ballot went to another disk on that seat, or is no longer known: two
+            // disks there do not know each other's ballots.
             let denied = Message::Denied { ballot, promised, older: false };
             return self.post(from, &denied, host);
         }
@@ -122,13 +122,13 @@ impl<P: Planting<Bug>> Durable<P> {
         self.pay_votes(host);
     }
 
-    /// Sends what may leave now that the promise is durable: the own candidacy, or a vote (I4).
+    /// Sends what may leave now that the promise is durable: the own requests, or a vote (I4).
     pub(super) fn pay_votes<H: Host>(&mut self, host: &mut H) {
         if !self.log.promise_is_durable() && !self.planted.has(Bug::VoteBeforeSync) {
             return;
         }
         let (promised, incarnation) = (self.log.promised(), self.log.incarnation());
-        // I11: readers see the promise before anybody can count on the vote.
+        // I11: readers see the promise before a candidate can count the vote.
         self.publish_promise(host);
         let owed = self.vote_owed.take_if(|owed| owed.ballot == promised);
         if let Some(Owed { to, candidate, .. }) = owed {
@@ -162,8 +162,8 @@ impl<P: Planting<Bug>> Durable<P> {
         self.nudge(REPEAT_AFTER);
     }
 
-    /// I8: whose majority elects. The newest configuration of the own log: it differs by one voter
-    /// from the one before, which is committed, so their majorities meet.
+    /// I8: the configurations whose majority elects. It is the newest of the own log, which differs
+    /// by one voter from the one before, which is committed, so their majorities meet.
     fn electing(&self) -> impl Iterator<Item = &Members> {
         let newest =
             self.log.members().filter(|_| !self.planted.has(Bug::ElectByEveryConfiguration));
@@ -174,7 +174,7 @@ impl<P: Planting<Bug>> Durable<P> {
         newest.into_iter().chain(all).map(|(_, members)| members)
     }
 
-    /// Everybody whose vote may count.
+    /// The members whose votes may count.
     fn electorate(&self) -> MemberSet {
         self.electing().fold(MemberSet::EMPTY, |all, members| all.union(members.voters))
     }
@@ -190,7 +190,7 @@ impl<P: Planting<Bug>> Durable<P> {
             self.planted.has(Bug::AnyIncarnation) || self.planted.has(Bug::OldIncarnationVotes);
         let counts = any || self.electing().any(|of| of.incarnation(from) == incarnation);
         if !counts || candidate != self.log.incarnation() && !self.planted.has(Bug::VoteTwice) {
-            // Another disk's: the one that counts, or is meant, has not spoken yet.
+            // The vote is of another disk, or for another: the right one has not come yet.
             return;
         }
         if let Office::Candidate(candidacy) = &mut self.office
@@ -250,14 +250,14 @@ impl<P: Planting<Bug>> Durable<P> {
         }
     }
 
-    /// Those that have not refused make no majority.
+    /// Whether the members that have not refused are no majority.
     fn cannot_win(&self) -> bool {
         let Office::Candidate(candidacy) = &self.office else { return false };
         self.electing()
             .any(|members| !members.has_quorum(members.voters.difference(candidacy.denied)))
     }
 
-    /// L1: somebody else has to lead, who has a newer log or others to vote for it.
+    /// L1: stands aside for a member with a newer log, or with other voters.
     fn stand_aside<H: Host>(&mut self, host: &mut H) {
         self.depose(host);
         self.retry_at = None;
@@ -270,13 +270,13 @@ impl<P: Planting<Bug>> Durable<P> {
         let waits = self.now.since(candidacy.began_at) >= REPEAT_AFTER * 4;
         let waits_long = self.now.since(candidacy.began_at) >= TRY_FOR;
         if !candidacy.has_asked {
-            // The own disk does not take the promise, so nobody was asked; and nobody else will
-            // try while everybody trusts this one.
+            // The own disk does not take the promise, so no request was sent; and no other member
+            // will try while all trust this one.
             return if waits_long { self.stand_aside(host) } else { self.nudge(REPEAT_AFTER) };
         }
         if waits_long || waits && !candidacy.denied.is_empty() {
-            // Those that could still agree are silent; one that has refused is not. And who by a
-            // newer log has a vote, or could lead, may not be among those that this one asks.
+            // The voters that could still agree are silent, or one has refused. And a member that
+            // has votes by a newer log, or could lead, may not be among those that this one asks.
             return self.stand_aside(host);
         }
         self.request_votes(host);

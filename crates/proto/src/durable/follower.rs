@@ -6,22 +6,22 @@ use super::wire::Begin;
 use super::*;
 use crate::disk::Disk;
 
-/// Whose log this node copies.
+/// The leader whose log this node copies, and the progress.
 #[derive(Clone, Debug)]
 pub(super) struct Following {
     pub(super) ballot: Ballot,
     pub(super) leader: Rank,
-    /// Its number among those of the ballot.
+    /// The ordinal of the stream in the ballot.
     pub(super) stream: u64,
-    /// Words of the stream that were taken out of the ring.
+    /// The words of the stream that were taken out of the ring.
     pub(super) position: u64,
-    /// I6: up to here the own log is the leader's.
+    /// The prefix up to which the own log is the leader's (I6).
     verified: Prefix,
     /// The leader's commit point.
     committed: Prefix,
-    /// What the leader said about the members: see [`Log::learn_members`].
+    /// The leader's configuration: see [`Log::learn_members`].
     members: Placed,
-    /// The leader's log begins only here.
+    /// The start of the leader's log, if this node lacks what is below.
     needs: Prefix,
     pub(super) told: Option<Ack>,
 }
@@ -53,12 +53,13 @@ impl<P: Planting<Bug>> Durable<P> {
         if let Some(before) = before.as_ref().filter(|before| {
             before.stream > begin.stream || before.stream == begin.stream && before.position > 0
         }) {
-            // Late, or asked twice.
+            // The message is late, or was sent twice.
             debug_assert!(before.ballot == ballot);
             self.following = Some(before.clone());
             return;
         }
-        // What is decided is in the leader's log (I8); so is what was compared before.
+        // The decided prefix is in the leader's log (I8); so is the prefix that was compared
+        // before.
         let known = before.map_or(self.committed, |before| before.verified.max(self.committed));
         let agreed = self.log.agreement(&begin.runs, begin.end);
         let mut verified = known.max(agreed);
@@ -66,7 +67,7 @@ impl<P: Planting<Bug>> Durable<P> {
             verified = verified.max(self.log.end().min(begin.end));
         }
         if verified > begin.end {
-            // No leader's log is shorter than what is decided: these bytes are not a leader's.
+            // A leader's log is never shorter than what is decided: these bytes are not a leader's.
             return;
         }
         self.log.learn_members(begin.members, disk(host));
@@ -93,7 +94,7 @@ impl<P: Planting<Bug>> Durable<P> {
         self.post(leader, &Message::Ready { ballot, stream, verified, incarnation }, host);
     }
 
-    /// The leader's log begins later than the own one ends.
+    /// Notes that the leader's log begins later than the own one ends.
     pub(super) fn on_behind<H: Host>(&mut self, ballot: Ballot, start: Prefix, host: &mut H) {
         if let Some(following) = self.following.as_mut().filter(|of| of.ballot == ballot)
             && following.verified < start
@@ -111,7 +112,7 @@ impl<P: Planting<Bug>> Durable<P> {
         }
     }
 
-    /// A state was installed: the leader can go on from there.
+    /// Lets the leader continue after an installed state.
     pub(super) fn go_on_after<H: Host>(&mut self, applied: Prefix, host: &mut H) {
         if let Some(following) = &self.following {
             self.log.learn_members(following.members, disk(host));
@@ -123,14 +124,15 @@ impl<P: Planting<Bug>> Durable<P> {
                 following.verified = applied;
                 self.say_ready(host);
             } else {
-                // What is on its way lies before the log: the leader asks, and begins another (L1).
+                // The records under way lie before the log: the leader asks, and begins another
+                // stream (L1).
                 self.following = None;
             }
         }
         self.note_commit(host);
     }
 
-    /// A follower applies up to the leader's commit point what it holds of the leader's log.
+    /// Applies entries of the leader's log up to the leader's commit point.
     fn note_commit<H: Host>(&mut self, host: &mut H) {
         if let Some(following) = &self.following {
             let end = if self.planted.has(Bug::ApplyUnverified) {
@@ -143,11 +145,11 @@ impl<P: Planting<Bug>> Durable<P> {
         self.deliver(host);
     }
 
-    /// Takes what is whole out of the leader's ring.
+    /// Takes the whole records out of the leader's ring.
     pub(super) fn consume<H: Host>(&mut self, host: &mut H) {
         let mut words = core::mem::take(&mut self.record);
-        // On a disk that is full or stands still the ring keeps it: the leader stops at the ring's
-        // end.
+        // While the disk is full or stands still the ring keeps them: the leader stops at the
+        // ring's end.
         while !self.trouble.is_full
             && let Some(head) = self.next_record(&mut words, host)
             && self.has_room(&head, host)
@@ -159,7 +161,7 @@ impl<P: Planting<Bug>> Durable<P> {
                 record::Kind::Commit => true,
             };
             let Some(following) = self.following.as_mut().filter(|_| taken) else {
-                // The leader finds that nothing moves, asks, and begins another stream (L1).
+                // The leader finds that the stream stands still, asks, and begins another one (L1).
                 self.following = None;
                 break;
             };
@@ -170,7 +172,7 @@ impl<P: Planting<Bug>> Durable<P> {
         self.note_commit(host);
     }
 
-    /// Copies the record at the own position, if it is all there (I10).
+    /// Copies the record at the own position, if it is complete (I10).
     pub(super) fn next_record<H: Host>(
         &self,
         words: &mut Vec<u64>,
@@ -196,12 +198,12 @@ impl<P: Planting<Bug>> Durable<P> {
         {
             return None;
         }
-        // What was checked, not what was there a moment before.
+        // The head is decoded from the checked words, not from those of a moment before.
         record::Head::decode(words.first_chunk()?)
     }
 
-    /// Whether the entry of this record may be appended now (D4). If not, a sync is under way, and
-    /// its end makes room.
+    /// Whether the entry of this record may be appended now (D4). If not, a sync is under way,
+    /// whose end makes room.
     fn has_room<H: Host>(&self, head: &record::Head, host: &mut H) -> bool {
         match head.kind {
             record::Kind::Entry => {
@@ -222,7 +224,8 @@ impl<P: Planting<Bug>> Durable<P> {
         }
     }
 
-    /// False if this record does not continue what was compared: the stream is not to be trusted.
+    /// Takes an entry. False if the record does not continue what was compared: the stream is
+    /// unusable.
     fn take_entry<H: Host>(&mut self, head: &record::Head, payload: &[u8], host: &mut H) -> bool {
         let Some(following) = &mut self.following else { return false };
         let slot = head.slot;
@@ -236,8 +239,8 @@ impl<P: Planting<Bug>> Durable<P> {
             || is_known && before == head.previous
             || self.log.ballot_at(slot) == Some(head.entry_ballot);
         if !continues && slot.prefix_before() == self.installed {
-            // All before it is decided and in a durable state. What the log holds instead, and all
-            // that it holds behind that, nobody can decide any more.
+            // Everything before it is decided and in a durable state. The log's other entries
+            // there, and all behind them, can no longer be decided.
             let members = Some(following.members).filter(|(at, _)| *at <= self.installed);
             let before = Some(head.previous).filter(|ballot| *ballot != Ballot::NONE);
             self.log.begin_at(self.installed, before, members, disk(host));
@@ -245,7 +248,7 @@ impl<P: Planting<Bug>> Durable<P> {
             return false;
         }
         if self.log.end().contains(slot) && self.log.ballot_at(slot) != Some(head.entry_ballot) {
-            // Another leader's, and never decided.
+            // The entry is another leader's, and was never decided.
             assert!(!self.committed.contains(slot), "I9: {slot} is decided and differs");
             self.log.cut(self.planted, slot.prefix_before(), disk(host));
         }
@@ -260,7 +263,7 @@ impl<P: Planting<Bug>> Durable<P> {
         true
     }
 
-    /// Tells the leader what is durable here of its log, and how much of the ring is free (I4).
+    /// Sends the leader the durable prefix of its log here, and the free space in the ring (I4).
     pub(super) fn acknowledge<H: Host>(&mut self, host: &mut H) {
         let Some(following) = &mut self.following else { return };
         let promise_holds = following.ballot == self.log.promised()
@@ -293,7 +296,7 @@ impl<P: Planting<Bug>> Durable<P> {
         }
     }
 
-    /// What was told over the old link may be lost.
+    /// Repeats the acknowledgement, which may be lost with the old link.
     pub(super) fn tell_anew<H: Host>(&mut self, rank: Rank, host: &mut H) {
         if let Some(following) = self.following.as_mut().filter(|of| of.leader == rank) {
             following.told = None;

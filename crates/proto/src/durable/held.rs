@@ -1,25 +1,24 @@
-//! What every member's disk holds: the point up to which `disk-all` tells clients of outcomes.
+//! The prefix on every member's disk, up to which `disk-all` acknowledges outcomes to clients.
 //!
 //! The order is decided by majorities whatever the durability, so a dead member stops neither an
-//! election nor a change of members, and both are needed to go on without it. What waits for all
-//! is the acknowledgement alone.
+//! election nor a change of members, and both are needed to continue without it. Only the
+//! acknowledgement waits for all.
 //!
-//! - I13 Everything below [`held`](Durable::held) is decided, and on the synced disk of every
-//!   voter of every configuration that governs a slot which is not known to be decided: a removal
-//!   that may yet be undone by another leader excuses nobody, and while the replacement of a disk
-//!   may be undone its successor does not speak for it. What a disk acknowledges counts only while
-//!   that disk has all of it: one whose log begins behind a damaged state says so, and holds
-//!   nothing until it has a state again. By construction, from the same words as I7. Simulated
-//!   (`HOLD_BY_MAJORITY`, `HOLD_BY_SUCCESSOR`), tested (`an_undecided_removal_excuses_nobody`,
-//!   `HOLD_WITHOUT_STATE`).
+//! - I13 Everything below [`held`](Durable::held) is decided, and on the synced disk of every voter
+//!   of every configuration that governs a slot which is not known to be decided: a removal that
+//!   another leader may yet undo excuses no disk, and while the replacement of a disk may be undone
+//!   its successor does not count for it. A disk's acknowledgement counts only while that disk has
+//!   all of it: one whose log begins behind a damaged state says so, and holds nothing until it has
+//!   a state again. By construction, from the same words as I7. Simulated (`HOLD_BY_MAJORITY`,
+//!   `HOLD_BY_SUCCESSOR`), tested (`an_undecided_removal_excuses_nobody`, `HOLD_WITHOUT_STATE`).
 //!
-//! I7 does without the last of these: a log begins only behind what is decided, so the damage
-//! concerns nothing that is yet to be decided, and a copy of a later entry there is a copy.
+//! I7 does not need the last of these rules: a log begins only behind what is decided, so the
+//! damage affects only decided entries, and a copy of a later entry there is a copy.
 
 use super::*;
 
 impl<P: Planting<Bug>> Durable<P> {
-    /// See the module's text. Only a leader knows; it may fall when members change or a disk is
+    /// The prefix of I13. Only a leader knows it; it may fall when members change or a disk is
     /// damaged.
     pub(super) fn held(&self) -> Prefix {
         let Office::Leader(term) = &self.office else { return Prefix::ZERO };

@@ -1,4 +1,4 @@
-//! The leader: entries, acknowledgements, what is decided, who takes part (I7, I12).
+//! The leader: entries, acknowledgements, the decided prefix, and the members (I7, I12).
 
 use super::log::{IS_CONFIGURATION, Log};
 use super::places::{ACK_WORDS, Ack, record};
@@ -8,18 +8,18 @@ use super::*;
 use crate::disk::Disk;
 use base::{MAX_MEMBERS, majority};
 
-/// A leader's book.
+/// A leader's state in one ballot.
 #[derive(Debug)]
 pub(super) struct Term {
     pub(super) ballot: Ballot,
     /// The first slot of this ballot: its no-op.
     first: Slot,
     pub(super) announced: bool,
-    /// Who is sent the log.
+    /// The members that are sent the log.
     pub(super) peers: MemberSet,
     pub(super) streams: [Stream; MAX_MEMBERS],
     pub(super) n_streams: u64,
-    /// The record that lies laid out in the machine's buffer: its slot and commit point.
+    /// The slot and the commit point of the record that lies encoded in the machine's buffer.
     encoded: Option<(Slot, Prefix)>,
     pub(super) restraint: Restraint,
 }
@@ -42,8 +42,8 @@ impl Term {
         self.streams[member.index()].durable
     }
 
-    /// What is on the disk of `member`, all of it: an acknowledgement alone may come from a disk on
-    /// which the state before its log is damaged.
+    /// The prefix that the disk of `member` holds in full: an acknowledgement alone may come from a
+    /// disk on which the state before its log is damaged.
     pub(super) fn held_at(&self, member: Rank, planted: impl Planting<Bug>) -> Prefix {
         let Stream { durable, lacks, .. } = self.streams[member.index()];
         let is_whole = lacks == Prefix::ZERO || planted.has(Bug::HoldWithoutState);
@@ -76,7 +76,7 @@ impl<P: Planting<Bug>> Durable<P> {
         }
     }
 
-    /// Opens a stream to whoever has none.
+    /// Opens a stream to every member without one.
     fn follow_members<H: Host>(&mut self, host: &mut H) {
         let Some((_, members)) = self.log.members().copied() else { return };
         let Office::Leader(term) = &mut self.office else { return };
@@ -111,7 +111,7 @@ impl<P: Planting<Bug>> Durable<P> {
             return Err(Refused::NotLeader);
         }
         let peers = term.peers;
-        // D4: the others may decide for long what the own disk has not synced.
+        // D4: the other disks may decide for a long time what the own disk has not synced.
         let has_room = value.len() <= disk(host).room() || self.planted.has(Bug::IgnoreRoom);
         if self.log.end().ahead_of(self.committed) >= self.window || !has_room {
             return Err(Refused::Full);
@@ -122,7 +122,7 @@ impl<P: Planting<Bug>> Durable<P> {
         Ok(slot)
     }
 
-    /// Writes into the ring of `rank` what it lacks and what fits.
+    /// Writes into the ring of `rank` the entries that it lacks, as far as there is room.
     pub(super) fn feed<H: Host>(&mut self, rank: Rank, host: &mut H) {
         let Office::Leader(term) = &self.office else { return };
         let end = self.sent_to(term, rank);
@@ -162,13 +162,14 @@ impl<P: Planting<Bug>> Durable<P> {
                 stream.next = slot.prefix_through();
                 stream.told_commit = self.committed;
             } else {
-                // Given back meanwhile: by another stream it hears that it needs a state.
+                // The log has freed the entry meanwhile: another stream tells the peer that it
+                // needs a state.
                 stream.state = State::Outrun;
             }
         }
         let fed_entries = stream.written > before;
         let is_ready = stream.state == State::Ready;
-        // When idle the commit point goes alone.
+        // When idle, the commit point is sent without an entry.
         let is_told = stream.told_commit >= self.committed || stream.next < self.log.end();
         let goes_alone = is_ready && !is_told && self.committed == self.log.end();
         let holds_commit = self.peer_works && term.restraint.holds_commit(stream.told_commit);
@@ -194,7 +195,7 @@ impl<P: Planting<Bug>> Durable<P> {
         }
         let fed = stream.written > before;
         let lags = stream.written - stream.consumed >= ring_words / 4;
-        // The commit point alone is no news that anybody waits for: it is found at the next look.
+        // No member waits for the commit point alone: it is found at the next look.
         if fed_entries && (lags || !term.is_spare(self.me, rank, voters)) {
             self.to_wake.insert(rank);
         }
@@ -250,8 +251,8 @@ impl<P: Planting<Bug>> Durable<P> {
         }
     }
 
-    /// What a majority of the voters holds durably, through an entry of this ballot, is decided
-    /// (I7).
+    /// Notes as decided what a majority of the voters holds durably, through an entry of this
+    /// ballot (I7).
     pub(super) fn advance<H: Host>(&mut self, host: &mut H) {
         let Office::Leader(term) = &self.office else { return };
         let Some((at, members)) = self.log.members() else { return };
@@ -285,14 +286,14 @@ impl<P: Planting<Bug>> Durable<P> {
             self.announce(host);
         }
         if leaves {
-            // It has removed itself, and that is decided: the others elect one of theirs.
+            // This leader has removed itself, and that is decided: the others elect one of theirs.
             self.feed_all(host);
             return self.depose(host);
         }
         self.part_from_removed();
     }
 
-    /// Who was removed and knows it is sent nothing more.
+    /// Stops sending to removed members that know of their removal.
     fn part_from_removed(&mut self) {
         let Some((at, members)) = self.log.members().copied() else { return };
         let Office::Leader(term) = &mut self.office else { return };
@@ -339,7 +340,7 @@ impl<P: Planting<Bug>> Durable<P> {
         if let (Change::Replace(rank, _) | Change::Add(rank, _), Office::Leader(term)) =
             (change, &mut self.office)
         {
-            // Another disk sits there: what was acknowledged from that seat is not its own.
+            // Another disk has that seat: acknowledgements from the seat before are not its own.
             term.peers.remove(rank);
             if !self.planted.has(Bug::AnyIncarnation) {
                 term.streams[rank.index()] = Stream::default();

@@ -1,12 +1,12 @@
-//! The log: what of it is on disk, under which ballots it was made, whom its configurations name.
+//! The log: its part on disk, the ballots of its entries, and its configurations.
 //!
-//! - I1 `durable` covers only what a reported flush covers and no later cut has taken away. By
+//! - I1 `durable` covers only what a reported flush covers and no later cut has removed. By
 //!   construction: [`Log::synced`] is the one place that raises it, [`Log::cut`] lowers it and
 //!   shortens the flush that is under way.
 //! - I2 A promise never falls, in this life or over lives; it counts (`promise_is_durable`) when a
 //!   flush that was asked for after it is reported. Asserted in [`Log::promise`].
-//! - I3 What an earlier life left is not durable until this one has synced it: it may have been
-//!   read from a cache that a power cut takes away. By construction: [`Log::recover`].
+//! - I3 An earlier life's entries are not durable until this life has synced them: they may have
+//!   been read from a cache that a power cut erases. By construction: [`Log::recover`].
 
 use super::bugs::Bug;
 use super::wire::{RUNS_MAX, Run};
@@ -18,25 +18,25 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use base::{Ballot, Incarnation, Prefix, Slot};
 
-/// In an entry's view: its payload is a configuration.
+/// The flag in an entry's view that its payload is a configuration.
 pub(super) const IS_CONFIGURATION: u64 = 1 << 63;
 
 /// A configuration, and one past its slot: it governs from there on, decided or not.
 pub(super) type Placed = (Prefix, Members);
 
-/// What is known of what lies before the log.
+/// The knowledge about what precedes the log.
 #[derive(Clone, Copy, Debug)]
 struct Base {
     /// The first slot that the log may hold.
     prefix: Prefix,
-    /// The ballot of the entry before, or, if that is not known, of the newest that was here.
+    /// The ballot of the entry before, or, if that is not known, the newest that this log had.
     ballot: Ballot,
     is_exact: bool,
-    /// The last configuration before. `None` after a state was installed, until a leader tells.
+    /// The last configuration before. `None` after a state was installed, until a leader sends it.
     members: Option<Placed>,
 }
 
-/// A sync under way, and what it will have made durable.
+/// A sync under way, and what it will make durable.
 #[derive(Clone, Copy, Debug)]
 struct Flight {
     flush: Flush,
@@ -62,21 +62,21 @@ pub(super) struct Log {
     spare: Vec<Vec<u8>>,
 }
 
-/// Version of the meta's layout.
+/// The version of the meta's layout.
 const META_VERSION: u64 = 1;
 const META_BYTES: usize = 7 * 8 + MEMBERS_BYTES;
 const _: () = assert!(META_BYTES <= crate::disk::META_BYTES_MAX);
 
-/// Why a machine cannot run on a disk.
+/// The reason why a machine cannot run on a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unusable {
-    /// The host has none.
+    /// The host has no disk.
     NoDisk,
-    /// A new log was asked for, and there is one already.
+    /// A new log was requested, and the disk has one already.
     NotEmpty,
-    /// A recovery was asked for, and there is nothing.
+    /// A recovery was requested, and the disk is empty.
     Empty,
-    /// What the machine last stored about itself is not what this version writes.
+    /// The machine's last meta does not have this version's layout.
     UnknownMeta,
 }
 
@@ -94,7 +94,8 @@ impl core::fmt::Display for Unusable {
 impl core::error::Error for Unusable {}
 
 impl Log {
-    /// A new log on an empty disk. `members` of a new cluster; `None` for one that joins.
+    /// A new log on an empty disk. `members` are those of a new cluster; `None` for a node that
+    /// joins one.
     pub(super) fn create<D: Disk>(
         incarnation: Incarnation,
         members: Option<Members>,
@@ -128,13 +129,13 @@ impl Log {
         Ok(log)
     }
 
-    /// The log that an earlier life left.
+    /// The log of an earlier life.
     pub(super) fn recover<D: Disk>(
         planted: impl Planting<Bug>,
         tail_max: usize,
         disk: &mut D,
     ) -> Result<Log, Unusable> {
-        // D1: what was ever reported durable is here, so every promise that left is.
+        // D1: everything that was reported durable is here, so every promise that was sent is.
         let (incarnation, mut promised, base) = match disk.meta() {
             [] => return Err(Unusable::Empty),
             meta => decode_meta(meta).ok_or(Unusable::UnknownMeta)?,
@@ -158,7 +159,7 @@ impl Log {
             spare: Vec::new(),
         };
         if disk.end().prefix_before() < base.prefix {
-            // The meta that announced it was the last record that is left.
+            // The meta that announced it was the last record on the disk.
             disk.begin_at(base.prefix.next_slot());
         }
         let mut payload = Vec::new();
@@ -170,7 +171,7 @@ impl Log {
                 &payload
             });
         }
-        // I3, I2: from now on it is this life's own word.
+        // I3, I2: from now on the promise is this life's own.
         log.put_meta(disk);
         if planted.has(Bug::TrustRecovered) {
             (log.durable, log.promised_durable) = (log.end, log.promised);
@@ -190,7 +191,7 @@ impl Log {
         }
     }
 
-    // ---- what it holds ----
+    // ---- content ----
 
     pub(super) const fn incarnation(&self) -> Incarnation {
         self.incarnation
@@ -216,7 +217,7 @@ impl Log {
         self.promised_durable == self.promised
     }
 
-    /// The ballot of the last entry: with [`Log::end`], how new this log is.
+    /// The ballot of the last entry, which with [`Log::end`] is this log's newness.
     pub(super) fn last_ballot(&self) -> Ballot {
         self.runs.last().map_or(self.base.ballot, |run| run.ballot)
     }
@@ -233,7 +234,7 @@ impl Log {
         self.runs[..after].last().map(|run| run.ballot)
     }
 
-    /// The ballot before the entry at `slot`; `NONE` if it is not known, or there is none.
+    /// The ballot before the entry at `slot`; `NONE` if it is not known, or there is no such entry.
     pub(super) fn ballot_before(&self, slot: Slot) -> Ballot {
         slot.0.checked_sub(1).and_then(|before| self.ballot_at(Slot(before))).unwrap_or_default()
     }
@@ -244,8 +245,8 @@ impl Log {
         self.runs[n.saturating_sub(RUNS_MAX)..].to_vec()
     }
 
-    /// How far this log surely agrees with one that ends with `runs` and has `end`: entries of one
-    /// slot and one ballot are one entry, and so is all before them.
+    /// The prefix up to which this log surely agrees with one that ends with `runs` and has `end`:
+    /// entries of one slot and one ballot are one entry, and so are all before them.
     pub(super) fn agreement(&self, runs: &[Run], end: Prefix) -> Prefix {
         let of = |runs: &[Run], at: usize, end: Prefix| {
             (runs[at].first, runs.get(at + 1).map_or(end, |next| next.first.prefix_before()))
@@ -265,13 +266,13 @@ impl Log {
         agreed
     }
 
-    /// Whether the entry of `slot` is part of it.
+    /// Whether the log holds the entry of `slot`.
     pub(super) fn has(&self, slot: Slot) -> bool {
         !self.base.prefix.contains(slot) && self.end.contains(slot)
     }
 
-    /// `None` if it is no part of the log, or the disk has failed (D5). Copies nothing if the entry
-    /// is among the last; else reads it into `scratch`.
+    /// The payload at `slot`; `None` if it is not in the log, or the disk has failed (D5). Copies
+    /// nothing if the entry is among the last; otherwise reads it into `scratch`.
     pub(super) fn payload<'a, D: Disk>(
         &'a self,
         slot: Slot,
@@ -288,12 +289,12 @@ impl Log {
 
     // ---- configurations ----
 
-    /// The one that governs what is appended now.
+    /// The configuration that governs what is appended now.
     pub(super) fn members(&self) -> Option<&Placed> {
         self.configurations.last().or(self.base.members.as_ref())
     }
 
-    /// The one before that.
+    /// The configuration before that.
     pub(super) fn members_before(&self) -> Option<&Placed> {
         match self.configurations.as_slice() {
             [.., before, _] => Some(before),
@@ -302,7 +303,7 @@ impl Log {
         }
     }
 
-    /// The one that governs `prefix`, and all later ones: an election needs a majority of each.
+    /// The configuration that governs `prefix`, and all later ones.
     pub(super) fn governing(&self, prefix: Prefix) -> impl Iterator<Item = &Placed> {
         let first = self.configurations.partition_point(|(at, _)| *at <= prefix);
         let (before, after) = self.configurations.split_at(first);
@@ -319,7 +320,7 @@ impl Log {
         newest.into_iter().chain(before.filter(|_| is_open))
     }
 
-    /// What goes with a state of `prefix`, if it is known here.
+    /// The head of a state of `prefix`, if it is known here.
     pub(super) fn state_head(&self, prefix: Prefix) -> Option<StateHead> {
         let ballot = self.ballot_before(prefix.next_slot());
         let (members_at, members) = *self.members_at(prefix)?;
@@ -332,7 +333,7 @@ impl Log {
         self.governing(prefix).next().filter(|(at, _)| *at <= prefix)
     }
 
-    /// A leader's word about the configuration before this log's start.
+    /// Takes a leader's configuration before this log's start.
     pub(super) fn learn_members<D: Disk>(&mut self, placed: Placed, disk: &mut D) {
         if self.base.members.is_none() && placed.0 <= self.base.prefix {
             self.base.members = Some(placed);
@@ -363,7 +364,7 @@ impl Log {
         self.is_dirty = true;
     }
 
-    /// Entries from `end` on are no more.
+    /// Cuts the entries from `end` on.
     pub(super) fn cut<D: Disk>(&mut self, planted: impl Planting<Bug>, end: Prefix, disk: &mut D) {
         assert!(end >= self.base.prefix && end <= self.end, "a cut is within the log");
         disk.cut(end.next_slot());
@@ -372,7 +373,7 @@ impl Log {
         self.runs.truncate(self.runs.partition_point(|run| end.contains(run.first)));
         self.configurations.retain(|(at, _)| *at <= end);
         self.end = end;
-        // I1: what will stand there is not what was, or is being, synced.
+        // I1: later entries there are not those that were, or are being, synced.
         self.durable = self.durable.min(end);
         if let Some(flight) = self.flight.as_mut().filter(|_| !planted.has(Bug::CutDuringSync)) {
             flight.end = flight.end.min(end);
@@ -383,9 +384,9 @@ impl Log {
     /// A durable state covers everything below `prefix`: the log begins there, empty. `before` and
     /// `members`, if they are known, are the ballot of the entry before and the last configuration.
     ///
-    /// Where `before` is not known, this log goes on counting as as new as it was: if it was newer
-    /// than what the state came from, it was so by entries that nobody can decide any more, and
-    /// whoever can be elected is newer still.
+    /// Where `before` is not known, this log keeps the newness that it had: if it was newer than
+    /// the log that the state came from, the reason was entries that can no longer be decided, and
+    /// any log that can be elected is newer still.
     pub(super) fn begin_at<D: Disk>(
         &mut self,
         prefix: Prefix,
@@ -406,8 +407,8 @@ impl Log {
         disk.begin_at(prefix.next_slot());
     }
 
-    /// This life goes on from a durable state of `prefix`. Where the log does not reach it, or has
-    /// another entry at its end, the log begins there.
+    /// Continues from a durable state of `prefix`. Where the log does not reach it, or has another
+    /// entry at its end, the log begins there.
     pub(super) fn continue_from<D: Disk>(
         &mut self,
         prefix: Prefix,
@@ -418,8 +419,8 @@ impl Log {
         let own = prefix.0.checked_sub(1).and_then(|before| self.ballot_at(Slot(before)));
         let differs = head.is_some_and(|head| own.is_some_and(|own| own != head.ballot));
         if prefix > self.end || differs {
-            // If they differ, all that this log holds from there on is off the decided path: nobody
-            // can ever decide it.
+            // If they differ, all that this log holds from there on is off the decided path and can
+            // never be decided.
             let members = head.map(|head| (head.members_at, head.members));
             self.begin_at(prefix, head.map(|head| head.ballot), members, disk);
         } else if let Some(head) = head.filter(|head| own == Some(head.ballot)) {
@@ -427,7 +428,7 @@ impl Log {
         }
     }
 
-    /// A durable state covers everything below `prefix`: gives that space back.
+    /// Frees the space below `prefix`, which a durable state covers.
     pub(super) fn free_below<D: Disk>(&mut self, prefix: Prefix, disk: &mut D) {
         if prefix <= self.base.prefix || prefix > self.end {
             return;
@@ -447,7 +448,7 @@ impl Log {
         disk.free_below(prefix.next_slot());
     }
 
-    /// From now on nothing below `ballot` is voted for or accepted.
+    /// Promises `ballot`: from now on nothing below it is voted for or accepted.
     pub(super) fn promise<D: Disk>(&mut self, ballot: Ballot, disk: &mut D) {
         assert!(ballot > self.promised, "I2: a promise never falls");
         self.promised = ballot;
@@ -456,17 +457,18 @@ impl Log {
 
     // ---- syncing ----
 
-    /// Group commit: one sync is under way at a time, and the next covers all that came meanwhile.
+    /// Starts a sync. Group commit: one is under way at a time, and the next covers all that came
+    /// meanwhile.
     pub(super) fn flush<D: Disk>(&mut self, disk: &mut D) {
         if self.is_dirty && self.flight.is_none() {
             self.is_dirty = false;
-            // D2: the answer comes later, and stands for what is asked by now.
+            // D2: the answer comes later, and covers what is requested by now.
             let flush = disk.sync();
             self.flight = Some(Flight { flush, end: self.end, promised: self.promised });
         }
     }
 
-    /// `flush` is reported: what it covers is durable.
+    /// Takes the report of `flush`: what it covers is durable.
     pub(super) fn synced<D: Disk>(
         &mut self,
         planted: impl Planting<Bug>,

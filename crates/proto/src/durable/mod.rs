@@ -4,10 +4,10 @@
 //! what a leader reports as decided is on the disks of a majority.
 //!
 //! **Assumes** T1, T2, T4, T5, T7 of the fabric and D1, D2 of [`crate::disk`]. Memory of a region
-//! is never trusted over a restart: all that a machine knows then comes from its disk.
+//! is never trusted over a restart: a machine then takes all its state from its disk.
 //!
 //! **Invariants**
-//! - I1, I2, I3 What counts as durable: see `log`.
+//! - I1, I2, I3 The durable part of the log: see `log`.
 //! - I4 A vote and an acknowledgement leave when the promise of their ballot is durable; an
 //!   acknowledgement covers only what is durable *and* was compared with that leader's log in that
 //!   ballot. By construction: `pay_votes`, `acknowledge`. Simulated (mutants `VOTE_BEFORE_SYNC`,
@@ -15,17 +15,17 @@
 //! - I5 A member accepts entries of a ballot only while that is its promise. By construction: a
 //!   higher promise ends `following`. Simulated (`ACCEPT_OLDER_BALLOT`).
 //! - I6 A follower's log up to `verified` is the leader's: it starts at an entry of the same slot
-//!   and ballot (or at what is decided), and each record names the ballot before it. By
+//!   and ballot (or at the decided prefix), and each record names the ballot before it. By
 //!   construction in `on_begin`, `take_entry`. Simulated (`SKIP_LOG_MATCH`).
 //! - I7 A leader commits what a majority of the latest configuration holds durably, through an
-//!   entry of its own ballot, and counts itself as it counts the others. By construction:
+//!   entry of its own ballot, and counts itself by the same rule as the others. By construction:
 //!   `advance`. Simulated (`COUNT_SELF_EARLY`, `COMMIT_AT_ONE`), tested (`COMMIT_OLDER_BALLOT`).
-//! - I8 Who is elected holds every committed entry: a voter refuses a log older than its own and
+//! - I8 An elected leader holds every committed entry: a voter refuses a log older than its own and
 //!   votes once a ballot, for one disk; a candidate needs a majority of the newest configuration of
 //!   its log. By construction: `on_request_vote`, `count_votes`. Simulated (`ELECT_OLDER_LOG`,
 //!   `ELECT_BY_ONE`, `VOTE_TWICE`).
-//! - I9 Nothing that was delivered is ever cut. Asserted in `take_entry`.
-//! - I10 Nothing torn, old or foreign is believed: see `places`.
+//! - I9 No delivered entry is ever cut. Asserted in `take_entry`.
+//! - I10 No torn, old or foreign words are accepted: see `places`.
 //! - I11 A leader answers reads from a state that holds everything acknowledged before they came:
 //!   it serves once an entry of its own ballot is committed, and a majority's *published* promises,
 //!   READ after the reads came, are not above its ballot. A promise is published before its vote
@@ -34,14 +34,15 @@
 //!   entry of the leader's own ballot, and count incarnations, not seats. By construction:
 //!   `change`. Simulated (`COUNT_REMOVED`, `TWO_CHANGES`, `ANY_INCARNATION`), tested
 //!   (`CHANGE_BEFORE_OWN_ENTRY`).
-//! - I15 A head names the members that govern what follows its state: no member gives one of more
-//!   than it has applied, since what its log holds above may never be decided. By construction:
+//! - I15 A head names the members that govern the slots after its state: no member gives a head for
+//!   more than it has applied, since the entries above in its log may never be decided. By
+//!   construction:
 //!   `state_head`. Tested (`HEAD_ABOVE_APPLIED`).
 //!
 //! **Liveness** L1 Under a stable Ω, working links and disks that sync, a value is decided in
-//! bounded time: what is lost with a link is asked for again, a stream that its follower does not
-//! read is replaced, and a candidate whose log is too old, or that is outbid for long, steps
-//! aside for another.
+//! bounded time: what is lost with a link is requested again, a stream that its follower does not
+//! read is replaced, and a candidate whose log is too old, or that is outbid for long, steps aside
+//! for another.
 //!
 //! ```text
 //! leader        disk ============sync===>|
@@ -55,10 +56,9 @@
 //! round trip to compare logs and one decision (the no-op).
 //!
 //! **Differs from the paper** (Falcon, sections 2 and 4; it leaves elections out). One ring for
-//! each pair of writer and follower, so a deposed leader can overwrite nobody's but its own; a
-//! checksum for a canary, since a WRITE has no order within (T3); one cumulative acknowledgement
-//! for an array of them; the follower acknowledges after its sync, the leader counts itself after
-//! its own.
+//! each pair of writer and follower, so a deposed leader can overwrite only its own; a checksum for
+//! a canary, since a WRITE has no order within (T3); one cumulative acknowledgement for an array of
+//! them; the follower acknowledges after its sync, the leader counts itself after its own.
 
 pub mod bugs;
 mod election;
@@ -100,12 +100,12 @@ use log::Log;
 use reads::Probe;
 use wire::Message;
 
-/// How soon what may have been lost is asked for again.
+/// The interval at which messages that may be lost are repeated.
 const REPEAT_AFTER: Duration = Duration::from_millis(10);
-/// How often a state is asked for again.
+/// The interval at which a state is requested again.
 const STATE_EVERY: Duration = Duration::from_millis(100);
 
-/// By what right this node acts.
+/// The role of this node.
 #[derive(Debug)]
 enum Office {
     None,
@@ -113,7 +113,7 @@ enum Office {
     Leader(Box<Term>),
 }
 
-/// What is wrong with the disk.
+/// The faults of the disk.
 #[derive(Clone, Copy, Debug, Default)]
 struct Trouble {
     is_full: bool,
@@ -127,41 +127,41 @@ pub struct Durable<P: Planting<Bug> = Sound> {
     places: Places,
     value_bytes_max: usize,
     window: u64,
-    /// How many slots below a snapshot are kept for those that lag.
+    /// The number of slots below a snapshot that are kept for members that lag.
     keep: u64,
     peer_works: bool,
     now: Instant,
 
     log: Log,
     applied: Prefix,
-    /// What the state that this life began with, or was given last, covers: what the log holds
-    /// below was perhaps never compared with anybody's.
+    /// The prefix of the state that this life began with, or was given last. The log's entries
+    /// below were perhaps never compared with another log.
     installed: Prefix,
-    /// Every slot below is decided, and the own log holds it.
+    /// The decided prefix that the own log holds.
     committed: Prefix,
-    /// What a leader has said is decided, and who takes part by it: the own log may be behind.
+    /// The decided prefix that a leader has published, and its members: the own log may be behind.
     told: Prefix,
     told_members: Option<log::Placed>,
-    /// The state of this prefix is missing: nothing can be delivered.
+    /// The prefix whose state is missing, so that nothing can be delivered.
     lacks: Option<Prefix>,
     office: Office,
     following: Option<Following>,
     vote_owed: Option<Owed>,
-    /// Whom the vote in the present promise went to.
+    /// The ballot and the incarnation of the vote in the present promise.
     voted: Option<(Ballot, Incarnation)>,
     trusted: bool,
-    /// The highest ballot heard of.
+    /// The highest known ballot.
     highest: Ballot,
     trouble: Trouble,
     aside_until: Option<Instant>,
-    /// Since when this node has tried to be elected, by one candidacy or several.
+    /// The time since when this node has tried to be elected, in one candidacy or several.
     tries_since: Option<Instant>,
     retry_at: Option<Instant>,
     nudge_at: Option<Instant>,
     state_asked_at: Option<Instant>,
     probes: Vec<Probe>,
     n_probes: u64,
-    /// Whose processors have something to do since the last post.
+    /// The members that have work to do since the last wake-up.
     to_wake: MemberSet,
     scratch: Vec<u8>,
     record: Vec<u64>,
@@ -203,11 +203,11 @@ impl<P: Planting<Bug>> Durable<P> {
                 log.continue_from(applied, head, disk);
                 (log, applied)
             }
-            // The region holds nothing that counts here.
+            // The region holds nothing that a durable member may use.
             Start::Reattach => return Err(Unusable::Empty),
         };
         let places = Places::new(base, config.members, shape);
-        // I11: whatever readers may have seen here, it was not above this.
+        // I11: an earlier life published no promise above this one.
         let publishes = is_voter(config.me, &log) || planted.has(Bug::PublishAsLearner);
         host.store(places.promised(), places::publish_promise(log.promised(), publishes));
         let lacks = (applied < log.start()).then_some(log.start());
@@ -257,16 +257,16 @@ impl<P: Planting<Bug>> Durable<P> {
         is_voter(self.me, &self.log)
     }
 
-    /// Whether this disk votes, or did before a change that is not known to be decided: it may be
-    /// the only one that holds that change, and then nobody else can be elected.
+    /// Whether this disk is a voter, or was before a change that is not known to be decided: it may
+    /// be the only one that holds that change, and then no other member can be elected.
     fn may_lead(&self) -> bool {
         let mut last = self.log.last_members(self.committed);
         last.any(|(_, members)| votes(self.me, &self.log, members))
     }
 
-    /// Shows readers the promise (I11). Who is no voter shows none: a new disk on this seat knows
-    /// nothing of what its predecessor promised, and a leader that has not heard of the change
-    /// would take its word for the other's.
+    /// Publishes the promise for readers (I11). A member that is not a voter publishes none: a new
+    /// disk on this seat does not know its predecessor's promises, and a leader that does not know
+    /// of the change would take one for the other.
     fn publish_promise<H: Host>(&self, host: &mut H) {
         let shown = self.is_voter() || self.planted.has(Bug::PublishAsLearner);
         let word = places::publish_promise(self.log.promised(), shown);
@@ -277,7 +277,7 @@ impl<P: Planting<Bug>> Durable<P> {
         !self.trouble.is_full && !self.trouble.is_stalled
     }
 
-    /// Delivers what is committed.
+    /// Delivers the committed entries.
     fn deliver<H: Host>(&mut self, host: &mut H) {
         let mut scratch = core::mem::take(&mut self.scratch);
         while self.lacks.is_none() && self.applied < self.committed {
@@ -308,7 +308,7 @@ impl<P: Planting<Bug>> Durable<P> {
     }
 
     fn post<H: Host>(&mut self, to: Rank, message: &Message, host: &mut H) {
-        // No room is like a loss: whoever waits asks again.
+        // A full queue has the effect of a loss: a waiting member asks again.
         let _sent = host.send(to, &message.encode());
         self.to_wake.insert(to);
     }
@@ -327,7 +327,7 @@ impl<P: Planting<Bug>> Durable<P> {
         }
     }
 
-    /// Of two that try at once the lower one tries again first.
+    /// The pause before a retry: of two candidates the lower one tries again first.
     const fn backoff(&self) -> Duration {
         Duration::from_millis(10 * (1 + self.me.index() as u64))
     }
@@ -383,13 +383,13 @@ impl<P: Planting<Bug>> Replicator for Durable<P> {
             }
             Event::LinkDown(rank) => self.on_link_down(rank),
             Event::LinkUp(rank) => self.on_link_up(rank, host),
-            // A hint (T8), and Ω's: nobody counts here who has not acknowledged.
+            // This is a hint (T8), for Ω: only a member that acknowledges counts here.
             Event::ProcessFailed(_) => {}
         }
         self.wake(host);
     }
 
-    /// The log gives that space back, but for what those that lag may still ask for.
+    /// Frees the log's space below the snapshot, except what lagging members may still ask for.
     fn snapshotted<H: Host>(&mut self, prefix: Prefix, host: &mut H) {
         assert!(prefix <= self.applied, "a state covers what was applied");
         let mut low = prefix;
@@ -411,7 +411,8 @@ impl<P: Planting<Bug>> Replicator for Durable<P> {
             DiskEvent::Flowing => self.trouble.is_stalled = false,
         }
         if !self.is_well() {
-            // Others can decide without this disk; with it as a leader's they would wait for it.
+            // The others can decide without this disk; with this member as the leader they would
+            // wait for it.
             self.depose(host);
         }
         self.after_sync(host);
@@ -429,7 +430,7 @@ impl<P: Planting<Bug>> Replicator for Durable<P> {
     }
 
     fn candidates(&self) -> Option<MemberSet> {
-        // A change that may yet be undone takes nobody out of the running: others may not know it.
+        // A change that may yet be undone excludes no candidate: others may not know of it.
         let last = self.log.last_members(self.committed).chain(&self.told_members);
         last.map(|(_, members)| members.voters).reduce(MemberSet::union)
     }
@@ -464,8 +465,8 @@ impl<P: Planting<Bug>> Replicator for Durable<P> {
     }
 
     fn can_lead(&self) -> bool {
-        // Whoever lacks what it knows to be decided is elected by nobody (I8). It must not try: it
-        // would have to keep to ballots of its own, and so depose whoever tells it more.
+        // A member that lacks what it knows to be decided cannot be elected (I8). It must not try:
+        // it would have to keep to ballots of its own, and so depose the leader that sends it more.
         self.lacks.is_none()
             && self.log.end() >= self.told
             && self.is_well()
@@ -520,7 +521,7 @@ impl<P: Planting<Bug>> Replicator for Durable<P> {
         assert!(applied >= self.applied, "a state is not replaced by an older one");
         self.now = now;
         if applied > self.committed {
-            // It is not known here that the own log agrees with the state.
+            // It is unknown here whether the own log agrees with the state.
             self.depose(host);
             self.installed = applied;
             self.log.continue_from(applied, head, disk(host));
@@ -560,7 +561,7 @@ impl<P: Planting<Bug>> Replicator for Durable<P> {
         self.release_below(prefix, host);
     }
 
-    /// What `member` is known to hold on its disk: this protocol hears of nothing else.
+    /// The prefix that `member` is known to hold on its disk: this protocol learns nothing else.
     fn applied_by(&self, member: Rank) -> Prefix {
         match &self.office {
             _ if self.lacks.is_some() => Prefix::ZERO,

@@ -1,9 +1,9 @@
-//! A log without its machine: what `gregale recover` reads of a disk that is left when the majority
-//! is not, and what it writes in its place.
+//! A log without its machine: `gregale recover` reads with it a disk that is left when the majority
+//! is not, and writes a new one in its place.
 //!
-//! - R1 Nothing here is a step of the protocol: a cluster that was recovered is another cluster.
-//!   Its members bear new incarnations, and whoever runs this sees to it that the old ones cannot
-//!   speak to the new (another secret, another fingerprint).
+//! - R1 Nothing here is a step of the protocol: a recovered cluster is another cluster. Its members
+//!   have new incarnations, and the operator of the tool ensures that the old ones cannot
+//!   communicate with the new (another secret, another fingerprint).
 
 use super::Unusable;
 use super::log::{IS_CONFIGURATION, Log};
@@ -12,43 +12,43 @@ use crate::members::{Configuration, Members, StateHead};
 use crate::planted::Sound;
 use base::{Ballot, Incarnation, MemberSet, Prefix, Rank};
 
-/// What a disk holds.
+/// The content of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holding {
-    /// Whose disk it is.
+    /// The incarnation of the disk.
     pub incarnation: Incarnation,
     /// The highest ballot that it has promised to follow.
     pub promised: Ballot,
-    /// The ballot of its last entry: with `end`, how new it is.
+    /// The ballot of its last entry, which with `end` is its newness.
     pub last: Ballot,
     /// The first slot that it holds as an entry.
     pub start: Prefix,
-    /// One past the last.
+    /// The end of the log: one past its last entry.
     pub end: Prefix,
-    /// The newest configuration that it holds. Known to be decided only if it stands before the
-    /// log's start: from the log alone nobody can tell.
+    /// The newest configuration that it holds. It is known to be decided only if it stands before
+    /// the log's start: the log alone does not tell.
     pub configuration: Option<Configuration>,
-    /// If that is not known: who took part before it, which is decided, since a change begins only
-    /// when the last one is.
+    /// The members before a configuration that is not known to be decided. They are decided, since
+    /// a change begins only when the last one is.
     pub before: Option<Members>,
 }
 
 impl Holding {
-    /// How new it is: of two logs the greater holds everything that was decided and that the other
-    /// one holds.
+    /// The newness of the log: of two logs the greater holds everything decided that the other one
+    /// holds.
     pub fn newness(&self) -> (Ballot, Prefix) {
         (self.last, self.end)
     }
 }
 
-/// Reads what a disk holds. What it asks of the disk meanwhile need not be done.
+/// Reads the content of a disk. Its requests to the disk meanwhile need not be performed.
 ///
 /// # Errors
 /// [`Unusable`]: there is no log, or another version's.
 pub fn inspect<D: Disk>(disk: &mut D) -> Result<Holding, Unusable> {
     let log = Log::recover(Sound, 0, disk)?;
     let newest = log.members();
-    // A log begins only where all before is decided.
+    // A log begins only where everything before is decided.
     let is_decided = newest.is_none_or(|(at, _)| *at <= log.start());
     let before = log.members_before().filter(|_| !is_decided).map(|(_, members)| *members);
     let configuration = newest.map(|(at, members)| Configuration {
@@ -73,8 +73,8 @@ pub const fn is_configuration(head: &EntryHead) -> bool {
     head.view & IS_CONFIGURATION != 0
 }
 
-/// What goes with the state of everything that `old` holds, when `me` alone is the cluster, in
-/// `incarnation`. Whoever sat elsewhere may come back as a later incarnation only.
+/// The head of the state of everything that `old` holds, when `me` alone is the cluster, in
+/// `incarnation`. The other seats' members may return only as later incarnations.
 pub fn head_of_one(old: &Holding, me: Rank, incarnation: Incarnation) -> StateHead {
     assert!(
         incarnation > old.incarnation && incarnation > Incarnation::FIRST,
@@ -86,8 +86,8 @@ pub fn head_of_one(old: &Holding, me: Rank, incarnation: Incarnation) -> StateHe
     StateHead { ballot: old.last, members_at: old.end, members, coming: None }
 }
 
-/// Begins a log on an empty disk that goes on from a durable state of `prefix`, and asks that it
-/// become durable. Nothing up to `promised` is voted for.
+/// Begins a log on an empty disk that continues from a durable state of `prefix`, and requests its
+/// sync. No ballot up to `promised` gets a vote.
 ///
 /// # Errors
 /// [`Unusable`]: the disk is not empty.

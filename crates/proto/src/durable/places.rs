@@ -1,5 +1,5 @@
-//! Where everything is in a region, and the two things that peers write there: records into a ring,
-//! and acknowledgements.
+//! The layout of a region, and the two things that peers write there: records into a ring, and
+//! acknowledgements.
 //!
 //! ```text
 //! promised    one line: the owner's promise, for readers. 0 until it is known (a region that was
@@ -8,9 +8,9 @@
 //! rings       one a writer, `ring_words` each: see [`record`]
 //! ```
 //!
-//! - I10 Nothing is believed that is not whole: an acknowledgement carries a sum of its words, a
-//!   record's last word is a sum of its head, which holds a sum of its payload and names the stream
-//!   and its place in it. By type: [`Ack::decode`] and [`record::Head::decode`] are the ways in.
+//! - I10 Only whole data is accepted: an acknowledgement carries a sum of its words, a record's
+//!   last word is a sum of its head, which holds a sum of its payload and names the stream and its
+//!   place in it. By type: [`Ack::decode`] and [`record::Head::decode`] are the only readers.
 
 use crate::velos::Shape;
 use base::{At, Ballot, Incarnation, MAX_MEMBERS, Prefix, Rank};
@@ -43,7 +43,7 @@ impl Places {
         self.base
     }
 
-    /// Where `follower` acknowledges.
+    /// The place of the acknowledgement of `follower`.
     pub(super) const fn ack(&self, follower: Rank) -> At {
         self.base.plus(LINE + LINE * follower.index() as u32)
     }
@@ -53,7 +53,7 @@ impl Places {
     }
 
     /// A place in the ring that `writer` writes, `position` words after its stream's beginning, and
-    /// how many words are left from there to the ring's end.
+    /// the number of words from there to the ring's end.
     pub(super) const fn in_ring(&self, writer: Rank, position: u64) -> (At, usize) {
         let offset = (position % self.ring_words as u64) as u32;
         let at = self.rings().plus(writer.index() as u32 * self.ring_words + offset);
@@ -65,12 +65,12 @@ impl Places {
     }
 }
 
-/// The promise as readers see it: never 0, unless its owner has no word in it.
+/// The word that publishes a promise: never 0, unless its owner may not vouch.
 pub(super) const fn publish_promise(ballot: Ballot, has_word: bool) -> u64 {
     if has_word { ballot.0 << 1 | 1 } else { 0 }
 }
 
-/// What a published promise says; `None` if its region is new, or its owner is no voter.
+/// The promise in a published word; `None` if its region is new, or its owner is no voter.
 pub(super) const fn published_promise(word: u64) -> Option<Ballot> {
     if word & 1 == 0 { None } else { Some(Ballot(word >> 1)) }
 }
@@ -78,17 +78,17 @@ pub(super) const fn published_promise(word: u64) -> Option<Ballot> {
 /// A follower's one cumulative acknowledgement, in the leader's region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ack {
-    /// Whose log this follower's agrees with, up to `durable`.
+    /// The ballot whose leader's log this follower's agrees with, up to `durable`.
     pub(super) ballot: Ballot,
-    /// Whose disk it is.
+    /// The incarnation of the disk.
     pub(super) incarnation: u64,
-    /// On that disk.
+    /// The prefix that is on that disk.
     pub(super) durable: Prefix,
-    /// Which stream, and how many words of it were taken out of the ring.
+    /// The stream, and the number of its words that were taken out of the ring.
     pub(super) stream: u64,
     pub(super) consumed: u64,
-    /// The state that covers everything below is missing on that disk, and its log begins there;
-    /// 0 if nothing is missing, which is what older versions write.
+    /// The prefix of the state that is missing on that disk, where its log begins; 0 if nothing is
+    /// missing, which is what older versions write.
     pub(super) lacks: Prefix,
 }
 
@@ -102,7 +102,8 @@ impl Ack {
         words
     }
 
-    /// `None` if these words are of different ages, or were never written.
+    /// Reads the words of an acknowledgement. `None` if they are of different ages, or were never
+    /// written.
     pub(super) fn decode(words: &[u64; ACK_WORDS], trusting: bool) -> Option<Ack> {
         (trusting || words[7] == sum(&words[..7])).then_some(Ack {
             ballot: Ballot(words[0]),
@@ -127,7 +128,7 @@ fn sum(words: &[u64]) -> u64 {
 /// Records in a ring.
 ///
 /// ```text
-/// word 0  tag             ballot, stream and place: what a reader waits for
+/// word 0  tag             ballot, stream and place, for which a reader waits
 /// word 1  kind, length    of the payload, in bytes
 /// word 2  ballot          of the leader that writes
 /// word 3  slot
@@ -140,7 +141,7 @@ fn sum(words: &[u64]) -> u64 {
 /// last    guard           sum of words 0..9
 /// ```
 ///
-/// A record may run over the ring's end and go on at its beginning.
+/// A record may cross the ring's end and continue at its beginning.
 pub(super) mod record {
     use super::sum;
     use alloc::vec::Vec;
@@ -152,7 +153,7 @@ pub(super) mod record {
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(in super::super) enum Kind {
         Entry,
-        /// Nothing but the commit point.
+        /// The commit point alone.
         Commit,
     }
 
@@ -169,20 +170,20 @@ pub(super) mod record {
     }
 
     /// The first word of the record at `position` of that stream of that ballot: odd, so never that
-    /// of a new region. Streams are counted in a whole word, so no ballot runs out of them.
+    /// of a new region. Streams are counted in a whole word, so they last for any ballot.
     ///
-    /// Should two tags ever be equal, nothing false is believed: the head names the ballot, and in
-    /// one ballot all records of a slot are of one entry.
+    /// If two tags were ever equal, nothing false would be accepted: the head names the ballot, and
+    /// in one ballot all records of a slot are of one entry.
     pub(in super::super) fn tag(ballot: Ballot, stream: u64, position: u64) -> u64 {
         sum(&[ballot.0, stream, position])
     }
 
-    /// How many words a record of so many bytes takes.
+    /// The number of words of a record with this payload.
     pub(in super::super) const fn n_words(payload_bytes: usize) -> usize {
         HEAD_WORDS + payload_bytes.div_ceil(8) + 1
     }
 
-    /// Lays a record out, but for its tag and guard.
+    /// Encodes a record, except its tag and guard.
     pub(in super::super) fn encode(words: &mut Vec<u64>, head: Head, payload: &[u8]) {
         words.clear();
         words.resize(n_words(payload.len()), 0);
@@ -202,7 +203,7 @@ pub(super) mod record {
         words[8] = sum(&words[HEAD_WORDS..end]);
     }
 
-    /// Makes it the record at `position` of `stream`, which is counted in the record's ballot.
+    /// Makes the record the one at `position` of `stream`, which is counted in the record's ballot.
     pub(in super::super) fn seal(words: &mut [u64], stream: u64, position: u64) {
         words[0] = tag(Ballot(words[2]), stream, position);
         if let [head @ .., guard] = words {
@@ -211,7 +212,7 @@ pub(super) mod record {
     }
 
     impl Head {
-        /// What a record's first words say. They may be torn: see [`is_whole`].
+        /// Reads a record's first words. They may be torn: see [`is_whole`].
         pub(in super::super) fn decode(words: &[u64; HEAD_WORDS]) -> Option<Head> {
             let kind = match words[1] >> 32 {
                 1 => Kind::Entry,

@@ -1,4 +1,4 @@
-//! Linearizable reads: nobody was promised a later ballot by a majority when the reads came (I11).
+//! Linearizable reads: no later ballot had a majority's promises when the reads came (I11).
 
 use super::*;
 use base::{Outcome, Token};
@@ -11,12 +11,12 @@ pub(super) struct Probe {
     passed: MemberSet,
 }
 
-/// How many checks may be under way.
+/// The number of checks that may be under way.
 const PROBES_MAX: usize = 256;
 
 impl<P: Planting<Bug>> Durable<P> {
     pub(super) fn start_probe<H: Host>(&mut self, ticket: Ticket, host: &mut H) {
-        // Followers refuse: their log's end says nothing of what was decided since.
+        // Followers refuse: their log's end does not show what was decided since.
         let leads = matches!(&self.office, Office::Leader(term) if term.announced);
         if !leads || self.probes.len() >= PROBES_MAX {
             return host.notify(Note::ReadRefused(ticket));
@@ -38,10 +38,10 @@ impl<P: Planting<Bug>> Durable<P> {
         self.nudge(REPEAT_AFTER);
     }
 
-    /// What was lost with a link is asked for again.
+    /// Repeats what was lost with a link.
     pub(super) fn repeat_probes<H: Host>(&mut self, host: &mut H) {
         if let Some(probe) = self.probes.last_mut() {
-            // The answer of the newest serves all before it.
+            // The answer for the newest check serves all before it.
             let (number, passed) = (probe.number, probe.passed);
             self.ask(number, passed, host);
         }
@@ -56,7 +56,7 @@ impl<P: Planting<Bug>> Durable<P> {
     ) {
         let Office::Leader(term) = &self.office else { return };
         let Outcome::Read([word]) = outcome else { return };
-        // A region that was made a moment ago is no witness.
+        // A new region is no witness.
         let Some(promised) = places::published_promise(*word) else { return };
         if promised > term.ballot {
             self.highest = self.highest.max(promised);
@@ -75,7 +75,7 @@ impl<P: Planting<Bug>> Durable<P> {
         let done = |passed: MemberSet| {
             self.planted.has(Bug::ReadWithoutCheck) || members.has_quorum(passed)
         };
-        // Later checks see no more than earlier ones, so those that are done come first.
+        // Later checks see no more than earlier ones, so the completed ones come first.
         let n_done = self.probes.iter().take_while(|probe| done(probe.passed)).count();
         for probe in self.probes.drain(..n_done) {
             host.notify(Note::ReadReady(probe.ticket));

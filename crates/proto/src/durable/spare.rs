@@ -1,49 +1,49 @@
-//! Who is not needed: the followers without whose disks a majority can be had.
+//! Spare followers: those without whose disks there is still a majority.
 //!
 //! A majority of three is the leader's disk and one more. The third member's loop, thread and sync
-//! would only hold up the others where they share processors and disks, so nobody wakes it for
-//! each entry. On shared memory it is written to and sleeps on. Where posting wakes a peer
-//! (`peer_works`) the leader holds back what it would post: entries for those that are not needed,
-//! and commit points that have no entry to ride on for everybody. (Whoever proposed through a
-//! follower hears from the leader, so nobody waits for the follower to apply.)
+//! would only delay the others where they share processors and disks, so it is not woken for each
+//! entry. On shared memory it is written to and continues to sleep. Where posting wakes a peer
+//! (`peer_works`) the leader holds back what it would post: entries for spare followers, and, for
+//! all followers, commit points that no entry carries. (A client that proposed through a follower
+//! hears from the leader, so no client waits for the follower to apply.)
 //!
 //! - I14 Nothing is held back for longer than [`HELD_MAX`], nor more than an eighth of a ring or
-//!   [`HELD_WORDS_MAX`]; nothing at all is once something has been undecided for [`LATE_AFTER`],
-//!   since whoever was relied on may be gone, nor when somebody waits for every disk, nor at the
-//!   beginning of a term, nor in a change of members. Simulated (`HOLD_BACK`), tested
-//!   (`i14_what_is_held_back_is_sent_when`).
+//!   [`HELD_WORDS_MAX`]; nothing at all is held back once something has been undecided for
+//!   [`LATE_AFTER`], since the follower that was relied on may be gone, nor when a client waits for
+//!   every disk, nor at the beginning of a term, nor in a change of members. Simulated
+//!   (`HOLD_BACK`), tested (`i14_what_is_held_back_is_sent_when`).
 //!
-//! Safety rests on none of this: what a member was not sent it does not acknowledge.
+//! Safety does not depend on this: a member does not acknowledge what it was not sent.
 
 use super::leader::Term;
 use super::*;
 use base::majority;
 
-/// How long something may be undecided before all who could help are asked, needed or not: several
-/// times what a disk takes to sync.
+/// The time that something may be undecided before the spare followers are used too: several times
+/// the duration of a disk's sync.
 const LATE_AFTER: Duration = Duration::from_millis(1);
-/// How long at most something is held back.
+/// The longest time for which something is held back.
 const HELD_MAX: Duration = Duration::from_millis(5);
-/// How many words of records at most are held back.
+/// The most words of records that are held back.
 const HELD_WORDS_MAX: u64 = 8192;
 
-/// What a leader holds back.
+/// The rules and counts of what a leader holds back.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Restraint {
-    /// Something has been undecided since then, and nothing decided.
+    /// The time since when something has been undecided, and nothing decided.
     undecided_since: Option<Instant>,
-    /// Whoever is not needed is sent what is below.
+    /// The prefix below which spare followers are sent everything.
     released: Prefix,
-    /// Commit points below this are told though no entry carries them.
+    /// The commit point below which followers are told without an entry.
     released_commit: Prefix,
-    /// Something has been held back since then.
+    /// The time since when something has been held back.
     held_since: Option<Instant>,
-    /// Words of records that were appended since the last release.
+    /// The words of records that were appended since the last release.
     n_words: u64,
 }
 
 impl Restraint {
-    /// Holds nothing back below `released`.
+    /// A restraint that holds nothing back below `released`.
     pub(super) fn new(released: Prefix) -> Restraint {
         Restraint {
             undecided_since: None,
@@ -71,7 +71,7 @@ impl Restraint {
         (self.held_since, self.n_words) = (None, 0);
     }
 
-    /// Whether something is undecided for long; asked again it takes as long once more.
+    /// Whether something has been undecided for long; the next answer of yes takes as long again.
     fn is_late(&mut self, now: Instant, is_undecided: bool) -> bool {
         if !is_undecided {
             self.undecided_since = None;
@@ -87,8 +87,8 @@ impl Restraint {
 }
 
 impl Term {
-    /// Whether a majority of the voters can be had without `rank`, from this leader and those that
-    /// acknowledged most, of whom the first are taken if some are equal.
+    /// Whether this leader and those that acknowledged most make a majority of the voters without
+    /// `rank`; among equals the first ones are taken.
     pub(super) fn is_spare(&self, me: Rank, rank: Rank, voters: MemberSet) -> bool {
         let rate = |of: Rank| (self.durable_at(of), core::cmp::Reverse(of));
         let ahead = voters.iter().filter(|other| *other != me && rate(*other) > rate(rank));
@@ -97,14 +97,14 @@ impl Term {
 }
 
 impl<P: Planting<Bug>> Durable<P> {
-    /// Up to where `rank` is sent the log now.
+    /// The prefix up to which `rank` is sent the log now.
     pub(super) fn sent_to(&self, term: &Term, rank: Rank) -> Prefix {
         let voters = self.log.members().map_or(MemberSet::EMPTY, |(_, members)| members.voters);
         let is_held = self.peer_works && term.is_spare(self.me, rank, voters);
         if is_held { self.log.end().min(term.restraint.released) } else { self.log.end() }
     }
 
-    /// An entry whose record has so many words was appended.
+    /// Counts an appended entry, whose record has `n_words` words.
     pub(super) fn count_appended(&mut self, n_words: u64) {
         let most = HELD_WORDS_MAX.min(self.places.ring_words() / 8);
         let Office::Leader(term) = &mut self.office else { return };
@@ -114,7 +114,7 @@ impl<P: Planting<Bug>> Durable<P> {
         }
     }
 
-    /// Holds nothing back of what there is now.
+    /// Releases everything that exists now.
     pub(super) fn release(&mut self) {
         let (end, committed) = (self.log.end(), self.committed);
         let Office::Leader(term) = &mut self.office else { return };
@@ -122,7 +122,7 @@ impl<P: Planting<Bug>> Durable<P> {
         term.restraint.release(end, committed);
     }
 
-    /// Somebody waits until every disk holds what is below `prefix`.
+    /// Releases what is below `prefix`, since a client waits until every disk holds it.
     pub(super) fn release_below<H: Host>(&mut self, prefix: Prefix, host: &mut H) {
         if let Office::Leader(term) = &self.office
             && term.restraint.released < prefix
@@ -132,7 +132,7 @@ impl<P: Planting<Bug>> Durable<P> {
         }
     }
 
-    /// When what is held back is sent all the same.
+    /// The time at which everything held back is sent.
     pub(super) fn released_at(&self) -> Option<Instant> {
         let Office::Leader(term) = &self.office else { return None };
         let late_at = term.restraint.undecided_since.map(|since| since.plus(LATE_AFTER));
@@ -140,7 +140,7 @@ impl<P: Planting<Bug>> Durable<P> {
         late_at.into_iter().chain(overdue_at).min()
     }
 
-    /// What ends every turn. T9 is the fabric's; that a sleeper looks at its ring is ours.
+    /// Ends every turn. T9 is the fabric's; that a sleeper looks at its ring is this module's.
     pub(super) fn wake<H: Host>(&mut self, host: &mut H) {
         self.mind_spares(host);
         if !self.peer_works {
@@ -149,7 +149,8 @@ impl<P: Planting<Bug>> Durable<P> {
         }
     }
 
-    /// Sends what was held back for long, and asks everybody for what is undecided for long.
+    /// Sends what was held back for long, and wakes all members behind if something is undecided
+    /// for long.
     fn mind_spares<H: Host>(&mut self, host: &mut H) {
         let end = self.log.end();
         let (now, is_undecided) = (self.now, self.committed < end);

@@ -1,4 +1,4 @@
-//! Durable, as the registry knows it.
+//! Durable in the registry.
 
 use super::bugs::Bug;
 use super::{Durable, Places};
@@ -11,7 +11,7 @@ use crate::table::{Ordering, Row};
 use crate::velos::Shape;
 use base::At;
 
-/// Durable as it ships.
+/// The Durable that is released.
 #[derive(Clone, Copy, Debug)]
 pub struct Spec;
 
@@ -31,7 +31,7 @@ impl LogSpec for Spec {
         durability: &["disk-quorum", "disk-all"],
         members_change: true,
     };
-    /// What votes and acknowledges is a process with its disk.
+    /// A process with its disk votes and acknowledges, not memory alone.
     const DEAD_MEMORY_COUNTS: bool = false;
 
     type Bug = Bug;

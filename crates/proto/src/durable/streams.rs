@@ -1,23 +1,23 @@
-//! Streams of records: how they begin, and what becomes of one that stands still.
+//! Streams of records: their beginning, and the treatment of one that stands still.
 //!
 //! - I15 A stream is opened only to a peer that has none, whose link has come up, that says that it
-//!   does not read its present one, or whose next entry the log has given back. One that stands
-//!   still is asked about: that takes a message of some bytes each [`PATIENCE_MAX`], and no number;
-//!   to silence nothing follows. So a follower may stand still for ever, and gets nothing twice
-//!   that still lies in its ring. By construction: `mind_stalled`, `on_astray`. Tested
-//!   (`BEGIN_WHATEVER_STANDS_STILL`).
+//!   does not read its present one, or whose next entry the log has freed. A stream that stands
+//!   still leads to a question: that takes a message of some bytes each [`PATIENCE_MAX`], and no
+//!   new stream number; silence has no consequence. So a follower may stand still for ever, and
+//!   gets nothing twice that still lies in its ring. By construction: `mind_stalled`, `on_astray`.
+//!   Tested (`BEGIN_WHATEVER_STANDS_STILL`).
 //!
-//! That leaves nobody without a stream who needs one: a question is answered by every process that
-//! runs, after it has looked for what was written before (T2). A process that has died and come
-//! back has no stream and says so; a stopped one answers when it goes on; what a broken link has
-//! lost is the affair of its `LinkUp`.
+//! Every member that needs a stream gets one: every running process answers a question, after it
+//! has looked for what was written before (T2). A process that has died and come back has no stream
+//! and says so; a stopped one answers when it resumes; `LinkUp` handles what a broken link has
+//! lost.
 
 use super::follower::Following;
 use super::places::record;
 use super::wire::Begin;
 use super::*;
 
-/// How long a stream that does not move is waited for, at first and at most.
+/// The time for which a stream that does not move is left alone, at first and at most.
 pub(super) const PATIENCE: Duration = Duration::from_millis(50);
 const PATIENCE_MAX: Duration = Duration::from_millis(800);
 
@@ -28,29 +28,29 @@ pub(super) enum State {
     Closed,
     /// The follower compares the logs, or gets a state first.
     Asked,
-    /// It reads.
+    /// The follower reads the stream.
     Ready,
-    /// What comes next in it is no part of the log any more.
+    /// The log no longer holds the stream's next entry.
     Outrun,
 }
 
-/// What one follower is sent.
+/// The state of one follower's stream.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stream {
     pub(super) state: State,
-    /// Among those of this ballot.
+    /// The ordinal of the stream in this ballot.
     pub(super) number: u64,
-    /// Words written, and words that the follower took out.
+    /// The words written, and the words that the follower took out.
     pub(super) written: u64,
     pub(super) consumed: u64,
-    /// What is written next.
+    /// The prefix that the stream has covered: its next slot is written next.
     pub(super) next: Prefix,
-    /// What it acknowledged in this ballot.
+    /// The prefix that the follower acknowledged in this ballot.
     pub(super) durable: Prefix,
-    /// What that disk lacks of it: see [`Ack`](super::places::Ack).
+    /// The prefix of the state that the disk lacks: see [`Ack`](super::places::Ack).
     pub(super) lacks: Prefix,
     pub(super) told_commit: Prefix,
-    /// When something last moved, and how long that may be ago.
+    /// The time of the last progress, and the time that the next may take.
     pub(super) moved_at: Instant,
     pub(super) patience: Duration,
     /// The last word of the last acknowledgement that was read.
@@ -58,10 +58,10 @@ pub(super) struct Stream {
 }
 
 impl<P: Planting<Bug>> Durable<P> {
-    /// Asks `rank` how far its log agrees; what was written before does not count any more.
+    /// Asks `rank` how far its log agrees; earlier records no longer count.
     pub(super) fn open_stream<H: Host>(&mut self, rank: Rank, patience: Duration, host: &mut H) {
         let Office::Leader(term) = &mut self.office else { return };
-        // With its ballot unique over all lives: no ballot is used twice.
+        // With its ballot the number is unique over all lives: no ballot is used twice.
         term.n_streams += 1;
         let stream = &mut term.streams[rank.index()];
         *stream = Stream {
@@ -78,7 +78,7 @@ impl<P: Planting<Bug>> Durable<P> {
     }
 
     /// Asks `rank` to begin with the stream that was opened for it, the first time or again:
-    /// nothing is written before it has answered.
+    /// nothing is written before the answer.
     fn ask_to_begin<H: Host>(&mut self, rank: Rank, host: &mut H) {
         let committed = self.committed;
         let Some(members) = self.log.governing(committed).next().copied() else { return };
@@ -140,7 +140,7 @@ impl<P: Planting<Bug>> Durable<P> {
         self.tell_anew(rank, host);
     }
 
-    /// What stands still is asked for (L1, I15).
+    /// Asks the followers whose streams stand still (L1, I15).
     pub(super) fn mind_stalled_streams<H: Host>(&mut self, host: &mut H) {
         let Office::Leader(term) = &self.office else { return };
         let (peers, mut waits) = (term.peers, false);
@@ -185,7 +185,7 @@ impl<P: Planting<Bug>> Durable<P> {
         }
     }
 
-    /// `from` does not read this stream.
+    /// Opens another stream, since `from` does not read this one.
     pub(super) fn on_astray<H: Host>(
         &mut self,
         from: Rank,
@@ -201,7 +201,7 @@ impl<P: Planting<Bug>> Durable<P> {
 
     // ---- at the follower ----
 
-    /// The leader sees that this stream stands still, with so many words written.
+    /// Answers the leader's question about a stream that stands still, with so many words written.
     pub(super) fn on_check<H: Host>(
         &mut self,
         from: Rank,
@@ -217,11 +217,11 @@ impl<P: Planting<Bug>> Durable<P> {
             let denied = Message::Denied { ballot, promised, older: false };
             return self.post(from, &denied, host);
         }
-        // By T2 what was written before the question is here.
+        // By T2 everything that was written before the question is here.
         self.consume(host);
         let is_this = |of: &&mut Following| of.ballot == ballot && of.stream == number;
         let position = self.following.as_mut().filter(is_this).map(|following| {
-            // Perhaps it is the acknowledgement that did not arrive.
+            // The acknowledgement may be what did not arrive.
             following.told = None;
             following.position
         });
@@ -239,7 +239,7 @@ impl<P: Planting<Bug>> Durable<P> {
 }
 
 impl Stream {
-    /// Writes the record that lies in `words` as the stream's next.
+    /// Writes the record in `words` as the stream's next.
     pub(super) fn put<H: Host>(
         &mut self,
         words: &mut [u64],

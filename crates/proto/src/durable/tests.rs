@@ -1,4 +1,4 @@
-//! Traps, one by one, in a small world whose links and disks a test holds.
+//! Traps, one by one, in a small world whose links and disks the test controls.
 
 mod group;
 mod members;
@@ -90,7 +90,7 @@ fn decided_by_copies_of_an_older_ballot<P: Planting<Bug>>(planted: P) -> bool {
     group.propose(0, b"before");
     group.run(20);
     let decided = group.status(0).committed;
-    // An entry that reaches nobody, then a new term of the same member.
+    // An entry that reaches no other member, then a new term of the same member.
     group.isolate(0);
     group.propose(0, b"older");
     group.run(5);
@@ -101,7 +101,7 @@ fn decided_by_copies_of_an_older_ballot<P: Planting<Bug>>(planted: P) -> bool {
     group.lead(0);
     group.run(30);
     assert!(group.holds_office(0), "elected again: {:?}", group.status(0));
-    // Somebody holds the older entry, and not the no-op behind it.
+    // Another member holds the older entry, and not the no-op behind it.
     let ballot = group.status(0).ballot;
     let held = Prefix(decided.0 + 1);
     group.forge_ack(0, 1, Ack { ballot, incarnation: 1, durable: held, ..Ack::default() });
@@ -115,8 +115,8 @@ fn copies_of_an_older_leaders_entry_do_not_decide_it() {
     assert!(decided_by_copies_of_an_older_ballot(Planted(Bug::CommitOlderBallot)));
 }
 
-/// I4, I6. The deposed leader's log is longer than its successor's: what is behind the successor's
-/// end was never compared.
+/// I4, I6. The deposed leader's log is longer than its successor's: the entries beyond the
+/// successor's end were never compared.
 fn highest_ack_of_a_deposed_leader<P: Planting<Bug>>(planted: P) -> (Prefix, Prefix) {
     let mut group = Group::led(planted, 3, 0);
     group.isolate(0);
@@ -273,8 +273,8 @@ fn a_freed_log_keeps_its_runs_its_members_and_the_ballot_before_its_start() {
     }
 }
 
-/// The trap: the ballots before two runs differ, and the entry just before a log's start is not of
-/// the base that the log had until then.
+/// The trap: the ballots before two runs differ, and the entry just before a log's start is not the
+/// one before the base that the log had until then.
 #[test]
 fn a_log_that_is_freed_twice_keeps_the_ballot_before_its_new_start() {
     let mut disk = TestDisk::default();
@@ -346,7 +346,7 @@ fn a_leader_answers_and_a_follower_refuses() {
     assert!(!group.read(1, 1));
 }
 
-/// A power cut of all: what was decided is there, under another leader too.
+/// After a power cut of all members the decided values are there, also under another leader.
 #[test]
 fn decided_values_survive_a_power_cut_of_all() {
     let mut group = Group::led(Sound, 3, 0);
@@ -380,8 +380,8 @@ fn a_candidate_with_an_old_log_stands_aside() {
     assert!(group.holds_office(1));
 }
 
-/// The trap: the memory of the dead answers on shared memory, and no disk of theirs does. A member
-/// that counts on them is trusted by everybody, and stops the one that could lead.
+/// The trap: the memory of dead members answers on shared memory, and their disks do not. A member
+/// that counts on them is trusted by all, and stops the one that could lead.
 // L1
 #[test]
 fn the_dead_do_not_make_anybody_able_to_lead() {
@@ -433,7 +433,7 @@ fn a_torn_acknowledgement_counts_for_nothing() {
     assert!(decided(Planted(Bug::TornAck)));
 }
 
-/// I6. A deposed leader's log is wrong below a state that it is given, and as long.
+/// I6. A deposed leader's log is wrong below an installed state, and as long.
 #[test]
 fn a_log_that_is_wrong_below_an_installed_state_is_replaced() {
     let mut group = Group::led(Sound, 3, 0);
@@ -463,7 +463,7 @@ fn a_log_that_is_wrong_below_an_installed_state_is_replaced() {
     assert_eq!(group.member(0).log.last_ballot(), group.member(1).log.last_ballot());
 }
 
-/// Whether a member that was given a state, and hears nobody, could lead; and then does.
+/// Whether a member without links could lead after it was given a state; and then does.
 fn leads_after_a_state(with_head: bool) -> bool {
     let mut group = Group::led(Sound, 3, 0);
     group.isolate(2);
@@ -471,7 +471,7 @@ fn leads_after_a_state(with_head: bool) -> bool {
     group.run(20);
     let applied = group.status(0).applied;
     let head = group.member(0).state_head(applied).filter(|_| with_head);
-    // A new life: no leader has told it who takes part.
+    // In a new life, no leader has told it the members.
     group.power_cut(2);
     group.recover(2);
     group.install_with(2, applied, head);
@@ -491,7 +491,7 @@ fn a_state_brings_what_its_member_needs_to_lead() {
     assert!(!leads_after_a_state(false), "the test shows nothing");
 }
 
-/// I6. The ballot that comes with a state tells at once that the log holds something else there.
+/// I6. The ballot in a state's head shows at once that the log holds another entry there.
 #[test]
 fn a_log_that_differs_from_a_state_is_dropped_with_it() {
     let mut group = Group::led(Sound, 3, 0);

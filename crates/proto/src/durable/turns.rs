@@ -1,9 +1,9 @@
-//! What has arrived or is due, handed to those who deal with it.
+//! The dispatch of messages, syncs and deadlines.
 
 use super::*;
 
 impl<P: Planting<Bug>> Durable<P> {
-    /// Whatever follows from a change of what is durable.
+    /// Performs the work that depends on what is durable.
     pub(super) fn after_sync<H: Host>(&mut self, host: &mut H) {
         if self.log.promise_is_durable() {
             self.publish_promise(host);

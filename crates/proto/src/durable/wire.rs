@@ -1,58 +1,59 @@
 //! The messages of leader changes. Entries, commit points and acknowledgements go one-sided.
 //!
-//! Any of them may be lost with its link, or for want of room: whoever waits asks again.
+//! Any message may be lost with its link, or for want of room: a waiting member asks again.
 
 use crate::members::{MEMBERS_BYTES, Members};
 use crate::{MESSAGE_CHANNEL, le_word};
 use alloc::vec::Vec;
 use base::{Ballot, Incarnation, Prefix, Slot};
 
-/// From `first` on, until the next run, entries were made under `ballot`.
+/// A run of entries that were made under `ballot`, from `first` until the next run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Run {
     pub(super) first: Slot,
     pub(super) ballot: Ballot,
 }
 
-/// How many runs a [`Begin`] carries at most.
+/// The largest number of runs that a [`Begin`] carries.
 pub(super) const RUNS_MAX: usize = 32;
 
-/// A leader opens a stream.
+/// The message by which a leader opens a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Begin {
     pub(super) ballot: Ballot,
-    /// Its number among those of this ballot.
+    /// The ordinal of the stream in this ballot.
     pub(super) stream: u64,
     pub(super) committed: Prefix,
     /// One past the leader's last entry.
     pub(super) end: Prefix,
-    /// The last configuration below `committed`, and one past where it stands.
+    /// The last configuration below `committed`, and one past its slot.
     pub(super) members: (Prefix, Members),
-    /// Under which ballots the leader's last entries were made.
+    /// The ballots under which the leader's last entries were made.
     pub(super) runs: Vec<Run>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Message {
-    /// Give me your vote in `ballot`: this is how new my log is.
+    /// A request for a vote in `ballot`, with the newness of the candidate's log.
     RequestVote { ballot: Ballot, incarnation: Incarnation, last: Ballot, end: Prefix },
-    /// It is that candidate's, and the promise is on disk.
+    /// A vote for that candidate, whose promise is on disk.
     Vote { ballot: Ballot, incarnation: Incarnation, candidate: Incarnation },
-    /// No: `promised` came before, or (`older`) your log is older than mine.
+    /// A refusal: `promised` came before, or (`older`) the candidate's log is older than the
+    /// voter's.
     Denied { ballot: Ballot, promised: Ballot, older: bool },
-    /// I lead; here is what my log looks like.
+    /// An announcement of a leader, with the shape of its log.
     Begin(Begin),
-    /// I follow, and agree with your log up to here: write from there on.
+    /// An answer of a follower whose log agrees up to `verified`: the leader writes from there on.
     Ready { ballot: Ballot, stream: u64, verified: Prefix, incarnation: Incarnation },
-    /// My log begins only here: you need a state.
+    /// An answer that the sender's log begins only at `start`: the peer needs a state.
     Behind { ballot: Ballot, start: Prefix },
-    /// That stream stands still: do you read it? So many words of it are written.
+    /// A question about a stream that stands still, of which `written` words are written.
     Check { ballot: Ballot, stream: u64, written: u64 },
-    /// I do not: begin another.
+    /// An answer that the follower does not read the stream: the leader must open another.
     Astray { ballot: Ballot, stream: u64 },
 }
 
-/// Reads words off the front.
+/// A reader of words from the front.
 struct Words<'a>(&'a [u8]);
 
 impl Words<'_> {
@@ -64,7 +65,7 @@ impl Words<'_> {
 }
 
 impl Message {
-    /// Little endian: channel, kind, six zero bytes; then words.
+    /// The bytes, little endian: channel, kind, six zero bytes; then words.
     pub(super) fn encode(&self) -> Vec<u8> {
         let (kind, words): (u8, [u64; 4]) = match self {
             Message::RequestVote { ballot, incarnation, last, end } => {
@@ -100,7 +101,7 @@ impl Message {
         bytes
     }
 
-    /// The one gateway for foreign bytes: anything else is dropped.
+    /// Decodes a message: the only entry for foreign bytes. Anything else is dropped.
     pub(super) fn decode(bytes: &[u8]) -> Option<Message> {
         let (head, rest) = bytes.split_at_checked(8)?;
         if head[0] != MESSAGE_CHANNEL {

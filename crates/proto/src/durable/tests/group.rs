@@ -1,4 +1,4 @@
-//! A group of machines whose links and disks a test holds.
+//! A group of machines whose links and disks the test controls.
 
 use super::*;
 use crate::disk::Entry;
@@ -17,7 +17,7 @@ struct Content {
     meta: Vec<u8>,
 }
 
-/// Whom one of `n` members trusts where memory outlives its process, when all others have died.
+/// The member that one of `n` trusts where memory outlives its process, when all others have died.
 pub(super) fn trusted_by_the_last(n: usize) -> Option<Rank> {
     let n_words = Spec::layout(n, &SHAPE).n_words as usize;
     let mut world = World::new(n, n_words);
@@ -38,21 +38,21 @@ pub(super) fn trusted_by_the_last(n: usize) -> Option<Rank> {
     node.trusted()
 }
 
-/// A disk whose syncs end when the test lets them.
+/// A disk whose syncs end when the test allows it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TestDisk {
     live: Content,
     stable: Content,
-    /// Syncs, each with what it makes stable and how much of that was not before.
+    /// The syncs under way, each with what it makes stable and how much of that was not before.
     under_way: Vec<(Flush, Content, usize)>,
     pub(super) n_flushes: u64,
     is_held: bool,
     damaged: Option<Slot>,
-    /// Bytes of payload that no sync has covered.
+    /// The bytes of payload that no sync has covered.
     unsynced_bytes: usize,
 }
 
-/// What may wait for a disk (D4).
+/// The most bytes that may wait for a disk (D4).
 const UNSYNCED_BYTES_MAX: usize = 4096;
 
 impl TestDisk {
@@ -119,7 +119,7 @@ struct World {
     disks: Vec<TestDisk>,
     delivered: Vec<Vec<Vec<u8>>>,
     notes: Vec<Vec<Note>>,
-    /// Whom each has woken.
+    /// The members that each has woken.
     wakes: Vec<MemberSet>,
     paused: MemberSet,
     writes_cut: BTreeSet<(usize, usize)>,
@@ -171,7 +171,7 @@ impl Port for View<'_> {
     fn send(&mut self, to: Rank, message: &[u8]) -> bool {
         if !self.0.messages_cut.contains(&(self.1, to.index())) {
             if self.0.paused.contains(to) && self.0.inboxes[to.index()].iter().count() >= 16 {
-                return false; // no room: nobody takes anything out
+                return false; // no room, since no member takes anything out
             }
             let event = Event::Message { from: Rank::at(self.1), bytes: message };
             self.0.inboxes[to.index()].push(event);
@@ -215,7 +215,7 @@ impl<P: Planting<Bug>> Group<P> {
         Group::over(planted, n, false)
     }
 
-    /// Posting to a peer wakes it.
+    /// A group where posting to a peer wakes it.
     pub(super) fn new_over_links_that_wake(planted: P, n: usize) -> Group<P> {
         Group::over(planted, n, true)
     }
@@ -229,7 +229,7 @@ impl<P: Planting<Bug>> Group<P> {
         group
     }
 
-    /// With a leader that serves.
+    /// A group with a leader that serves.
     pub(super) fn led(planted: P, n: usize, leader: usize) -> Group<P> {
         let mut group = Group::new(planted, n);
         group.lead(leader);
@@ -345,7 +345,7 @@ impl<P: Planting<Bug>> Group<P> {
         self.act(member, |of, _, host| of.on_vote(from, ballot, candidate, host));
     }
 
-    /// Votes for `candidate` that are on their way to its seat.
+    /// The number of votes for `candidate` that are on their way to its seat.
     pub(super) fn n_votes_sent(&self, to: usize, candidate: Incarnation) -> usize {
         let is_vote = |event: &Event<'_>| match event {
             Event::Message { bytes, .. } => matches!(
@@ -365,7 +365,7 @@ impl<P: Planting<Bug>> Group<P> {
         self.act(member, |machine, now, host| machine.hasten(prefix, now, host));
     }
 
-    /// Whether a leader waits for nothing in particular.
+    /// Whether a leader waits for no event in particular.
     pub(super) fn is_settled(&self, member: usize) -> bool {
         self.member(member).released_at().is_none()
     }
@@ -374,7 +374,7 @@ impl<P: Planting<Bug>> Group<P> {
         self.act(member, |machine, _, host| machine.snapshotted(prefix, host));
     }
 
-    /// Without what goes with a state: an older version's snapshot has none.
+    /// Installs a state without its head, as from an older version's snapshot.
     pub(super) fn install(&mut self, member: usize, prefix: Prefix) {
         self.install_with(member, prefix, None);
     }
@@ -383,7 +383,7 @@ impl<P: Planting<Bug>> Group<P> {
         self.act(member, |machine, now, host| machine.install(prefix, head, now, host));
     }
 
-    /// Whether a read at `member` is answered.
+    /// Returns whether a read at `member` is answered.
     pub(super) fn read(&mut self, member: usize, ticket: u64) -> bool {
         self.begin_read(member, ticket);
         self.run(5);
@@ -411,12 +411,12 @@ impl<P: Planting<Bug>> Group<P> {
         self.world.disks[member].is_held = true;
     }
 
-    /// An entry cannot be read any more.
+    /// Makes an entry unreadable.
     pub(super) fn spoil(&mut self, member: usize, slot: Slot) {
         self.world.disks[member].damaged = Some(slot);
     }
 
-    /// The process stands still. Its messages wait, as many as there is room for.
+    /// Stops the process. Its messages wait, as many as there is room for.
     pub(super) fn pause(&mut self, member: usize) {
         self.world.paused.insert(Rank::at(member));
     }
@@ -425,7 +425,7 @@ impl<P: Planting<Bug>> Group<P> {
         self.world.paused.remove(Rank::at(member));
     }
 
-    /// How many streams the term of a leader has opened.
+    /// The number of streams that a leader's term has opened.
     pub(super) fn n_streams(&self, leader: usize) -> u64 {
         match &self.member(leader).office {
             Office::Leader(term) => term.n_streams,
@@ -471,7 +471,7 @@ impl<P: Planting<Bug>> Group<P> {
         }
     }
 
-    /// The process is gone, and so is what was not synced.
+    /// Ends the process, and loses what was not synced.
     pub(super) fn power_cut(&mut self, member: usize) {
         self.members[member] = None;
         let disk = &mut self.world.disks[member];
@@ -486,13 +486,13 @@ impl<P: Planting<Bug>> Group<P> {
         self.start(member, Start::Recovered { applied: Prefix::ZERO, head: None });
     }
 
-    /// Another disk, on the same seat.
+    /// Starts another disk on the same seat.
     pub(super) fn join(&mut self, member: usize, incarnation: Incarnation) {
         self.world.disks[member] = TestDisk::default();
         self.start(member, Start::Join { incarnation });
     }
 
-    /// What `follower` acknowledged to `leader` last.
+    /// The last acknowledgement of `follower` to `leader`.
     pub(super) fn ack(&self, leader: usize, follower: usize) -> Option<Ack> {
         let at = Places::new(At(0), self.members.len(), &SHAPE).ack(Rank::at(follower)).0 as usize;
         let words = self.world.memory[leader][at..at + ACK_WORDS].try_into().expect("as long");
@@ -516,12 +516,12 @@ impl<P: Planting<Bug>> Group<P> {
         self.member(member).status()
     }
 
-    /// Whether `member` was elected, and believes that it still is.
+    /// Whether `member` was elected, and still takes itself for the leader.
     pub(super) fn holds_office(&self, member: usize) -> bool {
         matches!(self.member(member).office, Office::Leader(_))
     }
 
-    /// What was delivered in its present life, without no-ops.
+    /// The values delivered in its present life, without no-ops.
     pub(super) fn values(&self, member: usize) -> &[Vec<u8>] {
         &self.world.delivered[member]
     }

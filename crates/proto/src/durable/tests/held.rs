@@ -1,8 +1,8 @@
-//! What is on every disk (I13).
+//! The prefix on every disk (I13).
 
 use super::*;
 
-/// I13. (What is held, what is decided) while one disk stands still, and after it goes on.
+/// I13. The held and the decided prefix while one disk stands still, and after it resumes.
 fn held_while_one_disk_stands_still<P: Planting<Bug>>(planted: P) -> [(Prefix, Prefix); 2] {
     let mut group = Group::led(planted, 3, 0);
     let before = group.status(0).committed;
@@ -34,7 +34,7 @@ fn an_undecided_removal_excuses_nobody() {
     group.run(20);
     let held = group.member(0).held_by_all();
     assert!(held < group.status(0).committed, "r2 lacks it");
-    // On the leader's disk alone: another leader may yet undo it.
+    // The change is on the leader's disk alone: another leader may yet undo it.
     group.cut_writes(0, 1);
     group.change(0, Change::Remove(Rank::at(2))).expect("nothing else is under way");
     group.run(20);
@@ -52,8 +52,8 @@ fn a_removal_that_is_decided_frees_what_waited() {
     assert_eq!(group.member(0).held_by_all(), group.status(0).committed);
 }
 
-/// I13. What is held by all, of how much that is decided, when a member has come back whose log
-/// begins behind a state that is damaged; and when it has got another state.
+/// I13. The held and the decided prefix when a member has come back whose log begins behind a
+/// damaged state; and when it has got another state.
 fn held_while_a_state_is_damaged<P: Planting<Bug>>(planted: P) -> [(Prefix, Prefix); 2] {
     let mut group = Group::led(planted, 3, 0);
     (0..4).for_each(|_| group.propose(0, b"x"));
@@ -64,7 +64,7 @@ fn held_while_a_state_is_damaged<P: Planting<Bug>>(planted: P) -> [(Prefix, Pref
     group.power_cut(1);
     group.recover(1);
     group.reconnect(0, 1);
-    // The only other one: what this member acknowledges does count for what comes now.
+    // It is the only other one: its acknowledgement does count for later entries.
     group.power_cut(2);
     group.change(0, Change::Remove(Rank::at(2))).expect("nothing else is under way");
     group.run(20);
@@ -85,8 +85,8 @@ fn a_disk_with_a_damaged_state_holds_nothing_until_it_has_another() {
     assert_eq!(held, decided, "the bug does not show");
 }
 
-/// I13. Whether more is held by all when a new disk has learnt everything, whose seat another
-/// leader may yet give back to the disk that was there.
+/// I13. Whether more is held when a new disk has everything, whose seat another leader may yet give
+/// back to the earlier disk.
 fn a_successor_speaks_for_the_disk_before<P: Planting<Bug>>(planted: P) -> bool {
     let mut group = Group::led(planted, 3, 0);
     group.power_cut(2);

@@ -1,4 +1,4 @@
-//! What comes late counts for what it answers, and for nothing that began since.
+//! Late answers count only for what they answer, not for what began since.
 
 use super::*;
 
@@ -28,7 +28,7 @@ fn a_vote_for_another_ballot_does_not_count() {
     assert!(elected_by_a_vote_for_an_earlier_candidacy(Planted(Bug::VoteOfAnyBallot)));
 }
 
-/// I11. The READs of the second check are lost; those of the first are answered when it has begun.
+/// I11. The READs of the second check are lost; those of the first are answered after it began.
 fn answers_of_a_check_serve_a_later_one<P: Planting<Bug>>(planted: P) -> bool {
     let mut group = Group::led(planted, 3, 0);
     group.begin_read(0, 1);
@@ -62,7 +62,7 @@ fn a_sync_covers_no_promise_that_was_made_during_it() {
     assert!(is_durable_after_the_sync_that_was_under_way(Planted(Bug::PromiseDuringSync)));
 }
 
-/// I11. The READ of the earlier term's check comes back when the later one's has begun.
+/// I11. The READ of the earlier term's check completes after the later term's began.
 #[test]
 fn a_promise_that_was_read_in_an_earlier_term_answers_no_read_of_a_later_one() {
     let mut group = Group::led(Sound, 3, 0);

@@ -1,4 +1,4 @@
-//! Changes of members (I12), stepped by hand.
+//! Changes of members (I12), stepped by the test.
 
 use super::*;
 use crate::durable::log::IS_CONFIGURATION;
@@ -6,7 +6,7 @@ use crate::durable::log::IS_CONFIGURATION;
 fn decided_with_a_removed_member<P: Planting<Bug>>(planted: P) -> bool {
     let mut group = Group::led(planted, 3, 0);
     group.cut_writes(0, 1);
-    // Decided by nobody yet: the two that are left must both hold it.
+    // It is not decided yet: the two that are left must both hold it.
     group.change(0, Change::Remove(Rank::at(2))).expect("nothing else is under way");
     group.propose(0, b"x");
     group.run(20);
@@ -51,7 +51,7 @@ fn a_replaced_member_learns_first_and_votes_when_it_has_caught_up() {
     group.run(20);
     let Configuration { members, is_decided, .. } = group.member(0).configuration().expect("known");
     assert!(is_decided && members.voters.len() == 3 && members.learners.is_empty());
-    // And it counts: with r1 gone it is the majority.
+    // It counts: with r1 gone it completes the majority.
     group.power_cut(1);
     group.propose(0, b"two");
     group.run(20);
@@ -61,7 +61,8 @@ fn a_replaced_member_learns_first_and_votes_when_it_has_caught_up() {
 fn predecessors_copies_count<P: Planting<Bug>>(planted: P) -> bool {
     let mut group = Group::led(planted, 3, 0);
     group.isolate(0);
-    // Seat 2 belongs to another disk from now on; what the old one says is not the new one's word.
+    // Seat 2 belongs to another disk from now on; the old one's acknowledgement is not the new
+    // one's.
     group.change(0, Change::Replace(Rank::at(2), Incarnation(2))).expect("nothing under way");
     let (ballot, durable) = (group.status(0).ballot, group.member(0).log.end());
     group.forge_ack(0, 2, Ack { ballot, incarnation: 1, durable, ..Ack::default() });
@@ -83,7 +84,7 @@ fn a_new_disk_vouches_for_its_predecessor<P: Planting<Bug>>(planted: P) -> bool 
     assert_eq!(group.status(1).role, Role::Leader, "by the vote of seat 2");
     group.power_cut(2);
     group.join(2, Incarnation(2));
-    // The deposed leader has heard of nothing, and asks seat 2 whether it still leads.
+    // The deposed leader does not know, and asks seat 2 whether it still leads.
     group.restore_writes(0, 2);
     group.read(0, 9)
 }
@@ -141,7 +142,7 @@ fn a_restart_needs_nobody_who_was_removed() {
         group.run(30);
         group.power_cut(gone);
     }
-    // All that it knows of what is committed is gone with the process.
+    // Its knowledge of what is committed is gone with the process.
     group.power_cut(0);
     group.recover(0);
     group.lead(0);
@@ -182,7 +183,7 @@ fn a_log_that_goes_on_alone_has_its_content_and_no_old_member() {
     assert_eq!(again.err(), Some(Unusable::NotEmpty));
 }
 
-// A change that was never decided is not what governs: the members before it may have gone on.
+// A change that was never decided does not govern: the members before it may have continued.
 #[test]
 fn a_log_alone_does_not_tell_whether_its_last_change_is_decided() {
     let mut disk = TestDisk::default();
@@ -196,7 +197,7 @@ fn a_log_alone_does_not_tell_whether_its_last_change_is_decided() {
     assert_eq!((newest.at, newest.members, newest.is_decided), (Prefix(4), fewer, false));
     assert_eq!(newest.leaving, [Rank::at(1)].into_iter().collect());
     assert_eq!(open.before, Some(first));
-    // A log begins only where all is decided.
+    // A log begins only where everything before is decided.
     log.free_below(Prefix(4), &mut disk);
     let closed = offline::inspect(&mut disk).expect("there is a log");
     assert_eq!(closed.configuration.map(|of| (of.members, of.is_decided)), Some((fewer, true)));
@@ -208,7 +209,7 @@ fn votes_for_two_disks_of_one_seat<P: Planting<Bug>>(planted: P) -> bool {
     let ballot = group.status(2).ballot;
     group.isolate(2);
     let log = (group.member(0).log.last_ballot(), group.member(0).log.end());
-    // The same number: the second disk knows nothing of the first one's ballots.
+    // The number is the same: the second disk does not know the first one's ballots.
     let candidate = (Rank::at(2), Incarnation(2));
     group.request_vote(0, candidate, ballot, log);
     group.n_votes_sent(2, Incarnation(2)) > 0
@@ -232,7 +233,7 @@ fn a_vote_of_an_old_disk_is_not_taken_for_its_successors() {
     group.vote(0, (Rank::at(1), Incarnation(9)), ballot, Incarnation(1));
     group.run(5);
     assert!(!group.holds_office(0));
-    // The disk that counts is asked all the same.
+    // The disk that counts is asked too.
     group.heal();
     group.isolate(2);
     group.run(50);
@@ -261,8 +262,8 @@ fn who_alone_holds_its_own_removal_can_still_lead() {
     assert!(group.holds_office(1));
 }
 
-/// Replaces seats 1 and 2, one after the other; then everybody restarts and knows nothing of what
-/// is committed. Whether a leader is elected.
+/// Replaces seats 1 and 2, one after the other; then all members restart and do not know what is
+/// committed. Returns whether a leader is elected.
 fn elects_after_two_replacements<P: Planting<Bug>>(planted: P) -> bool {
     let mut group = Group::led(planted, 3, 0);
     for seat in [1, 2] {
@@ -277,7 +278,7 @@ fn elects_after_two_replacements<P: Planting<Bug>>(planted: P) -> bool {
     }
     (0..3).for_each(|member| group.power_cut(member));
     (0..3).for_each(|member| group.recover(member));
-    // A new disk as leader: its log begins at slot 0, and no entry there says who founded.
+    // A new disk leads: its log begins at slot 0, and no entry there names the founders.
     assert!(group.member(2).can_lead());
     group.lead(2);
     group.run(60);
@@ -323,7 +324,7 @@ fn a_change_waits_for_an_entry_of_its_leaders_ballot() {
     assert!(changes_before_its_own_entry_is_decided(Planted(Bug::ChangeBeforeOwnEntry)));
 }
 
-/// A voter that lacks what is decided, and the configuration too by which the leader was elected.
+/// A voter that lacks decided entries, and also the configuration by which the leader was elected.
 #[test]
 fn who_knows_that_its_log_is_behind_does_not_try_to_lead() {
     let mut group = Group::led(Sound, 4, 0);
@@ -341,8 +342,8 @@ fn who_knows_that_its_log_is_behind_does_not_try_to_lead() {
     assert!(!voters.contains(Rank::at(2)), "it counts by what it was told");
 }
 
-/// A candidate that counts on a disk which is gone, while members that were removed long ago go on
-/// asking the new disk on that seat, each time by a higher ballot.
+/// A candidate that counts on a disk which is gone, while long removed members continue to ask the
+/// new disk on that seat, each time with a higher ballot.
 // L1
 #[test]
 fn a_candidate_that_is_outbid_again_and_again_stands_aside() {
@@ -356,7 +357,7 @@ fn a_candidate_that_is_outbid_again_and_again_stands_aside() {
     group.lead(0);
     let outsider = (Rank::at(2), Incarnation::FIRST);
     let stands_aside = (0..10).any(|_| {
-        // Less than one candidacy waits for.
+        // This is shorter than a candidacy.
         group.run(100);
         assert!(!group.holds_office(0), "nobody's vote counts but its own");
         let ballot = Ballot::above(group.member(0).highest, Rank::at(2));
@@ -364,13 +365,13 @@ fn a_candidate_that_is_outbid_again_and_again_stands_aside() {
         !group.member(0).can_lead()
     });
     assert!(stands_aside, "everybody trusts it, and nobody else tries");
-    // What Ω makes of that; and it is not for good.
+    // Ω reacts to that; and the pause ends.
     group.follow(0);
     group.run(200);
     assert!(group.member(0).can_lead());
 }
 
-/// I15. What goes with a state of entries that a leader has proposed alone.
+/// I15. The head of a state of entries that a leader has proposed alone.
 fn head_of_what_is_not_decided<P: Planting<Bug>>(planted: P) -> Option<StateHead> {
     let mut group = Group::led(planted, 3, 0);
     group.isolate(0);

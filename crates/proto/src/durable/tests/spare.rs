@@ -1,9 +1,9 @@
-//! Who is not needed sleeps on, or is sent things late (I14).
+//! Spare followers sleep, or are sent things late (I14).
 
 use super::*;
 
 const STEP: Duration = Duration::from_micros(100);
-/// Longer than anything is held back.
+/// The number of steps that is longer than anything is held back.
 const STEPS_HELD: u64 = 60;
 
 #[test]
@@ -31,7 +31,7 @@ fn who_is_not_needed_is_woken_only_when_something_is_late() {
     assert_eq!(group.wakes(0), others(&[2]), "whoever acknowledged most is relied on");
 }
 
-/// Three members, the first of which leads and has heard everything from the others.
+/// Three members, the first of which leads and has every acknowledgement of the others.
 fn led_over_links_that_wake<P: Planting<Bug>>(planted: P) -> Group<P> {
     let mut group = Group::new_over_links_that_wake(planted, 3);
     group.lead(0);
@@ -40,12 +40,12 @@ fn led_over_links_that_wake<P: Planting<Bug>>(planted: P) -> Group<P> {
     group
 }
 
-/// How many entries each disk holds.
+/// The number of entries on each disk.
 fn ends<P: Planting<Bug>>(group: &Group<P>) -> [u64; 3] {
     [0, 1, 2].map(|at| group.member(at).log.end().0)
 }
 
-/// How many entries more each disk holds than `before`.
+/// The number of entries on each disk beyond `before`.
 fn since(group: &Group<Sound>, before: [u64; 3]) -> [u64; 3] {
     let now = ends(group);
     [0, 1, 2].map(|at| now[at] - before[at])
@@ -71,7 +71,7 @@ fn i14_what_is_held_back_is_sent_when_its_time_has_passed() {
     assert!(group.is_settled(0), "nothing is left to hold back, so nobody looks for it");
 }
 
-/// The one that is relied on is gone: what the others deliver.
+/// Returns the values that the others deliver when the follower that was relied on is gone.
 fn delivered_without_the_one_relied_on<P: Planting<Bug>>(planted: P) -> usize {
     let mut group = led_over_links_that_wake(planted);
     group.hold_disk(1);
@@ -128,7 +128,7 @@ fn i14_what_is_held_back_is_sent_when_somebody_waits_for_it() {
 fn a_stream_that_is_held_back_is_not_begun_anew() {
     let mut group = led_over_links_that_wake(Sound);
     group.propose(0, b"one");
-    // Longer than a stream that owes something is waited for.
+    // This is longer than the patience with a stream that owes something.
     group.run(100);
     // A check makes the leader look at its streams 10 ms later, while something is held back.
     assert!(group.read(0, 1));

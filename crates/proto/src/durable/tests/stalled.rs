@@ -3,8 +3,8 @@
 use super::*;
 use crate::Refused;
 
-/// D4. The trap: a follower reads from its ring as fast as the leader writes, whatever its disk
-/// does.
+/// D4. The trap: a follower reads from its ring as fast as the leader writes, however slow its disk
+/// is.
 #[test]
 fn a_follower_whose_disk_stands_still_reads_no_more_than_may_wait_for_it() {
     let mut group = Group::led(Sound, 3, 0);
@@ -40,8 +40,8 @@ fn a_leader_whose_disk_stands_still_takes_no_more_than_may_wait_for_it() {
     assert_eq!(group.values(0).len(), n_taken + 1);
 }
 
-/// How many streams a leader has opened when one of two followers has stood still for 20 hours. The
-/// trap: a leader that opens one each 800 ms comes to the end of any number, and until then writes
+/// The number of streams that a leader has opened when one of two followers has stood still for 20
+/// hours. The trap: a leader that opens one each 800 ms exhausts any number, and until then writes
 /// the same again and again.
 fn streams_after_a_follower_stood_still_for_days<P: Planting<Bug>>(
     planted: P,
@@ -77,8 +77,8 @@ fn a_follower_that_stands_still_for_days_leaves_its_leader_alive() {
     assert!(n > 1 << 16, "the bug does not show: {n}");
 }
 
-/// I15. A record that never becomes whole, over a link that never broke, is the one thing that a
-/// new stream mends: the follower asks for it.
+/// I15. A record that never becomes whole, over a link that never broke, is the one fault that a
+/// new stream repairs: the follower asks for it.
 #[test]
 fn a_follower_that_cannot_read_its_stream_is_sent_another() {
     let mut group = Group::led(Sound, 3, 0);
@@ -92,7 +92,7 @@ fn a_follower_that_cannot_read_its_stream_is_sent_another() {
 }
 
 /// I15. The acknowledgement was lost on its way, over a link that never broke, and nothing more is
-/// written: only the follower can say it again.
+/// written: only the follower can repeat it.
 #[test]
 fn an_acknowledgement_that_was_lost_is_said_again_when_the_leader_asks() {
     let mut group = Group::led(Sound, 3, 0);
@@ -107,8 +107,8 @@ fn an_acknowledgement_that_was_lost_is_said_again_when_the_leader_asks() {
     assert_eq!(group.n_streams(0), 2, "the stream was never lost");
 }
 
-/// D5. The trap: damage met in the middle of a delivery ended in a panic, and the text that says
-/// what to do about it was never seen.
+/// D5. The trap: damage in the middle of a delivery ended in a panic, and the text with the advice
+/// was never seen.
 #[test]
 fn a_disk_that_fails_while_it_is_read_stops_the_delivery_and_nothing_else() {
     let mut group = Group::led(Sound, 3, 0);

@@ -53,7 +53,7 @@ fn i8_without_the_survey_the_sleeper_would_lead() {
 
 /// Member 2 takes over with the help of member 1 alone. It reads the value that member 1 returned
 /// for the first of `missed` slots only when the old leader's value for the next use of that place
-/// has arrived there too. Returns the values that member 0 delivered for that slot, and those of
+/// has arrived there too. Returns the value that member 0 delivered for that slot, and that of
 /// member 2.
 fn values_around_a_next_use<P: Planting<Bug>>(
     planted: P,
