@@ -1,13 +1,13 @@
 //! Mu's planted bugs.
 //!
-//! One that was planted once never showed in 3000 seeds, and was taken out again: *recycle a slot
-//! when it is decided, whoever has applied it*. A member that is behind then asks for a state, and
-//! there is one as long as a majority lives, which is what the simulated faults leave.
+//! One planted bug never showed in 3000 seeds, and was removed: *recycle a slot when it is decided,
+//! whether or not a majority has applied it*. A member that is behind then asks for a state, and
+//! there is one as long as a majority lives, which the simulated faults guarantee.
 
 crate::planted_bugs! {
-    /// Grant the log without keeping the other writers out.
+    /// Grant the log without denying access to the other writers.
     AdmitAnybody = ADMIT_ANYBODY: sweep ["mu"],
-    /// Grant the log to a ballot below one that it was granted to before.
+    /// Grant the log to a ballot below an earlier grant.
     GrantLower = GRANT_LOWER: sweep ["mu"],
     /// Forget the highest ballot granted when the process restarts.
     ForgetPromise = FORGET_PROMISE: sweep ["mu"],
@@ -21,17 +21,17 @@ crate::planted_bugs! {
     AdoptLowest = ADOPT_LOWEST: sweep ["mu"],
     /// Take the slots that a predecessor left for free before its entries are copied.
     ProposeBeforeCopy = PROPOSE_BEFORE_COPY: sweep ["mu"],
-    /// Write a place's entries over one another, whatever a WRITE that is cut off leaves.
+    /// Write a place's entries over one another, whatever an interrupted WRITE leaves.
     OneHalf = ONE_HALF: tests,
     /// Grant the log while its owner's own WRITEs into it are under way.
     GrantWhileWriting = GRANT_WHILE_WRITING: tests,
-    /// Answer reads without having asked a majority of the logs.
+    /// Answer reads without a check of a majority of the logs.
     ReadWithoutCheck = READ_WITHOUT_CHECK: sweep ["mu"],
-    /// Ask one log only.
+    /// Check one log only.
     ReadChecksOne = READ_CHECKS_ONE: sweep ["mu"],
     /// A new leader answers reads before it has applied what it found.
     ReadBeforeRecovery = READ_BEFORE_RECOVERY: sweep ["mu"],
-    /// Apply the own log's entry below the decided prefix whoever proposed it.
+    /// Apply the own log's entry below the decided prefix, whichever ballot proposed it.
     ApplyBareIndex = APPLY_BARE_INDEX: sweep ["mu"],
     /// Serve as a full member right after a restart, without the state.
     ServeAsLearner = SERVE_AS_LEARNER: sweep ["mu"],

@@ -1,10 +1,10 @@
-//! Asking for the logs, recovering what a predecessor left, writing entries.
+//! The leader: requests for the logs, recovery of a predecessor's entries, writes of new ones.
 
 use super::wire::Message;
 use super::*;
 use crate::value::{Content, Label};
 
-/// Where a slot stands at the leader.
+/// The progress of a slot at the leader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Phase {
     #[default]
@@ -19,16 +19,16 @@ pub(super) enum Phase {
     Decided,
 }
 
-/// The leader's book on one slot.
+/// The leader's state of one slot.
 #[derive(Debug, Default)]
 pub(super) struct Cell {
     pub(super) slot: Slot,
     pub(super) term: u32,
     pub(super) phase: Phase,
-    /// Logs whose entry has been read; and under which ballot it was there.
+    /// The logs whose entry has been read, and the ballot of each.
     read: MemberSet,
     found: [Ballot; MAX_MEMBERS],
-    /// Logs that hold this term's entry.
+    /// The logs that hold this term's entry.
     held: MemberSet,
     value: Vec<u64>,
 }
@@ -38,7 +38,8 @@ pub(super) struct Cell {
 pub(super) struct Term {
     pub(super) ballot: Ballot,
     pub(super) granted: MemberSet,
-    /// No entry of a granted majority is for this slot or later. `None` before that majority.
+    /// The first slot from which no log of the granted majority has an entry. `None` before that
+    /// majority.
     recover_until: Option<Slot>,
     top: Slot,
     pub(super) next: Slot,
@@ -47,7 +48,7 @@ pub(super) struct Term {
     introduced: MemberSet,
 }
 
-/// A read's proof that the logs are still this leader's: one WRITE each, refused if not.
+/// The proof for a read that the logs are still this leader's: one WRITE to each, refused if not.
 #[derive(Debug)]
 pub(super) struct Probe {
     pub(super) ticket: Ticket,
@@ -55,7 +56,7 @@ pub(super) struct Probe {
     passed: MemberSet,
 }
 
-/// How many probes may be under way.
+/// The number of probes that may be under way.
 const PROBES_MAX: usize = 256;
 
 pub(super) const WRITE: u8 = 1;
@@ -65,7 +66,7 @@ pub(super) const PROBE: u8 = 4;
 pub(super) const FETCH_LABEL: u8 = 5;
 pub(super) const FETCH_VALUE: u8 = 6;
 
-/// Kind, bits of the term's number (see [`Terms`]) or none, slot or number.
+/// A token of kind, bits of the term's number (see [`Terms`]) or none, slot or number.
 pub(super) const fn token(kind: u8, bits: u32, low: u64) -> Token {
     assert!(low < 1 << 44);
     Token((kind as u64) << 60 | (bits as u64) << 44 | low)
@@ -89,7 +90,7 @@ impl<P: Planting<Bug>> Mu<P> {
             published: Prefix::ZERO,
             introduced: MemberSet::EMPTY,
         });
-        // The own log is asked like any other, without the fabric.
+        // The own log gets a request like any other, without the fabric.
         let request = self.request(ballot);
         self.on_message(self.me, request, host);
         for rank in self.links.iter().filter(|rank| *rank != self.me) {
@@ -136,10 +137,10 @@ impl<P: Planting<Bug>> Mu<P> {
             self.depose(host);
         }
         if !self.terms.is_idle(self.me) && !self.planted.has(Bug::GrantWhileWriting) {
-            // M6: who has asked asks again.
+            // M6: the member that asked asks again.
             return;
         }
-        // Once it was granted, its leader may be writing into that half.
+        // Once the half was granted, its leader may be writing into it.
         let is_new = core::mem::replace(&mut self.granted, ballot) != ballot;
         if is_new {
             self.permit(Some(self.me), host);
@@ -168,8 +169,8 @@ impl<P: Planting<Bug>> Mu<P> {
         value::label(&words)
     }
 
-    /// M5: what is newest of a place, and for `first` or later, is not in `half` alone. If this is
-    /// cut off in the middle, `half` is as it was, and nothing was granted.
+    /// M5: copies the newest entry of each place, and all for `first` or later, so that none is in
+    /// `half` alone. If this is interrupted, `half` is as it was, and nothing was granted.
     pub(super) fn clear_half<H: Host>(
         &mut self,
         half: Half,
@@ -184,7 +185,7 @@ impl<P: Planting<Bug>> Mu<P> {
             if self.label_at(place, half, host).is_none_or(|label| label.slot < first) {
                 continue;
             }
-            // A label may be whole and its payload not: then it is nobody's entry.
+            // A label may be whole and its payload not: then the entry does not count.
             let newer = age(value::load(host, places.entry(place, half), n_words, &mut words));
             let older = age(value::load(host, places.entry(place, other), n_words, &mut kept));
             if newer > older {
@@ -200,7 +201,7 @@ impl<P: Planting<Bug>> Mu<P> {
         if to == self.me {
             self.on_message(to, message, host);
         } else {
-            // No room is like a loss: whoever asked asks again.
+            // A full queue has the effect of a loss: the candidate asks again.
             let _sent = host.send(to, &message.encode());
         }
     }
@@ -208,7 +209,7 @@ impl<P: Planting<Bug>> Mu<P> {
     fn on_granted<H: Host>(&mut self, from: Rank, ballot: Ballot, top: Slot, host: &mut H) {
         let quorum = if self.planted.has(Bug::GrantOfOne) { 1 } else { self.quorum() };
         let Some(term) = &mut self.term else { return };
-        // A log that has not answered to many earlier terms is asked again, until it has; and one
+        // A log with many unanswered earlier terms is asked again, until it has answered; and one
         // whose link is down, over the next link: what is posted to it until then is lost, and one
         // lost probe refuses every read.
         let is_reached = self.links.contains(from) && self.terms.may_post(from);
@@ -217,7 +218,7 @@ impl<P: Planting<Bug>> Mu<P> {
             return;
         }
         if term.recover_until.is_some() {
-            // A late grant: what is under way goes there too.
+            // The grant is late: the entries under way are written there too.
             return self.write_missing(from, host);
         }
         term.top = term.top.max(top);
@@ -231,7 +232,7 @@ impl<P: Planting<Bug>> Mu<P> {
         }
     }
 
-    /// Reads the granted logs for what a predecessor may have decided.
+    /// Reads the granted logs for entries that a predecessor may have decided.
     fn recover<H: Host>(&mut self, host: &mut H) {
         let Some(term) = &self.term else { return };
         let (granted, number) = (term.granted, self.terms.newest());
@@ -239,7 +240,7 @@ impl<P: Planting<Bug>> Mu<P> {
         let until = term.recover_until.unwrap_or(term.next);
         let oldest = Prefix(until.0.saturating_sub(self.places.ring_slots()));
         if self.applied < oldest {
-            // More than a ring behind: what comes next is in nobody's log any more.
+            // This member is more than a ring behind: no log holds its next slot any longer.
             self.request_state(oldest, host);
             return self.depose(host);
         }
@@ -286,13 +287,13 @@ impl<P: Planting<Bug>> Mu<P> {
 
     fn on_label<H: Host>(&mut self, from: Rank, slot: Slot, outcome: Outcome<'_>, host: &mut H) {
         let Outcome::Read(words) = outcome else {
-            // That log is out of reach: the next attempt asks whom it can.
+            // That log is out of reach: the next attempt asks the logs that are within reach.
             return self.depose(host);
         };
         let quorum = if self.planted.has(Bug::GrantOfOne) { 1 } else { self.quorum() };
         let label = value::label(words);
         if label.is_some_and(|label| label.slot > slot) {
-            // Recycled: a majority applied it long ago, and this member did not.
+            // The slot is recycled: a majority applied it long ago, and this member did not.
             self.request_state(slot.prefix_through(), host);
             return self.depose(host);
         }
@@ -305,7 +306,7 @@ impl<P: Planting<Bug>> Mu<P> {
         }
     }
 
-    /// The highest entry of a granted majority has to be proposed; if there is none, a no-op (M3).
+    /// Proposes the highest entry of a granted majority, or a no-op if there is no entry (M3).
     fn resolve<H: Host>(&mut self, slot: Slot, host: &mut H) {
         let Some(term) = &self.term else { return };
         let at = self.places.entry(slot, Half::before(term.ballot, self.planted));
@@ -329,9 +330,9 @@ impl<P: Planting<Bug>> Mu<P> {
     }
 
     fn on_adopted<H: Host>(&mut self, slot: Slot, outcome: Outcome<'_>, host: &mut H) {
-        // A grant shut every other writer out before this was read: the entry stands still. If its
-        // payload is not whole, its writer was cut off in the middle, and this log has not helped
-        // to decide anything of this slot (M5).
+        // The grant excluded every other writer before this READ, so the entry no longer changes.
+        // If its payload is not whole, its writer was interrupted, and this log has not helped to
+        // decide anything of this slot (M5).
         let Outcome::Read(words) = outcome else { return self.depose(host) };
         let whole = value::decode(words).filter(|(label, _)| label.slot == slot);
         match whole {
@@ -442,7 +443,7 @@ impl<P: Planting<Bug>> Mu<P> {
         }
     }
 
-    /// What `rank` missed of the entries under way.
+    /// Writes the entries under way that `rank` missed.
     fn write_missing<H: Host>(&mut self, rank: Rank, host: &mut H) {
         let Some(term) = &self.term else { return };
         let (next, number) = (term.next, self.terms.newest());
@@ -457,15 +458,15 @@ impl<P: Planting<Bug>> Mu<P> {
 
     pub(super) fn on_link_down(&mut self, rank: Rank) {
         if let Some(term) = &mut self.term {
-            // Whether its grant outlives the link is its owner's affair: ask again.
+            // Only the owner knows whether its grant outlives the link: it is asked again.
             term.granted.remove(rank);
         }
     }
 
     pub(super) fn on_link_up<H: Host>(&mut self, rank: Rank, host: &mut H) {
         if let Some(term) = &mut self.term {
-            // A grant that came after the end of the link before is for what that link has lost
-            // too: only a grant over this one makes `write_missing` write it again.
+            // A grant that came after the previous link's end covers what that link lost too: only
+            // a grant over this link makes `write_missing` write it again.
             term.granted.remove(rank);
             term.introduced.remove(rank);
             term.published = Prefix::ZERO;
@@ -478,7 +479,7 @@ impl<P: Planting<Bug>> Mu<P> {
         if let Some(fetch) = &mut self.fetch
             && self.now.since(fetch.began_at) >= REPEAT_AFTER
         {
-            // What was found torn stays so until the slot is delivered.
+            // What was found torn stays in `void` until the slot is delivered.
             fetch.is_over = true;
         }
         let Some(term) = &self.term else { return };
@@ -496,8 +497,9 @@ impl<P: Planting<Bug>> Mu<P> {
         self.nudge(self.now.plus(REPEAT_AFTER));
     }
 
-    /// A leader may answer reads if, after they arrived, a majority of the logs still took a write
-    /// of its: nobody else can have been let in before that, and nothing it lacks can be decided.
+    /// Begins a probe: a leader may answer reads if, after they arrived, a majority of the logs
+    /// still took a write of its. No other leader can have got a grant of them before that, and
+    /// nothing that it lacks can be decided.
     pub(super) fn start_probe<H: Host>(&mut self, ticket: Ticket, host: &mut H) {
         let granted = match &self.term {
             Some(_) if self.planted.has(Bug::ReadWithoutCheck) => {

@@ -1,11 +1,10 @@
-//! Followers: what is decided, from the own log or a majority's.
+//! Followers find the decided entries, in the own log or in a majority's.
 //!
 //! - I1 An entry whose label is whole and whose payload is not, at a READ that was over before a
-//!   majority's labels are read, is passed over among them: its writer was cut off in the middle.
-//!   Such a log either never held that entry, and does not count for it, or is writing over it, and
-//!   then holds what is newest in its other half (M5). By construction: `Fetch::void`. If both
-//!   halves were found torn, one after the other, the first may be whole by now: such a log is no
-//!   witness.
+//!   majority's labels are read, is ignored among them: its writer was interrupted. Such a log
+//!   either never held that entry, and does not count for it, or is overwriting it, and then holds
+//!   the newest entry in its other half (M5). By construction: `Fetch::void`. If both halves were
+//!   found torn, one after the other, the first may be whole by now: such a log is no witness.
 
 use super::leader::{FETCH_LABEL, FETCH_VALUE, token};
 use super::*;
@@ -18,19 +17,19 @@ pub(super) struct Fetch {
     number: u64,
     pub(super) began_at: Instant,
     asked: MemberSet,
-    /// Whose entries have been read, by half.
+    /// The logs whose entries have been read, by half.
     read: [MemberSet; 2],
-    /// Slot and ballot of each log's entries, by half.
+    /// The slot and ballot of each log's entries, by half.
     labels: [[(Slot, Ballot); 2]; MAX_MEMBERS],
     wanted: Option<Entry>,
-    /// What was found torn for this slot (I1).
+    /// The entries that were found torn for this slot (I1).
     void: Vec<Entry>,
-    /// This round brings nothing more: the next one begins at once.
+    /// Whether this round brings nothing more: the next one begins at once.
     pub(super) is_over: bool,
     whole: Option<Vec<u64>>,
 }
 
-/// Where a log holds an entry for the slot that is fetched, and of which ballot.
+/// The place and the ballot of a log's entry for the slot that is fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entry {
     of: Rank,
@@ -55,7 +54,8 @@ impl<P: Planting<Bug>> Mu<P> {
         }
     }
 
-    /// The label of the entry after next says whether the next is decided (piggybacked).
+    /// Reads the label of the entry after next, which shows whether the next is decided
+    /// (piggybacked).
     fn look_ahead<H: Host>(&mut self, slot: Slot, host: &H) {
         let entries = [slot, slot.next()].map(|slot| Half::BOTH.map(|half| (slot, half)));
         for (slot, half) in entries.into_iter().flatten() {
@@ -107,7 +107,7 @@ impl<P: Planting<Bug>> Mu<P> {
 
     fn fetch_missing<H: Host>(&mut self, slot: Slot, host: &mut H) {
         self.nudge(self.now.plus(REPEAT_AFTER));
-        // (Whoever was asked for a state may have had nothing newer.)
+        // (The member that was asked for a state may have had nothing newer.)
         let is_awaited = |at: Instant| self.now.since(at) < STATE_EVERY;
         let is_under_way = self.fetch.as_ref().is_some_and(|fetch| !fetch.is_over);
         if is_under_way || self.state_asked_at.is_some_and(is_awaited) {
@@ -151,8 +151,9 @@ impl<P: Planting<Bug>> Mu<P> {
         match outcome {
             Outcome::Read(words) => {
                 fetch.read[half].insert(from);
-                // T3: an entry that is being overwritten hides what it held. Such a log is no
-                // witness, unlike one that was never written: what it hides may have been recycled.
+                // T3: an entry that is being overwritten hides the one before. Such a log is no
+                // witness, unlike one that was never written: the hidden entry may have been
+                // recycled.
                 let unwritten = words.iter().all(|word| *word == 0);
                 let none = if unwritten { Slot::ZERO } else { Slot(u64::MAX) };
                 fetch.labels[from.index()][half] = value::label(words)
@@ -174,14 +175,14 @@ impl<P: Planting<Bug>> Mu<P> {
             })
         };
         let is_void = |(found, entry): &(Slot, Entry)| *found == slot && fetch.void.contains(entry);
-        // A log that has recycled the slot, or is just being written, cannot testify; nor one that
-        // was found torn in both halves (I1).
+        // A log that has recycled the slot, or is just being written, cannot testify; nor can one
+        // that was found torn in both halves (I1).
         let is_witness = |of: &Rank| {
             labels(*of).iter().all(|label| label.0 <= slot) && !entries(*of).iter().all(is_void)
         };
         let witnesses: MemberSet = answered.iter().filter(is_witness).collect();
         if witnesses.len() < quorum {
-            // A silent member may stay silent: it is enough that no majority can come together.
+            // A silent member may stay silent: the test is that no majority can come together.
             let recycled = answered.difference(witnesses);
             if !recycled.is_empty() && fetch.asked.difference(recycled).len() < quorum {
                 self.fetch = None;
@@ -191,7 +192,7 @@ impl<P: Planting<Bug>> Mu<P> {
         }
         let whole = witnesses.iter().flat_map(entries).filter(|entry| !is_void(entry));
         let of_slot = whole.filter(|(found, _)| *found == slot).map(|(_, entry)| entry);
-        // Without any, the words are older than the news: `repeat_lost` has it asked again.
+        // Without any entry, the words are older than the news: `repeat_lost` asks again.
         if let Some(best) = of_slot.max_by_key(|entry| entry.ballot) {
             (fetch.wanted, fetch.began_at) = (Some(best), self.now);
             let token = token(FETCH_VALUE, 0, number);

@@ -1,41 +1,41 @@
 //! Mu: one-sided writes under a permission, for comparison with Velos.
 //!
-//! **Purpose.** The same log as Velos's, decided in one WRITE round trip instead of one CAS. What
-//! keeps two leaders apart is not a word but the memory's owner: it lets one member at a time write
-//! into its log, and a new leader first asks a majority to let it in.
+//! **Purpose.** The same log as Velos's, decided in one WRITE round trip instead of one CAS. The
+//! memory's owner, not a word, separates two leaders: it lets one member at a time write into its
+//! log, and a new leader first asks a majority for permission.
 //!
 //! **Assumes** T2, T4, T5, T7 and [`base::Port::permit_writer`]: so it runs on tcp, rdma and in the
-//! simulator; shared memory cannot take a mapping back and refuses.
+//! simulator; shared memory cannot revoke a mapping and refuses.
 //!
 //! **Invariants**
 //! - M1 A member grants its log only to a ballot above every one that it granted before, in this
 //!   life or an earlier one: the promise is stored before the grant leaves, and a member that
-//!   restarts admits nobody until it has granted anew. Asserted in `on_request`.
+//!   restarts admits no writer until its next grant. Asserted in `on_request`.
 //! - M2 A leader writes only into logs that were granted to its ballot, and decides when a majority
 //!   of them hold the entry. By construction: `write_to` needs the grant.
 //! - M3 A new leader proposes, for each slot that a granted majority has an entry for, the entry
 //!   with the highest ballot. By construction: `resolve`.
 //! - M4 Delivery as in Velos (I4 there): a slot below a published decided prefix, from the own
 //!   entry if it carries the publishing ballot, else the highest among a majority's.
-//! - M5 What a log may have helped to decide is not written over before its place is recycled: a
-//!   WRITE that is cut off in the middle would leave neither what was there nor what was to be. A
-//!   place has two halves; a leader writes into the half that its ballot names, and who grants a
-//!   ballot has before, with every writer shut out, copied what is newest in that half into the
-//!   other. By construction: `clear_half` is called before `permit_writer` lets anybody in; mutant
+//! - M5 An entry that may have helped a decision is not overwritten before its place is recycled:
+//!   an interrupted WRITE would leave neither the old entry nor the new one. A place has two
+//!   halves; a leader writes into the half that its ballot names, and before a member grants a
+//!   ballot, it has, with every writer excluded, copied the newest entry of that half into the
+//!   other. By construction: `clear_half` is called before `permit_writer` admits a writer; mutant
 //!   `ONE_HALF`.
-//! - M6 Nobody keeps a log's owner out of it: a log is granted when what its owner has posted to it
-//!   as a leader is over. Else a late WRITE of its own replaces what it has let another write. By
-//!   construction in `on_request`; mutant `GRANT_WHILE_WRITING`.
+//! - M6 A log's owner can always write to it, so a log is granted only when everything that its
+//!   owner has posted to it as a leader is over. Otherwise a late WRITE of its own would replace
+//!   another leader's entry. By construction in `on_request`; mutant `GRANT_WHILE_WRITING`.
 //!
 //! **Cost**: one WRITE to each member a value. Leader change: one message round trip, then one READ
 //! and one WRITE round trip for each slot that the dead leader left (250 us and more on RDMA, where
 //! the permission is a queue pair's; here one message).
 //!
-//! **Differs from the paper** (Mu, OSDI 2020): permission is asked for by message, for the log
+//! **Differs from the paper** (Mu, OSDI 2020): permission is requested by message, for the log
 //! alone, so that heartbeats pass; a majority of grants suffices; entries carry their ballot; slots
-//! are recycled when a majority has applied them; a place has two halves, so that a
-//! place's newest entry is not overwritten by one for the same slot; followers forward reads, since
-//! nothing one-sided shows them whether an entry is decided.
+//! are recycled when a majority has applied them; a place has two halves, so that a place's newest
+//! entry is not overwritten by one for the same slot; followers forward reads, since nothing
+//! one-sided shows them whether an entry is decided.
 
 pub mod bugs;
 mod leader;
@@ -63,15 +63,15 @@ use core::time::Duration;
 use leader::{Cell, Term};
 use learner::Fetch;
 
-/// How soon what may have been lost is asked for again.
+/// The interval at which messages that may be lost are repeated.
 const REPEAT_AFTER: Duration = Duration::from_millis(5);
-/// How often a state is asked for again.
+/// The interval at which a state is requested again.
 const STATE_EVERY: Duration = Duration::from_millis(100);
 
 const LINE: u32 = 8;
 
-/// Where everything is: owner's words, then one line a member for facts and applied prefixes, then
-/// the log. Everything below the log has one writer; the log's writer is whom its owner permits.
+/// The layout: owner's words, then one line a member for facts and applied prefixes, then the log.
+/// Everything below the log has one writer; the log's owner permits the log's writer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Places {
     base: At,
@@ -87,14 +87,14 @@ struct Half(u8);
 impl Half {
     const BOTH: [Half; 2] = [Half(0), Half(1)];
 
-    /// Where a leader writes under `ballot`. Any choice is safe; this one has most leaders find
-    /// their predecessor's entries in the other half already.
+    /// The half into which a leader writes under `ballot`. Any choice is safe; with this one most
+    /// leaders find their predecessor's entries in the other half already.
     fn of(ballot: Ballot, planted: impl Planting<Bug>) -> Half {
         let round = ballot.0 / Ballot::STRIDE;
         if planted.has(Bug::OneHalf) { Half(0) } else { Half(((round ^ ballot.0) & 1) as u8) }
     }
 
-    /// Where such a leader finds what was there before.
+    /// The half in which such a leader finds the earlier entries.
     fn before(ballot: Ballot, planted: impl Planting<Bug>) -> Half {
         if planted.has(Bug::OneHalf) { Half(0) } else { Half(1 - Half::of(ballot, planted).0) }
     }
@@ -109,7 +109,7 @@ impl Places {
     }
 
     pub(crate) const fn end(&self) -> At {
-        // One more line: a leader's proof that it may still write (`probe`).
+        // One more line holds a leader's proof that it may still write (`probe`).
         self.probe().plus(LINE)
     }
 
@@ -157,7 +157,7 @@ pub struct Mu<P: Planting<Bug> = Sound> {
     now: Instant,
 
     learner: bool,
-    /// What an earlier life said that it had applied.
+    /// The prefix that an earlier life claimed to have applied.
     claimed: Prefix,
     trusted: bool,
     term: Option<Term>,
@@ -199,9 +199,9 @@ impl<P: Planting<Bug>> Mu<P> {
         host: &mut H,
     ) -> Result<Mu<P>, base::verb::Unsupported> {
         let places = Places::new(base, shape);
-        // M1: whoever this member admitted in an earlier life has to ask again.
+        // M1: a leader that this member admitted in an earlier life has to ask again.
         host.permit_writer(places.log, Some(config.me))?;
-        // What an earlier life claimed this one owes, as in Velos.
+        // This life must apply what an earlier life claimed, as in Velos.
         let claimed = Prefix(host.load(places.applied(config.me)));
         host.store(places.fact(config.me).plus(1), 0);
         let promised = match planted.has(Bug::ForgetPromise) {
@@ -271,7 +271,7 @@ impl<P: Planting<Bug>> Mu<P> {
 
     fn read_words_of_peers<H: Host>(&mut self, host: &H) {
         for rank in self.peers() {
-            // The prefix first, as in Velos: never paired with an older ballot.
+            // The prefix is loaded first, as in Velos: it is never paired with an older ballot.
             let decided = Prefix(host.load(self.places.fact(rank).plus(1)));
             let ballot = Ballot(host.load(self.places.fact(rank)));
             self.note_fact(rank, ballot, decided);
@@ -320,7 +320,8 @@ impl<P: Planting<Bug>> Mu<P> {
         self.nudge_at = Some(self.nudge_at.map_or(at, |before| before.min(at)));
     }
 
-    /// A granted log's owner lets somebody else in: this node's writes are refused there.
+    /// Ends the term, since the owner of a granted log admits another writer: this node's writes
+    /// are refused there.
     fn depose<H: Host>(&mut self, host: &mut H) {
         if let Some(term) = self.term.take() {
             host.notify(Note::Deposed { ballot: term.ballot });
@@ -437,8 +438,8 @@ impl<P: Planting<Bug>> Replicator for Mu<P> {
         assert!(applied >= self.applied, "a state is not replaced by an older one");
         self.now = now;
         if applied > self.applied {
-            // M4: a later ballot may have decided these slots; this one must not vouch for what it
-            // wrote there, nor go on where it was.
+            // M4: a later ballot may have decided these slots; this term must not vouch for what it
+            // wrote there, nor continue where it was.
             self.depose(host);
         }
         self.learner = applied < self.claimed;

@@ -1,4 +1,4 @@
-//! Mu, as the registry knows it.
+//! Mu in the registry.
 
 use super::bugs::Bug;
 use super::{Mu, Places};
@@ -11,7 +11,7 @@ use crate::table::{Ordering, Row};
 use crate::velos::Shape;
 use base::At;
 
-/// Mu as it ships.
+/// The Mu that is released.
 #[derive(Clone, Copy, Debug)]
 pub struct Spec;
 

@@ -1,5 +1,5 @@
-//! The machine over plain memory whose owners keep writers out: what a leader that dies in the
-//! middle of its WRITEs leaves. (Time, faults and everything else: the simulator.)
+//! The machine over plain memory whose owners exclude writers: the remains of a leader that dies
+//! during its WRITEs. (Time, faults and everything else: the simulator.)
 
 use super::*;
 use crate::node::Timing;
@@ -17,14 +17,14 @@ enum Verb {
     Message(Vec<u8>),
 }
 
-/// Memory and links. A held link keeps what is posted to it.
+/// Memory and links. A held link keeps the verbs posted to it.
 #[derive(Default)]
 struct World {
     memory: Vec<Vec<u64>>,
     permitted: Vec<Option<(At, Rank)>>,
     links: Vec<Vec<VecDeque<Verb>>>,
     held: Vec<(usize, usize)>,
-    /// Links that broke: of what is posted there nothing is known.
+    /// The links that broke: the effect of what is posted there is unknown.
     down: Vec<(usize, usize)>,
     notes: Vec<Vec<Note>>,
     inboxes: Vec<Inbox>,
@@ -130,8 +130,8 @@ impl World {
         }
     }
 
-    /// The process of `from` dies: of its next WRITE to `to` the first half arrives, of the rest
-    /// of what it has posted nothing.
+    /// Lets the process of `from` die: the first half of its next WRITE to `to` arrives, and
+    /// nothing else that it has posted.
     fn tear(&mut self, from: usize, to: usize) {
         let written = self.links[from][to].iter().find_map(|verb| match verb {
             Verb::Write { at, words, token: Some(_) } => Some((at.0 as usize, words)),
@@ -145,7 +145,7 @@ impl World {
     }
 }
 
-/// Three machines, driven by hand.
+/// Three machines that a test steps.
 struct Group<P: Planting<Bug>> {
     world: World,
     machines: Vec<Mu<P>>,
@@ -188,7 +188,7 @@ impl<P: Planting<Bug>> Group<P> {
             .expect("this memory keeps writers out")
     }
 
-    /// A process that died begins again on the memory that it left.
+    /// Starts a dead process again on the memory that it left.
     fn restart(&mut self, me: usize) {
         self.world.inboxes[me].clear();
         self.machines[me] = self.begin(me, Start::Reattach);
@@ -233,7 +233,7 @@ impl<P: Planting<Bug>> Group<P> {
         self.machines[me].propose(value, self.now, &mut view).expect("leads and has room");
     }
 
-    /// Everything from and to `me` waits.
+    /// Holds everything from and to `me`.
     fn cut_off(&mut self, me: usize) {
         for peer in (0..3).filter(|peer| *peer != me) {
             self.world.held.extend([(me, peer), (peer, me)]);
@@ -245,9 +245,9 @@ impl<P: Planting<Bug>> Group<P> {
     }
 }
 
-/// What member 0 has decided with one other; the third takes over, and dies while it writes the
-/// value that it has adopted into that other's log. Who is left with it, and with the third's next
-/// life, which never had it, leads. True if the decision stands.
+/// Member 0 has decided a value with one other; the third takes over, and dies while it writes the
+/// adopted value into that other's log. That member leads next, with the third's next life, which
+/// never had the value. True if the decision stands.
 fn survives_a_torn_adoption<P: Planting<Bug>>(
     planted: P,
     successor: usize,
@@ -262,7 +262,7 @@ fn survives_a_torn_adoption<P: Planting<Bug>>(
     group.step(0);
     assert_eq!(group.values(0), [b"decided"], "its client has the answer, nobody else the news");
     group.lead(successor);
-    // Up to its WRITEs, which are on their way.
+    // The steps end with its WRITEs under way.
     for _ in 0..20 {
         let is_writing = |group: &Group<P>| {
             let cell = &group.machines[successor].cells[0];
@@ -286,13 +286,14 @@ fn survives_a_torn_adoption<P: Planting<Bug>>(
 
 #[test]
 fn m5_a_decided_entry_survives_a_torn_adoption() {
-    // Ballots that name the same half, so that its owner has to move what is there, and others.
+    // In some cases the ballots name the same half, so that its owner has to move the entry; in
+    // others not.
     for (successor, witness) in [(2, 1), (1, 2)] {
         assert!(survives_a_torn_adoption(Sound, successor, witness), "led by {successor}");
     }
 }
 
-/// Why a place has two halves.
+/// Shows why a place has two halves.
 #[test]
 fn m5_one_half_loses_a_decided_entry_to_a_torn_adoption() {
     for (successor, witness) in [(2, 1), (1, 2)] {
@@ -303,7 +304,7 @@ fn m5_one_half_loses_a_decided_entry_to_a_torn_adoption() {
     }
 }
 
-/// Members 0 and 1 hold what is decided, and member 2 has the news of it alone. Its slot.
+/// Members 0 and 1 hold what is decided, and member 2 has only the news of it. Returns its slot.
 fn decided_without_member_2(group: &mut Group<Sound>) -> Slot {
     for leader in [2, 0] {
         group.lead(leader);
@@ -320,8 +321,8 @@ fn decided_without_member_2(group: &mut Group<Sound>) -> Slot {
     Slot(group.machines[0].applied.0 - 1)
 }
 
-/// `of` holds an entry for `slot` under the next ballot after `above` that names `half`; of a cut
-/// off one the label alone.
+/// Puts an entry for `slot` into the log of `of`, under the next ballot after `above` that names
+/// `half`; of an interrupted WRITE the label alone.
 fn plant(
     group: &mut Group<Sound>,
     of: usize,
@@ -342,7 +343,7 @@ fn plant(
 }
 
 /// A follower that lacks a decided entry finds it, although another log's newest entry for the same
-/// slot is one whose writer was cut off behind its label.
+/// slot is one whose writer was interrupted after its label.
 #[test]
 fn learner_i1_an_entry_that_was_cut_off_keeps_nobody_from_what_is_decided() {
     let mut group = Group::new(Sound);
@@ -353,8 +354,8 @@ fn learner_i1_an_entry_that_was_cut_off_keeps_nobody_from_what_is_decided() {
     assert_eq!(group.values(2), [b"decided"]);
 }
 
-/// Of a log that was found torn in both halves, one after the other, the first may be whole by now:
-/// what others hold of earlier ballots is not taken for decided.
+/// If a log was found torn in both halves, one after the other, the first may be whole by now: the
+/// other logs' entries of earlier ballots are not taken for decided.
 #[test]
 fn learner_i1_a_log_that_is_torn_in_both_halves_is_no_witness() {
     let mut group = Group::new(Sound);
@@ -373,8 +374,8 @@ fn learner_i1_a_log_that_is_torn_in_both_halves_is_no_witness() {
     assert_eq!(group.values(2), [b"decided"]);
 }
 
-/// A grant that arrives after its link has broken counts for nothing until the link is back: else
-/// every read waits for a probe that cannot pass, although a majority is there.
+/// A grant that arrives after its link has broken does not count until the link is back: otherwise
+/// every read would wait for a probe that cannot pass, although there is a majority.
 #[test]
 fn a_grant_over_a_link_that_has_broken_keeps_nobody_from_reading() {
     let mut group = Group::new(Sound);
@@ -392,7 +393,7 @@ fn a_grant_over_a_link_that_has_broken_keeps_nobody_from_reading() {
     group.machines[0].read(Ticket(7), group.now, &mut view);
     group.settle(&[0, 2]);
     assert_eq!(group.world.notes[0], [Note::ReadReady(Ticket(7))]);
-    // The link is back: the log is asked for, and written to, over it.
+    // The link is back: the log is requested, and written, over it.
     group.world.down.clear();
     group.tell(0, Event::LinkUp(Rank::at(1)));
     group.propose(0, b"for all");
@@ -400,7 +401,7 @@ fn a_grant_over_a_link_that_has_broken_keeps_nobody_from_reading() {
     assert_eq!(group.values(1), [b"for all"]);
 }
 
-/// A member that dies while it moves an entry for a new leader still has it.
+/// A member that dies while it copies an entry for a new leader still has it.
 #[test]
 fn m5_a_copy_that_is_cut_off_costs_nothing() {
     let mut group = Group::new(Sound);
@@ -431,7 +432,7 @@ fn m5_a_copy_that_is_cut_off_costs_nothing() {
     }
 }
 
-/// Member 0 leads with 1's grant and decides a value; then what 1 has written into its own log
+/// Member 0 leads with 1's grant and decides a value; then the late WRITE of 1 into its own log
 /// arrives there, 0 dies, and member 2 leads with 1's grant. True if the decision stands.
 fn a_decision_survives_what_is_late<P: Planting<Bug>>(mut group: Group<P>) -> bool {
     assert_eq!(group.machines[0].status().role, Role::Leader);
@@ -450,7 +451,7 @@ fn a_decision_survives_what_is_late<P: Planting<Bug>>(mut group: Group<P>) -> bo
 }
 
 /// Member 1 leads, and its WRITE of a value into its own log is late, while member 0 takes over.
-/// True if what 0 decides stands.
+/// True if the decision of 0 stands.
 fn survives_a_late_write_of_the_owner<P: Planting<Bug>>(planted: P) -> bool {
     let mut group = Group::new(planted);
     group.lead(1);
@@ -458,12 +459,12 @@ fn survives_a_late_write_of_the_owner<P: Planting<Bug>>(planted: P) -> bool {
     group.cut_off(2);
     group.world.held.extend([(1, 0), (1, 1)]);
     group.propose(1, b"undecided");
-    // Member 0's log lets nobody else in from now on.
+    // Member 0's log admits no other writer from now on.
     group.lead(0);
     group.world.held.retain(|link| *link != (1, 0));
     group.world.let_through(1, 0);
     group.follow(1);
-    // A request that is not answered is repeated.
+    // An unanswered request is repeated.
     group.settle(&[0, 1]);
     if group.machines[0].status().role != Role::Leader {
         group.world.held.retain(|link| *link != (1, 1));
@@ -479,8 +480,8 @@ fn m6_a_log_is_not_granted_while_its_owner_still_writes_into_it() {
     assert!(!survives_a_late_write_of_the_owner(Planted(Bug::GrantWhileWriting)));
 }
 
-/// The same, but member 1 dies while its WRITE into its own log is late, and comes back: what it
-/// had posted is the card's, and of no term of the new life.
+/// The same, but member 1 dies while its WRITE into its own log is late, and comes back: the
+/// earlier posts are the network card's, and of no term of the new life.
 #[test]
 #[ignore = "open: M6 holds within one life of a log's owner alone"]
 fn m6_a_log_is_not_granted_while_an_earlier_life_of_its_owner_still_writes_into_it() {

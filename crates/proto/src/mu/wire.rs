@@ -1,18 +1,19 @@
-//! The two messages of Mu: may I write into your log, and yes or no.
+//! The two messages of Mu: a request to write into a log, and the answer.
 
 use crate::{MESSAGE_CHANNEL, le_word};
 use base::{Ballot, Slot};
 
-/// Little endian: channel, kind, two zero bytes, then two words.
+/// The length of a message, little endian: channel, kind, two zero bytes, then two words.
 const BYTES: usize = 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Message {
-    /// Let `ballot` write into your log. Its leader has applied everything before `from`.
+    /// A request that `ballot` may write into the log. Its leader has applied everything before
+    /// `from`.
     Request { ballot: Ballot, from: Slot },
-    /// It may, and nobody else does any more. No entry of this log is for `top` or later.
+    /// A grant: no other member may write any longer. No entry of this log is for `top` or later.
     Granted { ballot: Ballot, top: Slot },
-    /// It may not: `promised` came before.
+    /// A refusal: `promised` came before.
     Denied { ballot: Ballot, promised: Ballot },
 }
 
@@ -30,7 +31,7 @@ impl Message {
         bytes
     }
 
-    /// The one gateway for foreign bytes: anything else is dropped.
+    /// Decodes a message: the only entry for foreign bytes. Anything else is dropped.
     pub(super) fn decode(bytes: &[u8]) -> Option<Message> {
         let bytes: &[u8; BYTES] = bytes.try_into().ok()?;
         if bytes[0] != MESSAGE_CHANNEL {
