@@ -1,24 +1,24 @@
 //! Every protocol as a deterministic state machine.
 //!
-//! A machine is handed events and time and acts through a [`Host`]; it contains no clock, thread,
+//! A machine gets events and the time and acts through a [`Host`]; it contains no clock, thread,
 //! socket, file, randomness, `async`, `unsafe` or hash-map order, so the same code runs in the
 //! simulator, under the model checker, over shared memory and over TCP.
 //!
-//! - [`keyed`]: what every protocol that keeps each key by itself offers to the engine.
+//! - [`keyed`]: the interface of every protocol that keeps each key separately.
 //! - [`abd`]: multi-writer registers, one a key (ABD).
-//! - [`Replicator`]: what every protocol that replicates a log offers to the runtime.
+//! - [`Replicator`]: the interface of every protocol that replicates a log.
 //! - [`amcast`]: atomic multicast to any set of groups (paper 004).
 //! - [`velos`]: one-sided Paxos, a log of compare-and-swap words (paper 001).
 //! - [`mu`]: one-sided writes under a permission (for comparison).
 //! - [`multipaxos`]: two-sided Paxos with a stable leader and a read lease.
 //! - [`durable`]: Falcon's Paxos over one-sided writes, on disk before it is acknowledged (003).
-//! - [`disk`]: stable storage, as a machine sees it.
-//! - [`omega`]: who should lead (the papers' Ω).
-//! - [`members`]: who takes part in a log, and how that changes.
-//! - [`node`]: one member, the two together.
-//! - [`planted`]: mistakes that are planted to see whether they are caught.
+//! - [`disk`]: stable storage, as a machine uses it.
+//! - [`omega`]: the member that should lead (the papers' Ω).
+//! - [`members`]: the members of a log, and their changes.
+//! - [`node`]: one member, Ω and a machine together.
+//! - [`planted`]: mistakes that are planted to test the checks.
 //! - [`registry`]: the lists of protocols that an engine can run.
-//! - [`table`]: what each protocol promises, as data.
+//! - [`table`]: the promises of each protocol, as data.
 #![forbid(unsafe_code)]
 #![no_std]
 
@@ -43,85 +43,85 @@ pub mod velos;
 
 use base::{Ballot, Event, Incarnation, Instant, MemberSet, Port, Prefix, Rank, Slot};
 
-/// The world around a machine: its memory, its peers, and the state machine above it.
+/// The environment of a machine: its memory, its peers, and the state machine above it.
 pub trait Host: Port {
-    /// Its stable storage; [`disk::NoDisk`] where there is none.
+    /// The stable storage; [`disk::NoDisk`] for a host without any.
     type Disk: disk::Disk;
 
-    /// Its stable storage, if it has any.
+    /// The stable storage, if the host has any.
     fn disk(&mut self) -> Option<&mut Self::Disk> {
         None
     }
 
-    /// `value` is decided for `slot`. Called in slot order, once a slot and life of this node. An
-    /// empty value is a no-op of the protocol's own.
+    /// Delivers `value`, which is decided for `slot`. Called in slot order, once a slot and life of
+    /// this node. An empty value is a no-op of the protocol's own.
     fn deliver(&mut self, slot: Slot, value: &[u8]);
 
-    /// Something that the runtime should know.
+    /// Reports an event that the runtime should know of.
     fn notify(&mut self, note: Note);
 }
 
-/// What a machine tells the runtime.
+/// The report of a machine to the runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Note {
     /// This node leads: it may propose and serve.
     Leading {
-        /// By which right.
+        /// The ballot of its term.
         ballot: Ballot,
     },
-    /// This node led, or tried to, and does not any more. What it proposed and has not seen
-    /// delivered may be decided or not: unknown.
+    /// This node led, or tried to, and no longer does. Its proposals that it has not seen delivered
+    /// may be decided or not: unknown.
     Deposed {
-        /// The right that it had.
+        /// The ballot that it had.
         ballot: Ballot,
     },
     /// A linearizable read may be answered from the state as it is now.
     ReadReady(Ticket),
-    /// The check could not be made here and now: try again, or ask the leader.
+    /// The check could not be made now at this member: try again, or ask the leader.
     ReadRefused(Ticket),
-    /// The next slots are not to be had from anybody's ring: install a state that covers at least
-    /// this prefix ([`Replicator::install`]).
+    /// The next slots are in no member's ring any longer: install a state that covers at least this
+    /// prefix ([`Replicator::install`]).
     NeedState(Prefix),
 }
 
-/// One check for a batch of linearizable reads.
+/// The name of one check for a batch of linearizable reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
 
-/// Why a value was not taken. Nothing happened.
+/// The reason why a value was not taken. Nothing happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// Surely not proposed: this node does not lead.
+    /// The value was surely not proposed: this node does not lead.
     NotLeader,
     /// The window is full: propose again after the next delivery.
     Full,
-    /// Longer than [`Replicator::value_bytes_max`].
+    /// The value is longer than [`Replicator::value_bytes_max`].
     TooLong,
 }
 
-/// What a machine is at the moment.
+/// The role of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Serves and proposes.
+    /// It serves and proposes.
     Leader,
-    /// Prepares to lead.
+    /// It prepares to lead.
     Candidate,
-    /// Applies what the leader decides.
+    /// It applies the leader's decisions.
     Follower,
-    /// Applies, but has not the state yet: must serve nobody.
+    /// It applies, but does not have the state yet: it must not serve.
     Learner,
 }
 
-/// A machine's figures, for `status` and metrics.
+/// The figures of a machine, for `status` and metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// What it is.
+    /// The role.
     pub role: Role,
-    /// Its own ballot if it leads or tries to, else the highest it knows to lead.
+    /// The own ballot of a leader or candidate, otherwise the highest that is known to lead.
     pub ballot: Ballot,
-    /// Every slot below is decided, as far as this node knows.
+    /// The prefix that is decided, as far as this node knows.
     pub committed: Prefix,
-    /// Every slot below has been delivered here.
+    /// The prefix that has been delivered here.
     pub applied: Prefix,
 }
 
@@ -139,10 +139,10 @@ pub trait Replicator {
     /// The longest value, in bytes.
     fn value_bytes_max(&self) -> usize;
 
-    /// Ω trusts this node: try to lead until told otherwise.
+    /// Starts to lead, or tries to, until the opposite order: Ω trusts this node.
     fn lead<H: Host>(&mut self, now: Instant, host: &mut H);
 
-    /// Ω trusts another, or nobody.
+    /// Stops leading: Ω trusts another member, or none.
     fn follow<H: Host>(&mut self, now: Instant, host: &mut H);
 
     /// Proposes `value` for the next free slot. It will be delivered, here too, unless this node is
@@ -161,51 +161,52 @@ pub trait Replicator {
     /// [`Note`] with the same ticket, perhaps before this returns.
     fn read<H: Host>(&mut self, ticket: Ticket, now: Instant, host: &mut H);
 
-    /// One event of the fabric.
+    /// Takes one event of the fabric.
     fn on_event<H: Host>(&mut self, event: Event<'_>, now: Instant, host: &mut H);
 
-    /// One event of the disk. Only protocols that have asked something of one need it.
+    /// Takes one event of the disk. Only protocols that use a disk need it.
     fn on_disk<H: Host>(&mut self, _event: disk::DiskEvent, _now: Instant, _host: &mut H) {}
 
-    /// A state of everything below `prefix` is durable. (Nothing to do for a protocol without a
-    /// disk.)
+    /// Notes that a state of everything below `prefix` is durable. (Protocols without a disk do
+    /// nothing.)
     fn snapshotted<H: Host>(&mut self, _prefix: Prefix, _host: &mut H) {}
 
-    /// Who takes part, as far as this node's log goes; `None` for a protocol whose members never
-    /// change, and while it is not known.
+    /// The members, as far as this node's log goes; `None` for a protocol whose members never
+    /// change, and while they are not known.
     fn configuration(&self) -> Option<members::Configuration> {
         None
     }
 
-    /// Whose votes elect a leader, as far as this node has heard: Ω counts them. `None` if all do.
+    /// The members whose votes elect a leader, as far as this node knows: Ω counts them. `None` if
+    /// all do.
     fn electors(&self) -> Option<MemberSet> {
         self.configuration().map(|of| of.members.voters)
     }
 
-    /// Who was elected in the present promise and has begun to tell this member its log, if the
-    /// protocol has elections that Ω should know of: who is behind may not know by its own log that
-    /// this one takes part.
+    /// The winner of the election in the present promise, once it has begun to send this member its
+    /// log, if the protocol has elections that Ω should know of: a member that is behind may not
+    /// know from its own log that the winner is a member.
     fn follows(&self) -> Option<Rank> {
         None
     }
 
-    /// Who may be elected, as far as this node has heard. `None` if all may.
+    /// The members that may be elected, as far as this node knows. `None` if all may.
     fn candidates(&self) -> Option<MemberSet> {
         self.electors()
     }
 
-    /// Which disk sits on this node's seat. The first, for a protocol that has none.
+    /// The incarnation on this node's seat. It is the first, for a protocol without incarnations.
     fn incarnation(&self) -> Incarnation {
         Incarnation::FIRST
     }
 
-    /// Whether members of this protocol come and go.
+    /// Whether members of this protocol change.
     fn has_seats(&self) -> bool {
         false
     }
 
-    /// Begins a change of who takes part. It is decided when [`Replicator::configuration`] says so,
-    /// or undone by the next leader.
+    /// Begins a change of the members. It is decided when [`Replicator::configuration`] says so, or
+    /// undone by the next leader.
     ///
     /// # Errors
     /// [`members::ChangeRefused`]: nothing changes.
@@ -218,24 +219,23 @@ pub trait Replicator {
         Err(members::ChangeRefused::Fixed)
     }
 
-    /// Whether Ω may trust this node: who lacks the state, for one, cannot lead.
+    /// Whether Ω may trust this node: a member that lacks the state, for one, cannot lead.
     fn can_lead(&self) -> bool {
         self.status().role != Role::Learner
     }
 
-    /// These members have been heard lately: whoever was reported dead among them lives.
+    /// Notes that these members have been heard lately: one that was reported dead lives.
     fn heard(&mut self, members: MemberSet);
 
-    /// Looks at the own region and at the time.
+    /// Reads the own region and takes the time.
     fn poll<H: Host>(&mut self, now: Instant, host: &mut H);
 
-    /// When [`Replicator::poll`] has something to do even if nothing happens.
+    /// The time at which [`Replicator::poll`] is due even if nothing happens.
     fn deadline(&self) -> Option<Instant>;
 
-    /// The state machine now holds the state of `applied` (from a live member): continue there.
-    /// A protocol with a disk may then let go of what the state replaces: the state is on stable
-    /// storage before this is called.
-    /// `head` is what the member that the state comes from said of it.
+    /// Continues from the state of `applied`, which the state machine now holds (from a live
+    /// member). A protocol with a disk may then free what the state replaces: the state is on
+    /// stable storage before this is called. `head` is the head that came with the state.
     fn install<H: Host>(
         &mut self,
         applied: Prefix,
@@ -244,38 +244,38 @@ pub trait Replicator {
         host: &mut H,
     );
 
-    /// What has to be kept, or sent, beside a state of everything below `prefix`, which was applied
-    /// here: where the log goes on from it. `None` if that is not known, or means nothing here; so
-    /// for every prefix above what [`Replicator::status`] says is applied.
+    /// The head that has to be kept, or sent, beside a state of everything below `prefix`, which
+    /// was applied here: the log continues from it. `None` if that is not known, or has no meaning
+    /// here; so for every prefix above the applied one of [`Replicator::status`].
     fn state_head(&self, _prefix: Prefix) -> Option<members::StateHead> {
         None
     }
 
-    /// Its figures.
+    /// The figures of the machine.
     fn status(&self) -> Status;
 
-    /// Members whose state is known to hold at least `prefix` (for WAIT and for metrics).
+    /// The members whose state is known to hold at least `prefix` (for WAIT and for metrics).
     fn holders(&self, prefix: Prefix) -> MemberSet;
 
-    /// Every slot below is on the stable storage of every member, as far as this node knows, and it
-    /// is the leader's business to know. Nothing, for a protocol without a disk.
+    /// The prefix that is on the stable storage of every member, as far as this node knows: only a
+    /// leader does. Zero, for a protocol without a disk.
     fn held_by_all(&self) -> Prefix {
         Prefix::ZERO
     }
 
-    /// Somebody waits until every member holds what is below `prefix`: what is posted late to those
-    /// that are not needed goes out. (Nothing to do where nobody is.)
+    /// Sends everything below `prefix` that is held back from spare followers, since a client waits
+    /// until every member holds it. (Without spare followers there is nothing to do.)
     fn hasten<H: Host>(&mut self, _prefix: Prefix, _now: Instant, _host: &mut H) {}
 
     /// The prefix that `member` is known to have applied.
     fn applied_by(&self, member: Rank) -> Prefix;
 }
 
-/// The first byte of a message that belongs to the machines here. The runtime's own messages start
-/// with another; it hands on only those that start with this one.
+/// The first byte of a message that belongs to the machines of this crate. The runtime's own
+/// messages start with another; it passes on only those that start with this one.
 pub const MESSAGE_CHANNEL: u8 = 0;
 
-/// The first eight bytes, little endian; what is missing is zero.
+/// The first eight bytes, little endian; missing bytes are zero.
 pub(crate) fn le_word(bytes: &[u8]) -> u64 {
     bytes.iter().take(8).rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
 }

@@ -1,22 +1,21 @@
-//! The members of a replicated log: who takes part, as an entry of the log says it, and how that
-//! changes.
+//! The members of a replicated log, as an entry of the log names them, and the changes of them.
 
 use crate::le_word;
 use alloc::vec::Vec;
 use base::{Ballot, Incarnation, MAX_MEMBERS, MemberSet, Prefix, Rank, majority};
 
-/// Voters, learners, and which incarnation of each.
+/// The voters, the learners, and the incarnation of each.
 ///
-/// A rank is a seat; the incarnation says which disk sits on it. A wiped disk comes back as another
-/// incarnation, and what its predecessor promised does not bind it, so it counts only when a
+/// A rank is a seat; the incarnation names the disk on it. A wiped disk comes back as another
+/// incarnation, and its predecessor's promises do not bind it, so it counts only when a
 /// configuration names it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Members {
-    /// Whose votes and durable copies count.
+    /// The members whose votes and durable copies count.
     pub voters: MemberSet,
-    /// Who is sent the log and does not count.
+    /// The members that are sent the log and do not count.
     pub learners: MemberSet,
-    /// Which incarnation of each.
+    /// The incarnation on each seat.
     pub incarnations: [u64; MAX_MEMBERS],
 }
 
@@ -24,14 +23,14 @@ pub struct Members {
 pub(crate) const MEMBERS_BYTES: usize = 8 + 8 * MAX_MEMBERS;
 
 impl Members {
-    /// The members of a new cluster: all vote, in their first incarnation.
+    /// The members of a new cluster: all are voters, in their first incarnation.
     pub(crate) fn first(voters: MemberSet) -> Members {
         let mut incarnations = [0; MAX_MEMBERS];
         voters.iter().for_each(|rank| incarnations[rank.index()] = Incarnation::FIRST.0);
         Members { voters, learners: MemberSet::EMPTY, incarnations }
     }
 
-    /// Everybody who is sent the log.
+    /// The members that are sent the log.
     pub fn all(&self) -> MemberSet {
         self.voters.union(self.learners)
     }
@@ -41,15 +40,15 @@ impl Members {
         set.intersection(self.voters).len() >= majority(self.voters.len())
     }
 
-    /// Which incarnation sits at `rank`.
+    /// The incarnation on the seat `rank`.
     pub fn incarnation(&self, rank: Rank) -> Incarnation {
         Incarnation(self.incarnations[rank.index()])
     }
 
-    /// Who takes part after `change`, begun by the member at `me`.
+    /// The members after `change`, begun by the member at `me`.
     ///
     /// # Errors
-    /// [`ChangeRefused`]: it makes no sense here.
+    /// [`ChangeRefused`]: the change is impossible here.
     pub(crate) fn after(&self, change: Change, me: Rank) -> Result<Members, ChangeRefused> {
         if let Change::Add(rank, incarnation) | Change::Replace(rank, incarnation) = change
             && incarnation <= self.incarnation(rank)
@@ -120,51 +119,52 @@ impl Members {
 /// A change of the members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// This incarnation is sent the log from now on, and does not vote.
+    /// The incarnation becomes a learner: it is sent the log from now on, and does not vote.
     Add(Rank, Incarnation),
-    /// A learner that has caught up votes from now on.
+    /// A learner that has caught up becomes a voter.
     Promote(Rank),
-    /// It takes part no more.
+    /// The member leaves.
     Remove(Rank),
-    /// What sat there takes part no more; this incarnation learns.
+    /// The seat's present incarnation leaves; the given one becomes a learner.
     Replace(Rank, Incarnation),
 }
 
-/// Why the members stay as they are.
+/// The reason why the members stay as they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeRefused {
     /// This node does not lead.
     NotLeader,
     /// The last change is not decided yet.
     Pending,
-    /// It sits there already, or nobody does.
+    /// The incarnation sits there already, or the seat is empty.
     NoSuchMember,
-    /// It has not the log yet: wait.
+    /// The learner does not have the log yet: wait.
     LagsBehind,
-    /// Without it nothing could be decided: make it somebody else's first.
+    /// Nothing could be decided without the member: let another one take its part first.
     Needed,
-    /// An incarnation that is not above every earlier one on its seat.
+    /// The incarnation is not above every earlier one on its seat.
     Outdated,
     /// This protocol's members never change.
     Fixed,
 }
 
-/// Who takes part, as one member's log says it.
+/// The members that one member's log names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Configuration {
-    /// One past the slot of the entry that says so.
+    /// The prefix of the entry that names them: one past its slot.
     pub at: Prefix,
-    /// Who.
+    /// The members.
     pub members: Members,
-    /// That entry is decided: it stands in every later leader's log.
+    /// Whether that entry is decided: then it is in every later leader's log.
     pub is_decided: bool,
-    /// If it is not: whose vote it takes away.
+    /// The members that lose their vote by it, if it is not decided.
     pub leaving: MemberSet,
 }
 
 impl Configuration {
-    /// Whether this incarnation on `rank` has been replaced or removed for good: what is decided
-    /// names another, or none, and no change seats an incarnation that is not above all before it.
+    /// Whether this incarnation on `rank` has been replaced or removed for good: the decided
+    /// configuration names another, or none, and no change seats an incarnation that is not above
+    /// all before it.
     pub fn has_parted(&self, rank: Rank, incarnation: Incarnation) -> bool {
         let last = self.members.incarnation(rank);
         self.is_decided
@@ -172,27 +172,28 @@ impl Configuration {
     }
 }
 
-/// What goes with a state: whoever continues from it can then lead, and tell a log that belongs to
-/// it from one that does not.
+/// The head of a state: a member that continues from the state can then lead, and distinguish a log
+/// that belongs to it from one that does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StateHead {
     /// The ballot of the last entry that the state covers.
     pub ballot: Ballot,
-    /// One past where the configuration below stands; not above what the state covers.
+    /// The prefix of the configuration below: one past its slot; not above what the state covers.
     pub members_at: Prefix,
-    /// The last configuration that the state covers and that governs what follows.
+    /// The last configuration that the state covers and that governs what follows it.
     pub members: Members,
-    /// Where a configuration governs only some slots after the one that decides it: the one that
-    /// the state covers and that does not govern yet, and from where on it does.
+    /// A configuration that the state covers and that does not govern yet, with the prefix from
+    /// which it does: for protocols where it governs only some slots after the one that decides it.
     pub coming: Option<(Prefix, Members)>,
 }
 
 impl StateHead {
-    /// The length of its encoding, without what is coming.
+    /// The length of the encoding without `coming`.
     const SHORT: usize = 16 + MEMBERS_BYTES;
 
-    /// For the wire and for files: ballot, where the configuration stands, the configuration; and
-    /// the latter two once more for what is coming, if anything is; all little endian.
+    /// The encoding for the wire and for files: ballot, the configuration's prefix, the
+    /// configuration; and the latter two once more for `coming`, if there is one; all little
+    /// endian.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(2 * StateHead::SHORT);
         bytes.extend_from_slice(&self.ballot.0.to_le_bytes());

@@ -1,8 +1,8 @@
-//! One member: Ω and a replication machine, put together.
+//! One member: Ω and a replication machine together.
 //!
-//! - I1 The machine is told to lead when and only when Ω trusts this member, and a member without
-//!   the state is never trusted. By construction: [`Node::poll`] is the one place, and `able`
-//!   follows the machine's role.
+//! - I1 The machine is ordered to lead when and only when Ω trusts this member, and a member
+//!   without the state is never trusted. By construction: [`Node::poll`] is the one place, and
+//!   `able` follows the machine's role.
 //!
 //! Region: Ω's words first, the machine's after them.
 
@@ -14,41 +14,41 @@ use crate::{Host, Refused, Replicator, Status, Ticket};
 use base::{At, Event, Incarnation, Instant, MemberSet, Prefix, Rank, Slot};
 pub use omega::Timing;
 
-/// How a member starts.
+/// The way in which a member starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
     /// With a new region, as one of a new cluster's members: the empty state is the state.
     Bootstrap,
     /// The same, where only some of the seats are taken at first; only where members change.
     Found {
-        /// The seats that are.
+        /// The seats that are taken.
         voters: MemberSet,
     },
     /// With the region of an earlier life, and without the state.
     Reattach,
     /// With the disk of an earlier life, and with the state of `applied` from its last snapshot.
     Recovered {
-        /// What that state covers; zero if there was no snapshot.
+        /// The prefix that the state covers; zero if there was no snapshot.
         applied: Prefix,
-        /// What was kept beside it ([`Replicator::state_head`]).
+        /// The head that was kept beside it ([`Replicator::state_head`]).
         head: Option<StateHead>,
     },
-    /// With an empty disk, or new memory, on a seat of a cluster that is there already: it learns,
-    /// and counts only when the members' configuration names it.
+    /// With an empty disk, or new memory, on a seat of an existing cluster: it learns, and counts
+    /// only when the members' configuration names it.
     Join {
-        /// Above that of whatever sat there before.
+        /// An incarnation above every earlier one on the seat.
         incarnation: Incarnation,
     },
 }
 
-/// What a member has to be told.
+/// The parameters of a member.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeConfig {
-    /// Which member this is.
+    /// The rank of this member.
     pub me: Rank,
-    /// How many there are.
+    /// The number of members.
     pub members: usize,
-    /// How it starts.
+    /// The way in which it starts.
     pub start: Start,
     /// Heartbeats and suspicion.
     pub timing: Timing,
@@ -58,17 +58,17 @@ pub struct NodeConfig {
     pub peer_works: bool,
 }
 
-/// How large a region must be, and what it means.
+/// The size of a region, and a fingerprint of its meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// Words of protocol memory.
+    /// The words of protocol memory.
     pub n_words: u32,
-    /// Differs if anything about the layout differs.
+    /// A hash that differs if anything about the layout differs.
     pub fingerprint: u64,
 }
 
 impl Layout {
-    /// A region that nothing is kept in, for a protocol that only sends messages.
+    /// An empty region, for a protocol that only sends messages.
     pub(crate) fn of_messages(name: &str, members: usize) -> Layout {
         let text = alloc::format!("{name} {members}");
         Layout { n_words: 1, fingerprint: xxhash_rust::xxh3::xxh3_64(text.as_bytes()) }
@@ -91,7 +91,7 @@ pub struct Node<R> {
 }
 
 impl<R: Replicator> Node<R> {
-    /// Ω's words lie at the region's start, whatever the machine.
+    /// A member. Ω's words lie at the region's start, whatever the machine.
     pub fn new(config: &NodeConfig, machine: R) -> Node<R> {
         let able = machine.can_lead();
         let omega = Omega::new(
@@ -105,7 +105,7 @@ impl<R: Replicator> Node<R> {
         Node { me: config.me, omega, machine, leads: false }
     }
 
-    /// One event of the fabric. Messages: only those of [`crate::MESSAGE_CHANNEL`].
+    /// Takes one event of the fabric. Messages: only those of [`crate::MESSAGE_CHANNEL`].
     pub fn on_event<H: Host>(&mut self, event: Event<'_>, now: Instant, host: &mut H) {
         self.omega.on_event(&event);
         self.machine.on_event(event, now, host);
@@ -114,7 +114,7 @@ impl<R: Replicator> Node<R> {
         }
     }
 
-    /// One event of the disk.
+    /// Takes one event of the disk.
     pub fn on_disk<H: Host>(&mut self, event: DiskEvent, now: Instant, host: &mut H) {
         self.machine.on_disk(event, now, host);
     }
@@ -124,7 +124,7 @@ impl<R: Replicator> Node<R> {
         self.machine.snapshotted(prefix, host);
     }
 
-    /// Looks at the own region and at the time; after each batch of events.
+    /// Reads the own region and takes the time; after each batch of events.
     pub fn poll<H: Host>(&mut self, now: Instant, host: &mut H) {
         self.omega.set_able(self.machine.can_lead());
         if let Some(voters) = self.machine.electors() {
@@ -146,13 +146,13 @@ impl<R: Replicator> Node<R> {
         }
     }
 
-    /// When [`Node::poll`] has something to do even if nothing happens.
+    /// The time at which [`Node::poll`] is due even if nothing happens.
     pub fn deadline(&self) -> Instant {
         let beat = self.omega.deadline();
         self.machine.deadline().map_or(beat, |at| at.min(beat))
     }
 
-    /// Hands the lead to somebody else and does not take it again.
+    /// Passes the lead to another member and does not take it again.
     pub fn resign<H: Host>(&mut self, now: Instant, host: &mut H) {
         self.omega.resign(now, host);
         self.follow_omega(now, host);
@@ -220,22 +220,22 @@ impl<R: Replicator> Node<R> {
         self.machine.state_head(prefix)
     }
 
-    /// Whom this member trusts to lead.
+    /// The member that this one trusts to lead.
     pub const fn trusted(&self) -> Option<Rank> {
         self.omega.trusted()
     }
 
-    /// Members heard lately that hold the state (a live source for a snapshot).
+    /// The members heard lately that hold the state (a live source for a snapshot).
     pub fn able(&self) -> MemberSet {
         self.omega.able()
     }
 
-    /// Members heard lately, this one too.
+    /// The members heard lately, including this one.
     pub const fn heard(&self) -> MemberSet {
         self.omega.heard()
     }
 
-    /// A member that is heard and says that it hears `rank`, which this one may not.
+    /// A member that is heard and says that it hears `rank`, which this one may not hear.
     pub fn between(&self, rank: Rank) -> Option<Rank> {
         self.omega.between(rank)
     }
@@ -245,7 +245,7 @@ impl<R: Replicator> Node<R> {
         self.machine.status()
     }
 
-    /// The machine, for what only one protocol has.
+    /// The machine, for parts that only one protocol has.
     pub const fn machine(&self) -> &R {
         &self.machine
     }

@@ -1,25 +1,28 @@
-//! Ω: who should lead. A hint, on which no safety rests (section 3.4 of paper 001).
+//! Ω: the member that should lead. It is a hint, on which no safety rests (section 3.4 of paper
+//! 001).
 //!
-//! Every member writes a *beat* into every other's region: a counter, whom it hears, whom it
-//! trusts. A member whose beat stands still is suspected; one whose death the kernel reported is
-//! suspected at once. Of those left, everybody trusts the same.
+//! Every member writes a *beat* into every other's region: a counter, the members that it hears,
+//! and the one that it trusts. A member whose beat stands still is suspected; one whose death the
+//! kernel reported is suspected at once. All members trust the same one of those left.
 //!
 //! - I1 A beat word has one writer, the member whose beat it is. By construction: its place.
-//! - I2 While a leader lives, is heard by a majority and hears a majority, nobody who can be
-//!   elected replaces it: a returning member, or one that alone lost sight of it, follows. By the
-//!   order of rules in `Omega::elect`; test `a_one_way_cut_does_not_unseat_a_leader`.
-//! - I3 Only voters are trusted, and only voters count where a majority is asked for: an opinion of
-//!   somebody who has no vote moves nobody. Tests `a_majority_is_one_of_the_voters`,
+//! - I2 While a leader lives, is heard by a majority and hears a majority, no electable member
+//!   replaces it: a returning member, or one that alone lost contact with it, follows. By the order
+//!   of rules in `Omega::elect`; test `a_one_way_cut_does_not_unseat_a_leader`.
+//! - I3 Only voters are trusted, and only voters count towards a majority: the opinion of a member
+//!   without a vote has no effect. Tests `a_majority_is_one_of_the_voters`,
 //!   `who_has_no_vote_is_not_trusted`.
-//! - I4 Who won the last election that this member knows of is trusted while it is heard, able, and
-//!   claims the lead, whether or not this member's log names it or those that it hears: who is
-//!   behind follows. By construction: `Omega::has_won`; test
+//! - I4 The winner of the last election that this member knows of is trusted while it is heard,
+//!   able, and claims the lead, whether or not this member's log names it or those that it hears: a
+//!   member that is behind follows. By construction: `Omega::has_won`; test
 //!   `who_won_an_election_is_followed_by_one_that_does_not_know_it_for_a_voter`.
-//! - I5 Where voters change, a member that hears no majority of those that it knows says that it is
-//!   not able: others, who know of other ones, would wait for it in vain. By construction:
-//!   [`Omega::poll`]; test `who_hears_no_majority_of_the_voters_that_it_knows_is_not_waited_for`.
-//! - L1 (simulated, and `all_come_to_trust_one_…` below) When links and speeds settle, all who hear
-//!   a majority trust one and the same able member. The simulator's liveness phase demands it.
+//! - I5 Where voters change, a member that hears no majority of the voters that it knows says that
+//!   it is not able: others, which know of other voters, would wait for it in vain. By
+//!   construction: [`Omega::poll`]; test
+//!   `who_hears_no_majority_of_the_voters_that_it_knows_is_not_waited_for`.
+//! - L1 (simulated, and `all_come_to_trust_one_…` below) When links and speeds settle, all members
+//!   that hear a majority trust one and the same able member. The simulator's liveness phase
+//!   demands it.
 //!
 //! **Differs from the paper.** The paper patches the kernel to learn of a crash; here the fabric
 //! reports it (`ProcessFailed`), from a robust futex or a sentinel.
@@ -27,12 +30,12 @@
 use base::{At, Event, Instant, MAX_MEMBERS, MemberSet, Port, Rank};
 use core::time::Duration;
 
-/// How long things take.
+/// The durations of Ω.
 #[derive(Clone, Copy, Debug)]
 pub struct Timing {
-    /// How often a beat is written.
+    /// The interval at which a beat is written.
     pub heartbeat_every: Duration,
-    /// A beat that stands still for so long means suspicion.
+    /// The time after which a beat that stands still leads to suspicion.
     pub suspect_after: Duration,
 }
 
@@ -47,10 +50,10 @@ impl Default for Timing {
 
 /// One word a member, a cache line apart.
 const LINE: u32 = 8;
-/// How many words of the region are Ω's.
+/// The number of words in the region that are Ω's.
 pub const N_WORDS: u32 = LINE * MAX_MEMBERS as u32;
 
-/// What a beat says, in one word.
+/// The content of a beat, in one word.
 ///
 /// ```text
 ///  63               16  15        14     11..8          6..0
@@ -76,7 +79,7 @@ impl Beat {
             | u64::from(self.hears.bits())
     }
 
-    /// All but the counter.
+    /// The word without the counter.
     const fn says(raw: u64) -> u64 {
         raw & 0xffff
     }
@@ -97,10 +100,10 @@ struct Peer {
     beat: Beat,
     /// The beat as it was read.
     word: u64,
-    /// When its counter was last seen to move; `None` before that.
+    /// The time at which its counter was last seen to move; `None` before that.
     moved_at: Option<Instant>,
-    /// Reported dead; how often its counter has moved since. One write may have been under way when
-    /// it died, a second one proves that it lives.
+    /// The number of moves of its counter since its death was reported, if it was. One write may
+    /// have been under way when it died, a second one proves that it lives.
     failed: Option<u8>,
 }
 
@@ -109,15 +112,15 @@ struct Peer {
 pub struct Omega {
     me: Rank,
     members: usize,
-    /// Those of them whose votes count.
+    /// The members whose votes count.
     voters: MemberSet,
-    /// They may change, so that members may know of different ones.
+    /// Whether voters may change, so that members may know of different ones.
     voters_change: bool,
-    /// The machine could lead.
+    /// Whether the machine could lead.
     holds_state: bool,
-    /// Those whose vote is taken away by what is not decided yet: one that leads has to decide it.
+    /// The members that lose their vote by an undecided change: one that leads has to decide it.
     leaving: MemberSet,
-    /// Who has won an election that this member knows of, and none later.
+    /// The winner of the last election that this member knows of.
     elected: Option<Rank>,
     base: At,
     timing: Timing,
@@ -126,13 +129,13 @@ pub struct Omega {
     peers: [Peer; MAX_MEMBERS],
     next_beat_at: Instant,
     polled_at: Option<Instant>,
-    /// Until then the opinion stands, unless a beat says something else or the fabric reports a
-    /// failure: polls are far more frequent than news.
+    /// The time until which the opinion stands, unless a beat says something else or the fabric
+    /// reports a failure: polls are far more frequent than news.
     settled_until: Instant,
 }
 
 impl Omega {
-    /// The opinion of a member that has heard nobody yet.
+    /// The opinion of a member that has not heard any other yet.
     pub fn new(
         me: Rank,
         members: usize,
@@ -160,33 +163,33 @@ impl Omega {
         }
     }
 
-    /// Whom this member trusts to lead.
+    /// The member that this one trusts to lead.
     pub const fn trusted(&self) -> Option<Rank> {
         self.own.trusted
     }
 
-    /// Members heard lately, this one too.
+    /// The members heard lately, including this one.
     pub const fn heard(&self) -> MemberSet {
         self.own.hears
     }
 
-    /// A member that is heard and says that it hears `rank`, which this one may not.
+    /// A member that is heard and says that it hears `rank`, which this one may not hear.
     pub fn between(&self, rank: Rank) -> Option<Rank> {
         let others = self.own.hears.iter().filter(|other| *other != self.me && *other != rank);
         others.into_iter().find(|other| self.beat_of(*other).hears.contains(rank))
     }
 
-    /// Members heard lately that hold the state and could lead.
+    /// The members heard lately that hold the state and could lead.
     pub fn able(&self) -> MemberSet {
         self.own.hears.iter().filter(|rank| self.beat_of(*rank).able).collect()
     }
 
-    /// Members whose death was reported and that have not been heard since.
+    /// The members whose death was reported and that have not been heard since.
     pub fn failed(&self) -> MemberSet {
         Rank::all(self.members).filter(|rank| self.peers[rank.index()].failed.is_some()).collect()
     }
 
-    /// Whether this member holds the state, so that others may trust it.
+    /// Sets whether this member holds the state, so that others may trust it.
     pub const fn set_able(&mut self, able: bool) {
         if self.holds_state != able {
             self.holds_state = able;
@@ -194,8 +197,8 @@ impl Omega {
         }
     }
 
-    /// Who may lead and whose hearing counts, from now on; at first all do. One of `leaving` may go
-    /// on leading.
+    /// Sets the members that may lead and whose hearing counts; at first all do. One of `leaving`
+    /// may continue to lead.
     pub fn set_voters(&mut self, voters: MemberSet, leaving: MemberSet) {
         self.voters_change = true;
         if (self.voters, self.leaving) != (voters, leaving) {
@@ -204,7 +207,7 @@ impl Omega {
         }
     }
 
-    /// Who has won the last election that this member knows of.
+    /// Sets the winner of the last election that this member knows of.
     pub fn set_elected(&mut self, elected: Option<Rank>) {
         if self.elected != elected {
             self.elected = elected;
@@ -212,12 +215,12 @@ impl Omega {
         }
     }
 
-    /// How many voters make a majority.
+    /// The number of voters that make a majority.
     const fn quorum(&self) -> usize {
         base::majority(self.voters.len())
     }
 
-    /// Asks the others to trust somebody else, at once.
+    /// Asks the others to trust another member, at once.
     pub fn resign<P: Port>(&mut self, now: Instant, port: &mut P) {
         self.own.resigned = true;
         self.settled_until = Instant::ZERO;
@@ -228,12 +231,12 @@ impl Omega {
         }
     }
 
-    /// When the next beat is due.
+    /// The time at which the next beat is due.
     pub const fn deadline(&self) -> Instant {
         self.next_beat_at
     }
 
-    /// Failures that the fabric reports.
+    /// Takes the failures that the fabric reports.
     pub fn on_event(&mut self, event: &Event<'_>) {
         if let Event::ProcessFailed(rank) = event
             && *rank != self.me
@@ -243,15 +246,15 @@ impl Omega {
         }
     }
 
-    /// Looks at the others' beats, forms an opinion, writes the own beat when it is due or when the
-    /// opinion changed.
+    /// Reads the others' beats, forms an opinion, and writes the own beat when it is due or when
+    /// the opinion changed.
     pub fn poll<P: Port>(&mut self, now: Instant, port: &mut P) {
         if now < self.settled_until && self.is_no_news(now, port) {
             self.polled_at = Some(now);
             return;
         }
-        // Whoever slept longer than a suspicion takes has no right to one: its peers' beats may be
-        // on their way. Everybody that was heard before gets a fresh start.
+        // A member that slept longer than a suspicion takes must not suspect others: their beats
+        // may be on their way. Each member that was heard before gets a new deadline.
         let slept = self.polled_at.is_some_and(|at| now.since(at) > self.timing.suspect_after / 2);
         self.polled_at = Some(now);
         for rank in Rank::all(self.members).filter(|rank| *rank != self.me) {
@@ -278,7 +281,7 @@ impl Omega {
         if self.own.trusted != before || now >= self.next_beat_at {
             self.beat(now, port);
         }
-        // A new opinion may lead to another; a settled one changes with time only at these moments.
+        // A new opinion may lead to another; a settled one changes with time only at these times.
         self.settled_until = if self.own.trusted == before {
             let suspicions = self.own.hears.iter().filter_map(|rank| {
                 let moved_at = self.peers[rank.index()].moved_at?;
@@ -291,9 +294,8 @@ impl Omega {
         };
     }
 
-    /// Whether no beat says anything new: of each that moved, the counter did and nothing else,
-    /// and its member is heard anyway. That is a sign of life, which is noted, and no reason for
-    /// another opinion.
+    /// Whether no beat says anything new: of each that moved, only the counter did, and its member
+    /// is heard anyway. That is a sign of life, which is noted, and no reason for another opinion.
     fn is_no_news<P: Port>(&mut self, now: Instant, port: &P) -> bool {
         let me = self.me;
         Rank::all(self.members).filter(|rank| *rank != me).all(|rank| {
@@ -322,8 +324,8 @@ impl Omega {
         if rank == self.me { self.own } else { self.peers[rank.index()].beat }
     }
 
-    /// Whether `rank` could get anything decided: it hears a majority. Where memory outlives its
-    /// process, the dead count: their acceptors still answer.
+    /// Whether `rank` could get anything decided, since it hears a majority. Where memory outlives
+    /// its process, dead members count: their acceptors still answer.
     fn is_connected(&self, rank: Rank) -> bool {
         let beyond = if self.memory_outlives_process { self.failed() } else { MemberSet::EMPTY };
         let mut reach = self.beat_of(rank).hears.union(beyond);
@@ -331,8 +333,9 @@ impl Omega {
         reach.intersection(self.voters).len() >= self.quorum()
     }
 
-    /// Only voters may; but of this member its machine knows better (`able`): one that is about to
-    /// lose its vote may hold the only copy of the change that takes it.
+    /// Whether `rank` may lead. Only voters may; but about this member its own machine knows better
+    /// (`able`): one that is about to lose its vote may hold the only copy of the change that
+    /// removes it.
     fn may_lead(&self, rank: Rank) -> bool {
         let leaves = self.leaving.contains(rank) && self.claims(rank);
         rank == self.me || self.voters.contains(rank) || leaves
@@ -346,24 +349,26 @@ impl Omega {
             && (self.has_won(rank) || (self.may_lead(rank) && self.is_connected(rank)))
     }
 
-    /// I4: a majority elected `rank`, and since it goes on, hears one (it counts better than this
-    /// member, which may be behind).
+    /// I4: whether a majority elected `rank`, which still claims the lead and therefore hears a
+    /// majority (it knows the voters better than this member, which may be behind).
     fn has_won(&self, rank: Rank) -> bool {
         self.elected == Some(rank) && self.claims(rank)
     }
 
-    /// Whether `rank` says that it leads.
+    /// Whether `rank` claims the lead.
     fn claims(&self, rank: Rank) -> bool {
         self.beat_of(rank).trusted == Some(rank)
     }
 
-    /// Whether to stay with the leader we have.
+    /// Whether to keep the present leader.
     fn keeps(&self, leader: Rank) -> bool {
         if self.own.hears.contains(leader) {
-            // One that trusts another does not lead: two that trust each other would wait for ever.
+            // A member that trusts another does not lead: two that trust each other would wait for
+            // ever.
             return self.is_electable(leader) && self.claims(leader);
         }
-        // I2: we alone may have lost sight of it. Only a majority's suspicion unseats a leader.
+        // I2: perhaps only this member has lost contact. Only a majority's suspicion unseats a
+        // leader.
         if self.peers[leader.index()].failed.is_some() {
             return false;
         }
@@ -373,23 +378,23 @@ impl Omega {
         self.may_lead(leader) && deaf < self.quorum()
     }
 
-    /// Who is trusted: who won an election, while it goes on (I4); else whom a majority of the
-    /// others already trusts; else the present leader while it may be kept; else an electable
-    /// member with the most supporters; else the lowest.
+    /// Chooses the trusted member: the winner of an election, while it claims the lead (I4); else
+    /// one that a majority of the others already trusts; else the present leader while it may be
+    /// kept; else an electable member with the most supporters; else the lowest.
     fn elect(&mut self) {
         let supporters = |of: Rank| {
             let hears = self.own.hears.intersection(self.voters);
             let others = hears.iter().filter(|rank| *rank != self.me);
             others.filter(|rank| self.beat_of(*rank).trusted == Some(of)).count()
         };
-        // What rarely holds is asked first: whether a member is electable costs the most.
+        // The rarest conditions come first: whether a member is electable costs the most.
         let established = || {
             Rank::all(self.members).find(|rank| {
-                // It must claim the lead itself, or two old opinions could hold each other up.
+                // It must claim the lead itself, or two old opinions could keep each other alive.
                 self.claims(*rank) && supporters(*rank) >= self.quorum() && self.is_electable(*rank)
             })
         };
-        // Two that claim the lead, and nobody else to settle it: the lower one has it.
+        // If two claim the lead, and no majority settles it, the lower one has it.
         let contested = |leader: Rank| {
             let is_rival = |rank: Rank| self.claims(rank) && self.is_electable(rank);
             leader == self.me

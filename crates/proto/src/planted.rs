@@ -1,25 +1,25 @@
-//! Planted mistakes: what a protocol would be with one rule left out.
+//! Planted mistakes: a protocol with one rule left out.
 //!
-//! Each protocol lists its own in a file `bugs.rs` in its folder, with what the mistake is and how
-//! it is caught. A machine has a parameter `P: Planting<Bug>` and asks `self.planted.has(bug)`
-//! where the rule is kept.
+//! Each protocol lists its own in a file `bugs.rs` in its folder, with a text and the way in which
+//! each is caught. A machine has a parameter `P: Planting<Bug>` and asks `self.planted.has(bug)` at
+//! the rule.
 //!
-//! - I1 The protocol that ships has none, and cannot be given one: [`Sound`] answers false in a
+//! - I1 The released protocol has none, and cannot be given one: [`Sound`] answers false in a
 //!   constant, so the compiler removes the question.
 //! - I2 One type, [`Planted`], stands for every mistake of a protocol, so a simulator compiles each
 //!   machine twice and not once a mistake.
 //!
-//! A mistake that nothing catches shows a check that does not check.
+//! A mistake that nothing catches reveals a check that does not work.
 
 use core::fmt::Debug;
 
 /// The mistake in one machine, if it has one.
 pub trait Planting<B>: Copy + Debug + 'static {
-    /// Whether it is this one.
+    /// Whether the mistake is this one.
     fn has(self, bug: B) -> bool;
 }
 
-/// No mistake: the protocol that ships.
+/// No mistake: the released protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sound;
 
@@ -43,23 +43,23 @@ impl<B: Bugs> Planting<B> for Planted<B> {
 
 /// A protocol's list of planted mistakes ([`planted_bugs`](crate::planted_bugs)).
 pub trait Bugs: Copy + Debug + PartialEq + 'static {
-    /// Every one.
+    /// Every mistake.
     const ALL: &'static [Self];
 
     /// Its name in reports.
     fn name(self) -> &'static str;
 
-    /// What the machine does wrong, in a sentence.
+    /// The description of the machine's fault, in a sentence.
     fn text(self) -> &'static str;
 
-    /// How it is caught.
+    /// The way in which it is caught.
     fn caught(self) -> Caught;
 }
 
-/// How a planted mistake is caught.
+/// The way in which a planted mistake is caught.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Caught {
-    /// By seeds of these kinds of the simulator.
+    /// By seeds of these kinds in the simulator.
     Sweep(&'static [&'static str]),
     /// By tests that step through a schedule which seeds meet too rarely.
     Tests,

@@ -1,10 +1,9 @@
 //! The lists of protocols, one for each family: those that replicate a log, and those that keep
-//! each key by itself. There are no others: `serve`, `up`, the simulator, the benchmarks and the
+//! each key separately. There are no others: `serve`, `up`, the simulator, the benchmarks and the
 //! tables of the documentation follow from them.
 //!
 //! A protocol is a folder with a machine ([`Replicator`], [`KeyedMachine`]), its planted bugs, and
-//! a
-//! [`LogSpec`] or [`KeyedSpec`] that joins them; and one line below.
+//! a [`LogSpec`] or [`KeyedSpec`] that joins them; and one line below.
 
 use crate::keyed::{KeyedConfig, KeyedMachine};
 use crate::node::{Layout, Node, NodeConfig};
@@ -15,22 +14,22 @@ use crate::{Host, Replicator, abd, durable, mu, multipaxos, velos};
 use base::verb::Unsupported;
 use core::fmt::Debug;
 
-/// A protocol that replicates a log, as the registry knows it.
+/// A protocol that replicates a log, in the registry.
 pub trait LogSpec: Copy + Debug + 'static {
     /// Promises and costs.
     const ROW: &'static Row;
 
     /// Whether a dead member's memory still answers for it, where the fabric's memory outlives its
-    /// process. If not, Ω counts on no dead member.
+    /// process. If not, Ω counts no dead member.
     const DEAD_MEMORY_COUNTS: bool;
 
     /// Planted mistakes.
     type Bug: Bugs;
 
-    /// The machine, with at most one of them.
+    /// The machine, with at most one of the planted mistakes.
     type Machine<P: Planting<Self::Bug>>: Replicator + 'static;
 
-    /// The region of one of `members`.
+    /// The region of a member among `members`.
     fn layout(members: usize, shape: &Shape) -> Layout;
 
     /// Makes the machine of a member. `host` is its memory and its disk; nothing is posted yet.
@@ -44,18 +43,18 @@ pub trait LogSpec: Copy + Debug + 'static {
         host: &mut H,
     ) -> Result<Self::Machine<P>, StartError>;
 
-    /// Slots that the machine has read from others and delivered, if it counts them.
+    /// The number of slots that the machine has read from others and delivered, if it counts them.
     fn n_caught_up<P: Planting<Self::Bug>>(_machine: &Self::Machine<P>) -> u64 {
         0
     }
 }
 
-/// Why a machine cannot run on a host.
+/// The reason why a machine cannot run on a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StartError {
-    /// What is wrong with the disk.
+    /// The fault of the disk.
     Disk(durable::Unusable),
-    /// What the memory cannot do.
+    /// The operation that the memory does not support.
     Memory(Unsupported),
 }
 
@@ -97,7 +96,7 @@ pub fn member<S: LogSpec, P: Planting<S::Bug>, H: Host>(
     Ok(Node::new(&NodeConfig { memory_outlives_process, ..config }, machine))
 }
 
-/// A protocol that keeps each key by itself, as the registry knows it.
+/// A protocol that keeps each key separately, in the registry.
 pub trait KeyedSpec: Copy + Debug + 'static {
     /// Promises and costs.
     const ROW: &'static Row;
@@ -105,10 +104,10 @@ pub trait KeyedSpec: Copy + Debug + 'static {
     /// Planted mistakes.
     type Bug: Bugs;
 
-    /// The machine, with at most one of them.
+    /// The machine, with at most one of the planted mistakes.
     type Machine<P: Planting<Self::Bug>>: KeyedMachine + 'static;
 
-    /// The region of one of `members`.
+    /// The region of a member among `members`.
     fn layout(members: usize) -> Layout;
 
     /// Makes the machine of a member.
@@ -117,19 +116,19 @@ pub trait KeyedSpec: Copy + Debug + 'static {
 
 /// Code that is compiled for each protocol: [`KeyedProtocol::visit`] chooses one.
 pub trait KeyedVisitor {
-    /// What it gives.
+    /// The result.
     type Output;
 
-    /// The protocol is `S`.
+    /// Runs the code for the protocol `S`.
     fn visit<S: KeyedSpec>(self) -> Self::Output;
 }
 
 /// Code that is compiled for each protocol: [`LogProtocol::visit`] chooses one.
 pub trait LogVisitor {
-    /// What it gives.
+    /// The result.
     type Output;
 
-    /// The protocol is `S`.
+    /// Runs the code for the protocol `S`.
     fn visit<S: LogSpec>(self) -> Self::Output;
 }
 
@@ -146,10 +145,10 @@ macro_rules! protocols {
         }
 
         impl $all {
-            /// Every one.
+            /// Every protocol of the family.
             pub const ALL: &'static [$all] = &[$($all::$name,)*];
 
-            /// Hands the protocol to code that is generic over it.
+            /// Passes the protocol to code that is generic over it.
             pub fn visit<V: $visitor>(self, visitor: V) -> V::Output {
                 match self {
                     $($all::$name => visitor.visit::<$spec>(),)*
@@ -163,7 +162,7 @@ macro_rules! protocols {
                 }
             }
 
-            /// Its name on the command line.
+            /// The name on the command line.
             pub const fn name(self) -> &'static str {
                 self.row().name
             }
@@ -184,18 +183,18 @@ protocols! {
 }
 
 protocols! {
-    /// A protocol that keeps each key by itself, chosen at run time.
+    /// A protocol that keeps each key separately, chosen at run time.
     KeyedProtocol, KeyedSpec, KeyedVisitor, KEYED_ROWS:
     Abd => abd::Spec,
 }
 
-/// The rows of all of them.
+/// The rows of both families.
 pub fn rows() -> impl Iterator<Item = &'static Row> {
     LOG_ROWS.iter().chain(KEYED_ROWS).copied()
 }
 
 impl KeyedProtocol {
-    /// The region of one of `members`.
+    /// The region of a member among `members`.
     pub fn layout(self, members: usize) -> Layout {
         struct Measure(usize);
         impl KeyedVisitor for Measure {
@@ -210,7 +209,7 @@ impl KeyedProtocol {
 }
 
 impl LogProtocol {
-    /// The region of one of `members`.
+    /// The region of a member among `members`.
     pub fn layout(self, members: usize, shape: &Shape) -> Layout {
         struct Measure<'a>(usize, &'a Shape);
         impl LogVisitor for Measure<'_> {

@@ -1,4 +1,4 @@
-//! What each protocol orders, promises and survives, as data: the documentation and
+//! The order, promises and fault tolerance of each protocol, as data: the documentation and
 //! `gregale protocols` print it from here (Odyssey, tables 1 and 2).
 
 use crate::registry::rows;
@@ -8,25 +8,25 @@ use crate::registry::rows;
 pub struct Row {
     /// Its name on the command line.
     pub name: &'static str,
-    /// What it is, in half a sentence.
+    /// The description, in half a sentence.
     pub summary: &'static str,
-    /// Where it is described.
+    /// The paper that describes it.
     pub source: &'static str,
-    /// Who orders.
+    /// The kind of ordering.
     pub ordering: Ordering,
-    /// What a client sees.
+    /// The consistency that a client sees.
     pub consistency: &'static str,
-    /// Which crashes it survives without losing an acknowledged update.
+    /// The crashes that it survives without losing an acknowledged update.
     pub survives: &'static str,
-    /// What a write costs when nothing fails.
+    /// The cost of a write when nothing fails.
     pub write_cost: &'static str,
-    /// What a linearizable read costs.
+    /// The cost of a linearizable read.
     pub read_cost: &'static str,
-    /// What happens when the leader dies.
+    /// The course of a leader's replacement.
     pub leader_change: &'static str,
     /// The fabrics that it runs on.
     pub fabrics: &'static [&'static str],
-    /// What it needs of memory that a fabric missing in the list does not give; else empty.
+    /// The property of memory that the fabrics missing in the list lack; otherwise empty.
     pub needs: &'static str,
     /// The durability modes that it can give.
     pub durability: &'static [&'static str],
@@ -34,7 +34,7 @@ pub struct Row {
     pub members_change: bool,
 }
 
-/// Who orders, and how much of it.
+/// The source of the order, and its extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ordering {
     /// A leader orders all updates.
@@ -46,7 +46,7 @@ pub enum Ordering {
 }
 
 impl Ordering {
-    /// As the paper's taxonomy calls it.
+    /// The name in the paper's taxonomy.
     pub const fn name(self) -> &'static str {
         match self {
             Ordering::LeaderTotal => "leader, total order",

@@ -1,23 +1,23 @@
-//! Of which term a completion is, however long its verb was under way.
+//! The term of a completion, however long its verb was under way.
 //!
 //! A token has room for the lower 16 bits of a term's number, and a verb may be under way for more
 //! than 2^16 terms: one link stands still while two candidates depose each other for an hour. The
 //! completions of one link come in posting order (T4), so a queue for each link, of the terms that
-//! have posted what is under way, tells exactly.
+//! have posted the verbs under way, identifies the term exactly.
 //!
 //! - I1 A completion counts for the term that has posted its verb, and for no other. By
 //!   construction; [`Terms::settle`] asserts that the bits in the token agree (T4).
-//! - I2 Verbs of at most [`UNANSWERED_MAX`] terms are under way to one member: no verb that counts
-//!   for a term is posted to a member that has answered nothing of so many, until it answers. (What
-//!   counts for no term still is: horizons, facts, READs.) Asserted in [`Terms::post`].
+//! - I2 Verbs of at most [`UNANSWERED_MAX`] terms are under way to one member: when that many terms
+//!   are unanswered, no verb that counts for a term is posted to the member until it answers.
+//!   (Verbs that count for no term still are: horizons, facts, READs.) Asserted in [`Terms::post`].
 
 use alloc::collections::VecDeque;
 use base::{MAX_MEMBERS, Rank};
 
-/// How many terms may wait for the same member's answers. More would say nothing new to it: what
-/// is posted last takes effect last (T2).
+/// The number of terms that may wait for the same member's answers. More would not tell it anything
+/// new: the last post takes effect last (T2).
 pub(crate) const UNANSWERED_MAX: usize = 64;
-/// How many bits of a term's number a token has room for.
+/// The number of bits of a term's number in a token.
 pub(crate) const NUMBER_BITS: u32 = 16;
 
 /// Consecutive verbs of one term to one member.
@@ -27,18 +27,19 @@ struct Posted {
     n_verbs: u32,
 }
 
-/// What is under way to one member, by the terms that have posted it.
+/// The verbs under way to one member, by the terms that have posted them.
 #[derive(Debug, Default)]
 struct Link {
-    /// Those before the last; each has something under way. Empty but for links that stand still.
+    /// The terms before the last; each has verbs under way. It is empty except for links that stand
+    /// still.
     earlier: VecDeque<Posted>,
-    /// The last that has posted; nothing may be left of it.
+    /// The last term that has posted; its verbs may be completed.
     last: Posted,
 }
 
 impl Link {
     const fn is_idle(&self) -> bool {
-        // (What was posted before the last completes before it.)
+        // (Verbs that were posted before the last term's complete before them.)
         self.last.n_verbs == 0
     }
 }
@@ -51,7 +52,7 @@ pub(crate) struct Terms {
 }
 
 impl Terms {
-    /// A term begins.
+    /// Begins a term.
     pub(crate) const fn begin(&mut self) {
         self.newest += 1;
     }
@@ -67,12 +68,12 @@ impl Terms {
         earlier.len() < UNANSWERED_MAX - 1 || last.term == self.newest
     }
 
-    /// Whether nothing that any term has posted to `to` is under way.
+    /// Whether no verb of any term is under way to `to`.
     pub(crate) const fn is_idle(&self, to: Rank) -> bool {
         self.links[to.index()].is_idle()
     }
 
-    /// A verb of this term that completes is posted to `to`; the term's bits for its token.
+    /// Counts a verb of this term that is posted to `to`. Returns the term's bits for its token.
     pub(crate) fn post(&mut self, to: Rank) -> u32 {
         let term = self.newest;
         let link = &mut self.links[to.index()];
@@ -89,8 +90,8 @@ impl Terms {
         term & ((1 << NUMBER_BITS) - 1)
     }
 
-    /// The verb that was posted first to `from`, of those under way, has completed; `bits` are its
-    /// token's. Returns its term.
+    /// Notes the completion of the verb that was posted first to `from`, of those under way; `bits`
+    /// are its token's. Returns its term.
     pub(crate) fn settle(&mut self, from: Rank, bits: u32) -> u32 {
         let Link { earlier, last } = &mut self.links[from.index()];
         let first = earlier.front_mut().unwrap_or(last);
@@ -100,7 +101,7 @@ impl Terms {
         assert!(agrees, "I1: {from} completes a verb of {bits:#x} before one of term {term}");
         first.n_verbs -= 1;
         if first.n_verbs == 0 {
-            // (Nothing, if it was the last.)
+            // (This removes nothing if the verb was of the last term.)
             earlier.pop_front();
         }
         term

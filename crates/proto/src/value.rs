@@ -1,8 +1,8 @@
 //! A value in its area: a label, then the bytes (Velos, section 5.2: values by indirection).
 //!
 //! ```text
-//! word 0  slot            which slot this is for, in full: no generation wraps here
-//! word 1  ballot          under which ballot it is proposed
+//! word 0  slot            the slot of the value, in full: no generation wraps here
+//! word 1  ballot          the ballot under which it is proposed
 //! word 2  length          of the payload, in bytes; the top bit says that it names members
 //! word 3  decided         every slot below was decided when this was written, under at most
 //!                         `ballot`: section 5.4's piggybacked decision
@@ -11,11 +11,11 @@
 //! word 6… payload, padded with zeros
 //! ```
 //!
-//! - I1 Bytes come out of an area only if slot, ballot, length and both sums agree: a torn, older
-//!   or foreign value is recognised, never delivered. By type: [`decode`] and [`load`] are the ways
-//!   out.
+//! - I1 Bytes are read from an area only if slot, ballot, length and both sums agree: a torn, older
+//!   or foreign value is recognised, never delivered. By type: [`decode`] and [`load`] are the only
+//!   readers.
 //! - I2 One (slot, ballot) never labels two different values. By construction: a proposer encodes
-//!   once when it begins to propose, and sends that buffer ever after.
+//!   once when it begins to propose, and always sends that buffer.
 
 use alloc::vec::Vec;
 use base::{At, Ballot, Port, Prefix, Slot};
@@ -25,23 +25,23 @@ use zerocopy::IntoBytes;
 #[cfg(target_endian = "big")]
 compile_error!("regions hold little-endian words");
 
-/// How many words the label takes.
+/// The number of words of the label.
 pub(crate) const HEADER_WORDS: usize = 6;
 
-/// The bit of word 2 that tells a protocol's own payload from an application's.
+/// The bit of word 2 that distinguishes a protocol's own payload from an application's.
 const MEMBERS: u64 = 1 << 63;
 
-/// What a payload is.
+/// The kind of a payload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Content {
-    /// The application's, or a no-op.
+    /// An application's payload, or a no-op.
     #[default]
     Value,
-    /// Who takes part from some slot on.
+    /// The members from some slot on.
     Members,
 }
 
-/// What stands before the payload.
+/// The head of a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Label {
     pub(crate) slot: Slot,
@@ -75,7 +75,7 @@ fn payload_sum(words: &[u64]) -> u64 {
     xxh3_64(words[HEADER_WORDS..].as_bytes())
 }
 
-/// The label, if these words are one: they may be torn, old, or never written.
+/// The label, if these words are a valid one: they may be torn, old, or never written.
 pub(crate) fn label(words: &[u64]) -> Option<Label> {
     let header = words.get(..HEADER_WORDS)?;
     (header[5] == xxh3_64(header[..5].as_bytes())).then_some(Label {
@@ -86,12 +86,12 @@ pub(crate) fn label(words: &[u64]) -> Option<Label> {
     })
 }
 
-/// What the payload of such words is.
+/// The kind of the payload of such words.
 pub(crate) const fn content(words: &[u64]) -> Content {
     if words[2] & MEMBERS == 0 { Content::Value } else { Content::Members }
 }
 
-/// How many words the labelled value takes, if that fits into an area of so many.
+/// The number of words of the labelled value, if it fits into an area of `area_words`.
 fn labelled_words(words: &[u64], area_words: usize) -> Option<usize> {
     let n_words =
         HEADER_WORDS.checked_add(usize::try_from(words[2] & !MEMBERS).ok()?.div_ceil(8))?;
@@ -105,8 +105,8 @@ pub(crate) fn decode(words: &[u64]) -> Option<(Label, &[u8])> {
     (words[4] == payload_sum(words)).then(|| (label, payload(words)))
 }
 
-/// Copies the value out of the own region's area at `at` into `words`, and no more of the area than
-/// it takes; its label, if it is whole.
+/// Copies the value out of the own region's area at `at` into `words`, and only as much of the area
+/// as it takes. Returns its label, if the value is whole.
 pub(crate) fn load<P: Port>(
     port: &P,
     at: At,
@@ -118,7 +118,7 @@ pub(crate) fn load<P: Port>(
     port.load_into(at, words);
     let label = label(words)?;
     words.resize(labelled_words(words, area_words as usize)?, 0);
-    // Whatever has become of the area meanwhile: the label, which is whole, tells this payload.
+    // The area may have changed meanwhile: the label, which is whole, verifies this payload.
     port.load_into(at.plus(HEADER_WORDS as u32), &mut words[HEADER_WORDS..]);
     (words[4] == payload_sum(words)).then_some(label)
 }
@@ -134,7 +134,7 @@ mod tests {
     use base::verb::Unsupported;
     use base::{Rank, Token};
 
-    /// A region that is read and nothing else.
+    /// A region that is only read.
     struct Region(Vec<u64>);
 
     impl Port for Region {

@@ -1,4 +1,4 @@
-//! Members whose beats reach each other or not, and whom they come to trust.
+//! Members whose beats reach each other or not, and the member that they trust in the end.
 
 use super::*;
 use alloc::vec;
@@ -54,7 +54,7 @@ impl Group {
         Group { world, members, now: Instant(1) }
     }
 
-    /// Lets the members in `who` run for a second.
+    /// Runs the listed members for a second.
     fn run(&mut self, who: &[usize]) {
         for _ in 0..100 {
             self.now = self.now.plus(Duration::from_millis(10));
@@ -109,7 +109,7 @@ fn a_majority_is_one_of_the_voters() {
     for member in &mut group.members {
         member.set_voters(set(&[0, 1]), MemberSet::EMPTY);
     }
-    // Two of three seats, and one of two voters.
+    // Two of three seats are heard, and one of two voters.
     group.run(&[1, 2]);
     assert_eq!(group.members[1].trusted(), None);
     group.run(&[0, 1]);
@@ -145,7 +145,7 @@ fn who_has_no_vote_is_not_trusted() {
 #[test]
 fn who_won_an_election_is_followed_by_one_that_does_not_know_it_for_a_voter() {
     let mut group = Group::new();
-    // Member 1 leads nobody, so 2 leads; 0 was away when 2 got its vote.
+    // Member 1 cannot lead, so 2 leads; 0 was away when 2 got its vote.
     group.members[1].set_able(false);
     group.run(&[1, 2]);
     assert_eq!(group.members[2].trusted(), Some(Rank::at(2)));
@@ -155,7 +155,7 @@ fn who_won_an_election_is_followed_by_one_that_does_not_know_it_for_a_voter() {
     group.members[0].set_elected(Some(Rank::at(2)));
     group.run(&[0, 1, 2]);
     assert_eq!(group.leader(), 2);
-    // It stays elected, and does not go on.
+    // It stays elected, and gives up the lead.
     let now = group.now;
     group.members[2].resign(now, &mut View(&mut group.world, 2));
     group.run(&[0, 1, 2]);
@@ -190,7 +190,7 @@ fn a_leader_that_hears_no_majority_is_replaced() {
     let mut group = Group::new();
     group.run(&[0, 1, 2]);
     let leader = group.leader();
-    // It is heard by all, and hears nobody: no completion reaches it either.
+    // It is heard by all, and hears no member: no completion reaches it either.
     group.world.cuts.extend([((leader + 1) % 3, leader), ((leader + 2) % 3, leader)]);
     group.run(&[0, 1, 2]);
     assert_ne!(group.members[(leader + 1) % 3].trusted(), Some(Rank::at(leader)));
@@ -267,7 +267,7 @@ fn a_pause_of_its_own_excuses_only_whom_a_member_had_heard_before() {
     let me = others[0];
     let heard = group.members[me].heard();
     assert!(!heard.contains(Rank::at(missing)) && heard.contains(Rank::at(others[1])));
-    // Its loop stands still for a second: nobody's beat has moved when it looks again.
+    // Its loop stands still for a second: no beat has moved when it looks again.
     group.now = group.now.plus(Duration::from_secs(1));
     group.members[me].poll(group.now, &mut View(&mut group.world, me));
     assert_eq!(group.members[me].heard(), heard);
