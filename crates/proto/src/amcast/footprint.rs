@@ -1,11 +1,12 @@
 //! Which messages commute (paper 004, section 4.4.3): what each one reads and writes, in classes.
 //!
-//! The thesis lets the application answer `conflicts(m, m')`. Here the *sender* says what its
-//! message touches, the message carries that, and everybody compares two pairs of words:
+//! The thesis lets the application answer `conflicts(m, m')`. Here the *sender* names the classes
+//! that its message touches, the message carries them, and every process compares two pairs of
+//! words:
 //! - F1 It is symmetric. By construction; test `f1_`.
 //! - F2 Every process gives the same answer for the same two messages, for ever: it is a function
-//!   of what travels. A predicate that members computed would have to be the same program at all of
-//!   them, through every upgrade; if not, they would diverge in silence.
+//!   of the messages alone. A predicate that members computed would have to be the same program at
+//!   all of them, through every upgrade; otherwise they would diverge silently.
 //! - F3 Two messages of which one writes a key that the other touches do conflict: equal keys have
 //!   equal classes. Two different keys may share one of the 64: that costs waiting, not
 //!   correctness.
@@ -15,7 +16,7 @@
 use super::wire::{Malformed, Reader, Wire, number};
 use alloc::vec::Vec;
 
-/// What a message reads and writes, as sets of 64 classes.
+/// The classes that a message reads and writes, as sets of 64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Footprint {
     reads: u64,
@@ -23,25 +24,25 @@ pub struct Footprint {
 }
 
 impl Footprint {
-    /// Conflicts with everything that touches anything: what a message has whose sender says
-    /// nothing.
+    /// The footprint that conflicts with every one that is not empty, for a message whose sender
+    /// names none.
     pub const ALL: Footprint = Footprint { reads: 0, writes: u64::MAX };
-    /// Conflicts with nothing.
+    /// The footprint that conflicts with no other.
     pub const NONE: Footprint = Footprint { reads: 0, writes: 0 };
 
-    /// Also reads this key.
+    /// The footprint that also reads this key.
     #[must_use]
     pub const fn reading(self, key: &[u8]) -> Footprint {
         Footprint { reads: self.reads | 1 << class_of(key), ..self }
     }
 
-    /// Also writes this key.
+    /// The footprint that also writes this key.
     #[must_use]
     pub const fn writing(self, key: &[u8]) -> Footprint {
         Footprint { writes: self.writes | 1 << class_of(key), ..self }
     }
 
-    /// From classes that the application numbers itself, a bit each.
+    /// The footprint of classes that the application numbers itself, a bit each.
     pub const fn of_classes(reads: u64, writes: u64) -> Footprint {
         Footprint { reads, writes }
     }
@@ -56,7 +57,7 @@ impl Footprint {
         self.writes & other.writes != 0
     }
 
-    /// Both together (F4).
+    /// The union of both (F4).
     #[must_use]
     pub const fn union(self, other: Footprint) -> Footprint {
         Footprint { reads: self.reads | other.reads, writes: self.writes | other.writes }
@@ -70,7 +71,7 @@ impl Default for Footprint {
 }
 
 /// The class of a key: the upper six bits of its FNV-1a hash times an odd number, which mixes them.
-/// Part of what travels (F2): it never changes.
+/// Messages carry it (F2), so it never changes.
 const fn class_of(key: &[u8]) -> u32 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     let mut at = 0;
@@ -83,7 +84,7 @@ const fn class_of(key: &[u8]) -> u32 {
 
 impl Wire for Footprint {
     fn encode(&self, out: &mut Vec<u8>) {
-        // Whoever says nothing pays one byte.
+        // A message without a footprint pays one byte.
         let says = *self != Footprint::ALL;
         out.push(u8::from(says));
         if says {

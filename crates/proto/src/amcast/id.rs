@@ -1,4 +1,4 @@
-//! Who, what and when of atomic multicast.
+//! The names of atomic multicast: processes, groups, messages, and timestamps.
 
 use alloc::vec::Vec;
 use base::{Rank, majority};
@@ -30,7 +30,7 @@ impl GroupId {
         }
     }
 
-    /// As an array index.
+    /// The index in an array.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -55,12 +55,12 @@ impl GroupSet {
     /// No group.
     pub const EMPTY: GroupSet = GroupSet(0);
 
-    /// From the bits that [`GroupSet::bits`] gave.
+    /// The set of the bits that [`GroupSet::bits`] gave.
     pub const fn from_bits(bits: u32) -> GroupSet {
         GroupSet(bits)
     }
 
-    /// One bit a group.
+    /// The bits, one a group.
     pub const fn bits(self) -> u32 {
         self.0
     }
@@ -80,12 +80,12 @@ impl GroupSet {
         self.0 & (1 << group.0) != 0
     }
 
-    /// How many.
+    /// The number of groups.
     pub const fn len(self) -> usize {
         self.0.count_ones() as usize
     }
 
-    /// Whether nobody is there.
+    /// Whether the set has no group.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
@@ -100,31 +100,31 @@ impl GroupSet {
         self.0 & other.0 != 0
     }
 
-    /// Those in either.
+    /// The groups that are in either.
     #[must_use]
     pub const fn union(self, other: GroupSet) -> GroupSet {
         GroupSet(self.0 | other.0)
     }
 
-    /// Those in both.
+    /// The groups that are in both.
     #[must_use]
     pub const fn intersection(self, other: GroupSet) -> GroupSet {
         GroupSet(self.0 & other.0)
     }
 
-    /// Those that are not in `other`.
+    /// The groups that are not in `other`.
     #[must_use]
     pub const fn difference(self, other: GroupSet) -> GroupSet {
         GroupSet(self.0 & !other.0)
     }
 
-    /// All but `group`.
+    /// The groups except `group`.
     #[must_use]
     pub const fn without(self, group: GroupId) -> GroupSet {
         GroupSet(self.0 & !(1 << group.0))
     }
 
-    /// In order.
+    /// The groups in order.
     pub fn iter(self) -> impl Iterator<Item = GroupId> {
         let mut left = self.0;
         core::iter::from_fn(move || {
@@ -154,7 +154,7 @@ impl fmt::Debug for GroupSet {
 pub struct Pid {
     /// Its group.
     pub group: GroupId,
-    /// Its place there.
+    /// Its rank there.
     pub rank: Rank,
 }
 
@@ -167,9 +167,9 @@ impl fmt::Debug for Pid {
 /// A message's name, unique for ever, and the tie-breaker between equal timestamps.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MessageId {
-    /// Who multicasts it.
+    /// The sender.
     pub sender: u64,
-    /// Counts that sender's messages.
+    /// The ordinal of the message at that sender.
     pub sequence: u64,
 }
 
@@ -187,14 +187,14 @@ impl Timestamp {
     /// Below all others.
     pub const ZERO: Timestamp = Timestamp(0);
 
-    /// The next.
+    /// The next timestamp.
     #[must_use]
     pub const fn next(self) -> Timestamp {
         let next = self.0.checked_add(1);
         Timestamp(next.expect("T5: nobody asks for the end of time"))
     }
 
-    /// The one before; zero has none but itself.
+    /// The timestamp before; zero gives zero.
     #[must_use]
     pub const fn before(self) -> Timestamp {
         Timestamp(self.0.saturating_sub(1))
@@ -210,12 +210,12 @@ impl fmt::Debug for Timestamp {
 /// A place in the order: final timestamp, then name.
 pub type Place = (Timestamp, MessageId);
 
-/// How many members each group has.
+/// The number of members of each group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout(Vec<u8>);
 
 impl Layout {
-    /// A system of groups with so many members each.
+    /// A system of groups with these numbers of members.
     ///
     /// # Panics
     /// Without groups, with more than [`MAX_GROUPS`], or with a group of none or of more than
@@ -230,17 +230,17 @@ impl Layout {
         Layout(members.iter().map(|n| *n as u8).collect())
     }
 
-    /// How many groups.
+    /// The number of groups.
     pub fn n_groups(&self) -> usize {
         self.0.len()
     }
 
-    /// How many members `group` has; none if there is no such group.
+    /// The number of members of `group`; zero if there is no such group.
     pub fn members(&self, group: GroupId) -> usize {
         self.0.get(group.index()).map_or(0, |n| usize::from(*n))
     }
 
-    /// How many of `group` make a quorum.
+    /// The number of members of `group` that make a quorum.
     pub fn quorum(&self, group: GroupId) -> usize {
         majority(self.members(group))
     }
@@ -255,7 +255,7 @@ impl Layout {
         pid.rank.index() < self.members(pid.group)
     }
 
-    /// Everybody in `groups`, in order.
+    /// Every process of `groups`, in order.
     pub fn processes(&self, groups: GroupSet) -> impl Iterator<Item = Pid> + '_ {
         groups.iter().flat_map(move |group| {
             Rank::all(self.members(group)).map(move |rank| Pid { group, rank })

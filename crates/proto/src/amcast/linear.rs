@@ -24,23 +24,23 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 
-/// Which order across groups.
+/// The rule for the order across groups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rule {
-    /// Global total order only: acyclic, but blind to real time.
+    /// Global total order only: acyclic, but without regard to real time.
     #[default]
     Plain,
     /// Atomic global order; genuine.
     Hop,
     /// Atomic global order; every group takes part in every message with several destinations.
     AllGroups,
-    /// Atomic global order out of synchronized clocks; without an attested clock a process falls
-    /// back to asking all groups.
+    /// Atomic global order by synchronized clocks; without an attested clock a process falls back
+    /// to asking all groups.
     CommitWait,
 }
 
 impl Rule {
-    /// As it is called on the command line.
+    /// The name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Rule::Plain => "plain",
@@ -51,38 +51,38 @@ impl Rule {
     }
 }
 
-/// How far an undelivered message is from being harmless: 0 nothing is known of it, 1 it is
-/// settled, j + 1 it is settled and so is every chain of j further hops below it.
+/// The harmlessness of an undelivered message: 0 nothing is known of it, 1 it is settled, j + 1 it
+/// is settled and so is every chain of j further hops below it.
 ///
-/// (The literature's level j is our j + 1, so that no negative number travels.)
+/// (The literature's level j is j + 1 here, so that no negative number is sent.)
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Level(pub u8);
 
 impl Level {
-    /// What a blocker needs before nobody has to wait for it: chains without shortcuts have at most
+    /// The level at which a blocker need not be waited for: chains without shortcuts have at most
     /// groups - 2 links.
     pub const fn needed(n_groups: usize) -> Level {
         Level(n_groups.saturating_sub(2) as u8)
     }
 }
 
-/// One undelivered proposal of a group, as its primary tells others.
+/// One undelivered proposal of a group, as its primary lists it for others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// Its final timestamp is not below this.
+    /// A lower bound of its final timestamp.
     pub bound: Timestamp,
     /// Its name.
     pub id: MessageId,
     /// Its destinations.
     pub dest: GroupSet,
-    /// How harmless it is.
+    /// Its harmlessness.
     pub level: Level,
 }
 
 impl Listed {
-    /// Whether a destination outside `group` that delivers only `dest` has to look at it: what is
-    /// addressed to the own group stands in the own log, and what stays within the same
-    /// destinations can only prolong a chain that has a shortcut.
+    /// Whether a destination outside `group` that delivers only `dest` has to consider it: messages
+    /// to the own group are in the own log, and messages that stay within the same destinations can
+    /// only prolong a chain that has a shortcut.
     pub const fn matters_to(&self, group: GroupId, dest: GroupSet) -> bool {
         !self.dest.contains(group) && !self.dest.is_within(dest)
     }
@@ -106,22 +106,22 @@ impl Wire for Listed {
     }
 }
 
-/// Appends a list of them.
+/// Appends a list of proposals.
 pub fn encode_listed(listed: &[Listed], out: &mut Vec<u8>) {
     wire::list(listed, out, |one, out| one.encode(out));
 }
 
-/// What one group's primary said last.
+/// The last list of one group's primary.
 #[derive(Clone, Debug, Default)]
 struct Told {
-    /// Its clock when it said so: what it listed covers everything up to here.
+    /// The primary's clock at that time: the list covers everything up to it.
     clock: Timestamp,
-    /// Of what it listed, and may matter here, the first place of each level and destinations: the
-    /// lists are as long as what is under way, and looked at for every message that is.
+    /// The first place of each level and destinations among the listed proposals that may matter
+    /// here: the lists are as long as the work under way, and are searched for every message of it.
     firsts: BTreeMap<(GroupSet, Level), Place>,
 }
 
-/// What one process knows of all groups' pasts.
+/// The knowledge of one process about all groups' pasts.
 #[derive(Clone, Debug)]
 pub struct Horizon<V> {
     own: GroupId,
@@ -133,7 +133,7 @@ pub struct Horizon<V> {
 }
 
 impl<V: Variant> Horizon<V> {
-    /// Nothing is known.
+    /// A horizon without any knowledge.
     pub fn new(own: GroupId, layout: &Layout) -> Horizon<V> {
         let n_groups = layout.n_groups();
         Horizon {
@@ -145,14 +145,15 @@ impl<V: Variant> Horizon<V> {
         }
     }
 
-    /// There is evidence for `Past(group, through)`.
+    /// Notes evidence for `Past(group, through)`.
     pub fn raise(&mut self, group: GroupId, through: Timestamp) {
         let past = &mut self.past[group.index()];
         *past = through.max(*past);
     }
 
-    /// The primary of `group` listed its undelivered proposals when its clock was `clock`. The
-    /// caller lets only the newest primary's words through, in the order in which they were said.
+    /// Notes that the primary of `group` listed its undelivered proposals when its clock was
+    /// `clock`. The caller passes only the newest primary's lists, in the order in which they were
+    /// sent.
     pub fn tell(&mut self, group: GroupId, clock: Timestamp, listed: &[Listed]) {
         let told = &mut self.told[group.index()];
         told.clock = clock;
@@ -175,9 +176,10 @@ impl<V: Variant> Horizon<V> {
         others.iter().skip(usize::from(V::SKIP_ONE_DESTINATION))
     }
 
-    /// How harmless an undelivered message of the own group is, its final place being known.
+    /// The level of an undelivered message of the own group whose final place is known.
     ///
-    /// Capped at [`Level::needed`]: beyond it nobody asks, and every change would be a message.
+    /// It is capped at [`Level::needed`]: beyond it no process asks, and every change would be a
+    /// message.
     pub fn level(&self, place: Place, dest: GroupSet) -> Level {
         let needed = Level::needed(self.n_groups);
         let is_settled = dest.iter().all(|group| self.past(group) >= place.0)
@@ -189,13 +191,13 @@ impl<V: Variant> Horizon<V> {
         below.map_or(needed, |lowest| Level(lowest.0.saturating_add(1)).min(needed))
     }
 
-    /// Whether what `group` listed is complete up to `place`.
+    /// Whether the list of `group` is complete up to `place`.
     fn covers(&self, group: GroupId, place: Place) -> bool {
         self.told[group.index()].clock >= place.0
     }
 
-    /// The lowest level of what other destinations listed before `place`, as far as it can prolong
-    /// a chain.
+    /// The lowest level among the proposals that other destinations listed before `place`, as far
+    /// as they can prolong a chain.
     fn lowest_below(&self, place: Place, dest: GroupSet) -> Option<Level> {
         self.others(dest)
             .flat_map(|group| self.told[group.index()].firsts.iter())
@@ -212,19 +214,19 @@ impl<V: Variant> Horizon<V> {
     }
 
     /// LR2: whether no group can decide anything new before `place`. A message to one group needs
-    /// no more than its own group's word, which plain delivery has.
+    /// only its own group's clocks, which plain delivery checks.
     pub fn admits_by_all(&self, place: Place, dest: GroupSet) -> bool {
         dest.len() == 1
             || self.others(GroupSet::all(self.n_groups)).all(|group| self.past(group) >= place.0)
     }
 }
 
-/// LR3: whether every attested clock has passed `at`, seen from here; else how long until then.
+/// LR3: whether every attested clock has passed `at`, as seen here; otherwise the time until then.
 ///
 /// # Errors
 /// The nanoseconds to wait.
 pub fn admits_by_clock<V: Variant>(clock: RealClock, at: Timestamp) -> Result<(), u64> {
-    // Mine is ahead of true time by `error` at most, another's behind it by as much.
+    // The own clock is ahead of true time by at most `error`, another's behind it by as much.
     let errors = match (V::WAIT_WITHOUT_ERROR, V::WAIT_FOR_ONE_ERROR) {
         (true, _) => 0,
         (_, true) => 1,

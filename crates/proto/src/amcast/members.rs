@@ -1,43 +1,43 @@
-//! Who votes in a group: its seats, and which life sits on each.
+//! The members of a group: its seats, and the incarnation on each.
 
 use super::Timestamp;
 use super::wire::{Malformed, Reader, Wire, number};
 use alloc::vec::Vec;
 use base::{Ballot, Incarnation, MAX_MEMBERS, MemberSet, Rank, majority};
 
-/// The life in which everybody begins who was there when the system began.
+/// The incarnation of every process that was there when the system began.
 pub const FOUNDER: Incarnation = Incarnation(1);
 
 /// The members of one group, as they are from one epoch on.
 ///
-/// A rank is a seat. Whoever sits there after a process that died with its memory is another
-/// incarnation: nothing that its predecessor said counts for it, nor the reverse.
+/// A rank is a seat. A process that replaces one that died with its memory is another incarnation
+/// of the seat: its predecessor's words do not count for it, nor the reverse.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Members {
     /// The epoch that began with them.
     pub since: Ballot,
-    /// The clock with which it began: whatever anybody delivered before is not above.
+    /// The clock with which it began: no earlier delivery is above it.
     pub from: Timestamp,
-    /// Who votes.
+    /// The voters.
     pub voters: MemberSet,
     /// The last incarnation on each seat.
     pub incarnations: [u64; MAX_MEMBERS],
 }
 
 impl Members {
-    /// Those of a new group of `n`, from its first epoch on.
+    /// The members of a new group of `n`, from its first epoch on.
     pub fn founders(n: usize, since: Ballot) -> Members {
         let mut incarnations = [0; MAX_MEMBERS];
         incarnations[..n].fill(FOUNDER.0);
         Members { since, from: Timestamp::ZERO, voters: MemberSet::all(n), incarnations }
     }
 
-    /// Which incarnation sits at `rank`, or sat there last.
+    /// The incarnation on the seat `rank`, or the last one that was there.
     pub const fn incarnation(&self, rank: Rank) -> Incarnation {
         Incarnation(self.incarnations[rank.index()])
     }
 
-    /// Whether this incarnation votes.
+    /// Whether this incarnation is a voter.
     pub fn has(&self, rank: Rank, incarnation: Incarnation) -> bool {
         self.voters.contains(rank) && self.incarnation(rank) == incarnation
     }
@@ -49,7 +49,7 @@ impl Members {
         incarnation < last || incarnation == last && !self.voters.contains(rank)
     }
 
-    /// How many make a quorum.
+    /// The number of voters that make a quorum.
     pub const fn quorum(&self) -> usize {
         majority(self.voters.len())
     }
@@ -59,14 +59,14 @@ impl Members {
         set.intersection(self.voters).len() >= self.quorum()
     }
 
-    /// The same without one.
+    /// The members without one of them.
     #[must_use]
     pub fn without(mut self, rank: Rank) -> Members {
         self.voters.remove(rank);
         self
     }
 
-    /// The same with one more.
+    /// The members with one more.
     #[must_use]
     pub fn with(mut self, rank: Rank, incarnation: Incarnation) -> Members {
         self.voters.insert(rank);
@@ -95,14 +95,14 @@ impl Wire for Members {
     }
 }
 
-/// Why a group does not change its members now.
+/// The reason why a group does not change its members now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoChange {
     /// Only the group's primary can, and this process is not it.
     NotPrimary,
-    /// Nobody votes there.
+    /// The seat has no voter.
     NotMember,
-    /// A primary does not remove itself: have another lead first.
+    /// A primary does not remove itself: make another one lead first.
     Itself,
     /// The protocol keeps its members.
     NotPossible,

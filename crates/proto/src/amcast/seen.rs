@@ -1,7 +1,7 @@
-//! Which messages were delivered, long after everything else about them was forgotten.
+//! The names of the delivered messages, long after everything else about them was forgotten.
 //!
-//! - S1 What was marked stays marked: [`Seen::contains`] never turns false. By construction: marks
-//!   are only ever set, and what falls out of a sender's window counts as marked.
+//! - S1 A marked name stays marked: [`Seen::contains`] never turns false. By construction: marks
+//!   are only ever set, and names that fall out of a sender's window count as marked.
 //! - S2 A sender costs [`WINDOW`] bits at most. By construction.
 
 use super::MessageId;
@@ -9,8 +9,8 @@ use super::wire::{Malformed, Reader, Wire, list, number};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
-/// How far apart a sender's sequences may be, from the oldest that some destination has not
-/// delivered to the newest: T3 of [`crate::amcast`]. What is older than this counts as delivered.
+/// The distance between a sender's sequences, from the oldest that some destination has not
+/// delivered to the newest: T3 of [`crate::amcast`]. Older names count as delivered.
 pub const WINDOW: u64 = 1 << 16;
 
 const BITS: u64 = u64::BITS as u64;
@@ -18,7 +18,7 @@ const BITS: u64 = u64::BITS as u64;
 /// The marks of one sender.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Marks {
-    /// How many whole words are below the first one here, all of them marked.
+    /// The number of whole words below the first one here, all of them marked.
     n_below: u64,
     words: VecDeque<u64>,
 }
@@ -41,7 +41,7 @@ impl Seen {
     pub fn insert(&mut self, id: MessageId) {
         let word = id.sequence / BITS;
         let marks = self.senders.entry(id.sender).or_insert_with(|| {
-            // A sender may begin anywhere: no more than a window is ever kept.
+            // A sender may begin anywhere: at most a window is kept.
             let n_below = word.saturating_sub(WINDOW / BITS - 1);
             Marks { n_below, words: VecDeque::new() }
         });

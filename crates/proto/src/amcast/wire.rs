@@ -1,29 +1,29 @@
-//! Bytes and back: varints and byte strings, checked once where they come in.
+//! Encoding and decoding: varints and byte strings, checked once where they come in.
 
 use super::{AFTER_MAX, Footprint, GroupId, GroupSet, Layout, Message, MessageId, Timestamp};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use base::{Ballot, MemberSet};
 
-/// Something that travels between processes.
+/// A message between processes.
 pub trait Wire: Clone {
     /// Appends its bytes.
     fn encode(&self, out: &mut Vec<u8>);
 
-    /// Reads one back.
+    /// Reads a message.
     ///
     /// # Errors
-    /// [`Malformed`]: cut off, or not written by [`Wire::encode`].
+    /// [`Malformed`]: the bytes end early, or are not from [`Wire::encode`].
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed>;
 
-    /// Whether this asks for something that may be long, and is asked again after a patience if no
-    /// answer comes. A host may pass over one that it has just handed on.
+    /// Whether this is a request for something that may be long, which is repeated after a patience
+    /// if no answer comes. A host may skip one that it has just handed on.
     fn asks(&self) -> bool {
         false
     }
 }
 
-/// These bytes are not what they should be: drop the connection that they came from.
+/// The error of bytes that are not a valid message: drop the connection that they came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
@@ -38,7 +38,7 @@ impl core::error::Error for Malformed {}
 /// The most elements that a list inside one message may claim.
 const LIST_MAX: u64 = 1 << 20;
 
-/// What is left to be read.
+/// The bytes that are left to be read.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a>(&'a [u8]);
 
@@ -48,12 +48,12 @@ impl<'a> Reader<'a> {
         Reader(bytes)
     }
 
-    /// What was not read.
+    /// The bytes that were not read.
     pub const fn rest(&self) -> &'a [u8] {
         self.0
     }
 
-    /// Whether everything was read.
+    /// Whether all bytes were read.
     pub const fn is_at_end(&self) -> bool {
         self.0.is_empty()
     }
@@ -216,7 +216,7 @@ pub(crate) fn round_trip<W: Wire>(wire: &W) -> W {
     let mut bytes = Vec::new();
     wire.encode(&mut bytes);
     for cut in 0..bytes.len() {
-        // Whatever is cut off is refused or is another message, but nothing panics.
+        // A cut message is refused or is another message, but nothing panics.
         let _ = W::decode(&mut Reader::new(&bytes[..cut]));
     }
     let mut reader = Reader::new(&bytes);

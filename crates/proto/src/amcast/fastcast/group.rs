@@ -1,4 +1,4 @@
-//! How a group changes its leader without losing what it decided.
+//! The change of a group's leader, without loss of decisions.
 
 use super::{Entry, Fastcast, FastcastWire, Role, clock_after};
 use crate::amcast::variant::Variant;
@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use base::{Ballot, Instant, Rank, majority};
 use core::mem;
 
-/// Whose log, the log, its messages.
+/// The epoch of a log, the log, and its messages.
 pub(super) type Promise = (Ballot, Vec<Entry>, Vec<Arc<Message>>);
 
 impl<V: Variant> Fastcast<V> {
@@ -20,7 +20,7 @@ impl<V: Variant> Fastcast<V> {
         (self.current, self.log.clone(), self.log.iter().filter_map(body).collect())
     }
 
-    /// Ω names this process.
+    /// Notes that Ω names this process.
     pub(super) fn stand<H: Host<FastcastWire>>(&mut self, now: Instant, host: &mut H) {
         let is_candidate =
             self.role == Role::Waiting && self.promised.proposer() == Some(self.me.rank);
@@ -99,7 +99,7 @@ impl<V: Variant> Fastcast<V> {
         if epoch != self.promised || epoch <= self.current {
             return;
         }
-        // A mutant's decisions are none.
+        // A mutant's decisions may be lost.
         assert!(
             log.get(..self.applied) == Some(&self.log[..self.applied]) || V::COMMIT_WITHOUT_QUORUM,
             "F2: what is applied stays"
@@ -142,7 +142,7 @@ impl<V: Variant> Fastcast<V> {
         }
         self.role = Role::Leader;
         self.since = now;
-        // The leader before may have told only some: decisions are said again, and clocks that wait
+        // The former leader may have told only some: decisions are sent again, and clocks that wait
         // for a sync entry get one.
         let own = self.me.group;
         let known: Vec<_> = self
@@ -163,7 +163,7 @@ impl<V: Variant> Fastcast<V> {
         }
     }
 
-    /// Whether this process is not where Ω would have it.
+    /// Whether this process does not have the role that Ω gives it.
     pub(super) fn is_unsettled(&self) -> bool {
         match self.role {
             Role::Leader => false,
@@ -174,7 +174,7 @@ impl<V: Variant> Fastcast<V> {
         }
     }
 
-    /// A change of leaders that does not come to its end, or a choice of Ω that was overtaken.
+    /// Repeats a change of leaders that does not end, or follows a choice of Ω that was overtaken.
     pub(super) fn mend<H: Host<FastcastWire>>(&mut self, now: Instant, host: &mut H) {
         if !self.is_unsettled() || self.since.plus(self.config.patience) > now {
             return;

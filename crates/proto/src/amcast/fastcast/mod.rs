@@ -38,7 +38,7 @@ use core::marker::PhantomData;
 enum Role {
     Leader,
     Follower,
-    /// Has promised an epoch that has not begun here.
+    /// The process has promised an epoch that has not begun here.
     Waiting,
 }
 
@@ -46,11 +46,11 @@ enum Role {
 struct Record {
     dest: GroupSet,
     body: Option<Arc<Message>>,
-    /// Leaders' guesses.
+    /// The leaders' guesses.
     soft: BTreeMap<GroupId, Timestamp>,
-    /// Groups' decisions.
+    /// The groups' decisions.
     hard: BTreeMap<GroupId, Timestamp>,
-    /// Its hard entry stands in the log.
+    /// Whether its hard entry is in the log.
     is_logged: bool,
     bound: Option<Timestamp>,
     is_delivered: bool,
@@ -64,7 +64,7 @@ impl Record {
     }
 }
 
-/// How many undelivered messages one tick asks about.
+/// The number of undelivered messages that one tick asks about.
 const PULLS_MAX: usize = 64;
 
 /// One process.
@@ -80,13 +80,13 @@ pub struct Fastcast<V: Variant = Sound> {
     /// The clock after all that is applied, and after all that is logged.
     clock: Timestamp,
     ahead: Timestamp,
-    /// What the leader appended and this process cannot accept yet.
+    /// The leader's entries that this process cannot accept yet.
     waiting: VecDeque<Entry>,
     records: BTreeMap<MessageId, Record>,
     unproposed: BTreeSet<MessageId>,
     undelivered: BTreeSet<MessageId>,
     pending: BTreeSet<Place>,
-    /// How much each member accepted, and of which epoch.
+    /// The number of entries that each member accepted, and their epoch.
     accepted: Vec<(Ballot, u64)>,
     last: Place,
     trusted: Option<Rank>,
@@ -131,7 +131,7 @@ impl<V: Variant> Fastcast<V> {
         }
     }
 
-    /// The leader appends, and everybody in the group hears of it.
+    /// Appends an entry at the leader, and sends it to the whole group.
     fn append<H: Host<FastcastWire>>(&mut self, entry: Entry, host: &mut H) {
         let (epoch, index) = (self.current, self.log.len() as u64);
         let append = FastcastWire::Append { epoch, index, entry: entry.clone() };
@@ -139,7 +139,7 @@ impl<V: Variant> Fastcast<V> {
         self.accept(entry);
         let length = self.log.len() as u64;
         self.accepted[self.me.rank.index()] = (epoch, length);
-        // The proposal of the leader tells the others that it accepted, too.
+        // The leader's proposal also tells the others that it accepted.
         host.send(To::Groups(self.me.group.alone()), &FastcastWire::Accepted { epoch, length });
     }
 
@@ -201,7 +201,7 @@ impl<V: Variant> Fastcast<V> {
         }
     }
 
-    /// Unless the log moves the clock there already.
+    /// Appends a sync entry, unless the log moves the clock there already.
     fn sync<H: Host<FastcastWire>>(&mut self, ts: Timestamp, host: &mut H) {
         if ts > self.ahead && !V::NO_CLOCK_UPDATE {
             self.append(Entry::Sync(ts), host);
@@ -232,7 +232,7 @@ impl<V: Variant> Fastcast<V> {
         host.send(To::Groups(self.me.group.alone()), &FastcastWire::Accepted { epoch, length });
     }
 
-    /// What a quorum has accepted in the current epoch.
+    /// The number of entries that a quorum has accepted in the current epoch.
     fn n_decided(&self) -> usize {
         let mut lengths: Vec<u64> = self
             .accepted
@@ -245,7 +245,7 @@ impl<V: Variant> Fastcast<V> {
         (lengths[quorum - 1] as usize).min(self.log.len())
     }
 
-    /// F3: decided entries, in order.
+    /// F3: applies decided entries, in order.
     fn apply<H: Host<FastcastWire>>(&mut self, host: &mut H) {
         while self.applied < self.n_decided() {
             let entry = self.log[self.applied].clone();

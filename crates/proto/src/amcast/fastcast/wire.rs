@@ -1,4 +1,4 @@
-//! What travels between FastCast's processes.
+//! The messages between FastCast's processes.
 
 use crate::amcast::wire::{Malformed, Reader, Wire, list, number};
 use crate::amcast::{GroupSet, Message, MessageId, Timestamp};
@@ -11,7 +11,7 @@ use base::Ballot;
 pub enum Entry {
     /// A message gets a local timestamp (SET-HARD).
     Hard {
-        /// Which; absent bodies hold the log up.
+        /// The message; an absent body delays the log.
         id: MessageId,
         /// Its destinations.
         dest: GroupSet,
@@ -22,12 +22,12 @@ pub enum Entry {
     Sync(Timestamp),
 }
 
-/// Between processes of FastCast.
+/// A message between processes of FastCast.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FastcastWire {
     /// The leader's guess, before its group has decided (SEND-SOFT).
     Soft {
-        /// For which message.
+        /// The message.
         id: MessageId,
         /// Its destinations.
         dest: GroupSet,
@@ -36,40 +36,40 @@ pub enum FastcastWire {
     },
     /// The group's decision (SEND-HARD).
     Hard {
-        /// For which message.
+        /// The message.
         id: MessageId,
         /// Its destinations.
         dest: GroupSet,
         /// The timestamp.
         ts: Timestamp,
     },
-    /// The leader proposes.
+    /// A proposal of the leader.
     Append {
-        /// By which right.
+        /// The epoch of the leader.
         epoch: Ballot,
-        /// At which place in the log.
+        /// The place in the log.
         index: u64,
-        /// What.
+        /// The entry.
         entry: Entry,
     },
-    /// The sender's log holds so many entries of this epoch's leader.
+    /// A report that the sender's log holds `length` entries of this epoch's leader.
     Accepted {
-        /// Whose log.
+        /// The epoch.
         epoch: Ballot,
-        /// How many.
+        /// The number of entries.
         length: u64,
     },
-    /// Send me the message.
+    /// A request for the message.
     Pull(MessageId),
-    /// Here it is.
+    /// The requested message.
     Body(Arc<Message>),
     /// The sender wants to lead.
     NewEpoch(Ballot),
-    /// It may.
+    /// A promise to the sender of `NewEpoch`.
     Promise {
-        /// By which right.
+        /// The epoch promised.
         epoch: Ballot,
-        /// Whose log it is.
+        /// The epoch of the log.
         current: Ballot,
         /// The log.
         log: Vec<Entry>,
@@ -78,7 +78,7 @@ pub enum FastcastWire {
     },
     /// The new leader's log.
     NewState {
-        /// By which right.
+        /// The epoch of the leader.
         epoch: Ballot,
         /// The log.
         log: Vec<Entry>,

@@ -1,33 +1,33 @@
-//! Acknowledgements without names: how far each member of one group has acknowledged.
+//! Acknowledgements without names: one timestamp for each member of a group.
 //!
 //! A follower acknowledges proposals in the order of its primary, whose timestamps rise (P4). One
-//! number therefore says which ones it has, to everybody who heard of them from the primary, and
-//! costs a follower one message a batch instead of one a proposal. Nothing is looked up when it
-//! comes: a proposal is compared with it when somebody wants to know (`Record::decide`).
+//! number therefore names all of them, for every process that has them from the primary, and costs
+//! a follower one message a batch instead of one a proposal. Nothing is searched when it comes: a
+//! proposal is compared with it when its decision is needed (`Record::decide`).
 //!
 //! - P9 "Epoch E up to ts" of a member counts as its acknowledgement of each proposal that E's
 //!   primary gave a timestamp of at most ts, and of nothing else. By the order of one log (P4) and
-//!   of one link (T1); asserted where it is said, in `Machine::acknowledge_later`.
+//!   of one link (T1); asserted where it is made, in `Machine::acknowledge_later`.
 //!
 //! Named acknowledgements remain: the primary's, which are the proposals; those that a new epoch
-//! repeats, since a dead primary may not have told everybody; and answers to who asks.
+//! repeats, since a dead primary may not have told all processes; and answers to requests.
 
 use crate::amcast::Timestamp;
 use crate::amcast::variant::Variant;
 use alloc::vec::Vec;
 use base::{Ballot, MAX_MEMBERS, MemberSet, Rank};
 
-/// Of how many epochs before its last it is known how far a member acknowledged; who needs to know
-/// more asks.
+/// The number of epochs before a member's last one whose acknowledgements are kept; a process that
+/// needs older ones asks.
 const EPOCHS_MAX: usize = 3;
 
-/// What is known of one group.
+/// The acknowledgements of one group.
 #[derive(Clone, Debug)]
 pub(super) struct Acks {
     n_members: usize,
-    /// Of each member: how far, in its last epoch.
+    /// The timestamp up to which each member has acknowledged, in its last epoch.
     upto: [(Ballot, Timestamp); MAX_MEMBERS],
-    /// The same of epochs before, oldest first.
+    /// The same for earlier epochs, oldest first.
     before: Vec<(Rank, Ballot, Timestamp)>,
 }
 
@@ -36,7 +36,7 @@ impl Acks {
         Acks { n_members, upto: Default::default(), before: Vec::new() }
     }
 
-    /// A member has acknowledged `epoch` up to `upto`.
+    /// Notes that a member has acknowledged `epoch` up to `upto`.
     pub(super) fn extend(&mut self, rank: Rank, epoch: Ballot, upto: Timestamp) {
         let (last, known) = &mut self.upto[rank.index()];
         if *last == epoch {
@@ -52,10 +52,10 @@ impl Acks {
             }
             (*last, *known) = (epoch, upto);
         }
-        // A member's epochs rise (P5): what says otherwise is dropped.
+        // A member's epochs rise (P5): a message to the contrary is dropped.
     }
 
-    /// Who has acknowledged the proposal of `epoch` at `ts` (P9).
+    /// The members that have acknowledged the proposal of `epoch` at `ts` (P9).
     pub(super) fn covering<V: Variant>(&self, epoch: Ballot, ts: Timestamp) -> MemberSet {
         let covers = |of: Ballot, upto| (of == epoch || V::MIX_EPOCHS) && ts <= upto;
         let last = Rank::all(self.n_members).filter(|rank| {

@@ -1,33 +1,34 @@
 //! How a group changes its members (docs/protocols/primcast.md, "Members").
 //!
 //! The members belong to the epoch. A primary changes them, one seat at a time, by beginning
-//! another epoch with others. Whoever lost its memory is another incarnation of its seat: it is
-//! removed, and then added, since two majorities of which each counts another incarnation of one
+//! another epoch with others. A process that lost its memory is another incarnation of its seat: it
+//! is removed, and then added, since two majorities of which each counts another incarnation of one
 //! seat need not meet.
 //!
-//! - P19 A proposal that stands in the log with which an epoch of later members began is decided:
-//!   those who acknowledged it before may be gone. Who repeats its acknowledgement says so
+//! - P19 A proposal in the log with which an epoch of later members began is decided: the members
+//!   that acknowledged it before may be gone. A process that repeats its acknowledgement says so
 //!   (`chosen`), and its group takes it for decided. By `Machine::is_chosen`, `Record::choose`.
 //! - P20 Any two quorums that matter meet. An epoch is established out of the newest epoch that
-//!   its promises name, with promises of a quorum of *that* epoch's members, by one of those it is
-//!   begun with. Only the primary of an epoch that has begun establishes one with other members,
-//!   out of that very epoch, and of these only one seat differs. By `Machine::next_members`.
-//! - P21 What anybody has forgotten since enough had delivered it is held by somebody of every
-//!   quorum of the present members. One change takes one of those that hold it; before the next a
-//!   majority has delivered everything that was delivered among members before. By
-//!   `Machine::is_held`.
-//! - P22 Who is no member acknowledges nothing, promises no one a quorum, and stops once it is told
-//!   so. By [`Members::has`] wherever something is counted, and `Machine::on_parted`.
+//!   its promises name, with promises of a quorum of *that* epoch's members, by one of those that
+//!   it is begun with. Only the primary of an epoch that has begun establishes one with other
+//!   members, out of that very epoch, and of these only one seat differs. By
+//!   `Machine::next_members`.
+//! - P21 A message that any member has forgotten, since enough members had delivered it, is held by
+//!   a member of every quorum of the present members. One change removes at most one of those that
+//!   hold it; before the next a majority has delivered everything that was delivered among earlier
+//!   members. By `Machine::is_held`.
+//! - P22 A process that is no member acknowledges nothing, counts in no quorum, and stops once it
+//!   knows that. By [`Members::has`] wherever something is counted, and `Machine::on_parted`.
 
 use super::{Machine, Phase, PrimcastWire};
 use crate::amcast::variant::Variant;
 use crate::amcast::{Config, GroupSet, Host, Members, Multicast, NoChange, Pid, Timestamp, To};
 use base::{Ballot, Incarnation, Instant, MemberSet, Rank};
 
-/// After how many times its patience a primary tries a change again that it had to give up.
+/// The number of patiences after which a primary repeats a change that it had to give up.
 const CHANGES_AGAIN: u32 = 4;
 
-/// One seat, changed.
+/// A change of one seat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     Remove(Rank),
@@ -44,7 +45,7 @@ impl Change {
 }
 
 impl<V: Variant> Machine<V> {
-    /// A process that knows nothing and wants its seat.
+    /// A process without knowledge that requests its seat.
     pub(super) fn as_newcomer(config: &Config, me: Pid, life: Incarnation, now: Instant) -> Self {
         let mut machine = <Machine<V> as Multicast>::new(config, me);
         machine.enter(Phase::Promised, now);
@@ -65,8 +66,8 @@ impl<V: Variant> Machine<V> {
         self.parted || self.current.0 == Ballot::NONE.0
     }
 
-    /// What concerns who has no part in the group's messages yet. One that has parted hears
-    /// nothing.
+    /// Whether a message concerns a process outside the group's epochs. One that has parted takes
+    /// no message.
     pub(super) const fn is_for_outsiders(wire: &PrimcastWire) -> bool {
         matches!(
             wire,
@@ -77,12 +78,12 @@ impl<V: Variant> Machine<V> {
         )
     }
 
-    /// P22: only members ask for epochs.
+    /// P22: whether this process is a member, since only members ask for epochs.
     pub(super) fn may_lead(&self) -> bool {
         !self.is_outside() && self.members.has(self.me.rank, self.incarnation)
     }
 
-    /// T4: another incarnation speaks on this seat (P18).
+    /// T4: notes that another incarnation speaks on this seat (P18).
     pub(super) fn on_meeting(&mut self, who: Pid, life: Incarnation) {
         let group = who.group.index();
         let is_known = self.config.layout.has(who);
@@ -98,14 +99,15 @@ impl<V: Variant> Machine<V> {
         }
     }
 
-    /// The members of `current` are these.
+    /// Takes the members of `current`.
     pub(super) fn take_members(&mut self, members: Members) {
         self.members = members;
         self.informed = GroupSet::EMPTY;
         self.held_from = None;
     }
 
-    /// `current` has begun: its members are known for good, and this process is one of them.
+    /// Notes that `current` has begun: its members are known for good, and this process is one of
+    /// them.
     pub(super) fn be_seated(&mut self) {
         let seats = &mut self.clocks[self.me.group.index()].seats;
         seats.learn(self.current, &self.members);
@@ -113,18 +115,19 @@ impl<V: Variant> Machine<V> {
         self.join_at = None;
     }
 
-    /// P19: whether a proposal of `epoch` that stands in the log is decided by that.
+    /// P19: whether a proposal of `epoch` in the log is thereby decided.
     pub(super) fn is_chosen(&self, epoch: Ballot) -> bool {
         self.has_begun && epoch < self.members.since && !V::NEVER_CHOSEN
     }
 
-    /// Whether whoever speaks on this seat has been removed for good, as far as is known for good.
+    /// Whether the incarnation that speaks on this seat has been removed for good, as far as is
+    /// known for good.
     pub(super) fn has_parted_from(&self, seat: Rank) -> bool {
         let heard = self.clocks[self.me.group.index()].seats.heard(seat);
         self.has_begun && self.members.has_parted(seat, heard)
     }
 
-    /// Asks for its seat, again and again until it has it.
+    /// Requests its seat, repeatedly until it has it.
     pub(super) fn join_if_due<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
         if self.parted || self.join_at.is_none_or(|at| at > now) {
             return;
@@ -134,12 +137,12 @@ impl<V: Variant> Machine<V> {
         let join = PrimcastWire::Join { incarnation, promised };
         host.send(To::Groups(self.me.group.alone()), &join);
         if self.is_outside() {
-            // Of the state of an epoch that seats it, a part may have been asked for in vain (P24).
+            // A request for a part of the state that seats it may have been in vain (P24).
             self.mend_transfer(host);
         }
     }
 
-    /// Somebody wants its seat.
+    /// Takes a process's request for its seat.
     pub(super) fn on_join<H: Host<PrimcastWire>>(
         &mut self,
         from: Pid,
@@ -162,12 +165,12 @@ impl<V: Variant> Machine<V> {
         } else if self.members.has_parted(from.rank, incarnation) {
             host.send(To::One(from), &PrimcastWire::Parted(incarnation));
         } else if host.keeps_states() {
-            // Without a state it would never learn what was forgotten.
+            // Without a state it would never learn the messages that were forgotten.
             self.joins.insert(from.rank, (incarnation, promised));
         }
     }
 
-    /// P22: it was removed. It says nothing any more.
+    /// P22: stops for good, since this process was removed.
     pub(super) fn on_parted(&mut self, incarnation: Incarnation, now: Instant) {
         if incarnation == self.incarnation {
             self.parted = true;
@@ -190,13 +193,13 @@ impl<V: Variant> Machine<V> {
         Ok(())
     }
 
-    /// A primary that shall change its group's members does so, as soon as it may.
+    /// Changes the group's members, if this process is the primary and a change is due and allowed.
     pub(super) fn change_if_due<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
         if self.joins.is_empty() && self.removal.is_none() {
             return;
         }
         if self.phase != Phase::Primary {
-            // Another leads: who still wants a seat asks again.
+            // Another process leads: a newcomer asks again.
             if self.phase != Phase::Candidate {
                 self.joins.clear();
                 self.removal = None;
@@ -212,8 +215,8 @@ impl<V: Variant> Machine<V> {
         self.run(floor.unwrap_or_default(), now, host);
     }
 
-    /// A candidate has waited for long: if it is the new members that do not promise, it goes on
-    /// with the old ones, and tries again later.
+    /// Gives up a change of a candidate that has waited for long: if the new members are the ones
+    /// that do not promise, it continues with the old ones, and tries again later.
     pub(super) fn give_up_change<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
         let Some(change) = self.changing.take() else { return };
         if self.current == self.promised {
@@ -227,7 +230,7 @@ impl<V: Variant> Machine<V> {
         }
     }
 
-    /// The change that is due, if one is.
+    /// The change that is due, if there is one.
     fn next_change(&mut self) -> Option<Change> {
         let members = self.members;
         self.removal = self.removal.filter(|seat| members.voters.contains(*seat));
@@ -237,13 +240,13 @@ impl<V: Variant> Machine<V> {
         }
         let (seat, (incarnation, _)) = self.joins.first_key_value()?;
         if members.voters.contains(*seat) && !V::REPLACE_AT_ONCE {
-            // Its predecessor first: see above.
+            // Its predecessor is removed first: see above.
             return Some(Change::Remove(*seat)).filter(|_| *seat != self.me.rank);
         }
         Some(Change::Add(*seat, *incarnation))
     }
 
-    /// P21: whether a majority has delivered everything that was delivered among members before.
+    /// P21: whether a majority has delivered everything that was delivered among earlier members.
     fn is_held(&mut self) -> bool {
         let members = self.members;
         if members.from == Timestamp::ZERO || V::CHANGE_UNHELD {
@@ -281,8 +284,8 @@ impl<V: Variant> Machine<V> {
         let next = change.map(|change| change.applied_to(present));
         match next {
             Some(next) if V::NEW_QUORUM_ONLY => is_enough(&next).then_some(next),
-            // That the new ones' quorum promises, too, is not needed for agreement: it shows that
-            // they are there.
+            // Agreement does not need the promises of the new ones' quorum: they show that those
+            // members are there.
             Some(next) => (is_enough(&present) && is_enough(&next)).then_some(next),
             None => is_enough(&present).then_some(present),
         }

@@ -1,10 +1,11 @@
-//! Changes of members, rule by rule: each holds, and the machine without it does what it forbids.
+//! Changes of members, rule by rule: each holds, and the machine without it does what the rule
+//! forbids.
 
 use super::clocks::Clocks;
 use super::*;
 use crate::amcast::{GroupId, Layout, To};
 
-/// Keeps what is sent, and could hand over states.
+/// A host that keeps the messages sent, and could hand over states.
 #[derive(Default)]
 struct Sent(Vec<(To, PrimcastWire)>);
 
@@ -111,13 +112,13 @@ impl<V: Variant> Group<V> {
         self.machine.settle(Instant(self.now), &mut self.sent);
     }
 
-    /// A newcomer on the third seat asks for it.
+    /// Makes a newcomer ask for the third seat.
     fn is_joined(&mut self) {
         self.machine.meet(pid(2), NEWCOMER);
         self.hears(2, &PrimcastWire::Join { incarnation: NEWCOMER, promised: Ballot::NONE });
     }
 
-    /// Somebody promises what this candidate asks for, out of an epoch with these members.
+    /// Makes a member promise what this candidate requests, out of an epoch with these members.
     fn is_promised(&mut self, from: usize, current: Ballot, members: Members) {
         self.is_promised_with(from, current, members, Vec::new());
     }
@@ -148,7 +149,7 @@ impl<V: Variant> Group<V> {
     }
 }
 
-/// The third of three died; the primary has removed it, for the newcomer on its seat.
+/// A group whose third member died; the primary has removed it, for the newcomer on its seat.
 fn removed<V: Variant>() -> Group<V> {
     let mut group = Group::<V>::new(0);
     let first = group.machine.current;
@@ -170,7 +171,7 @@ fn p20_a_seat_changes_hands_by_two_changes() {
     group.is_promised(1, current, members);
     let members = group.sent.established().expect("a quorum promised");
     assert!(members.has(Rank::at(2), NEWCOMER) && members.voters.len() == 3);
-    // {0, 2} of the founders and {1, 2} of the new ones have nobody in common.
+    // {0, 2} of the founders and {1, 2} of the new ones have no common member.
     let broken = removed::<ReplaceAtOnce>().sent.established();
     assert!(broken.is_some_and(|members| members.has(Rank::at(2), NEWCOMER)), "the bug");
 }
@@ -189,7 +190,8 @@ fn p20_the_present_members_quorum_has_to_promise() {
     assert!(added::<NewQuorumOnly>().is_some(), "the bug asks too few");
 }
 
-/// Who has promised an epoch may since have acknowledged in another: it has to promise again.
+/// A member that has promised an epoch may since have acknowledged in another: it has to promise
+/// again.
 #[test]
 fn p20_a_promise_of_an_earlier_candidacy_counts_for_no_later_one() {
     let mut group = Group::<Sound>::new(1);
@@ -223,7 +225,7 @@ fn p20_a_candidate_goes_by_the_newest_members_that_it_is_told() {
         let mut group = Group::<V>::new(1);
         let newer = Ballot::above(group.machine.promised, Rank::at(0));
         group.machine.trust(Rank::at(1), Instant(1), &mut group.sent);
-        // 0 and 2 go on without 1's vote; 2 tells of it, and is one of two.
+        // 0 and 2 continue without 1's vote; 2 tells of it, and is one of two.
         let three = Members::founders(3, group.machine.current);
         let members = Members { since: newer, ..three.without(Rank::at(1)) };
         group.is_promised(2, newer, members);
@@ -252,7 +254,7 @@ fn p21_the_next_change_waits_for_what_was_delivered_before_the_last() {
 }
 
 /// A message to two groups waits for the other one, below the clock with which the change began:
-/// the mark does not say yet what has to be held.
+/// the mark does not tell yet which messages have to be held.
 #[test]
 fn p21_the_next_change_waits_for_what_is_still_to_be_delivered_below_the_last() {
     let mut group = Group::<Sound>::of(&config_of(&[3, 1]), 0);
@@ -266,7 +268,7 @@ fn p21_the_next_change_waits_for_what_is_still_to_be_delivered_below_the_last() 
     assert!(group.machine.is_primary(), "the addition waits, though all marks are equal");
 }
 
-/// P18: what who sat there before promised says nothing for who sits there now.
+/// P18: a predecessor's promise on a seat does not count for its successor.
 #[test]
 fn p20_a_predecessors_promise_counts_for_nobody_who_comes_after_it() {
     let config = config_of(&[5]);
@@ -342,13 +344,13 @@ fn p17_p18_quorums_are_counted_by_the_epochs_members_and_their_present_lives() {
     assert_eq!(past::<KeepOldWords>(true, true), Timestamp(7), "the bug");
 }
 
-/// P22: who was removed is told so when it speaks, and says nothing from then on.
+/// P22: a removed process is told so when it speaks, and sends nothing from then on.
 #[test]
 fn p22_who_was_removed_is_told_and_stops() {
     let mut group = removed::<Sound>();
     let mut removed = Group::<Sound>::new(2);
     group.is_accepted(1, Place::default());
-    // It was the newcomer's predecessor: the newcomer itself may still get the seat.
+    // This concerned the newcomer's predecessor: the newcomer itself may still get the seat.
     let epoch = Ballot::above(group.machine.promised, Rank::at(2));
     let asked = asks(epoch);
     let mut founder = Group::<Sound>::new(0);
@@ -369,8 +371,8 @@ fn p22_who_was_removed_is_told_and_stops() {
 
 #[test]
 fn a_newcomer_whose_beginning_was_lost_asks_for_it_and_gets_it() {
-    // Seated by one primary, it is asked to promise by another that has not met it yet: what that
-    // one says next is for its predecessor, and lost (T4).
+    // One primary seated it, and another, which has not identified it yet, asks for its promise:
+    // that one's next message is for its predecessor, and lost (T4).
     let first = Ballot::above(Ballot::NONE, Rank::at(0));
     let founders = Members::founders(3, first);
     let seated = founders.without(Rank::at(2)).with(Rank::at(2), NEWCOMER);
@@ -394,7 +396,7 @@ fn a_newcomer_whose_beginning_was_lost_asks_for_it_and_gets_it() {
     let asks = PrimcastWire::Join { incarnation: NEWCOMER, promised };
     assert!(newcomer.sent.0.contains(&(To::One(pid(1)), asks)), "{:?}", newcomer.sent.0);
 
-    // Whoever leads then says it again.
+    // The leader of that time sends it again.
     let mut primary = removed::<Sound>();
     primary.is_accepted(1, Place::default());
     let (current, members) = (primary.machine.current, primary.machine.members);
@@ -411,7 +413,7 @@ fn a_newcomer_whose_beginning_was_lost_asks_for_it_and_gets_it() {
     assert!(primary.sent.0.iter().any(again), "{:?}", primary.sent.0);
 }
 
-/// P21: each change has its own mark, which is that of the moment when it is waited for.
+/// P21: each change has its own mark, which is taken when the change begins to wait.
 #[test]
 fn p21_what_one_change_waited_for_is_not_enough_for_the_next() {
     let mut group = Group::<Sound>::new(0);

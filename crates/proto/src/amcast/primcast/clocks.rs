@@ -1,7 +1,7 @@
-//! What one group's members said about their clocks (lines 15 to 18), and what follows from it.
+//! The clock reports of one group's members (lines 15 to 18), and their consequences.
 //!
 //! - P5 Of one member, epochs and clocks never fall: links are FIFO (T1) and both only rise at
-//!   their owner. What says otherwise is dropped by [`Clocks::hear`].
+//!   their owner. [`Clocks::hear`] drops a report to the contrary.
 
 use super::seats::Seats;
 use crate::amcast::variant::Variant;
@@ -12,23 +12,23 @@ use base::{Ballot, Incarnation, MemberSet, Rank};
 /// The clocks of one group's members, as one process knows them.
 #[derive(Clone, Debug)]
 pub(super) struct Clocks {
-    /// Of each member: the last clock under each promise that is still of interest, in order.
+    /// The last clock of each member under each promise that still matters, in order.
     members: Vec<Vec<(Ballot, Timestamp)>>,
-    /// What leaders reported *as primaries*, in order of epochs.
+    /// The clocks that leaders reported *as primaries*, in order of epochs.
     primaries: Vec<(Ballot, Timestamp)>,
-    /// Who they are.
+    /// The members.
     pub(super) seats: Seats,
 }
 
 impl Clocks {
-    /// Of a group of `n` whose first epoch is `first`.
+    /// The clocks of a group of `n` whose first epoch is `first`.
     pub(super) fn new(n: usize, first: Ballot) -> Clocks {
         let seats = Seats::new(n, first);
         Clocks { members: alloc::vec![Vec::new(); n], primaries: Vec::new(), seats }
     }
 
-    /// P18: another incarnation sits on this seat. What its predecessor said of its clock binds it
-    /// to nothing.
+    /// P18: notes that another incarnation is on this seat. Its predecessor's reports do not bind
+    /// it.
     pub(super) fn meet<V: Variant>(&mut self, rank: Rank, incarnation: Incarnation) -> bool {
         let is_new = self.seats.meet(rank, incarnation);
         let voids = is_new && !V::KEEP_OLD_WORDS;
@@ -38,20 +38,20 @@ impl Clocks {
         is_new
     }
 
-    /// Member `rank`, which has promised `epoch`, has this clock; `as_primary` of that epoch or
-    /// not.
+    /// Takes a report that member `rank`, which has promised `epoch`, has this clock; `as_primary`
+    /// of that epoch or not.
     pub(super) fn hear(&mut self, rank: Rank, epoch: Ballot, clock: Timestamp, as_primary: bool) {
         if let Some(heard) = self.members.get_mut(rank.index()) {
             raise(heard, epoch, clock);
         }
-        // A candidate's clock proves nothing: it may never lead, and who leads instead may start
-        // below it.
+        // A candidate's clock proves nothing: it may never lead, and another leader may start below
+        // it.
         if as_primary && epoch.proposer() == Some(rank) {
             raise(&mut self.primaries, epoch, clock);
         }
     }
 
-    /// The clock of the primary of `epoch`, as it has said.
+    /// The clock that the primary of `epoch` has reported.
     pub(super) fn primary_clock<V: Variant>(&self, epoch: Ballot) -> Timestamp {
         let leader = epoch.proposer().zip(self.seats.of::<V>(epoch));
         let leader = leader.filter(|(leader, members)| self.seats.sits::<V>(*leader, members));
@@ -68,7 +68,8 @@ impl Clocks {
         known.map_or(Timestamp::ZERO, |(_, clock)| *clock)
     }
 
-    /// Line 17: what so many of `members` have reached under `epoch` or an earlier promise.
+    /// Line 17: the clock that `quorum` of `members` have reached under `epoch` or an earlier
+    /// promise.
     fn clock_of<V: Variant>(&self, epoch: Ballot, members: &Members, quorum: usize) -> Timestamp {
         let mut clocks: [Timestamp; base::MAX_MEMBERS] = Default::default();
         for rank in Rank::all(self.members.len()) {
@@ -80,8 +81,8 @@ impl Clocks {
         clocks[quorum.max(1) - 1]
     }
 
-    /// Line 17: what a quorum's clocks have reached, and hence where every epoch above `epoch`
-    /// begins. Nothing as long as the epoch's members are not known (P17).
+    /// Line 17: the clock that a quorum has reached, and at which therefore every epoch above
+    /// `epoch` begins. Zero as long as the epoch's members are not known (P17).
     pub(super) fn quorum_clock<V: Variant>(&self, epoch: Ballot) -> Timestamp {
         let members = self.seats.of::<V>(epoch);
         members
@@ -109,7 +110,7 @@ impl Clocks {
         self.primaries.iter().map(of_epoch).max().unwrap_or_default()
     }
 
-    /// The newest epoch whose primary spoke.
+    /// The newest epoch whose primary reported.
     pub(super) fn newest_primary(&self) -> Ballot {
         self.primaries.last().map_or(Ballot::NONE, |(epoch, _)| *epoch)
     }
@@ -123,7 +124,7 @@ impl Clocks {
         promised.unwrap_or(Ballot::NONE).max(self.newest_primary())
     }
 
-    /// Nobody will ask about epochs before `epoch` any more.
+    /// Forgets epochs before `epoch`, which no process will ask about any longer.
     pub(super) fn forget_before(&mut self, epoch: Ballot) {
         for heard in &mut self.members {
             let newest = heard.iter().rposition(|(promised, _)| *promised <= epoch);

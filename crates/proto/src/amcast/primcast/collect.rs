@@ -1,22 +1,21 @@
-//! Garbage: what was delivered is forgotten, and who has fallen behind what others forgot gets a
+//! Garbage: delivered messages are forgotten, and a process that lacks what others forgot gets a
 //! state instead.
 //!
-//! Every process says up to which place it has delivered everything (P15), with each report of its
-//! clock: one mark covers all of its messages.
+//! Every process reports the place up to which it has delivered everything (P15), with each report
+//! of its clock: one mark covers all of its messages.
 //!
 //! - P6 A record is forgotten once every member of every destination has delivered the message.
 //!   With a host that can hand over states also earlier: a majority of each destination has
 //!   delivered it, and more than [`Config::retain`](crate::amcast::Config::retain) are kept. So a
-//!   dead member costs that many records and no more, and one that was removed nothing. Whose
-//!   marks count, and how many are a majority, the newest members say that are known (P21). Global:
-//!   sim checker `bounded`.
-//! - P7 What is missing in a log was delivered at or below its `floor`, by a majority: what a
-//!   process has delivered above its floor it remembers, also what it has from a state. Whoever
-//!   takes over that log (NEW-STATE) without having delivered so far neither proposes nor delivers
-//!   before it has a state that reaches the floor. By `Machine::is_behind`; a live member that has
-//!   it exists, since it meets the majority, and the primary gets it first. Global: the simulator
-//!   asks after each step (`Multicast::unrecorded`).
-//! - P8 What was delivered is never proposed, acknowledged or delivered again: its name outlives
+//!   dead member costs only that many records, and a removed one nothing. The newest known members
+//!   determine whose marks count, and the size of a majority (P21). Global: sim checker `bounded`.
+//! - P7 A message that is missing in a log was delivered at or below its `floor`, by a majority: a
+//!   process remembers everything that it has delivered above its floor, also what it has from a
+//!   state. A process that takes over that log (NEW-STATE) without having delivered that far
+//!   neither proposes nor delivers before it has a state that reaches the floor. By
+//!   `Machine::is_behind`; a live member that has it exists, since it meets the majority, and the
+//!   primary gets it first. Global: the simulator asks after each step (`Multicast::unrecorded`).
+//! - P8 A delivered message is never proposed, acknowledged or delivered again: its name outlives
 //!   its record ([`Seen`](crate::amcast::Seen)).
 
 use super::clocks::Clocks;
@@ -32,23 +31,23 @@ use alloc::vec::Vec;
 use base::{Instant, Rank};
 use core::mem;
 
-/// A message that was delivered: where, its name, and the bytes of its payload.
+/// A delivered message: its place, its name, and the bytes of its payload.
 type Kept = (Place, MessageId, usize);
 
-/// How many messages may be kept for members that lack them, and how many bytes.
+/// The number and the bytes of the messages that may be kept for members that lack them.
 type Most = (usize, usize);
 
-/// What is kept of what was delivered, and how far everybody is known to have delivered.
+/// The delivered messages that are kept, and the known marks of all members.
 #[derive(Clone, Debug)]
 pub(super) struct Retained {
-    /// By destinations, so that a silent group holds up only what it has a part in.
+    /// The messages by destinations, so that a silent group delays only those that it shares.
     queues: BTreeMap<GroupSet, VecDeque<Kept>>,
     n_kept: usize,
-    /// How many bytes their payloads have.
+    /// The bytes of their payloads.
     n_bytes: usize,
-    /// Looking again is worth it from here on.
+    /// The amount from which another look is worth it.
     look_from: Most,
-    /// Of each member of each group.
+    /// The mark of each member of each group.
     marks: Vec<Vec<Place>>,
 }
 
@@ -66,7 +65,7 @@ impl Retained {
         }
     }
 
-    /// A process has delivered up to `place`; whether that is news.
+    /// Notes that a process has delivered up to `place`. Returns whether that is new.
     fn hear(&mut self, from: Pid, place: Place) -> bool {
         let mark = &mut self.marks[from.group.index()][from.rank.index()];
         let is_news = *mark < place;
@@ -74,38 +73,38 @@ impl Retained {
         is_news
     }
 
-    /// It was delivered here, at `place` or before.
+    /// Notes that a message was delivered here, at `place` or before.
     pub(super) fn keep(&mut self, message: &Message, at: Timestamp) {
         let (place, id, n_bytes) = ((at, message.id), message.id, message.payload.len());
         let queue = self.queues.entry(message.dest).or_default();
-        // At the end, unless messages commute.
+        // Its place is at the end, unless messages commute.
         let at = queue.partition_point(|(before, ..)| *before < place);
         queue.insert(at, (place, id, n_bytes));
         self.n_kept += 1;
         self.n_bytes += n_bytes;
     }
 
-    /// How many bytes are kept.
+    /// The bytes that are kept.
     pub(super) const fn n_bytes(&self) -> usize {
         self.n_bytes
     }
 
-    /// Whether so much has come since the last look that another is worth it.
+    /// Whether enough has come since the last look for another.
     const fn is_worth_a_look(&self) -> bool {
         self.n_kept >= self.look_from.0 || self.n_bytes >= self.look_from.1
     }
 
-    /// P18: who said so is gone.
+    /// P18: forgets the mark of an incarnation that is gone.
     pub(super) fn forget_mark(&mut self, who: Pid) {
         self.marks[who.group.index()][who.rank.index()] = Place::default();
     }
 
-    /// How far who sits there has said that it has delivered.
+    /// The mark that the seat's present incarnation has reported.
     pub(super) fn mark_of(&self, group: GroupId, rank: Rank) -> Place {
         self.marks[group.index()][rank.index()]
     }
 
-    /// What `n` members of each destination have delivered.
+    /// The place up to which `n` members of each destination have delivered.
     fn mark<V: Variant>(
         &self,
         dest: GroupSet,
@@ -128,8 +127,9 @@ impl Retained {
         dest.iter().map(of_group).min().unwrap_or_default()
     }
 
-    /// Gives up what all have delivered, and beyond `most` what majorities have; nothing above
-    /// `mark`, the own one: what was delivered ahead of it is remembered until it is passed (P15).
+    /// Drops the messages that all have delivered, and beyond `most` those that majorities have;
+    /// nothing above `mark`, the own one: messages delivered ahead of it are remembered until it
+    /// passes them (P15).
     fn give_up<V: Variant>(
         &mut self,
         clocks: &[Clocks],
@@ -165,22 +165,22 @@ impl Retained {
 }
 
 impl<V: Variant> Machine<V> {
-    /// Whether this message was delivered here, and nothing else is known of it any more (P8).
+    /// Whether this message was delivered here and its record is forgotten (P8).
     pub(super) fn is_gone(&self, id: MessageId) -> bool {
         !self.records.contains(id) && self.seen.contains(id) && !V::FORGET_NAMES
     }
 
-    /// P7: whether others have forgotten what was not delivered here.
+    /// P7: whether others have forgotten messages that were not delivered here.
     pub(super) fn is_behind(&self) -> bool {
         self.last < self.floor && !V::IGNORE_FLOOR
     }
 
-    /// How many messages it remembers.
+    /// The number of messages that it remembers.
     pub(super) fn n_held(&self) -> usize {
         self.records.len().max(self.log.len())
     }
 
-    /// P7: something that was delivered here above the floor, and is not remembered.
+    /// P7: a message that was delivered here above the floor, and is not remembered.
     pub(super) fn find_unrecorded(
         &self,
         delivered: &[(MessageId, Timestamp)],
@@ -193,7 +193,7 @@ impl<V: Variant> Machine<V> {
         above.map(|(id, _)| *id).find(|id| is_lost(*id))
     }
 
-    /// P6, now and then.
+    /// P6, at intervals.
     pub(super) fn collect<H: Host<PrimcastWire>>(&mut self, is_due: bool, host: &H) {
         if !is_due && !self.retained.is_worth_a_look() {
             return;
@@ -217,7 +217,7 @@ impl<V: Variant> Machine<V> {
         }
     }
 
-    /// A process says how far it has delivered.
+    /// Takes a process's report of how far it has delivered.
     pub(super) fn hear_mark(&mut self, from: Pid, place: Place, now: Instant) {
         let knows = self.clocks[from.group.index()].seats.knows_from(from.rank);
         if knows && self.retained.hear(from, place) && self.retained.n_kept > 0 {
@@ -225,14 +225,14 @@ impl<V: Variant> Machine<V> {
         }
     }
 
-    /// Something was delivered: who shares it shall hear of that before long, and this process
-    /// looks then what it may forget itself.
+    /// Notes a delivery: the processes that share it must learn of that before long, and this
+    /// process then checks what it may forget itself.
     pub(super) fn tell_later(&mut self, now: Instant) {
         self.tell_at.get_or_insert(now.plus(self.config.patience));
     }
 
-    /// Says how far this process has delivered to those who may keep something until they hear it,
-    /// unless a report told them already.
+    /// Reports how far this process has delivered to those that may keep messages until they know,
+    /// unless a clock report told them already.
     pub(super) fn tell_if_due<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
         if self.tell_at.is_none_or(|at| at > now) {
             return;
@@ -273,7 +273,8 @@ impl<V: Variant> Machine<V> {
         }
     }
 
-    /// A member of the own group has delivered only so far, and cannot go on by itself.
+    /// Takes a request of a member of the own group that has delivered only to a place, and cannot
+    /// continue by itself.
     pub(super) fn on_fetch<H: Host<PrimcastWire>>(
         &mut self,
         from: Pid,
@@ -298,7 +299,7 @@ impl<V: Variant> Machine<V> {
         host.send(To::One(from), &PrimcastWire::State(state));
     }
 
-    /// What another member needs to stand where this one stands.
+    /// The state that another member needs to reach this one's position.
     pub(super) fn handover(&self, app: Vec<u8>) -> Handover {
         Handover {
             through: self.last,
@@ -310,12 +311,12 @@ impl<V: Variant> Machine<V> {
         }
     }
 
-    /// A member has forgotten what was delivered up to here.
+    /// Notes that a member has forgotten what was delivered up to `floor`.
     pub(super) fn on_forgotten(&mut self, floor: Place) {
         self.floor = floor.max(self.floor);
     }
 
-    /// What was delivered and is kept for others, with the final timestamps.
+    /// The delivered messages that are kept for others, with the final timestamps.
     pub(super) fn kept(&self) -> Vec<(Timestamp, Arc<Message>)> {
         let kept = self.retained.queues.values().flatten().map(|((at, _), id, _)| {
             let record = self.records.get(*id).expect("it is kept");
@@ -324,13 +325,13 @@ impl<V: Variant> Machine<V> {
         kept.collect()
     }
 
-    /// The state of a member that has delivered more, whichever epochs the two are in.
+    /// Takes the state of a member that has delivered more, whichever epochs the two are in.
     ///
-    /// The state may cover what this process has no record of: proposals that are on their way
-    /// here, that were lost with an earlier life (P11), or of an epoch that has not come here. What
-    /// the giver remembers of them is remembered here, too, so that the log of an epoch to come
-    /// has them (P7); the rest is at or below the giver's floor. And each proposal that comes later
-    /// still has its turn (P4).
+    /// The state may cover proposals that this process has no record of: those on their way here,
+    /// those that were lost with an earlier life (P11), or those of an epoch that has not come
+    /// here. The ones that the giver remembers are remembered here too, so that the log of a later
+    /// epoch has them (P7); the rest is at or below the giver's floor. And each proposal that comes
+    /// later still has its turn (P4).
     pub(super) fn on_state<H: Host<PrimcastWire>>(
         &mut self,
         state: &Handover,
@@ -338,8 +339,8 @@ impl<V: Variant> Machine<V> {
         host: &mut H,
     ) {
         let (before, through) = (self.last, state.through);
-        // Where messages commute: what was delivered here must not be undone (P8). Whoever lacks
-        // some of it delivers it before long, and is asked again.
+        // Where messages commute, a delivery here must not be undone (P8). A giver that lacks some
+        // of them delivers them before long, and is asked again.
         let keeps_ours = self.ahead.keys().all(|(_, id)| state.seen.contains(*id));
         if through <= before || !keeps_ours && !V::STATE_UNDOES {
             return;
@@ -360,7 +361,7 @@ impl<V: Variant> Machine<V> {
                 self.pending.remove(&(bound, id));
             }
         }
-        // What waits to enter the log keeps its turn (P4).
+        // Messages that wait to enter the log keep their turn (P4).
         let mut kept = state.kept.clone();
         kept.sort_unstable_by_key(|(at, message)| (*at, message.id));
         let is_new = |place: &Place| *place > before && !was_ahead.contains_key(place);
@@ -383,7 +384,7 @@ impl<V: Variant> Machine<V> {
         let records = &self.records;
         self.log.retain(|id| records.contains(*id));
         self.floor = state.floor.max(self.floor);
-        // Others may wait for a clock that this process would have had to pass in between.
+        // Others may wait for a clock that this process would have passed on the way.
         self.clock = self.clock.max(through.0);
         self.audience = self.audience.union(state.audience);
         let to = self.audience.union(self.me.group.alone());

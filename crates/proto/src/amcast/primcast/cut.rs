@@ -1,32 +1,34 @@
-//! Snapshots at a timestamp (4.4.2): the moment at which exactly what is up to it was delivered.
+//! Snapshots at a timestamp (4.4.2): the moment at which exactly the messages up to it were
+//! delivered.
 //!
 //! - P16 When [`Host::cut`] says that the cut at t is exact, what this process has delivered is
 //!   every message to its group with a final timestamp up to t, and no other. Nothing is missing,
 //!   since `safe_ts` has reached t, or the first pending message that may be delivered is above it;
-//!   nothing is too much, since whatever is above t is delivered after the cut. Cuts of several
+//!   nothing is too much, since every message above t is delivered after the cut. Cuts of several
 //!   groups at one t together are therefore one prefix of the order of all messages. Global: sim
 //!   checker `snapshots`.
 //!
-//! An idle group's clocks stand still, and so would a cut above them. Whoever wants one asks its
-//! group to raise them (Raise, which only ever skips timestamps), again after a while: a primary
-//! may have died. Two steps within the group, and no other group hears of it.
+//! An idle group's clocks stand still, and a cut above them would never come. A process with a cut
+//! to take asks its group to raise them (Raise, which only ever skips timestamps), and repeats that
+//! after a while: a primary may have died. That takes two steps within the group, and no other
+//! group is involved.
 
 use super::{Machine, PrimcastWire};
 use crate::amcast::variant::Variant;
 use crate::amcast::{Cut, Host, NoCut, Timestamp, To};
 use base::Instant;
 
-/// How many cuts one process may be asked for at once.
+/// The number of cuts that may be requested of one process at once.
 const CUTS_MAX: usize = 1024;
 
 impl<V: Variant> Machine<V> {
-    /// The highest final timestamp that was delivered.
+    /// The highest final timestamp of a delivered message.
     fn highest_delivered(&self) -> Timestamp {
         let ahead = self.ahead.last_key_value().map_or(Timestamp::ZERO, |((at, _), _)| *at);
         self.last.0.max(ahead)
     }
 
-    /// The lowest timestamp at which a cut can still be had, and the sooner the lower it is.
+    /// The lowest timestamp at which a cut is still possible; lower cuts come sooner.
     pub(super) fn lowest_cut(&self) -> Timestamp {
         self.highest_delivered().max(self.safe_ts())
     }
@@ -44,7 +46,7 @@ impl<V: Variant> Machine<V> {
         Ok(())
     }
 
-    /// Has the own group's clocks pass every cut.
+    /// Asks the own group to raise its clocks above every cut.
     pub(super) fn raise_for_cuts<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
         let Some(highest) = self.cuts.last().copied() else {
             self.raise_at = None;
@@ -62,7 +64,7 @@ impl<V: Variant> Machine<V> {
         }
     }
 
-    /// P16: takes the cuts that nothing can come up to any more. True if there was one.
+    /// P16: takes the cuts that no further message can reach. True if there was one.
     pub(super) fn take_cuts<H: Host<PrimcastWire>>(&mut self, host: &mut H) -> bool {
         let mut took = false;
         while self.takes_part()
@@ -76,7 +78,8 @@ impl<V: Variant> Machine<V> {
         took
     }
 
-    /// P16: a message at `at` is next, and everything below it was delivered.
+    /// P16: takes the cuts below `at`, the place of the next message: everything below it was
+    /// delivered.
     pub(super) fn take_cuts_below<H: Host<PrimcastWire>>(&mut self, at: Timestamp, host: &mut H) {
         while let Some(first) = self.cuts.first().copied()
             && first < at
@@ -86,7 +89,7 @@ impl<V: Variant> Machine<V> {
         }
     }
 
-    /// A state was put in place of the own: cuts below what is in it will never be.
+    /// Reports cuts that will never be, since an installed state covers them.
     pub(super) fn miss_cuts<H: Host<PrimcastWire>>(&mut self, host: &mut H) {
         let delivered = self.highest_delivered();
         while let Some(first) = self.cuts.first().copied()

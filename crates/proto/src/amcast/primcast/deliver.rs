@@ -1,16 +1,16 @@
-//! Delivering: lines 53 to 56 of algorithm 2, and what commuting messages change (4.4.3).
+//! Delivery: lines 53 to 56 of algorithm 2, and the changes for commuting messages (4.4.3).
 //!
-//! With [`Config::commutes`](crate::amcast::Config::commutes) a message waits only for those below
-//! it that it conflicts with:
-//! - P14 Of two messages that conflict the one with the lower place is delivered first, by whoever
-//!   delivers both. When m is delivered, everything that is addressed here, is not delivered and
-//!   may get a place below m's stands among `pending` (lines 28 and 29 as ever), and m conflicts
-//!   with none of it. Global: sim checkers `prefix_order` and `total_order`.
-//! - P15 Everything addressed here with a place up to `last` was delivered; what was delivered
-//!   above stands in `ahead`. Marks, floors and states speak of `last`, so what P6 to P8 say holds
-//!   as it is. By `Machine::move_mark`; global: sim checkers `bounded`, `agreement`.
+//! With [`Config::commutes`](crate::amcast::Config::commutes) a message waits only for the messages
+//! below it with which it conflicts:
+//! - P14 Of two messages that conflict, every process that delivers both delivers the one with the
+//!   lower place first. When m is delivered, every undelivered message to this group that may get a
+//!   place below m's is among `pending` (lines 28 and 29, as always), and m conflicts with none of
+//!   them. Global: sim checkers `prefix_order` and `total_order`.
+//! - P15 Every message to this group with a place up to `last` was delivered; the messages
+//!   delivered above are in `ahead`. Marks, floors and states refer to `last`, so P6 to P8 hold
+//!   unchanged. By `Machine::move_mark`; global: sim checkers `bounded`, `agreement`.
 //!
-//! Where nothing commutes `ahead` stays empty, and P14 is P1.
+//! Where no messages commute `ahead` stays empty, and P14 is P1.
 
 use super::{Machine, PrimcastWire};
 use crate::amcast::footprint::Footprint;
@@ -22,8 +22,8 @@ use base::Instant;
 use core::time::Duration;
 
 impl<V: Variant> Machine<V> {
-    /// Lines 53 to 56. The first pending message is looked at, and only that one: what is known of
-    /// the others matters when it is their turn.
+    /// Lines 53 to 56. Examines only the first pending message: the others matter when it is their
+    /// turn.
     pub(super) fn try_deliver<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
         if self.config.commutes {
             return self.deliver_what_commutes(now, host);
@@ -48,7 +48,7 @@ impl<V: Variant> Machine<V> {
         self.take_cuts(host);
     }
 
-    /// Lines 28 and 29: whatever is not proposed yet will be above this.
+    /// Lines 28 and 29: a bound that every later proposal will exceed.
     fn passed(&self) -> Timestamp {
         let (primary, quorum) = self.own_clocks();
         let primary = if V::NO_PRIMARY_CLOCK { Timestamp(u64::MAX) } else { primary };
@@ -56,8 +56,8 @@ impl<V: Variant> Machine<V> {
         primary.min(quorum)
     }
 
-    /// P14: everything that may be delivered now, in one walk upwards. What stays is remembered as
-    /// one footprint (F4); what is above it has only that to be compared with.
+    /// P14: delivers everything that may be delivered now, in one pass upwards. The messages that
+    /// stay are joined to one footprint (F4), with which those above are compared.
     fn deliver_what_commutes<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
         while self.takes_part() {
             self.deliver_in_one_walk(now, host);
@@ -78,7 +78,7 @@ impl<V: Variant> Machine<V> {
         let mut stays = Footprint::NONE;
         for place in near {
             let body = self.records.get(place.1).and_then(|record| record.body.as_ref());
-            // A message that is not here yet may touch anything.
+            // A message that is not here yet may touch any class.
             let unknown = if V::UNKNOWN_COMMUTES { Footprint::NONE } else { Footprint::ALL };
             let touches = body.map_or(unknown, |message| message.footprint);
             let conflicts = match (V::IGNORE_CONFLICTS, V::READS_NEVER_WAIT) {
@@ -95,9 +95,9 @@ impl<V: Variant> Machine<V> {
         self.move_mark(now);
     }
 
-    /// P15: the mark rises to the highest delivered place below everything that is pending, and no
-    /// higher than the clocks that were passed: a state may bring what is above them, and below
-    /// that a proposal may be on its way here.
+    /// P15: raises the mark to the highest delivered place below everything that is pending, and no
+    /// higher than the clocks that were passed: a state may bring messages above them, and below
+    /// those a proposal may be on its way here.
     fn move_mark(&mut self, now: Instant) {
         let first = self.pending.first().copied().filter(|_| !V::MARK_OF_LAST);
         let passed = self.passed();
@@ -107,7 +107,7 @@ impl<V: Variant> Machine<V> {
         {
             let (place, dest) = entry.remove_entry();
             self.last = place;
-            // Those who share it were told a lower mark when it was delivered.
+            // The processes that share it received a lower mark when it was delivered.
             self.owed = self.owed.union(dest);
             self.tell_later(now);
         }
@@ -121,8 +121,8 @@ impl<V: Variant> Machine<V> {
         self.pending.first().copied()
     }
 
-    /// Whether a pending message is here, and this is its place. A bound above the final timestamp:
-    /// the log holds a proposal of an old epoch, and a newer epoch is on its way here.
+    /// Whether a pending message is here, and this is its place. If the bound is above the final
+    /// timestamp, the log holds a proposal of an old epoch, and a newer epoch is on its way here.
     fn is_final(&self, (bound, id): Place) -> bool {
         let record = self.records.get(id).expect("it is pending");
         record.body.is_some() && record.final_ts() == Some(bound)
@@ -157,7 +157,7 @@ impl<V: Variant> Machine<V> {
         host.deliver(&message, at);
     }
 
-    /// Whether the rule for real time lets it through (LR1, LR2, LR3).
+    /// Whether the rule for real time admits it (LR1, LR2, LR3).
     fn is_admitted<H: Host<PrimcastWire>>(
         &mut self,
         at: Timestamp,
@@ -168,7 +168,7 @@ impl<V: Variant> Machine<V> {
         let record = self.records.known(id);
         let dest = record.dest;
         if record.final_at.is_some() {
-            // Somebody has delivered it already: the rule looks at the first delivery.
+            // Another process has delivered it already: the rule concerns the first delivery.
             return true;
         }
         match self.config.rule {
@@ -193,7 +193,7 @@ impl<V: Variant> Machine<V> {
         }
     }
 
-    /// `commit-wait` without an attested clock: every group is asked, once a message.
+    /// Asks every group, once a message, for `commit-wait` without an attested clock.
     fn ask_all_to_report<H: Host<PrimcastWire>>(
         &mut self,
         at: Timestamp,

@@ -1,4 +1,4 @@
-//! What arrives, and who it is for.
+//! The dispatch of arriving messages.
 
 use super::transfer::{Gathered, Promise};
 use super::wire::Held;
@@ -9,7 +9,7 @@ use crate::amcast::{About, Host, Pid};
 use base::Instant;
 
 impl<V: Variant> Machine<V> {
-    /// Something from another process.
+    /// Takes a message from another process.
     pub(super) fn take<H: Host<PrimcastWire>>(
         &mut self,
         from: Pid,
@@ -30,8 +30,8 @@ impl<V: Variant> Machine<V> {
                 let is_ours = dest.contains(self.me.group) && dest.contains(from.group);
                 if is_ours && is_addressable(*dest, &self.config.layout) {
                     self.hear_report(from, report, now);
-                    // Whoever led `epoch`, and came back, says again what stands in its log, in any
-                    // order (P11): only what a primary says as such is a proposal.
+                    // A former leader of `epoch` that came back repeats what is in its log, in any
+                    // order (P11): only what a primary sends as a primary is a proposal.
                     let proposes = report.epoch == *epoch;
                     self.on_ack(from, (*id, *dest), (*epoch, *ts), (proposes, *chosen), now);
                 }
@@ -57,7 +57,7 @@ impl<V: Variant> Machine<V> {
                 }
             }
             PrimcastWire::Body(message) => {
-                // Only what was asked for: its destinations are known already.
+                // Only requested bodies are taken: their destinations are known already.
                 if self.records.contains(message.id) {
                     self.learn(message, now);
                 }
@@ -93,7 +93,7 @@ impl<V: Variant> Machine<V> {
                 self.on_join(from, *incarnation, *promised, now, host);
             }
             PrimcastWire::Parted(incarnation) if is_own => self.on_parted(*incarnation, now),
-            // A group's epochs and states are nobody else's business.
+            // A group's epochs and states concern no other group.
             PrimcastWire::NewEpoch { .. }
             | PrimcastWire::Promise { .. }
             | PrimcastWire::NewState(_)
@@ -109,7 +109,7 @@ impl<V: Variant> Machine<V> {
     }
 }
 
-/// What a wire message is about.
+/// The subjects of a wire message.
 pub(super) fn about(wire: &PrimcastWire) -> impl Iterator<Item = About> {
     let (batch, one): (&[_], _) = match wire {
         PrimcastWire::Proposals { batch, report: Some(_), .. } => (batch, Some(About::Clock)),

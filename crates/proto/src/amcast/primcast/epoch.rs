@@ -1,11 +1,11 @@
 //! Algorithm 3: how a group changes its primary.
 //!
-//! - P24 Hosts may pass over what asks for something long ([`Wire::asks`]), so a process that waits
-//!   for an answer asks again after each patience: a candidate says NEW-EPOCH or NEW-STATE again, a
-//!   process that has promised tells the leader so, a newcomer asks for the part that it lacks. A
-//!   process that hears of a promise above its own was passed over itself: it tells the one who
-//!   asked for that promise what it has promised, and is asked again. Who leads, by Ω, asks for a
-//!   higher epoch then. Planted bugs `PROMISE_ONCE`, `WAIT_TO_BE_ASKED`.
+//! - P24 Hosts may skip a message that asks for something long ([`Wire::asks`]), so a process that
+//!   waits for an answer asks again after each patience: a candidate repeats NEW-EPOCH or
+//!   NEW-STATE, a process that has promised tells the leader so, a newcomer asks for the part that
+//!   it lacks. A process that learns of a promise above its own was skipped itself: it tells the
+//!   candidate of that promise what it has promised, and is asked again. The member that leads, by
+//!   Ω, asks for a higher epoch then. Planted bugs `PROMISE_ONCE`, `WAIT_TO_BE_ASKED`.
 //!
 //! [`Wire::asks`]: crate::amcast::wire::Wire::asks
 
@@ -56,7 +56,7 @@ impl<V: Variant> Machine<V> {
     ) {
         let Some(leader) = epoch.proposer() else { return };
         if self.has_parted_from(from.rank) {
-            // It does not know, and would disturb for ever.
+            // The sender does not know that it was removed, and would disturb for ever.
             let incarnation = self.clocks[self.me.group.index()].seats.heard(from.rank);
             host.send(To::One(from), &PrimcastWire::Parted(incarnation));
             return;
@@ -72,7 +72,7 @@ impl<V: Variant> Machine<V> {
             self.promised = epoch;
         } else if self.current == epoch {
             if held.epoch < epoch && !V::PROMISE_ONCE {
-                // It has promised, and its promise or the answer was passed over by a host.
+                // This process has promised, and a host skipped its promise or the answer.
                 self.tell_beginning(from.rank, held, host);
             }
             return;
@@ -80,15 +80,15 @@ impl<V: Variant> Machine<V> {
             return;
         }
         if leader == self.me.rank {
-            // An earlier life of this seat asked for it: nobody leads it any more.
+            // An earlier life of this seat asked for it: that epoch has no leader any longer.
             return;
         }
-        // Told by another than its leader, nothing is known of the leader's log: it asks.
+        // If another than its leader sent it, the leader's log is unknown: the leader asks.
         let held = if from.rank == leader { held } else { self.held() };
         self.say_promise(epoch, leader, self.held().shared_with(held), host);
     }
 
-    /// Tells another member what this process has promised.
+    /// Sends another member this process's promise.
     fn tell_promised<H: Host<PrimcastWire>>(&self, to: Pid, host: &mut H) {
         let (epoch, held) = (self.promised, self.held());
         host.send(To::One(to), &PrimcastWire::NewEpoch { epoch, held });
@@ -115,8 +115,8 @@ impl<V: Variant> Machine<V> {
         }
     }
 
-    /// Lines 66 to 69, once enough have promised: those members' quorum whose epoch is the newest
-    /// that any of them has accepted (P20).
+    /// Lines 66 to 69, once enough have promised: a quorum of the members of the newest epoch that
+    /// any of the promises has accepted (P20).
     pub(super) fn establish<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
         let promises = &self.transfer.promises;
         let Some(newest) = promises.values().max_by_key(|promise| promise.held.epoch) else {
@@ -135,7 +135,7 @@ impl<V: Variant> Machine<V> {
             let length = if V::SHORTEST_STATE { u64::MAX - promise.length } else { promise.length };
             (epoch, length)
         };
-        // Of equal ones the own, which is here.
+        // Of equal ones the own is taken, which is here.
         let promises = self.transfer.promises.iter();
         let newest = promises.max_by_key(|(rank, of)| (rank_of(of), **rank == self.me.rank));
         let newest = *newest.expect("a quorum is not empty").0;
@@ -172,11 +172,11 @@ impl<V: Variant> Machine<V> {
         host: &mut H,
     ) {
         let epoch = beginning.epoch;
-        // Whoever wants its seat is told of epochs that it was not asked for.
+        // A newcomer receives epochs for which it had no NEW-EPOCH.
         let is_late = epoch > self.promised && self.join_at.is_some();
         let is_seated = beginning.members.has(self.me.rank, self.incarnation);
         if let Some(rank) = epoch.proposer().filter(|_| epoch > self.promised && !is_late) {
-            // Its NEW-EPOCH was passed over: it is promised first.
+            // A host skipped its NEW-EPOCH: the epoch is promised first.
             let from = Pid { group: self.me.group, rank };
             return self.on_new_epoch(from, epoch, beginning.source, now, host);
         }
@@ -184,7 +184,7 @@ impl<V: Variant> Machine<V> {
             return;
         }
         if epoch == self.current {
-            // It is asked again: its ACCEPT was lost.
+            // The message is a repetition: the ACCEPT was lost.
             let group = self.me.group.alone();
             let report = self.report(group);
             host.send(To::Groups(group), &PrimcastWire::Accept { epoch, report });
@@ -201,7 +201,7 @@ impl<V: Variant> Machine<V> {
         self.enter_epoch(beginning, &log, now, host);
     }
 
-    /// Lines 71 to 74: the state of the epoch is here.
+    /// Lines 71 to 74: enters the epoch, whose state is here.
     fn enter_epoch<H: Host<PrimcastWire>>(
         &mut self,
         beginning: &Beginning,
@@ -228,7 +228,7 @@ impl<V: Variant> Machine<V> {
         }
     }
 
-    /// The log is replaced; whatever follows from it is made anew.
+    /// Replaces the log, and derives everything else from it.
     pub(super) fn install<'a>(
         &mut self,
         length: u64,
@@ -244,14 +244,15 @@ impl<V: Variant> Machine<V> {
         self.log_length = length;
         for (Logged { epoch, ts, message }, at) in log {
             if self.is_gone(message.id) {
-                // Delivered and forgotten here (P8); those who have not delivered it have a log.
+                // It was delivered and forgotten here (P8); processes that have not delivered it
+                // have a log.
                 continue;
             }
             let record = self.record(message.id, message.dest, now);
             record.body.get_or_insert_with(|| message.clone());
             record.tuple = Some((*epoch, *ts));
             if let Some(at) = at.filter(|_| !record.is_delivered) {
-                // As FINAL: its sender has delivered it.
+                // This has the effect of FINAL: the sender has delivered it.
                 record.final_at = Some(at);
                 self.clock = self.clock.max(at);
                 self.report_at_least(at, self.me.group.alone());
@@ -279,7 +280,7 @@ impl<V: Variant> Machine<V> {
         }
     }
 
-    /// A quorum of the present epoch's members has accepted it.
+    /// Begins the epoch, which a quorum of its members has accepted.
     fn begin<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
         if self.current != self.promised || self.has_lost(self.current) {
             return;
@@ -302,10 +303,12 @@ impl<V: Variant> Machine<V> {
             if chosen_before.is_some_and(|since| tuple.0 < since) {
                 record.choose(self.me.group, tuple.0, tuple.1);
             }
-            // By name: the primary that proposed it may have died before it told everybody.
+            // Acknowledges by name: the primary that proposed it may have died before it told all
+            // processes.
             let is_untold = record.named != Some(tuple.0) && !record.is_delivered;
             let (dest, is_delivered) = (record.dest, record.is_delivered);
-            // A process that delivered it tells where (FINAL): this one's word is not needed.
+            // A process that delivered it tells where (FINAL): this one's acknowledgement is not
+            // needed.
             let is_final = record.final_at.is_some() && !is_delivered;
             if !is_final && (record.acked != Some(tuple.0) || is_untold) {
                 self.acknowledge(id, host);
@@ -315,14 +318,14 @@ impl<V: Variant> Machine<V> {
             }
         }
         if self.phase == Phase::Primary && !V::NO_REPORT_OF_NEW_PRIMARY {
-            // What it said as a candidate proved nothing to other groups. (The own group has it
-            // from ACCEPT: there the new epoch itself is the proof.)
+            // Its reports as a candidate proved nothing to other groups. (The own group has the
+            // clock from ACCEPT: there the new epoch itself is the proof.)
             self.report_to(self.audience.without(self.me.group), host);
         }
     }
 
-    /// Whoever was asked may have crashed, and come back without having heard it (P12): what was
-    /// said is said again, and answered again.
+    /// Repeats what was reported, and requests it again: the process that was asked may have
+    /// crashed, and come back without it (P12).
     fn ask_again<H: Host<PrimcastWire>>(&self, host: &mut H) {
         let epoch = self.promised;
         let again = if self.current < epoch {
@@ -338,13 +341,13 @@ impl<V: Variant> Machine<V> {
         self.clocks[self.me.group.index()].newest_promise(self.members.voters)
     }
 
-    /// Whether the NEW-EPOCH of a newer epoch did not come here: a host has passed over it, or it
-    /// is on its way.
+    /// Whether the NEW-EPOCH of a newer epoch did not come here: a host has skipped it, or it is on
+    /// its way.
     pub(super) fn is_overtaken(&self) -> bool {
         self.newest_promise() > self.promised && !V::WAIT_TO_BE_ASKED
     }
 
-    /// Whether this process is not where Ω, or another member, would have it.
+    /// Whether this process does not have the role that Ω, or another member, gives it.
     pub(super) fn is_unsettled(&self) -> bool {
         match self.phase {
             Phase::Primary => self.is_overtaken(),
@@ -356,7 +359,7 @@ impl<V: Variant> Machine<V> {
         }
     }
 
-    /// An epoch that does not come to its beginning, or a choice of Ω that was overtaken.
+    /// Repeats an epoch that does not begin, or follows a choice of Ω that was overtaken.
     pub(super) fn mend_epoch<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
         if self.phase_since.plus(self.config.patience) > now {
             return;
@@ -377,11 +380,11 @@ impl<V: Variant> Machine<V> {
                 && let Some(rank) = self.newest_promise().proposer()
                 && rank != self.me.rank
             {
-                // It says again what it asks for.
+                // The candidate repeats its request.
                 self.tell_promised(Pid { group: self.me.group, rank }, host);
             }
-            // Ω's choice may believe to lead, in an epoch that was overtaken by one whose leader
-            // died before its NEW-EPOCH reached everybody.
+            // Ω's choice may still take itself for the leader, in an epoch that was overtaken by
+            // one whose leader died before its NEW-EPOCH reached all members.
             if let Some(leader) = self.trusted.filter(|leader| *leader != self.me.rank) {
                 let to = Pid { group: self.me.group, rank: leader };
                 self.tell_promised(to, host);
@@ -389,7 +392,7 @@ impl<V: Variant> Machine<V> {
                     host.send(To::One(to), &PrimcastWire::Stand(self.promised));
                 }
                 if self.phase == Phase::Promised && self.incarnation > FOUNDER {
-                    // NEW-STATE may have been said before its sender met this incarnation (T4).
+                    // NEW-STATE may have been sent before its sender met this incarnation (T4).
                     let (incarnation, promised) = (self.incarnation, self.promised);
                     host.send(To::One(to), &PrimcastWire::Join { incarnation, promised });
                 }

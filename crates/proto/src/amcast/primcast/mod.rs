@@ -1,27 +1,27 @@
 //! PrimCast: genuine atomic multicast in three communication steps to every destination
 //! (paper 004, chapter 4; docs/protocols/primcast.md).
 //!
-//! Assumes: processes that stop for ever, or come back with what they wrote down (`stable`); a
+//! Assumes: processes that stop for ever, or come back with their stable storage (`stable`); a
 //! quorum of each group lives in the end; T1, T2 of [`crate::amcast`]; Ω of each group settles.
 //!
 //! Invariants:
 //! - P1 A process delivers in the order of (final timestamp, name). Asserted at each delivery.
-//!   Where messages commute those that conflict do (P14, `deliver`).
-//! - P2 Whoever acknowledges a proposal holds its message, so a decided timestamp never waits for a
-//!   message that died with its sender. By construction: `Machine::drain` stops at the first
-//!   proposal without one; asserted in `Machine::acknowledge`.
+//!   Where messages commute, conflicting ones are (P14, `deliver`).
+//! - P2 A process that acknowledges a proposal holds its message, so a decided timestamp never
+//!   waits for a message that died with its sender. By construction: `Machine::drain` stops at the
+//!   first proposal without one; asserted in `Machine::acknowledge`.
 //! - P3 `current <= promised`, and a primary or follower has them equal. Asserted after each event.
 //! - P4 Each proposal of an epoch has one turn to enter the log, in the primary's order, also one
 //!   whose message was delivered and forgotten here before the proposal came. By construction: one
 //!   queue (`turns`).
 //! - P5 Reported clocks never fall (`clocks`).
-//! - P9 What a follower acknowledges it names by epoch and timestamp alone (`acks`).
-//! - P16 A cut at a timestamp is exactly what is up to it (`cut`).
-//! - P6 to P8: what was delivered is forgotten, and never taken for new (`collect`).
-//! - P10 to P13: who comes back keeps its word (`stable`).
+//! - P9 A follower's acknowledgement names only an epoch and a timestamp (`acks`).
+//! - P16 A cut at a timestamp covers exactly the messages up to it (`cut`).
+//! - P6 to P8: delivered messages are forgotten, and never taken for new (`collect`).
+//! - P10 to P13: a process that comes back keeps its promises (`stable`).
 //! - P17 to P22: groups change their members (`seats`, `change`).
-//! - P23 Logs travel in parts (`transfer`).
-//! - P24 What hosts pass over is asked again (`epoch`).
+//! - P23 Logs are sent in parts (`transfer`).
+//! - P24 Requests that hosts skip are repeated (`epoch`).
 //!
 //! Global: validity, integrity, uniform agreement, total order, prefix order, genuineness, and with
 //! a rule of [`linear`](crate::amcast::linear) atomic global order: a checker each in the
@@ -32,22 +32,22 @@
 //! sender      START ─┬────────────────┐
 //! primary g          └ ACK ─┬─────────│───┐          1 START, 2 the primaries' ACKs,
 //! follower g                └ ACK ────│───┤ deliver  3 the followers' ACKs and clocks:
-//! primary h                     ┌ ACK ┘───┤          everybody knows all it needs
+//! primary h                     ┌ ACK ┘───┤          all know enough to deliver
 //! follower h                    └ ACK ────┘
 //! ```
 //!
-//! Cost: the payload travels once from the sender to each destination process, and each primary
-//! tells each of them one timestamp. The rest is said once a batch: (processes addressed)²
-//! messages of some twenty bytes, whatever the batch.
+//! Cost: the payload is sent once from the sender to each destination process, and each primary
+//! sends each of them one timestamp. The rest is sent once a batch: (processes addressed)² messages
+//! of some twenty bytes, whatever the batch.
 //!
 //! Differs from the listings (algorithms 1 to 3), each rule with a test or a planted bug:
 //! - Line 42: a proposal that arrives between NEW-STATE and the quorum of ACCEPTs is kept.
-//! - Line 47: an ACK carries the destinations; who lacks the message pulls it after a while.
+//! - Line 47: an ACK carries the destinations; a process without the message pulls it later.
 //! - Lines 48 to 50: a process tracks the last clock that it *reported* to each group.
 //! - Line 64: the promise goes to the epoch's leader. Line 81: a tuple keeps its epoch.
 //! - Line 73: ACCEPT carries the clock. Line 78: a new primary reports again.
-//! - Who is asked to promise less than it has promised says so, and who waits too long for an epoch
-//!   to begin tells Ω's choice (the listings leave that to the agreement of r-multicast).
+//! - A process that is asked to promise less than it has promised says so, and one that waits too
+//!   long for an epoch tells Ω's choice (the listings leave that to r-multicast's agreement).
 //! - One report of the sender's clock, under its promise, travels with every message to a group.
 
 mod acks;
@@ -96,7 +96,7 @@ use stable::Journal;
 use transfer::Transfer;
 use turns::Turns;
 
-/// What a process is in its group.
+/// The role of a process in its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Primary,
@@ -105,10 +105,10 @@ enum Phase {
     Promised,
 }
 
-/// What a primary proposed to the same groups in one go, in order.
+/// The proposals of a primary to the same groups at one time, in order.
 type Batch = (GroupSet, Vec<(MessageId, Timestamp)>);
 
-/// How many undelivered messages one tick asks about: the rest wait for the next.
+/// The number of undelivered messages that one tick asks about: the rest wait for the next.
 const PULLS_MAX: usize = 64;
 
 /// One process.
@@ -125,101 +125,101 @@ pub struct Machine<V: Variant = Sound> {
     records: Records,
     /// The proposals of the own group, in order (the listings' T).
     log: Vec<MessageId>,
-    /// How many the log ever had.
+    /// The number of entries that the log ever had.
     log_length: u64,
     /// The turns of the proposals of `current`'s primary (P4).
     turns: Turns,
-    /// Messages that have come to a primary and that it may have to propose.
+    /// The messages that have come to a primary and that it may have to propose.
     unproposed: Vec<MessageId>,
-    /// Proposed and undelivered, by lower bound of the final timestamp.
+    /// The messages proposed and undelivered, by lower bound of the final timestamp.
     pending: BTreeSet<Place>,
-    /// When to look for messages that have been undelivered for long.
+    /// The time at which messages that have been undelivered for long are looked for.
     ask_at: Option<Instant>,
-    /// What is known of each group's clocks.
+    /// The known clocks of each group.
     clocks: Vec<Clocks>,
-    /// How far each group's members have acknowledged (P9).
+    /// The acknowledgements of each group's members (P9).
     acks: Vec<Acks>,
-    /// How far this process has, in `current`.
+    /// The timestamp up to which this process has acknowledged in `current`.
     acked_upto: Timestamp,
-    /// Groups that have not heard so.
+    /// The groups that have not received that.
     owed_acks: GroupSet,
-    /// Groups that shall hear of the clock, if nothing else tells them.
+    /// The groups that must receive the clock, if no other message carries it.
     owed_clocks: GroupSet,
     horizon: Horizon<V>,
-    /// The last clock said to each group.
+    /// The last clock reported to each group.
     reported: Vec<Timestamp>,
-    /// Groups that were ever told a clock, which a new primary tells again; and groups that share a
-    /// message that was delivered here, which keep it until every member of this group has said so:
-    /// also one that came later, with a state that covers the message.
+    /// The groups that ever received a clock, to which a new primary reports again; and groups that
+    /// share a message that was delivered here, which keep it until every member of this group has
+    /// reported that: also one that came later, with a state that covers the message.
     audience: GroupSet,
-    /// What was listed to each group last (`hop`).
+    /// The last list sent to each group (`hop`).
     listed: Vec<Vec<Listed>>,
-    /// Everything up to here was delivered (P15).
+    /// The place up to which everything was delivered (P15).
     last: Place,
-    /// What was delivered above it, since it commutes with what is pending, and for whom.
+    /// The messages delivered above it, which commute with the pending ones, and their groups.
     ahead: BTreeMap<Place, GroupSet>,
-    /// What was delivered, for ever (P8).
+    /// The names of the delivered messages, for ever (P8).
     seen: Seen,
-    /// Timestamps at which somebody wants a cut (P16).
+    /// The timestamps at which cuts are requested (P16).
     cuts: BTreeSet<Timestamp>,
-    /// When the group is asked (again) to raise its clocks for them.
+    /// The time at which the group is asked (again) to raise its clocks for them.
     raise_at: Option<Instant>,
     retained: Retained,
-    /// What is missing in the log was delivered up to here (P7).
+    /// The place at or below which the messages missing in the log were delivered (P7).
     floor: Place,
-    /// How far this process told each group that it had delivered, and when it will say more.
+    /// The mark that this process last reported to each group, and the time of the next report.
     told: Vec<Place>,
     tell_at: Option<Instant>,
-    /// Groups that share what was delivered since.
+    /// The groups that share later deliveries.
     owed: GroupSet,
-    /// Whom it asked for a state last, and when it asks again.
+    /// The member that was last asked for a state, and the time of the next request.
     fetched_from: Option<Rank>,
     fetch_at: Instant,
-    /// When each member of the own group was last sent a state.
+    /// The time at which each member of the own group was last sent a state.
     state_sent_at: Vec<Option<Instant>>,
     trusted: Option<Rank>,
-    /// Logs on their way (P23).
+    /// The logs on their way (P23).
     transfer: Transfer,
     accepts: BTreeMap<Ballot, MemberSet>,
-    /// When the present phase began.
+    /// The time at which the present phase began.
     phase_since: Instant,
     wake_at: Option<Instant>,
-    /// `current` has begun here: a quorum has accepted it.
+    /// Whether `current` has begun here: a quorum has accepted it.
     has_begun: bool,
-    /// What changes of what has to be on stable storage, if anybody writes it down.
+    /// The changes to stable storage, if the host stores them.
     journal: Option<Journal>,
-    /// What was said in epochs up to this one may have been lost with an earlier life (P11).
+    /// The epoch up to which messages may have been lost with an earlier life (P11).
     lost: Ballot,
-    /// It has come back: who has heard so.
+    /// The groups that know of this process's return, if it has come back.
     returned_to: Option<GroupSet>,
-    /// Which life of its seat this is.
+    /// The incarnation of this process on its seat.
     incarnation: Incarnation,
     /// The members of `current`.
     members: Members,
-    /// Groups that know them.
+    /// The groups that know them.
     informed: GroupSet,
-    /// The change of members that comes with the epoch that this candidate asks for.
+    /// The change of members that comes with this candidate's epoch.
     changing: Option<Change>,
-    /// Who wants a seat, and what it has promised.
+    /// The processes that request a seat, and their promises.
     joins: BTreeMap<Rank, (Incarnation, Ballot)>,
-    /// No change before: the last one was given up.
+    /// The time before which no change begins, since the last one was given up.
     change_from: Instant,
-    /// Who shall go.
+    /// The seat to be removed.
     removal: Option<Rank>,
-    /// Whoever has delivered up to here holds what the last change left behind (P21).
+    /// The mark from which a member holds what the last change left behind (P21).
     held_from: Option<Place>,
-    /// It wants its seat: when it says so again.
+    /// The time of the next request for the seat, if this process needs one.
     join_at: Option<Instant>,
-    /// It is no member any more.
+    /// Whether it is no longer a member.
     parted: bool,
-    /// Its host brings it a state.
+    /// Whether its host brings it a state.
     rests: bool,
 }
 
 impl<V: Variant> Machine<V> {
-    /// Every message with a final timestamp up to here that is addressed to this group has been
-    /// delivered (4.4.2, one lower than the listing, whose value can equal a pending timestamp).
-    /// Where messages commute others above may be, too.
+    /// The timestamp up to which every message to this group has been delivered (4.4.2, one lower
+    /// than the listing, whose value can equal a pending timestamp). Where messages commute some
+    /// above may be delivered too.
     pub fn safe_ts(&self) -> Timestamp {
         let (primary, quorum) = self.own_clocks();
         let quorum = if V::SAFE_TS_WITHOUT_QUORUM { primary } else { quorum };
@@ -227,7 +227,7 @@ impl<V: Variant> Machine<V> {
         let pending = self.pending.first().map_or(Timestamp(u64::MAX), |(bound, _)| below(*bound));
         match self.takes_part() {
             true => primary.min(quorum).min(pending),
-            // The log may be about to change, or begins above what was delivered here.
+            // The log may be about to change, or begins above the last delivery here.
             false => self.last.0.before(),
         }
     }
@@ -251,7 +251,7 @@ impl<V: Variant> Machine<V> {
         self.phase_since = now;
     }
 
-    /// What follows from whatever has just happened.
+    /// Performs the consequences of the last events.
     fn advance<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
         if self.parted {
             return;
@@ -290,7 +290,7 @@ impl<V: Variant> Machine<V> {
             self.informed = self.informed.union(to);
             Arc::new((self.current, self.members))
         });
-        // What was delivered among members that they do not know says nothing to them (P21).
+        // The marks mean nothing to groups that do not know the members (P21).
         let delivered = if knows || members.is_some() { self.last } else { Place::default() };
         if knows || members.is_some() {
             to.iter().for_each(|group| self.told[group.index()] = self.last);
@@ -298,7 +298,7 @@ impl<V: Variant> Machine<V> {
         Report { epoch, clock: self.clock, as_primary: is_primary, delivered, listed, members }
     }
 
-    /// Takes in what a process says about its clock.
+    /// Takes a process's report of its clock.
     fn hear(
         &mut self,
         from: Pid,
@@ -329,16 +329,16 @@ impl<V: Variant> Machine<V> {
             let seats = &mut self.clocks[from.group.index()].seats;
             seats.learn(told.0, &told.1);
             seats.is_told_by(from.rank);
-            // Who is waited for is another matter now: it looks what it may forget.
+            // The processes to wait for have changed: this one checks what it may forget.
             self.tell_later(now);
         }
         self.hear_mark(from, report.delivered, now);
-        // Most reports are of the present epoch, and nothing is looked through for them.
+        // Most reports are of the present epoch, and need no search.
         let is_newer = from.group == self.me.group && report.epoch > self.promised;
         let may_overtake = is_newer && !self.is_overtaken();
         self.hear(from, report.epoch, report.clock, report.as_primary, &report.listed);
         if may_overtake && self.is_overtaken() {
-            // What asks for that epoch may be on its way here: it has a patience.
+            // The NEW-EPOCH of that epoch may be on its way here: it has a patience.
             self.phase_since = now;
         }
     }
@@ -443,7 +443,7 @@ impl<V: Variant> Multicast for Machine<V> {
     fn trust<H: Host<PrimcastWire>>(&mut self, leader: Rank, now: Instant, host: &mut H) {
         let is_news = self.trusted != Some(leader);
         self.trusted = Some(leader);
-        // Said again, it changes nothing: a contest of two candidates is repeated by the clock.
+        // A repetition changes nothing: the clock repeats a contest of two candidates.
         if is_news {
             self.stand(now, host);
         }

@@ -1,4 +1,4 @@
-//! Algorithm 2: proposing and acknowledging (delivering: `deliver`).
+//! Algorithm 2: proposals and acknowledgements (deliveries: `deliver`).
 
 use super::{Batch, Machine, PULLS_MAX, Phase, PrimcastWire, Report};
 use crate::amcast::linear::{Listed, Rule};
@@ -10,7 +10,7 @@ use base::{Ballot, Instant};
 use core::mem;
 
 impl<V: Variant> Machine<V> {
-    /// Line 33: the message is here.
+    /// Line 33: takes a message that is here.
     pub(super) fn learn(&mut self, message: &Arc<Message>, now: Instant) {
         let is_primary = self.phase == Phase::Primary;
         let record = self.record(message.id, message.dest, now);
@@ -23,8 +23,8 @@ impl<V: Variant> Machine<V> {
         }
     }
 
-    /// Whether the own group has a proposal for this message, or had one that was decided: then it
-    /// needs no other.
+    /// Whether the own group needs a proposal for this message: it has none, and had none that was
+    /// decided.
     pub(super) fn needs_proposal(&mut self, id: MessageId) -> bool {
         let own = self.me.group;
         let Some(record) = self.records.get_mut(id) else { return false };
@@ -36,12 +36,12 @@ impl<V: Variant> Machine<V> {
     }
 
     /// Lines 35 to 39, for all messages that have come: those to the same groups one after another,
-    /// so that they travel together. They leave with the next report ([`Machine::say`]).
+    /// so that they travel together. The proposals leave with the next report ([`Machine::say`]).
     pub(super) fn propose_all<H: Host<PrimcastWire>>(&mut self, host: &mut H) -> Vec<Batch> {
         let mut batches: Vec<Batch> = Vec::new();
         if self.config.rule == Rule::CommitWait && host.real_clock().is_none() {
-            // LR3 rests on every proposal being above its proposer's clock: without one it waits,
-            // for the clock or for another primary.
+            // LR3 requires every proposal to be above its proposer's clock: without a clock the
+            // message waits, for the clock or for another primary.
             return batches;
         }
         let mut unproposed = mem::take(&mut self.unproposed);
@@ -88,7 +88,7 @@ impl<V: Variant> Machine<V> {
         self.expect(id, ts);
     }
 
-    /// The message counts as pending from now on: nothing above its bound is delivered before it.
+    /// Counts the message as pending: from now on nothing above its bound is delivered before it.
     pub(super) fn expect(&mut self, id: MessageId, ts: Timestamp) {
         let record = self.records.known(id);
         if record.is_delivered {
@@ -103,8 +103,8 @@ impl<V: Variant> Machine<V> {
         self.pending.insert((bound, id));
     }
 
-    /// What is known of a pending message counts: its bound may rise, and its final timestamp may
-    /// be known from now on.
+    /// Examines a pending message: its bound may rise, and its final timestamp may be known from
+    /// now on.
     pub(super) fn look_at(&mut self, id: MessageId) {
         let record = self.records.known(id);
         record.decide::<V>(&self.acks, &self.clocks);
@@ -113,7 +113,7 @@ impl<V: Variant> Machine<V> {
         }
     }
 
-    /// Sends the own acknowledgement of what stands in the log, and counts it here.
+    /// Sends the own acknowledgement of an entry of the log, and counts it here.
     pub(super) fn acknowledge<H: Host<PrimcastWire>>(&mut self, id: MessageId, host: &mut H) {
         let (epoch, ts) = self.records.known(id).tuple.expect("it stands in the log");
         let me = self.me;
@@ -129,7 +129,7 @@ impl<V: Variant> Machine<V> {
         host.send(To::Groups(dest), &ack);
     }
 
-    /// Acknowledges what has just entered the log, without a name and with the next message to its
+    /// Acknowledges a new entry of the log, without a name and with the next message to its
     /// destinations; it counts here at once.
     fn acknowledge_later(&mut self, id: MessageId) {
         let (current, own) = (self.current, self.me.group.index());
@@ -143,9 +143,9 @@ impl<V: Variant> Machine<V> {
         self.acks[own].extend(self.me.rank, epoch, ts);
     }
 
-    /// Tells whoever has not heard it what this process has proposed and acknowledged, and its
-    /// clock: what has just been proposed first, so that whoever hears of a primary's clock has
-    /// heard of every proposal below it.
+    /// Sends this process's proposals, acknowledgements and clock to those that have not received
+    /// them: new proposals first, so that a process that receives a primary's clock has every
+    /// proposal below it.
     pub(super) fn say<H: Host<PrimcastWire>>(&mut self, mut batches: Vec<Batch>, host: &mut H) {
         let acked_to = mem::take(&mut self.owed_acks);
         let reported = &self.reported;
@@ -174,7 +174,7 @@ impl<V: Variant> Machine<V> {
         host.send(To::Groups(to), &wire);
     }
 
-    /// Lines 40 to 50 of what a primary has just proposed.
+    /// Lines 40 to 50 for a primary's new proposals.
     pub(super) fn on_proposals(
         &mut self,
         from: Pid,
@@ -208,8 +208,8 @@ impl<V: Variant> Machine<V> {
         }
     }
 
-    /// Lines 40 to 47. False if the message was forgotten already: its proposal has its turn all
-    /// the same (P4).
+    /// Lines 40 to 47. False if the message was forgotten already: its proposal still has its turn
+    /// (P4).
     fn take_ack(
         &mut self,
         from: Pid,
@@ -228,7 +228,7 @@ impl<V: Variant> Machine<V> {
         !is_gone
     }
 
-    /// Lines 48 to 50: another group's timestamp raises the clock, and the own group hears of it.
+    /// Lines 48 to 50: another group's timestamp raises the clock, which the own group receives.
     fn follow(&mut self, from: Pid, dest: GroupSet, ts: Timestamp) {
         if from.group == self.me.group {
             return;
@@ -251,8 +251,8 @@ impl<V: Variant> Machine<V> {
         let is_mine = epoch.proposer() == Some(self.me.rank);
         let takes_part = match self.phase {
             Phase::Follower => true,
-            // Promised, and the new epoch's state is here: the quorum of ACCEPTs is not. The
-            // listing drops the proposal for ever.
+            // This process has promised, and the new epoch's state is here, but not the quorum of
+            // ACCEPTs. The listing drops the proposal for ever.
             Phase::Promised => {
                 let is_current = self.promised == self.current && !self.has_lost(self.current);
                 is_current && !V::DROP_WHILE_PROMISED
@@ -265,14 +265,14 @@ impl<V: Variant> Machine<V> {
         }
     }
 
-    /// Lets waiting proposals into the log, in order (P4), as far as their messages are here (P2).
+    /// Moves waiting proposals into the log, in order (P4), as far as their messages are here (P2).
     pub(super) fn drain(&mut self) {
         while self.phase == Phase::Follower {
             let Some((id, ts)) = self.turns.first() else { break };
             let Some(record) = self.records.get(id) else {
-                // Delivered out of this queue, or by a state before it came, and forgotten: the
-                // floor is above it (P7). It has its turn all the same, or the longest log would
-                // not be the newest (line 67).
+                // The message was delivered and forgotten, out of this queue or by a state before
+                // it came: the floor is above it (P7). It still has its turn, or the longest log
+                // would not be the newest (line 67).
                 self.turns.pass();
                 self.log_length += 1;
                 continue;
@@ -287,7 +287,7 @@ impl<V: Variant> Machine<V> {
         }
     }
 
-    /// Those of `to` that have not heard of a clock of `ts` or more yet shall hear of it.
+    /// Marks those of `to` that have not received a clock of `ts` or more for a report.
     pub(super) fn report_at_least(&mut self, ts: Timestamp, to: GroupSet) {
         let behind = to.iter().filter(|group| self.reported[group.index()] < ts);
         self.owed_clocks = behind.fold(self.owed_clocks, |all, group| all.union(group.alone()));
@@ -300,7 +300,7 @@ impl<V: Variant> Machine<V> {
         }
     }
 
-    /// `all-groups`: whoever proposes for several groups has all the others report, too.
+    /// Makes all other groups report, too, for a proposal to several groups under `all-groups`.
     pub(super) fn ask_all_groups<H: Host<PrimcastWire>>(
         &mut self,
         dest: GroupSet,
@@ -313,10 +313,11 @@ impl<V: Variant> Machine<V> {
         }
     }
 
-    /// By another group for `all-groups`; by the own one for a cut (P16).
+    /// Takes a Raise of another group for `all-groups`, or of the own one for a cut (P16).
     ///
-    /// Who asks for its own group alone lacks the answer: if the group was told before, that may
-    /// have been lost with an earlier life of the asker (P12), and is said again to the asker.
+    /// A process that asks for its own group alone lacks the answer: if the group received it
+    /// before, that may have been lost with an earlier life of the process (P12), and it is sent
+    /// again to that process.
     pub(super) fn on_raise<H: Host<PrimcastWire>>(
         &mut self,
         from: Pid,
@@ -338,12 +339,12 @@ impl<V: Variant> Machine<V> {
         self.report_at_least(ts, to);
     }
 
-    /// The present report for one process alone: for its group nothing was reported.
+    /// The present report for one process alone: for its group it does not count as reported.
     fn report_to_one(&mut self, to: Pid) -> Report {
         let (reported, audience) = (self.reported.clone(), self.audience);
         let (told, listed) = (self.told.clone(), self.listed.clone());
         let informed = self.informed;
-        // Who asks may not have been told what the rest of its group was.
+        // The process may not have received the members that the rest of its group has.
         self.informed = informed.without(to.group);
         let report = self.report(to.group.alone());
         (self.reported, self.audience) = (reported, audience);
@@ -351,7 +352,7 @@ impl<V: Variant> Machine<V> {
         report
     }
 
-    /// `hop`: others want to know of everything that is pending.
+    /// Examines every pending message, for the lists of `hop`.
     pub(super) fn look_at_all(&mut self) {
         let (primary, quorum) = self.own_clocks();
         self.horizon.raise(self.me.group, primary.min(quorum));
@@ -359,7 +360,7 @@ impl<V: Variant> Machine<V> {
         pending.into_iter().for_each(|id| self.look_at(id));
     }
 
-    /// `hop`: what the groups of `to` have to know about undelivered proposals here.
+    /// The undelivered proposals here that concern the groups of `to`, for `hop`.
     pub(super) fn list(&mut self, to: GroupSet) -> Vec<Listed> {
         let own = self.me.group;
         let others = to.without(own);
@@ -371,7 +372,7 @@ impl<V: Variant> Machine<V> {
         for &(bound, id) in &self.pending {
             let record = self.records.get(id).expect("it is pending");
             let dest = record.dest;
-            // Neither what stays here nor what all who are told have in their own logs.
+            // Messages that stay here, or that all receivers have in their own logs, are left out.
             if dest.len() == 1 || others.is_within(dest) {
                 continue;
             }
@@ -388,7 +389,7 @@ impl<V: Variant> Machine<V> {
         listed
     }
 
-    /// `hop`: who was told of an unsettled proposal hears when it is less of an obstacle.
+    /// Lists unsettled proposals again when they are less of an obstacle, for `hop`.
     pub(super) fn list_again<H: Host<PrimcastWire>>(&mut self, host: &mut H) {
         if self.config.rule != Rule::Hop || self.phase != Phase::Primary {
             return;
@@ -408,7 +409,7 @@ impl<V: Variant> Machine<V> {
         }
     }
 
-    /// Answers what another lacks: the own acknowledgement, and the message.
+    /// Answers a process that lacks the own acknowledgement, or the message.
     pub(super) fn on_pull<H: Host<PrimcastWire>>(
         &mut self,
         from: Pid,
@@ -418,7 +419,7 @@ impl<V: Variant> Machine<V> {
         host: &mut H,
     ) {
         if self.is_gone(id) {
-            // What this process forgot a member of its group will never learn piece by piece (P7).
+            // A member of the own group will never learn a forgotten message piece by piece (P7).
             if from.group == self.me.group {
                 self.on_fetch(from, Place::default(), now, host);
             }
@@ -426,7 +427,7 @@ impl<V: Variant> Machine<V> {
         }
         let Some(record) = self.records.get(id) else {
             if !body {
-                // It has a message that never came here: its sender died half way.
+                // The process has a message that never came here: its sender died half way.
                 self.record(id, dest, now);
                 host.send(To::One(from), &PrimcastWire::Pull { id, dest, body: true });
             }
@@ -447,8 +448,8 @@ impl<V: Variant> Machine<V> {
         }
     }
 
-    /// Messages that have been undelivered for long: asks all who may know more. With T2 only a
-    /// message whose sender died half way lacks anything.
+    /// Asks about messages that have been undelivered for long, at all processes that may know
+    /// more. With T2 only a message whose sender died half way lacks anything.
     pub(super) fn ask_for_what_is_missing<H: Host<PrimcastWire>>(
         &mut self,
         now: Instant,
@@ -473,16 +474,17 @@ impl<V: Variant> Machine<V> {
                     host.send(To::Groups(dest), &PrimcastWire::Pull { id, dest, body });
                 }
             }
-            // Whoever is not asked about this time is next time.
+            // A message left out this time has its turn the next time.
             let due_at = self.records.known(id).asked_at.plus(patience);
             let ask_at = if due_at <= now { now.plus(patience) } else { due_at };
             self.ask_at = Some(self.ask_at.map_or(ask_at, |at| at.min(ask_at)));
         }
     }
 
-    /// `all-groups`, and `commit-wait` without a clock: a message waits for every group's clocks,
-    /// and of groups that it is not addressed to nobody is asked about it by name. What they said
-    /// may have been lost with an earlier life, theirs or the own one (P12).
+    /// Repeats requests for clocks, for `all-groups`, and for `commit-wait` without a clock: a
+    /// message waits for every group's clocks, and groups that it is not addressed to cannot be
+    /// asked about it by name. Their reports may have been lost with an earlier life, theirs or the
+    /// own one (P12).
     fn ask_for_clocks_again<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
         let (rule, patience) = (self.config.rule, self.config.patience);
         let waits = |id: &MessageId| {

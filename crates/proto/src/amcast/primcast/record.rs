@@ -1,4 +1,4 @@
-//! What one process knows of one message, and of all.
+//! The knowledge of one process about one message, and about all.
 
 use super::acks::Acks;
 use super::clocks::Clocks;
@@ -19,9 +19,9 @@ struct Proposal {
     group: GroupId,
     epoch: Ballot,
     ts: Timestamp,
-    /// Who acknowledged it by name.
+    /// The members that acknowledged it by name.
     by: MemberSet,
-    /// Line 9. Of a group with a decided proposal no other is kept.
+    /// Whether it is decided (line 9). Of a group with a decided proposal no other is kept.
     is_decided: bool,
 }
 
@@ -29,24 +29,24 @@ struct Proposal {
 #[derive(Clone, Debug)]
 pub(super) struct Record {
     pub(super) dest: GroupSet,
-    /// Absent while only others have it.
+    /// The message, absent while only others have it.
     pub(super) body: Option<Arc<Message>>,
     proposals: Vec<Proposal>,
     n_decided: usize,
-    /// The own group's proposal, if it stands in the log.
+    /// The own group's proposal, if it is in the log.
     pub(super) tuple: Option<(Ballot, Timestamp)>,
-    /// Of which epoch's proposal this process sent its acknowledgement.
+    /// The epoch of the proposal that this process acknowledged.
     pub(super) acked: Option<Ballot>,
-    /// Of which of them by name: whoever did not hear of the proposal learns of it.
+    /// The epoch of the one that it acknowledged by name, for processes without the proposal.
     pub(super) named: Option<Ballot>,
-    /// Its key among the pending, if it is there.
+    /// The key of the message among the pending, if it is there.
     pub(super) bound: Option<Timestamp>,
     pub(super) is_delivered: bool,
-    /// Where it was delivered, here or by somebody who said so.
+    /// The place of its delivery, here or at a process that reported it.
     pub(super) final_at: Option<Timestamp>,
-    /// All groups were asked to report (`commit-wait` without a clock).
+    /// Whether all groups were asked to report (`commit-wait` without a clock).
     pub(super) has_asked_all: bool,
-    /// When it was first heard of, or last asked about.
+    /// The time at which it became known, or was last asked about.
     pub(super) asked_at: Instant,
 }
 
@@ -68,7 +68,7 @@ impl Record {
         }
     }
 
-    /// A process acknowledges a proposal by its message's name.
+    /// Counts a process's acknowledgement of a proposal by its message's name.
     pub(super) fn vote<V: Variant>(
         &mut self,
         (group, rank): (GroupId, Rank),
@@ -88,7 +88,8 @@ impl Record {
         self.proposals.push(Proposal { group, epoch, ts, by, is_decided: false });
     }
 
-    /// P19: this proposal stands in the log with which a later epoch began, among other members.
+    /// P19: notes that this proposal is in the log with which a later epoch began, among other
+    /// members.
     pub(super) fn choose(&mut self, group: GroupId, epoch: Ballot, ts: Timestamp) {
         if !self.proposals.iter().any(|one| one.group == group && one.is_decided) {
             self.proposals.retain(|one| one.group != group);
@@ -98,7 +99,7 @@ impl Record {
         }
     }
 
-    /// Line 10, for one group: whether its timestamp is decided.
+    /// Line 10, for one group: whether the group's timestamp is decided.
     pub(super) fn is_decided<V: Variant>(
         &mut self,
         group: GroupId,
@@ -106,7 +107,7 @@ impl Record {
         clocks: &Clocks,
     ) -> bool {
         let is_quorum = |one: &Proposal| {
-            // P17: by the members of the epoch in which it was proposed.
+            // P17: the members of the proposal's own epoch count.
             let Some(members) = clocks.seats.of::<V>(one.epoch) else { return false };
             let quorum = members.quorum();
             let quorum = if V::LOCAL_QUORUM_MINUS_ONE { quorum.max(2) - 1 } else { quorum };
@@ -136,32 +137,33 @@ impl Record {
         }
     }
 
-    /// The largest local timestamp that is known to be decided: a lower bound of the final one.
+    /// The largest local timestamp that is known to be decided: a lower bound of the final
+    /// timestamp.
     fn largest_local(&self) -> Timestamp {
         let decided = self.proposals.iter().filter(|one| one.is_decided);
         decided.map(|one| one.ts).chain(self.final_at).max().unwrap_or_default()
     }
 
-    /// Line 12, as far as [`Record::decide`] has looked.
+    /// Line 12, as far as [`Record::decide`] has examined.
     pub(super) fn final_ts(&self) -> Option<Timestamp> {
         let is_decided = self.n_decided == self.dest.len();
         self.final_at.or_else(|| is_decided.then(|| self.largest_local()))
     }
 
-    /// Lines 19 to 21, a proposal at `proposed` being known. Lines 22 and 23 are left out: they
-    /// only ever replace a bound by another that is above the clocks as well, and whoever is
+    /// Lines 19 to 21, for a known proposal at `proposed`. Lines 22 and 23 are left out: they only
+    /// ever replace a bound by another that is above the clocks as well, and a message that is
     /// compared with it is not above the clocks (lines 28 and 29).
     pub(super) fn bound_with(&self, proposed: Timestamp) -> Timestamp {
         proposed.max(self.largest_local())
     }
 }
 
-/// Every message that is remembered, by name. A table that is only looked up in, for the sake of
-/// the many times that each message is; whoever walks it does so in the order of names.
+/// Every message that is remembered, by name. The table is hashed, since each message is looked up
+/// many times; a walk through it takes the order of names.
 #[derive(Clone, Default)]
 pub(super) struct Records(HashTable<(MessageId, Record)>);
 
-/// The same on every machine and in every run.
+/// A hash that is the same on every machine and in every run.
 fn hash(id: MessageId) -> u64 {
     FixedState::with_seed(0).hash_one(id)
 }
@@ -209,7 +211,7 @@ impl Records {
         names
     }
 
-    /// Changes every record; each by itself, so that no order shows.
+    /// Changes every record, each independently of the others, so that no order shows.
     pub(super) fn for_each(&mut self, change: impl Fn(&mut Record)) {
         self.0.iter_mut().for_each(|(_, record)| change(record));
     }

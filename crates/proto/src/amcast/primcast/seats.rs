@@ -1,9 +1,9 @@
-//! Who the members of one group are, epoch by epoch, as one process knows it.
+//! The members of one group, epoch by epoch, as one process knows them.
 //!
-//! - P17 What is said in an epoch counts by that epoch's members, at every process of every group;
-//!   as long as they are not known, nothing counts. Every report that tells a group of a new epoch
-//!   names its members (`Machine::report`), once that epoch has begun; since links are FIFO (T1)
-//!   they are known before anything rests on them. By [`Seats::of`].
+//! - P17 The words of an epoch are counted by that epoch's members, at every process of every
+//!   group; as long as they are not known, nothing counts. Every report that tells a group of a new
+//!   epoch names its members (`Machine::report`), once that epoch has begun; since links are FIFO
+//!   (T1) they are known before anything depends on them. By [`Seats::of`].
 //! - P18 Of a seat only the present incarnation's clocks and marks count, and only where the
 //!   members name it. By [`Seats::sits`] and `Machine::meet`.
 
@@ -12,30 +12,31 @@ use crate::amcast::{FOUNDER, Members};
 use alloc::vec::Vec;
 use base::{Ballot, Incarnation, MAX_MEMBERS, MemberSet, Rank};
 
-/// Of how many changes it is remembered from when to when they were in force: who needs to count by
-/// older members asks, and is told what was chosen meanwhile.
+/// The number of changes whose epochs are remembered: a process that needs to count by older
+/// members asks, and receives what was chosen meanwhile.
 const CHANGES_MAX: usize = 8;
 
-/// What is known of one group.
+/// The known members of one group.
 #[derive(Clone, Debug)]
 pub(super) struct Seats {
-    /// Members, and the last epoch that is known to have them; in order.
+    /// The members, and the last epoch that is known to have them; in order.
     known: Vec<(Ballot, Members)>,
     /// The incarnation that speaks on each seat.
     heard: [u64; MAX_MEMBERS],
-    /// Who has said who the members are, on the present link.
+    /// The members that have named the group's members, on the present link.
     informants: MemberSet,
 }
 
 impl Seats {
-    /// A group of `n` whose first epoch is `first`. Whoever was there then needs no telling.
+    /// A group of `n` whose first epoch is `first`. A process that was there then knows its
+    /// members.
     pub(super) fn new(n: usize, first: Ballot) -> Seats {
         let founders = Members::founders(n, first);
         let known = alloc::vec![(first, founders)];
         Seats { known, heard: [FOUNDER.0; MAX_MEMBERS], informants: MemberSet::all(n) }
     }
 
-    /// This process was not there all the time: it has to be told.
+    /// Forgets the informants, since this process was not there all the time.
     pub(super) fn ask_anew(&mut self) {
         self.informants = MemberSet::EMPTY;
     }
@@ -51,13 +52,13 @@ impl Seats {
         known.or_else(assumed).map(|(_, members)| members)
     }
 
-    /// The newest that are known.
+    /// The newest members that are known.
     pub(super) fn newest(&self) -> &Members {
         let newest = self.known.last().expect("the founders, or who came after them, are known");
         &newest.1
     }
 
-    /// `epoch` has begun, with these members.
+    /// Notes that `epoch` has begun, with these members.
     pub(super) fn learn(&mut self, epoch: Ballot, members: &Members) {
         let at = self.known.partition_point(|(_, known)| known.since < members.since);
         match self.known.get_mut(at) {
@@ -69,22 +70,22 @@ impl Seats {
         }
     }
 
-    /// A member has said who the members are: its marks count from now on.
+    /// Notes that a member has named the members: its marks count from now on.
     pub(super) fn is_told_by(&mut self, rank: Rank) {
         self.informants.insert(rank);
     }
 
-    /// Whether it has.
+    /// Whether `rank` has done so.
     pub(super) fn knows_from(&self, rank: Rank) -> bool {
         self.informants.contains(rank)
     }
 
-    /// Which incarnation speaks on this seat.
+    /// The incarnation that speaks on this seat.
     pub(super) const fn heard(&self, rank: Rank) -> Incarnation {
         Incarnation(self.heard[rank.index()])
     }
 
-    /// Another incarnation speaks there from now on. False if it is not above the one before.
+    /// Notes another incarnation on the seat. False if it is not above the one before.
     pub(super) fn meet(&mut self, rank: Rank, incarnation: Incarnation) -> bool {
         let heard = &mut self.heard[rank.index()];
         let is_new = *heard < incarnation.0;
@@ -95,7 +96,7 @@ impl Seats {
         is_new
     }
 
-    /// P18: whether it is a member of those who speaks on this seat.
+    /// P18: whether the incarnation that speaks on this seat is among those members.
     pub(super) fn sits<V: Variant>(&self, rank: Rank, members: &Members) -> bool {
         members.has(rank, self.heard(rank)) || V::KEEP_OLD_WORDS && members.voters.contains(rank)
     }

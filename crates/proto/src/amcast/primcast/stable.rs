@@ -1,27 +1,27 @@
-//! Crash recovery: what a process writes down, and how it comes back.
+//! Crash recovery: the stable storage of a process, and its return.
 //!
-//! The thesis assumes processes that stop for ever. Here one may come back, if its host gives
-//! nothing of what a step did to anybody (what it sent, what it delivered) before what the step
-//! changed is on stable storage.
+//! The thesis assumes processes that stop for ever. Here one may come back, if its host releases no
+//! result of a step (neither messages nor deliveries) before the step's changes are on stable
+//! storage.
 //!
-//! - P10 What a process has told it still knows when it comes back: what it promised, its log, how
-//!   far it delivered, and a clock that is not below any that it reported (a BUMP promises, too).
-//!   By the host's holding back, and by what is in [`Stable`] and [`Change`].
-//! - P11 Who comes back is PROMISED in its old epoch and follows none that had begun here: its
-//!   primary's proposals meanwhile are lost, and a later one would take their place in the log. By
-//!   `Machine::has_lost`; it asks Ω's choice for an epoch to come. Who led that epoch has promised
-//!   a new one at once: what it says about its clock would count as its primary's, which has said
+//! - P10 A process that comes back still has everything that it has told others: its promise, its
+//!   log, how far it delivered, and a clock that is not below any that it reported (a BUMP
+//!   promises, too). By the host's holding back, and by the content of [`Stable`] and [`Change`].
+//! - P11 A process that comes back is PROMISED in its old epoch and follows none that had begun
+//!   here: its primary's proposals meanwhile are lost, and a later one would take their place in
+//!   the log. By `Machine::has_lost`; it asks Ω's choice for a new epoch. A process that led that
+//!   epoch has promised a new one at once: its clock would count as its primary's, which has sent
 //!   all that it proposed.
-//! - P12 What others told it is told again: it says that it has returned, and their clocks, marks
-//!   and acknowledgements count as untold; what it lacks of single messages it pulls, and who has
-//!   delivered one says at which timestamp (FINAL), which is agreed. Where a message waits for the
-//!   clocks of groups that it is not addressed to, these are asked again after a while, and answer
-//!   also what they have said before.
-//! - P13 It repeats an acknowledgement by name only if its epoch had begun here: what NEW-STATE
-//!   brought is no one's acknowledgement before a quorum has accepted (line 75), however old the
+//! - P12 Others tell it again what they told it: it reports that it has returned, and their clocks,
+//!   marks and acknowledgements count as untold; it pulls what it lacks of single messages, and a
+//!   process that has delivered one sends the timestamp (FINAL), which is agreed. Where a message
+//!   waits for the clocks of groups that it is not addressed to, these are asked again after a
+//!   while, and also repeat earlier answers.
+//! - P13 It repeats an acknowledgement by name only if its epoch had begun here: a tuple of
+//!   NEW-STATE has no acknowledgement before a quorum has accepted it (line 75), however old the
 //!   tuple is.
 //!
-//! All members of a group may have stopped at once: nothing here needs one that has not.
+//! All members of a group may have stopped at once: this does not need one that has not.
 
 use super::record::Record;
 use super::wire::{place, read_place};
@@ -37,18 +37,18 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use base::{Ballot, Incarnation, Instant};
 
-/// What changes with nearly every step.
+/// The part that changes with nearly every step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Head {
     promised: Ballot,
     current: Ballot,
-    /// `current` has begun here: a quorum has accepted it.
+    /// Whether `current` has begun here: a quorum has accepted it.
     has_begun: bool,
     clock: Timestamp,
-    /// How many tuples the log ever had.
+    /// The number of tuples that the log ever had.
     length: u64,
     floor: Place,
-    /// Groups that were ever told a clock.
+    /// The groups that ever received a clock.
     audience: GroupSet,
 }
 
@@ -76,18 +76,18 @@ impl Wire for Head {
     }
 }
 
-/// All that has to be on stable storage before anybody learns of it.
+/// The state that has to be on stable storage before any other process learns of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Stable {
     head: Head,
     last: Place,
     seen: Seen,
     log: Vec<Logged>,
-    /// Delivered, and kept for others, with the final timestamps.
+    /// The delivered messages that are kept for others, with the final timestamps.
     kept: Vec<(Timestamp, Arc<Message>)>,
     /// The members of `current`.
     members: Members,
-    /// Which life of its seat this is.
+    /// The incarnation on its seat.
     incarnation: u64,
 }
 
@@ -118,16 +118,16 @@ impl Wire for Stable {
     }
 }
 
-/// What changes it.
+/// A change of the state.
 #[derive(Clone, Debug)]
 enum Change {
     Head(Head),
     /// A proposal entered the log.
     Append(Logged),
-    /// A message was delivered; it is here if it did not stand in the log.
+    /// A message was delivered; it is included if it was not in the log.
     Delivered(Timestamp, MessageId, Option<Arc<Message>>),
-    /// NEW-STATE has replaced the log, or another member's state what was delivered: then the
-    /// application's is here.
+    /// NEW-STATE has replaced the log, or another member's state the delivered messages: then the
+    /// application's state is included.
     Replaced(Box<Stable>, Option<Vec<u8>>),
 }
 
@@ -182,17 +182,17 @@ impl Wire for Change {
     }
 }
 
-/// What has changed since the host last asked.
+/// The changes since the host's last call.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Journal {
     changes: Vec<u8>,
     head: Head,
 }
 
-/// What is on stable storage, while it is read back.
+/// The stable storage while it is read back.
 struct Replay {
     stable: Stable,
-    /// By name, every message that a later change may speak of.
+    /// Every message that a later change may name.
     messages: BTreeMap<MessageId, Arc<Message>>,
 }
 
@@ -264,7 +264,7 @@ impl<V: Variant> Machine<V> {
         }
     }
 
-    /// A proposal has entered the log.
+    /// Notes that a proposal has entered the log.
     pub(super) fn note_appended(&mut self, id: MessageId) {
         if self.journal.is_none() {
             return;
@@ -275,7 +275,7 @@ impl<V: Variant> Machine<V> {
         }
     }
 
-    /// A message is delivered.
+    /// Notes that a message is delivered.
     pub(super) fn note_delivered(&mut self, at: Timestamp, id: MessageId) {
         if self.journal.is_none() || V::FORGET_DELIVERED {
             return;
@@ -285,7 +285,7 @@ impl<V: Variant> Machine<V> {
         self.note(&Change::Delivered(at, id, message));
     }
 
-    /// The log is another, or, with the application's state, what was delivered.
+    /// Notes that the log, or, with the application's state, the deliveries were replaced.
     pub(super) fn note_replaced(&mut self, app: Option<&[u8]>) {
         if self.journal.is_some() {
             self.note(&Change::Replaced(Box::new(self.whole()), app.map(<[u8]>::to_vec)));
@@ -331,7 +331,7 @@ impl<V: Variant> Machine<V> {
         Ok(Machine::come_back(config, me, replay.stable, now))
     }
 
-    /// The process that wrote this, after a crash (P11).
+    /// The process that wrote `stable`, after a crash (P11).
     fn come_back(config: &Config, me: Pid, stable: Stable, now: Instant) -> Machine<V> {
         let Stable { head, last, seen, log, kept, members, incarnation } = stable;
         let mut machine = <Machine<V> as Multicast>::new(config, me);
@@ -341,7 +341,7 @@ impl<V: Variant> Machine<V> {
         machine.has_begun = head.has_begun;
         machine.incarnation = Incarnation(incarnation);
         machine.take_members(members);
-        // What others say of their members they say again (P12).
+        // Others repeat their reports of their members (P12).
         machine.clocks.iter_mut().for_each(|clocks| clocks.seats.ask_anew());
         machine.on_meeting(me, machine.incarnation);
         if head.has_begun {
@@ -350,8 +350,8 @@ impl<V: Variant> Machine<V> {
         machine.lost = if V::FOLLOW_AFTER_CRASH { Ballot::NONE } else { head.current };
         machine.clock = head.clock;
         if head.promised.proposer() == Some(me.rank) && !V::SPEAK_AS_BEFORE {
-            // Its followers take what it says under its epoch as a primary's word on all that it
-            // proposed, and some of that may be lost.
+            // Its followers would take its words under its epoch as a primary's about all its
+            // proposals, and some of those may be lost.
             machine.promised = Ballot::above(head.promised, me.rank);
         }
         (machine.floor, machine.last, machine.seen) = (head.floor, last, seen);
@@ -371,7 +371,8 @@ impl<V: Variant> Machine<V> {
         }
         let (promised, clock) = (machine.promised, machine.clock);
         machine.hear(me, promised, clock, false, &[]);
-        // Groups that share what is kept wait for word of it, told anything before or not.
+        // Groups that share kept messages wait for a report of them, whether they received one
+        // before or not.
         machine.owed = machine.owed.union(head.audience);
         machine.tell_later(now);
         machine.returned_to = Some(GroupSet::EMPTY);
@@ -383,10 +384,10 @@ impl<V: Variant> Machine<V> {
         epoch <= self.lost
     }
 
-    /// P12: everybody who ever told this process something tells it again.
+    /// P12: asks every process that ever told this one something to repeat it.
     pub(super) fn say_returned<H: Host<PrimcastWire>>(&mut self, host: &mut H) {
         let Some(told) = self.returned_to.filter(|_| self.join_at.is_none()) else { return };
-        // With a disk that knew nothing yet it learns of others by and by.
+        // With an empty disk it learns of the others gradually.
         let to = self.audience.union(self.me.group.alone()).difference(told);
         if !to.is_empty() {
             self.returned_to = Some(told.union(to));
@@ -412,8 +413,8 @@ impl<V: Variant> Machine<V> {
         self.tell_later(now);
     }
 
-    /// A process that has delivered a message says where. Agreed, so it counts at once; the clocks
-    /// have to pass it all the same.
+    /// Takes the timestamp at which a process has delivered a message. It is agreed, so it counts
+    /// at once; the clocks still have to pass it.
     pub(super) fn on_final(&mut self, from: Pid, id: MessageId, at: Timestamp) {
         let own = self.me.group;
         let Some(record) = self.records.get_mut(id) else { return };
@@ -428,14 +429,15 @@ impl<V: Variant> Machine<V> {
         }
     }
 
-    /// A member that cannot follow in any epoch up to this one asks Ω's choice for another.
+    /// Takes the request of a member that cannot follow in any epoch up to this one: Ω's choice
+    /// begins another.
     pub(super) fn on_stand<H: Host<PrimcastWire>>(
         &mut self,
         upto: Ballot,
         now: Instant,
         host: &mut H,
     ) {
-        // A candidate asks everybody again, and may be in the middle of a long log (P23).
+        // A candidate asks all members again, and may be in the middle of a long log (P23).
         let asks = self.phase == Phase::Candidate && self.current < self.promised;
         let is_fresh = self.phase_since.plus(self.config.patience) > now || asks;
         if self.trusted == Some(self.me.rank) && self.promised <= upto && !is_fresh {

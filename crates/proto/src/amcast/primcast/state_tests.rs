@@ -1,9 +1,9 @@
-//! States of other members, and clocks that are asked for again: rule by rule.
+//! States of other members, and repeated requests for clocks: rule by rule.
 
 use super::*;
 use crate::amcast::{GroupId, Layout, To};
 
-/// Keeps what is sent, and takes states.
+/// A host that keeps the messages sent, and takes states.
 #[derive(Default)]
 struct Sent(Vec<(To, PrimcastWire)>);
 
@@ -20,7 +20,7 @@ impl Host<PrimcastWire> for Sent {
 }
 
 impl Sent {
-    /// How many proposals the last promise covers, and those that it has.
+    /// The number of proposals that the last promise covers, and those that it has.
     fn promised(&self) -> (u64, Vec<MessageId>) {
         let promise = self.0.iter().rev().find_map(|(_, wire)| match wire {
             PrimcastWire::Promise { length, part, .. } => {
@@ -165,8 +165,8 @@ fn p12_a_clock_that_was_said_is_said_again_to_the_process_that_asks() {
     assert_eq!(says(&sent, To::One(pid(0, 1))), 1);
 }
 
-/// A member that has delivered message 1, and 3 ahead of 2, gives its state to one that has not
-/// heard of 2: the primary's words are slow on that link.
+/// A member that has delivered message 1, and 3 ahead of 2, gives its state to one that does not
+/// know 2: the primary's messages are slow on that link.
 #[test]
 fn p15_what_a_state_brought_ahead_does_not_carry_the_mark_over_what_is_on_its_way() {
     let config = Config { commutes: true, ..config(&[3], Rule::Plain) };
@@ -198,7 +198,7 @@ fn p15_what_a_state_brought_ahead_does_not_carry_the_mark_over_what_is_on_its_wa
     assert_eq!(machine.delivered_upto(), place(3));
 }
 
-/// P1. An epoch begins above the clocks that were promised, and so above what was delivered.
+/// P1. An epoch begins above the clocks that were promised, and so above every delivery.
 #[test]
 fn p1_who_has_taken_a_state_promises_a_clock_that_covers_it() {
     let mut machine = Machine::<Sound>::new(&config(&[3], Rule::Plain), pid(0, 2));

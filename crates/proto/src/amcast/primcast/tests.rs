@@ -1,4 +1,4 @@
-//! What travels, and rules that need no world.
+//! Wire messages, and rules that need no world.
 
 use super::*;
 use crate::amcast::linear::Level;
@@ -87,7 +87,7 @@ fn what_travels_comes_back() {
     }
 }
 
-/// Keeps what is sent.
+/// A host that keeps the messages sent.
 #[derive(Default)]
 struct Sent(Vec<(To, PrimcastWire)>);
 
@@ -100,7 +100,7 @@ impl Host<PrimcastWire> for Sent {
 }
 
 impl Sent {
-    /// The clock reports among what was sent.
+    /// The clock reports among the messages sent.
     fn reports(&self) -> impl Iterator<Item = (To, &Report)> {
         self.0.iter().filter_map(|(to, wire)| match wire {
             PrimcastWire::Clock(report) => Some((*to, report)),
@@ -130,7 +130,7 @@ fn machine(me: Pid) -> Machine {
     Machine::new(&config(), me)
 }
 
-/// The other group's primary gives a message 9.
+/// A message by which the other group's primary gives the timestamp 9.
 fn remote_proposal() -> PrimcastWire {
     let epoch = Ballot::above(Ballot::NONE, Rank::at(0));
     PrimcastWire::Ack {
@@ -150,7 +150,7 @@ fn remote_proposal() -> PrimcastWire {
     }
 }
 
-/// Who everybody is when the system begins.
+/// The members when the system begins.
 fn founders() -> Members {
     Members::founders(3, Ballot::above(Ballot::NONE, Rank::at(0)))
 }
@@ -173,7 +173,7 @@ fn a_clock_is_reported_under_the_promised_epoch() {
     assert_eq!((report.epoch, report.clock), (epoch, Timestamp(9)));
 }
 
-/// What a candidate reported proves nothing, so it says it again once it leads.
+/// A candidate's reports prove nothing, so it repeats them once it leads.
 #[test]
 fn a_new_primary_reports_again() {
     let (mut machine, mut sent) = (machine(pid(0, 1)), Sent::default());
@@ -217,7 +217,7 @@ fn acks(sent: &Sent) -> usize {
     sent.0.iter().filter(|(_, wire)| matches!(wire, PrimcastWire::Ack { .. })).count()
 }
 
-/// What a machine wrote down, read back, and asked about a message that NEW-STATE had brought.
+/// Reads back a machine's stable storage, and asks about a message that NEW-STATE had brought.
 fn acknowledges_after_a_crash<V: Variant>(has_begun: bool) -> bool {
     let mut sent = Sent::default();
     let mut machine = Machine::<V>::new(&config(), pid(0, 1));
@@ -284,7 +284,7 @@ fn p13_what_an_epoch_that_has_not_begun_brought_is_not_acknowledged() {
     assert!(acknowledges_after_a_crash::<AckUnbegun>(false), "the bug says too much");
 }
 
-/// Lost bytes, or others', are no state.
+/// Cut bytes, or another process's, are no state.
 #[test]
 fn what_nobody_wrote_is_refused() {
     let mut whole = Vec::new();

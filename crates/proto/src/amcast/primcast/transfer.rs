@@ -1,17 +1,17 @@
-//! How logs travel between members of a group: what the other one lacks, in parts.
+//! The transfer of logs between members of a group: the part that the other one lacks, in pieces.
 //!
-//! A group whose member is away may keep more than any link takes at once. Nothing here is ever
-//! said whole: a process says how far its log goes, gets what stands above, a part at a time, and
+//! A group whose member is away may keep more than any link takes at once. A log is never sent
+//! whole: a process reports how far its log goes, receives what is above, a part at a time, and
 //! asks for the next part when it has one.
 //!
-//! - P23 What a process puts together out of parts, on top of what it held, is a log that their
+//! - P23 A log that a process puts together out of parts, on top of what it held, is one that their
 //!   sender had. Logs of one epoch are beginnings of one another (P4, and P11 of one that came
 //!   back), and timestamps rise in them. So of a log of the same epoch everything up to the lower
 //!   of both ends is the same, and a timestamp is a place in it that forgetting does not move. By
-//!   [`Held::shared_with`], and by [`Gathered::take`], which takes only what follows. What one of
-//!   the two has forgotten was delivered (P7), and the floors of all that sent parts of it count.
-//!   The last part is said with everything else of that moment, so by T1 what its sender proposes
-//!   later comes later.
+//!   [`Held::shared_with`], and by [`Gathered::take`], which takes only what follows. A message
+//!   that one of the two has forgotten was delivered (P7), and the floors of all that sent parts of
+//!   it count. The last part is sent with everything else of that moment, so by T1 its sender's
+//!   later proposals come later.
 
 use super::wire::{Beginning, Held, Logged, Part, PrimcastWire, Told};
 use super::{Machine, Phase};
@@ -21,33 +21,33 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use base::{Ballot, Rank};
 
-/// After how many looks without a part, a patience apart, its sender counts as silent.
+/// The number of looks without a part, a patience apart, after which its sender counts as silent.
 const IDLE_MAX: u32 = 3;
-/// What a tuple costs beside its payload, at most.
+/// The most bytes of a tuple beside its payload.
 const TUPLE_BYTES: usize = 64;
 
 impl Held {
-    /// Up to where two logs are the same.
+    /// The timestamp up to which two logs are the same.
     pub(super) fn shared_with(self, other: Held) -> Timestamp {
         if self.epoch == other.epoch { self.upto.min(other.upto) } else { Timestamp::ZERO }
     }
 }
 
-/// What has come of a log.
+/// The gathered parts of a log.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Gathered {
-    /// Above this it is in `log`.
+    /// The timestamp above which `log` begins.
     pub(super) base: Timestamp,
     pub(super) log: Vec<Told>,
     pub(super) is_whole: bool,
-    /// What is missing in it was delivered up to here: the highest floor of those who sent it. One
-    /// of them may forget between two parts, and another one go on that has forgotten less.
+    /// The highest floor of the senders, at or below which the missing messages were delivered. One
+    /// sender may forget between two parts, and another one that has forgotten less may continue.
     floor: Place,
-    /// Where the next part was asked for.
+    /// The place at which the next part was requested.
     asked: Option<Timestamp>,
-    /// How many tuples there were when it was last looked at whether anything comes.
+    /// The number of tuples at the last look.
     n_seen: usize,
-    /// How many looks ago anything came.
+    /// The number of looks since the last part came.
     n_idle: u32,
 }
 
@@ -56,7 +56,7 @@ impl Gathered {
         Gathered { base, ..Gathered::default() }
     }
 
-    /// What another epoch began with.
+    /// The part of this log with which another epoch began.
     fn up_to(mut self, upto: Timestamp) -> Gathered {
         self.log.retain(|told| told.logged.ts <= upto);
         let base = self.base.min(upto);
@@ -78,7 +78,7 @@ impl Gathered {
         }
     }
 
-    /// Where the next part begins, if it has not been asked for.
+    /// The place at which the next part begins, if it has not been requested.
     fn next(&mut self) -> Option<Timestamp> {
         let end = Some(self.end()).filter(|_| !self.is_whole);
         let next = end.filter(|_| self.asked != end);
@@ -86,8 +86,8 @@ impl Gathered {
         next
     }
 
-    /// Looks whether anything has come since the last look; if not, the next part is asked for once
-    /// more. Whether it has been long.
+    /// Checks whether a part has come since the last look; if not, the next part is requested once
+    /// more. Returns whether it has been silent for long.
     fn is_silent(&mut self) -> bool {
         let is_idle = self.n_seen == self.log.len() && !self.is_whole;
         self.n_seen = self.log.len();
@@ -99,26 +99,26 @@ impl Gathered {
     }
 }
 
-/// A promise as its candidate keeps it.
+/// A promise as its candidate stores it.
 #[derive(Clone, Debug)]
 pub(super) struct Promise {
     pub(super) clock: Timestamp,
-    /// How far its log goes.
+    /// The end of its log.
     pub(super) held: Held,
     pub(super) members: Members,
     pub(super) length: u64,
     pub(super) floor: Place,
-    /// What stands in it and not in the candidate's own.
+    /// The part of its log that the candidate's own lacks.
     pub(super) log: Gathered,
 }
 
-/// What a process gathers, and from whom.
+/// The logs that a process gathers, and their senders.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Transfer {
     pub(super) promises: BTreeMap<Rank, Promise>,
-    /// Promises of those who were asked for more and are silent: they do not count for the moment.
+    /// The promises of members that were asked for more and are silent: they do not count now.
     silent: BTreeMap<Rank, Promise>,
-    /// The state of an epoch that is on its way here.
+    /// The state of an epoch whose parts are on their way here.
     incoming: Option<(Ballot, Gathered)>,
     /// The log with which `current` began.
     source: Held,
@@ -136,7 +136,7 @@ impl Transfer {
     }
 }
 
-/// Tuples above `after`, as many as `bytes_max` admits, and one at least.
+/// The tuples above `after`, as many as `bytes_max` admits, and at least one.
 fn part_of(after: Timestamp, above: impl Iterator<Item = Told>, bytes_max: usize) -> Part {
     let mut n_bytes = 0;
     let mut part = Part { after, log: Vec::new(), is_last: true };
@@ -152,7 +152,7 @@ fn part_of(after: Timestamp, above: impl Iterator<Item = Told>, bytes_max: usize
 }
 
 impl<V: Variant> Machine<V> {
-    /// How far the own log goes.
+    /// The end of the own log.
     pub(super) fn held(&self) -> Held {
         let upto = self.log.last().map_or(Timestamp::ZERO, |id| self.tuple_of(*id).1);
         Held { epoch: self.current, upto }
@@ -183,11 +183,11 @@ impl<V: Variant> Machine<V> {
         part_of(after, self.log[first..].iter().map(|id| self.told(*id)), self.config.part_bytes)
     }
 
-    /// What the own log and what was gathered on top of it make together.
+    /// The log that the own one and the gathered parts on top of it make.
     pub(super) fn joined(&self, gathered: Gathered) -> Vec<Told> {
         let n_kept = self.log.partition_point(|id| self.tuple_of(*id).1 <= gathered.base);
         let kept = self.log[..n_kept].iter();
-        // What is known of these is known here.
+        // The deliveries of these are known here.
         let mut log: Vec<Told> = kept.map(|id| Told { at: None, ..self.told(*id) }).collect();
         log.extend(gathered.log);
         log
@@ -206,7 +206,7 @@ impl<V: Variant> Machine<V> {
         }
     }
 
-    /// Says the promise of `epoch` to its leader, with the part of the log above `after`.
+    /// Sends the promise of `epoch` to its leader, with the part of the log above `after`.
     pub(super) fn say_promise<H: Host<PrimcastWire>>(
         &self,
         epoch: Ballot,
@@ -223,7 +223,7 @@ impl<V: Variant> Machine<V> {
         host.send(To::One(to), &promise);
     }
 
-    /// A promise has come, or another part of its log.
+    /// Takes a promise, or another part of its log.
     pub(super) fn gather(&mut self, from: Rank, promise: Promise, part: &Part) {
         let Transfer { promises, silent, .. } = &mut self.transfer;
         let before = promises.remove(&from).or_else(|| silent.remove(&from));
@@ -234,7 +234,8 @@ impl<V: Variant> Machine<V> {
         promises.insert(from, promise);
     }
 
-    /// Asks for what is lacking of the log of `of`, which has promised. False if nothing is.
+    /// Asks for the missing part of the log of `of`, which has promised. False if nothing is
+    /// missing.
     pub(super) fn asks_for_more<H: Host<PrimcastWire>>(&mut self, of: Rank, host: &mut H) -> bool {
         let Some(promise) = self.transfer.promises.get_mut(&of) else { return false };
         if let Some(after) = promise.log.next() {
@@ -244,7 +245,7 @@ impl<V: Variant> Machine<V> {
         !promise.log.is_whole
     }
 
-    /// Another member lacks what stands above `after`.
+    /// Answers a member that lacks the log above `after`.
     pub(super) fn on_more<H: Host<PrimcastWire>>(
         &mut self,
         from: Pid,
@@ -263,7 +264,7 @@ impl<V: Variant> Machine<V> {
         }
     }
 
-    /// The present epoch, for somebody who is not in it yet, with the log above `after`.
+    /// The present epoch, for a member that is not in it yet, with the log above `after`.
     pub(super) fn beginning(&self, after: Timestamp) -> Beginning {
         Beginning {
             epoch: self.current,
@@ -277,7 +278,7 @@ impl<V: Variant> Machine<V> {
         }
     }
 
-    /// The present epoch, for who has promised it too late to be told with the others.
+    /// Sends the present epoch to a member that promised too late for the common message.
     pub(super) fn tell_beginning<H: Host<PrimcastWire>>(&self, to: Rank, held: Held, host: &mut H) {
         let leads = matches!(self.phase, Phase::Primary | Phase::Candidate);
         if leads && self.current.proposer() == Some(self.me.rank) {
@@ -287,8 +288,8 @@ impl<V: Variant> Machine<V> {
         }
     }
 
-    /// Tells everybody who has promised how the epoch begins that this candidate establishes with
-    /// `log`.
+    /// Sends all members that have promised the beginning of the epoch that this candidate
+    /// establishes with `log`.
     pub(super) fn tell_beginnings<H: Host<PrimcastWire>>(
         &mut self,
         beginning: &Beginning,
@@ -306,7 +307,7 @@ impl<V: Variant> Machine<V> {
         }
     }
 
-    /// Takes in what has come of the state of an epoch: the log that it makes, if that is all.
+    /// Takes a part of an epoch's state. Returns the log that the parts make, if they are complete.
     pub(super) fn gather_state<H: Host<PrimcastWire>>(
         &mut self,
         beginning: &Beginning,
@@ -316,7 +317,7 @@ impl<V: Variant> Machine<V> {
         let source = beginning.source;
         let mut log = match self.transfer.incoming.take() {
             Some((of, log)) if of == epoch => log,
-            // What came of the log before counts, as far as the next epoch began with it.
+            // The parts that came before count, as far as the next epoch began with them.
             Some((of, log)) if of == source.epoch => log.up_to(source.upto),
             _ => Gathered::new(source.shared_with(self.held())),
         };
@@ -340,11 +341,11 @@ impl<V: Variant> Machine<V> {
         }
     }
 
-    /// What was asked for may be lost with a process that came back: it is asked for again. A
-    /// process that stays silent is waited for no more (another quorum may do). True if the state
-    /// of the epoch that is promised is on its way.
+    /// Repeats requests that may be lost with a process that came back. A process that stays silent
+    /// is not waited for any longer (another quorum may suffice). True if the state of the promised
+    /// epoch is on its way.
     pub(super) fn mend_transfer<H: Host<PrimcastWire>>(&mut self, host: &mut H) -> bool {
-        // Of an epoch before: what came of it counts for the one that is promised.
+        // The parts of an earlier epoch count for the one that is promised.
         let is_led = self.trusted.is_some() && self.trusted == self.promised.proposer();
         let is_silent = self.transfer.incoming.as_mut().map(|(_, log)| log.is_silent());
         if let Some(is_silent) = is_silent {
@@ -365,7 +366,7 @@ impl<V: Variant> Machine<V> {
         false
     }
 
-    /// `current` began with this log.
+    /// Notes the log with which `current` began.
     pub(super) const fn note_source(&mut self, source: Held) {
         self.transfer.source = source;
     }
@@ -376,8 +377,8 @@ mod tests {
     use super::*;
     use crate::amcast::MessageId;
 
-    /// One sender forgot between two parts; the next epoch's leader had forgotten nothing, and was
-    /// asked only for the rest. What stood between the parts was skipped.
+    /// One sender forgot messages between two parts; the next epoch's leader had forgotten none,
+    /// and was asked only for the rest. The messages between the parts were skipped.
     #[test]
     fn p23_the_floors_of_all_that_sent_parts_count() {
         let place = |ts| (Timestamp(ts), MessageId { sender: 1, sequence: ts });

@@ -8,10 +8,10 @@ use alloc::collections::VecDeque;
 const PAYLOAD_BYTES: usize = 30 << 10;
 const PART_BYTES: usize = 256 << 10;
 const N_MESSAGES: u64 = 40;
-/// A part, and what comes with it.
+/// The most bytes of a part and the rest of its message.
 const WIRE_BYTES_MAX: usize = PART_BYTES + 1024;
 
-/// Keeps what is sent, and counts what is delivered.
+/// A host that keeps the messages sent, and counts the deliveries.
 #[derive(Default)]
 struct Sent {
     wires: Vec<(To, PrimcastWire)>,
@@ -32,7 +32,8 @@ fn pid(rank: usize) -> Pid {
     Pid { group: GroupId::at(0), rank: Rank::at(rank) }
 }
 
-/// Three members of one group, and links that lose nothing but what is said to or by who is away.
+/// Three members of one group, and links that lose only the messages to or from a member that is
+/// away.
 struct Group {
     machines: Vec<Machine>,
     hosts: Vec<Sent>,
@@ -128,7 +129,7 @@ impl Group {
     }
 }
 
-/// The third is away while much is said, and everything is kept for it.
+/// A group whose third member is away during many messages, all of which are kept for it.
 fn with_one_away() -> Group {
     let mut group = Group::new();
     group.start(1);
@@ -168,7 +169,7 @@ fn p23_who_was_away_follows_when_it_has_what_it_lacked_in_parts() {
     let mut group = with_one_away();
     (group.longest, group.away) = (0, None);
     group.trust(1);
-    // It lacks a log, while the others go on.
+    // It lacks a log, while the others continue.
     group.start(N_MESSAGES + 1);
     group.pass(20);
     assert!(group.longest > PAYLOAD_BYTES && group.longest <= WIRE_BYTES_MAX, "{}", group.longest);
@@ -178,8 +179,8 @@ fn p23_who_was_away_follows_when_it_has_what_it_lacked_in_parts() {
     }
 }
 
-/// Whoever falls silent in the middle of its log is not waited for, and starts no log from the
-/// beginning when it speaks again.
+/// A member that falls silent in the middle of its log is not waited for, and does not start the
+/// log again when it resumes.
 #[test]
 fn p23_who_falls_silent_in_the_middle_of_its_log_is_asked_again() {
     let mut group = with_one_away();
@@ -216,7 +217,7 @@ fn timestamps(machine: &Machine) -> Vec<u64> {
     machine.logged().map(|logged| logged.ts.0).collect()
 }
 
-/// A promise said again, of another log: no part of the one before is in it.
+/// A member repeats a promise with another log: no part of the one before is in it.
 #[test]
 fn p23_a_candidate_joins_no_parts_of_two_logs_of_one_member() {
     let mut group = Group::new();
@@ -240,7 +241,7 @@ fn p23_a_candidate_joins_no_parts_of_two_logs_of_one_member() {
 }
 
 /// A part of one epoch's state has come when another epoch begins, out of a log of neither that
-/// epoch nor of the own one.
+/// epoch nor the own one.
 #[test]
 fn p23_a_follower_joins_no_parts_of_two_states() {
     let mut group = Group::new();

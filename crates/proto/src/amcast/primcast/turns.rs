@@ -1,11 +1,11 @@
 //! The turns of one epoch's proposals at a process that follows its primary.
 //!
-//! A log's length says how many of the epoch's proposals it covers, and the longest log is the
+//! A log's length is the number of the epoch's proposals that it covers, and the longest log is the
 //! newest (line 67). So each proposal has a turn, in the primary's order, and exactly one (P4):
 //!
 //! - A message that was delivered here and forgotten has its turn too. A state of another member
 //!   may cover proposals that are still on their way here.
-//! - What a primary repeats, asked for a message, has had its turn. The timestamp tells: those of
+//! - A proposal that a primary repeats on request has had its turn. The timestamp tells: those of
 //!   one epoch's proposals rise (P9), so what is not above the last one queued was queued before.
 
 use crate::amcast::{MessageId, Timestamp};
@@ -20,7 +20,7 @@ pub(super) struct Turns {
 }
 
 impl Turns {
-    /// The turns of an epoch whose log is here as far as its proposals up to `upto`.
+    /// The turns of an epoch whose log here has its proposals up to `upto`.
     pub(super) const fn begin_after(upto: Timestamp) -> Turns {
         Turns { waiting: VecDeque::new(), upto }
     }
@@ -40,7 +40,7 @@ impl Turns {
         self.waiting.front().copied()
     }
 
-    /// The first one has had its turn.
+    /// Notes that the first proposal has had its turn.
     pub(super) fn pass(&mut self) {
         self.waiting.pop_front();
     }

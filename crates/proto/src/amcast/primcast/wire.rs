@@ -1,4 +1,4 @@
-//! What travels between PrimCast's processes.
+//! The messages between PrimCast's processes.
 
 use crate::amcast::linear::{Listed, encode_listed};
 use crate::amcast::wire::{Malformed, Reader, Wire, list, number};
@@ -7,46 +7,46 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use base::{Ballot, Incarnation};
 
-/// What a process says about its clock, alone or with something else.
+/// A process's report of its clock, alone or with another message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// What it has promised: from there on its clock says nothing about earlier epochs.
+    /// The promise: the clock says nothing about earlier epochs from there on.
     pub epoch: Ballot,
     /// Its clock.
     pub clock: Timestamp,
-    /// It is the primary of that epoch.
+    /// Whether the process is the primary of that epoch.
     pub as_primary: bool,
-    /// Up to which place it has delivered.
+    /// The place up to which it has delivered.
     pub delivered: Place,
-    /// If so, and if the rule is `hop`: its undelivered proposals that concern others.
+    /// The undelivered proposals that concern others, from a primary under `hop`.
     pub listed: Vec<Listed>,
-    /// An epoch that has begun, and its members: if those who are told this do not know yet.
+    /// An epoch that has begun, and its members, if the receivers do not know them yet.
     pub members: Option<Arc<(Ballot, Members)>>,
 }
 
-/// How an epoch begins.
+/// The beginning of an epoch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Beginning {
-    /// Which epoch.
+    /// The epoch.
     pub epoch: Ballot,
-    /// How many tuples the log ever had.
+    /// The number of tuples that the log ever had.
     pub length: u64,
-    /// What is missing in it was delivered up to here.
+    /// The place at or below which the messages missing in it were delivered.
     pub floor: Place,
-    /// The log that it began with: what others hold of that they need not be sent.
+    /// The log that it began with: others need not be sent the part of it that they hold.
     pub source: Held,
-    /// Those that are left, or some of them.
+    /// The tuples that are left, or some of them.
     pub part: Part,
-    /// No clock of this epoch is below.
+    /// A lower bound of this epoch's clocks.
     pub clock: Timestamp,
     /// Its members.
     pub members: Members,
-    /// A quorum of them has accepted it.
+    /// Whether a quorum of them has accepted it.
     pub has_begun: bool,
 }
 
-/// How far a log goes. Logs of one epoch are beginnings of one another, and timestamps rise in
-/// them, so this says what a process with a log of the same epoch lacks (P23).
+/// The end of a log. Logs of one epoch are beginnings of one another, and timestamps rise in them,
+/// so it determines what a process with a log of the same epoch lacks (P23).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     /// The epoch that the log belongs to.
@@ -58,120 +58,122 @@ pub struct Held {
 /// A part of a log: all tuples above one timestamp, up to the last one here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Part {
-    /// Above which.
+    /// The timestamp above which the part begins.
     pub after: Timestamp,
-    /// In order.
+    /// The tuples in order.
     pub log: Vec<Told>,
-    /// Nothing comes after these.
+    /// Whether these are the last.
     pub is_last: bool,
 }
 
-/// A tuple of a log, and what its teller knows of the message beside.
+/// A tuple of a log, and its sender's knowledge about the message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Told {
     /// The tuple.
     pub logged: Logged,
-    /// The final timestamp, if the teller has delivered the message.
+    /// The final timestamp, if the sender has delivered the message.
     pub at: Option<Timestamp>,
 }
 
 /// One tuple of a log (the listings' T), with its message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Logged {
-    /// In which epoch it was proposed.
+    /// The epoch in which it was proposed.
     pub epoch: Ballot,
     /// The local timestamp.
     pub ts: Timestamp,
-    /// For which message.
+    /// The message.
     pub message: Arc<Message>,
 }
 
 /// The state of a member, for another of its group that has fallen behind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Handover {
-    /// Everything up to here is in it.
+    /// The place up to which it covers everything.
     pub through: Place,
-    /// What is missing in the sender's log was delivered up to here.
+    /// The place at or below which the messages missing in the sender's log were delivered.
     pub floor: Place,
-    /// Groups that share messages with this one, as far as the sender knows: whoever takes the
-    /// state owes them word of how far it has delivered.
+    /// Groups that share messages with this one, as far as the sender knows: a process that takes
+    /// the state must report to them how far it has delivered.
     pub audience: GroupSet,
-    /// Which messages are in it.
+    /// The names of the messages in it.
     pub seen: Seen,
-    /// Those of them that the sender still remembers, with their final timestamps.
+    /// The messages among them that the sender still remembers, with their final timestamps.
     pub kept: Vec<(Timestamp, Arc<Message>)>,
-    /// The application's.
+    /// The application's state.
     pub app: Vec<u8>,
 }
 
-/// Between processes of PrimCast.
+/// A message between processes of PrimCast.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PrimcastWire {
     /// The sender's group gives a message this local timestamp; from the primary it is a proposal.
     Ack {
         /// The message.
         id: MessageId,
-        /// Its destinations: whoever does not know the message yet learns here that it exists.
+        /// Its destinations: a process that does not know the message yet learns of it here.
         dest: GroupSet,
-        /// In which epoch the timestamp was proposed.
+        /// The epoch in which the timestamp was proposed.
         epoch: Ballot,
         /// The timestamp.
         ts: Timestamp,
-        /// A later epoch began with it, among other members: it is decided.
+        /// Whether a later epoch began with it, among other members: then it is decided.
         chosen: bool,
         /// The sender's clock.
         report: Report,
     },
-    /// What a primary has just proposed to the same groups, in the order of its log.
+    /// A primary's new proposals to the same groups, in the order of its log.
     Proposals {
         /// The messages' destinations.
         dest: GroupSet,
-        /// In which epoch.
+        /// The epoch.
         epoch: Ballot,
         /// The messages and their timestamps, which rise.
         batch: Vec<(MessageId, Timestamp)>,
-        /// The sender's clock, if nothing else is to be said with it.
+        /// The sender's clock, if no other message carries it.
         report: Option<Report>,
     },
     /// The sender's clock (the listings' BUMP).
     Clock(Report),
-    /// The sender has acknowledged all that the primary of `epoch` proposed up to `upto` (P9).
+    /// A report that the sender has acknowledged all that the primary of `epoch` proposed up to
+    /// `upto` (P9).
     Acked {
-        /// Whose proposals.
+        /// The epoch of the proposals.
         epoch: Ballot,
-        /// Up to which timestamp.
+        /// The last timestamp.
         upto: Timestamp,
         /// The sender's clock.
         report: Report,
     },
-    /// Raise your clock to `ts` and report it to these groups (`all-groups` only).
+    /// A request to raise the clock to `ts` and report it to these groups (the rules of real time,
+    /// and cuts).
     Raise {
-        /// Up to where.
+        /// The value to reach.
         ts: Timestamp,
-        /// Who waits for it.
+        /// The groups that wait for it.
         to: GroupSet,
     },
-    /// Tell me (again) what you know of this message.
+    /// A request to report (again) what is known of this message.
     Pull {
-        /// Which.
+        /// The message.
         id: MessageId,
         /// Its destinations.
         dest: GroupSet,
-        /// Send the message too.
+        /// Whether to send the message too.
         body: bool,
     },
-    /// The message that was asked for.
+    /// The requested message.
     Body(Arc<Message>),
-    /// Promise this epoch to its leader.
+    /// A request to promise this epoch to its leader.
     NewEpoch {
-        /// Which.
+        /// The epoch.
         epoch: Ballot,
-        /// What its leader holds, if that is the sender.
+        /// The log of its leader, if that is the sender.
         held: Held,
     },
-    /// The epoch is promised.
+    /// A promise of the epoch.
     Promise {
-        /// Which.
+        /// The epoch.
         epoch: Ballot,
         /// The promiser's clock.
         clock: Timestamp,
@@ -179,59 +181,61 @@ pub enum PrimcastWire {
         current: Ballot,
         /// The members of that epoch.
         members: Members,
-        /// How many tuples its log ever had.
+        /// The number of tuples that its log ever had.
         length: u64,
-        /// What is missing in it was delivered up to here.
+        /// The place at or below which the messages missing in it were delivered.
         floor: Place,
         /// The timestamp of the last tuple in it.
         upto: Timestamp,
-        /// Those that it still holds and the leader may lack, or some of them.
+        /// The tuples that it still holds and the leader may lack, or some of them.
         part: Part,
     },
-    /// The epoch begins here.
+    /// The beginning of an epoch.
     NewState(Beginning),
-    /// The sender lacks what stands above this in the log that was promised or begun with.
+    /// A request for what is above this in the log that was promised or begun with.
     More {
-        /// Of which epoch.
+        /// The epoch.
         epoch: Ballot,
-        /// Above which timestamp.
+        /// The timestamp above which the sender lacks the log.
         after: Timestamp,
     },
-    /// The sender is in this epoch. It counts as a report, since NEW-STATE may have raised the
-    /// clock.
+    /// A report that the sender is in this epoch. It counts as a clock report, since NEW-STATE may
+    /// have raised the clock.
     Accept {
-        /// Which.
+        /// The epoch.
         epoch: Ballot,
         /// The sender's clock.
         report: Report,
     },
-    /// The sender has delivered up to here.
+    /// A report that the sender has delivered up to this place.
     Delivered(Place),
-    /// The sender has come back: what it was told is lost.
+    /// A report that the sender has come back: what it received before is lost.
     Returned,
-    /// The sender has delivered this message at this final timestamp.
+    /// A report that the sender has delivered this message at this final timestamp.
     Final {
-        /// Which.
+        /// The message.
         id: MessageId,
-        /// Where.
+        /// The timestamp.
         at: Timestamp,
     },
-    /// The sender cannot follow in any epoch up to this one: begin another.
+    /// A request to begin another epoch, since the sender cannot follow in any up to this one.
     Stand(Ballot),
-    /// The sender has delivered up to here, and others have forgotten what it lacks.
+    /// A request for a state: the sender has delivered up to this place, and others have forgotten
+    /// what it lacks.
     Fetch(Place),
-    /// What a member needs that has fallen behind.
+    /// The state for a member that has fallen behind.
     State(Handover),
-    /// The sender, whose host brings states itself, has forgotten what was delivered up to here.
+    /// A report that the sender, whose host brings states itself, has forgotten what was delivered
+    /// up to this place.
     Forgotten(Place),
-    /// The sender is of this incarnation, has promised so much, and wants the seat that it sits on.
+    /// A request of a process of this incarnation, with this promise, for the seat that it sits on.
     Join {
         /// Its incarnation.
         incarnation: Incarnation,
-        /// What it has promised.
+        /// Its promise.
         promised: Ballot,
     },
-    /// This incarnation is no member any more, and never will be.
+    /// A report that this incarnation is no longer a member, and never will be.
     Parted(Incarnation),
 }
 
@@ -407,7 +411,8 @@ impl Wire for PrimcastWire {
                 let mut before = 0;
                 list(batch, out, |(id, ts), out| {
                     id.encode(out);
-                    // Small, as long as they rise; whatever they do, they come back.
+                    // The differences are small as long as timestamps rise; in any order they
+                    // decode to the same values.
                     number(ts.0.wrapping_sub(before), out);
                     before = ts.0;
                 });

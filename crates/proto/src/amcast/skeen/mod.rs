@@ -2,15 +2,15 @@
 //! all timestamp protocols, here with the rules of [`linear`](crate::amcast::linear) as options
 //! and, as [`Printed`](crate::amcast::variant::Printed), with algorithm 4's acknowledgements.
 //!
-//! Assumes: nobody fails; T1, T2 of [`crate::amcast`].
+//! Assumes: no process fails; T1, T2 of [`crate::amcast`].
 //!
 //! - S1 A process delivers in the order of (final timestamp, name). Asserted at each delivery.
 //! - S2 The clock is at least every final timestamp that is known here. By construction: it is
 //!   raised where a local timestamp is heard (line 14 raises it later, at the final timestamp).
 //!
 //! Plain, a message takes two steps; with any of the rules, or with algorithm 4, three. Algorithm 4
-//! does not give what it was made for among three partitions or more: `chain_of_three_groups` in
-//! the simulator's tests.
+//! does not give the order that it was made for among three partitions or more:
+//! `chain_of_three_groups` in the simulator's tests.
 
 mod wire;
 
@@ -59,13 +59,13 @@ pub struct Skeen<V: Variant = Sound> {
     config: Config,
     clock: Timestamp,
     records: BTreeMap<MessageId, Record>,
-    /// Timestamped here and undelivered.
+    /// The messages that are timestamped here and undelivered.
     pending: BTreeSet<Place>,
     horizon: Horizon<V>,
     reported: Vec<Timestamp>,
     listed: Vec<Vec<Listed>>,
     last: Place,
-    /// Waiting for an attested clock (LR3: without one nothing is timestamped).
+    /// The messages that wait for an attested clock (LR3: without one none is timestamped).
     held: Vec<Arc<Message>>,
     wake_at: Option<Instant>,
 }
@@ -171,7 +171,7 @@ impl<V: Variant> Skeen<V> {
         }
     }
 
-    /// `hop`: undelivered messages that concern others.
+    /// Lists undelivered messages that concern others, for `hop`.
     fn list(&mut self, to: GroupSet) -> Vec<Listed> {
         let own = self.me.group;
         let others = to.without(own);

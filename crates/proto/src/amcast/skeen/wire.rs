@@ -1,16 +1,16 @@
-//! What travels between Skeen's processes.
+//! The messages between Skeen's processes.
 
 use crate::amcast::linear::{Listed, encode_listed};
 use crate::amcast::wire::{Malformed, Reader, Wire};
 use crate::amcast::{GroupSet, MessageId, Timestamp};
 use alloc::vec::Vec;
 
-/// Between processes of Skeen's protocol.
+/// A message between processes of Skeen's protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SkeenWire {
     /// The sender's local timestamp (LOCAL-TS).
     Local {
-        /// For which message.
+        /// The message.
         id: MessageId,
         /// Its destinations.
         dest: GroupSet,
@@ -23,23 +23,23 @@ pub enum SkeenWire {
     },
     /// Algorithm 4: the sender knows the final timestamp and its clock has passed it (ACK).
     Done {
-        /// Of which message.
+        /// The message.
         id: MessageId,
         /// Its destinations.
         dest: GroupSet,
     },
     /// The sender's clock.
     Clock {
-        /// How late it is.
+        /// The reading.
         clock: Timestamp,
         /// As in `Local`.
         listed: Vec<Listed>,
     },
-    /// Raise your clock to `ts` and report it to these groups.
+    /// A request to raise the clock to `ts` and report it to these groups.
     Raise {
-        /// Up to where.
+        /// The value to reach.
         ts: Timestamp,
-        /// Who waits for it.
+        /// The groups that wait for it.
         to: GroupSet,
     },
 }

@@ -1,4 +1,4 @@
-//! What only a leader does, and how a group gets another.
+//! The work of a leader, and the change of a group's leader.
 
 use super::{Kept, Role, Whitebox, WhiteboxWire};
 use crate::amcast::variant::Variant;
@@ -65,7 +65,7 @@ impl<V: Variant> Whitebox<V> {
         self.committed.insert((global, id));
     }
 
-    /// Sends DELIVER for what nothing open can come before.
+    /// Sends DELIVER for the messages that no open one can precede.
     pub(super) fn announce<H: Host<WhiteboxWire>>(&mut self, host: &mut H) {
         while let Some(&(global, id)) = self.committed.first() {
             let is_first = self.open.first().is_none_or(|open| (global, id) < *open);
@@ -83,7 +83,7 @@ impl<V: Variant> Whitebox<V> {
         }
     }
 
-    /// Ω names this process.
+    /// Notes that Ω names this process.
     pub(super) fn stand<H: Host<WhiteboxWire>>(&mut self, now: Instant, host: &mut H) {
         let is_candidate =
             self.role == Role::Recovering && self.promised.proposer() == Some(self.me.rank);
@@ -162,7 +162,8 @@ impl<V: Variant> Whitebox<V> {
         let mut chosen: BTreeMap<MessageId, Kept> = BTreeMap::new();
         for (current, _, kept) in promises.into_values() {
             for one in kept {
-                // Committed anywhere is committed; accepted counts in the newest ballot only.
+                // A message committed at any process is committed; acceptance counts in the newest
+                // ballot only.
                 let is_better = one.global.is_some()
                     || current == newest
                         && chosen.get(&one.message.id).is_none_or(|known| known.global.is_none());
@@ -258,15 +259,15 @@ impl<V: Variant> Whitebox<V> {
                 }
                 (None, None) => {}
             }
-            // Others may still need this group's word on what is committed here, under a right that
-            // lives.
+            // Others may still need this group's proposal for a message committed here, under a
+            // ballot that is alive.
             if let Some(local) = local {
                 self.send_accept(id, local, host);
             }
         }
     }
 
-    /// Whether this process is not where Ω would have it.
+    /// Whether this process does not have the role that Ω gives it.
     pub(super) fn is_unsettled(&self) -> bool {
         match self.role {
             Role::Leader => false,
@@ -277,7 +278,7 @@ impl<V: Variant> Whitebox<V> {
         }
     }
 
-    /// A change of leaders that does not come to its end, or a choice of Ω that was overtaken.
+    /// Repeats a change of leaders that does not end, or follows a choice of Ω that was overtaken.
     pub(super) fn mend<H: Host<WhiteboxWire>>(&mut self, now: Instant, host: &mut H) {
         if !self.is_unsettled() || self.since.plus(self.config.patience) > now {
             return;

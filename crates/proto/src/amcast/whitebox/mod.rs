@@ -1,5 +1,5 @@
 //! White-Box atomic multicast (Gotsman, Lefort, Chockler; paper 004, section 4.6.2), to compare
-//! PrimCast with: three steps to the leaders, four to everybody else.
+//! PrimCast with: three steps to the leaders, four to all others.
 //!
 //! Assumes: crash-stop, a majority of each group lives; T1, T2 of [`crate::amcast`].
 //!
@@ -35,7 +35,8 @@ use core::marker::PhantomData;
 enum Role {
     Leader,
     Follower,
-    /// Has promised a ballot whose state it does not have; a candidate if the ballot is its own.
+    /// The process has promised a ballot whose state it does not have; a candidate if the ballot is
+    /// its own.
     Recovering,
 }
 
@@ -51,18 +52,18 @@ struct Record {
     is_accepted: bool,
     /// The newest proposal of each destination's leader.
     accepts: BTreeMap<GroupId, (Ballot, Timestamp)>,
-    /// What this process acknowledged last.
+    /// The vector that this process acknowledged last.
     acked: Vector,
-    /// Who acknowledged which vector: kept by the leader.
+    /// The members that acknowledged each vector, kept by the leader.
     acks: BTreeMap<Vector, BTreeMap<GroupId, MemberSet>>,
     global: Option<Timestamp>,
-    /// DELIVER was sent under the present ballot.
+    /// Whether DELIVER was sent under the present ballot.
     is_announced: bool,
     is_delivered: bool,
     asked_at: Instant,
 }
 
-/// How many undelivered messages one tick asks about.
+/// The number of undelivered messages that one tick asks about.
 const PULLS_MAX: usize = 64;
 
 /// One process.
@@ -75,14 +76,14 @@ pub struct Whitebox<V: Variant = Sound> {
     promised: Ballot,
     clock: Timestamp,
     records: BTreeMap<MessageId, Record>,
-    /// Known, and without a timestamp of the own group.
+    /// The messages that are known, without a timestamp of the own group.
     unproposed: BTreeSet<MessageId>,
     undelivered: BTreeSet<MessageId>,
-    /// At the leader: proposed or accepted, not committed, by local timestamp.
+    /// At the leader: the messages proposed or accepted, not committed, by local timestamp.
     open: BTreeSet<Place>,
-    /// At the leader: committed, not announced, by final timestamp.
+    /// At the leader: the messages committed, not announced, by final timestamp.
     committed: BTreeSet<Place>,
-    /// At a follower: announced by the leader, waiting for the message itself.
+    /// At a follower: the messages that the leader announced and that are not here yet.
     announced: VecDeque<Place>,
     last: Place,
     trusted: Option<Rank>,
@@ -139,7 +140,7 @@ impl<V: Variant> Whitebox<V> {
         self.acknowledge(id, host);
     }
 
-    /// Everything that is needed for an acknowledgement may be here now.
+    /// Acknowledges the message if everything that this needs is here.
     fn acknowledge<H: Host<WhiteboxWire>>(&mut self, id: MessageId, host: &mut H) {
         let (own, me, current) = (self.me.group, self.me, self.current);
         if self.role == Role::Recovering {
@@ -197,7 +198,7 @@ impl<V: Variant> Whitebox<V> {
         self.deliver_announced(host);
     }
 
-    /// WB1: in the leader's order, what was delivered before being dropped.
+    /// WB1: delivers in the leader's order, and drops what was delivered before.
     fn deliver_announced<H: Host<WhiteboxWire>>(&mut self, host: &mut H) {
         while let Some(&(global, id)) = self.announced.front() {
             let record = self.records.get_mut(&id).expect("it was looked up when announced");

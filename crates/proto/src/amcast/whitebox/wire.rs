@@ -1,4 +1,4 @@
-//! What travels between White-Box's processes.
+//! The messages between White-Box's processes.
 
 use crate::amcast::wire::{Malformed, Reader, Wire, list, number};
 use crate::amcast::{GroupId, GroupSet, Message, MessageId, Timestamp};
@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use base::Ballot;
 
-/// How far one message is at one process, as far as it outlives a leader.
+/// The progress of one message at one process, as far as it outlives a leader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
     /// The message.
@@ -17,45 +17,45 @@ pub struct Kept {
     pub global: Option<Timestamp>,
 }
 
-/// Between processes of White-Box.
+/// A message between processes of White-Box.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WhiteboxWire {
     /// The leader of the sender's group proposes a local timestamp.
     Accept {
-        /// For which message.
+        /// The message.
         id: MessageId,
         /// Its destinations.
         dest: GroupSet,
-        /// By which right.
+        /// The ballot of the leader.
         ballot: Ballot,
         /// The timestamp.
         ts: Timestamp,
     },
     /// The sender has stored the proposals of all destinations' leaders.
     Ack {
-        /// Of which message.
+        /// The message.
         id: MessageId,
         /// The ballots of those proposals.
         ballots: Vec<(GroupId, Ballot)>,
     },
-    /// Deliver this next.
+    /// An order to deliver this message next.
     Deliver {
-        /// Which message.
+        /// The message.
         id: MessageId,
-        /// By which right.
+        /// The ballot of the leader.
         ballot: Ballot,
         /// Its final timestamp.
         global: Timestamp,
     },
-    /// Send me the message.
+    /// A request for the message.
     Pull(MessageId),
-    /// Here it is.
+    /// The requested message.
     Body(Arc<Message>),
     /// The sender wants to lead.
     NewLeader(Ballot),
-    /// It may.
+    /// A promise to the sender of `NewLeader`.
     NewLeaderAck {
-        /// By which right.
+        /// The ballot promised.
         ballot: Ballot,
         /// The ballot that the state belongs to.
         current: Ballot,
@@ -66,7 +66,7 @@ pub enum WhiteboxWire {
     },
     /// The new leader's state.
     NewState {
-        /// By which right.
+        /// The ballot of the leader.
         ballot: Ballot,
         /// The clock.
         clock: Timestamp,
