@@ -1,22 +1,22 @@
 //! Faults that are aimed at a moment which faults drawn by time meet too rarely.
 //!
-//! - A1 *Halfway*: a process dies between two effects of one call. What it did before stands, as it
-//!   does after any death; nothing that comes later in that call happens: no store, no verb, no
-//!   message, no word to a client, nothing on its disk. Its machine runs to the end of the call, as
-//!   a ghost that sees its own stores and that nobody sees ([`Dying`]).
-//! - A2 *Interleaved*: where memory is shared, others act between two effects of one call: what is
-//!   on its way to this node's region takes effect there ([`Net::let_in`]).
+//! - A1 *Halfway*: a process dies between two effects of one call. The effects before stand, as
+//!   after any death; none of the later ones of that call happens: no store, no verb, no message,
+//!   no reply to a client, nothing on its disk. Its machine runs to the end of the call, as a ghost
+//!   that sees its own stores and is invisible to others ([`Dying`]).
+//! - A2 *Interleaved*: where memory is shared, others act between two effects of one call: verbs on
+//!   their way to this node's region take effect there ([`Net::let_in`]).
 //! - A3 *Unsynced*: the power fails between a message's leaving and the end of the sync that comes
 //!   after it.
-//! - A4 *Belated*: exactly one message, READ or WRITE is late by about a second, and what is behind
-//!   it on its link.
+//! - A4 *Belated*: exactly one message, READ or WRITE is late by about a second, together with
+//!   everything behind it on its link.
 //! - A5 *Fickle*: a link that has just come back breaks again, or one of its ends dies.
-//! - A6 *Succession*: whoever takes over dies at once, several times in turn.
-//! - A7 *Deaf*: whatever is sent to the leader, answers to its READs too, arrives up to a second
-//!   late, while the others believe that it has failed: what it knows is of the past.
+//! - A6 *Succession*: a member that takes over dies at once, several times in turn.
+//! - A7 *Deaf*: everything sent to the leader, answers to its READs too, arrives up to a second
+//!   late, while the others believe that it has failed: its knowledge is of the past.
 //!
 //! Half of the seeds have none of this, so that bugs which need one kind of fault undisturbed by
-//! another are found as before.
+//! another are still found.
 
 use crate::coverage::Mark;
 use crate::link::Action;
@@ -30,7 +30,7 @@ use crate::{Provider, trace::Topic};
 use base::Rng;
 use proto::Role;
 
-/// Draws from a generator of its own, so that the other half of the seeds stays what it was.
+/// Draws from a separate generator, so that the other half of the seeds stays unchanged.
 pub(crate) fn draw(seed: u64, plan: &mut Plan, is_durable: bool) {
     let mut rng = Rng::new(seed ^ 0x616d_6275_7368);
     if rng.chance(1, 2) {
@@ -44,33 +44,33 @@ pub(crate) fn draw(seed: u64, plan: &mut Plan, is_durable: bool) {
         Kind::Fickle => provider == Provider::Tcp,
         _ => true,
     };
-    // (Drawn for all of them: which ones are possible moves no other draw.)
+    // (They are drawn for all kinds: which ones are possible moves no other draw.)
     let drawn = all.into_iter().filter(|_| rng.chance(1, 2)).filter(is_possible);
     plan.kinds.extend(drawn);
     plan.weather.interleaves = provider == Provider::Shm && rng.chance(1, 2);
 }
 
-/// What is laid, and not yet sprung; each lasts so long when it does.
+/// The ambushes that are laid and not yet sprung, each with its duration.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ambushes {
-    /// Which node dies, and so many effects later.
+    /// The node that dies, the number of effects before that, and the duration.
     halfway: Option<(usize, u32, u64)>,
     unsynced: bool,
     fickle: Option<u64>,
-    /// So many more leaders.
+    /// The number of further leaders, and the duration.
     succession: (u32, u64),
 }
 
 /// A process that dies in the middle of a call (A1).
 #[derive(Clone, Debug)]
 pub(crate) struct Dying {
-    /// So many more effects happen.
+    /// The number of effects that still happen.
     n_left: u32,
-    /// It is dead: one effect was wanted too many.
+    /// Whether it is dead, since it tried one effect more.
     pub(crate) is_gone: bool,
-    /// What it stored since, for its own eyes.
+    /// The words that it stored since, which only it sees.
     stored: Vec<(u32, u64)>,
-    /// What of the disk's requests was made before.
+    /// The number of requests to the disk that were made before.
     n_asked: Option<usize>,
     lasts: u64,
 }
@@ -98,7 +98,7 @@ impl Belated {
 }
 
 impl Net {
-    /// A2: something that is on its way to the region of `node` takes effect now.
+    /// A2: lets a verb on its way to the region of `node` take effect now.
     pub(crate) fn let_in(&mut self, node: usize) {
         let peer = self.rng.below(self.members as u64) as usize;
         let index = self.link_index(peer, node);
@@ -134,14 +134,14 @@ impl NodeHost<'_> {
         false
     }
 
-    /// What the ghost stores it sees itself.
+    /// Stores a word of the ghost, which only it sees.
     pub(crate) fn store_as_ghost(&mut self, at: u32, word: u64) {
         if let Some(dying) = &mut self.shell.dying {
             dying.stored.push((at, word));
         }
     }
 
-    /// What the ghost has stored among these words.
+    /// Puts the ghost's stores among these words.
     pub(crate) fn overlay(&self, at: u32, words: &mut [u64]) {
         let Some(dying) = &self.shell.dying else { return };
         for (of, word) in &dying.stored {
@@ -200,7 +200,7 @@ impl World {
             self.net.wires[wire].slowness = times;
             self.net.trace.record(now, leader, Topic::Slow, wire as u64, times);
             self.fault_ends(now + lasts.max(late_ns), Fault::Slow(wire as u8));
-            // What is under way already is not late; the others hear of its death a little later.
+            // Messages under way are not late; the others learn of its death a little later.
             let at = now + self.net.rng.below(late_ns / 2);
             let (to, about) = (other as u8, leader as u8);
             self.net.queue.push(at, Happening::Hint { to, about, life });
@@ -209,10 +209,10 @@ impl World {
 
     // ---- A1 ----
 
-    /// The loop of `node` runs: perhaps it dies in it.
+    /// Begins the loop's run of `node`, in which it may die.
     pub(crate) fn begin_halfway(&mut self, node: usize) {
         let Some((of, n_left, lasts)) = self.ambushes.halfway else { return };
-        // (With the log that ships, what its thread was handed is not cut at a record.)
+        // (With the released log, the requests that its thread has are not cut at a record.)
         if of != node || self.phase != Phase::Safety || self.disks[node].keeps_files() {
             return;
         }
@@ -224,7 +224,7 @@ impl World {
         self.shells[node].dying = Some(dying);
     }
 
-    /// The run is over, and its process lives: the count goes on in the next one.
+    /// Ends the run of a process that lives: the count continues in the next one.
     pub(crate) fn outlive_halfway(&mut self, node: usize) {
         if let Some(dying) = self.shells[node].dying.take() {
             self.ambushes.halfway = Some((node, dying.n_left, dying.lasts));
@@ -235,7 +235,7 @@ impl World {
         self.shells[node].dying.as_ref().is_some_and(|dying| dying.is_gone)
     }
 
-    /// It died in the middle of its run.
+    /// Ends the process, which died in the middle of its run.
     pub(crate) fn die_halfway(&mut self, node: usize, machine: Box<dyn Life>) {
         let Some(dying) = self.shells[node].dying.take() else { return };
         self.machines[node] = Some(machine);
@@ -251,7 +251,7 @@ impl World {
 
     // ---- A3 ----
 
-    /// The loop of `node` has run, and so many verbs have left in all.
+    /// Cuts the power if the loop of `node` has run and posted verbs.
     pub(crate) fn spring_unsynced(&mut self, node: usize, n_posted_before: u64) {
         if !self.ambushes.unsynced || self.net.n_posted_in_all == n_posted_before {
             return;
@@ -269,7 +269,7 @@ impl World {
 
     // ---- A5 ----
 
-    /// The ends of this link are connected again.
+    /// Strikes a link whose ends are connected again.
     pub(crate) fn spring_fickle(&mut self, link: usize) {
         let Some(lasts) = self.ambushes.fickle.take() else { return };
         if self.phase != Phase::Safety {
@@ -288,7 +288,7 @@ impl World {
 
     // ---- A6 ----
 
-    /// `node` leads from now on.
+    /// Strikes `node`, which leads from now on.
     pub(crate) fn spring_succession(&mut self, node: usize) {
         let (n_left, lasts) = self.ambushes.succession;
         if n_left > 0 {
@@ -300,7 +300,7 @@ impl World {
 
     // ---- wall clocks ----
 
-    /// The date of `node` is set, forward or back, or runs at another rate; it is corrected later.
+    /// Sets the date of `node` forward or back, or changes its rate; it is corrected later.
     pub(crate) fn upset_wall_clock(&mut self, node: usize, lasts: u64) {
         let now = self.net.queue.now();
         let wall = &mut self.net.processes[node].wall;
@@ -311,7 +311,7 @@ impl World {
         self.fault_ends(now + lasts, Fault::Wall(node as u8));
     }
 
-    /// A time service corrects it.
+    /// Corrects the date, as a time service does.
     pub(crate) fn correct_wall_clock(&mut self, node: usize) {
         let now = self.net.queue.now();
         let wall = &mut self.net.processes[node].wall;

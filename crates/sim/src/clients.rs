@@ -1,7 +1,7 @@
 //! Closed-loop clients: one operation at a time, any node, until an answer or the deadline.
 //!
-//! - I1 An operation whose outcome is unknown is never asked again as another operation: attempts
-//!   of one operation carry one (client, sequence), and a given-up operation stays open for ever.
+//! - I1 An operation whose outcome is unknown is never repeated as another operation: attempts of
+//!   one operation carry one (client, sequence), and an abandoned operation stays open for ever.
 
 use crate::coverage::Mark;
 use crate::history::Operation;
@@ -15,13 +15,13 @@ use crate::trace::Topic;
 use crate::world::{Phase, World};
 use base::Rng;
 
-/// After so long it gives up on an operation.
+/// The time after which a client abandons an operation.
 const OPERATION_NS: u64 = 1500 * MS;
 
-/// How long it waits at least for an answer in the liveness phase of a day, where a wire to a
-/// leader outside the core may be as late as wires get for all of that phase: there and back, and
-/// once more for what is under way before it. Who asks again sooner fills the leader with requests
-/// whose answers nobody waits for.
+/// The shortest wait for an answer in the liveness phase of a day, where a wire to a leader outside
+/// the core may be as late as wires get for all of that phase: there and back, and once more for
+/// messages under way before it. A client that asks again sooner fills the leader with requests
+/// whose answers have no receiver.
 const PATIENCE_OF_A_DAY_NS: u64 = 4 * LATE_NS_MAX;
 
 /// The most requests that wait for a process which does not run.
@@ -31,7 +31,7 @@ const N_ARRIVED_MAX: usize = 256;
 #[derive(Clone, Copy, Debug)]
 struct Current {
     command: Command,
-    /// Its index in the history.
+    /// The index in the history.
     index: usize,
     give_up_at: u64,
 }
@@ -47,16 +47,16 @@ impl Current {
 pub(crate) struct Client {
     rng: Rng,
     sequence: u32,
-    /// Counts requests: an answer to an older one is ignored.
+    /// The number of requests: an answer to an older one is ignored.
     attempt: u32,
     current: Option<Current>,
-    /// Whom it believes to lead.
+    /// The node that the client takes for the leader.
     favourite: Option<usize>,
-    /// It was told just now who leads.
+    /// Whether it was just told the leader.
     was_told: bool,
-    /// What it last saw in each register.
+    /// The last value that it saw in each register.
     seen: [u64; N_KEYS],
-    /// Operations asked and answered in the liveness phase.
+    /// The number of operations answered in the liveness phase.
     pub(crate) n_live: u32,
 }
 
@@ -74,7 +74,7 @@ impl Client {
         }
     }
 
-    /// It asks `node` first.
+    /// Makes the client ask `node` first.
     pub(crate) fn prefer(&mut self, node: usize) {
         assert!(self.current.is_none(), "one operation at a time");
         self.favourite = Some(node);
@@ -92,8 +92,9 @@ impl World {
             None => self.think(index),
             Some(current) if now >= current.give_up_at => self.give_up(index),
             Some(_) => {
-                // No answer: somebody else may know. The same (client, sequence), so I1 holds.
-                // (Where every answer waits for disks, to forget who leads too would starve it.)
+                // No answer came: another node may have one. The (client, sequence) is the same, so
+                // I1 holds. (Where every answer waits for disks, forgetting the leader too would
+                // starve the client.)
                 if !self.clients[index].was_told {
                     self.clients[index].favourite = None;
                 }
@@ -103,7 +104,7 @@ impl World {
         }
     }
 
-    /// Draws an operation and asks for it.
+    /// Draws an operation and sends it.
     fn think(&mut self, index: usize) {
         let client = &mut self.clients[index];
         let key = client.rng.below(self.plan.n_keys) as u8;
@@ -144,7 +145,7 @@ impl World {
         self.attempt(index);
     }
 
-    /// What a client's patience is not below.
+    /// The shortest patience of a client.
     fn least_patience(&self) -> u64 {
         let is_late = self.phase == Phase::Liveness && self.plan.lasts_a_day();
         if is_late { PATIENCE_OF_A_DAY_NS } else { 0 }
@@ -159,9 +160,9 @@ impl World {
         let node = match client.favourite {
             Some(node) if !anywhere => node,
             _ => {
-                // Liveness is promised by the core only; whom it trusts may stand outside.
+                // Only the core promises liveness; the node that it trusts may be outside.
                 let some = client.rng.below(members as u64) as usize;
-                // (And whom the operator has taken out of it meanwhile has ended.)
+                // (A node that the operator has taken out of it meanwhile has ended.)
                 let is_asked = |node: &usize| self.in_core(*node) && self.is_taken(*node);
                 (some..members).chain(0..some).find(is_asked).unwrap_or(some)
             }
@@ -181,15 +182,15 @@ impl World {
     pub(crate) fn on_request(&mut self, node: usize, client: usize, attempt: u32) {
         let Some(current) = self.clients[client].current else { return };
         if self.clients[client].attempt != attempt {
-            // Its sender has gone on to another attempt; to lose a request is always allowed.
+            // Its sender has begun another attempt; a request may always be lost.
             return;
         }
         if self.shells[node].arrived.len() >= N_ARRIVED_MAX {
-            // A stopped process takes in no more than its sockets hold.
+            // A stopped process receives no more than its sockets hold.
             return;
         }
         if !self.net.processes[node].alive {
-            // Nobody listens there: surely not executed.
+            // No process listens there: the request was surely not executed.
             return self.on_answer(client, attempt, Reply::NotLeader(None));
         }
         self.shells[node].arrived.push(Request { command: current.command, attempt });
@@ -237,7 +238,7 @@ impl World {
         }
     }
 
-    /// The operation stays open for ever (I1).
+    /// Abandons the operation, which stays open for ever (I1).
     fn give_up(&mut self, index: usize) {
         let Some(current) = self.clients[index].current else { return };
         let sequence = u64::from(current.command.sequence);
@@ -272,7 +273,7 @@ mod tests {
     use proto::Role;
 
     /// In a healed core that trusts a leader outside it, to which wires are as late as they get,
-    /// all are answered in time, also those that soon ask again where answers come soon.
+    /// all clients are answered in time, also those that soon ask again where answers come soon.
     #[test]
     fn who_asks_a_leader_that_is_far_away_waits_for_it() {
         const SECOND: u64 = 1000 * MS;

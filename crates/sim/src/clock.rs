@@ -1,4 +1,4 @@
-//! What a node believes the time to be.
+//! The clocks of a node.
 //!
 //! Each node's clock starts at an origin of its own, runs at a rate of its own and may jump
 //! forward; it never runs backwards (the system's monotonic clock does not either).
@@ -13,13 +13,13 @@ pub(crate) const MS: u64 = 1_000_000;
 pub(crate) struct Clock {
     /// World time of the last change.
     since: u64,
-    /// What this clock showed then.
+    /// The time that this clock showed then.
     shown: u64,
-    /// Thousandths of a nanosecond that pass here in one of the world's.
+    /// The thousandths of a nanosecond that pass here in one of the world's.
     rate: u64,
 }
 
-/// A clock that is right.
+/// The rate of a correct clock.
 pub(crate) const TRUE_RATE: u64 = 1000;
 
 impl Clock {
@@ -27,7 +27,7 @@ impl Clock {
         Clock { since: 0, shown: origin, rate: TRUE_RATE }
     }
 
-    /// What it shows at world time `now`.
+    /// The time that it shows at world time `now`.
     pub(crate) fn at(&self, now: u64) -> Instant {
         Instant(self.shown + (now - self.since) * self.rate / 1000)
     }
@@ -35,31 +35,31 @@ impl Clock {
     /// The first world time at which it shows `instant` or later.
     pub(crate) fn when(&self, instant: Instant) -> u64 {
         let ahead = instant.0.saturating_sub(self.shown);
-        // (More thousandths than 64 bits hold are half a year: no run lasts so long.)
+        // (If 64 bits do not hold the thousandths, the time is half a year: no run lasts so long.)
         let wait = ahead.checked_mul(1000).map_or(u64::MAX, |ahead| ahead.div_ceil(self.rate));
         self.since.saturating_add(wait)
     }
 
-    /// From `now` on it runs at `rate` thousandths.
+    /// Sets the rate to `rate` thousandths from `now` on.
     pub(crate) fn run_at(&mut self, now: u64, rate: u64) {
         *self = Clock { since: now, shown: self.at(now).0, rate };
     }
 
-    /// At `now` it jumps forward.
+    /// Jumps forward at `now`.
     pub(crate) fn jump(&mut self, now: u64, by: u64) {
         *self = Clock { since: now, shown: self.at(now).0 + by, rate: self.rate };
     }
 }
 
-/// What a node believes the date to be, in nanoseconds: a time service or an operator sets it,
-/// forward and back, and it drifts meanwhile. A monotonic clock it is not.
+/// The date that a node shows, in nanoseconds: a time service or an operator sets it, forward and
+/// back, and it drifts meanwhile. It is not a monotonic clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wall {
-    /// World time of the last change.
+    /// The world time of the last change.
     since: u64,
     /// The date that it showed then.
     shown: u64,
-    /// Thousandths of a nanosecond that pass here in one of the world's.
+    /// The thousandths of a nanosecond that pass here in one of the world's.
     rate: u64,
 }
 
@@ -67,7 +67,7 @@ pub(crate) struct Wall {
 const BEGINNING: u64 = 1 << 60;
 
 impl Wall {
-    /// One that is right.
+    /// A correct clock.
     pub(crate) fn new() -> Wall {
         Wall { since: 0, shown: BEGINNING, rate: TRUE_RATE }
     }
@@ -77,17 +77,17 @@ impl Wall {
         self.shown + (now - self.since) * self.rate / 1000
     }
 
-    /// From `now` on it runs at `rate` thousandths.
+    /// Sets the rate to `rate` thousandths from `now` on.
     pub(crate) fn run_at(&mut self, now: u64, rate: u64) {
         *self = Wall { since: now, shown: self.at(now), rate };
     }
 
-    /// At `now` it is set, forward or back.
+    /// Sets the date at `now`, forward or back.
     pub(crate) fn set(&mut self, now: u64, shown: u64) {
         *self = Wall { since: now, shown, rate: self.rate };
     }
 
-    /// At `now` it is set, forward or back by less than `span`, or runs at another rate.
+    /// Sets the date at `now`, forward or back by less than `span`, or changes the rate.
     pub(crate) fn upset(&mut self, now: u64, span: u64, rng: &mut Rng) {
         match rng.below(3) {
             0 => self.run_at(now, rng.range(990, 1010)),
@@ -96,7 +96,7 @@ impl Wall {
         }
     }
 
-    /// At `now` it is set right, and runs right.
+    /// Sets date and rate to the correct ones at `now`.
     pub(crate) fn correct(&mut self, now: u64) {
         *self = Wall { since: now, shown: BEGINNING + now, rate: TRUE_RATE };
     }

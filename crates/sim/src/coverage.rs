@@ -11,11 +11,11 @@ pub enum Mark {
     TornVerb,
     /// A CAS found another word than it expected.
     FailedCas,
-    /// The same, and its poster believed to lead: a stale leader was fenced.
+    /// The same, and its poster took itself for the leader: a stale leader was fenced.
     FailedCasOfLeader,
     /// A connection broke.
     LinkBroke,
-    /// A link that broke was there again before its poster had dealt with the break.
+    /// A link that broke was back before its poster had handled the break.
     BackBeforeHeard,
     /// A process died.
     Crashed,
@@ -25,23 +25,23 @@ pub enum Mark {
     LeaderCrashed,
     /// A process was stopped and woke up later.
     Paused,
-    /// A stopped process woke up, believed to lead, and another had taken over.
+    /// A stopped process woke up, took itself for the leader, and another had taken over.
     StaleLeaderWoke,
-    /// Two nodes believed to lead at the same time.
+    /// Two nodes took themselves for the leader at the same time.
     TwoLeaders,
     /// Another node became leader while operations were outstanding.
     LeaderChangedUnderLoad,
-    /// A value was first delivered by another than its proposer, who was dead.
+    /// A value was first delivered by another node than its proposer, which was dead.
     AdoptedFromDead,
-    /// A value was first delivered by another than its proposer, who lived.
+    /// A value was first delivered by another node than its proposer, which lived.
     AdoptedFromLiving,
     /// A slot of the ring was used again.
     SlotRecycled,
     /// A state was installed.
     StateInstalled,
-    /// Who was asked for a state had one on its way itself.
+    /// A member that was asked for a state was itself waiting for one.
     GiverLagsItself,
-    /// A machine reached by itself what it had asked a state for.
+    /// A machine reached a prefix by itself for which it had requested a state.
     CaughtUpMeanwhile,
     /// A node read slots from others' rings and delivered them.
     CaughtUpByRead,
@@ -55,12 +55,11 @@ pub enum Mark {
     WindowFull,
     /// A command was in the log twice and was executed once.
     Deduplicated,
-    /// A client never learned what became of its operation.
+    /// A client never learned the outcome of its operation.
     OutcomeUnknown,
     /// A node that does not lead was asked, and said so.
     NotLeader,
-    /// A message between machines: the way that a slot word too narrow for its ballot falls back
-    /// to.
+    /// A message between machines: the fall-back of a slot word too narrow for its ballot.
     MachineMessage,
     /// A clock jumped.
     ClockJumped,
@@ -72,7 +71,7 @@ pub enum Mark {
     Batched,
     /// The power failed for a node.
     PowerCut,
-    /// The power failed for everybody at once.
+    /// The power failed for all members at once.
     PowerCutAll,
     /// A disk stood still.
     DiskStalled,
@@ -86,37 +85,37 @@ pub enum Mark {
     DamageFound,
     /// A state was written to disk.
     SnapshotTaken,
-    /// One was not, for want of room or for an error; nothing of it is left.
+    /// A snapshot failed, for want of room or for an error; nothing of it is left.
     SnapshotFailed,
     /// A new member votes.
     MemberAdded,
-    /// A member is none any more.
+    /// A member was removed.
     MemberRemoved,
-    /// Another disk votes on a member's seat.
+    /// Another disk is a voter on a member's seat.
     MemberReplaced,
     /// A disk that was replaced came back for a while.
     OldDiskBack,
     /// A member whose disk was damaged was replaced, or removed.
     DamagedReplaced,
-    /// A disk that was put in place was damaged before it voted, and yet another took its place.
+    /// A new disk was damaged before it was a voter, and another one took its place.
     NewDiskDamaged,
-    /// The power failed for everybody while the operator had something to achieve.
+    /// The power failed for all members while the operator had a goal.
     PowerCutAllAmidChange,
-    /// A disk stood still meanwhile.
+    /// A disk stood still while the operator had a goal.
     DiskStalledAmidChange,
-    /// A disk was full meanwhile.
+    /// A disk was full while the operator had a goal.
     DiskFullAmidChange,
-    /// A sync failed meanwhile.
+    /// A sync failed while the operator had a goal.
     SyncFailedAmidChange,
-    /// More was said to be on every disk meanwhile.
+    /// More was reported as held by every disk while the operator had a goal.
     HeldAmidChange,
-    /// At the end every voter was well, and what was committed had to be on every disk.
+    /// At the end every voter was well, and every disk had to hold the committed prefix.
     AllHadToHold,
     /// A process died between two effects of one call.
     DiedHalfway,
-    /// Somebody else acted between two effects of one call.
+    /// Another process acted between two effects of one call.
     OthersBetween,
-    /// The power failed after something had left and before its sync had ended.
+    /// The power failed after a message had left and before its sync had ended.
     PowerCutBeforeSync,
     /// Exactly one verb or message was late by a second.
     OneLate,
@@ -126,30 +125,30 @@ pub enum Mark {
     SuccessorStruck,
     /// A wall clock was set, or drifted.
     WallClockSet,
-    /// A leader heard everything late, and the others gave it up.
+    /// A leader heard everything late, and the others suspected it.
     LeaderDeaf,
     /// A member's engine sent a command to the leader.
     CommandForwarded,
     /// The same, of a read.
     ReadForwarded,
-    /// Frames went around a cut, through a third member.
+    /// Frames passed around a cut, through a third member.
     PassedOn,
     /// A member was sent a state, in pieces.
     StateReceived,
     /// A state was written to disk in pieces.
     SnapshotWritten,
-    /// A transaction was executed whole.
+    /// All commands of a transaction were executed.
     TransactionExecuted,
-    /// A transaction was not, since a watched key had changed.
+    /// A transaction was not executed, since a watched key had changed.
     WatchedKeyTouched,
-    /// A leader died amid requests while all else was well.
+    /// A leader died during requests while everything else was well.
     LeaderDeposed,
-    /// A process heard that it takes part no more, and ended.
+    /// A process learned that it is no longer a member, and ended.
     PartedEnded,
 }
 
 impl Mark {
-    /// All of them.
+    /// All marks.
     pub const ALL: [Mark; 69] = [
         Mark::TornVerb,
         Mark::FailedCas,
@@ -239,7 +238,7 @@ impl Mark {
     }
 
     /// Whether it is noticed where members are whole: there a world sees the network and the disks,
-    /// and of a member what it says of itself.
+    /// and of a member only its own reports.
     pub const fn can_be_seen_in_clusters(self) -> bool {
         self.is_of_clusters()
             || matches!(
@@ -275,7 +274,7 @@ impl Mark {
         matches!(self, Mark::FailedCas | Mark::FailedCasOfLeader | Mark::CaughtUpByRead)
     }
 
-    /// Whether it takes members that change.
+    /// Whether it requires changes of members.
     pub const fn needs_operator(self) -> bool {
         matches!(
             self,
@@ -295,12 +294,12 @@ impl Mark {
         )
     }
 
-    /// Whether it takes runs of a day.
+    /// Whether it requires runs of a day.
     pub const fn needs_long(self) -> bool {
         matches!(self, Mark::WallClockSet)
     }
 
-    /// Whether only those can reach it whose snapshots are files.
+    /// Whether only protocols whose snapshots are files can reach it.
     pub const fn needs_files(self) -> bool {
         matches!(self, Mark::SnapshotFailed)
     }
@@ -333,7 +332,7 @@ impl Mark {
     }
 }
 
-/// How often each case was reached.
+/// The number of times that each case was reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Coverage([u64; Mark::ALL.len()]);
 
@@ -349,22 +348,22 @@ impl Coverage {
         self.0[mark as usize] += 1;
     }
 
-    /// How often `mark` was reached.
+    /// The number of times that `mark` was reached.
     pub fn count(&self, mark: Mark) -> u64 {
         self.0[mark as usize]
     }
 
-    /// Adds what another run reached.
+    /// Adds the counts of another run.
     pub fn add(&mut self, other: &Coverage) {
         self.0.iter_mut().zip(other.0).for_each(|(sum, n)| *sum += n);
     }
 
-    /// What was never reached.
+    /// The marks that were never reached.
     pub fn missing(&self) -> impl Iterator<Item = Mark> + '_ {
         self.never().filter(|mark| !mark.is_of_clusters())
     }
 
-    /// The same, of clusters.
+    /// The same, for clusters.
     pub fn missing_in_clusters(&self) -> impl Iterator<Item = Mark> + '_ {
         self.never().filter(|mark| mark.can_be_seen_in_clusters())
     }

@@ -1,20 +1,20 @@
 //! A node's disk: one stream of records, of which a crash leaves a prefix.
 //!
-//! With the log that ships underneath ([`LogStore`]) that log decides what a crash leaves, and what
-//! is here judges it.
+//! With the released log underneath ([`LogStore`]) that log decides what a crash leaves, and this
+//! module judges it.
 //!
-//! - I1 What a reported flush covers is never lost (D1). By construction: only [`Disk::complete`]
-//!   reports, and what it has applied to `stable` stays there.
+//! - I1 Everything that a reported flush covers is never lost (D1). By construction: only
+//!   [`Disk::complete`] reports, and the records that it has applied to `stable` stay there.
 //! - I2 Everything else may be lost, from any record on: a dead process leaves some of it in the
 //!   page cache, still not durable; a power cut leaves some of it on the disk, or nothing.
-//! - I3 What the log that ships recovers is such a prefix. Checked in [`Disk::revive`].
+//! - I3 The released log recovers such a prefix. Checked in [`Disk::revive`].
 //! - I4 A full disk keeps what it cannot take, in order, and takes it when there is room. By
 //!   construction: a flush that does not fit stays the first.
 //! - I6 The log reaches back to the newest snapshot that is whole, unless that one is damaged.
 //!   Checked in [`Disk::revive`].
-//! - I7 No more waits for a disk than was said (D4). Asserted in `append`, as the host does that
-//!   ships.
-//! - I5 After a failed sync nothing is reported any more: the process has to die. Asserted.
+//! - I7 At most the reported room waits for a disk (D4). Asserted in `append`, as the released host
+//!   does.
+//! - I5 After a failed sync nothing is reported: the process has to die. Asserted.
 
 mod held;
 
@@ -25,7 +25,7 @@ use base::{Ballot, Prefix, Rng, Slot};
 use proto::disk::{DiskEvent, Entry, EntryHead, Flush};
 use std::collections::VecDeque;
 
-/// What a log holds.
+/// The content of a log.
 #[derive(Clone, Debug, Default)]
 struct Content {
     meta: Vec<u8>,
@@ -43,7 +43,7 @@ enum Record {
 }
 
 impl Record {
-    /// What it takes on the disk; what is not an entry is small.
+    /// The bytes that it takes on the disk; anything but entries is small.
     fn n_bytes(&self) -> u64 {
         match self {
             Record::Append(..) => ENTRY_BYTES,
@@ -52,16 +52,16 @@ impl Record {
     }
 }
 
-/// What an entry takes, about.
+/// The approximate bytes of an entry.
 const ENTRY_BYTES: u64 = 128;
-/// So many bytes make a segment: the unit in which room is counted.
+/// The bytes of a segment: the unit in which room is counted.
 const SEGMENT_BYTES: u64 = 1 << 10;
 
-/// What may wait for a disk (D4 of `proto::disk`), unless more is said: so little that one which
-/// stands still meets it.
+/// The bytes that may wait for a disk (D4 of `proto::disk`), unless set otherwise: so few that a
+/// disk which stands still meets the bound.
 const UNSYNCED_BYTES_MAX: usize = 1024;
 
-/// Space is given back in pieces of so many slots.
+/// The number of slots in which space is freed.
 const PIECE: u64 = 8;
 
 impl Content {
@@ -69,7 +69,7 @@ impl Content {
         self.start + self.entries.len() as u64
     }
 
-    /// Whether `log` holds this, but for what it may have let go of.
+    /// Whether `log` holds this, except what it may have freed.
     fn is_in(&self, log: &mut dyn LogStore, freed: u64) -> bool {
         let start = log.start().0;
         if log.end().0 != self.end() || log.meta() != self.meta || start > self.start.max(freed) {
@@ -110,58 +110,58 @@ impl Content {
 #[derive(Default)]
 pub struct Disk {
     store: Store,
-    /// See D4 of `proto::disk`.
+    /// The bound of D4 of `proto::disk`.
     unsynced_bytes_max: Option<usize>,
-    /// The log that ships, where it is under test.
+    /// The released log, where it is under test.
     log: Option<Box<dyn LogStore>>,
-    /// A snapshot covers everything below: the log may let go of it.
+    /// The end of what a snapshot covers: the log may free everything below.
     freed: u64,
-    /// As the present life sees it.
+    /// The content that the present life sees.
     live: Content,
-    /// As it is after a power cut, at least.
+    /// The least content after a power cut.
     stable: Content,
     /// The difference, in order.
     pending: VecDeque<Record>,
-    /// Flushes under way, each with the number of records ever asked that it covers.
+    /// The flushes under way, each with the number of requested records that it covers.
     flushes: VecDeque<(Flush, u64)>,
     n_asked: u64,
     n_stable: u64,
     n_flushes: u64,
-    /// Flushes whose completion is not planned yet.
+    /// The number of flushes whose completion is not planned yet.
     n_unplanned: usize,
-    /// For the machine, when its loop runs next.
+    /// The events for the machine, when its loop runs next.
     pub(crate) events: Vec<DiskEvent>,
-    /// How many faults keep flushes from completing.
+    /// The number of faults that keep flushes from completing.
     n_holds: u32,
-    /// It has said that it is full.
+    /// Whether it has reported that it is full.
     pub(crate) is_full: bool,
     is_stalled: bool,
-    /// So many more bytes of entries fit, if there is a bound. (The log that ships keeps its own.)
+    /// The bytes of entries that still fit, if there is a bound. (The released log keeps its own.)
     room: Option<u64>,
-    /// The sync that comes after so many more fails. (The log that ships counts its own.)
+    /// The number of syncs before the one that fails. (The released log counts its own.)
     fails_after: Option<u64>,
-    /// A sync has failed in this life.
+    /// Whether a sync has failed in this life.
     has_failed: bool,
-    /// The same, and nobody cared: what is said to be durable from there on is not.
+    /// Whether that was ignored: what is reported as durable from there on is not.
     lies: bool,
-    /// There is a bound, or a sync is going to fail, and that has not ended.
+    /// Whether there is a bound, or a sync is going to fail, and that has not ended.
     is_ailing: bool,
-    /// A bit of what was durable has flipped: the slot, where records tell.
+    /// The slot of a flipped bit in what was durable, where records show it.
     damage: Option<Slot>,
-    /// What it gave back when it was last damaged, and the newest ballot in which its member can
-    /// have said so.
+    /// The prefix that it gave back when it was last damaged, and the newest ballot in which its
+    /// member can have reported that.
     before_damage: Option<(Ballot, Prefix)>,
-    /// A process has found that, and said so.
+    /// Whether a process has found the damage, and reported it.
     pub(crate) says_damaged: bool,
-    /// While it is full, somebody looks at it again then.
+    /// The time until which the full disk is looked at again.
     pub(crate) watched_until: u64,
     /// The last durable snapshot, if there is one.
     pub(crate) snapshot: Option<State>,
-    /// The newest snapshot in a file is damaged, and none was written since.
+    /// Whether the newest snapshot in a file is damaged, and none was written since.
     is_spoiled: bool,
-    /// The next step of the thread that writes a snapshot is planned.
+    /// Whether the next step of the thread that writes a snapshot is planned.
     pub(crate) is_step_planned: bool,
-    /// No snapshot is begun before, after one that failed.
+    /// The time before which no snapshot begins, after one that failed.
     pub(crate) snapshot_retry_at: u64,
 }
 
@@ -170,15 +170,15 @@ impl Disk {
         Disk { store, log: store.make(bug), ..Disk::default() }
     }
 
-    /// So many bytes of entries may wait for it.
+    /// Lets `n_bytes` of entries wait for it.
     pub(crate) fn let_wait(&mut self, n_bytes: usize) {
         self.unsynced_bytes_max = Some(n_bytes);
     }
 
-    /// A process starts on what is left of an earlier life.
+    /// Starts a process on the remains of an earlier life.
     pub(crate) fn revive(&mut self, rng: &mut Rng) -> Result<(), Unusable> {
         let revived = self.recover(rng);
-        // (Who finds a snapshot damaged says so, and goes on from an older one.)
+        // (A process that finds a snapshot damaged says so, and continues from an older one.)
         self.says_damaged = matches!(revived, Err(Unusable::Damaged(_))) || self.is_spoiled;
         revived
     }
@@ -186,7 +186,7 @@ impl Disk {
     fn recover(&mut self, rng: &mut Rng) -> Result<(), Unusable> {
         let Some(log) = &mut self.log else { return self.look_for_damage() };
         log.revive(rng)?;
-        // I3: the longest prefix that it can be.
+        // I3: the longest prefix that the content can be.
         let mut content = self.stable.clone();
         let mut found = None;
         let records = self.pending.iter().map(Some);
@@ -213,7 +213,7 @@ impl Disk {
         self.find_snapshot()
     }
 
-    /// What a process finds of the snapshots in files.
+    /// Finds the snapshots in files, as a process that starts.
     fn find_snapshot(&mut self) -> Result<(), Unusable> {
         let Some(log) = &mut self.log else { return Ok(()) };
         let (found, passes_over) = log.states().revive()?;
@@ -249,7 +249,7 @@ impl Disk {
         self.log.as_ref().is_some_and(|log| log.states_ref().is_writing())
     }
 
-    /// The loop makes a piece, if one is wanted.
+    /// Makes a piece in the loop, if one is wanted.
     pub(crate) fn snapshot_piece(&mut self, live: &crate::kv::Kv) {
         self.log.iter_mut().for_each(|log| log.states().piece(live));
     }
@@ -267,7 +267,7 @@ impl Disk {
         self.log.iter_mut().for_each(|log| log.states().give_up());
     }
 
-    /// What became of the last snapshot, once.
+    /// The result of the last snapshot, once.
     pub(crate) fn snapshot_end(&mut self) -> Option<End> {
         let end = self.log.as_mut()?.states().take_end();
         if let Some(End::Written(state)) = &end {
@@ -292,10 +292,10 @@ impl Disk {
         }
     }
 
-    // ---- what goes wrong with it ----
+    // ---- faults ----
 
-    /// Flips a bit of an entry that others behind it show to have been durable; false if there is
-    /// none. Its process finds out when it starts again; until then it has heard of `ballot`.
+    /// Flips a bit of an entry that later ones show to have been durable; false without such an
+    /// entry. Its process finds out at its next start; until then it knows of `ballot`.
     pub(crate) fn rot(&mut self, rng: &mut Rng, ballot: Ballot) -> bool {
         let before = (ballot, self.whole());
         if let Some(log) = &mut self.log {
@@ -318,12 +318,12 @@ impl Disk {
         self.damage.is_some() || self.is_spoiled
     }
 
-    /// Whether it is damaged such that no process may start on it.
+    /// Whether the damage is such that no process may start on it.
     pub(crate) fn is_unusable(&self) -> bool {
         self.damage.is_some()
     }
 
-    /// Nothing becomes durable; after a while it says so.
+    /// Stops syncs; after a while it reports that.
     pub(crate) fn stall(&mut self, is_long: bool) {
         self.n_holds += 1;
         self.is_stalled = is_long;
@@ -332,7 +332,7 @@ impl Disk {
         }
     }
 
-    /// From now on nothing more fits than so many segments.
+    /// Bounds the room to `n_segments` from now on.
     pub(crate) fn confine(&mut self, n_segments: u64) {
         self.is_ailing = true;
         match &mut self.log {
@@ -341,7 +341,7 @@ impl Disk {
         }
     }
 
-    /// The sync after so many more fails.
+    /// Makes the sync after `after` more fail.
     pub(crate) fn fail_sync(&mut self, after: u64) {
         self.is_ailing = true;
         match &mut self.log {
@@ -350,22 +350,22 @@ impl Disk {
         }
     }
 
-    /// How many of its requests are not durable.
+    /// The number of its requests that are not durable.
     pub(crate) fn n_pending(&self) -> usize {
         self.pending.len()
     }
 
-    /// Its process died when there were so many: the rest was never asked.
+    /// Drops the requests after the first `n_pending`: its process died then.
     pub(crate) fn forget_after(&mut self, n_pending: usize) {
         self.pending.truncate(n_pending);
     }
 
-    /// Whether nothing is wrong with it that ends by itself.
+    /// Whether it has no fault that ends by itself.
     pub(crate) fn is_well(&self) -> bool {
         self.n_holds == 0 && !self.is_ailing
     }
 
-    /// Everything that ends by itself ends.
+    /// Ends every fault that ends by itself.
     pub(crate) fn mend(&mut self) {
         self.n_holds = 0;
         self.is_ailing = false;
@@ -379,14 +379,14 @@ impl Disk {
         }
     }
 
-    /// It is taken out of its place, its process dead: what ends by itself does not come back with
-    /// it.
+    /// Takes it out of its place, its process dead: faults that end by themselves do not come back
+    /// with it.
     pub(crate) fn unplug(&mut self) {
         self.mend();
         self.events.clear();
     }
 
-    /// Bytes of payload that wait to become durable.
+    /// The bytes of payload that wait to become durable.
     fn n_unsynced(&self) -> usize {
         let n_bytes = |record: &Record| match record {
             Record::Append(_, payload) => payload.len(),
@@ -401,17 +401,17 @@ impl Disk {
         self.n_asked += 1;
     }
 
-    /// Nothing was ever made durable here, and nothing can have left.
+    /// Whether nothing was ever made durable here, so that nothing can have left.
     pub(crate) fn is_blank(&self) -> bool {
         self.live.meta.is_empty()
     }
 
-    /// How many flushes were asked for since the last call.
+    /// The number of flushes that were requested since the last call.
     pub(crate) fn take_unplanned(&mut self) -> usize {
         std::mem::take(&mut self.n_unplanned)
     }
 
-    /// The oldest flush under way comes to its end, unless something holds it: whether it has.
+    /// Completes the oldest flush under way, unless a fault holds it. Returns whether it did.
     pub(crate) fn complete(&mut self) -> Result<bool, SyncFailed> {
         assert!(!self.has_failed, "I5: nothing is asked of a disk after a failed sync");
         if self.n_holds > 0 || (self.flushes.is_empty() && !self.is_full) {
@@ -437,7 +437,7 @@ impl Disk {
         Ok(true)
     }
 
-    /// What the log that ships does, without one.
+    /// Works as the released log does, without one.
     fn work(&mut self, n: usize) -> Result<Worked, SyncFailed> {
         if let Some(room) = &mut self.room {
             let needed = self.pending.iter().take(n).map(Record::n_bytes).sum();
@@ -460,7 +460,7 @@ impl Disk {
         Ok(Worked { is_done: true, has_room: true })
     }
 
-    /// So many more records are durable.
+    /// Makes `n` more records durable.
     fn settle(&mut self, n: usize) {
         for record in self.pending.drain(..n) {
             let before = self.stable.entries.len();
@@ -472,7 +472,7 @@ impl Disk {
         }
     }
 
-    /// The process dies: what it had handed over may be in the page cache, or not.
+    /// Loses the process: what it had handed over may be in the page cache, or not.
     pub(crate) fn lose_process(&mut self, rng: &mut Rng) {
         self.flushes.clear();
         self.events.clear();
@@ -492,7 +492,7 @@ impl Disk {
         self.n_asked = self.n_stable + kept as u64;
     }
 
-    /// The power fails: what was written back before stays.
+    /// Loses the power: what was written back before stays.
     pub(crate) fn lose_power(&mut self, rng: &mut Rng) {
         self.lose_process(rng);
         if let Some(log) = &mut self.log {
@@ -588,7 +588,7 @@ impl proto::disk::Disk for Disk {
 
     fn free_below(&mut self, slot: Slot) {
         if let Some(log) = &mut self.log {
-            // It gives back whole files, when it likes: here everything is kept to judge it.
+            // The released log frees whole files, at its own times: all is kept here to judge it.
             self.freed = self.freed.max(slot.0);
             return log.free_below(slot);
         }

@@ -1,13 +1,13 @@
-//! What `disk-all` promises, judged whether members change or not: all that a member says every
-//! disk holds is on the disk of each voter, and can be had back from any one of them alone; and
-//! where every voter is well, what is committed comes to be held so.
+//! The promise of `disk-all`, judged whether members change or not: everything that a member
+//! reports as held by every disk is on the disk of each voter, and can be recovered from any one of
+//! them alone; and where every voter is well, the committed prefix is held so in the end.
 //!
-//! - I1 *Every voter*: of the newest configuration that is decided, whoever knows of it, and of the
-//!   one by which the member that says so goes. (A learner votes only when it has what is
-//!   committed, so what was said by an older configuration is true of a newer one.)
-//! - I2 A disk that was lost or damaged counts as it was before, for what its member said before:
-//!   that is one of those that may be lost. By the ballot: what a member has said since it found
-//!   the damage it said in a later one, or with the word that something is missing.
+//! - I1 *Every voter*: of the newest decided configuration, whichever member knows of it, and of
+//!   the one that the reporting member uses. (A learner becomes a voter only when it has the
+//!   committed prefix, so a report by an older configuration is true of a newer one.)
+//! - I2 A disk that was lost or damaged counts as before, for its member's earlier reports: it is
+//!   one of those that may be lost. By the ballot: the member's reports since it found the damage
+//!   are in a later ballot, or say that something is missing.
 
 use crate::checks::configurations::votes;
 use crate::checks::held;
@@ -18,7 +18,7 @@ use base::{MemberSet, Rank};
 use proto::Role;
 
 impl World {
-    /// What `node` says every disk holds is looked for on each.
+    /// Looks on each disk for what `node` reports as held by every disk.
     pub(crate) fn look_at_held(&mut self, node: usize, machine: &dyn Life) {
         if !self.subject.is_durable {
             return;
@@ -43,8 +43,8 @@ impl World {
         }
     }
 
-    /// What is not said to be on every disk although every voter is well: whoever waits for it in
-    /// `disk-all` waits for ever.
+    /// The prefix that is not reported as held although every voter is well: a client that waits
+    /// for it in `disk-all` waits for ever.
     pub(crate) fn unheld(&mut self) -> Option<String> {
         let newest = self.ledger.configurations.newest().map(|(_, members)| members);
         let is_well = |rank: Rank| {

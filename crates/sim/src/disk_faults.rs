@@ -1,8 +1,8 @@
-//! Disks: when they are done, and what goes wrong with them.
+//! Disks: the completion of their flushes, and their faults.
 //!
-//! - I1 At most a minority of the disks is damaged in a run: what a majority holds is safe, and
-//!   so is what was acknowledged. Where members change: at most one at a time of those that vote
-//!   (the operator's I1).
+//! - I1 At most a minority of the disks is damaged in a run: a majority's content is safe, and so
+//!   is everything acknowledged. Where members change: at most one voter's at a time (the
+//!   operator's I1).
 
 use crate::Provider;
 use crate::coverage::Mark;
@@ -11,7 +11,7 @@ use crate::queue::{Fault, Happening};
 use crate::world::{Phase, World};
 use base::{Ballot, majority};
 
-/// How soon a full disk is tried again.
+/// The time after which a full disk is tried again.
 const RETRY_NS: u64 = 10 * MS;
 
 impl World {
@@ -46,7 +46,7 @@ impl World {
                 self.hit_amid_change(Mark::PowerCutAllAmidChange);
                 for node in 0..self.plan.members {
                     self.lose_power(node);
-                    // Nothing is on its way any more, and no memory holds anything.
+                    // No message is on its way any longer, and no memory has content.
                     for peer in 0..self.plan.members {
                         let out = self.net.link_index(node, peer);
                         self.net.links[out].orphan(0);
@@ -57,7 +57,7 @@ impl World {
             FaultKind::DiskStall if self.disks[node].is_well() => {
                 self.net.coverage.hit(Mark::DiskStalled);
                 self.hit_amid_change(Mark::DiskStalledAmidChange);
-                // Short ones nobody reports.
+                // Short stalls are not reported.
                 let is_long = lasts > 20 * MS;
                 self.disks[node].stall(is_long);
                 if is_long {
@@ -84,7 +84,7 @@ impl World {
         }
     }
 
-    /// The second blow of a relapse.
+    /// Cuts the power, as the second part of a relapse.
     pub(crate) fn on_power_cut(&mut self, node: usize) {
         if self.phase == Phase::Safety {
             let all = self.plan.weather.provider == Provider::Shm;
@@ -99,7 +99,7 @@ impl World {
         self.disks[node].lose_power(&mut self.net.rng);
     }
 
-    /// A bit flips, and the process dies: the next one finds out.
+    /// Flips a bit and kills the process: the next one finds out.
     fn rot(&mut self, node: usize, until: u64) {
         let known = self.machines[node].as_ref().map(|machine| machine.status().ballot);
         if self.disks[node].rot(&mut self.net.rng, known.unwrap_or(Ballot::NONE)) {
@@ -117,7 +117,7 @@ impl World {
         n_rotten + 1 + majority(self.plan.members) <= self.plan.members
     }
 
-    /// The disk of `node` works again.
+    /// Makes the disk of `node` work again.
     pub(crate) fn release_disk(&mut self, node: usize) {
         if !self.disks[node].is_well() {
             self.disks[node].mend();
@@ -129,7 +129,7 @@ impl World {
 
     // ---- flushes ----
 
-    /// Plans the end of the flushes that `node` has just asked for.
+    /// Plans the end of the flushes that `node` has just requested.
     pub(crate) fn plan_flushes(&mut self, node: usize) {
         for _ in 0..self.disks[node].take_unplanned() {
             let disks = &self.plan.disks;
@@ -144,7 +144,7 @@ impl World {
         self.net.queue.push(self.net.now() + delay, what);
     }
 
-    /// A flush comes to its end, unless the disk is held: then all do when it is released.
+    /// Completes a flush, unless the disk is held: then all complete when it is released.
     pub(crate) fn on_disk(&mut self, node: usize, life: u32) {
         let process = &self.net.processes[node];
         if !process.alive || process.life != life {
@@ -155,11 +155,11 @@ impl World {
         }
     }
 
-    /// Whether another flush of `node` has come to its end.
+    /// Completes another flush of `node`. Returns whether one was complete.
     fn complete(&mut self, node: usize) -> bool {
         let was_full = self.disks[node].is_full;
         let Ok(is_done) = self.disks[node].complete() else {
-            // Nobody knows what is on the disk now. The next life finds out.
+            // The disk's content is unknown now. The next life finds out.
             self.net.coverage.hit(Mark::SyncFailed);
             self.hit_amid_change(Mark::SyncFailedAmidChange);
             self.crash(node);
@@ -180,7 +180,7 @@ impl World {
         if disk.is_full && disk.watched_until <= now {
             let after = RETRY_NS * self.plan.pace;
             disk.watched_until = now + after;
-            // Space may have been given back meanwhile, by a snapshot of its own.
+            // A snapshot of its own may have freed space meanwhile.
             self.look_at_disk_in(node, after);
         }
         is_done

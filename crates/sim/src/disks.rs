@@ -1,20 +1,20 @@
-//! How slow a run's disks are, and what goes wrong with them.
+//! The speed of a run's disks, and their faults.
 
 use crate::Provider;
 use crate::kinds::Kind as FaultKind;
 use crate::kv::PIECE_BYTES_MIN;
 use base::Rng;
 
-/// How the disks of a run behave.
+/// The properties of a run's disks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Disks {
-    /// A sync takes at least so long...
+    /// The shortest time of a sync...
     pub(crate) latency_ns: u64,
-    /// ... and up to so much longer.
+    /// ... and the most that is added to it.
     pub(crate) jitter_ns: u64,
-    /// A snapshot is taken every so many slots.
+    /// The number of slots from one snapshot to the next.
     pub(crate) snapshot_every: u64,
-    /// Where a snapshot is written in pieces: their size.
+    /// The size of a piece, where a snapshot is written in pieces.
     pub(crate) piece_bytes: usize,
 }
 
@@ -22,7 +22,7 @@ impl Disks {
     pub(crate) const CALM: Disks =
         Disks { latency_ns: 20_000, jitter_ns: 5_000, snapshot_every: 100, piece_bytes: 256 };
 
-    /// Draws from a generator of its own, so that the other protocols' seeds stay what they are.
+    /// Draws from a separate generator, so that the other protocols' seeds stay unchanged.
     pub(crate) fn draw(seed: u64, kinds: &mut Vec<FaultKind>, provider: Provider) -> Disks {
         let mut rng = Rng::new(seed ^ 0x6469_736b);
         let all = [
@@ -34,7 +34,7 @@ impl Disks {
         ];
         kinds.extend(all.into_iter().filter(|_| rng.chance(1, 2)));
         if provider == Provider::Shm {
-            // One host: the power fails for all of it.
+            // All members are on one host: the power fails for all of it.
             kinds.retain(|kind| *kind != FaultKind::PowerCut);
         }
         let latency_ns = 1000 << rng.below(12);

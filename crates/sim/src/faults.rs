@@ -1,9 +1,9 @@
-//! What goes wrong, and when it is mended.
+//! The faults, and their end.
 //!
-//! - I1 The planner keeps to what memory-quorum promises: a death never leaves fewer living states
+//! - I1 The planner keeps to the promise of memory-quorum: a death never leaves fewer living states
 //!   than a majority of the members, unless states survive on disks. (`scenario` goes further,
 //!   where "data lost" is expected.)
-//! - I2 In the core nothing goes wrong any more once it was healed.
+//! - I2 The core has no fault once it was healed.
 
 use crate::coverage::Mark;
 use crate::outage::Outages;
@@ -14,14 +14,14 @@ use crate::world::{Phase, World};
 use base::{Rng, majority};
 use proto::Role;
 
-/// The planner's own notes.
+/// The planner's state.
 pub(crate) struct Faults {
     pub(crate) outages: Outages,
-    /// The leader's next proposal is waited for; what happens then lasts so long.
+    /// The duration of the fault that waits for the leader's next proposal.
     ambush: Option<u64>,
-    /// The same, for the next candidate.
+    /// The duration of the fault that waits for the next candidate.
     usurp: Option<u64>,
-    /// How long what an ambush does lasts.
+    /// The duration of an ambush's effect.
     spring_lasts: u64,
 }
 
@@ -131,7 +131,7 @@ impl World {
             | Kind::Relapse => {
                 self.strike_disks(kind, node, lasts);
             }
-            // The same fault lasts already, or the planner must not do it now.
+            // The same fault lasts already, or the planner must not cause it now.
             Kind::Crash
             | Kind::CrashLeader
             | Kind::Pause
@@ -143,14 +143,14 @@ impl World {
         }
     }
 
-    /// `node` proposes: if that was waited for, something happens to it within a verb's time.
+    /// Springs the ambush that waits for a proposal of `node`, within a verb's time.
     pub(crate) fn lay_ambush(&mut self, node: usize) {
         if let Some(lasts) = self.faults.ambush.take() {
             self.spring_soon(node, lasts);
         }
     }
 
-    /// `node` tries to lead: the same.
+    /// Springs the ambush that waits for a candidate, which `node` is.
     pub(crate) fn lay_ambush_for_candidate(&mut self, node: usize) {
         if let Some(lasts) = self.faults.usurp.take() {
             self.spring_soon(node, lasts);
@@ -250,7 +250,7 @@ impl World {
 
     pub(crate) fn mend(&mut self, fault: Fault) {
         if self.phase >= Phase::Healing && !self.still_mends(fault) {
-            // Outside the core things stay as they are.
+            // Outside the core faults last.
             return;
         }
         match fault {
@@ -274,7 +274,7 @@ impl World {
         }
     }
 
-    /// I2: everything in the core and between its members works from now on.
+    /// I2: repairs everything in the core and between its members.
     pub(crate) fn repair_core(&mut self) {
         let members = self.plan.members;
         self.faults.outages.unite(&mut self.net);

@@ -11,7 +11,8 @@ pub(crate) enum Kind {
     Ambush,
     /// The next candidate dies or stops in the middle of its recovery.
     Usurp,
-    /// Everybody but the leader stops; it goes on alone (where memory works by itself), and dies.
+    /// All members but the leader stop; it continues alone (where memory works by itself), and
+    /// dies.
     Desert,
     Cut,
     Slow,
@@ -23,7 +24,7 @@ pub(crate) enum Kind {
     Reset,
     /// One node loses its power; with a disk only.
     PowerCut,
-    /// Everybody does, at once.
+    /// All nodes lose their power at once.
     PowerCutAll,
     /// Nothing becomes durable for a while.
     DiskStall,
@@ -31,7 +32,7 @@ pub(crate) enum Kind {
     DiskFull,
     /// A sync fails, and its process dies of it.
     SyncFails,
-    /// A bit flips in what was durable, and the process dies.
+    /// A bit flips in durable data, and the process dies.
     DiskRot,
     /// A process dies, comes back at once, and soon after the power fails.
     Relapse,
@@ -45,13 +46,13 @@ pub(crate) enum Kind {
     Fickle,
     /// The next leaders die as they take over (A6).
     Succession,
-    /// The leader hears everything late, and the others give it up (A7).
+    /// The leader hears everything late, and the others suspect it.
     Deaf,
     /// A wall clock is set, or drifts, and is corrected later.
     Wall,
 }
 
-/// Those that every protocol may meet.
+/// The kinds that every protocol may meet.
 pub(crate) const KINDS: [Kind; 15] = [
     Kind::Crash,
     Kind::CrashLeader,

@@ -1,39 +1,39 @@
 //! The small state machine that the simulated nodes replicate: registers and sessions.
 //!
 //! - I1 A command is executed once, however often it is in the log: a session remembers its last
-//!   sequence number and the answer to it. Older ones are ignored: their client has given up.
+//!   sequence number and the answer to it. Older ones are ignored: their client has abandoned them.
 //! - I2 Applying is a function of the state and the command only; the digest takes in every batch
 //!   and its place, so equal digests at equal prefixes mean equal histories.
 
 use base::Slot;
 
-/// How many registers there are.
+/// The number of registers.
 pub(crate) const N_KEYS: usize = 6;
-/// How many clients can have a session.
+/// The number of clients that can have a session.
 pub(crate) const N_CLIENTS: usize = 12;
-/// A state is written in so many pieces: the digest, each register, all sessions.
+/// The number of pieces of a state: the digest, each register, all sessions.
 pub(crate) const N_PIECES: usize = N_KEYS + 2;
-/// The shortest that they can be.
+/// The smallest size of a piece.
 pub(crate) const PIECE_BYTES_MIN: usize = 16 * N_CLIENTS;
-/// A command's bytes in a batch.
+/// The bytes of a command in a batch.
 const COMMAND_BYTES: usize = 24;
 /// The bytes in front of the commands of a batch: its number.
 const HEAD_BYTES: usize = 8;
 
-/// What a client asks.
+/// A client's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ask {
     /// The register's value.
     Read,
-    /// Sets it.
+    /// To set it.
     Write(u64),
-    /// Adds to it, and answers the sum: applied twice, it shows.
+    /// To add to it, and answer the sum: a second execution shows.
     Add(u64),
-    /// Sets it if it has the value that is expected, and answers whether.
+    /// To set it if it has the expected value, and answer whether.
     Cas { expected: u64, desired: u64 },
 }
 
-/// An ask, with who asks.
+/// A request, with its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Command {
     pub(crate) client: u8,
@@ -48,14 +48,14 @@ struct Session {
     answer: u64,
 }
 
-/// What became of a command of the log.
+/// The result of a command of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Applied {
     /// Executed now.
     Now(u64),
-    /// It had been executed: the answer of then.
+    /// It had been executed: the answer from then.
     Before(u64),
-    /// Its client has gone on to later ones.
+    /// Its client has begun later ones.
     Abandoned,
 }
 
@@ -94,7 +94,7 @@ impl Kv {
         piece
     }
 
-    /// The state of these pieces, one behind the other.
+    /// The state of these pieces in sequence.
     pub(crate) fn of_pieces(bytes: &[u8]) -> Kv {
         let piece = |n: usize| &bytes[n * (bytes.len() / N_PIECES)..];
         let session = |at: usize| Session {
@@ -108,12 +108,12 @@ impl Kv {
         }
     }
 
-    /// A planted bug: what is retried afterwards is executed again.
+    /// A planted bug: commands that are repeated afterwards are executed again.
     pub(crate) fn forget_sessions(&mut self) {
         self.sessions = Default::default();
     }
 
-    /// Takes note that the batch `value` stands at `slot`.
+    /// Notes that the batch `value` is at `slot`.
     pub(crate) fn begin(&mut self, slot: Slot, value: &[u8]) {
         self.digest = mix(mix(self.digest, slot.0), hash(value));
     }
@@ -133,7 +133,7 @@ impl Kv {
     }
 }
 
-/// What `ask` does to a register, and its answer: the whole specification.
+/// Executes `ask` on a register and returns its answer: the whole specification.
 pub(crate) fn execute(register: &mut u64, ask: Ask) -> u64 {
     match ask {
         Ask::Read => *register,
@@ -155,7 +155,7 @@ pub(crate) fn execute(register: &mut u64, ask: Ask) -> u64 {
     }
 }
 
-/// How many commands fit into a value of `n_bytes`.
+/// The number of commands that fit into a value of `n_bytes`.
 pub(crate) fn commands_max(n_bytes: usize) -> usize {
     (n_bytes - HEAD_BYTES) / COMMAND_BYTES
 }
@@ -178,7 +178,7 @@ pub(crate) fn encode(number: u64, commands: &[Command], out: &mut Vec<u8>) {
     }
 }
 
-/// The number of a batch, or `None` if these bytes are none.
+/// The number of a batch, or `None` if these bytes are not one.
 pub(crate) fn number(value: &[u8]) -> Option<u64> {
     let whole =
         value.len() >= HEAD_BYTES && (value.len() - HEAD_BYTES).is_multiple_of(COMMAND_BYTES);

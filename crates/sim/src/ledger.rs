@@ -1,4 +1,4 @@
-//! What the world knows and no node does: everything proposed, decided, asked and answered.
+//! The knowledge of the world, which no node has: everything proposed, decided, asked and answered.
 
 use crate::checks::agreement::Agreement;
 use crate::checks::configurations::Configurations;
@@ -9,18 +9,18 @@ use crate::checks::validity::Proposals;
 use crate::history::Operation;
 use base::Prefix;
 
-/// What a node answers to a client.
+/// The answer of a node to a client.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Reply {
-    /// Executed.
+    /// The command was executed.
     Done { answer: u64, place: Option<u64> },
-    /// Surely not executed; perhaps this one leads.
+    /// The command was surely not executed; perhaps the named node leads.
     NotLeader(Option<u8>),
-    /// Perhaps executed, perhaps not, perhaps later.
+    /// The command was perhaps executed, perhaps not, perhaps later.
     Unknown,
 }
 
-/// All that is recorded of one run.
+/// The record of one run.
 pub(crate) struct Ledger {
     pub(crate) agreement: Agreement,
     pub(crate) digests: Digests,
@@ -30,8 +30,8 @@ pub(crate) struct Ledger {
     pub(crate) ring_slots: u64,
     pub(crate) configurations: Configurations,
     pub(crate) copies: Copies,
-    /// What was known to be committed when the liveness phase began: all disks are to hold it at
-    /// its end, if all are well.
+    /// The prefix that was committed when the liveness phase began: all disks must hold it at its
+    /// end, if all are well.
     pub(crate) to_be_held: Prefix,
     pub(crate) state_time: StateTime,
 }

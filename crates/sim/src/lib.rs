@@ -5,9 +5,10 @@
 //! that drift and jump; clients that record what they saw; and a file for each checked property
 //! (`checks`). A seed replays everything, byte for byte.
 //!
-//! - [`Subject`]: what is simulated of protocols that replicate a log; [`subjects`] lists them.
+//! - [`Subject`]: the simulated kinds of members of protocols that replicate a log; [`subjects`]
+//!   lists them.
 //! - [`run`], [`sweep()`], [`replay`]: one seed, many seeds, one seed with its trace.
-//! - [`cluster`]: whole members, as they ship, and clients that speak RESP.
+//! - [`cluster`]: whole members, as they are released, and clients that speak RESP.
 //! - [`amcast`]: the world of atomic multicast, with judges of its own.
 //! - [`script::Script`]: a world that a test steps by hand.
 //!
@@ -76,12 +77,13 @@ pub use world::run;
 
 use std::fmt;
 
-/// Which promises the simulated fabric gives beyond the common ones.
+/// The promises of the simulated fabric beyond the common ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Provider {
     /// A dead process's memory answers; links never break.
     Shm,
-    /// The peer's process performs the verbs: stopped or dead, nothing happens; links break.
+    /// The peer's process performs the verbs: while it is stopped or dead, nothing happens; links
+    /// break.
     Tcp,
 }
 
@@ -92,11 +94,11 @@ pub enum Property {
     Agreement,
     /// Slots in order, once, without gaps.
     Order,
-    /// Only what was proposed.
+    /// Every delivered value was proposed.
     Validity,
-    /// Equal prefixes, equal states.
+    /// Equal prefixes give equal states.
     Digest,
-    /// Who comes back without the state serves nobody.
+    /// A member that comes back without the state does not serve.
     Learner,
     /// A word that no CAS changes has one writer.
     SingleWriter,
@@ -104,11 +106,11 @@ pub enum Property {
     RealTime,
     /// The clients' history is linearizable.
     Linearizable,
-    /// What is said to be on every disk is there.
+    /// Everything that is reported as held by every disk is there.
     Held,
-    /// What is committed is on the disks of a majority.
+    /// The committed prefix is on the disks of a majority.
     Durability,
-    /// Configurations change by one voter at a time, and everybody has the same.
+    /// Configurations change by one voter at a time, and are the same at all members.
     Membership,
     /// State time follows elapsed time.
     StateTime,
@@ -121,11 +123,11 @@ pub enum Property {
 /// A property that did not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Virtual time.
+    /// The virtual time.
     pub at_ns: u64,
-    /// Which property.
+    /// The property.
     pub property: Property,
-    /// What happened.
+    /// The event.
     pub detail: String,
 }
 

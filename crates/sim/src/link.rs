@@ -1,16 +1,16 @@
-//! What one node has posted to one peer and has not seen completed.
+//! The verbs that one node has posted to one peer and not seen completed.
 //!
 //! - I1 Verbs of one link take effect in posting order (T2): only the first in the queue ever acts,
 //!   and it leaves the queue when all its words have.
 //! - I2 Completions of one link come in posting order (T4): one queue, times that never fall.
-//! - I3 Nothing is allocated per verb: payloads lie in the same order as the verbs do, in one queue
-//!   of words.
+//! - I3 Nothing is allocated per verb: payloads are in the order of the verbs, in one queue of
+//!   words.
 
 use crate::words::Words;
 use base::Token;
 use std::collections::VecDeque;
 
-/// What a verb does.
+/// The effect of a verb.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Action {
     Write,
@@ -20,7 +20,7 @@ pub(crate) enum Action {
         desired: u64,
     },
     FetchAdd(u64),
-    /// A message of so many bytes.
+    /// A message of this length in bytes.
     Message(u32),
 }
 
@@ -29,15 +29,15 @@ pub(crate) enum Action {
 pub(crate) struct Verb {
     pub(crate) action: Action,
     pub(crate) at: u32,
-    /// Words that it moves; for a message those that hold its bytes.
+    /// The words that it moves; for a message those that hold its bytes.
     pub(crate) n_words: u32,
     pub(crate) token: Option<Token>,
-    /// It takes no effect before.
+    /// The time before which it takes no effect.
     pub(crate) arrives_at: u64,
 }
 
 impl Verb {
-    /// How many words of payload it carries.
+    /// The number of words of its payload.
     pub(crate) fn payload(&self) -> usize {
         match self.action {
             Action::Write | Action::Message(_) => self.n_words as usize,
@@ -46,7 +46,7 @@ impl Verb {
     }
 }
 
-/// What became of a verb.
+/// The result of a verb.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Result {
     Written,
@@ -66,31 +66,32 @@ pub(crate) struct Done {
 
 /// One direction between two nodes, as its poster sees it.
 pub(crate) struct Link {
-    /// Who posts.
+    /// The node that posts.
     pub(crate) from: usize,
-    /// Whose region it is.
+    /// The node of the region.
     pub(crate) to: usize,
     pub(crate) verbs: VecDeque<Verb>,
     pub(crate) payload: Words,
     pub(crate) done: VecDeque<Done>,
     pub(crate) done_words: Words,
-    /// Words of the first verb, a READ, that were sampled already.
+    /// The words of the first verb, a READ, that were sampled already.
     pub(crate) sample: Vec<u64>,
-    /// Which words of the first verb have taken effect: those whose bit in the repeated pattern is
-    /// set. `None` before it has begun.
+    /// The words of the first verb that have taken effect: those whose bit in the repeated pattern
+    /// is set. `None` before it has begun.
     pub(crate) half: Option<u64>,
     pub(crate) last_arrival: u64,
     pub(crate) last_done: u64,
-    /// The poster believes that it is connected. If not, what is left in `verbs` is without tokens:
-    /// it was on its way when the link broke and may still take effect, until the next LinkUp.
+    /// Whether the poster takes it for connected. If not, the verbs left in `verbs` have no tokens:
+    /// they were on their way when the link broke and may still take effect, until the next LinkUp.
     pub(crate) up: bool,
-    /// It broke, and its poster has not dealt with that report yet (T10).
+    /// Whether it broke, and its poster has not handled that report yet (T10).
     pub(crate) unheard: bool,
-    /// It is there again, and is up as soon as its poster has dealt with the break.
+    /// Whether it is back, and is up as soon as its poster has handled the break.
     pub(crate) returning: bool,
-    /// Nothing that is queued will ever take effect: the process that would do it is gone.
+    /// Whether no queued verb will ever take effect, since the process that would perform it is
+    /// gone.
     pub(crate) dead_end: bool,
-    /// The poster stopped in the middle of posting.
+    /// Whether the poster stopped in the middle of posting.
     pub(crate) frozen: bool,
 }
 
@@ -120,7 +121,7 @@ impl Link {
         self.up || self.returning
     }
 
-    /// The poster's process is another, which has heard of nothing.
+    /// Resets the poster's side for a new process, which has heard of nothing.
     pub(crate) fn renew(&mut self) {
         self.clear();
         (self.up, self.unheard, self.returning) = (false, false, false);
@@ -137,8 +138,8 @@ impl Link {
         self.dead_end = false;
     }
 
-    /// Of what is on its way, only the first `n` verbs may still take effect, and nobody will hear
-    /// of it. What they had to tell is dropped too.
+    /// Limits the verbs that may still take effect to the first `n`, without any report to their
+    /// poster. Their completions are dropped too.
     pub(crate) fn orphan(&mut self, n: usize) {
         self.verbs.truncate(n);
         let payload = self.verbs.iter().map(Verb::payload).sum();
@@ -152,7 +153,7 @@ impl Link {
         self.done_words.clear();
     }
 
-    /// Whatever is on its way arrives by `latest`.
+    /// Makes everything on its way arrive by `latest`.
     pub(crate) fn hurry(&mut self, latest: u64) {
         self.verbs.iter_mut().for_each(|verb| verb.arrives_at = verb.arrives_at.min(latest));
         self.done.iter_mut().for_each(|done| done.ready_at = done.ready_at.min(latest));

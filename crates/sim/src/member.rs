@@ -13,12 +13,12 @@ use proto::{Refused, Status, Ticket};
 /// A member that replicates by the protocol `S`.
 struct Member<S: LogSpec, P: Planting<S::Bug>>(Node<S::Machine<P>>, PhantomData<S>);
 
-/// How many words the region of one of `members` has.
+/// The number of words in the region of a member among `members`.
 pub(crate) fn n_words<S: LogSpec>(members: usize, shape: &Shape) -> usize {
     S::layout(members, shape).n_words as usize
 }
 
-/// A life begins.
+/// Begins a life.
 pub(crate) fn start<S: LogSpec>(setup: &Setup, host: &mut NodeHost<'_>) -> Box<dyn Life> {
     match setup.bug {
         None => Member::<S, _>::start(setup, Sound, host),

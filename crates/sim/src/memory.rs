@@ -1,6 +1,6 @@
-//! The nodes' regions: words that their owner and its peers change.
+//! The regions of the nodes: words that their owner and its peers change.
 //!
-//! A region outlives its process. Each word remembers who wrote it, for the check of the
+//! A region outlives its process. Each word remembers its writer, for the check of the
 //! single-writer discipline (`checks::single_writer`).
 
 use crate::checks::single_writer::{Change, Trespass, Writers};
@@ -11,8 +11,8 @@ use base::Rank;
 pub(crate) struct Region {
     words: Vec<u64>,
     writers: Writers,
-    /// From here on its owner admits one writer at a time: the words change hands with the
-    /// permission.
+    /// The place from which its owner admits one writer at a time: the words change their writer
+    /// with the permission.
     exclusive_from: usize,
 }
 
@@ -36,7 +36,7 @@ impl Region {
         &self.words[at..at + n_words]
     }
 
-    /// A WRITE by `writer` of those of `words` whose bit in the repeated pattern is set.
+    /// Performs a WRITE by `writer` of those of `words` whose bit in the repeated pattern is set.
     #[inline]
     pub(crate) fn write_some(
         &mut self,
@@ -54,7 +54,7 @@ impl Region {
         verdict
     }
 
-    /// A plain store or WRITE by `writer`; the error says who broke the discipline.
+    /// Performs a plain store or WRITE by `writer`; the error names the violator of the discipline.
     #[inline]
     pub(crate) fn write(&mut self, at: usize, word: u64, writer: Rank) -> Result<(), Trespass> {
         self.words[at] = word;
@@ -64,7 +64,7 @@ impl Region {
         self.writers.note(at, Change::Written(writer))
     }
 
-    /// An atomic change: returns the word before.
+    /// Performs an atomic change and returns the word before.
     #[inline]
     pub(crate) fn cas(
         &mut self,
@@ -80,14 +80,14 @@ impl Region {
         (before, self.writers.note(at, Change::Atomic))
     }
 
-    /// An atomic addition: returns the word before.
+    /// Performs an atomic addition and returns the word before.
     pub(crate) fn fetch_add(&mut self, at: usize, add: u64) -> (u64, Result<(), Trespass>) {
         let before = self.words[at];
         self.words[at] = before.wrapping_add(add);
         (before, self.writers.note(at, Change::Atomic))
     }
 
-    /// The owner keeps all writers but one out from `from` on.
+    /// Excludes all writers but one from `from` on.
     pub(crate) fn set_exclusive(&mut self, from: usize) {
         self.exclusive_from = from;
     }

@@ -1,17 +1,17 @@
 //! The network and the memory: everything that happens to a verb between its posting and its
-//! completion, and everything bad that the fabric's promises allow.
+//! completion, and every fault that the fabric's promises allow.
 //!
 //! What is *not* promised (fabric, T1..T10) is broken here: a WRITE lands in two parts with time
 //! between them, a READ samples its words at two times (T3); links overtake each other; completions
 //! are late; a process is stopped between two of its own posts; a verb that was reported as unknown
 //! still takes effect until its link is up again.
 //!
-//! - I1 What one node posts to one peer takes effect in posting order (T2): see [`Link`].
+//! - I1 A node's verbs to one peer take effect in posting order (T2): see [`Link`].
 //! - I2 After `LinkUp` nothing posted before it takes effect. By construction: the link is cleared.
 //! - I3 A verb with a token completes once (T4). By construction: its completion is made when it
 //!   leaves the queue, by taking effect or by the break.
-//! - I4 What is posted before its poster has dealt with a break takes no effect (T10): a link that
-//!   is back sooner is up when the run that was told of the break is over. Asserted in `connect`.
+//! - I4 A verb that is posted before its poster has handled a break takes no effect (T10): a link
+//!   that is back sooner is up when the run that got the report is over. Asserted in `connect`.
 
 use crate::ambush::Belated;
 use crate::checks::single_writer::Trespass;
@@ -24,37 +24,38 @@ use crate::trace::{Topic, Trace};
 use crate::{Property, Provider, Violation, Weather};
 use base::{At, Event, Inbox, MemberSet, Outcome, Rank, Rng, Token};
 
-/// A wire that is not held carries within this time, however slow it is: a connection that takes
-/// longer is one that breaks (tcp gives it up), and a wire that is held is another fault.
+/// The time within which a wire that is not held carries, however slow it is: a slower connection
+/// counts as one that breaks (tcp gives it up), and a wire that is held is another fault.
 pub(crate) const LATE_NS_MAX: u64 = 1_000 * MS;
 
 /// One direction of one wire. Verbs from `x` to `y` and completions for verbs from `y` to `x` both
 /// travel on the wire from `x` to `y`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wire {
-    /// How many faults hold it: it carries at 0.
+    /// The number of faults that hold it: it carries at 0.
     pub(crate) n_holds: u32,
-    /// How many times slower than usual.
+    /// The factor by which it is slower than usual.
     pub(crate) slowness: u64,
 }
 
 /// One node's process, as the network sees it.
 pub(crate) struct Process {
     pub(crate) alive: bool,
-    /// How many faults have stopped it: it runs at 0.
+    /// The number of faults that have stopped it: it runs at 0.
     pub(crate) n_stops: u32,
-    /// Counts its lives.
+    /// The number of its lives.
     pub(crate) life: u32,
     pub(crate) clock: Clock,
     pub(crate) wall: Wall,
-    /// Nanoseconds that one run of its loop takes.
+    /// The nanoseconds that one run of its loop takes.
     pub(crate) effort: u64,
-    /// Its processor is taken until then.
+    /// The time until which its processor is taken.
     pub(crate) busy_until: u64,
     pub(crate) inbox: Inbox,
-    /// From which word on only whom may write its region; `None` if everybody may.
+    /// The first word of its region with one permitted writer, and that writer; `None` if all may
+    /// write.
     pub(crate) permitted: Option<(u32, Rank)>,
-    /// What the machine said that it is, for coverage.
+    /// Whether the machine reported that it leads, for coverage.
     pub(crate) leads: bool,
 }
 
@@ -77,7 +78,7 @@ pub(crate) struct Net {
     pub(crate) processes: Vec<Process>,
     pub(crate) coverage: Coverage,
     pub(crate) violation: Option<Violation>,
-    /// The next verb of that kind is late (`ambush`, A4).
+    /// The kind and the delay of the next verb that is late (`ambush`, A4).
     pub(crate) belated: Option<Belated>,
     pub(crate) n_posted_in_all: u64,
 }
@@ -130,14 +131,14 @@ impl Net {
         from * self.members + to
     }
 
-    /// Who posts to this link, and whose region it leads to.
+    /// The node that posts to this link, and the node of the region.
     #[inline]
     fn ends(&self, index: usize) -> (usize, usize) {
         let link = &self.links[index];
         (link.from, link.to)
     }
 
-    /// The first violation stands; what follows from it would only confuse.
+    /// Notes a violation. Only the first counts; its consequences would only confuse.
     pub(crate) fn violate(&mut self, property: Property, detail: String) {
         if self.violation.is_none() {
             self.violation = Some(Violation { at_ns: self.now(), property, detail });
@@ -151,7 +152,7 @@ impl Net {
         }
     }
 
-    /// How long the wire takes this time: never longer than [`LATE_NS_MAX`].
+    /// The time that the wire takes now: never longer than [`LATE_NS_MAX`].
     fn delay(&mut self, from: usize, to: usize) -> u64 {
         let weather = &self.weather;
         let mut delay = weather.latency_ns + self.rng.below(weather.jitter_ns + 1);
@@ -199,7 +200,7 @@ impl Net {
         }
     }
 
-    /// How many verbs and messages are on the way.
+    /// The number of verbs and messages on the way.
     pub(crate) fn n_posted(&self, from: usize, to: usize) -> usize {
         self.links[self.link_index(from, to)].verbs.len()
     }
@@ -240,7 +241,7 @@ impl Net {
         }
     }
 
-    /// True when the verb is through; false after its first half.
+    /// Performs a verb. True when it is complete; false after its first half.
     fn take_effect(&mut self, index: usize, verb: Verb) -> bool {
         let (from, to) = self.ends(index);
         let (at, n_words) = (verb.at as usize, verb.n_words as usize);
@@ -260,7 +261,7 @@ impl Net {
                 let half = self.links[index].half;
                 let torn = half.is_none() && n_words > 1 && self.rng.chance(self.weather.tear, 8);
                 let pattern = match half {
-                    // The second half: what the first has left.
+                    // The second half is the rest of the first.
                     Some(pattern) => !pattern,
                     None if torn => self.rng.next_u64(),
                     None => u64::MAX,
@@ -362,7 +363,7 @@ impl Net {
         self.trace.record(self.queue.now(), from, Topic::Read, what, u64::from(verb.n_words));
     }
 
-    /// Something changed in the region of `node`: its loop may notice by itself, or not.
+    /// Notes a change in the region of `node`: its loop may notice it by itself, or not.
     fn attract(&mut self, node: usize) {
         match (self.weather.provider, self.weather.notice_ns) {
             (_, Some(notice)) => {
@@ -441,7 +442,7 @@ impl Net {
 
     // ---- links that break and come back ----
 
-    /// The poster finds its link broken: everything outstanding is unknown from now on.
+    /// Breaks a link for its poster: the outcome of everything outstanding is unknown from now on.
     pub(crate) fn break_link(&mut self, index: usize) {
         let (from, to) = self.ends(index);
         self.links[index].returning = false;
@@ -450,7 +451,8 @@ impl Net {
         }
         let strict = !self.weather.late_effects;
         if self.processes[from].alive {
-            // What already took effect is as unknown as the rest: nobody said so.
+            // Verbs that already took effect are as unknown as the rest, since nothing reported
+            // them.
             let done = std::mem::take(&mut self.links[index].done);
             for lost in done {
                 self.hand_over(index, Done { result: Fate::Unknown, ..lost });
@@ -473,18 +475,19 @@ impl Net {
         link.orphan(survivors as usize);
         link.up = false;
         if strict {
-            // T4 read strictly: after the report nothing happens any more.
+            // T4 read strictly: after the report no verb takes effect.
             self.links[index].orphan(0);
         }
     }
 
-    /// The loop of `node` takes what it was told: links whose break is part of it.
+    /// The links whose break is among the events that the loop of `node` takes.
     pub(crate) fn tells_of_breaks(&self, node: usize) -> MemberSet {
         let is_unheard = |to: &Rank| self.links[self.link_index(node, to.index())].unheard;
         Rank::all(self.members).filter(is_unheard).collect()
     }
 
-    /// The loop of `node` has dealt with all that: what has come back meanwhile is up (I4).
+    /// Notes that the loop of `node` has handled them: the links that are back meanwhile are up
+    /// (I4).
     pub(crate) fn breaks_are_heard(&mut self, node: usize, heard: MemberSet) {
         for to in heard.iter() {
             let index = self.link_index(node, to.index());
@@ -497,8 +500,8 @@ impl Net {
         }
     }
 
-    /// The link works, from now on, or as soon as its poster has dealt with its break; nothing from
-    /// before does (I2).
+    /// Connects the link, from now on, or as soon as its poster has handled its break; verbs from
+    /// before stay lost (I2).
     pub(crate) fn connect(&mut self, index: usize) {
         let (from, to) = self.ends(index);
         let link = &mut self.links[index];
@@ -507,7 +510,7 @@ impl Net {
             link.returning = true;
             return;
         }
-        // What was posted while the link was down is reported before the link is up.
+        // Verbs that were posted while the link was down are reported before the link is up.
         let unknown = std::mem::take(&mut link.done);
         link.clear();
         link.up = true;
@@ -523,7 +526,7 @@ impl Net {
         }
     }
 
-    /// Something that held this link may be gone: whatever can go on goes on.
+    /// Lets a link's work continue, since a fault that held it may have ended.
     pub(crate) fn kick(&mut self, index: usize) {
         let now = self.now();
         if let Some(verb) = self.links[index].verbs.front() {
@@ -551,13 +554,13 @@ impl Net {
 
     // ---- processes ----
 
-    /// The memory of `node` is lost: what comes next is new.
+    /// Loses the memory of `node`, which gets a new one.
     pub(crate) fn clear_region(&mut self, node: usize) {
         let n_words = self.regions[node].n_words();
         self.regions[node] = Region::new(n_words);
     }
 
-    /// The loop of `node` runs at `at`, if it does not run earlier.
+    /// Lets the loop of `node` run at `at`, if it does not run earlier.
     pub(crate) fn arm_run(&mut self, node: usize, at: u64) {
         let process = &self.processes[node];
         if !process.runs() {
@@ -578,7 +581,7 @@ impl Net {
     }
 }
 
-/// What a node posts.
+/// A verb that a node posts.
 pub(crate) struct Posting<'a> {
     pub(crate) action: Action,
     pub(crate) at: At,

@@ -38,38 +38,38 @@ pub(crate) struct Waiting {
     pub(crate) proposed: bool,
 }
 
-/// A life of a node, but for its machine.
+/// A life of a node, without its machine.
 pub(crate) struct Shell {
     pub(crate) kv: Kv,
-    /// What is executed here: by deliveries, or by a state from elsewhere.
+    /// The prefix that is executed here: by deliveries, or by a state from elsewhere.
     pub(crate) order: Order,
-    /// What the machine has delivered, or was told that a state covers. A transfer that is under
-    /// way may have brought more.
+    /// The prefix that the machine has delivered, or that a state installed in it covers. A
+    /// transfer under way may have brought more.
     pub(crate) delivered: Order,
     pub(crate) waiting: [Option<Waiting>; N_CLIENTS],
-    /// Requests that arrived since the loop last ran.
+    /// The requests that arrived since the loop last ran.
     pub(crate) arrived: Vec<Request>,
     pub(crate) to_propose: Vec<Request>,
     pub(crate) to_read: Vec<Request>,
-    /// Reads whose check is under way.
+    /// The reads whose check is under way.
     pub(crate) checking: Vec<(Ticket, Request)>,
     pub(crate) next_ticket: u64,
     pub(crate) notes: Vec<Note>,
-    /// A state of at least this prefix is asked for, and a transfer is under way.
+    /// The prefix of the state that is requested, by a transfer under way.
     pub(crate) needs: Option<Prefix>,
-    /// How many transfers were begun.
+    /// The number of transfers that were begun.
     pub(crate) n_transfers: u32,
-    /// A part of a state that is on its way here.
+    /// The part of a state that is on its way here.
     pub(crate) parcel: Option<Parcel>,
-    /// What its giver said of the state that came last.
+    /// The head that came with the last state from a giver.
     pub(crate) givers_head: Option<(Prefix, StateHead)>,
-    /// A state that came from elsewhere, is executed here, and is not durable yet.
+    /// The state that came from elsewhere, is executed here, and is not durable yet.
     pub(crate) installing: Option<State>,
     pub(crate) n_caught_up: u64,
     pub(crate) stamper: Stamper,
-    /// It dies in the middle of this call.
+    /// The death in the middle of this call, if one is planned.
     pub(crate) dying: Option<Dying>,
-    /// What every disk was last said to hold, and in which ballot.
+    /// The prefix that was last reported as held by every disk, and the ballot of that.
     pub(crate) held: (Ballot, Prefix),
 }
 
@@ -102,15 +102,15 @@ impl Shell {
 /// The most verbs and messages on the way to one peer before a message is refused.
 const N_POSTED_MAX: usize = 256;
 
-/// What a machine is given to act through.
+/// The environment of a simulated machine.
 pub struct NodeHost<'a> {
     pub(crate) me: Rank,
     pub(crate) net: &'a mut Net,
     pub(crate) shell: &'a mut Shell,
-    /// Where the protocol has one.
+    /// The disk, for a protocol that has one.
     pub(crate) disk: Option<&'a mut Disk>,
     pub(crate) ledger: &'a mut Ledger,
-    /// Kept from call to call, for the words of messages.
+    /// A buffer kept from call to call, for the words of messages.
     pub(crate) scratch: &'a mut Vec<u64>,
 }
 
@@ -131,7 +131,7 @@ impl NodeHost<'_> {
         self.net.post(self.me.index(), to.index(), posting);
     }
 
-    /// Sends `reply` on its way to a client.
+    /// Sends `reply` to a client.
     pub(crate) fn reply(&mut self, client: u8, attempt: u32, reply: Reply) {
         if !self.acts() {
             return;
@@ -239,7 +239,7 @@ impl Host for NodeHost<'_> {
         let origin = match self.ledger.proposals.delivered(value) {
             Ok(origin) => origin,
             Err(detail) => {
-                // Its bytes mean nothing: going on would only crash on them.
+                // Its bytes have no meaning: to continue would only crash on them.
                 return self
                     .net
                     .violate(Property::Validity, format!("slot {slot} at r{me}: {detail}"));

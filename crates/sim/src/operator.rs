@@ -1,9 +1,9 @@
-//! The operator: changes the members while everything else goes wrong.
+//! The operator: changes the members during all other faults.
 //!
-//! One goal at a time, and each step looks first at what a leader says, as an operator's tool does:
-//! a change whose outcome is unknown is looked up, not guessed. Disks are taken away before, while
-//! or after the members change; some are kept, and come back when nobody wants them. A member that
-//! says that its disk is damaged comes before anything else: it is replaced, or removed.
+//! It has one goal at a time, and reads a leader's report before each step, as an operator's tool
+//! does: the outcome of an unknown change is read, not guessed. Disks are removed before, while or
+//! after the members change; some are kept, and come back when they are not wanted. A member that
+//! reports a damaged disk comes before anything else: it is replaced, or removed.
 //!
 //! - I1 No disk of a voter is lost while another one is missing, nor where that voter is needed. By
 //!   construction: a goal that loses one begins with three voters or more, and ends with the
@@ -25,48 +25,48 @@ use proto::members::{Change, ChangeRefused, Configuration, Members};
 
 mod disks;
 
-/// What the operator is about to achieve.
+/// The goal of the operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Goal {
-    /// This disk votes at that seat.
+    /// The disk becomes a voter at the seat.
     Add(usize, Incarnation),
-    /// The seat is free.
+    /// The seat becomes free.
     Remove(usize),
-    /// This disk votes at that seat, instead of another.
+    /// The disk becomes a voter at the seat, instead of another.
     Replace(usize, Incarnation),
 }
 
 /// One place in the cluster, and the disks that belong there.
 struct Seat {
-    /// Of the disk that is in place.
+    /// The incarnation of the disk that is in place.
     incarnation: Incarnation,
-    /// A process runs on it, or would if it were not dead at the moment.
+    /// Whether a process runs on it, or would if it were not dead now.
     is_taken: bool,
     /// The life in which the incarnation in place began.
     first_life: u32,
-    /// A disk that was replaced and is still there.
+    /// The replaced disk that is still there.
     attic: Option<(Disk, Incarnation)>,
-    /// Until then the disk in place is the replaced one, and the other is in the attic.
+    /// The time until which the disk in place is the replaced one, and the other is in the attic.
     is_haunted_until: Option<u64>,
 }
 
-/// See the module's text.
+/// The operator of the module's text.
 pub(crate) struct Operator {
     rng: Rng,
     founders: MemberSet,
     seats: Vec<Seat>,
     goal: Option<Goal>,
-    /// It is about a member whose disk is damaged.
+    /// Whether the goal is about a member whose disk is damaged.
     is_repair: bool,
     n_incarnations: u64,
     every_ns: u64,
-    /// So many of 8 disks that are replaced are kept.
+    /// The share of replaced disks that are kept, in eighths.
     keeps: u64,
     n_done: u64,
 }
 
 impl Operator {
-    /// Draws from a generator of its own; the number of seats is the plan's from now on.
+    /// Draws from a separate generator; the number of seats is the plan's from now on.
     pub(crate) fn draw(seed: u64, config: &Config, plan: &mut Plan, is_durable: bool) -> Operator {
         let mut rng = Rng::new(seed ^ 0x6d65_6d62_6572);
         let n_seats = config.members.unwrap_or(rng.range(3, 6) as usize);
@@ -102,7 +102,7 @@ impl Operator {
         Incarnation(self.n_incarnations)
     }
 
-    /// What is done about the damaged disk of a member: I1 allowed the damage, so it can be missed.
+    /// The goal for the damaged disk of a member: I1 allowed the damage, so it can be spared.
     fn repair(&mut self, seat: usize) -> Goal {
         if self.rng.chance(1, 4) {
             Goal::Remove(seat)
@@ -111,7 +111,7 @@ impl Operator {
         }
     }
 
-    /// I1, I2: what could be done next in a cluster of `members`.
+    /// I1, I2: a possible next goal in a cluster of `members`.
     fn think(&mut self, members: &Members) -> Option<Goal> {
         let n_voters = members.voters.len();
         let at = self.rng.below(self.seats.len() as u64) as usize;
@@ -135,13 +135,13 @@ fn without(mut members: Members, seat: usize) -> Members {
 }
 
 impl World {
-    /// Who votes at first.
+    /// The first voters.
     pub(crate) fn founders(&self) -> MemberSet {
         let all = || MemberSet::all(self.plan.members);
         self.operator.as_ref().map_or_else(all, |operator| operator.founders)
     }
 
-    /// The operator's working day begins.
+    /// Begins the operator's work.
     pub(crate) fn open_office(&mut self) {
         if let Some(operator) = &self.operator {
             self.net.queue.push(operator.every_ns, Happening::Operate);
@@ -153,7 +153,7 @@ impl World {
         self.operator.as_ref().is_none_or(|operator| operator.seats[node].is_taken)
     }
 
-    /// How the first life on the disk of `node` begins.
+    /// The way in which the first life on the disk of `node` begins.
     pub(crate) fn first_birth(&self, node: usize) -> Birth {
         match self.incarnation(node) {
             Incarnation::FIRST => Birth::Fresh,
@@ -167,7 +167,7 @@ impl World {
             .map_or(Incarnation::FIRST, |operator| operator.seats[node].incarnation)
     }
 
-    // ---- what every run of a node shows ----
+    // ---- the reports of every run of a node ----
 
     fn look_at(&mut self, node: usize, machine: &dyn Life) {
         if self.memories_change() {
@@ -177,7 +177,8 @@ impl World {
         }
     }
 
-    /// Notes what `node` says of the members, and looks for copies of what it calls committed.
+    /// Notes the members that `node` reports, and looks for copies of the prefix that it calls
+    /// committed.
     pub(crate) fn look_at_disks(&mut self, node: usize, machine: &dyn Life) {
         let committed = machine.status().committed;
         let is_news = self.ledger.copies.upto() < committed;
@@ -231,8 +232,8 @@ impl World {
         self.ledger.copies.once_held(rank, incarnation) >= prefix
     }
 
-    /// Up to where the disk `incarnation` of `rank` alone gives everything back, or did when it
-    /// was lost or damaged, if its member could say so in `ballot` only before that.
+    /// The prefix that the disk `incarnation` of `rank` alone gives back, or did when it was lost
+    /// or damaged, if its member could report that in `ballot` only before that.
     pub(crate) fn vouched(&self, rank: Rank, incarnation: Incarnation, ballot: Ballot) -> Prefix {
         let at = rank.index();
         if self.incarnation(at) == incarnation {
@@ -263,7 +264,7 @@ impl World {
         self.pursue(leader, &configuration);
     }
 
-    /// Somebody else asks for another change while one is under way: it has to be refused.
+    /// Requests another change while one is under way: it has to be refused.
     fn interfere(&mut self, leader: usize, configuration: &Configuration) {
         let Some(operator) = &mut self.operator else { return };
         if !configuration.is_decided && operator.rng.chance(1, 2) {
@@ -272,7 +273,7 @@ impl World {
         }
     }
 
-    /// Somebody who says that it leads, or is about to, and what it says about the members. (It may
+    /// A member that says that it leads, or is about to, and the members that it reports. (It may
     /// be wrong.)
     fn ask_a_leader(&mut self) -> Option<(usize, Configuration)> {
         let leaders: Vec<usize> = (0..self.plan.members)
@@ -288,7 +289,7 @@ impl World {
         Some((leader, configuration))
     }
 
-    /// I1: only a configuration that is decided is a place to start from, and the newest of all.
+    /// I1: begins only from the newest configuration of all, which must be decided.
     fn set_out(&mut self, leader: usize, configuration: &Configuration) {
         if !self.is_the_last(configuration) {
             return;
@@ -317,13 +318,13 @@ impl World {
         }
     }
 
-    /// Whether `configuration` is decided and nothing later is: a candidate may have missed much.
+    /// Whether `configuration` is decided and no later one is: a candidate may have missed many.
     fn is_the_last(&self, configuration: &Configuration) -> bool {
         let newest = self.ledger.configurations.newest();
         configuration.is_decided && newest.is_some_and(|(newest, _)| newest <= configuration.at)
     }
 
-    /// The next step towards the goal.
+    /// Takes the next step towards the goal.
     fn pursue(&mut self, leader: usize, configuration: &Configuration) {
         self.look_at_new_disk();
         let Some(goal) = self.operator.as_ref().and_then(|operator| operator.goal) else { return };
@@ -341,7 +342,7 @@ impl World {
                         }
                     };
                     if self.change(leader, change) == Err(ChangeRefused::Needed) {
-                        // It leads itself: its end settles that.
+                        // The member leads itself: its end settles that.
                         if self.may_take(seat, incarnation) {
                             self.put_disk(seat, incarnation);
                         } else if let Some(operator) = &mut self.operator {
@@ -364,7 +365,7 @@ impl World {
                     let _refused_for_now = self.change(leader, Change::Remove(Rank::at(seat)));
                 } else if self.is_the_last(configuration) {
                     self.arrive(goal);
-                    // Some of those that are removed go on as if nothing had happened.
+                    // Some of those that are removed continue as if nothing had happened.
                     let stops = self.operator.as_mut().is_some_and(|of| of.rng.chance(1, 2));
                     if stops && self.may_take(seat, Incarnation(0)) {
                         self.vacate(seat);
@@ -378,7 +379,7 @@ impl World {
         if self.memories_change() {
             let life = self.net.processes[rank.index()].life;
             let first = self.operator.as_ref().map(|of| of.seats[rank.index()].first_life);
-            // (One that has died since has lost what it had claimed.)
+            // (A member that has died since has lost the state that it had claimed.)
             if self.change(leader, Change::Promote(rank)).is_ok() && Some(life) == first {
                 self.judge_promotion(leader, rank);
             }
@@ -443,9 +444,9 @@ impl World {
 
     // ---- the end of a run ----
 
-    /// A majority of every configuration that may yet be the last one, those on the way to what the
-    /// operator is about to achieve among them, and whom that takes: a disk that the operator still
-    /// takes away is in no majority, for its seat is then somebody else's.
+    /// A majority of every configuration that may yet be the last one, including those on the way
+    /// to the operator's goal and the members that it requires: a disk that the operator still
+    /// removes is in no majority, for its seat then belongs to another.
     pub(crate) fn members_core(&mut self) -> MemberSet {
         (0..self.plan.members).for_each(|seat| self.exorcise(seat));
         let goal = self.operator.as_ref().and_then(|operator| operator.goal);
@@ -455,7 +456,7 @@ impl World {
             possible.extend(smaller.filter(|members| !members.voters.is_empty()));
         }
         let mut core = MemberSet::EMPTY;
-        // (Nobody starts on a damaged disk again.)
+        // (No process starts on a damaged disk again.)
         let can_run = |seat: usize| self.is_taken(seat) && !self.disks[seat].is_rotten();
         let taken: Vec<Rank> =
             Rank::all(self.plan.members).filter(|rank| can_run(rank.index())).collect();
@@ -465,7 +466,8 @@ impl World {
         }
         let needs_states = self.memories_change();
         if needs_states {
-            // Whoever lives and holds the state is needed, also if it is about to be replaced.
+            // A member that lives and holds the state is needed, also if it is about to be
+            // replaced.
             order.sort_by_key(|rank| !self.holds_state(rank.index()));
             possible.extend(self.governing());
         }
@@ -497,7 +499,7 @@ impl World {
         core
     }
 
-    /// What `node` knows of the members, for who has to find out why nothing goes on.
+    /// The members that `node` knows, for a report about a run without progress.
     pub(crate) fn say_members(&self, node: usize, machine: &dyn Life) -> String {
         let Some(_) = &self.operator else { return String::new() };
         let known = machine.configuration().map(|of| {
@@ -512,12 +514,12 @@ impl World {
         format!(" (disk {}, {known:?})", self.incarnation(node).0)
     }
 
-    /// Whether there is something that the operator has not achieved yet.
+    /// Whether the operator has a goal that is not reached yet.
     pub(crate) fn has_goal(&self) -> bool {
         self.operator.as_ref().is_some_and(|operator| operator.goal.is_some())
     }
 
-    /// What the operator could not achieve although the cluster is well.
+    /// The goal that the operator could not reach although the cluster is well.
     pub(crate) fn unachieved(&self) -> Option<String> {
         let operator = self.operator.as_ref()?;
         let goal = operator.goal?;

@@ -1,6 +1,7 @@
-//! Processes, wires and connections that are out of order, and how they come back.
+//! Processes, wires and connections that are out of order, and their repair.
 //!
-//! What runs in a process is not known here: the worlds that do know it call these and do the rest.
+//! The worlds know what runs in a process and this module does not: they call these functions and
+//! do the rest.
 //!
 //! - I1 nothing is out of order twice: a wire that is cut is cut once, a process that is stopped is
 //!   stopped once, and ending either ends it.
@@ -13,23 +14,23 @@ use crate::queue::{Happening, NEVER};
 use crate::trace::Topic;
 use base::{Event, Rank, Rng};
 
-/// How long a provider waits for an answer before it calls a link broken.
+/// The longest time that a provider waits for an answer before it calls a link broken.
 const LINK_TIMEOUT_NS_MAX: u64 = 2_000 * MS;
 
-/// What lasts at the moment.
+/// The faults that last at the moment.
 pub(crate) struct Outages {
     pub(crate) rng: Rng,
-    /// Wires that are cut.
+    /// Whether each wire is cut.
     cut: Vec<bool>,
-    /// Processes that are stopped.
+    /// Whether each process is stopped.
     paused: Vec<bool>,
-    /// Wires between the two sides of the partition, if there is one.
+    /// The wires between the two sides of the partition, if there is one.
     partition: Vec<usize>,
-    /// Pairs of nodes that try to connect again.
+    /// Whether each pair of nodes tries to connect again.
     reconnecting: Vec<bool>,
-    /// So many of 8 deaths are told to the peers in time.
+    /// The share of deaths that the peers learn of in time, in eighths.
     hints: u64,
-    /// See `Plan::pace`.
+    /// The factor of `Plan::pace`.
     pace: u64,
 }
 
@@ -67,7 +68,7 @@ impl Outages {
 
     // ---- processes ----
 
-    /// A process of `node` begins, without a link but that to itself; which of its lives it is.
+    /// Begins a process of `node`, with a link only to itself. Returns the number of its life.
     pub(crate) fn begin_process(net: &mut Net, node: usize) -> u32 {
         for peer in 0..net.members {
             let index = net.link_index(node, peer);
@@ -85,7 +86,7 @@ impl Outages {
         process.life
     }
 
-    /// The process of `node` dies.
+    /// Kills the process of `node`.
     pub(crate) fn crash(&mut self, net: &mut Net, node: usize) {
         let now = net.now();
         net.trace.record(now, node, Topic::Crash, 0, 0);
@@ -99,7 +100,7 @@ impl Outages {
         let tcp = net.weather.provider == Provider::Tcp;
         for peer in 0..net.members {
             let (out, back) = (net.link_index(node, peer), net.link_index(peer, node));
-            // What it had posted is the kernel's or the card's now: some of it goes on.
+            // Its posts belong to the kernel or the card now: some of them still happen.
             let n_verbs = net.links[out].verbs.len() as u64;
             let survivors = self.rng.below(n_verbs + 1) as usize;
             net.links[out].orphan(survivors);
@@ -119,7 +120,7 @@ impl Outages {
         }
     }
 
-    /// `to` hears, rightly or not, that a life of `about` has ended.
+    /// Tells `to`, rightly or not, that a life of `about` has ended.
     pub(crate) fn hint(net: &mut Net, to: usize, about: usize, life: u32) {
         if to == about || !net.processes[to].alive {
             return;
@@ -131,8 +132,8 @@ impl Outages {
         net.tell(to, Event::ProcessFailed(Rank::at(about)));
     }
 
-    /// The memory of `node` is another from now on: nothing that was posted to the old one takes
-    /// effect in it, and it is reached by new links only.
+    /// Replaces the memory of `node`: no verb that was posted to the old one takes effect in the
+    /// new one, which is reached by new links only.
     pub(crate) fn replace_memory(net: &mut Net, node: usize) {
         for peer in (0..net.members).filter(|peer| *peer != node) {
             let back = net.link_index(peer, node);
@@ -144,7 +145,7 @@ impl Outages {
         }
     }
 
-    /// Stops a process, wherever it is: also between two posts.
+    /// Stops a process at any point, also between two posts.
     pub(crate) fn pause(&mut self, net: &mut Net, node: usize) {
         net.trace.record(net.now(), node, Topic::Pause, 0, 0);
         self.paused[node] = true;
@@ -153,7 +154,8 @@ impl Outages {
         let tcp = net.weather.provider == Provider::Tcp;
         for peer in 0..net.members {
             let out = net.link_index(node, peer);
-            // On shm a post is an instruction of this process: what has not happened waits.
+            // On shm a post is an instruction of this process: the ones that have not happened
+            // wait.
             net.links[out].frozen = !tcp || self.rng.chance(1, 2);
             if tcp && peer != node {
                 let back = net.link_index(peer, node);
@@ -196,8 +198,8 @@ impl Outages {
         }
     }
 
-    /// Nothing is wrong with a wire any more, nor with what is under way on it: that is not later
-    /// than a healed core may be.
+    /// Ends the faults of a wire, and of everything under way on it: that is not later than a
+    /// healed core may be.
     pub(crate) fn repair_wire(&mut self, net: &mut Net, wire: usize) {
         self.heal_cut(net, wire);
         net.wires[wire].slowness = 1;
@@ -229,7 +231,7 @@ impl Outages {
         }
     }
 
-    /// Where links can break, a link that carries nothing for long is given up.
+    /// Plans the end of a link that carries nothing for long, where links can break.
     fn time_out_later(&mut self, net: &mut Net, link: usize) {
         if net.weather.provider == Provider::Tcp {
             let after = self.rng.range(LINK_TIMEOUT_NS_MAX / 20, LINK_TIMEOUT_NS_MAX);
@@ -237,7 +239,7 @@ impl Outages {
         }
     }
 
-    /// A poster looks whether its link still works.
+    /// Checks at the poster whether its link still works.
     pub(crate) fn on_break(&mut self, net: &mut Net, link: usize) {
         let members = net.members;
         let (from, to) = (link / members, link % members);
@@ -247,19 +249,19 @@ impl Outages {
         }
     }
 
-    /// A connection is reset although nothing is wrong with either end.
+    /// Resets a connection although neither end has a fault.
     pub(crate) fn reset(&mut self, net: &mut Net, wire: usize) {
         self.lose_connection(net, wire / net.members, wire % net.members);
     }
 
-    /// `from` notices first, `to` a little later.
+    /// Breaks a connection, which `from` notices first and `to` a little later.
     fn lose_connection(&mut self, net: &mut Net, from: usize, to: usize) {
         let (out, back) = (net.link_index(from, to), net.link_index(to, from));
         if !net.links[out].is_connected() {
             return;
         }
         net.break_link(out);
-        // The other direction is the same connection: it dies too, unless it is up anew by then.
+        // The other direction is the same connection: it dies too, unless it is up again by then.
         net.break_link(back);
         self.reconnect_later(net, out);
     }
@@ -274,7 +276,7 @@ impl Outages {
         }
     }
 
-    /// Both ends of a connection that broke try again. True if it is there again.
+    /// Lets both ends of a broken connection try again. True if it is back.
     pub(crate) fn on_reconnect(&mut self, net: &mut Net, link: usize) -> bool {
         let members = net.members;
         let (a, b) = (link / members, link % members);

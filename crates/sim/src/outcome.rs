@@ -1,32 +1,32 @@
-//! What a run found.
+//! The result of a run.
 
 use crate::{Coverage, Violation};
 
-/// What a run found.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The first property that did not hold.
     pub violation: Option<Violation>,
-    /// Which interesting cases were reached.
+    /// The interesting cases that were reached.
     pub coverage: Coverage,
-    /// Equal for two runs if and only if their traces are.
+    /// A hash that is equal for two runs if and only if their traces are.
     pub fingerprint: u64,
-    /// How many records the trace has.
+    /// The number of records in the trace.
     pub n_records: u64,
-    /// How much virtual time passed.
+    /// The virtual time that passed.
     pub virtual_ns: u64,
-    /// The judge of linearizability came to a verdict (it has a budget).
+    /// Whether the judge of linearizability came to a verdict (it has a budget).
     pub is_judged: bool,
-    /// How many operations clients asked for, and how many were answered.
+    /// The number of operations that clients asked for.
     pub n_asked: usize,
-    /// See `n_asked`.
+    /// The number of operations that were answered.
     pub n_answered: usize,
     /// The text of the trace, if it was kept.
     pub trace: String,
 }
 
 impl Outcome {
-    /// A run that ended in a violation before it could say anything else.
+    /// A run that ended in a violation before it had any other result.
     pub(crate) fn of_violation(violation: Violation) -> Outcome {
         Outcome {
             violation: Some(violation),

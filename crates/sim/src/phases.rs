@@ -1,8 +1,8 @@
 //! The three phases of a run: safety, healing, liveness.
 //!
-//! - I1 The core holds a majority of the states that live: what is outside it, together with who
-//!   has lost the state, is never more than memory-quorum survives. So a core that cannot serve is
-//!   a violation.
+//! - I1 The core holds a majority of the states that live: the members outside it, together with
+//!   those that have lost the state, are never more than memory-quorum survives. So a core that
+//!   cannot serve is a violation.
 
 use crate::Property;
 use crate::plan::MS;
@@ -11,9 +11,9 @@ use crate::trace::Topic;
 use crate::world::{N_LIVE_OPERATIONS, Phase, World};
 use base::{MemberSet, Rank, majority};
 
-/// How long the core is left alone before it must serve.
+/// The time that the core gets before it must serve.
 const HEALING_NS: u64 = 3_000 * MS;
-/// How long each client may take in the liveness phase for the operations it must complete.
+/// The time that each client may take in the liveness phase for the operations it must complete.
 const LIVENESS_NS: u64 = 3_000 * MS;
 
 impl World {
@@ -40,7 +40,7 @@ impl World {
         self.net.trace.record(now, 0, Topic::Phase, self.phase as u64, u64::from(self.core.bits()));
     }
 
-    /// In runs of a day clients think for minutes: now they are asked for answers soon.
+    /// Ends the clients' thoughts, which last for minutes in runs of a day: they must ask soon.
     pub(crate) fn end_long_thoughts(&mut self) {
         for client in 0..self.clients.len() {
             if self.plan.pace > 1 && !self.clients[client].waits() {
@@ -50,7 +50,7 @@ impl World {
         }
     }
 
-    /// A client without its answers at the end of the liveness phase: say who is to blame.
+    /// Reports a client without its answers at the end of the liveness phase, and the reason.
     fn blame(&mut self) {
         let stuck = self.clients.iter().position(|client| client.n_live < N_LIVE_OPERATIONS);
         let Some(client) = stuck else {
@@ -83,7 +83,7 @@ impl World {
         self.net.violate(Property::Liveness, detail);
     }
 
-    /// Everybody has what the liveness phase asks for: no need to wait for its end.
+    /// Ends the liveness phase early if all clients have the answers that it asks for.
     pub(crate) fn finish_early(&mut self) {
         if self.phase == Phase::Liveness
             && self.clients.iter().all(|client| client.n_live >= N_LIVE_OPERATIONS)
@@ -94,21 +94,21 @@ impl World {
         }
     }
 
-    /// Chooses the core and repairs it; the others stay as they are, or worse.
+    /// Chooses the core and repairs it; the others stay as they are, or get worse.
     fn heal(&mut self) {
         if self.subject.has_operator {
             self.core = self.members_core();
             return self.repair_core();
         }
         let members = self.plan.members;
-        // The core holds a majority of the states that live: a minority may be lost, no more.
+        // The core holds a majority of the states that live: at most a minority may be lost.
         let mut holders: Vec<usize> = (0..members).filter(|node| self.holds_state(*node)).collect();
         let mut core = MemberSet::EMPTY;
         while core.len() < majority(members) && !holders.is_empty() {
             let pick = self.rng.below(holders.len() as u64) as usize;
             core.insert(Rank::at(holders.swap_remove(pick)));
         }
-        // (Nobody starts on a damaged disk again.)
+        // (No process starts on a damaged disk again.)
         for node in (0..members).filter(|node| !self.disks[*node].is_rotten()) {
             if core.len() < majority(members) || self.rng.chance(1, 3) {
                 core.insert(Rank::at(node));

@@ -1,4 +1,5 @@
-//! What a seed decides before the first event: the group, the weather, the faults, the workload.
+//! The decisions of a seed before the first event: the group, the weather, the faults, the
+//! workload.
 //!
 //! Swarm style: a seed does not draw a little of everything but switches kinds of fault on and off
 //! and draws their intensities; bugs that need one kind undisturbed by another are found that way.
@@ -11,36 +12,36 @@ use crate::{Provider, Shape};
 use base::Rng;
 use proto::node::Timing;
 
-/// What the caller fixes for all seeds; what is `None` the seed decides.
+/// The settings that the caller fixes for all seeds; the seed decides those that are `None`.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// How many members.
+    /// The number of members.
     pub members: Option<usize>,
-    /// Which promises the fabric gives beyond the common ones.
+    /// The promises of the fabric beyond the common ones.
     pub provider: Option<Provider>,
-    /// Keep the text of the trace.
+    /// Whether to keep the text of the trace.
     pub trace: bool,
-    /// Each run is a day: few operations, idle hours, faults that last for hours.
+    /// Whether each run is a day: few operations, idle hours, faults that last for hours.
     pub is_long: bool,
 }
 
-/// The fabric's manners, fixed for a run.
+/// The properties of the fabric, fixed for a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Weather {
     pub(crate) provider: Provider,
     pub(crate) latency_ns: u64,
     pub(crate) jitter_ns: u64,
-    /// One verb in 64 takes up to so many times longer.
+    /// The largest factor by which one verb in 64 takes longer.
     pub(crate) spike: u64,
-    /// So many of 8 verbs of several words are torn...
+    /// The share of verbs of several words that are torn, in eighths...
     pub(crate) tear: u64,
-    /// ... by up to so much time.
+    /// ... and the longest time between the two parts.
     pub(crate) tear_ns: u64,
-    /// How long a node may take to notice a change of its region; `None`: it never does by itself.
+    /// The longest time until a node notices a change of its region; `None`: it never does alone.
     pub(crate) notice_ns: Option<u64>,
-    /// A verb reported as unknown may take effect until its link is up again.
+    /// Whether a verb reported as unknown may take effect until its link is up again.
     pub(crate) late_effects: bool,
-    /// Others act between two effects of one call (`ambush`, A2).
+    /// Whether others act between two effects of one call (`ambush`, A2).
     pub(crate) interleaves: bool,
 }
 
@@ -51,27 +52,27 @@ pub(crate) struct Plan {
     pub(crate) shape: Shape,
     pub(crate) weather: Weather,
     pub(crate) kinds: Vec<Kind>,
-    /// Mean time between two strikes.
+    /// The mean time between two strikes.
     pub(crate) strike_every_ns: u64,
-    /// The longest that a fault lasts.
+    /// The longest time that a fault lasts.
     pub(crate) fault_ns_max: u64,
-    /// So many of 8 deaths are told to the peers in time.
+    /// The share of deaths that the peers learn of in time, in eighths.
     pub(crate) hints: u64,
     pub(crate) n_clients: usize,
     pub(crate) n_keys: u64,
-    /// Mean time that a client thinks.
+    /// The mean time that a client thinks.
     pub(crate) think_ns: u64,
-    /// How long a client waits at most for one node's answer before it asks another.
+    /// The longest time that a client waits for one node's answer before it asks another.
     pub(crate) patience_ns: u64,
-    /// So many of 8 operations are reads.
+    /// The share of operations that are reads, in eighths.
     pub(crate) reads: u64,
-    /// So many of 8 requests go to any node, the rest to the one that is believed to lead.
+    /// The share of requests, in eighths, that go to any node; the rest go to the presumed leader.
     pub(crate) anywhere: u64,
-    /// How long the safety phase lasts.
+    /// The duration of the safety phase.
     pub(crate) safety_ns: u64,
     pub(crate) disks: Disks,
-    /// How many times slower than usual what recurs without a client's asking is: beats, attempts
-    /// to connect, looks at a full disk.
+    /// The factor by which everything that recurs without a client's request is slower than usual:
+    /// beats, attempts to connect, looks at a full disk.
     pub(crate) pace: u64,
 }
 
@@ -127,7 +128,7 @@ impl Plan {
         }
     }
 
-    /// The run becomes a day.
+    /// Stretches the run to a day.
     pub(crate) fn stretch(&mut self, seed: u64) {
         const SECOND: u64 = 1000 * MS;
         let mut rng = Rng::new(seed ^ 0x64_6179);
@@ -137,7 +138,7 @@ impl Plan {
         self.fault_ns_max = SECOND * [60, 1800, 4 * 3600, 20 * 3600][rng.below(4) as usize];
         self.think_ns = (30 * SECOND) << rng.below(5);
         if rng.chance(1, 2) {
-            // One or two things go wrong, for longer than a day perhaps, and nothing else.
+            // One or two kinds of faults strike, perhaps for longer than a day, and no others.
             let n_kinds = rng.range(1, 2) as usize;
             while self.kinds.len() > n_kinds {
                 let gone = rng.below(self.kinds.len() as u64) as usize;
@@ -154,7 +155,7 @@ impl Plan {
         self.pace > 1
     }
 
-    /// How long things take that have their own clock.
+    /// The durations of things with their own clock.
     pub(crate) fn timing(&self) -> Timing {
         let usual = Timing::default();
         let pace = self.pace as u32;

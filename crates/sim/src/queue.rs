@@ -1,47 +1,47 @@
-//! What happens next.
+//! The events to come, in their order.
 //!
-//! - I1 The order is total and depends on nothing but what was pushed and set: by time; at one time
-//!   what was pushed, in order of pushing, then the timers, in order of their index. By
-//!   construction: no two keys are equal.
+//! - I1 The order is total and depends only on what was pushed and set: by time; at one time the
+//!   pushed events, in order of pushing, then the timers, in order of their index. By construction:
+//!   no two keys are equal.
 //! - I2 Time never runs backwards: asserted when an event is pushed.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-/// Something that is going to happen. Closed: the world handles each in one `match`.
+/// An event to come. The list is closed: the world handles each in one `match`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Happening {
-    /// The first verb of this link goes on taking effect.
+    /// The first verb of this link continues to take effect.
     Verb(u8),
     /// The first completion of this link reaches its poster.
     Completion(u8),
     /// A node's loop runs once.
     Run(u8),
-    /// A client looks at what it waits for: the answer's deadline, or time to think of a new one.
+    /// A client reaches the time of its next look: the answer's deadline, or a new thought.
     Client(u8),
     /// A request reaches a node.
     Request {
-        /// Which node.
+        /// The node.
         node: u8,
-        /// Whose request.
+        /// The client.
         client: u8,
-        /// The client's name for it.
+        /// The client's ordinal of the request.
         attempt: u32,
     },
     /// An answer reaches its client.
     Answer {
-        /// Which client.
+        /// The client.
         client: u8,
-        /// To which of its attempts.
+        /// The attempt that is answered.
         attempt: u32,
-        /// Index of the answer in the world's table.
+        /// The index of the answer in the world's table.
         index: u32,
     },
     /// The fault planner strikes.
     Strike,
     /// An ambush for this node springs.
     Spring(u8),
-    /// A fault that lasts comes to its end.
+    /// A fault that lasts ends.
     Mend(Fault),
     /// One direction of a connection finds out that it is broken.
     Break(u8),
@@ -49,50 +49,50 @@ pub(crate) enum Happening {
     Reconnect(u8),
     /// A connection is reset.
     Reset(u8),
-    /// A node hears (rightly or not) that another's process has failed.
+    /// A node learns (rightly or not) that another's process has failed.
     Hint {
-        /// Who hears it.
+        /// The node that learns it.
         to: u8,
-        /// Whom it is about.
+        /// The node whose process is meant.
         about: u8,
-        /// The life that is said to have ended.
+        /// The life that has ended, by the report.
         life: u32,
     },
     /// A node asks the others for their state.
     Fetch {
-        /// Which node.
+        /// The node.
         node: u8,
-        /// In which of its lives.
+        /// The life of the node.
         life: u32,
-        /// By which of its transfers.
+        /// The transfer of the node.
         transfer: u32,
     },
-    /// The next part of the state that a node asked for is there.
+    /// The next part of a requested state is at its node.
     Install {
-        /// Which node.
+        /// The node.
         node: u8,
-        /// In which of its lives.
+        /// The life of the node.
         life: u32,
-        /// By which of its transfers.
+        /// The transfer of the node.
         transfer: u32,
     },
-    /// A flush of a node's disk comes to its end.
+    /// A flush of a node's disk ends.
     Disk {
-        /// Whose disk.
+        /// The node of the disk.
         node: u8,
-        /// In which of its lives it asked.
+        /// The life in which it asked.
         life: u32,
     },
     /// The thread that writes a node's snapshot takes its next step.
     Snapshot {
-        /// Whose snapshot.
+        /// The node of the snapshot.
         node: u8,
-        /// In which of its lives it was begun.
+        /// The life in which it was begun.
         life: u32,
     },
     /// The power fails, for one node or (where all are on one host) for all.
     PowerCut(u8),
-    /// The operator looks what there is to do.
+    /// The operator looks for the next step.
     Operate,
     /// The leader dies although all is well (clusters).
     Depose,
@@ -105,7 +105,7 @@ pub(crate) enum Happening {
 pub(crate) enum Fault {
     /// A dead process is started again.
     Crash(u8),
-    /// A stopped process goes on.
+    /// A stopped process resumes.
     Pause(u8),
     /// A cut direction carries again.
     Cut(u8),
@@ -117,7 +117,7 @@ pub(crate) enum Fault {
     Partition,
     /// A disk that stood still or was full works again.
     Disk(u8),
-    /// A wall clock is right again.
+    /// A wall clock is correct again.
     Wall(u8),
 }
 
@@ -150,17 +150,18 @@ impl Ord for Entry {
 }
 
 /// The recurring events, of which each has at most one time: a link's next verb and completion, a
-/// node's next run, a client's next look. A tournament between them: setting one plays its matches
-/// again, and the winner of all is at hand. No branch depends on times, which no processor can
+/// node's next run, a client's next look. They play a tournament: setting one plays its matches
+/// again, and the winner of all is known. No branch depends on times, which no processor can
 /// predict.
 struct Timers {
-    /// The second half: when each, and then which: the earliest key is the earliest timer, ties go
-    /// to the lower index; `NEVER` if not at all. Before them the winners: the earlier of the two
-    /// at twice a place is at that place, so that the earliest of all is at place 1.
+    /// The second half has the key of each timer, its time and then its index: the earliest key is
+    /// the earliest timer, ties go to the lower index; `NEVER` if it is not set. Before them are
+    /// the winners: the earlier of the two at twice a place is at that place, so that the earliest
+    /// of all is at place 1.
     keys: Box<[u64; N_PLACES]>,
     /// The place of the first timer: a power of two.
     leaves: usize,
-    /// What each is.
+    /// The event of each timer.
     what: Vec<Happening>,
 }
 
@@ -183,7 +184,7 @@ impl Timers {
     fn set(&mut self, timer: usize, at: u64) {
         debug_assert!(at == NEVER || at >> (64 - INDEX_BITS) == 0, "I1: {at} ns is too late");
         let mut key = if at == NEVER { NEVER } else { at << INDEX_BITS | timer as u64 };
-        // (The remainder says to the compiler that no place in this loop is out of bounds.)
+        // (The remainder tells the compiler that no place in this loop is out of bounds.)
         let mut place = (self.leaves + timer) % N_PLACES;
         self.keys[place] = key;
         while place > 1 {
@@ -242,7 +243,7 @@ impl Queue {
         self.now
     }
 
-    /// `what` happens at `at`; what is already past happens now.
+    /// Plans `what` for `at`; an event in the past happens now.
     pub(crate) fn push(&mut self, at: u64, what: Happening) {
         self.pushed += 1;
         self.heap.push(Entry { at: at.max(self.now), sequence: self.pushed, what });
@@ -252,27 +253,27 @@ impl Queue {
         self.timers.set(timer, at.max(self.now));
     }
 
-    /// When the first verb of `link` goes on; replaces what was set before.
+    /// Sets the time at which the first verb of `link` continues; replaces the time before.
     pub(crate) fn set_verb(&mut self, link: usize, at: u64) {
         self.set(link, at);
     }
 
-    /// When the first completion of `link` arrives.
+    /// Sets the time at which the first completion of `link` arrives.
     pub(crate) fn set_completion(&mut self, link: usize, at: u64) {
         self.set(self.links + link, at);
     }
 
-    /// When `node`'s loop runs.
+    /// Sets the time at which `node`'s loop runs.
     pub(crate) fn set_run(&mut self, node: usize, at: u64) {
         self.set(2 * self.links + node, at);
     }
 
-    /// When `node`'s loop is set to run.
+    /// The time at which `node`'s loop is set to run.
     pub(crate) fn run_at(&self, node: usize) -> u64 {
         self.timers.at(2 * self.links + node)
     }
 
-    /// When `client` looks at what it waits for.
+    /// Sets the time of `client`'s next look.
     pub(crate) fn set_client(&mut self, client: usize, at: u64) {
         self.set(2 * self.links + self.members + client, at);
     }
@@ -295,7 +296,7 @@ impl Queue {
         Some(self.timers.what[timer])
     }
 
-    /// Nothing happens until `at`.
+    /// Moves the time to `at` without an event.
     pub(crate) fn pass(&mut self, at: u64) {
         self.now = self.now.max(at);
     }

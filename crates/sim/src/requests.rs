@@ -1,5 +1,5 @@
-//! What a node's loop does with its clients' requests: reads are checked, writes are proposed, and
-//! whoever asks the wrong node is told who leads.
+//! The treatment of clients' requests in a node's loop: reads are checked, writes are proposed, and
+//! a client of the wrong node is told the leader.
 
 use crate::coverage::Mark;
 use crate::kv;
@@ -10,11 +10,11 @@ use crate::trace::Topic;
 use crate::world::World;
 use proto::{Refused, Role, Ticket};
 
-/// A refused read is tried again so many times before its client hears of it.
+/// The number of times that a refused read is repeated before its client is told.
 const N_READS_MAX: usize = 64;
 
 impl World {
-    /// Requests that wait: reads to check, writes to propose.
+    /// Serves the requests that wait: reads to check, writes to propose.
     pub(crate) fn serve(&mut self, node: usize, machine: &mut dyn Life) {
         let stamp_at = self.next_idle_stamp(node, machine);
         if stamp_at.is_some_and(|at| at <= self.net.now())
@@ -81,7 +81,7 @@ impl World {
         self.stamp(node, machine.status().ballot.0);
         let life = self.net.processes[node].life;
         let origin = crate::checks::validity::Origin { node: node as u8, life };
-        // Noted first: a machine may deliver before it returns.
+        // The batch is noted first: a machine may deliver before it returns.
         self.ledger.proposals.proposed(&value, origin);
         for command in &self.batch {
             if let Some(waiting) = &mut self.shells[node].waiting[command.client as usize] {
@@ -133,7 +133,7 @@ impl World {
         self.with_host(node, |host, _| host.reply(request.command.client, request.attempt, reply));
     }
 
-    /// The requests that wait for this check of reads.
+    /// Takes the requests that wait for this check of reads.
     pub(crate) fn take_reads(&mut self, node: usize, ticket: Ticket) -> Vec<Request> {
         let checking = &mut self.shells[node].checking;
         assert!(checking.len() <= N_READS_MAX * kv::N_CLIENTS, "reads that nobody answers pile up");

@@ -6,7 +6,7 @@ use crate::world::run;
 use crate::{Config, Outcome, Property, Violation};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What a seed is run in.
+/// The world of a seed.
 #[derive(Clone, Copy)]
 pub(crate) enum Runner {
     /// Machines alone.

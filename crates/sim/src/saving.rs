@@ -1,12 +1,12 @@
-//! How the simulated runtime makes snapshots, and puts states in place that come from elsewhere.
+//! The snapshots of the simulated runtime, and its installation of states from elsewhere.
 //!
-//! On the stream of records that stands for a log, both are atomic. On the log that ships, the code
-//! that ships writes files, piece by piece while the node goes on ([`crate::states`]).
+//! On the stream of records that stands for a log, both are atomic. On the released log, the
+//! released code writes files, piece by piece while the node continues ([`crate::states`]).
 //!
-//! - I1 The machine hears of a snapshot when it is durable, and lets go of its log then, not
-//!   before. Sweeps with [`Snapshots::CutTooSoon`] are caught.
+//! - I1 The machine hears of a snapshot when it is durable, and frees its log then, not before.
+//!   Sweeps with [`Snapshots::CutTooSoon`] are caught.
 //! - I2 A state from elsewhere is executed at once, and durable before the machine hears of it.
-//! - I3 Of what the machine has not applied no own snapshot is made. Sweeps with
+//! - I3 No own snapshot is made of entries that the machine has not applied. Sweeps with
 //!   [`Snapshots::OfWhatIsNotApplied`] are caught.
 
 use crate::coverage::Mark;
@@ -19,13 +19,13 @@ use crate::world::World;
 use base::Prefix;
 use proto::Role;
 
-/// How the runtime makes snapshots.
+/// The way in which the runtime makes snapshots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Snapshots {
-    /// As it should.
+    /// The correct way.
     #[default]
     Sound,
-    /// A planted bug: they hold the registers, and not what each client has asked last.
+    /// A planted bug: they hold the registers, and not each client's last request.
     WithoutSessions,
     /// A planted bug: each piece is of the moment in which it is made.
     Mixed,
@@ -33,16 +33,16 @@ pub enum Snapshots {
     CutTooSoon,
     /// A planted bug: old ones are removed before the new one is written.
     RemovedTooSoon,
-    /// A planted bug: they are made, and states are given, of what a transfer has brought and the
-    /// machine has not applied.
+    /// A planted bug: they are made, and states are given, of entries that a transfer has brought
+    /// and the machine has not applied.
     OfWhatIsNotApplied,
 }
 
-/// How soon a snapshot that failed is tried again.
+/// The time after which a failed snapshot is repeated.
 const RETRY_NS: u64 = 10 * MS;
 
 impl World {
-    /// The state is written now and then, and what was written is made use of.
+    /// Writes the state at intervals, and uses what was written.
     pub(crate) fn attend_snapshots(&mut self, node: usize, machine: &mut dyn Life) {
         if self.disks[node].keeps_files() {
             self.hear_of_snapshot(node, machine);
@@ -111,7 +111,7 @@ impl World {
         }
     }
 
-    /// The state as it is now is durable: a snapshot is atomic here.
+    /// Makes the present state durable: a snapshot is atomic here.
     fn keep_snapshot(&mut self, node: usize, head: Option<proto::members::StateHead>) {
         let prefix = self.shells[node].order.applied();
         let mut kv = self.shells[node].kv.clone();
@@ -122,9 +122,9 @@ impl World {
         self.net.coverage.hit(Mark::SnapshotTaken);
     }
 
-    /// The thread that writes takes its next step soon.
+    /// Plans the next step of the thread that writes.
     pub(crate) fn plan_step(&mut self, node: usize) {
-        // (What the dead were writing is left for the next life to find.)
+        // (The next life finds what a dead process was writing.)
         let is_alive = self.net.processes[node].alive;
         let disk = &mut self.disks[node];
         if is_alive && disk.can_step() && !disk.is_step_planned {
@@ -143,7 +143,7 @@ impl World {
             return;
         }
         self.disks[node].is_step_planned = false;
-        // (A disk that is held goes on when it is released.)
+        // (A disk that is held continues when it is released.)
         if self.disks[node].can_step() {
             self.disks[node].step();
             self.net.arm_run(node, self.net.now());
@@ -153,7 +153,7 @@ impl World {
 
     // ---- states from elsewhere ----
 
-    /// A state from elsewhere is executed here, and its transfer is over: the machine hears of it.
+    /// Tells the machine of a state from elsewhere that is executed here, and ends its transfer.
     pub(crate) fn take_over(&mut self, node: usize, machine: &mut dyn Life) {
         let shell = &self.shells[node];
         let prefix = shell.order.applied();
@@ -163,7 +163,7 @@ impl World {
         if is_atomic || self.subject.snapshots == Snapshots::CutTooSoon {
             self.install(node, machine, state);
         } else {
-            // I2. What is being written is older.
+            // I2. A snapshot that is being written is older.
             self.disks[node].give_up_snapshot();
             self.shells[node].installing = Some(state);
         }
@@ -178,7 +178,7 @@ impl World {
         self.net.trace.record(self.net.now(), node, Topic::Install, prefix.0, 0);
         self.shells[node].delivered.installed(prefix);
         if self.subject.is_durable && !self.disks[node].keeps_files() {
-            // Before the log lets go of what the state replaces.
+            // This comes before the log frees what the state replaces.
             self.keep_snapshot(node, head);
         }
         self.with_host(node, |host, clock| machine.install(prefix, head, clock, host));

@@ -19,17 +19,17 @@ pub struct Script(World);
 /// A client's operation, for scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// The register's value.
+    /// A read of the register's value.
     Read,
-    /// Sets it.
+    /// A write to it.
     Write(u64),
-    /// Adds to it.
+    /// An addition to it.
     Add(u64),
 }
 
 impl Script {
-    /// `members` of `subject` that have just started, in good weather, with `n_clients` silent
-    /// clients.
+    /// A world of `members` of `subject` that have just started, in good weather, with `n_clients`
+    /// silent clients.
     pub fn new(
         subject: Subject,
         members: usize,
@@ -71,13 +71,13 @@ impl Script {
         true
     }
 
-    /// Nothing travels from `from` to `to` any more.
+    /// Holds everything from `from` to `to`.
     pub fn hold(&mut self, from: usize, to: usize) {
         let wire = self.0.net.link_index(from, to);
         self.0.net.hold(wire);
     }
 
-    /// What was held arrives, and later things do too.
+    /// Lets held messages arrive, and later ones too.
     pub fn release(&mut self, from: usize, to: usize) {
         let wire = self.0.net.link_index(from, to);
         self.0.net.release(wire);
@@ -98,36 +98,36 @@ impl Script {
         self.0.pause(node);
     }
 
-    /// Nothing becomes durable at `node`, which says so after a while.
+    /// Stops the disk at `node`, which reports that after a while.
     pub fn stall_disk(&mut self, node: usize) {
         self.0.disks[node].stall(true);
         let now = self.0.net.now();
         self.0.net.arm_run(node, now);
     }
 
-    /// Its disk works again.
+    /// Makes its disk work again.
     pub fn release_disk(&mut self, node: usize) {
         self.0.release_disk(node);
     }
 
-    /// A stopped process goes on.
+    /// Resumes a stopped process.
     pub fn resume(&mut self, node: usize) {
         self.0.resume(node);
     }
 
-    /// `to` hears, rightly or not, that the process of `about` has failed.
+    /// Tells `to`, rightly or not, that the process of `about` has failed.
     pub fn hint(&mut self, to: usize, about: usize) {
         self.0.net.tell(to, Event::ProcessFailed(Rank::at(about)));
     }
 
-    /// The clock of `node` jumps forward.
+    /// Moves the clock of `node` forward.
     pub fn jump(&mut self, node: usize, by: Duration) {
         let now = self.0.net.now();
         self.0.net.processes[node].clock.jump(now, by.as_nanos() as u64);
         self.0.net.arm_run(node, now);
     }
 
-    /// A client asks `node`, and goes on asking, that one first, until it is answered or gives up.
+    /// Lets a client ask `node`, that one first, until it is answered or gives up.
     ///
     /// # Panics
     /// If it has an operation under way.
@@ -147,19 +147,19 @@ impl Script {
         self.0.ledger.operations.iter().rev().find(of_client).and_then(|last| last.answer)
     }
 
-    /// What the machine of a living node says.
+    /// The status of a living node's machine.
     pub fn status(&self, node: usize) -> Option<Status> {
         self.0.role(node)?;
         self.0.machines[node].as_ref().map(|machine| machine.status())
     }
 
-    /// Who leads, as far as they themselves say.
+    /// The nodes that lead by their own report.
     pub fn leaders(&self) -> Vec<usize> {
         let leads = |node: &usize| self.0.role(*node) == Some(proto::Role::Leader);
         (0..self.0.plan.members).filter(leads).collect()
     }
 
-    /// How far `node` has delivered.
+    /// The prefix that `node` has delivered.
     pub fn applied(&self, node: usize) -> Prefix {
         self.0.applied(node)
     }
@@ -169,13 +169,13 @@ impl Script {
         self.0.net.regions[node].load(at as usize)
     }
 
-    /// How many answers said that the outcome is unknown.
+    /// The number of answers with an unknown outcome.
     pub fn n_unknown(&self) -> usize {
         let unknown = |reply: &&Reply| matches!(reply, Reply::Unknown);
         self.0.ledger.replies.iter().filter(unknown).count()
     }
 
-    /// Every check, on all that has happened.
+    /// Runs every check, on all that has happened.
     ///
     /// # Errors
     /// The first property that did not hold.
@@ -184,5 +184,5 @@ impl Script {
     }
 }
 
-/// Long enough for everything that is not stuck.
+/// A time that is enough for everything that is not stuck.
 pub const PATIENCE: Duration = Duration::from_nanos(5_000 * MS);

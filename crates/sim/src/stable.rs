@@ -1,4 +1,4 @@
-//! Machines on disks: what a disk says, what it leaves of a process, how the next one begins.
+//! Machines on disks: the disk's reports, the remains of a process, and the start of the next one.
 
 use crate::coverage::Mark;
 use crate::states::State;
@@ -11,8 +11,8 @@ use base::{Prefix, Rng};
 use proto::disk::DiskEvent;
 
 impl Subject {
-    /// With the disks of this seed: where members change, one seed in four runs on the log that
-    /// ships.
+    /// Chooses the disks of this seed: where members change, one seed in four runs on the released
+    /// log.
     pub(crate) fn equipped(self, seed: u64) -> Subject {
         let mut rng = Rng::new(seed ^ 0x6c6f_6773);
         let ships = self.has_operator && self.store == Store::Model && rng.chance(1, 4);
@@ -21,7 +21,7 @@ impl Subject {
 }
 
 impl World {
-    /// The machine hears what its disk has to say, and the state is written to it now and then.
+    /// Tells the machine its disk's events, and writes the state at intervals.
     pub(crate) fn attend_disk(&mut self, node: usize, machine: &mut dyn Life) {
         for event in std::mem::take(&mut self.disks[node].events) {
             self.net.trace.record(self.net.now(), node, Topic::Disk, event_number(event), 0);
@@ -33,7 +33,7 @@ impl World {
         self.attend_snapshots(node, machine);
     }
 
-    /// What the disk of a dead process left: the state of the last snapshot.
+    /// Recovers the state of the last snapshot from the disk of a dead process.
     pub(crate) fn recover(&mut self, node: usize) {
         let applied = match &self.disks[node].snapshot {
             Some(State { kv, prefix, .. }) => {
@@ -50,7 +50,7 @@ impl World {
         self.net.trace.record(self.net.now(), node, Topic::Install, applied.0, 1);
     }
 
-    /// How the next life of `node` begins, if its disk is as it should be.
+    /// The start of the next life of `node`, if its disk is intact.
     pub(crate) fn rebirth(&mut self, node: usize) -> Option<Birth> {
         if !self.subject.is_durable {
             return Some(Birth::Reattached);
@@ -59,7 +59,7 @@ impl World {
         match (revived, self.disks[node].is_unusable()) {
             (Ok(()), false) => {}
             (Err(Unusable::Damaged(_)), true) => {
-                // It stops, and says so: whoever tends it has to replace the member.
+                // It stops and reports that: the operator has to replace the member.
                 self.net.coverage.hit(Mark::DamageFound);
                 self.net.trace.record(self.net.now(), node, Topic::Disk, u64::MAX - 4, 0);
                 return None;
@@ -75,7 +75,7 @@ impl World {
             }
         }
         if self.disks[node].is_blank() {
-            // It died before anything of it was durable: nothing can have left it either.
+            // It died before anything of it was durable: no message can have left it either.
             return Some(self.first_birth(node));
         }
         let snapshot = self.disks[node].snapshot.as_ref();

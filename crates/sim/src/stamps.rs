@@ -1,5 +1,6 @@
-//! How time enters the replicated state, as the runtime does it: a leader stamps its batches by
-//! [`base::StateClock`], the code that ships, and every node tells its own what it executed.
+//! The way in which time enters the replicated state, as in the runtime: a leader stamps its
+//! batches by [`base::StateClock`], the released code, and every node tells its own what it
+//! executed.
 //!
 //! The time that passes is the world's: [`base::StateClock`] measures by a clock that counts also
 //! while a process stands still. The wall clock is the node's, which is set and drifts.
@@ -16,15 +17,15 @@ use base::{Evidence, Instant};
 use core::cmp::Ordering;
 use proto::Role;
 
-/// How a leader makes its stamps. All but one way are planted bugs.
+/// The way in which a leader makes its stamps. All but one are planted bugs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stamps {
-    /// As it should be.
+    /// The correct way.
     Sound,
-    /// The wall clock's reading, unless state time is ahead of it already: a jump of the one is a
-    /// jump of the other, and a clock that is set back stops expiry.
+    /// The wall clock's reading, unless state time is ahead of it already: a jump of the clock is a
+    /// jump of state time, and a clock that is set back stops expiry.
     OfWallClock,
-    /// However long nothing was stamped, at most ten seconds have passed.
+    /// At most ten seconds count, however long nothing was stamped.
     StandStillWhileIdle,
 }
 
@@ -32,13 +33,13 @@ pub enum Stamps {
 const SEEN_TO_PASS_MAX: u64 = 10_000 * MS;
 
 impl World {
-    /// World time at which a leader stamps without being asked to, in runs of a day.
+    /// The world time at which a leader stamps without a request, in runs of a day.
     pub(crate) fn next_idle_stamp(&self, node: usize, machine: &dyn Life) -> Option<u64> {
         let is_due = self.plan.lasts_a_day() && machine.status().role == Role::Leader;
         is_due.then(|| self.shells[node].stamper.idle_at)
     }
 
-    /// `node` leads under `reign`, and stamps its next batch.
+    /// Stamps the next batch of `node`, which leads under `reign`.
     pub(crate) fn stamp(&mut self, node: usize, reign: u64) {
         let now = self.net.now();
         let wall_ms = self.net.processes[node].wall.at(now) / MS;
@@ -72,7 +73,7 @@ impl World {
         self.ledger.state_time.stamped(Stamp { unix_ms, reign, at: now, continues, forgot });
     }
 
-    /// `node` has executed what it has executed, and the ballot in force is this.
+    /// Tells the clock of `node` what it has executed, and the ballot in force.
     pub(crate) fn observe_state_time(&mut self, node: usize, machine: &dyn Life) {
         let newest = self.ledger.state_time.after(self.applied(node));
         let status = machine.status();
@@ -84,7 +85,7 @@ impl World {
         let now = Instant(self.net.now());
         let stamper = &mut self.shells[node].stamper;
         stamper.clock.observe(newest.state_ms, evidence, now);
-        // (Of its own stamps it knows.)
+        // (It knows its own stamps.)
         if evidence != Evidence::Past && newest.state_ms > stamper.stamped_ms {
             stamper.continues = newest.continues;
             stamper.has_heard = true;

@@ -1,4 +1,4 @@
-//! Snapshots in files, by the code that ships, beside a log on one simulated disk.
+//! Snapshots in files, by the released code, beside a log on one simulated disk.
 //!
 //! ```text
 //! loop    begin | piece | piece | ...            | hears of the end
@@ -10,8 +10,8 @@
 //! - I1 Any process that starts finds the newest state that was reported, or a later one, and it is
 //!   whole; or it says which is damaged, and only where a bit flipped. Checked in
 //!   [`States::revive`] and [`crate::disk::Disk::revive`].
-//! - I2 What a process was doing when it dies, or the power fails, is cut between any two of its
-//!   operations on the disk.
+//! - I2 When a process dies, or the power fails, its work is cut between any two of its operations
+//!   on the disk.
 
 use crate::Snapshots;
 use crate::kv::{Kv, N_PIECES};
@@ -23,7 +23,7 @@ use storage::Media;
 use storage::media::Simulated;
 use storage::snapshot::{self, Snapshot, SnapshotError, SnapshotWriter};
 
-/// A state, what it covers, and what the machine noted of it.
+/// A state, the prefix that it covers, and its head.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct State {
     pub(crate) kv: Kv,
@@ -31,36 +31,36 @@ pub(crate) struct State {
     pub(crate) head: Option<StateHead>,
 }
 
-/// What became of a snapshot.
+/// The result of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     /// It is durable.
     Written(Box<State>),
-    /// There is none.
+    /// It failed.
     Failed,
 }
 
 /// Snapshots over some media.
 pub(crate) trait StateStore {
-    /// Begins to write `state`, in pieces of so many bytes; one at a time.
+    /// Begins to write `state`, in pieces of this size; one at a time.
     fn begin(&mut self, state: State, piece_bytes: usize);
     fn is_writing(&self) -> bool;
-    /// The loop makes the next piece, if the thread has room for it. (`live` is the state as it is
-    /// by now, for a planted bug.)
+    /// Makes the next piece in the loop, if the thread has room for it. (`live` is the present
+    /// state, for a planted bug.)
     fn piece(&mut self, live: &Kv);
-    /// Whether the thread has something to do.
+    /// Whether the thread has work.
     fn has_work(&self) -> bool;
-    /// The thread's next step.
+    /// Performs the thread's next step.
     fn work(&mut self);
-    /// What became of the last one, once.
+    /// The result of the last snapshot, once.
     fn take_end(&mut self) -> Option<End>;
-    /// The one that is being written is not wanted any more.
+    /// Stops the one that is being written, which is no longer wanted.
     fn give_up(&mut self);
-    /// The process dies, so many steps of its thread later.
+    /// Kills the process, `n_steps` steps of its thread later.
     fn die(&mut self, n_steps: u64);
-    /// Flips a bit of the newest one; false if there is none.
+    /// Flips a bit of the newest one; false without any.
     fn rot(&mut self, rng: &mut Rng) -> bool;
-    /// What a process that starts finds; true if a damaged one was passed over.
+    /// Finds the state, as a process that starts; true if a damaged one was skipped.
     fn revive(&mut self) -> Result<(Option<State>, bool), Unusable>;
 }
 
@@ -86,13 +86,13 @@ pub(crate) struct States<M: Media> {
     bug: Snapshots,
     writing: Option<Writing<M>>,
     end: Option<End>,
-    /// A bit flipped in these.
+    /// The snapshots in which a bit flipped.
     spoiled: Vec<Slot>,
 }
 
-/// How many pieces wait for the thread at most.
+/// The most pieces that wait for the thread.
 const N_WAITING_MAX: usize = 2;
-/// As the runtime has it.
+/// The number of snapshots that are kept, as in the runtime.
 const N_KEPT: usize = 2;
 
 impl<M: Media> States<M> {
@@ -100,7 +100,7 @@ impl<M: Media> States<M> {
         States { media, disk, log, bug, writing: None, end: None, spoiled: Vec::new() }
     }
 
-    /// True when the whole snapshot is written.
+    /// Performs a step. True when the whole snapshot is written.
     fn step(&mut self) -> Result<bool, SnapshotError> {
         let Some(writing) = &mut self.writing else { return Ok(false) };
         let Some(step) = writing.todo.pop_front() else { return Ok(false) };
@@ -123,7 +123,7 @@ impl<M: Media> States<M> {
                 }
             }
             Step::RemoveOld { kept } => {
-                // One that cannot be removed now goes with the next.
+                // A snapshot that cannot be removed now is removed with the next.
                 let _ = snapshot::delete_old(&self.media, kept);
             }
         }
@@ -202,7 +202,7 @@ impl<M: Media> StateStore for States<M> {
             }
         }
         self.end = None;
-        // I2: nobody removes what it has left behind.
+        // I2: the remains are not removed.
         if let Some(writer) = self.writing.take().and_then(|writing| writing.writer) {
             writer.leave();
         }

@@ -1,13 +1,13 @@
-//! The log that ships, on a simulated disk: what a crash leaves is decided by its recovery.
+//! The released log, on a simulated disk: its recovery decides what a crash leaves.
 //!
-//! - I1 A process that dies leaves its writer anywhere in what it was handed: batches that were
-//!   synced and not reported, and perhaps one whose sync failed, which looks written and is not.
+//! - I1 A process that dies leaves its writer anywhere in its work: batches that were synced and
+//!   not reported, and perhaps one whose sync failed, which looks written and is not.
 //! - I2 A power cut comes in the middle of a batch: any of its sectors, in any order (the media's
 //!   I1).
 //! - I3 A disk rots only where a later batch, synced too, shows that it was sound: anything else is
 //!   outside the fault model. By construction: [`Stored::rot`] picks the place.
-//! - I4 What is damaged is named: the file, and a record of the batch that the bit flipped in.
-//!   Checked in [`Stored::revive`].
+//! - I4 Damage is named: the file, and a record of the batch in which the bit flipped. Checked in
+//!   [`Stored::revive`].
 
 use crate::Snapshots;
 use crate::states::{StateStore, States};
@@ -22,21 +22,21 @@ use storage::media::{
 };
 use storage::{Batch, Damage, Media, WriteError};
 
-/// What a node's disk is made of.
+/// The kind of a node's disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Store {
     /// A stream of records of which a crash leaves a prefix.
     #[default]
     Model,
-    /// The log that ships.
+    /// The released log.
     Log,
     /// A planted bug: names of files are never made durable.
     LogWithoutDirectorySync,
-    /// A planted bug: nothing is.
+    /// A planted bug: nothing is made durable.
     LogWithoutSync,
     /// A planted bug: a sync that failed counts as one that did not.
     LogIgnoringSyncErrors,
-    /// A planted bug: what is damaged is cut off, with all that follows.
+    /// A planted bug: damage is cut off, with everything after it.
     LogCutAtDamage,
     /// A planted bug, of snapshots alone: their names are never made durable.
     SnapshotsWithoutDirectorySync,
@@ -90,25 +90,25 @@ fn states_on<M: Media + 'static>(media: M, disk: Simulated, bug: Snapshots) -> S
     Stored { states, ..Stored::new(disk.clone(), disk, bug) }
 }
 
-/// How far a disk came with what was asked of it.
+/// The progress of a disk with its requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Worked {
-    /// Everything is durable; else some of it waits for room.
+    /// Whether everything is durable; otherwise some of it waits for room.
     pub(crate) is_done: bool,
-    /// There is room for more.
+    /// Whether there is room for more.
     pub(crate) has_room: bool,
 }
 
-/// A sync failed: nobody knows what is durable, and the process has to die.
+/// The error of a failed sync: the durable part is unknown, and the process has to die.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SyncFailed;
 
-/// Why no process can start on what is left.
+/// The reason why no process can start on the remains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Unusable {
-    /// It says that something that was durable is not intact any more.
+    /// The log says that something that was durable is no longer intact.
     Damaged(String),
-    /// Something else: a violation.
+    /// Any other reason: a violation.
     Broken(String),
 }
 
@@ -125,27 +125,27 @@ pub(crate) trait LogStore {
     fn head(&self, slot: Slot) -> Option<EntryHead>;
     fn start(&self) -> Slot;
     fn end(&self) -> Slot;
-    /// Makes durable what was asked for, as far as there is room.
+    /// Makes requests durable, as far as there is room.
     fn work(&mut self) -> Result<Worked, SyncFailed>;
-    /// From now on nothing more fits than so many segments; `None`: whatever comes.
+    /// Bounds the room to `n_segments` from now on; `None`: no bound.
     fn confine(&mut self, n_segments: Option<u64>);
-    /// The sync after so many more fails; `None`: none does.
+    /// Makes the sync after `after` more fail; `None`: no sync fails.
     fn fail_sync(&mut self, after: Option<u64>);
     /// The snapshots beside it.
     fn states(&mut self) -> &mut dyn StateStore;
-    /// The same.
+    /// The snapshots beside it, to read.
     fn states_ref(&self) -> &dyn StateStore;
-    /// Flips a bit of what is durable; false if there is no place that would show.
+    /// Flips a bit of durable data; false if no place would show it.
     fn rot(&mut self, rng: &mut Rng) -> bool;
-    /// The process is gone; what that means is decided when the next one starts, or by a power cut.
+    /// Ends the process; the effect is decided when the next one starts, or by a power cut.
     fn die(&mut self);
-    /// The power fails.
+    /// Cuts the power.
     fn lose_power(&mut self, rng: &mut Rng);
-    /// A process starts on what is left.
+    /// Starts a process on the remains.
     fn revive(&mut self, rng: &mut Rng) -> Result<(), Unusable>;
 }
 
-/// Which log it is.
+/// The identity of the log.
 const LOG: u64 = 0x73_696d;
 
 fn options() -> Options {
@@ -163,21 +163,22 @@ struct Stored<M: Media> {
     opened: Option<Opened<M>>,
     states: Box<dyn StateStore>,
     is_dead: bool,
-    /// Taken from the log, and not written for want of room.
+    /// The batch that was taken from the log, and not written for want of room.
     waiting: Option<Arc<Batch>>,
-    /// A sync has failed in this life: its writer is of no use any more.
+    /// Whether a sync has failed in this life: its writer is no longer usable.
     has_failed: bool,
-    /// Where the last batches end that this life has made durable.
+    /// The ends of the last batches that this life has made durable.
     ends: VecDeque<Position>,
     cuts_at_damage: bool,
-    /// The file in which a bit flipped, and where the batch around it begins and ends.
+    /// The file in which a bit flipped, and the begin and end of the batch around it.
     rotten: Option<(String, Range<u64>)>,
 }
 
-/// How many batches are remembered, for I3.
+/// The number of batches that are remembered, for I3.
 const N_ENDS: usize = 64;
 
-/// Operations within which a power cut falls: a batch takes two, a new segment some twenty.
+/// The number of operations within which a power cut falls: a batch takes two, a new segment about
+/// twenty.
 const OPERATIONS: u64 = 12;
 
 impl<M: Media + 'static> Stored<M> {
@@ -205,7 +206,7 @@ impl<M: Media + 'static> Stored<M> {
         self.opened.as_mut().expect("only the living look at their log")
     }
 
-    /// The life is over: what its writer was still handed, and how it ended.
+    /// Ends the life. Returns the batch that its writer still had, and the log.
     fn end_of_life(&mut self) -> Option<(Opened<M>, Option<Arc<Batch>>)> {
         self.ends.clear();
         let waiting = self.waiting.take();
@@ -241,7 +242,7 @@ impl<M: Media + 'static> Stored<M> {
         self.rotten.as_ref().is_some_and(is_named)
     }
 
-    /// The planted bug: everything from the damage on is taken away, as if it had been torn.
+    /// Cuts everything from the damage on, as if it had been torn: the planted bug.
     fn cut_at(&self, damage: &Damage) -> std::io::Result<()> {
         for name in self.disk.list()? {
             if name > damage.file && name.starts_with("log-") {
@@ -338,8 +339,7 @@ impl<M: Media + 'static> LogStore for Stored<M> {
     }
 
     fn rot(&mut self, rng: &mut Rng) -> bool {
-        // I3: of three batches that were synced in turn, the one in the middle, if one file holds
-        // it whole.
+        // I3: the middle one of three batches that were synced in turn, if one file holds it whole.
         let Some(at) = (self.ends.len() as u64).checked_sub(2).filter(|n| *n > 0) else {
             return false;
         };
@@ -369,7 +369,7 @@ impl<M: Media + 'static> LogStore for Stored<M> {
             let after = rng.below(OPERATIONS);
             self.disk.set_faults(|faults| faults.cut_after = Some(after));
         }
-        // Two threads: either may be the one that the power fails under.
+        // There are two threads: the power may fail during either's work.
         let is_state_first = writes_state && rng.chance(1, 2);
         if is_state_first {
             self.states.die(OPERATIONS);
@@ -418,7 +418,7 @@ impl<M: Media + 'static> LogStore for Stored<M> {
 }
 
 impl<M: Media> Stored<M> {
-    /// As the committer's thread does it.
+    /// Works as the committer's thread does.
     fn try_to_work(&mut self) -> Result<Worked, WriteError> {
         let Opened { log, writer, .. } = self.opened.as_mut().expect("only the living work");
         let is_full = |error: &WriteError| matches!(error, WriteError::Full { .. });

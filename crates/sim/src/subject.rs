@@ -1,7 +1,7 @@
-//! What is simulated: a whole member, seen through what the runtime may do with one.
+//! The simulated members: whole ones, seen through the runtime's interface.
 //!
-//! The world is compiled once: it knows its members as [`Life`], and of their kind what [`Subject`]
-//! says. Only a member itself is compiled for each protocol, once sound and once with a bug.
+//! The world is compiled once: it knows its members as [`Life`], and their kind as [`Subject`].
+//! Only a member itself is compiled for each protocol, once sound and once with a bug.
 
 use crate::coverage::Mark;
 use crate::{NodeHost, Provider, Snapshots, Stamps, Store, member};
@@ -14,45 +14,45 @@ use proto::registry::LogSpec;
 use proto::velos::Shape;
 use proto::{Refused, Replicator, Status, Ticket};
 
-/// How a life begins.
+/// The way in which a life begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Birth {
     /// With the group, on zeroed memory, with the empty state.
     Fresh,
-    /// On an empty disk, on a seat of a cluster that is there already.
+    /// On an empty disk, on a seat of an existing cluster.
     Joined {
-        /// Which disk it is.
+        /// The incarnation of the disk.
         incarnation: base::Incarnation,
     },
     /// On the region of an earlier life, without the state.
     Reattached,
     /// On the disk of an earlier life, with the state of its last snapshot.
     Recovered {
-        /// What that state covers.
+        /// The prefix that the state covers.
         applied: Prefix,
-        /// What was kept beside it.
+        /// The head that was kept beside it.
         head: Option<StateHead>,
     },
 }
 
-/// What a member is told at its start.
+/// The parameters of a member.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
-    /// Which member it is.
+    /// The rank of the member.
     pub me: Rank,
-    /// How many seats there are.
+    /// The number of seats.
     pub members: usize,
-    /// Which of them vote at first.
+    /// The first voters among them.
     pub founders: MemberSet,
-    /// How this life begins.
+    /// The way in which this life begins.
     pub birth: Birth,
     /// The sizes.
     pub shape: Shape,
-    /// Posting to a peer wakes it (`fabric::Capabilities::peer_works`).
+    /// Whether posting to a peer wakes it (`fabric::Capabilities::peer_works`).
     pub peer_works: bool,
-    /// A dead process's memory answers.
+    /// Whether a dead process's memory answers.
     pub memory_outlives_process: bool,
-    /// How long its detector's beats and suspicions take.
+    /// The times of its detector's beats and suspicions.
     pub timing: Timing,
     /// Its protocol's planted bug, as an index into the protocol's list.
     pub bug: Option<usize>,
@@ -78,19 +78,19 @@ pub trait Life: 'static {
     /// See `proto::Replicator::read`.
     fn read(&mut self, ticket: Ticket, now: Instant, host: &mut NodeHost<'_>);
 
-    /// Everything that the fabric has to say, and then a look at the own region and at the time.
+    /// Takes all events of the fabric, then reads the own region and takes the time.
     fn run(&mut self, events: &Inbox, now: Instant, host: &mut NodeHost<'_>);
 
-    /// One event of its disk.
+    /// Takes one event of its disk.
     fn on_disk(&mut self, event: DiskEvent, now: Instant, host: &mut NodeHost<'_>);
 
-    /// A durable state covers everything below `prefix`.
+    /// Notes that a durable state covers everything below `prefix`.
     fn snapshotted(&mut self, prefix: Prefix, host: &mut NodeHost<'_>);
 
-    /// When [`Life::run`] has something to do even if nothing happens.
+    /// The time at which [`Life::run`] is due even if nothing happens.
     fn deadline(&self) -> Instant;
 
-    /// The state machine now holds the state of `applied`.
+    /// Continues from the state of `applied`, which the state machine now holds.
     fn install(
         &mut self,
         applied: Prefix,
@@ -99,13 +99,13 @@ pub trait Life: 'static {
         host: &mut NodeHost<'_>,
     );
 
-    /// What goes with a state of everything below `prefix`.
+    /// The head of a state of everything below `prefix`.
     fn state_head(&self, prefix: Prefix) -> Option<StateHead>;
 
-    /// Its figures.
+    /// The figures of the machine.
     fn status(&self) -> Status;
 
-    /// Who takes part, as far as it knows; `None` where that never changes.
+    /// The members, as far as it knows; `None` where they never change.
     fn configuration(&self) -> Option<Configuration>;
 
     /// See `proto::Replicator::change`.
@@ -119,46 +119,46 @@ pub trait Life: 'static {
         host: &mut NodeHost<'_>,
     ) -> Result<Slot, ChangeRefused>;
 
-    /// Who leads, as far as it knows.
+    /// The leader, as far as it knows.
     fn trusted(&self) -> Option<Rank>;
 
-    /// What it says every voter's disk holds.
+    /// The prefix that it reports as held by every voter's disk.
     fn held(&self) -> Prefix;
 
-    /// Slots that it has read from others' rings and delivered, if it counts them.
+    /// The slots that it has read from others' rings and delivered, if it counts them.
     fn n_caught_up(&self) -> u64;
 }
 
-/// A protocol, and what is around it: a world has to know no more of its members.
+/// A protocol, and its environment: a world needs no other knowledge of its members.
 #[derive(Clone, Copy)]
 pub struct Subject {
-    /// Its name on the command line and in reports.
+    /// The name on the command line and in reports.
     pub name: &'static str,
-    /// What it is, in a sentence.
+    /// The description, in a sentence.
     pub text: &'static str,
     pub(crate) is_durable: bool,
     /// See [`proto::Replicator::NEEDS_HEAD`].
     pub(crate) needs_head: bool,
-    /// Members change: an operator sees to it that they do.
+    /// Whether members change, by an operator.
     pub(crate) has_operator: bool,
-    /// What disks are made of.
+    /// The kind of the disks.
     pub(crate) store: Store,
-    /// How the runtime makes snapshots.
+    /// The way in which the runtime makes snapshots.
     pub(crate) snapshots: Snapshots,
-    /// How leaders stamp their batches.
+    /// The way in which leaders stamp their batches.
     pub(crate) stamps: Stamps,
-    /// The only fabric that gives what the protocol needs, where one does not.
+    /// The only fabric that gives what the protocol needs, where not all do.
     pub(crate) provider: Option<Provider>,
     /// Clocks drift, but none jumps: the protocol's promise ends there.
     pub(crate) has_steady_clocks: bool,
     /// The protocol's planted bug, as an index into its list.
     pub(crate) bug: Option<usize>,
     pub(crate) bugs: fn() -> Vec<Listed>,
-    /// Bugs of what is around the machine that sweeps must find, and those that show in runs of a
-    /// day only.
+    /// Bugs of the machine's environment that sweeps must find, and those that show only in runs of
+    /// a day.
     pub(crate) around: &'static [Surrounding],
     pub(crate) around_for_days: &'static [Surrounding],
-    /// Cases that it does not reach, beyond those that its kind cannot.
+    /// The cases that it does not reach, beyond those that its kind cannot.
     pub(crate) beyond: &'static [Mark],
     pub(crate) n_words: fn(usize, &Shape) -> usize,
     pub(crate) start: fn(&Setup, &mut NodeHost<'_>) -> Box<dyn Life>,
@@ -171,10 +171,10 @@ pub(crate) struct Listed {
     pub(crate) caught: Caught,
 }
 
-/// A planted bug of what is around a machine: its disk, its snapshots, its stamps.
+/// A planted bug of a machine's environment: its disk, its snapshots, its stamps.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Surrounding {
-    /// Its name in reports.
+    /// The name in reports.
     name: &'static str,
     store: Option<Store>,
     snapshots: Snapshots,
@@ -198,7 +198,7 @@ impl Surrounding {
         Surrounding { stamps, ..Surrounding::sound(name) }
     }
 
-    /// `subject` with the bug, and named after it.
+    /// The subject with the bug, named after it.
     pub(crate) fn around(&self, subject: Subject) -> Subject {
         let store = self.store.unwrap_or(subject.store);
         let &Surrounding { name, snapshots, stamps, .. } = self;
@@ -207,7 +207,7 @@ impl Surrounding {
 }
 
 impl Subject {
-    /// The protocol `S` in memory, with the same members all the time.
+    /// The protocol `S` in memory, with members that never change.
     pub(crate) const fn of<S: LogSpec>(name: &'static str, text: &'static str) -> Subject {
         Subject {
             name,
@@ -250,17 +250,17 @@ impl Subject {
         Subject { has_operator: true, ..self }
     }
 
-    /// The same, of which sweeps must find these bugs, too.
+    /// The same, in which sweeps must also find these bugs.
     pub(crate) const fn among(self, around: &'static [Surrounding]) -> Subject {
         Subject { around, ..self }
     }
 
-    /// The same, of which sweeps of days must find these bugs.
+    /// The same, in which sweeps of days must find these bugs.
     pub(crate) const fn among_for_days(self, around_for_days: &'static [Surrounding]) -> Subject {
         Subject { around_for_days, ..self }
     }
 
-    /// The same, of which no sweep has to reach these cases.
+    /// The same, in which no sweep has to reach these cases.
     pub(crate) const fn without(self, beyond: &'static [Mark]) -> Subject {
         Subject { beyond, ..self }
     }
@@ -269,8 +269,7 @@ impl Subject {
     pub fn can_reach(&self, mark: Mark, is_long: bool) -> bool {
         (self.has_operator || !mark.needs_operator())
             && (is_long || !mark.needs_long())
-            // Files are there where the log that ships is, also for one in four seeds of members
-            // that change.
+            // Files exist with the released log, also in one of four seeds where members change.
             && (self.store == Store::Log || self.has_operator || !mark.needs_files())
             && (self.store != Store::Log || mark != Mark::DiedHalfway)
             && (!self.has_steady_clocks || mark != Mark::ClockJumped)

@@ -1,7 +1,7 @@
-//! What can be simulated of protocols that replicate a log, and the bugs that sweeps must find.
+//! The simulated protocols that replicate a log, and the bugs that sweeps must find.
 //!
-//! A protocol's own bugs stand in its folder (`proto::planted`). Here are those of what is around a
-//! machine: its disk, its snapshots, its stamps.
+//! A protocol's own bugs are in its folder (`proto::planted`). Here are those of a machine's
+//! environment: its disk, its snapshots, its stamps.
 
 use crate::runner::Runner;
 use crate::subject::{Subject, Surrounding};
@@ -24,7 +24,7 @@ pub const VELOS_MEMBERS: Subject = Subject::of::<velos::Spec>(
 )
 .operated()
 .without(WIDE_WORDS);
-/// Mu. It needs memory whose owner can keep a writer out.
+/// Mu, which needs memory whose owner can exclude a writer.
 pub const MU: Subject = Subject::of::<mu::Spec>("mu", "Writes under a permission, for comparison")
     .over(Provider::Tcp)
     .without(WRITES_ALONE);
@@ -48,7 +48,7 @@ pub const DURABLE_MEMBERS: Subject = Subject::of::<durable::Spec>(
 .operated()
 .among(OF_DISKS_OF_MEMBERS)
 .without(LEADER_READS);
-/// Durable over the log that ships.
+/// Durable over the released log.
 pub const DURABLE_LOG: Subject = Subject::of::<durable::Spec>(
     "durable-log",
     "The first again, over the log that ships on a disk that loses and tears what was not synced",
@@ -64,8 +64,8 @@ pub const SUBJECTS: [Subject; 8] =
 /// A word that is wide enough for every ballot needs no message.
 const WIDE_WORDS: &[Mark] = &[Mark::MachineMessage];
 
-/// What is written without a compare-and-swap meets none that fails, and neither ring nor effects
-/// that others could see halfway.
+/// A protocol that writes without compare-and-swap never sees one fail, and has neither a ring nor
+/// effects that others could see halfway.
 const WRITES_ALONE: &[Mark] =
     &[Mark::FailedCas, Mark::FailedCasOfLeader, Mark::CaughtUpByRead, Mark::OthersBetween];
 
@@ -107,14 +107,14 @@ const OF_THE_LOG: &[Surrounding] = &[
     Surrounding::store("SNAPSHOT_IGNORES_SYNC_ERROR", Store::SnapshotsIgnoringSyncErrors),
 ];
 
-/// They show in long runs only.
+/// These show in long runs only.
 const OF_STAMPS: &[Surrounding] = &[
     Surrounding::stamps("STAMP_OF_WALL_CLOCK", Stamps::OfWallClock),
     Surrounding::stamps("STAND_STILL_WHILE_IDLE", Stamps::StandStillWhileIdle),
 ];
 
-/// A bug that needs another beside it: a machine that says what goes with states of what it has not
-/// applied is harmless until a runtime gives such states.
+/// A bug that needs another beside it: a machine that gives heads of states that it has not applied
+/// is harmless until a runtime gives such states.
 const TWICE: (&str, Snapshots) = ("HEAD_ABOVE_APPLIED", Snapshots::OfWhatIsNotApplied);
 
 impl Subject {
@@ -131,7 +131,7 @@ impl Subject {
         of_protocol.chain(around).map(|broken| self.mutant(broken)).collect()
     }
 
-    /// Those that show in runs of a day only.
+    /// Those that show only in runs of a day.
     pub fn long_mutants(&self) -> Vec<Mutant> {
         self.around_for_days.iter().map(|one| self.mutant(one.around(*self))).collect()
     }
@@ -140,7 +140,7 @@ impl Subject {
         Mutant { name: broken.name, broken: Runner::World(broken), sound: Runner::World(*self) }
     }
 
-    /// With a planted bug, and named after it.
+    /// The subject with a planted bug, named after it.
     fn with(self, name: &'static str) -> Subject {
         let snapshots = if name == TWICE.0 { TWICE.1 } else { self.snapshots };
         Subject { name, snapshots, ..self.planted(name) }

@@ -9,33 +9,33 @@ use std::sync::Once;
 /// A seed that broke a property.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Replays it.
+    /// The seed, which replays it.
     pub seed: u64,
-    /// What it broke.
+    /// The violation.
     pub violation: Violation,
 }
 
-/// What a sweep found.
+/// The result of a sweep.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// How many seeds were run.
+    /// The number of seeds that were run.
     pub n_seeds: u64,
-    /// Those that broke something.
+    /// The seeds that broke a property.
     pub findings: Vec<Finding>,
-    /// How much virtual time passed, in all.
+    /// The virtual time that passed, in all.
     pub virtual_ns: u64,
-    /// Which interesting cases were reached, and how often.
+    /// The interesting cases that were reached, with their counts.
     pub coverage: Coverage,
     /// Runs whose history the judge of linearizability did not finish within its budget.
     pub n_unjudged: u64,
-    /// Client operations asked and answered.
+    /// The client operations that were asked.
     pub n_asked: u64,
-    /// See `n_asked`.
+    /// The client operations that were answered.
     pub n_answered: u64,
 }
 
 impl Report {
-    /// What several sweeps found, in the order of their seeds.
+    /// The joined results of several sweeps, in the order of their seeds.
     pub fn joined(parts: impl IntoIterator<Item = Report>) -> Report {
         let mut whole = Report::default();
         for part in parts {
@@ -64,8 +64,8 @@ impl Report {
     }
 }
 
-/// Runs every seed; `progress` hears of each as it ends, and stops the sweep by returning false.
-/// (Wall time is the caller's business: the world has none.)
+/// Runs every seed; `progress` is called as each ends, and stops the sweep by returning false. (The
+/// caller measures wall time: the world has none.)
 pub fn sweep(
     subject: &Subject,
     config: &Config,
@@ -75,7 +75,7 @@ pub fn sweep(
     sweep_runner(&Runner::World(*subject), config, seeds, progress)
 }
 
-/// The same, of what is known at run time only.
+/// The same, for a subject that is known only at run time.
 pub(crate) fn sweep_runner(
     runner: &Runner,
     config: &Config,
@@ -97,7 +97,7 @@ pub fn replay(subject: &Subject, config: &Config, seed: u64) -> Outcome {
     replay_runner(&Runner::World(*subject), config, seed)
 }
 
-/// The same, of what is known at run time only.
+/// The same, for a subject that is known only at run time.
 pub(crate) fn replay_runner(runner: &Runner, config: &Config, seed: u64) -> Outcome {
     runner.run_caught(&Config { trace: true, ..config.clone() }, seed)
 }
@@ -118,7 +118,7 @@ impl Mutant {
         quietly(|| {
             (first..first + n_seeds).find_map(|seed| {
                 let violation = self.broken.run_caught(config, seed).violation?;
-                // What breaks without the bug too says nothing about the bug.
+                // A seed that breaks a property without the bug too shows nothing about the bug.
                 let is_sound = self.sound.run_caught(config, seed).violation.is_none();
                 is_sound.then_some(Finding { seed, violation })
             })
@@ -130,7 +130,7 @@ thread_local! {
     static QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Panics of this thread print nothing while `act` runs: a mutant is expected to panic.
+/// Runs `act` without the output of this thread's panics: a mutant is expected to panic.
 pub(crate) fn quietly<T>(act: impl FnOnce() -> T) -> T {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-/// What a line is about: the word that stands in it.
+/// The topic of a line: the word that it contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Topic {
@@ -61,7 +61,7 @@ impl Trace {
         Trace { hash: 0x6a09_e667_f3bc_c908, n_records: 0, text: keep_text.then(String::new) }
     }
 
-    /// At `now`, on `node`: `topic`, with two numbers that say more.
+    /// Records `topic` at `now`, on `node`, with two numbers.
     #[inline]
     pub(crate) fn record(&mut self, now: u64, node: usize, topic: Topic, a: u64, b: u64) {
         for part in [now ^ (node as u64) << 56 ^ (topic as u64) << 48, a, b] {
@@ -86,7 +86,7 @@ impl Trace {
     }
 }
 
-/// Replays only have a text: what writes it stays out of the way of what does not.
+/// Writes a line. Only replays have a text, so this is kept apart from the rest.
 #[cold]
 fn write_line(text: &mut String, now: u64, node: usize, topic: Topic, a: u64, b: u64) {
     // Writing to a String cannot fail.

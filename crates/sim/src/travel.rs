@@ -1,20 +1,22 @@
-//! States that travel: the runtime's answer to `NeedState`.
+//! Transfers of states: the runtime's answer to `NeedState`.
 //!
 //! ```text
-//! who lacks   asks | ...... | state ...... | values ...... | values: the machine hears of it
-//! who gives        | as it is now | as it is then, if it still gives
+//! lacking     asks | ...... | state ...... | values ...... | values: the machine hears of it
+//! giving           | as it is now | as it is then, if it still gives
 //! ```
-//! A transfer takes its time, and the world goes on: members change, its giver dies or lags itself,
-//! and what was executed of it stays where it is while another is asked.
+//! A transfer takes time, and the world continues: members change, its giver dies or lags itself,
+//! and the executed part stays where it is while another member is asked.
 //!
-//! - I1 A giver lives, runs, is reachable, holds a state, and has executed what the asking one has.
-//!   By construction: `is_there` looks at all of it at one instant.
-//! - I2 Who has executed more than its machine has applied gives nothing: its machine does not know
-//!   who takes part after that. Sweeps with [`Snapshots::OfWhatIsNotApplied`] are caught.
-//! - I4 A member that has executed all that its machine has asked for, and that every reachable
-//!   member would refuse, continues from that: the others may wait for it. (`catchup`'s I6.)
-//! - I3 A machine that reaches by itself what it has asked for hears of no state. By construction:
-//!   `mind_transfer`, `is_news`.
+//! - I1 A giver lives, runs, is reachable, holds a state, and has executed everything that the
+//!   asking member has. By construction: `is_there` checks all of it at one instant.
+//! - I2 A member that has executed more than its machine has applied gives nothing: its machine
+//!   does not know the members after that. Sweeps with [`Snapshots::OfWhatIsNotApplied`] are
+//!   caught.
+//! - I4 A member that has executed everything that its machine has requested, and that every
+//!   reachable member would refuse, continues from that: the others may wait for it. (`catchup`'s
+//!   I6.)
+//! - I3 A machine that reaches by itself what it has requested is not told of a state. By
+//!   construction: `mind_transfer`, `is_news`.
 
 use crate::coverage::Mark;
 use crate::plan::MS;
@@ -25,12 +27,12 @@ use crate::world::{Phase, World};
 use base::Prefix;
 use proto::{Role, Status};
 
-/// The longest that a part of a state travels from one node to another...
+/// The longest time that a part of a state travels from one node to another...
 const PART_NS_MAX: u64 = 5 * MS;
-/// ... and the longest of one in so many.
+/// ... and the longest of a few of them.
 const LONG_PART_NS_MAX: u64 = 400 * MS;
 const LONG_PART_EVERY: u64 = 6;
-/// How long a giver that has fallen silent is waited for.
+/// The time that a silent giver is waited for.
 const PATIENCE_NS: u64 = 20 * MS;
 
 /// A part of a state on its way.
@@ -38,16 +40,16 @@ pub(crate) struct Parcel {
     state: State,
     giver: usize,
     givers_life: u32,
-    /// With it the other side has all that its giver had.
+    /// Whether the other side then has everything that its giver had.
     is_last: bool,
 }
 
 impl World {
-    /// The machine cannot go on by itself.
+    /// Begins a transfer, since the machine cannot continue by itself.
     pub(crate) fn need_state(&mut self, node: usize, at_least: Prefix) {
         let shell = &mut self.shells[node];
         if shell.installing.is_some() {
-            // It asks again if what is here is not enough.
+            // The machine asks again if the state that is here is not enough.
             return;
         }
         let is_asked = shell.needs.is_some();
@@ -79,7 +81,7 @@ impl World {
         }
         let there: Vec<usize> =
             (0..self.plan.members).filter(|peer| self.is_there(*peer, node)).collect();
-        // An ambush: who lags itself is asked more often than chance would have it.
+        // An ambush: a member that lags itself is asked more often than by chance.
         let ahead: Vec<usize> = there.iter().copied().filter(|peer| self.is_ahead(*peer)).collect();
         let asked = if !ahead.is_empty() && self.rng.chance(1, 2) { ahead } else { there };
         if asked.is_empty() {
@@ -93,7 +95,7 @@ impl World {
         self.send_part(giver, node);
     }
 
-    /// Whether somebody can be asked by `node`, and nobody gives it anything.
+    /// Whether `node` can reach another member, and none gives it a state.
     fn all_refuse(&self, node: usize) -> bool {
         let members = self.plan.members;
         let asked = || {
@@ -104,7 +106,7 @@ impl World {
         asked().next().is_some() && !asked().any(gives)
     }
 
-    /// Whether what is executed at `node` is what its machine has asked for, and news to it.
+    /// Whether the state executed at `node` is what its machine has requested, and news to it.
     fn has_enough(&self, node: usize) -> bool {
         let is_enough = self.shells[node].needs.is_some_and(|needed| self.applied(node) >= needed);
         let has_head =
@@ -136,7 +138,7 @@ impl World {
         self.is_ahead(node) && self.subject.snapshots != Snapshots::OfWhatIsNotApplied
     }
 
-    /// What `giver` has at this moment travels to `to`.
+    /// Sends the present state of `giver` to `to`.
     fn send_part(&mut self, giver: usize, to: usize) {
         let prefix = self.applied(giver);
         let head = self.machines[giver].as_ref().and_then(|machine| machine.state_head(prefix));
@@ -162,7 +164,7 @@ impl World {
         }
         let now = self.net.now();
         if !self.net.processes[node].runs() {
-            // It waits in the process's inbox, so to say.
+            // It waits, as if in the process's inbox.
             return self.plan_install(node, now + MS);
         }
         let Some(Parcel { state, giver, givers_life, is_last }) = self.shells[node].parcel.take()
@@ -183,7 +185,7 @@ impl World {
         self.net.arm_run(node, now);
     }
 
-    /// A part of a state has arrived: it takes the place of what is here, if it is ahead of that.
+    /// Executes a part of a state that has arrived, if it is ahead of the present state.
     fn execute(&mut self, node: usize, State { kv, prefix, head }: State) {
         let shell = &mut self.shells[node];
         shell.givers_head = head.map(|head| (prefix, head));
@@ -209,7 +211,7 @@ impl World {
         self.applied(node) > status.applied || status.role == Role::Learner
     }
 
-    /// I3: a transfer that is of no use any more ends.
+    /// I3: ends a transfer that is no longer of use.
     pub(crate) fn mind_transfer(&mut self, node: usize, status: Status) {
         if self.shells[node].needs.is_none() && self.shells[node].installing.is_none() {
             return;

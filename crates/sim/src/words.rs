@@ -1,7 +1,7 @@
-//! Words that wait in line, those in front side by side.
+//! A queue of words, those in front side by side.
 //!
-//! - I1 No room is lost: after a push, at least half of the words that are kept wait. What was
-//!   taken away makes room as soon as it is the greater part.
+//! - I1 No room is lost: after a push, at least half of the words that are kept wait. Taken words
+//!   make room as soon as they are the greater part.
 
 /// Replaces `words` by those that hold the bytes of a message.
 pub(crate) fn words_of(message: &[u8], words: &mut Vec<u64>) {
@@ -17,7 +17,7 @@ pub(crate) fn words_of(message: &[u8], words: &mut Vec<u64>) {
 #[derive(Default)]
 pub(crate) struct Words {
     words: Vec<u64>,
-    /// So many of them are gone.
+    /// The number of words that were taken.
     n_taken: usize,
 }
 
@@ -42,7 +42,7 @@ impl Words {
         &self.words[self.n_taken..][..n]
     }
 
-    /// Takes the `n` words in front away.
+    /// Removes the `n` words in front.
     #[inline]
     pub(crate) fn take(&mut self, n: usize) {
         self.n_taken += n;

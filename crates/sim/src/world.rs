@@ -25,7 +25,7 @@ use crate::{Birth, Config, Outcome, Property, Provider, Setup, kv};
 use base::{Event, MemberSet, Prefix, Rank, Rng};
 use proto::{Note, Role};
 
-/// In which part of a run the world is (I2).
+/// The phase of a run (I2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
     Safety,
@@ -34,7 +34,7 @@ pub(crate) enum Phase {
     Over,
 }
 
-/// How many operations each client must complete in the liveness phase.
+/// The number of operations that each client must complete in the liveness phase.
 pub(crate) const N_LIVE_OPERATIONS: u32 = 5;
 /// Between two decisions there are some hundred records; this many mean a storm without progress.
 const N_RECORDS_MAX: u64 = 3_000_000;
@@ -47,7 +47,7 @@ pub(crate) struct World {
     /// Boxed: each run takes the machine out of its place and puts it back.
     pub(crate) machines: Vec<Option<Box<dyn Life>>>,
     pub(crate) shells: Vec<Shell>,
-    /// Empty and unused where the protocol has none.
+    /// The disks, empty and unused where the protocol has none.
     pub(crate) disks: Vec<Disk>,
     pub(crate) ledger: Ledger,
     pub(crate) clients: Vec<Client>,
@@ -58,21 +58,21 @@ pub(crate) struct World {
     pub(crate) rng: Rng,
     pub(crate) liveness_since: u64,
     pub(crate) leader: Option<(usize, u64)>,
-    /// Changes the members, where they change.
+    /// The operator, where members change.
     pub(crate) operator: Option<Operator>,
     scratch: Vec<u64>,
     pub(crate) batch: Vec<kv::Command>,
     pub(crate) value: Vec<u8>,
-    /// What the loop that runs takes in; between two runs an empty one.
+    /// The events that the loop takes; empty between two runs.
     taken_in: base::Inbox,
     notes: Vec<Note>,
 }
 
-/// Tells a storm from a busy run, whose records are many, too.
+/// The counts that distinguish a storm from a busy run, whose records are many too.
 #[derive(Default)]
 struct Progress {
     n_decided: u64,
-    /// Records at the last decision.
+    /// The number of records at the last decision.
     n_records: u64,
 }
 
@@ -85,7 +85,7 @@ impl Progress {
     }
 }
 
-/// One seed, from beginning to end.
+/// Runs one seed, from beginning to end.
 pub fn run(subject: &Subject, config: &Config, seed: u64) -> Outcome {
     let provider = config.provider.or(subject.provider);
     let config = &Config { provider, ..config.clone() };
@@ -147,7 +147,7 @@ impl World {
         }
     }
 
-    /// Every founder starts, with the empty state.
+    /// Starts every founder, with the empty state.
     pub(crate) fn begin(&mut self) {
         for node in 0..self.plan.members {
             if self.founders().contains(Rank::at(node)) {
@@ -179,7 +179,7 @@ impl World {
         }
     }
 
-    /// What can only be said of a whole history.
+    /// Judges the properties of a whole history.
     pub(crate) fn judge(mut self) -> Outcome {
         if let Err(detail) = real_time::check(&self.ledger.operations) {
             self.net.violate(Property::RealTime, detail);
@@ -203,7 +203,7 @@ impl World {
         }
     }
 
-    /// One event.
+    /// Performs one event.
     pub(crate) fn happen(&mut self, what: Happening) {
         match what {
             Happening::Verb(link) => self.net.on_verb(link as usize),
@@ -247,7 +247,7 @@ impl World {
 
     // ---- lives ----
 
-    /// A process starts: the first, or one on the region that its predecessor left.
+    /// Starts a process: the first, or one on the region that its predecessor left.
     pub(crate) fn be_born(&mut self, node: usize, birth: Birth) {
         let members = self.plan.members;
         let now = self.net.now();
@@ -281,7 +281,7 @@ impl World {
         let machine = self.with_host(node, |host, _| start(&setup, host));
         let role = machine.status().role;
         if birth == Birth::Reattached && role != Role::Learner {
-            // A contract of its own: no later property need catch what it may do by that right.
+            // This is a contract of its own: no later property need catch the consequences.
             let detail =
                 format!("r{node} is a {role:?} right after its restart, without the state");
             self.net.violate(Property::Learner, detail);
@@ -291,11 +291,11 @@ impl World {
         for peer in (0..members).filter(|peer| *peer != node) {
             let (out, back) = (self.net.link_index(node, peer), self.net.link_index(peer, node));
             match (self.plan.weather.provider, birth) {
-                // Everybody maps everybody's region before the first line of protocol runs.
+                // Each member maps every region before the first line of protocol runs.
                 (_, Birth::Fresh) if self.founders().contains(Rank::at(peer)) => {
                     self.net.connect(out);
                 }
-                // There is nothing to map where nobody ever sat.
+                // A seat that never had a member has nothing to map.
                 (Provider::Shm, _) if self.memories_change() && !self.is_taken(peer) => {}
                 (Provider::Shm, Birth::Joined { .. }) if self.memories_change() => {
                     self.net.connect(out);
@@ -322,7 +322,7 @@ impl World {
         self.with_inbox(node, |host, clock, _| act(host, clock))
     }
 
-    /// The same, with what its loop takes in.
+    /// The same, with the events that its loop takes.
     fn with_inbox<T>(
         &mut self,
         node: usize,
@@ -344,7 +344,7 @@ impl World {
         result
     }
 
-    /// What the machine of `node` says that it is; nobody has a role when dead.
+    /// The role that the machine of `node` reports; a dead node has no role.
     pub(crate) fn role(&self, node: usize) -> Option<Role> {
         let machine = self.machines[node].as_ref()?;
         self.net.processes[node].alive.then(|| machine.status().role)
@@ -419,7 +419,7 @@ impl World {
         self.machines[node] = Some(machine);
     }
 
-    /// Does what the machine's notes ask for.
+    /// Performs the requests in the machine's notes.
     #[inline]
     pub(crate) fn heed(&mut self, node: usize, machine: &mut dyn Life) {
         while !self.shells[node].notes.is_empty() {
@@ -447,7 +447,7 @@ impl World {
             Note::Deposed { ballot } => {
                 self.net.trace.record(now, node, Topic::Deposed, ballot.0, 0);
                 self.shells[node].stamper.end_reign();
-                // Proposed and not delivered: nobody here knows any more.
+                // A proposed and undelivered value: its outcome is unknown here.
                 for client in 0..kv::N_CLIENTS {
                     let seat = &mut self.shells[node].waiting[client];
                     if let Some(waiting) = seat.filter(|waiting| waiting.proposed) {
@@ -510,7 +510,7 @@ impl World {
         self.core.contains(Rank::at(node))
     }
 
-    /// How far `node` has applied.
+    /// The prefix that `node` has applied.
     pub(crate) fn applied(&self, node: usize) -> Prefix {
         self.shells[node].order.applied()
     }

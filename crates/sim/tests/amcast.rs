@@ -170,14 +170,15 @@ fn hybrid_clocks_shorten_the_convoy_to_four_steps_and_two_errors() {
             let steps = measure::<Primcast>(&Bench { hybrid: true, clock_error, ..bench });
             let bound = f64::min(5.0, 4.0 + 2.0 * clock_error as f64 / 100.0);
             assert_eq!((steps.collision_free_least, steps.collision_free), (3.0, 3.0));
-            // A bound that nothing comes near would say little.
+            // A bound that no schedule comes near would show little.
             let is_near = steps.failure_free > least;
             assert!(is_near && steps.failure_free <= bound, "{clock_error} %: {steps:?}");
         }
     }
 }
 
-/// What 95 of 100 messages take at most over a wide area, with so many under way for each client.
+/// The time that 95 of 100 messages take at most over a wide area, by messages under way for each
+/// client.
 fn p95_ms(hybrid: bool, outstanding: usize) -> u64 {
     const MS: u64 = 1_000_000;
     let setting = wan::Setting {
@@ -363,12 +364,13 @@ fn a_primary_that_dies_half_way_loses_nothing() {
     assert_eq!(script.judge(), Ok(()));
 }
 
-/// An epoch's leader dies when only some know of it; Ω chooses one who does not, and who believes
-/// to lead. (The listings leave this to r-multicast, which tells everybody in the end.)
+/// An epoch's leader dies when only some know of it; Ω chooses one that does not, and that takes
+/// itself for the leader. (The listings leave this to r-multicast, which tells all members in the
+/// end.)
 #[test]
 fn a_primary_that_was_overtaken_unawares_learns_of_it() {
     let mut script = Script::<Primcast>::new(&[3], Rule::Plain);
-    // Process 2 takes over with process 1; process 0 never hears of it.
+    // Process 2 takes over with process 1; process 0 never learns of it.
     script.slow_link(pid(0, 2), pid(0, 0), 900);
     script.slow_link(pid(0, 1), pid(0, 0), 30);
     script.trust_by(pid(0, 2), 2);
@@ -413,7 +415,7 @@ fn p6_where_all_live_nothing_is_remembered_in_the_end() {
     }
 }
 
-/// A member that hears of no proposal for long, while the others deliver and forget.
+/// A member that receives no proposal for long, while the others deliver and forget.
 fn left_behind() -> Script<Primcast> {
     let mut script = Script::<Primcast>::new(&[3], Rule::Plain);
     script.slow_link(pid(0, 0), pid(0, 2), 40_000);
@@ -426,7 +428,7 @@ fn left_behind() -> Script<Primcast> {
     script
 }
 
-/// It is one of the others again: it takes part, and all is forgotten in the end.
+/// Checks that it is one of the others again: it takes part, and all is forgotten in the end.
 fn has_caught_up(mut script: Script<Primcast>) {
     assert_eq!(script.n_states(), 1);
     assert_eq!(script.order(pid(0, 2)), script.order(pid(0, 1)));
@@ -447,8 +449,8 @@ fn p7_who_is_given_a_log_that_begins_later_gets_a_state() {
     has_caught_up(script);
 }
 
-/// Another member gives its state, since it has forgotten what is asked for. It covers proposals of
-/// the primary that are still on their way: they have their turn when they come.
+/// Another member gives its state, since it has forgotten the requested messages. It covers
+/// proposals of the primary that are still on their way: they have their turn when they come.
 #[test]
 fn p7_a_state_of_any_member_hides_no_proposal_that_is_on_its_way() {
     let mut script = left_behind();
@@ -532,8 +534,8 @@ fn a_state_that_covers_lost_proposals_costs_no_message() {
     }
 }
 
-/// Seeds in which what a group had said of its clocks was lost with a process's earlier life, and
-/// nobody asked for it again.
+/// Seeds in which a group's clock reports were lost with a process's earlier life, and no process
+/// asked for them again.
 #[test]
 fn a_message_that_waits_for_every_groups_clock_survives_a_power_cut() {
     let asking = Config { recovers: true, rule: Rule::AllGroups, ..Config::default() };

@@ -7,8 +7,8 @@ use proto::amcast::linear::Rule;
 use sim::amcast::steps::{Bench, measure};
 use sim::amcast::{Config, mutants};
 
-/// What conflicts keeps its order everywhere; what does not is seen in two orders, or nothing was
-/// gained.
+/// Messages that conflict keep their order everywhere; others are seen in two orders, or nothing
+/// was gained.
 #[test]
 fn p14_what_commutes_is_seen_in_different_orders_and_what_conflicts_never() {
     let config = Config { commutes: true, ..Config::default() };
@@ -33,7 +33,7 @@ fn p15_marks_and_states_survive_restless_groups() {
 }
 
 /// 4.4.3: no convoy among messages that commute. Each takes the three steps that it takes alone,
-/// whatever is under way beside it.
+/// whatever else is under way.
 #[test]
 fn what_commutes_with_all_others_takes_three_steps_among_them() {
     for groups in 2..=4 {

@@ -1,5 +1,4 @@
-//! Durable in bad weather and on bad disks. Its traps are stepped by hand in the protocol's own
-//! tests.
+//! Durable in bad weather and on bad disks. The protocol's own tests step its traps by hand.
 
 use sim::script::{Operation, PATIENCE, Script};
 use sim::subjects::{DURABLE, DURABLE_LOG, DURABLE_MEMBERS};
@@ -67,7 +66,7 @@ fn a_short_sweep_finds_most_planted_bugs() {
     }
 }
 
-/// Snapshots in files, by the code that ships, over disks that fail in the middle of one.
+/// Snapshots in files, by the released code, over disks that fail in the middle of one.
 #[test]
 fn snapshots_in_files_survive_a_sweep_and_most_planted_bugs_do_not() {
     let report = sweep(&DURABLE_LOG, &Config::default(), 0..60, |_| true);
@@ -124,7 +123,7 @@ fn every_planted_bug_of_a_change_of_members_is_caught() {
     assert!(survivors.is_empty(), "survived: {survivors:?}");
 }
 
-/// What memory-quorum cannot: every process dies, with what it had not synced.
+/// The case that memory-quorum does not survive: every process dies, with its unsynced data.
 #[test]
 fn when_every_process_dies_what_was_acknowledged_is_there() {
     for provider in [Provider::Shm, Provider::Tcp] {
@@ -149,8 +148,8 @@ fn when_every_process_dies_what_was_acknowledged_is_there() {
     }
 }
 
-/// D4. The trap: a follower whose disk stands still goes on reading its ring, until what waits for
-/// the disk ends its process.
+/// D4. The trap: a follower whose disk stands still continues to read its ring, until the amount
+/// that waits for the disk ends its process.
 #[test]
 fn a_disk_that_stands_still_for_minutes_costs_its_member_nothing_but_time() {
     for provider in [Provider::Shm, Provider::Tcp] {

@@ -10,8 +10,8 @@ fn sound_mu_survives_a_sweep_that_reaches_the_interesting_cases() {
         println!("seed {}: {}", finding.seed, finding.violation);
     }
     assert!(report.findings.is_empty());
-    // Permission stands where a CAS would fence; followers forward what they are asked to read.
-    // And no memory is shared.
+    // A permission takes the part of a CAS that fences; followers forward reads. And no memory is
+    // shared.
     let rare = [
         Mark::FailedCas,
         Mark::FailedCasOfLeader,

@@ -21,7 +21,7 @@ fn p16_a_snapshot_is_exactly_what_is_up_to_it() {
     assert!(clean(&restless, 15).new_primaries > 0);
 }
 
-/// A group that nobody multicasts to has clocks that stand still: two steps within it are enough.
+/// A group without messages has clocks that stand still: two steps within it are enough.
 #[test]
 fn an_idle_group_raises_its_clocks_for_a_snapshot() {
     let mut script = Script::<Primcast>::new(&[3, 3], Rule::Plain);

@@ -72,7 +72,8 @@ fn a_state_head_above_what_is_applied_forks_the_members() {
     assert_eq!(found.violation.property, Property::Membership, "{}", found.violation);
 }
 
-/// Others have recycled what it lacks, and whoever it asks for a state has nothing newer.
+/// Others have recycled the slots that it lacks, and the member that it asks for a state has
+/// nothing newer.
 #[test]
 fn a_member_that_lags_is_not_left_behind_by_states_that_bring_nothing_new() {
     for seed in [84, 92, 188, 40_000_208] {
@@ -132,7 +133,7 @@ fn delayed_cas_of_a_deposed_leader_fails_on_a_recycled_slot() {
     for other in &others {
         script.hold(old, *other);
     }
-    // The old leader proposes into its held wires; the others hear nothing from it any more.
+    // The old leader proposes into its held wires; the others no longer receive anything from it.
     script.ask(1, old, 0, Operation::Write(666));
     let deposed = script
         .run_until(PATIENCE, |script| others.iter().any(|other| script.leaders().contains(other)));
@@ -153,7 +154,7 @@ fn delayed_cas_of_a_deposed_leader_fails_on_a_recycled_slot() {
     script.check().expect("agreement, order and linearizability hold");
 }
 
-/// A leader that was stopped for longer than any time-out acts on what it believed.
+/// A leader that was stopped for longer than any time-out acts on its old knowledge.
 #[test]
 fn a_leader_that_wakes_up_after_its_successor_served_answers_no_stale_read() {
     let (mut script, old) = settled(Provider::Shm);
@@ -190,7 +191,7 @@ fn a_restarted_member_serves_again_once_it_has_the_state() {
     script.check().expect("nothing is wrong");
 }
 
-/// Memory-quorum does not survive the death of all processes: nobody may pretend that it did.
+/// Memory-quorum does not survive the death of all processes: no member may serve as if it did.
 #[test]
 fn when_every_state_is_lost_nobody_serves() {
     let (mut script, leader) = settled(Provider::Shm);
@@ -228,9 +229,9 @@ fn state_time_that_jumps_or_stands_still_is_caught_in_runs_of_a_day() {
     assert!(survivors.is_empty(), "survived: {survivors:?}");
 }
 
-/// A member lags more than a ring; the leader has given it its state, and dies before it has said
-/// that this is all. The third has applied a little less, and gives nothing. Nobody can lead before
-/// the first has applied what it has executed.
+/// A member lags more than a ring; the leader has given it its state, and dies before it has
+/// reported that this is all. The third has applied a little less, and gives nothing. No member can
+/// lead before the first has applied what it has executed.
 #[test]
 fn a_state_that_its_giver_has_not_ended_is_enough_when_nobody_left_has_more() {
     for seed in [470_827_382_313, 88_511_744_129_487] {
@@ -242,7 +243,7 @@ fn a_state_that_its_giver_has_not_ended_is_enough_when_nobody_left_has_more() {
     assert_eq!(outcome.violation, None);
 }
 
-/// How many of 100 writes a leader answers while everybody else is stopped.
+/// The number of 100 writes that a leader answers while all others are stopped.
 fn alone(subject: Subject) -> (Script, usize, u64) {
     let shape = Shape { ring_slots: 16, value_bytes: 128 };
     let mut script = Script::new(subject, 3, Provider::Shm, shape, 2);
@@ -261,7 +262,8 @@ fn alone(subject: Subject) -> (Script, usize, u64) {
     (script, leader, n_answered)
 }
 
-/// Memory answers for the stopped, but what they have not applied is not recycled (I3).
+/// Memory answers for the stopped members, but slots that they have not applied are not recycled
+/// (I3).
 #[test]
 fn a_leader_alone_goes_on_for_one_ring_and_no_further() {
     let (script, _, n_answered) = alone(VELOS);

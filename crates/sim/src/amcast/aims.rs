@@ -1,16 +1,16 @@
-//! Faults and messages that are aimed, not drawn: at what hides from chance.
+//! Faults and messages that are aimed, not drawn, at bugs that chance rarely meets.
 //!
-//! - A1 A process loses power after something has left it, while its next record is under way
+//! - A1 A process loses power after a message has left it, while its next record is under way
 //!   (`recovery`).
 //! - A2 A process hears nothing for a while, loses power, and comes back behind the others; then
 //!   the primary changes to another member, and to it.
 //! - A3 Messages go to chains of groups, each to two neighbours, and one group's clock is far
-//!   ahead: a group by itself does not see that an order closes to a ring.
+//!   ahead: no single group sees that an order closes to a ring.
 //! - A4 Of every group as many fail at once as may, and no fewer: they die, or are away until
 //!   faults stop.
 //!
-//! Each of A2 to A4 is left out in some seeds: what hides behind another shows then. All draws are
-//! from generators of their own: the rest of a seed stays what it was.
+//! Each of A2 to A4 is left out in some seeds: bugs that another fault hides show then. All draws
+//! are from separate generators: the rest of a seed stays unchanged.
 
 use super::Config;
 use super::plan::{Driver, Step, WILD_NS};
@@ -20,22 +20,22 @@ use proto::amcast::wire::Wire;
 use proto::amcast::{GroupId, GroupSet, Layout, Timestamp};
 use std::fmt::Debug;
 
-/// How far ahead the clock of one group is (A3), where clocks count messages.
+/// The lead of the clock of one group (A3), where clocks count messages.
 const AHEAD: u64 = 10_000;
-/// The same, where they follow time.
+/// The lead where clocks follow time.
 const AHEAD_NS: u64 = 20 * MS;
 
-/// What is aimed in one seed.
+/// The aimed faults and messages of one seed.
 pub(super) struct Aims {
-    /// Whether anything is.
+    /// Whether there are any.
     is_on: bool,
-    /// Where and when.
+    /// The generator of places and times.
     rng: Rng,
-    /// A3: where messages go, if they go along a chain.
+    /// A3: the generator of destinations, if messages go along a chain.
     chain: Option<Rng>,
-    /// A3: the group that a message will have ahead, and by how much.
+    /// A3: the group whose clock a message will raise, and the timestamp.
     ahead: Option<(GroupId, Timestamp)>,
-    /// A4: when.
+    /// A4: the time.
     edge: Option<u64>,
 }
 
@@ -52,14 +52,15 @@ impl Aims {
         Aims { is_on, rng: Rng::new(seed ^ 0xbe1), chain, ahead, edge }
     }
 
-    /// A3: the destinations of the next message, and what it asks to be above, if it is aimed.
+    /// A3: the destinations of the next message, and the timestamp that it must exceed, if it is
+    /// aimed.
     pub(super) fn next(&mut self, n_groups: usize) -> Option<(GroupSet, Timestamp)> {
         let rng = self.chain.as_mut()?;
         if let Some((group, after)) = self.ahead.take() {
             return Some((group.alone(), after));
         }
         if rng.chance(1, 4) {
-            // The ends of a chain: messages to one group.
+            // The ends of a chain are messages to one group.
             let group = GroupId::at(rng.below(n_groups as u64) as usize);
             return Some((group.alone(), Timestamp::ZERO));
         }
@@ -83,7 +84,7 @@ impl<W: Wire + Debug + PartialEq> Driver<W> {
         }
     }
 
-    /// Who was ambushed loses power, while faults go on (A1).
+    /// Cuts the power of the ambushed processes, while faults last (A1).
     pub(super) fn spring_ambushes(&mut self) {
         let Some(recovery) = &mut self.world.recovery else { return };
         let ambushed = std::mem::take(&mut recovery.ambushed);
@@ -113,7 +114,7 @@ impl<W: Wire + Debug + PartialEq> Driver<W> {
         }
     }
 
-    /// Between a process and the others of these groups everything stands still.
+    /// Delays everything between a process and the others of these groups.
     fn cut_off(&mut self, process: usize, until: u64, is_of: impl Fn(GroupId) -> bool) {
         for other in 0..self.world.n_processes() {
             if other != process && is_of(self.world.pid(other).group) {
@@ -123,7 +124,7 @@ impl<W: Wire + Debug + PartialEq> Driver<W> {
         }
     }
 
-    /// Everybody who lives in its group is told that it leads.
+    /// Tells every living member of the process's group that it leads.
     pub(super) fn name(&mut self, process: usize) {
         let pid = self.world.pid(process);
         for member in self.alive(pid.group) {

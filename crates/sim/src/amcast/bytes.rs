@@ -1,9 +1,9 @@
-//! What travels, as bytes and back.
+//! Wire messages, encoded and decoded.
 
 use proto::amcast::wire::{Reader, Wire};
 use std::fmt::Debug;
 
-/// What travels must come back from its bytes as it was.
+/// Checks that a message decodes from its bytes to the same.
 pub(super) fn round_trip<W: Wire + Debug + PartialEq>(wire: &W) {
     let mut bytes = Vec::new();
     wire.encode(&mut bytes);

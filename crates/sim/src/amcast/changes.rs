@@ -1,15 +1,15 @@
-//! What an operator does to groups in one seed: replaces who died, removes who lives, and seats
-//! somebody there again.
+//! The operator's work on groups in one seed: it replaces dead members, removes living ones, and
+//! seats new ones there again.
 
 use super::plan::{Driver, Step, WILD_NS};
 use super::world::{MS, World};
 use proto::amcast::wire::Wire;
 use std::fmt::Debug;
 
-/// How often the operator looks whether what it asked for is done.
+/// The interval at which the operator checks whether its requests are done.
 const OPERATES_EVERY_NS: u64 = 5 * MS;
 
-/// So much later than now, but while there are faults.
+/// A time after now by `later`, while there are faults.
 pub(super) fn now_plus<W>(world: &World<W>, later: u64) -> u64 {
     (world.now + later).min(WILD_NS - 1)
 }
@@ -24,7 +24,7 @@ impl<W: Wire + Debug + PartialEq> Driver<W> {
         self.plan(OPERATES_EVERY_NS, Step::Operate);
     }
 
-    /// Somebody takes the seat of one that died.
+    /// Seats a newcomer in place of a dead process.
     pub(super) fn renew(&mut self, process: usize) {
         if self.world.is_alive(process) {
             return;
@@ -38,7 +38,7 @@ impl<W: Wire + Debug + PartialEq> Driver<W> {
         }
     }
 
-    /// A member that may live shall go. If it leads, another has to first.
+    /// Removes a member that may live. If it leads, another has to first.
     pub(super) fn remove(&mut self, process: usize) {
         if !self.world.ask_for_removal(process) {
             return;
@@ -59,7 +59,7 @@ impl<W: Wire + Debug + PartialEq> Driver<W> {
         }
     }
 
-    /// Repeats what is not done, and seats somebody where a member that lived was removed.
+    /// Repeats requests that are not done, and seats a newcomer where a living member was removed.
     pub(super) fn operate(&mut self) {
         self.world.repeat_removals();
         if self.healed {

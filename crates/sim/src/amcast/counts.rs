@@ -1,6 +1,6 @@
-//! How much a sweep has reached: one that reaches nothing finds nothing.
+//! The cases that a sweep has reached: one that reaches nothing finds nothing.
 
-/// How often interesting cases were reached.
+/// The numbers of interesting cases that were reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Processes that died.
@@ -35,7 +35,7 @@ pub struct Counts {
     pub snapshots: u64,
     /// Snapshots that came too late.
     pub snapshots_refused: u64,
-    /// Processes that began anew on the seat of one that had lost its memory.
+    /// Processes that began on the seat of one that had lost its memory.
     pub newcomers: u64,
     /// Epochs that began with other members than the one before.
     pub member_changes: u64,
@@ -43,18 +43,18 @@ pub struct Counts {
     pub removals: u64,
     /// Of them seats of processes that lived.
     pub removals_of_living: u64,
-    /// Seats that got one.
+    /// Seats that got a member.
     pub additions: u64,
     /// Members that were replaced after they had died as primaries.
     pub primaries_replaced: u64,
     /// Changes while messages to the group were under way.
     pub changes_amid_messages: u64,
-    /// Processes that learnt that they were members no more.
+    /// Processes that learned that they were no longer members.
     pub parted: u64,
 }
 
 impl Counts {
-    /// Adds another run's.
+    /// Adds the counts of another run.
     pub fn add(&mut self, other: &Counts) {
         let pairs = [
             (&mut self.crashes, other.crashes),

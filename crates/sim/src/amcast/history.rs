@@ -1,80 +1,80 @@
-//! What happened in one run, for the judges.
+//! The events of one run, for the judges.
 
 use proto::amcast::{Footprint, GroupId, GroupSet, MessageId, Pid, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Something that a judge may want to know, in the order in which it happened.
+/// An event for the judges, in the order of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Happened {
     /// A sender multicast.
     Multicast(MessageId),
     /// A process delivered.
     Delivered {
-        /// Which process.
+        /// The process.
         by: Pid,
-        /// Which message.
+        /// The message.
         id: MessageId,
-        /// At which final timestamp.
+        /// The final timestamp.
         ts: Timestamp,
     },
-    /// A process has an answer for who wanted a snapshot.
+    /// A process answers a request for a snapshot.
     Cut {
-        /// Which process.
+        /// The process.
         by: Pid,
-        /// At which timestamp.
+        /// The timestamp.
         at: Timestamp,
-        /// Whether its state is one now.
+        /// Whether its state is the snapshot now.
         is_exact: bool,
     },
 }
 
-/// One message as its sender meant it.
+/// One message as its sender made it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Meant {
     /// Its destinations.
     pub dest: GroupSet,
-    /// Its final timestamp shall be above.
+    /// The timestamp that its final timestamp must exceed.
     pub after: Timestamp,
-    /// What it touches.
+    /// The classes that it touches.
     pub footprint: Footprint,
-    /// The sender did not die while it sent.
+    /// Whether the sender survived the send.
     pub is_whole: bool,
-    /// When.
+    /// The time of the multicast.
     pub at_ns: u64,
 }
 
-/// How much a process remembers at the end.
+/// The number of messages that a process remembers at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
-    /// Which process.
+    /// The process.
     pub by: Pid,
-    /// How many messages it remembers.
+    /// The number of messages that it remembers.
     pub n: usize,
-    /// How many it should at most.
+    /// The most that it should remember.
     pub most: usize,
 }
 
-/// Everything.
+/// The history of a run.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     /// In order; of two happenings the one with the lower index was earlier in real time.
     pub happened: Vec<(u64, Happened)>,
     /// Every message.
     pub meant: BTreeMap<MessageId, Meant>,
-    /// Who never failed.
+    /// The processes that never failed.
     pub correct: Vec<Pid>,
-    /// Snapshots that somebody was asked for and did not refuse.
+    /// The snapshots that were requested and not refused.
     pub cuts_due: BTreeSet<(Pid, Timestamp)>,
-    /// Wire messages between processes that had no business with them.
+    /// The wire messages between processes that should not have exchanged them.
     pub strayed: Vec<String>,
-    /// What those who never failed remember at the end.
+    /// The numbers of messages that the processes which never failed remember at the end.
     pub held: Vec<Held>,
-    /// What would happen next, long after faults have stopped.
+    /// The next event, long after faults have stopped, if there is one.
     pub unrest: Option<String>,
 }
 
 impl History {
-    /// How many messages were multicast by senders that died half way.
+    /// The number of messages that were multicast by senders that died half way.
     pub fn n_cut_short(&self) -> usize {
         self.meant.values().filter(|meant| !meant.is_whole).count()
     }

@@ -1,12 +1,12 @@
-//! Members that come and go: processes that die with their memory, others that take their seats,
-//! and an operator who removes those that live.
+//! Members that change: processes that die with their memory, others that take their seats, and an
+//! operator that removes living ones.
 //!
-//! - L1 A seat is judged as one process through all its lives: whoever sits there has to deliver
-//!   what anybody before it delivered there, in the same order, and then go on. Asserted whenever
-//!   it delivers (`World::note_members`), and at the end (`World::is_behind_its_seat`).
-//! - L2 Nobody dies if that could leave some members that may be in force without a majority: those
-//!   that any process of the group has accepted since the newest that are known to have begun, and
-//!   what they become by the changes that are asked for. By [`World::can_lose`].
+//! - L1 A seat is judged as one process through all its lives: its present process has to deliver
+//!   everything that was delivered there before, in the same order, and then continue. Asserted
+//!   whenever it delivers (`World::note_members`), and at the end (`World::is_behind_its_seat`).
+//! - L2 No process dies if that could leave some members that may be in force without a majority:
+//!   those that any process of the group has accepted since the newest that are known to have
+//!   begun, and the results of the changes that are requested. By [`World::can_lose`].
 
 use super::process::{Applied, Join, Protocol};
 use super::world::{What, World};
@@ -16,23 +16,24 @@ use proto::amcast::{Config, FOUNDER, GroupId, Members, Pid};
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Write};
 
-/// Who sits where, and who did.
+/// The present and the earlier processes of the seats.
 pub(super) struct Lives<W> {
     /// Whether members change at all.
     pub(super) change: bool,
     config: Config,
     join: Join<W>,
-    /// Of each seat: the incarnation that sits there.
+    /// The incarnation on each seat.
     sits: BTreeMap<Pid, u64>,
-    /// Of each seat: what was delivered there by whoever sat there.
+    /// The deliveries on each seat, by any of its processes.
     delivered: BTreeMap<Pid, Applied>,
-    /// Of each group: members that somebody has accepted, in order, and whether they have begun.
+    /// The members that a process of each group has accepted, in order, and whether they have
+    /// begun.
     seen: BTreeMap<GroupId, Vec<(Members, bool)>>,
-    /// Who shall go, of each group.
+    /// The member of each group that is to be removed.
     leaving: BTreeMap<GroupId, Rank>,
-    /// Who died as a primary, and was not replaced.
+    /// The processes that died as primaries, and were not replaced.
     dead_primaries: Vec<Pid>,
-    /// Whose order is not its seat's.
+    /// The deviation of a process from its seat's order.
     pub(super) astray: Option<String>,
 }
 
@@ -70,7 +71,7 @@ impl<W: Wire + Debug + PartialEq> World<W> {
         newest.is_none_or(|members| members.has(pid.rank, self.lives.sits(pid)))
     }
 
-    /// L2: whether a group goes on without this process.
+    /// L2: whether a group survives without this process.
     pub(super) fn can_lose(&self, process: usize) -> bool {
         let Pid { group, .. } = self.pid(process);
         let alive = |rank: Rank, incarnation: Incarnation| {
@@ -115,7 +116,7 @@ impl<W: Wire + Debug + PartialEq> World<W> {
         in_force.iter().filter(|members| !members.voters.is_empty()).all(goes_on)
     }
 
-    /// Somebody shall go who may still live. False if that is not to be had now.
+    /// Requests the removal of a member that may still live. False if that is impossible now.
     pub(super) fn ask_for_removal(&mut self, process: usize) -> bool {
         let Pid { group, rank } = self.pid(process);
         let n_voters = self.lives.newest(group).map(|members| members.voters.len());
@@ -123,7 +124,7 @@ impl<W: Wire + Debug + PartialEq> World<W> {
         if n_voters < 2 || self.lives.leaving.contains_key(&group) || !self.is_member(process) {
             return false;
         }
-        // The rest must do without it, and without whoever is dead already.
+        // The rest must survive without it, and without those that are dead already.
         self.lives.leaving.insert(group, rank);
         if !self.can_lose(process) {
             self.lives.leaving.remove(&group);
@@ -132,7 +133,7 @@ impl<W: Wire + Debug + PartialEq> World<W> {
         true
     }
 
-    /// The operator tells the group's primary again and again.
+    /// Repeats the operator's requests to the groups' primaries.
     pub(super) fn repeat_removals(&mut self) {
         for (group, seat) in self.lives.leaving.clone() {
             let gone = self.lives.newest(group).is_some_and(|now| !now.voters.contains(seat));
@@ -149,18 +150,18 @@ impl<W: Wire + Debug + PartialEq> World<W> {
         }
     }
 
-    /// Whether somebody of this group is on its way out.
+    /// Whether a member of this group is being removed.
     pub(super) fn is_removing(&self, group: GroupId) -> bool {
         self.lives.leaving.contains_key(&group)
     }
 
-    /// Whether this process is: Ω had better name another.
+    /// Whether this process is being removed: Ω should name another.
     pub(super) fn is_leaving(&self, process: usize) -> bool {
         let Pid { group, rank } = self.pid(process);
         self.machine(process).has_parted() || self.lives.leaving.get(&group) == Some(&rank)
     }
 
-    /// A process has died with its memory.
+    /// Notes that a process has died with its memory.
     pub(super) fn note_death(&mut self, process: usize) {
         let pid = self.pid(process);
         if self.machine(process).is_primary() {
@@ -168,7 +169,7 @@ impl<W: Wire + Debug + PartialEq> World<W> {
         }
     }
 
-    /// Somebody with an empty memory sits down where a process has died or was removed.
+    /// Seats a process with an empty memory where one has died or was removed.
     pub(super) fn renew(&mut self, process: usize) {
         let pid = self.pid(process);
         let life = self.lives.sits(pid).0 + 1;
@@ -195,7 +196,7 @@ impl<W: Wire + Debug + PartialEq> World<W> {
         self.push(self.now, What::Settle(process));
     }
 
-    /// After each step of a process: what its group's members are, and L1.
+    /// Notes the members of a process's group after each of its steps, and checks L1.
     pub(super) fn note_members(&mut self, process: usize) {
         if !self.lives.change {
             return;
@@ -264,13 +265,13 @@ impl<W: Wire + Debug + PartialEq> World<W> {
         self.counts.changes_amid_messages += u64::from(is_under_way);
     }
 
-    /// L1: whether a process that lives has less than was delivered on its seat.
+    /// L1: whether a living process has less than was delivered on its seat.
     pub(super) fn is_behind_its_seat(&self, process: usize) -> bool {
         let delivered = self.lives.delivered.get(&self.pid(process));
         delivered.is_some_and(|delivered| self.processes[process].applied.len() < delivered.len())
     }
 
-    /// What is judged at the end: members that live have to have everything.
+    /// Judges the end: living members must have everything.
     pub(super) fn settle_lives(&mut self) -> Result<(), String> {
         if !self.lives.change {
             return Ok(());
@@ -290,7 +291,7 @@ impl<W: Wire + Debug + PartialEq> World<W> {
         self.lives.astray.take().map_or(Ok(()), Err)
     }
 
-    /// How many members of all groups are dead, replaced or not.
+    /// The number of dead members of all groups, replaced or not.
     pub(super) fn n_dead_members(&self) -> usize {
         let layout = &self.lives.config.layout;
         let is_dead = |pid: &Pid| {

@@ -4,7 +4,7 @@
 //!   and senders that die half way.
 //! - `lives`: members that die for ever, and others that take their seats.
 //! - `recovery`: disks, power cuts, and processes that come back.
-//! - `aims`: faults and messages that are aimed at what hides from chance.
+//! - `aims`: faults and messages that are aimed at bugs which chance rarely meets.
 //! - [`steps`]: communication steps, counted exactly.
 //! - [`wan`]: latencies under load over a wide area.
 //! - [`script`]: schedules set by hand.
@@ -44,43 +44,44 @@ use proto::amcast::wire::Wire;
 use std::fmt::Debug;
 use trace::Trace;
 
-/// What a seed does not decide.
+/// The settings that a seed does not decide.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// Which order across groups.
+    /// The rule for the order across groups.
     pub rule: Rule,
-    /// How many groups; else the seed decides: two to four.
+    /// The number of groups; `None`: the seed decides, two to four.
     pub groups: Option<usize>,
-    /// How many members each has; else the seed decides: one, three or five.
+    /// The number of members of each; `None`: the seed decides, one, three or five.
     pub members: Option<usize>,
-    /// No faults, only weather.
+    /// Whether there are no faults, only weather.
     pub calm: bool,
-    /// Many changes of primaries among many messages to several groups: for bugs that hide there.
+    /// Whether primaries change often among many messages to several groups, for bugs of that kind.
     pub restless: bool,
-    /// Judge real time although the rule does not promise it.
+    /// Whether to judge real time although the rule does not promise it.
     pub judge_realtime: bool,
-    /// Messages touch some of a few things, and those that do not conflict may overtake (4.4.3).
+    /// Whether messages touch some of a few keys, and those that do not conflict may overtake
+    /// (4.4.3).
     pub commutes: bool,
-    /// Now and then everybody is asked for a snapshot at some timestamp (4.4.2).
+    /// Whether all processes are asked, at intervals, for a snapshot at some timestamp (4.4.2).
     pub snapshots: bool,
-    /// Processes lose power, all at once among others, and come back from their disks.
+    /// Whether processes lose power, also all at once, and come back from their disks.
     pub recovers: bool,
-    /// Groups change their members: who dies has lost its memory, others take its seat, and members
-    /// are removed and added as an operator pleases.
+    /// Whether groups change their members: a process that dies has lost its memory, others take
+    /// its seat, and an operator removes and adds members.
     pub changes_members: bool,
-    /// Faults and messages are aimed (`aims`). Messages go along chains of groups while one
+    /// Whether faults and messages are aimed (`aims`). Messages go along chains of groups while one
     /// group's clock is far ahead; as many members fail as may. With `recovers`, a process loses
-    /// power just after something has left it and while its next record is under way; another
-    /// comes back while it is behind, and its group's primary changes twice.
+    /// power just after a message has left it and while its next record is under way; another comes
+    /// back while it is behind, and its group's primary changes twice.
     pub aimed: bool,
-    /// With `recovers`, a bug: they say things before they are on disk.
+    /// Whether, with `recovers`, processes send messages before their disk has the record: a bug.
     pub hasty: bool,
-    /// Keep every step as text.
+    /// Whether to keep every step as text.
     pub trace: bool,
 }
 
 impl Config {
-    /// What a run is judged by.
+    /// The promises by which a run is judged.
     pub fn promised(&self) -> Promised {
         Promised {
             genuine: matches!(self.rule, Rule::Plain | Rule::Hop),
@@ -89,45 +90,45 @@ impl Config {
     }
 }
 
-/// What became of one seed.
+/// The result of one seed.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// The first property that did not hold.
     pub violation: Option<Violation>,
-    /// How much virtual time passed.
+    /// The virtual time that passed.
     pub virtual_ns: u64,
-    /// What was reached.
+    /// The cases that were reached.
     pub counts: Counts,
-    /// Every step, if asked for.
+    /// Every step, if the text is kept.
     pub trace: String,
-    /// What happened.
+    /// The history.
     pub history: History,
 }
 
 /// A seed that broke a property.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Replays it.
+    /// The seed, which replays it.
     pub seed: u64,
-    /// What it broke.
+    /// The violation.
     pub violation: Violation,
 }
 
-/// What a sweep found.
+/// The result of a sweep.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// How many seeds were run.
+    /// The number of seeds that were run.
     pub n_seeds: u64,
-    /// Those that broke something.
+    /// The seeds that broke a property.
     pub findings: Vec<Finding>,
-    /// How much virtual time passed, in all.
+    /// The virtual time that passed, in all.
     pub virtual_ns: u64,
-    /// What was reached, in all.
+    /// The cases that were reached, in all.
     pub counts: Counts,
 }
 
 impl Report {
-    /// What several sweeps found, in the order of their seeds.
+    /// The joined results of several sweeps, in the order of their seeds.
     pub fn joined(parts: impl IntoIterator<Item = Report>) -> Report {
         let mut whole = Report::default();
         for part in parts {
@@ -141,7 +142,7 @@ impl Report {
     }
 }
 
-/// One seed. A panic of the machine is a finding.
+/// Runs one seed. A panic of the machine is a finding.
 pub fn run<M: Multicast>(config: &Config, seed: u64) -> Outcome
 where
     M::Wire: Debug + PartialEq,
@@ -149,13 +150,13 @@ where
     run_protocol(&Protocol::of::<M>(), config, seed)
 }
 
-/// The same, of a protocol of which only the wire is known when this is compiled.
+/// The same, for a protocol known only by its wire when this is compiled.
 fn run_protocol<W: Wire + Debug + PartialEq>(
     protocol: &Protocol<W>,
     config: &Config,
     seed: u64,
 ) -> Outcome {
-    // A run that panics has its trace, too: it is read for the steps that led there.
+    // A run that panics has its trace too, for the steps that led to the panic.
     let trace = Trace::new(config.trace);
     let run = caught(|| plan::run(protocol, config, seed, trace.clone()));
     let outcome = run.unwrap_or_else(|detail| Outcome {
@@ -165,7 +166,7 @@ fn run_protocol<W: Wire + Debug + PartialEq>(
     Outcome { trace: trace.into_text(), ..outcome }
 }
 
-/// Runs every seed; `progress` hears of each as it ends, and stops the sweep by returning false.
+/// Runs every seed; `progress` is called as each ends, and stops the sweep by returning false.
 pub fn sweep<M: Multicast>(
     config: &Config,
     seeds: impl IntoIterator<Item = u64>,

@@ -24,12 +24,12 @@ pub struct Mutant {
     way: Way,
 }
 
-/// How it is found.
+/// The way in which it is found.
 #[derive(Clone)]
 enum Way {
     /// By random schedules.
     Sweep(Config, fn(&Config, u64, u64) -> Option<Finding>),
-    /// By a schedule set by hand, since random ones hardly ever meet it.
+    /// By a schedule set by hand, since random ones rarely meet it.
     Schedule(fn() -> Option<Finding>),
 }
 
@@ -43,7 +43,7 @@ impl Mutant {
         }
     }
 
-    /// Whether it is a bug of coming back after a crash.
+    /// Whether it is a bug of crash recovery.
     pub fn is_of_recovery(&self) -> bool {
         matches!(&self.way, Way::Sweep(config, _) if config.recovers)
     }
@@ -53,13 +53,14 @@ impl Mutant {
         matches!(&self.way, Way::Sweep(config, _) if config.changes_members)
     }
 
-    /// Whether it is shown by a schedule set by hand; then a finding's seed says nothing.
+    /// Whether a schedule set by hand shows it; then a finding's seed has no meaning.
     pub fn is_scheduled(&self) -> bool {
         matches!(self.way, Way::Schedule(_))
     }
 }
 
-/// What a schedule says: the common properties, and real time, which every rule here promises.
+/// The violation of a schedule: the common properties, and real time, which every rule here
+/// promises.
 fn judge<M: Multicast>(schedule: fn() -> Script<M>) -> Option<Violation>
 where
     M::Wire: Debug + PartialEq,
@@ -98,7 +99,7 @@ where
     hunt_through((&broken, config), (&sound, config), first..first + n_seeds)
 }
 
-/// What breaks without the bug too says nothing about the bug.
+/// A seed that breaks a property without the bug too shows nothing about the bug.
 fn hunt_through<W: Wire + Debug + PartialEq>(
     broken: (&Protocol<W>, &Config),
     sound: (&Protocol<W>, &Config),
@@ -275,7 +276,8 @@ pub fn mutants() -> Vec<Mutant> {
         PastWithoutQuorum: PAST_WITHOUT_QUORUM by minority_ahead_dies;
         PastQuorumMinusOne: PAST_QUORUM_MINUS_ONE by minority_ahead_dies;
         PastInAnyEpoch: PAST_IN_ANY_EPOCH by overtaken_primary_and_a_later_promise;
-        // Of three, any two meet the primary and whoever relied on it: these two need five.
+        // Of three, any two include the primary and the members that relied on it: these two need
+        // five.
         NoQuorumClock: NO_QUORUM_CLOCK by minority_ahead_dies;
         ClocksOfLaterEpochs: CLOCKS_OF_LATER_EPOCHS by later_promise_of_five;
     }
@@ -285,7 +287,7 @@ pub fn mutants() -> Vec<Mutant> {
         Fastcast with FastcastQuorum: "fastcast: COMMIT_WITHOUT_QUORUM" COMMIT_WITHOUT_QUORUM;
         Fastcast with FastcastClock: "fastcast: NO_CLOCK_UPDATE" NO_CLOCK_UPDATE;
     }
-    // An answer to a pull carries a clock, too, and mends what is missing here: so nobody pulls.
+    // An answer to a pull carries a clock too, and repairs the missing part: so no process pulls.
     list.push(Mutant {
         name: NeverPull::NAME,
         way: Way::Sweep(plain.clone(), hunt::<Machine<NeverPull>, Machine<Sound>>),
@@ -308,14 +310,15 @@ pub fn mutants() -> Vec<Mutant> {
     list
 }
 
-/// Who says things before they are on disk is wrong where who waits is right: in the same seeds.
+/// Hunts the processes that send before their disk has the record, in seeds where others are
+/// correct.
 fn hunt_hasty(config: &Config, first: u64, n_seeds: u64) -> Option<Finding> {
     let hasty = Config { hasty: true, ..config.clone() };
     let primcast = Protocol::of::<Machine<Sound>>();
     hunt_through((&primcast, &hasty), (&primcast, config), first..first + n_seeds)
 }
 
-/// Algorithm 4 as printed is wrong where Skeen with `hop` is right: in the same seeds.
+/// Hunts algorithm 4 as printed, in seeds where Skeen with `hop` is correct.
 fn hunt_printed(config: &Config, first: u64, n_seeds: u64) -> Option<Finding> {
     let hop = Config { rule: Rule::Hop, ..config.clone() };
     let (printed, sound) = (Protocol::of::<Skeen<Printed>>(), Protocol::of::<Skeen<Sound>>());

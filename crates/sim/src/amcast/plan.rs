@@ -14,20 +14,20 @@ use proto::amcast::wire::Wire;
 use proto::amcast::{Footprint, GroupId, GroupSet, Layout, Message, MessageId, Timestamp};
 use std::fmt::Debug;
 
-/// How long a process waits before it asks for what it lacks.
+/// The time that a process waits before it asks for what it lacks.
 const PATIENCE_NS: u64 = 40 * MS;
-/// Faults stop after this.
+/// The time after which faults stop.
 pub(super) const WILD_NS: u64 = 150 * MS;
-/// The longest that word of a death is on its way to those whom Ω tells.
+/// The longest time until the processes that Ω tells learn of a death.
 const HINT_NS_MAX: u64 = 15 * MS;
-/// What is not delivered this long after the faults have stopped never will be, unless logs travel
+/// The time after the end of the faults in which everything must be delivered, unless logs are sent
 /// a tuple at a time.
 const CALM_NS: u64 = 60 * PATIENCE_NS;
-/// How often a whole log travels then, one time after another: to Ω's choice, to a newcomer that
-/// the next epoch seats, and once more where that epoch is overtaken.
+/// The number of times that a whole log is then sent, one after another: to Ω's choice, to a
+/// newcomer that the next epoch seats, and once more where that epoch is overtaken.
 const N_LOGS: u64 = 3;
 
-/// How long a world needs to come to rest after its faults, at most.
+/// The longest time that a world needs to come to rest after its faults.
 ///
 /// Where each tuple of a log is a part of its own, it costs a round trip. Links are FIFO: on one
 /// that is busy with questions each message waits for the longest gust among many before it. (Seed
@@ -42,33 +42,33 @@ fn calm(weather: Weather, part_bytes: usize, n_messages: u64) -> u64 {
 /// A step of the plan.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
-    /// A sender is free to multicast.
+    /// A sender becomes free to multicast.
     Send(usize),
     /// A sender has waited long enough for this message.
     GiveUp(usize, u64),
     Crash,
-    /// Everybody loses power at once.
+    /// All processes lose power at once.
     PowerCut,
     Restart(usize),
-    /// Somebody with an empty memory takes the seat of one that died.
+    /// A process with an empty memory takes the seat of one that died.
     Renew(usize),
-    /// Somebody who may live is removed, and its seat is taken anew later.
+    /// A member that may live is removed, and its seat is taken again later.
     Remove,
-    /// The operator repeats what is not done.
+    /// The operator repeats requests that are not done.
     Operate,
     Pause,
     Suspect,
     CutProcess,
     CutGroup,
-    /// Somebody wants to see all groups at one timestamp.
+    /// All groups are asked for a snapshot at one timestamp.
     Snapshot,
     /// A process is cut off, and comes back later while it is behind.
     Ambush(usize),
-    /// It loses power there.
+    /// The process loses power then.
     Strike(usize),
-    /// Its group's primary becomes this one.
+    /// The primary of its group becomes this process.
     Name(usize),
-    /// As many fail as may.
+    /// As many processes fail as may.
     Edge,
     /// Faults stop.
     Heal,
@@ -87,16 +87,17 @@ pub(super) struct Driver<W> {
     prefers_global: u64,
     seen: Timestamp,
     clocks: Clocks,
-    /// What messages touch, if they may commute. Of its own: a seed's other draws stay.
+    /// The generator of footprints, if messages may commute. It is separate: a seed's other draws
+    /// stay.
     touches: Option<Rng>,
-    /// Of its own, too.
+    /// The generator of snapshots, also separate.
     snapshots: Rng,
-    /// And this.
+    /// The generator of the operator, also separate.
     pub(super) operator: Rng,
     pub(super) aims: Aims,
 }
 
-/// One seed, whole.
+/// Runs one seed.
 pub(super) fn run<W: Wire + Debug + PartialEq>(
     protocol: &Protocol<W>,
     config: &Config,
@@ -120,7 +121,7 @@ pub(super) fn run<W: Wire + Debug + PartialEq>(
         hybrid: rng.chance(1, 4),
         patience: Duration::from_nanos(PATIENCE_NS),
         commutes: config.commutes,
-        // Of its own: a seed's other draws stay what they were.
+        // This draw is from a separate generator: a seed's other draws stay unchanged.
         part_bytes: [1, 256, 64 << 10][Rng::new(seed ^ 0xba27).below(3) as usize],
         retain: [0, 2, 8, 1000][Rng::new(!seed).below(4) as usize],
         retain_bytes: usize::MAX,
@@ -183,7 +184,7 @@ pub(super) fn run<W: Wire + Debug + PartialEq>(
     driver.run(config, amcast.retain, limit)
 }
 
-/// Reads and writes of a few things, so that many messages conflict and many do not.
+/// A footprint of a few keys, so that many messages conflict and many do not.
 fn touched(rng: &mut Rng) -> Footprint {
     if rng.chance(1, 16) {
         return Footprint::ALL;
@@ -221,7 +222,7 @@ impl<W: Wire + Debug + PartialEq> Driver<W> {
         if config.calm {
             return;
         }
-        // Each kind is off altogether in some seeds: what hides behind another fault shows then.
+        // Each kind is off altogether in some seeds: bugs that another fault hides show then.
         let kinds: &[(Step, u64)] = if self.survives_crashes {
             &[
                 (Step::Crash, 3),
@@ -250,7 +251,7 @@ impl<W: Wire + Debug + PartialEq> Driver<W> {
     }
 
     fn run(mut self, config: &Config, retain: usize, limit: u64) -> Outcome {
-        // Until the world is at rest, or at last.
+        // The world runs until it is at rest, or until the limit.
         while let Ok(step) = self.world.step(limit) {
             if let Some(step) = step {
                 self.act(self.steps[step]);
@@ -261,13 +262,13 @@ impl<W: Wire + Debug + PartialEq> Driver<W> {
         let lives = self.world.settle_lives();
         self.world.note_unrest();
         let history = &self.world.history;
-        // Asked for without end, if only processes had it that died like its sender.
+        // A message is requested without end if only processes had it that died like its sender.
         let n_cut_short = history.unrest.as_ref().map_or(0, |_| history.n_cut_short());
         let n_dead = match config.changes_members {
             true => self.world.n_dead_members(),
             false => self.world.n_processes() - history.correct.len(),
         };
-        // Looking at what may be given up waits until there is a quarter more.
+        // The search for records to drop waits until there are a quarter more.
         let most = if n_dead > 0 { retain + retain / 4 + 1 } else { 0 };
         self.world.note_held(|_| most + n_cut_short);
         let history = &self.world.history;
@@ -285,7 +286,7 @@ impl<W: Wire + Debug + PartialEq> Driver<W> {
         }
     }
 
-    /// Senders see deliveries at once, and answer: what comes after in real time.
+    /// Lets senders see deliveries at once, and answer: that comes later in real time.
     fn react(&mut self) {
         while let Some(id) = self.world.news.pop_front() {
             let sender = id.sender as usize;
@@ -342,8 +343,8 @@ impl<W: Wire + Debug + PartialEq> Driver<W> {
         }
     }
 
-    /// Everybody is asked, at a timestamp a little above what somebody has passed: often that of a
-    /// message that is pending.
+    /// Asks all processes for a snapshot at a timestamp a little above one that a process has
+    /// passed: often that of a pending message.
     fn snapshot(&mut self) {
         let rng = &mut self.snapshots;
         let process = rng.below(self.world.n_processes() as u64) as usize;
@@ -354,7 +355,7 @@ impl<W: Wire + Debug + PartialEq> Driver<W> {
         self.world.cut_all(Timestamp(safe.0 + more));
     }
 
-    /// Everything between those inside and those outside stands still for a while.
+    /// Holds everything between those inside and those outside for a while.
     fn cut(&mut self, is_inside: impl Fn(usize, GroupId) -> bool) {
         let until = self.world.now + self.world.rng.below(WILD_NS / 2);
         for from in 0..self.world.n_processes() {
@@ -367,7 +368,7 @@ impl<W: Wire + Debug + PartialEq> Driver<W> {
         }
     }
 
-    /// Kills a process if its group survives it; the others hear of it later.
+    /// Kills a process if its group survives it; the others learn of it later.
     pub(super) fn crash(&mut self, process: usize) {
         let group = self.world.pid(process).group;
         let members: Vec<usize> = self.alive(group);
@@ -403,7 +404,7 @@ impl<W: Wire + Debug + PartialEq> Driver<W> {
         }
     }
 
-    /// It comes back before faults stop.
+    /// Cuts a process's power; it comes back before faults stop.
     pub(super) fn lose_power(&mut self, process: usize) {
         if self.world.is_alive(process) {
             self.world.crash(process);
@@ -412,7 +413,7 @@ impl<W: Wire + Debug + PartialEq> Driver<W> {
         }
     }
 
-    /// It comes back; Ω of its group may soon name somebody.
+    /// Restarts a process; Ω of its group may soon name a leader.
     fn restart(&mut self, process: usize) {
         self.world.restart(process);
         let members = self.alive(self.world.pid(process).group);
@@ -432,7 +433,7 @@ impl<W: Wire + Debug + PartialEq> Driver<W> {
             .collect()
     }
 
-    /// Those of them that Ω may name: members, and such that know it.
+    /// The processes that Ω may name: members, and those that know that they are.
     pub(super) fn eligible(&self, group: GroupId) -> Vec<usize> {
         let mut alive = self.alive(group);
         if self.world.lives.change {
@@ -446,7 +447,7 @@ impl<W: Wire + Debug + PartialEq> Driver<W> {
         alive
     }
 
-    /// Faults stop, and each group's Ω settles on a process that lives.
+    /// Stops the faults; each group's Ω settles on a living process.
     fn heal(&mut self) {
         self.healed = true;
         self.world.set_clocks(self.clocks.error, &self.clocks.healed);
@@ -455,7 +456,7 @@ impl<W: Wire + Debug + PartialEq> Driver<W> {
             let eligible = self.eligible(group);
             let pick = eligible[self.world.rng.below(eligible.len() as u64) as usize];
             let leader = self.world.pid(pick).rank;
-            // Ω settles: what it said of earlier deaths must not be its last word.
+            // Ω settles: its last choice must come after its reports of earlier deaths.
             for member in self.alive(group) {
                 let at = self.world.now + HINT_NS_MAX + self.world.rng.below(10 * MS);
                 self.world.trust_at(at, member, leader);

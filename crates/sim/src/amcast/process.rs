@@ -1,7 +1,7 @@
-//! A process of atomic multicast as the world sees it, and what it acts through.
+//! A process of atomic multicast as the world knows it, and its environment.
 //!
-//! The world is compiled once for each kind of wire: it knows machines as [`Process`], and of their
-//! protocol what [`Protocol`] says. Only a machine itself is compiled for each planted bug.
+//! The world is compiled once for each kind of wire: it knows machines as [`Process`], and their
+//! protocol as [`Protocol`]. Only a machine itself is compiled for each planted bug.
 
 use base::{Incarnation, Instant, Rank};
 use proto::amcast::wire::{Reader, Wire, list};
@@ -11,7 +11,7 @@ use proto::amcast::{
 };
 use std::sync::Arc;
 
-/// See [`Multicast`].
+/// The interface of [`Multicast`], without its type.
 pub(super) trait Process<W> {
     fn on_start(&mut self, message: &Arc<Message>, now: Instant, out: &mut Outbox<W>);
     fn on_wire(&mut self, from: Pid, wire: &W, now: Instant, out: &mut Outbox<W>);
@@ -102,14 +102,14 @@ impl<M: Multicast> Process<M::Wire> for M {
     }
 }
 
-/// What was delivered to an application, in order: its whole state.
+/// The deliveries to an application, in order: its whole state.
 pub(super) type Applied = Vec<(MessageId, Timestamp)>;
 
-/// How a process comes back from what is on its disk.
+/// The function that restores a process from its disk.
 pub(super) type Restore<W> =
     fn(&Config, Pid, &[u8], &[&[u8]], Instant, &mut Outbox<W>) -> Box<dyn Process<W>>;
 
-/// How another incarnation of a process begins, if groups change their members.
+/// The function that starts another incarnation of a process, if groups change their members.
 pub(super) type Join<W> = fn(&Config, Pid, Incarnation, Instant) -> Option<Box<dyn Process<W>>>;
 
 /// A [`Multicast`] without its type.
@@ -141,14 +141,14 @@ impl<W: Wire> Protocol<W> {
     }
 }
 
-/// Collects what a machine does in one step.
+/// The results of a machine's step.
 pub(super) struct Outbox<W> {
     pub(super) sent: Vec<(To, W)>,
     pub(super) applied: Applied,
-    /// How many of them were there before this step.
+    /// The number of deliveries before this step.
     pub(super) n_before: usize,
     pub(super) n_states: u64,
-    /// What became of cuts, and how much was applied then.
+    /// The results of cuts, each with the number of deliveries before it.
     pub(super) cuts: Vec<(usize, Timestamp, Cut)>,
     /// Whether orders may differ between processes.
     pub(super) commutes: bool,
@@ -189,7 +189,7 @@ impl<W: Wire> Host<W> for Outbox<W> {
             let has = |one| applied.contains(one);
             assert!(self.applied.iter().all(has), "a state undoes nothing that was delivered");
             assert!(applied.iter().any(|(id, at)| (*at, *id) == through));
-            // What is new counts as delivered now, after what was delivered before.
+            // New messages count as delivered now, after those that were delivered before.
             let is_new = |one: &(MessageId, Timestamp)| !self.applied.contains(one);
             let new: Vec<_> = applied.into_iter().filter(is_new).collect();
             self.applied.extend(new);

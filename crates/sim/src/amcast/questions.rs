@@ -1,21 +1,22 @@
-//! What hosts do not hand on.
+//! The questions that hosts do not hand on.
 //!
-//! A host may pass over a question of a node that lags: it is asked again ([`Wire::asks`]). Here
-//! some are passed over at any time.
+//! A host may skip a question of a node that lags: it is repeated ([`Wire::asks`]). Here some are
+//! skipped at any time.
 //!
 //! [`Wire::asks`]: proto::amcast::wire::Wire::asks
 
 use base::Rng;
 
-/// Which questions are passed over.
+/// The choice of the questions that are skipped.
 pub(super) struct Questions {
     rng: Rng,
-    /// How many more may be passed over.
+    /// The number of questions that may still be skipped.
     n_left: u64,
 }
 
 impl Questions {
-    /// In one run out of four some are. Of its own: a seed's other draws stay what they were.
+    /// Draws the choice: in one run of four some are skipped. The generator is separate: a seed's
+    /// other draws stay unchanged.
     pub(super) fn draw(of: &Rng, may: bool) -> Questions {
         let mut of = of.clone();
         let (_batches, mut rng) = (of.fork(), of.fork());
@@ -23,7 +24,7 @@ impl Questions {
         Questions { rng, n_left }
     }
 
-    /// Whether the next one is.
+    /// Whether the next question is skipped.
     pub(super) fn pass_over(&mut self) -> bool {
         let is = self.n_left > 0 && self.rng.chance(1, 2);
         self.n_left -= u64::from(is);

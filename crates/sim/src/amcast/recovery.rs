@@ -1,14 +1,14 @@
-//! Processes that come back: their disks, and what they hold back.
+//! Processes that come back: their disks, and the messages that they hold back.
 //!
-//! - D1 Nobody learns what a step did, neither what it sent nor what it delivered, before what it
-//!   changed is on disk, in one record. By `World::hold_back`; [`Recovery::new`]'s `hasty` breaks
-//!   it.
-//! - D2 A crash is a power cut: what is not synced is lost, and of the record that was on its way
-//!   nobody knows. Links to and from a process that came back are new; a sender that lives says to
-//!   it again what it does not know to be delivered.
-//! - D3 Now and then a record is the whole state, as a snapshot would be; else what has changed.
-//!   The application's state is never written but with a whole record: what is delivered after that
-//!   is delivered to it again.
+//! - D1 No other process sees a result of a step, neither messages nor deliveries, before the
+//!   step's changes are on disk, in one record. By `World::hold_back`; [`Recovery::new`]'s `hasty`
+//!   breaks it.
+//! - D2 A crash is a power cut: unsynced data is lost, and the record that was on its way may be
+//!   there or not. Links to and from a process that came back are new; a living sender repeats to
+//!   it the messages that it does not know to be delivered.
+//! - D3 Some records are the whole state, as a snapshot would be; the others are changes. The
+//!   application's state is written only with a whole record: later deliveries are delivered to it
+//!   again.
 
 use super::process::{Applied, Outbox, Protocol, Restore};
 use super::world::{MS, Parcel, What, World};
@@ -22,17 +22,17 @@ use std::sync::Arc;
 /// The longest that a sync takes.
 const SYNC_NS: u64 = 2 * MS;
 
-/// How processes of a world come back.
+/// The way in which processes of a world come back.
 pub(super) struct Recovery<W> {
     config: Config,
     restore: Restore<W>,
-    /// They say things before they are on disk.
+    /// Whether they send messages before their disk has the record.
     hasty: bool,
-    /// What senders that live said, and nobody is known to have delivered.
+    /// The messages of living senders that are not known to be delivered.
     said: Vec<(usize, Arc<Message>)>,
-    /// Draws who is ambushed, if anybody is. Of its own: a seed's other draws stay.
+    /// The generator of ambushes, if there are any. It is separate: a seed's other draws stay.
     ambushes: Option<Rng>,
-    /// Who loses power now.
+    /// The processes that lose power now.
     pub(super) ambushed: Vec<usize>,
 }
 
@@ -49,12 +49,12 @@ impl<W> Recovery<W> {
         }
     }
 
-    /// Power is cut between a message's leaving and the next sync.
+    /// Adds power cuts between a message's leaving and the next sync.
     pub(super) fn with_ambushes(self, rng: Rng) -> Recovery<W> {
         Recovery { ambushes: Some(rng), ..self }
     }
 
-    /// Something has left a process, and a record of it is under way.
+    /// Plans a power cut, since a message has left a process, and a record of it is under way.
     fn lay_ambush(&mut self, process: usize) {
         if self.ambushes.as_mut().is_some_and(|rng| rng.chance(1, 48)) {
             self.ambushed.push(process);
@@ -62,25 +62,25 @@ impl<W> Recovery<W> {
     }
 }
 
-/// What is written at once.
+/// The content of one write.
 enum Record {
     Whole(Vec<u8>, Applied),
     Changes(Vec<u8>),
 }
 
-/// What one process has on disk, and what waits for the disk.
+/// The content of one process's disk, and what waits for it.
 pub(super) struct Disk<W> {
     whole: Vec<u8>,
     /// The application's state as of `whole`.
     applied: Applied,
     changes: Vec<Vec<u8>>,
-    /// What steps sent, with how much was delivered after each.
+    /// The messages of steps, with the number of deliveries after each.
     held: VecDeque<(Vec<(To, W)>, usize)>,
-    /// What they changed.
+    /// The changes of those steps.
     changed: Vec<u8>,
-    /// The record under way, and how many steps it covers.
+    /// The record under way, and the number of steps that it covers.
     syncing: Option<(usize, Record)>,
-    /// A sync of an earlier life means nothing.
+    /// The life: a sync of an earlier one has no meaning.
     life: u64,
 }
 
@@ -111,7 +111,7 @@ impl<W> Disk<W> {
 }
 
 impl<W: Wire + Debug + PartialEq> World<W> {
-    /// Processes come back from now on.
+    /// Makes processes come back from now on.
     pub(super) fn recover_by(&mut self, recovery: Recovery<W>) {
         for process in &mut self.processes {
             process.machine.stable(&mut process.disk.whole);
@@ -119,7 +119,7 @@ impl<W: Wire + Debug + PartialEq> World<W> {
         self.recovery = Some(recovery);
     }
 
-    /// D1: what a step did waits for the disk.
+    /// D1: holds the results of a step back until the disk has its record.
     pub(super) fn hold_back(&mut self, process: usize, sent: Vec<(To, W)>) {
         let n_applied = self.processes[process].applied.len();
         let Some(recovery) = &self.recovery else {
@@ -161,7 +161,7 @@ impl<W: Wire + Debug + PartialEq> World<W> {
         self.push(at, What::Synced(process, life));
     }
 
-    /// A record is on disk: what it covers may be known.
+    /// Notes that a record is on disk: the results that it covers may be seen.
     pub(super) fn on_synced(&mut self, process: usize, life: u64) {
         let disk = &mut self.processes[process].disk;
         if disk.life != life {
@@ -181,7 +181,7 @@ impl<W: Wire + Debug + PartialEq> World<W> {
         }
     }
 
-    /// D2: a process has lost power.
+    /// D2: cuts the power of a process.
     pub(super) fn lose_power(&mut self, process: usize) {
         let has_synced = self.batches.chance(1, 2);
         let of = &mut self.processes[process];
@@ -197,7 +197,7 @@ impl<W: Wire + Debug + PartialEq> World<W> {
         (of.paused, of.settles, of.tick_at) = (false, false, None);
     }
 
-    /// It comes back, with what is on its disk.
+    /// Starts a process again, with the content of its disk.
     pub(super) fn restart(&mut self, process: usize) {
         let Some(recovery) = &self.recovery else { return };
         let of = &mut self.processes[process];
@@ -220,12 +220,12 @@ impl<W: Wire + Debug + PartialEq> World<W> {
         assert!(out.sent.is_empty(), "D1: nothing is said before it is written");
         of.applied = out.applied;
         of.alive = true;
-        // What it had told and does not know any more it tells again: the judges see that.
+        // It repeats the deliveries that it had reported and no longer knows: the judges see that.
         of.n_told = of.n_told.min(of.applied.len());
         let (pid, n_applied) = (of.pid, of.applied.len());
         self.counts.restarts += 1;
         self.note(|text| write!(text, "{pid:?} comes back"));
-        // What was on disk when the power went, and nobody had learnt, is learnt now.
+        // Results on disk when the power went, which no other process had seen, are seen now.
         self.release(process, Vec::new(), n_applied);
         self.renew_links(process);
         self.push(self.now, What::Settle(process));
@@ -238,7 +238,7 @@ impl<W: Wire + Debug + PartialEq> World<W> {
         }
     }
 
-    /// D2: senders speak to who has come back.
+    /// D2: lets senders repeat messages to a process that has come back.
     fn say_again(&mut self, to: usize) {
         let Some(recovery) = &mut self.recovery else { return };
         let deliveries = &self.history.happened;

@@ -1,9 +1,8 @@
-//! Schedules for planted bugs that random ones hardly ever meet: each breaks the bug and nothing
-//! else.
+//! Schedules for planted bugs that random ones rarely meet: each breaks the bug and nothing else.
 //!
 //! All but the last play the same trick on `Past` (docs/protocols/linearizable-multicast.md). `A`
 //! goes to both groups; group 1's clock is ahead, so `A` ends at 9; group 0 gives it 1, and some of
-//! group 0 do not hear of the 9. A machine that is too easily convinced that group 0 is beyond 9
+//! group 0 do not learn of the 9. A machine that is too easily convinced that group 0 is beyond 9
 //! delivers `A` in group 1. Then `B` is multicast to group 0, where it gets 2 and is delivered
 //! before `A`: against real time.
 
@@ -14,11 +13,11 @@ use std::fmt::Debug;
 
 const A: u64 = 100;
 const B: u64 = 101;
-/// Longer than anything that matters in a schedule takes.
+/// A time longer than anything that matters in a schedule.
 const LATE: u64 = 60;
 
-/// Group 0 of `members`, and group 1 of one process whose clock is ahead; what it says reaches
-/// these members of group 0 late.
+/// Group 0 of `members`, and group 1 of one process whose clock is ahead; its messages reach these
+/// members of group 0 late.
 fn ahead<M: Multicast>(members: usize, late: &[usize]) -> Script<M>
 where
     M::Wire: Debug + PartialEq,
@@ -32,7 +31,8 @@ where
     script
 }
 
-/// `A` goes out; then what these say to those is late, and process 2 of group 0 takes over.
+/// Multicasts `A`; then the messages of some to others are late, and process 2 of group 0 takes
+/// over.
 fn overtaken<M: Multicast>(script: &mut Script<M>, late: &[(Pid, Pid)])
 where
     M::Wire: Debug + PartialEq,
@@ -43,7 +43,7 @@ where
     script.trust_by(pid(0, 2), 2);
 }
 
-/// `B` goes out after so long, and everything that is late arrives.
+/// Multicasts `B` after a time, and lets everything that is late arrive.
 fn ended_by_b<M: Multicast>(mut script: Script<M>, after: u64) -> Script<M>
 where
     M::Wire: Debug + PartialEq,
@@ -54,7 +54,7 @@ where
     script
 }
 
-/// Only the primary and one follower of five are beyond 9, and both die: the other three go on
+/// Only the primary and one follower of five are beyond 9, and both die: the other three continue
 /// from 1.
 pub(super) fn minority_ahead_dies<M: Multicast>() -> Script<M>
 where
@@ -70,7 +70,7 @@ where
 }
 
 /// Of five, process 2 has taken over, with 3 and 4, from 1; 0 and 1 do not know, and are beyond 9.
-/// Then 4 hears of the 9: under its later promise, which lends the old epoch no clock.
+/// Then 4 learns of the 9: under its later promise, which lends the old epoch no clock.
 pub(super) fn later_promise_of_five<M: Multicast>() -> Script<M>
 where
     M::Wire: Debug + PartialEq,
@@ -81,7 +81,7 @@ where
     ended_by_b(script, 12)
 }
 
-/// Both followers are beyond 9, and the primary goes on from 1.
+/// Both followers are beyond 9, and the primary continues from 1.
 pub(super) fn primary_behind<M: Multicast>() -> Script<M>
 where
     M::Wire: Debug + PartialEq,
@@ -91,7 +91,7 @@ where
     ended_by_b(script, 8)
 }
 
-/// Process 2 has taken over, with process 1, from 1; process 0 does not know. Then 0 and 1 hear of
+/// Process 2 has taken over, with process 1, from 1; process 0 does not know. Then 0 and 1 learn of
 /// the 9: 0 as primary of an epoch that is over, 1 under its later promise.
 pub(super) fn overtaken_primary_and_a_later_promise<M: Multicast>() -> Script<M>
 where
@@ -105,7 +105,7 @@ where
     ended_by_b(script, 12)
 }
 
-/// The same, but process 1 hears of the 9 between its promise, at 1, and the new epoch's state.
+/// The same, but process 1 learns of the 9 between its promise, at 1, and the new epoch's state.
 pub(super) fn promised_and_then_ahead<M: Multicast>() -> Script<M>
 where
     M::Wire: Debug + PartialEq,
@@ -121,8 +121,8 @@ where
     ended_by_b(script, 20)
 }
 
-/// Group 0 hears the same high timestamp from group 1 and then from group 2: the second raises no
-/// clock, and yet group 2 has not been told of one that high.
+/// Group 0 receives the same high timestamp from group 1 and then from group 2: the second raises
+/// no clock, and yet group 2 has not received one that high.
 pub(super) fn raised_by_another<M: Multicast>() -> Script<M>
 where
     M::Wire: Debug + PartialEq,

@@ -1,4 +1,4 @@
-//! Schedules set by hand: every link takes one unit of time unless it is told otherwise.
+//! Schedules set by hand: every link takes one unit of time unless it is set otherwise.
 
 use super::checks::{Promised, Violation, judge, judge_realtime};
 use super::history::Happened;
@@ -14,7 +14,7 @@ use std::fmt::Debug;
 
 const UNIT: u64 = MS;
 const N_SENDERS: usize = 8;
-/// How many delivered messages a process keeps for others in a script.
+/// The number of delivered messages that a process keeps for others in a script.
 pub const RETAIN: usize = 8;
 
 /// A world stepped by hand. A message is named by its number.
@@ -28,7 +28,7 @@ pub fn groups(of: &[usize]) -> GroupSet {
     of.iter().map(|group| GroupId::at(*group)).collect()
 }
 
-/// A process, by the numbers of its group and its place there.
+/// A process, by the numbers of its group and its seat there.
 pub fn pid(group: usize, rank: usize) -> Pid {
     Pid { group: GroupId::at(group), rank: Rank::at(rank) }
 }
@@ -61,7 +61,7 @@ where
         self.multicast_slowly(number, dest, &[]);
     }
 
-    /// The same, and it takes so many units to each of these groups.
+    /// The same, with a number of units to each of these groups.
     pub fn multicast_slowly(&mut self, number: u64, dest: &[usize], slow: &[(usize, u64)]) {
         let sender = number as usize % N_SENDERS;
         for to in 0..self.world.n_processes() {
@@ -74,7 +74,7 @@ where
         self.world.multicast(sender, message, false);
     }
 
-    /// From one group's processes to another's it takes so many units from now on.
+    /// Sets the units from one group's processes to another's.
     pub fn slow(&mut self, from: usize, to: usize, units: u64) {
         for a in 0..self.world.n_processes() {
             for b in 0..self.world.n_processes() {
@@ -86,25 +86,25 @@ where
         }
     }
 
-    /// From one process to another it takes so many units from now on.
+    /// Sets the units from one process to another.
     pub fn slow_link(&mut self, from: Pid, to: Pid, units: u64) {
         let (from, to) = (self.world.index(from), self.world.index(to));
         self.world.fix_delay(from, to, units * UNIT);
     }
 
-    /// Lets so many units pass.
+    /// Lets this number of units pass.
     pub fn pass(&mut self, units: u64) {
         let until = self.world.now + units * UNIT;
         while self.world.step(until).is_ok() {}
         self.world.now = until;
     }
 
-    /// Everybody is asked for a snapshot at `at`.
+    /// Asks all processes for a snapshot at `at`.
     pub fn cut(&mut self, at: Timestamp) {
         self.world.cut_all(at);
     }
 
-    /// What became of a process's snapshots.
+    /// The results of a process's snapshots.
     pub fn cuts(&self, process: Pid) -> Vec<(Timestamp, Cut)> {
         let of = |(_, happened): &(u64, Happened)| match happened {
             Happened::Cut { by, at, is_exact } if *by == process => {
@@ -115,19 +115,19 @@ where
         self.world.history.happened.iter().filter_map(of).collect()
     }
 
-    /// A process dies.
+    /// Kills a process.
     pub fn crash(&mut self, process: Pid) {
         let at = self.world.index(process);
         self.world.crash(at);
     }
 
-    /// Ω names `leader` at one process.
+    /// Lets Ω name `leader` at one process.
     pub fn trust_by(&mut self, process: Pid, leader: usize) {
         let at = self.world.index(process);
         self.world.trust_at(self.world.now, at, Rank::at(leader));
     }
 
-    /// Ω names `leader` at every member of a group that lives.
+    /// Lets Ω name `leader` at every living member of a group.
     pub fn trust(&mut self, group: usize, leader: usize) {
         for rank in Rank::all(self.layout.members(GroupId::at(group))) {
             let process = self.world.index(Pid { group: GroupId::at(group), rank });
@@ -135,23 +135,23 @@ where
         }
     }
 
-    /// How many messages a process remembers.
+    /// The number of messages that a process remembers.
     pub fn n_held(&self, process: Pid) -> Option<usize> {
         self.machine(process).n_held()
     }
 
-    /// How often a member that had fallen behind was handed a state.
+    /// The number of times that a member which had fallen behind got a state.
     pub fn n_states(&self) -> u64 {
         self.world.counts.states
     }
 
-    /// What a process delivered, in its order.
+    /// The deliveries of a process, in its order.
     pub fn order(&self, process: Pid) -> Vec<u64> {
         let of = self.world.history.deliveries();
         of.get(&process).into_iter().flatten().map(|(id, _)| id.sequence).collect()
     }
 
-    /// When a process delivered a message, in units from its multicast.
+    /// The time of a delivery at a process, in units from the multicast.
     pub fn steps(&self, process: Pid, number: u64) -> Option<f64> {
         self.world.history.happened.iter().find_map(|(at, happened)| match happened {
             Happened::Delivered { by, id, .. } if *by == process && id.sequence == number => {
@@ -162,12 +162,12 @@ where
         })
     }
 
-    /// Whether a process believes to lead its group.
+    /// Whether a process takes itself for the leader of its group.
     pub fn is_primary(&self, process: Pid) -> bool {
         self.machine(process).is_primary()
     }
 
-    /// Everything up to here that is addressed to a process's group has been delivered there, if
+    /// The timestamp up to which every message to a process's group has been delivered there, if
     /// its protocol can tell.
     pub fn safe_ts(&self, process: Pid) -> Option<Timestamp> {
         self.machine(process).safe_ts()
@@ -177,7 +177,7 @@ where
         self.world.machine(self.world.index(process))
     }
 
-    /// Every property but atomic global order.
+    /// Checks every property but atomic global order.
     ///
     /// # Errors
     /// The first that does not hold.
@@ -185,7 +185,7 @@ where
         judge(&self.world.history, Promised { genuine: false, realtime: false })
     }
 
-    /// Atomic global order.
+    /// Checks atomic global order.
     ///
     /// # Errors
     /// The cycle.

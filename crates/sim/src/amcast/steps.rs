@@ -11,50 +11,50 @@ use proto::amcast::{Config, Footprint, GroupId, GroupSet, Layout, Message, Messa
 use std::fmt::Debug;
 
 const UNIT: u64 = MS;
-/// How many multicast.
+/// The number of senders.
 const N_SENDERS: u64 = 8;
-/// In a colliding schedule everything is multicast within so many units.
+/// The units within which everything is multicast in a colliding schedule.
 const WINDOW: u64 = 8;
-/// Nothing takes longer than this, or the measurement is void.
+/// The longest time of anything, or the measurement is void.
 const LIMIT: u64 = 200;
 
-/// What is measured.
+/// The settings of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Bench {
-    /// Which order across groups.
+    /// The rule for the order across groups.
     pub rule: Rule,
-    /// How many groups.
+    /// The number of groups.
     pub groups: usize,
-    /// How many members each.
+    /// The number of members of each.
     pub members: usize,
-    /// How many schedules.
+    /// The number of schedules.
     pub schedules: u64,
-    /// Timestamps follow real clocks (4.4.1).
+    /// Whether timestamps follow real clocks (4.4.1).
     pub hybrid: bool,
-    /// No two messages conflict (4.4.3).
+    /// Whether no two messages conflict (4.4.3).
     pub commutes: bool,
-    /// How far clocks are off, in hundredths of a step.
+    /// The error of the clocks, in hundredths of a step.
     pub clock_error: u64,
 }
 
 impl Bench {
-    /// Logical clocks; real ones, where a rule needs them, are off by less than half a step in all:
-    /// what commit-wait is for.
+    /// A measurement with logical clocks; real ones, where a rule needs them, are off by less than
+    /// half a step in all, as commit-wait assumes.
     pub const fn new(rule: Rule, groups: usize, members: usize, schedules: u64) -> Bench {
         Bench { rule, groups, members, schedules, hybrid: false, commutes: false, clock_error: 25 }
     }
 }
 
-/// Steps from a message's multicast to its delivery, at every process that is addressed.
+/// The steps from a message's multicast to its delivery, at every addressed process.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Steps {
-    /// Alone in the system, to several groups: the most at any destination.
+    /// The most at any destination, for a message to several groups that is alone in the system.
     pub collision_free: f64,
-    /// The same: the least at any destination.
+    /// The least at any destination, for the same message.
     pub collision_free_least: f64,
-    /// Among concurrent messages: the most at any destination.
+    /// The most at any destination, among concurrent messages.
     pub failure_free: f64,
-    /// Deliveries looked at.
+    /// The number of deliveries examined.
     pub n_deliveries: u64,
 }
 
@@ -126,8 +126,8 @@ fn build<W: Wire + Debug + PartialEq>(
     world
 }
 
-/// Groups whose clocks are far apart: only then does a group that is behind go on giving out
-/// timestamps below one that it has not heard of. Returns when all is quiet again.
+/// Spreads the clocks of groups far apart: only then does a group that is behind continue to give
+/// timestamps below one that it does not know. Returns when all is quiet again.
 fn spread_clocks<W: Wire + Debug + PartialEq>(
     world: &mut World<W>,
     n_groups: usize,
@@ -146,8 +146,8 @@ fn spread_clocks<W: Wire + Debug + PartialEq>(
     quiet
 }
 
-/// Senders that are processes themselves: what they send reaches the own process at once. A primary
-/// that multicasts timestamps its message a step before anybody else's could be.
+/// Makes processes themselves the senders: their messages reach the own process at once. A primary
+/// that multicasts timestamps its message a step before any other primary could.
 fn seat_senders<W: Wire + Debug + PartialEq>(world: &mut World<W>, rng: &mut Rng) {
     for sender in 0..N_SENDERS as usize {
         let process = rng.below(world.n_processes() as u64) as usize;

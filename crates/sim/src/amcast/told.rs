@@ -1,5 +1,5 @@
-//! What the world learns of a process: what it sent, what it delivered, and its snapshots, each at
-//! its place between the deliveries.
+//! The world's knowledge of a process: its messages, its deliveries, and its snapshots, each at its
+//! place between the deliveries.
 
 use super::history::{Happened, Held};
 use super::process::Outbox;
@@ -9,12 +9,12 @@ use proto::amcast::{About, Cut, GroupSet, Pid, Timestamp, To};
 use std::fmt::{Debug, Write};
 
 impl<W: Wire + Debug + PartialEq> World<W> {
-    /// The world learns what a process did.
+    /// Releases the results of a process's step to the world.
     pub(super) fn release(&mut self, process: usize, sent: Vec<(To, W)>, n_applied: usize) {
         let changes = self.lives.change;
         let of = &mut self.processes[process];
-        // A seat is judged as one process: what an earlier life told is not told again, nor are
-        // snapshots seen of what it was then.
+        // A seat is judged as one process: an earlier life's deliveries are not reported again, and
+        // snapshots of that state are not seen.
         if changes {
             let (pid, n_told) = (of.pid, of.n_told);
             while let Some((_, at, _)) = of.cuts.pop_front_if(|(applied, ..)| *applied < n_told) {
@@ -39,7 +39,7 @@ impl<W: Wire + Debug + PartialEq> World<W> {
         }
     }
 
-    /// Those snapshots that came when so many messages had been delivered.
+    /// Reports the snapshots that came at this number of delivered messages.
     fn tell_cuts(&mut self, process: usize, by: Pid, n_applied: usize) {
         let cuts = &mut self.processes[process].cuts;
         while let Some((_, at, cut)) = cuts.pop_front_if(|(applied, ..)| *applied <= n_applied) {
@@ -49,7 +49,7 @@ impl<W: Wire + Debug + PartialEq> World<W> {
         }
     }
 
-    /// Everybody who lives is asked for a snapshot at `at`.
+    /// Asks all living processes for a snapshot at `at`.
     pub(super) fn cut_all(&mut self, at: Timestamp) {
         for process in 0..self.processes.len() {
             if self.processes[process].alive {
@@ -58,7 +58,8 @@ impl<W: Wire + Debug + PartialEq> World<W> {
         }
     }
 
-    /// Notes what everybody who never failed remembers: `most` is right.
+    /// Notes the number of messages that each process which never failed remembers: `most` is
+    /// right.
     pub(super) fn note_held(&mut self, most: impl Fn(Pid) -> usize) {
         for process in self.processes.iter().filter(|process| process.alive) {
             let by = process.pid;
@@ -70,12 +71,12 @@ impl<W: Wire + Debug + PartialEq> World<W> {
         }
     }
 
-    /// Notes what is still to come.
+    /// Notes the next event.
     pub(super) fn note_unrest(&mut self) {
         self.history.unrest = self.next_event();
     }
 
-    /// Only destinations of a message may be involved in it.
+    /// Checks that only destinations of a message are involved in it.
     pub(super) fn check_genuine(&mut self, from: usize, to: usize, wire: &W) {
         let (from, to) = (self.processes[from].pid, self.processes[to].pid);
         let has_both = |dest: GroupSet| dest.contains(from.group) && dest.contains(to.group);
@@ -84,7 +85,7 @@ impl<W: Wire + Debug + PartialEq> World<W> {
         let asked = from.group == to.group && cuts.iter().any(|(pid, _)| pid.group == from.group);
         let is_business = |about| match about {
             About::Message(id) => meant.get(&id).is_some_and(|meant| has_both(meant.dest)),
-            // Whoever is asked for a snapshot may have its own group raise its clocks.
+            // A process that is asked for a snapshot may have its own group raise its clocks.
             About::Clock => asked || meant.values().any(|meant| has_both(meant.dest)),
             About::Return => {
                 from.group == to.group || meant.values().any(|meant| has_both(meant.dest))

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
 
-/// Every step as text, if it was asked for; shared with whoever reads it after the run.
+/// Every step as text, if that is kept; the caller reads it after the run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Trace(Option<Rc<RefCell<String>>>);
 
@@ -21,11 +21,11 @@ impl Trace {
         self.0.is_some()
     }
 
-    /// Adds a line, if it was asked for.
+    /// Adds a line, if text is kept.
     pub(super) fn add(&self, line: impl FnOnce(&mut String) -> fmt::Result) {
         if let Some(text) = &self.0 {
             let mut text = text.borrow_mut();
-            // (A string takes everything.)
+            // (A string accepts every write.)
             let _ = line(&mut text);
             text.push('\n');
         }

@@ -1,13 +1,13 @@
 //! Atomic multicast over a wide area, in virtual time: the convoy effect (the thesis's table 4.1
 //! and figures 4.3 to 4.5, 4.4.1).
 //!
-//! Eight groups of three. Links take half of the round trips of table 4.1, off by a normal
-//! deviation of 5 % that is drawn anew for every link every few milliseconds. Processors and
-//! networks cost nothing: what a message waits for is other messages, which is what the convoy
-//! effect is about, and the load is only ever limited by what clients ask for.
+//! There are eight groups of three. Links take half of the round trips of table 4.1, off by a
+//! normal deviation of 5 % that is drawn again for every link every few milliseconds. Processors
+//! and networks cost nothing: a message waits only for other messages, which is the convoy effect,
+//! and only the clients' requests limit the load.
 //!
 //! A client sits beside each process. It multicasts to the group of its own process and to others
-//! at random; its message is done when its own process delivers it.
+//! at random; its message is complete when its own process delivers it.
 
 use super::history::Happened;
 use super::process;
@@ -23,19 +23,19 @@ use proto::amcast::wire::Wire;
 use proto::amcast::{Config, Footprint, GroupId, GroupSet, Layout, Message, MessageId, Multicast};
 use std::fmt::Debug;
 
-/// The thesis's deployment.
+/// The number of groups in the thesis's deployment.
 pub const GROUPS: usize = 8;
-/// The same.
+/// The number of members of each.
 pub const MEMBERS: usize = 3;
-/// Every clock is within this of true time: a tenth of a step between regions would be 4.5 ms, as
-/// the thesis assumes it; data centers attest a millisecond and less.
+/// The largest error of a clock: a tenth of a step between regions would be 4.5 ms, as the thesis
+/// assumes it; data centers attest a millisecond and less.
 pub const CLOCK_ERROR_NS: u64 = MS;
-/// Links are drawn anew so often.
+/// The interval at which links are drawn again.
 const REDRAW_NS: u64 = 10 * MS;
-/// Nobody asks again: nothing is lost.
+/// The patience, which never ends: nothing is lost.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Where the members are: two lines of table 4.1.
+/// The places of the members: two lines of table 4.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scenario {
     /// Three regions (round trips of 60, 76 and 130 ms), a member of each group in each; the
@@ -46,7 +46,7 @@ pub enum Scenario {
 }
 
 impl Scenario {
-    /// As in reports.
+    /// The name in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Scenario::Colocated => "colocated",
@@ -54,7 +54,7 @@ impl Scenario {
         }
     }
 
-    /// How long a message travels from (group, member) to (group, member), in microseconds.
+    /// The time of a message from (group, member) to (group, member), in microseconds.
     const fn delay_us(self, from: (usize, usize), to: (usize, usize)) -> u64 {
         const NEAR: u64 = 45;
         match self {
@@ -71,7 +71,7 @@ impl Scenario {
     }
 }
 
-/// Which protocol.
+/// The protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// PrimCast.
@@ -82,59 +82,59 @@ pub enum Protocol {
     Fastcast,
 }
 
-/// When clients multicast.
+/// The rate at which clients multicast.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pace {
-    /// Each has so many messages under way.
+    /// Each client has a fixed number of messages under way.
     Closed {
-        /// How many.
+        /// The number.
         outstanding: usize,
     },
-    /// All of them together multicast so often, at random moments.
+    /// All clients together multicast at a fixed rate, at random moments.
     Open {
-        /// Messages a second.
+        /// The number of messages a second.
         per_s: f64,
     },
 }
 
-/// What is measured.
+/// The settings of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
-    /// Where.
+    /// The scenario.
     pub scenario: Scenario,
-    /// Which protocol.
+    /// The protocol.
     pub protocol: Protocol,
-    /// Which order across groups.
+    /// The rule for the order across groups.
     pub rule: Rule,
     /// Whether timestamps follow the real clocks (4.4.1).
     pub hybrid: bool,
-    /// No two messages conflict (4.4.3).
+    /// Whether no two messages conflict (4.4.3).
     pub commutes: bool,
-    /// How many groups a message goes to.
+    /// The number of groups of a message.
     pub destinations: usize,
-    /// When.
+    /// The rate.
     pub pace: Pace,
-    /// Virtual nanoseconds before anything counts.
+    /// The virtual nanoseconds before the measurement.
     pub warm_up_ns: u64,
-    /// Virtual nanoseconds that count.
+    /// The virtual nanoseconds of the measurement.
     pub span_ns: u64,
-    /// Decides everything else.
+    /// The seed, which decides everything else.
     pub seed: u64,
 }
 
-/// What was seen.
+/// The measurements.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
-    /// From multicast to delivery at the client's own process, of each message that was multicast
-    /// within the span and delivered.
+    /// The times from multicast to delivery at the client's own process, of each message that was
+    /// multicast within the span and delivered.
     pub latency_ns: Vec<u64>,
-    /// Messages that were delivered at their client's process within the span.
+    /// The number of messages that were delivered at their client's process within the span.
     pub completed: u64,
-    /// What processes said to each other.
+    /// The number of messages between processes.
     pub sent: u64,
 }
 
-/// Measures.
+/// Runs a measurement.
 pub fn measure(setting: &Setting) -> Seen {
     match setting.protocol {
         Protocol::Primcast => run::<Machine<Sound>>(setting),
@@ -155,7 +155,7 @@ struct Clients<W> {
     world: World<W>,
     rng: Rng,
     sequences: Vec<u64>,
-    /// How much of the history was looked at.
+    /// The number of history entries that were examined.
     n_seen: usize,
     seen: Seen,
 }
@@ -191,7 +191,8 @@ impl<W: Wire + Debug + PartialEq> Clients<W> {
             match pace {
                 Pace::Closed { outstanding } => {
                     for _ in 0..outstanding {
-                        // Spread over the time that a message takes, or all move in step for ever.
+                        // The clients start spread over the time of a message, or all would move in
+                        // step for ever.
                         let at = self.rng.below(150 * MS);
                         self.world.plan(at, client);
                     }
@@ -199,7 +200,8 @@ impl<W: Wire + Debug + PartialEq> Clients<W> {
                 Pace::Open { .. } => self.plan_next(client),
             }
         }
-        // What was multicast within the span is waited for, or the slowest would not count.
+        // Messages that were multicast within the span are waited for, or the slowest would not
+        // count.
         let end = warm_up_ns + span_ns;
         let limit = end + 2_000 * MS;
         while let Ok(step) = self.world.step(limit) {
@@ -214,14 +216,14 @@ impl<W: Wire + Debug + PartialEq> Clients<W> {
         self.seen
     }
 
-    /// Every link gets its delay for the next milliseconds.
+    /// Draws the delay of every link for the next milliseconds.
     fn redraw(&mut self) {
         let n = self.sequences.len();
         for from in 0..2 * n {
             for to in 0..n {
                 let place = |process: usize| (process / MEMBERS, process % MEMBERS);
                 let exact = self.setting.scenario.delay_us(place(from % n), place(to)) * 1_000;
-                // Twelve dice make a normal deviation: here of 5 %.
+                // Twelve dice give a normal deviation: here of 5 %.
                 let dice: u64 = (0..12).map(|_| self.rng.below(1_000)).sum();
                 let delay = exact * (12_000 * 10 + dice - 6_000) / (12_000 * 10);
                 let delay = if from % n == to { 0 } else { delay };
@@ -232,7 +234,7 @@ impl<W: Wire + Debug + PartialEq> Clients<W> {
         self.world.plan(at, n);
     }
 
-    /// The next message of an open loop: at a time that does not depend on any other.
+    /// Plans the next message of an open loop, at a time that does not depend on any other.
     fn plan_next(&mut self, client: usize) {
         let Pace::Open { per_s } = self.setting.pace else { return };
         let mean_ns = 1e9 * self.sequences.len() as f64 / per_s;
@@ -259,7 +261,7 @@ impl<W: Wire + Debug + PartialEq> Clients<W> {
         self.plan_next(client);
     }
 
-    /// What was delivered to its own client.
+    /// Examines the deliveries to their own clients.
     fn look(&mut self, end: u64) {
         let begin = self.setting.warm_up_ns;
         while let Some((at, happened)) = self.world.history.happened.get(self.n_seen) {

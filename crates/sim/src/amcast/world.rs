@@ -2,7 +2,7 @@
 //!
 //! - W1 A link is FIFO and loses nothing between two processes that live (T1, T2): arrival times
 //!   of one link never fall, and equal times keep the order of sending. Asserted on arrival.
-//! - W2 Of what a process sent before it died, each link carries a prefix. By construction: a
+//! - W2 Of the messages of a process that died, each link carries a prefix. By construction: a
 //!   threshold, drawn once for each link.
 //! - W3 Everything is drawn from one seed; equal times are taken in the order of pushing.
 
@@ -29,24 +29,24 @@ use std::sync::Arc;
 
 pub(super) const MS: u64 = 1_000_000;
 
-/// Clocks start here, so that one that is behind does not start below zero.
+/// The start of the clocks, so that one that is behind does not start below zero.
 pub(super) const CLOCK_ORIGIN: u64 = 1_000 * MS;
 
-/// How long messages travel.
+/// The time that messages travel.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Weather {
-    /// Always this long: communication steps can be counted.
+    /// Always this time: communication steps can be counted.
     Exact(u64),
-    /// Between these, and now and then up to `gust` longer.
+    /// A time between these, and sometimes up to `gust` longer.
     Windy { least: u64, most: u64, gust: u64, gusts_in_64: u64 },
 }
 
-/// What travels.
+/// The content of a link.
 #[derive(Clone, Debug)]
 pub(super) enum Parcel<W> {
     Start(Arc<Message>),
     Wire(W),
-    /// Which incarnation speaks on this link from now on.
+    /// The incarnation that speaks on this link from now on.
     Hello,
 }
 
@@ -62,7 +62,7 @@ pub(super) enum What<W> {
         process: usize,
         leader: Rank,
     },
-    /// Somebody wants a snapshot.
+    /// A request for a snapshot.
     Cut {
         process: usize,
         at: Timestamp,
@@ -73,7 +73,7 @@ pub(super) enum What<W> {
     Settle(usize),
     Resume(usize),
     Reconnect(usize),
-    /// The plan's next step: its meaning is the driver's.
+    /// The plan's next step: the driver knows its meaning.
     Plan(usize),
 }
 
@@ -108,17 +108,17 @@ struct Link<W> {
     last_arrival: u64,
     n_sent: u64,
     n_arrived: u64,
-    /// The sender died: nothing from this number on arrives (W2).
+    /// The number from which nothing arrives, since the sender died (W2).
     ends_before: Option<u64>,
-    /// What was under way when one end came back: it never arrives.
+    /// The numbers under way when one end came back, which never arrive.
     lost: Vec<Range<u64>>,
     cut: bool,
     held: VecDeque<(u64, Parcel<W>)>,
-    /// Replaces the weather: for scripts.
+    /// The time that replaces the weather, for scripts.
     fixed: Option<u64>,
-    /// From which number on it is which incarnation of its sender that speaks.
+    /// The number from which each incarnation of the sender speaks.
     lives: Vec<(u64, u64)>,
-    /// Whom the receiver has met there; 0 for nobody.
+    /// The incarnation that the receiver has met there; 0 for none.
     met: u64,
 }
 
@@ -127,26 +127,27 @@ pub(super) struct Seat<W> {
     pub(super) machine: Box<dyn Process<W>>,
     pub(super) alive: bool,
     pub(super) paused: bool,
-    /// What arrived while it was paused.
+    /// The events that arrived while it was paused.
     pub(super) inbox: VecDeque<What<W>>,
     pub(super) tick_at: Option<u64>,
     pub(super) applied: Applied,
-    /// How much of that the world has learnt.
+    /// The number of deliveries that the world knows.
     pub(super) n_told: usize,
-    /// What became of snapshots, after how many of them, and is not told.
+    /// The results of snapshots that are not reported, each with the number of deliveries before
+    /// it.
     pub(super) cuts: VecDeque<(usize, Timestamp, Cut)>,
-    /// It is in the middle of a batch.
+    /// Whether it is in the middle of a batch.
     pub(super) settles: bool,
     pub(super) disk: Disk<W>,
-    /// Its real clock, relative to true time; `None` if nobody attests it.
+    /// The offset of its real clock from true time; `None` if the clock is not attested.
     skew: Option<i64>,
 }
 
 pub(super) struct World<W> {
     pub(super) about: fn(&W) -> Vec<About>,
-    /// Who sits where, if members change.
+    /// The processes on the seats, if members change.
     pub(super) lives: Lives<W>,
-    /// How processes come back, if they do.
+    /// The way in which processes come back, if they do.
     pub(super) recovery: Option<Recovery<W>>,
     pub(super) processes: Vec<Seat<W>>,
     links: Vec<Link<W>>,
@@ -154,7 +155,7 @@ pub(super) struct World<W> {
     pushed: u64,
     pub(super) now: u64,
     pub(super) rng: Rng,
-    /// How events come in batches. Of its own: a seed's other draws stay what they were.
+    /// The generator of batches of events. It is separate: a seed's other draws stay unchanged.
     pub(super) batches: Rng,
     questions: Questions,
     weather: Weather,
@@ -162,7 +163,7 @@ pub(super) struct World<W> {
     clock_error: u64,
     pub(super) history: History,
     pub(super) counts: Counts,
-    /// First deliveries that the driver has not looked at yet.
+    /// The first deliveries that the driver has not examined yet.
     pub(super) news: VecDeque<MessageId>,
     pub(super) trace: Trace,
 }
@@ -262,13 +263,13 @@ impl<W: Wire + Debug + PartialEq> World<W> {
         self.push(at, What::Trust { process, leader });
     }
 
-    /// Gives every process a clock; `None` where nobody attests one.
+    /// Gives every process a clock; `None` where it is not attested.
     pub(super) fn set_clocks(&mut self, error: u64, skews: &[Option<i64>]) {
         self.clock_error = error;
         self.processes.iter_mut().zip(skews).for_each(|(process, skew)| process.skew = *skew);
     }
 
-    /// Everything from one process or sender to another takes this long from now on.
+    /// Fixes the time from one process or sender to another.
     pub(super) fn fix_delay(&mut self, from: usize, to: usize, delay: u64) {
         let link = self.link(from, to);
         self.links[link].fixed = Some(delay);
@@ -306,8 +307,8 @@ impl<W: Wire + Debug + PartialEq> World<W> {
         self.push(at, What::Arrive { link, number, parcel });
     }
 
-    /// Sender number `sender` multicasts; if it dies half way, only some of the addressed processes
-    /// get it.
+    /// Lets sender number `sender` multicast; if it dies half way, only some of the addressed
+    /// processes get the message.
     pub(super) fn multicast(&mut self, sender: usize, message: Message, dies: bool) {
         let message = Arc::new(message);
         let (dest, after) = (message.dest, message.after);
@@ -328,10 +329,10 @@ impl<W: Wire + Debug + PartialEq> World<W> {
         }
     }
 
-    /// The next event; `Some(step)` if it is the plan's.
+    /// Performs the next event; `Some(step)` if it is the plan's.
     ///
     /// # Errors
-    /// Nothing is left up to `limit`.
+    /// There is no event up to `limit`.
     pub(super) fn step(&mut self, limit: u64) -> Result<Option<usize>, ()> {
         if self.heap.peek().is_none_or(|entry| entry.at > limit) {
             return Err(());
@@ -351,7 +352,7 @@ impl<W: Wire + Debug + PartialEq> World<W> {
         Ok(None)
     }
 
-    /// What would be next; `None` if the world is at rest.
+    /// The next event; `None` if the world is at rest.
     pub(super) fn next_event(&self) -> Option<String> {
         let entry = self.heap.peek()?;
         Some(format!("{:?} at {} ms", entry.what, entry.at / MS))
@@ -459,8 +460,8 @@ impl<W: Wire + Debug + PartialEq> World<W> {
         self.take(process, was_primary, out);
     }
 
-    /// A batch may end with this event or with a later one: what follows from it waits for its end.
-    /// Where steps are counted, every event is a batch.
+    /// Ends a batch with this event, or leaves that to a later one: the consequences wait for its
+    /// end. Where steps are counted, every event is a batch.
     fn settle(&mut self, process: usize, now: Instant, out: &mut Outbox<W>) {
         if self.processes[process].settles {
             return;
@@ -526,7 +527,7 @@ impl<W: Wire + Debug + PartialEq> World<W> {
         }
     }
 
-    /// The process dies. Of what it sent, each link still carries a prefix (W2).
+    /// Kills the process. Each link still carries a prefix of its messages (W2).
     pub(super) fn crash(&mut self, process: usize) {
         let machine = &self.processes[process].machine;
         self.counts.crashes += 1;
@@ -559,7 +560,7 @@ impl<W: Wire + Debug + PartialEq> World<W> {
     fn resume(&mut self, process: usize) {
         self.processes[process].paused = false;
         while let Some(what) = self.processes[process].inbox.pop_front() {
-            // What was due in the meantime is due now.
+            // Events that were due in the meantime are due now.
             if let What::Tick(_) = what {
                 self.processes[process].tick_at = Some(self.now);
             }

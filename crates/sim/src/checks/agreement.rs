@@ -5,7 +5,7 @@
 
 use base::Slot;
 
-/// What was delivered at each slot, by whoever was first.
+/// The first value delivered at each slot.
 #[derive(Default)]
 pub(crate) struct Agreement {
     slots: Vec<Option<u64>>,
@@ -20,7 +20,7 @@ pub(crate) enum Delivery {
 }
 
 impl Agreement {
-    /// In how many slots.
+    /// The number of decided slots.
     pub(crate) fn n_decided(&self) -> u64 {
         self.n_decided
     }

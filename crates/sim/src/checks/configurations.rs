@@ -1,26 +1,26 @@
-//! Membership: everybody decides the same configurations, and of two that follow each other any two
-//! majorities meet, because they differ by one voter at most.
+//! Membership: all members decide the same configurations, and of two that follow each other any
+//! two majorities meet, because they differ by one voter at most.
 //!
 //! A voter is a disk, not a seat: another incarnation on the same seat is another voter.
 //!
-//! Why no false alarm: a node reports a configuration as decided only by its own word, and a leader
-//! is looked at before each change that it begins, so none that was decided is passed over.
+//! Why no false alarm: a node reports a configuration as decided only by its own log, and a leader
+//! is examined before each change that it begins, so no decided one is missed.
 
 use base::{Incarnation, Prefix, Rank};
 use proto::members::Members;
 
-/// Every configuration that was decided, and where it governs from; and those that were begun.
+/// The configurations that were decided, with their starts; and those that were begun.
 #[derive(Default)]
 pub(crate) struct Configurations {
-    /// In order. There are few, and what is said is mostly the newest.
+    /// The decided ones in order. There are few, and a report is usually of the newest.
     decided: Vec<(Prefix, Members)>,
     begun: Vec<(Prefix, Members)>,
-    /// The same, by where what they were made from governs from.
+    /// The begun ones, by the start of the configuration that each was made from.
     made: Vec<(Prefix, Members)>,
 }
 
 impl Configurations {
-    /// A node says that `members` govern from `at` on, and that this is decided.
+    /// Notes a node's report that `members` govern from `at` on, and that this is decided.
     pub(crate) fn decided(&mut self, at: Prefix, members: &Members) -> Result<(), String> {
         let place = self.decided.iter().rposition(|(known, _)| *known <= at);
         if let Some((known, same)) = place.map(|place| &self.decided[place])
@@ -47,17 +47,18 @@ impl Configurations {
         Ok(())
     }
 
-    /// A leader has begun to change to `members`.
+    /// Notes that a leader has begun to change to `members`.
     pub(crate) fn began(&mut self, at: Prefix, members: Members) {
         self.begun.push((at, members));
     }
 
-    /// A leader has begun to change what governs from `base` on to `members`.
+    /// Notes that a leader has begun to change the configuration of `base` to `members`.
     pub(crate) fn made(&mut self, base: Prefix, members: Members) {
         self.made.push((base, members));
     }
 
-    /// The newest that is decided, and all that may follow it where only what was made from it can.
+    /// The newest decided configuration, and those that may follow it, if only ones made from it
+    /// can follow.
     pub(crate) fn successors(&self) -> Vec<Members> {
         let Some((newest, members)) = self.newest() else { return Vec::new() };
         let open =
@@ -65,12 +66,12 @@ impl Configurations {
         std::iter::once(members).chain(open).collect()
     }
 
-    /// The newest that is decided.
+    /// The newest decided configuration.
     pub(crate) fn newest(&self) -> Option<(Prefix, Members)> {
         self.decided.last().copied()
     }
 
-    /// The newest that is decided, and all that may still be.
+    /// The newest decided configuration, and all that may still be decided.
     pub(crate) fn possible(&self) -> Vec<Members> {
         let Some((newest, members)) = self.newest() else { return Vec::new() };
         let open = self.begun.iter().filter(|(at, _)| *at > newest).map(|(_, members)| *members);
@@ -78,7 +79,7 @@ impl Configurations {
     }
 }
 
-/// Whether this disk votes.
+/// Whether this disk is a voter.
 pub(crate) fn votes(members: &Members, rank: Rank, incarnation: Incarnation) -> bool {
     members.voters.contains(rank) && members.incarnation(rank) == incarnation
 }

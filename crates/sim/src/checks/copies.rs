@@ -1,14 +1,14 @@
 //! Durability: when a node calls a prefix committed, the disks of a majority of its voters hold it,
-//! such that a power cut of everybody in that moment loses nothing of it.
+//! such that a power cut of all members at that moment loses nothing of it.
 //!
-//! Why no false alarm: a disk holds a prefix if what was reported as synced there, or its snapshot,
-//! reaches so far and its last entry is the same; a copy that a voter has acknowledged is cut only
-//! for a later leader, who cannot be elected without what is committed. A disk that the operator
-//! has taken away counts as it was: losing a minority of disks afterwards is allowed.
+//! Why no false alarm: a disk holds a prefix if its synced entries, or its snapshot, reach so far
+//! and its last entry is the same; a copy that a voter has acknowledged is cut only for a later
+//! leader, which cannot be elected without the committed prefix. A disk that the operator has
+//! removed counts as it was: losing a minority of disks afterwards is allowed.
 
 use base::{Incarnation, Prefix, Rank};
 
-/// How far commits were looked at, and what disks that are gone held.
+/// The prefix whose copies were examined, and the prefixes of disks that are gone.
 #[derive(Default)]
 pub(crate) struct Copies {
     upto: Prefix,
@@ -16,24 +16,24 @@ pub(crate) struct Copies {
 }
 
 impl Copies {
-    /// How far commits were looked at.
+    /// The prefix whose copies were examined.
     pub(crate) fn upto(&self) -> Prefix {
         self.upto
     }
 
-    /// Whether `committed` is news; then it has to be looked at, once.
+    /// Whether `committed` is new; then it has to be examined, once.
     pub(crate) fn is_news(&mut self, committed: Prefix) -> bool {
         let is_news = committed > self.upto;
         self.upto = self.upto.max(committed);
         is_news
     }
 
-    /// A disk that held everything below `prefix` is no more.
+    /// Notes that a disk that held everything below `prefix` is gone.
     pub(crate) fn lost(&mut self, rank: Rank, incarnation: Incarnation, prefix: Prefix) {
         self.gone.push((rank, incarnation, prefix));
     }
 
-    /// What a disk that is gone held everything below.
+    /// The prefix that a disk held that is gone.
     pub(crate) fn once_held(&self, rank: Rank, incarnation: Incarnation) -> Prefix {
         let is_it = |gone: &&(Rank, Incarnation, Prefix)| gone.0 == rank && gone.1 == incarnation;
         self.gone.iter().find(is_it).map_or(Prefix::ZERO, |gone| gone.2)

@@ -1,12 +1,11 @@
-//! Equal prefixes, equal states: whoever has applied a prefix has the same state as everybody else
-//! who has.
+//! Equal prefixes, equal states: all nodes that have applied a prefix have the same state.
 //!
 //! Why no false alarm: applying is a function of the state and the value (`kv`, I2), and agreement
 //! says that the values are the same.
 
 use base::Prefix;
 
-/// The state's digest at each prefix, by whoever was first.
+/// The first digest of the state at each prefix.
 #[derive(Default)]
 pub(crate) struct Digests(Vec<Option<u64>>);
 

@@ -1,15 +1,15 @@
-//! Held: what a member says is on the disk of every voter is durable on each.
+//! Held: a prefix that a member reports as held by every voter's disk is durable on each.
 //!
-//! It is what clients are told of in `disk-all`: with all disks but one lost, the one that is left
-//! has it, whichever it is.
+//! Clients with `disk-all` depend on it: with all disks but one lost, the remaining one has the
+//! prefix, whichever it is.
 //!
-//! Why no false alarm: the disks are looked at in the moment in which it is said, what is below is
-//! decided, and nobody cuts what is decided; a log that begins later has its state on the disk,
+//! Why no false alarm: the disks are examined at the moment of the report, everything below is
+//! decided, and no member cuts decided entries; a log that begins later has its state on the disk,
 //! which counts.
 
 use base::{Prefix, Rank};
 
-/// `held` is said to be everywhere; `disks` are the voters', with the end of what each has durably.
+/// Checks that `held` is on `disks`, the voters', with the end of each one's durable prefix.
 pub(crate) fn check(
     held: Prefix,
     mut disks: impl Iterator<Item = (Rank, Prefix)>,

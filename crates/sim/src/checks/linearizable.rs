@@ -1,5 +1,5 @@
-//! Linearizability: what the clients saw could have happened one operation at a time, each between
-//! its question and its answer. Judged by the `check` crate, which knows nothing of logs.
+//! Linearizability: the clients' history is possible one operation at a time, each between its
+//! question and its answer. The `check` crate judges it, without any knowledge of logs.
 //!
 //! Why no false alarm: an operation without an answer may have taken effect at any later time, or
 //! never, and is recorded so. A register is nothing until it is first changed; the clients never
@@ -19,12 +19,12 @@ pub(crate) enum Judged {
     GaveUp,
 }
 
-/// Looks at a whole history.
+/// Checks a whole history.
 pub(crate) fn check(operations: &[Operation]) -> Result<Judged, String> {
     check_history(&operations.iter().map(op).collect())
 }
 
-/// The same, of a history that is one already.
+/// The same, for a `History`.
 pub(crate) fn check_history(history: &History) -> Result<Judged, String> {
     match check::judge(history, LIMITS) {
         Ok(Verdict::Linearizable(_)) => Ok(Judged::Whole),

@@ -6,7 +6,7 @@
 
 use base::{Prefix, Slot};
 
-/// What one node delivers next in this life.
+/// The next slot that one node delivers in this life.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Order(Prefix);
 
@@ -21,7 +21,7 @@ impl Order {
         }
     }
 
-    /// A state that covers `prefix` replaces what was there.
+    /// Replaces the prefix by that of an installed state.
     pub(crate) fn installed(&mut self, prefix: Prefix) {
         self.0 = prefix;
     }

@@ -20,7 +20,7 @@ pub(crate) fn place_of_write(slot: u64, index: usize) -> u64 {
     (slot << 16) + 1 + index as u64
 }
 
-/// Looks at a whole history.
+/// Checks a whole history.
 pub(crate) fn check(operations: &[Operation]) -> Result<(), String> {
     let mut answered: Vec<(u64, usize)> = operations
         .iter()

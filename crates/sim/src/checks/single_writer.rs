@@ -3,14 +3,14 @@
 //!
 //! Why it matters: two writers of one word can overwrite each other's record without noticing, and
 //! a deposed leader that wakes up is such a second writer. Why no false alarm: the writer is a
-//! member, not one of its lives, and zeroing by the region's creation is nobody's write.
+//! member, not one of its lives, and zeroing by the region's creation is not a write.
 //!
-//! - I1 A word belongs to whoever wrote it first, or to the atomics; it never changes hands.
+//! - I1 A word belongs to its first writer, or to the atomics; it never changes hands.
 
 use base::Rank;
 use std::fmt;
 
-/// How a word was changed.
+/// The way in which a word was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// By a store of its owner or a WRITE of a peer.
@@ -22,7 +22,7 @@ pub(crate) enum Change {
 const NOBODY: u8 = 0;
 const ATOMIC: u8 = u8::MAX;
 
-/// Who changes each word of one region.
+/// The writer of each word of one region.
 pub(crate) struct Writers(Vec<u8>);
 
 impl Writers {
@@ -30,7 +30,7 @@ impl Writers {
         Writers(vec![NOBODY; n_words])
     }
 
-    /// The word `at` is changed like this.
+    /// Notes a change of the word `at`.
     #[inline]
     pub(crate) fn note(&mut self, at: usize, change: Change) -> Result<(), Trespass> {
         let mark = match change {
@@ -45,7 +45,7 @@ impl Writers {
     }
 }
 
-/// A word was changed by somebody whose it is not.
+/// A change of a word by another than its writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Trespass {
     at: u32,

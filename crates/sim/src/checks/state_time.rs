@@ -1,13 +1,13 @@
-//! State time follows elapsed time: what the stamps of decided batches show passes as fast as time
-//! does, whatever wall clocks show and however long nothing happens.
+//! State time follows elapsed time: the stamps of decided batches rise as fast as time passes,
+//! whatever wall clocks show and however long nothing happens.
 //!
-//! - An estimate of state time begins with a stamp: of a process that had none and took its wall
-//!   clock (`base::state_clock`, I4), or that was raised to the state's time. Who executes a stamp
-//!   while its leader leads continues the estimate that the stamp continues. Since an estimate
-//!   began, state time has risen by at most what has passed and `SLEW_PPM` of it: no key dies
-//!   before its time.
-//! - Between two stamps of one leader it has risen by at least what has passed but for `SLEW_PPM`
-//!   of it: expiry goes on, also after hours without a command.
+//! - An estimate of state time begins with a stamp: of a process that had no estimate and took its
+//!   wall clock (`base::state_clock`, I4), or that was raised to the state's time. A process that
+//!   executes a stamp while its leader leads continues the estimate that the stamp continues. Since
+//!   an estimate began, state time has risen by at most the elapsed time and `SLEW_PPM` of it: no
+//!   key dies before its time.
+//! - Between two stamps of one leader it has risen by at least the elapsed time except `SLEW_PPM`
+//!   of it: expiry continues, also after hours without a command.
 //!
 //! Why no false alarm: both bounds are those of `base::state_clock`, I2, for one estimate, and an
 //! estimate that is replaced by a state time that was observed later than it was stamped (I3) is
@@ -25,11 +25,12 @@ pub(crate) struct Stamp {
     pub(crate) unix_ms: u64,
     /// The ballot under which its leader leads.
     pub(crate) reign: u64,
-    /// World time at which it was made.
+    /// The world time at which it was made.
     pub(crate) at: u64,
-    /// Number of the stamp with which its leader's estimate began; its own, if it did with this.
+    /// The number of the stamp with which its leader's estimate began; its own, if it began with
+    /// this.
     pub(crate) continues: usize,
-    /// Its leader took a wall clock although it had heard what time it is.
+    /// Whether its leader took a wall clock although it knew the state's time.
     pub(crate) forgot: bool,
 }
 
@@ -40,45 +41,45 @@ impl Stamp {
     }
 }
 
-/// What a prefix of the log says of time.
+/// The time in a prefix of the log.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Newest {
-    /// State time.
+    /// The state time.
     pub(crate) state_ms: u64,
     /// The reign of the newest batch.
     pub(crate) reign: u64,
-    /// Number of the stamp with which the estimate began that gave this state time.
+    /// The number of the stamp with which the estimate began that gave this state time.
     pub(crate) continues: usize,
 }
 
-/// What was decided of time.
+/// The decided stamps.
 #[derive(Default)]
 pub(crate) struct StateTime {
-    /// By the number of the batch.
+    /// The stamps by the number of the batch.
     stamps: Vec<Stamp>,
-    /// After each slot.
+    /// The time after each slot.
     slots: Vec<Newest>,
     last: Option<Stamp>,
 }
 
 impl StateTime {
-    /// Number of the next batch.
+    /// The number of the next batch.
     pub(crate) fn next_number(&self) -> usize {
         self.stamps.len()
     }
 
-    /// The next batch has this stamp.
+    /// Notes the stamp of the next batch.
     pub(crate) fn stamped(&mut self, stamp: Stamp) {
         self.stamps.push(stamp);
     }
 
-    /// After everything below `prefix`.
+    /// The time after everything below `prefix`.
     pub(crate) fn after(&self, prefix: Prefix) -> Newest {
         let n_known = self.slots.len().min(prefix.0 as usize);
         n_known.checked_sub(1).map_or(Newest::default(), |at| self.slots[at])
     }
 
-    /// `slot` is decided; with this batch, or with no batch at all.
+    /// Notes that `slot` is decided, with this batch or with none.
     pub(crate) fn decided(&mut self, slot: Slot, number: Option<u64>) -> Result<(), String> {
         let before = self.after(Prefix(slot.0));
         self.slots.resize(slot.0 as usize + 1, before);
@@ -105,7 +106,7 @@ impl StateTime {
         let begun = &self.stamps[stamp.continues];
         let (passed, slewed) = stamp.passed_since(begun);
         let shown = stamp.unix_ms.saturating_sub(begun.unix_ms);
-        // (Both stamps are cut to milliseconds, and so is what has passed.)
+        // (Both stamps are cut to milliseconds, and so is the elapsed time.)
         if shown > passed + slewed + 2 {
             return Err(format!("state time has risen by {shown} ms in {passed} ms"));
         }
@@ -124,7 +125,7 @@ impl StateTime {
 mod tests {
     use super::*;
 
-    /// What becomes of stamps of (reign, time, state time), each decided in turn.
+    /// Judges stamps of (reign, time, state time), each decided in turn.
     fn judged(stamps: &[(u64, u64, u64)]) -> Result<(), String> {
         let begun = |(reign, at_ms, unix_ms)| (reign, at_ms, unix_ms, 0);
         judged_by(&stamps.iter().copied().map(begun).collect::<Vec<_>>())
@@ -182,7 +183,7 @@ mod tests {
         assert!(judged(&[(1, 0, 1000), (2, 100_000, 103_000)]).is_err(), "of the next leader");
         assert!(judged(&[(1, 0, 1000), (1, 100_000, 11_000)]).is_err(), "no progress while idle");
         assert!(judged(&[(1, 0, 1000), (2, 100_000, 90_000)]).is_ok(), "it began behind");
-        // A clock that stands still, and is raised to the state's time with each stamp.
+        // The clock stands still, and is raised to the state's time with each stamp.
         assert!(judged_by(&[(1, 0, 1000, 0), (1, 100_000, 1000, 1)]).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! Validity: what is delivered was proposed, byte for byte.
+//! Validity: every delivered value was proposed, byte for byte.
 //!
 //! Every batch carries a number that is given once, so a torn value, or one put together from two,
 //! is seen even if each of its words is genuine. The empty value is the protocol's own filler.
@@ -7,14 +7,14 @@
 
 use crate::kv;
 
-/// Who proposed a batch.
+/// The proposer of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
     pub(crate) node: u8,
     pub(crate) life: u32,
 }
 
-/// Everything that was ever proposed.
+/// The proposed batches.
 #[derive(Default)]
 pub(crate) struct Proposals(Vec<(u64, Origin)>);
 
@@ -24,12 +24,12 @@ impl Proposals {
         self.0.len() as u64
     }
 
-    /// `value`, with that number in it, is proposed now.
+    /// Notes that `value`, with that number in it, is proposed now.
     pub(crate) fn proposed(&mut self, value: &[u8], origin: Origin) {
         self.0.push((kv::hash(value), origin));
     }
 
-    /// Who proposed `value`; nobody if it is the filler.
+    /// The proposer of `value`; none for the filler.
     pub(crate) fn delivered(&self, value: &[u8]) -> Result<Option<Origin>, String> {
         if value.is_empty() {
             return Ok(None);

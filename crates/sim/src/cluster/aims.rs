@@ -1,23 +1,23 @@
-//! What storms aim at.
+//! The targets of storms.
 
 use crate::kinds::Kind;
 
-/// What is aimed at next.
+/// The next targets.
 #[derive(Debug, Default)]
 pub(super) struct Aims {
-    /// So many of the next leaders are struck, too.
+    /// The number of the next leaders that are struck too.
     pub(super) n_to_strike: u64,
-    /// A member that dies as often again, soon after each start.
+    /// A member that dies repeatedly soon after its start, and the number of times.
     pub(super) flickers: (usize, u64),
-    /// The member whose process is the youngest: clients like to look at it.
+    /// The member with the youngest process, which clients prefer.
     pub(super) newborn: Option<usize>,
-    /// A leader is to die while all is well (I6).
+    /// Whether a leader is to die while all is well (I6).
     pub(super) deposes: bool,
-    /// The one that did.
+    /// The leader that did.
     pub(super) deposed: Option<usize>,
 }
 
-/// Whether such a fault can strike whole members.
+/// Whether a fault of this kind can strike whole members.
 pub(super) fn can_strike(kind: Kind) -> bool {
     !matches!(kind, Kind::Usurp | Kind::DiskFull | Kind::SyncFails | Kind::DiskRot)
 }

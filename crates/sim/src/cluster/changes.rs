@@ -1,16 +1,16 @@
 //! The operator of a simulated cluster: replaces, removes and adds members while clients work and
-//! other things go wrong, by the commands of `gregale member` and through the door that ships.
+//! faults strike, by the commands of `gregale member` and through the released door.
 //!
-//! One goal at a time. Each step looks first at what a leader says of the members, as the tool
-//! does: a change whose outcome is unknown is looked up, not guessed.
+//! It has one goal at a time. Each step first reads the members that a leader reports, as the tool
+//! does: the outcome of an unknown change is read, not guessed.
 //!
-//! - O1 no member that votes is begun once more where fewer than three vote: what its disk or
-//!   memory held is then needed. By `Operator::think`.
-//! - O2 what the door calls done is decided. Judged in `settle`.
-//! - O3 the door says nothing that the tool does not understand. Judged in `settle`.
-//! - O4 when all is well, what was begun is achieved. Judged in `phases`.
-//! - O5 a leader that has begun a seat once more begins no other one before that one votes. Judged
-//!   in `hear_renewal`.
+//! - O1 no voter is begun again where fewer than three vote: the content of its disk or memory is
+//!   then needed. By `Operator::think`.
+//! - O2 a change that the door calls done is decided. Judged in `settle`.
+//! - O3 the tool understands every reply of the door. Judged in `settle`.
+//! - O4 when all is well, a goal that was begun is reached. Judged in `phases`.
+//! - O5 a leader that has begun a seat again begins no other one before that one votes. Judged in
+//!   `hear_renewal`.
 
 use super::client::Connection;
 use super::operator::{Asked, Goal, Pursuit};
@@ -59,8 +59,8 @@ impl World {
         self.pursue(leader);
     }
 
-    /// Somebody who leads, or believes so, and what it says of the members, if that is decided and
-    /// nothing newer is known.
+    /// A member that leads, or takes itself for the leader, and the members that it reports, if
+    /// they are decided and no newer ones are known.
     fn ask_a_leader(&mut self) -> Option<(usize, Configuration)> {
         let leaders: Vec<usize> = (0..self.plan.members)
             .filter(|node| self.net.borrow().processes[*node].runs())
@@ -75,7 +75,7 @@ impl World {
         is_last.then_some((leader, of))
     }
 
-    /// What is achieved is over.
+    /// Ends a goal that is reached.
     fn look_at_pursuit(&mut self, of: &Configuration) {
         let Some(operator) = &mut self.seats.operator else { return };
         let Some(Pursuit { goal, before, .. }) = operator.pursuit else { return };
@@ -99,13 +99,13 @@ impl World {
         self.trace_operator(goal.seat(), before, 1);
     }
 
-    /// Sends what the goal takes, unless it is on its way already.
+    /// Sends the command for the goal, unless it is under way already.
     fn pursue(&mut self, leader: usize) {
         let Some(operator) = &mut self.seats.operator else { return };
         let Some(pursuit) = operator.pursuit.filter(|_| operator.asked.is_none()) else { return };
         let is_under_way = pursuit.is_begun && matches!(pursuit.goal, Goal::Renew(_));
         if is_under_way {
-            // The new incarnation asks for the seat by itself. Somebody else wants another one
+            // The new incarnation requests the seat by itself. A second client wants another seat
             // begun meanwhile: that has to be refused.
             let meddles = operator.rng.chance(1, 8);
             let other = operator.rng.below(self.plan.members as u64) as usize;
@@ -119,7 +119,7 @@ impl World {
         self.command(leader, pursuit.goal);
     }
 
-    /// The process of `node` has told the supervisor to begin `rank` once more (O5).
+    /// Notes that the process of `node` has ordered a new incarnation of `rank` (O5).
     pub(super) fn hear_renewal(&mut self, node: usize, rank: Rank) {
         let life = self.net.borrow().processes[node].life;
         let members = self.seats.members();
@@ -170,7 +170,7 @@ impl World {
         }
     }
 
-    /// What became of a command.
+    /// Takes the result of a command.
     fn hear_of_change(&mut self) {
         let now = self.now();
         let Some(operator) = &self.seats.operator else { return };
@@ -184,7 +184,7 @@ impl World {
         let answer = match resp::reply(&bytes) {
             Ok(Some((value, _))) => Some(value),
             Ok(None) if is_there && now < until => return,
-            // The member died, or takes too long: nobody knows.
+            // The member died, or takes too long: the result is unknown.
             Ok(None) => None,
             Err(detail) => return self.violate(Property::Validity, detail),
         };
@@ -234,14 +234,15 @@ impl World {
         }
     }
 
-    /// All is well from now on: what was not begun is left alone.
+    /// Ends the operator's work, since all is well from now on: a goal that was not begun is
+    /// dropped.
     pub(super) fn close_office(&mut self) {
         if let Some(operator) = &mut self.seats.operator {
             operator.pursuit = operator.pursuit.filter(|pursuit| pursuit.is_begun);
         }
     }
 
-    /// O4: what the operator could not achieve although all is well.
+    /// O4: the goal that the operator could not reach although all is well.
     pub(super) fn unachieved_goal(&self) -> Option<String> {
         let pursuit = self.seats.operator.as_ref()?.pursuit?;
         Some(format!("the operator has not achieved {pursuit:?}: {:?}", self.seats.members()))

@@ -1,10 +1,11 @@
-//! A client of a simulated cluster: it sends bytes to one member, reads what comes back, and takes
-//! down what it saw.
+//! A client of a simulated cluster: it sends bytes to one member, reads the replies, and records
+//! what it saw.
 //!
-//! - C1 what a client calls answered, it was sent; what it calls failed, it was told that it has
-//!   not been and will not be executed; everything else is unknown. By [`Client::settle`].
-//! - C2 what a client appends to the list of one connection, and is told of, is there in the order
-//!   in which it was sent; nothing is there twice. By [`check_lists`].
+//! - C1 an operation that a client records as answered has its reply; one that it records as failed
+//!   has a reply that it was not and will not be executed; everything else is unknown. By
+//!   [`Client::settle`].
+//! - C2 the answered appends to the list of one connection are there in the order in which they
+//!   were sent; nothing is there twice. By [`check_lists`].
 
 use super::resp::{self, Value};
 use super::talk::{Ask, Last, Talk};
@@ -12,10 +13,10 @@ use check::{Action, CallId, Command, End, History, Op, Recorder, Reply};
 use kv::door::PipeId;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// What a client appends to its list has so many bytes.
+/// The bytes of an item that a client appends to its list.
 const TOKEN_BYTES: usize = 6;
 
-/// Where a client is connected.
+/// A client's connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Connection {
     pub(super) node: usize,
@@ -24,50 +25,50 @@ pub(super) struct Connection {
     pub(super) pipe: PipeId,
 }
 
-/// A reply that has to come.
+/// A reply that must come.
 #[derive(Debug)]
 enum Expected {
-    /// One that says nothing: of WATCH, MULTI, and of what is queued.
+    /// A reply without content: of WATCH, MULTI, and of queued commands.
     Word,
-    /// What the client decides by.
+    /// The value on which the client's next request depends.
     Look,
     /// The end of an operation.
     End(CallId, Last),
 }
 
-/// See the module's text.
+/// The client of the module's text.
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) id: u64,
     pub(super) connection: Option<Connection>,
-    /// How many connections it has had.
+    /// The number of connections that it has had.
     pub(super) n_connections: u64,
     expected: VecDeque<Expected>,
     heard: Vec<u8>,
-    /// What a watched key holds, once it was read.
+    /// The value of a watched key, once it was read.
     seen: Option<Option<Vec<u8>>>,
-    /// A WATCH has begun, and its transaction has not.
+    /// The key of a WATCH whose transaction has not begun.
     pub(super) watches: Option<Vec<u8>>,
-    /// Since when it waits for the oldest reply.
+    /// The time since when it waits for the oldest reply.
     pub(super) waits_since: u64,
-    /// When it looks again.
+    /// The time of its next look.
     pub(super) wakes_at: u64,
-    /// It thinks until then.
+    /// The time until which it thinks.
     pub(super) asks_at: u64,
-    /// It reads nothing before.
+    /// The time before which it reads nothing.
     pub(super) reads_at: u64,
-    /// Bytes of requests that have not left.
+    /// The bytes of requests that have not left.
     pub(super) unsent: Vec<u8>,
-    /// Transactions that were executed, and watched keys that had changed.
+    /// The transactions that were executed, and the watched keys that had changed.
     pub(super) n_transactions: u32,
     pub(super) n_touched: u32,
-    /// Operations answered in the liveness phase.
+    /// The operations answered in the liveness phase.
     pub(super) n_live: u32,
-    /// Operations that ended without an answer, since all is well.
+    /// The operations that ended without an answer, since all is well.
     pub(super) n_refused: u32,
-    /// What it has appended to its list.
+    /// The number of items that it has appended to its list.
     n_appended: u64,
-    /// So much more it appends without waiting for answers.
+    /// The number of items that it still appends without waiting for answers.
     pub(super) burst_left: u32,
 }
 
@@ -99,19 +100,19 @@ impl Client {
         self.expected.len()
     }
 
-    /// The key of the list that it appends to by its present connection.
+    /// The key of the list of its present connection.
     pub(super) fn list(&self) -> Vec<u8> {
         format!("list:{}:{}", self.id, self.n_connections).into_bytes()
     }
 
-    /// It has a connection, a new one.
+    /// Takes a new connection.
     pub(super) fn connect(&mut self, connection: Connection) {
         self.connection = Some(connection);
         self.n_connections += 1;
         self.n_appended = 0;
     }
 
-    /// The connection is no more: what has no answer never gets one.
+    /// Ends the connection: requests without an answer never get one.
     pub(super) fn disconnect(&mut self) {
         self.connection = None;
         self.expected.clear();
@@ -120,7 +121,7 @@ impl Client {
         (self.seen, self.watches, self.burst_left) = (None, None, 0);
     }
 
-    /// The bytes of `ask`, which is taken down.
+    /// The bytes of `ask`, which is recorded.
     pub(super) fn send(&mut self, ask: Ask, now: u64, talk: &mut Talk) -> Vec<u8> {
         let mut bytes = Vec::new();
         if self.expected.is_empty() {
@@ -156,22 +157,22 @@ impl Client {
         bytes
     }
 
-    /// The next thing that it appends to its list.
+    /// The next item for its list.
     pub(super) fn next_token(&mut self) -> Vec<u8> {
         self.n_appended += 1;
         format!("{:05},", self.n_appended).into_bytes()
     }
 
-    /// What a watched key was found to hold, once.
+    /// The value of a watched key, once.
     pub(super) fn take_seen(&mut self) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
         let seen = self.seen.take()?;
         Some((self.watches.take()?, seen))
     }
 
-    /// Bytes have come.
+    /// Takes bytes that have come.
     ///
     /// # Errors
-    /// What no door may say (I3).
+    /// A reply that no door may give (I3).
     pub(super) fn hear(
         &mut self,
         bytes: &[u8],
@@ -201,7 +202,7 @@ impl Client {
     ) -> Result<(), String> {
         match (expected, value) {
             (Expected::Word, Value::Text(_)) => Ok(()),
-            // EXEC says what became of it.
+            // EXEC returns the result.
             (Expected::Word, Value::Error(why)) if may_pass(&why) => Ok(()),
             (Expected::Look, Value::Bytes(value)) => {
                 self.seen = Some(value);
@@ -213,7 +214,7 @@ impl Client {
                 Ok(())
             }
             (Expected::End(call, _), Value::Error(why)) => {
-                // A transaction that was given up, or what no member took, had no effect.
+                // An aborted transaction, or a request that no member took, had no effect.
                 let word = why.split(' ').next().unwrap_or_default();
                 self.n_refused += u32::from(word != "EXECABORT");
                 match word {
@@ -227,7 +228,7 @@ impl Client {
             }
             (Expected::End(call, last), value) => {
                 let replies = match (last, value) {
-                    // A key that was watched has changed: nothing was done.
+                    // A watched key has changed: the transaction had no effect.
                     (Last::List, Value::List(None)) => None,
                     (Last::List, Value::List(Some(list))) => {
                         self.n_transactions += 1;
@@ -260,7 +261,7 @@ impl Client {
     }
 }
 
-/// Whether a member may say so while things are out of order.
+/// Whether a member may give this error while faults last.
 fn may_pass(why: &str) -> bool {
     ["UNKNOWN ", "TRYAGAIN ", "LOADING "].iter().any(|word| why.starts_with(word))
 }
@@ -278,7 +279,7 @@ impl TryFrom<Value> for Reply {
     }
 }
 
-/// C2, of the lists that a history's reads show.
+/// C2, for the lists that a history's reads show.
 pub(super) fn check_lists(history: &History) -> Result<(), String> {
     let mut answered: BTreeMap<&[u8], BTreeSet<&[u8]>> = BTreeMap::new();
     let ended = |op: &'_ Op| matches!(op.end, End::Answered { .. });
@@ -299,8 +300,8 @@ pub(super) fn check_lists(history: &History) -> Result<(), String> {
     Ok(())
 }
 
-/// Forgets what was appended without an answer and is in no list in the end. Lists only grow, and
-/// each is read when all else is over: what is not there then took no effect before. (The judge
+/// Drops appends that have no answer and are in no list in the end. Lists only grow, and each is
+/// read when all else is over: an item that is not there then took no effect before. (The judge
 /// would try each such operation at every place.)
 pub(super) fn forget_what_never_came(history: &mut History) {
     let mut last: BTreeMap<Vec<u8>, (u64, Vec<u8>)> = BTreeMap::new();
@@ -328,7 +329,7 @@ fn check_list(key: &[u8], list: &[u8], answered: &BTreeSet<&[u8]>) -> Result<(),
         if !seen.insert(token) {
             return Err(format!("{key} has {} twice", text(token)));
         }
-        // (What ended as unknown may take effect at any later time.)
+        // (An operation that ended as unknown may take effect at any later time.)
         if answered.contains(token) {
             if token < last {
                 let (token, last) = (text(token), text(last));

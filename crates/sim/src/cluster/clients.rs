@@ -1,5 +1,5 @@
 //! The clients' side of a cluster: they connect, ask, read late or by pieces, lose their connection
-//! and try somebody else.
+//! and try another member.
 
 use super::client::Connection;
 use super::member::Member;
@@ -22,7 +22,7 @@ impl World {
         }
     }
 
-    /// Replies of `node` are on their way to its clients.
+    /// Wakes the clients of `node`, whose replies are on their way.
     pub(super) fn wake_clients_of(&mut self, node: usize) {
         let now = self.now();
         for client in 0..self.clients.len() {
@@ -39,7 +39,7 @@ impl World {
         }
     }
 
-    /// The connection of `client`, if that is to the present process of `node`.
+    /// The connection of `client`, if it is to the present process of `node`.
     pub(super) fn connection(&self, client: usize, node: usize) -> Option<Connection> {
         let life = self.net.borrow().processes[node].life;
         self.clients[client].connection.filter(|one| one.node == node && one.life == life)
@@ -114,7 +114,7 @@ impl World {
         self.finish_early();
     }
 
-    /// It is nowhere: it tries somebody.
+    /// Connects a client without a connection to some member.
     pub(super) fn connect(&mut self, client: usize) {
         let members = self.plan.members as u64;
         let wanted = self.to_read.get(client).and_then(|left| left.last()).map(|(node, _)| *node);
@@ -122,7 +122,7 @@ impl World {
         let calm = self.phase == Phase::Liveness;
         let looks = looks.filter(|node| !calm || self.seats.votes(*node));
         let any = self.rng.below(members) as usize;
-        // When all is well, a client asks who takes part.
+        // When all is well, a client asks seated members.
         let any = self.seated().find(|node| calm && *node >= any).unwrap_or(any);
         let node = wanted.or(looks).unwrap_or(any);
         let life = self.net.borrow().processes[node].life;
@@ -143,7 +143,7 @@ impl World {
             self.net.borrow_mut().coverage.hit(Mark::OutcomeUnknown);
         }
         self.clients[client].disconnect();
-        // What was to be read is asked for again.
+        // Interrupted reads are repeated.
         let mut again = std::mem::take(&mut self.reading[client]);
         if let Some(left) = self.to_read.get_mut(client) {
             left.append(&mut again);
@@ -153,7 +153,7 @@ impl World {
         self.wake_client(client, at);
     }
 
-    /// It has all its answers: it asks something else, or thinks first.
+    /// Lets a client with all its answers ask again, or think first.
     pub(super) fn ask(&mut self, client: usize, node: usize, pipe: PipeId) {
         let now = self.now();
         let asks = if let Some((key, seen)) = self.clients[client].take_seen() {
@@ -189,7 +189,7 @@ impl World {
         self.push_some(client, node, pipe);
     }
 
-    /// Bytes leave, all that wait or a part: true if some are left.
+    /// Sends waiting bytes, all or a part: true if some are left.
     fn push_some(&mut self, client: usize, node: usize, pipe: PipeId) -> bool {
         let now = self.now();
         let unsent = &mut self.clients[client].unsent;
@@ -217,7 +217,7 @@ impl World {
     }
 }
 
-/// A client has left the member.
+/// Notes at the member that a client has left.
 fn member_gone(member: &mut Option<Box<dyn Member>>, pipe: PipeId) {
     if let Some(member) = member {
         member.pipes().break_off(pipe);

@@ -1,7 +1,7 @@
 //! A simulated member's stable storage: the simulator's disk for the log, and snapshots beside it.
 //!
-//! - I4 a log reaches back to the newest snapshot that is durable: what is between the two is lost
-//!   for this member. Checked when a process starts on it.
+//! - I4 a log reaches back to the newest snapshot that is durable: otherwise this member lost what
+//!   is between the two. Checked when a process starts on it.
 
 use crate::disk::Disk;
 use crate::{Snapshots, Store};
@@ -12,9 +12,9 @@ use engine::{DiskFigures, StableStorage};
 use proto::disk::{Disk as _, DiskEvent, Entry, EntryHead, Flush};
 use proto::members::StateHead;
 
-/// What may wait for a disk (D4).
+/// The most bytes that may wait for a disk (D4).
 const UNSYNCED_BYTES_MAX: usize = 16 << 10;
-/// How often a snapshot that is being written is looked at.
+/// The interval at which a snapshot under way is looked at.
 const LOOK: Duration = Duration::from_micros(200);
 
 /// A state on a disk.
@@ -31,20 +31,20 @@ struct Writing {
     snapshot: Snapshot,
     is_whole: bool,
     is_given_up: bool,
-    /// It is durable then, if it is whole.
+    /// The time at which it is durable, if it is whole.
     until: Instant,
 }
 
-/// See the module's text.
+/// The storage of the module's text.
 pub(super) struct Platter {
     pub(super) log: Disk,
-    /// The newest that is durable.
+    /// The newest durable snapshot.
     pub(super) snapshot: Option<Snapshot>,
     writing: Option<Writing>,
-    /// A snapshot is due after so many bytes of entries.
+    /// The bytes of entries after which a snapshot is due.
     snapshot_log_bytes: u64,
     logged_bytes: u64,
-    /// How long a snapshot takes to become durable.
+    /// The time in which a snapshot becomes durable.
     writing_takes: Duration,
     pub(super) n_snapshots: u64,
 }
@@ -70,19 +70,19 @@ impl Platter {
         }
     }
 
-    /// Its process dies.
+    /// Kills its process.
     pub(super) fn lose_process(&mut self, rng: &mut Rng) {
         self.log.lose_process(rng);
         self.writing = None;
     }
 
-    /// The power fails.
+    /// Cuts the power.
     pub(super) fn lose_power(&mut self, rng: &mut Rng) {
         self.log.lose_power(rng);
         self.writing = None;
     }
 
-    /// A process starts on it.
+    /// Starts a process on it.
     ///
     /// # Errors
     /// I4.

@@ -1,18 +1,18 @@
-//! What kinds of clusters there are.
+//! The kinds of clusters.
 
 use crate::Mark;
 use kv::door;
 use proto::abd;
 use proto::planted::{Bugs, Caught};
 
-/// How members of a cluster replicate.
+/// The way in which members of a cluster replicate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// In memory.
     Velos,
     /// Into logs on disk.
     Durable,
-    /// Registers in memory, each kept by itself.
+    /// Registers in memory, each kept separately.
     Abd,
     /// In memory, by messages.
     MultiPaxos,
@@ -33,7 +33,7 @@ impl Protocol {
         }
     }
 
-    /// What it is, in a sentence.
+    /// The description, in a sentence.
     pub const fn text(self) -> &'static str {
         match self {
             Protocol::Velos => {
@@ -47,7 +47,7 @@ impl Protocol {
         }
     }
 
-    /// What planted bugs call such a cluster.
+    /// The names of such a cluster in the lists of planted bugs.
     pub(super) const fn kinds(self) -> [&'static str; 2] {
         match self {
             Protocol::Velos => ["cluster", "cluster-in-memory"],
@@ -114,7 +114,7 @@ pub(crate) enum Bug {
 }
 
 impl Bug {
-    /// Every one.
+    /// Every bug.
     pub(super) fn all() -> impl Iterator<Item = Bug> {
         let engine = engine::Bug::ALL.iter().copied().map(Bug::Engine);
         let door = door::Bug::ALL.iter().copied().map(Bug::Door);

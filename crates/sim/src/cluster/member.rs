@@ -1,5 +1,5 @@
-//! A simulated member: the engine that ships, over the world's network, and the key-value door that
-//! ships, over pipes.
+//! A simulated member: the released engine, over the world's network, and the released key-value
+//! door, over pipes.
 
 use super::disk::{Platter, Snapshot};
 use super::kinds::{Bug, Protocol};
@@ -24,13 +24,13 @@ use proto::{abd, durable, multipaxos, velos};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// A client that does not read leaves so many bytes in its pipe.
+/// The most bytes in the pipe of a client that does not read.
 const UNREAD_BYTES_MAX: usize = 4 << 10;
 
-/// The process around a door: it passes on what the supervisor has to hear.
+/// The process around a door: it passes reports on to the supervisor.
 #[derive(Debug, Default)]
 pub(super) struct Around {
-    /// Seats on which a new incarnation is to begin.
+    /// The seats on which a new incarnation is to begin.
     renewals: Vec<Rank>,
     bug: Option<door::Bug>,
 }
@@ -54,25 +54,25 @@ impl Outside for Around {
 
 /// A member's process, from its start to its end.
 pub(super) trait Member {
-    /// One turn of its loop; how long it may sleep then.
+    /// Performs one turn of its loop. Returns the time that it may sleep then.
     fn turn(&mut self) -> Duration;
     fn view(&self) -> &View;
     fn stats(&self) -> &Stats;
     fn pipes(&mut self) -> &mut Pipes;
     fn disk(&mut self) -> Option<&mut Platter>;
-    /// Who takes part, as it knows it now.
+    /// The members, as it knows them now.
     fn configuration(&self) -> Option<Configuration>;
-    /// What its supervisor has to hear: seats on which a new incarnation is to begin.
+    /// The seats on which a new incarnation is to begin, for its supervisor.
     fn take_renewals(&mut self) -> Vec<Rank>;
 }
 
 /// The same, with its machine's type.
 struct Whole<R>(Engine<Log<SimPlant, R, State, RespDoor<Around, Pipes>>>);
 
-/// The same of a machine that keeps each key by itself.
+/// The same for a machine that keeps each key separately.
 struct OfRegisters<M>(Engine<Keyed<SimPlant, M, Keys, RespDoor<Around, Pipes>>>);
 
-/// One turn of a member's loop; how long it may sleep then.
+/// Performs one turn of a member's loop. Returns the time that it may sleep then.
 fn turn<C>(engine: &mut Engine<C>) -> Duration
 where
     C: Family<Plant = SimPlant, Door = RespDoor<Around, Pipes>>,
@@ -82,7 +82,7 @@ where
     engine.begin_slice();
     engine.at_the_door(|door, state, desk| door.poll(state, desk));
     engine.work();
-    // As the loop that ships: it looks once more before it sleeps.
+    // This is as in the released loop: it looks once more before it sleeps.
     let idle = if engine.advance() { Duration::ZERO } else { engine.idle_for() };
     engine.note_sleep();
     engine.send();
@@ -155,17 +155,17 @@ impl<R: Replicator> Member for Whole<R> {
     }
 }
 
-/// What a member's process begins with.
+/// The parameters of a member's process.
 pub(super) struct Beginning {
     pub(super) me: Rank,
-    /// Counts the processes of this member, from 1.
+    /// The ordinal of the process at this member, from 1.
     pub(super) life: u32,
     pub(super) disk: Option<Platter>,
-    /// The first process of a group whose members are all new.
+    /// Whether it is the first process of a group whose members are all new.
     pub(super) founds: bool,
-    /// Who else is.
+    /// The founders.
     pub(super) founders: MemberSet,
-    /// It is a newcomer, and nothing of it is durable yet.
+    /// The incarnation of a newcomer, before anything of it is durable.
     pub(super) joins: Option<Incarnation>,
     pub(super) bug: Option<Bug>,
     pub(super) backlog_bytes: usize,
@@ -183,10 +183,10 @@ impl Protocol {
         layout.n_words as usize
     }
 
-    /// A process starts.
+    /// Starts a process.
     ///
     /// # Errors
-    /// What it says instead.
+    /// The text of the process that does not start.
     pub(super) fn start(
         self,
         beginning: Beginning,

@@ -1,14 +1,14 @@
-//! Whole clusters under seeds: the engine, the key-value door and the state that ship, over the
-//! simulated network and disks, with clients that send RESP bytes and judge the replies.
+//! Whole clusters under seeds: the released engine, key-value door and state, over the simulated
+//! network and disks, with clients that send RESP bytes and judge the replies.
 //!
-//! The other worlds of this crate run a protocol's machine alone and do around it what an engine
-//! does. Here that part is the one that ships: requests, forwarding, batches, checks, state
-//! transfer, snapshots, sessions, transactions, watched keys.
+//! The other worlds of this crate run a protocol's machine alone and simulate the engine. Here that
+//! part is the released one: requests, forwarding, batches, checks, state transfer, snapshots,
+//! sessions, transactions, watched keys.
 //!
 //! - I1 the history of all clients is linearizable, transactions and watched keys included. Judged
 //!   in `phases`.
-//! - I2 what one connection appends is there in order (`client`, C2). Judged in `phases`.
-//! - I3 a member says nothing that a client of Redis does not expect, and no request is refused
+//! - I2 the appends of one connection are there in order (`client`, C2). Judged in `phases`.
+//! - I3 a member gives no reply that a client of Redis does not expect, and no request is refused
 //!   because data is lost: `storms` keeps to what the protocol promises (S1). Judged in `client`.
 //! - I4 a log on disk reaches back to the newest durable snapshot. Judged in `disk`.
 //! - I5 when all is well again every client is answered within a bounded time, every member has
@@ -16,8 +16,8 @@
 //!   `phases`.
 //! - I6 when nothing but the leader dies, every command that another member has taken is answered.
 //!   Judged in `phases`.
-//! - I7 an operator replaces, removes and adds members by the commands that ship, and what is
-//!   called done is decided. Judged in `changes` (O2 to O5) and `supervisor` (A1, A4, A5).
+//! - I7 an operator replaces, removes and adds members by the released commands, and a change that
+//!   is called done is decided. Judged in `changes` (O2 to O5) and `supervisor` (A1, A4, A5).
 //!
 //! A seed replays everything, as in the other worlds.
 

@@ -1,5 +1,5 @@
-//! The operator of a simulated cluster: what it wants, and what it has asked for. What it does is
-//! in `changes`.
+//! The operator of a simulated cluster: its goal, and its command under way. Its actions are in
+//! `changes`.
 
 use super::client::Connection;
 use crate::Config;
@@ -7,12 +7,12 @@ use crate::plan::{MS, Plan};
 use base::{MemberSet, Rank, Rng};
 use proto::members::Members;
 
-/// What the operator is about to achieve.
+/// The goal of the operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Goal {
-    /// A new incarnation votes at that seat.
+    /// A new incarnation becomes a voter at that seat.
     Renew(usize),
-    /// The seat is free.
+    /// The seat becomes free.
     Remove(usize),
 }
 
@@ -32,32 +32,32 @@ pub(super) struct Asked {
     pub(super) until: u64,
 }
 
-/// What is under way.
+/// The pursuit of a goal.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pursuit {
     pub(super) goal: Goal,
-    /// A member may be about to do it.
+    /// Whether a member may be about to do it.
     pub(super) is_begun: bool,
-    /// Renewals: whose process, in which of its lives, has told the supervisor.
+    /// The node and the life whose process has told the supervisor, for a renewal.
     pub(super) told: Option<(usize, u32)>,
-    /// Renewals: the incarnation that is not wanted any more; 0 where the seat was empty.
+    /// The incarnation that is no longer wanted, for a renewal; 0 where the seat was empty.
     pub(super) before: u64,
 }
 
-/// See the module's text.
+/// The operator of the module's text.
 #[derive(Debug)]
 pub(super) struct Operator {
     pub(super) rng: Rng,
     founders: MemberSet,
     pub(super) every_ns: u64,
-    /// So many of 8 disks that are replaced are kept.
+    /// The share of replaced disks that are kept, in eighths.
     keeps: u64,
     pub(super) pursuit: Option<Pursuit>,
     pub(super) asked: Option<Asked>,
 }
 
 impl Operator {
-    /// Draws from a generator of its own; the number of seats is the plan's from now on.
+    /// Draws from a separate generator; the number of seats is the plan's from now on.
     pub(super) fn draw(
         seed: u64,
         config: &Config,
@@ -86,7 +86,7 @@ impl Operator {
         self.founders
     }
 
-    /// Whether the disk that is replaced is kept.
+    /// Whether the replaced disk is kept.
     pub(super) fn keeps_disk(&mut self) -> bool {
         self.rng.chance(self.keeps, 8)
     }
@@ -96,7 +96,7 @@ impl Operator {
         self.rng.chance(1, 32)
     }
 
-    /// O1: what could be done next in a cluster of `members`.
+    /// O1: a possible next goal in a cluster of `members`.
     pub(super) fn think(&mut self, members: &Members, n_seats: usize) -> Option<Goal> {
         let n_voters = members.voters.len();
         let seat = self.rng.below(n_seats as u64) as usize;

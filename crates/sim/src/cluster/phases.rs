@@ -1,4 +1,4 @@
-//! The phases of a run of a cluster, and what is said of it in the end.
+//! The phases of a run of a cluster, and its final judgement.
 
 use super::client::{Client, check_lists, forget_what_never_came};
 use super::world::{N_LIVE, World};
@@ -12,9 +12,9 @@ use crate::{Outcome, Property};
 use base::Prefix;
 use check::End;
 
-/// How long the cluster is left alone before it must serve.
+/// The time that the cluster gets before it must serve.
 const HEALING_NS: u64 = 3_000 * MS;
-/// How long it may take then to answer each client.
+/// The time that it may then take to answer each client.
 const LIVENESS_NS: u64 = 8_000 * MS;
 
 impl World {
@@ -45,7 +45,7 @@ impl World {
         net.trace.record(net.queue.now(), 0, Topic::Phase, self.phase as u64, 0);
     }
 
-    /// I5: what is read in the end, by whom and where.
+    /// I5: plans the last reads, by client and member.
     fn plan_last_reads(&mut self) {
         let mut keys = self.talk.shared_keys();
         keys.append(&mut self.lists.clone());
@@ -58,13 +58,13 @@ impl World {
         }
     }
 
-    /// What `client` still has to read.
+    /// The number of reads that `client` still has to make.
     fn n_to_read(&self, client: &Client) -> usize {
         let at = client.id as usize;
         self.to_read.get(at).map_or(0, Vec::len) + self.reading[at].len()
     }
 
-    /// A client that lacks something of what is asked for (I5).
+    /// A client without all the answers that are required (I5).
     fn laggard(&self) -> Option<&Client> {
         let lacks = |client: &&Client| {
             client.n_live < N_LIVE || client.n_waiting() > 0 || self.n_to_read(client) > 0
@@ -76,13 +76,13 @@ impl World {
         self.members[node].as_ref().map(|member| member.view().applied)
     }
 
-    /// A member that has not executed what the first one has (I5).
+    /// A member that has not executed the first one's prefix (I5).
     fn straggler(&self) -> Option<usize> {
         let first = self.seated().next()?;
         self.seated().find(|node| self.applied(*node) != self.applied(first))
     }
 
-    /// I5: what is missing, in words.
+    /// I5: the missing part, in words.
     fn unachieved(&self) -> Option<String> {
         if let Some(client) = self.laggard() {
             let say = |node: usize| {
@@ -114,8 +114,8 @@ impl World {
         Some(format!("r{first:?} has executed {of_first:?}, r{node} {this:?}"))
     }
 
-    /// Everything that the liveness phase asks for is there: the leader dies once more, amid
-    /// requests, and the same is asked for again (I6).
+    /// Continues when the liveness phase has all that it requires: the leader dies once more,
+    /// during requests, and the same is required again (I6).
     pub(super) fn finish_early(&mut self) {
         let is_asked_for = self.phase == Phase::Liveness && !self.aims.deposes;
         let is_settled = || self.unachieved_goal().is_none() && self.ghost().is_none();
@@ -136,7 +136,7 @@ impl World {
         self.phase = Phase::Over;
     }
 
-    /// What can only be said of a whole history.
+    /// Judges the properties of a whole history.
     pub(super) fn judge(mut self) -> Outcome {
         (0..self.plan.members).for_each(|node| self.cover(node));
         let count = |of: fn(&Client) -> u32| self.clients.iter().map(of).sum::<u32>();

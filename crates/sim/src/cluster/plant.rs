@@ -1,4 +1,4 @@
-//! What a simulated member stands on: the world's network, its clocks, and a planted mistake.
+//! The environment of a simulated member: the world's network, its clocks, and a planted mistake.
 
 use crate::link::Action;
 use crate::net::{Net, Posting};
@@ -15,12 +15,12 @@ use super::disk::Platter;
 /// The most verbs and messages on the way to one peer before a message is refused.
 const N_POSTED_MAX: usize = 256;
 
-/// See the module's text.
+/// The environment of the module's text.
 pub(super) struct SimPlant {
     me: Rank,
     net: Rc<RefCell<Net>>,
     bug: Option<Bug>,
-    /// Links whose break was told at the last poll.
+    /// The links whose break was reported at the last poll.
     told: MemberSet,
     scratch: Vec<u64>,
 }
@@ -34,7 +34,7 @@ impl SimPlant {
         self.net.borrow_mut().post(self.me.index(), to.index(), posting);
     }
 
-    /// What was told of breaks has been dealt with (fabric T10).
+    /// Notes that the reports of breaks have been handled (fabric T10).
     pub(super) fn breaks_are_heard(&mut self) {
         let told = std::mem::replace(&mut self.told, MemberSet::EMPTY);
         self.net.borrow_mut().breaks_are_heard(self.me.index(), told);
@@ -71,7 +71,7 @@ impl Plant for SimPlant {
         self.net.borrow_mut().processes[self.me.index()].leads = leads;
     }
 
-    /// Nothing is damaged in this world, so whatever is found damaged was made so.
+    /// Nothing is damaged in this world, so the code itself made any damage that it finds.
     fn say(&mut self, line: &str) {
         let detail = format!("{} says: {line}", self.me);
         self.net.borrow_mut().violate(Property::Validity, detail);

@@ -20,10 +20,10 @@ pub(super) fn request(words: &[&[u8]], out: &mut Vec<u8>) {
     }
 }
 
-/// The first reply in `bytes` and how many bytes it has; `None` if more have to come.
+/// The first reply in `bytes` and its length; `None` if more bytes have to come.
 ///
 /// # Errors
-/// What is no reply.
+/// The bytes that are not a reply.
 pub(super) fn reply(bytes: &[u8]) -> Result<Option<(Value, usize)>, String> {
     let Some(end) = bytes.windows(2).position(|two| two == b"\r\n") else { return Ok(None) };
     let line = std::str::from_utf8(&bytes[..end]).map_err(|error| error.to_string())?;

@@ -1,5 +1,5 @@
-//! The seats of a simulated cluster: which disk or memory sits on each, and what was said of the
-//! members. What happens to them is in `supervisor`.
+//! The seats of a simulated cluster: the disk or memory on each, and the last reports of the
+//! members. The changes are in `supervisor`.
 
 use super::disk::Platter;
 use super::operator::Operator;
@@ -13,19 +13,19 @@ use proto::members::{Configuration, Members};
 pub(super) struct Seat {
     /// The disk or memory that is in place.
     pub(super) incarnation: Incarnation,
-    /// No process has begun on it.
+    /// Whether no process has begun on it.
     pub(super) is_new: bool,
-    /// A process runs there, or would if it were not dead at the moment.
+    /// Whether a process runs there, or would if it were not dead now.
     pub(super) is_taken: bool,
-    /// The supervisor was told to begin another incarnation.
+    /// Whether the supervisor was told to begin another incarnation.
     pub(super) is_to_renew: bool,
-    /// A disk that was replaced and is still there.
+    /// The replaced disk that is still there.
     pub(super) attic: Option<(Platter, Incarnation)>,
-    /// Until then the disk in place is the replaced one, and the other is in the attic.
+    /// The time until which the disk in place is the replaced one, and the other is in the attic.
     pub(super) is_haunted_until: Option<u64>,
 }
 
-/// What a member said of the members last.
+/// The members that one member reported last.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shown {
     pub(super) life: u32,
@@ -34,15 +34,14 @@ pub(super) struct Shown {
     pub(super) of: Configuration,
 }
 
-/// See the module's text.
+/// The seats of the module's text.
 pub(super) struct Seats {
     founders: MemberSet,
     pub(super) seats: Vec<Seat>,
     pub(super) shown: Vec<Option<Shown>>,
     pub(super) configurations: Configurations,
     pub(super) operator: Option<Operator>,
-    /// After how many bytes a snapshot is due, and how long it takes; nothing where there are no
-    /// disks.
+    /// The bytes after which a snapshot is due, and its duration; `None` without disks.
     of_disks: Option<(u64, Duration)>,
 }
 
@@ -78,7 +77,7 @@ impl Seats {
         Some(Platter::new(log_bytes, writing))
     }
 
-    /// Those that the cluster begins with.
+    /// The members that the cluster begins with.
     pub(super) const fn founders(&self) -> MemberSet {
         self.founders
     }
@@ -103,7 +102,7 @@ impl Seats {
         self.seats[node].is_new
     }
 
-    /// A process begins at `node`: whether it is the first one on what is in place.
+    /// Begins a process at `node`. Returns whether it is the first one on what is in place.
     pub(super) fn begin(&mut self, node: usize) -> bool {
         self.shown[node] = None;
         std::mem::take(&mut self.seats[node].is_new)
@@ -127,13 +126,13 @@ impl Seats {
         if possible.is_empty() { vec![self.first()] } else { possible }
     }
 
-    /// Whether what is in place at `node` takes part by what is decided.
+    /// Whether what is in place at `node` is a member by the decided configuration.
     pub(super) fn sits(&self, node: usize) -> bool {
         let (rank, members) = (Rank::at(node), self.members());
         members.all().contains(rank) && members.incarnation(rank) == self.incarnation(node)
     }
 
-    /// Whether what is in place at `node` votes by what is decided.
+    /// Whether what is in place at `node` is a voter by the decided configuration.
     pub(super) fn votes(&self, node: usize) -> bool {
         votes(&self.members(), Rank::at(node), self.incarnation(node))
     }

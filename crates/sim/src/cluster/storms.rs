@@ -1,7 +1,7 @@
-//! What goes wrong around a simulated cluster, and how it is mended.
+//! The faults around a simulated cluster, and their end.
 //!
 //! - S1 a death never leaves fewer living states than a majority, unless states survive on disks:
-//!   what memory-quorum promises and no more.
+//!   exactly the promise of memory-quorum.
 
 use super::world::World;
 use crate::Provider;
@@ -13,9 +13,9 @@ use crate::world::Phase;
 use core::time::Duration;
 use proto::Role;
 
-/// A leader's death is over within this, when nothing else is wrong.
+/// The time within which a leader's death is over, without other faults.
 const DEPOSED_WITHIN: Duration = Duration::from_millis(1500);
-/// Then it comes back.
+/// The time after which the leader comes back.
 const BACK_AFTER_NS: u64 = 2_000 * MS;
 
 impl World {
@@ -96,7 +96,7 @@ impl World {
             }
             Kind::Reset if !is_loop => self.outages.reset(net, wire),
             Kind::Deaf => {
-                // Everything that the leader is sent is late; what it sends is not.
+                // Everything sent to the leader is late; its own messages are not.
                 for from in 0..self.plan.members {
                     let wire = net.link_index(from, node);
                     if from != node {
@@ -128,7 +128,7 @@ impl World {
                 self.aims.n_to_strike = 1 + self.outages.rng.below(3);
             }
             Kind::Relapse if self.may_die(node) => {
-                // It is back at once, while what it had asked for is still on its way.
+                // It is back at once, while its requests are still on their way.
                 let soon = self.outages.rng.below(5 * MS);
                 self.crash_for(node, soon);
                 self.aims.flickers = (node, self.outages.rng.below(6));
@@ -153,12 +153,12 @@ impl World {
                     self.push_in(lasts, Happening::Mend(Fault::Disk(node as u8)));
                 }
             }
-            // It is of the network, or must not happen now, or not in this world.
+            // It is a fault of the network, or must not happen now, or not in this world.
             _ => {}
         }
     }
 
-    /// A leader that has just taken over may be struck, too.
+    /// Strikes a leader that has just taken over, perhaps.
     pub(super) fn on_spring(&mut self, node: usize) {
         if self.aims.deposed == Some(node) && self.phase == Phase::Liveness {
             self.restart(node);
@@ -168,7 +168,7 @@ impl World {
         }
     }
 
-    /// It has just started, and dies again.
+    /// Kills the member again, which has just started.
     pub(super) fn on_flicker(&mut self, node: usize) {
         if self.phase == Phase::Safety && self.may_die(node) {
             let soon = self.outages.rng.below(5 * MS);
@@ -176,7 +176,7 @@ impl World {
         }
     }
 
-    /// I6: the leader dies while clients write and read, and nothing else is wrong.
+    /// I6: kills the leader while clients write and read, and there is no other fault.
     pub(super) fn on_depose(&mut self) {
         let leader = self.leader().filter(|node| self.may_die(*node));
         if let Some(node) = leader.filter(|_| self.seats.members().voters.len() > 2) {
@@ -191,7 +191,7 @@ impl World {
         (0..self.clients.len()).for_each(|client| self.wake_client(client, soon));
     }
 
-    /// Whether clients wait long enough for a leader's death to be over.
+    /// Whether clients wait long enough for a leader's replacement.
     pub(super) fn outlives_leaders(&self) -> bool {
         self.patience >= DEPOSED_WITHIN
     }
@@ -272,7 +272,7 @@ impl World {
         self.wake(node);
     }
 
-    /// Everything works from now on.
+    /// Ends all faults.
     pub(super) fn heal(&mut self) {
         let members = self.plan.members;
         {
@@ -295,7 +295,7 @@ impl World {
         }
     }
 
-    /// New links of a process that has just started.
+    /// Connects the links of a process that has just started.
     pub(super) fn connect_born(&mut self, node: usize, founds: bool, is_new: bool) {
         let (founders, is_memory) = (self.seats.founders(), is_new && !self.has_disks());
         let net = &mut *self.net.borrow_mut();
@@ -303,7 +303,7 @@ impl World {
             let (out, back) = (net.link_index(node, peer), net.link_index(peer, node));
             match net.weather.provider {
                 _ if founds && founders.contains(base::Rank::at(peer)) => net.connect(out),
-                // Everybody has mapped the new memory already.
+                // Every member has mapped the new memory already.
                 Provider::Shm if is_memory => net.connect(out),
                 Provider::Shm => {
                     net.connect(out);

@@ -1,17 +1,17 @@
-//! The supervisor of a simulated cluster: what it puts on each seat, and what comes back though
-//! nobody wants it.
+//! The supervisor of a simulated cluster: the incarnations that it puts on seats, and disks that
+//! come back when they are not wanted.
 //!
-//! - A1 a process ends by itself only if its incarnation has parted: what is decided names another
-//!   one on its seat, or none. Judged in `part`.
+//! - A1 a process ends by itself only if its incarnation has parted: the decided configuration
+//!   names another one on its seat, or none. Judged in `part`.
 //! - A2 where states live in memory alone, no state ends that memory-quorum needs: of the voters of
 //!   each configuration that may govern, a majority lives and holds the state, without it. The
 //!   supervisor waits for that, and storms keep to it. By `is_dispensable`.
 //! - A3 an incarnation is never used twice on a seat. By construction: it follows from the first
 //!   life on it, as in the program.
-//! - A4 configurations change by one voter at a time, and everybody has the same. Judged by
+//! - A4 configurations change by one voter at a time, and are the same at all members. Judged by
 //!   `checks::configurations`.
-//! - A5 when all is well, no process runs on a seat that is somebody else's, or nobody's. Judged
-//!   in `ghost`.
+//! - A5 when all is well, no process runs on a seat that belongs to another incarnation, or to
+//!   none. Judged in `ghost`.
 
 use super::operator::Operator;
 use super::seats::Shown;
@@ -26,11 +26,11 @@ use base::{Incarnation, Rank, majority};
 use proto::Role;
 use proto::members::Members;
 
-/// How long the supervisor takes to start another process, at most.
+/// The longest time in which the supervisor starts another process.
 const STARTS_WITHIN_NS: u64 = 30 * crate::plan::MS;
 
 impl World {
-    /// What `node` says of the members after a turn (A4).
+    /// Notes the members that `node` reports after a turn (A4).
     pub(super) fn look_at_members(&mut self, node: usize) {
         let Some(member) = &self.members[node] else { return };
         let (view, Some(of)) = (*member.view(), member.configuration()) else { return };
@@ -79,8 +79,8 @@ impl World {
 
     // ---- the supervisor ----
 
-    /// The supervisor hears what the process of `node` says: that another member is to be begun
-    /// once more, or that its own incarnation takes part no more.
+    /// Takes the reports of the process of `node`: that another member is to be begun again, or
+    /// that its own incarnation is no longer a member.
     pub(super) fn hear_reports(&mut self, node: usize) {
         let Some(member) = &mut self.members[node] else { return };
         let wanted = member.take_renewals();
@@ -112,7 +112,7 @@ impl World {
         self.seats.seats[node].is_taken = self.seats.is_haunted(node);
     }
 
-    /// New incarnations begin where they are to, and where they may (A2).
+    /// Begins the new incarnations that are ordered and allowed (A2).
     pub(super) fn renew_seats(&mut self) {
         for node in 0..self.plan.members {
             let may = self.has_disks() || !self.is_alive(node) || self.is_dispensable(node);
@@ -143,8 +143,8 @@ impl World {
         self.push_in(soon, Happening::Mend(Fault::Crash(node as u8)));
     }
 
-    /// The memory at `node` is another from now on: what was posted to the old one never takes
-    /// effect in the new one.
+    /// Replaces the memory at `node`: no verb that was posted to the old one takes effect in the
+    /// new one.
     pub(super) fn renew_memory(&mut self, node: usize) {
         let net = &mut *self.net.borrow_mut();
         net.clear_region(node);
@@ -160,7 +160,7 @@ impl World {
 
     // ---- disks that come back ----
 
-    /// Now and then a disk that was replaced is back in its place for a while, with all that it
+    /// Puts a replaced disk back in its place for a while, at intervals, with everything that it
     /// once promised and held, and without what its successor has.
     pub(super) fn mind_the_attic(&mut self) {
         let now = self.now();
@@ -182,7 +182,7 @@ impl World {
         }
     }
 
-    /// The disk that belongs to `node` is in its place.
+    /// Puts the disk that belongs to `node` in its place.
     pub(super) fn exorcise(&mut self, node: usize) {
         if self.seats.is_haunted(node) {
             self.swap_with_attic(node);
@@ -220,7 +220,7 @@ impl World {
         Some(format!("r{node} runs as incarnation {incarnation}, and {members:?} is decided"))
     }
 
-    /// Where a process is to be asked when all is well.
+    /// The nodes whose processes can be asked when all is well.
     pub(super) fn seated(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.plan.members).filter(|node| self.seats.votes(*node))
     }

@@ -24,8 +24,7 @@ pub fn replay(protocol: Protocol, config: &Config, seed: u64) -> Outcome {
     replay_runner(&sound(protocol), config, seed)
 }
 
-/// Every bug that is planted in the engine or the door, and that a cluster of this protocol can
-/// show.
+/// Every planted bug of the engine or the door that a cluster of this protocol can show.
 pub fn mutants(protocol: Protocol) -> Vec<Mutant> {
     let shows = |bug: &Bug| protocol.kinds().iter().any(|kind| bug.caught().is_hunted_in(kind));
     let mutant = |bug: Bug| Mutant {

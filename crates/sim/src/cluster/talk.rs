@@ -1,26 +1,26 @@
-//! What clients ask, and what was seen of it all.
+//! The clients' requests, and the record of what they saw.
 
 use super::client::Client;
 use base::Rng;
 use check::{Action, Command, Recorder};
 
-/// How the last reply of an operation is to be read.
+/// The way in which the last reply of an operation is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Last {
     /// As the reply to its one command.
     One,
-    /// As the reply to a command that tells by a number whether it did anything.
+    /// As the reply to a command that shows by a number whether it had an effect.
     Flag,
     /// As a transaction's replies.
     List,
-    /// As those of a transaction that sets what was watched: whether it did.
+    /// As those of a transaction that sets a watched key: whether it did.
     Compared,
 }
 
-/// What a client sends.
+/// The request of a client.
 #[derive(Debug)]
 pub(super) enum Ask {
-    /// WATCH and GET of a key; what is sent next depends on the answer.
+    /// WATCH and GET of a key; the next request depends on the answer.
     Watch(Vec<u8>),
     /// One command, or a transaction.
     Do { words: Vec<Vec<Vec<u8>>>, commands: Vec<Command>, last: Last },
@@ -31,14 +31,15 @@ pub(super) enum Ask {
 pub(super) struct Talk {
     rng: Rng,
     pub(super) recorder: Recorder,
-    /// All commands have one order. If not, registers are read and written, and nothing else.
+    /// Whether all commands have one order. If not, clients only read and write registers.
     orders_all: bool,
     n_keys: u64,
-    /// So many of 8 operations are reads.
+    /// The share of operations that are reads, in eighths.
     reads: u64,
-    /// Values are numbered, so that each read tells which write it saw.
+    /// The number of values, which are numbered so that each read shows the write that it saw.
     n_values: u64,
-    /// So many values of tens of kilobytes are written now and then: a state takes several pieces.
+    /// The number of values of tens of kilobytes that are still to be written: a state takes
+    /// several pieces.
     n_ballast: u64,
     n_ballast_written: u64,
     /// The length of some values: such that they do not fit into one batch.
@@ -79,7 +80,7 @@ impl Ask {
         Ask::Do { words, commands, last: Last::List }
     }
 
-    /// The transaction behind a WATCH.
+    /// The transaction after a WATCH.
     pub(super) fn compare(key: Vec<u8>, expect: Option<Vec<u8>>, value: Vec<u8>) -> Ask {
         let words = vec![word("SET"), key.clone(), value.clone()];
         Ask::one(words, key, Action::Cas { expect, value }, Last::Compared)
@@ -110,7 +111,7 @@ impl Talk {
         }
     }
 
-    /// A value that nobody has written yet.
+    /// A value that no client has written yet.
     pub(super) fn value(&mut self) -> Vec<u8> {
         self.n_values += 1;
         let mut value = self.n_values.to_string().into_bytes();
@@ -120,7 +121,7 @@ impl Talk {
         value
     }
 
-    /// A value of tens of kilobytes, as long as there are to be more.
+    /// A value of tens of kilobytes, as long as more are to be written.
     pub(super) fn next_ballast(&mut self) -> Option<Ask> {
         if self.n_ballast_written == self.n_ballast {
             return None;
@@ -140,7 +141,7 @@ impl Talk {
         format!("counter:{}", self.rng.below(self.n_keys)).into_bytes()
     }
 
-    /// Keys that all clients share.
+    /// The keys that all clients share.
     pub(super) fn shared_keys(&self) -> Vec<Vec<u8>> {
         let numbered = |n| [format!("register:{n}"), format!("counter:{n}")];
         let accounts = ["account:a".to_owned(), "account:b".to_owned()];
@@ -149,7 +150,7 @@ impl Talk {
         shared.map(String::into_bytes).collect()
     }
 
-    /// What `client` asks next: often one thing, sometimes several at once.
+    /// The next requests of `client`: often one, sometimes several at once.
     pub(super) fn think(&mut self, client: &mut Client) -> Vec<Ask> {
         if self.orders_all && self.rng.chance(1, 24) {
             client.burst_left = 8 << self.rng.below(4);

@@ -23,9 +23,9 @@ use proto::Role;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// How many operations of each client must be answered when all is well.
+/// The number of operations of each client that must be answered when all is well.
 pub(super) const N_LIVE: u32 = 5;
-/// A run with more events than these spins.
+/// The number of events beyond which a run is taken for one that spins.
 const N_EVENTS_MAX: u64 = 20_000_000;
 
 /// A cluster and its clients.
@@ -46,18 +46,18 @@ pub(crate) struct World {
     pub(super) patience: Duration,
     pub(super) leader: Option<usize>,
     pub(super) aims: Aims,
-    /// The leader is to die once more while all is well (I6).
+    /// Whether the leader is to die once more while all is well (I6).
     pub(super) is_to_depose: bool,
     pub(super) n_events: u64,
-    /// Lists that were appended to.
+    /// The lists that clients appended to.
     pub(super) lists: Vec<Vec<u8>>,
-    /// What each client still has to read in the end, and at which member.
+    /// The keys that each client still has to read in the end, each with its member.
     pub(super) to_read: Vec<Vec<(usize, Vec<u8>)>>,
-    /// What it has asked for of that.
+    /// The reads among them that are under way.
     pub(super) reading: Vec<Vec<(usize, Vec<u8>)>>,
 }
 
-/// One seed, from beginning to end.
+/// Runs one seed, from beginning to end.
 pub(crate) fn run(kind: Kinship, config: &Config, seed: u64) -> Outcome {
     let mut world = World::new(kind, config, seed);
     world.begin();
@@ -174,7 +174,7 @@ impl World {
         self.role(node).is_some_and(|role| role != Role::Learner)
     }
 
-    /// How long bytes between a client and a member take.
+    /// The time that bytes between a client and a member take.
     pub(super) fn distance(&mut self) -> u64 {
         let weather = &self.plan.weather;
         1 + weather.latency_ns + self.rng.below(weather.jitter_ns + 1)
@@ -258,7 +258,7 @@ impl World {
             if let Err(detail) = platter.revive() {
                 return self.violate(Property::Durability, format!("r{node}: {detail}"));
             }
-            // It died before anything of it was durable: nothing can have left it either.
+            // It died before anything of it was durable: no message can have left it either.
             if platter.log.is_blank() {
                 founds = incarnation == Incarnation::FIRST;
                 joins = Some(incarnation).filter(|_| !founds);
@@ -297,12 +297,12 @@ impl World {
         if let Some(mut member) = self.members[node].take()
             && let Some(disk) = member.disk()
         {
-            // What a process leaves of its disk is in its place before the process is gone.
+            // The remains of a process's disk are in place before the process is gone.
             let mut disk = std::mem::replace(disk, Platter::new(u64::MAX, Duration::ZERO));
             disk.lose_process(&mut self.net.borrow_mut().rng);
             self.platters[node] = Some(disk);
         }
-        // Whoever was connected to it hears that at once.
+        // Its clients learn that at once.
         for client in 0..self.clients.len() {
             if self.clients[client].connection.is_some_and(|one| one.node == node) {
                 let at = self.now() + self.distance();
@@ -348,7 +348,7 @@ impl World {
             let deadline = process.clock.when(process.clock.at(now).plus(idle));
             net.arm_run(node, deadline);
         }
-        // Where nothing orders all, every member leads.
+        // Without a common order, every member leads.
         let leads = role == Role::Leader && self.kind.protocol.orders_all();
         if leads && self.leader != Some(node) {
             let changes = self.leader.is_some();
@@ -375,7 +375,7 @@ impl World {
         }
     }
 
-    /// What a process has reached in its life.
+    /// Counts the cases that a process has reached in its life.
     pub(super) fn cover(&mut self, node: usize) {
         let Some(member) = &mut self.members[node] else { return };
         let n_snapshots = member.disk().map_or(0, |disk| disk.n_snapshots);
@@ -412,7 +412,7 @@ impl World {
         }
     }
 
-    /// Whether another flush of `node` has come to its end.
+    /// Completes another flush of `node`. Returns whether one was complete.
     pub(super) fn complete_flush(&mut self, node: usize) -> bool {
         let Some(disk) = self.disk(node) else { return false };
         disk.log.complete().unwrap_or(false)

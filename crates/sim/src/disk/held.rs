@@ -1,32 +1,32 @@
-//! What a disk holds durably, as the judges ask for it.
+//! The durable content of a disk, for the judges.
 
 use super::Disk;
 use base::{Ballot, Prefix};
 
 impl Disk {
-    /// What survives a power cut now, at least, as entries or in the state of a snapshot.
+    /// The least prefix that survives a power cut now, as entries or in the state of a snapshot.
     pub(crate) fn durable(&self) -> Prefix {
         let covered = self.snapshot.as_ref().map_or(Prefix::ZERO, |state| state.prefix);
         covered.max(Prefix(self.stable.end()))
     }
 
-    /// The longest prefix that this disk alone gives back after a power cut: of what lies before
-    /// its log, a state.
+    /// The longest prefix that this disk alone gives back after a power cut: a state for what lies
+    /// before its log.
     pub(super) fn whole(&self) -> Prefix {
         let covered = self.snapshot.as_ref().map_or(Prefix::ZERO, |state| state.prefix);
         let reaches = covered.0 >= self.stable.start;
         if reaches { covered.max(Prefix(self.stable.end())) } else { covered }
     }
 
-    /// The same, or what it gave back when it was damaged, if its member can have said in `ballot`
-    /// only before that what is on it.
+    /// The same, or the prefix that it gave back when it was damaged, if its member can have
+    /// reported in `ballot` only before that.
     pub(crate) fn vouched(&self, ballot: Ballot) -> Prefix {
         let once = self.before_damage.filter(|(newest, _)| ballot <= *newest);
         self.whole().max(once.map_or(Prefix::ZERO, |(_, prefix)| prefix))
     }
 
-    /// Whether everything below `prefix`, its last entry made under `ballot`, survives a power
-    /// cut: as far as the log reaches that slot, else by the snapshot.
+    /// Whether everything below `prefix`, its last entry made under `ballot`, survives a power cut:
+    /// in the log as far as it reaches that slot, otherwise in the snapshot.
     pub(crate) fn holds(&self, prefix: Prefix, ballot: Option<Ballot>) -> bool {
         let snapshot = self.snapshot.as_ref().map_or(Prefix::ZERO, |state| state.prefix);
         let in_log = || {

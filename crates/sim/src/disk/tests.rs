@@ -101,7 +101,7 @@ fn i5_what_a_failed_sync_covered_is_never_reported() {
         append(&mut disk, 2);
         disk.sync();
         assert_eq!(disk.complete(), Ok(true));
-        // (The log that ships syncs once more, for the segment that comes next.)
+        // (The released log syncs once more, for the segment that comes next.)
         append(&mut disk, 2);
         disk.sync();
         disk.fail_sync(0);

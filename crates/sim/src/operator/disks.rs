@@ -1,4 +1,4 @@
-//! The operator's disks: put in place, taken away, back when nobody wants them; and damaged ones.
+//! The operator's disks: put in place, removed, back when they are not wanted; and damaged ones.
 
 use super::{Goal, Seat};
 use crate::Birth;
@@ -11,13 +11,13 @@ use base::{Incarnation, Rank};
 use proto::members::Members;
 
 impl World {
-    /// What is on a disk is the operator's to take away; where there is none, the cluster may need
-    /// the memory.
+    /// Whether what is at `seat` may be removed. A disk is the operator's; without disks, the
+    /// cluster may need the memory.
     pub(super) fn may_take(&self, seat: usize, incarnation: Incarnation) -> bool {
         !self.memories_change() || self.may_put_memory(seat, incarnation)
     }
 
-    /// A new disk sits at `seat` from now on, and a process on it.
+    /// Puts a new disk at `seat`, and a process on it.
     pub(super) fn put_disk(&mut self, seat: usize, incarnation: Incarnation) {
         self.exorcise(seat);
         if self.incarnation(seat) == incarnation {
@@ -49,7 +49,7 @@ impl World {
         self.operator.iter_mut().for_each(|operator| operator.seats[seat].first_life = life);
     }
 
-    /// Nobody runs at `seat` any more.
+    /// Ends the process at `seat` for good.
     pub(super) fn vacate(&mut self, seat: usize) {
         if self.net.processes[seat].alive {
             self.crash(seat);
@@ -59,7 +59,7 @@ impl World {
         }
     }
 
-    /// Now and then a disk that was replaced is back in its place for a while, with all that it
+    /// Puts a replaced disk back in its place for a while, at intervals, with everything that it
     /// once promised and held, and without what its successor has.
     pub(super) fn mind_the_attic(&mut self) {
         let now = self.net.now();
@@ -80,7 +80,7 @@ impl World {
         }
     }
 
-    /// The disk that belongs to `seat` is in its place.
+    /// Puts the disk that belongs to `seat` in its place.
     pub(super) fn exorcise(&mut self, seat: usize) {
         let Some(operator) = &self.operator else { return };
         if operator.seats[seat].is_haunted_until.is_some() {
@@ -113,7 +113,8 @@ impl World {
     // ---- damage ----
 
     /// I1: whether the disk at `seat` may be damaged. Two voters are left without it, whatever is
-    /// decided next, and all of those have what they had; and nobody is about to take another away.
+    /// decided next, and all of those have what they had; and the operator is not about to remove
+    /// another.
     pub(crate) fn can_spare(&self, seat: usize) -> bool {
         let Some(operator) = &self.operator else { return false };
         let (rank, incarnation) = (Rank::at(seat), self.incarnation(seat));
@@ -140,8 +141,8 @@ impl World {
         })
     }
 
-    /// A new disk that says that it is damaged before it votes will never do: another takes its
-    /// place.
+    /// Handles a new disk that reports damage before it is a voter: it is unusable, and another
+    /// takes its place.
     pub(super) fn look_at_new_disk(&mut self) {
         let goal = self.operator.as_ref().and_then(|operator| operator.goal);
         let Some(Goal::Add(seat, wanted) | Goal::Replace(seat, wanted)) = goal else { return };
@@ -154,7 +155,7 @@ impl World {
         }
     }
 
-    /// Counts that something went wrong while there was something to achieve.
+    /// Counts a fault while the operator had a goal.
     pub(crate) fn hit_amid_change(&mut self, mark: Mark) {
         if self.has_goal() {
             self.net.coverage.hit(mark);

@@ -1,6 +1,6 @@
-//! Collection: once everything is delivered and everybody has had time to say so, a process
-//! remembers nothing of it, or, if a member that would have to say so is dead, as many messages as
-//! it was told to retain.
+//! Collection: once everything is delivered and all processes have had time to report that, a
+//! process remembers nothing of it, or, if a member that would have to report is dead, as many
+//! messages as it was set to retain.
 
 use crate::amcast::history::History;
 

@@ -2,7 +2,7 @@
 //! steps. Leader election, epochs and collection inside a group are exempt; a clock may travel
 //! between two groups only if some message that was multicast addresses both.
 //!
-//! The world notes what strays as it is sent.
+//! The world notes each violation as the message is sent.
 
 use crate::amcast::history::History;
 

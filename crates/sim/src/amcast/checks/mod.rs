@@ -19,27 +19,27 @@ use std::fmt;
 /// A property.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Property {
-    /// What a sender that lives multicasts is delivered by every process that lives.
+    /// Every living process delivers the messages of a living sender.
     Validity,
-    /// Once, at its destinations, and only what was multicast.
+    /// A message is delivered once, at its destinations, and only if it was multicast.
     Integrity,
-    /// What anybody delivered, everybody that lives delivers.
+    /// If any process delivered a message, every living destination delivers it.
     Agreement,
     /// The union of all delivery orders has no cycle.
     TotalOrder,
     /// Of two processes one's order of common messages begins with the other's.
     PrefixOrder,
-    /// Who is not addressed takes no step.
+    /// A process that is not addressed takes no step.
     Genuineness,
     /// Delivery orders and real time together have no cycle.
     AtomicGlobalOrder,
-    /// Final timestamps are agreed on, rise, and are above what the sender asked for.
+    /// Final timestamps are agreed on, rise, and are above the sender's bound.
     Timestamps,
-    /// A snapshot at a timestamp is exactly what is up to it.
+    /// A snapshot at a timestamp has exactly the messages up to it.
     Snapshots,
-    /// What was delivered everywhere is forgotten.
+    /// A message that was delivered everywhere is forgotten.
     Bounded,
-    /// When there is nothing left to do, nothing is done.
+    /// A world without work makes no steps.
     Rest,
     /// The machine's own assertions.
     Panic,
@@ -67,9 +67,9 @@ impl fmt::Display for Property {
 /// A property that did not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Which.
+    /// The property.
     pub property: Property,
-    /// What happened.
+    /// The event.
     pub detail: String,
 }
 
@@ -79,7 +79,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What a run promised beyond the common properties.
+/// The promises of a run beyond the common properties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Promised {
     /// Only destinations take part.
@@ -88,7 +88,7 @@ pub struct Promised {
     pub realtime: bool,
 }
 
-/// Every property that was promised, cheapest and most telling first.
+/// Checks every promised property, cheapest and most telling first.
 ///
 /// # Errors
 /// The first that does not hold.
@@ -111,7 +111,7 @@ pub fn judge(history: &History, promised: Promised) -> Result<(), Violation> {
     rest::check(history).map_err(fail(Property::Rest))
 }
 
-/// Atomic global order alone: for protocols that do not promise it.
+/// Checks atomic global order alone: for protocols that do not promise it.
 ///
 /// # Errors
 /// The cycle.

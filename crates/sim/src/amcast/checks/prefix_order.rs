@@ -43,7 +43,8 @@ fn common_of(
     order.iter().filter(common).map(|(id, _)| *id).collect()
 }
 
-/// Each conflicting pair of which p has one and q the other: one of the two has both, in order.
+/// Checks each conflicting pair of which p has one and q the other: one of the two has both, in
+/// order.
 fn generalized(
     history: &History,
     (p, of_p): (&Pid, &[MessageId]),

@@ -36,7 +36,7 @@ impl<T: Copy + Ord> Relation<T> {
             Done,
         }
         let mut colours = vec![Colour::Unseen; self.names.len()];
-        // Explicit stack: histories are long and chains are too.
+        // The stack is explicit: histories are long and chains are too.
         let mut path: Vec<(usize, usize)> = Vec::new();
         for root in 0..self.names.len() {
             if colours[root] != Colour::Unseen {

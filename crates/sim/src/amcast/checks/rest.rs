@@ -1,6 +1,6 @@
 //! Rest: once faults have stopped and all is delivered, nothing is under way and no process waits,
-//! asks or repeats any more. A message that only such processes had as died with its sender is
-//! asked for without end: then nothing is demanded.
+//! asks or repeats any longer. A message that only dead processes had is requested without end:
+//! then nothing is demanded.
 
 use crate::amcast::history::History;
 

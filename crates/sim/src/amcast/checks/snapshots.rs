@@ -1,5 +1,5 @@
 //! Snapshots at a timestamp (4.4.2): a replica that serves one at t has delivered every message to
-//! its group with a final timestamp up to t, and nothing else; and who was asked for one in time
+//! its group with a final timestamp up to t, and nothing else; and a replica that was asked in time
 //! serves it.
 
 use crate::amcast::history::{Happened, History};

@@ -1,6 +1,6 @@
-//! The timestamped interface (4.4.2): one final timestamp for each message, above what its sender
-//! asked for, and rising in each process's order (equal ones by name). Where messages commute it
-//! rises from each one to those after it that conflict with it.
+//! The timestamped interface (4.4.2): one final timestamp for each message, above its sender's
+//! bound, and rising in each process's order (equal ones by name). Where messages commute it rises
+//! from each one to those after it that conflict with it.
 
 use crate::amcast::history::History;
 use proto::amcast::{MessageId, Timestamp};

@@ -1,4 +1,4 @@
-//! Validity (2.2.1): what a correct process multicasts, every correct destination delivers. Judged
+//! Validity (2.2.1): every correct destination delivers the messages of a correct process. Judged
 //! at the end, after faults have stopped.
 
 use crate::amcast::history::History;

@@ -5,7 +5,7 @@ use proto::amcast::wire::Wire;
 use std::fmt::Debug;
 
 impl<W: Wire + Debug + PartialEq> World<W> {
-    /// Links to and from a process that came back: what was under way is lost.
+    /// Renews the links of a process that came back: messages under way are lost.
     pub(in crate::amcast) fn renew_links(&mut self, process: usize) {
         let n = self.processes.len();
         for (at, link) in self.links.iter_mut().enumerate() {
@@ -21,7 +21,7 @@ impl<W: Wire + Debug + PartialEq> World<W> {
         }
     }
 
-    /// Another incarnation speaks on a process's links, and knows nobody (T4).
+    /// Lets another incarnation speak on a process's links, which has met no other (T4).
     pub(in crate::amcast) fn renew_lives(&mut self, process: usize, life: u64) {
         let n = self.processes.len();
         for (at, link) in self.links.iter_mut().enumerate() {
@@ -35,7 +35,7 @@ impl<W: Wire + Debug + PartialEq> World<W> {
         (0..n).filter(|to| *to != process).for_each(|to| self.post(process, to, Parcel::Hello));
     }
 
-    /// Whether a process has not met the incarnation to which it speaks, but one before.
+    /// Whether a process has not met the incarnation to which it sends, but an earlier one.
     pub(super) fn takes_for_another(&self, from: usize, to: usize) -> bool {
         let is_sender = from >= self.processes.len();
         let back = if is_sender { None } else { self.links.get(self.link(to, from)) };
